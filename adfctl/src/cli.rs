@@ -17,6 +17,7 @@ use crate::commands::{
     bench, check, clear, count, drain, export, exporter, import, pop, pull, push, queue, queues,
     raw, settle, smoke, tap, top, transfer, wait, web, work,
 };
+use crate::error;
 use crate::link::Link;
 use crate::program;
 use crate::tool::{Adfctl, Session, Tool};
@@ -141,7 +142,7 @@ impl ctl_core::tool::Tool for Adfctl {
     type Session = Session;
 
     fn run(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
-        match command {
+        let result = match command {
             Command::Push(args) => push::run(tool, args.0),
             Command::Pull(args) => pull::run(tool, args.0),
             Command::Pop(args) => pop::run(tool, args.0),
@@ -183,7 +184,8 @@ impl ctl_core::tool::Tool for Adfctl {
                 tap::Replayed::default,
             ),
             Command::Raw(args) => raw::run(tool, &args),
-        }
+        };
+        result.map_err(|error| error::with_near_queue(&mut tool.link, error))
     }
 
     fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {

@@ -18,7 +18,7 @@ use ctl_core::output::messages::Trace;
 use fixtures::adf_queue::{Listen, Server};
 use fixtures::fault::Faults;
 
-use crate::error::{QUEUE_EXISTS, QUEUE_NOT_FOUND, cli_error};
+use crate::error::{NO_QUEUE, QUEUE_EXISTS, QUEUE_NOT_FOUND, cli_error};
 
 /// The connection that commands use.
 pub struct Link {
@@ -333,7 +333,7 @@ pub fn answered<T>(
     // The server's message names no queue.
     match error.code {
         QUEUE_NOT_FOUND => {
-            error.message = format!("there is no queue {}", queue_of(&what.to_string()));
+            error.message = format!("{NO_QUEUE}{}", queue_of(&what.to_string()));
         }
         QUEUE_EXISTS => error.message = format!("{what}: the queue exists already"),
         _ => {}

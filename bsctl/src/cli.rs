@@ -25,7 +25,15 @@ use crate::tool::{Bsctl, Session, Tool};
 #[derive(Debug, Args)]
 pub struct Server {
     /// Where the server listens.
-    #[arg(short = 'a', long, global = true, value_name = "ADDR", help_heading = "Global options")]
+    #[arg(
+        short = 'a',
+        long,
+        short_alias = 's',
+        alias = "server",
+        global = true,
+        value_name = "ADDR",
+        help_heading = "Global options"
+    )]
     #[arg(
         help = "Server address: host:port, [::1]:11300, unix:/path; comma-separated or repeated for several [default: 127.0.0.1:11300]"
     )]

@@ -12,9 +12,10 @@ pub mod state;
 pub mod sweep;
 pub mod taker;
 
-use beanstalk_client::protocol::StatsJob;
+use beanstalk_client::protocol::{ListTubes, StatsJob};
 use beanstalk_client::{JobId, JobStats, TubeName};
 use ctl_core::error::CliError;
+use ctl_core::input::spelling::{closest, did_you_mean};
 use ctl_core::output::records::{self, Body};
 use ctl_core::output::{Column, Record, Shape};
 use serde::Deserialize;
@@ -189,6 +190,22 @@ pub fn no_tube(tube: &TubeName) -> CliError {
         "tube {tube} does not exist: a tube exists while it has jobs or a client uses or watches it"
     ))
     .hint("bsctl tubes, to list the tubes of this server")
+}
+
+/// The same, with the name that was probably meant.
+pub fn no_tube_at(link: &mut Link, tube: &TubeName) -> CliError {
+    match near(link, tube) {
+        Some(meant) => no_tube(tube).hint(did_you_mean(&meant)),
+        None => no_tube(tube),
+    }
+}
+
+/// The tube of the server whose name is probably meant by one that it does not know. Asks the server; whether it
+/// answers is no reason for another error.
+pub fn near(link: &mut Link, tube: &TubeName) -> Option<String> {
+    let tubes = link.call(ListTubes).ok()?;
+    let others = tubes.iter().map(TubeName::as_str).filter(|other| *other != tube.as_str());
+    closest(tube.as_str(), others).map(str::to_owned)
 }
 
 #[cfg(test)]

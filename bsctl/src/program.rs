@@ -72,6 +72,8 @@ pub const PROGRAM: Program = Program {
     guesses: &[
         ("wait --empty", "bsctl wait TUBE --for empty"),
         ("wait --server", "bsctl wait --for server"),
+        ("kick WORD", "bsctl kick --job ID... for jobs, bsctl kick TUBE for one tube"),
+        ("pause --for", "bsctl pause TUBE DUR"),
         ("move WORD", "bsctl move --from OLD --to NEW"),
         ("copy WORD", "bsctl copy --from OLD --to NEW"),
         ("recover", "bsctl retry TUBE kicks its buried jobs"),

@@ -9,7 +9,7 @@ pub mod named;
 pub mod names;
 pub mod own;
 pub mod sizes;
-pub(crate) mod spelling;
+pub mod spelling;
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};

@@ -38,7 +38,7 @@ pub struct Program {
     pub seed: &'static [&'static str],
     /// The tool's own help texts for the common commands.
     pub help: CommonHelp,
-    /// What people type for commands that have other names or flags, and what they mean: a command, or a command and a
+    /// What people type for commands that have other names or flags, and what they mean: a command, a flag, a command and a
     /// flag of it, or a command and `WORD` for a place that takes no word.
     pub guesses: &'static [(&'static str, &'static str)],
     /// The cheat sheets.

@@ -91,13 +91,23 @@ enum What {
 pub fn run(tool: &mut Tool, args: &CheckArgs) -> Result<Exit, CliError> {
     tool.link.dialer.default_timeout(PATIENCE);
     let (servers, messages) = (tool.link.each(), tool.messages.clone());
-    let (is_several, measured) =
-        measure_all(servers, tool.link.side(), |link| match measure(link, &args.what, &messages) {
-            Err(error) if error.code == QUEUE_NOT_FOUND => {
-                Measured::nothing(error.message, known(&args.what))
+    let allowed = match args.what {
+        What::Roundtrip => {
+            tool.refuse_dry_run("check roundtrip", "adfctl check server changes nothing")
+        }
+        _ => Ok(()),
+    };
+    let (is_several, measured) = match allowed {
+        Ok(()) => measure_all(servers, tool.link.side(), |link| {
+            match measure(link, &args.what, &messages) {
+                Err(error) if error.code == QUEUE_NOT_FOUND => {
+                    Measured::nothing(error.message, known(&args.what))
+                }
+                measured => measured.into(),
             }
-            measured => measured.into(),
-        });
+        }),
+        Err(error) => (false, error.into()),
+    };
     let name = match &args.what {
         What::Server => "server".to_owned(),
         What::Queue { queue } => queue.text().unwrap_or_else(|| "queue".to_owned()),

@@ -27,6 +27,7 @@ Examples:
 /// # Errors
 /// The connection's failure; a failed step is exit 1 after the table.
 pub fn run(tool: &mut Tool) -> Result<Exit, CliError> {
+    tool.refuse_dry_run("smoke", "adfctl ping changes nothing")?;
     tool.out.expect(&STEPS)?;
     let queue = scratch::queue("smoke")?;
     let link = tool.link.side();

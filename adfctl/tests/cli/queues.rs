@@ -154,6 +154,8 @@ fn answers_are_sentences() {
     );
     let ran = run(&["count", "nope"]).exits(1);
     assert!(ran.err.contains("there is no queue nope"), "{}", ran.err);
+    let near = run(&["push", "alpa", "x"]).exits(1);
+    assert!(near.err.contains("did you mean alpha?"), "{}", near.err);
     assert!(!ran.err.contains("count nope"), "{}", ran.err);
     let help = bare(&["work", "--help"]).exits(0);
     assert!(help.out().contains("Command to run for each message"), "{}", help.out());

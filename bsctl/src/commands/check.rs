@@ -136,9 +136,18 @@ enum What {
 pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     tool.link.dialer.default_timeout(PATIENCE);
     let (servers, messages) = (tool.link.each(), tool.messages.clone());
-    let (is_several, measured) = measure_all(servers, tool.link.side(), |link| {
-        measure::measure(link, &args.what, &args.flags, &messages).into()
-    });
+    let allowed = match args.what {
+        What::Roundtrip => {
+            tool.refuse_dry_run("check roundtrip", "bsctl check server changes nothing")
+        }
+        _ => Ok(()),
+    };
+    let (is_several, measured) = match allowed {
+        Ok(()) => measure_all(servers, tool.link.side(), |link| {
+            measure::measure(link, &args.what, &args.flags, &messages).into()
+        }),
+        Err(error) => (false, error.into()),
+    };
     let name = match &args.what {
         What::Server => "server".to_owned(),
         What::Tube { tube, .. } => tube.text().unwrap_or_else(|| "tube".to_owned()),

@@ -55,7 +55,7 @@ pub struct JobsArgs {
     #[command(flatten)]
     select: SelectArgs,
 
-    /// Include bodies; so does --decode
+    /// Include bodies; so do --decode and --columns body
     #[arg(long)]
     with_body: bool,
 }

@@ -149,6 +149,13 @@ fn kick_by_name(tool: &mut Tool, args: &KickArgs) -> Result<Exit, CliError> {
     kick_tubes(tool, &tubes, args)
 }
 
+/// A tube that does not exist; whose name is a number may be meant as a job.
+fn no_tube(link: &mut Link, tube: &TubeName) -> CliError {
+    let error = jobs::no_tube_at(link, tube);
+    let is_number = tube.as_str().bytes().all(|byte| byte.is_ascii_digit());
+    if is_number { error.hint(format!("bsctl kick --job {tube}, for the job")) } else { error }
+}
+
 fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Exit, CliError> {
     let mut plans = Vec::new();
     let mut end = Exit::Done;
@@ -156,7 +163,7 @@ fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Ex
         match answer {
             Answer::Stats(stats) => plans.push((tube.clone(), kickable(&stats, args.state))),
             Answer::Gone if args.all_tubes => {}
-            Answer::Gone => return Err(jobs::no_tube(tube)),
+            Answer::Gone => return Err(no_tube(&mut tool.link, tube)),
             Answer::Unaskable(error) if args.all_tubes => {
                 tool.messages.warn(&error.message);
                 end = Exit::Partial;
@@ -216,7 +223,7 @@ fn kick_fitting(
     let place = match &*tubes {
         [tube] if !args.all_tubes => {
             if tool.link.call(StatsTube(tube.clone()))?.is_none() {
-                return Err(jobs::no_tube(tube));
+                return Err(no_tube(&mut tool.link, tube));
             }
             format!("in tube {tube} matching {filters}")
         }

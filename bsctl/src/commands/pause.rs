@@ -75,20 +75,23 @@ fn set(tool: &mut Tool, tube: &TubeName, duration: Duration) -> Result<Exit, Cli
     let command = PauseTube::new(tube.clone(), duration).map_err(cli_error)?;
     let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     let mut record = Record::new().with("tube", tube.as_str()).with("pause", seconds);
-    let mut sentence = match seconds {
-        0 => format!("resumed tube {tube}"),
+    let (would, past) = match seconds {
+        0 => (format!("would resume tube {tube}"), format!("resumed tube {tube}")),
         _ => {
-            format!("paused tube {tube} for {}", units::show_duration(Duration::from_secs(seconds)))
+            let time = units::show_duration(Duration::from_secs(seconds));
+            let what = format!("tube {tube} for {time}");
+            (format!("would pause {what}"), format!("paused {what}"))
         }
     };
-    if tool.globals.dry_run {
+    let sentence = if tool.globals.dry_run {
         record.push("dry_run", true);
-        sentence = format!("dry run: {sentence}");
+        would
     } else {
-        let missing = |error: CliError| {
-            if error.code == NOT_FOUND { jobs::no_tube(tube) } else { error }
-        };
-        tool.link.call(command).map_err(missing)?;
-    }
+        if let Err(error) = tool.link.call(command) {
+            let is_missing = error.code == NOT_FOUND;
+            return Err(if is_missing { jobs::no_tube_at(&mut tool.link, tube) } else { error });
+        }
+        past
+    };
     tool.out.done(&record, &sentence)
 }

@@ -70,7 +70,7 @@ fn head(tool: &mut Tool, args: &PeekArgs) -> Result<Exit, CliError> {
     let tube = tube_or_used(tool, given)?;
     // To use it would create it.
     if let [Answer::Gone] = *tube_stats::ask(&mut tool.link, std::slice::from_ref(&tube))? {
-        return Err(jobs::no_tube(&tube));
+        return Err(jobs::no_tube_at(&mut tool.link, &tube));
     }
     tool.link.use_tube(&tube)?;
     let (state, found) = if args.ready {

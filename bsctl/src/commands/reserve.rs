@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use ctl_core::commands::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
+use ctl_core::input::spelling::did_you_mean;
 use ctl_core::link::Link as _;
 use ctl_core::output::units;
 use ctl_core::output::{BodiesArgs, Handover};
@@ -18,6 +19,7 @@ use crate::jobs::{self, BODIES, WENT_BACK, paused};
 use crate::link::Link;
 use crate::names::Tube;
 use crate::tool::{Tool, tubes_or_watched};
+use crate::tube_stats::{self, Answer};
 
 /// The end of `reserve --help`.
 pub const HELP: &str = "\
@@ -98,8 +100,15 @@ impl TakeArgs {
             )
             .hint("--wait 30s, to wait for one"),
         };
-        // Whether one is paused is no reason for another error.
-        paused::explain(error, &paused::among(link, tubes).unwrap_or_default())
+        // Whether one is paused, or does not exist, is no reason for another error.
+        let answers = tube_stats::ask(link, tubes).unwrap_or_default();
+        let error = paused::explain(error, &paused::of(&answers));
+        // To reserve from a tube creates it.
+        let is_new = |answer: &Answer| answer.stats().is_none_or(|stats| stats.total_jobs == 0);
+        let mut unused = tubes.iter().zip(&answers).filter(|(_, answer)| is_new(answer));
+        let meant = unused.find_map(|(tube, _)| Some((tube, jobs::near(link, tube)?)));
+        let Some((tube, meant)) = meant else { return error };
+        error.remark(format!("(no job was put into tube {tube})")).hint(did_you_mean(&meant))
     }
 }
 

@@ -128,7 +128,7 @@ pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
         let (tubes, address) = (units::which("tube", &tubes), tool.link.dialer.address()?);
         let verb = if args.action == Then::Bury { "bury" } else { "delete" };
         let question = format!("{verb} every job that arrives in {tubes} on {address}");
-        tool.confirm().many(&question, &tool.messages)?;
+        tool.confirm().unrehearsed().many(&question, &tool.messages)?;
     }
     let interrupts = tool.interrupts()?;
     let left = args.count.unwrap_or(u64::MAX);

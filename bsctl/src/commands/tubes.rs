@@ -1,11 +1,12 @@
 //! `tubes`: the tubes of a server with the number of jobs in each state.
 
-use beanstalk_client::TubeStats;
 use beanstalk_client::protocol::ListTubes;
+use beanstalk_client::{TubeName, TubeStats};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::is_wanted;
 use ctl_core::input::named::{self, Several};
+use ctl_core::input::spelling::tell_unmatched;
 use ctl_core::link::fleet::Fleet;
 use ctl_core::output::{Column, Format, Record, Shape};
 
@@ -74,17 +75,18 @@ pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
     fleet.expect(&mut tool.out, &TUBES)?;
     let all = fleet.ask(&mut tool.link, |link| {
         let mut tubes = link.call(ListTubes)?;
+        let names: Vec<String> = tubes.iter().map(TubeName::to_string).collect();
         tubes.retain(|tube| is_wanted(tube.as_str(), &patterns));
         tubes.sort();
         let answers = tube_stats::ask(link, &tubes)?;
-        Ok(tubes.into_iter().zip(answers).collect::<Vec<_>>())
+        Ok((names, tubes.into_iter().zip(answers).collect::<Vec<_>>()))
     })?;
     // Other formats have the figure.
     let tells = tool.out.style.format == Format::Table && tool.out.style.columns.is_none();
     let mut all_paused = Vec::new();
     let mut list = fleet.list(&mut tool.out, &TUBES)?;
     let mut exit = fleet.exit();
-    for (server, tubes) in &all {
+    for (server, (_, tubes)) in &all {
         let server = server.as_deref();
         for (tube, answer) in tubes {
             match answer {
@@ -108,6 +110,8 @@ pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
         }
     }
     list.finish()?;
+    let names = all.iter().flat_map(|(_, (names, _))| names.iter().map(String::as_str));
+    tell_unmatched(&tool.messages, "tubes", &patterns, names);
     if let Some(told) = paused::told(&all_paused) {
         tool.messages.note(told);
     }

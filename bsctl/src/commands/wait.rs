@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::attendance::Workers;
 use crate::jobs;
+use crate::jobs::scan::no_jobs;
 use crate::names::Tube;
 use crate::tool::{Tool, tube_or_used};
 
@@ -69,8 +70,16 @@ pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
     };
     let must_exist = args.wait.must_exist;
     let subject = ("tube", tube.as_ref().map(TubeName::to_string));
+    let mut is_told = false;
     wait::until(tool, &args.wait, subject, |tool| match &tube {
-        Some(tube) => look_at(tool, &goal, tube, must_exist),
+        Some(tube) => {
+            let look = look_at(tool, &goal, tube, must_exist)?;
+            if look.is_absent && !std::mem::replace(&mut is_told, true) {
+                let meant = jobs::near(&mut tool.link, tube);
+                tool.messages.note(no_jobs(tube, meant.as_deref()));
+            }
+            Ok(look.seen)
+        }
         None => look(tool, &goal),
     })
 }
@@ -119,21 +128,29 @@ fn look(tool: &mut Tool, goal: &Goal) -> Result<Look, CliError> {
     Ok((holds, seen.to_owned()))
 }
 
+/// The result of polling a tube.
+struct TubeLook {
+    seen: Look,
+    /// Whether it does not exist, but counts as empty.
+    is_absent: bool,
+}
+
 /// Polls a tube once.
 fn look_at(
     tool: &mut Tool,
     goal: &Goal,
     tube: &TubeName,
     must_exist: bool,
-) -> Result<Look, CliError> {
+) -> Result<TubeLook, CliError> {
     let known = Workers::ask(&mut tool.link, tube)?;
     if known.is_none() && must_exist {
         return Err(jobs::no_tube(tube));
     }
     if matches!(goal, Goal::TubeExists) {
         let seen = if known.is_some() { "the tube" } else { "no such tube" };
-        return Ok((known.is_some(), seen.to_owned()));
+        return Ok(TubeLook { seen: (known.is_some(), seen.to_owned()), is_absent: false });
     }
+    let is_absent = known.is_none();
     let (stats, workers) = known.unzip();
     let workers = workers.unwrap_or_default();
     let counts = counts(stats.as_ref(), workers.least);
@@ -143,13 +160,13 @@ fn look_at(
         if holds != at_most {
             seen.push_str(&format!(" to {}: the server does not tell more", workers.most));
         }
-        return Ok((holds && at_most, seen));
+        return Ok(TubeLook { seen: (holds && at_most, seen), is_absent });
     }
     let left = ["ready", "reserved", "delayed", "buried"]
         .iter()
         .filter_map(|state| counts.get(state)?.as_u64())
         .sum();
-    Ok((left == 0, units::count(left, "job")))
+    Ok(TubeLook { seen: (left == 0, units::count(left, "job")), is_absent })
 }
 
 /// The values that conditions can name; all 0 for a tube that does not exist.

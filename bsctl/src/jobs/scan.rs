@@ -13,10 +13,12 @@ use clap::ValueEnum;
 use ctl_core::commands::bulk::Gate;
 use ctl_core::error::CliError;
 use ctl_core::input::filter::Filters;
+use ctl_core::input::spelling::did_you_mean;
 use ctl_core::output::progress::Progress;
 use ctl_core::output::units;
 
 use crate::error::BODY_DAMAGED;
+use crate::jobs;
 use crate::jobs::select::Candidate;
 use crate::jobs::state::AnyState;
 use crate::link::Link;
@@ -183,16 +185,18 @@ pub fn select(tool: &mut Tool, wanted: &Wanted, gate: &Gate) -> Result<Found, Cl
 pub fn tell_absent(tool: &mut Tool, tubes: &[TubeName]) -> Result<(), CliError> {
     for (tube, answer) in tubes.iter().zip(tube_stats::ask(&mut tool.link, tubes)?) {
         if matches!(answer, Answer::Gone) {
-            tool.messages.note(no_jobs(tube));
+            let meant = jobs::near(&mut tool.link, tube);
+            tool.messages.note(no_jobs(tube, meant.as_deref()));
         }
     }
     Ok(())
 }
 
-/// That a tube does not exist, where that is no failure.
+/// That a tube does not exist, where that is no failure; and the one that is probably meant.
 #[must_use]
-pub fn no_jobs(tube: &TubeName) -> String {
-    format!("tube {tube} does not exist, so it has no jobs")
+pub fn no_jobs(tube: &TubeName, meant: Option<&str>) -> String {
+    let meant = meant.map(|meant| format!(": {}", did_you_mean(meant))).unwrap_or_default();
+    format!("tube {tube} does not exist, so it has no jobs{meant}")
 }
 
 /// Reports that there may be more jobs.

@@ -81,7 +81,7 @@ fn clear_reaches_the_jobs_of_a_paused_tube() {
 fn a_tube_that_does_not_exist_is_clear_already() {
     on_both(|address| {
         let ran = bsctl(address, &["clear", "none", "--yes"]).exits(0);
-        assert_eq!(ran.out(), "0\t0\t0\t0\n");
+        assert_eq!(ran.out(), "");
         assert!(ran.err.contains("does not exist"), "{}", ran.err);
     });
 }
@@ -95,7 +95,7 @@ fn all_tubes_need_the_servers_name() {
     bsctl(server.address(), &["clear", "--all-tubes", "--confirm=other"]).exits(2);
     let confirm = format!("--confirm={}", server.address());
     let ran = bsctl(server.address(), &["clear", "--all-tubes", &confirm]).exits(0);
-    assert_eq!(ran.out(), "2\t2\t0\t0\n");
+    assert!(ran.out().is_empty() && ran.err.contains("2 jobs"), "{ran:?}");
 }
 
 /// Puts jobs until it should stop.

@@ -1,6 +1,46 @@
 //! Tubes by position and by flag.
 
-use super::harness::{bsctl, on_both, put, put_buried};
+use fixtures::beanstalkd::Server;
+
+use super::harness::{bare, bsctl, on_both, put, put_buried};
+
+/// It is asked for only where a name is unknown.
+#[test]
+fn the_tube_that_is_probably_meant_is_named() {
+    on_both(|address| {
+        put(address, "mail", "x");
+        for line in [
+            &["pop", "mial"][..],
+            &["peek", "--ready", "-t", "mial"],
+            &["kick", "mial"],
+            &["pause", "mial", "1s"],
+            &["jobs", "mial"],
+            &["tubes", "mial"],
+            &["export", "-t", "mial"],
+            &["drain", "mial", "--yes"],
+            &["clear", "mial", "--yes"],
+            &["move", "--from", "mial", "--to", "sms", "--yes"],
+            &["wait", "--for", "empty", "mial"],
+        ] {
+            let ran = bsctl(address, line);
+            assert!(ran.err.contains("did you mean mail?"), "{line:?}: {}", ran.err);
+        }
+        // Nothing resembles it.
+        assert!(!bsctl(address, &["pop", "quite-different"]).exits(1).err.contains("did you mean"));
+        // A pattern where a name is meant.
+        let ran = bsctl(address, &["jobs", "ma*"]).exits(65);
+        assert!(ran.err.contains("`tubes 'ma*'` lists what matches"), "{}", ran.err);
+        assert_eq!(bsctl(address, &["jobs", "--columns", "body"]).exits(0).out(), "x\n");
+    });
+}
+
+#[test]
+fn the_server_is_given_by_the_flags_of_the_other_tools_too() {
+    let server = Server::start().unwrap();
+    for flag in ["-s", "--server", "-a", "--addr"] {
+        bare(&[flag, server.address(), "tubes"]).exits(0);
+    }
+}
 
 #[test]
 fn a_tube_is_named_by_place_or_by_flag() {
@@ -15,8 +55,8 @@ fn a_tube_is_named_by_place_or_by_flag() {
             [&["pause", "mail", "0"], &["pause", "-t", "mail", "0"]],
             [&["resume", "mail"], &["resume", "-t", "mail"]],
             [
-                &["check", "tube", "mail", "--zero-workers", "ok"],
-                &["check", "tube", "-t", "mail", "--zero-workers", "ok"],
+                &["check", "tube", "mail", "--zero-workers", "ok", "-c", "buried=1"],
+                &["check", "tube", "-t", "mail", "--zero-workers", "ok", "-c", "buried=1"],
             ],
             [&["wait", "mail", "--for", "ready>=1"], &["wait", "-t", "mail", "--for", "ready>=1"]],
             [&["kick", "mail", "-n"], &["kick", "-t", "mail", "-n"]],

@@ -371,11 +371,20 @@ impl Bulk {
         let messages = self.messages.clone();
         let is_interrupted = self.gate.signal().is_some();
         let (exit, report, sentence) = self.conclude(extend)?;
-        // Where stdout has figures, a user who pressed Ctrl-C needs words.
-        if is_interrupted && !matches!(out.style.format, Format::Table | Format::Wide) {
-            messages.note(&sentence);
+        let is_rehearsal = report.get("dry_run").is_some();
+        match out.style.format {
+            // Bare figures say nothing to whoever reads the output of a script; scripts take documents.
+            Format::Plain | Format::Name | Format::Raw if !is_rehearsal => {
+                out.note_done(&messages, &sentence);
+            }
+            format => {
+                // Where stdout has figures, a user who pressed Ctrl-C needs words.
+                if is_interrupted && !matches!(format, Format::Table | Format::Wide) {
+                    messages.note(&sentence);
+                }
+                out.done_with(&report, &[], &sentence)?;
+            }
         }
-        out.done_with(&report, &["attempted", "succeeded", "failed", "skipped"], &sentence)?;
         Ok(exit)
     }
 

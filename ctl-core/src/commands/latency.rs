@@ -29,7 +29,7 @@ pub struct LatencyArgs {
     #[arg(long, value_name = "DUR", default_value = "5s", value_parser = stretch)]
     every: Duration,
 
-    /// Exit after N lines [default: 1 in a pipe]
+    /// Exit after N lines, each of --every [default: 1 in a pipe]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 }
@@ -49,11 +49,11 @@ static TIMES: Shape = Shape::rows(
         Column::new("server", "SERVER"),
         Column::new("n", "N"),
         Column::new("lost", "LOST"),
-        Column::new("min_ms", "MIN"),
-        Column::new("avg_ms", "AVG"),
-        Column::new("p50_ms", "P50"),
-        Column::new("p99_ms", "P99"),
-        Column::new("max_ms", "MAX"),
+        Column::new("min_ms", "MIN MS"),
+        Column::new("avg_ms", "AVG MS"),
+        Column::new("p50_ms", "P50 MS"),
+        Column::new("p99_ms", "P99 MS"),
+        Column::new("max_ms", "MAX MS"),
     ],
 );
 
@@ -72,6 +72,12 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &LatencyArgs) -> Result<Exit
         return Err(worst.unwrap_or_else(|| CliError::usage("no server given")));
     }
     let most = args.count.or((!context.out.style.terminal).then_some(1));
+    let whole = args.every.saturating_mul(u32::try_from(most.unwrap_or(1)).unwrap_or(u32::MAX));
+    if whole > LONG {
+        let (lines, every) = (most.unwrap_or(1), units::show_duration(args.every));
+        let whole = units::show_duration(whole);
+        context.messages.note(format!("{lines} lines of {every} each take {whole} (--every)"));
+    }
     let (over, messages) = (AtomicBool::new(false), context.messages.clone());
     let mut list = context.out.list(&TIMES)?.live();
     let (addresses, links): (Vec<String>, Vec<T::Link>) = servers.into_iter().unzip();
@@ -128,6 +134,9 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &LatencyArgs) -> Result<Exit
     let exit = if has_lost { Exit::Unavailable } else { Exit::Done };
     Ok(interrupts.requested().unwrap_or(exit))
 }
+
+/// A measurement that takes longer says so: its count may have been meant as one of round trips.
+const LONG: Duration = Duration::from_secs(60);
 
 /// How often to check for signals.
 const TICK: Duration = Duration::from_millis(50);

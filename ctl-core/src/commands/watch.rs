@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use clap::error::ErrorKind;
 use serde_json::{Value, json};
 
 use crate::error::{CliError, Exit};
@@ -139,7 +140,15 @@ struct Frame {
 fn inner<T: Repeat>(line: &[String]) -> Result<(GlobalArgs, T::Command), CliError> {
     let read = T::read(line).map_err(|error| {
         let text = error.render().to_string();
-        CliError::usage(text.strip_prefix("error: ").unwrap_or(&text).trim().to_owned())
+        let wrong =
+            CliError::usage(text.strip_prefix("error: ").unwrap_or(&text).trim().to_owned());
+        match error.kind() {
+            ErrorKind::InvalidSubcommand => wrong.hint(format!(
+                "{} watch -- COMMAND repeats a command of this tool; {0} help watch has examples",
+                T::NAME
+            )),
+            _ => wrong,
+        }
     })?;
     read.ok_or_else(|| {
         CliError::usage("watch repeats only commands that run once and change nothing")

@@ -3,14 +3,15 @@
 use std::any::Any;
 use std::collections::BTreeSet;
 
-use clap::Command;
+use clap::{Command, FromArgMatches as _};
 use serde_json::Value;
 
 use super::Case;
 use super::program::Ran;
 use crate::repl::guest::Interactive;
 use crate::tool::Tool;
-use crate::tool::cli::tree;
+use crate::tool::cli::{Line, tree};
+use crate::tool::run::nature;
 
 /// A sample command line.
 #[derive(Debug, Clone, Copy)]
@@ -205,6 +206,29 @@ pub fn tables_and_plain_lines_work_for_every_command<T: Tool>(case: &Case<T>) {
             assert!(!ran.bytes.contains(&0x1b), "{format} {sample:?}");
         }
     }
+}
+
+/// What a command would change is shown, or `--dry-run` is refused: it is never ignored.
+pub fn what_changes_something_rehearses_or_refuses<T: Interactive>(case: &Case<T>) {
+    let is_tested = |sample: &&Sample| {
+        let words = std::iter::once(&T::PROGRAM.name).chain(sample.line);
+        let matches = tree::<T>().try_get_matches_from(words).unwrap();
+        let line = Line::<T>::from_arg_matches(&matches).unwrap();
+        let changes = matches!(line, Line::Own(_)) && !nature(&line).reads_only();
+        // The exporter and a recording change nothing; replaying has a test of its own.
+        changes && !["exporter", "tap"].contains(&sample.command)
+            || sample.command == "check roundtrip"
+    };
+    let mut refused = 0;
+    for sample in case.samples.succeed().filter(is_tested) {
+        let (_server, address) = (case.samples.prepared)();
+        let line = [&["-o", "json", "--dry-run"], sample.line].concat();
+        let ran = case.program.fed(&address, &line, sample.stdin.as_bytes());
+        let is_refused = format!("{}{}", ran.out(), ran.err).contains("does not support --dry-run");
+        assert!(is_refused || ran.out().contains("\"dry_run\""), "{sample:?} {ran:?}");
+        refused += usize::from(is_refused);
+    }
+    assert!(refused >= 3, "{refused}");
 }
 
 /// Within the timeout; for a check this is CRITICAL.

@@ -149,6 +149,7 @@ macro_rules! tool_contract {
                 ndjson_is_one_document_per_line_for_every_command,
                 yaml_is_read_for_every_command,
                 tables_and_plain_lines_work_for_every_command,
+                what_changes_something_rehearses_or_refuses,
                 a_dead_port_is_69_with_one_error_object_for_every_command,
                 a_wrong_flag_is_2_with_one_error_object_for_every_command,
                 a_wrong_column_is_2_before_anything_is_sent,

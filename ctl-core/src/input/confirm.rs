@@ -17,6 +17,8 @@ pub struct Confirm {
     pub can_ask: bool,
     /// The name to type before anything changes, if the server is protected.
     pub lock: Option<String>,
+    /// Whether the command refuses `--dry-run`, so that no hint may name it.
+    pub(crate) is_unrehearsed: bool,
     /// For a command on several servers: collects the question of each.
     pub(crate) asking: Option<Asking>,
 }
@@ -76,13 +78,22 @@ impl Confirm {
         }
         if !self.can_ask {
             return Err(CliError::usage(format!("refusing to {action} without confirmation"))
-                .hint("--yes (or -y) confirms it; --dry-run shows what would be done"));
+                .hint(match self.is_unrehearsed {
+                    true => "--yes (or -y) confirms it",
+                    false => "--yes (or -y) confirms it; --dry-run shows what would be done",
+                }));
         }
         messages.prompt(&format!("{}? [y/N]", capitalized(action)));
         match answer()?.to_ascii_lowercase().as_str() {
             "y" | "yes" => Ok(()),
             _ => Err(declined()),
         }
+    }
+
+    /// The same for a command that refuses `--dry-run`.
+    #[must_use]
+    pub fn unrehearsed(self) -> Self {
+        Self { is_unrehearsed: true, ..self }
     }
 
     /// Level 3, everything: the answer is `name`, and `--yes` is not enough. If the name of a protected context was

@@ -75,7 +75,13 @@ impl Words {
         let text = word.to_str().ok_or_else(|| {
             CliError::bad_data(format!("{} name {} is not UTF-8", self.one, word.to_string_lossy()))
         })?;
-        N::read(text)
+        N::read(text).map_err(|error| match text.contains(['*', '?']) {
+            true => error.hint(format!(
+                "patterns are not names: the command `{} '{text}'` lists what matches",
+                self.several
+            )),
+            false => error,
+        })
     }
 }
 

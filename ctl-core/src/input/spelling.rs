@@ -1,11 +1,13 @@
 //! What a misspelt word probably means.
 
+use crate::input::glob::is_wanted;
+use crate::output::escape;
+use crate::output::messages::Messages;
+
 /// The word that was probably meant: a few letters more, fewer, wrong or swapped, and some of them right. A sign such
 /// as `?` is not a misspelt word, nor is a word a misspelt sign.
-pub(crate) fn closest<'g>(
-    typed: &str,
-    spellings: impl Iterator<Item = &'g str>,
-) -> Option<&'g str> {
+#[must_use]
+pub fn closest<'g>(typed: &str, spellings: impl Iterator<Item = &'g str>) -> Option<&'g str> {
     let letters = typed.chars().count();
     let tolerance = if letters <= 4 { 1 } else { 2 }.min(letters.saturating_sub(1));
     spellings
@@ -15,6 +17,31 @@ pub(crate) fn closest<'g>(
         // If there are several, prefer an unfinished word.
         .min_by_key(|(distance, name)| (*distance, !name.starts_with(typed)))
         .map(|(_, name)| name)
+}
+
+/// The question about a name that is probably meant.
+#[must_use]
+pub fn did_you_mean(name: &str) -> String {
+    format!("did you mean {}?", escape::line(name))
+}
+
+/// Reports which patterns match none of these names: a mistyped name would look like an empty queue. `several` is the
+/// word for the named things.
+pub fn tell_unmatched<'n>(
+    messages: &Messages,
+    several: &str,
+    patterns: &[String],
+    names: impl Iterator<Item = &'n str> + Clone,
+) {
+    for pattern in patterns {
+        let only = std::slice::from_ref(pattern);
+        if names.clone().any(|name| is_wanted(name, only)) {
+            continue;
+        }
+        let meant = closest(pattern, names.clone()).map(did_you_mean);
+        let meant = meant.map(|meant| format!(": {meant}")).unwrap_or_default();
+        messages.note(format!("no {several} match {}{meant}", escape::line(pattern)));
+    }
 }
 
 /// Number of letters that must be added, removed, changed or swapped with their neighbour.

@@ -97,11 +97,16 @@ impl Style {
         self
     }
 
-    /// Whether only bodies are printed, or what is in them, so that a command that would leave them out has to read
+    /// Whether only bodies are printed, or what is in them, or they are a column, so that a command that would leave them out has to read
     /// them.
     #[must_use]
     pub fn needs_bodies(&self) -> bool {
-        self.format == Format::Raw || self.decodes()
+        let has_column = |columns: &Vec<String>| {
+            columns.iter().any(|column| column.eq_ignore_ascii_case(super::BODY))
+        };
+        self.format == Format::Raw
+            || self.decodes()
+            || self.columns.as_ref().is_some_and(has_column)
     }
 
     /// Whether decoded bodies were asked for.

@@ -179,6 +179,7 @@ impl GlobalArgs {
             name: self.confirm.clone(),
             can_ask: !self.no_input && io::stdin().is_terminal(),
             lock,
+            is_unrehearsed: false,
             asking: None,
         }
     }

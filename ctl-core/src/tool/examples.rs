@@ -77,9 +77,19 @@ fn examples(program: &Program) -> impl Iterator<Item = (&'static Sheet, &'static
 ///
 /// # Errors
 /// Write failures.
-pub fn run(out: &mut Output, program: &Program, args: &ExamplesArgs) -> Result<Exit, CliError> {
+pub fn run(
+    out: &mut Output,
+    messages: &crate::output::messages::Messages,
+    program: &Program,
+    args: &ExamplesArgs,
+) -> Result<Exit, CliError> {
     match &args.topic {
-        None => list(out, program)?,
+        None => {
+            list(out, program)?;
+            if out.style.terminal {
+                messages.note(format!("{} examples TOPIC shows one of them", program.name));
+            }
+        }
         Some(topic) if out.style.format.takes_apart() => records(out, program, topic)?,
         Some(topic) => {
             let script = script(program, topic, out.style.color);

@@ -102,7 +102,8 @@ pub fn dispatch<T: Interactive>(context: &mut Context<T>, line: Line<T>) -> Resu
     }
 }
 
-fn nature<T: Interactive>(line: &Line<T>) -> Nature {
+/// The effects of a line.
+pub(crate) fn nature<T: Interactive>(line: &Line<T>) -> Nature {
     match line {
         Line::Own(command) => T::nature(command),
         Line::Common(command) => command.nature(),
@@ -124,9 +125,9 @@ fn common<T: Interactive>(context: &mut Context<T>, command: Common) -> Result<E
         Common::Doctor(args) => settings::doctor::run(context, &args),
         Common::Config(args) => settings::config::run(context, &args),
         Common::Complete(args) => complete::run(context, &args),
-        Common::Examples(args) => examples::run(out, &T::PROGRAM, &args),
+        Common::Examples(args) => examples::run(out, &context.messages, &T::PROGRAM, &args),
         Common::Completions(args) => commands::completions(out, &T::PROGRAM, &args),
-        Common::Man(args) => commands::man(out, &T::PROGRAM, &args),
+        Common::Man(args) => commands::man(out, &context.messages, &T::PROGRAM, &args),
         Common::Docs(args) => commands::readme(out, &T::PROGRAM, &args),
     }
 }

@@ -31,6 +31,7 @@ pub(super) fn correct(
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     if error.kind() == ErrorKind::InvalidSubcommand {
+        prefer_the_nearest(error);
         // A word of one or two letters resembles too many others.
         let is_short = |word: &ContextValue| matches!(word, ContextValue::String(word) if word.chars().count() < 3);
         if error.get(ContextKind::InvalidSubcommand).is_some_and(is_short) {
@@ -52,7 +53,7 @@ pub(super) fn correct(
         }
     }
     if let Some(ContextValue::String(meant)) = error.get(ContextKind::SuggestedArg)
-        && !is_near(&wrong, meant)
+        && (!is_near(&wrong, meant) || elsewhere(tree, &wrong).is_some())
     {
         error.remove(ContextKind::SuggestedArg);
         // It consists of the suggestion.
@@ -64,6 +65,18 @@ pub(super) fn correct(
     if let Some(tip) = other_case(tree, line, &wrong) {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
+}
+
+/// Puts the suggested command that is nearest to the wrong word first.
+fn prefer_the_nearest(error: &mut clap::Error) {
+    let (Some(ContextValue::String(wrong)), Some(ContextValue::Strings(meant))) =
+        (error.get(ContextKind::InvalidSubcommand), error.get(ContextKind::SuggestedSubcommand))
+    else {
+        return;
+    };
+    let Some(nearest) = closest(wrong, meant.iter().map(String::as_str)) else { return };
+    let first = vec![nearest.to_owned()];
+    error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(first));
 }
 
 /// What is meant by a command line that people guess, see [`Program::guesses`].
@@ -82,15 +95,19 @@ fn guessed(
     // Otherwise the word is for a command with commands of its own.
     let is_first = line.iter().skip(1).all(|word| tree.find_subcommand(word).is_none());
     let is_meant = |guess: &str| match guess.split_once(' ') {
+        None if guess.starts_with('-') => kind == ContextKind::InvalidArg && guess == wrong,
         None => kind == ContextKind::InvalidSubcommand && guess == wrong && is_first,
         Some((command, last)) => {
             let is_last = last == wrong || (last == ANY && !wrong.starts_with('-'));
             is_last && line.iter().any(|word| word == command)
         }
     };
-    let (_, meant) = program.guesses.iter().find(|(guess, _)| is_meant(guess))?;
+    let (_, meant) = program.guesses.iter().chain(GUESSES).find(|(guess, _)| is_meant(guess))?;
     Some((*meant).to_owned())
 }
+
+/// What people guess with every tool.
+const GUESSES: &[(&str, &str)] = &[("--json", "-o json"), ("--yaml", "-o yaml")];
 
 /// Stands for any word that is no flag.
 const ANY: &str = "WORD";
@@ -256,6 +273,7 @@ mod tests {
         assert!(other.contains("Usage: tool export [OPTIONS]"), "{other}");
         assert!(!other.contains("wait-for-server"), "{other}");
         assert!(said(&["tool", "export", "--wait"]).contains("'--wait-for-server'"));
+        assert!(said(&["tool", "export", "--json"]).contains("tip: -o json"));
         assert!(said(&["tool", "export", "--wait-for-sever"]).contains("'--wait-for-server'"));
     }
 
@@ -310,6 +328,15 @@ mod tests {
     fn a_letter_is_no_misspelt_command() {
         assert!(!said(&["tool", "p"]).contains("ping"), "{}", said(&["tool", "p"]));
         assert!(said(&["tool", "pin"]).contains("'ping'"), "{}", said(&["tool", "pin"]));
+        let mut tree = Command::new("tool");
+        for name in ["tap", "stats-tube", "stats-job", "stats"] {
+            tree = tree.subcommand(Command::new(name));
+        }
+        let line: Vec<OsString> = ["tool", "stat"].map(OsString::from).to_vec();
+        let mut error = tree.try_get_matches_from_mut(&line).unwrap_err();
+        correct(&mut error, &TOOL, &tree, &line);
+        let text = error.to_string();
+        assert!(text.contains("'stats'") && !text.contains("'tap'"), "{text}");
     }
 
     #[test]

@@ -112,8 +112,18 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     let through_worker = matches!(args.what, What::Roundtrip { .. }) && named.is_some();
     // The job goes through whichever server has a worker.
     let servers = if through_worker { Ok(Vec::new()) } else { tool.link.each() };
-    let (is_several, measured) =
-        measure_all(servers, &mut tool.link, |link| measure(link, &args.what, &args.flags));
+    let allowed = match args.what {
+        What::Roundtrip { .. } => {
+            tool.refuse_dry_run("check roundtrip", "gearctl check server changes nothing")
+        }
+        _ => Ok(()),
+    };
+    let (is_several, measured) = match allowed {
+        Ok(()) => {
+            measure_all(servers, &mut tool.link, |link| measure(link, &args.what, &args.flags))
+        }
+        Err(error) => (false, error.into()),
+    };
     let name = match &args.what {
         What::Server => "server",
         What::Function { .. } => named.as_deref().unwrap_or("function"),

@@ -7,6 +7,7 @@ use ctl_core::commands::twice::{Figures, Twice, look_twice};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::is_wanted;
 use ctl_core::input::named::{self, Several};
+use ctl_core::input::spelling::tell_unmatched;
 use ctl_core::link::fleet::{self, Fleet};
 use ctl_core::output::messages::Messages;
 use ctl_core::output::{Column, Format, Record, Shape};
@@ -90,13 +91,15 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
     let messages = tool.messages.clone();
     let all = fleet.ask(&mut tool.link, |link| {
         let mut functions = statuses(link)?;
+        let names: Vec<String> =
+            functions.iter().map(|function| show_function(&function.name)).collect();
         functions.retain(|function| is_wanted(&show_function(&function.name), &patterns));
         functions.sort_by(|a, b| a.name.cmp(&b.name));
         let priorities = if few { HashMap::new() } else { known_priorities(link, &messages)? };
-        Ok((functions, priorities))
+        Ok((names, functions, priorities))
     })?;
     let mut list = fleet.list(&mut tool.out, &FUNCTIONS)?;
-    for (server, (functions, priorities)) in &all {
+    for (server, (_, functions, priorities)) in &all {
         for function in functions {
             let priority = priorities.get(&function.name);
             let record = Record::new()
@@ -110,6 +113,8 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
         }
     }
     list.finish()?;
+    let names = all.iter().flat_map(|(_, (names, ..))| names.iter().map(String::as_str));
+    tell_unmatched(&messages, "functions", &patterns, names);
     Ok(fleet.exit())
 }
 

@@ -3,6 +3,7 @@
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::fleet::Fleet;
+use ctl_core::output::units;
 use ctl_core::output::{Column, Record, Shape};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{JobInfo, UniqueJob};
@@ -20,7 +21,7 @@ running it.
 With several servers, handles name theirs: SERVER//HANDLE.
 
 Examples:
-  gearctl jobs
+  gearctl jobs --limit 20
   gearctl jobs -o id | gearctl cancel -";
 
 /// The end of `unique-jobs --help`.
@@ -33,7 +34,11 @@ Example:
 
 /// Arguments of `jobs`.
 #[derive(Debug, Args)]
-pub struct JobsArgs {}
+pub struct JobsArgs {
+    /// At most N jobs of each server
+    #[arg(long, value_name = "N")]
+    limit: Option<usize>,
+}
 
 /// Arguments of `unique-jobs`.
 #[derive(Debug, Args)]
@@ -58,14 +63,15 @@ static UNIQUE_JOBS: Shape =
 ///
 /// # Errors
 /// As documented in the table of exit codes.
-pub fn run(tool: &mut Tool, _: JobsArgs) -> Result<Exit, CliError> {
+pub fn run(tool: &mut Tool, args: JobsArgs) -> Result<Exit, CliError> {
+    let most = args.limit.unwrap_or(usize::MAX);
     let mut fleet = Fleet::of(tool)?;
     fleet.expect(&mut tool.out, &JOBS)?;
     let ask = |link: &mut Link| link.listing::<JobInfo>(&AdminCommand::ShowJobs);
     let all = fleet.ask(&mut tool.link, ask)?;
     let mut list = fleet.list(&mut tool.out, &JOBS)?.without("server");
     for (server, jobs) in &all {
-        for job in jobs {
+        for job in jobs.iter().take(most) {
             let record = Record::new()
                 .of_server(server.as_deref())
                 .with("handle", show_handle_at(&job.handle, server.as_deref()))
@@ -76,6 +82,10 @@ pub fn run(tool: &mut Tool, _: JobsArgs) -> Result<Exit, CliError> {
         }
     }
     list.finish()?;
+    let left: usize = all.iter().map(|(_, jobs)| jobs.len().saturating_sub(most)).sum();
+    if left > 0 {
+        tool.messages.note(format!("--limit leaves out {}", units::count(left as u64, "job")));
+    }
     Ok(fleet.exit())
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use ctl_core::commands::bulk::{Action, Bulk, Manner, OnError, Rate};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::input::confirm::Confirm;
 use ctl_core::input::named::{One, Several};
 use ctl_core::link::fleet::{Fleet, name_at};
 use ctl_core::output::{BodiesArgs, Format, List, Record};
@@ -97,7 +98,13 @@ pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
     let mut fleet = Fleet::of(tool)?;
     let counted = fleet.ask(&mut tool.link, |link| Before::of(link, &function))?;
     let is_lossy = counted.iter().any(|(_, before)| !before.is_gearmand);
-    ask(tool, &format!("briefly take {} of {name}", units::count(args.count, "job")), is_lossy)?;
+    let confirm = tool.confirm().unrehearsed();
+    ask(
+        tool,
+        &confirm,
+        &format!("briefly take {} of {name}", units::count(args.count, "job")),
+        is_lossy,
+    )?;
     if is_lossy && matches!(tool.out.style.format, Format::Table | Format::Wide) {
         // A table shortens bodies, and there may be no other copy.
         tool.out.style.format = Format::Ndjson;
@@ -153,7 +160,8 @@ pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     };
     if total > 0 {
         let is_lossy = before.iter().any(|before| !before.is_gearmand);
-        ask(tool, &format!("briefly take {jobs}"), is_lossy)?;
+        let confirm = tool.confirm();
+        ask(tool, &confirm, &format!("briefly take {jobs}"), is_lossy)?;
     }
     let action = Action { past: "exported", noun: "job", place: String::new() };
     let manner = Manner { on_error: OnError::Stop, rate: args.rate };
@@ -190,13 +198,13 @@ pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     Ok(if exit.is_done() && !is_all { Exit::Partial } else { exit })
 }
 
-fn ask(tool: &mut Tool, what: &str, is_lossy: bool) -> Result<(), CliError> {
+fn ask(tool: &mut Tool, confirm: &Confirm, what: &str, is_lossy: bool) -> Result<(), CliError> {
     let address = tool.link.dialer.address()?;
     let which = match is_lossy {
         true => "is not gearmand: such servers lose the jobs of a worker that disconnects",
         false => "may drop jobs whose worker disconnects (gearmand's --job-retries)",
     };
-    tool.confirm().many(&format!("{what} from {address}, which {which}"), &tool.messages)?;
+    confirm.many(&format!("{what} from {address}, which {which}"), &tool.messages)?;
     if is_lossy && tool.globals.yes {
         tool.messages.warn(format!("{address} {which}"));
     }

@@ -46,6 +46,7 @@ const MOMENT: Duration = Duration::from_millis(100);
 /// # Errors
 /// The connection's failure; a failed step is exit 1 after the table.
 pub fn run(tool: &mut Tool) -> Result<Exit, CliError> {
+    tool.refuse_dry_run("smoke", "gearctl ping changes nothing")?;
     tool.out.expect(&STEPS)?;
     let function = scratch::function("smoke")?;
     let bound = tool.link.dialer.timeout().unwrap_or(PATIENCE);

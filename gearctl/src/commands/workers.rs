@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, One};
+use ctl_core::input::spelling::{closest, did_you_mean};
 use ctl_core::link::fleet::Fleet;
 use ctl_core::output::{Column, Record, Shape};
 use gearman_client::protocol::AdminCommand;
@@ -87,5 +88,16 @@ pub fn run(tool: &mut Tool, args: WorkersArgs) -> Result<Exit, CliError> {
         }
     }
     list.finish()?;
+    if let Some(function) = &function {
+        let served = all.iter().flat_map(|(_, (workers, _))| workers.iter());
+        let served: Vec<String> =
+            served.flat_map(|worker| worker.functions.iter().map(show_function)).collect();
+        let wanted = show_function(function);
+        if !served.contains(&wanted) {
+            let meant = closest(&wanted, served.iter().map(String::as_str)).map(did_you_mean);
+            let meant = meant.map(|meant| format!(": {meant}")).unwrap_or_default();
+            tool.messages.note(format!("no worker serves {wanted}{meant}"));
+        }
+    }
     Ok(fleet.exit())
 }

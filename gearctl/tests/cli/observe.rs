@@ -90,6 +90,8 @@ fn waiting_ends_when_the_condition_is_true() {
         assert_eq!((&done["condition"], &done["looks"]), (&json!("server"), &json!(1)));
         wait(&["empty", "-f", "f"]).exits(0);
         wait(&["idle", "-f", "f"]).exits(0);
+        let told = gearctl(address, &["functions", "ff"]).exits(0);
+        assert!(told.err.contains("no functions match ff"), "{}", told.err);
         wait(&["empty", "-f", "f", "--must-exist"]).exits(1);
         wait(&["idle"]).exits(2);
         wait(&["nonsense==1", "-f", "f"]).exits(2);

@@ -9,6 +9,7 @@ use ctl_core::output::progress::{Progress, ProgressWhen};
 use ctl_core::output::units;
 
 use super::{Target, Targets, Way, describe, sweep, sweep_ids, targets};
+use crate::jobs;
 use crate::jobs::scan::{Found, Wanted, find, no_jobs, select, tell_missing};
 use crate::jobs::select::SelectArgs;
 use crate::jobs::state::State;
@@ -63,7 +64,8 @@ impl Plan {
         let filters = args.select.read()?;
         let targets = targets(&mut tool.link, &tubes, &args.state)?;
         for tube in &targets.missing {
-            tool.messages.note(no_jobs(tube));
+            let meant = jobs::near(&mut tool.link, tube);
+            tool.messages.note(no_jobs(tube, meant.as_deref()));
         }
         for error in &targets.left {
             tool.messages.warn(&error.message);

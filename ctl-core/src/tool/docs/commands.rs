@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum as _};
 
 use super::Shell;
 use crate::error::{CliError, Exit};
+use crate::output::messages::Messages;
 use crate::output::units;
 use crate::output::{Output, Record};
 use crate::program::Program;
@@ -58,10 +59,21 @@ pub fn completions(
 ///
 /// # Errors
 /// Write failures.
-pub fn man(out: &mut Output, program: &Program, args: &ManArgs) -> Result<Exit, CliError> {
+pub fn man(
+    out: &mut Output,
+    messages: &Messages,
+    program: &Program,
+    args: &ManArgs,
+) -> Result<Exit, CliError> {
     let pages = super::man_pages(help::documented(program, None))?;
     let Some(directory) = &args.out else {
         let page = pages.into_iter().next().map(|(_, page)| page).unwrap_or_default();
+        if out.style.terminal {
+            let name = program.name;
+            messages.note(format!(
+                "this is the source of the page: {name} man | man -l - shows it, {name} man DIR writes all pages"
+            ));
+        }
         return document(
             out,
             Record::new().with("name", format!("{}.1", program.name)),
