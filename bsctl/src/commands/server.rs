@@ -117,7 +117,7 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
                 "jobs are ready, and the server does not tell whether a worker serves {}",
                 units::first_of(&untold, SHOWN)
             ),
-            "workers that ignore the tubes they do not serve, and producers that use none of them",
+            "another tube for these jobs: the workers of others can be counted",
         )
         .warn_if(
             !paused.is_empty(),

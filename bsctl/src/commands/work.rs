@@ -16,9 +16,11 @@ use ctl_core::output::messages::Messages;
 use ctl_core::output::{Record, Shape};
 
 use crate::error::cli_error;
-use crate::jobs::paused::{self, Paused};
+use crate::jobs::{self, paused, scan::no_jobs};
+use crate::link::Link;
 use crate::names::Tube;
 use crate::tool::{Tool, usual_tube};
+use crate::tube_stats;
 use crate::work::fate::{Backoff, Fates, OnFail};
 use crate::work::{PLACES, Shift, label};
 
@@ -128,7 +130,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let shift = work::Shift::new(recipe, tool.messages.stamped()).at(servers).until_empty(empties);
     shift.wait_out(&interrupts, || work::connect(tool))?;
     if !empties && servers == 1 {
-        say_paused(shift.messages(), None, paused::among(&mut tool.link, &tubes)?);
+        say_why_idle(shift.messages(), None, &mut tool.link, &tubes)?;
     }
     let options = options(tool, &args, &tubes)?;
     let (ledger, finished) = Ledger::new(shift.messages(), label);
@@ -162,8 +164,8 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     if empties && signal.is_none() {
         for (server, mut link) in tool.link.each()? {
             // One that is down was reported.
-            let paused = paused::among(&mut link, &tubes).unwrap_or_default();
-            say_paused(shift.messages(), (servers > 1).then_some(&*server), paused);
+            let server = (servers > 1).then_some(&*server);
+            let _ = say_why_idle(shift.messages(), server, &mut link, &tubes);
         }
     }
     work::tally(&mut tool.out, shift.messages(), &args.flags, "job", &ways)?;
@@ -171,12 +173,25 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     Ok(signal.unwrap_or(Exit::Done))
 }
 
-/// A worker finds no job in a paused tube.
-fn say_paused(messages: &Messages, server: Option<&str>, paused: Vec<Paused>) {
-    let paused: Vec<_> = paused.into_iter().map(|one| one.at(server)).collect();
+/// A worker finds no job in a paused tube, nor in one whose name is mistyped.
+fn say_why_idle(
+    messages: &Messages,
+    server: Option<&str>,
+    link: &mut Link,
+    tubes: &[TubeName],
+) -> Result<(), CliError> {
+    let answers = tube_stats::ask(link, tubes)?;
+    let paused: Vec<_> = paused::of(&answers).into_iter().map(|one| one.at(server)).collect();
     if let Some(told) = paused::told(&paused) {
         messages.note(told);
     }
+    for (tube, _) in tubes.iter().zip(&answers).filter(|(_, answer)| answer.stats().is_none()) {
+        // A worker may be there before the first job.
+        if let Some(meant) = jobs::near(link, tube) {
+            messages.note(no_jobs(tube, Some(&meant)));
+        }
+    }
+    Ok(())
 }
 
 fn retries(args: &WorkArgs) -> Retries {
