@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fixtures::fault::Faults;
+use queue_core::blocking::Canceller;
 
 pub use self::dialer::Dialer;
 use crate::error::CliError;
@@ -202,6 +203,8 @@ pub struct Setters<O> {
     pub total_timeout: fn(O, Option<Duration>) -> O,
     /// Sets the number of retries.
     pub retry: fn(O, u32) -> O,
+    /// Sets what ends calls before their answer.
+    pub canceller: fn(O, Canceller) -> O,
 }
 
 /// The parameters of an attempt to connect.

@@ -149,7 +149,18 @@ impl<T: Tool> Context<T> {
     /// # Errors
     /// The system denies the handlers.
     pub fn interrupts(&mut self) -> Result<Interrupts, CliError> {
-        self.catch(self.session.is_none())
+        let is_first = self.interrupts.is_none();
+        let interrupts = self.catch(self.session.is_none())?;
+        if is_first {
+            self.attend(&interrupts);
+        }
+        Ok(interrupts)
+    }
+
+    fn attend(&self, interrupts: &Interrupts) {
+        if let Some(attention) = self.link.dialer().attention() {
+            attention.watch(interrupts, &self.messages);
+        }
     }
 
     /// As [`Context::interrupts`], for a command with its own meaning of the second signal, which then does not end the
@@ -171,6 +182,7 @@ impl<T: Tool> Context<T> {
 
     /// Uses these interrupts, for a session that handles Ctrl-C itself.
     pub(crate) fn set_interrupts(&mut self, interrupts: Interrupts) {
+        self.attend(&interrupts);
         self.interrupts = Some(interrupts);
     }
 

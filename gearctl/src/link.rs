@@ -109,6 +109,7 @@ impl ctl_core::link::Link for Link {
         reply_timeout: ConnectOptions::reply_timeout,
         total_timeout: ConnectOptions::total_timeout,
         retry: |options, times| options.retry(RetryPolicy::new(times)),
+        canceller: ConnectOptions::canceller,
     };
 
     const PING: &'static Shape = &PING;

@@ -35,6 +35,9 @@ pub struct Dial {
     /// Makes the streams of the blocking face.
     #[cfg(feature = "blocking")]
     pub blocking_connector: Option<crate::blocking::Connector>,
+    /// Ends calls of the blocking face.
+    #[cfg(feature = "blocking")]
+    pub canceller: Option<crate::blocking::Canceller>,
 }
 
 impl Default for Dial {
@@ -49,6 +52,8 @@ impl Default for Dial {
             connector: None,
             #[cfg(feature = "blocking")]
             blocking_connector: None,
+            #[cfg(feature = "blocking")]
+            canceller: None,
         }
     }
 }

@@ -21,7 +21,7 @@ mod pipeline;
 mod producer;
 mod worker;
 
-pub use queue_core::blocking::Duplex;
+pub use queue_core::blocking::{Canceller, Duplex};
 
 pub use self::{
     client::Client,

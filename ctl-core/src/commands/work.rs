@@ -33,6 +33,7 @@ pub use shift::{Ended, Given, Hands, Recipe, Shift, is_stopped_with_worker};
 /// No server can be reached: exit 69. With several servers one is enough; the worker reports the others.
 pub fn connect<T: Tool>(context: &mut Context<T>) -> Result<(), CliError> {
     let waits = context.globals.wait_for_server.is_some();
+    context.link.dialer_mut().never_cancel();
     let each = context.link.each()?;
     let connected = if each.len() < 2 {
         context.link.connect()

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use fixtures::fault::Fault;
 use rexpect::process::{Signal, WaitStatus};
 use rexpect::session::{PtySession, spawn_command};
 
 use super::Case;
 use super::program::Program;
 use super::session::repl;
+use crate::link::Link as _;
 use crate::tool::Tool;
 
 /// Time limit in milliseconds, which only broken code reaches.
@@ -480,4 +482,50 @@ pub fn a_wait_says_on_a_terminal_what_it_waits_for<T: Tool>(case: &Case<T>) {
     terminal.sees(&format!("waiting for {nobody}, "));
     terminal.sees(" of 3s: ");
     assert_eq!(terminal.ends(), 69);
+}
+
+/// The first one says what is awaited, the second one gives it up, and the session goes on.
+pub fn control_c_gives_up_an_answer_that_does_not_come<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let first: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    case.program.at(&address, &first).exits(0);
+    let (add, request) = case.changes.first().expect("a command that adds a job");
+    let mut terminal = Terminal::plain(&case.program, &address);
+    T::Link::faults(&server).add(Fault::always().of(*request).hang());
+    terminal.types(&format!("{add}\r"));
+    while T::Link::faults(&server).struck() == 0 {
+        std::thread::yield_now();
+    }
+    terminal.types("\u{3}");
+    terminal.sees("waiting for the answer of the server; Ctrl-C again gives it up");
+    terminal.types("\u{3}");
+    terminal.sees("GIVEN_UP: ");
+    terminal.sees(" may have been ");
+    terminal.sees(READS);
+    T::Link::faults(&server).clear();
+    terminal.says(":set", "on_exit");
+    let before = (case.jobs)(&server);
+    terminal.types(&format!("{add}\r"));
+    let started = Instant::now();
+    while (case.jobs)(&server) == before {
+        assert!(started.elapsed().as_millis() < PATIENCE.into(), "{:?}", terminal.shown);
+        std::thread::yield_now();
+    }
+}
+
+/// Nothing was sent.
+pub fn control_c_ends_connecting_at_once<T: Tool>(case: &Case<T>) {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let (add, _) = case.changes.first().expect("a command that adds a job");
+    let words: Vec<&str> = add.split(' ').collect();
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+    terminal.sees("has not answered within 1 s: still waiting");
+    terminal.types("\u{3}");
+    assert_eq!(terminal.ends(), 130, "{}", terminal.shown);
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &["repl"]);
+    terminal.sees("has not answered within 1 s: still waiting");
+    terminal.types("\u{3}");
+    terminal.sees("INTERRUPTED");
+    terminal.sees(READS);
 }

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use super::{Attempt, Connect, Endpoint, Link};
 use crate::config::file::Config;
 use crate::config::{Setting, Settings, Source, keys};
-use crate::error::CliError;
+use crate::error::{CliError, Exit};
 use crate::link::plan::{Plan, Target};
 use crate::link::tls::{Tls, TlsArgs};
 use crate::link::who;
 use crate::output::messages::{Filter, Messages, Trace};
 use crate::program::Program;
+use crate::system::attention::Attention;
 use crate::tool::args::GlobalArgs;
 
 /// The clients' default time limit for connecting.
@@ -37,6 +38,8 @@ pub struct Dialer<L: Link> {
     made: Option<Vec<Way<L>>>,
     /// Whether the kind of server is confirmed; shared by all clones.
     known: Arc<AtomicBool>,
+    /// Ends waits for a signal; shared by all clones. None for connections that nobody waits for.
+    attention: Option<Attention>,
 }
 
 impl<L: Link> Clone for Dialer<L> {
@@ -52,6 +55,7 @@ impl<L: Link> Clone for Dialer<L> {
             messages: self.messages.clone(),
             made: self.made.clone(),
             known: Arc::clone(&self.known),
+            attention: self.attention.clone(),
         }
     }
 }
@@ -94,6 +98,7 @@ impl<L: Link> Dialer<L> {
             messages: messages.clone(),
             made: None,
             known: Arc::new(AtomicBool::new(embedded)),
+            attention: Some(Attention::default()),
         })
     }
 
@@ -283,6 +288,29 @@ impl<L: Link> Dialer<L> {
     /// Shows no messages from now on.
     pub(crate) fn mute(&mut self) {
         self.messages = self.messages.with_filter(Filter::none());
+        self.never_cancel();
+    }
+
+    /// Signals end no calls of later connections: for a worker, which handles signals itself.
+    pub(crate) fn never_cancel(&mut self) {
+        self.attention = None;
+        self.made = None;
+    }
+
+    /// What ends waits for a signal.
+    pub(crate) fn attention(&self) -> Option<&Attention> {
+        self.attention.as_ref()
+    }
+
+    /// A failure, unless it was caused by giving up: then the interruption. What may have been done stays a failure.
+    pub(crate) fn unless_cancelled(&self, error: CliError) -> CliError {
+        let cancelled = self.attention.as_ref().filter(|attention| attention.is_cancelled());
+        let is_failure = matches!(error.exit, Exit::Unavailable | Exit::Timeout);
+        match cancelled {
+            Some(_) if error.is_unknown() => CliError { code: "GIVEN_UP", ..error },
+            Some(attention) if is_failure => attention.interruption(),
+            _ => error,
+        }
     }
 
     /// The protocol trace.
@@ -306,6 +334,8 @@ impl<L: Link> Dialer<L> {
         let addresses: Vec<String> = address.split(',').map(str::to_owned).collect();
         let asks = self.plan.wait_for_server.is_some();
         let place = (&*address, &*source);
+        let attention = self.attention.clone().unwrap_or_default();
+        let is_cancelled = || attention.is_cancelled();
         let attempt = |left: Option<Duration>| {
             let mut attempt =
                 |bounds| attempt(bounds).map_err(|error| who::silent(error, &addresses));
@@ -316,6 +346,9 @@ impl<L: Link> Dialer<L> {
             let rest = || left.map(|left| left.saturating_sub(started.elapsed()));
             let bound = Some(left.map_or(FIRST_ANSWER, |left| left.min(FIRST_ANSWER)));
             let opened = attempt(Attempt { asks: true, left: bound }).or_else(|error| {
+                if is_cancelled() {
+                    return Err(error);
+                }
                 let is_late = error.is_late();
                 let error = who::explain(error, &self.program, &addresses, rest());
                 let is_over = rest().is_some_and(|rest| rest.is_zero());
@@ -334,13 +367,21 @@ impl<L: Link> Dialer<L> {
             self.known.store(true, Ordering::Relaxed);
             Ok(opened)
         };
-        self.plan.open(place, self.program.name, &self.messages, attempt)
+        let mut attempt = attempt;
+        let attempt = |left: Option<Duration>| {
+            let opened = attempt(left);
+            // Nothing was sent.
+            let interrupted = |_| attention.interruption();
+            if is_cancelled() { opened.map_err(interrupted) } else { opened }
+        };
+        attention.connecting(|| self.plan.open(place, self.program.name, &self.messages, attempt))
     }
 
     /// Adds to a failure what is listening instead, unless a server has already replied correctly.
     pub fn explained(&mut self, error: CliError) -> CliError {
         let has_time = !error.is_late() || self.plan.timeout.is_none();
-        if self.known.load(Ordering::Relaxed) || !has_time {
+        let is_cancelled = self.attention.as_ref().is_some_and(Attention::is_cancelled);
+        if self.known.load(Ordering::Relaxed) || !has_time || is_cancelled {
             return error;
         }
         let addresses = self.each().unwrap_or_default();
@@ -380,7 +421,10 @@ impl<L: Link> Dialer<L> {
         let any_tls = addresses.iter().any(L::is_tls);
         let tls = self.tls.read(any_tls, names, &self.settings, &self.messages)?;
         let with_options = |address: L::Address| {
-            let options = options::<L>(address.clone(), &self.plan, tls.as_ref());
+            let mut options = options::<L>(address.clone(), &self.plan, tls.as_ref());
+            if let Some(attention) = &self.attention {
+                options = (L::SETTERS.canceller)(options, attention.canceller());
+            }
             (address, options)
         };
         Ok(addresses.into_iter().map(with_options).collect())

@@ -163,6 +163,7 @@ impl Plan {
                     messages.decision(format!("connected to {address} ({source})"));
                     return Ok(opened);
                 }
+                Err(error) if error.code == "INTERRUPTED" => return Err(error),
                 Err(error) => error,
             };
             let next = wait.elapsed().saturating_add(pause);

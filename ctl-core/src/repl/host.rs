@@ -344,8 +344,12 @@ impl<G: Guest> Host<'_, G> {
         tool.out.style = flags.restyle(&self.style);
         tool.globals = of_line(&self.globals, flags);
         let _ = self.written.take_firsts();
+        let attention = tool.link.dialer().attention().cloned().unwrap_or_default();
+        attention.running(true);
         let result = run_line(&mut *guest, self.line, matches);
         let tool = guest.parts().tool;
+        let result = result.map_err(|error| tool.link.dialer().unless_cancelled(error));
+        attention.running(false);
         tool.out.style = self.style.clone();
         tool.globals = self.globals.clone();
         let firsts = self.written.take_firsts();

@@ -252,7 +252,11 @@ fn converse<'s, G: Guest>(
 fn greet<G: Guest>(guest: &mut G) {
     let tool = guest.parts().tool;
     let address = tool.link.dialer_mut().address().unwrap_or_default();
-    match tool.link.connect() {
+    let connected = tool.link.connect();
+    if let Some(attention) = tool.link.dialer().attention() {
+        attention.running(false);
+    }
+    match connected {
         Ok(()) => {
             tool.messages.note(format!("connected to {address}; help explains, Ctrl-D leaves"));
         }

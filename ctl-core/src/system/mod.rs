@@ -1,6 +1,7 @@
 //! Processes, signals, files and sockets of the operating system.
 
 pub mod at_once;
+pub(crate) mod attention;
 pub mod child;
 pub(crate) mod family;
 pub mod files;

@@ -91,6 +91,7 @@ pub fn dispatch<T: Interactive>(context: &mut Context<T>, line: Line<T>) -> Resu
     };
     let result = result.and_then(|exit| context.out.flush().map(|()| exit));
     let result = result.map_err(|error| context.link.dialer_mut().explained(error));
+    let result = result.map_err(|error| context.link.dialer().unless_cancelled(error));
     context.link.rest();
     context.out.style = style;
     if let Some(note) = context.out.take_left_out() {

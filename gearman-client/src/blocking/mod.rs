@@ -13,7 +13,7 @@ mod serve;
 mod test_job;
 mod worker;
 
-pub use queue_core::blocking::Duplex;
+pub use queue_core::blocking::{Canceller, Duplex};
 
 pub use self::{
     admin::Admin,

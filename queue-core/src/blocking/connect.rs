@@ -68,21 +68,29 @@ fn attempt<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Transp
 #[cfg(feature = "__rustls")]
 fn secured<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dyn Duplex>, Error> {
     let Endpoint::Tls { host, .. } = options.address.endpoint() else {
-        return plain(options, limit);
+        return watched(options, limit);
     };
     let prepared = options.dial.tls.prepare(host)?;
-    Ok(Box::new(super::tls::handshake(prepared, plain(options, limit)?, limit)?))
+    Ok(Box::new(super::tls::handshake(prepared, watched(options, limit)?, limit)?))
 }
 
 #[cfg(not(feature = "__rustls"))]
 fn secured<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dyn Duplex>, Error> {
     match options.address.endpoint() {
         Endpoint::Tls { .. } => Err(Error::no_tls()),
-        _ => plain(options, limit),
+        _ => watched(options, limit),
     }
 }
 
-/// The stream below TLS.
+/// The stream below TLS, whose calls can be cancelled.
+fn watched<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dyn Duplex>, Error> {
+    let Some(canceller) = &options.dial.canceller else { return plain(options, limit) };
+    let aside = options.clone();
+    let failure = |error| Error::cannot_connect(&options.address, error);
+    canceller.connect(move || plain(&aside, limit), failure)
+}
+
+/// The stream itself.
 fn plain<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dyn Duplex>, Error> {
     let (dial, address) = (&options.dial, &options.address);
     if let Some(Connector(connector)) = &dial.blocking_connector {

@@ -1,6 +1,7 @@
 //! Streams with timeouts, connecting, and threads for handlers, using only std: no runtime, and no hidden thread but for
 //! attempts to connect that must hold up nobody.
 
+mod canceller;
 mod connect;
 mod desk;
 mod dialer;
@@ -12,6 +13,7 @@ mod tls;
 mod transport;
 
 pub use self::{
+    canceller::Canceller,
     connect::{Connector, connect},
     desk::{Closing, Desk, Slices},
     duplex::Duplex,

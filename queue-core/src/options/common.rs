@@ -103,6 +103,15 @@ macro_rules! connect_options {
                 self
             }
 
+            /// Lets another thread end the calls of blocking clients; see
+            /// [`Canceller`]($crate::blocking::Canceller).
+            #[cfg(feature = "blocking")]
+            #[must_use]
+            pub fn canceller(mut self, canceller: $crate::blocking::Canceller) -> Self {
+                self.server.dial.canceller = Some(canceller);
+                self
+            }
+
             #[doc = concat!("Certificates and names for ", $schemes, " addresses.")]
             #[cfg(feature = "__rustls")]
             #[must_use]

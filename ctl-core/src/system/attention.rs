@@ -1,0 +1,169 @@
+//! Ctrl-C while a command waits for its server.
+//!
+//! Commands end by themselves between two requests. A request that was sent is waited for, because it may already be
+//! done: a note says so, and the second signal gives it up. Nothing has been sent while a command connects, so the first
+//! signal ends that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use queue_core::blocking::Canceller;
+
+use crate::error::{CliError, Exit};
+use crate::output::messages::Messages;
+use crate::system::signals::Interrupts;
+
+/// What a tool is doing, for whoever handles signals; clones share the state.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Attention {
+    canceller: Canceller,
+    /// Number of connections being made.
+    connecting: Arc<AtomicUsize>,
+    /// Whether no command runs.
+    is_idle: Arc<AtomicBool>,
+    /// The exit code of the signal that gave up waiting.
+    exit: Arc<AtomicU8>,
+}
+
+/// How long a command may take to notice a signal by itself: longer than the longest wait in one request.
+const NOTICED: Duration = Duration::from_millis(1200);
+/// How often to check a command that was signalled.
+const SLICE: Duration = Duration::from_millis(20);
+
+impl Attention {
+    /// Ends the calls of the connections that it is given to.
+    pub(crate) fn canceller(&self) -> Canceller {
+        self.canceller.clone()
+    }
+
+    /// Whether waiting was given up.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.canceller.is_cancelled()
+    }
+
+    /// The interruption of what was given up without a trace.
+    pub(crate) fn interruption(&self) -> CliError {
+        let is_term = self.exit.load(Ordering::SeqCst) == Exit::Terminated.code();
+        CliError::interrupted(if is_term { Exit::Terminated } else { Exit::Interrupted })
+    }
+
+    /// Runs something that connects, and sends nothing that changes anything.
+    pub(crate) fn connecting<T>(&self, connect: impl FnOnce() -> T) -> T {
+        self.connecting.fetch_add(1, Ordering::SeqCst);
+        let connected = connect();
+        self.connecting.fetch_sub(1, Ordering::SeqCst);
+        connected
+    }
+
+    /// In a session: whether a command runs now. A new one may wait again.
+    pub(crate) fn running(&self, is_running: bool) {
+        self.canceller.reset();
+        self.is_idle.store(!is_running, Ordering::SeqCst);
+    }
+
+    /// Whether a signal ends what the tool does now, although nothing else would notice it.
+    fn can_end(&self) -> bool {
+        self.connecting.load(Ordering::SeqCst) > 0
+    }
+
+    fn is_busy(&self) -> bool {
+        !self.is_idle.load(Ordering::SeqCst) && !self.is_cancelled()
+    }
+
+    /// Watches for signals on a thread of its own; without a thread, a signal waits for the answer in silence.
+    #[cfg(unix)]
+    pub(crate) fn watch(&self, interrupts: &Interrupts, messages: &Messages) {
+        use std::os::unix::net::UnixStream;
+        use std::thread;
+
+        let (attention, interrupts, messages) =
+            (self.clone(), interrupts.clone(), messages.clone());
+        let Ok((signals, wakes)) = UnixStream::pair() else { return };
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            let Ok(wakes) = wakes.try_clone() else { return };
+            let _ = signal_hook::low_level::pipe::register(signal, wakes);
+        }
+        let watch = move || {
+            while next_signal(&signals, None) {
+                attention.attend(&interrupts, &messages, || next_signal(&signals, Some(SLICE)));
+            }
+        };
+        let _ = thread::Builder::new().name("signals".to_owned()).spawn(watch);
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn watch(&self, _: &Interrupts, _: &Messages) {}
+
+    /// A signal has arrived: waits until it has ended the command, or ends what the command waits for. `again` waits a
+    /// moment for the next signal.
+    #[cfg(unix)]
+    fn attend(&self, interrupts: &Interrupts, messages: &Messages, again: impl Fn() -> bool) {
+        let start = std::time::Instant::now();
+        let mut is_said = false;
+        while interrupts.requested().is_some() && (self.is_busy() || self.can_end()) {
+            if self.can_end() || again() {
+                let exit = interrupts.requested().unwrap_or(Exit::Interrupted);
+                self.exit.store(exit.code(), Ordering::SeqCst);
+                return self.canceller.cancel();
+            }
+            if !is_said && start.elapsed() >= NOTICED {
+                is_said = true;
+                messages.note("waiting for the answer of the server; Ctrl-C again gives it up");
+            }
+        }
+    }
+}
+
+/// Waits for a signal, at most for this time.
+#[cfg(unix)]
+fn next_signal(mut signals: &std::os::unix::net::UnixStream, most: Option<Duration>) -> bool {
+    use std::io::{ErrorKind, Read as _};
+    if signals.set_read_timeout(most).is_err() {
+        return false;
+    }
+    loop {
+        match signals.read(&mut [0]) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            read => return matches!(read, Ok(1..)),
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::cell::Cell;
+    use std::io;
+
+    use super::*;
+
+    fn attend(attention: &Attention, again: impl Fn() -> bool) -> bool {
+        let interrupts = Interrupts::none();
+        interrupts.raise();
+        let messages = Messages::to(Box::new(io::sink()), "tool", false, false);
+        attention.attend(&interrupts, &messages, again);
+        attention.is_cancelled()
+    }
+
+    #[test]
+    fn the_first_signal_ends_connecting_and_the_second_ends_a_wait() {
+        let attention = Attention::default();
+        assert!(attention.connecting(|| attend(&attention, || unreachable!("it has ended"))));
+        attention.running(true);
+        let signals = Cell::new(0);
+        let second = || signals.replace(signals.get() + 1) == 3;
+        assert!(attend(&attention, second) && signals.get() == 4);
+    }
+
+    #[test]
+    fn a_command_that_ends_by_itself_keeps_its_connection() {
+        let attention = Attention::default();
+        let ends = || {
+            attention.running(false);
+            false
+        };
+        assert!(!attend(&attention, ends));
+        // Nothing runs while a person types.
+        assert!(!attend(&attention, || unreachable!("nothing is to be ended")));
+    }
+}

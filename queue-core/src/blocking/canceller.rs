@@ -1,0 +1,240 @@
+//! Ending blocking calls from another thread.
+
+use std::{
+    io::{self, Read, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError},
+    },
+    time::Duration,
+};
+
+use super::Duplex;
+use crate::{Error, now, sync::spawn};
+
+/// Ends blocking calls from another thread, such as one that handles Ctrl-C. Clones act together.
+///
+/// A call that waits for its server fails within a tenth of a second, as if the connection had been lost: its error
+/// says whether the server may have acted, and the connection is closed. A call that connects fails at once.
+#[derive(Clone, Debug, Default)]
+pub struct Canceller(Arc<AtomicBool>);
+
+/// How often to check.
+const SLICE: Duration = Duration::from_millis(100);
+
+impl Canceller {
+    /// A canceller that has cancelled nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ends all pending calls, and all later ones until [`reset`](Self::reset).
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    /// Allows calls again.
+    pub fn reset(&self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether calls end now.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match self.is_cancelled() {
+            // An interruption would be retried.
+            true => Err(io::Error::new(io::ErrorKind::ConnectionAborted, "cancelled")),
+            false => Ok(()),
+        }
+    }
+
+    /// Connects in a thread of its own, since nothing else can end an attempt; where there is no thread, in this one.
+    /// The stream is watched from then on.
+    pub(super) fn connect(
+        &self,
+        attempt: impl Fn() -> Result<Box<dyn Duplex>, Error> + Send + Sync + 'static,
+        failure: impl Fn(io::Error) -> Error,
+    ) -> Result<Box<dyn Duplex>, Error> {
+        self.check().map_err(&failure)?;
+        let attempt = Arc::new(attempt);
+        let (outcome, ended) = mpsc::sync_channel(1);
+        let aside = Arc::clone(&attempt);
+        // Nobody may wait for it any more.
+        let begun = spawn("connecting", move || drop(outcome.send(aside())));
+        let stream = loop {
+            match ended.recv_timeout(SLICE) {
+                Ok(outcome) => break outcome?,
+                Err(RecvTimeoutError::Timeout) => self.check().map_err(&failure)?,
+                Err(RecvTimeoutError::Disconnected) if begun.is_err() => break attempt()?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(failure(io::ErrorKind::BrokenPipe.into()));
+                }
+            }
+        };
+        let canceller = self.clone();
+        Ok(Box::new(Watched { stream, canceller, reads: Limit::NEW, writes: Limit::NEW }))
+    }
+}
+
+/// A stream whose waits are cut into slices.
+struct Watched {
+    stream: Box<dyn Duplex>,
+    canceller: Canceller,
+    reads: Limit,
+    writes: Limit,
+}
+
+/// A time limit of the client, and the one of the stream below.
+#[derive(Clone, Copy)]
+struct Limit {
+    wanted: Option<Duration>,
+    set: Option<Duration>,
+}
+
+impl Limit {
+    const NEW: Self = Limit { wanted: None, set: None };
+}
+
+impl Watched {
+    /// Repeats an operation of the stream, each time for a slice of the limit.
+    fn wait_out<T>(
+        &mut self,
+        of: fn(&mut Self) -> &mut Limit,
+        set: fn(&mut dyn Duplex, Option<Duration>) -> io::Result<()>,
+        mut operation: impl FnMut(&mut dyn Duplex) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let start = now();
+        loop {
+            self.canceller.check()?;
+            let limit = *of(self);
+            let left = limit.wanted.map(|most| most.saturating_sub(start.elapsed()));
+            let slice = left.map_or(SLICE, |left| left.clamp(Duration::from_millis(1), SLICE));
+            if limit.set != Some(slice) {
+                set(&mut *self.stream, Some(slice))?;
+                of(self).set = Some(slice);
+            }
+            match operation(&mut *self.stream) {
+                Err(error) if is_timeout(&error) && left.is_none_or(|left| left > slice) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+impl Read for Watched {
+    fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+        let set = |stream: &mut dyn Duplex, limit| stream.set_read_timeout(limit);
+        self.wait_out(|watched| &mut watched.reads, set, |stream| stream.read(space))
+    }
+}
+
+impl Write for Watched {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let set = |stream: &mut dyn Duplex, limit| stream.set_write_timeout(limit);
+        self.wait_out(|watched| &mut watched.writes, set, |stream| stream.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+impl Duplex for Watched {
+    fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.reads.wanted = timeout;
+        Ok(())
+    }
+
+    fn set_write_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.writes.wanted = timeout;
+        Ok(())
+    }
+
+    fn shutdown_write(&mut self) -> io::Result<()> {
+        self.stream.shutdown_write()
+    }
+
+    fn has_input(&mut self) -> Option<bool> {
+        self.stream.has_input()
+    }
+
+    fn write_size(&mut self) -> usize {
+        self.stream.write_size()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        net::{TcpListener, TcpStream},
+        thread,
+    };
+
+    use super::*;
+
+    fn failure(error: io::Error) -> Error {
+        Error::cannot_connect("server", error)
+    }
+
+    /// A stream to a server that never answers, and the canceller of its calls.
+    fn silent() -> (TcpListener, Box<dyn Duplex>, Canceller) {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, canceller) = (server.local_addr().unwrap(), Canceller::new());
+        let attempt = move || Ok(Box::new(TcpStream::connect(address).unwrap()) as Box<dyn Duplex>);
+        let stream = canceller.connect(attempt, failure).unwrap();
+        (server, stream, canceller)
+    }
+
+    #[test]
+    fn a_read_without_limit_is_cancelled_and_one_with_a_limit_keeps_it() {
+        let (_server, mut stream, canceller) = silent();
+        stream.set_read_timeout(Some(3 * SLICE / 2)).unwrap();
+        let start = now();
+        assert!(is_timeout(&stream.read(&mut [0]).unwrap_err()));
+        assert!(start.elapsed() >= 3 * SLICE / 2);
+        stream.set_read_timeout(None).unwrap();
+        let canceller = thread::spawn(move || {
+            thread::sleep(SLICE);
+            canceller.cancel();
+            canceller
+        });
+        let error = stream.read(&mut [0]).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string()),
+            (io::ErrorKind::ConnectionAborted, "cancelled".into())
+        );
+        canceller.join().unwrap().reset();
+        stream.set_read_timeout(Some(SLICE)).unwrap();
+        assert!(is_timeout(&stream.read(&mut [0]).unwrap_err()));
+    }
+
+    #[test]
+    fn an_attempt_to_connect_is_cancelled() {
+        let canceller = Canceller::new();
+        let (other, (begun, begins)) = (canceller.clone(), mpsc::channel());
+        let (_never, ends) = mpsc::channel::<()>();
+        let ends = std::sync::Mutex::new(ends);
+        let cancels = thread::spawn(move || {
+            begins.recv().unwrap();
+            other.cancel();
+        });
+        let attempt = move || {
+            begun.send(()).unwrap();
+            let _ = ends.lock().unwrap().recv();
+            Err(failure(io::ErrorKind::TimedOut.into()))
+        };
+        let error = canceller.connect(attempt, failure).err().unwrap();
+        assert!(error.to_string().ends_with("cancelled"), "{error}");
+        cancels.join().unwrap();
+    }
+}
