@@ -107,7 +107,7 @@
 //! | `platform-verifier` | no | `TlsOptions::platform_verifier`, for `tls` and `blocking-tls`: the operating system decides about certificates | rustls-platform-verifier |
 //! | `json` | no | bodies that are JSON: `lpush_json`, `rpush_json`, `json` | serde, serde_json |
 //! | `stream` | no | named types with `futures_core::Stream`: messages (`Client::messages`), events (`ProducerOptions::event_stream`, `WorkerOptions::event_stream`) and answers (`into_stream`) | futures-core |
-//! | `tower` | no | tower services as handlers, with their layers: [`Worker::register_service`] | tower-service |
+//! | `tower` | no | tower services as handlers, with their layers: `Worker::register_service` | tower-service |
 //! | `tracing` | no | spans and events for connections, requests and messages | tracing |
 //! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, options, outcomes, reports, metrics and statistics; `Serialize` for errors and events | |
 //!

@@ -115,9 +115,9 @@
 //! | `tls` | no | `gearmans://` addresses for both faces, `TlsOptions` | rustls, rustls-native-certs, tokio-rustls |
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
 //! | `platform-verifier` | no | `TlsOptions::platform_verifier`, for `tls` and `blocking-tls`: the operating system decides about certificates | rustls-platform-verifier |
-//! | `json` | no | bodies that are JSON: `submit_json`, `run_json`, `submit_background_json`, `json`, [`to_json`] | serde, serde_json |
+//! | `json` | no | bodies that are JSON: `submit_json`, `run_json`, `submit_background_json`, `json`, `to_json` | serde, serde_json |
 //! | `stream` | no | named types with `futures_core::Stream`: jobs (`Worker::jobs`), events (`ConnectOptions::event_stream` for clients, `WorkerOptions::event_stream`) and answers (`into_stream`) | futures-core |
-//! | `tower` | no | tower services as handlers, with their layers: [`Worker::register_service`] | tower-service |
+//! | `tower` | no | tower services as handlers, with their layers: `Worker::register_service` | tower-service |
 //! | `tracing` | no | spans and events for connections, requests and jobs | tracing |
 //! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, options, decisions, reports, metrics and statistics; `Serialize` for errors and events | serde |
 //!
