@@ -15,6 +15,7 @@ mod adf_queue_differential;
 mod beanstalk_differential;
 mod configuration;
 mod dependencies;
+mod ended_runtimes;
 mod fuzz_seeds;
 mod gearmand_differential;
 mod guide;

@@ -114,6 +114,8 @@ struct Side {
 struct Seen {
     state: ConnectionState,
     held: usize,
+    /// Whether the lane has ended.
+    is_closed: bool,
     metrics: Metrics,
     report: WorkerReport,
     outage: Outage<&'static str>,
@@ -220,7 +222,7 @@ impl Board {
     /// The lane has ended: notifies handlers that are still running.
     pub(crate) fn close(&self, lane: usize) {
         let running = self.update(lane, |seen| {
-            (seen.state, seen.held) = (ConnectionState::Closed, 0);
+            (seen.state, seen.held, seen.is_closed) = (ConnectionState::Closed, 0, true);
             std::mem::take(&mut seen.running)
         });
         running.into_iter().flatten().for_each(|(_, loss)| loss.set(LostReason::Stopped));
@@ -229,8 +231,10 @@ impl Board {
     /// Shows what a lane is doing.
     pub(crate) fn follow(&self, index: usize, lane: &Lane, now: Instant) {
         self.update(index, |seen| {
-            seen.state = lane.connection_state(now);
-            seen.held = lane.held();
+            // Its task may outlive it for a moment.
+            if !seen.is_closed {
+                (seen.state, seen.held) = (lane.connection_state(now), lane.held());
+            }
             seen.metrics.clone_from(lane.metrics());
         });
     }

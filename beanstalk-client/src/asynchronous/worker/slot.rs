@@ -55,7 +55,7 @@ impl Slot {
         }
     }
 
-    /// Runs until the worker is stopped or has nothing left to do.
+    /// Runs until the worker is stopped or has nothing left to do. If it is dropped earlier, the server gets the jobs back.
     pub(super) async fn run(mut self) {
         poll_fn(|cx| {
             let polled = self.poll(cx);
@@ -144,5 +144,14 @@ impl Slot {
                 Action::Tell(what) => self.tell(what),
             }
         }
+    }
+}
+
+impl Drop for Slot {
+    /// The run may have been dropped, or its runtime: whoever looks at the worker sees that it holds nothing.
+    fn drop(&mut self) {
+        self.role.cut();
+        self.act(now());
+        self.board.follow(self.lane.slot, &mut self.role);
     }
 }

@@ -99,6 +99,13 @@ impl WorkerSlot {
         self.send_told(command, What::Finish(key, fate), told, now);
     }
 
+    /// The task that drove it is gone, and with it the connection.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn cut(&mut self) {
+        self.abandon();
+        self.state = crate::SlotState::Ended;
+    }
+
     /// Abandons everything that is held: closing the connection gives it back with its priority unchanged.
     pub(super) fn abandon(&mut self) {
         for held in self.held.take() {
