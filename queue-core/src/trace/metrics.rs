@@ -83,12 +83,13 @@ impl<Kind: Clone + PartialEq> Metrics<Kind> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConnectionState {
-    /// Not connected, because nothing needed it yet, or the connection was lost and the next call makes another.
+    /// Not connected, because nothing needed it yet, or the connection was lost and the next call makes another. Whether
+    /// the server is there is not known: only a request finds out.
     #[default]
     Idle,
     /// Being made.
     Connecting,
-    /// Good, as far as known.
+    /// Good, as far as known: a server that was lost or frozen since the last request is noticed by the next.
     #[doc(alias = "Connected")]
     Ready,
     /// Failed; the next attempt is delayed.

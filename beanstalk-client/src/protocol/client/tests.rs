@@ -476,7 +476,8 @@ fn a_reserve_without_end_asks_in_slices_and_notices_a_silent_server() {
     bench.hand.now = due;
     bench.ask();
     let error = bench.hand.role.0.reply().unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "reserve: no reply within the reply timeout");
+    let timeout = ErrorKind::Timeout(Deadline::Reply);
+    assert_eq!((error.kind(), error.command()), (timeout, Some("reserve")));
     // Its other outcomes are those of the last slice.
     for reply in ["DEADLINE_SOON\r\n", "RESERVED 7 2\r\nhi\r\n"] {
         assert!(reserve(options()).hear(reply).unwrap().is_ok());

@@ -52,6 +52,8 @@ impl WorkerSlot {
             Phase::Finishing => return Ok(()),
             Phase::Checking | Phase::Running | Phase::Deciding(_) => {}
         }
+        self.is_touch_due(key, now);
+        let Some(held) = self.find(key) else { return Ok(()) };
         if held.lease.is_over(now) {
             self.lose(key, LostReason::TimeToRun);
             self.held.remove(key);

@@ -71,14 +71,7 @@ impl WorkerSlot {
         if !held.phase().is_active() {
             return Ok(());
         }
-        // Compares with the moment that it was due at, as `needs` does. Otherwise `needs` could ask forever for
-        // something that is never done.
-        let due = held.lease.beat().filter(|beat| *beat <= now);
-        let due = due.filter(|beat| self.settings.beats(held.started, *beat));
-        let late = due.map(|beat| now.saturating_duration_since(beat));
-        if let Some(late) = late.filter(|late| held.lease.is_long(*late)) {
-            self.tell(WorkerEventKind::LateHeartbeat { job: held.job.id(), late });
-        }
+        let is_due = self.is_touch_due(key, now);
         let Some(held) = self.find(key) else { return Ok(()) };
         if held.lease.is_over(now) {
             self.lose(key, LostReason::TimeToRun);
@@ -91,10 +84,26 @@ impl WorkerSlot {
             }
             return Ok(());
         }
-        if due.is_some() {
+        if is_due {
             self.touch(key, now);
         }
         Ok(())
+    }
+
+    /// Whether a touch is due. One that is far too late is an event: something has held up whoever moves the bytes.
+    pub(super) fn is_touch_due(&mut self, key: JobKey, now: Instant) -> bool {
+        let Some(held) = self.find(key) else { return false };
+        // Compares with the moment that it was due at, as `needs` does. Otherwise `needs` could ask forever for
+        // something that is never done.
+        let due = held.lease.beat().filter(|beat| *beat <= now);
+        let Some(beat) = due.filter(|beat| self.settings.beats(held.started, *beat)) else {
+            return false;
+        };
+        let (job, late) = (held.job.id(), now.saturating_duration_since(beat));
+        if held.lease.is_long(late) {
+            self.tell(WorkerEventKind::LateHeartbeat { job, late });
+        }
+        true
     }
 
     /// Gives up the reservation when it would have expired by itself.

@@ -36,6 +36,11 @@ fn a_heartbeat_that_comes_late_or_too_late_is_an_event() {
     assert_eq!(late(3 * SECOND), ("touch 7\r\n".into(), vec![event("3s")]));
     let expired = [event("6s"), "lost 7: TimeToRun".into(), EXPIRED.into()];
     assert_eq!(late(6 * SECOND), (String::new(), expired.to_vec()));
+    // The handler that has blocked ends first.
+    let mut bench = Bench::running(&options(1), 7, 9);
+    bench.hand.now += 9 * SECOND;
+    bench.finish(7, Outcome::Delete);
+    assert_eq!(bench.did()[0], event("6s"));
 }
 
 /// Some releases of the server forget the timer of a quiet connection, and the job would stay reserved.
