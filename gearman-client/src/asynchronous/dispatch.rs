@@ -58,16 +58,26 @@ impl Dispatch {
     }
 
     pub(crate) fn register(&self, function: FunctionName, handler: Handler) {
+        let registered = Arc::new(Registered { handler, quick: Quick::default() });
         let mut handlers = self.handlers.write().unwrap_or_else(PoisonError::into_inner);
-        handlers.insert(function, Arc::new(Registered { handler, quick: Quick::default() }));
+        let last = handlers.insert(function, registered);
+        drop(handlers);
+        // What a handler owns is dropped outside of the lock.
+        drop(last);
     }
 
     pub(crate) fn forget(&self, function: &FunctionName) {
-        self.handlers.write().unwrap_or_else(PoisonError::into_inner).remove(function);
+        let mut handlers = self.handlers.write().unwrap_or_else(PoisonError::into_inner);
+        let last = handlers.remove(function);
+        drop(handlers);
+        drop(last);
     }
 
     pub(crate) fn forget_all(&self) {
-        self.handlers.write().unwrap_or_else(PoisonError::into_inner).clear();
+        let mut handlers = self.handlers.write().unwrap_or_else(PoisonError::into_inner);
+        let all = std::mem::take(&mut *handlers);
+        drop(handlers);
+        drop(all);
     }
 
     /// Runs the handler of a job, in a task of its own unless it has proved quick, or queues the job.
@@ -125,14 +135,15 @@ impl Dispatch {
 
     /// The next job without a handler.
     pub(crate) fn poll_next(&self, cx: &Context<'_>) -> Poll<GrabbedJob> {
+        let waker = cx.waker().clone();
         let mut queue = self.queue();
-        match queue.jobs.pop_front() {
-            Some(job) => Poll::Ready(job),
-            None => {
-                queue.waker = Some(cx.waker().clone());
-                Poll::Pending
-            }
+        if let Some(job) = queue.jobs.pop_front() {
+            return Poll::Ready(job);
         }
+        let known = queue.waker.replace(waker);
+        drop(queue);
+        drop(known);
+        Poll::Pending
     }
 
     /// Leaves untaken jobs to the servers, including those that still arrive.

@@ -105,8 +105,7 @@ impl<E> Drop for EventStream<E> {
         let unread = {
             let mut queue = lock(&self.0);
             queue.is_read = false;
-            queue.reader = None;
-            std::mem::take(&mut queue.events)
+            (std::mem::take(&mut queue.events), queue.reader.take())
         };
         drop(unread);
     }
@@ -116,15 +115,19 @@ impl<E> Stream for EventStream<E> {
     type Item = E;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<E>> {
+        // Wakers are cloned and dropped outside of the lock: they may be any code.
+        let waker = cx.waker().clone();
         let mut queue = lock(&self.0);
-        match queue.events.pop_front() {
-            Some(event) => Poll::Ready(Some(event)),
-            None if !queue.is_open => Poll::Ready(None),
-            None => {
-                queue.reader = Some(cx.waker().clone());
-                Poll::Pending
-            }
+        if let Some(event) = queue.events.pop_front() {
+            return Poll::Ready(Some(event));
         }
+        if !queue.is_open {
+            return Poll::Ready(None);
+        }
+        let known = queue.reader.replace(waker);
+        drop(queue);
+        drop(known);
+        Poll::Pending
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
