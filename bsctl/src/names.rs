@@ -5,6 +5,7 @@ use ctl_core::error::CliError;
 use ctl_core::input::Input;
 use ctl_core::input::named::{Named, Words};
 use ctl_core::input::names::list;
+use ctl_core::output::messages::Messages;
 
 use crate::error::cli_error;
 
@@ -36,7 +37,7 @@ const ID_LINE: u64 = 64;
 ///
 /// # Errors
 /// An argument is not an id: exit 2; a line of stdin is not an id: exit 65.
-pub fn job_ids(texts: &[String], input: &mut Input) -> Result<Vec<JobId>, CliError> {
+pub fn job_ids(texts: &[String], input: (&mut Input, &Messages)) -> Result<Vec<JobId>, CliError> {
     list(texts, input, ID_LINE, |text| {
         text.parse().map_err(|_| {
             CliError::usage(format!("`{text}` is not a job id"))
@@ -53,7 +54,13 @@ mod tests {
     fn an_id_that_is_none_is_2_and_65_on_stdin() {
         let ids = |texts: &[&str], stdin: &[u8]| {
             let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
-            job_ids(&texts, &mut Input::Bytes(stdin.to_vec()))
+            job_ids(
+                &texts,
+                (
+                    &mut Input::Bytes(stdin.to_vec()),
+                    &Messages::to(Box::new(std::io::sink()), "bsctl", false, false),
+                ),
+            )
         };
         assert_eq!(ids(&["1", "-"], b"3\n").unwrap(), [1.into(), 3.into()]);
         assert_eq!(ids(&["-"], b"x\n").unwrap_err().exit.code(), 65);

@@ -108,11 +108,17 @@ impl Input {
         matches!(self, Self::Stdin) && io::stdin().is_terminal()
     }
 
-    /// Tells the user that input is read from the terminal.
-    pub fn invite(&self, messages: &Messages) {
+    /// Tells the user that `what` is read from the terminal.
+    pub fn invite(&self, what: &str, messages: &Messages) {
         if self.is_terminal() {
-            messages.note("reading the body from the terminal; Ctrl-D ends it");
+            messages.note(format!("reading {what} from the terminal; Ctrl-D ends it"));
         }
+    }
+
+    /// Whether a whole body is read from this argument and may be empty by mistake: the process's stdin.
+    #[must_use]
+    pub fn is_doubtful(&self, argument: &OsStr, framing: Framing) -> bool {
+        argument == "-" && framing == Framing::Whole && matches!(self, Self::Stdin)
     }
 }
 
@@ -190,7 +196,7 @@ fn read_whole(source: Source, limit: u64) -> Result<Vec<u8>, CliError> {
 pub enum Framing {
     /// Everything is one record.
     Whole,
-    /// One per line, without the line end; a last line without one counts.
+    /// One per line, without the line end, LF or CRLF; a last line without one counts.
     Lines,
     /// One per NUL byte; a last record without one counts.
     Null,
@@ -258,6 +264,9 @@ impl Records {
         }
         if record.last() == Some(&delimiter) {
             record.pop();
+            if self.framing == Framing::Lines && record.last() == Some(&b'\r') {
+                record.pop();
+            }
         } else if u64::try_from(read).is_ok_and(|read| read == most) {
             reader.skip_until(delimiter).map_err(failed)?;
         }
@@ -364,6 +373,10 @@ mod tests {
             parts.iter().map(|part| Ok(part.as_bytes().to_vec())).collect()
         };
         assert_eq!(records(b"a\n\nb", Framing::Lines, 9), ok(&["a", "", "b"]));
+        assert_eq!(
+            records(b"a\r\n\r\nb\r\r\nc\r", Framing::Lines, 9),
+            ok(&["a", "", "b\r", "c\r"])
+        );
         assert_eq!(records(b"a\n", Framing::Lines, 9), ok(&["a"]));
         assert_eq!(records(b"", Framing::Lines, 9), ok(&[]));
         assert_eq!(records(b"a\nb\0c\0", Framing::Null, 9), ok(&["a\nb", "c"]));

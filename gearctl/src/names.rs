@@ -5,6 +5,7 @@ use ctl_core::input::Input;
 use ctl_core::input::named::{Named, Words};
 use ctl_core::input::names::list;
 use ctl_core::output::escape;
+use ctl_core::output::messages::Messages;
 use gearman_client::{FunctionName, JobHandle, UniqueId};
 
 use crate::error::cli_error;
@@ -97,7 +98,10 @@ const HANDLE_LINE: u64 = 512;
 ///
 /// # Errors
 /// One cannot be a handle: exit 65.
-pub fn handles(texts: &[String], input: &mut Input) -> Result<Vec<JobHandle>, CliError> {
+pub fn handles(
+    texts: &[String],
+    input: (&mut Input, &Messages),
+) -> Result<Vec<JobHandle>, CliError> {
     list(texts, input, HANDLE_LINE, handle)
 }
 
@@ -108,7 +112,8 @@ mod tests {
     #[test]
     fn handles_from_arguments_and_stdin() {
         let mut input = Input::Bytes(b"H:x:2\n\n H:x:3 \n".to_vec());
-        let found = handles(&["H:x:1".into(), "-".into()], &mut input).unwrap();
+        let messages = Messages::to(Box::new(std::io::sink()), "gearctl", false, false);
+        let found = handles(&["H:x:1".into(), "-".into()], (&mut input, &messages)).unwrap();
         assert_eq!(found.iter().map(show_handle).collect::<Vec<_>>(), ["H:x:1", "H:x:2", "H:x:3"]);
     }
 

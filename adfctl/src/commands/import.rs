@@ -57,6 +57,9 @@ const NOT_QUIET: &str = "-Q QUEUE, to name a queue: -q is --quiet";
 pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     let queue = args.queue.as_deref().map(names::queue).transpose()?;
     let limit = tool.link.max_body()?;
+    if args.from == "-" {
+        tool.input.invite("records", &tool.messages);
+    }
     let from = Argument::Read(args.from);
     let (records, meter) = intake::records(from, Cut::Ndjson, limit, &mut tool.input)
         .map_err(|error| if tool.globals.quiet { error.hint(NOT_QUIET) } else { error })?;

@@ -67,7 +67,7 @@ pub struct PushArgs {
     #[arg(long, group = "framing")]
     whole: bool,
 
-    /// One message per line
+    /// One message per line, without its line end (LF or CRLF); an empty line is an empty message
     #[arg(long, group = "framing")]
     lines: bool,
 
@@ -130,7 +130,8 @@ pub fn run(tool: &mut Tool, args: PushArgs) -> Result<Exit, CliError> {
         let queue = own.name::<Queue>(label, named, to.clone())?;
         Ok(NewMessage { push: push(queue, body), label: label.to_owned() })
     };
-    let (items, meter) = intake::chain(sources, cut, limit, &mut tool.input, make)?;
+    let (items, meter) =
+        intake::chain(sources, cut, limit, (&mut tool.input, &tool.messages), make)?;
     let items = intake::take(intake::repeat(items, args.count), args.bulk.limit);
     let common = queue.filter(|_| !ndjson);
     let place = common.as_ref().map(ToString::to_string);

@@ -37,7 +37,8 @@ pub struct DeleteArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: DeleteArgs) -> Result<Exit, CliError> {
-    let ids = limited(names::job_ids(&args.ids, &mut tool.input)?, args.bulk.limit);
+    let ids =
+        limited(names::job_ids(&args.ids, (&mut tool.input, &tool.messages))?, args.bulk.limit);
     if tool.globals.dry_run {
         return would(tool, "delete", &ids);
     }

@@ -96,7 +96,7 @@ fn drain_one(
     }
     let address = tool.link.dialer.address()?;
     if !plan.is_empty() {
-        let question = format!("remove {} on {address} from the queue", plan.describe());
+        let question = format!("drain {} on {address}", plan.describe());
         tool.confirm().many(&question, &tool.messages)?;
     }
     let interrupts = tool.interrupts()?;

@@ -61,6 +61,9 @@ struct Incoming {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     let tube = args.tube.as_deref().map(names::tube).transpose()?;
+    if args.from == "-" {
+        tool.input.invite("records", &tool.messages);
+    }
     let from = Argument::Read(args.from);
     let limit = if tool.globals.dry_run { u64::MAX } else { max_job_size(&mut tool.link)? };
     if args.keep_state && !tool.globals.dry_run && !knows_reserve_job(tool.link.side())? {

@@ -120,7 +120,8 @@ const CONFIRM_ABOVE: u64 = 100;
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: KickArgs) -> Result<Exit, CliError> {
     if !args.job.is_empty() {
-        let ids = limited(names::job_ids(&args.job, &mut tool.input)?, args.bulk.limit);
+        let ids =
+            limited(names::job_ids(&args.job, (&mut tool.input, &tool.messages))?, args.bulk.limit);
         if tool.globals.dry_run {
             return would(tool, "kick", &ids);
         }

@@ -92,15 +92,16 @@ fn head(tool: &mut Tool, args: &PeekArgs) -> Result<Exit, CliError> {
 }
 
 fn by_id(tool: &mut Tool, texts: &[String]) -> Result<Exit, CliError> {
-    let ids: Vec<JobId> = names::job_ids(texts, &mut tool.input).map_err(|error| {
-        let tube = texts.iter().find(|text| text.parse::<JobId>().is_err() && *text != "-");
-        match tube.filter(|tube| error.exit == Exit::Usage && names::tube(tube).is_ok()) {
-            Some(tube) => {
-                error.hint(format!("bsctl peek --ready -t {tube}, for the first job of a tube"))
+    let ids: Vec<JobId> =
+        names::job_ids(texts, (&mut tool.input, &tool.messages)).map_err(|error| {
+            let tube = texts.iter().find(|text| text.parse::<JobId>().is_err() && *text != "-");
+            match tube.filter(|tube| error.exit == Exit::Usage && names::tube(tube).is_ok()) {
+                Some(tube) => {
+                    error.hint(format!("bsctl peek --ready -t {tube}, for the first job of a tube"))
+                }
+                None => error,
             }
-            None => error,
-        }
-    })?;
+        })?;
     let action = Action { past: "found", noun: "job", place: String::new() };
     let known = Some(ids.len() as u64);
     let mut bulk = tool.bulk(action, OnError::Continue, known)?;

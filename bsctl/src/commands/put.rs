@@ -71,7 +71,7 @@ pub struct PutArgs {
     #[arg(long, group = "framing")]
     whole: bool,
 
-    /// One job per line
+    /// One job per line, without its line end (LF or CRLF); an empty line is an empty job
     #[arg(long, group = "framing")]
     lines: bool,
 
@@ -115,6 +115,9 @@ const USUAL_LIMIT: u64 = 65_535;
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
     let tube = args.tube.as_deref().map(names::tube).transpose()?;
+    if tube.is_none() && args.bodies.len() > 1 && !args.ndjson {
+        refuse_no_tube(tool, &args.bodies)?;
+    }
     let mut fleet = Fleet::of(tool)?;
     if !tool.globals.dry_run {
         fleet.expect(&mut tool.out, &JOBS)?;
@@ -143,13 +146,29 @@ pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
     let (ndjson, own) = (args.ndjson, OwnFirst::new(&tool.messages));
     let making = Making { ndjson, defaults: defaults.clone(), limit, given, own };
     let make = move |label: &str, bytes| making.job(label, bytes);
-    let (items, meter) = intake::chain(sources, cut, limit, &mut tool.input, make)?;
+    let (items, meter) =
+        intake::chain(sources, cut, limit, (&mut tool.input, &tool.messages), make)?;
     let items = intake::take(intake::repeat(items, args.count), args.bulk.limit);
     if tool.globals.dry_run {
         let place = place(&args, &defaults);
         return intake::would(&mut tool.out, items, ("put", "job", &place));
     }
     put_all(tool, (items, meter), fleet, (&args, &defaults), (known, limit))
+}
+
+/// The first of several bodies is often meant as the tube, as in other commands. A tube from the settings, or one that a
+/// session uses, is given.
+fn refuse_no_tube(tool: &mut Tool, bodies: &[OsString]) -> Result<(), CliError> {
+    if tool.settings().queue().is_some() || tube_or_used(tool, None)? != TubeName::default() {
+        return Ok(());
+    }
+    let why = format!("put {} bodies into which tube?", bodies.len());
+    let first = bodies.first().and_then(|first| first.to_str());
+    let tube = first.and_then(|first| names::tube(first).ok());
+    let tube = tube.as_ref().map_or("TUBE", TubeName::as_str);
+    Err(CliError::usage(why)
+        .hint(format!("-t {tube}, for a tube"))
+        .hint("-t default, for the default tube"))
 }
 
 /// Where the jobs go, for people: records may name their own tubes.

@@ -20,6 +20,10 @@ const WAYS: &[(i32, Way)] = &[
         let id = put(server.address(), "x", "").to_string();
         bsctl(server.address(), &["delete", &id, "999"])
     }),
+    (4, |server| {
+        server.faults().add(Fault::nth(1).of("put").cut_after(0));
+        bsctl(server.address(), &["put", "x"])
+    }),
     (65, |server| bsctl(server.address(), &["put", "-t", "no spaces", "x"])),
     (66, |server| bsctl(server.address(), &["put", "@/no/such/file"])),
     (69, |_| bsctl(&dead_address(), &["ping"])),

@@ -378,7 +378,7 @@ fn contract_of_plain_and_json() {
         &["stats-tube", "mail"],
         &["pause", "mail", "90s"],
         &["pause", "mail", "90s", "-o", "json"],
-        &["put", "x", "y"],
+        &["put", "-t", "default", "x", "y"],
         &["put", "x", "-o", "json"],
         &["delete", "4", "5"],
         &["kick", "-t", "sms"],

@@ -2,7 +2,7 @@
 
 use fixtures::beanstalkd::Server;
 
-use super::harness::{bare, bsctl, on_both, put, put_buried};
+use super::harness::{bare, bsctl, bsctl_with, on_both, places, put, put_buried};
 
 /// It is asked for only where a name is unknown.
 #[test]
@@ -86,21 +86,22 @@ fn a_tube_is_named_by_place_or_by_flag() {
     });
 }
 
+/// `bsctl put mail hello` would put two jobs where nobody looks for them.
 #[test]
-fn a_body_that_is_the_name_of_a_tube_is_noted_and_put() {
+fn several_bodies_need_a_tube() {
     on_both(|address| {
-        put(address, "mail", "x");
-        let note = "there is a tube of that name: use -t mail to select it";
-        let put = |line: &[&str]| bsctl(address, line).exits(0);
-        let ran = put(&["put", "mail", "hello"]);
-        assert!(ran.err.contains(note) && ran.lines().len() == 2, "{ran:?}");
-        for line in [
-            &["put", "mail"][..],
-            &["put", "other", "hello"],
-            &["put", "-t", "default", "mail", "hello"],
-            &["-q", "put", "mail", "hello"],
-        ] {
-            assert!(!put(line).err.contains("of that name"), "{line:?}");
+        for line in [&["put", "mail", "hello"][..], &["put", "mail", "@/no/such/file"]] {
+            for more in [&[][..], &["-n"], &["-q"]] {
+                let ran = bsctl(address, &[line, more].concat()).exits(2);
+                let hints = ["put 2 bodies into which tube?", "-t mail", "-t default"];
+                assert!(hints.iter().all(|hint| ran.err.contains(hint)), "{}", ran.err);
+            }
         }
+        let script = b"put mail hello\nuse mail\nput a b\n";
+        let ran = bsctl_with(address, &["repl", "--keep-going"], script).exits(3);
+        assert!(ran.err.contains("put 2 bodies into which tube?"), "{}", ran.err);
+        assert_eq!(places(address), ["a mail ready", "b mail ready"]);
+        bsctl(address, &["put", "mail"]).exits(0);
+        bsctl(address, &["put", "-t", "default", "mail", "hello"]).exits(0);
     });
 }

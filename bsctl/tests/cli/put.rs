@@ -71,7 +71,8 @@ fn flags_are_for_what_a_record_does_not_say() {
 #[test]
 fn the_same_body_many_times() {
     let server = Server::start().unwrap();
-    let ran = bsctl(server.address(), &["put", "x", "y", "--count", "250"]).exits(0);
+    let ran =
+        bsctl(server.address(), &["put", "-t", "default", "x", "y", "--count", "250"]).exits(0);
     let ids: Vec<u64> = ran.lines().iter().map(|id| id.parse().unwrap()).collect();
     assert!(ids.iter().copied().eq(1..=500));
 }
@@ -104,7 +105,8 @@ fn bad_records_are_counted_and_the_others_put() {
 fn a_refused_put_among_others_is_partial_and_alone_it_is_its_own_code() {
     let server = Server::start().unwrap();
     server.faults().add(Fault::nth(2).of("put").reply("OUT_OF_MEMORY"));
-    let ran = bsctl(server.address(), &["put", "a", "b", "c", "-o", "json"]).exits(3);
+    let ran =
+        bsctl(server.address(), &["put", "-t", "default", "a", "b", "c", "-o", "json"]).exits(3);
     assert_eq!(ran.json().as_array().unwrap().len(), 2);
     server.faults().add(Fault::nth(1).of("put").reply("OUT_OF_MEMORY"));
     let ran = bsctl(server.address(), &["put", "a", "-o", "json"]).exits(75);
@@ -247,7 +249,7 @@ fn a_connection_that_breaks_leaves_every_put_counted_by_its_fate() {
 fn a_body_that_is_refused_is_named_by_its_number() {
     let server = Server::start().unwrap();
     server.faults().add(Fault::nth(2).of("put").reply("DRAINING"));
-    let ran = bsctl(server.address(), &["put", "a", "b", "c"]).exits(3);
+    let ran = bsctl(server.address(), &["put", "-t", "default", "a", "b", "c"]).exits(3);
     assert!(ran.err.contains("warning: body 2: DRAINING: "), "{}", ran.err);
 }
 

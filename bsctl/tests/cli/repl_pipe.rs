@@ -99,7 +99,11 @@ fn bodies_of_every_byte_arrive() {
 #[test]
 fn quoted_words_are_data_and_never_files_stdin_or_flags() {
     let server = Server::start().unwrap();
-    let ended = repl(server.address(), &[], "put \"@/etc/passwd\" '-' \"-t\" b64:LS1uby1zdWNo\n");
+    let ended = repl(
+        server.address(),
+        &[],
+        "put -t default \"@/etc/passwd\" '-' \"-t\" b64:LS1uby1zdWNo\n",
+    );
     assert_eq!((ended.code, ended.out()), (Some(0), "1\n2\n3\n4\n"), "{ended:?}");
     let mut client = Client::connect(server.address()).unwrap();
     let mut body = |id: u64| client.peek(id).unwrap().unwrap().body;
@@ -163,7 +167,7 @@ fn a_piped_session_asks_the_server_nothing_of_its_own_but_who_it_is() {
 #[test]
 fn the_last_reserved_job_needs_no_id() {
     on_both(|address| {
-        let text = "put a b c\nreserve 0\nreserve 0\nreserve 0\ndelete\nexpect 'count==2' reserved\n\
+        let text = "put -t default a b c\nreserve 0\nreserve 0\nreserve 0\ndelete\nexpect 'count==2' reserved\n\
                     delete\nexpect 'count==1' reserved\nexpect 'tube==default' reserved\ndelete\n\
                     expect 'count==0' reserved\n";
         let ended = repl(address, &["--strict-reserved"], text);

@@ -46,7 +46,7 @@ fn the_prompt_shows_address_tube_watch_list_and_reserved_jobs() {
 fn tab_completes_filters() {
     let server = Server::start().unwrap();
     let mut terminal = plain(server.address());
-    terminal.says("put one two", "2");
+    terminal.says("put -t default one two", "2");
     terminal.sees(READS);
     // A field, then a word, followed by a blank; what is typed in between is left alone.
     terminal.types("jobs --filter sta\t==rea\t--filter pri\t>1 -o name\r");

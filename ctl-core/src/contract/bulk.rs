@@ -44,6 +44,18 @@ pub fn without_a_terminal_and_yes_nothing_is_deleted<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&server), 0);
 }
 
+/// Whoever pipes a failed command into it put a job that nobody wanted.
+pub fn an_empty_stdin_is_warned_of<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let words: Vec<&str> = case.add.split(' ').collect();
+    let warning = "warning: stdin is empty, and so is the body";
+    for (more, warned) in [(&[][..], true), (&["-"], true), (&[""], false)] {
+        let ran = case.program.fed(&address, &[&words[..], more].concat(), b"").exits(0);
+        assert_eq!(ran.says(warning), warned, "{more:?}: {}", ran.err);
+    }
+    assert_eq!((case.jobs)(&server), 3);
+}
+
 /// It is not a refusal, and repeating it is no advice.
 pub fn a_lost_answer_is_4_and_says_what_may_have_happened<T: Tool>(case: &Case<T>) {
     for (line, request) in case.changes {

@@ -172,6 +172,7 @@ macro_rules! tool_contract {
                 a_clear_ends_though_a_producer_goes_on,
                 control_c_midway_reports_what_was_done,
                 a_lost_answer_is_4_and_says_what_may_have_happened,
+                an_empty_stdin_is_warned_of,
                 what_is_drained_and_imported_is_as_it_was,
                 a_thousand_jobs_are_exported_and_imported_as_they_were,
             }
@@ -364,6 +365,7 @@ macro_rules! tool_contract {
                 bodies_of_several_lines_have_a_prompt_of_their_own,
                 what_is_shown_on_a_terminal_is_made_for_it,
                 a_large_body_that_is_deleted_is_shown_whole,
+                what_is_read_from_a_terminal_is_announced,
                 ping_shows_each_answer_as_it_comes_and_what_came_at_the_end,
                 results_that_come_one_by_one_are_their_own_progress,
                 a_wait_says_on_a_terminal_what_it_waits_for,

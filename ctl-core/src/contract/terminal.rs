@@ -415,6 +415,18 @@ pub fn what_is_shown_on_a_terminal_is_made_for_it<T: Tool>(case: &Case<T>) {
     assert!(told + 1000.0 <= whole, "{told} ms of {whole} ms");
 }
 
+/// Otherwise they seem to hang.
+pub fn what_is_read_from_a_terminal_is_announced<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["-"]).collect();
+    for (words, what) in [(&["import", "-"][..], "records"), (&add, "the body")] {
+        let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], words);
+        terminal.sees(&format!("reading {what} from the terminal; Ctrl-D ends it"));
+        terminal.types("\u{4}");
+        assert_eq!(terminal.ends(), 0, "{words:?}");
+    }
+}
+
 /// On a terminal, too, it is the only copy.
 pub fn a_large_body_that_is_deleted_is_shown_whole<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();

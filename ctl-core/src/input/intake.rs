@@ -67,8 +67,10 @@ fn labelled(
 /// The sources of the body arguments; without any, stdin, which is reported to a user at a terminal.
 #[must_use]
 pub fn sources(bodies: &[OsString], input: &Input, messages: &Messages) -> Vec<Argument> {
+    if bodies.is_empty() || bodies.iter().any(|body| body == "-") {
+        input.invite("the body", messages);
+    }
     if bodies.is_empty() {
-        input.invite(messages);
         return vec![Argument::Read("-".into())];
     }
     bodies.iter().map(|text| Argument::parse(text)).collect()
@@ -83,7 +85,7 @@ pub fn chain<T: 'static>(
     sources: Vec<Argument>,
     cut: Cut,
     limit: u64,
-    input: &mut Input,
+    (input, messages): (&mut Input, &Messages),
     make: impl Fn(&str, Vec<u8>) -> Result<T, CliError> + Clone + Send + 'static,
 ) -> Result<(Items<T>, Option<Meter>), CliError> {
     let (is_only, mut meter) = (sources.len() == 1, None);
@@ -93,11 +95,26 @@ pub fn chain<T: 'static>(
         number += 1;
         // With several arguments, the name has its number.
         let literal = if is_only { "body".to_owned() } else { format!("body {number}") };
+        let wary = match (&source, cut) {
+            (Argument::Read(path), Cut::Bodies(framing)) => input.is_doubtful(path, framing),
+            _ => false,
+        };
         let (records, read) = labelled(source, literal, cut, limit, input)?;
+        let records = if wary { doubting(records, messages) } else { records };
         meter = read.filter(|_| is_only);
         all = Box::new(all.chain(items(records, make.clone())));
     }
     Ok((all, meter))
+}
+
+/// Warns of an empty body from stdin: a command that was to write it may have failed.
+pub fn doubting(records: Named, messages: &Messages) -> Named {
+    let messages = messages.clone();
+    Box::new(records.inspect(move |(_, bytes)| {
+        if bytes.as_ref().is_ok_and(Vec::is_empty) {
+            messages.warn("stdin is empty, and so is the body: '' is one without this warning");
+        }
+    }))
 }
 
 /// Applies `make` to records and their names.

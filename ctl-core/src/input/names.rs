@@ -2,6 +2,7 @@
 
 use crate::error::{CliError, Exit};
 use crate::input::{Framing, Input, Records};
+use crate::output::messages::Messages;
 
 /// The names in the arguments; `-` stands for names on stdin, one per line of at most `longest` bytes.
 ///
@@ -9,7 +10,7 @@ use crate::input::{Framing, Input, Records};
 /// The error of `one` for an argument; for a line of stdin: exit 65.
 pub fn list<T>(
     texts: &[String],
-    input: &mut Input,
+    (input, messages): (&mut Input, &Messages),
     longest: u64,
     one: impl Fn(&str) -> Result<T, CliError>,
 ) -> Result<Vec<T>, CliError> {
@@ -19,6 +20,7 @@ pub fn list<T>(
             names.push(one(text)?);
             continue;
         }
+        input.invite("names", messages);
         for record in Records::new(input.take()?, Framing::Lines, longest) {
             let bytes = record.bytes?;
             let line = String::from_utf8_lossy(&bytes);
@@ -48,7 +50,8 @@ mod tests {
 
     fn numbers(texts: &[&str], stdin: &[u8]) -> Result<Vec<u32>, CliError> {
         let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
-        list(&texts, &mut Input::Bytes(stdin.to_vec()), 8, number)
+        let messages = Messages::to(Box::new(std::io::sink()), "tool", false, false);
+        list(&texts, (&mut Input::Bytes(stdin.to_vec()), &messages), 8, number)
     }
 
     #[test]

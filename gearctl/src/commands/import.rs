@@ -63,6 +63,9 @@ pub struct ImportArgs {
 pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     expect(tool)?;
     let function = args.function.as_deref().map(names::function).transpose()?;
+    if args.from == "-" {
+        tool.input.invite("records", &tool.messages);
+    }
     let tasks = tasks::records(args.from, function, args.priority, &mut tool.input)?;
     let tasks = intake::take(tasks, args.limit);
     if tool.globals.dry_run {

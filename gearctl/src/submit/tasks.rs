@@ -50,7 +50,7 @@ pub struct TaskArgs {
     #[arg(long, conflicts_with_all = ["unique", "unique_hash"])]
     pub no_unique: bool,
 
-    /// One job per line of a file or stdin
+    /// One job per line of a file or stdin, without its line end (LF or CRLF); an empty line is an empty job
     #[arg(long, group = "framing")]
     pub lines: bool,
 
@@ -193,8 +193,8 @@ impl Wanted {
         timeout: Option<Duration>,
     ) -> Result<Tasks, CliError> {
         let Self { args, function, bodies } = self;
-        if bodies.is_empty() {
-            input.invite(messages);
+        if bodies.is_empty() || bodies.iter().any(|body| body == "-") {
+            input.invite("the body", messages);
         }
         let mut options = SubmitOptions::default().priority(args.priority);
         if let Some(timeout) = timeout {
@@ -218,8 +218,10 @@ impl Wanted {
             let form = form.clone();
             let framing = Framing::of(args.lines || args.ndjson, args.null);
             let literal = format!("body {}", at + 1);
+            let wary = input.is_doubtful(body, framing);
             let (named, _) =
                 input::named(Argument::parse(body), literal, framing, MAX_WORKLOAD, input)?;
+            let named = if wary { intake::doubting(named, messages) } else { named };
             let tasks = named.filter(move |(_, bytes)| !(ndjson && is_blank(bytes))).map({
                 let form = form.clone();
                 move |(label, bytes)| {
