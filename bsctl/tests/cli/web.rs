@@ -101,7 +101,7 @@ fn jobs_are_reviewed_one_by_one() {
     assert!(browser.text("#review-state").contains("delete: 1. Nothing is done yet"));
     // What was decided is not lost by a key.
     for leave in [Browser::escape, Browser::escape, |browser: &mut Browser| {
-        browser.press("#review-close", "")
+        browser.press("#review-close", "");
     }] {
         leave(&mut browser);
         browser.wait("!document.getElementById('review-leave').hidden");

@@ -164,7 +164,8 @@ mod system {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::io::{BufRead as _, BufReader};
     use std::process::{Command, Stdio};
