@@ -334,14 +334,15 @@ fn a_lost_connection_is_told_and_its_state_restored() {
         fed.hear();
     }
     server.close_connections();
+    // Noticed by the session before the next line, which would be lost on the broken connection otherwise.
+    fed.complains("connection lost — reserved job 1 went back to ready");
     fed.say("put b");
     assert_eq!(fed.hear(), "2");
     fed.say("reserve 5 -o name");
     assert_eq!(fed.hear(), "1");
     let ended = fed.end();
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let said = "connection lost — reserved job 1 went back to ready";
-    assert_eq!(ended.err.matches(said).count(), 1, "{ended:?}");
+    assert!(!ended.err.contains("connection lost"), "it was told once already: {ended:?}");
     let mut client = Client::connect(server.address()).unwrap();
     assert_eq!(client.stats_job(2).unwrap().unwrap().tube.as_str(), "mail");
     assert_eq!(server.requests().iter().filter(|r| r.text().starts_with("put ")).count(), 2);

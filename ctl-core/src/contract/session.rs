@@ -51,6 +51,20 @@ impl Fed {
         line.trim_end().to_owned()
     }
 
+    /// Reads its stderr up to this text, which the result of its end then lacks.
+    pub fn complains(&mut self, text: &str) -> String {
+        let mut said = Vec::new();
+        let err = self.child.stderr.as_mut().unwrap();
+        // Byte by byte, so that the rest stays there.
+        for byte in err.bytes() {
+            said.push(byte.unwrap());
+            if said.ends_with(text.as_bytes()) {
+                return String::from_utf8(said).unwrap();
+            }
+        }
+        panic!("it ended before {text:?}: {}", String::from_utf8_lossy(&said));
+    }
+
     /// Closes its stdin, and waits for it to end. The result lacks the lines already heard.
     #[must_use]
     pub fn end(mut self) -> Ran {

@@ -137,11 +137,11 @@ impl<'t> State<'t> {
     pub(super) fn look_after(&mut self, now: Instant) -> Vec<String> {
         let mut said: Vec<String> = self.note_loss().into_iter().collect();
         self.collect(now);
+        if !self.person {
+            return said;
+        }
         said.append(&mut self.unsaid);
         said.extend(self.session().serving.iter_mut().filter_map(Serving::news));
-        if !self.person {
-            return Vec::new();
-        }
         if !self.is_connected() {
             said.extend(self.try_again(now));
         }

@@ -299,12 +299,14 @@ fn a_lost_connection_is_told_and_reads_are_asked_again() {
     fed.say("ping --count 1 -o ndjson");
     assert!(fed.hear().starts_with("{"));
     server.close_connections();
+    // Noticed by the session before the next line, which would be lost on the broken connection otherwise.
+    fed.complains("connection lost");
     fed.say("submit f x");
     assert!(fed.hear().starts_with("H:"));
     fed.say("job --unique nobody -o json");
     let ended = fed.end();
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert_eq!(ended.err.matches("connection lost").count(), 1, "{ended:?}");
+    assert!(!ended.err.contains("connection lost"), "it was told once already: {ended:?}");
     assert_eq!(server.view().jobs, 1);
 }
 

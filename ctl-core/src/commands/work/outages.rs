@@ -32,7 +32,9 @@ impl Outages {
 
     /// A slot has reached the server.
     pub fn connected(&self, server: impl Display) {
-        if lock(&self.down).remove(&server.to_string()) {
+        // Messages are written under the lock, so that losses and returns alternate as they happened.
+        let mut down = lock(&self.down);
+        if down.remove(&server.to_string()) {
             self.messages.note(format!("connected to {server} again"));
         }
     }
@@ -43,7 +45,8 @@ impl Outages {
         if !error.contains(&server) {
             error = format!("{server}: {error}");
         }
-        if lock(&self.down).insert(server) {
+        let mut down = lock(&self.down);
+        if down.insert(server) {
             let until = if self.is_finite { "" } else { " until it works" };
             self.messages.warn(format!("{error}; retrying{until}"));
         }
@@ -66,5 +69,35 @@ impl Outages {
         let servers = given_up.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         let why = format!("{servers} could not be reached, and may have more work");
         Err(CliError::unavailable(why).hint("--retry 10, to try for longer"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::output::Memory;
+
+    #[test]
+    fn losses_and_returns_alternate_however_many_slots_report_them() {
+        let memory = Memory::default();
+        let messages = Messages::to(Box::new(memory.clone()), "tool", false, false);
+        let outages = Outages::new(messages);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        outages.disconnected("one", "refused");
+                        outages.connected("one");
+                    }
+                });
+            }
+        });
+        let text = memory.text();
+        assert!(text.lines().count() >= 2, "{text}");
+        for (n, line) in text.lines().enumerate() {
+            assert_eq!(line.contains("retrying"), n % 2 == 0, "line {n}: {line}");
+        }
     }
 }
