@@ -150,17 +150,17 @@ impl<T: Tool> Context<T> {
     /// The system denies the handlers.
     pub fn interrupts(&mut self) -> Result<Interrupts, CliError> {
         let is_first = self.interrupts.is_none();
-        let interrupts = self.catch(self.session.is_none())?;
-        if is_first {
-            self.attend(&interrupts);
+        let interrupts = self.gentle_interrupts()?;
+        // Who waits for an answer is told what has become of it, and a command that nobody watches ends at once.
+        if is_first && !self.attend(&interrupts, true) {
+            interrupts.arm_by_signal()?;
         }
         Ok(interrupts)
     }
 
-    fn attend(&self, interrupts: &Interrupts) {
-        if let Some(attention) = self.link.dialer().attention() {
-            attention.watch(interrupts, &self.messages);
-        }
+    fn attend(&self, interrupts: &Interrupts, ends_process: bool) -> bool {
+        let attention = self.link.dialer().attention();
+        attention.is_some_and(|attention| attention.watch(interrupts, &self.messages, ends_process))
     }
 
     /// As [`Context::interrupts`], for a command with its own meaning of the second signal, which then does not end the
@@ -169,20 +169,16 @@ impl<T: Tool> Context<T> {
     /// # Errors
     /// The system denies the handlers.
     pub fn gentle_interrupts(&mut self) -> Result<Interrupts, CliError> {
-        self.catch(false)
-    }
-
-    fn catch(&mut self, second_stops: bool) -> Result<Interrupts, CliError> {
         let interrupts = match self.interrupts.take() {
             Some(interrupts) => interrupts,
-            None => Interrupts::install(second_stops)?,
+            None => Interrupts::install()?,
         };
         Ok(self.interrupts.insert(interrupts).clone())
     }
 
     /// Uses these interrupts, for a session that handles Ctrl-C itself.
     pub(crate) fn set_interrupts(&mut self, interrupts: Interrupts) {
-        self.attend(&interrupts);
+        self.attend(&interrupts, false);
         self.interrupts = Some(interrupts);
     }
 

@@ -360,6 +360,7 @@ macro_rules! tool_contract {
                 a_body_can_be_written_in_the_editor,
                 control_c_ends_a_watch_and_nothing_else,
                 control_c_gives_up_an_answer_that_does_not_come,
+                control_c_gives_up_the_answer_to_a_command,
                 control_c_ends_connecting_at_once,
                 a_session_begins_as_its_person_likes,
                 bodies_of_several_lines_have_a_prompt_of_their_own,

@@ -525,6 +525,23 @@ pub fn control_c_gives_up_an_answer_that_does_not_come<T: Tool>(case: &Case<T>) 
     }
 }
 
+/// As in a session, and the exit code is that of an unknown outcome.
+pub fn control_c_gives_up_the_answer_to_a_command<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let (add, request) = case.changes.first().expect("a command that adds a job");
+    T::Link::faults(&server).add(Fault::always().of(*request).hang());
+    let words: Vec<&str> = add.split(' ').chain(["--timeout", "60s"]).collect();
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+    while T::Link::faults(&server).struck() == 0 {
+        std::thread::yield_now();
+    }
+    terminal.types("\u{3}");
+    terminal.sees("waiting for the answer of the server; Ctrl-C again gives it up");
+    terminal.types("\u{3}");
+    terminal.sees(" may have been ");
+    assert_eq!(terminal.ends(), 4, "{}", terminal.shown);
+}
+
 /// Nothing was sent.
 pub fn control_c_ends_connecting_at_once<T: Tool>(case: &Case<T>) {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -98,7 +98,7 @@ impl Start {
         if !args.no_shell {
             rules.vars.check(|name| std::env::var_os(name).is_some())?;
         }
-        let interrupts = Interrupts::install(false)?;
+        let interrupts = Interrupts::install()?;
         let ending = Ending::install()?;
         let no_pager = args.no_pager;
         let environment = Environment::process();

@@ -1,7 +1,8 @@
 //! Ctrl-C while a command waits for its server.
 //!
 //! Commands end by themselves between two requests. A request that was sent is waited for, because it may already be
-//! done: a note says so, and the second signal gives it up. Nothing has been sent while a command connects, so the first
+//! done: a note says so, and the second signal gives it up; the command then says that it may have been done. The third
+//! one ends a command at once, whatever else holds it up. Nothing has been sent while a command connects, so the first
 //! signal ends that.
 
 use std::sync::Arc;
@@ -71,29 +72,41 @@ impl Attention {
         !self.is_idle.load(Ordering::SeqCst) && !self.is_cancelled()
     }
 
-    /// Watches for signals on a thread of its own; without a thread, a signal waits for the answer in silence.
+    /// Watches for signals on a thread of its own. With `ends_process`, the signal after the one that gave up a request
+    /// ends the process at once. False if nothing watches.
     #[cfg(unix)]
-    pub(crate) fn watch(&self, interrupts: &Interrupts, messages: &Messages) {
+    pub(crate) fn watch(
+        &self,
+        interrupts: &Interrupts,
+        messages: &Messages,
+        ends_process: bool,
+    ) -> bool {
         use std::os::unix::net::UnixStream;
         use std::thread;
 
         let (attention, interrupts, messages) =
             (self.clone(), interrupts.clone(), messages.clone());
-        let Ok((signals, wakes)) = UnixStream::pair() else { return };
+        let Ok((signals, wakes)) = UnixStream::pair() else { return false };
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            let Ok(wakes) = wakes.try_clone() else { return };
+            let Ok(wakes) = wakes.try_clone() else { return false };
             let _ = signal_hook::low_level::pipe::register(signal, wakes);
         }
         let watch = move || {
             while next_signal(&signals, None) {
-                attention.attend(&interrupts, &messages, || next_signal(&signals, Some(SLICE)));
+                let again = || next_signal(&signals, Some(SLICE));
+                attention.attend(&interrupts, &messages, again);
+                if ends_process && attention.is_cancelled() {
+                    interrupts.arm();
+                }
             }
         };
-        let _ = thread::Builder::new().name("signals".to_owned()).spawn(watch);
+        thread::Builder::new().name("signals".to_owned()).spawn(watch).is_ok()
     }
 
     #[cfg(not(unix))]
-    pub(crate) fn watch(&self, _: &Interrupts, _: &Messages) {}
+    pub(crate) fn watch(&self, _: &Interrupts, _: &Messages, _: bool) -> bool {
+        false
+    }
 
     /// A signal has arrived: waits until it has ended the command, or ends what the command waits for. `again` waits a
     /// moment for the next signal.

@@ -1,4 +1,5 @@
-//! Ctrl-C, SIGTERM and SIGHUP: the first means "finish what is in flight", the second "stop at once".
+//! Ctrl-C, SIGTERM and SIGHUP: the first means "finish what is in flight", the second "stop at once" (while an answer is
+//! awaited, "give it up": see [`attention`](super::attention)).
 //!
 //! SIGHUP never counts as the second: a closing terminal sends it more than once. If it is ignored from the start, as
 //! under nohup, it stays ignored.
@@ -22,6 +23,8 @@ use crate::error::{CliError, Exit};
 pub struct Interrupts {
     /// The last signal, 0 for none.
     signal: Arc<AtomicUsize>,
+    /// Whether the next SIGINT or SIGTERM ends the process at once.
+    armed: Arc<AtomicBool>,
 }
 
 impl Interrupts {
@@ -31,34 +34,43 @@ impl Interrupts {
         Self::default()
     }
 
-    /// Catches SIGINT, SIGTERM and SIGHUP. With `second_stops`, the second SIGINT or SIGTERM ends the process at once.
+    /// Catches SIGINT, SIGTERM and SIGHUP.
     ///
     /// # Errors
     /// The system denies the handlers: exit 70.
-    pub fn install(second_stops: bool) -> Result<Self, CliError> {
+    pub fn install() -> Result<Self, CliError> {
         let interrupts = Self::default();
-        interrupts
-            .catch_all(second_stops)
-            .map_err(|error| CliError::internal(format!("cannot catch signals: {error}")))?;
+        denied(interrupts.catch_all())?;
         Ok(interrupts)
     }
 
-    fn catch_all(&self, second_stops: bool) -> io::Result<()> {
+    fn catch_all(&self) -> io::Result<()> {
         flag::register(SIGINT, Arc::clone(&ECHOED))?;
-        for (signal, exit) in [(SIGINT, Exit::Interrupted), (SIGTERM, Exit::Terminated)] {
-            self.catch(signal, exit, second_stops)?;
+        for (signal, exit) in ENDS {
+            flag::register_conditional_shutdown(
+                signal,
+                exit.code().into(),
+                Arc::clone(&self.armed),
+            )?;
+            note(signal, &self.signal)?;
         }
         hangup().map_or(Ok(()), |signal| note(signal, &self.signal))
     }
 
-    fn catch(&self, signal: i32, exit: Exit, second_stops: bool) -> io::Result<()> {
-        if second_stops {
-            // Registered before the handler that arms it, so that the first signal only arms.
-            let armed = Arc::new(AtomicBool::new(false));
-            flag::register_conditional_shutdown(signal, exit.code().into(), Arc::clone(&armed))?;
-            flag::register(signal, armed)?;
-        }
-        note(signal, &self.signal)
+    /// From now on, the next SIGINT or SIGTERM ends the process at once.
+    pub(crate) fn arm(&self) {
+        self.armed.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on, each SIGINT or SIGTERM [arms](Interrupts::arm), so that the second one ends the process at once.
+    ///
+    /// # Errors
+    /// As [`Interrupts::install`].
+    pub(crate) fn arm_by_signal(&self) -> Result<(), CliError> {
+        // Handlers run in the order of their registration, so the first signal only arms.
+        let mut arms =
+            ENDS.iter().map(|(signal, _)| flag::register(*signal, Arc::clone(&self.armed)));
+        denied(arms.try_for_each(|registered| registered.map(|_| ())))
     }
 
     /// The exit code of the signal, if one came.
@@ -101,6 +113,13 @@ impl Interrupts {
             thread::sleep(rest.min(slice));
         }
     }
+}
+
+/// The signals that end a process, and its exit codes.
+const ENDS: [(i32, Exit); 2] = [(SIGINT, Exit::Interrupted), (SIGTERM, Exit::Terminated)];
+
+fn denied(registered: io::Result<()>) -> Result<(), CliError> {
+    registered.map_err(|error| CliError::internal(format!("cannot catch signals: {error}")))
 }
 
 /// Set by SIGINT: the terminal has shown `^C`, and the cursor is behind it.
