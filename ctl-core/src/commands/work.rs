@@ -95,7 +95,7 @@ pub struct WorkFlags {
     #[arg(long)]
     pub exit_when_empty: bool,
 
-    /// Write the process id to FILE and remove it on exit; fails if FILE is not a pid file or its process is running
+    /// Write the process id to FILE and remove it on exit; fails if FILE is not a pid file or a running worker has locked it
     #[arg(long, value_name = "FILE")]
     pid_file: Option<PathBuf>,
 
@@ -159,8 +159,8 @@ impl WorkFlags {
     ///
     /// # Errors
     /// Those of [`PidFile::create`].
-    pub fn create_pid_file(&self) -> Result<Option<PidFile>, CliError> {
-        self.pid_file.as_deref().map(PidFile::create).transpose()
+    pub fn create_pid_file(&self, messages: &Messages) -> Result<Option<PidFile>, CliError> {
+        self.pid_file.as_deref().map(|path| PidFile::create(path, messages)).transpose()
     }
 
     /// Whether each job has a record on stdout.

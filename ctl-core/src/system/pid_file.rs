@@ -1,4 +1,7 @@
 //! The pid file, for supervisors.
+//!
+//! Its process holds a lock on it, which ends with the process however that ends. The number alone proves nothing: the
+//! system gives it to another process in time. It counts only on file systems without locks.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _};
@@ -6,7 +9,10 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use tempfile::NamedTempFile;
+
 use crate::error::{CliError, Exit};
+use crate::output::messages::Messages;
 use crate::system::files::{self, Ours};
 use crate::system::process;
 
@@ -19,8 +25,9 @@ pub struct PidFile {
 /// What is at the path.
 enum There {
     Nothing,
-    /// The file of a process that has ended; locked until it is replaced, so that only one process takes it over.
-    Stale(File),
+    /// The file of a process that has ended; locked until it is replaced, so that only one process takes it over. The
+    /// number may be that of another process now.
+    Stale(File, Option<u32>),
     /// Another process is taking it over.
     Contended,
     Running(u32),
@@ -35,25 +42,32 @@ const PAUSE: Duration = Duration::from_millis(10);
 const LONGEST: u64 = 32;
 
 impl PidFile {
-    /// Writes the id of this process. Takes over the file of a process that has ended. Symbolic links are not followed.
+    /// Writes the id of this process. Takes over the file of a process that has ended, and says so if its number is that
+    /// of a running one. Symbolic links are not followed.
     ///
     /// # Errors
     /// The process of the file still runs: exit 1. The file is not a pid file, or cannot be written: exit 74.
-    pub fn create(path: &Path) -> Result<Self, CliError> {
+    pub fn create(path: &Path, messages: &Messages) -> Result<Self, CliError> {
         let name = path.to_string_lossy();
-        let line = format!("{}\n", std::process::id());
         let written = |file: io::Result<File>| match file {
             Ok(file) => Ok(Self { _file: Ours::new(path, file) }),
             Err(error) => Err(CliError::writing(&name, &error)),
         };
+        let new = || ours(path).map_err(|error| CliError::writing(&name, &error));
         for _ in 0..LOOKS {
             match look(path, File::try_lock).map_err(|error| CliError::reading(&name, &error))? {
-                There::Nothing => match files::create(path, line.as_bytes(), 0o644) {
+                There::Nothing => match new()?.persist_noclobber(path).map_err(|error| error.error)
+                {
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                     file => return written(file),
                 },
-                There::Stale(_locked) => {
-                    return written(files::replace(path, line.as_bytes(), 0o644));
+                There::Stale(_locked, other) => {
+                    if let Some(pid) = other {
+                        messages.warn(format!(
+                            "took over {name}: process {pid} is running, but does not lock it as a worker does"
+                        ));
+                    }
+                    return written(new()?.persist(path).map_err(|error| error.error));
                 }
                 There::Contended => {}
                 There::Running(pid) => {
@@ -70,7 +84,7 @@ impl PidFile {
             }
             thread::sleep(PAUSE);
         }
-        let message = format!("other processes keep changing {name}");
+        let message = format!("another process holds {name}, or keeps changing it");
         Err(CliError::new(Exit::Negative, "ALREADY_RUNNING", message))
     }
 }
@@ -88,19 +102,33 @@ fn look(path: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> io::Result<
     };
     // Lock before checking that it is still there: whoever took it over has replaced it. Without file locks, two
     // processes that start at the same moment may both take it over.
-    let is_locked = matches!(lock(&file), Err(TryLockError::WouldBlock));
-    if is_locked || !files::is_at(&file, path).unwrap_or(false) {
+    let locked = lock(&file);
+    if !files::is_at(&file, path).unwrap_or(false) {
         return Ok(There::Contended);
     }
     let mut text = String::new();
     // Text that cannot be read is no process id either.
     let _ = file.by_ref().take(LONGEST).read_to_string(&mut text);
-    Ok(match number(text.trim_end()) {
-        None => There::Foreign,
-        // Our own id, in a restarted container.
-        Some(pid) if pid != std::process::id() && process::is_running(pid) => There::Running(pid),
-        Some(_) => There::Stale(file),
+    let Some(pid) = number(text.trim_end()) else { return Ok(There::Foreign) };
+    // Without a lock, our own id is that of an earlier process in a restarted container.
+    let other = Some(pid).filter(|pid| *pid != std::process::id() && process::is_running(*pid));
+    Ok(match (locked, other) {
+        (Err(TryLockError::WouldBlock), _) if process::is_running(pid) => There::Running(pid),
+        (Err(TryLockError::WouldBlock), _) => There::Contended,
+        (Err(TryLockError::Error(_)), Some(pid)) => There::Running(pid),
+        (_, other) => There::Stale(file, other),
     })
+}
+
+/// A new pid file, locked before it is at its place.
+fn ours(path: &Path) -> io::Result<NamedTempFile> {
+    let line = format!("{}\n", std::process::id());
+    let new = files::beside(path, line.as_bytes(), 0o644)?;
+    // Elsewhere, nobody could read a locked file. Some file systems have no locks.
+    if cfg!(unix) {
+        let _ = new.as_file().try_lock();
+    }
+    Ok(new)
 }
 
 /// A process id and nothing else.
@@ -127,6 +155,7 @@ fn open(path: &Path) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Memory;
     use std::fs;
 
     fn ended() -> u32 {
@@ -135,20 +164,37 @@ mod tests {
         child.id()
     }
 
+    fn create(path: &Path) -> Result<PidFile, CliError> {
+        PidFile::create(path, &Messages::to(Box::new(io::sink()), "tool", false, false))
+    }
+
     #[test]
-    fn a_file_of_a_running_process_is_respected_and_a_stale_one_taken_over() {
+    fn a_locked_file_is_respected_and_names_its_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("worker.pid");
+        let file = create(&path).unwrap();
+        let own = std::process::id();
+        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{own}\n"));
+        let error = create(&path).unwrap_err();
+        assert_eq!((error.code, error.exit.code()), ("ALREADY_RUNNING", 1));
+        assert!(error.message.contains(&format!("process {own} ")), "{error}");
+        drop(file);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_that_nobody_locks_is_taken_over_and_a_running_process_of_its_number_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("worker.pid");
         // Process 1 always runs.
-        fs::write(&path, "1\n").unwrap();
-        let error = PidFile::create(&path).unwrap_err();
-        assert_eq!((error.code, error.exit.code()), ("ALREADY_RUNNING", 1));
-        assert!(error.message.contains("process 1 "), "{error}");
-        fs::write(&path, format!("{}\n", ended())).unwrap();
-        let file = PidFile::create(&path).unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
-        drop(file);
-        assert!(!path.exists());
+        for (pid, is_named) in [(ended(), false), (1, true), (std::process::id(), false)] {
+            fs::write(&path, format!("{pid}\n")).unwrap();
+            let said = Memory::default();
+            let messages = Messages::to(Box::new(said.clone()), "tool", false, false);
+            let _file = PidFile::create(&path, &messages).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
+            assert_eq!(said.text().contains("process 1 is running"), is_named, "{}", said.text());
+        }
     }
 
     #[test]
@@ -158,22 +204,22 @@ mod tests {
         for contents in ["", "precious", "12 13", "-1", "+1", "0", "99999999999", "\u{0661}", "1\0"]
         {
             fs::write(&path, contents).unwrap();
-            let error = PidFile::create(&path).unwrap_err();
+            let error = create(&path).unwrap_err();
             assert_eq!((error.code, error.exit.code()), ("NO_PID_FILE", 74), "{contents:?}");
             assert_eq!(fs::read_to_string(&path).unwrap(), contents);
         }
         let link = folder.path().join("link.pid");
         fs::write(&path, format!("{}\n", ended())).unwrap();
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert_eq!(PidFile::create(&link).unwrap_err().code, "NO_PID_FILE");
-        assert_eq!(PidFile::create(folder.path()).unwrap_err().code, "NO_PID_FILE");
+        assert_eq!(create(&link).unwrap_err().code, "NO_PID_FILE");
+        assert_eq!(create(folder.path()).unwrap_err().code, "NO_PID_FILE");
     }
 
     #[test]
     fn another_owner_keeps_its_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("worker.pid");
-        let ours = PidFile::create(&path).unwrap();
+        let ours = create(&path).unwrap();
         fs::remove_file(&path).unwrap();
         fs::write(&path, "1\n").unwrap();
         drop(ours);
@@ -187,10 +233,10 @@ mod tests {
         fs::write(&path, format!("{}\n", ended())).unwrap();
         // A check during another's takeover finds the file contended, and later the other's.
         let look = || look(&path, File::try_lock).unwrap();
-        let There::Stale(held) = look() else { panic!("it is stale") };
+        let There::Stale(held, None) = look() else { panic!("it is stale") };
         assert!(matches!(look(), There::Contended));
-        files::replace(&path, b"1\n", 0o644).unwrap();
-        assert!(matches!(look(), There::Running(1)));
+        let _taken = ours(&path).unwrap().persist(&path).unwrap();
+        assert!(matches!(look(), There::Running(pid) if pid == std::process::id()));
         drop(held);
     }
 
@@ -200,7 +246,7 @@ mod tests {
         let path = folder.path().join("worker.pid");
         fs::write(&path, format!("{}\n", ended())).unwrap();
         let look = || look(&path, |_| Err(TryLockError::Error(io::ErrorKind::Unsupported.into())));
-        assert!(matches!(look().unwrap(), There::Stale(_)));
+        assert!(matches!(look().unwrap(), There::Stale(..)));
         fs::write(&path, "1\n").unwrap();
         assert!(matches!(look().unwrap(), There::Running(1)));
     }

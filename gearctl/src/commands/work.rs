@@ -96,7 +96,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let handler = handler(&args)?;
     args.flags.say_passed_on(tool);
     let limit = args.flags.limit().map(JobLimit::new);
-    let _pid_file = args.flags.create_pid_file()?;
+    let _pid_file = args.flags.create_pid_file(&tool.messages)?;
     let interrupts = tool.gentle_interrupts()?;
     let stops = || interrupts.requested().is_some();
     let until_empty = args.flags.exit_when_empty;

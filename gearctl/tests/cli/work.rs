@@ -177,10 +177,13 @@ fn a_pid_file_is_taken_from_nobody() {
         with(&pid).exits(74);
         std::fs::remove_file(&pid).unwrap();
         std::fs::write(&pid, format!("{}\n", std::process::id())).unwrap();
+        let locked = std::fs::File::open(&pid).unwrap();
+        locked.lock().unwrap();
         let ran = with(&pid).exits(1);
         assert!(ran.err.contains(&format!("process {} from", std::process::id())), "{}", ran.err);
-        std::fs::remove_file(&pid).unwrap();
-        with(&pid).exits(0);
+        locked.unlock().unwrap();
+        let ran = with(&pid).exits(0);
+        assert!(ran.err.contains(&format!("process {} is running", std::process::id())), "{ran:?}");
         assert!(!pid.exists());
         assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
     });
