@@ -112,6 +112,25 @@ pub struct CommonHelp {
 }
 
 impl Program {
+    /// A hint for the command line as one for a session, if it makes sense there: commands without the tool's name, and
+    /// `connect` for the flags that name a server.
+    #[must_use]
+    pub(crate) fn within_session(&self, hint: &str) -> Option<String> {
+        let [start, embedded] = self.servers.absent(self.name);
+        match hint {
+            _ if *hint == start => Some(format!(
+                "start {} there, or connect ADDRESS, for another server",
+                self.servers.kind
+            )),
+            _ if *hint == embedded => None,
+            _ if *hint == self.servers.elsewhere() => Some("connect ADDRESS".to_owned()),
+            _ => {
+                let command = hint.strip_prefix(self.name).and_then(|rest| rest.strip_prefix(' '));
+                Some(command.unwrap_or(hint).to_owned())
+            }
+        }
+    }
+
     /// The exit codes and their meanings for this tool, in ascending order.
     #[must_use]
     pub(crate) fn exit_codes(&self) -> Vec<(ExitCode, String)> {
@@ -127,15 +146,9 @@ impl Servers {
     /// Adds remedies to a client failure of this tool, by its stable name, as far as they are common to all tools.
     #[must_use]
     pub fn advise(&self, tool: &str, error: CliError) -> CliError {
-        let Self { kind, short, flag, variables, .. } = self;
         match error.code {
             "UNAVAILABLE" | "CONNECT_TIMEOUT" => {
-                let variable = variables.first().unwrap_or(flag);
-                error
-                    .hint(format!(
-                        "start {kind} there, or name another server with {short} or {variable}"
-                    ))
-                    .hint(format!("--embedded, or {tool} serve, for an in-memory server"))
+                self.absent(tool).into_iter().fold(error, CliError::hint)
             }
             "CONNECTION_LOST" => {
                 error.hint(format!("{tool} ping, to see whether the server is back"))
@@ -143,6 +156,22 @@ impl Servers {
             "TIMEOUT" => error.hint("a longer --timeout"),
             _ => error,
         }
+    }
+
+    /// What to do on a command line if no server is there.
+    fn absent(&self, tool: &str) -> [String; 2] {
+        let Self { kind, short, flag, variables, .. } = self;
+        let variable = variables.first().unwrap_or(flag);
+        [
+            format!("start {kind} there, or name another server with {short} or {variable}"),
+            format!("--embedded, or {tool} serve, for an in-memory server"),
+        ]
+    }
+
+    /// What to do on a command line if a server of another kind is there.
+    pub(crate) fn elsewhere(&self) -> String {
+        let variable = self.variables.first().unwrap_or(&"");
+        format!("another address, with {} or {variable}", self.flag)
     }
 }
 

@@ -43,6 +43,19 @@ pub enum Verb {
         /// Reserve this job in whichever tube it is (server 1.12 or later)
         #[arg(long, value_name = "ID", conflicts_with = "wait")]
         job: Option<u64>,
+        /// As DUR, as on the command line
+        #[arg(
+            long = "wait",
+            id = "wait_for",
+            value_name = "DUR",
+            value_parser = units::duration,
+            conflicts_with_all = ["wait", "job"],
+            hide = true
+        )]
+        wait_for: Option<Duration>,
+        /// On the command line only: a session has a watch list
+        #[arg(short = 't', long = "tube", value_name = "TUBE", hide = true)]
+        tubes: Vec<String>,
     },
     /// List the jobs that this session holds
     #[command(after_help = "Example: reserved -o json")]

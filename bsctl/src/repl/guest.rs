@@ -95,7 +95,12 @@ impl Guest for State<'_> {
             Verb::Use { tube } => self.use_tube(&tube),
             Verb::Watch { tubes } => self.watch(&tubes),
             Verb::Ignore { tubes } => self.ignore(&tubes),
-            Verb::Reserve { wait, job } => self.reserve(wait, job),
+            Verb::Reserve { tubes, .. } if !tubes.is_empty() => {
+                let text = "a session reserves from the tubes that it watches";
+                let watch = format!("watch {}, and then reserve", tubes.join(" "));
+                Err(CliError::usage(text).hint(watch).hint("ignore TUBE, for those to leave out"))
+            }
+            Verb::Reserve { wait, job, wait_for, .. } => self.reserve(wait.or(wait_for), job),
             Verb::Reserved => self.show_reserved(),
             Verb::Touch { job } => self.touch_some(job.as_deref()),
             Verb::Hold { job } => self.hold_some(job.as_deref(), true),

@@ -165,6 +165,17 @@ fn a_piped_session_asks_the_server_nothing_of_its_own_but_who_it_is() {
 }
 
 #[test]
+fn reserve_waits_as_on_the_command_line_and_takes_from_watched_tubes() {
+    let server = Server::start().unwrap();
+    let text = "put x\nreserve --wait 0\ndelete\n";
+    let ended = repl(server.address(), &["--strict-reserved"], text);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let ended = repl(server.address(), &[], "reserve -t mail\n");
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.err.contains("watch mail, and then reserve"), "{ended:?}");
+}
+
+#[test]
 fn the_last_reserved_job_needs_no_id() {
     on_both(|address| {
         let text = "put -t default a b c\nreserve 0\nreserve 0\nreserve 0\ndelete\nexpect 'count==2' reserved\n\

@@ -96,6 +96,8 @@ pub fn a_dead_port_is_69_with_the_line_that_needed_it<T: Tool>(case: &Case<T>) {
     drop(server);
     let ended = repl(&case.program, &address, &["--connect-timeout", "5s"], ":set\nping").exits(69);
     assert!(ended.says("stdin:2: UNAVAILABLE"), "{ended:?}");
+    assert!(ended.err.contains(", or connect ADDRESS"), "{ended:?}");
+    assert!(!ended.err.contains("--embedded") && !ended.err.contains(case.program.variables[0]));
 }
 
 /// `-e` and `-f` are scripts with their own names.

@@ -82,7 +82,7 @@ pub fn explain(
     }
     let message = format!("{}{question}", error.at(&addresses.join(",")));
     let error = CliError { message, ..error };
-    error.hint(elsewhere(program))
+    error.hint(program.servers.elsewhere())
 }
 
 /// A connection that was not made in time although somebody accepts it: the server is frozen, not away. Some protocols
@@ -103,18 +103,14 @@ pub(crate) fn silent(error: CliError, addresses: &[String]) -> CliError {
 /// The stable error name for a server of another kind.
 pub const WRONG_SERVER: &str = "WRONG_SERVER";
 
-fn elsewhere(program: &Program) -> String {
-    let variable = program.servers.variables.first().unwrap_or(&"");
-    format!("another address, with {} or {variable}", program.servers.flag)
-}
-
 impl Stranger {
     fn error(self, address: &str, program: &Program) -> CliError {
         let Self { what, said, next } = self;
         let said = said.map_or_else(String::new, |said| format!(" (\"{said}\")"));
         let meant = program.servers.kind;
         let message = format!("{what} answers at {address}{said}, not {meant}");
-        let error = CliError::new(Exit::Protocol, WRONG_SERVER, message).hint(elsewhere(program));
+        let error =
+            CliError::new(Exit::Protocol, WRONG_SERVER, message).hint(program.servers.elsewhere());
         match next {
             Some(next) => error.hint(next),
             None => error,

@@ -29,6 +29,7 @@ use crate::link::Link;
 use crate::output::color::Role;
 use crate::output::escape;
 use crate::output::{Destination, Format, Memory, Output, Style};
+use crate::program::Program;
 use crate::system::signals::Interrupts;
 use crate::tool::Tool;
 use crate::tool::args::GlobalArgs;
@@ -226,7 +227,7 @@ impl<G: Guest> Shell for Host<'_, G> {
             messages.note("cancelled");
             return;
         }
-        let error = within_session(error, G::Tool::PROGRAM.name);
+        let error = within_session(error, &G::Tool::PROGRAM);
         match place {
             None => messages.failure(&error, false),
             Some(place) if self.style.format.is_json() => {
@@ -237,6 +238,9 @@ impl<G: Guest> Shell for Host<'_, G> {
     }
 
     fn note(&mut self, text: &str) {
+        if self.person {
+            self.end_open_line();
+        }
         lock(self.shared).parts().tool.messages.note(text);
     }
 
@@ -468,14 +472,11 @@ fn format_name(format: Format) -> String {
     value.map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
-/// An error whose hints are commands of the session.
-fn within_session(error: &CliError, tool: &str) -> CliError {
-    let here = |hint: &String| {
-        let command = hint.strip_prefix(tool).and_then(|rest| rest.strip_prefix(' '));
-        command.unwrap_or(hint).to_owned()
-    };
+/// An error whose hints make sense in a session.
+pub(super) fn within_session(error: &CliError, program: &Program) -> CliError {
     let said = CliError::new(error.exit, error.code, error.message.clone());
-    error.hints.iter().map(here).fold(said, CliError::hint)
+    let here = error.hints.iter().filter_map(|hint| program.within_session(hint));
+    here.fold(said, CliError::hint)
 }
 
 /// `FILE:LINE: CODE: message`, the format of compilers.

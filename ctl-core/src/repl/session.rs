@@ -229,6 +229,7 @@ impl<'s, S: Shell> Session<'s, S> {
         let flow = match flow {
             Err(error) if error.is_broken_pipe() => return Err(error),
             Err(error) => {
+                let error = if shows_slow { about_screen(error, words) } else { error };
                 self.shell.report(&error, place);
                 Flow::Failed(error.exit)
             }
@@ -452,6 +453,16 @@ fn upright(words: &[Word]) -> Option<&[Word]> {
 }
 
 /// The error for what opens an editor where nobody could use it.
+/// Who types `clear` alone, and misses a word, may have meant the screen.
+fn about_screen(error: CliError, words: &[Word]) -> CliError {
+    match words {
+        [verb] if verb.bytes == b"clear" && error.exit == Exit::Usage => {
+            error.hint("Ctrl-L or :cls, to clear the screen")
+        }
+        _ => error,
+    }
+}
+
 fn needs_person(what: &str) -> CliError {
     CliError::usage(format!("{what} needs an interactive terminal"))
 }

@@ -14,7 +14,7 @@ use super::guest::filters;
 use super::guest::{Guest, Interactive, Parts, RunLine, last_words, lock};
 use super::help::Group;
 use super::history::{HistoryFile, folder};
-use super::host::Host;
+use super::host::{Host, within_session};
 use super::known::KnownNames;
 use super::pager::Pager;
 use super::prompt::Prompts;
@@ -260,7 +260,9 @@ fn greet<G: Guest>(guest: &mut G) {
         Ok(()) => {
             tool.messages.note(format!("connected to {address}; help explains, Ctrl-D leaves"));
         }
-        Err(error) => tool.messages.failure(&error, false),
+        Err(error) => {
+            tool.messages.failure(&within_session(&error, &G::Tool::PROGRAM), false);
+        }
     }
     guest.notice_loss();
     guest.tidy();

@@ -120,6 +120,18 @@ fn map_on_a_terminal_is_one_line_out_for_one_line_in() {
 }
 
 #[test]
+fn the_time_of_a_command_is_on_a_line_of_its_own() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    let worker = serve(address, "up", 1, |job| Ok(job.workload.to_ascii_uppercase()));
+    let mut terminal = plain(address);
+    terminal.says(":timing on", READS);
+    terminal.says("run up abc", "ABC\r\n");
+    assert!(!terminal.sees(" ms output)").contains("ABC"), "{}", terminal.shown);
+    worker.join().unwrap();
+}
+
+#[test]
 fn a_bare_command_line_on_a_terminal_is_short_help() {
     let server = Server::start().unwrap();
     let mut terminal = Terminal::run(&PROGRAM, server.address(), &[("NO_COLOR", "1")], &[]);

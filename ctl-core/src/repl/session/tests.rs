@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::super::editor::Edited;
 use super::super::history::Keep;
+use super::super::lexer::next_statement;
 use super::super::shell::Setting;
 use super::super::{Prompt, builtin};
 use super::*;
@@ -279,6 +280,16 @@ fn bad_quotes_send_nothing_and_cost_one_line() {
     assert_eq!(exit, Exit::Partial);
     assert!(fake.stderr[0].starts_with("stdin:1: Invalid argument(s)"), "{:?}", fake.stderr);
     assert_eq!(fake.said, ["b"]);
+}
+
+#[test]
+fn a_person_who_types_clear_alone_learns_how_to_clear_the_screen() {
+    let hints = |line: &str| {
+        let words = next_statement(line.as_bytes()).unwrap().words;
+        about_screen(CliError::usage("no tube given"), &words).hints
+    };
+    assert_eq!(hints("clear"), ["Ctrl-L or :cls, to clear the screen"]);
+    assert!(hints("clear --yes").is_empty() && hints("kick").is_empty());
 }
 
 #[test]
