@@ -146,6 +146,9 @@ pub fn results_go_to_stdout_and_the_summary_to_stderr<T: Tool>(case: &Case<T>) {
     assert!(last.starts_with("20") && last.contains("Z ") && last.contains(" 0 lost"), "{ran:?}");
     let ran = work(case, &address, &["-o", "json"], "echo result");
     assert_eq!(ran.json()["lost"], 0, "{ran:?}");
+    let ran = work(case, &address, &["-o", "json"], "printf open; exit 3");
+    let told = ran.err.lines().find(|line| line.contains("exit 3 after")).expect("the failure");
+    assert!(!told.starts_with("open"), "{told}");
     let ran = work(case, &address, &["--log-jobs", "ndjson"], "echo result");
     let record: Value = ran.json();
     let thousandths = record["ms"].as_f64().unwrap() * 1e3;

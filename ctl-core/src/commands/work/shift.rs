@@ -242,6 +242,7 @@ impl Shift {
         };
         let start = Instant::now();
         let (mut why, mut last) = (Ended::GivenUp, LastLine::default());
+        let mut is_line_open = false;
         let status = running.watch(
             || {
                 if gives_up() {
@@ -258,16 +259,17 @@ impl Shift {
                 }
                 Order::GoOn
             },
-            |piece| match piece {
-                Piece::Out(bytes) => pass_on(&bytes),
-                Piece::Err(bytes) => {
-                    last.take(&bytes);
-                    pass_on(&bytes);
+            |piece| {
+                let (Piece::Out(bytes) | Piece::Err(bytes)) = &piece;
+                if matches!(piece, Piece::Err(_)) {
+                    last.take(bytes);
                 }
+                pass_on(bytes);
+                is_line_open = bytes.last().is_some_and(|byte| *byte != b'\n');
             },
         );
         // The next message starts on a line of its own.
-        if last.is_open() {
+        if is_line_open {
             pass_on(b"\n");
         }
         *words = last.text();
