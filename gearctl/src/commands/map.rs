@@ -75,7 +75,7 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
     let action = Action { past: "mapped", noun: "job", place: String::new() };
     let on_error = if args.fail_fast { OnError::Stop } else { OnError::Continue };
     let mut bulk = tool.bulk(action, Manner { on_error, rate: wanted.args.rate }, None)?;
-    let kind = Kind::Foreground { retries: 0 };
+    let kind = Kind::Foreground { retries: 0, is_held: false };
     let most = args.keep.most();
     let ordered = args.ordered.then_some(most);
     let mut pool = Pool::start(clients, tasks, kind, ordered, &bulk.gate())?;

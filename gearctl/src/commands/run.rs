@@ -138,11 +138,13 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
     if let Some(warning) = chosen.as_ref().and_then(Chosen::warning) {
         tool.messages.warn(warning);
     }
-    let mut running = Box::new(begin(tool, &args, &wanted, tasks)?);
-    if let Some(chosen) = chosen.as_ref().filter(|chosen| chosen.is_doubtful())
-        && let Some(handle) = running.first(&tool.interrupts()?)?
-    {
-        chosen.check(tool, &handle)?;
+    let doubtful = chosen.as_ref().filter(|chosen| chosen.is_doubtful());
+    let mut running = Box::new(begin(tool, &args, &wanted, (tasks, doubtful.is_some()))?);
+    if let Some(chosen) = doubtful {
+        if let Some(handle) = running.first(&tool.interrupts()?)? {
+            chosen.check(tool, &handle)?;
+        }
+        running.release();
     }
     let function = wanted.common_function().cloned();
     Ok(Started::Running(Jobs { running, function, chosen }))
@@ -173,7 +175,7 @@ fn begin(
     tool: &mut Tool,
     args: &RunArgs,
     wanted: &Wanted,
-    tasks: Tasks,
+    (tasks, is_held): (Tasks, bool),
 ) -> Result<Running, CliError> {
     let clients = connect(tool, wanted)?;
     let encoding = tool.out.style.encoding;
@@ -196,7 +198,7 @@ fn begin(
     let interrupts = tool.interrupts()?;
     let manner = Manner { on_error: args.on_error, rate: args.task.rate };
     let bulk = Bulk::start(action, manner, None, when, interrupts, &tool.messages);
-    let kind = Kind::Foreground { retries: args.retries };
+    let kind = Kind::Foreground { retries: args.retries, is_held };
     let ordered = args.ordered.then_some(args.keep.most());
     let pool = Pool::start(clients, tasks, kind, ordered, &bulk.gate())?;
     Ok(Running::new(wanted.place(), shape, pool, bulk))

@@ -30,6 +30,8 @@ pub enum Kind {
     Foreground {
         /// Maximum number of resubmissions.
         retries: u32,
+        /// Whether a submitted job is waited for only after [`Pool::release`]: it may turn out that it never ends.
+        is_held: bool,
     },
     /// Nobody waits for them.
     Background {
@@ -79,6 +81,9 @@ impl Pool {
         gate: &Gate,
     ) -> Result<Self, CliError> {
         let room = Arc::new(Room::new(ordered.unwrap_or(BACKLOG.1)));
+        if matches!(kind, Kind::Foreground { is_held: true, .. }) {
+            room.hold();
+        }
         let order = ordered.map(|_| Order::new(Arc::clone(&room)));
         let (sender, receiver) = mpsc::sync_channel(BACKLOG.0);
         let source: Source = Arc::new(Mutex::new((tasks.peekable(), 0)));
@@ -103,6 +108,11 @@ impl Pool {
                 .map_err(|error| process::no_thread(&error))?;
         }
         Ok(Self { receiver, order, room })
+    }
+
+    /// Waits for the jobs that are held.
+    pub fn release(&self) {
+        self.room.release();
     }
 
     /// Polls for events without waiting.
@@ -187,7 +197,7 @@ impl Wire {
         self.label.clone_from(&task.label);
         self.former.clone_from(&task.former);
         match kind {
-            Kind::Foreground { retries } => self.foreground(client, &task, retries),
+            Kind::Foreground { retries, .. } => self.foreground(client, &task, retries),
             Kind::Background { at } => self.background(client, &task, at),
         }
     }
@@ -237,6 +247,9 @@ impl Wire {
         };
         let (handle, unique) = (job.handle().clone(), job.unique().copied());
         self.tell(What::Taken(handle, unique, task.function.clone()))?;
+        if !self.room.pass() {
+            return None;
+        }
         let mut shown = false;
         for event in job {
             match event {

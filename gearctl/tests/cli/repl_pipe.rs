@@ -10,7 +10,7 @@ use gearman_client::blocking::{Client, JobContext, Worker};
 use gearman_client::protocol::JobLimit;
 use gearman_client::{Failure, Servers, SubmitOptions, WorkerOptions};
 
-use crate::harness::{PROGRAM, on_both};
+use crate::harness::{PROGRAM, eventually, gearctl, on_both};
 
 fn repl(address: &str, arguments: &[&str], script: impl AsRef<[u8]>) -> Ran {
     session::repl(&PROGRAM, address, arguments, script)
@@ -290,6 +290,33 @@ fn variables_are_filled_into_words_and_never_become_files_or_flags() {
         assert!(ended.says("stdin:4: there is no variable `nobody`"), "{ended:?}");
         assert!(ended.out().ends_with("first @/ETC/HOSTSfirst ${F}"), "{ended:?}");
     });
+}
+
+/// Its thread would keep a connection until the job's timeout.
+#[test]
+fn a_run_that_the_server_skips_leaves_nothing_waiting() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    let submit = ["submit", "f", "--unique", "k", "important"];
+    gearctl(address, &submit).exits(0);
+    gearctl(address, &["run", "f", "--unique", "k", "x", "--timeout", "1s"]).exits(124);
+    eventually("the loss of the client", || {
+        let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
+        jobs[0]["ignored"].as_bool().filter(|ignored| *ignored)
+    });
+    let mut fed = Fed::start(&PROGRAM, address, &["--keep-going"]);
+    // For packets and for the commands of administration.
+    let settles = |when: &str| {
+        let settled = server.wait_for(Duration::from_secs(60), |view| view.connections == 2);
+        assert!(settled, "{when}: {:?}", server.view());
+    };
+    fed.say("functions -o ndjson");
+    assert!(fed.hear().starts_with('{'));
+    settles("before");
+    fed.say("run f --unique k x --timeout 1h");
+    fed.complains("JOB_SKIPPED");
+    settles("afterwards");
+    assert_eq!(fed.end().code, Some(3));
 }
 
 #[test]
