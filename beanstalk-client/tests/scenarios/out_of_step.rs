@@ -153,7 +153,8 @@ fn an_error_of_a_wrapped_command_names_the_command_inside<F: Face>() {
         server.faults().add(if bytes.is_empty() { fault.cut_after(0) } else { fault });
         let error = client.call(&reserve).unwrap_err();
         assert_eq!((error.kind(), error.command()), (kind, Some("reserve")));
-        assert!(error.to_string().starts_with("reserve: "), "{error}");
+        let start = format!("reserve to {}: ", server.address());
+        assert!(error.to_string().starts_with(&start), "{error}");
         // A pipeline names each of its own.
         let fault = Fault::nth(1).of("reserve").reply_bytes(bytes);
         server.faults().add(if bytes.is_empty() { fault.cut_after(0) } else { fault });

@@ -180,8 +180,8 @@ fn a_page_without_a_free_thread_says_so() {
     use ctl_core::contract::web::TOKEN;
 
     let server = Server::start().unwrap();
-    // For the page and its look at the servers.
-    let (mut command, _folder) = limited(&PROGRAM, 5, Some(2));
+    // For the page, its look at the servers, and signals.
+    let (mut command, _folder) = limited(&PROGRAM, 5, Some(3));
     command.args(["-a", server.address(), "web", "--listen", "127.0.0.1:0", "--print-addr"]);
     command.args(["--token", TOKEN]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let web = Web::of(command);

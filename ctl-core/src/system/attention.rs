@@ -64,7 +64,7 @@ impl Attention {
     }
 
     /// Whether a signal ends what the tool does now, although nothing else would notice it.
-    fn can_end(&self) -> bool {
+    fn is_connecting(&self) -> bool {
         self.connecting.load(Ordering::SeqCst) > 0
     }
 
@@ -108,14 +108,14 @@ impl Attention {
         false
     }
 
-    /// A signal has arrived: waits until it has ended the command, or ends what the command waits for. `again` waits a
-    /// moment for the next signal.
+    /// A signal has arrived: ends connecting, or waits until the signal has ended the command. `again` waits a moment for
+    /// the next signal, which ends what the command waits for. What connects from now on cleans up.
     #[cfg(unix)]
     fn attend(&self, interrupts: &Interrupts, messages: &Messages, again: impl Fn() -> bool) {
         let start = std::time::Instant::now();
-        let mut is_said = false;
-        while interrupts.requested().is_some() && (self.is_busy() || self.can_end()) {
-            if self.can_end() || again() {
+        let (is_connecting, mut is_said) = (self.is_connecting(), false);
+        while interrupts.requested().is_some() && (is_connecting || self.is_busy()) {
+            if is_connecting || again() {
                 let exit = interrupts.requested().unwrap_or(Exit::Interrupted);
                 self.exit.store(exit.code(), Ordering::SeqCst);
                 return self.canceller.cancel();
@@ -166,6 +166,21 @@ mod tests {
         let signals = Cell::new(0);
         let second = || signals.replace(signals.get() + 1) == 3;
         assert!(attend(&attention, second) && signals.get() == 4);
+    }
+
+    #[test]
+    fn a_clean_up_that_connects_after_the_signal_may_do_so() {
+        let attention = Attention::default();
+        let slices = Cell::new(0);
+        let connects = || {
+            slices.set(slices.get() + 1);
+            match slices.get() {
+                1 => drop(attention.connecting.fetch_add(1, Ordering::SeqCst)),
+                _ => attention.running(false),
+            }
+            false
+        };
+        assert!(!attend(&attention, connects));
     }
 
     #[test]
