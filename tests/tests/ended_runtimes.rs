@@ -55,7 +55,9 @@ fn a_gearman_worker_without_its_runtime_holds_nothing() {
     drop(runtime);
     assert_eq!(handle.running(), 0);
     assert_eq!(handle.connection_states(), [ConnectionState::Closed]);
-    assert_eq!(handle.report().abandoned, 1);
+    // The end of a handler that was dropped before its connection was on the way.
+    let report = handle.report();
+    assert_eq!(report.abandoned + report.unknown, 1, "{report:?}");
 }
 
 #[test]

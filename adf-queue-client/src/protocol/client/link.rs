@@ -420,7 +420,7 @@ impl Link {
 fn note_failure(metrics: &mut Metrics, later: &mut Later, error: Option<&Error>) {
     if let Some(error) = error {
         metrics.failed(error.kind().counted());
-        let error = error.share();
+        let error = error.clone();
         later.push(move || trace::failed(&error));
     }
 }
