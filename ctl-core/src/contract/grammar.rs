@@ -44,8 +44,10 @@ pub fn a_name_is_taken_by_place_and_by_flag<T: Interactive>() {
             let has = |id: &str| command.get_arguments().any(|arg| arg.get_id() == id);
             let words: Vec<&str> = command.get_positionals().map(value_name).collect();
             let is_positional = words.contains(&name.as_str());
+            // A hidden one only says what to type instead.
             let is_flag = command.get_arguments().any(|arg| {
                 arg.get_short() == Some(letter)
+                    && !arg.is_hide_set()
                     && [name.as_str(), "GLOB"].contains(&value_name(arg))
             });
             assert_eq!(
