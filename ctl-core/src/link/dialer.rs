@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{Attempt, Connect, Endpoint, Link};
+use queue_core::blocking::Canceller;
+
 use crate::config::file::Config;
 use crate::config::{Setting, Settings, Source, keys};
 use crate::error::{CliError, Exit};
@@ -40,6 +42,8 @@ pub struct Dialer<L: Link> {
     known: Arc<AtomicBool>,
     /// Ends waits for a signal; shared by all clones. None for connections that nobody waits for.
     attention: Option<Attention>,
+    /// Ends attempts to connect instead, and no calls.
+    outliving: Option<Canceller>,
 }
 
 impl<L: Link> Clone for Dialer<L> {
@@ -56,6 +60,7 @@ impl<L: Link> Clone for Dialer<L> {
             made: self.made.clone(),
             known: Arc::clone(&self.known),
             attention: self.attention.clone(),
+            outliving: self.outliving.clone(),
         }
     }
 }
@@ -99,6 +104,7 @@ impl<L: Link> Dialer<L> {
             made: None,
             known: Arc::new(AtomicBool::new(embedded)),
             attention: Some(Attention::default()),
+            outliving: None,
         })
     }
 
@@ -297,6 +303,13 @@ impl<L: Link> Dialer<L> {
         self.made = None;
     }
 
+    /// Signals end connecting, but no calls of later connections: for those that outlive a line of a session, whose
+    /// later lines get the signals.
+    pub fn outlive(&mut self) {
+        self.outliving = Some(Canceller::new());
+        self.made = None;
+    }
+
     /// What ends waits for a signal.
     pub(crate) fn attention(&self) -> Option<&Attention> {
         self.attention.as_ref()
@@ -374,7 +387,10 @@ impl<L: Link> Dialer<L> {
             let interrupted = |_| attention.interruption();
             if is_cancelled() { opened.map_err(interrupted) } else { opened }
         };
-        attention.connecting(|| self.plan.open(place, self.program.name, &self.messages, attempt))
+        let canceller = self.outliving.clone().unwrap_or_else(|| attention.canceller());
+        attention.connecting(canceller, || {
+            self.plan.open(place, self.program.name, &self.messages, attempt)
+        })
     }
 
     /// Adds to a failure what is listening instead, unless a server has already replied correctly.
@@ -423,7 +439,8 @@ impl<L: Link> Dialer<L> {
         let with_options = |address: L::Address| {
             let mut options = options::<L>(address.clone(), &self.plan, tls.as_ref());
             if let Some(attention) = &self.attention {
-                options = (L::SETTERS.canceller)(options, attention.canceller());
+                let own = self.outliving.clone().unwrap_or_else(|| attention.canceller());
+                options = (L::SETTERS.canceller)(options, own);
             }
             (address, options)
         };

@@ -5,8 +5,8 @@
 //! one ends a command at once, whatever else holds it up. Nothing has been sent while a command connects, so the first
 //! signal ends that.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use queue_core::blocking::Canceller;
@@ -19,8 +19,10 @@ use crate::system::signals::Interrupts;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Attention {
     canceller: Canceller,
-    /// Number of connections being made.
-    connecting: Arc<AtomicUsize>,
+    /// What ends the connections being made.
+    connecting: Arc<Mutex<Vec<(usize, Canceller)>>>,
+    /// Number of connections made or being made.
+    attempts: Arc<AtomicUsize>,
     /// Whether no command runs.
     is_idle: Arc<AtomicBool>,
     /// The exit code of the signal that gave up waiting.
@@ -49,12 +51,22 @@ impl Attention {
         CliError::interrupted(if is_term { Exit::Terminated } else { Exit::Interrupted })
     }
 
-    /// Runs something that connects, and sends nothing that changes anything.
-    pub(crate) fn connecting<T>(&self, connect: impl FnOnce() -> T) -> T {
-        self.connecting.fetch_add(1, Ordering::SeqCst);
+    /// Runs something that connects, and sends nothing that changes anything; `canceller` ends it.
+    pub(crate) fn connecting<T>(&self, canceller: Canceller, connect: impl FnOnce() -> T) -> T {
+        let attempt = self.attempts.fetch_add(1, Ordering::SeqCst);
+        self.attempts_now().push((attempt, canceller));
         let connected = connect();
-        self.connecting.fetch_sub(1, Ordering::SeqCst);
+        self.attempts_now().retain(|(other, _)| *other != attempt);
         connected
+    }
+
+    fn attempts_now(&self) -> MutexGuard<'_, Vec<(usize, Canceller)>> {
+        self.connecting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cancel(&self) {
+        self.canceller.cancel();
+        self.attempts_now().iter().for_each(|(_, canceller)| canceller.cancel());
     }
 
     /// In a session: whether a command runs now. A new one may wait again.
@@ -65,7 +77,7 @@ impl Attention {
 
     /// Whether a signal ends what the tool does now, although nothing else would notice it.
     fn is_connecting(&self) -> bool {
-        self.connecting.load(Ordering::SeqCst) > 0
+        !self.attempts_now().is_empty()
     }
 
     fn is_busy(&self) -> bool {
@@ -118,7 +130,7 @@ impl Attention {
             if is_connecting || again() {
                 let exit = interrupts.requested().unwrap_or(Exit::Interrupted);
                 self.exit.store(exit.code(), Ordering::SeqCst);
-                return self.canceller.cancel();
+                return self.cancel();
             }
             if !is_said && start.elapsed() >= NOTICED {
                 is_said = true;
@@ -161,11 +173,15 @@ mod tests {
     #[test]
     fn the_first_signal_ends_connecting_and_the_second_ends_a_wait() {
         let attention = Attention::default();
-        assert!(attention.connecting(|| attend(&attention, || unreachable!("it has ended"))));
+        let own = Canceller::new();
+        let connect = || attend(&attention, || unreachable!("it has ended"));
+        assert!(attention.connecting(own.clone(), connect) && own.is_cancelled());
         attention.running(true);
         let signals = Cell::new(0);
         let second = || signals.replace(signals.get() + 1) == 3;
-        assert!(attend(&attention, second) && signals.get() == 4);
+        // A connection that was made with its own is not concerned.
+        own.reset();
+        assert!(attend(&attention, second) && signals.get() == 4 && !own.is_cancelled());
     }
 
     #[test]
@@ -175,7 +191,7 @@ mod tests {
         let connects = || {
             slices.set(slices.get() + 1);
             match slices.get() {
-                1 => drop(attention.connecting.fetch_add(1, Ordering::SeqCst)),
+                1 => attention.attempts_now().push((0, Canceller::new())),
                 _ => attention.running(false),
             }
             false

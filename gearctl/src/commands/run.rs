@@ -177,7 +177,13 @@ fn begin(
     wanted: &Wanted,
     (tasks, is_held): (Tasks, bool),
 ) -> Result<Running, CliError> {
-    let clients = connect(tool, wanted)?;
+    let usual = tool.link.dialer.clone();
+    if tool.session.is_some() {
+        tool.link.dialer.outlive();
+    }
+    let clients = connect(tool, wanted);
+    tool.link.dialer = usual;
+    let clients = clients?;
     let encoding = tool.out.style.encoding;
     let shape = Shape {
         single: wanted.is_single(),

@@ -41,7 +41,11 @@ impl State<'_> {
         }
         // The session informs a person when no line is being edited.
         let messages = (!self.person).then(|| self.tool.messages.clone());
-        let servers = self.tool.link.servers()?;
+        let usual = self.tool.link.dialer.clone();
+        self.tool.link.dialer.outlive();
+        let servers = self.tool.link.servers();
+        self.tool.link.dialer = usual;
+        let servers = servers?;
         let served = Serving::start(&function, handler, servers, messages)?;
         self.session().serving.push(served);
         let record =

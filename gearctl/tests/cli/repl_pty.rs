@@ -277,6 +277,29 @@ fn leaving_asks_what_becomes_of_foreground_jobs() {
 }
 
 #[test]
+fn giving_up_an_answer_keeps_the_jobs_that_were_started_before() {
+    let server = Server::start().unwrap();
+    let mut terminal = plain(server.address());
+    // Each has a connection of its own, which looks for signals at another moment.
+    terminal.says("start -j 8 up a b c d e f g h", "> ");
+    assert!(server.wait_for(Duration::from_secs(60), |view| view.jobs == 8));
+    server.faults().add(Fault::always().of("SUBMIT_JOB_BG").hang());
+    terminal.types("submit other x\r");
+    while server.faults().struck() == 0 {
+        std::thread::yield_now();
+    }
+    terminal.types("\u{3}");
+    terminal.sees("Ctrl-C again gives it up");
+    terminal.types("\u{3}");
+    terminal.sees("GIVEN_UP: ");
+    terminal.sees(" *8> ");
+    let worker = serve(server.address(), "up", 8, |_| Ok(b"done".to_vec()));
+    terminal.types("fg\r");
+    (0..8).for_each(|_| drop(terminal.sees("done")));
+    worker.join().unwrap();
+}
+
+#[test]
 fn a_job_whose_submission_is_not_answered_yet_counts() {
     let server = Server::start().unwrap();
     server.faults().add(Fault::nth(1).of("SUBMIT_JOB").executed().hang());
