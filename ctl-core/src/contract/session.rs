@@ -53,16 +53,15 @@ impl Fed {
 
     /// Reads its stderr up to this text, which the result of its end then lacks.
     pub fn complains(&mut self, text: &str) -> String {
-        let mut said = Vec::new();
+        let (mut said, mut byte) = (Vec::new(), [0]);
         let err = self.child.stderr.as_mut().unwrap();
-        // Byte by byte, so that the rest stays there.
-        for byte in err.bytes() {
-            said.push(byte.unwrap());
-            if said.ends_with(text.as_bytes()) {
-                return String::from_utf8(said).unwrap();
-            }
+        while !said.ends_with(text.as_bytes()) {
+            // Byte by byte, so that the rest stays there.
+            let ends = err.read(&mut byte).unwrap() == 0;
+            assert!(!ends, "it ended before {text:?}: {}", String::from_utf8_lossy(&said));
+            said.extend(byte);
         }
-        panic!("it ended before {text:?}: {}", String::from_utf8_lossy(&said));
+        String::from_utf8(said).unwrap()
     }
 
     /// Closes its stdin, and waits for it to end. The result lacks the lines already heard.
