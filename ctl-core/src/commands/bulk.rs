@@ -162,6 +162,13 @@ impl Bulk {
         self.progress().advance_by(count);
     }
 
+    /// Takes back successes that the server never confirmed: what became of them is unknown.
+    pub fn doubt(&mut self, count: u64) {
+        let count = count.min(self.succeeded);
+        self.succeeded -= count;
+        self.unknown += count;
+    }
+
     /// Counts an item that no longer exists, or must not be changed.
     pub fn skip(&mut self) {
         self.skipped += 1;
@@ -346,10 +353,10 @@ impl Bulk {
 
     /// The number of items with an outcome.
     fn attempted(&self) -> u64 {
-        self.succeeded.saturating_add(self.failed + self.skipped)
+        self.succeeded.saturating_add(self.failed + self.skipped + self.unknown)
     }
 
-    /// Reports, and returns the exit code: 0, 3 for partial success, 130 or 143 after a signal. If everything failed,
+    /// Reports, and returns the exit code: 0, 3 for partial success, 4 for unknown fates, 130 or 143 after a signal. If everything failed,
     /// the first failure is the result.
     ///
     /// # Errors
@@ -460,6 +467,7 @@ impl Bulk {
         self.show_failures_from(0);
         let exit = match signal {
             Some(exit) => exit,
+            None if self.unknown > 0 => Exit::Unknown,
             None if self.failed > 0 => Exit::Partial,
             None => Exit::Done,
         };
@@ -480,7 +488,7 @@ impl Bulk {
                 |Failure { item, error, .. }| json!({"item": item, "code": error.code, "message": error.message}),
             )
             .collect();
-        Record::new()
+        let mut report = Record::new()
             .with("action", self.action.past)
             .with("attempted", self.attempted())
             .with("succeeded", self.succeeded)
@@ -490,7 +498,11 @@ impl Bulk {
                 "duration_ms",
                 u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             )
-            .with("failures", failures)
+            .with("failures", failures);
+        if self.unknown > 0 {
+            report = report.with("unknown", self.unknown);
+        }
+        report
     }
 
     fn sentence(&self) -> String {

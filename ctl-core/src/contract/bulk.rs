@@ -48,7 +48,7 @@ pub fn without_a_terminal_and_yes_nothing_is_deleted<T: Tool>(case: &Case<T>) {
 pub fn an_empty_stdin_is_warned_of<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let words: Vec<&str> = case.add.split(' ').collect();
-    let warning = "warning: stdin is empty, and so is the body";
+    let warning = "warning: stdin is empty, so the body is empty too";
     for (more, warned) in [(&[][..], true), (&["-"], true), (&[""], false)] {
         let ran = case.program.fed(&address, &[&words[..], more].concat(), b"").exits(0);
         assert_eq!(ran.says(warning), warned, "{more:?}: {}", ran.err);

@@ -1,5 +1,5 @@
 //! Ctrl-C, SIGTERM and SIGHUP: the first means "finish what is in flight", the second "stop at once" (while an answer is
-//! awaited, "give it up": see [`attention`](super::attention)).
+//! awaited, "give it up": see `attention`).
 //!
 //! SIGHUP never counts as the second: a closing terminal sends it more than once. If it is ignored from the start, as
 //! under nohup, it stays ignored.

@@ -222,7 +222,7 @@ fn remove(
             None => None,
         };
         let from = (&mut fleet, &mut tool.link);
-        let mut slots = Slots::new(from, take, end, &bulk.gate(), &tool.messages);
+        let mut slots = Slots::new(from, take, end, &bulk.gate());
         match list {
             Some(list) => {
                 bulk.beside(&list);
@@ -343,6 +343,7 @@ fn drain(
                 }
                 News::Ended => bulk.success(),
                 News::LeftAlone => bulk.skip(),
+                News::Unconfirmed(jobs) => bulk.doubt(jobs),
                 News::Failed(handle, error) => bulk.failure(handle, error)?,
                 News::Broken(error) => return Err(error),
             }

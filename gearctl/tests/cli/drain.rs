@@ -253,3 +253,14 @@ fn a_server_that_falls_silent_or_goes_away_in_a_drain_is_called_that() {
         assert!(queued(address, "mail") > 0);
     }
 }
+
+/// The server takes the job off its list, or gives it to somebody else.
+#[test]
+fn jobs_whose_end_was_never_confirmed_have_an_unknown_fate() {
+    let server = fixtures::gearmand::Server::start().unwrap();
+    let address = server.address();
+    queue(address, "mail", b"x");
+    server.faults().add(Fault::nth(1).of("WORK_COMPLETE").cut_after(0));
+    let ran = gearctl(address, &["clear", "mail", "-y", "-o", "json"]).exits(4);
+    assert_eq!((&ran.json()["succeeded"], &ran.json()["unknown"]), (&json!(0), &json!(1)));
+}

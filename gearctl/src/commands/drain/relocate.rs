@@ -103,7 +103,7 @@ pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
     let mut bulk = tool.bulk(action, args.take.manner(), Some(total))?;
     let gate = bulk.gate();
     let from = (&mut fleet, &mut tool.link);
-    let mut slots = Slots::new(from, &args.take, End::Complete, &gate, &tool.messages);
+    let mut slots = Slots::new(from, &args.take, End::Complete, &gate);
     let mut way = Way::Submit(&mut resubmit);
     let moved = drain(&mut slots, &targets, &args.take, &mut bulk, &mut way);
     drop(slots);

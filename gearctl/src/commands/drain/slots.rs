@@ -10,8 +10,6 @@ use ctl_core::error::CliError;
 use ctl_core::link::Link as _;
 use ctl_core::link::fleet::Fleet;
 use ctl_core::output::Record;
-use ctl_core::output::messages::Messages;
-use ctl_core::output::units;
 use ctl_core::system::process;
 use gearman_client::blocking::{GrabbedJob, Worker};
 use gearman_client::{FunctionName, JobLimit, WorkerOptions};
@@ -35,6 +33,8 @@ pub(super) enum News {
     LeftAlone,
     /// It is unknown whether the job with this handle ended.
     Failed(String, CliError),
+    /// It is unknown whether this many jobs ended that were said to have.
+    Unconfirmed(u64),
     /// The slot cannot continue.
     Broken(CliError),
 }
@@ -81,7 +81,6 @@ pub(super) struct Slots<'a> {
     count: u16,
     plan: Plan,
     gate: Gate,
-    messages: Messages,
 }
 
 #[derive(Clone, Copy)]
@@ -96,11 +95,9 @@ impl<'a> Slots<'a> {
         args: &TakeArgs,
         end: End,
         gate: &Gate,
-        messages: &Messages,
     ) -> Self {
         let plan = Plan { end, background_only: args.background_only };
-        let (gate, messages) = (gate.clone(), messages.clone());
-        Self { fleet, own, count: args.jobs, plan, gate, messages }
+        Self { fleet, own, count: args.jobs, plan, gate: gate.clone() }
     }
 
     /// Starts taking at most `most` jobs of a function of a server. The events end when all slots have ended.
@@ -130,7 +127,6 @@ impl<'a> Slots<'a> {
                 plan,
                 gate: self.gate.clone(),
                 sender: sender.clone(),
-                messages: self.messages.clone(),
             };
             thread::Builder::new()
                 .name("slot".to_owned())
@@ -155,7 +151,6 @@ struct Slot {
     plan: Plan,
     gate: Gate,
     sender: SyncSender<News>,
-    messages: Messages,
 }
 
 impl Slot {
@@ -171,8 +166,7 @@ impl Slot {
             let report = self.worker.stop();
             let missed = report.rejected + report.unknown;
             if missed > 0 {
-                let text = format!("it is unknown whether {} ended", units::count(missed, "job"));
-                self.messages.warn(text);
+                let _ = self.sender.send(News::Unconfirmed(missed));
             }
         }
         if let Err(error) = outcome {
