@@ -313,8 +313,8 @@ impl Server {
     fn failed(&mut self, why: String) {
         let since = self.down.take().map_or_else(Instant::now, |(since, _)| since);
         // The address is shown anyway.
-        let why =
-            why.strip_prefix(&format!("{}: ", self.address)).map_or(why.clone(), str::to_owned);
+        let own = why.strip_prefix(&format!("{}: ", self.address)).unwrap_or(&why);
+        let why = own.replacen(&format!(" to {}: ", self.address), ": ", 1);
         self.down = Some((since, why));
         self.last = None;
         self.said.clear();

@@ -385,9 +385,15 @@ mod tests {
     #[test]
     fn the_reason_does_not_name_the_server_again() {
         let mut known = Known::new(&BOARD, ("tool", "tube"), std::iter::once("one:1"));
-        known.take(0, Err(CliError::unavailable("one:1: stats: not done within 1 s")));
-        let (_, why) = known.servers[0].down.as_ref().unwrap();
-        assert_eq!(why, "stats: not done within 1 s");
+        for (text, shown) in [
+            ("one:1: stats: not done within 1 s", "stats: not done within 1 s"),
+            ("stats to one:1: not done within 1 s", "stats: not done within 1 s"),
+            ("cannot connect to one:1: refused", "cannot connect: refused"),
+        ] {
+            known.take(0, Err(CliError::unavailable(text)));
+            let (_, why) = known.servers[0].down.as_ref().unwrap();
+            assert_eq!(why, shown);
+        }
     }
 
     #[test]
