@@ -6,10 +6,11 @@ use clap::Args;
 use ctl_core::commands::bulk::{Action, Manner, OnError, Rate};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake;
-use gearman_client::Priority;
+use gearman_client::{FunctionName, Priority};
 
 use super::submit::{Submission, clients, expect, submit_all};
-use crate::names;
+use crate::names::{self, show_function};
+use crate::submit::merged::Guard;
 use crate::submit::tasks;
 use crate::tool::Tool;
 
@@ -63,6 +64,7 @@ pub struct ImportArgs {
 pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     expect(tool)?;
     let function = args.function.as_deref().map(names::function).transpose()?;
+    let again = again(function.as_ref());
     if args.from == "-" {
         tool.input.invite("records", &tool.messages);
     }
@@ -74,6 +76,16 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     let clients = clients(tool, args.jobs)?;
     let action = Action { past: "imported", noun: "job", place: String::new() };
     let manner = Manner { on_error: args.on_error, rate: args.rate };
-    let submission = Submission { tasks, at: None, is_single: false, keep: None };
+    let guard = Guard::new(&mut tool.link, &tool.messages)?.advising(again);
+    let submission = Submission { tasks, at: None, is_single: false, keep: None, guard };
     submit_all(tool, clients, submission, action, manner)
+}
+
+/// What to do about records whose jobs are merged with others that never run.
+fn again(function: Option<&FunctionName>) -> String {
+    let mut import = "gearctl import -".to_owned();
+    if let Some(function) = function {
+        import.push_str(&format!(" --function {}", show_function(function)));
+    }
+    format!("jq -c 'del(.unique, .unique_base64)' FILE | {import}, to submit the jobs with new ids")
 }

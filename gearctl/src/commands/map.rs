@@ -11,6 +11,7 @@ use gearman_client::JobEvent;
 
 use super::submit::connect;
 use crate::names::show_handle_of;
+use crate::submit::merged::Guard;
 use crate::submit::pool::{Kind, Pool, What};
 use crate::submit::results::{KeepArgs, too_large, too_much};
 use crate::submit::tasks::TaskArgs;
@@ -75,10 +76,11 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
     let action = Action { past: "mapped", noun: "job", place: String::new() };
     let on_error = if args.fail_fast { OnError::Stop } else { OnError::Continue };
     let mut bulk = tool.bulk(action, Manner { on_error, rate: wanted.args.rate }, None)?;
-    let kind = Kind::Foreground { retries: 0, is_held: false };
+    let kind = Kind::Foreground { retries: 0 };
     let most = args.keep.most();
     let ordered = args.ordered.then_some(most);
-    let mut pool = Pool::start(clients, tasks, kind, ordered, &bulk.gate())?;
+    let guard = Guard::new(&mut tool.link, &tool.messages)?;
+    let mut pool = Pool::start(clients, tasks, kind, ordered, (&bulk.gate(), guard))?;
     if tool.out.style.format == Format::Table && tool.globals.output.is_none() {
         // One line in, one line out, even on a terminal.
         tool.out.style.format = Format::Plain;

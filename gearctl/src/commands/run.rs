@@ -12,7 +12,7 @@ use gearman_client::{FunctionName, FunctionStatus};
 use super::submit::{self, SubmitArgs, connect};
 use crate::link::{Answer, LOOK};
 use crate::names::show_function;
-use crate::submit::merged::Chosen;
+use crate::submit::merged::Guard;
 use crate::submit::pool::{Kind, Pool};
 use crate::submit::results::{KeepArgs, Shape};
 use crate::submit::running::{Followed, Running};
@@ -74,14 +74,8 @@ pub struct RunArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: RunArgs) -> Result<Exit, CliError> {
     match start(tool, args)? {
-        Started::Running(Jobs { running, function, chosen }) => {
+        Started::Running(Jobs { running, function }) => {
             follow(tool, *running).map_err(|error| {
-                let error = match &chosen {
-                    Some(chosen) if error.exit == Exit::Timeout => {
-                        error.remark(chosen.afterwards())
-                    }
-                    _ => error,
-                };
                 // On a terminal, this was reported at the start.
                 let is_late = error.exit == Exit::Timeout && !tool.messages.is_terminal();
                 match function {
@@ -110,8 +104,6 @@ pub struct Jobs {
     pub running: Box<Running>,
     /// The function of all of them, if they have one.
     function: Option<FunctionName>,
-    /// The only one, if the user has chosen its id.
-    chosen: Option<Chosen>,
 }
 
 /// Submits the jobs without waiting for anything.
@@ -134,20 +126,9 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
     if let Some(function) = wanted.common_function() {
         note_missing_worker(tool, function);
     }
-    let chosen = wanted.chosen()?.map(|(id, function)| Chosen::look(tool, id, function));
-    if let Some(warning) = chosen.as_ref().and_then(Chosen::warning) {
-        tool.messages.warn(warning);
-    }
-    let doubtful = chosen.as_ref().filter(|chosen| chosen.is_doubtful());
-    let mut running = Box::new(begin(tool, &args, &wanted, (tasks, doubtful.is_some()))?);
-    if let Some(chosen) = doubtful {
-        if let Some(handle) = running.first(&tool.interrupts()?)? {
-            chosen.check(tool, &handle)?;
-        }
-        running.release();
-    }
+    let running = Box::new(begin(tool, &args, &wanted, tasks)?);
     let function = wanted.common_function().cloned();
-    Ok(Started::Running(Jobs { running, function, chosen }))
+    Ok(Started::Running(Jobs { running, function }))
 }
 
 /// A person waiting for a result should know if no worker serves the function, usually because of a misspelt name.
@@ -175,7 +156,7 @@ fn begin(
     tool: &mut Tool,
     args: &RunArgs,
     wanted: &Wanted,
-    (tasks, is_held): (Tasks, bool),
+    tasks: Tasks,
 ) -> Result<Running, CliError> {
     let usual = tool.link.dialer.clone();
     if tool.session.is_some() {
@@ -204,9 +185,10 @@ fn begin(
     let interrupts = tool.interrupts()?;
     let manner = Manner { on_error: args.on_error, rate: args.task.rate };
     let bulk = Bulk::start(action, manner, None, when, interrupts, &tool.messages);
-    let kind = Kind::Foreground { retries: args.retries, is_held };
+    let kind = Kind::Foreground { retries: args.retries };
     let ordered = args.ordered.then_some(args.keep.most());
-    let pool = Pool::start(clients, tasks, kind, ordered, &bulk.gate())?;
+    let guard = Guard::new(&mut tool.link, &tool.messages)?;
+    let pool = Pool::start(clients, tasks, kind, ordered, (&bulk.gate(), guard))?;
     Ok(Running::new(wanted.place(), shape, pool, bulk))
 }
 

@@ -6,7 +6,6 @@ use clap::Args;
 use ctl_core::commands::bulk::{Action, Manner, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::would;
-use ctl_core::link::fleet::Fleet;
 use ctl_core::output::progress::Wait;
 use ctl_core::output::units;
 use ctl_core::output::{Column, Record, Shape};
@@ -16,9 +15,8 @@ use gearman_client::protocol::GetStatus;
 use gearman_client::{JobHandle, Priority};
 
 use crate::error::cli_error;
-use crate::link::Link;
-use crate::names::{show_function, show_handle, show_handle_of, show_unique};
-use crate::submit::merged::{self, Chosen};
+use crate::names::{show_function, show_handle_of, show_unique};
+use crate::submit::merged::Guard;
 use crate::submit::pool::{Kind, Pool, What};
 use crate::submit::tasks::{TaskArgs, Tasks, Wanted};
 use crate::tool::Tool;
@@ -103,21 +101,17 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     }
     let interrupts = tool.interrupts()?;
     let clients = connect(tool, &wanted)?;
-    let chosen = wanted.chosen()?.map(|(id, function)| Chosen::look(tool, id, function));
-    let chosen = chosen.filter(Chosen::is_doubtful);
     wanted.note_first_body(&mut tool.link, &tool.messages);
     let place = format!("to {}", wanted.place());
     let action = Action { past: "submitted", noun: "job", place };
     let manner = Manner { on_error: args.on_error, rate: wanted.args.rate };
     let is_single = wanted.is_single();
     let mut handles = Vec::new();
-    let keep = (args.wait || chosen.is_some()).then_some(&mut handles);
-    let submission = Submission { tasks, at, is_single, keep };
+    let keep = args.wait.then_some(&mut handles);
+    let guard = Guard::new(&mut tool.link, &tool.messages)?;
+    let submission = Submission { tasks, at, is_single, keep, guard };
     let submitted = submit_all(tool, clients, submission, action, manner);
     let exit = submitted.map_err(|error| tool.link.naming_silent(error))?;
-    if let (Some(chosen), Some(handle)) = (&chosen, handles.first()) {
-        chosen.check(tool, handle)?;
-    }
     if args.wait {
         wait(tool, handles, &interrupts)?;
     }
@@ -138,6 +132,8 @@ pub(super) struct Submission<'h> {
     pub(super) is_single: bool,
     /// Where their handles are kept, if they are needed later.
     pub(super) keep: Option<&'h mut Vec<JobHandle>>,
+    /// Finds those that never run.
+    pub(super) guard: Guard,
 }
 
 /// Submits jobs and prints their handles.
@@ -148,31 +144,18 @@ pub(super) fn submit_all(
     action: Action,
     manner: Manner,
 ) -> Result<Exit, CliError> {
-    let Submission { tasks, at, is_single, mut keep } = submission;
+    let Submission { tasks, at, is_single, mut keep, guard } = submission;
     let mut bulk = tool.bulk(action, manner, None)?;
-    let mut pool = Pool::start(clients, tasks, Kind::Background { at }, None, &bulk.gate())?;
-    let (is_several, mut fleet) = (tool.link.is_several(), Fleet::of(tool)?);
+    let kind = Kind::Background { at };
+    let mut pool = Pool::start(clients, tasks, kind, None, (&bulk.gate(), guard))?;
+    let is_several = tool.link.is_several();
     tool.out.style.prefer_names();
     let mut list = tool.out.list(&SUBMITTED)?;
     bulk.beside(&list);
     loop {
         // A signal closes the gate, but what is in flight still arrives.
         let Some(news) = pool.next(&Interrupts::none())? else { break };
-        let what = match news.what {
-            What::Taken(handle, unique, function)
-                if news.former.as_deref() == Some(&*show_handle(&handle)) =>
-            {
-                // Of a server that was started again, or merged with a job that never runs.
-                let server = handle.server().map(ToString::to_string).unwrap_or_default();
-                let is_dead = |link: &mut Link| merged::is_of_dead(link, &handle);
-                match fleet.ask_at(&mut tool.link, &server, is_dead) {
-                    Ok((_, true)) => What::Error(merged::merged_with_dead(&handle)),
-                    _ => What::Taken(handle, unique, function),
-                }
-            }
-            other => other,
-        };
-        let outcome = match what {
+        let outcome = match news.what {
             What::Taken(handle, unique, function) => {
                 bulk.success();
                 if let Some(handles) = &mut keep {

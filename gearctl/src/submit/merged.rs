@@ -1,122 +1,263 @@
-//! Jobs that never run, because the server has merged them, by their unique id, with one that it skips.
+//! Jobs that the server has merged, by their unique id, with one that it had already, and perhaps skips.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
-use ctl_core::link::fleet::Fleet;
+use ctl_core::output::messages::Messages;
+use ctl_core::system::at_once::at_once;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, JobHandle, JobInfo, JobStatus, UniqueId};
 
 use crate::commands::functions::status_of;
-use crate::error::cli_error;
 use crate::link::{Answer, LOOK, Link};
-use crate::names::{show_function, show_handle, show_unique};
-use crate::tool::Tool;
+use crate::names::{show_handle, show_unique};
 
-/// A job of an id that the user has chosen, with which another one may have to be merged.
-pub struct Chosen {
-    id: UniqueId,
-    function: FunctionName,
-    /// Whether a job of this id is queued, and nobody waits for it; none if the server does not say.
-    is_queued: Option<bool>,
+/// What is to be submitted with an id that the user or a record has chosen.
+#[derive(Debug, Clone, Copy)]
+pub struct Submitted<'a> {
+    /// The id.
+    pub id: UniqueId,
+    /// The function.
+    pub function: &'a FunctionName,
+    /// The handle in its record, of the job that the record is from.
+    pub former: Option<&'a str>,
 }
 
-impl Chosen {
-    /// Looks at the job with this id, for a short time: not every server answers.
-    pub fn look(tool: &mut Tool, id: UniqueId, function: FunctionName) -> Self {
-        let mut link = tool.link.sibling();
-        link.dialer.bound(Some(LOOK));
-        let status = link.client().and_then(|client| client.status_unique(id).map_err(cli_error));
-        let is_queued =
-            |status: JobStatus| status.is_known && !status.is_running && status.waiting == Some(0);
-        Self { id, function, is_queued: status.ok().map(is_queued) }
-    }
+/// What becomes of a submitted job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is a new one, or merged with a running one.
+    Runs,
+    /// It is merged with a background job that is still queued.
+    Joins,
+    /// It is merged with a job that a client waits for: if that leaves first, the server skips both.
+    Depends,
+    /// It is merged with a job that never runs.
+    Skipped,
+    /// The server does not say.
+    Unknown,
+}
 
-    /// What somebody should know who is about to wait for the job.
-    #[must_use]
-    pub fn warning(&self) -> Option<String> {
-        let id = show_unique(&self.id);
-        (self.is_queued == Some(true)).then(|| {
-            format!(
-                "a job with the id {id} is queued already, and this one is merged with it: if run ends before the job does, the server skips the job"
-            )
-        })
-    }
+/// Tells what becomes of jobs with chosen ids, over connections of its own. It is asked before each submission and
+/// after it; threads share it.
+#[derive(Clone)]
+pub struct Guard {
+    servers: Arc<Mutex<Vec<Server>>>,
+    messages: Messages,
+    hint: String,
+}
 
-    /// What somebody should know who has stopped waiting for the job.
-    #[must_use]
-    pub fn afterwards(&self) -> String {
-        let id = show_unique(&self.id);
-        format!(
-            "(unless another client waits for it, the server skips the job, and every other one with the id {id}, until a worker asks for work)"
-        )
-    }
+struct Server {
+    address: String,
+    link: Link,
+    seen: Seen,
+}
 
-    /// Whether a submission has to be checked.
-    #[must_use]
-    pub fn is_doubtful(&self) -> bool {
-        self.is_queued != Some(false)
-    }
+/// What a server had before a submission.
+enum Seen {
+    /// Nothing is known yet.
+    Nothing,
+    /// Its jobs.
+    Jobs { jobs: HashMap<Vec<u8>, JobInfo>, until: Instant },
+    /// It does not list its jobs: number of those of the function that were queued.
+    Queued(Option<u32>),
+    /// It did not answer.
+    Silent,
+}
 
-    /// Checks the job that the server has returned for this id.
+/// How long a list of jobs is used at least; and how many times as long as it took.
+const USED: (Duration, u32) = (Duration::from_secs(1), 20);
+
+impl Guard {
+    /// For the servers of this link.
     ///
     /// # Errors
-    /// It will not run: exit 1.
-    pub fn check(&self, tool: &mut Tool, handle: &JobHandle) -> Result<(), CliError> {
-        let (mut fleet, function) = (Fleet::of(tool)?, &self.function);
-        let at = handle.server().map(ToString::to_string).unwrap_or_default();
-        let asked = fleet.ask_at(&mut tool.link, &at, |link| is_skipped(link, handle, function));
-        // The job itself was accepted.
-        let Ok((_, true)) = asked else { return Ok(()) };
-        let (handle, id) = (show_handle(handle), show_unique(&self.id));
+    /// An address is wrong: exit 2.
+    pub fn new(link: &mut Link, messages: &Messages) -> Result<Self, CliError> {
+        let each = link.each()?;
+        let is_several = each.len() > 1;
+        let server = |(address, mut link): (String, Link)| {
+            if is_several {
+                link.dialer.bound(Some(LOOK));
+            }
+            Server { address, link, seen: Seen::Nothing }
+        };
+        let servers = Arc::new(Mutex::new(each.into_iter().map(server).collect()));
+        Ok(Self { servers, messages: messages.clone(), hint: "another id".to_owned() })
+    }
+
+    /// Advises this about a job that never runs.
+    #[must_use]
+    pub fn advising(self, hint: String) -> Self {
+        Self { hint, ..self }
+    }
+
+    /// Looks at the jobs of the servers, before this one is submitted.
+    pub fn before(&self, job: Submitted<'_>) {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        match servers.as_mut_slice() {
+            [only] => only.look(job.function),
+            all => drop(at_once(all, |server| server.look(job.function))),
+        }
+    }
+
+    /// What becomes of the job that the server has returned.
+    #[must_use]
+    pub fn after(&self, job: Submitted<'_>, handle: &JobHandle) -> Fate {
+        let at = handle.server().map(ToString::to_string);
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = match servers.as_mut_slice() {
+            [only] => Some(only),
+            all => all.iter_mut().find(|server| Some(&server.address) == at.as_ref()),
+        };
+        server.map_or(Fate::Unknown, |server| server.fate(job, handle))
+    }
+
+    /// Reports what a client that is about to wait, or to go, should know.
+    ///
+    /// # Errors
+    /// The job never runs: exit 1.
+    pub fn report(
+        &self,
+        job: Submitted<'_>,
+        handle: &JobHandle,
+        waits: bool,
+    ) -> Result<(), CliError> {
+        let id = show_unique(&job.id);
+        match self.after(job, handle) {
+            Fate::Skipped => return Err(self.skipped(job, handle)),
+            Fate::Joins if waits => self.messages.warn(format!(
+                "a job with the id {id} is queued already, and this one is merged with it: if this command ends before the job does, the server skips the job"
+            )),
+            Fate::Unknown => self.messages.warn(format!(
+                "{}: it has perhaps merged this one, by the id {id}, with a job that it does not run again",
+                unsaid(handle)
+            )),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Checks that a copy of a job will run, whatever other clients do.
+    ///
+    /// # Errors
+    /// It will not, or that is not known: exit 1.
+    pub fn require(&self, job: Submitted<'_>, handle: &JobHandle) -> Result<(), CliError> {
+        let id = show_unique(&job.id);
+        let why = match self.after(job, handle) {
+            Fate::Runs | Fate::Joins => return Ok(()),
+            Fate::Skipped => return Err(self.skipped(job, handle)),
+            Fate::Depends => format!(
+                "a client waits for the job {}, with which the server has merged the copy by the id {id}: if the client leaves before the job runs, the server skips it",
+                show_handle(handle)
+            ),
+            Fate::Unknown => format!(
+                "{}: it has perhaps merged the copy, by the id {id}, with a job that it does not run again",
+                unsaid(handle)
+            ),
+        };
+        Err(CliError::new(Exit::Negative, SKIPPED, why)
+            .hint("gearctl drain FUNCTION --to FILE, and import its records with other ids"))
+    }
+
+    fn skipped(&self, job: Submitted<'_>, handle: &JobHandle) -> CliError {
+        let (handle, id) = (show_handle(handle), show_unique(&job.id));
         let text = format!(
             "the job {handle} will not run: the server has merged it, by the id {id}, with one that its client has left, or that has ended"
         );
-        let worker = format!("the same id, once a worker of {} has", show_function(function));
-        Err(CliError::new(Exit::Negative, "JOB_SKIPPED", text)
-            .hint("another id")
-            .hint(format!("{worker} asked for work")))
+        CliError::new(Exit::Negative, SKIPPED, text).hint(self.hint.as_str())
     }
 }
 
-/// Whether the server skips this job.
-fn is_skipped(
-    link: &mut Link,
-    handle: &JobHandle,
-    function: &FunctionName,
-) -> Result<bool, CliError> {
-    if let Answer::Came(jobs) = link.probe_listing::<JobInfo>(&AdminCommand::ShowJobs)? {
-        let is_it = |job: &&JobInfo| job.handle.name() == handle.name();
-        return Ok(jobs.iter().find(is_it).is_some_and(|job| job.is_ignored));
-    }
-    Ok(is_idle(link, handle)?
-        && status_of(link, function)?.is_none_or(|status| status.queued() == 0))
+/// The stable name for a job that never runs.
+const SKIPPED: &str = "JOB_SKIPPED";
+
+fn unsaid(handle: &JobHandle) -> String {
+    format!("the server does not say whether it will run the job {}", show_handle(handle))
 }
 
-/// Whether a server other than gearmand has merged a job with the one of this handle, which has failed: rustygeard
-/// keeps such jobs, and does not run them again.
-///
-/// # Errors
-/// The failure of the connection.
-pub fn is_of_dead(link: &mut Link, handle: &JobHandle) -> Result<bool, CliError> {
-    link.client()?;
-    Ok(!link.is_gearmand()? && is_idle(link, handle)?)
-}
-
-/// Whether the server knows the job, and it is not running.
-fn is_idle(link: &mut Link, handle: &JobHandle) -> Result<bool, CliError> {
-    let bare = JobHandle::try_from(handle.name()).map_err(cli_error)?;
-    let status = link.client()?.status(&bare).map_err(cli_error)?;
-    Ok(status.is_known && !status.is_running)
-}
-
-/// The error for a record whose job was merged with the one that it is from.
+/// What somebody should know who has stopped waiting for the job.
 #[must_use]
-pub fn merged_with_dead(handle: &JobHandle) -> CliError {
-    let text = format!(
-        "the server has merged it, by its id, with the job {} that the record is from, which it does not run again",
-        show_handle(handle)
-    );
-    CliError::new(Exit::Negative, "JOB_SKIPPED", text).hint(
-        "jq -c 'del(.unique, .unique_base64)' FILE | gearctl import -, to submit the jobs with new ids",
+pub fn afterwards(id: &UniqueId) -> String {
+    let id = show_unique(id);
+    format!(
+        "(unless another client waits for it, the server skips the job, and every other one with the id {id}, until a worker asks for work)"
     )
+}
+
+impl Server {
+    fn look(&mut self, function: &FunctionName) {
+        match &self.seen {
+            Seen::Silent => return,
+            Seen::Jobs { until, .. } if Instant::now() < *until => return,
+            Seen::Nothing | Seen::Jobs { .. } => {
+                let start = Instant::now();
+                match self.link.probe_listing::<JobInfo>(&AdminCommand::ShowJobs) {
+                    Ok(Answer::Came(jobs)) => {
+                        let jobs = jobs.into_iter().map(|job| (job.handle.name().to_vec(), job));
+                        let used = USED.0.max(start.elapsed() * USED.1);
+                        self.seen =
+                            Seen::Jobs { jobs: jobs.collect(), until: Instant::now() + used };
+                        return;
+                    }
+                    Ok(_) => {}
+                    Err(_) => {
+                        self.seen = Seen::Silent;
+                        return;
+                    }
+                }
+            }
+            Seen::Queued(_) => {}
+        }
+        self.seen = Seen::Queued(self.queued(function));
+    }
+
+    /// Number of queued jobs of the function; none if the server does not answer.
+    fn queued(&mut self, function: &FunctionName) -> Option<u32> {
+        let status = status_of(&mut self.link, function).ok()?;
+        Some(status.map_or(0, |status| u32::try_from(status.queued()).unwrap_or(0)))
+    }
+
+    /// What the server knows about a job: none if it does not answer.
+    fn status(&mut self, handle: &JobHandle) -> Option<JobStatus> {
+        let bare = JobHandle::try_from(handle.name()).ok()?;
+        self.link.client().ok()?.status(&bare).ok()
+    }
+
+    fn fate(&mut self, job: Submitted<'_>, handle: &JobHandle) -> Fate {
+        let before = match &self.seen {
+            Seen::Jobs { jobs, .. } => {
+                let old = jobs.get(handle.name()).map(|job| (job.is_ignored, job.is_queued));
+                let Some((is_ignored, is_background)) = old else { return Fate::Runs };
+                return match self.status(handle) {
+                    Some(status) if status.is_running => Fate::Runs,
+                    _ if is_ignored => Fate::Skipped,
+                    _ if is_background => Fate::Joins,
+                    _ => Fate::Depends,
+                };
+            }
+            Seen::Queued(before) => *before,
+            Seen::Nothing | Seen::Silent => return Fate::Unknown,
+        };
+        let Some(before) = before else { return Fate::Unknown };
+        // A worker may take the job at any time, so that it is not counted any more: asked again, it is not idle.
+        let is_idle = |status: &JobStatus| status.is_known && !status.is_running;
+        let first = self.status(handle);
+        if first.as_ref().is_some_and(|status| !is_idle(status)) {
+            return Fate::Runs;
+        }
+        // Rustygeard keeps jobs that have failed, and does not run them again.
+        if first.is_some() && job.former == Some(&*show_handle(handle)) {
+            return Fate::Skipped;
+        }
+        match (self.queued(job.function), self.status(handle)) {
+            (Some(after), _) if after > before => Fate::Runs,
+            (_, Some(status)) if !is_idle(&status) => Fate::Runs,
+            (Some(0), Some(_)) => Fate::Skipped,
+            _ => Fate::Unknown,
+        }
+    }
 }

@@ -11,13 +11,14 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use ctl_core::commands::bulk::Gate;
-use ctl_core::error::CliError;
+use ctl_core::error::{CliError, Exit};
 use ctl_core::system::process;
 use ctl_core::system::signals::Interrupts;
-use gearman_client::JobEvent;
 use gearman_client::blocking::Client;
+use gearman_client::{JobEvent, JobHandle};
 
 use crate::error::cli_error;
+use crate::submit::merged::{Guard, afterwards};
 use crate::submit::tasks::{Task, Tasks};
 pub use news::{News, What};
 use order::Order;
@@ -30,8 +31,6 @@ pub enum Kind {
     Foreground {
         /// Maximum number of resubmissions.
         retries: u32,
-        /// Whether a submitted job is waited for only after [`Pool::release`]: it may turn out that it never ends.
-        is_held: bool,
     },
     /// Nobody waits for them.
     Background {
@@ -78,12 +77,9 @@ impl Pool {
         tasks: Tasks,
         kind: Kind,
         ordered: Option<usize>,
-        gate: &Gate,
+        (gate, guard): (&Gate, Guard),
     ) -> Result<Self, CliError> {
         let room = Arc::new(Room::new(ordered.unwrap_or(BACKLOG.1)));
-        if matches!(kind, Kind::Foreground { is_held: true, .. }) {
-            room.hold();
-        }
         let order = ordered.map(|_| Order::new(Arc::clone(&room)));
         let (sender, receiver) = mpsc::sync_channel(BACKLOG.0);
         let source: Source = Arc::new(Mutex::new((tasks.peekable(), 0)));
@@ -93,9 +89,9 @@ impl Pool {
                 sender: sender.clone(),
                 room: Arc::clone(&room),
                 gate: gate.clone(),
+                guard: guard.clone(),
                 job: 0,
                 label: String::new(),
-                former: None,
             };
             let window = order.as_ref().map(Order::window);
             let may_go_on =
@@ -108,11 +104,6 @@ impl Pool {
                 .map_err(|error| process::no_thread(&error))?;
         }
         Ok(Self { receiver, order, room })
-    }
-
-    /// Waits for the jobs that are held.
-    pub fn release(&self) {
-        self.room.release();
     }
 
     /// Polls for events without waiting.
@@ -170,9 +161,9 @@ struct Wire {
     sender: SyncSender<News>,
     room: Arc<Room>,
     gate: Gate,
+    guard: Guard,
     job: u64,
     label: String,
-    former: Option<String>,
 }
 
 impl Wire {
@@ -195,27 +186,41 @@ impl Wire {
             }
         };
         self.label.clone_from(&task.label);
-        self.former.clone_from(&task.former);
+        if let Some(chosen) = task.chosen() {
+            self.guard.before(chosen);
+        }
         match kind {
-            Kind::Foreground { retries, .. } => self.foreground(client, &task, retries),
+            Kind::Foreground { retries } => self.foreground(client, &task, retries),
             Kind::Background { at } => self.background(client, &task, at),
         }
     }
 
     fn background(&self, client: &mut Client, task: &Task, at: Option<SystemTime>) -> Option<()> {
-        let Task { function, workload, options, .. } = task;
-        let function = function.clone();
+        let Task { function, workload, .. } = task;
+        let (function, options) = (function.clone(), task.options());
         let submitted = match (at, &task.reducer) {
-            (Some(at), _) => client.submit_epoch(function, workload, at, *options),
+            (Some(at), _) => client.submit_epoch(function, workload, at, options),
             (None, Some(reducer)) => {
-                client.submit_reduce_background(function, workload, reducer.clone(), *options)
+                client.submit_reduce_background(function, workload, reducer.clone(), options)
             }
-            (None, None) => client.submit_background(function, workload, *options),
+            (None, None) => client.submit_background(function, workload, options),
         };
-        self.tell(match submitted {
+        let checked = submitted.map_err(cli_error).and_then(|submitted| {
+            self.check(task, &submitted.handle, false)?;
+            Ok(submitted)
+        });
+        self.tell(match checked {
             Ok(submitted) => What::Taken(submitted.handle, submitted.unique, task.function.clone()),
-            Err(error) => What::Error(cli_error(error)),
+            Err(error) => What::Error(error),
         })
+    }
+
+    /// Checks that the server will run the job that it has returned, if it may be an older one of the same id.
+    fn check(&self, task: &Task, handle: &JobHandle, waits: bool) -> Result<(), CliError> {
+        match task.chosen() {
+            Some(chosen) => self.guard.report(chosen, handle, waits),
+            None => Ok(()),
+        }
     }
 
     fn foreground(&self, client: &mut Client, task: &Task, retries: u32) -> Option<()> {
@@ -233,23 +238,29 @@ impl Wire {
     /// Submits once. A failure is returned with whether the job can be resubmitted, which requires that nothing of it
     /// has been shown.
     fn attempt(&self, client: &mut Client, task: &Task) -> Option<Result<(), (What, bool)>> {
-        let error = |error| What::Error(cli_error(error));
-        let Task { function, workload, options, .. } = task;
+        let error = |error| {
+            let error = cli_error(error);
+            What::Error(match &task.id {
+                Some(id) if error.exit == Exit::Timeout => error.remark(afterwards(id)),
+                _ => error,
+            })
+        };
+        let (Task { function, workload, .. }, options) = (task, task.options());
         let submitted = match &task.reducer {
             Some(reducer) => {
-                client.submit_reduce(function.clone(), workload, reducer.clone(), *options)
+                client.submit_reduce(function.clone(), workload, reducer.clone(), options)
             }
-            None => client.submit(function.clone(), workload, *options),
+            None => client.submit(function.clone(), workload, options),
         };
         let job = match submitted {
             Ok(job) => job,
             Err(why) => return Some(Err((error(why), true))),
         };
         let (handle, unique) = (job.handle().clone(), job.unique().copied());
-        self.tell(What::Taken(handle, unique, task.function.clone()))?;
-        if !self.room.pass() {
-            return None;
+        if let Err(error) = self.check(task, &handle, true) {
+            return Some(Err((What::Error(error), false)));
         }
+        self.tell(What::Taken(handle, unique, task.function.clone()))?;
         let mut shown = false;
         for event in job {
             match event {
@@ -276,8 +287,7 @@ impl Wire {
             // Recorded here, because the consumer may hear of it only when the next job is on its way.
             self.gate.failed();
         }
-        let (label, former) = (self.label.clone(), self.former.clone());
-        let news = News { job: self.job, label, former, what };
+        let news = News { job: self.job, label: self.label.clone(), what };
         if !self.room.enter(&news) {
             return None;
         }

@@ -143,11 +143,6 @@ impl Running {
         Ok(self.handles().next().cloned())
     }
 
-    /// Waits for a job that was held until it was known that it can end.
-    pub fn release(&self) {
-        self.pool.release();
-    }
-
     /// Takes the events that arrived in the meantime. Returns messages for a person who does other things.
     pub fn collect(&mut self, now: Instant) -> Vec<String> {
         let mut said = Vec::new();

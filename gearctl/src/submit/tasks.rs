@@ -13,13 +13,14 @@ use ctl_core::input::{self, Argument, Framing, Input};
 use ctl_core::output::from_base64;
 use ctl_core::output::messages::Messages;
 use ctl_core::output::records::{self, Body, is_blank};
-use gearman_client::{FunctionName, Priority, SubmitOptions, Unique, UniqueId};
+use gearman_client::{FunctionName, Priority, SubmitOptions, UniqueId};
 use serde::Deserialize;
 
 use crate::commands::functions::status_of;
 use crate::error::cli_error;
 use crate::link::Link;
 use crate::names::{self, Function, show_function};
+use crate::submit::merged::Submitted;
 
 /// Arguments shared by `run` and `submit`.
 #[derive(Debug, Clone, Args)]
@@ -85,12 +86,29 @@ pub struct Task {
     pub function: FunctionName,
     /// The workload.
     pub workload: Vec<u8>,
-    /// Priority, unique id and time limit.
+    /// Priority and time limit.
     pub options: SubmitOptions,
     /// The function that merges the results of the parts.
     pub reducer: Option<FunctionName>,
+    /// Its unique id, if it is not a random one.
+    pub id: Option<UniqueId>,
     /// The handle in its record, of the job that the record is from.
     pub former: Option<String>,
+}
+
+impl Task {
+    /// Its options, with its id.
+    #[must_use]
+    pub fn options(&self) -> SubmitOptions {
+        self.id.map_or(self.options, |id| self.options.unique(id))
+    }
+
+    /// What the server may merge with another job.
+    #[must_use]
+    pub fn chosen(&self) -> Option<Submitted<'_>> {
+        let (function, former) = (&self.function, self.former.as_deref());
+        self.id.map(|id| Submitted { id, function, former })
+    }
 }
 
 /// Jobs one after the other; an invalid one is an error with its label.
@@ -167,15 +185,6 @@ impl Wanted {
         }
     }
 
-    /// The id that the user has chosen for the only job, and its function.
-    ///
-    /// # Errors
-    /// The id is illegal: exit 65.
-    pub fn chosen(&self) -> Result<Option<(UniqueId, FunctionName)>, CliError> {
-        let id = self.args.unique.as_deref().map(names::unique).transpose()?;
-        Ok(id.zip(self.function.clone()))
-    }
-
     /// Whether there is exactly one job.
     #[must_use]
     pub fn is_single(&self) -> bool {
@@ -200,16 +209,14 @@ impl Wanted {
         if let Some(timeout) = timeout {
             options = options.timeout(timeout);
         }
-        if let Some(unique) = &args.unique {
-            options = options.unique(names::unique(unique)?);
-        }
+        let id = args.unique.as_deref().map(names::unique).transpose()?;
         if args.no_unique {
             options = options.without_id();
         }
         let reducer = args.reduce.as_deref().map(names::function).transpose()?;
         let (hash, ndjson, own) = (args.unique_hash, args.ndjson, OwnFirst::new(messages));
         let function = function.clone();
-        let form = Form { function, options, reducer, hash, ndjson, own };
+        let form = Form { function, options, id, reducer, hash, ndjson, own };
         let default = [OsString::from("-")];
         let bodies = if bodies.is_empty() { &default[..] } else { bodies };
         let single = self.is_single();
@@ -274,6 +281,7 @@ struct Form {
     /// The function; for records, of those that name none.
     function: Option<FunctionName>,
     options: SubmitOptions,
+    id: Option<UniqueId>,
     reducer: Option<FunctionName>,
     hash: bool,
     ndjson: bool,
@@ -284,19 +292,25 @@ impl Form {
     fn task(&self, label: String, bytes: Vec<u8>) -> Result<Task, CliError> {
         let function = |own| self.own.name::<Function>(&label, own, self.function.clone());
         let options = self.options;
-        let mut has_own_id = false;
         let mut task = if self.ndjson {
             let record = Described::read(&bytes)?;
-            has_own_id = record.unique.is_some() || record.unique_base64.is_some();
             let function = function(record.function()?)?;
             record.task(label, function, options)?
         } else {
             let function = function(None)?;
-            Task { label, function, workload: bytes, options, reducer: None, former: None }
+            Task {
+                label,
+                function,
+                workload: bytes,
+                options,
+                reducer: None,
+                id: self.id,
+                former: None,
+            }
         };
         task.reducer.clone_from(&self.reducer);
-        if self.hash && !has_own_id {
-            task.options = task.options.unique(UniqueId::of_payload(&task.workload));
+        if self.hash && task.id.is_none() {
+            task.id = Some(UniqueId::of_payload(&task.workload));
         }
         Ok(task)
     }
@@ -322,13 +336,14 @@ impl Described {
         if let Some(priority) = &self.priority {
             options = options.priority(priority.parse().map_err(cli_error)?);
         }
-        if let Some(unique) = &self.unique_base64 {
-            let unique = from_base64(unique).map_err(CliError::bad_data)?;
-            options = options.unique(UniqueId::try_from(&*unique).map_err(cli_error)?);
-        } else if let Some(unique) = &self.unique {
-            options = options.unique(Unique::Id(names::unique(unique)?));
-        }
+        let id = match (&self.unique_base64, &self.unique) {
+            (Some(unique), _) => {
+                let unique = from_base64(unique).map_err(CliError::bad_data)?;
+                Some(UniqueId::try_from(&*unique).map_err(cli_error)?)
+            }
+            (None, unique) => unique.as_deref().map(names::unique).transpose()?,
+        };
         let former = self.handle.as_ref().and_then(|handle| handle.as_str()).map(str::to_owned);
-        Ok(Task { label, function, workload, options, reducer: None, former })
+        Ok(Task { label, function, workload, options, reducer: None, id, former })
     }
 }

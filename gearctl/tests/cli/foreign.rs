@@ -194,6 +194,32 @@ fn loses_what_it_shows(flavour: Flavour, address: &str) {
     }
 }
 
+/// Its counts show it unless other jobs are queued; then nobody can know.
+#[test]
+fn jobs_that_are_merged_with_dead_ones_of_another_command_are_reported_and_not_moved() {
+    on(Flavour::Rustygeard, |address| {
+        gearctl(address, &["submit", "f", "-u", "k", "one"]).exits(0);
+        gearctl(address, &["drain", "f", "--as", "fail", "--yes"]).exits(0);
+        let record: &[u8] = br#"{"v":1,"function":"f","unique":"k","body":"x"}"#;
+        for line in [&["import", "-"][..], &["submit", "--ndjson"]] {
+            let skipped = gearctl_with(address, line, record).exits(1);
+            assert!(skipped.err.contains("JOB_SKIPPED"), "{}", skipped.err);
+        }
+        gearctl(address, &["submit", "f", "other"]).exits(0);
+        for line in [&["import", "-"][..], &["submit", "--ndjson"]] {
+            let told = gearctl_with(address, line, record).exits(0);
+            assert!(told.err.contains("does not say whether it will run"), "{}", told.err);
+        }
+        let source = Server::start().unwrap();
+        gearctl(source.address(), &["submit", "f", "-u", "k", "keep"]).exits(0);
+        let line = ["move", "--from", "f", "--to-server", address, "--yes"];
+        let kept = gearctl(source.address(), &line).exits(1);
+        assert!(kept.err.contains("JOB_SKIPPED"), "{}", kept.err);
+        let counts = gearctl(source.address(), &["functions", "f", "--columns", "total"]).exits(0);
+        assert_eq!(counts.out(), "1\n");
+    });
+}
+
 /// It keeps the ids of jobs that have failed.
 #[test]
 fn a_record_that_is_merged_with_its_dead_job_is_a_failure() {

@@ -123,6 +123,67 @@ fn jobs_that_a_chosen_id_makes_the_server_skip_are_reported() {
     });
 }
 
+/// Whatever chooses the id: a flag, a record, the workload, or the job that is moved.
+#[test]
+fn every_command_reports_jobs_that_are_merged_with_skipped_ones() {
+    on_both(|server| {
+        let address = server.address();
+        let hash = ["run", "hashed", "--unique-hash", "a", "--timeout", "1s"];
+        gearctl(address, &hash).exits(124);
+        for function in ["named", "new"] {
+            let run = ["run", function, "-u", function, "a", "--timeout", "1s"];
+            gearctl(address, &run).exits(124);
+        }
+        eventually("the loss of the clients", || {
+            let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
+            let all = jobs.as_array().unwrap();
+            all.iter().all(|job| job["ignored"].as_bool().unwrap()).then_some(())
+        });
+        let record: &[u8] = br#"{"v":1,"function":"named","unique":"named","body":"x"}"#;
+        let import = ["import", "-", "--function", "named"];
+        for (line, input) in [
+            (&["submit", "hashed", "--unique-hash", "a"][..], &b""[..]),
+            (&["map", "hashed", "--unique-hash", "--timeout", "1h"], b"a"),
+            (&["submit", "--ndjson"], record),
+            (&import, record),
+        ] {
+            let skipped = gearctl_with(address, line, input).exits(1);
+            assert!(skipped.err.contains("JOB_SKIPPED"), "{line:?}: {}", skipped.err);
+            let again = skipped.err.contains("gearctl import - --function named");
+            assert_eq!(again, line == import, "{line:?}: {}", skipped.err);
+        }
+        gearctl(address, &["submit", "old", "-u", "new", "keep"]).exits(0);
+        let kept = gearctl(address, &["move", "--from", "old", "--to", "new", "--yes"]).exits(1);
+        assert!(kept.err.contains("JOB_SKIPPED"), "{}", kept.err);
+        let counts = gearctl(address, &["functions", "old", "--columns", "total"]).exits(0);
+        assert_eq!(counts.out(), "1\n");
+        gearctl(address, &["submit", "joined", "--unique-hash", "b"]).exits(0);
+        let run = ["run", "joined", "--unique-hash", "b", "--timeout", "1s"];
+        let late = gearctl(address, &run).exits(124);
+        assert!(late.err.contains("is queued already, and this one is merged"), "{}", late.err);
+    });
+}
+
+/// If the client leaves, the server skips the job, and with it the copy.
+#[test]
+fn a_job_is_not_moved_into_one_that_a_client_waits_for() {
+    on_both(|server| {
+        let address = server.address();
+        let run = ["-s", address, "run", "new", "-u", "k", "a"];
+        let _waiting = Running::of(command(&run).spawn().unwrap());
+        eventually("the job", || {
+            let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
+            jobs.as_array().filter(|jobs| !jobs.is_empty()).map(drop)
+        });
+        gearctl(address, &["submit", "old", "-u", "k", "keep"]).exits(0);
+        let line = ["move", "--from", "old", "--to", "new", "--background-only", "--yes"];
+        let kept = gearctl(address, &line).exits(1);
+        assert!(kept.err.contains("if the client leaves"), "{}", kept.err);
+        let counts = gearctl(address, &["functions", "old", "--columns", "total"]).exits(0);
+        assert_eq!(counts.out(), "1\n");
+    });
+}
+
 #[test]
 fn nobody_serves_the_job_and_the_time_runs_out() {
     on_both(|server| {

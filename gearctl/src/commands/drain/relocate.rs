@@ -14,6 +14,7 @@ use super::slots::{Slots, Taken};
 use super::{End, TakeArgs, Way, agree, describe, drain, targets, waiting};
 use crate::error::cli_error;
 use crate::names::{self, show_function, show_handle};
+use crate::submit::merged::{Guard, Submitted};
 use crate::tool::Tool;
 
 /// The end of `move --help`.
@@ -22,7 +23,7 @@ Protocol: as drain, with SUBMIT_JOB_BG, SUBMIT_JOB_HIGH_BG or SUBMIT_JOB_LOW_BG 
 No server can rename or move a job, so move acts as a worker: it takes a job, submits it again, and ends it once the
 server confirms that, so none is lost. If this process or a connection ends in between, a job may exist twice, at most
 one per connection (-j). Jobs keep their unique ids: a server that still has the copy merges both when the move is run
-again. Workers are not told the priority, so --priority sets it for all; time limits and reducers are not kept.
+again. A job whose copy the server skips, or may skip, because it has merged it with another one of its id, stays. Workers are not told the priority, so --priority sets it for all; time limits and reducers are not kept.
 A job that cannot be submitted is given back by closing the connection, which counts as a retry: gearmand with
 --job-retries may then drop it. Since 2026, `--job-retries 0` drops it at once, and no command reports that setting.
 The results of moved foreground jobs would reach no client: while clients wait for one, nothing is moved, unless
@@ -93,6 +94,7 @@ pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
         client: to.open_client()?,
         function: new,
         options: SubmitOptions::default().priority(args.priority),
+        guard: Guard::new(&mut to, &tool.messages)?,
         place: place.clone(),
     };
     let question = format!("move {what} on {address} {place}");
@@ -119,6 +121,7 @@ pub(super) struct Resubmit {
     client: Client,
     function: FunctionName,
     options: SubmitOptions,
+    guard: Guard,
     place: String,
 }
 
@@ -129,12 +132,19 @@ impl Resubmit {
     /// It is uncertain whether the server has it.
     pub(super) fn submit(&mut self, job: &Taken) -> Result<(), CliError> {
         let mut options = self.options;
-        if let Ok(unique) = UniqueId::try_from(job.unique()) {
-            options = options.unique(unique);
-        }
+        let id = UniqueId::try_from(job.unique()).ok();
         let function = self.function.clone();
-        let submitted = self.client.submit_background(function, job.workload(), options);
-        match submitted.map_err(cli_error).and_then(|copy| self.check(&copy.handle, job)) {
+        let chosen = id.map(|id| Submitted { id, function: &function, former: None });
+        if let Some(chosen) = chosen {
+            options = options.unique(chosen.id);
+            self.guard.before(chosen);
+        }
+        let submitted = self.client.submit_background(function.clone(), job.workload(), options);
+        let checked = submitted.map_err(cli_error).and_then(|copy| {
+            self.check(&copy.handle, job)?;
+            chosen.map_or(Ok(()), |chosen| self.guard.require(chosen, &copy.handle))
+        });
+        match checked {
             Ok(()) => Ok(()),
             Err(error) => {
                 let doubtful = error.is_unknown();

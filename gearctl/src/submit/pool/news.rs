@@ -10,8 +10,6 @@ pub struct News {
     pub job: u64,
     /// How messages refer to it.
     pub label: String,
-    /// The handle in its record, of the job that the record is from.
-    pub former: Option<String>,
     /// The event.
     pub what: What,
 }

@@ -108,7 +108,7 @@ mod tests {
     use gearman_client::JobEvent;
 
     fn add(order: &mut Order, job: u64, what: What) -> Vec<u64> {
-        order.add(News { job, label: String::new(), former: None, what });
+        order.add(News { job, label: String::new(), what });
         std::iter::from_fn(|| order.next()).map(|news| news.job).collect()
     }
 

@@ -23,34 +23,12 @@ struct State {
     /// The job whose turn it is, if order matters.
     turn: Option<u64>,
     is_closed: bool,
-    /// Whether jobs wait for [`Room::release`].
-    is_held: bool,
 }
 
 impl Room {
     /// Room for this many bytes.
     pub(super) fn new(most: usize) -> Self {
         Self { most, state: Mutex::default(), moved: Condvar::new() }
-    }
-
-    /// Nobody passes from now on.
-    pub(super) fn hold(&self) {
-        self.state().is_held = true;
-    }
-
-    /// Everybody passes from now on.
-    pub(super) fn release(&self) {
-        self.state().is_held = false;
-        self.moved.notify_all();
-    }
-
-    /// Waits while it is held. Returns false if the consumer has gone.
-    pub(super) fn pass(&self) -> bool {
-        let mut state = self.state();
-        while state.is_held && !state.is_closed {
-            state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        !state.is_closed
     }
 
     /// Waits until there is room for the event. The job whose turn it is may always have one waiting, whatever its
@@ -122,7 +100,7 @@ mod tests {
 
     fn data(job: u64, size: usize) -> News {
         let what = What::Event(JobEvent::Data(Bytes::from(vec![0; size])));
-        News { job, label: String::new(), former: None, what }
+        News { job, label: String::new(), what }
     }
 
     fn fits(room: &Room, news: &News) -> bool {
@@ -161,19 +139,5 @@ mod tests {
         }
         room.close();
         assert_eq!(waiter.join().unwrap(), (true, false));
-    }
-
-    #[test]
-    fn who_is_held_passes_when_released_and_not_after_the_end() {
-        for (ends, passes) in [(Room::release as fn(&Room), true), (Room::close, false)] {
-            let room = Arc::new(Room::new(1));
-            room.hold();
-            let waiter = thread::spawn({
-                let room = Arc::clone(&room);
-                move || room.pass()
-            });
-            ends(&room);
-            assert_eq!(waiter.join().unwrap(), passes);
-        }
     }
 }
