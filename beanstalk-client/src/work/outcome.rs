@@ -260,8 +260,13 @@ impl Ended {
 /// reserves or its time to run expired too often: such a job kills its process, or hangs. `buries` does not count,
 /// because it grows when a server restarts with a write-ahead log.
 ///
-/// Each kick grants all of these again: a job that was kicked twice has three times the allowance, so a job that was
-/// buried for its counters is run again after `kick`. (The server also counts the kick of a delayed job.)
+/// Each kick grants all of these again: a job that was kicked twice has three times the allowance. (The server also counts
+/// the kick of a delayed job.) A job that was buried without being run always runs again after one kick, even if others
+/// have reserved it, or it has expired, many times before a worker with these limits saw it. The counters do not say what
+/// happened since a kick, so beyond what was granted, allowances alternate: a job is buried unrun if it has used up one,
+/// three or five too many, and otherwise runs until the next one is used up. A new job meets only the first: it is caught
+/// when its allowance ends, and again one allowance after each kick. But a job that had used up two too many when it was
+/// first seen runs for one more, and if it is buried meanwhile, for another reason, it may take two kicks to run again.
 ///
 /// Deferrals ([`Outcome::Release`]) are no failures. They never bury a job, and a job that was reserved 1000 times and
 /// released 1000 times is no suspect. But the server counts them among the `releases`, as it has no other counter: the
@@ -358,27 +363,38 @@ impl Retries {
     /// Why a just-reserved job must not be run.
     #[must_use]
     pub fn poison(&self, stats: &JobStats) -> Option<Poison> {
-        if unreleased(stats) > allowance(self.reserves, stats) {
-            return Some(Poison::Reserves(unreleased(stats)));
-        }
-        match self.timeouts {
-            Some(most) if stats.timeouts >= allowance(most, stats) => {
-                Some(Poison::Timeouts(stats.timeouts))
-            }
-            _ => None,
-        }
+        self.after(unfinished(stats).saturating_sub(1), stats)
     }
 
     /// What to do with a failed job.
     #[must_use]
     pub fn failed(&self, stats: &JobStats) -> Outcome {
-        if stats.releases >= allowance(self.releases, stats)
-            || unreleased(stats) >= allowance(self.reserves, stats)
-        {
+        let most = self.releases.saturating_mul(stats.kicks.saturating_add(1));
+        // A release does not take back earlier reservations: the next one may be one too many.
+        let is_last = matches!(self.after(unfinished(stats), stats), Some(Poison::Reserves(_)));
+        if stats.releases >= most || is_last {
             Outcome::bury()
         } else {
             Outcome::release_after(self.delay(stats.releases))
         }
+    }
+
+    /// Why a job must not be run after this many runs that have come to nothing.
+    ///
+    /// It is granted one allowance, and one more for each kick. A burial and a kick leave the allowances that it has used
+    /// up alone, so it must run with one kick more wherever it must not with one less: those beyond alternate.
+    fn after(&self, runs: u64, stats: &JobStats) -> Option<Poison> {
+        // A limit of 0 allows nothing ever.
+        let used_up = |used: u64, limit| used.checked_div(limit).unwrap_or(u64::MAX);
+        let by_reserves = used_up(runs, self.reserves);
+        let by_timeouts = self.timeouts.map_or(0, |most| used_up(stats.timeouts, most));
+        let most = by_reserves.max(by_timeouts);
+        let must_run = most < u64::MAX && most.saturating_sub(stats.kicks).is_multiple_of(2);
+        let why = match by_reserves >= by_timeouts {
+            true => Poison::Reserves(unreleased(stats)),
+            false => Poison::Timeouts(stats.timeouts),
+        };
+        (!must_run).then_some(why)
     }
 }
 
@@ -387,9 +403,10 @@ fn unreleased(stats: &JobStats) -> u64 {
     stats.reserves.saturating_sub(stats.releases)
 }
 
-/// A limit of a counter that never decreases: each kick grants it again.
-fn allowance(limit: u64, stats: &JobStats) -> u64 {
-    limit.saturating_mul(stats.kicks.saturating_add(1))
+/// The same, without the reservations that ended in a burial and were followed by a kick. So it is the same before such a
+/// burial and after the kick. `buries` cannot say it, because a server that restarts counts some twice.
+fn unfinished(stats: &JobStats) -> u64 {
+    unreleased(stats).saturating_sub(stats.kicks)
 }
 
 impl fmt::Display for Retries {
@@ -477,21 +494,100 @@ mod tests {
         StatsJob(1.into()).decode(Response::Ok(text.into_bytes().into())).unwrap().unwrap()
     }
 
+    /// The counters of a job that was just reserved.
+    #[derive(Clone, Copy, Debug)]
+    struct Life {
+        reserves: u64,
+        timeouts: u64,
+        kicks: u64,
+    }
+
+    impl Life {
+        fn stats(self) -> JobStats {
+            counters(&[
+                ("reserves", self.reserves),
+                ("timeouts", self.timeouts),
+                ("buries", self.kicks),
+                ("kicks", self.kicks),
+            ])
+        }
+
+        /// Its process was killed, or it hung, and another worker has it.
+        fn again(&mut self, hangs: bool) {
+            self.reserves += 1;
+            self.timeouts += u64::from(hangs);
+        }
+
+        /// It was buried and kicked, and a worker has it.
+        fn kicked(&mut self) {
+            self.reserves += 1;
+            self.kicks += 1;
+        }
+
+        /// How often it is run until it is buried.
+        fn runs(&mut self, retries: Retries, hangs: bool) -> u64 {
+            let mut runs = 0;
+            while retries.poison(&self.stats()).is_none() {
+                self.again(hangs);
+                runs += 1;
+                assert!(runs < 1000, "{self:?} is never buried");
+            }
+            runs
+        }
+    }
+
     #[test]
     fn each_kick_grants_the_allowance_again() {
         let retries = Retries::default().releases(2).reserves(3).timeouts(2);
+        for (hangs, allowed) in [(false, 3), (true, 2)] {
+            let mut job = Life { reserves: 1, timeouts: 0, kicks: 0 };
+            for _ in 0..10 {
+                assert_eq!(job.runs(retries, hangs), allowed, "{job:?}");
+                let why = match hangs {
+                    false => Poison::Reserves(job.reserves),
+                    true => Poison::Timeouts(job.timeouts),
+                };
+                assert_eq!(retries.poison(&job.stats()), Some(why));
+                job.kicked();
+            }
+        }
         for kicks in 0..3 {
-            let allowed = |limit: u64| limit * (kicks + 1);
-            let job = |of: &str, count| counters(&[(of, count), ("kicks", kicks)]);
-            let reserved = |times| retries.poison(&job("reserves", times));
-            assert_eq!(reserved(allowed(3)), None);
-            assert_eq!(reserved(allowed(3) + 1), Some(Poison::Reserves(allowed(3) + 1)));
-            let timeouts = |times| retries.poison(&job("timeouts", times));
-            assert_eq!(timeouts(allowed(2) - 1), None);
-            assert_eq!(timeouts(allowed(2)), Some(Poison::Timeouts(allowed(2))));
-            let failed = |of, times| retries.failed(&job(of, times)) == Outcome::bury();
-            assert!(!failed("releases", allowed(2) - 1) && failed("releases", allowed(2)));
-            assert!(!failed("reserves", allowed(3) - 1) && failed("reserves", allowed(3)));
+            let failed = |of, times| {
+                let job = counters(&[(of, times), ("kicks", kicks)]);
+                retries.failed(&job) == Outcome::bury()
+            };
+            let (releases, reserves) = (2 * (kicks + 1), 3 * (kicks + 1) + kicks);
+            assert!(!failed("releases", releases - 1) && failed("releases", releases));
+            assert!(!failed("reserves", reserves - 1) && failed("reserves", reserves));
+        }
+    }
+
+    /// Others may have had it many times before it was seen by a worker that counts.
+    #[test]
+    fn a_job_that_was_buried_unrun_is_run_after_one_kick() {
+        let limits = Retries::default();
+        let both =
+            (1..5).flat_map(|some| [1, 3, 7].map(|more| limits.reserves(more).timeouts(some)));
+        for retries in (1..5).map(|some| limits.reserves(some)).chain(both) {
+            for (timeouts, more, kicks) in (0..20_u64)
+                .flat_map(|timeouts| (1..30).map(move |more| (timeouts, more)))
+                .flat_map(|(timeouts, more)| (0..4).map(move |kicks| (timeouts, more, kicks)))
+            {
+                let mut job = Life { reserves: timeouts + more, timeouts, kicks };
+                // It kills its processes until it is caught.
+                job.runs(retries, false);
+                job.kicked();
+                assert_eq!(retries.poison(&job.stats()), None, "{retries}: {job:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_limit_of_zero_runs_nothing_however_often_it_is_kicked() {
+        let none = Retries::default().reserves(0);
+        for kicks in 0..4 {
+            let job = counters(&[("reserves", 9), ("kicks", kicks)]);
+            assert_eq!(none.poison(&job), Some(Poison::Reserves(9)));
         }
     }
 

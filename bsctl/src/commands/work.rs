@@ -41,6 +41,8 @@ BSCTL_TUBE, BSCTL_PRI, BSCTL_TTR, BSCTL_AGE, BSCTL_RESERVES, BSCTL_TIMEOUTS, BSC
 used only with --shell, and the body is part of a command line only with --arg; a body that cannot be an argument (a NUL
 byte, over 128 KiB) is buried.
 With several servers, each has its own slots (-j) and jobs; one that is down is retried without holding up the others.
+A job found with 2N or more expirations under --bury-after-timeouts N runs for every second N of them, so that after one
+kick it always runs again, whatever its counters say.
 When the system runs out of file descriptors, processes, threads or memory, the worker waits until some are free.
 While a command runs, its job is touched at every third of its time to run. If the job is lost anyway, because the
 connection broke or the time to run expired, the command and everything it started are killed.
