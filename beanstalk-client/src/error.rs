@@ -125,7 +125,7 @@ impl Error {
         *self.0.kind()
     }
 
-    /// The wire verb of the command that failed, if one was being sent.
+    /// The wire verb of the command that failed, if one was being sent; `check` or `connect` for those of a producer.
     #[must_use]
     pub fn command(&self) -> Option<&'static str> {
         self.0.about().command

@@ -227,7 +227,7 @@ impl Producer {
     ) -> (Result<MessageId>, Option<usize>) {
         let mut last = None;
         let limit = Limit::of(Deadline::Total, Some(self.inner.options.timeout));
-        let course = Course::new(key, limit.at, self.inner.options.terms());
+        let course = Course::new(key, limit, self.inner.options.terms());
         let mut course = course.to(&queue, &self.router());
         self.try_doubtful();
         let outcome = loop {

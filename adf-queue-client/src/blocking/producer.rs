@@ -208,7 +208,7 @@ impl Producer {
     ) -> (Result<MessageId>, Option<usize>) {
         let mut last = None;
         let limit = Limit::of(Deadline::Total, Some(self.options.timeout));
-        let course = Course::new(key, limit.at, self.options.terms());
+        let course = Course::new(key, limit, self.options.terms());
         let mut course = course.to(&queue, &self.router());
         self.try_doubtful();
         let outcome = loop {

@@ -168,7 +168,7 @@ pub(crate) struct Course {
     limited: Option<QueueName>,
     /// The number of ready messages when there was no room for this push.
     found_full: Option<u64>,
-    until: Option<Instant>,
+    limit: Limit,
     terms: Terms,
     /// Whether no step was taken yet.
     is_new: bool,
@@ -212,13 +212,13 @@ pub(crate) enum Step {
 }
 
 impl Course {
-    /// A push with this key, to be finished by then.
-    pub(crate) fn new(key: Option<&[u8]>, until: Option<Instant>, terms: Terms) -> Self {
+    /// A push with this key, to be finished within this limit.
+    pub(crate) fn new(key: Option<&[u8]>, limit: Limit, terms: Terms) -> Self {
         Course {
             key: key.map(stable_hash),
             limited: None,
             found_full: None,
-            until,
+            limit,
             terms,
             is_new: true,
             tried: Vec::new(),
@@ -240,7 +240,7 @@ impl Course {
     ///
     /// The error once its time has expired: why no server has accepted it.
     pub(crate) fn next(&mut self, router: &mut Router, now: Instant) -> Result<Step> {
-        if self.until.is_some_and(|until| until <= now) {
+        if self.limit.has_passed(now) {
             return Err(self.over(router));
         }
         if let Some(step) = self.here.take() {
@@ -264,7 +264,7 @@ impl Course {
         self.tried.clear();
         // If no server is away, the next round includes those already tried.
         let at = router.back_at().filter(|at| *at > now).unwrap_or(now);
-        let at = earliest([Some(at), self.until]).unwrap_or(at);
+        let at = earliest([Some(at), self.limit.at]).unwrap_or(at);
         Ok(Step::Wait(at, router.back.clone()))
     }
 
@@ -279,7 +279,7 @@ impl Course {
             Room::Ask => Some(Step::Count(server)),
             Room::Full { until, ready } => {
                 self.found_full = ready.or(self.found_full);
-                let at = earliest([Some(until), self.until]).unwrap_or(until);
+                let at = earliest([Some(until), self.limit.at]).unwrap_or(until);
                 Some(Step::Wait(at, router.back.clone()))
             }
         }
@@ -461,7 +461,7 @@ impl Course {
             );
             return self.told(Error::new(ErrorKind::QueueFull, Fate::NotSent, message));
         }
-        self.told(Error::timed_out(Deadline::Total))
+        self.told(self.limit.error().into())
     }
 
     /// The error as reported to the caller.
@@ -498,7 +498,7 @@ mod tests {
 
     fn course(at_least_once: bool, now: Instant) -> Course {
         let terms = Terms { at_least_once, create_queues: true };
-        Course::new(None, Some(now + 5 * SECOND), terms)
+        Course::new(None, Limit::after(Deadline::Total, Some(5 * SECOND), now), terms)
     }
 
     fn failed(fate: Fate) -> Result<MessageId> {
@@ -545,7 +545,7 @@ mod tests {
             (error.kind(), error.fate()),
             (&ErrorKind::Timeout(Deadline::Total), Fate::NotSent)
         );
-        assert!(error.to_string().ends_with(": lost"), "{error}");
+        assert_eq!(error.to_string(), "not done within the total timeout of 5 s: lost");
         assert_eq!(order[..3], [0, 1, 2]);
         assert!((4..500).contains(&order.len()), "{}", order.len());
     }
@@ -716,7 +716,7 @@ mod tests {
         let (mut router, now) = (router(Selection::ByKey), Instant::now());
         let push = |router: &mut Router, key: &str| {
             let terms = Terms { at_least_once: false, create_queues: false };
-            let mut course = Course::new(Some(key.as_bytes()), None, terms);
+            let mut course = Course::new(Some(key.as_bytes()), Limit::never(), terms);
             match course.next(router, now).unwrap() {
                 Step::Push(server) => server,
                 other => panic!("{other:?}"),
@@ -739,7 +739,7 @@ mod tests {
         let server: crate::ConnectOptions = "one".parse().unwrap();
         let mut router = Router::new(&server.retry(retry).into());
         let terms = Terms { at_least_once: false, create_queues: false };
-        let new = || Course::new(None, None, terms);
+        let new = || Course::new(None, Limit::never(), terms);
         let (mut now, mut first) = (Instant::now(), new());
         let (at, back) = loop {
             match first.next(&mut router, now).unwrap() {

@@ -103,7 +103,12 @@ impl Face {
     }
 
     fn push(&self, body: String, until: Option<Instant>) -> Push {
-        Push { body, until, course: Course::new(None, until, self.terms), at: At::Looks }
+        Push {
+            body,
+            until,
+            course: Course::new(None, Limit::until(Deadline::Total, until), self.terms),
+            at: At::Looks,
+        }
     }
 
     /// The outcome of a push, once known.

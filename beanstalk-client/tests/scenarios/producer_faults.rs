@@ -623,15 +623,20 @@ fn a_check_says_whether_a_server_answers<P: Producing>() {
     server.faults().add(Fault::nth(1).of("stats-tube").hang());
     let error = producer.check().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
+    let of_check = format!("check to {address}: no reply within the reply timeout of ");
+    assert!(error.to_string().starts_with(&of_check), "{error}");
     producer.check().unwrap();
     drop(server);
     let error = producer.check().unwrap_err();
+    assert!(error.to_string().contains(&address), "{error}");
     assert!(matches!(error.kind(), ErrorKind::Connect | ErrorKind::ConnectionLost), "{error}");
     let listen = fixtures::beanstalkd::Listen::Tcp(address.parse().unwrap());
     let _server = Server::builder().listen(listen).start().unwrap();
     producer.check().unwrap();
     assert_eq!(producer.close().accepted, 0);
-    assert_eq!(producer.check().unwrap_err().kind(), ErrorKind::Closed);
+    let error = producer.check().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed);
+    assert_eq!(error.to_string(), "check: the producer is closed");
     // One that answers is enough.
     let other = Server::start().unwrap();
     let servers = format!("{},{}", nobody(), other.address());

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Backoff, Io, Pulse, RetryPolicy, after, earliest};
+use crate::{Backoff, Deadline, Error, Io, Limit, Pulse, RetryPolicy, after, earliest};
 
 /// What a role knows about the server of its connection: whether the connection is new, how long an attempt may take,
 /// and when the next one may start.
@@ -90,6 +90,12 @@ impl Health {
     #[must_use]
     pub fn is_overdue(&self, now: Instant) -> bool {
         self.give_up_at().is_some_and(|at| at < now)
+    }
+
+    /// The error of an attempt that has.
+    #[must_use]
+    pub fn overdue(&self) -> Error {
+        Limit::of(Deadline::Connect, self.connect_timeout).error()
     }
 
     /// Whether the current attempt started before `since`: on behalf of an earlier call, so its failure must not be

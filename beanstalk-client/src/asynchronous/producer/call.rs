@@ -71,7 +71,7 @@ impl<'a> Call<'a> {
         match self.stage {
             Stage::New => {
                 if !self.enter(outbox, tube, put)? {
-                    let slot = outbox.stand_in_line(put, self.deadline, cx.waker());
+                    let slot = outbox.stand_in_line(put, (self.policy, self.deadline), cx.waker());
                     self.stage = Stage::InLine(slot);
                     return Poll::Pending;
                 }

@@ -29,7 +29,7 @@ pub(super) fn accept<B: AsRef<[u8]>>(
     let mut place = None;
     shared.wait(None, |outbox, waker| {
         let Some(slot) = place else {
-            place = Some(outbox.stand_in_line(put, deadline, waker));
+            place = Some(outbox.stand_in_line(put, (policy, deadline), waker));
             return Poll::Pending;
         };
         let room = outbox.poll_room(slot, put, tube, (policy, deadline), now(), waker);

@@ -22,7 +22,7 @@ pub(super) struct Outcomes {
 impl Outbox {
     /// Asks every server for an answer, or for a connection if there is none.
     pub(crate) fn check(&mut self, now: Instant) -> Result<Check> {
-        self.refuse_if_closing()?;
+        self.refuse_if_closing("check")?;
         let before = self.lanes.iter().map(|lane| lane.outcomes).collect();
         for lane in &mut self.lanes {
             match lane.phase {
@@ -48,7 +48,7 @@ impl Outbox {
         if servers().all(|(lane, before)| {
             lane.phase == Phase::Closed || lane.outcomes.failures > before.failures
         }) {
-            let error = self.why_not_connected().with_fate(Fate::NotSent);
+            let error = self.why_not_connected("check").with_fate(Fate::NotSent);
             self.lanes.iter_mut().for_each(|lane| lane.is_wanted = false);
             return Poll::Ready(Err(error));
         }

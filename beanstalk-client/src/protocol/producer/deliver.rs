@@ -1,6 +1,6 @@
 //! The outcome of puts: answers, refusals, deadlines, and failing servers.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use queue_core::earliest;
 
@@ -237,7 +237,7 @@ impl Outbox {
     }
 
     /// Names the server in an error.
-    fn of_server(&self, server: usize, error: Error) -> Error {
+    pub(super) fn of_server(&self, server: usize, error: Error) -> Error {
         match self.addresses.get(server) {
             Some(address) => error.with_server(address),
             None => error,
@@ -329,11 +329,11 @@ impl Outbox {
             return;
         };
         // The last byte of these is, or may be, written: the frame stays in the log, but is not resent.
-        let begun: Vec<Owner> = lane
+        let begun: Vec<(Owner, Duration)> = lane
             .log
             .begun()
             .filter(|parcel| parcel.is_due(now))
-            .filter_map(|parcel| parcel.owner.take())
+            .filter_map(|parcel| Some((parcel.owner.take()?, parcel.timeout)))
             .collect();
         let not_begun = lane.log.take_due(now);
         let gates = lane.gates.as_mut();
@@ -353,15 +353,17 @@ impl Outbox {
         if !begun.is_empty() {
             self.left_waiting(server, now);
         }
-        for owner in begun {
-            let late = self.of_server(server, overdue(Fate::Unknown, cause.clone()));
+        for (owner, time) in begun {
+            let late = self.of_server(server, overdue(time, Fate::Unknown, cause.clone()));
             self.answer(owner, Err(late));
         }
         for taken in not_begun {
-            self.settle(taken.parcel, Err(overdue(Fate::NotSent, cause.clone())));
+            let late = overdue(taken.parcel.timeout, Fate::NotSent, cause.clone());
+            self.settle(taken.parcel, Err(late));
         }
         for (taken, why) in held {
-            let error = why.unwrap_or_else(|| overdue(Fate::NotSent, cause.clone()));
+            let time = taken.parcel.timeout;
+            let error = why.unwrap_or_else(|| overdue(time, Fate::NotSent, cause.clone()));
             self.settle(taken.parcel, Err(error));
         }
     }
@@ -383,13 +385,13 @@ impl Outbox {
         self.line_due = None;
         let mut line = std::mem::take(&mut self.line);
         line.retain(|slot| {
-            let deadline = match self.slots.get(*slot) {
-                Some(Slot::InLine { deadline, .. }) => *deadline,
+            let (deadline, time) = match self.slots.get(*slot) {
+                Some(Slot::InLine { deadline, timeout, .. }) => (*deadline, *timeout),
                 _ => return false,
             };
             if deadline.is_some_and(|at| at <= now) {
                 let error =
-                    overdue(Fate::NotSent, None).with_detail("the producer's queue was full");
+                    overdue(time, Fate::NotSent, None).with_detail("the producer's queue was full");
                 self.wakers.extend(self.slots.finish(*slot, Err(error)));
                 return false;
             }
@@ -423,7 +425,8 @@ fn check_used(response: Response, tube: &TubeName) -> Result<()> {
     }
 }
 
-/// The error of a put whose own deadline has passed.
-fn overdue(fate: Fate, cause: Option<Error>) -> Error {
-    Error::timed_out(Deadline::Total).with_fate(fate).with_command("put").after(cause)
+/// The error of a put that was not done in this time.
+fn overdue(time: Duration, fate: Fate, cause: Option<Error>) -> Error {
+    let late = queue_core::Error::timed_out_after(Deadline::Total, time);
+    Error::from(late).with_fate(fate).with_command("put").after(cause)
 }

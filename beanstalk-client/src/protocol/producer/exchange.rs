@@ -113,7 +113,10 @@ impl Outbox {
         }
         lane.overdue.clear();
         if let Some(which) = which {
-            let error = lane.pace.error(which);
+            let error = match which {
+                Deadline::Connect => lane.health.overdue(),
+                which => lane.pace.error(which),
+            };
             self.failed(server, &Error::from(error).with_fate(Fate::Unknown), now);
         }
         false

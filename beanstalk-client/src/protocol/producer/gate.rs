@@ -193,6 +193,7 @@ mod tests {
             body: 1,
             weight: 1,
             deadline,
+            timeout: Duration::ZERO,
             delivery: Delivery::AtMostOnce,
             retries: true,
             key: None,

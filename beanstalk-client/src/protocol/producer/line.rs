@@ -15,10 +15,11 @@ impl Outbox {
     pub(crate) fn stand_in_line<B: AsRef<[u8]>>(
         &mut self,
         put: &Put<B>,
-        deadline: Option<Instant>,
+        (policy, deadline): (&Policy, Option<Instant>),
         waker: &Waker,
     ) -> SlotId {
-        let waiting = Slot::InLine { weight: weight(put), deadline, waker: waker.clone() };
+        let (weight, timeout) = (weight(put), policy.timeout);
+        let waiting = Slot::InLine { weight, deadline, timeout, waker: waker.clone() };
         let slot = self.slots.open(waiting);
         self.line.push_back(slot);
         self.line_due = earliest([self.line_due, deadline]);
@@ -50,7 +51,7 @@ impl Outbox {
             _ => return Poll::Ready(self.take_outcome(slot).map(drop)),
         }
         let added = self
-            .refuse_if_closing()
+            .refuse_if_closing("put")
             .and_then(|()| self.add(slot, put, tube, policy, deadline, now));
         if added.is_err() {
             self.slots.close(slot);

@@ -338,6 +338,7 @@ mod tests {
             body: body.len(),
             weight: body.len(),
             deadline,
+            timeout: std::time::Duration::ZERO,
             delivery: Delivery::AtMostOnce,
             retries: true,
             key: None,

@@ -187,7 +187,7 @@ impl Outbox {
         deadline: Option<Instant>,
         now: Instant,
     ) -> Result<Option<SlotId>> {
-        self.refuse_if_closing()?;
+        self.refuse_if_closing("put")?;
         if !self.line.is_empty() || !self.room.fits(weight(put)) {
             return Ok(None);
         }
@@ -210,9 +210,9 @@ impl Outbox {
     ) -> Result<()> {
         let body = put.body().as_ref().len();
         let server = self.choose(policy.key, now);
-        let Some(lane) = self.lanes.get_mut(server) else { return Err(closed()) };
+        let Some(lane) = self.lanes.get_mut(server) else { return Err(closed("put")) };
         if lane.phase == Phase::Closed {
-            return Err(closed());
+            return Err(closed("put"));
         }
         if let Some(max) = lane.is_too_big(body) {
             return Err(too_big(body, max));
@@ -229,6 +229,7 @@ impl Outbox {
             body,
             weight,
             deadline,
+            timeout: policy.timeout,
             delivery: policy.delivery,
             retries: policy.retries,
             key: policy.key,
@@ -267,7 +268,7 @@ impl Outbox {
     fn take_outcome(&mut self, slot: SlotId) -> Result<Inserted> {
         match self.slots.close(slot) {
             Slot::Done(outcome) => outcome,
-            _ => Err(closed()),
+            _ => Err(closed("put")),
         }
     }
 
@@ -342,34 +343,37 @@ impl Outbox {
             return Poll::Ready(Ok(()));
         }
         if self.lanes.iter().all(|lane| lane.attempts > 0 || lane.phase == Phase::Closed) {
-            return Poll::Ready(Err(self.why_not_connected()));
+            return Poll::Ready(Err(self.why_not_connected("connect")));
         }
         self.watch(waker);
         Poll::Pending
     }
 
-    fn why_not_connected(&self) -> Error {
-        let mut errors = self.lanes.iter().filter_map(|lane| lane.last_error.as_ref());
-        match (errors.next(), errors.next()) {
-            (Some(error), None) => error.share(),
-            (Some(_), Some(_)) => {
-                let causes: Vec<String> = self
-                    .lanes
-                    .iter()
-                    .filter_map(|lane| lane.last_error.as_ref().map(Error::to_string))
-                    .collect();
+    fn why_not_connected(&self, command: &'static str) -> Error {
+        let mut errors: Vec<Error> = self
+            .lanes
+            .iter()
+            .enumerate()
+            .filter_map(|(server, lane)| Some((server, lane.last_error.as_ref()?.share())))
+            .map(|(server, error)| self.of_server(server, error))
+            .collect();
+        let all = match errors.len() {
+            0 => return closed(command),
+            1 => errors.remove(0),
+            _ => {
+                let causes: Vec<String> = errors.iter().map(Error::to_string).collect();
                 Error::new(ErrorKind::Connect, Fate::NotSent, "none of the servers can be reached")
                     .with_detail(causes.join("; "))
             }
-            _ => closed(),
-        }
+        };
+        all.with_command(command)
     }
 
     /// Refuses further puts, including those that wait for room; accepted ones continue.
     pub(crate) fn close(&mut self) {
         self.is_closing = true;
         for slot in std::mem::take(&mut self.line) {
-            self.wakers.extend(self.slots.finish(slot, Err(closed())));
+            self.wakers.extend(self.slots.finish(slot, Err(closed("put"))));
         }
         self.wake_all();
     }
@@ -389,8 +393,8 @@ impl Outbox {
         self.is_closing && self.barrier.is_clear()
     }
 
-    fn refuse_if_closing(&self) -> Result<()> {
-        if self.is_closing { Err(closed()) } else { Ok(()) }
+    fn refuse_if_closing(&self, command: &'static str) -> Result<()> {
+        if self.is_closing { Err(closed(command)) } else { Ok(()) }
     }
 
     fn watch(&mut self, waker: &Waker) {
@@ -455,8 +459,8 @@ fn weight<B: AsRef<[u8]>>(put: &Put<B>) -> usize {
     put.body().as_ref().len().saturating_add(64)
 }
 
-fn closed() -> Error {
-    Error::new(ErrorKind::Closed, Fate::NotSent, "the producer is closed").with_command("put")
+fn closed(command: &'static str) -> Error {
+    Error::new(ErrorKind::Closed, Fate::NotSent, "the producer is closed").with_command(command)
 }
 
 /// The error of a put that finds the queue full.

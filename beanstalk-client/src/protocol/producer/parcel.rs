@@ -1,6 +1,6 @@
 //! A put on its way.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::slots::SlotId;
 use crate::{Delivery, TubeName};
@@ -16,6 +16,8 @@ pub(super) struct Parcel {
     /// Its share of the queue's room.
     pub(super) weight: usize,
     pub(super) deadline: Option<Instant>,
+    /// The time that it had until then.
+    pub(super) timeout: Duration,
     pub(super) delivery: Delivery,
     pub(super) retries: bool,
     pub(super) key: Option<u64>,

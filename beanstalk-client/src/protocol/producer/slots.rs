@@ -1,6 +1,9 @@
 //! Slots: one for each put whose caller waits.
 
-use std::{task::Waker, time::Instant};
+use std::{
+    task::Waker,
+    time::{Duration, Instant},
+};
 
 use crate::{Inserted, Result};
 
@@ -18,7 +21,7 @@ pub(super) enum Slot {
     #[default]
     Free,
     /// Its put waits for room in the queue.
-    InLine { weight: usize, deadline: Option<Instant>, waker: Waker },
+    InLine { weight: usize, deadline: Option<Instant>, timeout: Duration, waker: Waker },
     /// Its put has been granted room, and may be added.
     Granted { weight: usize },
     /// Its put is in the queue of a server.

@@ -583,7 +583,7 @@ fn who_waits_for_room_gets_it_in_turn() {
     let outbox = &mut world.outbox;
     assert!(outbox.offer(&put, &tube, &policy, deadline, world.now).unwrap().is_none());
     let places: Vec<SlotId> =
-        (0..3).map(|_| outbox.stand_in_line(&put, deadline, Waker::noop())).collect();
+        (0..3).map(|_| outbox.stand_in_line(&put, (&policy, deadline), Waker::noop())).collect();
     let poll = |outbox: &mut Outbox, place: usize, now| {
         let stands = (&policy, deadline);
         outbox.poll_room(places[place], &put, &tube, stands, now, Waker::noop())
@@ -621,7 +621,7 @@ fn a_caller_that_queues_for_room_that_is_free_by_then_gets_it() {
     let policy =
         Policy { delivery: Delivery::AtMostOnce, timeout, retries: true, key: None, waits: true };
     let deadline = Some(world.now + timeout);
-    let place = world.outbox.stand_in_line(&put, deadline, Waker::noop());
+    let place = world.outbox.stand_in_line(&put, (&policy, deadline), Waker::noop());
     let stands = (&policy, deadline);
     let room = world.outbox.poll_room(place, &put, &tube, stands, world.now, Waker::noop());
     assert!(matches!(room, Poll::Ready(Ok(()))), "{room:?}");

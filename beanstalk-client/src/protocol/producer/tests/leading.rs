@@ -131,10 +131,10 @@ fn callers_without_a_put_share_all_lanes() {
     // A caller in line has its own time.
     let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
     let end = Some(world.now + SECOND);
-    world.outbox.stand_in_line(&put, end, Waker::noop());
+    world.outbox.stand_in_line(&put, (&policy(), end), Waker::noop());
     world.outbox.abandon(3);
     (0..17).for_each(|_| drop(world.offer("default", b"x", &policy())));
-    world.outbox.stand_in_line(&put, end, Waker::noop());
+    world.outbox.stand_in_line(&put, (&policy(), end), Waker::noop());
     assert_eq!(drive(&mut world), (Some(2), end));
 }
 
@@ -166,7 +166,7 @@ fn whoever_stops_driving_wakes_another_that_waits() {
     assert!(world.outbox.poll_passed(mark, &flush).is_pending());
     let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
     (0..19).for_each(|_| world.put(0, Delivery::AtMostOnce, 60));
-    let place = world.outbox.stand_in_line(&put, None, &line);
+    let place = world.outbox.stand_in_line(&put, (&policy(), None), &line);
     world.outbox.resign(0);
     assert!(wakes(&mut world, &own));
     // The callers of the puts are gone, or awake.
@@ -194,6 +194,7 @@ fn a_caller_is_told_of_its_own_deadline_and_drives_no_lane_that_is_closed() {
     lead(&mut world, Some(slots[0]), None);
     let error = world.answer(slots[0]).unwrap().unwrap_err();
     assert_eq!(error.kind(), overdue_kind());
+    assert!(error.to_string().contains("not done within the total timeout of 60 s"), "{error}");
     let (mut world, _) = self::world(&[false]);
     world.outbox.lanes[0].phase = Phase::Closed;
     assert_eq!(lead(&mut world, None, None).0, None);

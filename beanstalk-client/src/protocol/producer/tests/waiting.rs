@@ -86,14 +86,17 @@ fn whoever_waits_for_a_connection_gets_the_first_or_all_failures() {
     world.turn(1, 0, 0);
     let Poll::Ready(Err(error)) = world.outbox.poll_connected(Waker::noop()) else { panic!() };
     assert!(error.to_string().contains("none of the servers can be reached"), "{error}");
-    assert!(error.to_string().contains("refused; refused"), "{error}");
+    let causes: Vec<String> =
+        world.outbox.addresses.iter().map(|at| format!("{at}: refused")).collect();
+    assert!(error.to_string().ends_with(&causes.join("; ")), "{error}");
 
     let mut world = World::new(1, Selection::InOrder, some_probes());
     world.servers[0].is_down = true;
     world.outbox.want_connections();
     world.turn(0, 0, 0);
     let Poll::Ready(Err(error)) = world.outbox.poll_connected(Waker::noop()) else { panic!() };
-    assert_eq!((error.to_string().as_str(), error.fate()), ("refused", Fate::NotSent));
+    let expected = format!("connect to {}: refused", world.outbox.addresses[0]);
+    assert_eq!((error.to_string(), error.fate()), (expected, Fate::NotSent));
     // A server that accepts and says nothing has failed, too.
     let mut world = World::new(1, Selection::InOrder, some_probes());
     world.outbox.want_connections();
@@ -104,7 +107,8 @@ fn whoever_waits_for_a_connection_gets_the_first_or_all_failures() {
     assert!(world.outbox.poll_connected(Waker::noop()).is_pending());
     world.now = by;
     world.ask(0);
-    assert!(matches!(world.outbox.poll_connected(Waker::noop()), Poll::Ready(Err(_))));
+    let Poll::Ready(Err(error)) = world.outbox.poll_connected(Waker::noop()) else { panic!() };
+    assert!(error.to_string().contains("no connection within the connect timeout of "), "{error}");
 }
 
 #[test]
@@ -116,7 +120,7 @@ fn a_producer_that_is_closed_finishes_what_it_has_accepted_and_takes_nothing_els
     world.outbox.lanes[0].is_driven = true;
     let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
     let (sleeper, tube) = (Sleeper::new(), TubeName::default());
-    let place = world.outbox.stand_in_line(&put, None, &sleeper.waker());
+    let place = world.outbox.stand_in_line(&put, (&policy(), None), &sleeper.waker());
     world.outbox.close();
     assert!(sleeper.is_awake(&mut world.outbox), "it waited for room");
     let stands = (&policy(), None);
@@ -160,7 +164,7 @@ fn a_sleeping_driver_is_woken_by_whatever_it_has_to_do() {
             "the close" => world.outbox.close(),
             "a caller in line" => {
                 let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
-                world.outbox.stand_in_line(&put, None, Waker::noop());
+                world.outbox.stand_in_line(&put, (&policy(), None), Waker::noop());
             }
             _ => {}
         }
@@ -254,8 +258,9 @@ fn room_that_a_caller_gives_up_goes_to_the_next_in_line() {
     let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
     let tube = TubeName::default();
     let stands = (&policy(), None);
-    let places: Vec<SlotId> =
-        (0..3).map(|_| world.outbox.stand_in_line(&put, None, Waker::noop())).collect();
+    let places: Vec<SlotId> = (0..3)
+        .map(|_| world.outbox.stand_in_line(&put, (&policy(), None), Waker::noop()))
+        .collect();
     let poll = |world: &mut World, place: usize| {
         world.outbox.poll_room(places[place], &put, &tube, stands, world.now, Waker::noop())
     };
@@ -287,7 +292,7 @@ fn full(sizes: &[(usize, u64)]) -> (World, SlotId, Vec<SlotId>) {
     let line = sizes.iter().map(|(size, seconds)| {
         let put = Put::new(vec![b'x'; *size], crate::PutOptions::default()).unwrap();
         let due = world.now + Duration::from_secs(*seconds);
-        world.outbox.stand_in_line(&put, Some(due), Waker::noop())
+        world.outbox.stand_in_line(&put, (&policy(), Some(due)), Waker::noop())
     });
     let line = line.collect();
     (world, first, line)
@@ -337,7 +342,7 @@ fn whoever_stands_in_line_after_one_that_has_left_is_the_last() {
     let (mut world, first, line) = full(&[(50, 60), (50, 60), (50, 60)]);
     world.outbox.abandon(line[1]);
     let put = Put::new([b'x'; 50], crate::PutOptions::default()).unwrap();
-    let last = world.outbox.stand_in_line(&put, None, Waker::noop());
+    let last = world.outbox.stand_in_line(&put, (&policy(), None), Waker::noop());
     // There is room for one at a time.
     let in_order = [(first, line[0]), (line[0], line[2]), (line[2], last)];
     for (before, next) in in_order {
@@ -357,7 +362,7 @@ fn room_wakes_the_last_waker_of_its_caller() {
     let (mut world, _, line) = full(&[(1, 60)]);
     let [first, last] = [Sleeper::new(), Sleeper::new()];
     let put = Put::new(b"", crate::PutOptions::default()).unwrap();
-    let place = world.outbox.stand_in_line(&put, None, &first.waker());
+    let place = world.outbox.stand_in_line(&put, (&policy(), None), &first.waker());
     let (tube, stands, waker) = (TubeName::default(), (&policy(), None), last.waker());
     let room = world.outbox.poll_room(place, &put, &tube, stands, world.now, &waker);
     assert!(room.is_pending() && first.is_awake(&mut world.outbox));
@@ -382,8 +387,8 @@ fn places_are_used_again() {
         let answered = world.offer("default", b"x", &policy()).unwrap().unwrap();
         let gone = world.offer("default", b"x", &policy()).unwrap().unwrap();
         let put = Put::new([b'x'; 60], crate::PutOptions::default()).unwrap();
-        let in_line = world.outbox.stand_in_line(&put, None, Waker::noop());
-        let with_room = world.outbox.stand_in_line(&put, None, Waker::noop());
+        let in_line = world.outbox.stand_in_line(&put, (&policy(), None), Waker::noop());
+        let with_room = world.outbox.stand_in_line(&put, (&policy(), None), Waker::noop());
         assert!(answered.max(gone).max(in_line).max(with_room) < 4);
         world.outbox.abandon(gone);
         world.outbox.abandon(in_line);
@@ -396,7 +401,7 @@ fn places_are_used_again() {
         assert!(world.offer("default", &[b'x'; 1001], &policy()).is_err());
         // In line, and then too large.
         let large = Put::new(vec![b'x'; 1001], crate::PutOptions::default()).unwrap();
-        let place = world.outbox.stand_in_line(&large, None, Waker::noop());
+        let place = world.outbox.stand_in_line(&large, (&policy(), None), Waker::noop());
         assert!(matches!(has_room(&mut world, place, 1001), Some(Err(_))));
     }
 }
