@@ -43,6 +43,11 @@ pub fn tls_flags_that_cannot_work_are_refused<T: Tool>(case: &Case<T>) {
     assert!(said(&["--tls", "--tls-ca", "/no/such/file"], 66).contains("/no/such/file"));
     assert!(said(&["--tls", "--tls-ca", text], 77).contains("no PEM certificate"));
     assert!(said(&["--tls", "--tls-crl", text], 77).contains("no PEM revocation list"));
+    let authority = folder.path().join("ca.pem");
+    std::fs::write(&authority, Authority::new().pem()).unwrap();
+    let client = ["--tls", "--tls-cert", authority.to_str().unwrap(), "--tls-key", text];
+    let no_key = said(&client, 77);
+    assert!(no_key.contains(&format!("no PEM private key in {text}")), "{no_key}");
     assert!(said(&["--tls", "--tls-cert", text], 2).contains("needs its key"));
     // Nothing listens there, with TLS or without.
     said(&["--tls", "--tls-insecure"], 69);

@@ -135,7 +135,7 @@ impl TlsArgs {
         match (file(&self.tls_cert, keys::TLS_CERT)?, file(&self.tls_key, keys::TLS_KEY)?) {
             (Some(chain), Some(key)) => {
                 warn_of_readers(&key, messages);
-                tls = tls.client_certificate_pem(pem(&chain, CERTIFICATE)?, read(&key)?);
+                tls = tls.client_certificate_pem(pem(&chain, CERTIFICATE)?, private_key(&key)?);
             }
             (None, None) => {}
             _ => {
@@ -176,6 +176,20 @@ pub(crate) fn pem(path: &Path, (label, what, command): Content) -> Result<Vec<u8
     }
     let message = format!("there is no PEM {what} in {}: no line {begin}", path.display());
     let hint = format!("another file, or if it is DER: openssl {command} -inform DER -in FILE");
+    Err(CliError::new(Exit::Permission, "TLS", message).hint(hint))
+}
+
+/// Reads a file, with an error that names it if it holds no private key.
+#[cfg(feature = "tls")]
+pub(crate) fn private_key(path: &Path) -> Result<Vec<u8>, CliError> {
+    let bytes = read(path)?;
+    // Of each of its kinds, such as `RSA PRIVATE KEY`.
+    let end = b"PRIVATE KEY-----";
+    if bytes.windows(end.len()).any(|window| window == end) {
+        return Ok(bytes);
+    }
+    let message = format!("there is no PEM private key in {}", path.display());
+    let hint = "another file, or if it is DER: openssl pkey -inform DER -in FILE";
     Err(CliError::new(Exit::Permission, "TLS", message).hint(hint))
 }
 

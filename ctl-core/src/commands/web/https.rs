@@ -73,7 +73,7 @@ fn encryption(
     let text = tls::pem(chain, tls::CERTIFICATE)?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let certificates = certificates.map_err(|error| of_file(chain, &error))?;
-    let secret = PrivateKeyDer::from_pem_slice(&tls::read(key)?);
+    let secret = PrivateKeyDer::from_pem_slice(&tls::private_key(key)?);
     let secret = secret.map_err(|error| of_file(key, &error))?;
     let versions = [&version::TLS13, &version::TLS12];
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
