@@ -53,7 +53,9 @@ impl fmt::Display for ProducerEventKind {
             ProducerEventKind::Disconnected(error) => {
                 write!(f, "disconnected: {}", error.to_string().escape_debug())
             }
-            ProducerEventKind::BackingOff(time) => write!(f, "skipped for {}", Written(*time)),
+            ProducerEventKind::BackingOff(time) => {
+                write!(f, "skipped for {}", Written::rounded(*time))
+            }
             ProducerEventKind::Moved => f.write_str("a push goes to another server"),
             ProducerEventKind::Resent => f.write_str("a push of unknown fate is sent again"),
             ProducerEventKind::Created(queue) => {

@@ -83,16 +83,25 @@ impl fmt::Display for ProducerEventKind {
             ProducerEventKind::Disconnected(error) => {
                 write!(f, "disconnected: {}", error.to_string().escape_debug())
             }
-            ProducerEventKind::BackingOff(time) => write!(f, "skipped for {}", Written(*time)),
-            ProducerEventKind::Refused { error, puts } => {
-                write!(f, "{puts} puts were refused: {}", error.to_string().escape_debug())
+            ProducerEventKind::BackingOff(time) => {
+                write!(f, "skipped for {}", Written::rounded(*time))
             }
-            ProducerEventKind::Moved { puts } => write!(f, "{puts} puts go to another server"),
+            ProducerEventKind::Refused { error, puts } => {
+                let puts = counted(*puts, "was refused", "were refused");
+                write!(f, "{puts}: {}", error.to_string().escape_debug())
+            }
+            ProducerEventKind::Moved { puts } => {
+                let puts = counted(*puts, "goes to another server", "go to another server");
+                f.write_str(&puts)
+            }
             ProducerEventKind::Resent { puts } => {
-                write!(f, "{puts} puts of unknown fate are sent again")
+                let (one, many) =
+                    ("of unknown fate is sent again", "of unknown fate are sent again");
+                f.write_str(&counted(*puts, one, many))
             }
             ProducerEventKind::Failed { error, puts } => {
-                write!(f, "{puts} puts failed: {}", error.to_string().escape_debug())
+                let puts = counted(*puts, "failed", "failed");
+                write!(f, "{puts}: {}", error.to_string().escape_debug())
             }
             ProducerEventKind::TubeFull { tube, ready } => {
                 write!(f, "tube {tube} is full: {ready} jobs are ready")
@@ -100,6 +109,10 @@ impl fmt::Display for ProducerEventKind {
             ProducerEventKind::TubeHasRoom { tube } => write!(f, "tube {tube} has room"),
         }
     }
+}
+
+fn counted(puts: u64, one: &str, many: &str) -> String {
+    if puts == 1 { format!("1 put {one}") } else { format!("{puts} puts {many}") }
 }
 
 impl ProducerEventKind {

@@ -281,7 +281,7 @@ impl fmt::Display for WorkerEventKind {
                 write!(f, "job {job} has a time to run of only {}", Written(*ttr))
             }
             WorkerEventKind::LateHeartbeat { job, late } => {
-                write!(f, "the heartbeat of job {job} was {} late", Written(*late))
+                write!(f, "the heartbeat of job {job} was {} late", Written::rounded(*late))
             }
             WorkerEventKind::Started(job) => write!(f, "job {job} started"),
             WorkerEventKind::Failed { job, error } => {

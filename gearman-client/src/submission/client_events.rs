@@ -52,7 +52,9 @@ impl fmt::Display for ClientEventKind {
             ClientEventKind::Disconnected(error) => {
                 write!(f, "disconnected: {}", error.to_string().escape_debug())
             }
-            ClientEventKind::BackingOff(time) => write!(f, "skipped for {}", Written(*time)),
+            ClientEventKind::BackingOff(time) => {
+                write!(f, "skipped for {}", Written::rounded(*time))
+            }
             ClientEventKind::Moved => f.write_str("a request goes to another server"),
             ClientEventKind::Resent => f.write_str("a request of unknown fate is sent again"),
         }

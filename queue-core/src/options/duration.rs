@@ -36,6 +36,14 @@ pub fn read_duration(what: &str, text: &str) -> Result<Duration, Error> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written(pub Duration);
 
+impl Written {
+    /// A measured duration: in whole milliseconds.
+    #[must_use]
+    pub fn rounded(time: Duration) -> Self {
+        Self(Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
+    }
+}
+
 impl fmt::Display for Written {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0.as_secs(), self.0.subsec_nanos()) {
@@ -53,6 +61,8 @@ impl fmt::Display for Spoken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.as_secs_f64();
         match seconds < 1.0 {
+            // What is left of a longer limit.
+            true if seconds >= 0.01 => write!(f, "{} ms", (seconds * 1e3).round()),
             true => write!(f, "{} ms", (seconds * 1e6).round() / 1e3),
             false => write!(f, "{} s", (seconds * 1e3).round() / 1e3),
         }
@@ -79,6 +89,9 @@ mod tests {
         }
         assert_eq!(Written(Duration::from_millis(1500)).to_string(), "1500ms");
         assert_eq!(Written(Duration::from_micros(1500)).to_string(), "0.0015s");
+        assert_eq!(Written::rounded(Duration::from_micros(7_000_714)).to_string(), "7s");
+        assert_eq!(Written::rounded(Duration::from_micros(54_264)).to_string(), "54ms");
+        assert_eq!(Spoken(Duration::from_micros(186_630)).to_string(), "187 ms");
         assert_eq!(Written(Duration::from_secs(90)).to_string(), "90s");
     }
 
