@@ -142,6 +142,9 @@ impl Program {
     }
 }
 
+/// What to do about an expired time limit.
+pub const LONGER: &str = "a longer --timeout";
+
 impl Servers {
     /// Adds remedies to a client failure of this tool, by its stable name, as far as they are common to all tools.
     #[must_use]
@@ -153,7 +156,7 @@ impl Servers {
             "CONNECTION_LOST" => {
                 error.hint(format!("{tool} ping, to see whether the server is back"))
             }
-            "TIMEOUT" => error.hint("a longer --timeout"),
+            "TIMEOUT" => error.hint(LONGER),
             _ => error,
         }
     }

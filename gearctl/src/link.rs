@@ -288,11 +288,19 @@ impl Link {
         self.dialer.options().is_ok_and(|all| all.len() > 1)
     }
 
+    /// Whether the server did not answer at the start, so that no job goes there.
+    #[must_use]
+    pub fn is_useless(&self, address: &str) -> bool {
+        self.absent.is_useless(address)
+    }
+
     /// Adds to an expired time which of several servers do not answer, because the client does not say which of them
     /// had the job.
     pub fn naming_silent(&mut self, error: CliError) -> CliError {
         let several = self.each().ok().filter(|each| error.is_late() && each.len() > 1);
-        let Some(each) = several else { return error };
+        let Some(mut each) = several else { return error };
+        // No job is there, and the user knows of them.
+        each.retain(|(address, _)| !self.is_useless(address));
         let silent = at_once(each, |(address, link)| {
             link.dialer.bound(Some(LOOK));
             link.connect().is_err().then(|| address.clone())

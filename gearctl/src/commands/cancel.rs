@@ -101,7 +101,9 @@ fn cancel(
             None => return Err(fleet.silent().unwrap_or_else(|| unknown(fleet, name))),
         },
     };
-    let command = AdminCommand::CancelJob(handle);
+    // The name alone: the server may have another address here.
+    let bare = JobHandle::try_from(handle.name()).map_err(cli_error)?;
+    let command = AdminCommand::CancelJob(bare);
     let ask = |link: &mut Link| match link
         .admin(&command)
         .and_then(|reply| reply.ok().map_err(cli_error))

@@ -1,11 +1,14 @@
 //! `run`: foreground jobs, and their results as they arrive.
 
+use std::time::{Duration, Instant};
+
 use clap::Args;
 use ctl_core::commands::bulk::{Action, Bulk, Manner, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::would;
 use ctl_core::link::Link as _;
 use ctl_core::output::progress::ProgressWhen;
+use ctl_core::program::LONGER;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionStatus};
 
@@ -74,18 +77,15 @@ pub struct RunArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: RunArgs) -> Result<Exit, CliError> {
     match start(tool, args)? {
-        Started::Running(Jobs { running, function }) => {
-            follow(tool, *running).map_err(|error| {
-                // On a terminal, this was reported at the start.
-                let is_late = error.exit == Exit::Timeout && !tool.messages.is_terminal();
-                match function {
-                    Some(function) if is_late && is_unserved(tool, &function) => {
-                        error.remark(format!("(no worker serves {})", show_function(&function)))
-                    }
-                    _ => tool.link.naming_silent(error),
+        Started::Running(Jobs { running, function }) => follow(tool, *running).map_err(|error| {
+            let is_late = error.exit == Exit::Timeout;
+            match function {
+                Some(function) if is_late && is_unserved(tool, &function) => {
+                    unserved(error, &show_function(&function), tool.messages.is_terminal())
                 }
-            })
-        }
+                _ => tool.link.naming_silent(error),
+            }
+        }),
         Started::Over(exit) => Ok(exit),
     }
 }
@@ -152,6 +152,17 @@ fn is_unserved(tool: &mut Tool, function: &FunctionName) -> bool {
     all.iter().find(|row| row.name == *function).is_none_or(|row| row.workers == 0)
 }
 
+/// The error for a job that nobody has taken; on a terminal, this was reported at the start. More time helps only with
+/// a worker.
+fn unserved(mut error: CliError, name: &str, is_told: bool) -> CliError {
+    error.hints.retain(|hint| hint != LONGER);
+    let error = error.hint(format!("a worker of {name}: gearctl work --help"));
+    if is_told { error } else { error.remark(format!("(no worker serves {name})")) }
+}
+
+/// What a job has at least, however long it took to find its server.
+const LEAST: Duration = Duration::from_millis(1);
+
 fn begin(
     tool: &mut Tool,
     args: &RunArgs,
@@ -162,9 +173,18 @@ fn begin(
     if tool.session.is_some() {
         tool.link.dialer.outlive();
     }
+    let start = Instant::now();
     let clients = connect(tool, wanted);
     tool.link.dialer = usual;
-    let clients = clients?;
+    let (clients, spent) = (clients?, start.elapsed());
+    // The time that it took to find a server that answers is a part of that of the only job.
+    let tasks: Tasks = match tool.link.dialer.timeout().filter(|_| wanted.is_single()) {
+        Some(limit) => {
+            let left = limit.saturating_sub(spent).max(LEAST);
+            Box::new(tasks.map(move |task| task.map(|task| task.within(left))))
+        }
+        None => tasks,
+    };
     let encoding = tool.out.style.encoding;
     let shape = Shape {
         single: wanted.is_single(),

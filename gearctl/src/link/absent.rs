@@ -24,6 +24,11 @@ pub(super) struct Absent {
 const LONGER: Duration = Duration::from_secs(1);
 
 impl Absent {
+    /// Whether no job goes to the server at this address.
+    pub(super) fn is_useless(&self, address: &str) -> bool {
+        self.useless.iter().any(|useless| useless.to_string() == address)
+    }
+
     /// Makes a round trip to each of several servers, because a job sent to a frozen one is queued there later. Names
     /// those that are away.
     ///

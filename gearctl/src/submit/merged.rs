@@ -72,13 +72,14 @@ enum Seen {
 const USED: (Duration, u32) = (Duration::from_secs(1), 20);
 
 impl Guard {
-    /// For the servers of this link.
+    /// For the servers of this link that jobs go to.
     ///
     /// # Errors
     /// An address is wrong: exit 2.
     pub fn new(link: &mut Link, messages: &Messages) -> Result<Self, CliError> {
-        let each = link.each()?;
+        let mut each = link.each()?;
         let is_several = each.len() > 1;
+        each.retain(|(address, _)| !link.is_useless(address));
         let server = |(address, mut link): (String, Link)| {
             if is_several {
                 link.dialer.bound(Some(LOOK));
@@ -184,7 +185,7 @@ fn unsaid(handle: &JobHandle) -> String {
 pub fn afterwards(id: &UniqueId) -> String {
     let id = show_unique(id);
     format!(
-        "(unless another client waits for it, the server skips the job, and every other one with the id {id}, until a worker asks for work)"
+        "unless another client waits for it, the server skips the job, and every other one with the id {id}, until a worker asks for work"
     )
 }
 

@@ -239,11 +239,11 @@ impl Wire {
     /// has been shown.
     fn attempt(&self, client: &mut Client, task: &Task) -> Option<Result<(), (What, bool)>> {
         let error = |error| {
-            let error = cli_error(error);
-            What::Error(match &task.id {
-                Some(id) if error.exit == Exit::Timeout => error.remark(afterwards(id)),
-                _ => error,
-            })
+            let mut error = cli_error(error);
+            if let (Some(id), Exit::Timeout) = (&task.id, error.exit) {
+                error.message = format!("{}; {}", error.message, afterwards(id));
+            }
+            What::Error(error)
         };
         let (Task { function, workload, .. }, options) = (task, task.options());
         let submitted = match &task.reducer {

@@ -103,6 +103,13 @@ impl Task {
         self.id.map_or(self.options, |id| self.options.unique(id))
     }
 
+    /// The job with this time limit.
+    #[must_use]
+    pub fn within(mut self, limit: Duration) -> Self {
+        self.options = self.options.timeout(limit);
+        self
+    }
+
     /// What the server may merge with another job.
     #[must_use]
     pub fn chosen(&self) -> Option<Submitted<'_>> {

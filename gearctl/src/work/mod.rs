@@ -124,7 +124,7 @@ impl Fate {
             Self::Exception => "failed with an exception",
             Self::Returned => "given back",
             Self::Lost => "lost",
-            Self::Refused => "lost (the server has given it to another worker)",
+            Self::Refused => "lost (the server no longer counts it as this worker's)",
             Self::Unknown => "of unknown fate",
         }
     }

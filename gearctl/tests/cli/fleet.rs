@@ -334,6 +334,8 @@ fn a_handle_that_names_its_server_concerns_no_other() {
     gearctl(one, &["wait", "--for", &gone, "--assume-done"]).exits(0);
     gearctl(two, &["job", &format!("{one}//{last}")]).exits(0);
     gearctl(two, &["cancel", &format!("{}//{last}", fleet.dead)]).exits(69);
+    let localhost = one.replace("127.0.0.1", "localhost");
+    gearctl(&localhost, &["cancel", &format!("{one}//{last}")]).exits(0);
 }
 
 #[test]
@@ -384,4 +386,17 @@ fn a_wait_asks_all_servers_at_the_same_time() {
         address.to_string()
     });
     gearctl(&addresses.join(","), &["wait", "--for", "server", "--timeout", "1m"]).exits(0);
+}
+
+/// The other one has the job, and finding it is a part of the job's time.
+#[test]
+fn a_job_that_is_late_is_not_blamed_on_a_server_without_it() {
+    let (server, listener) = (Server::start().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let frozen = listener.local_addr().unwrap().to_string();
+    let all = format!("{frozen},{}", server.address());
+    let late = gearctl(&all, &["run", "f", "x", "--timeout", "4s"]).exits(124);
+    assert!(late.err.contains("no job goes there"), "{}", late.err);
+    let error = late.err.lines().find(|line| line.starts_with("error: ")).unwrap();
+    assert!(error.contains(server.address()) && !error.contains(&frozen), "{error}");
+    assert!(!error.contains("timeout of 4 s"), "{error}");
 }

@@ -109,6 +109,8 @@ fn jobs_that_a_chosen_id_makes_the_server_skip_are_reported() {
         let late = gearctl(address, &[&run[..], &["1s"]].concat()).exits(124);
         assert!(late.err.contains("a job with the id k is queued already"), "{}", late.err);
         assert!(late.err.contains("and every other one with the id k"), "{}", late.err);
+        assert!(!late.err.contains("a longer --timeout"), "{}", late.err);
+        assert!(late.err.contains("try: a worker of f"), "{}", late.err);
         eventually("the loss of the client", || {
             let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
             jobs[0]["ignored"].as_bool().filter(|ignored| *ignored)

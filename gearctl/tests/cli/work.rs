@@ -506,7 +506,10 @@ fn a_result_that_the_server_refuses_is_a_lost_job() {
         assert_eq!(ran.json()["fate"], "lost", "{}", ran.err);
         let told = "exit 0 after ";
         let line = ran.err.lines().find(|line| line.contains(told)).expect(&ran.err);
-        assert!(line.ends_with(", lost (the server has given it to another worker)"), "{line}");
+        assert!(
+            line.ends_with(", lost (the server no longer counts it as this worker's)"),
+            "{line}"
+        );
         assert!(
             ran.err.contains("completed 0 jobs, 0 failed, 0 given back, 1 lost"),
             "{}",
