@@ -253,7 +253,7 @@ impl fmt::Display for WorkerEventKind {
                 write!(
                     f,
                     "{queue} is refused, waiting {}: {}",
-                    Written(*pause),
+                    Written::rounded(*pause),
                     error.escape_debug()
                 )
             }

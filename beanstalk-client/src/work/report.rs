@@ -273,7 +273,7 @@ impl fmt::Display for WorkerEventKind {
             WorkerEventKind::GivenUp => f.write_str("given up: the server cannot be reached"),
             WorkerEventKind::ServerReplaced => f.write_str("another server is at this address"),
             WorkerEventKind::Refused { command, reply, in_a_row, pause } => {
-                let pause = Written(*pause);
+                let pause = Written::rounded(*pause);
                 write!(f, "{command} was answered {reply} ({in_a_row} in a row), waiting {pause}")
             }
             WorkerEventKind::Reclaimed(job) => write!(f, "job {job} was reclaimed"),
