@@ -23,7 +23,8 @@ use crate::tool::Tool;
 
 /// The end of `submit --help`.
 pub const HELP: &str = "\
-Protocol: SUBMIT_JOB_BG, SUBMIT_JOB_HIGH_BG, SUBMIT_JOB_LOW_BG; SUBMIT_JOB_EPOCH with --at and --in.
+Protocol: SUBMIT_JOB_BG, SUBMIT_JOB_HIGH_BG, SUBMIT_JOB_LOW_BG; SUBMIT_JOB_EPOCH with --at and --in;
+`show jobs` before jobs with ids of your own, to find those that the server merges with one that it skips.
 Prints the handle of each job once the server has accepted it; with several servers, as SERVER//HANDLE. Those that do
 not answer get no job, and are named. The server keeps no results of background jobs: --wait
 notices when they end, not how. --timeout limits that wait (exit 124).
