@@ -204,7 +204,7 @@ impl PacketSession {
     fn dial(&mut self, now: Instant) -> Pulse {
         if self.health.is_overdue(now) {
             self.health.failed(now);
-            self.settle(Err(Error::timed_out(Deadline::Connect)));
+            self.settle(Err(self.health.overdue().into()));
             return Pulse::Close(None);
         }
         self.health.attempt(0, now)
@@ -212,7 +212,7 @@ impl PacketSession {
 
     fn keep_pace(&mut self, io: &Io<Error>, now: Instant) -> Pulse {
         let Ok(paced) = self.pace.check(io, None, false, now) else {
-            self.lose(Error::timed_out(Deadline::Write), io);
+            self.lose(self.pace.error(Deadline::Write).into(), io);
             return self.idle();
         };
         let Some(Wish { what: What::Next(timeout, until), .. }) = &mut self.wish else {
