@@ -323,7 +323,7 @@ impl Bulk {
         self.progress().finish();
         self.show_failures_from(0);
         if let Some(total) = self.total {
-            self.not_sent = total.saturating_sub(self.attempted() + self.unknown);
+            self.not_sent = total.saturating_sub(self.attempted());
         }
         if !self.is_single() {
             error.message = format!("{}; before that: {}", error.message, self.sentence());
@@ -347,7 +347,7 @@ impl Bulk {
     fn is_single(&self) -> bool {
         match self.total {
             Some(total) => total <= 1,
-            None => self.attempted() + self.unknown + self.not_sent <= 1,
+            None => self.attempted() + self.not_sent <= 1,
         }
     }
 
