@@ -96,8 +96,11 @@ pub fn serve<S>(
     let wanted = wanted(servers, args);
     let endpoint = endpoint(servers, &wanted, args.allow_remote)?;
     let (server, address) = start(endpoint).map_err(|error| {
-        CliError::unavailable(format!("cannot listen on {wanted}: {error}"))
-            .hint("--port 0 takes a free port")
+        let hint = match wanted.starts_with("unix:") {
+            true => "another path",
+            false => "--port 0 takes a free port",
+        };
+        CliError::unavailable(format!("cannot listen on {wanted}: {error}")).hint(hint)
     })?;
     if let Some(file) = &args.seed_file {
         seed(file, &address)?;

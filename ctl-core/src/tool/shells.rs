@@ -58,7 +58,11 @@ impl CompleteArgs {
     pub(super) fn offer(&self, word: &str, about: &str) -> String {
         match self.shell {
             Asking::Bash => in_bash(word),
-            Asking::Zsh => format!("{}:{about}", word.replace('\\', "\\\\").replace(':', "\\:")),
+            Asking::Zsh => {
+                let word = word.replace('\\', "\\\\").replace(':', "\\:");
+                // It lists the divider of an empty description among the words.
+                if about.is_empty() { word } else { format!("{word}:{about}") }
+            }
             Asking::Fish => format!("{word}\t{about}"),
             Asking::Nushell => format!("{}\t{about}", in_nushell(word)),
         }
@@ -146,6 +150,13 @@ mod tests {
         assert_eq!(read("tool clear a@b"), ("clear|a@b".into(), "a".into()));
         assert_eq!(in_bash("a b$(x)"), "a\\ b\\$\\(x\\)");
         assert_eq!(["~:", "a=~:", "to~="].map(in_bash), ["\\~:", "a=\\~:", "to~="]);
+    }
+
+    #[test]
+    fn zsh_gets_no_divider_without_a_description() {
+        let asked = CompleteArgs { shell: Asking::Zsh, words: Vec::new() };
+        assert_eq!(asked.offer("a:b", ""), "a\\:b");
+        assert_eq!(asked.offer("a:b", "a tube"), "a\\:b:a tube");
     }
 
     #[test]
