@@ -112,7 +112,8 @@ fn transcripts_of_the_real_server_over_http_replay_with_and_without_other_ids() 
             let quirks = Quirks { idle_limit: None, ..Quirks::default() };
             let server = Server::builder().quirks(quirks).start().unwrap();
             let line = ["tap", "--replay", file.to_str().unwrap(), "--to", server.address()];
-            let ran = bare(&[&line[..], flags].concat());
+            // One that expects silence waits for as long.
+            let ran = bare(&[&line[..], &["--timeout", "8s"], flags].concat());
             assert_eq!(ran.code, Some(0), "{name} {flags:?}: {}", ran.err);
         }
     }

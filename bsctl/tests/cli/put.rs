@@ -205,7 +205,8 @@ fn put_needs_no_statistics() {
     ] {
         let server = Server::start().unwrap();
         server.faults().add(fault);
-        let ran = bsctl_with(server.address(), &["put", "-t", "t", "--lines"], b"a\nb\n").exits(0);
+        let line = ["--timeout", "5s", "put", "-t", "t", "--lines"];
+        let ran = bsctl_with(server.address(), &line, b"a\nb\n").exits(0);
         assert_eq!(ran.lines(), ["1", "2"]);
         assert_eq!(bodies(server.address(), "t"), [b"a", b"b"]);
     }
