@@ -19,6 +19,7 @@ mod ended_runtimes;
 mod fuzz_seeds;
 mod gearmand_differential;
 mod guide;
+mod layers;
 mod linear_time;
 mod packages;
 mod programs;
