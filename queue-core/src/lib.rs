@@ -49,13 +49,15 @@ pub use self::options::serde_options::{Delays, Either, InSeconds, OrNever, given
 #[cfg(feature = "tokio")]
 pub use self::pump::shared::{Driver, Serve, Shared, runtime};
 #[cfg(feature = "tokio")]
-pub use self::pump::tasks::{in_thread, join_until};
+pub use self::pump::tasks::{HandlerTasks, in_thread, join_until};
 #[cfg(feature = "tokio")]
 pub use self::pump::{Dialing, Wire};
 #[cfg(feature = "stream")]
 pub use self::stream::{Steps, events::EventStream};
 #[cfg(feature = "json")]
 pub use self::text::json::{JsonError, from_json, to_json};
+#[cfg(any(feature = "blocking", feature = "tokio"))]
+pub use self::worker::registered::Registered;
 #[cfg(feature = "tower")]
 pub use self::worker::service::{NotCalled, SharedService};
 pub use self::{

@@ -11,14 +11,14 @@ use std::{
     sync::Arc,
 };
 
-use queue_core::{in_thread, join_until};
+use queue_core::{Registered, in_thread, join_until};
 use tokio::task::JoinSet;
 
 use self::lane::Lane;
 use crate::{
     Decision, Error, IntoOutcome, JobContext, Outcome, QueueName, Result, WorkerHandle,
     WorkerOptions, WorkerReport,
-    work::{Board, Ended, Registered},
+    work::{Board, Ended},
 };
 
 type Handling = Pin<Box<dyn Future<Output = Ended> + Send>>;

@@ -2,13 +2,13 @@
 
 mod lane;
 
-use queue_core::sync::thread;
+use queue_core::{Registered, sync::thread};
 use std::{collections::BTreeMap, sync::Arc};
 
 use self::lane::Lane;
 use crate::{
     Error, IntoOutcome, JobContext, QueueName, Result, WorkerHandle, WorkerOptions, WorkerReport,
-    work::{Board, Ended, Registered},
+    work::{Board, Ended},
 };
 
 type Handler = Box<dyn Fn(&JobContext) -> Ended + Send + Sync>;

@@ -2,7 +2,7 @@
 
 use std::{any::Any, sync::OnceLock};
 
-use queue_core::{Quick, Signal};
+use queue_core::Signal;
 
 use crate::{LostReason, Outcome};
 
@@ -27,19 +27,6 @@ impl Ended {
 impl From<(Outcome, Option<String>)> for Ended {
     fn from((outcome, error): (Outcome, Option<String>)) -> Self {
         Ended { outcome, error, is_panic: false }
-    }
-}
-
-/// A handler and its behaviour.
-#[derive(Debug)]
-pub(crate) struct Registered<H> {
-    pub(crate) handler: H,
-    pub(crate) quick: Quick,
-}
-
-impl<H> Registered<H> {
-    pub(crate) fn new(handler: H) -> Self {
-        Registered { handler, quick: Quick::default() }
     }
 }
 

@@ -15,7 +15,7 @@ mod test_job;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::{
     board::Board,
-    handlers::{Ended, Loss, Registered, panicked},
+    handlers::{Ended, Loss, panicked},
 };
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::{

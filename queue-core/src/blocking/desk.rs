@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::PoisonError, time::Duration};
 
 use crate::{
     lock,
-    sync::{Condvar, Mutex, MutexGuard},
+    sync::{Condvar, Mutex, MutexGuard, spawn_scoped, thread::Scope},
 };
 
 /// Jobs `T` for handlers that run in their own threads, which are started on demand.
@@ -91,6 +91,25 @@ impl<T> Desk<T> {
         drop(queue);
         self.ready.notify_one();
         needs_thread
+    }
+
+    /// Queues a job for the desk's threads, at most `most`; where another is needed, it does its [work](Self::work) with
+    /// `run`. Returns a job that no thread takes because none can be started: the caller has to run it.
+    #[must_use]
+    pub fn start<'scope, 'env>(
+        &'env self,
+        scope: &'scope Scope<'scope, 'env>,
+        job: T,
+        most: usize,
+        run: impl FnMut(T) + Send + 'scope,
+    ) -> Option<T>
+    where
+        T: Send,
+    {
+        if !self.put(job, most) || spawn_scoped(scope, None, || self.work(run)).is_ok() {
+            return None;
+        }
+        self.no_thread()
     }
 
     /// The requested thread could not be started. Returns a job that no other thread would take.

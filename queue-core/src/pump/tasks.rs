@@ -1,8 +1,16 @@
 //! The tasks of async workers.
 
-use std::{future::poll_fn, panic::resume_unwind, pin::pin, task::Poll};
+use std::{
+    future::poll_fn,
+    mem,
+    panic::resume_unwind,
+    pin::pin,
+    task::{Context, Poll, Waker},
+};
 
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::{AbortHandle, JoinSet, spawn, spawn_blocking};
+
+use crate::{lock, sync::Mutex};
 
 /// Waits until all tasks have ended. Calls `on_stop`, which asks them to, as soon as `stop` is ready.
 ///
@@ -37,5 +45,157 @@ pub async fn in_thread<T: Send + 'static>(step: impl FnOnce() -> T + Send + 'sta
             Ok(panic) => resume_unwind(panic),
             Err(_) => None,
         },
+    }
+}
+
+/// The tasks of handlers, which end when this is [closed](Self::close) or dropped.
+#[derive(Debug, Default)]
+pub struct HandlerTasks(Mutex<Tasks>);
+
+#[derive(Debug, Default)]
+struct Tasks {
+    /// Includes some that have ended.
+    running: Vec<AbortHandle>,
+    is_closed: bool,
+}
+
+impl HandlerTasks {
+    /// Runs a handler in a task of its own, unless it has proved quick and ends at once.
+    pub fn start(&self, is_quick: bool, handler: impl Future<Output = ()> + Send + 'static) {
+        if lock(&self.0).is_closed {
+            return;
+        }
+        let mut handler = Box::pin(handler);
+        let mut cx = Context::from_waker(Waker::noop());
+        if is_quick && handler.as_mut().poll(&mut cx).is_ready() {
+            return;
+        }
+        // Outside the lock, because a runtime that is shutting down drops the handler at once.
+        let task = spawn(handler).abort_handle();
+        let mut tasks = lock(&self.0);
+        if tasks.is_closed {
+            drop(tasks);
+            return task.abort();
+        }
+        tasks.add(task);
+    }
+
+    /// Ends running handlers at their next await, and starts no more.
+    pub fn close(&self) {
+        let mut tasks = lock(&self.0);
+        tasks.is_closed = true;
+        let running = mem::take(&mut tasks.running);
+        drop(tasks);
+        running.iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Drop for HandlerTasks {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Tasks {
+    fn add(&mut self, task: AbortHandle) {
+        if self.running.len() == self.running.capacity() {
+            self.running.retain(|task| !task.is_finished());
+            // At least as many tasks are added before the next time.
+            self.running.reserve(self.running.len().max(8));
+        }
+        self.running.push(task);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::{pending, ready},
+        sync::Arc,
+    };
+
+    use tokio::{runtime::Builder, sync::oneshot, task::yield_now};
+
+    use super::*;
+
+    /// Starts another handler when it is dropped.
+    struct StartsAnother(Arc<HandlerTasks>);
+
+    impl Drop for StartsAnother {
+        fn drop(&mut self) {
+            self.0.start(false, ready(()));
+        }
+    }
+
+    #[test]
+    fn a_quick_handler_that_ends_at_once_needs_no_task() {
+        let (tasks, (ended, mut has_ended)) = (HandlerTasks::default(), oneshot::channel());
+        // A task could not be started here: there is no runtime.
+        tasks.start(true, async { ended.send(()).unwrap() });
+        assert_eq!(has_ended.try_recv(), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_quick_handler_that_waits_goes_on_in_a_task() {
+        let (tasks, (ended, has_ended)) = (HandlerTasks::default(), oneshot::channel());
+        tasks.start(true, async {
+            yield_now().await;
+            ended.send(()).unwrap();
+        });
+        assert_eq!(has_ended.await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn closing_or_dropping_ends_running_handlers() {
+        for is_dropped in [false, true] {
+            let (mut tasks, (held, is_held)) = (HandlerTasks::default(), oneshot::channel::<()>());
+            tasks.start(false, async {
+                let _held = held;
+                pending().await
+            });
+            yield_now().await;
+            match is_dropped {
+                true => tasks = HandlerTasks::default(),
+                false => tasks.close(),
+            }
+            assert!(is_held.await.is_err());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_closed_set_runs_no_handler() {
+        let tasks = HandlerTasks::default();
+        tasks.close();
+        for is_quick in [false, true] {
+            let (started, has_started) = oneshot::channel();
+            tasks.start(is_quick, async { started.send(()).unwrap() });
+            assert!(has_started.await.is_err());
+        }
+    }
+
+    #[tokio::test]
+    async fn handles_of_ended_tasks_do_not_pile_up() {
+        let tasks = HandlerTasks::default();
+        for _ in 0..100 {
+            let (ended, has_ended) = oneshot::channel();
+            tasks.start(false, async { ended.send(()).unwrap() });
+            has_ended.await.unwrap();
+        }
+        assert!(lock(&tasks.0).running.len() < 20);
+    }
+
+    #[test]
+    fn a_runtime_that_shuts_down_drops_handlers_outside_the_lock() {
+        let runtime = Builder::new_current_thread().build().unwrap();
+        let handle = runtime.handle().clone();
+        drop(runtime);
+        let _entered = handle.enter();
+        let tasks = Arc::new(HandlerTasks::default());
+        let dropped = StartsAnother(tasks.clone());
+        tasks.start(false, async {
+            let _dropped = dropped;
+            pending().await
+        });
+        assert_eq!(Arc::strong_count(&tasks), 1);
     }
 }

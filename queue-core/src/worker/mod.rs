@@ -4,6 +4,8 @@ pub(crate) mod claimed;
 pub(crate) mod contain;
 pub(crate) mod job_limit;
 pub(crate) mod quick;
+#[cfg(any(feature = "blocking", feature = "tokio"))]
+pub(crate) mod registered;
 #[cfg(feature = "tower")]
 pub(crate) mod service;
 pub(crate) mod stop;

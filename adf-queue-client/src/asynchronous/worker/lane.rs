@@ -1,17 +1,10 @@
 //! One server of an async worker: its role, the task that moves its bytes, and the tasks of its handlers.
 
-use std::{
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Waker},
-    time::Instant,
-};
+use std::{sync::Arc, task::Waker, time::Instant};
 
 use queue_core::{
-    Driver, Io, Operation, Pulse, Serve, Shared, Wire, contain, lock, now,
-    sync::{Mutex, MutexGuard},
+    Driver, HandlerTasks, Io, Operation, Pulse, Registered, Serve, Shared, Wire, now,
 };
-use tokio::task::JoinSet;
 
 use super::Handlers;
 use crate::{
@@ -26,17 +19,9 @@ pub(super) struct Lane {
     role: Arc<Shared<worker::Lane>>,
     board: Arc<Board>,
     handlers: Arc<Handlers>,
-    tasks: Mutex<Tasks>,
+    /// They hold the lane, so they have to be closed.
+    tasks: HandlerTasks,
 }
-
-/// The tasks of handlers. They hold the lane, so they have to be ended explicitly.
-#[derive(Default)]
-struct Tasks {
-    set: JoinSet<()>,
-    is_closed: bool,
-}
-
-type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Lane {
     pub(super) fn new(
@@ -52,7 +37,7 @@ impl Lane {
             role: Shared::new(role),
             board,
             handlers,
-            tasks: Mutex::default(),
+            tasks: HandlerTasks::default(),
         })
     }
 
@@ -63,15 +48,8 @@ impl Lane {
 
     /// Ends running handlers, at their next await.
     pub(super) fn close(&self) {
-        let mut tasks = self.tasks();
-        tasks.is_closed = true;
-        tasks.set.abort_all();
-        drop(tasks);
+        self.tasks.close();
         self.board.close(self.index);
-    }
-
-    fn tasks(&self) -> MutexGuard<'_, Tasks> {
-        lock(&self.tasks)
     }
 
     /// Runs the handler of a message, in a task of its own unless it has proved quick.
@@ -79,26 +57,17 @@ impl Lane {
         let Job { key, delivery } = job;
         let (queue, message) = (delivery.queue().clone(), delivery.message_id());
         self.board.tell(self.index, WorkerEventKind::Started { queue, message });
-        let is_quick =
-            self.handlers.get(delivery.queue()).is_some_and(|known| known.quick.is_proven());
+        let is_quick = self.handlers.get(delivery.queue()).is_some_and(Registered::is_quick);
         let mut process = self.board.process(self.index, &delivery);
         let span = process.span().clone();
         let stopping = self.board.stop.signal().clone();
         let context = JobContext::new(delivery, self.server.clone(), loss, stopping);
         let lane = self.clone();
-        let mut task: Task = Box::pin(span.follow(async move {
+        let running = span.follow(async move {
             let ended = lane.handle(context.clone()).await;
             lane.ended(key, &context, &mut process, ended);
-        }));
-        let mut cx = Context::from_waker(Waker::noop());
-        if is_quick && task.as_mut().poll(&mut cx).is_ready() {
-            return;
-        }
-        let mut tasks = self.tasks();
-        while tasks.set.try_join_next().is_some() {}
-        if !tasks.is_closed {
-            tasks.set.spawn(task);
-        }
+        });
+        self.tasks.start(is_quick, running);
     }
 
     async fn handle(&self, context: JobContext) -> Ended {
@@ -106,9 +75,7 @@ impl Lane {
         let Some(registered) = self.handlers.get(context.queue()) else {
             return (Outcome::Retry, Some("the queue has no handler".to_owned())).into();
         };
-        let start = now();
-        let made = contain(|| (registered.handler)(context)).await;
-        registered.quick.note(now().saturating_duration_since(start));
+        let made = registered.run(|handler| handler(context)).await;
         made.unwrap_or_else(|panic| panicked(&*panic))
     }
 

@@ -2,17 +2,16 @@
 
 use std::{
     mem,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use queue_core::{
-    Io, Pulse, Role, Span,
+    Io, Pulse, Registered, Role, Span,
     blocking::{Desk, Drive, Slices, Wire},
     lock, now,
     sync::{
-        Condvar, Mutex, MutexGuard, spawn_scoped,
+        Condvar, Mutex, MutexGuard,
         thread::{self, Scope},
     },
 };
@@ -21,7 +20,7 @@ use super::{Handler, Handlers};
 use crate::{
     Address, ConnectOptions, Error, JobContext, Outcome, WorkerEventKind, WorkerOptions,
     protocol::worker::{self, Key},
-    work::{Board, Registered, panicked},
+    work::{Board, panicked},
 };
 
 pub(super) struct Lane<'a> {
@@ -130,18 +129,12 @@ impl Floor<'_> {
         job: JobContext,
     ) {
         let Some(registered) = self.handlers.get(job.queue()) else { return };
-        if registered.quick.is_proven() {
+        if registered.is_quick() {
             let Decided { outcome, span } = self.handle(registered, key, &job);
             return span.run(|| self.board.finish(role, key, outcome, now()));
         }
-        if !self.desk.put((key, job), self.slots) {
-            return;
-        }
-        let work = || self.desk.work(|(key, job)| self.run_aside(key, &job));
-        // If no thread can be started, the other threads do it, or this one does.
-        if spawn_scoped(scope, None, work).is_err()
-            && let Some((key, job)) = self.desk.no_thread()
-        {
+        let run = |(key, job): (_, _)| self.run_aside(key, &job);
+        if let Some((key, job)) = self.desk.start(scope, (key, job), self.slots, run) {
             self.run_aside(key, &job);
         }
     }
@@ -160,10 +153,7 @@ impl Floor<'_> {
         let mut process = self.board.process(self.index, job);
         let span = process.span().clone();
         let outcome = span.run(|| {
-            let start = now();
-            // State of the handler may be left half done; that is the handler's responsibility.
-            let made = catch_unwind(AssertUnwindSafe(|| (registered.handler)(job)));
-            registered.quick.note(now().saturating_duration_since(start));
+            let made = registered.run_here(|handler| handler(job));
             let ended = made.unwrap_or_else(|panic| panicked(&*panic));
             self.board.handled(self.index, key, job, &mut process, &ended);
             ended.outcome
