@@ -4,8 +4,6 @@
 
 pub mod commands;
 pub mod config;
-#[cfg(feature = "contract")]
-pub mod contract;
 pub mod envelope;
 pub mod error;
 pub mod input;

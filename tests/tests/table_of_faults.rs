@@ -126,10 +126,14 @@ fn sources() -> Vec<Source> {
                 let place = path.strip_prefix(root()).unwrap().with_extension("");
                 let modules = place.iter().map(|part| part.to_string_lossy().replace('-', "_"));
                 let plain = ["src", "tests", "mod", "lib", "main"];
-                let modules: Vec<String> =
+                let mut modules: Vec<String> =
                     modules.filter(|part| !plain.contains(&part.as_str())).collect();
                 let text = fs::read_to_string(&path).unwrap();
-                let is_contract = modules.starts_with(&["ctl_core".into(), "contract".into()]);
+                let is_contract = modules.starts_with(&["ctl_contract".into()]);
+                if is_contract {
+                    // Each tool has its checks in a module of this name.
+                    modules[0] = "contract".to_owned();
+                }
                 let tests = if is_contract { checks_in(&text) } else { tests_in(&text) };
                 found.push(Source { modules, tests });
             }
@@ -162,7 +166,7 @@ fn tests_in(text: &str) -> HashSet<String> {
 
 /// The checks of the contract that every tool has to keep: `tool_contract!` makes a test of each that it names.
 fn checks_in(text: &str) -> HashSet<String> {
-    let contract = fs::read_to_string(root().join("ctl-core/src/contract/mod.rs")).unwrap();
+    let contract = fs::read_to_string(root().join("ctl-contract/src/lib.rs")).unwrap();
     let listed = contract.split("macro_rules! tool_contract").nth(1).unwrap();
     let is_listed = |name: &&str| listed.lines().any(|line| line.trim() == format!("{name},"));
     text.lines()

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ctl_core::contract::bounds::{Peer, the_timeout_holds_for_every_command};
+use ctl_contract::bounds::{Peer, the_timeout_holds_for_every_command};
 use fixtures::fault::Fault;
 
 use crate::harness::*;

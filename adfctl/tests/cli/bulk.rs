@@ -135,9 +135,9 @@ fn who_waits_at_the_end_of_an_export_has_the_first_message() {
             PROGRAM.command(&line).spawn().unwrap()
         });
         wait("waiting>=2");
-        let exported = ctl_core::contract::program::ended(export).exits(0);
+        let exported = ctl_contract::program::ended(export).exits(0);
         assert_eq!(records(&exported.bytes).len(), 9);
-        let mut got = pops.map(|pop| ctl_core::contract::program::ended(pop).exits(0).bytes);
+        let mut got = pops.map(|pop| ctl_contract::program::ended(pop).exits(0).bytes);
         got.sort();
         assert_eq!(got, [b"0", b"1"]);
         let left = adfctl(address, &["drain", &queue.name, "--yes"]).exits(0);
@@ -232,7 +232,7 @@ fn what_cannot_be_written_is_not_deleted() {
             let words: Vec<&str> = line.split(' ').collect();
             let mut command = PROGRAM.command(&[&["--server", &address], &words[..]].concat());
             let child = command.stdout(full.try_clone().unwrap()).spawn().unwrap();
-            ctl_core::contract::program::ended(child).exits(74);
+            ctl_contract::program::ended(child).exits(74);
             assert!(server.wait_for(PATIENCE, |view| view.ready == 3), "{line}");
             let bodies: Vec<_> = server.messages("/q").iter().map(|m| m.body.clone()).collect();
             assert_eq!(bodies, [b"a", b"b", b"c"], "{line}");
@@ -331,7 +331,7 @@ fn a_signal_in_the_midst_of_an_import_reports_what_was_done() {
     assert!(server.wait_for(PATIENCE, |view| view.ready == 3));
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let ran = ctl_core::contract::program::ended(child).exits(130);
+    let ran = ctl_contract::program::ended(child).exits(130);
     drop(stdin);
     assert!(
         ran.err.contains("interrupted") || ran.out().contains('3'),
@@ -361,7 +361,7 @@ fn a_drain_with_a_filter_needs_little_memory_however_many_messages_stay() {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     let kilobytes: u64 = peak.trim().trim_end_matches("kB").trim().parse().unwrap();
-    assert!(ctl_core::contract::program::ended(child).exits(0).out().contains("last"));
+    assert!(ctl_contract::program::ended(child).exits(0).out().contains("last"));
     assert!(kilobytes < 64 * 1024, "{kilobytes} kB");
     assert_eq!(ready(), 2000);
 }

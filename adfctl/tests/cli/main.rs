@@ -38,7 +38,7 @@ mod transfer;
 mod work;
 
 /// The commands that the contract and the tour use.
-const CASE: ctl_core::contract::Case<adfctl::Adfctl> = ctl_core::contract::Case {
+const CASE: ctl_contract::Case<adfctl::Adfctl> = ctl_contract::Case {
     program: harness::PROGRAM,
     add: "push mail --create",
     add_to: "push --create",
@@ -65,4 +65,4 @@ const CASE: ctl_core::contract::Case<adfctl::Adfctl> = ctl_core::contract::Case 
     samples: samples::SAMPLES,
 };
 
-ctl_core::tool_contract!(adfctl::Adfctl, crate::CASE);
+ctl_contract::tool_contract!(adfctl::Adfctl, crate::CASE);

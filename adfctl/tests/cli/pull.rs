@@ -4,9 +4,9 @@
 use std::io::Read as _;
 use std::time::Duration;
 
-use ctl_core::contract::program::ended;
+use ctl_contract::program::ended;
 #[cfg(unix)]
-use ctl_core::contract::program::{hears, signal};
+use ctl_contract::program::{hears, signal};
 use fixtures::adf_queue::Server;
 use fixtures::fault::Fault;
 use fixtures::proxy::{Proxy, Toxics};

@@ -1,6 +1,6 @@
 //! The tour in the README of the project.
 
-use ctl_core::contract::tour::the_tour_of_a_readme_is_what_happens;
+use ctl_contract::tour::the_tour_of_a_readme_is_what_happens;
 
 #[test]
 fn the_tour_is_what_happens() {

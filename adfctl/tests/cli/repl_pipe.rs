@@ -1,6 +1,6 @@
 //! Sessions with scripts: from a pipe, `-f` and `-e`.
 
-use ctl_core::contract::session;
+use ctl_contract::session;
 use fixtures::adf_queue::Server;
 
 use crate::harness::*;

@@ -1,6 +1,6 @@
 //! Sessions as a person uses them: through a pseudo-terminal.
 
-use ctl_core::contract::terminal::{READS, Terminal};
+use ctl_contract::terminal::{READS, Terminal};
 use fixtures::adf_queue::{Listen, Server};
 
 use crate::harness::*;

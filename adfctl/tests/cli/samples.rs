@@ -4,7 +4,7 @@ use std::any::Any;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
-use ctl_core::contract::formats::{Sample, Samples};
+use ctl_contract::formats::{Sample, Samples};
 use fixtures::adf_queue::Server;
 
 use crate::harness::*;

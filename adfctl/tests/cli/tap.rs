@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ctl_core::contract::tap::Tap;
+use ctl_contract::tap::Tap;
 use fixtures::adf_queue::{Quirks, Server};
 
 use crate::harness::*;

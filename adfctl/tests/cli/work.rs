@@ -2,7 +2,7 @@
 
 use std::io::{BufReader, Read as _};
 
-use ctl_core::contract::program::{hears, signal};
+use ctl_contract::program::{hears, signal};
 use fixtures::adf_queue::Server;
 use rustix::process::Signal;
 use serde_json::Value;

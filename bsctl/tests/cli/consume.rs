@@ -3,7 +3,7 @@
 use std::io::{BufReader, Read as _};
 use std::time::Duration;
 
-use ctl_core::contract::program::hears;
+use ctl_contract::program::hears;
 use fixtures::beanstalkd::Server;
 use fixtures::fault::Fault;
 

@@ -1,6 +1,6 @@
 //! `exporter`, in addition to what every tool's has to do.
 
-use ctl_core::contract::exporter::Exporter;
+use ctl_contract::exporter::Exporter;
 
 use crate::harness::*;
 

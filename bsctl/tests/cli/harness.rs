@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use beanstalk_client::blocking::Client;
 use beanstalk_client::{ConnectOptions, JobId, JobStats, PutOptions};
 #[cfg(unix)]
-pub(crate) use ctl_core::contract::program::signal;
-pub(crate) use ctl_core::contract::program::{Program, Ran, ended};
+pub(crate) use ctl_contract::program::signal;
+pub(crate) use ctl_contract::program::{Program, Ran, ended};
 use fixtures::beanstalkd::{Listen, Server};
 use fixtures::real::Beanstalkd;
 

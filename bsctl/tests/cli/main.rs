@@ -46,9 +46,9 @@ mod web;
 #[cfg(not(windows))]
 mod work;
 
-ctl_core::tool_contract!(
+ctl_contract::tool_contract!(
     bsctl::Bsctl,
-    ctl_core::contract::Case {
+    ctl_contract::Case {
         program: harness::PROGRAM,
         add: "put -t mail",
         add_to: "put -t",

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use beanstalk_client::JobState;
 use beanstalk_client::blocking::Client;
-use ctl_core::contract::program::Ran;
-use ctl_core::contract::session::{self, Fed};
+use ctl_contract::program::Ran;
+use ctl_contract::session::{self, Fed};
 use fixtures::beanstalkd::{Seed, Server};
 use fixtures::fault::Fault;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use beanstalk_client::blocking::Client;
 use beanstalk_client::{JobState, PutOptions};
-use ctl_core::contract::terminal::{PATIENCE, READS, Terminal};
+use ctl_contract::terminal::{PATIENCE, READS, Terminal};
 use fixtures::beanstalkd::Server;
 use fixtures::real::Beanstalkd;
 use rexpect::process::{Signal, WaitStatus};

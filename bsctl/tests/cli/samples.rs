@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use ctl_core::contract::formats::{Sample, Samples};
+use ctl_contract::formats::{Sample, Samples};
 use fixtures::beanstalkd::Server;
 
 use crate::harness::*;

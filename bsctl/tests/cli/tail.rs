@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use beanstalk_client::{PutOptions, TubeName, TubeStats};
-use ctl_core::contract::program::hears;
+use ctl_contract::program::hears;
 use fixtures::beanstalkd::{Listen, Server};
 
 use crate::harness::*;

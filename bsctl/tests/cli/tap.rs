@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use beanstalk_client::PutOptions;
-use ctl_core::contract::tap::{Tap, python};
+use ctl_contract::tap::{Tap, python};
 use fixtures::beanstalkd::Server;
 use fixtures::transcript;
 

@@ -1,6 +1,6 @@
 //! The keys of `top` that make changes.
 
-use ctl_core::contract::terminal::Terminal;
+use ctl_contract::terminal::Terminal;
 use fixtures::beanstalkd::Server;
 
 use crate::harness::*;

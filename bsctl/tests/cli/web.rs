@@ -1,7 +1,7 @@
 //! `web`, in addition to what every tool's has to do, and in a real browser.
 
-use ctl_core::contract::browser::Browser;
-use ctl_core::contract::web::Web;
+use ctl_contract::browser::Browser;
+use ctl_contract::web::Web;
 use fixtures::beanstalkd::Server;
 use serde_json::{Value, json};
 
@@ -176,8 +176,8 @@ fn nothing_is_done_with_the_id_of_a_job_of_the_server_before_a_restart() {
 fn a_page_without_a_free_thread_says_so() {
     use std::process::Stdio;
 
-    use ctl_core::contract::shortage::limited;
-    use ctl_core::contract::web::TOKEN;
+    use ctl_contract::shortage::limited;
+    use ctl_contract::web::TOKEN;
 
     let server = Server::start().unwrap();
     // For the page, its look at the servers, and signals.

@@ -1,6 +1,6 @@
 //! `--timeout` bounds a command, whatever a server does.
 
-use ctl_core::contract::bounds::{Peer, the_timeout_holds_for_every_command};
+use ctl_contract::bounds::{Peer, the_timeout_holds_for_every_command};
 
 use crate::harness::*;
 use crate::samples::SAMPLES;

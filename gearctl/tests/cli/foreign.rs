@@ -273,7 +273,7 @@ fn a_server_that_ends_with_a_word_of_its_own_has_ended() {
 
 #[test]
 fn a_server_that_waits_for_more_than_a_line_is_no_gearman_server() {
-    let address = ctl_core::contract::strangers::http();
+    let address = ctl_contract::strangers::http();
     for line in [&["functions"][..], &["version"], &["jobs"], &["exporter", "--once"]] {
         let started = Instant::now();
         let error = gearctl(&address, &[line, &["-o", "json"]].concat()).exits(76).error_alone();

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-pub(crate) use ctl_core::contract::program::{Program, Ran, Running, ended, fed};
+pub(crate) use ctl_contract::program::{Program, Ran, Running, ended, fed};
 use fixtures::gearmand::Server;
 use fixtures::real::Gearmand;
 use gearman_client::blocking::{Admin, Client};

@@ -34,9 +34,9 @@ mod transfer;
 #[cfg(not(windows))]
 mod work;
 
-ctl_core::tool_contract!(
+ctl_contract::tool_contract!(
     gearctl::Gearctl,
-    ctl_core::contract::Case {
+    ctl_contract::Case {
         program: harness::PROGRAM,
         add: "submit mail",
         add_to: "submit",

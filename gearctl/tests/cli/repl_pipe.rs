@@ -3,8 +3,8 @@
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ctl_core::contract::program::Ran;
-use ctl_core::contract::session::{self, Fed};
+use ctl_contract::program::Ran;
+use ctl_contract::session::{self, Fed};
 use fixtures::gearmand::{Flavour, Server};
 use gearman_client::blocking::{Client, JobContext, Worker};
 use gearman_client::protocol::JobLimit;

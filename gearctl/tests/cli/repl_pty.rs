@@ -3,7 +3,7 @@
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ctl_core::contract::terminal::{READS, Terminal};
+use ctl_contract::terminal::{READS, Terminal};
 use fixtures::fault::Fault;
 use fixtures::gearmand::Server;
 use gearman_client::blocking::{Admin, Client, JobContext, Worker};

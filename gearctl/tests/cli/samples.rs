@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use ctl_core::contract::formats::{Sample, Samples};
+use ctl_contract::formats::{Sample, Samples};
 use fixtures::gearmand::Server;
 use gearman_client::blocking::Worker;
 use gearman_client::{Servers, WorkerOptions};

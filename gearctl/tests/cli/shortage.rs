@@ -1,6 +1,6 @@
 //! A worker on a system that temporarily has no descriptors or threads left.
 
-use ctl_core::contract::shortage::{WAITING, Worker, limited};
+use ctl_contract::shortage::{WAITING, Worker, limited};
 use serde_json::json;
 
 use crate::harness::*;

@@ -1,6 +1,6 @@
 //! `tap`, in addition to what every tool's has to do.
 
-use ctl_core::contract::tap::{Tap, python};
+use ctl_contract::tap::{Tap, python};
 
 use crate::harness::*;
 

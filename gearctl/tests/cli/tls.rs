@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ctl_core::contract::tls::{files, private};
+use ctl_contract::tls::{files, private};
 use fixtures::{
     gearmand::Server,
     tls::{Authority, Certificate},

@@ -1,0 +1,85 @@
+//! `--timeout` bounds a command, whatever a server does.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::program::Program;
+
+/// An order of magnitude more than the limit, for a busy machine.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How a server treats its connections. It sends the start of an answer, or whole answers to other requests.
+#[derive(Debug, Clone, Copy)]
+pub enum Peer {
+    /// It reads, and never answers.
+    Silent,
+    /// It starts an answer, and continues with a byte now and then.
+    Dripping(&'static [u8]),
+    /// It sends answers without end, as fast as they are read.
+    Flooding(&'static [u8]),
+}
+
+impl Peer {
+    fn serve(self, mut stream: TcpStream) {
+        if let Self::Silent = self {
+            let _ = stream.read_to_end(&mut Vec::new());
+            return;
+        }
+        let _ = stream.read(&mut [0; 64]);
+        match self {
+            Self::Silent => {}
+            Self::Dripping(begin) => {
+                let _ = stream.write_all(begin);
+                while stream.write_all(b"-").is_ok() {
+                    thread::sleep(Duration::from_millis(20));
+                }
+            }
+            Self::Flooding(answer) => while stream.write_all(&answer.repeat(1000)).is_ok() {},
+        }
+    }
+
+    /// Starts such a server, and returns its address.
+    fn start(self) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let stream = stream.unwrap();
+                thread::spawn(move || self.serve(stream));
+            }
+        });
+        address
+    }
+}
+
+/// Runs every line against every peer. Only those named in `may_succeed` may exit with 0.
+pub fn the_timeout_holds_for_every_command(
+    program: &Program,
+    lines: &[&[&str]],
+    peers: &[Peer],
+    may_succeed: impl Fn(Peer, &[&str]) -> bool + Sync,
+) {
+    for peer in peers {
+        let address = peer.start();
+        for some in lines.chunks(8) {
+            thread::scope(|scope| {
+                for line in some {
+                    let (address, may_succeed) = (&address, &may_succeed);
+                    scope.spawn(move || {
+                        let start = Instant::now();
+                        let ran = program.at(address, &[&["--timeout", "300ms"], *line].concat());
+                        let took = start.elapsed();
+                        assert!(took < PATIENCE, "{peer:?} {line:?}: {took:?} {}", ran.err);
+                        let succeeds = ran.code == Some(0);
+                        assert!(
+                            !succeeds || may_succeed(*peer, line),
+                            "{peer:?} {line:?}: {ran:?}"
+                        );
+                    });
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Colours, decided per stream.
+
+use std::process::Command;
+
+use ctl_core::tool::Tool;
+
+use crate::Case;
+use crate::program::{Program, ended};
+use crate::terminal::Terminal;
+
+const NONE: &[&str] = &[];
+
+/// Variables added to a plain environment.
+type Variables = &'static [(&'static str, &'static str)];
+
+fn has_ansi(bytes: &[u8]) -> bool {
+    bytes.contains(&0x1b)
+}
+
+fn line(program: &Program, address: &str, words: &[&str], variables: Variables) -> Command {
+    let mut command = program.command(&[&[program.flag, address], words].concat());
+    command.envs(variables.iter().copied());
+    command
+}
+
+/// For both stdout and stderr; a flag takes precedence over the environment.
+pub fn a_pipe_gets_colours_only_when_forced<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    case.program.at(&address, &add).exits(0);
+    let dead = fixtures::Port::take().unwrap().address().to_string();
+    let cases: [(&[&str], Variables, bool); 8] = [
+        (NONE, &[], false),
+        (NONE, &[("TERM", "xterm")], false),
+        (NONE, &[("CLICOLOR_FORCE", "1")], true),
+        (NONE, &[("CLICOLOR_FORCE", "1"), ("TERM", "dumb")], true),
+        (NONE, &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], false),
+        (NONE, &[("CLICOLOR_FORCE", "0")], false),
+        (&["--color", "always"], &[("NO_COLOR", "1")], true),
+        (&["--color", "never"], &[("CLICOLOR_FORCE", "1")], false),
+    ];
+    for (flags, variables, expected) in cases {
+        let list = [&[case.list, "-o", "table"], flags].concat();
+        let list = line(&case.program, &address, &list, variables).spawn().unwrap();
+        assert_eq!(has_ansi(&ended(list).exits(0).bytes), expected, "{flags:?} {variables:?}");
+        let ping = line(&case.program, &dead, &[&["ping"], flags].concat(), variables);
+        let ran = ended({ ping }.spawn().unwrap()).exits(69);
+        assert_eq!(has_ansi(ran.err.as_bytes()), expected, "{flags:?} {variables:?}");
+    }
+}
+
+/// By flag or environment; the text stays the same.
+pub fn a_terminal_gets_colours_unless_told_otherwise<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    case.program.at(&address, &add).exits(0);
+    let cases: [(&[&str], Variables, bool); 7] = [
+        (NONE, &[], true),
+        (NONE, &[("NO_COLOR", "1")], false),
+        (NONE, &[("NO_COLOR", "")], true),
+        (NONE, &[("TERM", "dumb")], false),
+        (NONE, &[("TERM", "dumb"), ("CLICOLOR_FORCE", "1")], true),
+        (NONE, &[("CLICOLOR", "0")], false),
+        (&["--color", "never"], &[], false),
+    ];
+    for (flags, variables, expected) in cases {
+        let words = [&[case.list], flags].concat();
+        let mut terminal = Terminal::run(&case.program, &address, variables, &words);
+        assert_eq!(terminal.ends(), 0);
+        let shown = &terminal.shown;
+        assert_eq!(has_ansi(shown.as_bytes()), expected, "{flags:?} {variables:?} {shown}");
+        assert!(shown.contains("mail"), "{shown}");
+    }
+}

@@ -1,0 +1,250 @@
+//! The cheat sheets do what they say.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use ctl_core::program::sheet::{Ends, Example, Sheet};
+use ctl_core::tool::Tool;
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::Case;
+use crate::program::{Running, ended, signal};
+
+/// Time for a line to say something.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A folder with what the lines need, and servers that replace those that they name.
+struct Stage<T: Tool> {
+    folder: tempfile::TempDir,
+    /// What lines name, and its replacement.
+    meant: Vec<(String, String)>,
+    _servers: [crate::Server<T>; 2],
+}
+
+impl<T: Tool> Stage<T> {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            fs::write(folder.path().join(name), text).unwrap();
+        };
+        file("letter.txt", "Dear Joe,\nall is well.\n");
+        file("names.txt", "ann\nbob\ncarol\n");
+        file("send", "#!/bin/sh\nexec wc -c > /dev/null\n");
+        file("test.sh", "#!/bin/sh\nexec test -n \"$1$ADDRESS\"\n");
+        for program in ["send", "test.sh"] {
+            let path = folder.path().join(program);
+            fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+        }
+        let (first, address) = Case::<T>::server();
+        let (second, other) = Case::<T>::server();
+        let meant = vec![("queue1".to_owned(), address), ("queue2".to_owned(), other)];
+        Self { folder, meant, _servers: [first, second] }
+    }
+
+    /// A shell that is to run this line. Whoever has to end it ends the command itself.
+    fn shell(&self, case: &Case<T>, example: &Example) -> Command {
+        let mut line = any_port(example.line);
+        for (named, meant) in &self.meant {
+            line = line.replace(named, meant);
+        }
+        let exec = if example.ends == Ends::Stopped { "exec " } else { "" };
+        let programs = Path::new(case.program.path).parent().unwrap().display();
+        let path = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
+        let address = &self.meant[0].1;
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{exec}{line}")]).current_dir(&self.folder);
+        shell.env("PATH", path).env(case.program.variables[0], address).env("ADDRESS", address);
+        // Nobody's settings and history.
+        shell.env("XDG_CONFIG_HOME", self.folder.path()).env("HOME", self.folder.path());
+        shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        shell
+    }
+
+    /// The address that is printed here, which is not that of a server.
+    fn address_in(&self, said: &str) -> String {
+        let words = said.split(|c: char| !c.is_ascii_digit() && !".:".contains(c));
+        let known = |word: &str| self.meant.iter().any(|(_, meant)| meant == word);
+        let mut words = words.map(|word| word.trim_matches([':', '.']));
+        let found = words.find(|word| word.starts_with("127.0.0.1:") && !known(word));
+        found.unwrap_or_else(|| panic!("no address is printed: {said}")).to_owned()
+    }
+}
+
+/// The address that a line listens on.
+fn listened(line: &str) -> Option<&str> {
+    line.split(' ').skip_while(|word| *word != "--listen").nth(1)
+}
+
+/// The line with port 0 for the ports that it listens on.
+fn any_port(line: &str) -> String {
+    let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    for at in 1..words.len() {
+        match (words[at - 1].as_str(), words[at].rsplit_once(':')) {
+            ("--listen", Some((host, _))) => words[at] = format!("{host}:0"),
+            ("--port", _) => words[at] = "0".to_owned(),
+            _ => {}
+        }
+    }
+    words.join(" ")
+}
+
+/// Runs every line of every sheet in a shell, one after the other, against fresh servers. Lines that do not end by
+/// themselves run until the end of their sheet.
+pub fn every_line_of_the_cheat_sheets_does_what_it_says<T: Tool>(case: &Case<T>) {
+    let sheets = T::PROGRAM.sheets;
+    assert!(sheets.len() >= 10, "{}", sheets.len());
+    thread::scope(|scope| {
+        for sheet in sheets {
+            scope.spawn(|| perform(case, sheet));
+        }
+    });
+}
+
+fn perform<T: Tool>(case: &Case<T>, sheet: &Sheet) {
+    let mut stage = Stage::<T>::new();
+    let mut running = Vec::new();
+    for (at, example) in sheet.examples.iter().enumerate() {
+        let place = format!("{}: {}", sheet.topic, example.line);
+        let mut shell = stage.shell(case, example);
+        match example.ends {
+            Ends::With(code) => {
+                let ran = ended(shell.spawn().unwrap());
+                let said = (String::from_utf8_lossy(&ran.bytes), &ran.err);
+                assert_eq!(ran.code, Some(code.into()), "{place}: {said:?}");
+            }
+            Ends::Stopped => {
+                let begun = Begun::of(shell);
+                if let Some(shown) = listened(example.line) {
+                    let said = begun.first_words(&place);
+                    stage.meant.push((shown.to_owned(), stage.address_in(&said)));
+                }
+                running.push((place, begun, sheet.examples.get(at + 1)));
+            }
+        }
+    }
+    for (place, begun, next) in running {
+        begun.stop(&place, || {
+            if let Some(next) = next {
+                let _ = ended(stage.shell(case, next).spawn().unwrap());
+            }
+        });
+    }
+}
+
+/// A line that runs in the background.
+struct Begun {
+    child: Running,
+    said: Arc<(Mutex<(String, usize)>, Condvar)>,
+}
+
+impl Begun {
+    fn of(mut shell: Command) -> Self {
+        let mut child = shell.spawn().unwrap();
+        let said = Arc::new((Mutex::new((String::new(), 0)), Condvar::new()));
+        let streams: [Box<dyn Read + Send>; 2] =
+            [Box::new(child.stdout.take().unwrap()), Box::new(child.stderr.take().unwrap())];
+        for mut stream in streams {
+            let said = Arc::clone(&said);
+            thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                loop {
+                    let read = stream.read(&mut buffer).unwrap_or(0);
+                    let mut state = said.0.lock().unwrap();
+                    state.0 += &String::from_utf8_lossy(&buffer[..read]);
+                    state.1 += usize::from(read == 0);
+                    said.1.notify_all();
+                    if read == 0 {
+                        return;
+                    }
+                }
+            });
+        }
+        Self { child: Running::of(child), said }
+    }
+
+    /// Its output once there is a line, once it has ended, or after this time.
+    fn says(&self, within: Duration) -> String {
+        let (state, news) = &*self.said;
+        let waits = |state: &mut (String, usize)| !state.0.contains('\n') && state.1 < 2;
+        news.wait_timeout_while(state.lock().unwrap(), within, waits).unwrap().0.0.clone()
+    }
+
+    /// Its first line of output; from then on, it does its work.
+    fn first_words(&self, place: &str) -> String {
+        let said = self.says(PATIENCE);
+        assert!(said.contains('\n'), "{place} said {said:?}");
+        said
+    }
+
+    /// Ends it as a supervisor does, unless it polled only once because its output is not a terminal. A watching line
+    /// may have started too late for the line after it, which is then run `again`.
+    fn stop(mut self, place: &str, mut again: impl FnMut()) {
+        let looked_once = place.ends_with(" top") && self.child.wait().unwrap().success();
+        for _ in 0..5 {
+            if self.says(Duration::from_secs(5)).contains('\n') {
+                break;
+            }
+            again();
+        }
+        self.first_words(place);
+        if !looked_once {
+            signal(&self.child, Signal::TERM);
+            let status = self.child.wait().unwrap();
+            let (state, news) = &*self.said;
+            let state = news.wait_while(state.lock().unwrap(), |state| state.1 < 2).unwrap();
+            assert_eq!(status.code(), Some(143), "{place}: {}", state.0);
+        }
+    }
+}
+
+/// The list, a sheet as a script and as objects, the examples of a command, and an unknown topic.
+pub fn cheat_sheets_are_listed_and_shown<T: Tool>(Case { program, .. }: &Case<T>) {
+    let sheets = T::PROGRAM.sheets;
+    let listed = program.bare(&["examples"]).exits(0);
+    let topics: Vec<String> = sheets.iter().map(|s| format!("{}\t{}", s.topic, s.about)).collect();
+    assert_eq!(listed.lines(), topics);
+    for sheet in sheets {
+        let script = program.bare(&["examples", sheet.topic]).exits(0);
+        let records = program.bare(&["examples", sheet.topic, "-o", "json"]).exits(0).json();
+        assert_eq!(records.as_array().unwrap().len(), sheet.examples.len());
+        assert!(script.says_out(&format!("# {}", sheet.about)), "{}", script.out());
+        for (example, record) in sheet.examples.iter().zip(records.as_array().unwrap()) {
+            let shown = format!("\n# {}\n{}\n", example.explained(), example.line);
+            assert!(script.out().contains(&shown), "{}", script.out());
+            let expected = json!({
+                "topic": sheet.topic, "about": example.about, "command": example.line,
+                "exit": example.exit(),
+            });
+            assert_eq!(*record, expected);
+            // A comment takes at most two lines of a narrow terminal, and is not a sentence.
+            assert!(
+                example.about.len() <= 76 && !example.about.ends_with('.'),
+                "{}",
+                example.about
+            );
+        }
+        // A shell reads a sheet.
+        let mut shell = Command::new("sh");
+        shell.args(["-n", "-c", script.out()]);
+        shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let _ = ended(shell.spawn().unwrap()).exits(0);
+    }
+    let by_command = program.bare(&["examples", "smoke", "-o", "name"]).exits(0);
+    assert!(!by_command.lines().is_empty());
+    assert!(by_command.lines().iter().all(|line| line.contains(" smoke")), "{}", by_command.out());
+    let wrong = program.bare(&["examples", "nonsense"]).exits(2);
+    assert!(wrong.err.contains(sheets[0].topic), "{}", wrong.err);
+    // In a session as outside it.
+    let topic = sheets[0].topic;
+    let script = program.bare(&["examples", topic]).exits(0);
+    let (_server, address) = Case::<T>::server();
+    let session = program.at(&address, &["repl", "-e", &format!("examples {topic}")]).exits(0);
+    assert_eq!(session.out(), script.out());
+}

@@ -1,0 +1,313 @@
+//! `exporter`, as its scrapers see it.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::time::Duration;
+
+use ctl_core::commands::exporter::Names;
+use ctl_core::tool::Tool;
+use serde_json::Value;
+
+use crate::Case;
+use crate::program::{Program, Ran, Running, fed};
+
+fn add<T: Tool>(case: &Case<T>, address: &str, body: &str) {
+    let line: Vec<&str> = case.add.split(' ').chain([body]).collect();
+    case.program.at(address, &line).exits(0);
+}
+
+/// A running exporter.
+pub struct Exporter {
+    child: Running,
+    address: String,
+}
+
+impl Exporter {
+    /// Starts the exporter of a program for these servers.
+    #[must_use]
+    pub fn start(program: &Program, servers: &str) -> Self {
+        Self::with(program, servers, &[])
+    }
+
+    fn with(program: &Program, servers: &str, flags: &[&str]) -> Self {
+        let line = ["exporter", "--listen", "127.0.0.1:0", "--print-addr"];
+        let line = [&line[..], flags].concat();
+        let line = [&[program.flag, servers], &line[..]].concat();
+        let mut child = Running::of(program.command(&line).spawn().unwrap());
+        let address = child.first_line();
+        Self { child, address }
+    }
+
+    fn connect(&self) -> TcpStream {
+        TcpStream::connect(&self.address).unwrap()
+    }
+
+    /// The head and the body of the response.
+    fn ask(&self, request: &str) -> (String, String) {
+        let mut stream = self.connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        (head.to_owned(), body.to_owned())
+    }
+
+    fn get(&self, path: &str) -> (String, String) {
+        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+    }
+
+    /// The body of a scrape.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        let (head, body) = self.get("/metrics");
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        body
+    }
+
+    fn scale(&self, query: &str) -> (String, Value) {
+        let (head, body) = self.get(&format!("/scale?{query}"));
+        (head.lines().next().unwrap().to_owned(), serde_json::from_str(&body).unwrap())
+    }
+
+    /// Stops it with a signal.
+    #[allow(clippy::must_use_candidate)]
+    pub fn end(self) -> Ran {
+        self.child.terminated()
+    }
+}
+
+/// Including after one server has been replaced by another.
+pub fn every_scrape_asks_the_servers_anew<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let prefix = case.metrics;
+    let exporter = Exporter::start(&case.program, &address);
+    let up = |is_up: u8| format!("{prefix}_up{{server=\"{address}\"}} {is_up}.0\n");
+    assert!(exporter.metrics().contains(&up(1)));
+    add(case, &address, "one");
+    assert!(exporter.metrics().contains("mail"), "{}", exporter.metrics());
+    drop(server);
+    let without = exporter.metrics();
+    assert!(without.contains(&up(0)) && !without.contains("mail"), "{without}");
+    let place = address.rsplit_once("//").map_or(&*address, |(_, place)| place);
+    let again = case.program.command(&["serve", "--listen", place, "--print-addr"]).spawn();
+    let mut again = Running::of(again.unwrap());
+    again.first_line();
+    assert!(exporter.metrics().contains(&up(1)));
+    again.terminated();
+    exporter.end();
+}
+
+/// Each under its own label, independent of the others.
+pub fn several_servers_are_told_apart<T: Tool>(case: &Case<T>) {
+    let [(_one, first), (_two, second)] = [(); 2].map(|()| Case::<T>::server());
+    let dead = "127.0.0.1:1";
+    let all = [&first, &second, dead].join(",");
+    let once = case.program.at(&all, &["exporter", "--once"]).exits(69);
+    for (address, is_up) in [(&*first, "1.0"), (&second, "1.0"), (dead, "0.0")] {
+        let label = format!("{}\"}}", address.trim_start_matches("adf://"));
+        let lines = once.lines();
+        let at = lines.iter().filter(|line| line.contains(&label));
+        let up = at.filter(|line| line.starts_with(&format!("{}_up{{", case.metrics)));
+        assert_eq!(up.map(|line| line.rsplit(' ').next().unwrap()).collect::<Vec<_>>(), [is_up]);
+    }
+    let records = case.program.at(&all, &["exporter", "--once", "-o", "json"]).exits(69).json();
+    let is_up = |record: &&Value| record["metric"] == format!("{}_up", case.metrics);
+    let up: Vec<&Value> = records.as_array().unwrap().iter().filter(is_up).collect();
+    assert_eq!(
+        up.iter().map(|record| record["value"].as_f64()).collect::<Vec<_>>(),
+        [Some(1.0), Some(1.0), Some(0.0)]
+    );
+    assert!(up[2]["server"].as_str().unwrap().ends_with(dead));
+    assert!(once.says("warning: ") && once.err.contains(dead), "{}", once.err);
+    let living = [&first, &second].map(String::as_str).join(",");
+    case.program.at(&living, &["exporter", "--once"]).exits(0);
+    // A sum without a server's share would look like less work.
+    let exporter = Exporter::start(&case.program, &all);
+    let (status, document) = exporter.scale(&format!("{}=mail", case.noun));
+    let error = document["error"].as_str().unwrap();
+    assert!(status.contains("503") && document["value"].is_null(), "{status} {document}");
+    assert!(error.starts_with("1 of 3 servers failed: ") && error.contains(dead), "{error}");
+    exporter.end();
+}
+
+/// An autoscaler gets zeros for a missing queue, and none from an unreachable server.
+pub fn scale_tells_what_there_is_to_do<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let exporter = Exporter::start(&case.program, &address);
+    let noun = case.noun;
+    for body in ["one", "two"] {
+        add(case, &address, body);
+    }
+    let name = "mail";
+    let (status, document) = exporter.scale(&format!("{noun}={name}"));
+    assert_eq!((&*status, &document["value"]), ("HTTP/1.1 200 OK", &2.into()), "{document}");
+    assert_eq!(document[noun], name);
+    let (status, document) = exporter.scale(&format!("{noun}=none"));
+    assert_eq!((&*status, &document["value"]), ("HTTP/1.1 200 OK", &0.into()), "{document}");
+    assert!(exporter.scale("").0.contains("400"));
+    // What is wrong with a question says nothing about the server.
+    for wrong in [format!("{noun}="), format!("{noun}=a&{noun}=b"), format!("{noun}=a&x=y")] {
+        let (status, document) = exporter.scale(&wrong);
+        assert!(status.contains("400") && document["error"].is_string(), "{status} {document}");
+    }
+    assert!(exporter.metrics().contains(&format!("{}_up", case.metrics)));
+    drop(server);
+    assert!(exporter.scale(&format!("{noun}=")).0.contains("400"));
+    let (status, document) = exporter.scale(&format!("{noun}={name}"));
+    assert!(status.contains("503") && document["error"].is_string(), "{status} {document}");
+    let said = exporter.end().err;
+    assert_eq!(said.matches("warning:").count(), 1, "only the server that has gone: {said}");
+}
+
+/// Nor do the scrapes, however many wait for it.
+pub fn a_frozen_server_does_not_hold_up_healthz<T: Tool>(case: &Case<T>) {
+    // The system accepts, and nobody answers.
+    let frozen = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = frozen.local_addr().unwrap().to_string();
+    let exporter = Exporter::with(&case.program, &address, &["--timeout", "25s"]);
+    let scrapes: Vec<TcpStream> = (0..80)
+        .map(|_| {
+            let mut stream = exporter.connect();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+            stream
+        })
+        .collect();
+    assert_eq!(exporter.get("/healthz").1, "ok\n");
+    for mut scrape in scrapes {
+        scrape.set_nonblocking(true).unwrap();
+        assert!(scrape.read(&mut [0]).is_err(), "a scrape has been answered");
+    }
+    for line in exporter.end().err.lines() {
+        let is_stamped = line.starts_with("20") && line.contains("Z ");
+        assert!(is_stamped, "every line of a log has its time: {line}");
+    }
+}
+
+/// A slow client does not block others.
+pub fn strangers_do_not_harm_the_exporter<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let exporter = Exporter::start(&case.program, &address);
+    let mut slow: Vec<TcpStream> = (0..20).map(|_| exporter.connect()).collect();
+    slow.iter_mut().for_each(|stream| stream.write_all(b"GET /metrics HT").unwrap());
+    assert_eq!(exporter.get("/healthz").1, "ok\n");
+    assert!(exporter.get("/nothing").0.starts_with("HTTP/1.1 404 "));
+    assert!(
+        exporter
+            .ask("POST /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            .0
+            .starts_with("HTTP/1.1 405 ")
+    );
+    let long = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(100_000));
+    let mut stream = exporter.connect();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    // The exporter may close the connection before all is written.
+    let _ = stream.write_all(long.as_bytes());
+    let _ = stream.read_to_end(&mut Vec::new());
+    assert!(exporter.ask("\x16\x03\x01 no HTTP\r\n\r\n").0.contains("400"));
+    // A page whose name was bound to this address afterwards.
+    let rebound = exporter.ask("GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n").0;
+    assert!(rebound.starts_with("HTTP/1.1 421 "), "{rebound}");
+    let (head, body) = exporter.ask(
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: application/openmetrics-text\r\n\r\n",
+    );
+    assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0"), "{head}");
+    assert!(
+        body.ends_with("# EOF\n") && head.contains("x-content-type-options: nosniff"),
+        "{head}"
+    );
+    exporter.end();
+    let remote = ["exporter", "--listen", "0.0.0.0:0"];
+    let refused = case.program.at(&address, &remote).exits(2);
+    assert!(refused.err.contains("without --allow-remote"), "{}", refused.err);
+}
+
+/// Uses a strict parser. `METRICS_PYTHON` names a Python that has `prometheus_client`.
+///
+/// # Panics
+/// Panics if there is none although `CI=true` is set.
+pub fn a_strict_parser_reads_the_metrics<T: Tool>(case: &Case<T>) {
+    let python = std::env::var_os("METRICS_PYTHON").unwrap_or_else(|| "python3".into());
+    let has_parser =
+        Command::new(&python).args(["-c", "import prometheus_client.openmetrics"]).output();
+    if !has_parser.is_ok_and(|output| output.status.success()) {
+        assert!(
+            std::env::var_os("CI").is_none_or(|value| value != "true"),
+            "set METRICS_PYTHON to a Python that has prometheus_client"
+        );
+        eprintln!("left out: there is no Python with prometheus_client");
+        return;
+    }
+    let (_server, address) = Case::<T>::server();
+    add(case, &address, "one");
+    let script = "import sys\n\
+        from prometheus_client.openmetrics.parser import text_string_to_metric_families as read\n\
+        print(sum(len(family.samples) for family in read(sys.stdin.read())))";
+    for Names { name, .. } in case.metric_names {
+        let once = case.program.at(&address, &["exporter", "--once", "--names", name]).exits(0);
+        let mut parser = Command::new(&python);
+        parser.args(["-c", script]).stdout(std::process::Stdio::piped());
+        parser.stderr(std::process::Stdio::piped());
+        assert!(once.bytes.ends_with(b"# EOF\n"));
+        let read = fed(parser, &once.bytes).exits(0);
+        let samples = once.lines().iter().filter(|line| !line.starts_with('#')).count();
+        assert_eq!(read.out().trim(), samples.to_string(), "{name}");
+    }
+}
+
+/// Every metric used by the dashboard and the alerts in `docs/monitoring` is exported.
+pub fn the_dashboard_and_the_alerts_ask_for_what_is_exported<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    add(case, &address, "one");
+    let once = case.program.at(&address, &["exporter", "--once"]).exits(0);
+    let exported: Vec<&str> =
+        once.lines().into_iter().filter_map(|line| line.split(['{', ' ']).next()).collect();
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/monitoring");
+    let of =
+        |end: &str| std::fs::read_to_string(format!("{folder}/{}{end}", case.metrics)).unwrap();
+    let dashboard: Value = serde_json::from_str(&of(".dashboard.json")).unwrap();
+    let alerts: Value = serde_yaml::from_str(&of(".alerts.yml")).unwrap();
+    let mut asked = Vec::new();
+    expressions(&dashboard, &mut asked);
+    expressions(&alerts, &mut asked);
+    assert!(asked.len() >= 8, "{asked:?}");
+    for expression in asked {
+        let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let names: Vec<&str> =
+            words.filter(|word| word.starts_with(&format!("{}_", case.metrics))).collect();
+        assert!(!names.is_empty(), "{expression}");
+        for name in names {
+            assert!(exported.contains(&name), "{name} of {expression} is not exported");
+        }
+    }
+}
+
+/// All values of `expr`.
+fn expressions(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                match value {
+                    Value::String(text) if key == "expr" => found.push(text.clone()),
+                    value => expressions(value, found),
+                }
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| expressions(value, found)),
+        _ => {}
+    }
+}
+
+/// The verdict and the exit code are the same in all formats.
+pub fn a_check_is_told_to_other_programs<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let name = case.program.name;
+    let status = format!("{name}_check_status{{check=\"none\"}} 2.0\n");
+    for (format, said) in
+        [("junit", "<failure type=\"CRITICAL\""), ("github", "::error::"), ("prometheus", &*status)]
+    {
+        let line = ["check", case.noun, "none", "--must-exist", "--format", format];
+        let ran = case.program.at(&address, &line).exits(2);
+        assert!(ran.out().contains(said) && ran.out().ends_with('\n'), "{}", ran.out());
+    }
+}

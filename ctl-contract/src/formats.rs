@@ -1,0 +1,293 @@
+//! Every command in every format: stdout has only results, and a failure prints exactly one error object.
+
+use std::any::Any;
+use std::collections::BTreeSet;
+
+use clap::{Command, FromArgMatches as _};
+use ctl_core::repl::guest::Interactive;
+use ctl_core::tool::cli::{Line, tree};
+use ctl_core::tool::{Nature, Tool};
+use serde_json::Value;
+
+use crate::Case;
+use crate::program::Ran;
+
+/// Whether a command leaves server and files unchanged.
+fn reads_only(nature: Nature) -> bool {
+    matches!(nature, Nature::Looks | Nature::LooksOn)
+}
+
+/// A sample command line.
+#[derive(Debug, Clone, Copy)]
+pub struct Sample {
+    /// The command; a nested one is preceded by its parent's name.
+    pub command: &'static str,
+    /// The whole line.
+    pub line: &'static [&'static str],
+    stdin: &'static str,
+    asks: bool,
+    has_shape: bool,
+}
+
+impl Sample {
+    /// A line with an empty stdin.
+    #[must_use]
+    pub const fn of(command: &'static str, line: &'static [&'static str]) -> Self {
+        Self { command, line, stdin: "", asks: true, has_shape: true }
+    }
+
+    /// The same line, which contacts no server.
+    #[must_use]
+    pub const fn offline(self) -> Self {
+        Self { asks: false, ..self }
+    }
+
+    /// The same line with this stdin.
+    #[must_use]
+    pub const fn fed(self, stdin: &'static str) -> Self {
+        Self { stdin, ..self }
+    }
+
+    /// The same line, whose columns depend on the server's reply.
+    #[must_use]
+    pub const fn without_shape(self) -> Self {
+        Self { has_shape: false, ..self }
+    }
+
+    /// Whether it contacts no server, or succeeds when none answers.
+    #[must_use]
+    fn is_offline(&self) -> bool {
+        let about_settings = ["context ", "config "].iter().any(|it| self.command.starts_with(it));
+        !self.asks
+            || about_settings
+            || ["tap", "web", "serve", "doctor", "examples", "completions", "man", "docs"]
+                .contains(&self.command)
+    }
+
+    /// Whether it has the exit codes and formats of a check.
+    fn is_check(&self) -> bool {
+        self.command.starts_with("check ")
+    }
+}
+
+/// Lines that succeed with every tool.
+const COMMON: &[Sample] = &[
+    Sample::of("smoke", &["smoke"]),
+    Sample::of("top", &["top", "--once"]),
+    Sample::of("ping", &["ping", "--count", "2", "--interval", "1ms"]),
+    Sample::of("latency", &["latency", "--every", "100ms", "-i", "1ms", "-c", "1"]),
+    Sample::of("exporter", &["exporter", "--once"]),
+    Sample::of("bench", &["bench", "--msgs", "5"]),
+    Sample::of("serve", &["serve", "--print-addr", "--", "true"]),
+    Sample::of("context add", &["context", "add", "new", "-n"]),
+    Sample::of("context ls", &["context", "ls"]),
+    Sample::of("context show", &["context", "show"]),
+    Sample::of("context unselect", &["context", "unselect", "-n"]),
+    Sample::of("context validate", &["context", "validate"]),
+    Sample::of("config path", &["config", "path"]),
+    Sample::of("config set", &["config", "set", "retry", "1", "-n"]),
+    Sample::of("config show", &["config", "show"]),
+    Sample::of("doctor", &["doctor"]),
+    Sample::of("completions", &["completions", "bash"]),
+    Sample::of("man", &["man"]),
+    Sample::of("docs", &["docs"]),
+];
+
+/// Lines of every tool's commands that cannot succeed in such a test.
+const COMMON_FAILING: &[Sample] = &[
+    Sample::of("web", &["web", "--listen", "127.0.0.1:x"]),
+    Sample::of("context copy", &["context", "copy", "none", "new"]),
+    Sample::of("context edit", &["context", "edit", "none"]),
+    Sample::of("context previous", &["context", "previous"]),
+    Sample::of("context rm", &["context", "rm", "none"]),
+    Sample::of("context select", &["context", "select", "none"]),
+    Sample::of("config edit", &["config", "edit", "-n"]),
+    Sample::of("config unset", &["config", "unset", "retry"]),
+];
+
+/// Sample lines for the commands that a tool does not share with all others, or that need arguments of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct Samples {
+    /// Lines that succeed against the server of `prepared`.
+    pub succeeding: &'static [Sample],
+    /// Lines of commands that cannot succeed in such a test.
+    pub failing: &'static [Sample],
+    /// Starts a server with the data that the lines need; also returns what has to stay alive.
+    pub prepared: fn() -> (Box<dyn Any>, String),
+}
+
+impl Samples {
+    /// Every line that succeeds against the server of `prepared`.
+    pub fn succeed(&self) -> impl Iterator<Item = &'static Sample> + use<> {
+        self.succeeding.iter().chain(COMMON)
+    }
+
+    /// A line for every command.
+    fn all(&self) -> impl Iterator<Item = &'static Sample> + use<> {
+        self.succeed().chain(self.failing).chain(COMMON_FAILING)
+    }
+
+    /// The lines of commands that ask a server and end by themselves.
+    #[must_use]
+    pub fn bounded(&self) -> Vec<&'static [&'static str]> {
+        // A worker goes on until somebody stops it.
+        let ends = |sample: &&Sample| !sample.is_offline() && sample.command != "work";
+        self.succeed().filter(ends).map(|sample| sample.line).collect()
+    }
+
+    fn run<T: Tool>(&self, case: &Case<T>, format: &str, sample: &Sample) -> Ran {
+        let (_server, address) = (self.prepared)();
+        let line = [&["-o", format], sample.line].concat();
+        case.program.fed(&address, &line, sample.stdin.as_bytes())
+    }
+}
+
+fn commands(tree: &Command) -> BTreeSet<String> {
+    // `complete` is called by shells, not by people.
+    let is_command = |command: &&Command| !["help", "complete"].contains(&command.get_name());
+    let mut names = BTreeSet::new();
+    for command in tree.get_subcommands().filter(is_command) {
+        let name = command.get_name();
+        let inner: Vec<_> = command.get_subcommands().filter(is_command).collect();
+        if inner.is_empty() {
+            names.insert(name.to_owned());
+        }
+        names.extend(inner.iter().map(|sub| format!("{name} {}", sub.get_name())));
+    }
+    names
+}
+
+/// Every command has a sample.
+pub fn every_command_has_a_sample<T: Interactive>(case: &Case<T>) {
+    let samples = case.samples.all().map(|sample| sample.command.to_owned());
+    let samples: BTreeSet<String> = samples.collect();
+    assert_eq!(samples, commands(&tree::<T>()));
+}
+
+/// stderr has no JSON.
+pub fn json_is_one_document_for_every_command<T: Tool>(case: &Case<T>) {
+    for sample in case.samples.succeed() {
+        let ran = case.samples.run(case, "json", sample);
+        assert_eq!(ran.code, Some(0), "{sample:?} {ran:?}");
+        let document: Result<Value, _> = serde_json::from_slice(&ran.bytes);
+        assert!(document.is_ok(), "{sample:?} {ran:?}");
+        let has_json = |line: &str| serde_json::from_str::<Value>(line).is_ok();
+        assert!(!ran.err.lines().any(has_json), "{sample:?} {}", ran.err);
+    }
+}
+
+/// A check prints a single verdict.
+pub fn ndjson_is_one_document_per_line_for_every_command<T: Tool>(case: &Case<T>) {
+    for sample in case.samples.succeed() {
+        let ran = case.samples.run(case, "ndjson", sample).exits(0);
+        if sample.is_check() {
+            ran.json();
+            continue;
+        }
+        let is_json = |line: &&str| serde_json::from_str::<Value>(line).is_ok();
+        assert!(ran.lines().iter().all(is_json), "{sample:?} {}", ran.out());
+    }
+}
+
+/// Checks have their own formats.
+pub fn yaml_is_read_for_every_command<T: Tool>(case: &Case<T>) {
+    for sample in case.samples.succeed().filter(|sample| !sample.is_check()) {
+        let ran = case.samples.run(case, "yaml", sample).exits(0);
+        let value: Result<Value, _> = serde_yaml::from_slice(&ran.bytes);
+        assert!(value.is_ok(), "{sample:?} {value:?} {}", ran.out());
+    }
+}
+
+/// Except for records, which must stay readable by `import`.
+pub fn tables_and_plain_lines_work_for_every_command<T: Tool>(case: &Case<T>) {
+    for format in ["table", "wide", "plain", "name"] {
+        for sample in case.samples.succeed() {
+            if ["drain", "export"].contains(&sample.command) {
+                continue;
+            }
+            let ran = case.samples.run(case, format, sample);
+            assert_eq!(ran.code, Some(0), "{format} {sample:?} {ran:?}");
+            assert!(!ran.bytes.contains(&0x1b), "{format} {sample:?}");
+        }
+    }
+}
+
+/// What a command would change is shown, or `--dry-run` is refused: it is never ignored.
+pub fn what_changes_something_rehearses_or_refuses<T: Interactive>(case: &Case<T>) {
+    let is_tested = |sample: &&Sample| {
+        let words = std::iter::once(&T::PROGRAM.name).chain(sample.line);
+        let matches = tree::<T>().try_get_matches_from(words).unwrap();
+        let line = Line::<T>::from_arg_matches(&matches).unwrap();
+        let changes = matches!(line, Line::Own(command) if !reads_only(T::nature(&command)));
+        // The exporter and a recording change nothing; replaying has a test of its own.
+        changes && !["exporter", "tap"].contains(&sample.command)
+            || sample.command == "check roundtrip"
+    };
+    let mut refused = 0;
+    for sample in case.samples.succeed().filter(is_tested) {
+        let (_server, address) = (case.samples.prepared)();
+        let line = [&["-o", "json", "--dry-run"], sample.line].concat();
+        let ran = case.program.fed(&address, &line, sample.stdin.as_bytes());
+        let is_refused = format!("{}{}", ran.out(), ran.err).contains("does not support --dry-run");
+        assert!(is_refused || ran.out().contains("\"dry_run\""), "{sample:?} {ran:?}");
+        refused += usize::from(is_refused);
+    }
+    assert!(refused >= 3, "{refused}");
+}
+
+/// Within the timeout; for a check this is CRITICAL.
+pub fn a_dead_port_is_69_with_one_error_object_for_every_command<T: Tool>(case: &Case<T>) {
+    let (server, dead) = Case::<T>::server();
+    drop(server);
+    for sample in case.samples.succeed() {
+        // A session connects only at its first line.
+        if sample.is_offline() || sample.command == "repl" {
+            continue;
+        }
+        let bounds = ["-o", "json", "--connect-timeout", "5s", "--timeout", "1s"];
+        let line = [&bounds, sample.line].concat();
+        let ran = case.program.fed(&dead, &line, sample.stdin.as_bytes());
+        if sample.is_check() {
+            assert_eq!(ran.exits(2).json()["status"], "CRITICAL", "{sample:?}");
+            continue;
+        }
+        assert_eq!(ran.code, Some(69), "{sample:?} {ran:?}");
+        let error = ran.error_alone();
+        assert_eq!((&error["exit"], &error["code"]), (&69.into(), &"UNAVAILABLE".into()));
+    }
+}
+
+/// For a check this is UNKNOWN.
+pub fn a_wrong_flag_is_2_with_one_error_object_for_every_command<T: Tool>(case: &Case<T>) {
+    for sample in case.samples.all() {
+        let ran = case.program.bare(&[&["-o", "json", "--no-such-flag"], sample.line].concat());
+        if sample.is_check() {
+            let start = format!("{} UNKNOWN - ", case.program.prefix);
+            assert!(ran.exits(3).out().starts_with(&start), "{sample:?}");
+            continue;
+        }
+        assert_eq!(ran.exits(2).error_alone()["code"], "USAGE", "{sample:?}");
+    }
+}
+
+/// Nothing is requested, taken or changed if the output is impossible. The error comes even without a server.
+pub fn a_wrong_column_is_2_before_anything_is_sent<T: Tool>(case: &Case<T>) {
+    let (server, dead) = Case::<T>::server();
+    drop(server);
+    let mut told = 0;
+    for sample in case.samples.succeed() {
+        let is_other = ["repl", "watch"].contains(&sample.command);
+        if sample.is_offline() || !sample.has_shape || is_other {
+            continue;
+        }
+        let (_server, address) = (case.samples.prepared)();
+        let line = [&["--columns", "no-such"], sample.line].concat();
+        let ran = case.program.fed(&address, &line, sample.stdin.as_bytes());
+        if ran.err.contains("no-such") {
+            let ran = case.program.fed(&dead, &line, sample.stdin.as_bytes());
+            assert!(ran.code == Some(2) && ran.err.contains("no-such"), "{sample:?}: {}", ran.err);
+            told += 1;
+        }
+    }
+    assert!(told >= 8, "{told}");
+}

@@ -1,0 +1,46 @@
+//! Every command in the guide parses.
+
+use ctl_core::tool::Tool;
+use ctl_core::tool::cli;
+
+use crate::lines::commands;
+
+/// Parses every command of the guide that begins with the tool's name, in a `console` block or a table. Runs nothing.
+pub fn every_command_of_the_guide_can_be_typed<T: Tool>() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guide/src");
+    let Ok(pages) = std::fs::read_dir(folder) else {
+        // The crate was removed from the workspace.
+        return;
+    };
+    let (mut typed, mut wrong) = (0, String::new());
+    for page in pages {
+        let page = page.unwrap().path();
+        let text = std::fs::read_to_string(&page).unwrap();
+        let commands = shown(&text)
+            .flat_map(|line| commands(line).into_iter().map(move |words| (line, words)));
+        for (line, mut words) in commands {
+            if words.first().is_none_or(|first| first != T::PROGRAM.name) {
+                continue;
+            }
+            typed += 1;
+            // Prose may name a command without its required arguments.
+            words.extend((words.len() == 2).then(|| "--help".to_owned()));
+            if let Err(error) = cli::parse::<T>(&words)
+                && error.kind() != clap::error::ErrorKind::DisplayHelp
+            {
+                wrong += &format!("{}: {line}\n{error}\n", page.display());
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    assert!(typed >= 3, "{typed}");
+}
+
+/// The lines behind a prompt, and backticked text with a space in it.
+fn shown(page: &str) -> impl Iterator<Item = &str> {
+    page.lines().flat_map(|line| {
+        let quoted = line.split('`').skip(1).step_by(2).filter(|code| code.contains(' '));
+        let prompted = line.trim_start().strip_prefix("$ ");
+        quoted.filter(move |_| prompted.is_none()).chain(prompted)
+    })
+}

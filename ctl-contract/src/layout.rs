@@ -1,0 +1,253 @@
+//! Layout on terminals of 60, 80 and 120 columns.
+
+use ctl_core::tool::Tool;
+use unicode_width::UnicodeWidthStr;
+
+use crate::Case;
+use crate::terminal::Terminal;
+
+/// Common widths.
+const WIDTHS: [usize; 3] = [60, 80, 120];
+
+/// Names that a table has to break, if it breaks any.
+const NAMES: [&str; 2] = ["a-rather-long-name-of-a-queue-1", "a-rather-long-name-of-a-queue-2"];
+
+/// Runs a command on a terminal of this width, to its end.
+fn shown<T: Tool>(case: &Case<T>, address: &str, width: usize, words: &[&str]) -> String {
+    let variables = [("NO_COLOR", "1")];
+    let mut terminal = Terminal::sized(&case.program, address, &variables, width, words);
+    let _ = terminal.ends();
+    seen(&terminal)
+}
+
+/// The terminal's output as text: it has one character for each byte.
+fn seen(terminal: &Terminal) -> String {
+    let bytes: Vec<u8> = terminal.shown.chars().filter_map(|c| u8::try_from(c).ok()).collect();
+    String::from_utf8(bytes).unwrap().replace('\r', "")
+}
+
+#[track_caller]
+fn fits(text: &str, width: usize, words: &[&str]) {
+    for line in text.lines() {
+        assert!(line.width() <= width, "{words:?} at {width}: {line:?} in\n{text}");
+    }
+}
+
+fn filled<T: Tool>(case: &Case<T>, address: &str) {
+    for name in NAMES {
+        let add: Vec<&str> = case.add_to.split(' ').chain([name, "body"]).collect();
+        case.program.at(address, &add).exits(0);
+    }
+}
+
+/// Whether a text has this name, or both of its ends.
+fn names(text: &str, name: &str) -> bool {
+    text.split_whitespace().any(|word| match word.split_once('…') {
+        Some((start, end)) => !end.is_empty() && name.starts_with(start) && name.ends_with(end),
+        None => word == name,
+    })
+}
+
+/// A pipe gets everything in full. Long names are cut before a figure of the usual table is dropped.
+pub fn tables_fit_terminals_and_say_what_is_left_out<T: Tool>(case: &Case<T>) {
+    let ((_one, first), (_other, second)) = (Case::<T>::server(), Case::<T>::server());
+    filled(case, &first);
+    let both = format!("{first},{second}");
+    let lines: [(&str, &[&str]); 5] = [
+        (&first, &[case.list, "-o", "wide"]),
+        (&both, &[case.list]),
+        (&first, &["top", "--once"]),
+        (&both, &["top", "--once"]),
+        (&first, &["smoke"]),
+    ];
+    for (servers, words) in lines {
+        for width in WIDTHS {
+            let text = shown(case, servers, width, words);
+            fits(&text, width, words);
+            if !words.contains(&"smoke") {
+                for name in NAMES {
+                    assert!(names(&text, name), "{words:?} at {width}: no {name} in\n{text}");
+                }
+            }
+            if words == [case.list] {
+                assert!(!text.contains("no room for"), "{words:?} at {width}:\n{text}");
+            }
+            if servers == both {
+                assert!(text.contains(&first), "{words:?} at {width}:\n{text}");
+            }
+        }
+        let piped = case.program.at(servers, words).exits(0);
+        assert!(!piped.err.contains("no room for"), "{}", piped.err);
+        assert!(!piped.out().contains('…'), "{}", piped.out());
+    }
+    let text = shown(case, &both, 60, &["top", "--once"]);
+    assert!(text.contains("no room for "), "{text}");
+    // Columns that were asked for are kept.
+    let chosen = ["top", "--once", "--columns", "server,name,problem"];
+    let text = shown(case, &both, 60, &chosen);
+    fits(&text, 60, &chosen);
+    assert!(text.contains("PROBLEM") && !text.contains("no room for"), "{text}");
+}
+
+/// Headings are styled cell by cell: what fills up the last one must not go beyond the terminal.
+pub fn coloured_tables_fit_terminals<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    for width in 50..90 {
+        let variables = [("CLICOLOR_FORCE", "1")];
+        let mut terminal = Terminal::sized(&case.program, &address, &variables, width, &["smoke"]);
+        assert_eq!(terminal.ends(), 0);
+        let text = seen(&terminal);
+        assert!(text.contains("\x1b[1m"), "{text}");
+        fits(&without_styles(&text), width, &["smoke"]);
+    }
+}
+
+fn without_styles(text: &str) -> String {
+    let mut pieces = text.split("\x1b[");
+    let plain = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(plain, |plain, piece| plain + piece.split_once('m').map_or(piece, |(_, rest)| rest))
+}
+
+/// Help texts break only between words.
+pub fn help_is_broken_between_words<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let lines: [&[&str]; 4] = [&[], &["--help"], &["repl", "--help"], &["repl", "-e", "help"]];
+    for words in lines {
+        let wide = shown(case, &address, 400, words);
+        let all: Vec<&str> = wide.split_whitespace().collect();
+        for width in WIDTHS {
+            let text = shown(case, &address, width, words);
+            fits(&text, width, words);
+            let here: Vec<&str> = text.split_whitespace().collect();
+            let other = here.iter().zip(&all).find(|(here, all)| here != all);
+            assert_eq!(other, None, "{words:?} at {width}:\n{text}");
+            assert_eq!(here.len(), all.len(), "{words:?} at {width}");
+        }
+    }
+}
+
+/// Wrong lines, too.
+pub fn usage_errors_are_broken_between_words<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let words = [case.list, "--a-flag-that-no-command-of-any-tool-has"];
+    for width in WIDTHS {
+        let text = shown(case, &address, width, &words);
+        fits(&text, width, &words);
+        assert!(text.contains("'--a-flag-that-no-command-of-any-tool-has'"), "{text}");
+    }
+    // The verdict of a check has said what is wrong.
+    let text = shown(case, &address, 120, &["check", "server", "--a-flag-that-none-has"]);
+    assert_eq!(text.matches("unexpected argument").count(), 1, "{text}");
+}
+
+/// Findings are sentences, too wide for a table.
+pub fn a_doctor_tells_a_narrow_terminal_in_blocks<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    for width in WIDTHS {
+        let text = shown(case, &address, width, &["doctor"]);
+        fits(&text, width, &["doctor"]);
+        assert!(text.contains(&address), "{text}");
+        assert_eq!(text.contains("status:"), width < 100, "{text}");
+    }
+}
+
+/// What has to be typed stays visible, and a question breaks between words.
+pub fn a_question_is_broken_between_words<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    filled(case, &address);
+    let words = ["clear", NAMES[0]];
+    let mut terminal = Terminal::sized(&case.program, &address, &[("NO_COLOR", "1")], 60, &words);
+    terminal.sees("[y/N]");
+    terminal.types("n\r");
+    assert_eq!(terminal.ends(), 1);
+    // The answer, which these terminals do not echo, ends the line.
+    let text = seen(&terminal).replace("[y/N] ", "[y/N]\n");
+    fits(&text, 60, &words);
+    assert!(text.contains(NAMES[0]), "{text}");
+}
+
+/// Output after `^C` starts on a new line.
+pub fn what_follows_control_c_begins_a_line<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let words = ["ping", "--count", "1000", "--interval", "100ms"];
+    let mut terminal = Terminal::sized(&case.program, &address, &[("NO_COLOR", "1")], 80, &words);
+    terminal.sees(&address);
+    terminal.types("\u{3}");
+    assert_eq!(terminal.ends(), 130);
+    let text = seen(&terminal);
+    // These terminals do not echo ^C, but its line is ended all the same.
+    let (_, after) = text.split_once("\n\n").unwrap_or_else(|| panic!("{text}"));
+    assert!(after.starts_with(&address), "{text}");
+    let words = ["watch", "-i", "1h", "--", case.list];
+    let mut terminal = Terminal::sized(&case.program, &address, &[("NO_COLOR", "1")], 80, &words);
+    terminal.sees("every 1h: ");
+    terminal.types("\u{3}");
+    assert_eq!(terminal.ends(), 130);
+    assert!(seen(&terminal).ends_with("\n\n"), "{:?}", terminal.shown);
+    // A command that says nothing at its end.
+    let words = ["web", "--listen", "127.0.0.1:0"];
+    let mut terminal = Terminal::sized(&case.program, &address, &[("NO_COLOR", "1")], 80, &words);
+    terminal.sees("a page on ");
+    terminal.sees("\n");
+    terminal.types("\u{3}");
+    assert_eq!(terminal.ends(), 130);
+    assert!(seen(&terminal).ends_with("\n\n"), "{:?}", terminal.shown);
+}
+
+/// Names with the same problem are grouped, in lines that fit.
+pub fn a_check_groups_what_is_wrong_by_its_reason<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    for number in 0..12 {
+        let name = format!("team-{number:02}");
+        let add: Vec<&str> = case.add_to.split(' ').chain([&*name, "body"]).collect();
+        case.program.at(&address, &add).exits(0);
+    }
+    let what = format!("{}s", case.noun);
+    let words = ["check", &*what, "*team-*", "--zero-workers", "crit"];
+    let ran = case.program.at(&address, &words).exits(2);
+    let first = ran.lines()[0];
+    assert!(first.contains(&format!(" CRITICAL - 12 of 12 {what} critical: ")), "{first}");
+    let reasons = ["but no workers", "but no pulls"];
+    let told: usize = reasons.iter().map(|reason| first.matches(reason).count()).sum();
+    assert_eq!(told, 1, "{first}");
+    assert!(first.contains(" and 2 more"), "{first}");
+    for width in WIDTHS {
+        fits(&shown(case, &address, width, &words), width, &words);
+    }
+}
+
+/// Asks one question about all servers, with the total. Nothing changes before the answer, or after a no.
+pub fn several_servers_are_one_question<T: Tool>(case: &Case<T>) {
+    if T::PROGRAM.name == "gearctl" {
+        // Its clear is a single worker for all servers.
+        return;
+    }
+    let ((one, first), (other, second)) = (Case::<T>::server(), Case::<T>::server());
+    filled(case, &first);
+    filled(case, &second);
+    let both = format!("{first},{second}");
+    let ask = |answer: &str| {
+        let words = ["clear", NAMES[0]];
+        let mut terminal = Terminal::sized(&case.program, &both, &[("NO_COLOR", "1")], 120, &words);
+        terminal.sees("[y/N]");
+        let question = seen(&terminal);
+        terminal.types(&format!("{answer}\r"));
+        let code = terminal.ends();
+        (question, code, seen(&terminal))
+    };
+    let jobs = || (case.jobs)(&one) + (case.jobs)(&other);
+    let before = jobs();
+    let (question, code, _) = ask("n");
+    assert_eq!((code, jobs()), (1, before), "{question}");
+    assert!(question.contains(&first) && question.contains(&second), "{question}");
+    assert!(question.contains(" 2 in all: "), "{question}");
+    let (_, code, said) = ask("y");
+    assert_eq!((code, jobs()), (0, before - 2), "{said}");
+    assert_eq!(said.matches("[y/N]").count(), 1, "{said}");
+    // Without a terminal, the error names the flag, and nothing changes anywhere.
+    let ran = case.program.at(&both, &["clear", NAMES[1]]).exits(2);
+    assert!(ran.err.contains("--yes"), "{}", ran.err);
+    assert_eq!(jobs(), before - 2);
+    case.program.at(&both, &["clear", NAMES[1], "--yes"]).exits(0);
+    assert_eq!(jobs(), before - 4);
+}

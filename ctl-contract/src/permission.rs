@@ -1,0 +1,27 @@
+//! Missing permissions.
+
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
+use ctl_core::link::Endpoint;
+use ctl_core::link::Link as _;
+use ctl_core::tool::Tool;
+
+use crate::Case;
+use crate::program::ended;
+use crate::shortage::{by, copied};
+
+/// Not 69, which makes scripts wait for the server.
+pub fn a_socket_that_this_user_may_not_open_is_77<T: Tool>(case: &Case<T>) {
+    let (program, folder) = copied(&case.program);
+    let socket = folder.path().join("socket");
+    let (_server, address) = T::Link::start(Endpoint::Unix(socket.clone()), None).unwrap();
+    // Root may open every socket, so root runs the tool as another user.
+    set_permissions(&socket, Permissions::from_mode(0o000)).unwrap();
+    let mut child = by(rustix::process::getuid().is_root().then_some(65_534), program);
+    child.env_clear().args([case.program.flag, &*address, "ping", "-c", "1"]);
+    let ran = ended(child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let ran = ran.exits(77);
+    assert!(ran.says("error: PERMISSION: ") && ran.err.contains("its socket"), "{ran:?}");
+}

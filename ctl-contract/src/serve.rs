@@ -1,0 +1,262 @@
+//! `serve` and `--embedded`.
+
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+
+use ctl_core::link::{Endpoint, Link as _};
+use ctl_core::tool::Tool;
+use rustix::process::{Pid, test_kill_process};
+
+use crate::Case;
+use crate::program::{Running, ended};
+
+/// Whatever the umask.
+pub fn a_unix_socket_is_for_its_owner_only<T: Tool>(case: &Case<T>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    let script = "umask 0; exec \"$0\" serve --listen \"unix:$1\" -- stat -c %a \"$1\"";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, case.program.path, path.to_str().unwrap()]);
+    let output = shell.output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "600\n");
+    assert!(!path.exists());
+}
+
+/// Neither is its temporary file.
+pub fn a_ready_file_is_never_written_through_a_link<T: Tool>(case: &Case<T>) {
+    let folder = tempfile::tempdir().unwrap();
+    let precious = folder.path().join("precious");
+    std::fs::write(&precious, "precious").unwrap();
+    for trap in ["ready", "ready.new"] {
+        std::os::unix::fs::symlink(&precious, folder.path().join(trap)).unwrap();
+    }
+    let ready = folder.path().join("ready");
+    let file = ready.to_str().unwrap();
+    let script = "test ! -L \"$0\" && cat \"$0\"";
+    let line = ["serve", "--port", "0", "--ready-file", file, "--", "sh", "-c", script, file];
+    assert!(case.program.bare(&line).exits(0).out().contains("127.0.0.1:"));
+    assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
+    assert!(!ready.exists());
+}
+
+/// Through the variables that the tool itself reads.
+pub fn a_command_gets_the_server_and_gives_its_code<T: Tool>(case: &Case<T>) {
+    let program = &case.program;
+    let variables: String = program.variables.iter().map(|name| format!(" ${name}")).collect();
+    let script = format!("\"$0\" smoke > /dev/null && echo \"{}\"", variables.trim());
+    let ran = program.bare(&["serve", "--", "sh", "-c", &script, program.path]).exits(0);
+    let words: Vec<&str> = ran.out().split_whitespace().collect();
+    assert_eq!(words.len(), program.variables.len());
+    assert!(words.iter().all(|word| *word == words[0]), "{words:?}");
+    assert!(TcpStream::connect(words[0]).is_err(), "the server is gone");
+    program.bare(&["mock", "--", "sh", "-c", "exit 7"]).exits(7);
+    program.bare(&["serve", "--", "sh", "-c", "kill -TERM $$"]).exits(143);
+    program.bare(&["serve", "--", "/no/such/program"]).exits(127);
+}
+
+/// Needs no setting for the server.
+pub fn what_a_command_adds_the_next_one_takes<T: Tool>(case: &Case<T>) {
+    let script = format!("\"$0\" {} x >/dev/null && \"$0\" {} -o json", case.add, case.pop);
+    let ran = case.program.bare(&["serve", "--", "sh", "-c", &script, case.program.path]).exits(0);
+    assert_eq!(ran.json()[0]["body"], "x", "{ran:?}");
+    let script = format!("\"$0\" {} x >/dev/null && \"$0\" ping --no-such-flag", case.add);
+    case.program.bare(&["serve", "--", "sh", "-c", &script, case.program.path]).exits(2);
+}
+
+/// Neither the background processes of the command, nor the command itself after a signal.
+pub fn no_process_is_left_behind<T: Tool>(case: &Case<T>) {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pid");
+    let file = file.to_str().unwrap();
+    let alive = |pid: &str| {
+        let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+        // A process that has ended counts as gone even before init has reaped it.
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+        test_kill_process(pid).is_ok() && !stat.is_ok_and(|stat| stat.contains(") Z "))
+    };
+    let script = "sleep 600 >/dev/null 2>&1 & echo $! > \"$0\"";
+    case.program.bare(&["serve", "--", "sh", "-c", script, file]).exits(0);
+    let pid = std::fs::read_to_string(file).unwrap();
+    while alive(&pid) {
+        std::thread::yield_now();
+    }
+    let script = "echo $$ > \"$0.new\"; mv \"$0.new\" \"$0\"; sleep 600";
+    std::fs::remove_file(file).unwrap();
+    let child = case.program.command(&["serve", "--", "sh", "-c", script, file]).spawn().unwrap();
+    let child = Running::of(child);
+    while !std::path::Path::new(file).exists() {
+        std::thread::yield_now();
+    }
+    let pid = std::fs::read_to_string(file).unwrap();
+    child.terminated();
+    while alive(&pid) {
+        std::thread::yield_now();
+    }
+}
+
+/// Both contain the same address, and the file is removed with the server.
+pub fn the_address_is_printed_and_the_ready_file_written<T: Tool>(case: &Case<T>) {
+    let directory = tempfile::tempdir().unwrap();
+    let ready = directory.path().join("ready");
+    let file = ready.to_str().unwrap();
+    let line = ["serve", "--listen", ":0", "--print-addr", "--ready-file", file];
+    let mut child = Running::of(case.program.command(&line).spawn().unwrap());
+    let address = child.first_line();
+    while !ready.exists() {
+        std::thread::yield_now();
+    }
+    assert_eq!(std::fs::read_to_string(&ready).unwrap(), format!("{address}\n"));
+    case.program.at(&address, &["smoke"]).exits(0);
+    child.terminated();
+    assert!(!ready.exists());
+}
+
+/// `--exit-with-parent`.
+pub fn it_ends_with_its_parent<T: Tool>(case: &Case<T>) {
+    let directory = tempfile::tempdir().unwrap();
+    let ready = directory.path().join("ready");
+    let script = "\"$0\" serve --port 0 --ready-file \"$1\" --exit-with-parent 2>/dev/null >/dev/null & \
+                  while ! test -e \"$1\"; do :; done; cat \"$1\"";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, case.program.path, ready.to_str().unwrap()]);
+    let address = String::from_utf8(shell.output().unwrap().stdout).unwrap();
+    // The shell has ended, and the server follows.
+    while TcpStream::connect(address.trim()).is_ok() {
+        std::thread::yield_now();
+    }
+}
+
+/// Both forms.
+pub fn unix_sockets<T: Tool>(case: &Case<T>) {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = format!("unix:{}", directory.path().join("s").display());
+    let program = &case.program;
+    let script = format!("\"$0\" {} \"$1\" smoke >/dev/null", program.flag);
+    let line = ["serve", "--listen", &socket, "--", "sh", "-c", &script, program.path, &socket];
+    program.bare(&line).exits(0);
+}
+
+/// Neither by another in-memory server nor by a tap, and not at their end.
+pub fn a_socket_in_use_is_left_alone<T: Tool>(case: &Case<T>) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    let (_server, address) = T::Link::start(Endpoint::Unix(path.clone()), None).unwrap();
+    let socket = format!("unix:{}", path.display());
+    for line in [&["serve"][..], &["tap", "--to", "127.0.0.1:1"]] {
+        let ran = case.program.bare(&[line, &["--listen", &socket]].concat()).exits(69);
+        assert!(ran.err.contains("is in use by another server"), "{line:?}: {}", ran.err);
+        case.program.at(&address, &["ping", "-c", "1"]).exits(0);
+    }
+}
+
+/// An invalid address and one in use give different errors.
+pub fn other_machines_are_kept_out_unless_allowed<T: Tool>(case: &Case<T>) {
+    let serve = |address: &str, more: &[&str]| {
+        let line = [&["serve", "--listen", address], more, &["--", "true"]].concat();
+        case.program.bare(&line)
+    };
+    let ran = serve("0.0.0.0:0", &[]).exits(2);
+    assert!(ran.err.contains("--allow-remote"), "{}", ran.err);
+    serve("0.0.0.0:0", &["--allow-remote"]).exits(0);
+    serve("nonsense", &[]).exits(2);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    serve(&taken.local_addr().unwrap().to_string(), &[]).exits(69);
+}
+
+/// `--embedded`.
+pub fn embedded_needs_no_server_and_leaves_none<T: Tool>(case: &Case<T>) {
+    let ran = case.program.bare(&["--embedded", "smoke", "-o", "json"]).exits(0);
+    assert!(ran.json().as_array().unwrap().iter().all(|row| row["ok"] == true));
+    assert!(ran.err.contains("embedded server on 127.0.0.1:"), "{}", ran.err);
+    let address = ran.err.split_whitespace().find(|word| word.starts_with("127.0.0.1:")).unwrap();
+    assert!(TcpStream::connect(address).is_err());
+}
+
+/// Wherever the flag stands; the environment is overridden.
+pub fn embedded_and_an_address_exclude_each_other<T: Tool>(case: &Case<T>) {
+    let (program, flag) = (&case.program, case.program.flag);
+    program.bare(&["--embedded", flag, "localhost", "ping"]).exits(2);
+    program.bare(&[flag, "localhost", "ping", "--embedded"]).exits(2);
+    let (server, dead) = Case::<T>::server();
+    drop(server);
+    let mut command = program.command(&["--embedded", "ping"]);
+    ended(command.env(program.variables[0], dead).spawn().unwrap()).exits(0);
+}
+
+/// `--fail`, `--latency`, `--record`.
+pub fn faults_are_scripted_and_requests_recorded<T: Tool>(case: &Case<T>) {
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("requests");
+    let file = record.to_str().unwrap();
+    let serve = |more: &[&str]| {
+        let ping = ["--", case.program.path, "--timeout", "10s", "ping"];
+        case.program.bare(&[&["serve", "--record", file], more, &ping[..]].concat())
+    };
+    serve(&["--latency", "1ms"]).exits(0);
+    let lines = std::fs::read_to_string(&record).unwrap();
+    for line in lines.lines() {
+        let request: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(request["ts"].is_string() && request["connection"].as_u64() >= Some(1), "{line}");
+        assert!(request["request"].as_str().is_some_and(|text| !text.is_empty()), "{line}");
+    }
+    assert!(serve(&[]).exits(74).err.contains("already exists"));
+    std::fs::remove_file(&record).unwrap();
+    let ran = serve(&["--fail", "nosuchverb:every=1:hang"]).exits(2);
+    assert!(ran.err.contains("nosuchverb"), "{}", ran.err);
+    case.program.bare(&["serve", "--fail", "nonsense", "--", "true"]).exits(2);
+    let failing = ["serve", "--fail", "always:cut=0", "--", case.program.path, "ping"];
+    assert!(case.program.bare(&failing).code != Some(0));
+}
+
+/// The file of one server is loaded by the next, whatever the settings say about other servers.
+pub fn a_server_begins_with_the_records_of_a_file<T: Tool>(case: &Case<T>) {
+    let folder = tempfile::tempdir().unwrap();
+    let (records, requests) = (folder.path().join("records"), folder.path().join("requests"));
+    let (records, requests) = (records.to_str().unwrap(), requests.to_str().unwrap());
+    let (server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').collect();
+    for body in ["a", "b"] {
+        case.program.at(&address, &[&add[..], &[body]].concat()).exits(0);
+    }
+    case.program.at(&address, &["drain", "mail", "--to", records, "--yes"]).exits(0);
+    assert_eq!((case.jobs)(&server), 0);
+    let again = ["drain", "mail", "--yes"];
+    let serve = ["serve", "--seed-file", records, "--record", requests, "--", case.program.path];
+    let mut command = case.program.command(&[&serve[..], &again].concat());
+    command.env(case.program.variables[0], "127.0.0.1:1");
+    let ran = crate::program::ended(command.spawn().unwrap()).exits(0);
+    let bodies: Vec<_> = ran.lines().iter().map(|line| record(line)["body"].clone()).collect();
+    assert_eq!(bodies, ["a", "b"]);
+    let seen = std::fs::read_to_string(requests).unwrap();
+    assert!(!seen.is_empty() && seen.lines().all(|line| !record(line)["request"].is_null()));
+    std::fs::write(records, "{\"v\":1}\n").unwrap();
+    let ran = case.program.bare(&["serve", "--seed-file", records, "--", "true"]).exits(65);
+    assert!(ran.err.contains("record 1"), "{}", ran.err);
+    case.program.bare(&["serve", "--seed-file", "none", "--", "true"]).exits(66);
+}
+
+fn record(line: &str) -> serde_json::Value {
+    serde_json::from_str(line).unwrap()
+}
+
+/// `--max-idle`.
+pub fn a_server_that_nobody_uses_ends<T: Tool>(case: &Case<T>) {
+    case.program.bare(&["serve", "--port", "0", "--max-idle", "50ms"]).exits(0);
+    case.program.bare(&["serve", "--max-idle", "1s", "--", "true"]).exits(2);
+}
+
+/// The server says which there are.
+pub fn a_fault_on_no_command_names_the_commands<T: Tool>(case: &Case<T>) {
+    let ran =
+        case.program.bare(&["serve", "--fail", "nonsense:always:hang", "--", "true"]).exits(2);
+    let known = match case.noun {
+        "tube" => "reserve-with-timeout",
+        "function" => "SUBMIT_JOB",
+        _ => "pull",
+    };
+    assert!(
+        ran.err.contains("the server's commands are ") && ran.err.contains(known),
+        "{}",
+        ran.err
+    );
+}

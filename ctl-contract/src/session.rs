@@ -1,0 +1,333 @@
+//! Scripts for a session: from a pipe, `-f` and `-e`.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{ChildStdin, ChildStdout, Stdio};
+
+#[cfg(unix)]
+use ctl_core::link::Link as _;
+use ctl_core::repl::guest::Interactive;
+use ctl_core::tool::Tool;
+
+use crate::Case;
+#[cfg(unix)]
+use crate::program::hears;
+use crate::program::{Program, Ran, Running, fed};
+
+/// Runs a script.
+#[must_use]
+pub fn repl(program: &Program, address: &str, arguments: &[&str], script: impl AsRef<[u8]>) -> Ran {
+    let mut command = program.command(&[&[program.flag, address, "repl"], arguments].concat());
+    // It would make each wait of the script last as long.
+    command.env_remove(format!("{}_TIMEOUT", program.prefix));
+    fed(command, script.as_ref())
+}
+
+/// A session that is fed line by line.
+pub struct Fed {
+    child: Running,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Fed {
+    /// Starts a session.
+    #[must_use]
+    pub fn start(program: &Program, address: &str, arguments: &[&str]) -> Self {
+        let line = [&[program.flag, address, "repl"], arguments].concat();
+        let child = program.command(&line).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = Running::of(child);
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Self { child, stdin, stdout: BufReader::new(stdout) }
+    }
+
+    /// Sends a line.
+    pub fn say(&mut self, line: &str) {
+        writeln!(self.stdin, "{line}").unwrap();
+    }
+
+    /// Waits for the next line on stdout; the test runner limits the wait.
+    pub fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// Reads its stderr up to this text, which the result of its end then lacks.
+    pub fn complains(&mut self, text: &str) -> String {
+        let (mut said, mut byte) = (Vec::new(), [0]);
+        let err = self.child.stderr.as_mut().unwrap();
+        while !said.ends_with(text.as_bytes()) {
+            // Byte by byte, so that the rest stays there.
+            let ends = err.read(&mut byte).unwrap() == 0;
+            assert!(!ends, "it ended before {text:?}: {}", String::from_utf8_lossy(&said));
+            said.extend(byte);
+        }
+        String::from_utf8(said).unwrap()
+    }
+
+    /// Closes its stdin, and waits for it to end. The result lacks the lines already heard.
+    #[must_use]
+    pub fn end(mut self) -> Ran {
+        let mut rest = Vec::new();
+        drop(self.stdin);
+        self.stdout.read_to_end(&mut rest).unwrap();
+        Ran { bytes: rest, ..self.child.ended() }
+    }
+
+    /// Waits for it to end with its stdin open: after a signal, a session must not wait for the end of input.
+    #[must_use]
+    pub fn ends_by_itself(self) -> Ran {
+        let stdin = self.stdin;
+        let ended = self.child.ended();
+        drop(stdin);
+        ended
+    }
+
+    /// Sends a signal.
+    #[cfg(unix)]
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        crate::program::signal(&self.child, signal);
+    }
+}
+
+/// The error names the line that could not connect; the lines before it needed no connection.
+pub fn a_dead_port_is_69_with_the_line_that_needed_it<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    drop(server);
+    let ended = repl(&case.program, &address, &["--connect-timeout", "5s"], ":set\nping").exits(69);
+    assert!(ended.says("stdin:2: UNAVAILABLE"), "{ended:?}");
+    assert!(ended.err.contains(", or connect ADDRESS"), "{ended:?}");
+    assert!(!ended.err.contains("--embedded") && !ended.err.contains(case.program.variables[0]));
+}
+
+/// Flags that only matter when the session starts are refused on its lines, and named.
+pub fn flags_of_the_start_are_refused_on_a_line_of_a_session<T: Interactive>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let flag = T::PROGRAM.servers.flag;
+    let bounded = Some("--timeout").filter(|_| !T::WORDS.line_flags.contains(&"timeout"));
+    let lines = [
+        ("ping --retry 1".to_owned(), Some("--retry")),
+        ("ping --tls".to_owned(), Some("--tls")),
+        (format!("ping {flag} x"), Some(flag)),
+        (format!("connect {address}"), None),
+        ("connect --context prod".to_owned(), None),
+        ("ping --context prod".to_owned(), Some("--context")),
+        ("connect --context prod --protected".to_owned(), Some("--protected")),
+        (format!("connect --context prod {flag} x"), Some(flag)),
+        ("ping -o json -y".to_owned(), None),
+        ("ping --timeout 1s".to_owned(), bounded),
+    ];
+    let script: Vec<&str> = lines.iter().map(|(line, _)| line.as_str()).collect();
+    let ran = repl(&case.program, &address, &["--keep-going"], script.join("\n"));
+    let refused = |at: usize| {
+        let place = format!("stdin:{}: ", at + 1);
+        let errors = ran.err.lines().filter(|line| line.contains(&place));
+        errors
+            .filter_map(|line| Some(line.split_once(" cannot be given on a line of a session")?.0))
+            .map(|text| text.rsplit(' ').next().unwrap_or_default())
+            .next()
+    };
+    for (at, (line, flag)) in lines.iter().enumerate() {
+        assert_eq!(refused(at), *flag, "{line}: {ran:?}");
+    }
+}
+
+/// `-e` and `-f` are scripts with their own names.
+pub fn texts_and_files_win_over_a_redirected_stdin<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let add = case.add;
+    let run =
+        |arguments: &[&str]| repl(&case.program, &address, arguments, format!("{add} never\n"));
+    let (one, two) = (format!("{add} a"), format!("{add} \"b\""));
+    run(&["-e", &one, "-e", &two]).exits(0);
+    assert_eq!((case.jobs)(&server), 2);
+    let ended = run(&["-e", &one, "-e", "nonsense"]).exits(2);
+    assert!(ended.says("-e:2: unknown command"), "{ended:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a script");
+    std::fs::write(&file, format!("{add} a\r\n{add} @/does/not/exist\r\n")).unwrap();
+    let name = file.to_str().unwrap();
+    let ended = run(&["-f", name]).exits(66);
+    assert!(ended.says(&format!("{name}:2: ")), "{ended:?}");
+    run(&["-f", "/does/not/exist"]).exits(66);
+    assert_eq!((case.jobs)(&server), 4);
+}
+
+/// All lines use the same server, which ends with the session.
+pub fn the_embedded_server_lives_as_long_as_the_session<T: Tool>(case: &Case<T>) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("script");
+    std::fs::write(&file, format!("{} a\nexpect 'count==1' {} mail\n", case.add, case.list))
+        .unwrap();
+    let line = ["--embedded", "repl", "-f", file.to_str().unwrap()];
+    let ended = case.program.bare(&line).exits(0);
+    let address = ended.err.split_whitespace().find(|word| word.starts_with("127.0.0.1:")).unwrap();
+    assert!(TcpStream::connect(address).is_err(), "no listener is left behind");
+    case.program.at("127.0.0.1:1", &["--embedded", "repl"]).exits(2);
+}
+
+/// Later lines go to the other server.
+pub fn connect_goes_to_other_servers<T: Tool>(case: &Case<T>) {
+    let ((one, first), (two, second)) = (Case::<T>::server(), Case::<T>::server());
+    let add = case.add;
+    let text = format!("{add} a\nconnect {second}\n{add} b\n{add} c\n");
+    let ended = repl(&case.program, &first, &[], text).exits(0);
+    assert_eq!(((case.jobs)(&one), (case.jobs)(&two)), (1, 2));
+    assert!(ended.lines().iter().any(|line| line.contains(&second)), "{ended:?}");
+}
+
+/// The state of the session is kept, too.
+pub fn a_connect_that_fails_keeps_the_good_connection<T: Tool>(case: &Case<T>) {
+    let ((one, first), (two, second)) = (Case::<T>::server(), Case::<T>::server());
+    drop(two);
+    let add = case.add;
+    let text = format!("{add} a\nconnect {second}\n{add} b\n");
+    let ended = repl(&case.program, &first, &["--keep-going"], text).exits(3);
+    assert!(ended.err.contains(&format!("still connected to {first}")), "{ended:?}");
+    assert_eq!((case.jobs)(&one), 2);
+}
+
+/// To files and to other programs, but not if shell commands are off.
+#[cfg(unix)]
+pub fn results_go_where_the_line_says<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("results");
+    let (add, list, name) = (case.add, case.list, file.display());
+    let text = format!(
+        "{add} \">\"\n{add} a>b|c\n{list} > '{name}'\n{list} -o json >> \"{name}\"\n{list} | tr a-z A-Z\n{list} \\G\n"
+    );
+    let ended = repl(&case.program, &address, &[], text).exits(0);
+    assert_eq!((case.jobs)(&server), 2);
+    let written = std::fs::read_to_string(&file).unwrap();
+    let (plain, json) = written.split_once('[').unwrap();
+    assert!(plain.contains("mail\t"), "{written}");
+    assert!(serde_json::from_str::<serde_json::Value>(&format!("[{json}")).is_ok(), "{written}");
+    let out = ended.out();
+    assert!(out.contains("MAIL\t") && out.contains("name:") && !out.contains("mail\t"), "{out}");
+    // Nothing is sent if its result could not be written, or by a script without a shell.
+    let lost = format!("{add} lost > '{name}/x'");
+    let ended = repl(&case.program, &address, &[], lost).exits(74);
+    assert!(ended.err.contains("results/x"), "{ended:?}");
+    for line in [format!("{add} hello > f"), format!("2 {add} hello |cat")] {
+        let ended = repl(&case.program, &address, &["--no-shell"], line).exits(2);
+        assert!(ended.err.contains("--no-shell"), "{ended:?}");
+    }
+    repl(&case.program, &address, &[], format!("{list} | head -c 1 > /dev/null\n{list}")).exits(0);
+    assert_eq!((case.jobs)(&server), 2);
+}
+
+/// A given number of times, or until the condition fails.
+pub fn watch_repeats_a_command<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let text = format!(":watch i=100ms c=3 {} x\n:watch i=100ms m=1 {}\n", case.add, case.nothing);
+    repl(&case.program, &address, &[], text).exits(0);
+    assert_eq!((case.jobs)(&server), 3);
+}
+
+/// Waits for the condition, up to its time limit.
+pub fn a_condition_that_did_not_come_true_is_124<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let mut line = vec!["watch", "-i", "10ms", "-c", "2", "--until", "count==77", "--", case.list];
+    let ended = case.program.at(&address, &line).exits(124);
+    assert!(ended.err.contains("`count==77` did not become true in 2 runs"), "{ended:?}");
+    line[6] = "count!=77";
+    let _ = case.program.at(&address, &line).exits(0);
+    let line = ["--timeout", "2s", "watch", "-i", "10ms", "--until", "count==77", "--", case.list];
+    let _ = case.program.at(&address, &line).exits(124);
+}
+
+/// An unreachable server is reported once, and the session waits for it.
+#[cfg(unix)]
+pub fn watch_outlives_a_lost_connection<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
+    let _ = case.program.at(&address, &add).exits(0);
+    let line = [case.program.flag, &address, "watch", "-i", "20ms", "--", case.list];
+    let mut child = case.program.command(&line).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    out.read_line(&mut String::new()).unwrap();
+    std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
+    drop(server);
+    hears(&mut err, "retrying until it works");
+    let place = address.rsplit('/').next().unwrap().parse().unwrap();
+    let again = T::Link::start(ctl_core::link::Endpoint::Tcp(place), None).unwrap();
+    let said = hears(&mut err, "the server is back");
+    assert_eq!(said.matches("trying again").count(), 0, "{said}");
+    crate::program::signal(&child, rustix::process::Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    drop(again);
+}
+
+/// `watch` on the command line.
+pub fn only_commands_that_look_are_repeated_outside_of_a_session<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let watched = |line: &str| {
+        let words = words(line);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        case.program.at(&address, &[&["watch", "-c", "1", "--"], words.as_slice()].concat())
+    };
+    watched(case.list).exits(0);
+    for line in [&format!("{} x", case.add), &format!("watch {}", case.list), "", "nonsense"] {
+        watched(line).exits(2);
+    }
+    assert_eq!((case.jobs)(&server), 0);
+}
+
+/// The shell gets it in the environment, never in its line.
+#[cfg(unix)]
+pub fn a_variable_is_never_run_by_a_shell<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let folder = tempfile::tempdir().unwrap();
+    let canary = folder.path().join("canary");
+    let var = format!("x_var=a; touch {}", canary.display());
+    let text = "!echo ${x_var}\n!echo \"$x_var\"\n1 ! \"echo ${x_var}\"\n";
+    let ended = repl(&case.program, &address, &["--var", &var], text).exits(2);
+    assert!(ended.err.contains("stdin:3: variables are not substituted"), "{ended:?}");
+    let value = var.split_once('=').unwrap().1;
+    assert_eq!(ended.out(), format!("{value}\n{value}\n"));
+    assert!(!canary.exists());
+    // A variable of the session does not replace one in the environment.
+    let ended = repl(&case.program, &address, &["--var", "PATH=/nowhere"], "!true\n").exits(2);
+    assert!(ended.err.contains("PATH"), "{ended:?}");
+    repl(&case.program, &address, &["--var", "1x=2"], "").exits(2);
+}
+
+/// With a closed stdin; the exit code is that of the command.
+#[cfg(unix)]
+pub fn shell_commands_run_where_they_are_allowed<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let text = format!(
+        "!echo \"it's\" ${{HOME:-}} | cut -c 1-4\n!read -r line || echo none\n!exit 4\n{} never\n",
+        case.add
+    );
+    let ended = repl(&case.program, &address, &[], text).exits(1);
+    assert_eq!(ended.out(), "it's\nnone\n");
+    let said = "stdin:3: COMMAND_FAILED: the shell command exited with code 4";
+    assert!(ended.says(said), "{ended:?}");
+    let ended = repl(&case.program, &address, &["--no-shell"], "!echo no\n").exits(2);
+    assert_eq!(ended.out(), "");
+    assert_eq!((case.jobs)(&server), 0);
+}
+
+/// Each command with its position, result and duration, as objects.
+pub fn a_script_is_told_as_objects<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let add: String = format!("{} body", case.add);
+    let script =
+        format!("# nothing\n{add}\n:set nohints\n{}\n{} -o json\nnonsense\n", case.list, case.list);
+    let ran = repl(&case.program, &address, &["--echo", "-o", "ndjson"], &script).exits(2);
+    let objects: Vec<serde_json::Value> =
+        ran.lines().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<&serde_json::Value> = objects.iter().map(|object| &object["line"]).collect();
+    assert_eq!(lines, [2, 3, 4, 5], "{}", ran.out());
+    assert_eq!(objects[0]["cmd"], add);
+    assert!(objects[1]["result"].is_null(), "{}", ran.out());
+    let listed = objects[2]["result"].as_array().unwrap();
+    assert!(listed.iter().any(|row| row["name"].as_str().unwrap().ends_with("mail")), "{listed:?}");
+    assert!(objects.iter().all(|object| object["ms"].is_number()), "{}", ran.out());
+    assert!(!ran.err.contains("> "), "{}", ran.err);
+}

@@ -1,0 +1,231 @@
+//! Completion, tested with a real shell.
+
+use std::process::Command;
+
+use ctl_core::repl::guest::Interactive;
+use ctl_core::tool::{Tool, cli};
+
+use crate::Case;
+use crate::program::{Program, ended};
+
+/// What bash offers to complete a line.
+fn offered(program: &Program, address: &str, line: &str) -> Vec<String> {
+    let folder = std::path::Path::new(program.path).parent().unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let name = program.name;
+    let script = format!(
+        "source <({name} completions bash) && COMP_LINE=$1 COMP_POINT=${{#1}} && _{name} && \
+         ((${{#COMPREPLY[@]}})) && printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    );
+    let mut bash = Command::new("bash");
+    bash.args(["--norc", "-c", &script, "bash", line]);
+    bash.env("PATH", format!("{}:{path}", folder.display()));
+    bash.env(program.variables[0], address);
+    bash.stdin(std::process::Stdio::null());
+    bash.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let ran = ended(bash.spawn().unwrap());
+    assert_eq!(ran.err, "", "{line}");
+    ran.lines().iter().map(|line| (*line).to_owned()).collect()
+}
+
+/// Waits until bash offers the name of this queue: completion waits only briefly for a server's names, so a busy
+/// machine may offer none.
+#[track_caller]
+fn offers_name(program: &Program, address: &str, line: &str, queue: &str) {
+    let mut found = Vec::new();
+    for _ in 0..100 {
+        found = offered(program, address, line);
+        if found.iter().any(|name| name.ends_with(queue)) {
+            return;
+        }
+    }
+    panic!("{line}: {queue} is not in {found:?}");
+}
+
+/// Commands where a command is expected, names where a name is, and otherwise nothing.
+pub fn bash_offers_what_can_come_next<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
+    let _ = case.program.at(&address, &add).exits(0);
+    let (name, flag) = (case.program.name, case.program.flag);
+    let offered = |line: &str| offered(&case.program, &address, &format!("{name} {line}"));
+    let commands = offered("");
+    for known in ["ping", "repl", case.list] {
+        assert!(commands.iter().any(|command| command == known), "{known}: {commands:?}");
+    }
+    let no_command = |command: &&String| {
+        command.starts_with('-') || ["docs", "complete", "shell"].contains(&command.as_str())
+    };
+    assert_eq!(commands.iter().find(no_command), None);
+    let offers =
+        |line: &str, queue| offers_name(&case.program, &address, &format!("{name} {line}"), queue);
+    offers(&format!("{} ", case.list), "mail");
+    for nobody_knows in [format!("{flag} "), "wait --for ".to_owned(), "ping -c ".to_owned()] {
+        assert_eq!(offered(&nobody_knows), [""; 0], "{nobody_knows}");
+    }
+    let topics: Vec<_> = T::PROGRAM.sheets.iter().map(|sheet| sheet.topic).collect();
+    assert_eq!(offered("examples "), topics);
+    assert_eq!(offered("-o j"), ["json"]);
+    assert_eq!(offered("--output=j"), ["json"]);
+    assert!(offered("ping --t").contains(&"--timeout".to_owned()));
+    // The servers come from the line, including from a context in a file that it names.
+    let folder = tempfile::tempdir().unwrap();
+    let (_other, elsewhere) = Case::<T>::server();
+    let file = folder.path().join("config.toml");
+    std::fs::write(&file, format!("[contexts.there]\naddress = \"{elsewhere}\"\n")).unwrap();
+    let add_to: Vec<&str> = case.add_to.split(' ').chain(["there", "x"]).collect();
+    let _ = case.program.at(&elsewhere, &add_to).exits(0);
+    let there = format!("--config {} --context there {} ", file.display(), case.list);
+    offers(&there, "there");
+    offers(&format!("{flag} {elsewhere} {} ", case.list), "there");
+    // An unreachable server causes neither delay nor output.
+    assert_eq!(offered(&format!("{flag} 127.0.0.1:1 {} ", case.list)), [""; 0]);
+}
+
+/// Field names, the operators of a field, and the words it can have as values: for every command with filters.
+pub fn bash_goes_on_with_a_filter<T: Interactive>(case: &Case<T>) {
+    let name = case.program.name;
+    let offered = |line: &str| offered(&case.program, "127.0.0.1:1", &format!("{name} {line}"));
+    let tree = cli::tree::<T>();
+    let fields = ["verb", "from", "connection", "size", "took", "to", "args", "body", "error"];
+    let mut commands = vec![("tap".to_owned(), fields.to_vec())];
+    let own: Vec<&str> = T::FILTERS.iter().map(|field| field.name()).collect();
+    for command in tree.get_subcommands() {
+        for (line, command) in with_children(command) {
+            if command.get_arguments().any(|arg| arg.get_id() == "filters") {
+                commands.push((line, own.clone()));
+            }
+        }
+    }
+    assert!(T::FILTERS.is_empty() == (commands.len() == 1), "{commands:?}");
+    for (command, fields) in commands {
+        let found = offered(&format!("{command} --filter "));
+        for field in &fields {
+            let is_there = found.iter().any(|found| found.starts_with(field));
+            assert!(is_there, "{command}: {field:?} is not in {found:?}");
+        }
+        let field = fields[0];
+        let operators = offered(&format!("{command} --filter {field}"));
+        assert!(operators.contains(&format!("{field}==")), "{command}: {operators:?}");
+    }
+    // Bash treats the text before an equals sign as a separate word.
+    assert_eq!(offered("tap --filter from=c"), ["client"]);
+    assert_eq!(offered("tap --filter from=="), ["client", "server"]);
+    assert_eq!(offered("tap --filter=error!=t"), ["true"]);
+    assert_eq!(
+        offered("tap --filter took"),
+        ["took==", "took\\!=", "took\\<", "took\\<=", "took\\>", "took\\>="]
+    );
+    assert_eq!(offered("tap --filter body~=x"), [""; 0]);
+}
+
+/// Metrics of the check, and the forms of ranges.
+pub fn bash_continues_a_threshold<T: Interactive>(case: &Case<T>) {
+    let name = case.program.name;
+    let offered = |line: &str| offered(&case.program, "127.0.0.1:1", &format!("{name} {line}"));
+    for check in T::CHECKS {
+        let line = format!("check {} --warning ", check.what);
+        let mut metrics: Vec<_> = check.metrics().map(|(name, _)| name).collect();
+        metrics.sort_unstable();
+        let metrics: Vec<_> = metrics.into_iter().map(|name| format!("{name}=")).collect();
+        assert_eq!(offered(&line), metrics, "{line}");
+    }
+    let many = format!("check {}s -c ", case.noun);
+    let waiting = case.waiting;
+    assert!(offered("check -w ").contains(&format!("{waiting}=")));
+    assert_eq!(offered(&format!("{many}{waiting}=")), ["@", "\\~:"]);
+    assert_eq!(offered(&format!("{many}{waiting}=1")), [""; 0]);
+    for (shell, line) in [
+        ("zsh", "rtt=:milliseconds, or a time such as 500ms; ranges: 10"),
+        ("fish", "rtt=\tmilliseconds, or a time such as 500ms; ranges: 10"),
+        ("nushell", "rtt=\tmilliseconds, or a time such as 500ms; ranges: 10"),
+    ] {
+        let words = ["complete", shell, "--", "check", "roundtrip", "-w", "rt"];
+        let ran = case.program.at("127.0.0.1:1", &words).exits(4);
+        assert!(ran.out().starts_with(line), "{shell}: {}", ran.out());
+    }
+}
+
+/// Completion offers each metric that a check takes, and knows which are times.
+pub fn checks_measure_what_completion_offers<T: Interactive>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
+    let _ = case.program.at(&address, &add).exits(0);
+    let tree = cli::tree::<T>();
+    let check = tree.find_subcommand("check").unwrap();
+    let kinds: Vec<_> = check.get_subcommands().map(clap::Command::get_name).collect();
+    assert_eq!(T::CHECKS.iter().map(|check| check.what).collect::<Vec<_>>(), kinds);
+    for kind in T::CHECKS {
+        let mut line = vec!["check", kind.what];
+        match kind.what {
+            "server" | "roundtrip" => {}
+            // The first job of a server.
+            "job" => line.push("1"),
+            _ => line.push("mail"),
+        }
+        let command = check.find_subcommand(kind.what).unwrap();
+        let filter = T::FILTERS.first().map(|field| format!("{}!=0", field.name()));
+        if command.get_arguments().any(|arg| arg.get_id() == "filters") {
+            line.extend(["--filter", filter.as_deref().unwrap()]);
+        }
+        let with =
+            |threshold: &str| case.program.at(&address, &[&line[..], &["-w", threshold]].concat());
+        for (metric, unit) in kind.metrics() {
+            let number = with(&format!("{metric}=~:"));
+            assert_ne!(number.code, Some(3), "{line:?} {metric}: {}", number.out());
+            let time = with(&format!("{metric}=~:5m"));
+            assert_eq!(time.code == Some(3), unit.is_empty(), "{line:?} {metric}: {}", time.out());
+        }
+        // What is measured without being asked for is in the table, too.
+        let report = case.program.at(&address, &[&line[..], &["--format", "json"]].concat()).json();
+        let measured = report["metrics"].as_array().unwrap();
+        assert!(!measured.is_empty(), "{line:?}: {report}");
+        for metric in measured {
+            let of = |key: &str| metric[key].as_str().unwrap();
+            assert!(
+                kind.metrics().any(|named| named == (of("name"), of("unit"))),
+                "{line:?}: {metric}"
+            );
+        }
+    }
+}
+
+/// A command and its descendants, with the words that name them.
+fn with_children(command: &clap::Command) -> Vec<(String, &clap::Command)> {
+    let name = command.get_name();
+    let below = command.get_subcommands().flat_map(with_children);
+    let below = below.map(|(words, command)| (format!("{name} {words}"), command));
+    [(name.to_owned(), command)].into_iter().chain(below).collect()
+}
+
+/// Names of queues are also completed for patterns.
+pub fn bash_offers_names_where_patterns_are_meant<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
+    let _ = case.program.at(&address, &add).exits(0);
+    let checked = format!("check {}s ", case.noun);
+    for line in ["top --only ", "exporter --only ", "exporter --exclude ", "web --only ", &checked]
+    {
+        let line = format!("{} {line}", case.program.name);
+        offers_name(&case.program, &address, &line, "mail");
+    }
+}
+
+/// Files are left to the shell, and scripts are short.
+pub fn files_are_left_to_the_shell_and_scripts_are_short<T: Tool>(case: &Case<T>) {
+    for (line, code) in [
+        (&["complete", "zsh", "--", "repl", "-f", ""][..], 3),
+        (&["complete", "fish", "--", "drain", "--to", "x"], 3),
+        (&["complete", "nushell", "--", "drain", "--to", "'x"], 3),
+        (&["complete", "zsh", "--", "tap", "--filter", "fr"], 4),
+        (&["complete", "zsh", "--", "tap", "--filter", "from==c"], 0),
+        (&["complete", "zsh", "--", "nonsense", ""], 0),
+        (&["complete", "zsh"], 0),
+    ] {
+        let _ = case.program.at("127.0.0.1:1", line).exits(code);
+    }
+    for shell in ["bash", "zsh", "fish", "nushell"] {
+        let script = case.program.bare(&["completions", shell]).exits(0);
+        assert!(script.out().contains(case.program.name) && script.bytes.len() < 2000, "{shell}");
+    }
+}

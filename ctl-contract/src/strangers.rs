@@ -1,0 +1,218 @@
+//! Servers of a different kind than the tool's.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::Instant;
+
+use ctl_core::tool::Tool;
+
+use crate::Case;
+use crate::session::repl;
+
+/// Results name their server even if only one of several answers, and a verdict names those that answer.
+pub fn live_servers_are_named_when_one_is_dead<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
+    let _ = case.program.at(&address, &add).exits(0);
+    let both = format!("127.0.0.1:1,{address}");
+    for line in [case.list, case.figures] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let ran = case.program.at(&both, &[&words[..], &["-o", "json"]].concat()).exits(69);
+        for record in ran.json().as_array().unwrap() {
+            assert_eq!(record["server"], address.as_str(), "{line}: {record}");
+        }
+        assert!(ran.says("warning: cannot connect to 127.0.0.1:1: "), "{line}: {}", ran.err);
+        let ran = case.program.at(&both, &words).exits(69);
+        assert!(ran.says_out(&format!("{address}\t")), "{line}: {}", ran.out());
+    }
+    let verdict = case.program.at(&both, &["check", "server"]).exits(2);
+    assert!(verdict.out().contains("cannot connect to 127.0.0.1:1: "), "{}", verdict.out());
+    assert!(verdict.out().contains(&format!("; {address} answers")), "{}", verdict.out());
+}
+
+/// Two servers, neither of which does anything before the other has been visited: a command that visits them in turn
+/// waits for the first in vain.
+pub fn several_servers_are_asked_at_the_same_time<T: Tool>(case: &Case<T>) {
+    for line in [
+        "check server",
+        "ping",
+        "latency -c 1",
+        "doctor",
+        "exporter --once",
+        "context validate --connect",
+        case.list,
+        case.figures,
+    ] {
+        let (addresses, folder) = (inseparable(), tempfile::tempdir().unwrap());
+        let (both, config) = (addresses.join(","), folder.path().join("config.toml"));
+        let flags = ["--config", config.to_str().unwrap(), "--timeout", "20s"];
+        let to = format!("address={both}");
+        case.program.bare(&[&flags[..2], &["context", "add", "both", &to]].concat()).exits(0);
+        let words: Vec<&str> = line.split(' ').collect();
+        let ran = case.program.at(&both, &[&words[..], &flags].concat());
+        let said = format!("{}{}", ran.out(), ran.err);
+        // Closed connections, and no expired time.
+        for late in ["TIMEOUT", "no reply within", "not done within"] {
+            assert!(!said.contains(late), "{line}: {said}");
+        }
+        // Of first looks that all fail, the worst is told.
+        let named = addresses.iter().filter(|address| said.contains(*address)).count();
+        let least = if words[0] == "latency" { 1 } else { 2 };
+        assert!(named >= least, "{line}: {said}");
+    }
+}
+
+/// It is there, so nobody needs to start it.
+pub fn a_frozen_server_is_124_and_not_absent<T: Tool>(case: &Case<T>) {
+    let silent = serves(|mut stream| drop(std::io::copy(&mut stream, &mut std::io::sink())));
+    for line in [case.list, case.figures] {
+        let words: Vec<&str> = line.split(' ').chain(["--timeout", "3s", "-o", "json"]).collect();
+        let error = case.program.at(&silent, &words).exits(124).error_alone();
+        let hints = error["hints"].to_string();
+        assert!(error["code"] == "TIMEOUT" && !hints.contains("start "), "{line}: {error}");
+    }
+}
+
+/// A server that takes connections and never answers is named, and the others are heard all the same.
+pub fn a_silent_one_of_several_servers_is_named<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let silent = serves(|mut stream| drop(std::io::copy(&mut stream, &mut std::io::sink())));
+    let both = format!("{silent},{address}");
+    let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
+    case.program.at(&address, &add).exits(0);
+    thread::scope(|scope| {
+        for line in [
+            case.list,
+            case.figures,
+            "ping",
+            "latency -c 1 --every 100ms",
+            "top --once",
+            "doctor",
+            "exporter --once",
+        ] {
+            let (program, both, address, silent) = (&case.program, &both, &address, &silent);
+            scope.spawn(move || {
+                let words: Vec<&str> = line.split(' ').chain(["--timeout", "3s"]).collect();
+                let ran = program.at(both, &words);
+                let said = format!("{}{}", ran.out(), ran.err);
+                assert!([Some(69), Some(124)].contains(&ran.code), "{line}: {:?} {said}", ran.code);
+                assert!(ran.out().contains(address) && said.contains(silent), "{line}: {said}");
+            });
+        }
+    });
+    let line = ["latency", "-c", "2", "--every", "100ms", "--timeout", "3s", "-o", "json"];
+    let ran = case.program.at(&both, &line).exits(69).json();
+    let lost = |server: &str| -> Vec<bool> {
+        let rows = ran.as_array().unwrap().iter().filter(|row| row["server"] == server);
+        rows.map(|row| row["lost"] == 1).collect()
+    };
+    assert_eq!((lost(&silent), lost(&address)), (vec![true; 2], vec![false; 2]), "{ran}");
+}
+
+/// The addresses of two servers that close their connections once both have been visited.
+fn inseparable() -> [String; 2] {
+    let visited = Arc::new((Mutex::new([false; 2]), Condvar::new()));
+    [0, 1].map(|at| {
+        let visited = Arc::clone(&visited);
+        serves(move |mut stream| {
+            let _ = stream.read(&mut [0; 64]);
+            let (seen, news) = &*visited;
+            let mut seen = seen.lock().unwrap();
+            seen[at] = true;
+            news.notify_all();
+            drop(news.wait_while(seen, |seen| seen.contains(&false)).unwrap());
+        })
+    })
+}
+
+/// A server that runs this for each connection, on a thread of its own.
+fn serves(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream = stream.unwrap();
+            let serve = serve.clone();
+            thread::spawn(move || serve(stream));
+        }
+    });
+    address
+}
+
+/// An HTTP server that waits for the end of a request, as many do.
+#[must_use]
+pub fn http() -> String {
+    serves(|mut stream| {
+        let mut request = Vec::new();
+        let mut chunk = [0; 1024];
+        while !request.ends_with(b"\r\n\r\n") {
+            match stream.read(&mut chunk) {
+                Ok(read @ 1..) => request.extend_from_slice(&chunk[..read]),
+                _ => return,
+            }
+        }
+        let answer = b"HTTP/1.1 404 \x1b[31mNot Found\r\nContent-Length: 0\r\n\r\n";
+        let _ = stream.write_all(answer);
+    })
+}
+
+/// Sends this at once, and closes the connection once something has arrived.
+fn greet(mut stream: TcpStream, greeting: &[u8]) {
+    let _ = stream.write_all(greeting);
+    let _ = stream.read(&mut [0; 65536]);
+}
+
+/// With its address, its reply and a remedy; nothing of the command was sent.
+pub fn a_server_of_another_kind_is_told<T: Tool>(case: &Case<T>) {
+    let meant = T::PROGRAM.servers.kind;
+    let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
+    for (address, what) in [
+        (http(), "an HTTP server"),
+        (serves(|stream| greet(stream, b"SSH-2.0-OpenSSH_9.6\r\n")), "an SSH server"),
+        (
+            serves(|stream| greet(stream, b"\x15\x03\x01\x00\x02\x02\x46")),
+            "a server that wants TLS",
+        ),
+    ] {
+        for line in [&["ping", "-c", "1"][..], &add] {
+            let started = Instant::now();
+            let ran = case.program.at(&address, line).exits(76);
+            let said = format!("WRONG_SERVER: {what} answers at {address}");
+            assert!(ran.err.contains(&said), "{line:?}: {}", ran.err);
+            assert!(ran.err.contains(&format!(", not {meant}")), "{}", ran.err);
+            assert!(ran.err.contains(T::PROGRAM.servers.variables[0]), "{}", ran.err);
+            assert!(!ran.err.contains('\x1b'), "{}", ran.err);
+            // Long before the reply timeout of 10 s.
+            assert!(started.elapsed().as_secs() < 9, "{line:?}: {:?}", started.elapsed());
+        }
+    }
+}
+
+/// Even if another of the servers has replied correctly.
+pub fn a_stranger_among_several_servers_is_told<T: Tool>(case: &Case<T>) {
+    let ((_server, good), other) = (Case::<T>::server(), http());
+    let ran = case.program.at(&format!("{good},{other}"), &["ping"]).exits(76);
+    assert!(ran.err.contains(&format!("an HTTP server answers at {other}")), "{}", ran.err);
+    assert_eq!(ran.lines().len(), 2, "{:?}", ran.out());
+}
+
+/// An unknown reply is shown unchanged.
+pub fn a_server_of_no_known_kind_is_asked_about<T: Tool>(case: &Case<T>) {
+    let address = serves(|stream| greet(stream, b"hello, who is there?\r\n"));
+    let ran = case.program.at(&address, &["ping", "-c", "1"]).exits(76);
+    assert!(ran.err.contains("hello, who is there?") && ran.err.contains(&address), "{}", ran.err);
+    assert!(ran.err.contains(T::PROGRAM.servers.kind), "{}", ran.err);
+}
+
+/// The session keeps its server.
+pub fn a_session_does_not_go_to_a_server_of_another_kind<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let other = http();
+    let text = format!("connect {other}\n{} x\n", case.add);
+    let ran = repl(&case.program, &address, &["--keep-going"], text).exits(3);
+    assert!(ran.err.contains(&format!("an HTTP server answers at {other}")), "{}", ran.err);
+    assert!(ran.err.contains(&format!("still connected to {address}")), "{}", ran.err);
+    assert_eq!((case.jobs)(&server), 1);
+}

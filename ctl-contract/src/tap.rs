@@ -1,0 +1,231 @@
+//! `tap`, between a program and its server.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{ChildStdout, Command, Stdio};
+
+use ctl_core::link::Endpoint;
+use ctl_core::link::Link as _;
+use ctl_core::tool::Tool;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::Case;
+use crate::program::{Program, Ran, Running, signal};
+
+/// A running tap.
+pub struct Tap {
+    child: Running,
+    stdout: BufReader<ChildStdout>,
+    /// The address that applications connect to.
+    pub address: String,
+}
+
+impl Tap {
+    /// The tap of a program in front of a server; its lines are NDJSON.
+    #[must_use]
+    pub fn start(program: &Program, server: &str, flags: &[&str]) -> Self {
+        let line = ["tap", "--to", server, "--print-addr", "-o", "ndjson"];
+        let child = program.command(&[&line[..], flags].concat()).spawn().unwrap();
+        let mut child = Running::of(child);
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut first = String::new();
+        stdout.read_line(&mut first).unwrap();
+        let first: Value = serde_json::from_str(&first).unwrap();
+        Self { child, stdout, address: first["addr"].as_str().unwrap().to_owned() }
+    }
+
+    /// Waits for a line for which this is true, and returns it.
+    pub fn line(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let mut line = String::new();
+            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the tap has ended");
+            let line = serde_json::from_str(&line).unwrap();
+            if is_it(&line) {
+                return line;
+            }
+        }
+    }
+
+    /// Ends it by a signal; returns the rest of its lines, and how it ended.
+    pub fn end(mut self) -> (Vec<Value>, Ran) {
+        signal(&self.child, Signal::TERM);
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).unwrap();
+        let lines = rest.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        (lines, self.child.ended().exits(143))
+    }
+}
+
+/// A Python script with a third-party client, run with an address; none if no Python has this module. The variable
+/// `CLIENTS_PYTHON` names one that has it.
+#[must_use]
+pub fn python(module: &str, script: &str, address: &str) -> Option<Command> {
+    let python = std::env::var_os("CLIENTS_PYTHON").unwrap_or_else(|| "python3".into());
+    let found = Command::new(&python).args(["-c", &format!("import {module}")]).output();
+    if !found.is_ok_and(|output| output.status.success()) {
+        eprintln!("left out: there is no Python with {module}");
+        return None;
+    }
+    let mut command = Command::new(&python);
+    command.args(["-c", script, address]).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    Some(command)
+}
+
+/// A filter may match more of a body than is shown.
+pub fn a_line_is_chosen_by_more_of_its_body_than_is_shown<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let mut tap = Tap::start(&case.program, &address, &["--body", "4", "--filter", "body~=needle"]);
+    let add: Vec<&str> = case.add.split(' ').collect();
+    for body in ["nothing in it", "hay, hay, hay and a needle"] {
+        case.program.at(&tap.address, &[&add[..], &[body]].concat()).exits(0);
+    }
+    let line = tap.line(|line| line["body"].is_string());
+    assert!(line["body"].as_str().unwrap().len() <= 4, "{line}");
+    assert!(line["size"].as_u64().unwrap() >= 26, "{line}");
+    tap.end();
+}
+
+/// Even if less of the body is shown.
+pub fn a_tap_shows_what_is_in_a_body<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let mut tap = Tap::start(&case.program, &address, &["--decode", "auto", "--body", "5"]);
+    let body = r#"{"class":"Newsletter","args":["a much longer argument than is shown"]}"#;
+    let add: Vec<&str> = case.add.split(' ').chain([body]).collect();
+    case.program.at(&tap.address, &add).exits(0);
+    let line = tap.line(|line| line["envelope"].is_object());
+    assert_eq!(line["envelope"]["class"], "Newsletter", "{line}");
+    assert_eq!(line["body"].as_str().unwrap(), r#"{"cla"#);
+    tap.end();
+}
+
+/// What the application has sent is sent again to another server, which answers the same.
+pub fn what_passes_a_tap_is_shown_recorded_and_played_back<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("record.txt");
+    let file = file.to_str().unwrap();
+    let tap = Tap::start(&case.program, &address, &["--record", file]);
+    let add: Vec<&str> = case.add.split(' ').chain(["body \x1b[2J"]).collect();
+    case.program.at(&tap.address, &add).exits(0);
+    assert_eq!((case.jobs)(&server), 1);
+    let (lines, ran) = tap.end();
+    let told = |from: &str, key: &str| {
+        lines.iter().any(|line| line["from"] == from && !line[key].is_null())
+    };
+    assert!(told("client", "body") && told("server", "ms"), "{lines:?}");
+    assert!(
+        lines.iter().any(|line| line["body"].as_str().is_some_and(|body| body.contains("body")))
+    );
+    assert!(lines.iter().all(|line| line["verb"] != "(undecoded)"), "{lines:?}");
+    assert!(ran.err.contains("1 connection, 0 lines dropped"), "{}", ran.err);
+    assert!(!ran.err.contains('\x1b') && ran.err.contains("SENT"), "{}", ran.err);
+    // Only its owner can read the record, and no record overwrites another.
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(file).unwrap().permissions());
+    assert_eq!(mode & 0o077, 0);
+    let again = case.program.at(&address, &["tap", "--record", file]).exits(74);
+    assert!(again.err.contains("is not overwritten"), "{}", again.err);
+    let (other, address) = Case::<T>::server();
+    let line = ["tap", "--replay", file, "--to", &address, "-o", "json"];
+    let would = case.program.bare(&[&line[..], &["--dry-run"]].concat()).exits(0).json();
+    assert_eq!((&would["dry_run"], (case.jobs)(&other)), (&true.into(), 0));
+    let played = case.program.bare(&line).exits(0).json();
+    assert_eq!((&played["events"], (case.jobs)(&other)), (&would["events"], 1));
+    // With the job that now exists, the replies differ.
+    let text = std::fs::read_to_string(file).unwrap().replace("body", "BODY");
+    let changed = folder.path().join("changed.txt");
+    std::fs::write(
+        &changed,
+        text.lines().chain(["< nobody says this"]).collect::<Vec<_>>().join("\n"),
+    )
+    .unwrap();
+    let line = ["tap", "--replay", changed.to_str().unwrap(), "--to", &address, "-o", "json"];
+    assert_eq!(case.program.bare(&line).exits(1).error()["code"], "DIFFERENT");
+}
+
+/// A server that has had other jobs assigns other ids, which the recorded requests would miss.
+pub fn a_replay_goes_on_with_the_ids_that_its_server_gives<T: Tool>(case: &Case<T>) {
+    let ((one, first), (two, second)) = (Case::<T>::server(), Case::<T>::server());
+    let (add, pop): (Vec<&str>, Vec<&str>) =
+        (case.add.split(' ').chain(["body"]).collect(), case.pop.split(' ').collect());
+    // A queue that exists, and numbers of one and of two digits.
+    for (address, before) in [(&first, 1), (&second, 12)] {
+        for _ in 0..before {
+            case.program.at(address, &add).exits(0);
+            case.program.at(address, &pop).exits(0);
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("record.txt");
+    let file = file.to_str().unwrap();
+    let tap = Tap::start(&case.program, &first, &["--record", file]);
+    for _ in 0..2 {
+        case.program.at(&tap.address, &add).exits(0);
+    }
+    for _ in 0..2 {
+        case.program.at(&tap.address, &pop).exits(0);
+    }
+    tap.end();
+    assert_eq!((case.jobs)(&one), 0);
+    let line = ["tap", "--replay", file, "--to", &second];
+    let ran = case.program.bare(&[&line[..], &["--exact"]].concat()).exits(1);
+    assert!(ran.err.contains("DIFFERENT"), "{}", ran.err);
+    while (case.jobs)(&two) > 0 {
+        case.program.at(&second, &pop).exits(0);
+    }
+    let played = case.program.bare(&[&line[..], &["-o", "json"]].concat()).exits(0).json();
+    assert_eq!((&played["other_ids"], (case.jobs)(&two)), (&2.into(), 0), "{played}");
+    // Again, with still other ids.
+    case.program.bare(&line).exits(0);
+    case.program.bare(&["tap", "--exact", "--to", &second]).exits(2);
+}
+
+/// To the server, from the application, and in a replay.
+pub fn a_tap_relays_between_unix_sockets<T: Tool>(case: &Case<T>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (socket, taps, file) = (path("server"), path("tap"), path("record"));
+    let (server, address) = T::Link::start(Endpoint::Unix(socket), None).unwrap();
+    let listen = format!("unix:{}", taps.display());
+    let record = file.to_str().unwrap();
+    let mut tap = Tap::start(&case.program, &address, &["--listen", &listen, "--record", record]);
+    assert_eq!(tap.address, listen);
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&taps).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    case.program.at(&listen, &add).exits(0);
+    assert_eq!((case.jobs)(&server), 1);
+    tap.line(|line| line["body"].as_str().is_some_and(|body| body.contains("body")));
+    tap.end();
+    assert!(!taps.exists());
+    drop(server);
+    let (server, address) = T::Link::start(Endpoint::Unix(path("other")), None).unwrap();
+    case.program.bare(&["tap", "--replay", record, "--to", &address]).exits(0);
+    assert_eq!((case.jobs)(&server), 1);
+    // A file that is not a socket is left alone.
+    let ran = case.program.bare(&["tap", "--to", &address, "--listen", &format!("unix:{record}")]);
+    assert!(ran.exits(69).err.contains("is not a socket"));
+    assert!(std::fs::metadata(record).unwrap().is_file());
+}
+
+/// Each error names the alternative.
+pub fn what_a_tap_cannot_do_is_said<T: Tool>(case: &Case<T>) {
+    let refused = |flags: &[&str], why: &str| {
+        let line = [&["tap", "--to", "127.0.0.1:1"], flags].concat();
+        let ran = case.program.bare(&line).exits(2);
+        assert!(ran.err.contains(why), "{flags:?}: {}", ran.err);
+    };
+    refused(&["--listen", "0.0.0.0:0"], "without --allow-remote");
+    refused(&["--filter", "color==red"], "a line has no `color`");
+    refused(&["--filter", "loud"], "must be FIELD OP VALUE");
+    refused(&["--sort-by", "ms"], "--summary");
+    refused(&["-o", "raw"], "--record");
+    refused(&["--replay", "x", "--record", "y"], "cannot be used with");
+    refused(&["--dry-run"], "does not support --dry-run");
+    let several = case.program.bare(&["tap", "--to", "127.0.0.1:1,127.0.0.1:2"]).exits(2);
+    assert!(several.err.contains("relays to a single server"), "{}", several.err);
+    let line = ["tap", "--to", "127.0.0.1:1", "--replay", "/nonexistent"];
+    case.program.bare(&line).exits(66);
+}

@@ -1,0 +1,560 @@
+//! A session at a pseudo-terminal, as a user sees it.
+
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use ctl_core::link::Link as _;
+use ctl_core::tool::Tool;
+use fixtures::fault::Fault;
+use rexpect::process::{Signal, WaitStatus};
+use rexpect::session::{PtySession, spawn_command};
+
+use crate::Case;
+use crate::program::Program;
+use crate::session::repl;
+
+/// Time limit in milliseconds, which only broken code reaches.
+pub const PATIENCE: u64 = 60_000;
+
+/// Sent when the line editor starts to read: bracketed paste on.
+pub const READS: &str = "\u{1b}[?2004h";
+
+/// A session at a terminal.
+pub struct Terminal {
+    /// The terminal.
+    pub pty: PtySession,
+    /// The folder of the history.
+    pub state: tempfile::TempDir,
+    /// All output that was already examined.
+    pub shown: String,
+    name: &'static str,
+}
+
+impl Terminal {
+    /// A session with these environment variables in addition to the default ones.
+    #[must_use]
+    pub fn start(program: &Program, address: &str, variables: &[(&str, &str)]) -> Self {
+        let mut terminal = Self::run(program, address, variables, &["repl"]);
+        terminal.sees("help explains");
+        terminal.sees("> ");
+        terminal
+    }
+
+    /// Any command line, not necessarily a session.
+    #[must_use]
+    pub fn run(
+        program: &Program,
+        address: &str,
+        variables: &[(&str, &str)],
+        words: &[&str],
+    ) -> Self {
+        let words = [&[program.flag, address], words].concat();
+        Self::by(Command::new(program.path), program, variables, &words)
+    }
+
+    /// A command line without an address.
+    #[must_use]
+    pub fn bare(program: &Program, variables: &[(&str, &str)], words: &[&str]) -> Self {
+        Self::by(Command::new(program.path), program, variables, words)
+    }
+
+    /// The same on a terminal with this many columns.
+    #[must_use]
+    pub fn sized(
+        program: &Program,
+        address: &str,
+        variables: &[(&str, &str)],
+        columns: usize,
+        words: &[&str],
+    ) -> Self {
+        let mut shell = Command::new("sh");
+        let script = format!("stty cols {columns} rows 24 && exec \"$0\" \"$@\"");
+        shell.args(["-c", &script, program.path]);
+        let words = [&[program.flag, address], words].concat();
+        Self::by(shell, program, variables, &words)
+    }
+
+    fn by(
+        mut command: Command,
+        program: &Program,
+        variables: &[(&str, &str)],
+        words: &[&str],
+    ) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("TERM", "xterm");
+        command.env("HOME", state.path()).env("XDG_STATE_HOME", state.path());
+        command.envs(variables.iter().copied()).args(words);
+        let pty = spawn_command(command, Some(PATIENCE)).unwrap();
+        Self { pty, state, shown: String::new(), name: program.name }
+    }
+
+    /// A session without colours and hints, whose output is easy to follow.
+    #[must_use]
+    pub fn plain(program: &Program, address: &str) -> Self {
+        Self::start(program, address, &[("NO_COLOR", "1")])
+    }
+
+    /// Waits for a text.
+    pub fn sees(&mut self, text: &str) -> String {
+        let before = self.pty.exp_string(text).unwrap_or_else(|error| {
+            panic!("waiting for {text:?}, after {:?}: {error}", self.shown);
+        });
+        self.shown.push_str(&before);
+        self.shown.push_str(text);
+        before
+    }
+
+    /// Types keys.
+    pub fn types(&mut self, keys: &str) {
+        self.pty.send(keys).unwrap();
+        self.pty.flush().unwrap();
+    }
+
+    /// Types a line and waits for its output.
+    pub fn says(&mut self, line: &str, answer: &str) -> String {
+        self.types(&format!("{line}\r"));
+        self.sees(answer)
+    }
+
+    /// Types Ctrl-C at the line editor and waits until it reads again: like a terminal that gets a signal, it drops
+    /// keys that were typed together with it.
+    pub fn interrupts(&mut self) {
+        self.types("\u{3}");
+        self.sees(READS);
+    }
+
+    /// Waits for the end and returns the exit code.
+    pub fn ends(&mut self) -> i32 {
+        self.shown.push_str(&self.pty.exp_eof().unwrap());
+        match self.pty.process().wait().unwrap() {
+            WaitStatus::Exited(_, code) => code,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Leaves a session that asks nothing.
+    pub fn leaves(&mut self) {
+        self.says("quit", "\n");
+        assert_eq!(self.ends(), 0);
+    }
+
+    /// Sends a signal.
+    pub fn signal(&mut self, signal: Signal) {
+        self.pty.process_mut().signal(signal).unwrap();
+    }
+
+    /// Continues a program that is stopping, until it shows this text: a program that has not stopped yet would stop
+    /// after the signal.
+    pub fn resumes(&mut self, text: &str) {
+        let started = Instant::now();
+        let mut shown = String::new();
+        while !shown.ends_with(text) {
+            match self.pty.try_read() {
+                Some(next) => shown.push(next),
+                None => {
+                    assert!(started.elapsed().as_millis() < PATIENCE.into(), "{shown:?}");
+                    self.signal(Signal::SIGCONT);
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+            }
+        }
+        self.shown.push_str(&shown);
+    }
+
+    /// The file of the history.
+    #[must_use]
+    pub fn history(&self) -> PathBuf {
+        self.state.path().join(self.name).join("history")
+    }
+}
+
+/// How long the pager of a test occupies the screen, in seconds.
+const READING: u32 = 3;
+
+/// The reported times, in milliseconds.
+fn told_times(shown: &str) -> Vec<f64> {
+    let notes = shown.split('(').filter_map(|part| part.split_once(" ms output)"));
+    notes
+        .map(|(times, _)| times.split(" ms server and tool, "))
+        .map(|times| times.map(|time| time.parse::<f64>().unwrap()).sum())
+        .collect()
+}
+
+/// And the reading time does not count as the command's.
+pub fn results_that_are_too_high_go_to_the_pager<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let script: String = (0..60).map(|n| format!("{} queue{n} x\n", case.add_to)).collect();
+    crate::session::repl(&case.program, &address, &[], script).exits(0);
+    // A pager that marks where it begins and ends.
+    let pager = format!("sed -e '1s/^/<BEGIN>/' -e '$s/$/<END>/'; sleep {READING}");
+    let variables = [("NO_COLOR", "1"), ("PAGER", pager.as_str())];
+    let mut terminal = Terminal::start(&case.program, &address, &variables);
+    // This terminal is new and has no size yet.
+    terminal.says("!stty rows 24 cols 100", READS);
+    terminal.says(":timing on", READS);
+    let (list, one) = (case.list, format!("{} 'queue7'", case.list));
+    let started = Instant::now();
+    let shown = terminal.says(list, "<END>");
+    assert!(shown.contains("<BEGIN>") && shown.contains("queue59"), "{shown}");
+    terminal.sees(READS);
+    let whole = started.elapsed().as_secs_f64() * 1000.0;
+    let told = told_times(&terminal.shown).pop().unwrap();
+    assert!(told + f64::from(READING) * 1000.0 <= whole, "{told} ms of {whole} ms");
+    terminal.says(&one, "queue7 ");
+    terminal.sees(READS);
+    terminal.says(":pager off", READS);
+    let shown = terminal.says(list, READS);
+    assert!(shown.contains("queue59"), "{shown}");
+    terminal.says(":pager on", READS);
+    terminal.says(&one, "<END>");
+    terminal.sees(READS);
+    terminal.leaves();
+    assert_eq!(terminal.shown.matches("<BEGIN>").count(), 2, "{}", terminal.shown);
+}
+
+/// What begins with a space, long bodies and raw requests are kept in memory only.
+pub fn the_history_is_private_and_keeps_no_secrets<T: Tool>(case: &Case<T>) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (server, address) = Case::<T>::server();
+    let mut terminal = Terminal::plain(&case.program, &address);
+    let (add, long) = (case.add, "x".repeat(5000));
+    let lines = [
+        format!("{add} hello"),
+        format!(" {add} hidden"),
+        "raw x".to_owned(),
+        format!("{add} {long}"),
+    ];
+    for line in lines {
+        terminal.says(&line, READS);
+    }
+    terminal.types(&format!("{add} <<E\rone\rE\r"));
+    terminal.leaves();
+    assert_eq!((case.jobs)(&server), 4, "{}", terminal.shown);
+    let text = std::fs::read_to_string(terminal.history()).unwrap();
+    assert_eq!(text, format!("{add} hello\n{add} @<5000 bytes>\n{add} <<E\\none\\nE\nquit\n"));
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    let history = terminal.history();
+    assert_eq!((mode(&history), mode(history.parent().unwrap())), (0o600, 0o700));
+    let none = format!("{}_HISTFILE", case.program.prefix);
+    let mut terminal = Terminal::start(&case.program, &address, &[("NO_COLOR", "1"), (&none, "")]);
+    terminal.says(&format!("{add} hello"), READS);
+    terminal.leaves();
+    assert!(!terminal.history().exists());
+}
+
+/// Not even where the error is coloured.
+pub fn no_word_of_a_wrong_line_acts_on_the_terminal<T: Tool>(case: &Case<T>) {
+    let word = "ctl\u{1b}[31mred\u{7}\u{202e}x";
+    let flag = format!("--{word}");
+    for variable in ["NO_COLOR", "CLICOLOR_FORCE"] {
+        for line in [&[word][..], &[&flag], &["help", word], &["ping", "--timeout", word]] {
+            let mut terminal = Terminal::bare(&case.program, &[(variable, "1")], line);
+            terminal.sees(r"ctl\x1b[31mred\x07\u{202e}x");
+            assert_eq!(terminal.ends(), 2, "{line:?}");
+            let acts = ["\u{1b}[31mred", "\u{7}", "\u{202e}"];
+            let acting = acts.iter().find(|acts| terminal.shown.contains(**acts));
+            assert_eq!(acting, None, "{line:?}: {:?}", terminal.shown);
+        }
+    }
+}
+
+/// Without an installed server; it ends with the session.
+pub fn a_person_works_with_the_embedded_server<T: Tool>(case: &Case<T>) {
+    let variables = [("NO_COLOR", "1")];
+    let mut terminal = Terminal::bare(&case.program, &variables, &["--embedded", "repl"]);
+    terminal.sees("embedded server on ");
+    let address = terminal.sees("\r\n");
+    let address = address.trim_end().to_owned();
+    terminal.sees(READS);
+    terminal.says(&format!("{} hello", case.add), READS);
+    terminal.says(case.list, "mail");
+    terminal.sees(READS);
+    terminal.leaves();
+    assert!(TcpStream::connect(&address).is_err(), "{address}");
+}
+
+/// `\e`.
+pub fn a_command_can_be_edited_with_the_editor<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let add = case.add;
+    let variables = [("NO_COLOR", "1"), ("EDITOR", "sed -i -e s/one/two/")];
+    let mut terminal = Terminal::start(&case.program, &address, &variables);
+    terminal.says(&format!("{add} one"), READS);
+    // The last command; then one of its own; then one that stays unchanged.
+    terminal.says("\\e", &format!("> {add} two"));
+    terminal.sees(READS);
+    assert_eq!((case.jobs)(&server), 2);
+    terminal.says(&format!("\\e {add} \"one  more\""), &format!("> {add} \"two  more\""));
+    terminal.sees(READS);
+    assert_eq!((case.jobs)(&server), 3);
+    terminal.says(&format!("\\e {add} same"), "nothing was run");
+    terminal.sees(READS);
+    terminal.leaves();
+    let variables = [("NO_COLOR", "1"), ("EDITOR", "false")];
+    let mut terminal = Terminal::start(&case.program, &address, &variables);
+    let refused = "nothing was done: the editor `false` exited with code 1";
+    terminal.says(&format!("\\e {add} x"), refused);
+    terminal.sees(READS);
+    terminal.says("!echo the\\ shell", "the shell");
+    terminal.sees(READS);
+    terminal.leaves();
+    assert_eq!((case.jobs)(&server), 3);
+}
+
+/// `-e`: nothing is added without one, nor by a script.
+pub fn a_body_can_be_written_in_the_editor<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let line = format!("{} -e", case.add);
+    let write = |editor: &str, answer: &str| {
+        let variables = [("NO_COLOR", "1"), ("EDITOR", editor)];
+        let mut terminal = Terminal::start(&case.program, &address, &variables);
+        terminal.says(&line, answer);
+        terminal.leaves();
+    };
+    write("printf -- '-1\n@two\n' >", READS);
+    let pop: Vec<&str> = case.pop.split(' ').chain(["-o", "json"]).collect();
+    assert_eq!(case.program.at(&address, &pop).exits(0).json()[0]["body"], "-1\n@two");
+    write("true", "no body was written");
+    write("false", "exited with code 1");
+    let ended = repl(&case.program, &address, &[], &line).exits(2);
+    assert!(ended.says("stdin:1: -e needs an interactive terminal"), "{ended:?}");
+    let ended = repl(&case.program, &address, &[], format!("expect count==1 {line}")).exits(2);
+    assert!(ended.says("stdin:1: -e needs"), "{ended:?}");
+    let ended = repl(&case.program, &address, &["--echo", "-o", "ndjson"], &line).exits(2);
+    assert!(ended.error_alone()["message"].to_string().contains("-e needs"), "{ended:?}");
+    assert_eq!((case.jobs)(&server), 0);
+}
+
+/// The session continues.
+pub fn control_c_ends_a_watch_and_nothing_else<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let mut terminal = Terminal::plain(&case.program, &address);
+    terminal.types(&format!(":watch i=100ms {}\r", case.list));
+    terminal.sees(", every 100ms");
+    terminal.sees(", every 100ms");
+    terminal.types("\u{3}");
+    terminal.sees("cancelled");
+    terminal.sees(READS);
+    terminal.leaves();
+}
+
+/// By a file of their own; errors in it are reported, and do not prevent working.
+pub fn a_session_begins_as_its_person_likes<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let config = tempfile::tempdir().unwrap();
+    let folder = config.path().join(case.program.name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let rc = ":set prompt '[%a]$ '\n# my own\nnope\n:set prompt never\n";
+    std::fs::write(folder.join("replrc"), rc).unwrap();
+    let path = config.path().display().to_string();
+    let variables = [("NO_COLOR", "1"), ("XDG_CONFIG_HOME", path.as_str())];
+    let mut terminal = Terminal::run(&case.program, &address, &variables, &["repl"]);
+    terminal.sees("replrc:3: ");
+    terminal.sees(&format!("[{address}]$ "));
+    terminal.says(":set prompt '%x'", "% must be followed by a letter");
+    terminal.says(":set prompt default", &address);
+    terminal.sees("> ");
+    terminal.says(&format!("{} > '{path}/list'", case.list), READS);
+    terminal.says(&format!("{} \\G", case.nothing), READS);
+    assert!(std::fs::exists(format!("{path}/list")).unwrap());
+    terminal.leaves();
+    let mut terminal = Terminal::run(&case.program, &address, &variables, &["repl", "--no-replrc"]);
+    terminal.sees("> ");
+    terminal.leaves();
+    // A script behaves the same wherever it runs.
+    let mut script = case.program.command(&[case.program.flag, &address, "repl", "-e", ":set"]);
+    let ran = crate::program::ended(script.env("XDG_CONFIG_HOME", &path).spawn().unwrap());
+    assert!(ran.exits(0).err.is_empty());
+}
+
+/// Ctrl-C discards the whole command.
+pub fn bodies_of_several_lines_have_a_prompt_of_their_own<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let mut terminal = Terminal::plain(&case.program, &address);
+    terminal.says(&format!("{} <<END", case.add), "...> ");
+    terminal.says("one \"line", "...> ");
+    terminal.says("help", "...> ");
+    terminal.says("END", READS);
+    assert_eq!((case.jobs)(&server), 1);
+    terminal.says(&format!("{} <<END", case.add), "...> ");
+    terminal.interrupts();
+    terminal.says(&format!("{} two", case.add), READS);
+    assert_eq!((case.jobs)(&server), 2);
+    terminal.leaves();
+}
+
+/// A person sees that there is no result, where a result ends, and whole words.
+pub fn what_is_shown_on_a_terminal_is_made_for_it<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let variables = [("NO_COLOR", "1")];
+    let words: Vec<&str> = case.nothing.split(' ').collect();
+    let mut terminal = Terminal::run(&case.program, &address, &variables, &words);
+    terminal.sees("(none)\r\n");
+    assert_eq!(terminal.ends(), 0);
+    assert_eq!(case.program.at(&address, &words).exits(0).out(), "");
+    let mut terminal = Terminal::plain(&case.program, &address);
+    terminal.says("!stty rows 24 cols 40", READS);
+    let said = terminal.says("connect a:b:c", READS);
+    let said = said.split_once("error:").map_or("", |(_, said)| said);
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines.len() > 3 && lines.iter().all(|line| line.chars().count() <= 40), "{lines:?}");
+    // Wide enough for the times of a busy machine.
+    terminal.says("!stty rows 24 cols 100", READS);
+    terminal.says(":timing on", READS);
+    let started = Instant::now();
+    terminal.says(&format!(":watch i=1s c=2 {}", case.list), "every 1s");
+    terminal.sees("every 1s");
+    terminal.sees(" ms output)");
+    let whole = started.elapsed().as_secs_f64() * 1000.0;
+    terminal.sees(READS);
+    terminal.leaves();
+    // The second between two rounds does not count as slowness of the server.
+    let told = told_times(&terminal.shown).pop().unwrap();
+    assert!(told + 1000.0 <= whole, "{told} ms of {whole} ms");
+}
+
+/// Otherwise they seem to hang.
+pub fn what_is_read_from_a_terminal_is_announced<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["-"]).collect();
+    for (words, what) in [(&["import", "-"][..], "records"), (&add, "the body")] {
+        let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], words);
+        terminal.sees(&format!("reading {what} from the terminal; Ctrl-D ends it"));
+        terminal.types("\u{4}");
+        assert_eq!(terminal.ends(), 0, "{words:?}");
+    }
+}
+
+/// On a terminal, too, it is the only copy.
+pub fn a_large_body_that_is_deleted_is_shown_whole<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let body = ["x".repeat(40_000), "END".to_owned()].concat();
+    let words: Vec<&str> = case.add.split(' ').chain(["-"]).collect();
+    case.program.fed(&address, &words, body.as_bytes()).exits(0);
+    let words: Vec<&str> = case.pop.split(' ').collect();
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+    let shown = terminal.sees("END");
+    assert_eq!(terminal.ends(), 0);
+    assert!(shown.matches('x').count() >= 40_000, "{} bytes", shown.len());
+    assert_eq!((case.jobs)(&server), 0);
+}
+
+/// With what has arrived until then.
+pub fn ping_shows_each_answer_as_it_comes_and_what_came_at_the_end<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let words = ["ping", "-c", "1000000", "-i", "50ms"];
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+    terminal.sees("MS\r\n");
+    // They appear long before the end.
+    (0..3).for_each(|_| drop(terminal.sees("\r\n")));
+    terminal.types("\u{3}");
+    terminal.sees(" answered, min ");
+    terminal.sees(" max ");
+    let ended = terminal.pty.process().wait().unwrap();
+    assert!(matches!(ended, WaitStatus::Exited(_, 130)), "{ended:?}");
+    let ran = case.program.at(&address, &["ping", "-c", "3", "-i", "1ms", "-o", "json"]).exits(0);
+    assert_eq!(ran.json().as_array().map(Vec::len), Some(3), "{ran:?}");
+    assert!(ran.err.contains(": 3 of 3 answered, min "), "{ran:?}");
+}
+
+/// Ids that arrive while somebody types are on lines of their own, with nothing else between them.
+pub fn results_that_come_one_by_one_are_their_own_progress<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let words: Vec<&str> = case.add.split(' ').chain(["--lines"]).collect();
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+    for n in 1..=3 {
+        terminal.types(&format!("body {n}\r"));
+        let came = (0..300).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            (case.jobs)(&server) >= n
+        });
+        assert!(came, "body {n} does not come");
+    }
+    // A bar would have been shown by now.
+    terminal.types("\u{4}");
+    terminal.sees(" 3 ");
+    terminal.sees(" in ");
+    assert!(!terminal.shown.contains("/s"), "{}", terminal.shown);
+}
+
+/// In a pipe it says nothing before its end.
+pub fn a_wait_says_on_a_terminal_what_it_waits_for<T: Tool>(case: &Case<T>) {
+    let nobody = "127.0.0.1:1";
+    let wait = ["wait", "--for", "server", "--timeout", "3s"];
+    let mut terminal = Terminal::run(&case.program, nobody, &[("NO_COLOR", "1")], &wait);
+    terminal.sees("waiting for `server`");
+    terminal.sees(" of 3s");
+    assert_eq!(terminal.ends(), 124);
+    let ran = case.program.at(nobody, &wait).exits(124);
+    assert!(!ran.err.contains("waiting for"), "{}", ran.err);
+    let ping = ["ping", "--wait-for-server", "3s"];
+    let mut terminal = Terminal::run(&case.program, nobody, &[("NO_COLOR", "1")], &ping);
+    terminal.sees(&format!("waiting for {nobody}, "));
+    terminal.sees(" of 3s: ");
+    assert_eq!(terminal.ends(), 69);
+}
+
+/// The first one says what is awaited, the second one gives it up, and the session goes on.
+pub fn control_c_gives_up_an_answer_that_does_not_come<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let first: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    case.program.at(&address, &first).exits(0);
+    let (add, request) = case.changes.first().expect("a command that adds a job");
+    let mut terminal = Terminal::plain(&case.program, &address);
+    T::Link::faults(&server).add(Fault::always().of(*request).hang());
+    terminal.types(&format!("{add}\r"));
+    while T::Link::faults(&server).struck() == 0 {
+        std::thread::yield_now();
+    }
+    terminal.types("\u{3}");
+    terminal.sees("waiting for the answer of the server; Ctrl-C again gives it up");
+    terminal.types("\u{3}");
+    terminal.sees("GIVEN_UP: ");
+    terminal.sees(" may have been ");
+    terminal.sees(READS);
+    T::Link::faults(&server).clear();
+    terminal.says(":set", "on_exit");
+    let before = (case.jobs)(&server);
+    terminal.types(&format!("{add}\r"));
+    let started = Instant::now();
+    while (case.jobs)(&server) == before {
+        assert!(started.elapsed().as_millis() < PATIENCE.into(), "{:?}", terminal.shown);
+        std::thread::yield_now();
+    }
+}
+
+/// As in a session, and the exit code is that of an unknown outcome.
+pub fn control_c_gives_up_the_answer_to_a_command<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let (add, request) = case.changes.first().expect("a command that adds a job");
+    T::Link::faults(&server).add(Fault::always().of(*request).hang());
+    let words: Vec<&str> = add.split(' ').chain(["--timeout", "60s"]).collect();
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+    while T::Link::faults(&server).struck() == 0 {
+        std::thread::yield_now();
+    }
+    terminal.types("\u{3}");
+    terminal.sees("waiting for the answer of the server; Ctrl-C again gives it up");
+    terminal.types("\u{3}");
+    terminal.sees(" may have been ");
+    assert_eq!(terminal.ends(), 4, "{}", terminal.shown);
+}
+
+/// Nothing was sent.
+pub fn control_c_ends_connecting_at_once<T: Tool>(case: &Case<T>) {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let (add, _) = case.changes.first().expect("a command that adds a job");
+    let words: Vec<&str> = add.split(' ').collect();
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+    terminal.sees("has not answered within 1 s: still waiting");
+    terminal.types("\u{3}");
+    assert_eq!(terminal.ends(), 130, "{}", terminal.shown);
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &["repl"]);
+    terminal.sees("has not answered within 1 s: still waiting");
+    terminal.types("\u{3}");
+    terminal.sees("INTERRUPTED");
+    terminal.sees(READS);
+}

@@ -1,0 +1,333 @@
+//! `top`, on a terminal and for programs.
+
+use std::io::{BufRead, BufReader};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ctl_core::tool::Tool;
+use rexpect::process::Signal;
+
+use crate::Case;
+use crate::program::{Running, ended};
+use crate::terminal::{READS, Terminal};
+
+/// Switches the terminal to its alternate screen.
+const TAKEN: &str = "\u{1b}[?1049h";
+const GIVEN_BACK: &str = "\u{1b}[?1049l";
+/// Longer than exiting takes even on a busy machine; only a hang reaches it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn add<T: Tool>(case: &Case<T>, address: &str) {
+    let line: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
+    case.program.at(address, &line).exits(0);
+}
+
+fn start<T: Tool>(case: &Case<T>, address: &str) -> Terminal {
+    let words = ["top", "-i", "100ms"];
+    let mut terminal = Terminal::run(&case.program, address, &[("NO_COLOR", "1")], &words);
+    terminal.sees(TAKEN);
+    terminal
+}
+
+/// However it ends, and while it is suspended.
+pub fn a_live_view_gives_the_terminal_back<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    add(case, &address);
+    let mut terminal = start(case, &address);
+    terminal.sees("mail");
+    terminal.types("?");
+    terminal.sees("page keys");
+    terminal.types("x/nothing\r");
+    terminal.sees("only nothing");
+    terminal.sees("(none)");
+    terminal.types("\u{1b}");
+    terminal.sees("mail");
+    terminal.types("\u{1a}");
+    terminal.sees(GIVEN_BACK);
+    terminal.resumes(TAKEN);
+    terminal.sees("mail");
+    terminal.signal(Signal::SIGTSTP);
+    terminal.sees(GIVEN_BACK);
+    terminal.resumes(TAKEN);
+    terminal.types("\u{3}");
+    terminal.sees(GIVEN_BACK);
+    assert_eq!(terminal.ends(), 0);
+    let mut terminal = start(case, &address);
+    terminal.signal(Signal::SIGTERM);
+    terminal.sees(GIVEN_BACK);
+    assert_eq!(terminal.ends(), 143);
+}
+
+/// Selects a row, shows its details, and records every sample.
+pub fn a_queue_is_looked_at_closely_and_looks_are_recorded<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    add(case, &address);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("looks.ndjson");
+    let path = file.to_str().unwrap();
+    let words = ["top", "-i", "100ms", "--only", "*mail", "--record", path];
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+    terminal.sees("> ");
+    terminal.types("\r");
+    terminal.sees(" samples: from 1 to 1, peak 1");
+    terminal.types("\u{1b}");
+    terminal.sees("quit");
+    terminal.types("q");
+    terminal.sees(GIVEN_BACK);
+    assert_eq!(terminal.ends(), 0);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let looks: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(looks.len() >= 2, "{text}");
+    for look in &looks {
+        let queues = look[format!("{}s", case.noun)].as_array().unwrap();
+        assert_eq!(queues.len(), 1, "{look}");
+    }
+    let again = case.program.at(&address, &["top", "--once", "--record", path]).exits(74);
+    assert!(again.err.contains("is not overwritten"), "{}", again.err);
+    let once = folder.path().join("once.ndjson");
+    let line = ["top", "--once", "-o", "json", "--record", once.to_str().unwrap()];
+    let shown = case.program.at(&address, &line).exits(0).json();
+    let kept: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&once).unwrap()).unwrap();
+    assert_eq!(kept["servers"], shown["servers"]);
+}
+
+/// Even without a signal.
+pub fn a_live_view_ends_with_its_terminal<T: Tool>(case: &Case<T>) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    let (_server, address) = Case::<T>::server();
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    // Only this process may hold the other end, so that closing it closes the terminal.
+    rustix::io::fcntl_setfd(&terminal, rustix::io::FdFlags::CLOEXEC).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let side = || {
+        let path = std::path::Path::new(std::str::from_utf8(name.to_bytes()).unwrap());
+        std::fs::File::options().read(true).write(true).open(path).unwrap()
+    };
+    let words = [case.program.flag, &address, "top", "-i", "100ms"];
+    let mut command = case.program.command(&words);
+    command.env("TERM", "xterm").stdin(side()).stdout(side()).stderr(side());
+    let mut child = Running::of(command.spawn().unwrap());
+    drop(command);
+    let mut terminal = std::fs::File::from(terminal);
+    let mut shown = Vec::new();
+    while !String::from_utf8_lossy(&shown).contains("quit") {
+        let mut some = [0; 1024];
+        let read = std::io::Read::read(&mut terminal, &mut some).unwrap();
+        shown.extend_from_slice(&some[..read]);
+    }
+    drop(terminal);
+    let until = Instant::now() + PATIENCE;
+    while child.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < until, "it goes on without its terminal");
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(child.ended().code, Some(74));
+}
+
+/// The other servers are shown meanwhile.
+pub fn a_server_that_goes_away_comes_back_into_a_live_view<T: Tool>(case: &Case<T>) {
+    let [(_one, first), (two, second)] = [(); 2].map(|()| Case::<T>::server());
+    add(case, &first);
+    let mut terminal = start(case, &[&*first, &second].join(","));
+    terminal.sees("mail");
+    drop(two);
+    terminal.sees("down for ");
+    terminal.sees("mail");
+    let place = second.rsplit_once("//").map_or(&*second, |(_, place)| place);
+    let again = case.program.command(&["serve", "--listen", place, "--print-addr"]).spawn();
+    let mut again = Running::of(again.unwrap());
+    again.first_line();
+    add(case, &second);
+    add(case, &second);
+    // The largest first.
+    let shown = terminal.sees(" 2 ");
+    assert!(!shown.is_empty());
+    terminal.types("q");
+    terminal.sees(GIVEN_BACK);
+    assert_eq!(terminal.ends(), 0);
+    again.terminated();
+}
+
+/// As with two servers, one of which answers.
+pub fn a_live_view_waits_for_its_only_server<T: Tool>(case: &Case<T>) {
+    let port = fixtures::Port::take().unwrap();
+    let place = port.address().to_string();
+    let mut terminal = start(case, &place);
+    terminal.sees("down for ");
+    let again = case.program.command(&["serve", "--listen", &place, "--print-addr"]).spawn();
+    let mut again = Running::of(again.unwrap());
+    again.first_line();
+    add(case, &place);
+    terminal.sees("mail");
+    terminal.types("q");
+    terminal.sees(GIVEN_BACK);
+    assert_eq!(terminal.ends(), 0);
+    again.terminated();
+}
+
+/// At the terminal's full width, and without a note on the elapsed time.
+pub fn a_session_goes_on_behind_a_live_view<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    add(case, &address);
+    let mut terminal = Terminal::plain(&case.program, &address);
+    terminal.says("!stty rows 24 cols 60", READS);
+    terminal.says("top", TAKEN);
+    terminal.sees("mail");
+    terminal.types("q");
+    terminal.sees(GIVEN_BACK);
+    terminal.sees(READS);
+    assert!(!terminal.shown.contains(" ms server"), "{}", terminal.shown);
+    terminal.says(&format!("{} y", case.add), READS);
+    assert_eq!((case.jobs)(&server), 2);
+    terminal.leaves();
+}
+
+/// One per sample.
+pub fn programs_get_snapshots<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    add(case, &address);
+    let top = |servers: &str, words: &[&str]| case.program.at(servers, &[&["top"], words].concat());
+    let queues = format!("{}s", case.noun);
+    let once = top(&address, &["-o", "json"]).exits(0).json();
+    let queue = once[&queues]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|queue| queue["name"].as_str().unwrap().ends_with("mail"));
+    let queue = queue.unwrap();
+    assert!(queue["problem"].is_string() && once["ts"].is_string(), "{once}");
+    assert_eq!(once["servers"][0]["up"], true);
+    let twice = top(&address, &["--iterations", "2", "-i", "100ms", "-o", "ndjson"]).exits(0);
+    let rate = |line: &str| {
+        let snapshot: serde_json::Value = serde_json::from_str(line).unwrap();
+        let queues = snapshot[&queues].as_array().unwrap().clone();
+        let fields = queues.last().unwrap().as_object().unwrap().clone();
+        let rates: Vec<bool> = fields
+            .iter()
+            .filter(|(key, _)| key.ends_with("per_second"))
+            .map(|(_, rate)| rate.is_number())
+            .collect();
+        rates
+    };
+    let lines = twice.lines();
+    assert_eq!(lines.len(), 2);
+    assert!(rate(lines[0]).iter().all(|known| !known), "{lines:?}");
+    assert!(!rate(lines[1]).is_empty() && rate(lines[1]).iter().all(|known| *known), "{lines:?}");
+    let dead = format!("{address},127.0.0.1:1");
+    let some = top(&dead, &["--once", "-o", "json"]).exits(69);
+    assert_eq!(some.json()["servers"][1]["up"], false, "{}", some.out());
+    assert!(top(&dead, &["-b"]).exits(69).out().contains("mail"));
+    top("127.0.0.1:1", &[]).exits(69);
+    assert!(top(&address, &["--columns", "none"]).exits(2).err.contains("problem"));
+    assert!(top(&address, &["-i", "1ms"]).exits(2).err.contains("at least 100ms"));
+    // It continues until its reader has gone.
+    let words = [case.program.flag, &address, "top", "-i", "100ms", "--columns", "name"];
+    let mut child = case.program.command(&words).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    (0..4).for_each(|_| drop(lines.next().unwrap().unwrap()));
+    drop(lines);
+    assert_eq!(ended(child).code, Some(0));
+}
+
+/// A line per interval, and a summary even after Ctrl-C.
+pub fn latency_tells_how_round_trips_are_spread<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let line = ["latency", "--every", "100ms", "-i", "1ms", "-o", "json"];
+    let twice = case.program.at(&address, &[&line[..], &["-c", "2"]].concat()).exits(0);
+    let rows = twice.json();
+    assert_eq!(rows.as_array().map(Vec::len), Some(2), "{rows}");
+    for row in rows.as_array().unwrap() {
+        let told = ["min_ms", "p50_ms", "p99_ms", "max_ms"].map(|key| row[key].as_f64().unwrap());
+        assert!(told.is_sorted() && row["n"].as_u64() > Some(0), "{row}");
+    }
+    assert!(twice.err.contains(" answered, min "), "{}", twice.err);
+    for repeats in ["latency", "ping"] {
+        case.program.at(&address, &[repeats, "-c", "0"]).exits(2);
+    }
+    case.program.at(&address, &["watch", "-c", "0", "--", "ping"]).exits(2);
+    // A pipe gets a single line.
+    assert_eq!(case.program.at(&address, &line[..5]).exits(0).lines().len(), 1);
+    case.program.at("127.0.0.1:1", &line).exits(69);
+    let some = format!("{address},127.0.0.1:1");
+    let some = case.program.at(&some, &line).exits(69);
+    assert_eq!(some.json().as_array().map(Vec::len), Some(2), "{}", some.out());
+    let words = ["latency", "--every", "100ms"];
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+    terminal.sees("P99");
+    terminal.sees(&address);
+    terminal.sees(&address);
+    terminal.types("\u{3}");
+    terminal.sees(" p99 ");
+    assert_eq!(terminal.ends(), 130);
+    // Before its first line, it shows what it has measured until then, even if the clock has no such time.
+    const NEVER: &str = "18446744073709551615s";
+    for (every, interval) in [("1h", "1ms"), (NEVER, "1ms"), ("1h", NEVER)] {
+        let words = ["latency", "--every", every, "-i", interval];
+        let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+        terminal.sees("measuring");
+        terminal.types("\u{3}");
+        terminal.sees("P99");
+        terminal.sees(" answered, min ");
+        assert_eq!(terminal.ends(), 130);
+        assert!(!terminal.shown.contains("(none)"), "{}", terminal.shown);
+    }
+}
+
+/// A single sample stays a single sample.
+pub fn two_looks_tell_what_changed<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    add(case, &address);
+    let figures: Vec<&str> = case.figures.split(' ').collect();
+    let look = |flags: &[&str]| case.program.at(&address, &[&figures[..], flags].concat());
+    assert_eq!(
+        look(&["--diff", "--interval", "100ms", "-o", "json"]).exits(0).json(),
+        serde_json::json!([])
+    );
+    assert_eq!(look(&["--rates", "-i", "100ms"]).exits(0).out(), "");
+    assert!(look(&["--rates", "-i", "99ms"]).exits(2).err.contains("at least 100ms"));
+    assert!(look(&["--interval", "1s"]).exits(2).err.contains("--rates"));
+    look(&["--rates", "--diff"]).exits(2);
+    look(&["--diff", "--columns", "none"]).exits(2);
+}
+
+/// Nobody could end it in a pipe. The flags select what the screen would show.
+pub fn in_a_pipe_one_look_is_taken<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    for (name, jobs) in [("quiet", 1), ("busy", 3), ("other", 2)] {
+        for _ in 0..jobs {
+            let add: Vec<&str> = case.add_to.split(' ').chain([name, "body"]).collect();
+            case.program.at(&address, &add).exits(0);
+        }
+    }
+    let top = |flags: &[&str]| {
+        let ran = case.program.at(&address, &[&["top"], flags].concat()).exits(0);
+        let names = ["quiet", "busy", "other"];
+        let line = |line: &str| names.iter().find(|name| line.contains(**name)).copied();
+        ran.lines().into_iter().filter_map(line).collect::<Vec<_>>()
+    };
+    let main = if T::PROGRAM.name == "gearctl" { "queued" } else { "ready" };
+    assert_eq!(top(&[]).len(), 3);
+    assert_eq!(top(&["--sort-by", main]), ["busy", "other", "quiet"]);
+    assert_eq!(top(&["--filter", "*u*", "--sort", main]), ["busy", "quiet"]);
+    assert_eq!(top(&["--filter", "the"]), ["other"]);
+    // An interval asks for more than one sample.
+    assert_eq!(top(&["-i", "100ms", "--iterations", "2", "--filter", "busy"]), ["busy", "busy"]);
+    let ran = case.program.at(&address, &["top", "-o", "json", "--filter", "busy"]).exits(0);
+    assert_eq!(ran.json()[format!("{}s", case.noun)].as_array().map(Vec::len), Some(1));
+}
+
+/// An empty result is a sentence, not a table without rows.
+pub fn a_person_is_told_that_nothing_changed<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    add(case, &address);
+    let words: Vec<&str> = case.figures.split(' ').chain(["--diff", "-i", "100ms"]).collect();
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+    terminal.sees("nothing changed in ");
+    assert_eq!(terminal.ends(), 0);
+    assert!(!terminal.shown.contains("(none)"), "{}", terminal.shown);
+}

@@ -1,0 +1,179 @@
+//! Workers that run a command for every job.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+
+use ctl_core::link::Link as _;
+use ctl_core::tool::Tool;
+use serde_json::Value;
+
+use crate::Case;
+use crate::program::{Ran, Running, hears, signal};
+
+/// Adds a job, and runs a worker with these flags and this shell line.
+fn work<T: Tool>(case: &Case<T>, address: &str, flags: &[&str], line: &str) -> Ran {
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    let _ = case.program.at(address, &add).exits(0);
+    let words: Vec<&str> = case.work.split(' ').chain(["--once"]).collect();
+    case.program.at(address, &[&words, flags, &["--shell", line]].concat()).exits(0)
+}
+
+/// The job, how its command ended, how long it took, the outcome, and the last line of output.
+pub fn a_job_that_does_not_end_well_is_told_on_a_line<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    for (line, how) in [
+        ("printf 'one\\ntwo\\033[2J\\n' >&2; exit 3", "exit 3 after"),
+        ("printf 'two\\033[2J' >&2; kill -9 $$", "signal 9 after"),
+    ] {
+        let ran = work(case, &address, &[], line);
+        let told: Vec<&str> = ran.err.lines().filter(|line| line.contains(how)).collect();
+        let [told] = told[..] else { panic!("{told:?}: {}", ran.err) };
+        assert!(told.contains("mail: ") && told.ends_with(": two\\x1b[2J"), "{told}");
+    }
+    let ran = work(case, &address, &["--max-runtime", "10ms"], "sleep 1000");
+    assert!(ran.err.contains("over --max-runtime after"), "{}", ran.err);
+    let ran = work(case, &address, &[], "echo fine >&2");
+    assert!(!ran.err.contains("exit 0"), "{}", ran.err);
+}
+
+/// Everything after `--exec` belongs to the command, which is easily forgotten.
+pub fn a_flag_that_the_command_gets_is_named<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    let work: Vec<&str> = case.work.split(' ').chain(["--max-jobs", "1"]).collect();
+    let run = |flags: &[&str]| {
+        case.program.at(&address, &add).exits(0);
+        case.program.at(&address, &[&work, flags].concat()).exits(0).err
+    };
+    let err = run(&["--exec", "echo", "--once", "--flag-of-echo"]);
+    assert!(err.contains("note: --once is passed to the command; put it before --exec"), "{err}");
+    assert!(!err.contains("note: --flag-of-echo"), "{err}");
+    assert!(!run(&["--exec", "echo", "--", "--once"]).contains("note:"));
+    assert!(!run(&["--", "echo", "--once"]).contains("note:"));
+}
+
+/// The command runs to its end, and no other job is taken.
+pub fn the_first_signal_finishes_the_job<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    for _ in 0..2 {
+        case.program.at(&address, &add).exits(0);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (begun, go) = (folder.path().join("begun"), folder.path().join("go"));
+    let script = format!(
+        "touch '{}'; while [ ! -e '{}' ]; do sleep 0.01; done; echo finished >&2",
+        begun.display(),
+        go.display()
+    );
+    let words: Vec<&str> = case.work.split(' ').chain(["--shell", &script]).collect();
+    let line = [&[case.program.flag, &address], &words[..]].concat();
+    let mut worker = Running::of(case.program.command(&line).spawn().unwrap());
+    while !begun.exists() {
+        std::thread::yield_now();
+    }
+    signal(&worker, rustix::process::Signal::TERM);
+    let mut err = BufReader::new(worker.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("finishing running jobs") {
+        assert!(err.read_line(&mut said).unwrap() > 0, "{said}");
+    }
+    std::fs::write(go, "").unwrap();
+    err.read_to_string(&mut said).unwrap();
+    assert!(said.contains("finished\n"), "{said}");
+    assert_eq!(worker.wait().unwrap().code(), Some(143), "{said}");
+    assert_eq!((case.jobs)(&server), 1);
+}
+
+/// The hint names the flag that makes it wait.
+pub fn a_server_that_is_away_at_the_start_is_69_and_can_be_waited_for<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    drop(server);
+    let words: Vec<&str> = case.work.split(' ').chain(["--once", "--shell", "true"]).collect();
+    let ran = case.program.at(&address, &words).exits(69);
+    assert!(ran.err.contains("try: --wait-for-server 1m"), "{}", ran.err);
+    let ran = case.program.at(&address, &[&["--wait-for-server", "50ms"], &words[..]].concat());
+    assert!(!ran.exits(69).err.contains("--wait-for-server 1m"));
+}
+
+/// By the server's name, not for every slot and attempt; then the work goes on.
+#[cfg(unix)]
+pub fn a_worker_tells_once_that_its_server_is_lost_and_that_it_is_back<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    let _ = case.program.at(&address, &add).exits(0);
+    let words: Vec<&str> = case.work.split(' ').chain(["-j", "3", "--shell", "cat >&2"]).collect();
+    let line = [&[case.program.flag, &address], &words[..]].concat();
+    let mut worker = Running::of(case.program.command(&line).spawn().unwrap());
+    let mut err = BufReader::new(worker.stderr.take().unwrap());
+    hears(&mut err, " on ");
+    drop(server);
+    let lost = hears(&mut err, "retrying until it works");
+    assert!(lost.contains(&address), "{lost}");
+    let place = address.rsplit('/').next().unwrap().parse().unwrap();
+    let again = T::Link::start(ctl_core::link::Endpoint::Tcp(place), None).unwrap();
+    let back = hears(&mut err, " again\n");
+    assert!(back.contains("connected to ") && back.contains(&address), "{back}");
+    assert!(!back.contains("until it works"), "{back}");
+    let add: Vec<&str> = case.add.split(' ').chain(["second"]).collect();
+    let _ = case.program.at(&address, &add).exits(0);
+    hears(&mut err, "second");
+    signal(&worker, rustix::process::Signal::TERM);
+    assert_eq!(worker.wait().unwrap().code(), Some(143));
+    drop(again);
+}
+
+/// Two tools never ended, and one ended as if it had done everything.
+pub fn a_worker_until_empty_ends_without_a_server_that_is_away<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
+    let _ = case.program.at(&address, &add).exits(0);
+    let words = case.work.split(' ').chain(["--exit-when-empty", "--shell", "cat >&2"]);
+    let words: Vec<&str> = words.collect();
+    let ran = case.program.at(&format!("{address},127.0.0.1:1"), &words).exits(69);
+    assert_eq!((case.jobs)(&server), 0, "{}", ran.err);
+    assert!(ran.err.contains("127.0.0.1:1 could not be reached, and may have more"), "{}", ran.err);
+    assert!(!ran.err.contains("until it works"), "{}", ran.err);
+    let _ = case.program.at(&address, &words).exits(0);
+}
+
+/// In a pipe as on a terminal. With structured formats, stdout has nothing else.
+pub fn results_go_to_stdout_and_the_summary_to_stderr<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let ran = work(case, &address, &[], "echo result");
+    assert!(ran.lines().iter().all(|line| *line == "result"), "{ran:?}");
+    let last = ran.err.lines().last().unwrap_or_default();
+    // With the time, because stderr is not a terminal.
+    assert!(last.starts_with("20") && last.contains("Z ") && last.contains(" 0 lost"), "{ran:?}");
+    let ran = work(case, &address, &["-o", "json"], "echo result");
+    assert_eq!(ran.json()["lost"], 0, "{ran:?}");
+    let ran = work(case, &address, &["-o", "json"], "printf open; exit 3");
+    let told = ran.err.lines().find(|line| line.contains("exit 3 after")).expect("the failure");
+    assert!(!told.starts_with("open"), "{told}");
+    let ran = work(case, &address, &["--log-jobs", "ndjson"], "echo result");
+    let record: Value = ran.json();
+    let thousandths = record["ms"].as_f64().unwrap() * 1e3;
+    assert!((thousandths - thousandths.round()).abs() < 1e-6, "{record}");
+    assert!(record["ts"].as_str().unwrap().ends_with('Z'), "{record}");
+}
+
+/// For log collectors.
+pub fn every_line_of_the_log_can_be_an_object<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let ran = work(case, &address, &["--log-format", "json"], "echo broken >&2; exit 3");
+    // The command's own output passes unchanged.
+    let lines = ran.err.lines().filter(|line| *line != "broken");
+    let lines: Vec<Value> = lines.map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert!(lines.iter().all(|line| line["ts"].is_string() && line["level"].is_string()));
+    let failed = lines.iter().find(|line| line["exit"] == 3).expect("the job that failed");
+    assert_eq!((&failed["level"], &failed["stderr"]), (&"warn".into(), &"broken".into()));
+    assert!(failed["ms"].is_number() && failed["fate"].is_string(), "{failed}");
+}
+
+/// The background process holds the command's output open.
+#[cfg(target_os = "linux")]
+pub fn what_a_command_leaves_running_is_named_when_it_is_ended<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let ran = work(case, &address, &[], "sleep 1000 & true");
+    let said = "killed processes that its command left running: sleep (process ";
+    assert!(ran.err.contains(said), "{}", ran.err);
+}
