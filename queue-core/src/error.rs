@@ -356,6 +356,26 @@ macro_rules! wrap_error {
             }
         }
 
+        impl $crate::ConnectionError for $error {
+            fn lost(why: std::io::Error) -> Self {
+                Self::new($kind::ConnectionLost, $crate::Fate::Unknown, "the connection was lost")
+                    .with_source(why)
+            }
+
+            fn abandoned() -> Self {
+                let why = "the client's runtime has ended";
+                Self::new($kind::ConnectionLost, $crate::Fate::Unknown, why)
+            }
+
+            fn fate(&self) -> $crate::Fate {
+                self.0.fate()
+            }
+
+            fn with_fate(self, fate: $crate::Fate) -> Self {
+                $error(self.0.with_fate(fate))
+            }
+        }
+
         impl From<$crate::ErrorKind> for $kind {
             fn from(kind: $crate::ErrorKind) -> Self {
                 match kind {

@@ -8,8 +8,8 @@
 //! * [`ServerOptions`] are the options for a server that all clients share; their [`Dial`] defines how connections are
 //!   made: TLS, keepalive, a custom connector;
 //! * [`RetryPolicy`] and [`Backoff`] define when to retry;
-//! * [`Role`] makes the decisions about a connection, based only on [`Io`] and the time, using [`Health`] and [`Pace`];
-//!   `Wire` and `blocking::Wire` move its bytes;
+//! * [`Role`] makes the decisions about a connection, based only on [`Io`] and the time; [`Protocol`] is what differs
+//!   between roles, and [`exchange`] the order that they share. `Wire` and `blocking::Wire` move the bytes;
 //! * [`Signal`] is an event that happens once, which tasks and threads can wait for;
 //! * `connect` makes a connection (feature `tokio`), and so does `blocking::connect` (feature `blocking`).
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -52,6 +52,12 @@ pub use self::pump::shared::{Driver, Serve, Shared, runtime};
 pub use self::pump::tasks::{HandlerTasks, in_thread, join_until};
 #[cfg(feature = "tokio")]
 pub use self::pump::{Dialing, Wire};
+#[doc(hidden)]
+pub use self::role::{
+    exchange::{Awaits, Cause, ConnectionError, Expects, Loss, Need, Protocol, exchange},
+    life::{Life, Replace},
+    one_call::{Call, OneCall, Request},
+};
 #[cfg(feature = "stream")]
 pub use self::stream::{Steps, events::EventStream};
 #[cfg(feature = "json")]

@@ -1,9 +1,12 @@
 //! Roles: the connection logic, and its requests to the pump that moves its bytes.
 
 pub(crate) mod epoch;
+pub(crate) mod exchange;
 pub(crate) mod health;
 pub(crate) mod io;
 pub(crate) mod later;
+pub(crate) mod life;
+pub(crate) mod one_call;
 pub(crate) mod outage;
 pub(crate) mod outgoing;
 pub(crate) mod overdue;
@@ -33,8 +36,8 @@ pub trait Role {
 
     /// Takes what arrived and what was sent, queues what has to be sent, and says what it wants of the connection.
     ///
-    /// The order is always the same: a new connection, received data, the end, deadlines, a missing connection, data to
-    /// send.
+    /// The order is always the same, so [`exchange`](crate::exchange) knows it: a new connection, received data, the end,
+    /// limits of callers, a missing connection or data to send, deadlines.
     fn exchange(&mut self, io: &mut Io<Self::Failure>, now: Instant) -> Pulse;
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Backoff, Deadline, Error, Io, Limit, Pulse, RetryPolicy, after, earliest};
+use crate::{Backoff, Deadline, Error, Io, Pulse, RetryPolicy, after, earliest};
 
 /// What a role knows about the server of its connection: whether the connection is new, how long an attempt may take,
 /// and when the next one may start.
@@ -17,7 +17,7 @@ pub struct Health {
     failures: u32,
     failed_at: Option<Instant>,
     not_before: Option<Instant>,
-    dialing: Option<Instant>,
+    pub(super) dialing: Option<Instant>,
 }
 
 /// A server that answers takes less time than this for a connection. Callers who have another server do not wait longer.
@@ -95,7 +95,10 @@ impl Health {
     /// The error of an attempt that has.
     #[must_use]
     pub fn overdue(&self) -> Error {
-        Limit::of(Deadline::Connect, self.connect_timeout).error()
+        match self.connect_timeout {
+            Some(time) => Error::timed_out_after(Deadline::Connect, time),
+            None => Error::timed_out(Deadline::Connect),
+        }
     }
 
     /// Whether the current attempt started before `since`: on behalf of an earlier call, so its failure must not be
@@ -107,7 +110,12 @@ impl Health {
 
     /// When the current attempt has to end.
     fn give_up_at(&self) -> Option<Instant> {
-        self.dialing?.checked_add(self.connect_timeout?)
+        self.give_up_after(self.dialing?)
+    }
+
+    /// When an attempt that starts now has to end.
+    pub(super) fn give_up_after(&self, now: Instant) -> Option<Instant> {
+        now.checked_add(self.connect_timeout?)
     }
 
     /// An attempt failed, or a connection was lost before an exchange had succeeded on it.

@@ -218,12 +218,18 @@ impl<F> Io<F> {
     /// Why the connection ended, or was not made. Reported once. Take all received data first: what was not taken by
     /// then is dropped.
     pub fn take_end(&mut self) -> Option<End<F>> {
-        let end = self.end.take()?;
+        let end = self.take_reason()?;
         self.drop_incoming();
         Some(end)
     }
 
-    fn drop_incoming(&mut self) {
+    /// The same, but what was received can still be taken.
+    pub(super) fn take_reason(&mut self) -> Option<End<F>> {
+        self.end.take()
+    }
+
+    /// Drops what was received and not taken.
+    pub(super) fn drop_incoming(&mut self) {
         (self.incoming, self.filled, self.wanted) = (BytesMut::new(), 0, 0);
     }
 }

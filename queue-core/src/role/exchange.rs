@@ -1,0 +1,389 @@
+//! The order of an exchange, written once.
+//!
+//! A role is converted like this:
+//!
+//! 1. Give it a field `life: `[`Life`]`<Error>`, built with the role's [`Replace`] and, if they apply, `left_unread`,
+//!    `greets`, `first_is_free`, `given`. Remove its `Health`, `Pace`, `Overdue`, and what only said whether there is a
+//!    connection, whether it has served, how many have ended, and why one has to end.
+//! 2. Write [`role!`](crate::role)`(Name, Error);` (or `impl Role` by hand if something has to happen around each
+//!    exchange) and `impl Protocol for Name`.
+//! 3. What the old `exchange` did in its order becomes hooks: the beginning of a connection `connected`, reading
+//!    `receive`, what a loss or a failed attempt does to requests `lost`, goals and limits of calls `needs`, writing
+//!    `send`. Limits that are due are settled in `needs`, which runs before anything is sent.
+//! 4. `health.proven()` becomes `life.served()`; `failed`, `lost` and `abandoned` vanish, since [`exchange`] counts.
+//!    `doom = Some(error)`, and `lose(error)` outside of the hooks, become `life.close_with(error)`.
+//! 5. A lone caller with a request at a time uses [`OneCall`](crate::OneCall); `life.asked(now)` as it comes.
+//!
+//! What to know:
+//!
+//! * `receive` runs only while there is a connection. Who may have answers behind its end reads them in `needs`.
+//! * `ended` sees what was received and not taken; it is dropped afterwards. `Ok` means that the end was expected.
+//! * `lost` is called after the loss was counted, once for each connection and each failed attempt; `life.is_open()` is
+//!   false then. A role that wants to know why the last one ended keeps `loss.error.share()`.
+//! * `needs` is asked again after each loss, in the same exchange. To fail a connection there, call `close_with`, and
+//!   return anything; without a connection that does nothing.
+//! * `needs` and `send` are asked often with nothing new, and must say the same then: see [`Role`].
+//! * An otherwise idle role may send, too: [`Need::Keep`] calls `send`. [`Need::Close`] closes without counting; use it
+//!   for a connection that is out of use, and `close()` if another one follows in the same exchange.
+
+use std::{
+    io, mem,
+    time::{Duration, Instant},
+};
+
+use crate::{Deadline, End, Error, Fate, Io, Late, Life, Pulse, Role, earliest};
+
+/// A client's error, as far as a connection makes and changes it: see [`wrap_error!`](crate::wrap_error).
+pub trait ConnectionError: Sized + From<Error> {
+    /// The connection was lost.
+    fn lost(why: io::Error) -> Self;
+
+    /// The pump is gone.
+    fn abandoned() -> Self;
+
+    /// Whether the server may have acted.
+    fn fate(&self) -> Fate;
+
+    /// The same with another fate.
+    #[must_use]
+    fn with_fate(self, fate: Fate) -> Self;
+}
+
+/// What a role says on its connection, and what becomes of its requests: everything but the order, which is that of
+/// [`exchange`].
+///
+/// ```text
+/// connected ─► receive ─► ended? ─► lost? ─► needs ─┬─► dial
+///                                     ▲             └─► send ─► deadlines
+///                                     └──────── a passed deadline, or `close_with`
+/// ```
+pub trait Protocol: Role<Failure: ConnectionError> {
+    /// The state of the connection.
+    fn life(&mut self) -> &mut Life<Self::Failure>;
+
+    /// There is a new connection.
+    fn connected(&mut self, io: &mut Io<Self::Failure>, now: Instant);
+
+    /// Takes what has arrived.
+    ///
+    /// # Errors
+    ///
+    /// The connection cannot be used any longer.
+    fn receive(&mut self, io: &mut Io<Self::Failure>, now: Instant) -> Result<(), Self::Failure>;
+
+    /// The stream has ended behind what was received, or failed. What is not taken now is dropped.
+    ///
+    /// # Errors
+    ///
+    /// The end is a loss. Otherwise it is that of an answer, or of a connection that was to end.
+    fn ended(
+        &mut self,
+        why: io::Error,
+        io: &mut Io<Self::Failure>,
+        now: Instant,
+    ) -> Result<(), Self::Failure> {
+        let _ = (io, now);
+        Err(Self::Failure::lost(why))
+    }
+
+    /// The connection is lost, or could not be made: what becomes of the requests. The loss is already counted.
+    fn lost(&mut self, loss: Loss<Self::Failure>, io: &mut Io<Self::Failure>, now: Instant);
+
+    /// Does what is due, and says what it needs now. Asked again after a loss.
+    fn needs(&mut self, io: &mut Io<Self::Failure>, now: Instant) -> Need;
+
+    /// How to make the connection that is needed: [`Life::dial`], [`Life::attempt`] or [`Life::dial_for_call`].
+    fn dial(&mut self, now: Instant) -> Pulse {
+        self.life().dial(0, now)
+    }
+
+    /// Queues what is to be written, and says what is awaited then.
+    fn send(&mut self, io: &mut Io<Self::Failure>, now: Instant) -> Awaits;
+
+    /// Whether the role has stopped waiting for the late answer, so that the connection may be kept after all.
+    fn forgives(&mut self, now: Instant) -> bool {
+        let _ = now;
+        false
+    }
+
+    /// Whether the connection that ends was a good one: see [`Replace`](crate::Replace).
+    fn is_good(&mut self, now: Instant) -> bool {
+        let _ = now;
+        self.life().has_served()
+    }
+}
+
+/// Implements [`Role`] for a type that implements [`Protocol`] with this error.
+#[macro_export]
+macro_rules! role {
+    ($role:ty, $error:ty) => {
+        impl $crate::Role for $role {
+            type Failure = $error;
+
+            fn exchange(
+                &mut self,
+                io: &mut $crate::Io<$error>,
+                now: std::time::Instant,
+            ) -> $crate::Pulse {
+                $crate::exchange(self, io, now)
+            }
+        }
+    };
+}
+
+/// What a role needs of its connection. The moment, if any, is the latest time to ask again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// A connection, to write to and to read from.
+    Use(Option<Instant>),
+    /// None is made, and an open one is kept.
+    Keep(Option<Instant>),
+    /// None is made, and an open one is closed, which is no failure.
+    Close(Option<Instant>),
+    /// What has already arrived is to be read first: [`Pulse::Look`].
+    Look,
+    /// The same unless that is in doubt: [`Pulse::Peek`].
+    Peek,
+    /// None, ever again.
+    Over,
+}
+
+/// What a role waits for after it has sent everything that may be sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Awaits {
+    /// An answer, which the server may hold back for this long: see [`Pace::check`](crate::Pace::check).
+    pub answer: Option<Duration>,
+    /// A moment of its own.
+    pub until: Option<Instant>,
+    /// What else the server may send.
+    pub expects: Expects,
+}
+
+/// What the server may send to a role that uses its connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expects {
+    /// Anything.
+    #[default]
+    Data,
+    /// Nothing, so a pump need not wait for it.
+    Nothing,
+    /// The end of the stream, after the sending side was closed.
+    End,
+}
+
+/// A connection that was lost, or an attempt that has failed.
+#[derive(Debug)]
+pub struct Loss<E> {
+    /// Why.
+    pub error: E,
+    /// What has ended it.
+    pub cause: Cause,
+    /// How long the server is left alone.
+    pub delay: Option<Duration>,
+}
+
+/// What has ended a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// There was none: it could not be made.
+    NotConnected,
+    /// The stream has ended, or failed.
+    Ended,
+    /// The pump is gone, so nobody makes another connection.
+    Abandoned,
+    /// A deadline has passed.
+    Late,
+    /// The role has given it up: what the server sent cannot be used, or a caller wants another connection.
+    Unusable,
+}
+
+/// One exchange of a role with its pump: the only place that knows the order.
+pub fn exchange<P: Protocol>(role: &mut P, io: &mut Io<P::Failure>, now: Instant) -> Pulse {
+    if role.life().is_new(io, now) {
+        role.connected(io, now);
+    }
+    if role.life().is_open
+        && let Err(error) = role.receive(io, now)
+    {
+        lose(role, error, Cause::Unusable, io, now);
+    }
+    take_end(role, io, now);
+    // A connection is lost at most once, an attempt is overdue at most once, and each answer that is forgiven is one
+    // request less to wait for.
+    loop {
+        let need = role.needs(io, now);
+        let life = role.life();
+        if let Some(error) = life.closing.take() {
+            lose(role, error, Cause::Unusable, io, now);
+            continue;
+        }
+        let is_open = life.is_open;
+        life.is_wanted = !is_open && matches!(need, Need::Use(_));
+        let pulse = match need {
+            Need::Over => Some(Pulse::Over),
+            Need::Close(until) => {
+                life.close();
+                Some(Pulse::Close(until))
+            }
+            Need::Look if is_open => Some(Pulse::Look),
+            Need::Peek if is_open => Some(Pulse::Peek),
+            Need::Look | Need::Peek => Some(Pulse::Close(None)),
+            Need::Keep(until) | Need::Use(until) if is_open => {
+                keep(role, matches!(need, Need::Use(_)), until, io, now)
+            }
+            Need::Keep(until) => Some(Pulse::Close(until)),
+            Need::Use(until) => dial(role, until, io, now),
+        };
+        if let Some(pulse) = pulse {
+            return pulse;
+        }
+    }
+}
+
+/// Handles the end of the connection, of the attempt, or of the pump, if one has ended.
+fn take_end<P: Protocol>(role: &mut P, io: &mut Io<P::Failure>, now: Instant) {
+    let life = role.life();
+    let (is_open, closing) = (life.is_open, life.closing.take());
+    let Some(end) = io.take_reason() else {
+        if let Some(error) = closing {
+            lose(role, error, Cause::Unusable, io, now);
+        }
+        return;
+    };
+    match (end, closing) {
+        (End::NotConnected(error), _) => fail(role, error, io, now),
+        (End::Abandoned, _) => abandon(role, io, now),
+        (End::Lost(_), Some(error)) => lose(role, error, Cause::Unusable, io, now),
+        (End::Lost(why), None) if is_open => match role.ended(why, io, now) {
+            Err(error) => lose(role, error, Cause::Ended, io, now),
+            Ok(()) => {
+                let is_good = role.is_good(now);
+                role.life().end(is_good, now);
+            }
+        },
+        (End::Lost(_), None) => {}
+    }
+    io.drop_incoming();
+}
+
+/// The pump is gone: whoever waits for a connection has to find another pump.
+fn abandon<P: Protocol>(role: &mut P, io: &mut Io<P::Failure>, now: Instant) {
+    let life = role.life();
+    life.is_moved = false;
+    life.health.abandoned();
+    if life.is_open {
+        return lose(role, P::Failure::abandoned(), Cause::Abandoned, io, now);
+    }
+    if life.is_wanted {
+        life.failed(now);
+        tell(role, P::Failure::abandoned(), Cause::Abandoned, io, now);
+    }
+}
+
+/// The connection, if there is one, cannot be used any longer.
+fn lose<P: Protocol>(
+    role: &mut P,
+    error: P::Failure,
+    cause: Cause,
+    io: &mut Io<P::Failure>,
+    now: Instant,
+) {
+    let is_good = role.is_good(now);
+    if role.life().end(is_good, now) {
+        tell(role, error, cause, io, now);
+    }
+}
+
+/// An attempt to connect has failed.
+fn fail<P: Protocol>(role: &mut P, error: P::Failure, io: &mut Io<P::Failure>, now: Instant) {
+    let life = role.life();
+    if !life.disregards_attempt() {
+        life.failed(now);
+        tell(role, error, Cause::NotConnected, io, now);
+    }
+}
+
+fn tell<P: Protocol>(
+    role: &mut P,
+    error: P::Failure,
+    cause: Cause,
+    io: &mut Io<P::Failure>,
+    now: Instant,
+) {
+    let life = role.life();
+    life.ends += 1;
+    life.is_wanted = false;
+    let delay = life.quarantine(now);
+    role.lost(Loss { error, cause, delay }, io, now);
+}
+
+/// Has a connection made. `None` if the last attempt to has taken too long.
+fn dial<P: Protocol>(
+    role: &mut P,
+    until: Option<Instant>,
+    io: &mut Io<P::Failure>,
+    now: Instant,
+) -> Option<Pulse> {
+    // The pump gives an attempt its whole time, so the pump's report comes first.
+    if role.life().health.is_overdue(now) {
+        let error = role.life().connecting_error().into();
+        fail(role, error, io, now);
+        return None;
+    }
+    let pulse = role.dial(now);
+    role.life().is_pausing = !matches!(pulse, Pulse::Dial { .. });
+    Some(match pulse {
+        Pulse::Dial { server, by, ask } => {
+            // At the deadline of the attempt, the role is asked anyway.
+            let ask = earliest([ask, until]).filter(|ask| by.is_none_or(|by| *ask < by));
+            Pulse::Dial { server, by, ask }
+        }
+        Pulse::Close(at) => Pulse::Close(earliest([at, until])),
+        other => other,
+    })
+}
+
+/// Sends, and keeps the connection until the next deadline. `None` if one has passed.
+fn keep<P: Protocol>(
+    role: &mut P,
+    is_used: bool,
+    until: Option<Instant>,
+    io: &mut Io<P::Failure>,
+    now: Instant,
+) -> Option<Pulse> {
+    let awaits = role.send(io, now);
+    let life = role.life();
+    if life.ready_by.is_some_and(|at| at <= now) {
+        let error = life.connecting_error().into();
+        lose(role, error, Cause::Late, io, now);
+        return None;
+    }
+    let answered = mem::take(&mut life.has_answers);
+    let late = match life.pace.check(io, awaits.answer, answered, now) {
+        Ok(due) => {
+            life.in_time();
+            let until = earliest([due, awaits.until, until, life.ready_by]);
+            return Some(match awaits.expects {
+                Expects::End => Pulse::HalfClose(until),
+                Expects::Data if is_used => Pulse::Go(until),
+                Expects::Data | Expects::Nothing => Pulse::Rest(until),
+            });
+        }
+        Err(late) => late,
+    };
+    if late == Late::Reply {
+        if life.overdue.as_mut().is_some_and(|overdue| overdue.may_be_here(io, now)) {
+            return Some(Pulse::Look);
+        }
+        if role.forgives(now) {
+            role.life().in_time();
+            return None;
+        }
+    }
+    let error = role.life().pace.error(Deadline::from(late)).into();
+    lose(role, error, Cause::Late, io, now);
+    None
+}
+
+#[cfg(test)]
+mod tests;
