@@ -122,8 +122,13 @@ impl Lane {
     }
 
     /// Requests no further job, and ends when the running ones have ended.
+    pub(crate) fn wind_down(&self) {
+        self.change(Role::wind_down);
+    }
+
+    /// The same, or when the grace has passed.
     pub(crate) fn stop(&self) {
-        self.change(Role::stop);
+        self.change(|role| role.stop(now()));
     }
 
     pub(crate) fn cut(&self) {

@@ -12,11 +12,10 @@ use std::{
     pin::pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use queue_core::{LimitWatch, Signal};
-use tokio::{task::JoinSet, time::timeout};
+use tokio::task::JoinSet;
 
 pub use self::{context::JobContext, grabbed::GrabbedJob, test_job::TestJob};
 use crate::{
@@ -41,7 +40,6 @@ pub struct Worker {
     tasks: JoinSet<()>,
     dispatch: Arc<Dispatch>,
     stop: Arc<Signal>,
-    grace: Duration,
     limit: Option<JobLimit>,
     until_empty: bool,
 }
@@ -96,8 +94,8 @@ impl Worker {
             tasks.spawn_on(lane.driver(&server), &runtime);
             lanes.push(lane);
         }
-        let WorkerOptions { grace, limit, until_empty, .. } = options;
-        Ok(Worker { lanes, tasks, dispatch, stop: Arc::default(), grace, limit, until_empty })
+        let WorkerOptions { limit, until_empty, .. } = options;
+        Ok(Worker { lanes, tasks, dispatch, stop: Arc::default(), limit, until_empty })
     }
 
     /// Runs handlers until its [handle](Self::handle) [stops](Self::stop) it, the last job of the
@@ -137,7 +135,7 @@ impl Worker {
                 if limit.as_mut().is_some_and(|limit| limit.poll(cx).is_ready()) {
                     // The last jobs have all the time that they need.
                     (limit, is_last) = (None, true);
-                    self.lanes.iter().for_each(|lane| lane.stop());
+                    self.lanes.iter().for_each(|lane| lane.wind_down());
                 }
                 if is_last && self.have_ended(cx) { Poll::Ready(()) } else { Poll::Pending }
             })
@@ -235,9 +233,8 @@ impl Worker {
         self.dispatch.stopping.set();
         self.lanes.iter().for_each(|lane| lane.stop());
         self.dispatch.leave_untaken();
-        let all = async { while self.tasks.join_next().await.is_some() {} };
-        // Jobs that are unfinished after the grace are abandoned.
-        let _ = timeout(self.grace, all).await;
+        while self.tasks.join_next().await.is_some() {}
+        // Handlers whose grace has passed may be running.
         self.give_up();
         let mut total = WorkerReport::default();
         for lane in &self.lanes {

@@ -231,14 +231,14 @@ impl Lane {
         self.with(|role| role.session.start());
     }
 
-    /// Requests no further job.
-    pub(super) fn stop(&self) {
-        self.with(Role::stop);
+    /// Requests no further job, and ends when the running ones have ended.
+    pub(super) fn wind_down(&self) {
+        self.with(Role::wind_down);
     }
 
-    /// Stops waiting for jobs and their ends; only sent data still matters.
-    pub(super) fn hurry(&self) {
-        self.with(Role::hurry);
+    /// The same, or when the grace has passed.
+    pub(super) fn stop(&self) {
+        self.with(|role| role.stop(now()));
     }
 
     /// Leaves unfinished jobs to the server, which gets them back when the connection closes.

@@ -3,12 +3,11 @@
 use std::{
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
-    time::Instant,
 };
 
 use bytes::Bytes;
 use queue_core::{
-    Quick, Signal, Span, after,
+    Quick, Signal, Span,
     blocking::{Desk, Slices},
     now,
     sync::{
@@ -74,17 +73,12 @@ impl Shop<'_> {
         lane: &mut Lane,
     ) {
         let post = lane.post().clone();
-        let mut grace_ends: Option<Instant> = None;
         let mut slices = Slices::default();
         while !lane.is_over() {
-            if self.is_ending() {
-                lane.stop();
-            }
             if self.stop.is_set() {
-                let end = *grace_ends.get_or_insert_with(|| after(now(), self.options.grace));
-                if end <= now() {
-                    lane.hurry();
-                }
+                lane.stop();
+            } else if self.is_ending() {
+                lane.wind_down();
             }
             let time = slices.next(desk, self.options.slots, || {
                 // The steps below notice a lost connection.

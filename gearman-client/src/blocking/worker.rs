@@ -312,7 +312,7 @@ impl Worker {
     /// Requests no further job if the worker is stopping.
     fn heed_stop(&mut self) {
         if self.stop.is_set() {
-            self.lanes.iter().for_each(Lane::stop);
+            self.lanes.iter().for_each(Lane::wind_down);
         }
     }
 }

@@ -126,7 +126,8 @@ impl WorkerOptions {
         self
     }
 
-    /// Time for running jobs to finish after a stop; 25 s unless set. Unfinished jobs then go back to the server.
+    /// Time for running jobs to finish after a stop; 25 s unless set. Unfinished jobs then go back to the server, and the
+    /// server has a second more to confirm the last results.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
@@ -298,6 +299,7 @@ impl WorkerOptions {
             connect_timeout: options.connect_timeout,
             reply_timeout: options.reply_timeout,
             write_timeout: options.write_timeout,
+            grace: self.grace,
             max_packet_size: options.max_packet_size,
             fails_oversized: self.fails_oversized,
             with_barrier: self.barrier,

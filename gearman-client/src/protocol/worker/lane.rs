@@ -7,7 +7,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use queue_core::{ConnectionState, Health, Overdue, Pace, RetryPolicy, Tickets, Wakers};
+use queue_core::{ConnectionState, Health, Overdue, Pace, RetryPolicy, Tickets, Wakers, after};
 
 use super::{
     Assignment, WorkerSession,
@@ -30,6 +30,8 @@ use crate::{
 /// * A job over the limit is read but not kept, and then fails.
 /// * A stopping worker requests no further job, waits for the running ones, confirms with an ECHO that its results were
 ///   accepted, and ends. Without that ECHO it closes its sending side after the last result.
+/// * When the grace of a stop has passed, unfinished jobs go back to the server. Only the results that were sent matter
+///   then, a second longer.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) session: WorkerSession,
@@ -37,8 +39,7 @@ pub(crate) struct Lane {
     health: Health,
     pace: Pace,
     life: Life,
-    /// Whether it no longer waits for its jobs and grabs.
-    is_hurried: bool,
+    grace: Duration,
     with_barrier: bool,
     /// Whether to end when there is no job, and how long to try to reach the server before.
     until_empty: Option<RetryPolicy>,
@@ -81,6 +82,8 @@ pub(crate) struct Terms {
     pub(crate) connect_timeout: Duration,
     pub(crate) reply_timeout: Duration,
     pub(crate) write_timeout: Duration,
+    /// How long running jobs may take after a stop.
+    pub(crate) grace: Duration,
     pub(crate) max_packet_size: usize,
     /// Whether a job larger than that fails. Otherwise it ends its connection.
     pub(crate) fails_oversized: bool,
@@ -93,9 +96,11 @@ pub(crate) struct Terms {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
     Working,
-    Stopping,
+    /// Running jobs may take until then, or as long as they need.
+    Stopping(Option<Instant>),
+    /// The grace has passed, and unfinished jobs went back to the server. Sent results may be confirmed until then.
+    Confirming(Instant),
     /// Abandoned before its jobs had ended.
-    #[cfg_attr(not(feature = "tokio"), allow(dead_code))]
     Cut,
     Over,
 }
@@ -128,6 +133,9 @@ pub(crate) struct Barrier {
     number: Option<u64>,
 }
 
+/// How long the server may take to confirm the last results after the grace of a stop.
+const CONFIRMING: Duration = Duration::from_secs(1);
+
 /// No further report or result is accepted while this many bytes wait to be written.
 const ENOUGH_OUTGOING: usize = 1 << 20;
 
@@ -139,7 +147,7 @@ impl Lane {
             health: Health::new(terms.retry, Some(terms.connect_timeout)),
             pace: Pace::new(Some(terms.reply_timeout), Some(terms.write_timeout)),
             life: Life::Working,
-            is_hurried: false,
+            grace: terms.grace,
             with_barrier: terms.with_barrier,
             until_empty: terms.until_empty.then_some(terms.retry),
             has_sent_barrier: false,
@@ -166,19 +174,19 @@ impl Lane {
     }
 
     /// Requests no further job, and ends when the running ones have ended.
-    pub(crate) fn stop(&mut self) {
+    pub(crate) fn wind_down(&mut self) {
         if self.life == Life::Working {
-            self.life = Life::Stopping;
+            self.life = Life::Stopping(None);
         }
         self.session.stop();
     }
 
-    /// Stops waiting for jobs and for the ends of held ones, which go back to the server: only sent data still matters.
-    #[cfg(feature = "blocking")]
-    pub(crate) fn hurry(&mut self) {
-        self.stop();
-        self.session.leave_all();
-        self.is_hurried = true;
+    /// The same, or when the grace has passed, which begins with the first call.
+    pub(crate) fn stop(&mut self, now: Instant) {
+        self.wind_down();
+        if let Life::Stopping(until) = &mut self.life {
+            until.get_or_insert_with(|| after(now, self.grace));
+        }
     }
 
     /// Leaves all held jobs to the server.
@@ -236,7 +244,7 @@ impl Lane {
     /// Why this connection has lost a job, or that the job's announced timeout has passed; `None` if it still holds the
     /// job.
     pub(crate) fn lost_reason(&self, job: &JobHandle, now: Instant) -> Option<LostReason> {
-        if self.life == Life::Cut {
+        if matches!(self.life, Life::Confirming(_) | Life::Cut) {
             return Some(LostReason::Stopped);
         }
         let is_here = self.is_open && job.epoch() == Some(self.session.origin().epoch);

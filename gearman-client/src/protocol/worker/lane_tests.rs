@@ -32,6 +32,7 @@ fn terms(seed: u64) -> Terms {
         connect_timeout: 5 * SECOND,
         reply_timeout: 10 * SECOND,
         write_timeout: 5 * SECOND,
+        grace: 25 * SECOND,
         max_packet_size: 1 << 20,
         fails_oversized: true,
         with_barrier: true,
@@ -165,7 +166,7 @@ fn any_schedule_and_any_network_does_every_job() {
             steps += 1;
             assert!(steps < 20_000, "seed {seed}: {}", face.proof.peer.status());
         }
-        face.lane().stop();
+        face.lane().wind_down();
         while face.step() != Pulse::Over {
             steps += 1;
             assert!(steps < 40_000, "seed {seed}: it does not end");
@@ -233,7 +234,7 @@ fn every_result_is_confirmed_before_the_end() {
         while face.ended < JOBS {
             face.step();
         }
-        face.lane().stop();
+        face.lane().wind_down();
         while face.step() != Pulse::Over {}
         let settled: Vec<Settled> = face.lane().session.settled().collect();
         assert_eq!(settled, [Settled::Completed; JOBS], "seed {seed}");
@@ -261,7 +262,7 @@ fn a_stop_waits_for_the_handler_of_a_lost_job() {
                 face.step();
             }
         }
-        face.lane().stop();
+        face.lane().wind_down();
         for _ in 0..200 {
             assert_ne!(face.step(), Pulse::Over, "seed {seed}: its handler runs");
         }
@@ -746,7 +747,7 @@ fn a_stopping_worker_keeps_its_connection_until_its_results_are_confirmed() {
         bench.opens();
         let job = bench.gets_job("f");
         assert_eq!(bench.written(), ["GRAB_JOB_ALL"; 2]);
-        bench.lane().stop();
+        bench.lane().wind_down();
         assert!(matches!(bench.turn(), Pulse::Go(_)));
         for _ in 0..2 {
             bench.comes(PacketType::NoJob, &[]);
@@ -779,7 +780,7 @@ fn a_server_that_does_not_end_a_half_closed_connection_is_left() {
     let mut bench = Bench::new(&Terms { with_barrier: false, ..terms(7) });
     bench.opens();
     let job = bench.gets_job("f");
-    bench.lane().stop();
+    bench.lane().wind_down();
     for _ in 0..2 {
         bench.comes(PacketType::NoJob, &[]);
     }
@@ -814,26 +815,71 @@ fn a_lane_that_is_cut_leaves_its_jobs_at_once() {
     assert_eq!(running.lane().state(), ConnectionState::Closed);
 }
 
+/// The grace counts from the first stop, however often the worker is told.
 #[test]
-#[cfg(feature = "blocking")]
-fn a_lane_in_a_hurry_waits_for_no_job() {
-    let mut bench = Bench::open();
-    let held = bench.gets_job("f");
-    bench.turn();
-    bench.comes(PacketType::JobAssignAll, &["H:x:2", "f", "u", "", "w"]);
-    bench.turn();
-    let ended = bench.lane().take().0.pop().unwrap();
-    bench.completes(&ended);
-    bench.lane().hurry();
-    assert!(!bench.lane().holds(&held.handle));
-    assert!(matches!(bench.turn(), Pulse::Go(Some(_))), "the result is sent first");
-    assert_eq!(bench.written().last().unwrap(), "ECHO_REQ");
-    for _ in 0..2 {
+fn a_job_that_outlasts_the_grace_goes_back_and_sent_results_have_a_second_more() {
+    for is_confirmed in [true, false] {
+        let mut bench = Bench::open();
+        let held = bench.gets_job("f");
+        bench.turn();
+        bench.comes(PacketType::JobAssignAll, &["H:x:2", "f", "u", "", "w"]);
+        bench.turn();
+        let ended = bench.lane().take().0.pop().unwrap();
+        let start = bench.hand.now;
+        bench.lane().stop(start);
         bench.comes(PacketType::NoJob, &[]);
+        bench.turn();
+        bench.completes(&ended);
+        bench.turn();
+        assert_eq!(bench.written().last().unwrap(), "WORK_COMPLETE");
+        assert_eq!(bench.turn(), Pulse::Go(Some(start + 25 * SECOND)), "its handler runs");
+        bench.hand.now += 25 * SECOND;
+        let now = bench.hand.now;
+        bench.lane().stop(now);
+        assert_eq!(bench.turn(), Pulse::Go(Some(now + SECOND)), "its results matter");
+        assert_eq!(bench.written(), ["ECHO_REQ"]);
+        let lost = bench.lane().lost_reason(&held.handle, now);
+        assert_eq!((lost, bench.lane().holds(&held.handle)), (Some(LostReason::Stopped), false));
+        if is_confirmed {
+            bench.comes(PacketType::EchoRes, &[""]);
+        } else {
+            bench.hand.now += SECOND;
+        }
+        assert_eq!(bench.turn(), Pulse::Over);
+        let settled = bench.settled();
+        match is_confirmed {
+            true => assert_eq!(settled, [Settled::Completed, Settled::Abandoned]),
+            false => assert_eq!(settled, [Settled::Abandoned, Settled::Unknown]),
+        }
+        assert_eq!(bench.lane().lost_reason(&held.handle, now), Some(LostReason::Stopped));
     }
-    bench.comes(PacketType::EchoRes, &[""]);
+}
+
+/// A job in the last answer of the server, too.
+#[test]
+fn nothing_is_held_once_the_grace_has_passed() {
+    let mut bench = Bench::open();
+    let now = bench.hand.now;
+    bench.lane().stop(now);
+    assert!(matches!(bench.turn(), Pulse::Go(_)), "an answer is due");
+    bench.hand.now += 25 * SECOND;
+    bench.comes(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", "w"]);
     assert_eq!(bench.turn(), Pulse::Over);
-    assert_eq!(bench.settled(), [Settled::Completed, Settled::Abandoned]);
+    let late = bench.lane().take().0.pop().unwrap();
+    assert!(!bench.lane().holds(&late.handle));
+    assert_eq!(bench.settled(), [Settled::Abandoned]);
+}
+
+#[test]
+fn the_handler_of_a_lost_job_has_the_grace_of_a_stop() {
+    let mut bench = Bench::open();
+    bench.gets_job("f");
+    bench.loses();
+    let now = bench.hand.now;
+    bench.lane().stop(now);
+    assert_eq!(bench.turn(), Pulse::Close(Some(now + 25 * SECOND)));
+    bench.hand.now += 25 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Over);
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{ConnectionState, End, Io, Late, Pulse, Role, earliest};
+use queue_core::{ConnectionState, End, Io, Late, Pulse, Role, after, earliest};
 
-use super::{super::intake::Taken, Lane, Life, News};
+use super::{super::intake::Taken, CONFIRMING, Lane, Life, News};
 use crate::{Error, error::lost};
 
 impl Lane {
@@ -87,11 +87,11 @@ impl Lane {
     fn end(&mut self, io: &mut Io<Error>) -> Pulse {
         self.is_open = false;
         self.close(io);
-        if self.life == Life::Stopping && !self.is_hurried && !self.session.is_idle() {
-            return Pulse::Close(None);
-        }
-        if self.life != Life::Cut {
-            self.life = Life::Over;
+        match self.life {
+            Life::Stopping(until) if !self.session.is_idle() => return Pulse::Close(until),
+            // Handlers whose grace has passed may be running.
+            Life::Confirming(_) | Life::Cut => self.life = Life::Cut,
+            Life::Working | Life::Stopping(_) | Life::Over => self.life = Life::Over,
         }
         Pulse::Over
     }
@@ -132,9 +132,34 @@ impl Lane {
         has_stepped
     }
 
+    /// Leaves all jobs to the server once the grace of a stop has passed, including those that still arrive.
+    fn heed_grace(&mut self, now: Instant) {
+        if let Life::Stopping(Some(until)) = self.life
+            && until <= now
+        {
+            self.life = Life::Confirming(after(until, CONFIRMING));
+        }
+        if let Life::Confirming(_) = self.life {
+            self.session.leave_all();
+        }
+    }
+
+    /// When the stop goes on even if nothing arrives before.
+    fn stops_at(&self) -> Option<Instant> {
+        match self.life {
+            Life::Stopping(until) => until,
+            Life::Confirming(until) => Some(until),
+            Life::Working | Life::Cut | Life::Over => None,
+        }
+    }
+
     /// Whether a stopping worker has nothing left to request or do.
     fn is_drained(&self) -> bool {
-        self.life == Life::Stopping && (self.is_hurried || self.session.is_drained())
+        match self.life {
+            Life::Stopping(_) => self.session.is_drained(),
+            Life::Confirming(_) => true,
+            Life::Working | Life::Cut | Life::Over => false,
+        }
     }
 
     /// Whether it only waits for the connection to end, after the server has read everything.
@@ -146,6 +171,9 @@ impl Lane {
     fn wind_up(&mut self, now: Instant) -> bool {
         if !self.is_drained() || !self.session.has_unconfirmed() {
             return self.is_drained();
+        }
+        if matches!(self.life, Life::Confirming(until) if until <= now) {
+            return true;
         }
         if self.with_barrier && !self.has_sent_barrier {
             self.has_sent_barrier = true;
@@ -204,11 +232,12 @@ impl Lane {
         if let Some(error) = end {
             self.lose(error, io, now);
         }
+        self.heed_grace(now);
         if !self.is_open {
             return self.without_connection(io, now);
         }
         if self.until_empty.is_some() && self.session.has_no_work() && self.session.is_idle() {
-            self.stop();
+            self.wind_down();
         }
         let mut due = self.session.poll(now);
         let answered = self.has_stepped(io);
@@ -229,7 +258,8 @@ impl Lane {
         if self.has_room() {
             self.waiting.append_to(&mut io.wake);
         }
-        let until = earliest([due, self.check(io, false, now).unwrap_or(Some(now))]);
+        let late_at = self.check(io, false, now).unwrap_or(Some(now));
+        let until = earliest([due, late_at, self.stops_at()]);
         match self.looking {
             Some(since) if !io.has_looked_since(since) => return Pulse::Look,
             _ => self.looking = None,

@@ -207,7 +207,7 @@ impl WorkerSession {
     }
 
     /// Leaves all held jobs to the server, and no longer waits for the handlers of lost ones.
-    #[cfg(feature = "blocking")]
+    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(in crate::protocol::worker) fn leave_all(&mut self) {
         self.left += self.running.len();
         self.running.clear();
