@@ -17,7 +17,10 @@ use crate::{
     asynchronous::{call::Call, link::Link, route::Route},
     protocol::{
         Epoch, Request,
-        client::route::{Attempts, Order, Question, Router, no_server},
+        client::{
+            inquiry::Question,
+            route::{Attempts, Order, Router, no_server},
+        },
     },
     trace,
 };
@@ -259,11 +262,10 @@ impl Client {
 
     /// The way to this server alone, for a question about its jobs.
     pub(crate) fn route_to(&self, question: Question) -> Route<'_> {
-        let (total, _) = self.policy();
         let link = self.inner.links.get(question.server);
         let reply_timeout = link.map(|link| link.options.reply_timeout).unwrap_or_default();
         let attempts = Attempts::question(question, reply_timeout, now());
-        Route::new(&self.inner.links, attempts, total)
+        Route::new(&self.inner.links, attempts, question.limit)
     }
 
     /// Closes the connections and connects to the servers again now. The events of foreground jobs submitted over the

@@ -7,17 +7,15 @@ use queue_core::{Limit, now, within};
 use tokio::{task::consume_budget, time::sleep};
 
 use crate::{
-    Client, ClientEventKind, Deadline, Error, Fate, JobEvent, JobHandle, JobStatus, Outcome,
-    Result, SubmitOptions, UniqueId,
+    Client, ClientEventKind, Deadline, Fate, JobEvent, JobHandle, JobStatus, Outcome, Result,
+    SubmitOptions, UniqueId,
     asynchronous::{call::Call, link::Mailbox},
     protocol::{
-        GetStatusUnique, Request, Submit, Submitted,
+        Request, Submit, Submitted,
         client::{
             Mail,
-            route::{
-                Question, Questions, is_worth_another, may_be_passed_over, may_repeat, no_server,
-                pauses, unacknowledged,
-            },
+            creation::{Creation, repeat},
+            inquiry::Inquiry,
         },
     },
     submission::event::end_of,
@@ -73,10 +71,10 @@ impl Job {
     ) -> Result<Self> {
         let operation = client.asks(&submit);
         let mut attempts = if idempotent { client.policy().1 } else { 0 };
-        let whole = limit.sooner(client.policy().0);
+        let creation = Creation::new(limit.sooner(client.policy().0));
         let (submitted, mailbox) = {
-            let creation = pin!(client.create(&mut submit, &mut attempts, whole, wants_end_only));
-            client.told(operation, creation, |_, (submitted, _)| submitted.handle.server()).await?
+            let create = pin!(client.create(creation, &mut submit, &mut attempts, wants_end_only));
+            client.told(operation, create, |_, (submitted, _)| submitted.handle.server()).await?
         };
         let again = idempotent.then(|| (submit.owned(), attempts));
         let client = client.clone();
@@ -152,10 +150,9 @@ impl Job {
             let lost =
                 lost.with_handle(self.submitted.handle.clone()).with_unique(self.submitted.unique);
             let lost = lost.with_server(&*self.mailbox.link.address);
-            if !may_repeat(&lost, self.again.is_some()) {
-                return Err(lost);
-            }
-            self.lose(lost)?;
+            repeat(lost, &mut self.again)?;
+            self.is_lost = true;
+            self.mailbox.link.options.tell(ClientEventKind::Resent);
         }
     }
 
@@ -169,23 +166,12 @@ impl Job {
         Ok(mail)
     }
 
-    /// The job is lost, and is submitted again if that may be repeated once more.
-    fn lose(&mut self, lost: Error) -> Result<()> {
-        let Some((_, attempts)) = &mut self.again else { return Err(lost) };
-        *attempts = attempts.checked_sub(1).ok_or(lost)?;
-        self.is_lost = true;
-        self.mailbox.link.options.tell(ClientEventKind::Resent);
-        Ok(())
-    }
-
     async fn submit_again(&mut self) -> Result<()> {
         let Some((submit, attempts)) = &mut self.again else { return Ok(()) };
-        let whole = self.limit.sooner(self.client.policy().0);
-        self.client.make_fresh(submit, whole).await;
-        let again = self.client.create(submit, attempts, whole, self.wants_end_only).await;
+        let creation = Creation::again(self.limit.sooner(self.client.policy().0), submit);
+        let again = self.client.create(creation, submit, attempts, self.wants_end_only).await;
         self.is_lost = false;
-        // Whatever the outcome of this submission, the lost one may have been run.
-        (self.submitted, self.mailbox) = again.map_err(|error| error.with_fate(Fate::Unknown))?;
+        (self.submitted, self.mailbox) = again?;
         Ok(())
     }
 }
@@ -201,96 +187,54 @@ impl std::fmt::Debug for Job {
 }
 
 impl Client {
-    /// Submits a foreground job, and resubmits one that may have been lost on the way, at most `attempts` times and
-    /// until `limit`.
+    /// Submits a foreground job, and submits it again if it may have been lost on the way, at most `attempts` times.
     async fn create<W: AsRef<[u8]>>(
         &self,
+        mut creation: Creation,
         submit: &mut Submit<W>,
         attempts: &mut u32,
-        limit: Limit,
         wants_end_only: bool,
     ) -> Result<(Submitted, Mailbox)> {
-        let mut may_exist = false;
         loop {
-            let mut call = self.calling(&*submit, false, limit)?;
+            while let Some(question) = creation.question() {
+                let status = self.ask_each(&question, creation.limit).await;
+                if let Some(wait) = creation.answered(&status, now()) {
+                    sleep(wait).await;
+                }
+            }
+            let mut call = self.calling(&*submit, false, creation.limit)?;
             call.wants_end_only = wants_end_only;
-            match (&mut call).await {
+            let error = match (&mut call).await {
                 Ok(submitted) => return Ok((submitted, call.into_mailbox()?)),
-                Err(error) if is_worth_another(&error, attempts) => {
-                    let failed_at = call.failed_at();
-                    drop(call);
-                    may_exist = true;
-                    if let Some(link) = failed_at.and_then(|index| self.inner.links.get(index)) {
-                        link.options.tell(ClientEventKind::Resent);
-                    }
-                    self.make_fresh(submit, limit).await;
-                }
-                Err(error) => {
-                    let fate = if may_exist { Fate::Unknown } else { error.fate() };
-                    let error = unacknowledged(error.with_fate(fate));
-                    return Err(error.with_unique(submit.unique()));
-                }
+                Err(error) => error,
+            };
+            let failed_at = call.failed_at();
+            drop(call);
+            creation.failed(error, submit, attempts)?;
+            if let Some(link) = failed_at.and_then(|index| self.inner.links.get(index)) {
+                link.options.tell(ClientEventKind::Resent);
             }
         }
     }
 
-    /// Prepares a submission whose connection was lost for being sent again.
-    ///
-    /// A server may still have the job queued, but will skip it, because its submitter is gone. A submission with the
-    /// same unique id joins that job, and is never run (seen on 1.1.20). Until the server notices the loss, the lost
-    /// submitter counts as waiting.
-    async fn make_fresh<W: AsRef<[u8]>>(&self, submit: &mut Submit<W>, limit: Limit) {
-        if submit.renew() {
-            return;
-        }
-        let Some(unique) = submit.unique() else { return };
-        for (wait, looks) in pauses().zip(1..) {
-            match self.ask_each(&GetStatusUnique(unique), limit).await {
-                Ok(status) if may_be_passed_over(&status, looks) && !limit.has_passed(now()) => {
-                    sleep(limit.remaining(now()).map_or(wait, |left| left.min(wait))).await;
-                }
-                _ => return,
-            }
-        }
-    }
-
-    /// Asks the job's own server, if it is named, or each until one knows the job, until `limit` or the limit of a call. Each server gets an
-    /// equal share of the remaining time, so that a silent one leaves some for the others.
+    /// Asks the job's own server, if it is named, or each until one knows the job, until `limit` or the limit of a
+    /// call.
     pub(crate) async fn ask_each<R>(&self, request: &R, limit: Limit) -> Result<JobStatus>
     where
         R: Request<Reply = JobStatus>,
     {
-        let order = self.order(0, request)?;
-        let limit = self.policy().0.sooner(limit);
-        let mut last = Err(no_server());
-        let mut questions = Questions::new(&order, self.policy().1);
+        let (total, rounds) = self.policy();
+        let mut inquiry = Inquiry::new(&self.order(0, request)?, rounds, total.sooner(limit));
         let link = |index: usize| self.inner.links.get(index);
         let is_away = |index| {
             link(index).is_some_and(|link| link.quarantine().is_some() || link.is_doubtful())
         };
-        while let Some(question) = questions.next(is_away) {
-            let status = pin!(self.ask(question, request, limit.share(question.shares, now())));
+        while let Some(question) = inquiry.next(is_away, now()) {
+            let call = Call::new(self.route_to(question), request);
             let server = link(question.server).map(|link| &*link.address);
-            let status = self.told(self.asks(request), status, |_, _| server).await;
-            match &status {
-                Ok(known) if known.is_known => return status,
-                Ok(_) => {}
-                Err(error) => questions.failed(question, error),
-            }
-            // An answer is more informative than an error.
-            if last.is_err() || status.is_ok() {
-                last = status;
-            }
+            let status = self.told(self.asks(request), call, |_, _| server).await;
+            inquiry.answered(question, status);
         }
-        last
-    }
-
-    async fn ask<R: Request>(
-        &self,
-        question: Question,
-        request: &R,
-        limit: Limit,
-    ) -> Result<R::Reply> {
-        Call::new(self.route_to(question).until(limit), request).await
+        inquiry.outcome()
     }
 }

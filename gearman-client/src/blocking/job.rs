@@ -4,16 +4,15 @@ use super::{Client, client::Place};
 use queue_core::{Limit, now};
 
 use crate::{
-    ClientEventKind, Deadline, Error, Fate, JobEvent, JobHandle, JobStatus, Outcome, Result,
-    SubmitOptions, UniqueId,
+    ClientEventKind, Deadline, JobEvent, JobHandle, JobStatus, Outcome, Result, SubmitOptions,
+    UniqueId,
     protocol::{
-        GetStatusUnique, Request, Submit, Submitted,
+        Request, Submit, Submitted,
         client::{
             Mail,
-            route::{
-                Attempts, Question, Questions, is_worth_another, may_be_passed_over, may_repeat,
-                no_server, pauses, unacknowledged,
-            },
+            creation::{Creation, repeat},
+            inquiry::{Inquiry, Question},
+            route::{Attempts, no_server},
         },
     },
     submission::event::end_of,
@@ -66,9 +65,9 @@ impl<'a> Job<'a> {
     ) -> Result<Self> {
         let operation = client.asks(&submit);
         let mut attempts = if idempotent { client.policy().1 } else { 0 };
-        let whole = limit.sooner(client.policy().0);
+        let creation = Creation::new(limit.sooner(client.policy().0));
         let (submitted, place) = client.told(operation, |client| {
-            let (submitted, place) = client.create(&mut submit, &mut attempts, whole)?;
+            let (submitted, place) = client.create(creation, &mut submit, &mut attempts)?;
             let link = place.link;
             Ok(((submitted, place), link))
         })?;
@@ -119,24 +118,18 @@ impl<'a> Job<'a> {
             };
             let lost =
                 lost.with_handle(self.submitted.handle.clone()).with_unique(self.submitted.unique);
-            if !may_repeat(&lost, self.again.is_some()) {
-                return Err(lost);
-            }
-            self.submit_again(lost)?;
+            repeat(lost, &mut self.again)?;
+            self.submit_again()?;
         }
     }
 
-    fn submit_again(&mut self, lost: Error) -> Result<()> {
-        let Some((submit, attempts)) = &mut self.again else { return Err(lost) };
-        *attempts = attempts.checked_sub(1).ok_or(lost)?;
+    fn submit_again(&mut self) -> Result<()> {
+        let Some((submit, attempts)) = &mut self.again else { return Ok(()) };
         if let Some(link) = self.client.links.get(self.place.link) {
             link.options.tell(ClientEventKind::Resent);
         }
-        let whole = self.limit.sooner(self.client.policy().0);
-        self.client.make_fresh(submit, whole);
-        let again = self.client.create(submit, attempts, whole);
-        // Whatever the outcome of this submission, the lost one may have been run.
-        let (submitted, place) = again.map_err(|error| error.with_fate(Fate::Unknown))?;
+        let creation = Creation::again(self.limit.sooner(self.client.policy().0), submit);
+        let (submitted, place) = self.client.create(creation, submit, attempts)?;
         self.client.leave(self.place);
         (self.submitted, self.place) = (submitted, place);
         Ok(())
@@ -164,95 +157,54 @@ impl Iterator for Job<'_> {
 }
 
 impl Client {
-    /// Submits a foreground job, and resubmits one that may have been lost on the way, at most `attempts` times and
-    /// until `limit`.
+    /// Submits a foreground job, and submits it again if it may have been lost on the way, at most `attempts` times.
     fn create<W: AsRef<[u8]>>(
         &mut self,
+        mut creation: Creation,
         submit: &mut Submit<W>,
         attempts: &mut u32,
-        limit: Limit,
     ) -> Result<(Submitted, Place)> {
-        let mut may_exist = false;
         loop {
-            match self.send_to_some(submit, false, limit) {
-                Err(error) if is_worth_another(&error, attempts) => {
-                    may_exist = true;
-                    self.resends();
-                    self.make_fresh(submit, limit);
+            while let Some(question) = creation.question() {
+                let status = self.ask_each(&question, creation.limit);
+                if let Some(wait) = creation.answered(&status, now()) {
+                    std::thread::sleep(wait);
                 }
-                Err(error) => {
-                    let fate = if may_exist { Fate::Unknown } else { error.fate() };
-                    let error = unacknowledged(error.with_fate(fate));
-                    return Err(error.with_unique(submit.unique()));
-                }
+            }
+            match self.send_to_some(submit, false, creation.limit) {
+                Err(error) => creation.failed(error, submit, attempts)?,
                 done => return done,
             }
+            self.resends();
         }
     }
 
-    /// Prepares a submission whose connection was lost for being sent again.
-    ///
-    /// A server may still have the job queued, but will skip it, because its submitter is gone. A submission with the
-    /// same unique id joins that job, and is never run (seen on 1.1.20). Until the server notices the loss, the lost
-    /// submitter counts as waiting.
-    fn make_fresh<W: AsRef<[u8]>>(&mut self, submit: &mut Submit<W>, limit: Limit) {
-        if submit.renew() {
-            return;
-        }
-        let Some(unique) = submit.unique() else { return };
-        for (wait, looks) in pauses().zip(1..) {
-            match self.ask_each(&GetStatusUnique(unique), limit) {
-                Ok(status) if may_be_passed_over(&status, looks) && !limit.has_passed(now()) => {
-                    std::thread::sleep(limit.remaining(now()).map_or(wait, |left| left.min(wait)));
-                }
-                _ => return,
-            }
-        }
-    }
-
-    /// Asks the job's own server, if it is named, or each until one knows the job, until `limit` or the limit of a call. Each server gets an
-    /// equal share of the remaining time, so that a silent one leaves some for the others.
+    /// Asks the job's own server, if it is named, or each until one knows the job, until `limit` or the limit of a
+    /// call.
     pub(super) fn ask_each<R>(&mut self, request: &R, limit: Limit) -> Result<JobStatus>
     where
         R: Request<Reply = JobStatus>,
     {
-        let order = self.order(0, request)?;
-        let limit = self.policy().0.sooner(limit);
-        let mut last = Err(no_server());
-        let mut questions = Questions::new(&order, self.policy().1);
+        let (total, rounds) = self.policy();
+        let mut inquiry = Inquiry::new(&self.order(0, request)?, rounds, total.sooner(limit));
         let is_away = |client: &Self, index: usize| {
             let link = client.links.get(index);
             link.is_some_and(|link| link.quarantine().is_some() || link.is_doubtful())
         };
-        while let Some(question) = questions.next(|index| is_away(self, index)) {
+        while let Some(question) = inquiry.next(|index| is_away(self, index), now()) {
             let operation = self.asks(request);
-            let share = limit.share(question.shares, now());
-            let status = self.told(operation, |client| {
-                Ok((client.ask(question, request, share)?, question.server))
-            });
-            match &status {
-                Ok(known) if known.is_known => return status,
-                Ok(_) => {}
-                Err(error) => questions.failed(question, error),
-            }
-            // An answer is more informative than an error.
-            if last.is_err() || status.is_ok() {
-                last = status;
-            }
+            let ask = |client: &mut Self| Ok((client.ask(question, request)?, question.server));
+            let status = self.told(operation, ask);
+            inquiry.answered(question, status);
         }
-        last
+        inquiry.outcome()
     }
 
-    fn ask<R: Request>(
-        &mut self,
-        question: Question,
-        request: &R,
-        limit: Limit,
-    ) -> Result<R::Reply> {
+    fn ask<R: Request>(&mut self, question: Question, request: &R) -> Result<R::Reply> {
         let link = self.links.get(question.server).ok_or_else(no_server)?;
         let attempts = Attempts::question(question, link.options.reply_timeout, now());
         let ((reply, slot), link) =
-            self.walk(attempts, limit, |_, link, time| link.call(request, time))?;
+            self.walk(attempts, question.limit, |_, link, time| link.call(request, time))?;
         self.leave(Place { link, slot });
         Ok(reply)
     }

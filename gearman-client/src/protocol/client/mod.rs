@@ -1,7 +1,9 @@
 //! The client's side of one server: who waits for what, when requests are written, and when to connect.
 
+pub(crate) mod creation;
 mod hold;
 mod inbox;
+pub(crate) mod inquiry;
 mod link;
 #[cfg(test)]
 mod link_tests;

@@ -8,10 +8,10 @@ use std::{
 
 use queue_core::{Limit, SLOW, affinity, stable_hash};
 
-use super::ring::Ring;
+use super::{inquiry::Question, ring::Ring};
 use crate::{
-    Address, ClientEventKind, ConnectOptions, Deadline, Error, ErrorKind, Fate, JobStatus, Result,
-    Selection, Servers,
+    Address, ClientEventKind, ConnectOptions, Deadline, Error, ErrorKind, Fate, Result, Selection,
+    Servers,
 };
 
 /// The attempts of one call: rounds over the servers in order of preference, until one answers.
@@ -256,68 +256,6 @@ impl FromIterator<usize> for Order {
     }
 }
 
-/// The servers that a question goes to: each once, and then those that are away, which may come back. One that is away
-/// for long costs no time while another knows the answer.
-#[derive(Debug)]
-pub(crate) struct Questions {
-    order: std::vec::IntoIter<usize>,
-    away: Vec<usize>,
-    is_first_round: bool,
-    /// Number of extra rounds for a server that is waited for.
-    rounds: u32,
-}
-
-/// A question to one server.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Question {
-    pub(crate) server: usize,
-    /// How often it is asked again.
-    pub(crate) rounds: u32,
-    /// Number of servers that share the remaining time.
-    pub(crate) shares: usize,
-    /// Whether it comes back to this server after the others.
-    has_others: bool,
-}
-
-impl Questions {
-    pub(crate) fn new(order: &Order, rounds: u32) -> Self {
-        let servers: Vec<usize> = order.iter().collect();
-        let is_first_round = servers.len() > 1;
-        Questions { order: servers.into_iter(), away: Vec::new(), is_first_round, rounds }
-    }
-
-    /// The next question. `is_away` tells which servers must not be tried yet.
-    pub(crate) fn next(&mut self, is_away: impl Fn(usize) -> bool) -> Option<Question> {
-        loop {
-            match self.order.next() {
-                Some(server) if self.is_first_round && is_away(server) => self.away.push(server),
-                Some(server) => {
-                    let has_others = self.is_first_round;
-                    let rounds = if has_others { 0 } else { self.rounds };
-                    let shares = self.order.len() + self.away.len() + 1;
-                    return Some(Question { server, rounds, shares, has_others });
-                }
-                None if self.away.is_empty() => return None,
-                None => {
-                    self.is_first_round = false;
-                    self.order = std::mem::take(&mut self.away).into_iter();
-                }
-            }
-        }
-    }
-
-    /// A server did not answer. It is waited for if it is away or slow to connect, and not if it has taken all the time
-    /// of an answer.
-    pub(crate) fn failed(&mut self, Question { server, .. }: Question, error: &Error) {
-        let is_slow = error.kind() == ErrorKind::Timeout(Deadline::Connect);
-        let is_silent = error.kind() == ErrorKind::Timeout(Deadline::Reply);
-        let is_waited_for = is_slow || (self.rounds > 0 && may_repeat(error, true) && !is_silent);
-        if self.is_first_round && is_waited_for {
-            self.away.push(server);
-        }
-    }
-}
-
 /// Chooses the order in which servers are tried for a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Router {
@@ -379,42 +317,6 @@ pub(crate) fn may_repeat(error: &Error, idempotent: bool) -> bool {
         Fate::Unknown => of_connection && idempotent,
         Fate::Refused => false,
     }
-}
-
-/// Whether to resend a submission that may have been lost; uses up one of the attempts.
-pub(crate) fn is_worth_another(error: &Error, attempts: &mut u32) -> bool {
-    let is = error.fate() == Fate::Unknown && may_repeat(error, true) && *attempts > 0;
-    *attempts -= u32::from(is);
-    is
-}
-
-/// The error of a submission whose job has not got its handle: a job that no server has acknowledged did not end late.
-pub(crate) fn unacknowledged(error: Error) -> Error {
-    match (error.kind(), error.fate()) {
-        (ErrorKind::Timeout(Deadline::Job), Fate::NotSent) => error.with_detail("it was not sent"),
-        (ErrorKind::Timeout(Deadline::Job), _) => {
-            error.with_detail("the server has not acknowledged it (is this a Gearman server?)")
-        }
-        _ => error,
-    }
-}
-
-/// How often to look at a job that has a waiting submitter, which may be the lost submission whose loss the server has
-/// not noticed. It notices a cut connection within milliseconds, and these looks take more than 100.
-const LOOKS: usize = 5;
-
-/// Whether the server may skip a job that it knows, because nobody waits for it, or is about to. `looks` is the number
-/// of looks so far.
-pub(crate) fn may_be_passed_over(status: &JobStatus, looks: usize) -> bool {
-    status.is_known && !status.is_running && (status.waiting == Some(0) || looks < LOOKS)
-}
-
-/// The delays between polls of such a job, which stays until a worker takes it.
-pub(crate) fn pauses() -> impl Iterator<Item = Duration> {
-    let longest = Duration::from_secs(1);
-    std::iter::successors(Some(Duration::from_millis(10)), move |wait| {
-        Some((*wait * 2).min(longest))
-    })
 }
 
 /// Minimum pause between two rounds over the servers, so that a round that fails at once does not spin.
@@ -603,52 +505,6 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_submission_is_worth_another_if_it_may_have_run() {
-        let mut attempts = 2;
-        assert!(
-            !is_worth_another(&lost(Fate::NotSent), &mut attempts),
-            "that is sent again anyway"
-        );
-        let refused = Error::refused(ErrorKind::QueueFull, "QUEUE_ERROR", "full");
-        assert!(!is_worth_another(&refused, &mut attempts));
-        assert!(!is_worth_another(
-            &Error::protocol("what").with_fate(Fate::Unknown),
-            &mut attempts
-        ));
-        assert_eq!(attempts, 2);
-        for left in [1, 0] {
-            assert!(is_worth_another(&lost(Fate::Unknown), &mut attempts));
-            assert_eq!(attempts, left);
-        }
-        assert!(!is_worth_another(&lost(Fate::Unknown), &mut attempts));
-    }
-
-    #[test]
-    fn a_queued_job_that_nobody_waits_for_may_be_passed_over() {
-        let job = |is_known, is_running, waiting| JobStatus {
-            is_known,
-            is_running,
-            progress: crate::Progress::new("".into(), "".into()),
-            waiting,
-        };
-        for (status, first, later) in [
-            (job(false, false, Some(0)), false, false),
-            (job(true, true, Some(0)), false, false),
-            (job(true, false, Some(0)), true, true),
-            // It may be the lost submission that waits.
-            (job(true, false, Some(1)), true, false),
-            (job(true, false, None), true, false),
-        ] {
-            assert_eq!(may_be_passed_over(&status, 0), first, "{status:?}");
-            assert_eq!(may_be_passed_over(&status, LOOKS - 1), first, "{status:?}");
-            assert_eq!(may_be_passed_over(&status, LOOKS), later, "{status:?}");
-        }
-        let pauses: Vec<u128> = pauses().take(9).map(|pause| pause.as_millis()).collect();
-        assert_eq!(pauses, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
-        assert!(pauses.iter().take(LOOKS).sum::<u128>() > 100, "the server has noticed by then");
-    }
-
-    #[test]
     fn what_may_have_run_is_repeated_only_on_request_and_on_the_same_server_first() {
         let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, false);
         assert!(attempts.failed(0, lost(Fate::Unknown), *START).is_err());
@@ -708,29 +564,6 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_repeated_within_the_time_of_one_answer() {
-        let question = Questions::new(&Order::only(0), 9).next(|_| false).unwrap();
-        let mut attempts = Attempts::question(question, 10 * SECOND, *START);
-        let early = *START + 9 * SECOND;
-        attempts.failed(0, lost(Fate::Unknown), early).unwrap();
-        attempts.failed(0, lost(Fate::Unknown), early + SECOND).unwrap_err();
-    }
-
-    #[test]
-    fn a_question_is_repeated_whatever_became_of_it() {
-        let mut questions = Questions::new(&Order::from_iter([0, 1]), 1);
-        for server in [0, 1] {
-            let question = questions.next(|_| false).unwrap();
-            assert_eq!(question.server, server);
-            let mut attempts = Attempts::question(question, SLOW, *START);
-            attempts.failed(server, lost(Fate::Unknown), *START).unwrap();
-            questions.failed(question, &lost(Fate::Unknown));
-        }
-        assert_eq!(asked(&mut questions, &[]), Some((0, 1, 2)));
-        assert_eq!(asked(&mut questions, &[]), Some((1, 1, 1)));
-    }
-
-    #[test]
     fn a_quarantined_server_is_passed_over_and_then_waited_for() {
         let wait = Duration::from_secs(3);
         let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
@@ -780,59 +613,5 @@ mod tests {
         let away = |index: usize| (index == 0).then_some(SLOW);
         let step = attempts.step(away, |_| false, Limit::never(), *START);
         assert!(matches!(step, Step::GiveUp(_)), "its attempt has failed meanwhile: {step:?}");
-    }
-
-    #[test]
-    fn a_server_that_takes_long_to_connect_is_asked_after_the_others() {
-        let mut questions = Questions::new(&Order::from_iter([0, 1]), 0);
-        let question = questions.next(|_| false).unwrap();
-        let mut attempts = Attempts::question(question, SLOW, *START);
-        assert_eq!(tried(&mut attempts), Some(0));
-        assert_eq!(attempts.time(Limit::never(), *START).connecting.at, Some(*START + SLOW));
-        questions.failed(question, &Error::timed_out(Deadline::Connect));
-        assert_eq!(asked(&mut questions, &[0]).map(|(server, ..)| server), Some(1));
-        let question = questions.next(|_| true).unwrap();
-        assert_eq!(question.server, 0);
-        let mut attempts = Attempts::question(question, SLOW, *START);
-        assert_eq!(tried(&mut attempts), Some(0));
-        assert_eq!(attempts.time(Limit::never(), *START).connecting.at, None);
-        questions.failed(question, &Error::timed_out(Deadline::Connect));
-        assert_eq!(asked(&mut questions, &[]), None);
-    }
-
-    fn asked(questions: &mut Questions, away: &[usize]) -> Option<(usize, u32, usize)> {
-        let question = questions.next(|server| away.contains(&server))?;
-        Some((question.server, question.rounds, question.shares))
-    }
-
-    #[test]
-    fn a_server_that_is_away_is_asked_last_and_a_silent_one_once() {
-        let mut questions = Questions::new(&Order::from_iter([0, 1, 2, 3]), 3);
-        let silent = Error::timed_out(Deadline::Reply).with_fate(Fate::Unknown);
-        for (server, shares, error) in
-            [(1, 4, lost(Fate::NotSent)), (2, 4, silent), (3, 3, Error::protocol("what"))]
-        {
-            let question = questions.next(|server| server == 0).unwrap();
-            assert_eq!((question.server, question.rounds, question.shares), (server, 0, shares));
-            questions.failed(question, &error);
-        }
-        assert_eq!(asked(&mut questions, &[0]), Some((0, 3, 2)));
-        assert_eq!(asked(&mut questions, &[0]), Some((1, 3, 1)));
-        assert_eq!(asked(&mut questions, &[0]), None);
-    }
-
-    #[test]
-    fn the_only_server_is_waited_for_and_one_that_failed_only_if_it_may_be() {
-        let mut questions = Questions::new(&Order::only(7), 3);
-        assert_eq!(asked(&mut questions, &[7]), Some((7, 3, 1)));
-        assert_eq!(asked(&mut questions, &[7]), None);
-        let mut questions = Questions::new(&Order::only(7), 3);
-        assert_eq!(asked(&mut questions, &[]), Some((7, 3, 1)), "nobody else can be asked");
-        let mut questions = Questions::new(&Order::from_iter([0, 1]), 0);
-        for _ in 0..2 {
-            let question = questions.next(|_| false).unwrap();
-            questions.failed(question, &lost(Fate::NotSent));
-        }
-        assert_eq!(asked(&mut questions, &[]), None);
     }
 }
