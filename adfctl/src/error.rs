@@ -3,8 +3,8 @@
 use adf_queue_client::protocol::Action;
 use adf_queue_client::{Deadline, Error, ErrorKind, QueueName, Refusal};
 use ctl_core::error::{Change, CliError, Exit};
-use ctl_core::input::spelling::{closest, did_you_mean};
 use ctl_core::system::process;
+use ctl_core::text::spelling::{closest, did_you_mean};
 
 use crate::link::Link;
 use crate::servers::SERVERS;

@@ -6,7 +6,7 @@ use std::iter;
 use adf_queue_client::{MessageId, Push, QueueName};
 use ctl_core::error::CliError;
 use ctl_core::input::intake::settle;
-use ctl_core::output::units;
+use ctl_core::text::units;
 
 use crate::link::{Link, answered};
 

@@ -6,8 +6,8 @@ use adf_queue_client::{Delivery, QueueName};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::messages::Messages;
 use ctl_core::output::progress::{ProgressWhen, Wait};
-use ctl_core::output::units;
 use ctl_core::system::signals::Interrupts;
+use ctl_core::text::units;
 
 use crate::link::Link;
 

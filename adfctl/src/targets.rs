@@ -2,8 +2,8 @@
 
 use adf_queue_client::QueueName;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::units;
 use ctl_core::output::{Output, Record};
+use ctl_core::text::units;
 
 use crate::link::Link;
 

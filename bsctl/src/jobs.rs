@@ -15,9 +15,9 @@ pub mod taker;
 use beanstalk_client::protocol::{ListTubes, StatsJob};
 use beanstalk_client::{JobId, JobStats, TubeName};
 use ctl_core::error::CliError;
-use ctl_core::input::spelling::{closest, did_you_mean};
 use ctl_core::output::records::{self, Body};
 use ctl_core::output::{Column, Record, Shape};
+use ctl_core::text::spelling::{closest, did_you_mean};
 use serde::Deserialize;
 
 use crate::link::Link;

@@ -9,7 +9,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::settle;
 use ctl_core::link::fleet::Fleet;
 use ctl_core::output::messages::Messages;
-use ctl_core::output::units;
+use ctl_core::text::units;
 
 use crate::error::{UNKNOWN_COMMAND, cli_error};
 use crate::jobs::Described;

@@ -2,8 +2,8 @@
 
 use ctl_core::error::Exit;
 use ctl_core::link::Link as _;
-use ctl_core::output::color::Role;
 use ctl_core::program::{CommonHelp, Program, QueueKey, TlsNames};
+use ctl_core::text::color::Role;
 use ctl_core::tool::cli;
 
 use crate::examples;

@@ -286,7 +286,7 @@ pub fn nobody_is_let_in_without_the_token<T: Tool>(case: &Case<T>) {
         assert_eq!(asked(&web, path, ""), 401, "{path}");
         assert_eq!(asked(&web, path, &authorization(TOKEN)), 401, "{path}");
     }
-    let basic = ctl_core::output::base64(b"ann:fedcba9876543210");
+    let basic = ctl_core::text::encoding::base64(b"ann:fedcba9876543210");
     assert_eq!(asked(&web, "/title", &format!("Authorization: Basic {basic}\r\n")), 200);
     web.end();
     // A random one is in the link.

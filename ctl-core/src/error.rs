@@ -11,7 +11,7 @@ use queue_core::Fate;
 use serde_json::{Map, Value};
 
 pub use self::fate::Change;
-use crate::output::escape;
+use crate::text::escape;
 
 /// How a command ended, as the process's exit code.
 ///

@@ -2,14 +2,12 @@
 
 pub mod confirm;
 pub mod feed;
-pub mod filter;
 pub mod glob;
 pub mod intake;
 pub mod named;
 pub mod names;
 pub mod own;
 pub mod sizes;
-pub mod spelling;
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
@@ -17,7 +15,7 @@ use std::io::{self, BufRead, BufReader, Cursor, IsTerminal, Read, Seek as _};
 
 use crate::error::CliError;
 use crate::output::messages::Messages;
-use crate::repl::literal;
+use crate::text::literal;
 
 /// What `-` means: stdin, or its replacement in a session.
 #[derive(Debug, Default)]

@@ -11,6 +11,8 @@ pub mod link;
 pub mod output;
 pub mod program;
 pub mod repl;
+pub mod rules;
 pub mod settings;
 pub mod system;
+pub mod text;
 pub mod tool;

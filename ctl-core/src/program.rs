@@ -5,7 +5,7 @@ pub mod sheet;
 use clap::Command;
 
 use crate::error::{CliError, EXIT_CODES, Exit, ExitCode};
-use crate::output::color::Role;
+use crate::text::color::Role;
 
 use self::sheet::Sheet;
 

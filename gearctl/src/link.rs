@@ -11,8 +11,9 @@ use ctl_core::error::{CliError, Exit};
 #[cfg(feature = "tls")]
 use ctl_core::link::tls::Tls;
 use ctl_core::link::{Dialer, Endpoint, Link as _, Pong, RequestLog, Setters};
-use ctl_core::output::{Column, Shape, units};
+use ctl_core::output::{Column, Shape};
 use ctl_core::system::at_once::at_once;
+use ctl_core::text::units;
 use fixtures::fault::Faults;
 use fixtures::gearmand::{Listen, Server};
 use gearman_client::blocking::{Admin, Client, GrabbedJob, Packets, Worker};

@@ -4,8 +4,8 @@ use ctl_core::error::CliError;
 use ctl_core::input::Input;
 use ctl_core::input::named::{Named, Words};
 use ctl_core::input::names::list;
-use ctl_core::output::escape;
 use ctl_core::output::messages::Messages;
+use ctl_core::text::escape;
 use gearman_client::{FunctionName, JobHandle, UniqueId};
 
 use crate::error::cli_error;

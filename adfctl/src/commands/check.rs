@@ -5,7 +5,7 @@ use std::time::Instant;
 use adf_queue_client::QueueStats;
 use clap::{Args, Subcommand};
 use ctl_core::commands::check::{
-    CheckFlags, Measurable, Measured, Metric, Missing, Named, Problem, Title, conclude, measure_all,
+    CheckFlags, Measured, Metric, Missing, Problem, Title, conclude, measure_all,
 };
 use ctl_core::commands::ping::PATIENCE;
 use ctl_core::error::{CliError, Exit};
@@ -13,7 +13,8 @@ use ctl_core::input::glob::Patterns;
 use ctl_core::input::named::One;
 use ctl_core::link::Link as _;
 use ctl_core::output::messages::Messages;
-use ctl_core::output::units::milliseconds;
+use ctl_core::rules::metrics::{Measurable, Named};
+use ctl_core::text::units::milliseconds;
 
 use super::push::push;
 use super::queue::stats;

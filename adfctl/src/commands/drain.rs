@@ -6,13 +6,14 @@ use adf_queue_client::QueueName;
 use clap::Args;
 use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::filter::{self, FilterArgs, Filters};
 use ctl_core::input::named::Several;
 use ctl_core::link::fleet::on_each;
 use ctl_core::output::records;
-use ctl_core::output::units;
 use ctl_core::output::{Handover, Output};
+use ctl_core::rules::filter;
+use ctl_core::rules::filter::{FilterArgs, Filters};
 use ctl_core::system::signals::Interrupts;
+use ctl_core::text::units;
 
 use crate::leaving::hand_over;
 use crate::link::{Link, Pull, pull_of};

@@ -8,11 +8,13 @@ use adf_queue_client::{Delivery, QueueName, RequestId};
 use clap::Args;
 use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::filter::{self, FilterArgs, Filters};
 use ctl_core::input::named::Several;
 use ctl_core::link::Link as _;
 use ctl_core::link::fleet::on_each;
-use ctl_core::output::{records, units};
+use ctl_core::output::records;
+use ctl_core::rules::filter;
+use ctl_core::rules::filter::{FilterArgs, Filters};
+use ctl_core::text::units;
 
 use super::queues::list;
 use crate::link::Link;

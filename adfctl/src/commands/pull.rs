@@ -10,8 +10,8 @@ use clap::{Args, ValueEnum};
 use ctl_core::commands::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::One;
-use ctl_core::output::units;
 use ctl_core::output::{BodiesArgs, Handover};
+use ctl_core::text::units;
 
 use crate::leaving::hand_over;
 use crate::link::Link;

@@ -12,7 +12,8 @@ use ctl_core::input::named::{self, Leading};
 use ctl_core::input::own::OwnFirst;
 use ctl_core::input::{Argument, Framing, Meter};
 use ctl_core::link::fleet::Fleet;
-use ctl_core::output::{Column, Record, Shape, units};
+use ctl_core::output::{Column, Record, Shape};
+use ctl_core::text::units;
 
 use crate::error::QUEUE_NOT_FOUND;
 use crate::link::Link;

@@ -6,7 +6,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
 use ctl_core::link::fleet::on_each;
 use ctl_core::output::Record;
-use ctl_core::output::units;
+use ctl_core::text::units;
 
 use crate::error::{QUEUE_EXISTS, no_queue};
 use crate::link::Link;

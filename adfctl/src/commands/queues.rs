@@ -10,7 +10,8 @@ use ctl_core::input::named::{self, Several};
 use ctl_core::link::diagnosis::Diagnosis;
 use ctl_core::link::fleet::{self, Answered, Fleet};
 use ctl_core::output::messages::Messages;
-use ctl_core::output::{Column, Record, Shape, units};
+use ctl_core::output::{Column, Record, Shape};
+use ctl_core::text::units;
 
 use adf_queue_client::QueueStats;
 

@@ -7,8 +7,9 @@ use clap::Args;
 use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::commands::leaving::doubting;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::filter::{self, FilterArgs, Filters};
 use ctl_core::link::Link as _;
+use ctl_core::rules::filter;
+use ctl_core::rules::filter::{FilterArgs, Filters};
 
 use super::export::{Look, Pulled, give_back, require_websocket};
 use crate::link::Link;

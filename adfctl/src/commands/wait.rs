@@ -6,8 +6,8 @@ use ctl_core::commands::wait::{self, Look, WaitFlags};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::One;
 use ctl_core::link::Link as _;
-use ctl_core::output::units;
-use ctl_core::repl::expect::Condition;
+use ctl_core::rules::expect::Condition;
+use ctl_core::text::units;
 use serde_json::json;
 
 use crate::error::no_queue;

@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use ctl_core::commands::check::Measurable;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::filter::{Field, Fields};
-use ctl_core::output::units;
 use ctl_core::repl::Prompt;
 use ctl_core::repl::complete::Wanted;
 use ctl_core::repl::guest::{Answers, Guest, Interactive, Parts, Words, say_loss};
 use ctl_core::repl::known::{Fetch, KnownNames};
+use ctl_core::rules::filter::{Field, Fields};
+use ctl_core::rules::metrics::Measurable;
+use ctl_core::text::units;
 
 use super::grammar::{self, Verb};
 use super::state::{CLOSE, DELETE, HELD, LCANCEL, RCANCEL, State};

@@ -8,10 +8,10 @@ use adf_queue_client::{Delivery, QueueName};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Leading;
 use ctl_core::link::Link as _;
-use ctl_core::output::units;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::repl::body;
 use ctl_core::repl::patience::Patience;
+use ctl_core::text::units;
 
 use super::state::{DELETE, LCANCEL, State};
 use crate::commands::pull::put_back;

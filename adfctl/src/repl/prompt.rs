@@ -1,8 +1,8 @@
 //! The prompt: the session's place, and what it holds.
 
 use adf_queue_client::QueueName;
-use ctl_core::output::color::Role;
 use ctl_core::repl::Prompt;
+use ctl_core::text::color::Role;
 
 use super::state::State;
 

@@ -9,8 +9,8 @@ use adf_queue_client::{
 use clap::ValueEnum;
 use ctl_core::commands::work::{self, Ended, Fate, Given, Ledger};
 use ctl_core::link::fleet::name_at;
-use ctl_core::output::units;
 use ctl_core::system::child::Place;
+use ctl_core::text::units;
 
 /// Placeholders for the message's data in arguments, and the variables that a shell line uses instead.
 pub const PLACES: &[Place] = &[("{id}", "$ADFCTL_MESSAGE_ID"), ("{queue}", "$ADFCTL_QUEUE")];

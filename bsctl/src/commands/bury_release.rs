@@ -7,7 +7,7 @@ use beanstalk_client::{JobId, JobRef, Priority, ReleaseOptions, Released};
 use clap::Args;
 use ctl_core::commands::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::units;
+use ctl_core::text::units;
 
 use super::delete::{limited, start, would};
 use crate::error::cli_error;

@@ -5,7 +5,7 @@ use beanstalk_client::{JobId, JobRef};
 use clap::Args;
 use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::units;
+use ctl_core::text::units;
 
 use crate::error::NOT_FOUND;
 use crate::tool::{Tool, forget_held, held};

@@ -114,7 +114,7 @@ fn list(tool: &mut Tool, wanted: &Wanted, with_body: bool) -> Result<Exit, CliEr
     if found.missing > 0 {
         tool.messages.warn(format!(
             "the server counts {} more that were not found: try --to-id with a higher id",
-            ctl_core::output::units::count(found.missing, "job")
+            ctl_core::text::units::count(found.missing, "job")
         ));
     }
     Ok(interrupts.requested().unwrap_or(Exit::Done))

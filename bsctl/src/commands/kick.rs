@@ -7,11 +7,11 @@ use beanstalk_client::{Job, TubeName, TubeStats};
 use clap::{ArgGroup, Args, ValueEnum};
 use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::filter::Filters;
 use ctl_core::input::named::{self, One};
 use ctl_core::link::fleet::on_each;
 use ctl_core::output::Record;
-use ctl_core::output::units;
+use ctl_core::rules::filter::Filters;
+use ctl_core::text::units;
 
 use super::delete::{each, limited, would};
 use crate::error::NOT_FOUND;

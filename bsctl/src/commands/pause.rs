@@ -9,7 +9,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::One;
 use ctl_core::link::fleet::on_each;
 use ctl_core::output::Record;
-use ctl_core::output::units;
+use ctl_core::text::units;
 
 use crate::error::{NOT_FOUND, cli_error};
 use crate::jobs;

@@ -10,7 +10,7 @@ use ctl_core::input::named::One;
 use ctl_core::input::sizes::{Random, Sizes};
 use ctl_core::link::fleet::Fleet;
 use ctl_core::output::Record;
-use ctl_core::output::units;
+use ctl_core::text::units;
 
 use super::put::lanes::{self, Event};
 use crate::names::Tube;

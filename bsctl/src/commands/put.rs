@@ -15,8 +15,8 @@ use ctl_core::input::named;
 use ctl_core::input::own::OwnFirst;
 use ctl_core::input::{Argument, Framing, Meter};
 use ctl_core::link::fleet::Fleet;
-use ctl_core::output::units;
 use ctl_core::output::{Column, Shape};
+use ctl_core::text::units;
 
 use self::lanes::Event;
 use crate::jobs::{self, Described};

@@ -145,7 +145,7 @@ fn show(tool: &mut Tool, response: &Response) -> Result<(), CliError> {
         _ => {
             tool.out.done(&Record::new().with("reply", line.as_str()), &line)?;
             if let Some(body) = body {
-                tool.out.text(&ctl_core::output::escape::bytes_view(body))?;
+                tool.out.text(&ctl_core::text::escape::bytes_view(body))?;
                 if !body.ends_with(b"\n") {
                     tool.out.text("\n")?;
                 }

@@ -8,10 +8,10 @@ use clap::{Args, ValueEnum};
 use ctl_core::commands::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
-use ctl_core::input::spelling::did_you_mean;
 use ctl_core::link::Link as _;
-use ctl_core::output::units;
 use ctl_core::output::{BodiesArgs, Handover};
+use ctl_core::text::spelling::did_you_mean;
+use ctl_core::text::units;
 
 use crate::jobs::leaving::hand_over;
 use crate::jobs::taker::{Taker, bury_all, stats_of, touch_all};

@@ -6,7 +6,7 @@ use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::diagnosis::Diagnosis;
 use ctl_core::output::Record;
-use ctl_core::output::units;
+use ctl_core::text::units;
 
 use crate::attendance::{Load, Problem, Workers};
 use crate::jobs::paused;

@@ -9,14 +9,14 @@ use beanstalk_client::{Job, JobRef, JobStats, ReleaseOptions, Released, TubeName
 use clap::{Args, ValueEnum};
 use ctl_core::commands::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::filter::Filters;
 use ctl_core::input::named::{self, Several};
 use ctl_core::link::absence::Absence;
 use ctl_core::output::messages::Messages;
 use ctl_core::output::progress::{Wait, Waiting};
-use ctl_core::output::units;
 use ctl_core::output::{BodiesArgs, Handover, List};
+use ctl_core::rules::filter::Filters;
 use ctl_core::system::signals::Interrupts;
+use ctl_core::text::units;
 
 use crate::commands::bury_release::buried_instead;
 use crate::error::{NOT_FOUND, cli_error};

@@ -10,7 +10,7 @@ use ctl_core::link::Link as _;
 use ctl_core::link::fleet::on_each;
 use ctl_core::output::Format;
 use ctl_core::output::Record;
-use ctl_core::output::units;
+use ctl_core::text::units;
 
 use crate::jobs::mover::{Changes, Mover, Original};
 use crate::jobs::scan::{Found, Wanted, fetch, tell_absent};

@@ -6,8 +6,8 @@ use clap::Args;
 use ctl_core::commands::wait::{self, Look, WaitFlags};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, One};
-use ctl_core::output::units;
-use ctl_core::repl::expect::Condition;
+use ctl_core::rules::expect::Condition;
+use ctl_core::text::units;
 use serde_json::json;
 
 use crate::attendance::Workers;

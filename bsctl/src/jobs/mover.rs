@@ -10,7 +10,7 @@ use clap::Args;
 use ctl_core::commands::bulk::Bulk;
 use ctl_core::commands::leaving::doubting;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::units;
+use ctl_core::text::units;
 
 use crate::commands::server::knows_reserve_job;
 use crate::error::NOT_FOUND;

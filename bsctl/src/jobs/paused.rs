@@ -6,7 +6,7 @@ use std::time::Duration;
 use beanstalk_client::{TubeName, TubeStats};
 use ctl_core::error::CliError;
 use ctl_core::link::fleet::name_at;
-use ctl_core::output::units;
+use ctl_core::text::units;
 
 use crate::link::Link;
 use crate::tube_stats::{self, Answer};

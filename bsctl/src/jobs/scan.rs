@@ -12,10 +12,10 @@ use bytes::Bytes;
 use clap::ValueEnum;
 use ctl_core::commands::bulk::Gate;
 use ctl_core::error::CliError;
-use ctl_core::input::filter::Filters;
-use ctl_core::input::spelling::did_you_mean;
 use ctl_core::output::progress::Progress;
-use ctl_core::output::units;
+use ctl_core::rules::filter::Filters;
+use ctl_core::text::spelling::did_you_mean;
+use ctl_core::text::units;
 
 use crate::error::BODY_DAMAGED;
 use crate::jobs;

@@ -4,8 +4,8 @@ use beanstalk_client::JobStats;
 use clap::Args;
 use ctl_core::envelope;
 use ctl_core::error::CliError;
-use ctl_core::input::filter::{Field, Fields, FilterArgs, Filters, Kind, Value};
 use ctl_core::output::ENVELOPE;
+use ctl_core::rules::filter::{Field, Fields, FilterArgs, Filters, Kind, Value};
 
 /// The part of help texts about filters.
 macro_rules! filter_help {

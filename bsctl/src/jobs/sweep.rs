@@ -8,7 +8,7 @@ mod way;
 
 use beanstalk_client::TubeName;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::units;
+use ctl_core::text::units;
 
 use crate::jobs::state::State;
 use crate::link::Link;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::Subcommand;
 use clap::builder::ValueHint;
 use ctl_core::input::named::{One, Several};
-use ctl_core::output::units;
 use ctl_core::repl::guest::Words;
+use ctl_core::text::units;
 
 use crate::names::Tube;
 

@@ -8,10 +8,10 @@ use beanstalk_client::protocol::{
 };
 use beanstalk_client::{JobId, TubeName};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::units;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::repl::body;
 use ctl_core::repl::patience::Patience;
+use ctl_core::text::units;
 
 use super::state::State;
 use crate::error::cli_error;

@@ -4,7 +4,7 @@ use beanstalk_client::protocol::{Bury, Delete, Release};
 use beanstalk_client::{JobId, ReleaseOptions, Released};
 use ctl_core::error::CliError;
 use ctl_core::link::Link as _;
-use ctl_core::output::units;
+use ctl_core::text::units;
 
 use super::held::list;
 use super::state::{BURY, CLOSE, DELETE, RELEASE, State};

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use beanstalk_client::TubeName;
-use ctl_core::output::color::Role;
 use ctl_core::repl::Prompt;
+use ctl_core::text::color::Role;
 
 use super::held::{WARN_BELOW, shortest};
 use super::state::State;

@@ -4,7 +4,7 @@ use beanstalk_client::protocol::{Ignore, Use, Watch};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{One, Several};
 use ctl_core::output::Record;
-use ctl_core::output::units;
+use ctl_core::text::units;
 
 use super::state::State;
 use crate::names::Tube;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use beanstalk_client::{JobStats, Outcome, Retries};
 use clap::ValueEnum;
 use ctl_core::commands::work::Ended;
-use ctl_core::output::units;
+use ctl_core::text::units;
 
 /// "Try again later" in sysexits.h.
 const TEMPFAIL: i32 = 75;

@@ -11,8 +11,8 @@ use beanstalk_client::{
 };
 use ctl_core::commands::work::{self, Fate, Given, Ledger};
 use ctl_core::link::fleet::name_at;
-use ctl_core::output::units;
 use ctl_core::system::child::Place;
+use ctl_core::text::units;
 
 use self::fate::Fates;
 

@@ -34,7 +34,7 @@ mod terminal {
         for format in ["table", "wide", "plain", "json", "ndjson", "yaml"] {
             let line = ["peek", "1", "-o", format, "--color", "never"];
             let shown = on_terminal(&server, &line, &[]);
-            let acts = |c: char| ctl_core::output::escape::acts(c) && !"\r\n\t".contains(c);
+            let acts = |c: char| ctl_core::text::escape::acts(c) && !"\r\n\t".contains(c);
             assert!(!shown.chars().any(acts), "{format}: {shown:?}");
         }
         let refused =

@@ -15,9 +15,9 @@ use crate::error::{CliError, Exit};
 use crate::input::Meter;
 use crate::output::messages::Messages;
 use crate::output::progress::{Progress, ProgressWhen};
-use crate::output::units;
 use crate::output::{Format, List, Output, Record};
 use crate::system::signals::Interrupts;
+use crate::text::units;
 use crate::tool::{Context, Tool};
 
 pub use self::gate::Gate;

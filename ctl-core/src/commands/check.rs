@@ -1,6 +1,5 @@
 //! Checks for monitoring and CI: figures, thresholds, verdicts, and reports about them.
 
-pub(crate) mod complete;
 mod formats;
 mod measured;
 mod report;
@@ -8,15 +7,15 @@ mod several;
 
 use clap::{Args, ValueEnum};
 
-pub use self::complete::{Measurable, Named};
 pub use self::measured::{Measured, Metric, Problem};
 use self::report::{Judged, Report};
 pub use self::report::{Missing, Title};
 pub use self::several::measure_all;
-use crate::commands::thresholds::{self, Range, Threshold, Verdict};
 use crate::error::{CliError, Exit};
 use crate::output::{Format, Output};
 use crate::program::Program;
+use crate::rules::thresholds;
+use crate::rules::thresholds::{Range, Threshold, Verdict};
 
 /// Flags of every check.
 #[derive(Debug, Clone, Args)]

@@ -13,9 +13,10 @@ use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::output::messages::Messages;
 use crate::output::progress::Wait;
+use crate::output::times;
 use crate::output::{Column, Record, Shape};
-use crate::output::{times, units};
 use crate::system::at_once::at_once;
+use crate::text::units;
 use crate::tool::{Context, Tool};
 
 /// Arguments of `latency`.

@@ -6,8 +6,9 @@ use queue_core::Fate;
 
 use crate::commands::bulk::Bulk;
 use crate::error::{CliError, Exit};
-use crate::output::{Handover, units};
+use crate::output::Handover;
 use crate::system::signals::Interrupts;
+use crate::text::units;
 
 /// A queue from which jobs are taken in batches.
 pub trait Source {

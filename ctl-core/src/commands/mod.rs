@@ -11,7 +11,6 @@ pub mod ping;
 pub mod serve;
 pub mod smoke;
 pub mod tap;
-pub mod thresholds;
 pub mod top;
 pub mod twice;
 pub mod wait;

@@ -7,8 +7,8 @@ use clap::Args;
 use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::output::Record;
-use crate::output::units;
 use crate::system::at_once::at_once;
+use crate::text::units;
 use crate::tool::{Context, Tool};
 
 /// Arguments of `ping`.

@@ -14,12 +14,12 @@ use fixtures::fault::{Fault, Faults};
 use crate::error::{CliError, Exit};
 use crate::link::Endpoint;
 use crate::output::messages::Messages;
-use crate::output::units;
 use crate::output::{Output, Record};
 use crate::program::Servers;
 use crate::system::listen;
 use crate::system::notice::Notice;
 use crate::system::signals::Interrupts;
+use crate::text::units;
 
 pub use self::requests::Requests;
 

@@ -6,8 +6,8 @@ use std::time::Instant;
 use clap::Args;
 
 use crate::error::{CliError, Exit};
-use crate::output::units;
 use crate::output::{Column, Output, Record, Shape};
+use crate::text::units;
 
 /// Arguments of `smoke`.
 #[derive(Debug, Args)]

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::commands::top;
 use crate::error::{CliError, Exit};
-use crate::output::units;
 use crate::output::{Column, Field, Record, Shape};
+use crate::text::units;
 use crate::tool::{Context, Tool};
 
 /// The flags of a command that can sample twice.

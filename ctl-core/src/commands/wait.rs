@@ -7,10 +7,10 @@ use clap::Args;
 use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::output::Record;
-use crate::output::escape;
 use crate::output::progress::Wait;
-use crate::output::units;
-use crate::repl::expect::Condition;
+use crate::rules::expect::Condition;
+use crate::text::escape;
+use crate::text::units;
 use crate::tool::{Context, Tool};
 
 /// The flags of `wait` in every tool.

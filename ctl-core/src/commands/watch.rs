@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::error::{CliError, Exit};
 use crate::link::absence::Absence;
-use crate::output::color::Role;
-use crate::output::escape;
 use crate::output::messages::Messages;
-use crate::output::units;
-use crate::output::wrap;
 use crate::output::{Format, Memory, Output, Style};
-use crate::repl::expect::Condition;
+use crate::rules::expect::Condition;
 use crate::system::signals::Interrupts;
+use crate::text::color::Role;
+use crate::text::escape;
+use crate::text::units;
+use crate::text::wrap;
 use crate::tool::args::GlobalArgs;
 
 /// Arguments of `watch`.

@@ -11,9 +11,9 @@ use toml_edit::{Document, DocumentMut, Item, Table, TableLike};
 use super::Environment;
 use super::keys::{self, Key};
 use crate::error::{CliError, Exit};
-use crate::output::escape;
 use crate::program::Program;
 use crate::system::files;
+use crate::text::escape;
 
 /// The key of the selected context.
 pub(crate) const SELECTED: &str = "context";

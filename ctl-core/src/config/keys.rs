@@ -7,12 +7,12 @@ use toml_edit::{Array, Item, Value};
 
 use super::word;
 use crate::error::CliError;
-use crate::input::spelling::closest;
 use crate::output::Format;
-use crate::output::color::Tint;
-use crate::output::escape;
-use crate::output::units;
 use crate::program::Program;
+use crate::text::color::Tint;
+use crate::text::escape;
+use crate::text::spelling::closest;
+use crate::text::units;
 
 /// The servers' addresses.
 pub const ADDRESS: &str = "address";

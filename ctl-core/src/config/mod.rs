@@ -158,7 +158,7 @@ pub fn word<T: clap::ValueEnum>(text: &str) -> Result<T, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::units;
+    use crate::text::units;
     use std::time::Duration;
 
     #[test]

@@ -9,9 +9,9 @@ use super::file::{Config, Place};
 use super::keys::{self, ADDRESS, Key, PROMPT_COLOR, PROTECTED, QUEUE, TRANSPORT};
 use super::{Environment, Setting, Source, word};
 use crate::error::CliError;
-use crate::output::color::{Role, Tint};
-use crate::output::escape;
 use crate::program::Program;
+use crate::text::color::{Role, Tint};
+use crate::text::escape;
 
 /// The value name of an argument for a context.
 pub(crate) const CONTEXT: &str = "CONTEXT";

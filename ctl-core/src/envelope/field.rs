@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde_json::Value as Json;
 
 use super::{Decode, decode};
-use crate::input::filter::{Field, Kind, Value};
 use crate::output::ENVELOPE;
+use crate::rules::filter::{Field, Kind, Value};
 
 /// The field for jobs whose body may have an envelope.
 pub const FIELD: Field = Field::new(ENVELOPE, Kind::Free).of_body().open().known(&[

@@ -3,8 +3,8 @@
 use serde_json::{Map, Number, Value};
 
 use super::found::{Envelope, Why, id, text};
-use crate::output::body::base64;
-use crate::output::escape;
+use crate::text::encoding::base64;
+use crate::text::escape;
 
 /// Members with the name of the job's class.
 const CLASS: [&str; 3] = ["class", "job", "task"];

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::found::{Envelope, Why, id, text};
 use super::{json, php};
-use crate::output::body::from_base64;
+use crate::text::encoding::from_base64;
 
 /// What precedes the `@` when a command is to be handled.
 const HANDLER: &str = "Illuminate\\Queue\\CallQueuedHandler@call";

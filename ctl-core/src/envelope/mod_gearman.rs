@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::found::{Envelope, Why};
-use crate::output::body::from_base64;
+use crate::text::encoding::from_base64;
 
 /// The first lines written by mod_gearman: of a check, of a result.
 const FIRST: [&str; 3] = ["type", "host_name", "result_queue"];

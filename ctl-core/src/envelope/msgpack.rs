@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::found::{DEEPEST, Envelope, MOST_VALUES, Why};
 use super::json::{self, plain, real, string};
-use crate::output::body::base64;
+use crate::text::encoding::base64;
 
 pub(super) fn read(body: &[u8]) -> Result<Envelope, Why> {
     let value = parse(body)?;

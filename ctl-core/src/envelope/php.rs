@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use super::found::{DEEPEST, Envelope, MOST_VALUES, Why};
 use super::json::{self, plain, real, string};
-use crate::output::escape;
+use crate::text::escape;
 
 /// The key of an object's class.
 pub(crate) const CLASS: &str = "$class";

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::output::escape;
+use crate::text::escape;
 
 /// Maximum length of the line, in bytes.
 const MOST: usize = 400;

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::found::{self, Envelope, Why, text};
 use super::{json, php};
-use crate::output::body::from_base64;
+use crate::text::encoding::from_base64;
 
 const STAMP: &str = "X-Message-Stamp-";
 const REDELIVERY: &str = "Symfony\\Component\\Messenger\\Stamp\\RedeliveryStamp";

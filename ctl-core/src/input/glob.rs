@@ -4,6 +4,10 @@ use std::fmt;
 
 use clap::Args;
 
+use crate::output::messages::Messages;
+use crate::text::escape;
+use crate::text::spelling::{closest, did_you_mean};
+
 /// The names that a command is about.
 #[derive(Debug, Args)]
 pub struct Patterns {
@@ -68,6 +72,25 @@ pub fn glob(pattern: &str, name: &str) -> bool {
         }
     }
     pattern.get(p..).unwrap_or_default().iter().all(|byte| *byte == b'*')
+}
+
+/// Reports which patterns match none of these names: a mistyped name would look like an empty queue. `several` is the
+/// word for the named things.
+pub fn tell_unmatched<'n>(
+    messages: &Messages,
+    several: &str,
+    patterns: &[String],
+    names: impl Iterator<Item = &'n str> + Clone,
+) {
+    for pattern in patterns {
+        let only = std::slice::from_ref(pattern);
+        if names.clone().any(|name| is_wanted(name, only)) {
+            continue;
+        }
+        let meant = closest(pattern, names.clone()).map(did_you_mean);
+        let meant = meant.map(|meant| format!(": {meant}")).unwrap_or_default();
+        messages.note(format!("no {several} match {}{meant}", escape::line(pattern)));
+    }
 }
 
 #[cfg(test)]

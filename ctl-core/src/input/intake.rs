@@ -8,9 +8,9 @@ use crate::input::feed::Feed;
 use crate::input::{Argument, Framing, Input, Meter, Named, named};
 use crate::output::messages::Messages;
 use crate::output::records::is_blank;
-use crate::output::units;
 use crate::output::{Output, Record};
 use crate::system::signals::Interrupts;
+use crate::text::units;
 
 /// The item made from a record, or the record's name and its error.
 pub type Item<T> = Result<T, (String, CliError)>;

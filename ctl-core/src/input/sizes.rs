@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 pub use queue_core::Random;
 
-use crate::output::units;
+use crate::text::units;
 
 /// A range of sizes, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::output::units;
+use crate::text::units;
 
 /// What is known about a server.
 #[derive(Debug, Default)]

@@ -8,8 +8,8 @@ use crate::config::{Setting, Settings, Source, keys};
 use crate::error::CliError;
 use crate::output::messages::{Level, Messages};
 use crate::output::progress::{ProgressWhen, Wait};
-use crate::output::units;
 use crate::repl::builtin::CONNECT;
+use crate::text::units;
 use crate::tool::args::GlobalArgs;
 
 /// The servers; `S` is an in-memory one.

@@ -7,8 +7,8 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use crate::error::{CliError, Exit};
-use crate::output::escape;
 use crate::program::Program;
+use crate::text::escape;
 
 /// A server of an unexpected kind.
 #[derive(Debug, Clone, PartialEq, Eq)]

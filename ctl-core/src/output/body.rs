@@ -1,8 +1,5 @@
 //! Job bodies in text formats, always lossless.
 
-use std::fmt;
-
-use base64::Engine as _;
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
 use clap::ValueEnum;
@@ -11,7 +8,8 @@ use serde_json::Value;
 
 use super::record::BODY;
 use crate::error::CliError;
-use crate::output::escape;
+use crate::text::encoding::{HexDisplay, base64, hex};
+use crate::text::escape;
 
 /// The value of `--encoding`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -118,51 +116,6 @@ impl Serialize for Shown<'_> {
     }
 }
 
-struct HexDisplay<'a>(&'a [u8]);
-
-impl fmt::Display for HexDisplay<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-/// Standard base64 with padding.
-#[must_use]
-pub fn base64(bytes: &[u8]) -> String {
-    STANDARD.encode(bytes)
-}
-
-/// Decodes standard base64.
-///
-/// # Errors
-/// A message with the reason.
-pub fn from_base64(text: &str) -> Result<Vec<u8>, String> {
-    STANDARD.decode(text).map_err(|error| format!("not base64: {error}"))
-}
-
-/// Lower-case hexadecimal.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    HexDisplay(bytes).to_string()
-}
-
-/// Decodes hexadecimal in either case.
-///
-/// # Errors
-/// A message with the reason.
-pub fn from_hex(text: &str) -> Result<Vec<u8>, String> {
-    let digits: Vec<u8> = text
-        .chars()
-        .map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
-        .collect::<Option<_>>()
-        .ok_or("not hexadecimal: only 0-9 and a-f are allowed")?;
-    let (pairs, rest) = digits.as_chunks::<2>();
-    if !rest.is_empty() {
-        return Err("not hexadecimal: odd number of digits".to_owned());
-    }
-    Ok(pairs.iter().map(|[high, low]| high << 4 | low).collect())
-}
-
 /// Whether these bytes are safe to show on a terminal.
 #[must_use]
 pub fn is_text(bytes: &[u8]) -> bool {
@@ -177,27 +130,11 @@ fn not_utf8() -> CliError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn hexadecimal_refuses_other_text() {
-        assert!(from_hex("0").unwrap_err().contains("odd"));
-        assert!(from_hex("0g").unwrap_err().contains("0-9"));
-        assert_eq!(from_hex("00FF"), Ok(vec![0, 255]));
-    }
 
     #[test]
     fn text_for_terminals() {
         assert!(is_text("grün\n\t".as_bytes()));
         assert!(!is_text(b"\x1b[2J"));
         assert!(!is_text(b"\xff"));
-    }
-
-    proptest! {
-        #[test]
-        fn encodings_come_back(bytes: Vec<u8>) {
-            prop_assert_eq!(from_base64(&base64(&bytes)).unwrap(), bytes.clone());
-            prop_assert_eq!(from_hex(&hex(&bytes)).unwrap(), bytes);
-        }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::record::{BODY, Field};
 use super::{Encoding, Record, Shown, table};
 use crate::error::CliError;
-use crate::output::escape;
+use crate::text::escape;
 
 /// The headers of these fields: one for each key that JSON would use.
 pub(super) fn headings<'a>(

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::error::CliError;
-use crate::output::{escape, yaml};
+use crate::output::yaml;
+use crate::text::escape;
 
 /// A value as indented JSON.
 pub(super) fn pretty(value: &impl Serialize) -> Result<String, CliError> {

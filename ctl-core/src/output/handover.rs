@@ -12,8 +12,8 @@ use super::destination::Arrival;
 use super::{List, Record};
 use crate::error::CliError;
 use crate::output::messages::Messages;
-use crate::output::units;
 use crate::system::signals::Interrupts;
+use crate::text::units;
 
 /// Receives the jobs to delete, whose records are delivered. It is also called a few times a second without any, to
 /// keep the other jobs from exceeding their time to run.

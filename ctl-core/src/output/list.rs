@@ -9,8 +9,8 @@ use super::{
 };
 use crate::envelope::{self, Decode};
 use crate::error::CliError;
-use crate::output::color::Role;
-use crate::output::escape;
+use crate::text::color::Role;
+use crate::text::escape;
 
 /// Names that one server gives.
 const IDS: [&str; 3] = ["id", "handle", "messageid"];

@@ -13,11 +13,11 @@ use serde_json::{Map, Value, json};
 
 pub use self::filter::{Filter, Level};
 use crate::error::{CliError, Exit};
-use crate::output::color::Role;
-use crate::output::escape;
-use crate::output::units;
-use crate::output::wrap;
 use crate::system::signals;
+use crate::text::color::Role;
+use crate::text::escape;
+use crate::text::units;
+use crate::text::wrap;
 
 /// The stream of messages to stderr; shared by clones.
 #[derive(Clone)]

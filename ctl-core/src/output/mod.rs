@@ -5,11 +5,9 @@
 
 mod bodies;
 pub(crate) mod body;
-pub mod color;
 mod csv;
 mod destination;
 mod document;
-pub mod escape;
 mod fit;
 mod handover;
 mod list;
@@ -22,8 +20,6 @@ pub mod records;
 mod style;
 mod table;
 pub(crate) mod times;
-pub mod units;
-pub(crate) mod wrap;
 mod writing;
 mod yaml;
 
@@ -33,7 +29,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 pub use bodies::BodiesArgs;
-pub use body::{Encoding, Shown, base64, from_base64, from_hex, hex, is_text};
+pub use body::{Encoding, Shown, is_text};
 pub use destination::Destination;
 pub use handover::{Handover, Leave};
 pub use list::List;
@@ -42,6 +38,7 @@ pub use record::{BODY, Column, ENVELOPE, Field, Layout, Record, Shape, Show};
 pub use style::{Format, Style};
 
 use crate::error::{CliError, Exit};
+use crate::text::escape;
 use list::Rows;
 use object::Object;
 

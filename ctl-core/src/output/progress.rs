@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use crate::input::Meter;
 use crate::output::Record;
-use crate::output::escape;
 use crate::output::messages::Messages;
-use crate::output::units;
+use crate::text::escape;
+use crate::text::units;
 
 use self::rate::Rate;
 pub use self::wait::{Wait, Waiting};

@@ -8,8 +8,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::CliError;
-use crate::output::{Destination, Encoding, Format, Output, Shape, Style, from_base64, from_hex};
+use crate::output::{Destination, Encoding, Format, Output, Shape, Style};
 use crate::system::files;
+use crate::text::encoding::{from_base64, from_hex};
 
 /// The body in a record, in any encoding: flattened into the record's other fields.
 #[derive(Debug, Default, Deserialize)]

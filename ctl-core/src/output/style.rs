@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use super::body::Encoding;
 use crate::envelope::Decode;
-use crate::output::color::Role;
+use crate::text::color::Role;
 
 /// The value of `-o`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

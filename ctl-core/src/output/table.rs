@@ -11,9 +11,9 @@ use super::fit::{self, Fit, Need};
 use super::record::{BODY, Column, ENVELOPE, Field, Record, SERVER};
 use crate::envelope::short;
 use crate::error::CliError;
-use crate::output::color::Role;
-use crate::output::escape;
-use crate::output::wrap;
+use crate::text::color::Role;
+use crate::text::escape;
+use crate::text::wrap;
 
 /// How a table is drawn.
 #[derive(Debug, Clone, Copy)]

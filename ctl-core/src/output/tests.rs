@@ -1,3 +1,4 @@
+use crate::text::escape;
 use serde_json::Value;
 
 use super::document::PIECE;

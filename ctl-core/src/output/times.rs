@@ -5,7 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::error::CliError;
-use crate::output::units;
+use crate::text::units;
 
 /// The longest time that is distinguished.
 const LONGEST: Duration = Duration::from_secs(3600);

@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::document::{self, EscapedJson};
 use super::{Field, Format, Output, csv, is_text, table};
 use crate::error::CliError;
-use crate::output::escape;
 use crate::system::signals;
+use crate::text::escape;
 
 impl Output {
     /// Writes a value as a whole document in JSON, NDJSON or YAML.

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Number, Value};
 
-use crate::output::escape;
+use crate::text::escape;
 
 /// A document.
 pub(super) fn text(value: &Value) -> String {

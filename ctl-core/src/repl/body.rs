@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use crate::error::{CliError, Exit};
-use crate::output::units;
 use crate::output::{Format, Output, Record, Shape};
 use crate::system::files;
+use crate::text::units;
 use crate::tool::{Context, Tool};
 
 /// How much of a body is shown to a person.

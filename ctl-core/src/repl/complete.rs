@@ -6,11 +6,13 @@ use std::path::MAIN_SEPARATOR;
 use clap::builder::ValueHint;
 use clap::{Arg, Command};
 
-use super::lexer::{self, Partial};
 use super::place::{Place, takes_value, value_name};
-use crate::commands::check::{self, Measurable};
-use crate::commands::thresholds;
-use crate::input::filter::{self, Field};
+use crate::rules::filter;
+use crate::rules::filter::Field;
+use crate::rules::metrics::{self, Measurable};
+use crate::rules::thresholds;
+use crate::text::lexer;
+use crate::text::lexer::Partial;
 
 /// A value to complete.
 #[derive(Debug)]
@@ -229,7 +231,7 @@ fn value_of(arg: &Arg, values: &dyn Values, wanted: &Wanted<'_>) -> What {
         return if goes.is_open { beginnings(goes.on) } else { What::Names(goes.on) };
     }
     if wanted.value_name == thresholds::VALUE {
-        let on = check::complete::continued(values.checks(), wanted.verb, wanted.typed);
+        let on = metrics::continued(values.checks(), wanted.verb, wanted.typed);
         return What::Beginnings(on);
     }
     let fixed = arg.get_possible_values();
@@ -268,7 +270,7 @@ fn word(name: &str, in_quotes: bool) -> Candidate {
         (true, None) => name.to_owned(),
         (false, _) => format!("{quoted} "),
     };
-    Candidate { shown: crate::output::escape::line(name).into_owned(), replacement }
+    Candidate { shown: crate::text::escape::line(name).into_owned(), replacement }
 }
 
 /// The beginning of a word of the line, which continues after it.
@@ -283,7 +285,7 @@ fn open(name: &str, in_quotes: bool) -> Candidate {
         None => name,
     };
     Candidate {
-        shown: crate::output::escape::line(name).into_owned(),
+        shown: crate::text::escape::line(name).into_owned(),
         replacement: replacement.to_owned(),
     }
 }
@@ -309,7 +311,7 @@ fn files(typed: &str, before: &str) -> Vec<Candidate> {
             let quoted = lexer::quote(path.as_bytes());
             let end = if is_folder { "" } else { " " };
             Some(Candidate {
-                shown: crate::output::escape::line(&name).into_owned(),
+                shown: crate::text::escape::line(&name).into_owned(),
                 replacement: format!("{before}{quoted}{end}"),
             })
         })

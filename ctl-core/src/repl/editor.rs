@@ -19,13 +19,13 @@ pub use self::live::Notices;
 use self::live::{Live, Screen, Typed, lock};
 use super::complete::Values;
 use super::history::MAX_ENTRIES;
-use super::lexer::Open;
 use super::prompt::Prompt;
 use super::source::MAX_STATEMENT;
 use crate::error::CliError;
-use crate::output::color::Role;
-use crate::output::escape;
 use crate::system::signals::{self, Interrupts};
+use crate::text::color::Role;
+use crate::text::escape;
+use crate::text::lexer::Open;
 
 /// What a line editor needs.
 pub struct EditorSetup {

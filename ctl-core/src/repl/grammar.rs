@@ -3,11 +3,11 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::lexer::Word;
-use super::literal;
 use super::place::value_name;
 use crate::error::CliError;
-use crate::input::spelling::closest;
+use crate::text::lexer::Word;
+use crate::text::literal;
+use crate::text::spelling::closest;
 use crate::tool::tip;
 
 /// A parsed statement.
@@ -101,8 +101,8 @@ fn refused(error: &clap::Error, words: &[Word]) -> CliError {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lexer::next_statement;
     use super::*;
+    use crate::text::lexer::next_statement;
 
     fn grammar() -> Command {
         Command::new("t").no_binary_name(true).subcommand_required(true).subcommand(

@@ -9,10 +9,10 @@ use super::complete::Wanted;
 use super::known::{Fetch, KnownNames};
 use super::prompt::{Prompt, Prompts};
 use super::shell::{Leaving, Setting};
-use crate::commands::check::Measurable;
 use crate::commands::tap;
 use crate::error::{CliError, Exit};
-use crate::input::filter::Field;
+use crate::rules::filter::Field;
+use crate::rules::metrics::Measurable;
 use crate::tool::{Context, Tool};
 
 /// A tool that has sessions.

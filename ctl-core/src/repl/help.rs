@@ -3,7 +3,7 @@
 use clap::Command;
 
 use crate::error::CliError;
-use crate::output::wrap;
+use crate::text::wrap;
 
 /// A group of commands.
 #[derive(Clone, Debug)]

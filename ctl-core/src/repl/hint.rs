@@ -2,8 +2,8 @@
 
 use clap::{Arg, ArgAction, Command};
 
-use super::lexer;
 use super::place::{Place, takes_value, value_name};
+use crate::text::lexer;
 
 /// What can still be typed after `text` (the whole line, the cursor at its end), such as
 /// `[-p PRI] BODY…`. Arguments that have been typed already are left out. `None` if there is nothing to show.

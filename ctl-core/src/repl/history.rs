@@ -7,8 +7,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use super::lexer::{self, Statement};
 use crate::system::files;
+use crate::text::lexer;
+use crate::text::lexer::Statement;
 
 /// Maximum number of entries.
 pub const MAX_ENTRIES: usize = 10_000;

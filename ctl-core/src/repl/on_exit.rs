@@ -7,7 +7,7 @@ use super::editor::Edited;
 use super::guest::{ASK, Answers, Guest, lock};
 use super::shell::{Leaving, Terminal};
 use crate::error::CliError;
-use crate::output::color::Role;
+use crate::text::color::Role;
 
 /// Settles what a session holds, before it ends or its state is put at risk: as the setting says, or as a person
 /// answers. Returns true to continue.

@@ -7,11 +7,11 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use tempfile::NamedTempFile;
 
-use super::lexer::Word;
-use super::literal::to_path;
 use super::vars::Vars;
 use crate::error::{CliError, Exit};
 use crate::system::process;
+use crate::text::lexer::Word;
+use crate::text::literal::to_path;
 
 /// Runs a shell line with the variables in its environment; it may read from a person's terminal, but never from a
 /// script.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::output::units;
+use crate::text::units;
 
 /// As long as the line or `--timeout` says; otherwise a person waits until Ctrl-C, while a script, which nobody may be
 /// watching, checks once.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use clap::{Arg, Command};
 
-use super::lexer::Word;
+use crate::text::lexer::Word;
 
 /// A place in the grammar, after some finished words.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use unicode_width::UnicodeWidthStr;
 
 use crate::error::CliError;
-use crate::output::color::Role;
-use crate::output::escape;
+use crate::text::color::Role;
+use crate::text::escape;
 
 /// A prompt, made of parts that may have a role.
 #[derive(Clone, Debug, Default)]

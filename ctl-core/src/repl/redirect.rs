@@ -5,12 +5,12 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
-use super::lexer::Word;
-use super::literal::to_path;
 use super::outside::{cannot_start, failed, shell_command};
 use super::vars::Vars;
 use crate::error::CliError;
 use crate::output::Destination;
+use crate::text::lexer::Word;
+use crate::text::literal::to_path;
 
 /// The target of a line's results.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ pub(super) fn end(reader: Option<Child>) -> Result<(), CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::repl::lexer::next_statement;
+    use crate::text::lexer::next_statement;
 
     fn split_text(text: &str) -> Result<(usize, Option<Target>), CliError> {
         let words = next_statement(text.as_bytes()).unwrap().words;

@@ -11,16 +11,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::expect::Condition;
-use super::lexer::{LexError, Word};
 use super::redirect::{self, Target, Way};
 use super::shell::{Leaving, Shell, Terminal};
 use super::source::{Input, Lines, ReadLines, Script};
 use super::vars::Vars;
-use super::{builtin, grammar, help, literal, outside};
+use super::{builtin, grammar, help, outside};
 use crate::error::{CliError, Exit};
-use crate::output::escape;
+use crate::rules::expect::Condition;
 use crate::system::files;
+use crate::text::escape;
+use crate::text::lexer::{LexError, Word};
+use crate::text::literal;
 
 /// A session's rules for errors and commands.
 #[derive(Clone, Debug, Default)]
@@ -474,7 +475,7 @@ fn lex_error(error: &LexError) -> CliError {
 fn which_entries(entries: &[String], which: Option<&str>) -> Result<String, CliError> {
     let numbered = entries.iter().enumerate();
     let line = |(at, entry): (usize, &String)| {
-        format!("{:5}  {}\n", at + 1, crate::output::escape::line(&entry.replace('\n', "↵")))
+        format!("{:5}  {}\n", at + 1, crate::text::escape::line(&entry.replace('\n', "↵")))
     };
     let text = which.and_then(|w| w.strip_prefix('/')).map(|w| w.strip_suffix('/').unwrap_or(w));
     if let Some(text) = text {

@@ -10,10 +10,10 @@ use super::Prompt;
 use super::editor::Edited;
 use super::help::Group;
 use super::history::Keep;
-use super::lexer::Word;
 use crate::error::{CliError, Exit};
 use crate::output::Destination;
 use crate::system::signals::Interrupts;
+use crate::text::lexer::Word;
 
 /// What a tool adds to make a session of its own.
 pub trait Shell {

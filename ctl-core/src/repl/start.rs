@@ -172,7 +172,7 @@ fn tell_on_panic<G: Guest>(names: KnownNames) {
             && let Some(words) = last_words::<G>(&names)
         {
             // A stderr that cannot be written has nowhere to be reported.
-            let _ = writeln!(io::stderr(), "{}", crate::output::escape::lines(&words));
+            let _ = writeln!(io::stderr(), "{}", crate::text::escape::lines(&words));
         }
     }));
 }

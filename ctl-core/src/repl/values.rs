@@ -6,8 +6,8 @@ use super::builtin;
 use super::complete::{Values, Wanted};
 use super::known::KnownNames;
 use super::shell::Setting;
-use crate::commands::check::Measurable;
-use crate::input::filter::Field;
+use crate::rules::filter::Field;
+use crate::rules::metrics::Measurable;
 use crate::settings;
 
 /// The settings that completion offers; clones share them.

@@ -10,8 +10,8 @@
 
 use std::collections::BTreeMap;
 
-use super::lexer::{Statement, Word};
 use crate::error::CliError;
+use crate::text::lexer::{Statement, Word};
 
 /// The variables of a session.
 #[derive(Clone, Debug, Default)]
@@ -129,8 +129,8 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lexer::next_statement;
     use super::*;
+    use crate::text::lexer::next_statement;
 
     fn filled(text: &str) -> Result<Vec<Word>, String> {
         let pairs = [("tube", "mail box"), ("flag", "-x"), ("file", "@/etc/passwd")];

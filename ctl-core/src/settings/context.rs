@@ -13,10 +13,10 @@ use crate::config::keys::{self, ADDRESS, Key, OUTPUT, PROTECTED};
 use crate::config::{CONTEXT, Setting, Source};
 use crate::error::{CliError, Exit};
 use crate::link::Link;
-use crate::output::escape;
 use crate::output::{Column, Record, Shape};
 use crate::program::Program;
 use crate::system::at_once::at_once;
+use crate::text::escape;
 use crate::tool::{Context, Tool};
 
 /// Arguments of `context`.

@@ -12,9 +12,9 @@ use crate::config::Setting;
 use crate::config::keys::{self, ADDRESS, Key, TLS_INSECURE};
 use crate::error::{CliError, Exit};
 use crate::link::Link;
-use crate::output::units;
 use crate::output::{Column, Field, Record, Shape};
 use crate::system::at_once::at_once;
+use crate::text::units;
 use crate::tool::{Context, Tool};
 
 /// Arguments of `doctor`.

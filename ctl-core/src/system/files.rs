@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use crate::error::{CliError, Exit};
-use crate::output::escape;
+use crate::text::escape;
 
 /// Why a file that the program obeys cannot be trusted, if so: whoever can change it decides what happens. A file that
 /// is no regular one, such as a pipe, was chosen by the user.

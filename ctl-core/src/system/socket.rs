@@ -188,7 +188,7 @@ mod unix {
     use fixtures::unix_socket::{self, SocketFile};
 
     use crate::error::CliError;
-    use crate::output::escape;
+    use crate::text::escape;
 
     /// A socket, whose file is removed with it.
     #[derive(Debug)]

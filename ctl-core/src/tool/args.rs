@@ -9,12 +9,12 @@ use crate::config::{Environment, Settings, keys, word};
 use crate::envelope::Decode;
 use crate::error::CliError;
 use crate::input::confirm::Confirm;
-use crate::output::color::ColorWhen;
 use crate::output::messages::{Filter, Level, LogFormat, Messages};
 use crate::output::progress::ProgressWhen;
-use crate::output::units;
 use crate::output::{Encoding, Format, Style};
 use crate::program::Program;
+use crate::text::color::ColorWhen;
+use crate::text::units;
 
 /// Flags accepted before and after every subcommand.
 #[derive(Debug, Clone, Default, Args)]

@@ -5,18 +5,18 @@ use std::marker::PhantomData;
 
 use clap::{ArgMatches, FromArgMatches as _};
 
-use crate::commands::check::Measurable;
 use crate::config::{Settings, SettingsArgs};
 use crate::error::{CliError, Exit};
-use crate::input::filter::Field;
 use crate::link::tls::TlsArgs;
 use crate::link::{Connect as _, Link as _};
-use crate::output::escape;
 use crate::repl::complete::{self, Found, Values, Wanted, What};
 use crate::repl::guest::{Guest, Interactive, filters};
 use crate::repl::known::KnownNames;
-use crate::repl::lexer::Partial;
+use crate::rules::filter::Field;
+use crate::rules::metrics::Measurable;
 use crate::settings;
+use crate::text::escape;
+use crate::text::lexer::Partial;
 use crate::tool::Context;
 use crate::tool::cli;
 use crate::tool::shells::CompleteArgs;

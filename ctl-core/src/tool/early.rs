@@ -7,14 +7,14 @@ use std::panic::{self, AssertUnwindSafe};
 
 use clap::error::ErrorKind;
 
-use crate::commands::thresholds::Verdict;
 use crate::config::{Environment, word};
 use crate::error::{CliError, Exit};
 use crate::output::Format;
-use crate::output::color::ColorWhen;
-use crate::output::escape;
 use crate::output::messages::{LogFormat, Messages};
 use crate::program::Program;
+use crate::rules::thresholds::Verdict;
+use crate::text::color::ColorWhen;
+use crate::text::escape;
 use crate::tool::help;
 use crate::tool::tip;
 

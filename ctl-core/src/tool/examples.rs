@@ -7,10 +7,10 @@ use clap::{Args, Command};
 use serde_json::Value;
 
 use crate::error::{CliError, Exit};
-use crate::output::color::Role;
 use crate::output::{Column, Output, Record, Shape};
 use crate::program::Program;
 use crate::program::sheet::{Example, Sheet};
+use crate::text::color::Role;
 
 /// Arguments of `examples`.
 #[derive(Debug, Args)]

@@ -3,8 +3,8 @@
 use clap::Command;
 
 use crate::error::ExitCode;
-use crate::output::wrap;
 use crate::program::Program;
+use crate::text::wrap;
 use crate::tool::docs::visible;
 
 /// The commands of every tool in groups, which a tool's own groups with the same titles go before.

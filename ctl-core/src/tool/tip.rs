@@ -6,9 +6,9 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
-use crate::input::spelling::closest;
-use crate::output::escape;
 use crate::program::Program;
+use crate::text::escape;
+use crate::text::spelling::closest;
 
 /// Removes the suggestion of a flag that looks different, and the suggestion to pass a flag as a value if some command has
 /// that flag, which is named instead. Names the intended flag if the word follows the same letter in the other case.

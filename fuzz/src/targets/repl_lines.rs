@@ -1,6 +1,6 @@
 //! What is typed into the tools' shells.
 
-use ctl_core::repl::lexer::{LexError, next_statement, partial, quote};
+use ctl_core::text::lexer::{LexError, next_statement, partial, quote};
 
 /// Statements take what they say and all of it in the end; a word that is quoted is read as the same word.
 pub fn repl_lines(data: &[u8]) {

@@ -7,7 +7,7 @@ use ctl_core::commands::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::fleet::Fleet;
 use ctl_core::output::Record;
-use ctl_core::output::units;
+use ctl_core::text::units;
 use gearman_client::JobHandle;
 use gearman_client::protocol::AdminCommand;
 

@@ -4,12 +4,13 @@ use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use ctl_core::commands::check::{
-    CheckFlags, Measurable, Measured, Metric, Missing, Named, Problem, Title, conclude, measure_all,
+    CheckFlags, Measured, Metric, Missing, Problem, Title, conclude, measure_all,
 };
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::Patterns;
 use ctl_core::input::named::{self, One};
 use ctl_core::link::Link as _;
+use ctl_core::rules::metrics::{Measurable, Named};
 use gearman_client::{FunctionName, FunctionPriorities, FunctionStatus, SubmitOptions};
 
 use super::functions::{priorities, status_of, statuses, workers};
@@ -19,8 +20,8 @@ use crate::names::{Function, show_function};
 use crate::program::PROGRAM;
 use crate::tool::Tool;
 use ctl_core::commands::ping::PATIENCE;
-use ctl_core::output::units::milliseconds;
 use ctl_core::system::at_once::these_at_once;
+use ctl_core::text::units::milliseconds;
 
 /// The end of `check --help`.
 pub const HELP: &str = "\

@@ -14,8 +14,10 @@ use ctl_core::commands::bulk::{Action, Bulk, Manner, OnError, Rate};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
 use ctl_core::link::fleet::{Answered, Fleet, name_at};
+use ctl_core::output::records;
 use ctl_core::output::{Column, Handover, Record, Shape};
-use ctl_core::output::{base64, escape, records, units};
+use ctl_core::text::encoding::base64;
+use ctl_core::text::{escape, units};
 use gearman_client::FunctionName;
 
 use super::functions::status_of;

@@ -3,8 +3,8 @@
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::fleet::Fleet;
-use ctl_core::output::units;
 use ctl_core::output::{Column, Record, Shape};
+use ctl_core::text::units;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{JobInfo, UniqueJob};
 

@@ -9,8 +9,9 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::confirm::Confirm;
 use ctl_core::input::named::{One, Several};
 use ctl_core::link::fleet::{Fleet, name_at};
+use ctl_core::output::records;
 use ctl_core::output::{BodiesArgs, Format, List, Record};
-use ctl_core::output::{records, units};
+use ctl_core::text::units;
 use gearman_client::blocking::GrabbedJob;
 use gearman_client::{FunctionName, FunctionStatus, JobLimit};
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
-use ctl_core::output::{escape, units};
+use ctl_core::text::{escape, units};
 use gearman_client::protocol::{AdminCommand, AdminReply};
 use serde_json::Value;
 

@@ -6,7 +6,7 @@ use ctl_core::config::Settings;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::One;
 use ctl_core::link::Link as _;
-use ctl_core::repl::expect::Condition;
+use ctl_core::rules::expect::Condition;
 use ctl_core::system::at_once::at_once;
 use gearman_client::{FunctionName, FunctionStatus, JobHandle};
 use serde_json::json;

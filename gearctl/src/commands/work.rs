@@ -11,10 +11,10 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
 use ctl_core::link::Link as _;
 use ctl_core::output::messages::Messages;
-use ctl_core::output::units;
 use ctl_core::output::{Record, Shape};
 use ctl_core::system::process;
 use ctl_core::system::signals::Interrupts;
+use ctl_core::text::units;
 use gearman_client::blocking::Worker;
 use gearman_client::{ClientId, JobLimit, WorkerOptions, WorkerReport};
 

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, One};
-use ctl_core::input::spelling::{closest, did_you_mean};
 use ctl_core::link::fleet::Fleet;
 use ctl_core::output::{Column, Record, Shape};
+use ctl_core::text::spelling::{closest, did_you_mean};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, WorkerInfo};
 

@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use ctl_core::commands::check::Measurable;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
-use ctl_core::output::units;
 use ctl_core::repl::Prompt;
 use ctl_core::repl::complete::Wanted;
 use ctl_core::repl::guest::{Answers, Guest, Interactive, Parts, Words};
 use ctl_core::repl::known::{Fetch, KnownNames};
 use ctl_core::repl::shell::Leaving;
+use ctl_core::rules::metrics::Measurable;
+use ctl_core::text::units;
 use gearman_client::FunctionStatus;
 use gearman_client::protocol::AdminCommand;
 

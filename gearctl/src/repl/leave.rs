@@ -2,7 +2,7 @@
 //! for a worker.
 
 use ctl_core::error::CliError;
-use ctl_core::output::units;
+use ctl_core::text::units;
 
 use super::state::State;
 use crate::commands::run;

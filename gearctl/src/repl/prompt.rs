@@ -1,7 +1,7 @@
 //! The prompt: the servers, and the session's work in progress.
 
-use ctl_core::output::color::Role;
 use ctl_core::repl::Prompt;
+use ctl_core::text::color::Role;
 
 use super::state::State;
 

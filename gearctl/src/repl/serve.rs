@@ -2,7 +2,8 @@
 
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::One;
-use ctl_core::output::{Column, Record, Shape, units};
+use ctl_core::output::{Column, Record, Shape};
+use ctl_core::text::units;
 
 use super::state::State;
 use crate::names::{Function, show_function};

@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::escape;
 use ctl_core::output::messages::Messages;
 use ctl_core::output::progress::{Progress, ProgressWhen};
-use ctl_core::output::units;
 use ctl_core::output::{self, Column, Format, Output, Record};
+use ctl_core::text::escape;
+use ctl_core::text::units;
 use gearman_client::{JobEvent, Progress as Share};
 
 use crate::names::{show_handle_of, show_unique};

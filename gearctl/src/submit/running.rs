@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use ctl_core::commands::bulk::Bulk;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::progress::ProgressWhen;
-use ctl_core::output::units;
 use ctl_core::system::signals::Interrupts;
+use ctl_core::text::units;
 use gearman_client::{JobEvent, JobHandle, Progress as Share};
 
 use crate::names::{show_function, show_handle};

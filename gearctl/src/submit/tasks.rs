@@ -10,9 +10,9 @@ use ctl_core::input::intake::{self, Cut};
 use ctl_core::input::named::{self, Leading};
 use ctl_core::input::own::OwnFirst;
 use ctl_core::input::{self, Argument, Framing, Input};
-use ctl_core::output::from_base64;
 use ctl_core::output::messages::Messages;
 use ctl_core::output::records::{self, Body, is_blank};
+use ctl_core::text::encoding::from_base64;
 use gearman_client::{FunctionName, Priority, SubmitOptions, UniqueId};
 use serde::Deserialize;
 

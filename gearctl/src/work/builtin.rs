@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ctl_core::output::units;
+use ctl_core::text::units;
 use gearman_client::blocking::{GrabbedJob, Worker};
 
 use super::{Ended, Outcome, Shift};

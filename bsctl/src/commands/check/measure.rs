@@ -10,13 +10,13 @@ use beanstalk_client::{Job, JobId, JobState, JobStats, PutOptions, TubeName, Tub
 use ctl_core::commands::bulk::Gate;
 use ctl_core::commands::check::{CheckFlags, Measured, Metric};
 use ctl_core::error::CliError;
-use ctl_core::input::filter::Filters;
 use ctl_core::input::glob::Patterns;
 use ctl_core::link::Link as _;
 use ctl_core::output::messages::Messages;
 use ctl_core::output::progress::{Progress, ProgressWhen};
-use ctl_core::output::units::milliseconds;
+use ctl_core::rules::filter::Filters;
 use ctl_core::system::signals::Interrupts;
+use ctl_core::text::units::milliseconds;
 
 use super::What;
 use crate::attendance::{Load, Problem, Workers};

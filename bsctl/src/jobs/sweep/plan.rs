@@ -6,7 +6,7 @@ use ctl_core::commands::bulk::{Action, Bulk, BulkArgs, Gate};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
 use ctl_core::output::progress::{Progress, ProgressWhen};
-use ctl_core::output::units;
+use ctl_core::text::units;
 
 use super::{Target, Targets, Way, describe, sweep, sweep_ids, targets};
 use crate::jobs;

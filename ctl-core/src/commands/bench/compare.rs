@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::Plan;
 use super::report::{conditions, number};
 use crate::error::CliError;
-use crate::output::units;
 use crate::output::{Field, Record};
+use crate::text::units;
 
 /// The metrics that limits can name, and their columns.
 const METRICS: [(&str, &str); 9] = [

@@ -20,9 +20,10 @@ use crate::error::CliError;
 use crate::input::sizes::{Random, Sizes};
 use crate::output::messages::Messages;
 use crate::output::progress::{Progress, ProgressWhen};
-use crate::output::{times, units};
+use crate::output::times;
 use crate::system::files;
 use crate::system::signals::Interrupts;
+use crate::text::units;
 
 use self::compare::{Base, Limit};
 use self::lane::{Lane, Tally};

@@ -9,9 +9,9 @@ use super::lane::Tally;
 use super::{Plan, Sizes};
 use crate::error::{CliError, Exit};
 use crate::output::times::milliseconds;
-use crate::output::units;
 use crate::output::{Column, Field, Format, Record, Shape};
 use crate::system::signals::Interrupts;
+use crate::text::units;
 use crate::tool::{Context, Tool};
 
 /// The name of the row of all clients.

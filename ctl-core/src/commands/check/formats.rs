@@ -7,8 +7,8 @@ use quick_xml::events::{BytesDecl, BytesText, Event};
 
 use super::report::{Judged, NAMED, Report, Title};
 use crate::commands::exporter::{Kind, Metrics};
-use crate::commands::thresholds::Verdict;
-use crate::output::escape;
+use crate::rules::thresholds::Verdict;
+use crate::text::escape;
 
 impl Report {
     /// Gauges: the verdict, and every figure in base units.

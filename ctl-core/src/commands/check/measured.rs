@@ -1,7 +1,7 @@
 //! What a check has measured, and why some of it is missing.
 
-use super::complete::Named;
 use crate::error::CliError;
+use crate::rules::metrics::Named;
 
 /// What a figure means without any threshold, with the reason to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,11 +6,11 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::measured::Metric;
-use crate::commands::thresholds::Verdict;
 use crate::error::{CliError, Exit};
-use crate::output::escape;
-use crate::output::units;
-use crate::output::wrap;
+use crate::rules::thresholds::Verdict;
+use crate::text::escape;
+use crate::text::units;
+use crate::text::wrap;
 
 /// The subject of a check, as reports name it.
 #[derive(Debug, Clone, Copy)]

@@ -20,8 +20,9 @@ pub(crate) use self::collect::{Collector, Look};
 use self::http::{Asked, Reply};
 pub use self::metrics::{Kind, Metrics};
 use crate::error::{CliError, Exit};
-use crate::output::{Column, Output, Shape, escape, units};
+use crate::output::{Column, Output, Shape};
 use crate::system::listen;
+use crate::text::{escape, units};
 use crate::tool::{Context, Tool};
 
 /// Arguments of `exporter`.
@@ -148,7 +149,7 @@ impl<T: Tool> Exports<T> {
             let wanted = wanted.unwrap_or_default();
             CliError::usage(format!(
                 "there is no naming scheme `{}`",
-                crate::output::escape::line(wanted)
+                crate::text::escape::line(wanted)
             ))
             .hint(format!("--names {}", known.join(" or --names ")))
         })

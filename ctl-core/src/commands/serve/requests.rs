@@ -12,8 +12,8 @@ use super::ServeArgs;
 use crate::error::CliError;
 use crate::link::RequestLog;
 use crate::output::messages::{Messages, Trace};
-use crate::output::units;
 use crate::system::files;
+use crate::text::units;
 
 /// The times of requests.
 #[derive(Debug, Clone)]

@@ -11,10 +11,11 @@ use super::cutter::{Cutter, Found};
 use super::decoder::{Decoder, Role, Said, Side};
 use super::record::{Recorder, Tape};
 use super::summary::Summary;
-use crate::input::filter::{self, Fields, Filters, Kind, Value};
 use crate::output::Record;
-use crate::output::escape;
-use crate::output::units;
+use crate::rules::filter;
+use crate::rules::filter::{Fields, Filters, Kind, Value};
+use crate::text::escape;
+use crate::text::units;
 
 /// Maximum number of requests waiting for their answers on one connection.
 const MOST_QUESTIONS: usize = 4096;

@@ -28,17 +28,18 @@ use self::relay::Target;
 use self::summary::Summary;
 use crate::envelope::Decode;
 use crate::error::{CliError, Exit};
-use crate::input::filter::{self, Field, Fields, FilterArgs};
 use crate::link::Link;
-use crate::output::escape;
 use crate::output::messages::Messages;
-use crate::output::units;
 use crate::output::{Column, Format, List, Memory, Output, Record, Shape, Style};
+use crate::rules::filter;
+use crate::rules::filter::{Field, Fields, FilterArgs};
 use crate::system::files;
 use crate::system::listen;
 use crate::system::process;
 use crate::system::signals::Interrupts;
 use crate::system::socket::{Listener, Place, unix_path};
+use crate::text::escape;
+use crate::text::units;
 use crate::tool::{Context, Tool};
 
 /// Its name.
@@ -399,7 +400,7 @@ fn sum_up(
     }
     let Some(recorder) = &news.recorder else { return Ok(()) };
     let path = args.record.as_deref().map(|path| path.to_string_lossy()).unwrap_or_default();
-    let failed = |error| CliError::writing(&crate::output::escape::line(&path), &error);
+    let failed = |error| CliError::writing(&crate::text::escape::line(&path), &error);
     match recorder.finish().map_err(failed)? {
         0 => Ok(()),
         lost => Err(CliError::new(

@@ -16,8 +16,8 @@ use super::decoder::Decoder;
 
 use crate::error::{CliError, Exit};
 use crate::output::Record;
-use crate::output::escape;
 use crate::system::socket::Place;
+use crate::text::escape;
 
 /// The largest transcript that is read.
 const MOST: u64 = 256 << 20;

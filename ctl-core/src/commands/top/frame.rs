@@ -6,10 +6,10 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::board::{Act, Figure, Known, Row, Server, Source, Unit};
 use super::view::{Prompt, View};
-use crate::output::color::Role;
-use crate::output::escape;
-use crate::output::units;
-use crate::output::wrap;
+use crate::text::color::Role;
+use crate::text::escape;
+use crate::text::units;
+use crate::text::wrap;
 
 /// Blanks between columns.
 const GAP: usize = 2;

@@ -29,8 +29,8 @@ use self::view::{Action, Prompt, View};
 use crate::commands::exporter::{Choice, Collector, Exports, Look};
 use crate::error::{CliError, Exit};
 use crate::output::Format;
-use crate::output::units;
 use crate::repl::guest::Interactive;
+use crate::text::units;
 use crate::tool::{Context, Tool};
 
 /// Arguments of `top`.

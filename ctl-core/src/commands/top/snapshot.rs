@@ -10,11 +10,11 @@ use super::TopArgs;
 use super::board::{Figure, Known, Row, Server, Source, Unit};
 use super::selection::Selection;
 use crate::error::{CliError, Exit};
-use crate::output::escape;
-use crate::output::units;
 use crate::output::{Format, Output, Record};
 use crate::system::files;
 use crate::system::signals::Interrupts;
+use crate::text::escape;
+use crate::text::units;
 use crate::tool::{Context, Tool};
 
 /// Writes one snapshot after each poll. With several polls, documents become a list, or with NDJSON one line each.

@@ -6,7 +6,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::board::{Known, Row};
 use super::selection::Selection;
-use crate::output::escape;
+use crate::text::escape;
 
 /// The minimum and maximum polling interval.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3600));

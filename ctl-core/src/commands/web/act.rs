@@ -10,10 +10,11 @@ use super::{Action, Field, Kind, Site, View};
 use crate::commands::exporter::Collector;
 use crate::commands::own::{Own, name};
 use crate::error::{CliError, Exit};
+use crate::output::Format;
 use crate::output::messages::Messages;
-use crate::output::{Format, escape, units};
 use crate::repl::guest::Interactive;
 use crate::system::signals::Interrupts;
+use crate::text::{escape, units};
 
 /// Maximum length of a field's value in bytes, except for a body.
 const LONGEST: usize = 1024;

@@ -8,11 +8,11 @@ use std::path::Path;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, ORIGIN};
 
 use crate::error::CliError;
-use crate::output::escape;
-use crate::output::from_base64;
 use crate::output::messages::Messages;
 use crate::system::files;
 use crate::system::listen::http;
+use crate::text::encoding::from_base64;
+use crate::text::escape;
 
 /// The checks of every request.
 #[derive(Debug)]
@@ -278,7 +278,8 @@ mod tests {
     /// HTTPS proves the server to the client, and nothing about the client.
     #[test]
     fn nothing_but_the_files_is_given_without_the_token() {
-        let basic = |text: &str| format!("basic {}", crate::output::base64(text.as_bytes()));
+        let basic =
+            |text: &str| format!("basic {}", crate::text::encoding::base64(text.as_bytes()));
         for guard in [guard(8030, false), guard(8030, true)] {
             let asked = |authorization: &str, purpose| {
                 let origin = "https://127.0.0.1:8030";

@@ -26,9 +26,9 @@ use crate::commands::top::{self, Board};
 use crate::config::Settings;
 use crate::error::{CliError, Exit};
 use crate::link::Link as _;
-use crate::output::color::Role;
 use crate::repl::guest::Interactive;
 use crate::system::listen;
+use crate::text::color::Role;
 use crate::tool::Context;
 
 /// Arguments of `web`.

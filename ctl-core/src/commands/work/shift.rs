@@ -15,11 +15,11 @@ use super::{CommandEnd, Crew, Supervisor, WorkFlags, is_for_commands};
 use crate::error::{CliError, Exit};
 use crate::output::Output;
 use crate::output::messages::Messages;
-use crate::output::units;
 use crate::system::child::{DataArgs, LastLine, Order, Piece, Place, Running, Template};
 use crate::system::process;
 use crate::system::shortage::Shortage;
 use crate::system::signals::Interrupts;
+use crate::text::units;
 use crate::tool::{Context, Tool};
 
 /// How to run the command.

@@ -5,10 +5,9 @@ use std::io::{BufWriter, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use super::super::{
-    Column, Destination, Encoding, Format, Memory, Output, Shape, Style, base64, hex,
-};
+use super::super::{Column, Destination, Encoding, Format, Memory, Output, Shape, Style};
 use super::*;
+use crate::text::encoding::{base64, hex};
 
 static NUMBERS: Shape = Shape::rows("n", &[Column::new("n", "N")]);
 

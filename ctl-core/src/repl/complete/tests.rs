@@ -1,7 +1,7 @@
 use clap::{Arg, ArgAction};
 
 use super::*;
-use crate::input::filter::Kind;
+use crate::rules::filter::Kind;
 
 struct Names;
 

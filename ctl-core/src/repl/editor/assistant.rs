@@ -14,10 +14,11 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
 
 use super::live::{Live, columns};
-use crate::output::color::Role;
 use crate::repl::complete::{Candidate, Values, complete};
 use crate::repl::hint::hint;
-use crate::repl::lexer::{self, LexError, Open};
+use crate::text::color::Role;
+use crate::text::lexer;
+use crate::text::lexer::{LexError, Open};
 
 /// Assistance while a line is typed.
 pub(super) struct Assistant {

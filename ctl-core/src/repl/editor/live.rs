@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use unicode_width::UnicodeWidthStr;
 
-use crate::output::escape;
 use crate::repl::ending::wake_editor;
 use crate::repl::prompt::Prompt;
+use crate::text::escape;
 
 /// The prompt of the line that is being edited, shared with the thread that changes it.
 #[derive(Default)]

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::{Flow, Session};
 use crate::error::CliError;
-use crate::output::units;
-use crate::repl::lexer::Word;
 use crate::repl::shell::{Shell, Terminal};
+use crate::text::lexer::Word;
+use crate::text::units;
 
 impl<S: Shell> Session<'_, S> {
     pub(super) fn repeat(
@@ -125,7 +125,7 @@ pub(super) fn repetition(words: &[Word]) -> Option<(u64, &[Word])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::repl::lexer::next_statement;
+    use crate::text::lexer::next_statement;
 
     #[test]
     fn options_stand_before_the_command() {

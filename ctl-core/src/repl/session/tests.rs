@@ -7,12 +7,12 @@ use serde_json::json;
 
 use super::super::editor::Edited;
 use super::super::history::Keep;
-use super::super::lexer::next_statement;
 use super::super::shell::Setting;
 use super::super::{Prompt, builtin};
 use super::*;
 use crate::output::Destination;
 use crate::system::signals::Interrupts;
+use crate::text::lexer::next_statement;
 
 /// A shell whose only commands are `say TEXT`, `fail CODE`, `secret`, `interrupt`.
 struct Fake {

@@ -7,9 +7,10 @@ use crate::error::{CliError, Exit};
 use crate::repl::editor::Edited;
 use crate::repl::grammar;
 use crate::repl::history::{self, Keep};
-use crate::repl::lexer::{self, Statement, Word};
 use crate::repl::outside;
 use crate::repl::shell::{Leaving, Shell, Terminal};
+use crate::text::lexer;
+use crate::text::lexer::{Statement, Word};
 
 impl<S: Shell> Session<'_, S> {
     /// Talks with a person until they leave.

@@ -1,6 +1,6 @@
 //! The last line of a command's output, for explaining its failure.
 
-use crate::output::escape;
+use crate::text::escape;
 
 /// Maximum bytes to keep of a line.
 const KEPT: usize = 512;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
-use ctl_core::output::units;
+use ctl_core::text::units;
 use gearman_client::protocol::{AdminCommand, Assignment, GetStatusUnique};
 use gearman_client::{JobInfo, UniqueId, UniqueJob};
 

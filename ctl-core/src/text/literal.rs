@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use super::lexer::Word;
-use crate::output::{from_hex, hex};
+use crate::text::encoding::{from_hex, hex};
 
 const MARK: &str = "\0x";
 

@@ -223,7 +223,7 @@ fn a_line_for_the_shell_is_taken_as_it_is() {
 fn completed_words_never_act_on_a_terminal() {
     let name = "H:\u{202e}\u{9b}\x1b[2J:1";
     let word = quote(name.as_bytes());
-    assert!(!word.chars().any(crate::output::escape::acts), "{word:?}");
+    assert!(!word.chars().any(crate::text::escape::acts), "{word:?}");
     let line = format!("fg {word}");
     assert_eq!(next_statement(line.as_bytes()).unwrap().words[1].bytes, name.as_bytes());
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::{Arg, Args};
 
 use crate::error::CliError;
-use crate::output::escape;
+use crate::text::escape;
 
 use self::parse::Parsed;
 use self::test::Test;
@@ -105,9 +105,9 @@ impl Field {
 pub enum Kind {
     /// A whole number.
     Whole,
-    /// A duration, in the syntax of [`units::duration`](crate::output::units::duration).
+    /// A duration, in the syntax of [`units::duration`](crate::text::units::duration).
     Time,
-    /// A number of bytes, in the syntax of [`units::size`](crate::output::units::size).
+    /// A number of bytes, in the syntax of [`units::size`](crate::text::units::size).
     Size,
     /// One of these words.
     Word(&'static [&'static str]),

@@ -26,9 +26,9 @@ mod word;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-pub use partial::{Partial, partial};
-pub use quote::quote;
-pub use word::{LexError, Open, Statement, Word};
+pub use crate::text::lexer::partial::{Partial, partial};
+pub use crate::text::lexer::quote::quote;
+pub use crate::text::lexer::word::{LexError, Open, Statement, Word};
 
 /// Removes the first statement from `text`.
 ///

@@ -6,8 +6,8 @@ use std::time::Duration;
 use regex::bytes::{Regex, RegexBuilder};
 
 use super::{Field, Kind, Operator, Value};
-use crate::output::escape;
-use crate::output::units;
+use crate::text::escape;
+use crate::text::units;
 
 /// Maximum size of a compiled regular expression, and of its working memory.
 const REGEX_MEMORY: usize = 1 << 20;

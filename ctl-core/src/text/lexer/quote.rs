@@ -1,7 +1,7 @@
 //! The inverse of splitting: bytes written as one word.
 
 use super::ENCODINGS;
-use crate::output::escape;
+use crate::text::escape;
 
 /// Writes `bytes` so that [`next_statement`](super::next_statement) reads them back as one word: bare if possible, in
 /// double quotes otherwise. Bytes that are not UTF-8, and characters that a terminal would interpret or hide, are

@@ -6,9 +6,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::Exit;
-use crate::output::escape;
-use crate::output::units;
 use crate::program::Program;
+use crate::text::escape;
+use crate::text::units;
 
 /// The value name of a threshold, which completion looks for.
 pub(crate) const VALUE: &str = "METRIC=RANGE";

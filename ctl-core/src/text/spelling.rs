@@ -1,8 +1,6 @@
 //! What a misspelt word probably means.
 
-use crate::input::glob::is_wanted;
-use crate::output::escape;
-use crate::output::messages::Messages;
+use crate::text::escape;
 
 /// The word that was probably meant: a few letters more, fewer, wrong or swapped, and some of them right. A sign such
 /// as `?` is not a misspelt word, nor is a word a misspelt sign.
@@ -23,25 +21,6 @@ pub fn closest<'g>(typed: &str, spellings: impl Iterator<Item = &'g str>) -> Opt
 #[must_use]
 pub fn did_you_mean(name: &str) -> String {
     format!("did you mean {}?", escape::line(name))
-}
-
-/// Reports which patterns match none of these names: a mistyped name would look like an empty queue. `several` is the
-/// word for the named things.
-pub fn tell_unmatched<'n>(
-    messages: &Messages,
-    several: &str,
-    patterns: &[String],
-    names: impl Iterator<Item = &'n str> + Clone,
-) {
-    for pattern in patterns {
-        let only = std::slice::from_ref(pattern);
-        if names.clone().any(|name| is_wanted(name, only)) {
-            continue;
-        }
-        let meant = closest(pattern, names.clone()).map(did_you_mean);
-        let meant = meant.map(|meant| format!(": {meant}")).unwrap_or_default();
-        messages.note(format!("no {several} match {}{meant}", escape::line(pattern)));
-    }
 }
 
 /// Number of letters that must be added, removed, changed or swapped with their neighbour.
