@@ -9,10 +9,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use tokio::task::JoinSet;
 
 use queue_core::{
-    Quick, Signal, lock, now,
+    HandlerTasks, Registered, Signal, lock,
     sync::{Mutex, MutexGuard},
 };
 
@@ -30,18 +29,13 @@ pub(crate) type Handler = Box<dyn Fn(JobContext) -> Running + Send + Sync>;
 /// Shared by all connections of a worker.
 #[derive(Default)]
 pub(crate) struct Dispatch {
-    handlers: RwLock<HashMap<FunctionName, Arc<Registered>, Keys>>,
-    tasks: Mutex<JoinSet<()>>,
+    handlers: RwLock<HashMap<FunctionName, Arc<Registered<Handler>>, Keys>>,
+    /// They hold their lanes, so they have to be closed.
+    tasks: HandlerTasks,
     ledger: Option<CrashLedger>,
     /// Tells handlers that the worker is stopping.
     pub(crate) stopping: Signal,
     queue: Mutex<Queue>,
-}
-
-/// A handler and its behaviour.
-struct Registered {
-    handler: Handler,
-    quick: Quick,
 }
 
 #[derive(Default)]
@@ -58,7 +52,7 @@ impl Dispatch {
     }
 
     pub(crate) fn register(&self, function: FunctionName, handler: Handler) {
-        let registered = Arc::new(Registered { handler, quick: Quick::default() });
+        let registered = Arc::new(Registered::new(handler));
         let mut handlers = self.handlers.write().unwrap_or_else(PoisonError::into_inner);
         let last = handlers.insert(function, registered);
         drop(handlers);
@@ -102,15 +96,16 @@ impl Dispatch {
         };
         job.begin();
         let ledger = self.ledger.clone();
-        let is_quick = registered.quick.is_proven();
+        let is_quick = registered.is_quick();
         let mut process = job.teller().begins(&job);
         let span = process.span().clone();
-        let mut task: Task = Box::pin(span.follow(async move {
+        let running = span.follow(async move {
             // The ledger's entry is removed before the end of the job is sent.
             let outcome = match ledger.map_or(Ok(None), |ledger| ledger.admit(&job)) {
                 Ok(running) => {
                     Teller::admitted(&process, running.as_ref());
-                    registered.run(job.context()).await
+                    let ended = registered.run(|handler| handler(job.context())).await;
+                    ended.unwrap_or_else(|panic| Err(Failed::panic(&*panic)))
                 }
                 Err(poison) => Err(Failed::Handler(poison)),
             };
@@ -124,13 +119,8 @@ impl Dispatch {
                 Ok(result) => job.complete(result).await,
                 Err(failed) => job.end(failed.end()).await,
             };
-        }));
-        if is_quick && runs_to_its_end(&mut task) {
-            return;
-        }
-        let mut tasks = self.tasks();
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn(task);
+        });
+        self.tasks.start(is_quick, running);
     }
 
     /// The next job without a handler.
@@ -157,7 +147,7 @@ impl Dispatch {
 
     /// Abandons untaken and running jobs.
     pub(crate) fn abort(&self) {
-        self.tasks().abort_all();
+        self.tasks.close();
         let jobs = std::mem::take(&mut self.queue().jobs);
         drop(jobs);
     }
@@ -165,31 +155,42 @@ impl Dispatch {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         lock(&self.queue)
     }
-
-    fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
-        lock(&self.tasks)
-    }
 }
 
-type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Polls a job inline as far as it gets without waiting; returns whether it finished.
-fn runs_to_its_end(task: &mut Task) -> bool {
-    let mut cx = Context::from_waker(Waker::noop());
-    task.as_mut().poll(&mut cx).is_ready()
-}
+    use super::*;
+    use crate::{WorkerOptions, asynchronous::lane::Lane, protocol::Assignment};
 
-impl Registered {
-    async fn run(&self, job: JobContext) -> Result<Bytes, Failed> {
-        let start = now();
-        let outcome = self.run_contained(job).await;
-        self.quick.note(now().saturating_duration_since(start));
-        outcome
-    }
-
-    /// A panic is a failure of its job only.
-    async fn run_contained(&self, job: JobContext) -> Result<Bytes, Failed> {
-        let ended = queue_core::contain(|| (self.handler)(job)).await;
-        ended.unwrap_or_else(|panic| Err(Failed::panic(&*panic)))
+    /// A connection may have brought a job that is on its way to its handler when the worker is dropped.
+    #[tokio::test]
+    async fn a_job_that_comes_after_the_end_of_the_worker_starts_no_handler() {
+        let (dispatch, started) = (Arc::new(Dispatch::default()), Arc::new(AtomicUsize::new(0)));
+        let function: FunctionName = "f".parse().unwrap();
+        let counted = started.clone();
+        let handler = move |_| -> Running {
+            counted.fetch_add(1, Ordering::Relaxed);
+            Box::pin(std::future::pending())
+        };
+        dispatch.register(function.clone(), Box::new(handler));
+        let options: WorkerOptions = "server:1".parse().unwrap();
+        let server = options.lanes().next().unwrap();
+        let lane = Lane::new(&server, &options, dispatch.clone());
+        let comes = || {
+            let job = Assignment::for_test(function.clone(), "");
+            dispatch.job(GrabbedJob::new(job, lane.clone()));
+        };
+        let idle = Arc::strong_count(&lane);
+        comes();
+        tokio::task::yield_now().await;
+        assert_eq!(started.load(Ordering::Relaxed), 1);
+        dispatch.abort();
+        tokio::task::yield_now().await;
+        assert_eq!(Arc::strong_count(&lane), idle, "its task has ended");
+        comes();
+        assert_eq!(Arc::strong_count(&lane), idle, "no task waits to start");
+        assert_eq!(started.load(Ordering::Relaxed), 1);
     }
 }

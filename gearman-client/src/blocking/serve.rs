@@ -1,19 +1,13 @@
 //! Running the handlers of a blocking worker.
 
-use std::{
-    collections::HashMap,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::collections::HashMap;
 
 use bytes::Bytes;
 use queue_core::{
-    Quick, Signal, Span,
+    Registered, Signal, Span,
     blocking::{Desk, Slices},
     now,
-    sync::{
-        spawn_scoped,
-        thread::{self, Scope},
-    },
+    sync::thread::{self, Scope},
 };
 
 use super::{
@@ -29,19 +23,7 @@ use crate::{
 
 type Handler = Box<dyn Fn(&mut JobContext<'_>) -> Result<Bytes, Failure> + Send + Sync>;
 
-/// A handler and its behaviour.
-pub(super) struct Registered {
-    handler: Handler,
-    quick: Quick,
-}
-
-impl Registered {
-    pub(super) fn new(handler: Handler) -> Self {
-        Registered { handler, quick: Quick::default() }
-    }
-}
-
-pub(super) type Handlers = HashMap<FunctionName, Registered, Keys>;
+pub(super) type Handlers = HashMap<FunctionName, Registered<Handler>, Keys>;
 
 /// Shared by all servers of a worker.
 #[derive(Clone, Copy)]
@@ -89,18 +71,16 @@ impl Shop<'_> {
             slices.listened(desk, lane.has_jobs());
             while let Some(job) = lane.next() {
                 let Some(registered) = self.registered(lane, &job) else { continue };
-                if self.runs_all_here() || registered.quick.is_proven() {
+                if self.runs_all_here() || registered.is_quick() {
                     self.run_here(lane, registered, &job);
-                } else if desk.put(job, self.options.slots) {
-                    let post = post.clone();
-                    let work = move || self.work(desk, &post);
-                    // If no thread can be started, the other threads do it, or this one does.
-                    if spawn_scoped(scope, None, work).is_err()
-                        && let Some(job) = desk.no_thread()
-                        && let Some(registered) = self.registered(lane, &job)
-                    {
-                        self.run_here(lane, registered, &job);
-                    }
+                    continue;
+                }
+                let post = post.clone();
+                let run = move |job| self.run_aside(&post, &job);
+                if let Some(job) = desk.start(scope, job, self.options.slots, run)
+                    && let Some(registered) = self.registered(lane, &job)
+                {
+                    self.run_here(lane, registered, &job);
                 }
             }
         }
@@ -113,7 +93,7 @@ impl Shop<'_> {
     }
 
     /// The handler of a job that may be run.
-    fn registered(&self, lane: &mut Lane, job: &Assignment) -> Option<&Registered> {
+    fn registered(&self, lane: &mut Lane, job: &Assignment) -> Option<&Registered<Handler>> {
         // While it waited here, the server may have given it to another worker. If a limit has counted it, it is handed
         // over even so, and its end fails with `JobLost`.
         if self.options.limit.is_none() && !lane.holds(&job.handle) {
@@ -136,7 +116,7 @@ impl Shop<'_> {
 
     /// Runs a job in the thread that moves the bytes. Its result goes out at once, or together with those of other
     /// jobs.
-    fn run_here(&self, lane: &mut Lane, registered: &Registered, job: &Assignment) {
+    fn run_here(&self, lane: &mut Lane, registered: &Registered<Handler>, job: &Assignment) {
         let post = lane.post().clone();
         post.with(|role| role.session.begin(&job.handle));
         let (outcome, span) = self.run(registered, &post, job, Place::Here(lane));
@@ -152,23 +132,20 @@ impl Shop<'_> {
         }
     }
 
-    /// Runs jobs in a separate thread until no more will come.
-    fn work(&self, desk: &Desk<Assignment>, post: &Post) {
-        desk.work(|job| {
-            if let Some(registered) = self.handlers.get(&job.function) {
-                post.with(|role| role.session.begin(&job.handle));
-                let (outcome, span) = self.run(registered, post, &job, Place::Aside(post));
-                // A lost job was counted, and the server has given it to another worker.
-                let _ = span.run(|| post.finish(&job.handle, ended(&outcome)));
-            }
-        });
+    /// Runs a job in a separate thread.
+    fn run_aside(&self, post: &Post, job: &Assignment) {
+        let Some(registered) = self.handlers.get(&job.function) else { return };
+        post.with(|role| role.session.begin(&job.handle));
+        let (outcome, span) = self.run(registered, post, job, Place::Aside(post));
+        // A lost job was counted, and the server has given it to another worker.
+        let _ = span.run(|| post.finish(&job.handle, ended(&outcome)));
     }
 
     /// The outcome of a handler, and the span of its job, within which the outcome is sent. A panic is a failure of its
     /// job only.
     fn run(
         &self,
-        registered: &Registered,
+        registered: &Registered<Handler>,
         post: &Post,
         job: &Assignment,
         place: Place<'_>,
@@ -184,11 +161,7 @@ impl Shop<'_> {
                     Teller::admitted(&process, running.as_ref());
                     let stopping = self.stop;
                     let mut context = JobContext { assignment: job, place, stopping };
-                    let start = now();
-                    let run = || (registered.handler)(&mut context);
-                    // State of the handler may be left half done; that is the handler's responsibility.
-                    let ended = catch_unwind(AssertUnwindSafe(run));
-                    registered.quick.note(now().saturating_duration_since(start));
+                    let ended = registered.run_here(|handler| handler(&mut context));
                     ended.map_err(|panic| Failed::panic(&*panic))?.map_err(Failed::Handler)
                 });
             post.teller.ended(&mut process, job, &outcome);

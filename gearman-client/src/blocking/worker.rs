@@ -5,12 +5,12 @@ mod by_hand;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use queue_core::{Signal, sync::thread};
+use queue_core::{Registered, Signal, sync::thread};
 
 use super::{
     held::{Dropped, JobContext},
     lane::Lane,
-    serve::{Handlers, Registered, Shop},
+    serve::{Handlers, Shop},
 };
 use crate::{
     Error, Failure, FunctionName, Result, WorkerHandle, WorkerOptions, WorkerReport,
