@@ -9,9 +9,11 @@ use queue_core::{Measurement, Measures, Observer};
 use crate::{Address, ConnectOptions, Error, ProducerEvent, Servers};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::{
-    Fate, MessageId, ProducerEventKind, Result,
-    protocol::producer::{Counts, Terms},
+    Deadline, Fate, MessageId, ProducerEventKind, Result,
+    protocol::producer::attempts::{Counts, PushTerms},
 };
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+use queue_core::Limit;
 
 /// Settings of a producer. Created from [`Servers`] or anything that converts into them; setters consume and return it.
 ///
@@ -163,8 +165,12 @@ impl ProducerOptions {
     }
 
     #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn terms(&self) -> Terms {
-        Terms { at_least_once: self.at_least_once, create_queues: self.create_queues }
+    pub(crate) fn terms(&self) -> PushTerms {
+        PushTerms {
+            limit: Limit::of(Deadline::Total, Some(self.timeout)),
+            at_least_once: self.at_least_once,
+            create_queues: self.create_queues,
+        }
     }
 }
 

@@ -130,24 +130,17 @@ pub(crate) fn failure<T>(outcome: &Result<T, Error>) -> Option<(&'static str, Fa
 }
 
 /// A push of a producer, which may go to any of its servers.
-pub(crate) fn push(
-    measures: &Measures,
-    server: Option<&Address>,
-    action: Action,
-    queue: &QueueName,
-    body: usize,
-) -> Operation {
-    #[cfg(not(feature = "tracing"))]
-    let _ = body;
+pub(crate) fn push(measures: &Measures, server: Option<&Address>, push: &Push) -> Operation {
+    let action = push.action();
     queue_core::operation!(
         DEBUG,
         TARGET,
         "adf_queue_push",
         "client",
         measures,
-        facts(action.name(), operation_type(action), Some(queue), server),
+        facts(action.name(), operation_type(action), Some(push.queue()), server),
         messaging.message.id = tracing::field::Empty,
-        messaging.message.body.size = body as i64,
+        messaging.message.body.size = push.body().len() as i64,
     )
 }
 

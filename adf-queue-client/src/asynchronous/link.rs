@@ -2,6 +2,7 @@
 
 use std::{
     future::poll_fn,
+    pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
 };
@@ -49,8 +50,12 @@ impl Link {
 
     /// Makes a request, and waits for its outcome. Dropping it withdraws the request as far as possible.
     pub(crate) async fn run(&self, ask: Ask, limit: Limit) -> Result<Answer> {
-        let mut call = Call { link: self, number: Some(self.begin(ask, limit)?) };
-        poll_fn(|cx| call.poll(cx)).await
+        self.call(ask, limit)?.await
+    }
+
+    /// Makes a request. Dropping the call withdraws it as far as possible.
+    pub(crate) fn call(&self, ask: Ask, limit: Limit) -> Result<Call<'_>> {
+        Ok(Call { link: self, number: Some(self.begin(ask, limit)?) })
     }
 
     /// How it connects.
@@ -109,14 +114,16 @@ impl Drop for Link {
 }
 
 /// A caller's end of a task.
-struct Call<'a> {
+pub(crate) struct Call<'a> {
     link: &'a Link,
     /// `None` once it has passed.
     number: Option<u64>,
 }
 
-impl Call<'_> {
-    fn poll(&mut self, cx: &Context<'_>) -> Poll<Result<Answer>> {
+impl Future for Call<'_> {
+    type Output = Result<Answer>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Answer>> {
         let Some(number) = self.number else { return Poll::Pending };
         let polled = self.link.with(|link| link.poll(number, cx.waker()));
         if polled.is_ready() {

@@ -10,13 +10,15 @@ use queue_core::{
 use tokio::time::timeout_at;
 
 use crate::{
-    ConnectionState, Deadline, Error, MessageId, ProducerEventKind, ProducerOptions,
-    ProducerReport, QueueName, Result,
+    ConnectOptions, ConnectionState, Error, MessageId, ProducerOptions, ProducerReport, Push,
+    QueueName, Result,
     asynchronous::link::Link,
     protocol::{
-        Action,
         client::{Answer, Ask},
-        producer::{Course, Router, Step},
+        producer::{
+            Router,
+            attempts::{PushAttempts, PushStep},
+        },
     },
     trace,
 };
@@ -54,11 +56,15 @@ pub struct Producer {
 
 struct Inner {
     options: ProducerOptions,
-    links: Vec<Link>,
+    servers: Vec<Server>,
     router: Mutex<Router>,
-    /// Attempts to connect to doubtful servers, for which nobody waits.
-    attempts: Mutex<Vec<Option<u64>>>,
     report: Mutex<ProducerReport>,
+}
+
+struct Server {
+    link: Link,
+    /// A ping for which nobody waits, while the server is doubtful.
+    ping: Mutex<Option<u64>>,
 }
 
 impl Producer {
@@ -85,7 +91,7 @@ impl Producer {
         while let Some((server, limit)) = opening.next_server(now()) {
             let Some(options) = servers.get(server) else { continue };
             let limit = limit.sooner(options.connecting_limit());
-            match producer.ask(server, Ask::Ready, limit).await {
+            match producer.server(server)?.link.run(Ask::Ready, limit).await {
                 Ok(_) => return Ok(producer),
                 Err(error) => last = error,
             }
@@ -107,10 +113,9 @@ impl Producer {
         Error: From<O::Error>,
     {
         let options = options.try_into()?.checked()?;
-        let links: Vec<_> = options.servers.options().iter().cloned().map(Link::new).collect();
+        let servers = options.servers.options().iter().cloned().map(Server::new).collect();
         let router = Mutex::new(Router::of(&options));
-        let attempts = Mutex::new(vec![None; links.len()]);
-        let inner = Inner { options, links, router, attempts, report: Mutex::default() };
+        let inner = Inner { options, servers, router, report: Mutex::default() };
         Ok(Producer { inner: Arc::new(inner) })
     }
 
@@ -130,7 +135,7 @@ impl Producer {
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.push(Action::Lpush, None, queue.try_into()?, body.into()).await
+        self.push(None, Push::left(queue.try_into()?, body)).await
     }
 
     /// Adds a message at the right end of a queue (`rpush`); see [`lpush`](Self::lpush).
@@ -147,7 +152,7 @@ impl Producer {
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.push(Action::Rpush, None, queue.try_into()?, body.into()).await
+        self.push(None, Push::right(queue.try_into()?, body)).await
     }
 
     /// As [`lpush`](Self::lpush), on the server selected by this key with
@@ -170,7 +175,7 @@ impl Producer {
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.push(Action::Lpush, Some(key.as_ref()), queue.try_into()?, body.into()).await
+        self.push(Some(key.as_ref()), Push::left(queue.try_into()?, body)).await
     }
 
     /// As [`rpush`](Self::rpush), with a key; see [`lpush_by_key`](Self::lpush_by_key).
@@ -192,142 +197,76 @@ impl Producer {
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.push(Action::Rpush, Some(key.as_ref()), queue.try_into()?, body.into()).await
+        self.push(Some(key.as_ref()), Push::right(queue.try_into()?, body)).await
     }
 
-    async fn push(
-        &self,
-        action: Action,
-        key: Option<&[u8]>,
-        queue: QueueName,
-        body: Bytes,
-    ) -> Result<MessageId> {
+    async fn push(&self, key: Option<&[u8]>, push: Push) -> Result<MessageId> {
         let servers = self.inner.options.servers.options();
         let measures = servers.first().map_or(Measures::none(), |server| &server.measures);
         let only = match servers {
             [only] => Some(&only.address),
             _ => None,
         };
-        let mut operation = trace::push(measures, only, action, &queue, body.len());
+        let mut operation = trace::push(measures, only, &push);
         let span = operation.span().clone();
-        let pushing = self.push_to_some(action, key, queue, body);
-        let (outcome, server) = span.follow(pushing).await;
-        let took = server.and_then(|server| servers.get(server)).map(|server| &server.address);
+        let mut push = PushAttempts::new(push, key, self.inner.options.terms());
+        let outcome = span.follow(self.take_steps(&mut push)).await;
+        let took = push.server.and_then(|server| servers.get(server)).map(|one| &one.address);
         trace::pushed(&mut operation, took.filter(|_| only.is_none()), &outcome);
         outcome
     }
 
-    /// Pushes a message; returns the outcome and the last server that it went to.
-    async fn push_to_some(
-        &self,
-        action: Action,
-        key: Option<&[u8]>,
-        queue: QueueName,
-        body: Bytes,
-    ) -> (Result<MessageId>, Option<usize>) {
-        let mut last = None;
-        let limit = Limit::of(Deadline::Total, Some(self.inner.options.timeout));
-        let course = Course::new(key, limit, self.inner.options.terms());
-        let mut course = course.to(&queue, &self.router());
+    /// Takes the steps of a push until its outcome is known.
+    async fn take_steps(&self, push: &mut PushAttempts) -> Result<MessageId> {
         self.try_doubtful();
-        let outcome = loop {
-            let step = self.step(|router| course.next(router, now()));
-            let over = match step {
-                Err(error) => Some(Err(error)),
-                Ok(Step::Wait(at, back)) => {
+        let mut answer = None;
+        loop {
+            let last = answer.take();
+            match self.step(|router| push.next(last, router, now())) {
+                PushStep::Ask { server, connecting } => {
+                    answer = Some(self.ask(push, server, connecting).await);
+                }
+                PushStep::Wait(at, back) => {
                     let _ = timeout_at(at.into(), back.wait()).await;
-                    None
                 }
-                Ok(Step::Create(server)) => {
-                    let ask = Ask::Plain(Action::CreateQueue, queue.clone(), Bytes::new());
-                    let outcome = self.ask_in_time(&course, server, ask, limit).await;
-                    let outcome = outcome.and_then(Answer::done);
-                    let before = course.counts.created;
-                    let over = self.step(|router| course.created(router, server, outcome, now()));
-                    if course.counts.created > before {
-                        self.inner
-                            .options
-                            .tell(vec![(server, ProducerEventKind::Created(queue.clone()))]);
-                    }
-                    over
+                PushStep::Done(outcome) => {
+                    self.counted().count(&outcome, push.counts);
+                    return outcome;
                 }
-                Ok(Step::Count(server)) => {
-                    let ask = Ask::Plain(Action::Count, queue.clone(), Bytes::new());
-                    let outcome = self.ask_in_time(&course, server, ask, limit).await;
-                    let outcome = outcome.and_then(Answer::counted);
-                    self.step(|router| course.counted(router, server, outcome, now()))
-                }
-                Ok(Step::Push(server)) => {
-                    last = Some(server);
-                    let ask = Ask::Plain(action, queue.clone(), body.clone());
-                    let outcome = self.ask_in_time(&course, server, ask, limit).await;
-                    let outcome = outcome.and_then(Answer::pushed);
-                    self.step(|router| course.pushed(router, server, outcome, now()))
-                }
-            };
-            if let Some(outcome) = over {
-                break outcome;
             }
-        };
-        self.counted().count(&outcome, course.counts);
-        (outcome, last)
+        }
     }
 
     /// Pings servers that have failed, while another one has the pushes: a connection alone may be one that is silent.
     /// Later pushes see the outcome.
     fn try_doubtful(&self) {
         let doubtful = self.router().doubtful(now());
-        for (server, may_try) in doubtful {
-            let Some(link) = self.inner.links.get(server) else { continue };
-            let outcome = {
-                let mut attempts = lock(&self.inner.attempts);
-                let Some(attempt) = attempts.get_mut(server) else { continue };
-                match *attempt {
-                    Some(number) => match link.try_outcome(number) {
-                        Poll::Ready(outcome) => {
-                            *attempt = None;
-                            Some(outcome.map(drop))
-                        }
-                        Poll::Pending => None,
-                    },
-                    None if may_try => {
-                        let limit = link.options().connecting_limit();
-                        let begun = link.begin(Ask::Ping, limit);
-                        begun.map(|number| *attempt = Some(number)).err().map(Err)
-                    }
-                    None => None,
-                }
-            };
-            if let Some(outcome) = outcome {
-                self.step(|router| router.tried(server, outcome, now()));
+        for (index, may_try) in doubtful {
+            let server = self.inner.servers.get(index);
+            if let Some(outcome) = server.and_then(|server| server.try_aside(may_try)) {
+                self.step(|router| router.tried(index, outcome, now()));
             }
         }
     }
 
-    /// Asks a server, which may take its share of the time to connect.
-    async fn ask_in_time(
+    /// Makes the request of a push. Connecting first may have a limit of its own.
+    async fn ask(
         &self,
-        course: &Course,
+        push: &PushAttempts,
         server: usize,
-        ask: Ask,
-        limit: Limit,
+        connecting: Option<Limit>,
     ) -> Result<Answer> {
-        let link = self.inner.links.get(server);
-        let is_ready = link.is_some_and(|link| link.connection_state() == ConnectionState::Ready);
-        if !is_ready {
-            let connecting = course.connecting(&self.router(), server, limit, now());
-            if let Some(connecting) = connecting {
-                self.ask(server, Ask::Ready, connecting).await?;
-            }
+        let Server { link, .. } = self.server(server)?;
+        if let Some(limit) = connecting
+            && link.connection_state() != ConnectionState::Ready
+        {
+            link.call(Ask::Ready, limit)?.await?;
         }
-        self.ask(server, ask, limit).await
+        link.call(push.request(), push.limit())?.await
     }
 
-    async fn ask(&self, server: usize, ask: Ask, limit: Limit) -> Result<Answer> {
-        match self.inner.links.get(server) {
-            Some(link) => link.run(ask, limit).await,
-            None => Err(Error::invalid("there is no such server")),
-        }
+    fn server(&self, server: usize) -> Result<&Server> {
+        self.inner.servers.get(server).ok_or_else(|| Error::invalid("there is no such server"))
     }
 
     /// Runs a step on the router, and reports the events of its servers.
@@ -356,11 +295,48 @@ impl Producer {
     }
 }
 
+impl Server {
+    fn new(options: ConnectOptions) -> Self {
+        Server { link: Link::new(options), ping: Mutex::default() }
+    }
+
+    /// The outcome of the ping, once it has ended. If there is none and `may_try` is set, one is sent.
+    fn try_aside(&self, may_try: bool) -> Option<Result<()>> {
+        // Nobody waits for this lock: observers of the link may push, too.
+        let Ok(mut ping) = self.ping.try_lock() else { return None };
+        match *ping {
+            Some(number) => {
+                let Poll::Ready(outcome) = self.link.try_outcome(number) else { return None };
+                *ping = None;
+                Some(outcome.map(drop))
+            }
+            None if may_try => {
+                let begun = self.link.begin(Ask::Ping, self.link.options().connecting_limit());
+                begun.map(|number| *ping = Some(number)).err().map(Err)
+            }
+            None => None,
+        }
+    }
+}
+
 impl fmt::Debug for Producer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Producer")
             .field("options", &self.inner.options)
             .field("report", &self.report())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each push holds its future, and thousands may be in flight.
+    #[test]
+    fn the_future_of_a_push_is_small() {
+        let producer = Producer::new("one,two".parse::<ProducerOptions>().unwrap()).unwrap();
+        let size = size_of_val(&producer.rpush("/q", "hello"));
+        assert!(size <= 1100, "{size} bytes");
     }
 }

@@ -13,12 +13,13 @@ use queue_core::{
 
 use super::link::Link;
 use crate::{
-    ConnectOptions, Deadline, Error, MessageId, ProducerEventKind, ProducerOptions, ProducerReport,
-    QueueName, Result,
+    ConnectOptions, Error, MessageId, ProducerOptions, ProducerReport, Push, QueueName, Result,
     protocol::{
-        Action,
         client::{Answer, Ask},
-        producer::{Course, Router, Step},
+        producer::{
+            Router,
+            attempts::{PushAttempts, PushStep},
+        },
     },
     trace,
 };
@@ -86,7 +87,7 @@ impl Producer {
         while let Some((server, limit)) = opening.next_server(now()) {
             let Some(options) = servers.get(server) else { continue };
             let limit = limit.sooner(options.connecting_limit());
-            match producer.pool(server)?.run_in_time(Ask::Ready, limit, || None) {
+            match producer.pool(server)?.ask(Ask::Ready, None, limit) {
                 Ok(_) => return Ok(producer),
                 Err(error) => last = error,
             }
@@ -124,7 +125,7 @@ impl Producer {
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.push(Action::Lpush, None, queue.try_into()?, body.into())
+        self.push(None, Push::left(queue.try_into()?, body))
     }
 
     /// Adds a message at the right end of a queue (`rpush`); see [`lpush`](Self::lpush).
@@ -137,7 +138,7 @@ impl Producer {
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.push(Action::Rpush, None, queue.try_into()?, body.into())
+        self.push(None, Push::right(queue.try_into()?, body))
     }
 
     /// As [`lpush`](Self::lpush), on the server selected by this key with
@@ -156,7 +157,7 @@ impl Producer {
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.push(Action::Lpush, Some(key.as_ref()), queue.try_into()?, body.into())
+        self.push(Some(key.as_ref()), Push::left(queue.try_into()?, body))
     }
 
     /// As [`rpush`](Self::rpush), with a key; see [`lpush_by_key`](Self::lpush_by_key).
@@ -174,83 +175,45 @@ impl Producer {
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.push(Action::Rpush, Some(key.as_ref()), queue.try_into()?, body.into())
+        self.push(Some(key.as_ref()), Push::right(queue.try_into()?, body))
     }
 
-    fn push(
-        &self,
-        action: Action,
-        key: Option<&[u8]>,
-        queue: QueueName,
-        body: Bytes,
-    ) -> Result<MessageId> {
+    fn push(&self, key: Option<&[u8]>, push: Push) -> Result<MessageId> {
         let servers = self.options.servers.options();
         let measures = servers.first().map_or(Measures::none(), |server| &server.measures);
         let only = match servers {
             [only] => Some(&only.address),
             _ => None,
         };
-        let mut operation = trace::push(measures, only, action, &queue, body.len());
+        let mut operation = trace::push(measures, only, &push);
         let span = operation.span().clone();
-        let (outcome, server) = span.run(|| self.push_to_some(action, key, queue, body));
-        let took = server.and_then(|server| servers.get(server)).map(|server| &server.address);
+        let mut push = PushAttempts::new(push, key, self.options.terms());
+        let outcome = span.run(|| self.take_steps(&mut push));
+        let took = push.server.and_then(|server| servers.get(server)).map(|one| &one.address);
         trace::pushed(&mut operation, took.filter(|_| only.is_none()), &outcome);
         outcome
     }
 
-    /// Pushes a message; returns the outcome and the last server that it went to.
-    fn push_to_some(
-        &self,
-        action: Action,
-        key: Option<&[u8]>,
-        queue: QueueName,
-        body: Bytes,
-    ) -> (Result<MessageId>, Option<usize>) {
-        let mut last = None;
-        let limit = Limit::of(Deadline::Total, Some(self.options.timeout));
-        let course = Course::new(key, limit, self.options.terms());
-        let mut course = course.to(&queue, &self.router());
+    /// Takes the steps of a push until its outcome is known.
+    fn take_steps(&self, push: &mut PushAttempts) -> Result<MessageId> {
         self.try_doubtful();
-        let outcome = loop {
-            let step = self.step(|router| course.next(router, now()));
-            let over = match step {
-                Err(error) => Some(Err(error)),
-                Ok(Step::Wait(at, back)) => {
+        let mut answer = None;
+        loop {
+            let last = answer.take();
+            match self.step(|router| push.next(last, router, now())) {
+                PushStep::Ask { server, connecting } => {
+                    let ask = |pool: &Pool| pool.ask(push.request(), connecting, push.limit());
+                    answer = Some(self.pool(server).and_then(ask));
+                }
+                PushStep::Wait(at, back) => {
                     let _ = back.wait_timeout(at.saturating_duration_since(now()));
-                    None
                 }
-                Ok(Step::Create(server)) => {
-                    let ask = Ask::Plain(Action::CreateQueue, queue.clone(), Bytes::new());
-                    let outcome = self.ask_in_time(&course, server, ask, limit);
-                    let outcome = outcome.and_then(Answer::done);
-                    let before = course.counts.created;
-                    let over = self.step(|router| course.created(router, server, outcome, now()));
-                    if course.counts.created > before {
-                        self.options
-                            .tell(vec![(server, ProducerEventKind::Created(queue.clone()))]);
-                    }
-                    over
+                PushStep::Done(outcome) => {
+                    self.counted().count(&outcome, push.counts);
+                    return outcome;
                 }
-                Ok(Step::Count(server)) => {
-                    let ask = Ask::Plain(Action::Count, queue.clone(), Bytes::new());
-                    let outcome = self.ask_in_time(&course, server, ask, limit);
-                    let outcome = outcome.and_then(Answer::counted);
-                    self.step(|router| course.counted(router, server, outcome, now()))
-                }
-                Ok(Step::Push(server)) => {
-                    last = Some(server);
-                    let ask = Ask::Plain(action, queue.clone(), body.clone());
-                    let outcome = self.ask_in_time(&course, server, ask, limit);
-                    let outcome = outcome.and_then(Answer::pushed);
-                    self.step(|router| course.pushed(router, server, outcome, now()))
-                }
-            };
-            if let Some(outcome) = over {
-                break outcome;
             }
-        };
-        self.counted().count(&outcome, course.counts);
-        (outcome, last)
+        }
     }
 
     /// Connects to servers that have failed, while another one has the pushes. Later pushes see the outcome.
@@ -261,18 +224,6 @@ impl Producer {
                 self.step(|router| router.tried(server, outcome, now()));
             }
         }
-    }
-
-    /// Asks a server, which may take its share of the time to connect.
-    fn ask_in_time(
-        &self,
-        course: &Course,
-        server: usize,
-        ask: Ask,
-        limit: Limit,
-    ) -> Result<Answer> {
-        let connecting = || course.connecting(&self.router(), server, limit, now());
-        self.pool(server)?.run_in_time(ask, limit, connecting)
     }
 
     fn pool(&self, server: usize) -> Result<&Pool> {
@@ -336,17 +287,12 @@ impl Pool {
         None
     }
 
-    /// Makes a request. If it has to connect first, that has a limit of its own, if any.
-    fn run_in_time(
-        &self,
-        ask: Ask,
-        limit: Limit,
-        connecting: impl FnOnce() -> Option<Limit>,
-    ) -> Result<Answer> {
+    /// Makes a request. Connecting first may have a limit of its own.
+    fn ask(&self, ask: Ask, connecting: Option<Limit>, limit: Limit) -> Result<Answer> {
         // The most recently used one is the least likely to be stale.
         let idle = self.idle().pop();
         let mut link = idle.unwrap_or_else(|| Link::new(self.options.clone()));
-        let connecting = if link.is_connected() { None } else { connecting() };
+        let connecting = connecting.filter(|_| !link.is_connected());
         let ready = connecting.map_or(Ok(()), |limit| link.run(Ask::Ready, limit).map(drop));
         let outcome = ready.and_then(|()| link.run(ask, limit));
         self.idle().push(link);

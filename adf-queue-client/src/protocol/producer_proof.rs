@@ -1,6 +1,7 @@
 //! Tests of the producer's pushes over several servers and links, on adversarial networks.
 
 use std::{
+    mem,
     sync::Arc,
     task::{Poll, Waker},
     time::Instant,
@@ -13,17 +14,19 @@ use queue_core::{
 };
 
 use super::{
-    Action,
     client::{
-        Answer, Ask, Link,
+        Answer, Link,
         link_proof::Served,
         link_tests::{SECOND, queue, refused},
     },
-    producer::{Course, Router, Step, Terms},
+    producer::{
+        Router,
+        attempts::{PushAttempts, PushStep, PushTerms},
+    },
 };
 use crate::{
-    ConnectOptions, Deadline, ErrorKind, Fate, MessageId, ProducerOptions, ProducerReport, Result,
-    Selection, Servers,
+    ConnectOptions, Deadline, ErrorKind, Fate, MessageId, ProducerOptions, ProducerReport, Push,
+    Result, Selection, Servers,
 };
 
 /// A producer like those of the faces, with a proof instead of each wire. It is not a role itself: it selects among the
@@ -31,27 +34,26 @@ use crate::{
 struct Face {
     links: Vec<Proof<Link, Served>>,
     router: Router,
-    terms: Terms,
+    terms: PushTerms,
     report: ProducerReport,
 }
 
 /// A push of the proof.
-struct Push {
+struct Pushing {
     body: String,
-    until: Option<Instant>,
-    course: Course,
+    attempts: PushAttempts,
     at: At,
 }
 
 enum At {
-    /// The next step is to be determined.
-    Looks,
-    /// A server was asked, to accept it or to create its queue.
+    Start,
+    /// A server was asked.
     Asks {
         server: usize,
         number: u64,
-        creates: bool,
     },
+    /// What a server has answered.
+    Hears(Result<Answer>),
     Waits(Instant, Arc<Signal>),
 }
 
@@ -61,7 +63,7 @@ impl Face {
         seed: u64,
         has_queue: &[bool],
         options: impl Fn(ConnectOptions) -> ConnectOptions,
-        terms: Terms,
+        terms: PushTerms,
         selection: Selection,
     ) -> Self {
         let each = (0..has_queue.len()).map(|number| {
@@ -102,86 +104,57 @@ impl Face {
         }
     }
 
-    fn push(&self, body: String, until: Option<Instant>) -> Push {
-        Push {
-            body,
-            until,
-            course: Course::new(None, Limit::until(Deadline::Total, until), self.terms),
-            at: At::Looks,
-        }
+    fn push(&self, body: String, until: Option<Instant>) -> Pushing {
+        let limit = Limit::until(Deadline::Total, until);
+        let terms = PushTerms { limit, ..self.terms };
+        let attempts = PushAttempts::new(Push::right(queue(), body.clone()), None, terms);
+        Pushing { body, attempts, at: At::Start }
     }
 
     /// The outcome of a push, once known.
-    fn drive(&mut self, push: &mut Push) -> Option<Result<MessageId>> {
+    fn drive(&mut self, push: &mut Pushing) -> Option<Result<MessageId>> {
         let now = self.now();
         loop {
-            let over = match &push.at {
-                At::Looks => match push.course.next(&mut self.router, now) {
-                    Err(error) => Some(Err(error)),
-                    Ok(Step::Wait(at, back)) => {
-                        push.at = At::Waits(at, back);
-                        None
-                    }
-                    Ok(Step::Push(server)) => self.ask(push, server, false),
-                    Ok(Step::Create(server)) => self.ask(push, server, true),
-                    Ok(Step::Count(_)) => panic!("no queue is limited"),
-                },
-                At::Waits(at, back) if now < *at && !back.is_set() => return None,
-                At::Waits(..) => {
-                    push.at = At::Looks;
-                    None
+            let answer = match mem::replace(&mut push.at, At::Start) {
+                At::Start => None,
+                At::Hears(answer) => Some(answer),
+                At::Waits(at, back) if now < at && !back.is_set() => {
+                    push.at = At::Waits(at, back);
+                    return None;
                 }
-                At::Asks { server, number, creates } => {
-                    let link = &mut self.links[*server].role.0;
-                    let Poll::Ready(answer) = link.poll(*number, Waker::noop()) else {
+                At::Waits(..) => None,
+                At::Asks { server, number } => {
+                    let link = &mut self.links[server].role.0;
+                    let Poll::Ready(answer) = link.poll(number, Waker::noop()) else {
+                        push.at = At::Asks { server, number };
                         return None;
                     };
-                    let (server, creates) = (*server, *creates);
-                    self.hear(push, server, creates, answer)
+                    Some(answer)
                 }
             };
+            let step = push.attempts.next(answer, &mut self.router, now);
             self.router.take_later().run();
-            if let Some(outcome) = over {
-                self.report.count(&outcome, push.course.counts);
-                return Some(outcome);
-            }
-        }
-    }
-
-    fn ask(&mut self, push: &mut Push, server: usize, creates: bool) -> Option<Result<MessageId>> {
-        let (action, body) = match creates {
-            true => (Action::CreateQueue, bytes::Bytes::new()),
-            false => (Action::Rpush, push.body.clone().into()),
-        };
-        let link = &mut self.links[server];
-        let (limit, now) = (Limit::until(Deadline::Total, push.until), link.now());
-        match link.role.0.begin(Ask::Plain(action, queue(), body), limit, now) {
-            Ok(number) => {
-                push.at = At::Asks { server, number, creates };
-                None
-            }
-            Err(error) => self.hear(push, server, creates, Err(error)),
-        }
-    }
-
-    fn hear(
-        &mut self,
-        push: &mut Push,
-        server: usize,
-        creates: bool,
-        answer: Result<Answer>,
-    ) -> Option<Result<MessageId>> {
-        push.at = At::Looks;
-        let (now, router) = (self.now(), &mut self.router);
-        match creates {
-            true => push.course.created(router, server, answer.and_then(Answer::done), now),
-            false => push.course.pushed(router, server, answer.and_then(Answer::pushed), now),
+            push.at = match step {
+                PushStep::Ask { server, .. } => {
+                    let (link, ask) = (&mut self.links[server], push.attempts.request());
+                    let now = link.now();
+                    match link.role.0.begin(ask, push.attempts.limit(), now) {
+                        Ok(number) => At::Asks { server, number },
+                        Err(error) => At::Hears(Err(error)),
+                    }
+                }
+                PushStep::Wait(at, back) => At::Waits(at, back),
+                PushStep::Done(outcome) => {
+                    self.report.count(&outcome, push.attempts.counts);
+                    return Some(outcome);
+                }
+            };
         }
     }
 
     /// The caller of the push is gone.
-    fn leave(&mut self, push: &Push) {
-        if let At::Asks { server, number, .. } = push.at {
+    fn leave(&mut self, push: &Pushing) {
+        if let At::Asks { server, number } = push.at {
             self.links[server].role.0.leave(number);
         }
     }
@@ -236,7 +209,9 @@ fn any_schedule_and_any_network_leaves_every_push_its_fate() {
 
 fn prove(seed: u64) -> ProducerReport {
     let mut random = Random::new(seed);
-    let terms = Terms { at_least_once: random.one_in(2), create_queues: random.one_in(2) };
+    let limit = Limit::never();
+    let (at_least_once, create_queues) = (random.one_in(2), random.one_in(2));
+    let terms = PushTerms { limit, at_least_once, create_queues };
     let has_queue: Vec<bool> = (0..=random.below(3)).map(|_| !random.one_in(3)).collect();
     let selection = [Selection::InOrder, Selection::RoundRobin, Selection::Random][random.below(3)];
     let retry = RetryPolicy::default().seed(seed).backoff(SECOND / 100, SECOND);
@@ -245,8 +220,8 @@ fn prove(seed: u64) -> ProducerReport {
     };
     let mut face = Face::new(seed, &has_queue, options, terms, selection);
     face.set_faults(Faults { broken: 120, refused: 3, dropped: 6, late: 0 });
-    let (mut pushes, mut tally, mut begun) = (Vec::<Push>::new(), Tally::default(), 0);
-    let go = |face: &mut Face, pushes: &mut Vec<Push>, tally: &mut Tally| {
+    let (mut pushes, mut tally, mut begun) = (Vec::<Pushing>::new(), Tally::default(), 0);
+    let go = |face: &mut Face, pushes: &mut Vec<Pushing>, tally: &mut Tally| {
         face.step();
         pushes.retain_mut(|push| match face.drive(push) {
             Some(outcome) => {
@@ -308,7 +283,7 @@ fn check(seed: u64, face: Face, tally: &Tally, begun: usize) -> ProducerReport {
 #[test]
 fn a_push_that_comes_ends_the_wait_for_a_server_that_is_back() {
     for seed in 0..20 {
-        let terms = Terms { at_least_once: false, create_queues: false };
+        let terms = PushTerms { limit: Limit::never(), at_least_once: false, create_queues: false };
         let retry = RetryPolicy::default().seed(seed).backoff(SECOND / 10, 100_000 * SECOND);
         let long = std::time::Duration::MAX;
         let options = |server: ConnectOptions| {

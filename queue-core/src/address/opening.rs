@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, time::Instant};
 
-use crate::{Deadline, Limit, SLOW};
+use crate::{Deadline, Limit};
 
 /// The attempts to connect to one of several servers: each is tried once, and one that takes long is waited for only if
 /// no other can be reached.
@@ -31,11 +31,8 @@ impl Opening {
             self.slow.push_back(server);
         }
         let server = self.order.pop_front().or_else(|| self.slow.pop_front())?;
-        let share = self.total.share(self.order.len() + self.slow.len() + 1, now);
-        let limit = match self.order.len() {
-            0 => share,
-            _ => share.step(Deadline::Connect, Some(SLOW), now),
-        };
+        let untried = self.order.len();
+        let limit = self.total.connecting(untried, untried + self.slow.len(), now);
         self.trying = Some((server, limit));
         self.trying
     }
@@ -46,7 +43,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::now;
+    use crate::{SLOW, now};
 
     #[test]
     fn each_server_is_tried_once_and_all_but_the_last_for_a_short_time() {

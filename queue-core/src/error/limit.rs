@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Deadline, Error, now};
+use crate::{Deadline, Error, SLOW, now};
 
 /// When a step has to be done.
 pub trait Until: Copy {
@@ -89,6 +89,20 @@ impl Limit {
         self.sooner(Self::until(self.which, share))
     }
 
+    /// The limit of an attempt to connect to one of several servers within this limit. Its `others` need their shares of
+    /// the time; while some are `untried`, the attempt may take no longer than [`SLOW`].
+    #[must_use]
+    pub fn connecting(self, untried: usize, others: usize, now: Instant) -> Self {
+        let share = match others {
+            0 => self,
+            _ => self.share(others + 1, now).named(Deadline::Connect),
+        };
+        match untried {
+            0 => share,
+            _ => share.step(Deadline::Connect, Some(SLOW), now),
+        }
+    }
+
     /// The same point in time under another name.
     #[must_use]
     pub fn named(self, which: Deadline) -> Self {
@@ -168,6 +182,24 @@ mod tests {
         let end = start + hour;
         assert_eq!([later, end, end + hour].map(|now| limit.has_passed(now)), [false, true, true]);
         assert_eq!(left(limit, end + hour), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn connecting_leaves_other_servers_their_shares_and_untried_ones_are_not_kept_waiting() {
+        let (minute, start) = (Duration::from_secs(60), now());
+        let limit = |length| Limit::after(Deadline::Total, Some(length), start);
+        for (length, untried, others, expected, which) in [
+            (minute, 0, 0, minute, Deadline::Total),
+            (minute, 0, 2, minute / 3, Deadline::Connect),
+            (minute, 1, 2, SLOW, Deadline::Connect),
+            (minute, 1, 0, SLOW, Deadline::Connect),
+            (SLOW, 1, 1, SLOW / 2, Deadline::Connect),
+        ] {
+            let connecting = limit(length).connecting(untried, others, start);
+            assert_eq!(connecting.remaining(start), Some(expected), "{untried} of {others}");
+            assert_eq!(connecting.error().kind(), &ErrorKind::Timeout(which));
+        }
+        assert_eq!(Limit::never().connecting(0, 2, start).at, None);
     }
 
     #[test]

@@ -108,14 +108,9 @@ impl Attempts {
     /// one that takes long to connect is tried last.
     pub(crate) fn time(&self, total: Limit, now: Instant) -> Time {
         let untried = self.untried();
-        let connecting = match untried + self.doubtful.len() {
-            0 => total,
-            others => total.share(others + 1, now).named(Deadline::Connect),
-        };
-        let connecting = match self.has_others || untried > 0 {
-            true => connecting.step(Deadline::Connect, Some(SLOW), now),
-            false => connecting,
-        };
+        let others = untried + self.doubtful.len();
+        let untried = untried.max(usize::from(self.has_others));
+        let connecting = total.connecting(untried, others, now);
         Time { connecting, total }
     }
 
