@@ -6,7 +6,7 @@
 //! sequence depends on timing: its times to run, delays and pauses are minutes. Timing has
 //! scripts of its own, with margins of half a second and more.
 //!
-//! Usually it is the same 300 sequences, so that a run says something about the change it tests;
+//! Usually it is the same 100 sequences, so that a run says something about the change it tests;
 //! `DIFFERENTIAL_CASES=10000` runs as many new ones.
 
 #[path = "beanstalk_differential/script.rs"]
@@ -78,7 +78,7 @@ fn a_version_between_releases_is_compared_with_the_release_before_it() {
 fn cases() -> u32 {
     match std::env::var("DIFFERENTIAL_CASES") {
         Ok(cases) => cases.parse().expect("DIFFERENTIAL_CASES is a number"),
-        Err(_) => 300,
+        Err(_) => 100,
     }
 }
 

@@ -5,7 +5,7 @@
 //! lists of functions, jobs and workers too. Nothing in a sequence falls due while it runs. What
 //! takes time has scripts of its own.
 //!
-//! Usually it is the same 100 sequences of each kind, so that a run says something about the change it tests;
+//! Usually it is the same 40 sequences of each kind, so that a run says something about the change it tests;
 //! `DIFFERENTIAL_CASES=10000` runs as many new ones.
 
 #[path = "gearmand_differential/sequence.rs"]
@@ -91,7 +91,7 @@ fn check(threads: u32) {
 fn cases() -> u32 {
     match std::env::var("DIFFERENTIAL_CASES") {
         Ok(cases) => cases.parse().expect("DIFFERENTIAL_CASES is a number"),
-        Err(_) => 100,
+        Err(_) => 40,
     }
 }
 

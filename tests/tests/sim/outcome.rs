@@ -99,7 +99,7 @@ pub fn simulate_all<F: Future<Output = Outcome>>(
     let struck: u64 = total.struck.each().iter().sum();
     println!("{name}: {seeds} seeds from {first}: {total:?}, {struck} faults");
     // A simulation in which nothing goes wrong, or nothing gets through, proves nothing.
-    if seeds >= 100 {
+    if seeds >= usual {
         assert!(struck > 50 * seeds, "too few faults: {total:?}");
         assert!(!total.struck.each().contains(&0), "a kind of fault is missing: {total:?}");
         assert!(total.combinations as u64 > seeds / 2, "too few combinations: {total:?}");
