@@ -28,20 +28,13 @@ fn soak(arguments: &[&str]) -> (i32, Value) {
     (code, summary.unwrap_or_else(|error| panic!("exit code {code}, and no summary: {error}")))
 }
 
-/// A run that keeps everything that has to be kept, and in which there was something to keep.
+/// A run that keeps everything that has to be kept. What else has to have happened in a long one, `just soak` demands.
 fn survives(protocol: &str, more: &[&str]) {
-    let short = ["--seconds", "24", "--kill-every", "4", "--rate", "150", "--seed", "1"];
+    let short = ["--seconds", "2", "--kill-every", "1", "--rate", "150", "--seed", "1"];
     let (code, summary) = soak(&[&[protocol], &short[..], more].concat());
     assert_eq!(code, 0, "{summary:#}");
     let figure = |name: &str| summary["figures"][name].as_u64().unwrap();
-    for name in [
-        "jobs acknowledged",
-        "jobs delivered more than once",
-        "submissions of unknown fate",
-        "kills of the server",
-        "kills of a worker process",
-        "network faults",
-    ] {
+    for name in ["jobs acknowledged", "kills of the server"] {
         assert!(figure(name) > 0, "{name}: {summary:#}");
     }
     assert_eq!(figure("jobs left in the server"), 0, "{summary:#}");
@@ -90,8 +83,8 @@ fn a_server_that_loses_jobs_is_noticed() {
 /// A server that forgets when killed counts as one that loses jobs. A kill may hit an empty server, which has nothing
 /// to lose: such a run is good, and the next one follows.
 fn is_noticed(server: &[&str]) {
-    for seed in ["1", "2", "3", "4", "5"] {
-        let short = ["--seconds", "8", "--kill-every", "3", "--miss-forgotten", "--seed", seed];
+    for seed in ["1", "2", "3", "4", "5", "6", "7", "8"] {
+        let short = ["--seconds", "2", "--kill-every", "1", "--miss-forgotten", "--seed", seed];
         let (code, summary) = soak(&[server, &short[..]].concat());
         if is_lossy(&summary) {
             assert_eq!(code, 1, "{summary:#}");

@@ -36,8 +36,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const DRAIN_LIMIT: Duration = Duration::from_secs(180);
 /// Networks between some of the clients and the server.
 const NETWORKS: usize = 3;
-/// The lifetime of a worker process.
-const OUTSIDER_LIFE: Duration = Duration::from_secs(10);
 
 /// `None` if there is no server to start.
 pub fn soak(options: &Options) -> Option<Summary> {
@@ -153,7 +151,7 @@ fn outsider(stage: &Arc<Stage>, address: SocketAddr, rng: Rng) -> impl FnOnce() 
             eprintln!("{NO_OUTSIDERS}");
             return;
         };
-        outsider.run(&stage, rng, OUTSIDER_LIFE, |line| {
+        outsider.run(&stage, rng, |line| {
             if let Some(key) = key_of(line.as_bytes()) {
                 stage.ledger.delivered(70, key);
                 stage.ledger.finish(70, key);

@@ -38,8 +38,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const DRAIN_LIMIT: Duration = Duration::from_secs(180);
 /// Networks between some of the clients and the server.
 const NETWORKS: usize = 3;
-/// The lifetime of a worker process.
-const OUTSIDER_LIFE: Duration = Duration::from_secs(10);
 
 /// `None` if the server is not installed.
 pub fn soak(options: &Options) -> Option<Summary> {
@@ -205,7 +203,7 @@ fn outsider(stage: &Arc<Stage>, address: SocketAddr, rng: Rng) -> impl FnOnce() 
             eprintln!("{NO_OUTSIDERS}");
             return;
         };
-        outsider.run(&stage, rng, OUTSIDER_LIFE, |line| {
+        outsider.run(&stage, rng, |line| {
             if let Some(key) = key_of(line.as_bytes()) {
                 stage.ledger.delivered(70, key);
                 stage.ledger.finish(70, key);

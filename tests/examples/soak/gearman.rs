@@ -46,8 +46,6 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 const DRAIN_LIMIT: Duration = Duration::from_secs(180);
 /// Networks between some of the clients and the server.
 const NETWORKS: usize = 3;
-/// The lifetime of a worker process.
-const OUTSIDER_LIFE: Duration = Duration::from_secs(10);
 
 /// `None` if the server is not installed.
 pub fn soak(options: &Options) -> Option<Summary> {
@@ -170,7 +168,7 @@ fn outsider(stage: &Arc<Stage>, address: SocketAddr, rng: Rng) -> impl FnOnce() 
     move || {
         let address = address.to_string();
         match Outsider::example("resilient_worker", &[&address, SQUARE]) {
-            Some(outsider) => outsider.run(&stage, rng, OUTSIDER_LIFE, |_| {}),
+            Some(outsider) => outsider.run(&stage, rng, |_| {}),
             None => eprintln!("{NO_OUTSIDERS}"),
         }
     }

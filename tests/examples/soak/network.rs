@@ -8,15 +8,15 @@ use crate::{ledger::count, rng::Rng, stage::Stage};
 
 /// Disturbs a network until the calm, and leaves it healed.
 pub fn weather(proxy: &Proxy, stage: &Stage, mut rng: Rng) {
-    while stage.pause(Duration::from_millis(200) + rng.millis(4000)) {
+    while stage.pause(stage.at_most(Duration::from_millis(200) + rng.millis(4000))) {
         count(&stage.ledger.counts.toxics);
         let lasts = Duration::from_millis(100) + rng.millis(3000);
         let leaves_ghosts = spoil(proxy, stage, &mut rng);
-        stage.pause(lasts);
+        stage.pause(stage.at_most(lasts));
         proxy.heal();
         if leaves_ghosts {
             // Real half-dead connections do not last forever either.
-            stage.pause(rng.millis(3000));
+            stage.pause(stage.at_most(rng.millis(3000)));
             proxy.reset_connections();
         }
         stage.ledger.remark(&format!("{} is healed", proxy.address()));

@@ -16,27 +16,28 @@ pub struct Outages {
 }
 
 impl Outages {
-    /// Runs until the calm. The server is running when this returns.
+    /// Runs until the calm, and kills the server at least once. It is running when this returns.
     pub fn run(&self, server: &mut RealServer, stage: &Stage, mut rng: Rng) {
+        let mut was_killed = false;
         loop {
             let wait = self.every.mul_f64(0.7) + self.every.mul_f64(rng.below(60) as f64 / 100.0);
             let freeze = rng.one_in(2).then(|| Duration::from_millis(300) + rng.millis(3500));
-            if !stage.pause(wait / 2) {
-                return;
+            let mut goes_on = stage.pause(wait / 2);
+            if let Some(time) = freeze.filter(|_| goes_on) {
+                freeze_for(server, stage, stage.at_most(time));
             }
-            if let Some(time) = freeze {
-                freeze_for(server, stage, time);
-            }
-            if !stage.pause(wait / 2) {
+            goes_on = goes_on && stage.pause(wait / 2);
+            if !goes_on && was_killed {
                 return;
             }
             server.kill();
+            was_killed = true;
             count(&stage.ledger.counts.kills);
             stage.ledger.remark("killed");
             if self.forgets {
                 stage.ledger.note(0, Event::Forgot);
             }
-            thread::sleep(rng.millis(2000));
+            thread::sleep(stage.at_most(rng.millis(2000)));
             if !bring_back(server, stage) {
                 return;
             }

@@ -15,6 +15,9 @@ use crate::{ledger::count, rng::Rng, stage::Stage};
 pub const NO_OUTSIDERS: &str = "soak: goes without worker processes that are killed: build the examples of \
     adf-queue-client, beanstalk-client and gearman-client in the same profile first";
 
+/// How long a worker process usually lives.
+const LIFE: Duration = Duration::from_secs(10);
+
 /// A program that works until its standard input ends.
 pub struct Outsider {
     program: PathBuf,
@@ -32,8 +35,8 @@ impl Outsider {
 
     /// Starts it, kills it after a while, and starts it again until the calm; then one more works until everything is
     /// over, and is stopped in an orderly way. Every line that they print is read.
-    pub fn run(&self, stage: &Stage, mut rng: Rng, every: Duration, hear: impl Fn(&str) + Sync) {
-        let hear = &hear;
+    pub fn run(&self, stage: &Stage, mut rng: Rng, hear: impl Fn(&str) + Sync) {
+        let (hear, every) = (&hear, stage.at_most(LIFE));
         thread::scope(|scope| {
             loop {
                 let (mut child, output) = self.start();

@@ -23,6 +23,7 @@ pub struct Stage {
     pub ledger: Ledger,
     phase: AtomicU8,
     end: Instant,
+    longest: Duration,
     /// Maximum number of waiting jobs.
     most_waiting: usize,
     is_full: AtomicBool,
@@ -43,9 +44,15 @@ impl Stage {
             ledger: Ledger::new(options.trace.as_deref()),
             phase: AtomicU8::new(0),
             end: Instant::now() + options.length,
+            longest: options.length / 6,
             most_waiting: (options.rate * BACKLOG) as usize,
             is_full: AtomicBool::new(false),
         }
+    }
+
+    /// A time that nothing in a short run exceeds, so that it too has faults, and ends soon.
+    pub fn at_most(&self, time: Duration) -> Duration {
+        time.min(self.longest)
     }
 
     /// Whether the time of producing and of faults is over.

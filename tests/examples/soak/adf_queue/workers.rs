@@ -121,7 +121,7 @@ fn begin(desk: &Desk<MessageId>, job: &JobContext) -> (u64, Act) {
     let quick = Act::Succeed(rng.millis(3));
     let act = match rng.below(2000) {
         _ if desk.stage.is_calm() => quick,
-        0 => Act::Succeed(Duration::from_secs(1) + rng.millis(6000)),
+        0 => Act::Succeed(desk.stage.at_most(Duration::from_secs(1) + rng.millis(6000))),
         1..=20 => Act::Fail,
         21..=30 => Act::GiveBack(Outcome::ReturnLeft),
         31..=40 => Act::GiveBack(Outcome::ReturnRight),

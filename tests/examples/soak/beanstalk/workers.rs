@@ -141,7 +141,7 @@ fn act(desk: &Desk<JobId>) -> Act {
         return quick;
     }
     match rng.below(2000) {
-        0 => Act::Dawdle(Duration::from_secs(1) + rng.millis(6000)),
+        0 => Act::Dawdle(desk.stage.at_most(Duration::from_secs(1) + rng.millis(6000))),
         1..=20 => Act::Fail,
         21..=40 => Act::Release,
         41..=50 => Act::Bury,

@@ -186,7 +186,11 @@ impl Desk {
 
     fn takes(&self) -> Duration {
         let mut rng = self.rng.lock().unwrap();
-        if rng.one_in(500) && !self.stage.is_calm() { rng.millis(2000) } else { rng.millis(3) }
+        if rng.one_in(500) && !self.stage.is_calm() {
+            self.stage.at_most(rng.millis(2000))
+        } else {
+            rng.millis(3)
+        }
     }
 
     /// Results are not acknowledged: nobody here knows their fate.
