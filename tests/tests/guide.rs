@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use crate::dependencies::sources;
+use crate::source::text;
 use fixtures::{beanstalkd::Server, fault::Fault};
 
 fn guide() -> PathBuf {
@@ -113,15 +113,15 @@ fn the_web_service_answers_accepted_requests_after_sigterm() {
 fn files_that_the_guide_includes_exist_and_are_examples_that_tests_run() {
     let mut included = 0;
     for page in fs::read_dir(guide()).unwrap() {
-        let text = fs::read_to_string(page.unwrap().path()).unwrap();
-        for part in text.split("{{#include ").skip(1) {
+        let page = fs::read_to_string(page.unwrap().path()).unwrap();
+        for part in page.split("{{#include ").skip(1) {
             let path = part.split("}}").next().unwrap();
             let file =
                 guide().join(path).canonicalize().unwrap_or_else(|why| panic!("{path}: {why}"));
             let name = file.file_stem().unwrap().to_str().unwrap();
             let folder = file.parent().unwrap();
             assert!(folder.ends_with("examples"), "{path}");
-            let tests = sources(&folder.with_file_name("tests"), false);
+            let tests = text(&folder.with_file_name("tests"));
             assert!(tests.contains(&format!("\"{name}\"")), "no test runs {path}");
             included += 1;
         }

@@ -14,7 +14,6 @@
 mod adf_queue_differential;
 mod beanstalk_differential;
 mod configuration;
-mod dependencies;
 mod ended_runtimes;
 mod fuzz_seeds;
 mod gearmand_differential;
@@ -22,8 +21,8 @@ mod guide;
 mod layers;
 mod linear_time;
 mod packages;
-mod programs;
 mod public;
+mod shared;
 mod soak;
 mod source;
 mod table_of_faults;

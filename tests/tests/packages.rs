@@ -1,33 +1,33 @@
-//! The packages' metadata, for a registry and for cargo.
-use std::{path::Path, process::Command};
+//! The packages' manifests: what a registry shows, which files are tests, and which dependencies are used.
+
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
 use serde_json::Value;
 
-fn metadata(arguments: &[&str]) -> Value {
+use crate::source::{root, text};
+
+/// What cargo reads from the manifests of the workspace; nothing is fetched.
+fn packages() -> Vec<Value> {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["metadata", "--offline", "--locked", "--format-version", "1"]).args(arguments);
-    let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();
+    cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
+    let output = cargo.current_dir(root()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    metadata["packages"].as_array().unwrap().clone()
 }
 
 fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-fn name(package: &Value) -> &str {
-    package["name"].as_str().unwrap()
-}
-
 #[test]
 fn every_published_package_says_what_a_registry_shows() {
-    let metadata = metadata(&["--no-deps"]);
-    let published: Vec<_> =
-        list(&metadata["packages"]).iter().filter(|package| package["publish"].is_null()).collect();
+    let mut published = packages();
+    published.retain(|package| package["publish"].is_null());
     assert!(published.len() >= 12, "{}", published.len());
     for package in published {
-        let name = name(package);
         let text = |key: &str| package[key].as_str().unwrap_or_default();
+        let name = text("name");
         assert_eq!(text("license"), "MIT OR Apache-2.0", "{name}");
         assert_eq!(text("readme"), "README.md", "{name}");
         assert!(text("repository").starts_with("https://"), "{name}");
@@ -43,50 +43,109 @@ fn every_published_package_says_what_a_registry_shows() {
         let docs = &package["metadata"]["docs"]["rs"];
         assert_eq!(docs["all-features"], true, "{name}");
         assert_eq!(docs["rustdoc-args"], serde_json::json!(["--cfg", "docsrs"]), "{name}");
-        let folder = Path::new(text("manifest_path")).parent().unwrap();
-        for file in ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"] {
-            assert!(folder.join(file).is_file(), "{name} has no {file}");
-        }
     }
 }
 
-/// `(1, 88)` of `1.88.0`.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-fn version(text: &str) -> (u32, u32) {
-    let mut numbers = text.split('.').map(|number| number.parse().unwrap());
-    (numbers.next().unwrap(), numbers.next().unwrap_or(0))
-}
-
-/// On the system for which cargo has fetched them.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+/// A package whose test programs are listed in its manifest does not find new files by itself.
 #[test]
-fn no_dependency_of_a_package_needs_a_newer_compiler_than_the_package() {
-    let metadata = metadata(&["--all-features", "--filter-platform", "x86_64-unknown-linux-gnu"]);
-    let package = |id: &Value| list(&metadata["packages"]).iter().find(|p| p["id"] == *id).unwrap();
-    let node = |id: &str| {
-        list(&metadata["resolve"]["nodes"]).iter().find(|node| node["id"].as_str() == Some(id))
+fn every_file_of_tests_is_a_program_or_a_module_of_one() {
+    let mut folders = 0;
+    for package in packages() {
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+        let Ok(entries) = fs::read_dir(manifest.with_file_name("tests")) else { continue };
+        let targets = package["targets"].as_array().unwrap();
+        let programs: BTreeSet<&Path> =
+            targets.iter().map(|target| Path::new(target["src_path"].as_str().unwrap())).collect();
+        let roots: String =
+            programs.iter().map(|path| fs::read_to_string(path).unwrap_or_default()).collect();
+        for path in entries.map(|entry| entry.unwrap().path()) {
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            let is_module = roots.lines().any(|line| line == format!("mod {name};"));
+            let is_code = path.is_dir() || path.extension().is_some_and(|end| end == "rs");
+            let main = path.join("main.rs");
+            let is_program = programs.contains(path.as_path()) || programs.contains(main.as_path());
+            let has_parent = path.is_dir() && path.with_extension("rs").exists();
+            assert!(
+                !is_code || is_module || is_program || has_parent,
+                "{} is compiled into no test program: add `mod {name};` to main.rs beside it",
+                path.display()
+            );
+        }
+        folders += 1;
+    }
+    assert!(folders >= 8, "{folders}");
+}
+
+/// The fuzzers, whose seeds the package beside them runs.
+const SHARED: &str = "../fuzz/src";
+
+/// The name by which a package calls a dependency.
+fn called(dependency: &Value) -> &str {
+    dependency["rename"].as_str().unwrap_or_else(|| dependency["name"].as_str().unwrap())
+}
+
+/// All code of a folder without comments; examples in documents are code of tests.
+fn code(folder: &Path, with_documents: bool) -> String {
+    let is_code = |line: &&str| {
+        let line = line.trim_start();
+        let is_document = line.starts_with("///") || line.starts_with("//!");
+        (is_document && with_documents) || !line.starts_with("//")
     };
-    let mut states_one = 0;
-    for id in list(&metadata["workspace_members"]) {
-        let member = package(id);
-        let stated = version(member["rust_version"].as_str().unwrap());
-        let (mut seen, mut open) = (std::collections::BTreeSet::new(), vec![id.as_str().unwrap()]);
-        while let Some(next) = open.pop().filter(|_| member["publish"].is_null()) {
-            if !seen.insert(next) {
-                continue;
+    text(folder).lines().filter(is_code).fold(String::new(), |code, line| code + line + "\n")
+}
+
+/// Whether code names a crate: as a path, in `use`, or as a macro's path.
+fn names(code: &str, krate: &str) -> bool {
+    let krate = krate.replace('-', "_");
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices(&krate).any(|(at, found)| {
+        let before = code[..at].chars().next_back();
+        let after = code[at + found.len()..].trim_start();
+        let is_whole = !before.is_some_and(is_word);
+        is_whole && (after.starts_with("::") || after.starts_with(" as ") || after.starts_with(';'))
+    })
+}
+
+#[test]
+fn every_dependency_is_used() {
+    let mut unused = Vec::new();
+    for package in packages() {
+        let folder = Path::new(package["manifest_path"].as_str().unwrap()).parent().unwrap();
+        let own = code(&folder.join("src"), false);
+        let every: String = ["src", "tests", "examples", "benches", SHARED]
+            .map(|part| code(&folder.join(part), true))
+            .concat();
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let code = if dependency["kind"] == "dev" { &every } else { &own };
+            if !names(code, called(dependency)) {
+                unused.push(format!("{}: {}", package["name"], called(dependency)));
             }
-            let dependencies = list(&node(next).unwrap()["deps"]).iter();
-            // Users of a package do not build what its tests need.
-            let built = dependencies.filter(|dependency| {
-                list(&dependency["dep_kinds"]).iter().any(|kind| kind["kind"] != "dev")
-            });
-            open.extend(built.map(|dependency| dependency["pkg"].as_str().unwrap()));
-            let dependency = package(&Value::from(next));
-            let Some(needs) = dependency["rust_version"].as_str() else { continue };
-            states_one += 1;
-            let names = (name(member), name(dependency));
-            assert!(version(needs) <= stated, "{names:?}: {needs}, and not {stated:?}");
         }
     }
-    assert!(states_one >= 300, "{states_one}");
+    assert!(unused.is_empty(), "remove from the manifest: {unused:#?}");
+}
+
+#[test]
+fn every_entry_of_the_workspace_is_used() {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let (_, table) = manifest.split_once("[workspace.dependencies]").unwrap();
+    let table = table.split("\n[").next().unwrap();
+    let entries = table.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name);
+    let all = packages();
+    let used: BTreeSet<&str> = all
+        .iter()
+        .flat_map(|package| package["dependencies"].as_array().unwrap())
+        .map(called)
+        .collect();
+    let unused: Vec<&str> =
+        entries.filter(|name| !name.starts_with('#') && !used.contains(name)).collect();
+    assert!(unused.is_empty(), "remove from the table: {unused:?}");
+}
+
+#[test]
+fn a_name_alone_is_no_use() {
+    assert!(names("use bytes::Bytes;", "bytes") && names("a(serde_json::json!(1))", "serde-json"));
+    for code in ["let bytes = 1;", "as_bytes::<u8>()", "mybytes::x"] {
+        assert!(!names(code, "bytes"), "{code}");
+    }
 }

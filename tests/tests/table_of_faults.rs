@@ -1,10 +1,8 @@
 //! `docs/faults.md` compared with the sources: no fault is left out, and every test that it names exists.
 
-use std::{
-    collections::HashSet,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::HashSet, fs};
+
+use crate::source::root;
 
 /// The rows that each table must have, in order; a word stands for the row that starts with it.
 const TABLES: [(&str, &[Rows]); 27] = [
@@ -81,10 +79,6 @@ const MACROS: [&str; 12] = [
     "over_each_transport!",
     "on_each_server!",
 ];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
 
 fn rows() -> Vec<Row> {
     let document = fs::read_to_string(root().join("docs/faults.md")).unwrap();
