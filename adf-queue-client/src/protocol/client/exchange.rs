@@ -6,11 +6,13 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use queue_core::{End, Health, Io, Late, Limit, Pace, Pulse, Role, earliest};
+use queue_core::{
+    Awaits, Cause, ConnectionError, Io, Life, Limit, Loss, Need, OneCall, Pace, Protocol, Pulse,
+    Replace,
+};
 
 use crate::{
     ConnectOptions, Deadline, Error, ErrorKind, Fate, Metrics, QueueName, Result,
-    error::lost,
     protocol::{Action, Encoding, Request, Success, http, http::Answer},
 };
 
@@ -102,8 +104,9 @@ impl HttpRequest {
         }
         Ok(Reply::Success(request.clone(), response.outcome?))
     }
+}
 
-    /// Adds the request to an error.
+impl queue_core::Request<Error> for HttpRequest {
     fn name(&self, error: Error) -> Error {
         match &self.of {
             Of::Action(_, request) => error.with_request(request.action(), request.id()),
@@ -131,11 +134,15 @@ pub(crate) enum Reply {
 #[derive(Debug)]
 pub(crate) struct Exchange {
     options: ConnectOptions,
-    link: Option<Link>,
-    call: Option<Call>,
-    outcome: Option<Result<Reply>>,
-    health: Health,
-    pace: Pace,
+    life: Life<Error>,
+    one: OneCall<HttpRequest, Reply, Error>,
+    answer: Answer,
+    /// How much had been received before the request was sent.
+    received: u64,
+    /// How long the idle connection is kept.
+    kept_until: Option<Instant>,
+    /// Set to read what has arrived since then: nobody has read while the pull had no caller.
+    look_since: Option<Instant>,
     seen: Seen,
 }
 
@@ -161,93 +168,53 @@ impl Seen {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Link {
-    /// When it was made or last used.
-    since: Instant,
-    has_served: bool,
-}
-
-#[derive(Debug)]
-struct Call {
-    request: HttpRequest,
-    since: Instant,
-    total: Limit,
-    /// Set to read what has arrived since then: nobody has read while the pull had no caller.
-    look_since: Option<Instant>,
-    /// How often it may still be retried.
-    attempts: u32,
-    has_failed: bool,
-    /// Set once it was queued on this connection.
-    sent: Option<Sent>,
-}
-
-#[derive(Debug)]
-struct Sent {
-    /// Its end offset on the connection.
-    end: u64,
-    /// How much had been received before it was sent.
-    received: u64,
-    answer: Answer,
-}
-
-impl Call {
-    /// Whether it was sent whole.
-    fn is_sent<F>(&self, io: &Io<F>) -> bool {
-        self.sent.as_ref().is_some_and(|sent| sent.end <= io.sent())
-    }
-
-    fn fate<F>(&self, io: &Io<F>) -> Fate {
-        if self.is_sent(io) { Fate::Unknown } else { Fate::NotSent }
-    }
-}
-
 /// For the caller.
 impl Exchange {
     /// The n-th of several connections to one server.
     pub(crate) fn new(options: ConnectOptions, n: u64) -> Self {
-        let retry = options.retry.of_connection(n);
+        let pace = Pace::new(Some(options.reply_timeout), Some(options.write_timeout));
+        let (retry, connect) = (options.retry.of_connection(n), Some(options.connect_timeout));
         Exchange {
-            link: None,
-            call: None,
-            outcome: None,
+            life: Life::new(retry, connect, pace, Replace::IfGood),
+            one: OneCall::default(),
+            answer: Answer::new(options.max_message_size),
+            received: 0,
+            kept_until: None,
+            look_since: None,
             seen: Seen::default(),
-            health: Health::new(retry, Some(options.connect_timeout)),
-            pace: Pace::new(Some(options.reply_timeout), Some(options.write_timeout)),
             options,
         }
     }
 
     /// Starts the next request. None is in flight.
     pub(crate) fn begin(&mut self, request: HttpRequest, total: Limit, now: Instant) {
-        self.outcome = None;
-        self.call = Some(Call {
-            since: now,
-            total,
-            look_since: None,
-            attempts: if request.is_tried_again { self.options.retry.attempts() } else { 0 },
-            request,
-            has_failed: false,
-            sent: None,
-        });
+        let attempts = if request.is_tried_again { self.options.retry.attempts() } else { 0 };
+        let connected_by = request.connected_by;
+        self.one.begin(request, total, attempts, now);
+        if let Some(call) = self.one.call_mut() {
+            call.connected_by = connected_by;
+        }
+        self.look_since = None;
     }
 
     /// The outcome of the request.
     pub(crate) fn outcome(&mut self) -> Option<Result<Reply>> {
-        self.outcome.take()
+        let outcome = self.one.outcome()?;
+        Some(outcome.map_err(|error| error.with_server(&self.options.address)))
     }
 
     /// The queue and id of an abandoned pull that the server has, or may have.
     pub(crate) fn given_up<F>(&self, io: &Io<F>) -> Option<&Request> {
-        let call = self.call.as_ref().filter(|call| self.link.is_some() && call.is_sent(io))?;
+        let call = self.one.call().filter(|call| self.life.is_open() && call.is_sent(io))?;
         call.request.pull()
     }
 
     /// Gives the abandoned pull to another caller, until its limit.
     pub(crate) fn adopt(&mut self, total: Limit, now: Instant) {
-        self.outcome = None;
-        if let Some(call) = &mut self.call {
-            (call.total, call.look_since) = (total, Some(now));
+        // Its caller is gone.
+        self.one.outcome();
+        if let Some(call) = self.one.call_mut() {
+            (call.total, self.look_since) = (total, Some(now));
         }
     }
 
@@ -257,230 +224,147 @@ impl Exchange {
 
     /// Whether the next request may find the connection open.
     pub(crate) fn is_kept(&self, now: Instant) -> bool {
-        self.call.is_none() && self.link.is_some_and(|link| !link.is_old(now))
+        self.one.call().is_none() && self.life.is_open() && !self.is_old(now)
+    }
+
+    fn is_old(&self, now: Instant) -> bool {
+        self.kept_until.is_some_and(|until| until <= now)
     }
 }
 
-impl Link {
-    fn is_old(self, now: Instant) -> bool {
-        self.until() <= now
+queue_core::role!(Exchange, Error);
+
+impl Protocol for Exchange {
+    fn life(&mut self) -> &mut Life<Error> {
+        &mut self.life
     }
 
-    fn until(self) -> Instant {
-        queue_core::after(self.since, KEPT)
-    }
-}
-
-impl Role for Exchange {
-    type Failure = Error;
-
-    fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
-        if self.health.is_new(io) {
-            self.link = Some(Link { since: now, has_served: false });
-            self.seen.connections += 1;
-            self.pace.reset();
-        }
-        if self.link.is_some() && !io.data().is_empty() {
-            self.take(io, now);
-        }
-        match io.take_end() {
-            Some(End::NotConnected(error)) => self.fail(error, now),
-            Some(End::Lost(error)) if self.link.is_some() => self.lose(error, io, now),
-            _ => {}
-        }
-        let Some(call) = &self.call else { return self.idle(now) };
-        if self.link.is_some() && call.look_since.is_some_and(|since| !io.has_looked_since(since)) {
-            return Pulse::Look;
-        }
-        if call.total.at.is_some_and(|at| at <= now) {
-            return self.give_up(io, now);
-        }
-        if self.link.is_none_or(|link| call.sent.is_none() && link.is_old(now)) {
-            self.link = None;
-            if call.request.connected_by.is_some_and(|at| at <= now) {
-                self.settle(Err(self.options.timed_out(Deadline::Connect).into()));
-                return self.idle(now);
-            }
-            return self.dial(now);
-        }
-        if call.sent.is_none() && !io.has_looked_since(call.since) {
-            return Pulse::Peek;
-        }
-        self.send(io);
-        self.keep_pace(io, now)
-    }
-}
-
-/// For the pump.
-impl Exchange {
-    fn idle(&mut self, now: Instant) -> Pulse {
-        match self.link.take_if(|link| !link.is_old(now)) {
-            Some(link) => {
-                self.link = Some(link);
-                Pulse::Rest(Some(link.until()))
-            }
-            None => {
-                self.link = None;
-                Pulse::Close(None)
-            }
-        }
+    fn connected(&mut self, _: &mut Io<Error>, now: Instant) {
+        self.kept_until = now.checked_add(KEPT);
+        self.seen.connections += 1;
     }
 
-    /// Handles received data: the answer, or something unexpected.
-    fn take(&mut self, io: &mut Io<Error>, now: Instant) {
-        let Some(sent) = self.call.as_mut().and_then(|call| call.sent.as_mut()) else {
-            return self.leave(now);
-        };
-        match sent.answer.read(io.data()) {
-            Ok(n) => {
-                io.take(n);
-                self.seen.bytes_in += n as u64;
-                io.want(sent.answer.missing());
-                if sent.answer.is_whole() {
-                    self.answered(io, now);
-                }
-            }
-            Err(error) => {
-                self.leave(now);
-                self.settle(Err(error));
-            }
+    /// Takes the answer; anything else was not asked for.
+    fn receive(&mut self, io: &mut Io<Error>, now: Instant) -> Result<()> {
+        if io.data().is_empty() {
+            return Ok(());
         }
-    }
-
-    /// Handles a complete answer. The connection is reused if the server allows it and nothing else has arrived.
-    fn answered(&mut self, io: &Io<Error>, now: Instant) {
-        self.health.proven();
-        self.seen.answers += 1;
-        self.seen.is_well = Some(true);
-        let Some(call) = self.call.take() else { return };
-        let is_sent = call.is_sent(io);
-        let Some(sent) = call.sent else { return };
-        let is_kept = sent.answer.keeps_alive() && is_sent && io.data().is_empty();
-        self.link = is_kept.then_some(Link { since: now, has_served: true });
-        let reply = call.request.understand(sent.answer);
-        self.outcome = Some(reply.map_err(|error| call.request.name(error)));
-    }
-
-    fn settle(&mut self, outcome: Result<Reply>) {
-        if let Some(call) = self.call.take() {
-            self.outcome = Some(
-                outcome
-                    .map_err(|error| call.request.name(error).with_server(&self.options.address)),
-            );
+        if self.one.queued().is_none() {
+            return Err(unasked());
         }
-    }
-
-    /// Gives the connection up.
-    fn leave(&mut self, now: Instant) {
-        self.seen.is_well = Some(false);
-        match self.link.take() {
-            Some(link) if link.has_served => self.health.lost(),
-            _ => self.health.failed(now),
-        }
-    }
-
-    /// Handles the loss of the connection. What the server definitely did not do is retried: requests not sent whole,
-    /// and idempotent ones if the server silently closed a kept connection.
-    fn lose(&mut self, why: io::Error, io: &Io<Error>, now: Instant) {
-        let is_kept = self.link.is_some_and(|link| link.has_served);
-        let Some(sent) = self.call.as_mut().and_then(|call| call.sent.as_mut()) else {
-            return self.leave(now);
-        };
-        if sent.answer.end() {
+        let n = self.answer.read(io.data())?;
+        io.take(n);
+        self.seen.bytes_in += n as u64;
+        io.want(self.answer.missing());
+        if self.answer.is_whole() {
             self.answered(io, now);
-            self.link = None;
-            return;
         }
-        let is_silent = io.received() == sent.received;
-        self.leave(now);
-        let Some(call) = &self.call else { return };
-        let fate = call.fate(io);
-        let is_stale = is_kept && is_silent && call.request.is_idempotent();
-        self.repeat(lost(why).with_fate(fate), fate == Fate::NotSent || is_stale, now);
+        Ok(())
     }
 
-    /// Handles a failed attempt to connect.
-    fn fail(&mut self, error: Error, now: Instant) {
+    /// Some answers end with the connection.
+    fn ended(&mut self, why: io::Error, io: &mut Io<Error>, now: Instant) -> Result<()> {
+        if self.one.queued().is_none() || !self.answer.end() {
+            return Err(Error::lost(why));
+        }
+        self.answered(io, now);
+        Ok(())
+    }
+
+    /// Repeats what the server definitely did not do: requests not sent whole, and idempotent ones if the server silently
+    /// closed a kept connection.
+    fn lost(&mut self, loss: Loss<Error>, io: &mut Io<Error>, now: Instant) {
         self.seen.is_well = Some(false);
-        self.health.failed(now);
-        let is_of_network =
-            matches!(error.kind(), ErrorKind::Connect | ErrorKind::Timeout(Deadline::Connect));
-        self.repeat(error, is_of_network, now);
+        let cause = loss.cause;
+        let is_silent = self.life.has_served() && io.received() == self.received;
+        let is_idempotent = self.one.call().is_some_and(|call| call.request.is_idempotent());
+        let Some(error) = self.one.failure(loss, io) else { return };
+        let is_harmless = match cause {
+            Cause::NotConnected => {
+                matches!(error.kind(), ErrorKind::Connect | ErrorKind::Timeout(Deadline::Connect))
+            }
+            Cause::Unusable => return self.one.settle(Err(error)),
+            Cause::Ended if is_silent && is_idempotent => true,
+            Cause::Ended | Cause::Abandoned | Cause::Late => error.fate() == Fate::NotSent,
+        };
+        self.one.repeat(error, is_harmless, &self.life, now);
     }
 
-    /// Retries on another connection, while retries are allowed.
-    fn repeat(&mut self, error: Error, is_harmless: bool, now: Instant) {
-        let Some(call) = &mut self.call else { return };
-        if call.total.at.is_some_and(|at| at <= now) {
-            let late = Error::from(call.total.error()).with_fate(error.fate());
-            return self.settle(Err(late));
+    fn needs(&mut self, io: &mut Io<Error>, now: Instant) -> Need {
+        let is_unread = self.look_since.is_some_and(|since| !io.has_looked_since(since));
+        if is_unread && self.life.is_open() && self.one.call().is_some() {
+            return Need::Look;
         }
-        let next = self.health.quarantine(now).unwrap_or(now);
-        let is_last = call.attempts == 0 || call.request.connected_by.is_some_and(|at| at <= next);
-        if !is_harmless || is_last {
-            return self.settle(Err(error));
+        self.give_up(io, now);
+        if self.is_old(now) && self.one.queued().is_none() {
+            self.life.close();
         }
-        (call.attempts, call.sent, call.has_failed) = (call.attempts - 1, None, true);
-    }
-
-    /// The caller's time has expired. A pull that the server has stays in flight.
-    fn give_up(&mut self, io: &Io<Error>, now: Instant) -> Pulse {
-        let Some(call) = &mut self.call else { return self.idle(now) };
-        let late = Error::from(call.total.error()).with_fate(call.fate(io));
-        if self.link.is_some() && call.is_sent(io) && call.request.pull().is_some() {
-            call.total = Limit::never();
-            let late = call.request.name(late).with_server(&self.options.address);
-            self.outcome = Some(Err(late));
-            return self.keep_pace(io, now);
+        let is_open = self.life.is_open();
+        match self.one.call() {
+            Some(call) if is_open && call.is_unchecked(io) => Need::Peek,
+            Some(call) if !is_open && call.connected_by.is_some_and(|at| at <= now) => {
+                self.one.settle(Err(self.options.timed_out(Deadline::Connect).into()));
+                Need::Close(None)
+            }
+            Some(call) => Need::Use(call.total.at),
+            None => Need::Keep(self.kept_until.filter(|_| is_open)),
         }
-        if call.sent.is_some() {
-            self.link = None;
-        }
-        self.settle(Err(late));
-        self.idle(now)
     }
 
     fn dial(&mut self, now: Instant) -> Pulse {
-        if self.health.is_overdue(now) {
-            self.fail(self.options.timed_out(Deadline::Connect).into(), now);
-        }
-        match &self.call {
-            Some(call) => {
-                let by = call.request.connecting(call.total).at;
-                self.health.dial_for_call(!call.has_failed, by, now)
-            }
+        match self.one.call() {
+            Some(call) => call.dial(&mut self.life, now),
             None => Pulse::Close(None),
         }
     }
 
-    fn send(&mut self, io: &mut Io<Error>) {
-        let Some(call) = self.call.as_mut().filter(|call| call.sent.is_none()) else { return };
-        call.sent = Some(Sent {
-            end: io.sent() + call.request.frame.len() as u64,
-            received: io.received(),
-            answer: Answer::new(self.options.max_message_size),
-        });
-        io.replace(call.request.frame.clone());
-        self.seen.requests += 1;
-        self.seen.bytes_out += call.request.frame.len() as u64;
+    /// A pull has only a write deadline, since nobody knows when a message will arrive.
+    fn send(&mut self, io: &mut Io<Error>, _: Instant) -> Awaits {
+        let Some(call) = self.one.call_mut() else { return Awaits::default() };
+        if !call.is_queued() {
+            let frame = call.request.frame.clone();
+            call.queue(frame.len(), io);
+            self.answer = Answer::new(self.options.max_message_size);
+            self.received = io.received();
+            self.seen.requests += 1;
+            self.seen.bytes_out += frame.len() as u64;
+            io.replace(frame);
+        }
+        let answer = call.awaits(io).filter(|_| call.request.pull().is_none());
+        Awaits { answer, ..Awaits::default() }
+    }
+}
+
+/// For the exchange.
+impl Exchange {
+    /// Handles a complete answer. The connection is reused if the server allows it and nothing else has arrived.
+    fn answered(&mut self, io: &Io<Error>, now: Instant) {
+        self.life.served();
+        self.seen.answers += 1;
+        self.seen.is_well = Some(true);
+        let Some(call) = self.one.call() else { return };
+        let answer = mem::replace(&mut self.answer, Answer::new(self.options.max_message_size));
+        let is_kept = answer.keeps_alive() && call.is_sent(io) && io.data().is_empty();
+        let reply = call.request.understand(answer);
+        self.one.settle(reply);
+        self.kept_until = now.checked_add(KEPT);
+        if !is_kept {
+            self.life.close();
+        }
     }
 
-    /// A pull has only a write deadline, since nobody knows when a message will arrive.
-    fn keep_pace(&mut self, io: &Io<Error>, now: Instant) -> Pulse {
-        let Some(call) = &self.call else { return self.idle(now) };
-        let waits = call.request.pull().is_some();
-        let holds = (call.is_sent(io) && !waits).then_some(Duration::ZERO);
-        let late: Error = match self.pace.check(io, holds, false, now) {
-            Ok(until) => return Pulse::Go(earliest([until, call.total.at])),
-            Err(late @ Late::Reply) => self.pace.error(late).with_fate(Fate::Unknown).into(),
-            Err(late @ Late::Write) => self.pace.error(late).into(),
-        };
-        self.leave(now);
-        let is_harmless = late.fate() == Fate::NotSent;
-        self.repeat(late, is_harmless, now);
-        match self.call {
-            Some(_) => self.dial(now),
-            None => self.idle(now),
+    /// Ends a call whose time has expired. A pull that the server has stays in flight.
+    fn give_up(&mut self, io: &Io<Error>, now: Instant) {
+        let Some(late) = self.one.late(io, now) else { return };
+        if self.given_up(io).is_some() {
+            self.one.report(Err(late));
+            self.one.call_mut().into_iter().for_each(|call| call.total = Limit::never());
+        } else {
+            let is_queued = self.one.queued().is_some();
+            self.one.settle(Err(late));
+            if is_queued {
+                self.life.close();
+            }
         }
     }
 }

@@ -517,7 +517,9 @@ fn a_refusal_is_one_whatever_the_status_says() {
     let mut bench = Bench::asked(count());
     let json = r#"{"queue":"/j","count":0,"result":"queue not exists.","action":"count","requestid":"h1"}"#;
     bench.comes(answer(json, "keep-alive").as_bytes());
-    assert_eq!(bench.error().kind(), &ErrorKind::Refused(Refusal::QueueNotFound));
+    let error = bench.error();
+    assert_eq!(error.kind(), &ErrorKind::Refused(Refusal::QueueNotFound));
+    assert_eq!(error.server(), Some("http://server:1"));
     assert_eq!(
         bench.turn(),
         Pulse::Rest(Some(bench.hand.now + 5 * SECOND)),
