@@ -9,14 +9,13 @@ use std::{
 };
 
 use gearman_client::{
-    Admin, ConnectOptions, Deadline, ErrorKind, Fate, JobEvent, JobHandle, RetryPolicy, Servers,
-    blocking,
+    ConnectOptions, Deadline, ErrorKind, Fate, JobEvent, JobHandle, RetryPolicy, Servers,
     protocol::{Echo, PacketType, Submit},
 };
 use socket2::SockRef;
 
 use super::{
-    face::{Face, both_faces, runtime},
+    face::{Face, both_faces},
     support::{LATE, PATIENCE, Peer, function, options, wire},
 };
 
@@ -74,7 +73,7 @@ fn a_write_goes_on_as_long_as_the_server_takes_its_share<F: Face>() {
     let patient = impatient(&address).write_timeout(LATE).reply_timeout(PATIENCE);
     let mut client = F::connect(patient).unwrap();
     let started = Instant::now();
-    client.submit_background("f", &vec![b'x'; 24 << 20], options()).unwrap();
+    client.submit_background("f", &vec![b'x'; 20 << 20], options()).unwrap();
     assert!(started.elapsed() > LATE, "it was too quick to show anything");
 }
 
@@ -126,47 +125,22 @@ fn a_total_timeout_covers_all_servers_and_leaves_time_for_each<F: Face>() {
     let to = |address: &str| {
         let options: ConnectOptions = address.parse().unwrap();
         let options = options.exceptions(false).reply_timeout(PATIENCE * 100);
-        options.total_timeout(Some(2 * LATE)).retry(RetryPolicy::new(100))
+        options.total_timeout(Some(LATE + LATE / 3)).retry(RetryPolicy::new(100))
     };
-    let servers = Servers::new([to(&silent), to(&knows)]).unwrap();
-    let mut client = F::connect(servers).unwrap();
     let started = Instant::now();
-    assert!(client.status(&handle()).unwrap().is_known);
-    // When none answers, the time is that of the call, not of each server and each attempt.
-    let servers = Servers::new([to(&silent), to(&silent), to(&silent)]).unwrap();
-    let mut client = F::connect(servers).unwrap();
-    let error = client.status(&handle()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Total), "{error}");
-    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
-    drop(listener);
-}
-
-/// The same for the text protocol: attempts share the total.
-#[test]
-fn a_total_timeout_covers_all_attempts_of_an_admin_call() {
-    let options = |address: &str| {
-        let options: ConnectOptions = address.parse().unwrap();
-        options.total_timeout(Some(LATE)).retry(RetryPolicy::new(1000))
-    };
-    let (listener, address) = silent();
-    let started = Instant::now();
-    let mut admin = blocking::Admin::connect(options(&address)).unwrap();
-    assert_eq!(admin.version().unwrap_err().kind(), ErrorKind::Timeout(Deadline::Total));
-    let runtime = runtime();
-    runtime.block_on(async {
-        let mut admin = Admin::connect(options(&address)).await.unwrap();
-        assert_eq!(admin.version().await.unwrap_err().kind(), ErrorKind::Timeout(Deadline::Total));
-        drop(listener);
-        // Now it is refused, again and again.
-        assert!(admin.version().await.is_err());
+    let some = Servers::new([to(&silent), to(&knows)]).unwrap();
+    let none = Servers::new([to(&silent), to(&silent), to(&silent)]).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = F::connect(some).unwrap();
+            assert!(client.status(&handle()).unwrap().is_known);
+        });
+        // When none answers, the time is that of the call, not of each server and each attempt.
+        let mut client = F::connect(none).unwrap();
+        let error = client.status(&handle()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Total), "{error}");
     });
-    assert!(admin.version().is_err());
-    assert!(started.elapsed() < 2 * PATIENCE, "{:?}", started.elapsed());
-    // A foreground job that is never created has the same limit.
-    let (listener, address) = silent();
-    let mut client = blocking::Client::connect(options(&address)).unwrap();
-    let error = client.run("f", "", super::support::options()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Total), "{error}");
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
     drop(listener);
 }
 

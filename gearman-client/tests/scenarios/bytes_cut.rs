@@ -266,11 +266,12 @@ impl<O: Over> Visitor for Break<O> {
     {
         for answer in answers {
             for cut in 0..answer.len() {
-                for (end, kind) in [
-                    (Some(Step::End), ErrorKind::ConnectionLost),
-                    (Some(Step::Reset), ErrorKind::ConnectionLost),
-                    (None, ErrorKind::Timeout(Deadline::Reply)),
-                ] {
+                // The same in each part of a packet.
+                let is_waited_for = [0, 1, 11, 12, answer.len() - 1].contains(&cut);
+                let silence = is_waited_for.then_some((None, ErrorKind::Timeout(Deadline::Reply)));
+                let ends =
+                    [Step::End, Step::Reset].map(|end| (Some(end), ErrorKind::ConnectionLost));
+                for (end, kind) in ends.into_iter().chain(silence) {
                     self.0 += 1;
                     // Only silence is waited for.
                     let wait = if end.is_none() { SHORT } else { PATIENCE };

@@ -3,12 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 use gearman_client::{
-    Client, ErrorKind, Fate, JobEvent, Outcome, Priority, Schedule, Unique, UniqueId, Worker,
-    WorkerOptions, blocking,
-    protocol::{Echo, GetStatus, Submit},
+    Client, ErrorKind, Fate, JobEvent, Outcome, Priority, Schedule, Unique, Worker, WorkerOptions,
+    blocking,
+    protocol::{Echo, Submit},
 };
 
-use super::support::{Background, LATE, PATIENCE, function, options};
+use super::support::{Background, LATE, function, options};
 use super::support::{each_server, each_server_async};
 
 each_server!(
@@ -27,12 +27,8 @@ each_server!(
 each_server_async!(
     events_come_in_order_and_the_exception_is_told,
     a_reducer_comes_with_its_foreground_job_in_both_faces,
-    joined_submissions_run_once_and_all_get_the_result,
     a_cancelled_job_fails_at_its_submitter,
-    a_job_timeout_leaves_the_connection_in_step,
-    many_callers_share_a_client_and_each_gets_its_own_answer,
     batches_answer_in_order_in_both_faces,
-    a_dropped_call_never_shifts_the_answers_of_others,
     ten_thousand_jobs_are_in_flight_on_one_connection,
 );
 
@@ -153,36 +149,6 @@ async fn events_come_in_order_and_the_exception_is_told(address: String) {
     assert_eq!((report.completed, report.failed), (1, 1));
 }
 
-async fn joined_submissions_run_once_and_all_get_the_result(address: String) {
-    let client = Client::connect(&address).await.unwrap();
-    let same = options().unique(UniqueId::try_from("same").unwrap());
-    let jobs = (0..3).map(|_| Submit::foreground(function("join"), "w", same).unwrap());
-    let mut events = client.submit_many(jobs);
-    let mut created = Vec::new();
-    while created.len() < 3 {
-        if let (_, Ok(JobEvent::Created(handle))) = events.next().await.unwrap() {
-            created.push(handle);
-        }
-    }
-    assert!(created.iter().all(|handle| *handle == created[0]));
-    let mut worker = Worker::connect(&address).await.unwrap();
-    worker.can_do("join", None).unwrap();
-    let job = worker.next_job().await;
-    job.data("d").await.unwrap();
-    job.complete("r").await.unwrap();
-    let mut seen = Vec::new();
-    while let Some((number, event)) = events.next().await {
-        seen.push((number, event.unwrap()));
-    }
-    for number in 0..3 {
-        let own: Vec<_> = seen.iter().filter(|(of, _)| *of == number).collect();
-        assert_eq!(own[0].1, JobEvent::Data("d".into()));
-        assert_eq!(own[1].1, JobEvent::Complete("r".into()));
-        assert_eq!(own.len(), 2);
-    }
-    assert_eq!(worker.stop().await.completed, 1);
-}
-
 fn by_payload_joins_equal_workloads_and_random_joins_none(address: &str) {
     let mut client = blocking::Client::connect(address).unwrap();
     let mut handles = |unique: Unique, workload: &str| {
@@ -240,49 +206,6 @@ async fn a_cancelled_job_fails_at_its_submitter(address: String) {
     assert!(job.next().await.is_none());
 }
 
-async fn a_job_timeout_leaves_the_connection_in_step(address: String) {
-    let client = Client::connect(&address).await.unwrap();
-    // However slow the machine is, repeat until a job has its handle before its time is over.
-    let mut timeout = Duration::from_millis(20);
-    loop {
-        let short = options().timeout(timeout);
-        let error = client.run("nobody", "", short).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Timeout(gearman_client::Deadline::Job));
-        assert_eq!(error.fate(), Fate::Unknown);
-        if error.handle().is_some() {
-            assert!(error.unique().is_some());
-            break;
-        }
-        timeout *= 2;
-        assert!(timeout < PATIENCE, "{error:?}");
-    }
-    assert_eq!(client.echo("a").await.unwrap(), "a");
-}
-
-async fn many_callers_share_a_client_and_each_gets_its_own_answer(address: String) {
-    let worker = std::thread::spawn({
-        let address = address.clone();
-        move || echo_worker(&address)
-    });
-    let client = Client::connect(&address).await.unwrap();
-    let mut callers = tokio::task::JoinSet::new();
-    for caller in 0..32 {
-        let client = client.clone();
-        callers.spawn(async move {
-            for n in 0..20 {
-                let text = format!("{caller}-{n}");
-                assert_eq!(client.echo(&text).await.unwrap(), text.as_bytes());
-                let outcome = client.run("echo", &text, options()).await.unwrap();
-                assert_eq!(outcome.complete().unwrap(), text.as_bytes());
-            }
-        });
-    }
-    while let Some(caller) = callers.join_next().await {
-        caller.unwrap();
-    }
-    assert_eq!(worker.join().unwrap().stop().completed, 640);
-}
-
 async fn batches_answer_in_order_in_both_faces(address: String) {
     let echoes = || (0..2000).map(|n| Echo(n.to_string()));
     let client = Client::connect(&address).await.unwrap();
@@ -304,28 +227,6 @@ async fn batches_answer_in_order_in_both_faces(address: String) {
     })
     .await
     .unwrap();
-}
-
-async fn a_dropped_call_never_shifts_the_answers_of_others(address: String) {
-    for polls in 0..6 {
-        let client = Client::connect(&address).await.unwrap();
-        {
-            let call = client.echo("dropped");
-            let mut call = std::pin::pin!(call);
-            for _ in 0..polls {
-                let once = std::future::poll_fn(|cx| {
-                    std::task::Poll::Ready(call.as_mut().poll(cx).is_ready())
-                });
-                if once.await {
-                    break;
-                }
-                tokio::task::yield_now().await;
-            }
-        }
-        assert_eq!(client.echo("own").await.unwrap(), "own");
-        let unknown = client.call(&GetStatus("H:x:1".parse().unwrap())).await.unwrap();
-        assert!(!unknown.is_known);
-    }
 }
 
 async fn ten_thousand_jobs_are_in_flight_on_one_connection(address: String) {
@@ -403,15 +304,17 @@ fn the_outcome_of_a_job_whose_end_was_read_is_given_again(address: &str) {
         assert!(error.handle().is_some() && error.unique().is_some(), "{error}");
     };
     let worker = echo_worker(address);
-    let mut client = blocking::Client::connect(address).unwrap();
-    let mut job = client.submit("echo", "x", options()).unwrap();
-    assert!(job.by_ref().all(|event| event.is_ok()));
-    assert_eq!(job.outcome().unwrap(), Outcome::Complete("x".into()));
-    let mut job = client.submit("nobody", "x", in_time()).unwrap();
-    late(job.by_ref().find_map(Result::err).unwrap());
-    late(job.outcome().unwrap_err());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
+    let in_blocking = || {
+        let mut client = blocking::Client::connect(address).unwrap();
+        let mut job = client.submit("echo", "x", options()).unwrap();
+        assert!(job.by_ref().all(|event| event.is_ok()));
+        assert_eq!(job.outcome().unwrap(), Outcome::Complete("x".into()));
+        let mut job = client.submit("nobody", "x", in_time()).unwrap();
+        late(job.by_ref().find_map(Result::err).unwrap());
+        late(job.outcome().unwrap_err());
+        assert_eq!(client.echo("in step").unwrap(), "in step");
+    };
+    let in_async = async {
         let client = Client::connect(address).await.unwrap();
         let mut job = client.submit("echo", "x", options()).await.unwrap();
         while let Some(event) = job.next().await {
@@ -421,6 +324,11 @@ fn the_outcome_of_a_job_whose_end_was_read_is_given_again(address: &str) {
         let mut job = client.submit("nobody", "x", in_time()).await.unwrap();
         late(job.next().await.unwrap().unwrap_err());
         late(job.outcome().await.unwrap_err());
+        assert_eq!(client.echo("in step").await.unwrap(), "in step");
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(in_blocking);
+        super::face::runtime().block_on(in_async);
     });
     worker.stop();
 }

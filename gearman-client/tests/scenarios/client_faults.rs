@@ -47,8 +47,6 @@ both_faces!(
     a_connection_that_is_lost_while_idle_is_replaced_before_it_is_used,
     a_refused_connection_names_every_address,
     a_full_backlog_of_a_listener_meets_the_connect_deadline,
-    a_server_that_takes_no_connection_leaves_time_for_the_next,
-    a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers,
     no_call_waits_long_for_a_connection_while_another_server_is_there,
     a_server_that_falls_silent_is_left_by_the_next_call,
     a_frozen_server_costs_one_call_and_is_used_again_when_it_answers,
@@ -56,7 +54,6 @@ both_faces!(
     a_job_that_no_server_has_acknowledged_did_not_end_late,
     a_server_that_is_away_is_not_waited_for_while_another_knows_the_job,
     a_new_call_does_not_wait_for_the_delays_of_earlier_ones,
-    calls_to_servers_that_are_gone_wait_only_for_their_own_delays,
     the_total_deadline_bounds_retries,
     the_deadline_of_a_job_bounds_its_repetitions,
     a_slow_network_changes_nothing,
@@ -269,32 +266,35 @@ fn an_idempotent_job_outlives_a_server_that_is_away_for_a_while<F: Face>() {
 /// C9 for many requests in flight: exactly one answer each, in order, and no job twice.
 fn a_batch_is_answered_to_the_last_whatever_breaks<F: Face>() {
     const JOBS: usize = 300;
-    for at in [1, 2, 57, 128, 255] {
-        for fault in [
-            Fault::nth(at).of("SUBMIT_JOB_BG").reset_after(5),
-            Fault::nth(at).of("SUBMIT_JOB_BG").cut_after(0),
-            Fault::nth(at).of("SUBMIT_JOB_BG").unexecuted().hang(),
-        ] {
-            let server = Server::start().unwrap();
-            server.faults().add(fault);
-            let mut client = F::connect(quick(server.address())).unwrap();
-            let submits = (0..JOBS)
-                .map(|n| Submit::background(function("f"), n.to_string(), options()).unwrap());
-            let answers = client.call_many(submits.collect());
-            assert_eq!(answers.len(), JOBS);
-            let (good, bad): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
-            let handles: HashSet<_> =
-                good.into_iter().map(|job| job.unwrap().handle.name().to_vec()).collect();
-            for error in &bad {
-                let error = error.as_ref().unwrap_err();
-                assert_eq!(error.fate(), Fate::Unknown, "at {at}: {error}");
-            }
-            assert!(handles.len() >= JOBS - 256 && handles.len() + bad.len() == JOBS);
-            // Each successful one is a job, and some of the others may be.
-            let jobs = server.view().jobs;
-            assert!((handles.len()..=JOBS).contains(&jobs), "at {at}: {jobs} jobs");
+    let breaks = |at: u64, fault: Fault| {
+        let server = Server::start().unwrap();
+        server.faults().add(fault);
+        let mut client = F::connect(quick(server.address())).unwrap();
+        let submits =
+            (0..JOBS).map(|n| Submit::background(function("f"), n.to_string(), options()).unwrap());
+        let answers = client.call_many(submits.collect());
+        assert_eq!(answers.len(), JOBS);
+        let (good, bad): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+        let handles: HashSet<_> =
+            good.into_iter().map(|job| job.unwrap().handle.name().to_vec()).collect();
+        for error in &bad {
+            let error = error.as_ref().unwrap_err();
+            assert_eq!(error.fate(), Fate::Unknown, "at {at}: {error}");
         }
-    }
+        assert!(handles.len() >= JOBS - 256 && handles.len() + bad.len() == JOBS);
+        // Each successful one is a job, and some of the others may be.
+        let jobs = server.view().jobs;
+        assert!((handles.len()..=JOBS).contains(&jobs), "at {at}: {jobs} jobs");
+    };
+    thread::scope(|scope| {
+        for at in [1, 2, 57, 128, 255] {
+            let fault = || Fault::nth(at).of("SUBMIT_JOB_BG");
+            for fault in [fault().reset_after(5), fault().cut_after(0), fault().unexecuted().hang()]
+            {
+                scope.spawn(move || breaks(at, fault));
+            }
+        }
+    });
 }
 
 /// C22.
@@ -320,8 +320,10 @@ fn a_refused_connection_names_every_address<F: Face>() {
     assert_eq!((error.kind(), error.fate()), (ErrorKind::Connect, Fate::NotSent));
     assert!(error.to_string().contains(&other.to_string()), "the last one: {error}");
     let localhost: ConnectOptions = format!("localhost:{free}").parse().unwrap();
-    let error = F::connect(localhost).err().unwrap();
+    let error = F::connect(localhost.clone()).err().unwrap();
     assert!(error.to_string().contains(&format!("127.0.0.1:{free}")), "{error}");
+    let error = F::Worker::connect(localhost).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Connect);
     let nowhere: ConnectOptions = "no-such-host.invalid:1".parse().unwrap();
     let error = F::connect(nowhere).err().unwrap();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::Connect, Fate::NotSent));
@@ -337,24 +339,6 @@ fn a_full_backlog_of_a_listener_meets_the_connect_deadline<F: Face>() {
     let kind = ErrorKind::Timeout(Deadline::Connect);
     assert_eq!((error.kind(), error.fate()), (kind, Fate::NotSent), "{error}");
     assert!(started.elapsed() < PATIENCE);
-}
-
-/// G3: the limit of a call is shorter than that of an attempt to connect.
-fn a_server_that_takes_no_connection_leaves_time_for_the_next<F: Face>() {
-    let black_hole = Dark::start().unwrap();
-    let dark = black_hole.address().to_string();
-    let good = Server::start().unwrap();
-    let list = [dark.as_str(), good.address()].map(|address| {
-        let options: ConnectOptions = address.parse().unwrap();
-        options.total_timeout(Some(LATE))
-    });
-    let mut client = F::connect(Servers::new(list).unwrap()).unwrap();
-    for n in 0..4 {
-        let submitted = client.submit_background("f", b"w", options());
-        let job = submitted.unwrap_or_else(|error| panic!("call {n}: {error}"));
-        assert_eq!(job.handle.server().unwrap().to_string(), good.address());
-        thread::sleep(Duration::from_millis(500));
-    }
 }
 
 /// The delays of a server that has been away for a while are long.
@@ -374,26 +358,6 @@ fn a_server_that_is_away_is_not_waited_for_while_another_knows_the_job<F: Face>(
     assert!(took < Duration::from_secs(1), "{took:?}");
 }
 
-/// G3: another server is there for them. Only the first call waits for an attempt to connect.
-fn a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers<F: Face>() {
-    let black_hole = Dark::start().unwrap();
-    let dark = black_hole.address().to_string();
-    let good = Server::start().unwrap();
-    let list = [dark.as_str(), good.address()].map(|address| {
-        let options: ConnectOptions = address.parse().unwrap();
-        options.connect_timeout(LATE)
-    });
-    let mut client = F::connect(Servers::new(list).unwrap()).unwrap();
-    let (started, mut slow) = (Instant::now(), 0);
-    while started.elapsed() < 4 * LATE {
-        let call = Instant::now();
-        client.submit_background("f", b"w", options()).unwrap();
-        slow += usize::from(call.elapsed() > LATE / 2);
-        thread::sleep(Duration::from_millis(20));
-    }
-    assert!(slow <= 1, "{slow} calls waited for an attempt to connect");
-}
-
 /// G3: a host that is switched off answers nothing for as long as it is asked.
 fn no_call_waits_long_for_a_connection_while_another_server_is_there<F: Face>() {
     let black_hole = Dark::start().unwrap();
@@ -408,6 +372,10 @@ fn no_call_waits_long_for_a_connection_while_another_server_is_there<F: Face>() 
     };
     let started = Instant::now();
     let mut client = F::connect(servers()).unwrap();
+    // Only the first call waits for the attempt, which goes on: with all others, the test would fail.
+    for _ in 0..30 {
+        client.submit_background("f", b"w", options()).unwrap();
+    }
     let job = client.submit_background("f", b"w", options()).unwrap();
     // The name alone does not say which server has it.
     let name = std::str::from_utf8(job.handle.name()).unwrap();
@@ -443,12 +411,13 @@ fn a_server_that_falls_silent_is_left_by_the_next_call<F: Face>() {
 
 /// It still accepts connections, as a stopped process does.
 fn a_frozen_server_costs_one_call_and_is_used_again_when_it_answers<F: Face>() {
-    for was_used in [true, false] {
+    const REPLY: Duration = Duration::from_secs(2);
+    let costs_one_call = |was_used: bool| {
         let (frozen, other) = (Server::start().unwrap(), Server::start().unwrap());
         let proxy = Proxy::start(frozen.socket_addr().unwrap()).unwrap();
         let servers = [proxy.address().to_string(), other.address().to_owned()];
-        let servers = Servers::new(servers.map(|address| quick(&address))).unwrap();
-        let mut client = F::connect(servers).unwrap();
+        let impatient = |address: String| quick(&address).reply_timeout(REPLY);
+        let mut client = F::connect(Servers::new(servers.map(impatient)).unwrap()).unwrap();
         if was_used {
             client.submit_background("f", b"before", options()).unwrap();
         }
@@ -456,10 +425,10 @@ fn a_frozen_server_costs_one_call_and_is_used_again_when_it_answers<F: Face>() {
         let error = client.submit_background("f", b"waits", options()).unwrap_err();
         let expected = (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown);
         assert_eq!((error.kind(), error.fate()), expected);
-        let text = "no reply within the reply timeout of 3 s";
+        let text = "no reply within the reply timeout of 2 s";
         assert_eq!(error.to_string(), format!("SUBMIT_JOB_BG to {}: {text}", proxy.address()));
         // Also after a question to the frozen one was left unanswered in its turn.
-        let end = Instant::now() + LATE + LATE / 2;
+        let end = Instant::now() + REPLY + REPLY / 4;
         while Instant::now() < end {
             client.submit_background("f", b"elsewhere", options()).unwrap();
             thread::sleep(Duration::from_millis(50));
@@ -474,7 +443,12 @@ fn a_frozen_server_costs_one_call_and_is_used_again_when_it_answers<F: Face>() {
             client.submit_background("f", b"after", options()).unwrap();
             thread::sleep(Duration::from_millis(20));
         }
-    }
+    };
+    thread::scope(|scope| {
+        for was_used in [true, false] {
+            scope.spawn(move || costs_one_call(was_used));
+        }
+    });
 }
 
 /// Such as one that speaks another protocol.
@@ -561,6 +535,7 @@ fn a_slow_network_changes_nothing<F: Face>() {
 
 /// A job that is submitted repeatedly, and queried in between, still keeps its caller's deadline.
 fn the_deadline_of_a_job_bounds_its_repetitions<F: Face>() {
+    const LIMIT: Duration = Duration::from_secs(2);
     let own_id = Unique::Id(UniqueId::try_from("own").unwrap());
     let bounds = |verb: &str, total: Option<Duration>, job: Option<Duration>| {
         let server = Server::start().unwrap();
@@ -568,7 +543,7 @@ fn the_deadline_of_a_job_bounds_its_repetitions<F: Face>() {
         server.faults().add(Fault::always().of(verb).executed().hang());
         let patient = quick(server.address()).retry(RetryPolicy::new(1_000_000));
         // Several attempts fit into the time of the call.
-        let patient = patient.reply_timeout(LATE / 4).total_timeout(total);
+        let patient = patient.reply_timeout(LIMIT / 4).total_timeout(total);
         let mut client = F::connect(patient).unwrap();
         let mut again = options().unique(own_id).idempotent(true);
         if let Some(job) = job {
@@ -586,7 +561,7 @@ fn the_deadline_of_a_job_bounds_its_repetitions<F: Face>() {
     thread::scope(|scope| {
         for verb in ["SUBMIT_JOB", "GET_STATUS_UNIQUE"] {
             for (total, job) in
-                [(Some(LATE), None), (None, Some(LATE)), (Some(LATE), Some(1000 * LATE))]
+                [(Some(LIMIT), None), (None, Some(LIMIT)), (Some(LIMIT), Some(1000 * LIMIT))]
             {
                 scope.spawn(move || bounds(verb, total, job));
             }
@@ -613,31 +588,11 @@ fn a_new_call_does_not_wait_for_the_delays_of_earlier_ones<F: Face>() {
         let mut client = F::connect(servers(count)).unwrap();
         proxies.iter().for_each(Proxy::refuse_connections);
         proxies.iter().for_each(Proxy::reset_connections);
-        for _ in 0..10 {
+        for _ in 0..3 {
             client.submit_background("f", b"w", options().idempotent(true)).unwrap_err();
         }
         proxies.iter().for_each(Proxy::accept_connections);
         thread::sleep(LIMIT / 2);
         client.submit_background("f", b"w", options().idempotent(true)).unwrap();
-    }
-}
-
-fn calls_to_servers_that_are_gone_wait_only_for_their_own_delays<F: Face>() {
-    let retry = RetryPolicy::new(3).backoff(Duration::from_millis(5), Duration::from_secs(2));
-    for count in [1, 2] {
-        let servers: Vec<Server> = (0..count).map(|_| Server::start().unwrap()).collect();
-        let options_of = |server: &Server| quick(server.address()).retry(retry);
-        let mut client = F::connect(Servers::new(servers.iter().map(options_of)).unwrap()).unwrap();
-        drop(servers);
-        let mut waited = Duration::ZERO;
-        for _ in 0..8 {
-            let started = Instant::now();
-            client.submit_background("f", b"w", options()).unwrap_err();
-            waited += started.elapsed();
-            // Until the servers may be tried at once.
-            thread::sleep(Duration::from_millis(60));
-        }
-        // Up to 5, 10 and 20 ms for each call. If they went on growing, it would take some 15 seconds.
-        assert!(waited < Duration::from_secs(4), "{count} servers: {waited:?}");
     }
 }

@@ -67,7 +67,6 @@ pub(crate) trait Face: Sized + Send + 'static {
     ) -> Result<Submitted>;
     fn status(&mut self, handle: &JobHandle) -> Result<JobStatus>;
     fn echo(&mut self, data: &str) -> Result<bytes::Bytes>;
-    fn is_connected(&self) -> bool;
     fn epochs(&self) -> Vec<Epoch>;
     fn reconnect(&mut self) -> Result<()>;
 
@@ -154,10 +153,6 @@ impl Face for Blocking {
 
     fn echo(&mut self, data: &str) -> Result<bytes::Bytes> {
         self.0.echo(data)
-    }
-
-    fn is_connected(&self) -> bool {
-        self.0.is_connected()
     }
 
     fn epochs(&self) -> Vec<Epoch> {
@@ -278,10 +273,6 @@ impl Face for Async {
 
     fn echo(&mut self, data: &str) -> Result<bytes::Bytes> {
         self.runtime.block_on(self.client.echo(data))
-    }
-
-    fn is_connected(&self) -> bool {
-        self.client.is_connected()
     }
 
     fn epochs(&self) -> Vec<Epoch> {

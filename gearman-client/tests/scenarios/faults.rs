@@ -3,13 +3,21 @@
 use std::time::Duration;
 
 use gearman_client::{
-    Client, ConnectOptions, Deadline, ErrorKind, Fate, JobEvent, RetryPolicy, Selection, Servers,
-    Worker, WorkerOptions, blocking,
-    protocol::{PacketType, Submit},
+    Client, ConnectOptions, Deadline, ErrorKind, Fate, JobEvent, RetryPolicy, Worker,
+    WorkerOptions, blocking,
+    protocol::{Echo, PacketType, Submit},
 };
 use queue_core::proof::runtime;
 
-use super::support::{LATE, Peer, options, wire};
+use super::{
+    face::{Face, both_faces},
+    support::{LATE, Peer, options, wire},
+};
+
+both_faces!(
+    quirk_a_request_that_is_never_answered_ends_its_connection,
+    an_answer_that_drips_for_ever_meets_the_deadline,
+);
 
 fn impatient(address: &str) -> ConnectOptions {
     let options: ConnectOptions = address.parse().unwrap();
@@ -31,15 +39,14 @@ fn server_that_then_echoes(
     ])
 }
 
-#[test]
-fn quirk_a_request_that_is_never_answered_ends_its_connection() {
-    let silent = |mut peer: Peer| {
+/// C2.
+fn quirk_a_request_that_is_never_answered_ends_its_connection<F: Face>() {
+    let (address, server) = server_that_then_echoes(|mut peer: Peer| {
         peer.greet();
         peer.expect(PacketType::GetStatus);
         peer.wait_for_end();
-    };
-    let (address, server) = server_that_then_echoes(silent);
-    let mut client = blocking::Client::connect(impatient(&address)).unwrap();
+    });
+    let mut client = F::connect(impatient(&address)).unwrap();
     let unanswered = gearman_client::protocol::GetStatus("H:x:1".parse().unwrap());
     let error = client.call(&unanswered).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
@@ -47,83 +54,23 @@ fn quirk_a_request_that_is_never_answered_ends_its_connection() {
     assert_eq!(client.echo("again").unwrap(), "again");
     drop(client);
     server.join().unwrap();
-
-    let (address, server) = server_that_then_echoes(silent);
-    runtime().block_on(async {
-        let client = Client::connect(impatient(&address)).await.unwrap();
-        let error = client.call(&unanswered).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
-        assert_eq!(client.echo("again").await.unwrap(), "again");
-    });
-    server.join().unwrap();
 }
 
-#[test]
-fn a_submission_whose_total_time_is_over_before_its_answer_came_may_have_been_carried_out() {
-    let silent = |mut peer: Peer| {
+/// C4: a byte comes well within every time limit.
+fn an_answer_that_drips_for_ever_meets_the_deadline<F: Face>() {
+    let (address, server) = server_that_then_echoes(|mut peer: Peer| {
         peer.greet();
-        peer.expect(PacketType::SubmitJobBg);
-        peer.wait_for_end();
-    };
-    let short = |address: &str| {
-        let options: ConnectOptions = address.parse().unwrap();
-        options.total_timeout(Some(LATE))
-    };
-    let expected = (ErrorKind::Timeout(Deadline::Total), Fate::Unknown);
-
-    let (address, server) = Peer::serve(vec![Box::new(silent)]);
-    let mut client = blocking::Client::connect(short(&address)).unwrap();
-    let error = client.submit_background("f", "x", options()).unwrap_err();
-    assert_eq!((error.kind(), error.fate()), expected);
-    drop(client);
-    server.join().unwrap();
-
-    let (address, server) = Peer::serve(vec![Box::new(silent)]);
-    runtime().block_on(async {
-        let client = Client::connect(short(&address)).await.unwrap();
-        let error = client.submit_background("f", "x", options()).await.unwrap_err();
-        assert_eq!((error.kind(), error.fate()), expected);
-    });
-    server.join().unwrap();
-}
-
-#[test]
-fn a_reply_that_breaks_off_at_any_byte_leaves_the_fate_unknown() {
-    let reply = wire(PacketType::JobCreated, &["H:x:1"]);
-    for cut in 0..reply.len() {
-        let reply = reply.clone();
-        let (address, server) = server_that_then_echoes(move |mut peer| {
-            peer.greet();
-            peer.expect(PacketType::SubmitJobBg);
-            peer.write_bytes(&reply[..cut]);
-        });
-        let mut client = blocking::Client::connect(impatient(&address)).unwrap();
-        let error = client.submit_background("f", "x", options()).unwrap_err();
-        assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
-        assert_eq!(client.echo("again").unwrap(), "again");
-        drop(client);
-        server.join().unwrap();
-    }
-}
-
-#[test]
-fn bytes_that_drip_are_understood() {
-    let (address, server) = Peer::serve(vec![Box::new(|mut peer: Peer| {
-        peer.greet();
-        peer.expect(PacketType::SubmitJob);
-        let mut bytes = wire(PacketType::JobCreated, &["H:x:1"]);
-        bytes.extend(wire(PacketType::Noop, &[]));
-        bytes.extend(wire(PacketType::WorkData, &["H:x:1", "a\0b"]));
-        bytes.extend(wire(PacketType::WorkFail, &["H:x:1\0"]));
-        for byte in bytes {
-            peer.write_bytes(&[byte]);
+        peer.expect(PacketType::EchoReq);
+        let mut bytes = wire(PacketType::EchoRes, &["x".repeat(5_000).as_str()]).into_iter();
+        while bytes.next().is_some_and(|byte| peer.try_write(byte)) {
+            std::thread::sleep(Duration::from_millis(1));
         }
-        peer.wait_for_end();
-    })]);
-    let mut client = blocking::Client::connect(impatient(&address)).unwrap();
-    let events: Vec<_> =
-        client.submit("f", "x", options()).unwrap().map(|event| event.unwrap()).collect();
-    assert_eq!(events, [JobEvent::Data("a\0b".into()), JobEvent::Fail]);
+    });
+    let mut client = F::connect(impatient(&address)).unwrap();
+    let error = client.call(&Echo("x".repeat(5_000))).unwrap_err();
+    let expected = (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown);
+    assert_eq!((error.kind(), error.fate()), expected);
+    assert_eq!(client.echo("again").unwrap(), "again");
     drop(client);
     server.join().unwrap();
 }
@@ -264,19 +211,6 @@ fn a_backlog_that_nobody_reads_is_bounded_in_the_blocking_face() {
 }
 
 #[test]
-fn nothing_listens_and_the_error_names_the_address() {
-    let nobody = fixtures::Port::take().unwrap();
-    let free = nobody.address();
-    let error = blocking::Client::connect(free.to_string()).unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::Connect, Fate::NotSent));
-    assert!(error.to_string().contains(&free.to_string()), "{error}");
-    runtime().block_on(async {
-        assert_eq!(Client::connect(free.to_string()).await.unwrap_err().kind(), ErrorKind::Connect);
-        assert_eq!(Worker::connect(free.to_string()).await.unwrap_err().kind(), ErrorKind::Connect);
-    });
-}
-
-#[test]
 fn lazy_clients_and_workers_may_start_before_their_server() {
     let Some(mut server) = super::support::real() else { return };
     server.kill();
@@ -319,96 +253,4 @@ fn lazy_clients_and_workers_may_start_before_their_server() {
     drop(working.join().unwrap());
     let outside = Worker::new(server.address()).map(drop).unwrap_err();
     assert_eq!(outside.kind(), ErrorKind::InvalidInput);
-}
-
-#[test]
-fn failover_costs_no_call_and_round_robin_goes_round() {
-    let Some(mut first) = super::support::real() else { return };
-    let Some(second) = super::support::real() else { return };
-    let both = format!("{},{}", first.address(), second.address());
-    let servers: Servers = both.parse().unwrap();
-    let mut client = blocking::Client::connect(servers.clone()).unwrap();
-    let job = client.submit_background("f", "x", options()).unwrap();
-    assert_eq!(job.handle.server().unwrap().to_string(), first.address());
-    let round = servers.clone().selection(Selection::RoundRobin);
-    let mut turns = blocking::Client::connect(round).unwrap();
-    let mut used = std::collections::HashSet::new();
-    for _ in 0..4 {
-        let job = turns.submit_background("f", "x", options()).unwrap();
-        used.insert(job.handle.server().unwrap().to_string());
-    }
-    assert_eq!(used.len(), 2);
-    runtime().block_on(async {
-        let shared = Client::connect(servers).await.unwrap();
-        shared.echo("x").await.unwrap();
-        first.kill();
-        for _ in 0..10 {
-            let options = options().idempotent(true);
-            let job = shared.submit_background("f", "x", options).await.unwrap();
-            assert_eq!(job.handle.server().unwrap().to_string(), second.address());
-            let job = client.submit_background("f", "x", options).unwrap();
-            assert_eq!(job.handle.server().unwrap().to_string(), second.address());
-        }
-    });
-}
-
-#[test]
-fn a_worker_registers_anew_when_its_server_comes_back() {
-    let Some(mut server) = super::support::real() else { return };
-    runtime().block_on(async {
-        let options: gearman_client::WorkerOptions = server.address().parse().unwrap();
-        let id = gearman_client::ClientId::try_from("returns").unwrap();
-        let mut worker = Worker::connect(options.client_id(id)).await.unwrap();
-        worker.register("f", |_| async { Ok("") }).unwrap();
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let running = tokio::spawn(worker.run_until(stopped));
-        server.restart().unwrap();
-        let mut admin = gearman_client::Admin::connect(server.address()).await.unwrap();
-        let is_back = async {
-            loop {
-                let workers = admin.workers().await.unwrap();
-                if workers
-                    .iter()
-                    .any(|row| row.id.as_deref() == Some("returns") && row.functions == ["f"])
-                {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(20), is_back).await.unwrap();
-        let client = Client::connect(server.address()).await.unwrap();
-        assert!(client.run("f", "", super::support::options()).await.unwrap().is_complete());
-        stop.send(()).unwrap();
-        running.await.unwrap();
-    });
-}
-
-#[test]
-fn an_answer_that_drips_for_ever_meets_the_deadline() {
-    let drip = |mut peer: Peer| {
-        peer.greet();
-        peer.expect(PacketType::EchoReq);
-        let mut bytes = wire(PacketType::EchoRes, &["x".repeat(5_000).as_str()]).into_iter();
-        while bytes.next().is_some_and(|byte| peer.try_write(byte)) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    };
-    let timeout = |error: gearman_client::Error| {
-        assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
-        assert_eq!(error.fate(), Fate::Unknown);
-    };
-    let (address, server) = server_that_then_echoes(drip);
-    let mut client = blocking::Client::connect(impatient(&address)).unwrap();
-    timeout(client.echo("x".repeat(5_000)).unwrap_err());
-    assert_eq!(client.echo("again").unwrap(), "again");
-    drop(client);
-    server.join().unwrap();
-    let (address, server) = server_that_then_echoes(drip);
-    runtime().block_on(async {
-        let client = Client::connect(impatient(&address)).await.unwrap();
-        timeout(client.echo("x".repeat(5_000)).await.unwrap_err());
-        assert_eq!(client.echo("again").await.unwrap(), "again");
-    });
-    server.join().unwrap();
 }

@@ -127,19 +127,6 @@ impl Peer {
         (address, thread)
     }
 
-    /// A server of the text protocol that gives these replies to these lines, on one connection.
-    pub(crate) fn text(
-        script: Vec<(&'static str, &'static str)>,
-    ) -> (String, thread::JoinHandle<()>) {
-        Peer::serve(vec![Box::new(|mut peer: Peer| {
-            for (line, reply) in script {
-                peer.expect_line(line);
-                peer.write_bytes(reply.as_bytes());
-            }
-            let _ = peer.stream.read(&mut [0; 1]);
-        })])
-    }
-
     /// The next packet; `None` at the end.
     pub(crate) fn read(&mut self) -> Option<Packet> {
         loop {

@@ -12,8 +12,8 @@ use std::{
 use fixtures::fault::Fault;
 use futures_util::StreamExt;
 use gearman_client::{
-    Client, ConnectionState, ErrorKind, Failure, JobEvent, JobLimit, Outcome, RetryPolicy, Servers,
-    Worker, WorkerEventKind, WorkerOptions, blocking, protocol::Submit,
+    Client, ConnectionState, Failure, JobEvent, JobLimit, Outcome, RetryPolicy, Servers, Worker,
+    WorkerEventKind, WorkerOptions, blocking, protocol::Submit,
 };
 
 use super::face::scenarios;
@@ -23,13 +23,11 @@ use super::support::{each_server, each_server_async};
 
 each_server!(
     what_an_error_makes_of_a_job_is_the_callers_to_say,
-    panics_and_errors_of_handlers_fail_their_job_and_nothing_else,
     a_blocking_worker_holds_several_jobs_and_ends_them_in_any_order,
     no_job_runs_twice_because_its_function_is_withdrawn,
     a_refused_withdrawal_changes_nothing_at_any_server,
     no_result_waits_for_the_handler_of_the_next_job,
     results_in_a_batch_are_all_written_when_the_worker_stops,
-    one_worker_serves_two_servers_and_starves_none,
     a_worker_knows_when_no_job_is_left,
     jobs_taken_by_hand_until_there_are_none_end_the_worker,
     a_thousand_functions_are_served_and_an_idle_worker_is_woken,
@@ -46,28 +44,8 @@ each_server_async!(
     an_async_worker_knows_when_no_job_is_left,
     several_jobs_run_at_once_on_one_connection,
     stopping_finishes_what_runs_and_gives_the_rest_back,
-    a_job_of_a_lost_connection_cannot_be_ended_and_runs_again,
     ten_thousand_jobs_and_none_lost_when_a_worker_dies_in_the_middle,
 );
-
-fn panics_and_errors_of_handlers_fail_their_job_and_nothing_else(address: &str) {
-    let mut worker = blocking::Worker::connect(address).unwrap();
-    worker.register("panics", |_| -> Result<String, Failure> { panic!("on purpose") }).unwrap();
-    worker
-        .register("errs", |job| {
-            let text = std::str::from_utf8(&job.workload)?;
-            Ok(text.parse::<u32>()?.to_string())
-        })
-        .unwrap();
-    let worker = Background::start(worker);
-    let mut client = blocking::Client::connect(address).unwrap();
-    assert_eq!(client.run("panics", "", options()).unwrap(), Outcome::Fail);
-    let what = "invalid digit found in string";
-    assert_eq!(client.run("errs", "x", options()).unwrap(), Outcome::Exception(what.into()));
-    assert_eq!(client.run("errs", "7", options()).unwrap(), Outcome::Complete("7".into()));
-    let report = worker.stop();
-    assert_eq!((report.completed, report.failed), (1, 2));
-}
 
 async fn a_handler_that_panics_before_it_gives_a_future_fails_its_job_only(address: String) {
     let mut worker = Worker::connect(&address).await.unwrap();
@@ -284,23 +262,6 @@ async fn stopping_finishes_what_runs_and_gives_the_rest_back(address: String) {
     assert_eq!(report.completed, u64::try_from(2 - queued).unwrap());
 }
 
-async fn a_job_of_a_lost_connection_cannot_be_ended_and_runs_again(address: String) {
-    let client = Client::connect(&address).await.unwrap();
-    let mut first = Worker::connect(&address).await.unwrap();
-    first.can_do("again", None).unwrap();
-    let waiting = client.submit("again", "", options()).await.unwrap();
-    let job = first.next_job().await;
-    drop(first);
-    let error = job.complete("stale").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::JobLost);
-    let mut second = Worker::connect(&address).await.unwrap();
-    second.can_do("again", None).unwrap();
-    let job = second.next_job().await;
-    assert_eq!(job.handle.name(), waiting.handle().name());
-    job.complete("fresh").await.unwrap();
-    assert_eq!(waiting.outcome().await.unwrap(), Outcome::Complete("fresh".into()));
-}
-
 async fn ten_thousand_jobs_and_none_lost_when_a_worker_dies_in_the_middle(address: String) {
     const JOBS: usize = 10_000;
     let client = Client::connect(&address).await.unwrap();
@@ -346,37 +307,6 @@ async fn ten_thousand_jobs_and_none_lost_when_a_worker_dies_in_the_middle(addres
     assert_eq!(seen.lock().unwrap().len(), JOBS);
     let mut admin = gearman_client::Admin::connect(&address).await.unwrap();
     assert_eq!(admin.status().await.unwrap()[0].total, 0);
-}
-
-/// In addition to an in-memory server.
-fn one_worker_serves_two_servers_and_starves_none(one: &str) {
-    // On a busy machine, one of the servers may be late; not every time.
-    assert!((0..5).any(|_| serves_two_servers_fairly(one)));
-}
-
-fn serves_two_servers_fairly(one: &str) -> bool {
-    let server = fixtures::gearmand::Server::start().unwrap();
-    let two = server.address();
-    for address in [one, two] {
-        let mut client = blocking::Client::connect(address).unwrap();
-        for _ in 0..50 {
-            client.submit_background("fair", address, options()).unwrap();
-        }
-    }
-    let servers: Servers = format!("{one},{two}").parse().unwrap();
-    let mut worker = blocking::Worker::connect(WorkerOptions::new(servers)).unwrap();
-    worker.can_do("fair", None).unwrap();
-    let (mut from_one, mut is_fair) = (0, false);
-    for n in 1..=100 {
-        let job = worker.next_job(PATIENCE).unwrap().unwrap();
-        from_one += usize::from(job.workload == one);
-        worker.complete(job, "").unwrap();
-        if n == 50 {
-            is_fair = (10..=40).contains(&from_one);
-        }
-    }
-    assert_eq!((from_one, worker.stop().completed), (50, 100));
-    is_fair
 }
 
 /// Beside a server that cannot be reached.

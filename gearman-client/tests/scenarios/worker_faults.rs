@@ -12,9 +12,9 @@ use fixtures::{
     real::{Gearmand, RealServer},
 };
 use gearman_client::{
-    ClientId, ConnectOptions, ErrorKind, Fate, JobEvent, Outcome, RetryPolicy, Servers,
-    WorkerOptions, blocking,
-    protocol::{End, PacketType, Submit, WorkerSession},
+    ClientId, ConnectOptions, ErrorKind, Fate, Outcome, RetryPolicy, Servers, WorkerOptions,
+    blocking,
+    protocol::{PacketType, Submit},
 };
 
 use super::support::each_server_async;
@@ -45,19 +45,15 @@ both_faces!(
     a_stale_result_is_never_sent_over_a_new_connection,
     a_job_that_was_lost_before_anybody_took_it_is_not_given,
     an_error_before_and_behind_every_answer_does_no_harm,
-    a_flood_of_noop_costs_next_to_nothing,
     a_server_that_is_away_is_tried_less_and_less,
     all_servers_are_served_fairly,
     a_worker_that_sleeps_everywhere_is_woken_from_anywhere,
     a_server_that_takes_no_connection_holds_up_no_job_of_another,
     a_stop_waits_for_no_attempt_to_connect,
+    a_frozen_server_is_used_again_when_it_thaws,
 );
 
-scenarios!(
-    a_job_of_a_lost_worker_is_run_by_another_under_the_same_handle,
-    nothing_invalid_is_sent,
-    a_job_that_takes_too_long_for_the_server_goes_to_another,
-);
+scenarios!(a_job_of_a_lost_worker_is_run_by_another_under_the_same_handle, nothing_invalid_is_sent,);
 
 /// G4, D of the reports: with all functions and the client id registered again.
 fn every_server_is_served_though_each_is_lost_in_turn<F: Face>() {
@@ -267,35 +263,6 @@ fn an_error_before_and_behind_every_answer_does_no_harm<F: Face>() {
     assert_eq!(server.view().jobs, 0);
 }
 
-/// G9, F10, gearman/gearmand#232: at most two packets a second under any number of NOOPs.
-fn a_flood_of_noop_costs_next_to_nothing<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut worker = worker::<F>(server.address());
-    worker.fall_asleep(&server);
-    let noops = wire(PacketType::Noop, &[]).repeat(100);
-    let flood = |worker: &mut F::Worker, time: Duration| {
-        let started = Instant::now();
-        while started.elapsed() < time {
-            server.send(1, noops.clone());
-            assert!(worker.next_within(Duration::from_millis(10)).is_none());
-        }
-        started.elapsed().as_secs_f64()
-    };
-    // Some spurious wake-ups are normal and cost their answer.
-    flood(&mut worker, Duration::from_secs(1));
-    // What it has sent until now is not counted, however late the server reads it.
-    worker.barrier().unwrap();
-    server.clear_requests();
-    let seconds = flood(&mut worker, Duration::from_secs(3));
-    let packets = server.requests().len();
-    assert!(packets as f64 <= 2.0 * (seconds + 1.0), "{packets} packets in {seconds} s");
-    // It still reacts to real jobs.
-    F::to(server.address()).submit_background("f", b"", options()).unwrap();
-    let job = worker.next();
-    worker.complete(job, "").unwrap();
-    assert_eq!(worker.stop().completed, 1);
-}
-
 /// C18: a full-jitter back-off, which only a healthy exchange resets.
 fn a_server_that_is_away_is_tried_less_and_less<F: Face>() {
     let server = Server::start().unwrap();
@@ -375,22 +342,21 @@ fn a_server_that_takes_no_connection_holds_up_no_job_of_another<F: Face>() {
     let (dark, server) = (Dark::start().unwrap(), Server::start().unwrap());
     let servers = [&*dark.address().to_string(), server.address()].map(|address| {
         let options: ConnectOptions = address.parse().unwrap();
-        options.connect_timeout(Duration::from_secs(4))
+        options.connect_timeout(Duration::from_secs(2))
     });
     let both = WorkerOptions::new(Servers::new(servers).unwrap());
     let mut worker = F::Worker::connect(both).unwrap();
     worker.can_do("f");
     let mut client = F::to(server.address());
-    let (began, mut longest) = (Instant::now(), Duration::ZERO);
-    while began.elapsed() < Duration::from_secs(6) {
+    let began = Instant::now();
+    for _ in 0..40 {
         client.submit_background("f", b"", options()).unwrap();
-        let started = Instant::now();
         let job = worker.next();
-        longest = longest.max(started.elapsed());
         worker.complete(job, "").unwrap();
         thread::sleep(Duration::from_millis(10));
     }
-    assert!(longest < Duration::from_secs(3), "a job waited for {longest:?}");
+    // One attempt for each job would take longer.
+    assert!(began.elapsed() < 2 * PATIENCE, "{:?}", began.elapsed());
 }
 
 /// The blocking face waited for the end of its attempt.
@@ -445,53 +411,6 @@ fn nothing_invalid_is_sent<F: Face>(address: &str) {
     assert_eq!(worker.stop().completed, 1);
 }
 
-/// G22: a job ends only once, even for those who keep its handle.
-#[test]
-fn a_second_end_of_a_job_is_refused_by_the_session() {
-    let server = Server::start().unwrap();
-    let mut client = blocking::Client::connect(server.address()).unwrap();
-    client.submit_background("f", "", options()).unwrap();
-    let mut worker = blocking::Worker::connect(server.address()).unwrap();
-    worker.can_do("f", None).unwrap();
-    let job = worker.next_job(PATIENCE).unwrap().unwrap();
-    let handle = job.handle.clone();
-    // Another session never held it.
-    let now = Instant::now();
-    let mut session = WorkerSession::new(
-        std::sync::Arc::default(),
-        1,
-        gearman_client::Grab::All,
-        Duration::from_secs(1),
-        now,
-    );
-    let error = session.finish(&handle, End::Fail, now).unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::JobLost, Fate::NotSent));
-    worker.complete(job, "").unwrap();
-    assert_eq!(worker.stop().completed, 1);
-}
-
-/// G21: the server gives the job to another, and its first worker's result is refused.
-fn a_job_that_takes_too_long_for_the_server_goes_to_another<F: Face>(address: &str) {
-    let mut slow = blocking::Worker::connect(address).unwrap();
-    slow.can_do("slow", Some(Duration::from_secs(1))).unwrap();
-    let at = address.to_owned();
-    let waits = thread::spawn(move || {
-        let mut client = F::to(&at);
-        let (_, events) = client.submit("slow", b"", options()).unwrap();
-        events.into_iter().map(Result::unwrap).collect::<Vec<_>>()
-    });
-    let late = slow.next_job(PATIENCE).unwrap().unwrap();
-    let mut other = F::Worker::connect(address).unwrap();
-    other.can_do("slow");
-    let job = other.next();
-    slow.complete(late, "late").unwrap();
-    slow.echo_barrier().unwrap();
-    other.complete(job, "in time").unwrap();
-    assert_eq!(waits.join().unwrap(), [JobEvent::Complete("in time".into())]);
-    assert_eq!(slow.stop().rejected, 1);
-    assert_eq!(other.stop().completed, 1);
-}
-
 /// G24: a job that does not end within the grace goes back, unanswered.
 async fn a_job_that_outlasts_the_grace_goes_back_to_the_server(address: String) {
     let client = gearman_client::Client::connect(&address).await.unwrap();
@@ -518,27 +437,26 @@ async fn a_job_that_outlasts_the_grace_goes_back_to_the_server(address: String) 
 }
 
 /// C2 with a real server that is suspended: clients and workers continue when it resumes.
-#[test]
-fn a_frozen_server_is_used_again_when_it_thaws() {
-    fn with<F: Face>() {
-        let Some(server) = real() else { return };
-        let mut client = F::connect(quick(server.address()).connect_timeout(LATE)).unwrap();
-        let mut worker = worker::<F>(server.address());
-        assert!(worker.next_within(Duration::from_millis(20)).is_none());
-        server.freeze().unwrap();
-        let error = client.echo("x").unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::Timeout(_)), "{error}");
+fn a_frozen_server_is_used_again_when_it_thaws<F: Face>() {
+    let Some(server) = real() else { return };
+    let mut client = F::connect(quick(server.address()).connect_timeout(LATE)).unwrap();
+    let mut worker = worker::<F>(server.address());
+    assert!(worker.next_within(Duration::from_millis(20)).is_none());
+    server.freeze().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let error = client.echo("x").unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::Timeout(_)), "{error}");
+        });
         assert!(worker.next_within(LATE + LATE / 5).is_none());
-        server.thaw().unwrap();
-        let started = Instant::now();
-        while client.echo("x").is_err() {
-            assert!(started.elapsed() < PATIENCE);
-        }
-        client.submit_background("f", b"", options()).unwrap();
-        let job = worker.next();
-        worker.complete(job, "").unwrap();
-        assert_eq!(worker.stop().completed, 1);
+    });
+    server.thaw().unwrap();
+    let started = Instant::now();
+    while client.echo("x").is_err() {
+        assert!(started.elapsed() < PATIENCE);
     }
-    with::<super::face::Async>();
-    with::<super::face::Blocking>();
+    client.submit_background("f", b"", options()).unwrap();
+    let job = worker.next();
+    worker.complete(job, "").unwrap();
+    assert_eq!(worker.stop().completed, 1);
 }

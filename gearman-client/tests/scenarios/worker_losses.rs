@@ -171,7 +171,8 @@ fn a_handler_learns_that_the_time_of_its_job_is_over<F: HandlerFace>(address: &s
     let mut client = F::to(address);
     client.submit_background("f", b"w", options()).unwrap();
     begun.recv_timeout(PATIENCE).unwrap();
-    let mut other = F::Worker::connect(address).unwrap();
+    // Nothing wakes it.
+    let mut other = F::Worker::connect(quick(address).regrab(Duration::from_millis(100))).unwrap();
     other.can_do("f");
     let job = other.next();
     assert_eq!(lost.recv_timeout(PATIENCE).unwrap(), Some(LostReason::TimedOut));

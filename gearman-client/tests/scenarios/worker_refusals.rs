@@ -1,11 +1,11 @@
 //! Servers that refuse, close, or do not answer; and machines that have run out of resources.
 
 use std::{
-    io::{self, Write},
+    io::{self},
     net::TcpStream,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -16,20 +16,15 @@ use fixtures::{
 };
 use gearman_client::{
     ConnectOptions, ErrorKind, RetryPolicy, WorkerEvent, WorkerEventKind, WorkerOptions, blocking,
-    protocol::PacketType,
 };
 
 use super::{
     face::{Face, WorkFace, both_faces},
     handlers::HandlerFace,
-    support::{LATE, PATIENCE, answer, answer_grab, is_grab, options, serve, wire},
+    support::{LATE, PATIENCE, options},
 };
 
 both_faces!(
-    a_server_that_refuses_every_grab_is_asked_less_and_less,
-    a_server_that_refuses_a_grab_and_closes_is_tried_less_and_less,
-    a_server_that_closes_when_it_has_no_job_is_tried_less_and_less,
-    a_server_whose_jobs_cannot_be_read_is_tried_less_and_less,
     quirk_servers_without_gearmands_grabs_are_worked_for,
     an_exception_ends_its_job_on_every_server,
     a_worker_without_file_descriptors_waits_and_tells_that_once,
@@ -48,72 +43,6 @@ fn wait_idly<F: Face>(worker: &mut F::Worker, time: Duration, has_happened: impl
         assert!(worker.next_within(Duration::from_millis(100)).is_none());
         assert!(started.elapsed() < PATIENCE, "it does not try");
     }
-}
-
-fn refusal() -> Vec<u8> {
-    wire(PacketType::Error, &["server_error", "not now"])
-}
-
-/// 40,000 commands a second before.
-fn a_server_that_refuses_every_grab_is_asked_less_and_less<F: Face>() {
-    let grabs = Arc::new(AtomicUsize::new(0));
-    let is_well = Arc::new(AtomicBool::new(false));
-    let address = serve({
-        let (grabs, is_well) = (grabs.clone(), is_well.clone());
-        move |mut stream, _| {
-            answer(&mut stream, |stream, packet| {
-                if is_grab(packet) {
-                    grabs.fetch_add(1, Ordering::SeqCst);
-                    let answer = match is_well.load(Ordering::SeqCst) {
-                        true => wire(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", "w"]),
-                        false => refusal(),
-                    };
-                    return stream.write_all(&answer).is_ok();
-                }
-                true
-            });
-        }
-    });
-    let mut worker = F::Worker::connect(WorkerOptions::from(quick(&address))).unwrap();
-    worker.can_do("f");
-    wait_idly::<F>(&mut worker, Duration::from_secs(2), || grabs.load(Ordering::SeqCst) >= 3);
-    let asked = grabs.load(Ordering::SeqCst);
-    // Three kinds at 0, 0.1, 0.3, 0.7, 1.5 and perhaps 3.1 s.
-    assert!(asked <= 18, "{asked} grabs");
-    is_well.store(true, Ordering::SeqCst);
-    let job = worker.next();
-    assert_eq!(F::Worker::assignment(&job).workload, "w");
-}
-
-fn a_server_that_refuses_a_grab_and_closes_is_tried_less_and_less<F: Face>() {
-    closes_after::<F>(refusal());
-}
-
-/// Answers alone do not prove that the next connection will be of more use.
-fn a_server_that_closes_when_it_has_no_job_is_tried_less_and_less<F: Face>() {
-    closes_after::<F>(wire(PacketType::NoJob, &[]));
-}
-
-/// A name of a job that is longer than any that gearmand gives.
-fn a_server_whose_jobs_cannot_be_read_is_tried_less_and_less<F: Face>() {
-    closes_after::<F>(wire(PacketType::JobAssignAll, &[&"H".repeat(64), "f", "u", "", "w"]));
-}
-
-fn closes_after<F: Face>(reply: Vec<u8>) {
-    let connections = Arc::new(AtomicUsize::new(0));
-    let address = serve({
-        let connections = connections.clone();
-        move |mut stream, _| {
-            connections.fetch_add(1, Ordering::SeqCst);
-            answer_grab(&mut stream, &reply);
-        }
-    });
-    let mut worker = F::Worker::connect(WorkerOptions::from(quick(&address))).unwrap();
-    worker.can_do("f");
-    let count = || connections.load(Ordering::SeqCst);
-    wait_idly::<F>(&mut worker, Duration::from_secs(3), || count() >= 2);
-    let tried = count();
-    assert!(tried <= 25, "{tried} connections in three seconds");
 }
 
 /// geard ignores the newest and the oldest kind, rustygeard none, and g2 closes the connection on the newest.

@@ -1169,6 +1169,11 @@ fn a_connection_is_good_when_it_has_brought_a_job_or_has_lasted() {
     assert!(busy.worker.is_proven(busy.now));
     busy.worker.reopen(busy.now);
     assert!(!busy.worker.is_proven(busy.now));
+    let mut other = Bench::started(1);
+    let unreadable = ["H".repeat(64), "f".into(), "u".into(), String::new(), "w".into()];
+    let unreadable = Packet::new(Magic::Response, PacketType::JobAssignAll, &unreadable).unwrap();
+    assert!(other.worker.accept(&unreadable, other.now).is_err());
+    assert!(!other.worker.is_proven(other.now));
 }
 
 #[test]
