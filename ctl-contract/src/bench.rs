@@ -88,9 +88,7 @@ pub fn ctrl_c_shows_what_was_measured<T: Tool>(case: &Case<T>) {
         "json",
     ];
     let child = case.program.command(&line).spawn().unwrap();
-    while (case.jobs)(&server) < 10 {
-        std::thread::yield_now();
-    }
+    crate::until(|| (case.jobs)(&server) >= 10);
     signal(&child, Signal::INT);
     let ran = ended(child).exits(130);
     assert!(all(&ran)["ops"].as_u64().unwrap() >= 1, "{}", ran.out());

@@ -6,6 +6,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -22,9 +23,8 @@ use crate::program::{Ran, Running, fed, signal};
 /// The error names the flag to use.
 pub fn without_a_terminal_and_yes_nothing_is_deleted<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
     for _ in 0..3 {
-        case.program.at(&address, &add).exits(0);
+        case.adds(&address, "body");
     }
     for line in [
         &["clear", "mail"][..],
@@ -172,17 +172,17 @@ fn with_producer<T: Tool, R>(
     let child = case.program.command(&line).stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
     let mut producer = Running::of(child.unwrap());
     let mut stdin = producer.stdin.take().unwrap();
-    let stop = AtomicBool::new(false);
+    let (stop, some) = (AtomicBool::new(false), b"body\n".repeat(20));
     let result = thread::scope(|scope| {
         scope.spawn(|| {
             let mut ends = false;
             while !ends {
-                ends = stop.load(Ordering::SeqCst) || stdin.write_all(b"body\n").is_err();
+                ends = stop.load(Ordering::SeqCst) || stdin.write_all(&some).is_err();
+                // Goes on, and leaves the processor to those who are to end.
+                thread::sleep(Duration::from_millis(1));
             }
         });
-        while (case.jobs)(server) < 200 {
-            thread::yield_now();
-        }
+        crate::until(|| (case.jobs)(server) >= 200);
         let result = panic::catch_unwind(AssertUnwindSafe(run));
         // A failed check must end the other thread, too.
         stop.store(true, Ordering::SeqCst);

@@ -26,9 +26,8 @@ fn line(program: &Program, address: &str, words: &[&str], variables: Variables) 
 /// For both stdout and stderr; a flag takes precedence over the environment.
 pub fn a_pipe_gets_colours_only_when_forced<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
-    case.program.at(&address, &add).exits(0);
-    let dead = fixtures::Port::take().unwrap().address().to_string();
+    case.adds(&address, "body");
+    let (_port, dead) = Case::<T>::nobody();
     let cases: [(&[&str], Variables, bool); 8] = [
         (NONE, &[], false),
         (NONE, &[("TERM", "xterm")], false),
@@ -52,8 +51,7 @@ pub fn a_pipe_gets_colours_only_when_forced<T: Tool>(case: &Case<T>) {
 /// By flag or environment; the text stays the same.
 pub fn a_terminal_gets_colours_unless_told_otherwise<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
-    case.program.at(&address, &add).exits(0);
+    case.adds(&address, "body");
     let cases: [(&[&str], Variables, bool); 7] = [
         (NONE, &[], true),
         (NONE, &[("NO_COLOR", "1")], false),

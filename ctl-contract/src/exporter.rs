@@ -7,15 +7,11 @@ use std::time::Duration;
 
 use ctl_core::commands::exporter::Names;
 use ctl_core::tool::Tool;
+use fixtures::Port;
 use serde_json::Value;
 
 use crate::Case;
 use crate::program::{Program, Ran, Running, fed};
-
-fn add<T: Tool>(case: &Case<T>, address: &str, body: &str) {
-    let line: Vec<&str> = case.add.split(' ').chain([body]).collect();
-    case.program.at(address, &line).exits(0);
-}
 
 /// A running exporter.
 pub struct Exporter {
@@ -79,22 +75,19 @@ impl Exporter {
 
 /// Including after one server has been replaced by another.
 pub fn every_scrape_asks_the_servers_anew<T: Tool>(case: &Case<T>) {
-    let (server, address) = Case::<T>::server();
+    let port = Port::take().unwrap();
+    let (server, address) = Case::<T>::server_at(&port);
     let prefix = case.metrics;
     let exporter = Exporter::start(&case.program, &address);
     let up = |is_up: u8| format!("{prefix}_up{{server=\"{address}\"}} {is_up}.0\n");
     assert!(exporter.metrics().contains(&up(1)));
-    add(case, &address, "one");
+    case.adds(&address, "one");
     assert!(exporter.metrics().contains("mail"), "{}", exporter.metrics());
     drop(server);
     let without = exporter.metrics();
     assert!(without.contains(&up(0)) && !without.contains("mail"), "{without}");
-    let place = address.rsplit_once("//").map_or(&*address, |(_, place)| place);
-    let again = case.program.command(&["serve", "--listen", place, "--print-addr"]).spawn();
-    let mut again = Running::of(again.unwrap());
-    again.first_line();
+    let _again = Case::<T>::server_at(&port);
     assert!(exporter.metrics().contains(&up(1)));
-    again.terminated();
     exporter.end();
 }
 
@@ -133,11 +126,12 @@ pub fn several_servers_are_told_apart<T: Tool>(case: &Case<T>) {
 
 /// An autoscaler gets zeros for a missing queue, and none from an unreachable server.
 pub fn scale_tells_what_there_is_to_do<T: Tool>(case: &Case<T>) {
-    let (server, address) = Case::<T>::server();
+    let port = Port::take().unwrap();
+    let (server, address) = Case::<T>::server_at(&port);
     let exporter = Exporter::start(&case.program, &address);
     let noun = case.noun;
     for body in ["one", "two"] {
-        add(case, &address, body);
+        case.adds(&address, body);
     }
     let name = "mail";
     let (status, document) = exporter.scale(&format!("{noun}={name}"));
@@ -239,7 +233,7 @@ pub fn a_strict_parser_reads_the_metrics<T: Tool>(case: &Case<T>) {
         return;
     }
     let (_server, address) = Case::<T>::server();
-    add(case, &address, "one");
+    case.adds(&address, "one");
     let script = "import sys\n\
         from prometheus_client.openmetrics.parser import text_string_to_metric_families as read\n\
         print(sum(len(family.samples) for family in read(sys.stdin.read())))";
@@ -258,7 +252,7 @@ pub fn a_strict_parser_reads_the_metrics<T: Tool>(case: &Case<T>) {
 /// Every metric used by the dashboard and the alerts in `docs/monitoring` is exported.
 pub fn the_dashboard_and_the_alerts_ask_for_what_is_exported<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    add(case, &address, "one");
+    case.adds(&address, "one");
     let once = case.program.at(&address, &["exporter", "--once"]).exits(0);
     let exported: Vec<&str> =
         once.lines().into_iter().filter_map(|line| line.split(['{', ' ']).next()).collect();

@@ -18,8 +18,7 @@ fn into_closed_pipe(mut command: Command) -> Ran {
 /// The exit code is 0, and stderr is empty.
 pub fn commands_that_look_end_quietly_without_a_reader<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
-    case.program.at(&address, &add).exits(0);
+    case.adds(&address, "body");
     let lines: [&[&str]; 8] = [
         &[case.list],
         &[case.list, "-o", "json"],
@@ -74,8 +73,7 @@ pub fn what_was_added_is_counted_although_it_cannot_be_printed<T: Tool>(case: &C
 /// Jobs are deleted only after their records are written.
 pub fn what_nobody_reads_stays_where_it_is<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
-    case.program.at(&address, &add).exits(0);
+    case.adds(&address, "body");
     let pop: Vec<&str> = case.pop.split(' ').collect();
     for line in [&pop[..], &["drain", "mail", "--yes"]] {
         let line = [&[case.program.flag, &address], line].concat();

@@ -77,21 +77,15 @@ pub fn no_process_is_left_behind<T: Tool>(case: &Case<T>) {
     let script = "sleep 600 >/dev/null 2>&1 & echo $! > \"$0\"";
     case.program.bare(&["serve", "--", "sh", "-c", script, file]).exits(0);
     let pid = std::fs::read_to_string(file).unwrap();
-    while alive(&pid) {
-        std::thread::yield_now();
-    }
+    crate::until(|| !alive(&pid));
     let script = "echo $$ > \"$0.new\"; mv \"$0.new\" \"$0\"; sleep 600";
     std::fs::remove_file(file).unwrap();
     let child = case.program.command(&["serve", "--", "sh", "-c", script, file]).spawn().unwrap();
     let child = Running::of(child);
-    while !std::path::Path::new(file).exists() {
-        std::thread::yield_now();
-    }
+    crate::until(|| std::path::Path::new(file).exists());
     let pid = std::fs::read_to_string(file).unwrap();
     child.terminated();
-    while alive(&pid) {
-        std::thread::yield_now();
-    }
+    crate::until(|| !alive(&pid));
 }
 
 /// Both contain the same address, and the file is removed with the server.
@@ -102,9 +96,7 @@ pub fn the_address_is_printed_and_the_ready_file_written<T: Tool>(case: &Case<T>
     let line = ["serve", "--listen", ":0", "--print-addr", "--ready-file", file];
     let mut child = Running::of(case.program.command(&line).spawn().unwrap());
     let address = child.first_line();
-    while !ready.exists() {
-        std::thread::yield_now();
-    }
+    crate::until(|| ready.exists());
     assert_eq!(std::fs::read_to_string(&ready).unwrap(), format!("{address}\n"));
     case.program.at(&address, &["smoke"]).exits(0);
     child.terminated();
@@ -116,14 +108,12 @@ pub fn it_ends_with_its_parent<T: Tool>(case: &Case<T>) {
     let directory = tempfile::tempdir().unwrap();
     let ready = directory.path().join("ready");
     let script = "\"$0\" serve --port 0 --ready-file \"$1\" --exit-with-parent 2>/dev/null >/dev/null & \
-                  while ! test -e \"$1\"; do :; done; cat \"$1\"";
+                  while ! test -e \"$1\"; do sleep 0.01; done; cat \"$1\"";
     let mut shell = Command::new("sh");
     shell.args(["-c", script, case.program.path, ready.to_str().unwrap()]);
     let address = String::from_utf8(shell.output().unwrap().stdout).unwrap();
     // The shell has ended, and the server follows.
-    while TcpStream::connect(address.trim()).is_ok() {
-        std::thread::yield_now();
-    }
+    crate::until(|| TcpStream::connect(address.trim()).is_err());
 }
 
 /// Both forms.
@@ -177,8 +167,7 @@ pub fn embedded_and_an_address_exclude_each_other<T: Tool>(case: &Case<T>) {
     let (program, flag) = (&case.program, case.program.flag);
     program.bare(&["--embedded", flag, "localhost", "ping"]).exits(2);
     program.bare(&[flag, "localhost", "ping", "--embedded"]).exits(2);
-    let (server, dead) = Case::<T>::server();
-    drop(server);
+    let (_port, dead) = Case::<T>::nobody();
     let mut command = program.command(&["--embedded", "ping"]);
     ended(command.env(program.variables[0], dead).spawn().unwrap()).exits(0);
 }
@@ -214,9 +203,8 @@ pub fn a_server_begins_with_the_records_of_a_file<T: Tool>(case: &Case<T>) {
     let (records, requests) = (folder.path().join("records"), folder.path().join("requests"));
     let (records, requests) = (records.to_str().unwrap(), requests.to_str().unwrap());
     let (server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').collect();
     for body in ["a", "b"] {
-        case.program.at(&address, &[&add[..], &[body]].concat()).exits(0);
+        case.adds(&address, body);
     }
     case.program.at(&address, &["drain", "mail", "--to", records, "--yes"]).exits(0);
     assert_eq!((case.jobs)(&server), 0);

@@ -4,8 +4,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{ChildStdin, ChildStdout, Stdio};
 
-#[cfg(unix)]
-use ctl_core::link::Link as _;
 use ctl_core::repl::guest::Interactive;
 use ctl_core::tool::Tool;
 
@@ -93,8 +91,7 @@ impl Fed {
 
 /// The error names the line that could not connect; the lines before it needed no connection.
 pub fn a_dead_port_is_69_with_the_line_that_needed_it<T: Tool>(case: &Case<T>) {
-    let (server, address) = Case::<T>::server();
-    drop(server);
+    let (_port, address) = Case::<T>::nobody();
     let ended = repl(&case.program, &address, &["--connect-timeout", "5s"], ":set\nping").exits(69);
     assert!(ended.says("stdin:2: UNAVAILABLE"), "{ended:?}");
     assert!(ended.err.contains(", or connect ADDRESS"), "{ended:?}");
@@ -122,11 +119,8 @@ pub fn flags_of_the_start_are_refused_on_a_line_of_a_session<T: Interactive>(cas
     let ran = repl(&case.program, &address, &["--keep-going"], script.join("\n"));
     let refused = |at: usize| {
         let place = format!("stdin:{}: ", at + 1);
-        let errors = ran.err.lines().filter(|line| line.contains(&place));
-        errors
-            .filter_map(|line| Some(line.split_once(" cannot be given on a line of a session")?.0))
-            .map(|text| text.rsplit(' ').next().unwrap_or_default())
-            .next()
+        let error = ran.err.lines().find(|line| line.contains(&place))?;
+        error.split_once(" cannot be given on a line of a session")?.0.rsplit(' ').next()
     };
     for (at, (line, flag)) in lines.iter().enumerate() {
         assert_eq!(refused(at), *flag, "{line}: {ran:?}");
@@ -179,8 +173,7 @@ pub fn connect_goes_to_other_servers<T: Tool>(case: &Case<T>) {
 
 /// The state of the session is kept, too.
 pub fn a_connect_that_fails_keeps_the_good_connection<T: Tool>(case: &Case<T>) {
-    let ((one, first), (two, second)) = (Case::<T>::server(), Case::<T>::server());
-    drop(two);
+    let ((one, first), (_port, second)) = (Case::<T>::server(), Case::<T>::nobody());
     let add = case.add;
     let text = format!("{add} a\nconnect {second}\n{add} b\n");
     let ended = repl(&case.program, &first, &["--keep-going"], text).exits(3);
@@ -234,16 +227,16 @@ pub fn a_condition_that_did_not_come_true_is_124<T: Tool>(case: &Case<T>) {
     assert!(ended.err.contains("`count==77` did not become true in 2 runs"), "{ended:?}");
     line[6] = "count!=77";
     let _ = case.program.at(&address, &line).exits(0);
-    let line = ["--timeout", "2s", "watch", "-i", "10ms", "--until", "count==77", "--", case.list];
+    let line = ["--timeout", "1s", "watch", "-i", "10ms", "--until", "count==77", "--", case.list];
     let _ = case.program.at(&address, &line).exits(124);
 }
 
 /// An unreachable server is reported once, and the session waits for it.
 #[cfg(unix)]
 pub fn watch_outlives_a_lost_connection<T: Tool>(case: &Case<T>) {
-    let (server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
-    let _ = case.program.at(&address, &add).exits(0);
+    let port = fixtures::Port::take().unwrap();
+    let (server, address) = Case::<T>::server_at(&port);
+    case.adds(&address, "x");
     let line = [case.program.flag, &address, "watch", "-i", "20ms", "--", case.list];
     let mut child = case.program.command(&line).stdout(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
@@ -252,13 +245,11 @@ pub fn watch_outlives_a_lost_connection<T: Tool>(case: &Case<T>) {
     std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()));
     drop(server);
     hears(&mut err, "retrying until it works");
-    let place = address.rsplit('/').next().unwrap().parse().unwrap();
-    let again = T::Link::start(ctl_core::link::Endpoint::Tcp(place), None).unwrap();
+    let _again = Case::<T>::server_at(&port);
     let said = hears(&mut err, "the server is back");
     assert_eq!(said.matches("trying again").count(), 0, "{said}");
     crate::program::signal(&child, rustix::process::Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
-    drop(again);
 }
 
 /// `watch` on the command line.

@@ -45,8 +45,7 @@ fn offers_name(program: &Program, address: &str, line: &str, queue: &str) {
 /// Commands where a command is expected, names where a name is, and otherwise nothing.
 pub fn bash_offers_what_can_come_next<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
-    let _ = case.program.at(&address, &add).exits(0);
+    case.adds(&address, "x");
     let (name, flag) = (case.program.name, case.program.flag);
     let offered = |line: &str| offered(&case.program, &address, &format!("{name} {line}"));
     let commands = offered("");
@@ -149,8 +148,7 @@ pub fn bash_continues_a_threshold<T: Interactive>(case: &Case<T>) {
 /// Completion offers each metric that a check takes, and knows which are times.
 pub fn checks_measure_what_completion_offers<T: Interactive>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
-    let _ = case.program.at(&address, &add).exits(0);
+    case.adds(&address, "x");
     let tree = cli::tree::<T>();
     let check = tree.find_subcommand("check").unwrap();
     let kinds: Vec<_> = check.get_subcommands().map(clap::Command::get_name).collect();
@@ -201,8 +199,7 @@ fn with_children(command: &clap::Command) -> Vec<(String, &clap::Command)> {
 /// Names of queues are also completed for patterns.
 pub fn bash_offers_names_where_patterns_are_meant<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
-    let _ = case.program.at(&address, &add).exits(0);
+    case.adds(&address, "x");
     let checked = format!("check {}s ", case.noun);
     for line in ["top --only ", "exporter --only ", "exporter --exclude ", "web --only ", &checked]
     {

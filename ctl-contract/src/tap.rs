@@ -194,8 +194,7 @@ pub fn a_tap_relays_between_unix_sockets<T: Tool>(case: &Case<T>) {
     let mode =
         std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&taps).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
-    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
-    case.program.at(&listen, &add).exits(0);
+    case.adds(&listen, "body");
     assert_eq!((case.jobs)(&server), 1);
     tap.line(|line| line["body"].as_str().is_some_and(|body| body.contains("body")));
     tap.end();

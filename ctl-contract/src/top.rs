@@ -1,10 +1,9 @@
 //! `top`, on a terminal and for programs.
 
 use std::io::{BufRead, BufReader};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use ctl_core::tool::Tool;
+use fixtures::Port;
 use rexpect::process::Signal;
 
 use crate::Case;
@@ -14,13 +13,6 @@ use crate::terminal::{READS, Terminal};
 /// Switches the terminal to its alternate screen.
 const TAKEN: &str = "\u{1b}[?1049h";
 const GIVEN_BACK: &str = "\u{1b}[?1049l";
-/// Longer than exiting takes even on a busy machine; only a hang reaches it.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn add<T: Tool>(case: &Case<T>, address: &str) {
-    let line: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
-    case.program.at(address, &line).exits(0);
-}
 
 fn start<T: Tool>(case: &Case<T>, address: &str) -> Terminal {
     let words = ["top", "-i", "100ms"];
@@ -32,7 +24,7 @@ fn start<T: Tool>(case: &Case<T>, address: &str) -> Terminal {
 /// However it ends, and while it is suspended.
 pub fn a_live_view_gives_the_terminal_back<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    add(case, &address);
+    case.adds(&address, "x");
     let mut terminal = start(case, &address);
     terminal.sees("mail");
     terminal.types("?");
@@ -61,7 +53,7 @@ pub fn a_live_view_gives_the_terminal_back<T: Tool>(case: &Case<T>) {
 /// Selects a row, shows its details, and records every sample.
 pub fn a_queue_is_looked_at_closely_and_looks_are_recorded<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    add(case, &address);
+    case.adds(&address, "x");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("looks.ndjson");
     let path = file.to_str().unwrap();
@@ -111,7 +103,7 @@ pub fn a_live_view_ends_with_its_terminal<T: Tool>(case: &Case<T>) {
     let words = [case.program.flag, &address, "top", "-i", "100ms"];
     let mut command = case.program.command(&words);
     command.env("TERM", "xterm").stdin(side()).stdout(side()).stderr(side());
-    let mut child = Running::of(command.spawn().unwrap());
+    let child = Running::of(command.spawn().unwrap());
     drop(command);
     let mut terminal = std::fs::File::from(terminal);
     let mut shown = Vec::new();
@@ -121,59 +113,47 @@ pub fn a_live_view_ends_with_its_terminal<T: Tool>(case: &Case<T>) {
         shown.extend_from_slice(&some[..read]);
     }
     drop(terminal);
-    let until = Instant::now() + PATIENCE;
-    while child.try_wait().unwrap().is_none() {
-        assert!(Instant::now() < until, "it goes on without its terminal");
-        thread::sleep(Duration::from_millis(20));
-    }
     assert_eq!(child.ended().code, Some(74));
 }
 
 /// The other servers are shown meanwhile.
 pub fn a_server_that_goes_away_comes_back_into_a_live_view<T: Tool>(case: &Case<T>) {
-    let [(_one, first), (two, second)] = [(); 2].map(|()| Case::<T>::server());
-    add(case, &first);
+    let port = Port::take().unwrap();
+    let ((_one, first), (two, second)) = (Case::<T>::server(), Case::<T>::server_at(&port));
+    case.adds(&first, "x");
     let mut terminal = start(case, &[&*first, &second].join(","));
     terminal.sees("mail");
     drop(two);
     terminal.sees("down for ");
     terminal.sees("mail");
-    let place = second.rsplit_once("//").map_or(&*second, |(_, place)| place);
-    let again = case.program.command(&["serve", "--listen", place, "--print-addr"]).spawn();
-    let mut again = Running::of(again.unwrap());
-    again.first_line();
-    add(case, &second);
-    add(case, &second);
+    let _again = Case::<T>::server_at(&port);
+    case.adds(&second, "x");
+    case.adds(&second, "x");
     // The largest first.
     let shown = terminal.sees(" 2 ");
     assert!(!shown.is_empty());
     terminal.types("q");
     terminal.sees(GIVEN_BACK);
     assert_eq!(terminal.ends(), 0);
-    again.terminated();
 }
 
 /// As with two servers, one of which answers.
 pub fn a_live_view_waits_for_its_only_server<T: Tool>(case: &Case<T>) {
-    let port = fixtures::Port::take().unwrap();
-    let place = port.address().to_string();
+    let (port, place) = Case::<T>::nobody();
     let mut terminal = start(case, &place);
     terminal.sees("down for ");
-    let again = case.program.command(&["serve", "--listen", &place, "--print-addr"]).spawn();
-    let mut again = Running::of(again.unwrap());
-    again.first_line();
-    add(case, &place);
+    let _again = Case::<T>::server_at(&port);
+    case.adds(&place, "x");
     terminal.sees("mail");
     terminal.types("q");
     terminal.sees(GIVEN_BACK);
     assert_eq!(terminal.ends(), 0);
-    again.terminated();
 }
 
 /// At the terminal's full width, and without a note on the elapsed time.
 pub fn a_session_goes_on_behind_a_live_view<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
-    add(case, &address);
+    case.adds(&address, "x");
     let mut terminal = Terminal::plain(&case.program, &address);
     terminal.says("!stty rows 24 cols 60", READS);
     terminal.says("top", TAKEN);
@@ -190,7 +170,7 @@ pub fn a_session_goes_on_behind_a_live_view<T: Tool>(case: &Case<T>) {
 /// One per sample.
 pub fn programs_get_snapshots<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    add(case, &address);
+    case.adds(&address, "x");
     let top = |servers: &str, words: &[&str]| case.program.at(servers, &[&["top"], words].concat());
     let queues = format!("{}s", case.noun);
     let once = top(&address, &["-o", "json"]).exits(0).json();
@@ -281,7 +261,7 @@ pub fn latency_tells_how_round_trips_are_spread<T: Tool>(case: &Case<T>) {
 /// A single sample stays a single sample.
 pub fn two_looks_tell_what_changed<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    add(case, &address);
+    case.adds(&address, "x");
     let figures: Vec<&str> = case.figures.split(' ').collect();
     let look = |flags: &[&str]| case.program.at(&address, &[&figures[..], flags].concat());
     assert_eq!(
@@ -300,8 +280,7 @@ pub fn in_a_pipe_one_look_is_taken<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     for (name, jobs) in [("quiet", 1), ("busy", 3), ("other", 2)] {
         for _ in 0..jobs {
-            let add: Vec<&str> = case.add_to.split(' ').chain([name, "body"]).collect();
-            case.program.at(&address, &add).exits(0);
+            case.run(&address, case.add_to, &[name, "body"]).exits(0);
         }
     }
     let top = |flags: &[&str]| {
@@ -324,7 +303,7 @@ pub fn in_a_pipe_one_look_is_taken<T: Tool>(case: &Case<T>) {
 /// An empty result is a sentence, not a table without rows.
 pub fn a_person_is_told_that_nothing_changed<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    add(case, &address);
+    case.adds(&address, "x");
     let words: Vec<&str> = case.figures.split(' ').chain(["--diff", "-i", "100ms"]).collect();
     let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
     terminal.sees("nothing changed in ");

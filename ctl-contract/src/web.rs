@@ -125,8 +125,7 @@ fn authorization(token: &str) -> String {
 /// The page loads nothing from elsewhere, and the stream has the queues.
 pub fn a_page_shows_what_the_servers_have_to_do<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
-    case.program.at(&address, &add).exits(0);
+    case.adds(&address, "body");
     let web = Web::start(&case.program, &format!("{address},127.0.0.1:1"), &[]);
     for path in ["/", "/page.js", "/page.css"] {
         let (status, head, body) = web.get(path);
@@ -231,8 +230,7 @@ pub fn a_page_changes_something_where_that_is_allowed<T: Tool>(case: &Case<T>) {
 /// The preview shows what the command would do; nothing changes.
 pub fn every_action_says_what_it_would_do<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
-    case.program.at(&address, &add).exits(0);
+    case.adds(&address, "body");
     let web = Web::start(&case.program, &address, &["--write"]);
     let picture = web.picture().0;
     let queues = picture[format!("{}s", case.noun)].as_array().unwrap();
@@ -361,8 +359,7 @@ pub fn a_page_shows_its_context<T: Tool>(case: &Case<T>) {
 pub fn problems_come_first_and_are_never_cut_off<T: Tool>(case: &Case<T>) {
     let Some(mut browser) = Browser::start() else { return };
     let (_server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
-    case.program.at(&address, &add).exits(0);
+    case.adds(&address, "body");
     let web = Web::start(&case.program, &address, &["-i", "100ms"]);
     web.show(&mut browser, "");
     for (width, height) in [(1280, 800), (390, 800)] {
@@ -387,8 +384,7 @@ pub fn problems_come_first_and_are_never_cut_off<T: Tool>(case: &Case<T>) {
 pub fn a_person_adds_a_job_with_the_page<T: Tool>(case: &Case<T>) {
     let Some(mut browser) = Browser::start() else { return };
     let (server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
-    case.program.at(&address, &add).exits(0);
+    case.adds(&address, "body");
     let web = Web::start(&case.program, &address, &["--write"]);
     web.show(&mut browser, "");
     browser.press("#queues a", "mail");
@@ -404,9 +400,9 @@ pub fn a_person_adds_a_job_with_the_page<T: Tool>(case: &Case<T>) {
 /// In a real browser: the page says what does not answer, recovers by itself, and its actions still work then.
 pub fn a_page_outlives_its_server_and_its_tool<T: Tool>(case: &Case<T>) {
     let Some(mut browser) = Browser::start() else { return };
-    let (server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
-    case.program.at(&address, &add).exits(0);
+    let server_port = fixtures::Port::take().unwrap();
+    let (server, address) = Case::<T>::server_at(&server_port);
+    case.adds(&address, "body");
     let web = Web::start(&case.program, &address, &["--write", "-i", "100ms"]);
     let place = web.address.clone();
     web.show(&mut browser, "");
@@ -416,11 +412,8 @@ pub fn a_page_outlives_its_server_and_its_tool<T: Tool>(case: &Case<T>) {
     drop(server);
     browser.wait(&is("the server does not answer"));
     browser.wait("document.getElementById('figures').innerText.includes('unknown')");
-    let of_server = address.rsplit_once("//").map_or(&*address, |(_, place)| place);
-    let again = case.program.command(&["serve", "--listen", of_server, "--print-addr"]).spawn();
-    let mut again = Running::of(again.unwrap());
-    again.first_line();
-    case.program.at(&address, &add).exits(0);
+    let _again = Case::<T>::server_at(&server_port);
+    case.adds(&address, "body");
     browser.wait(&is("live"));
     web.end();
     browser.wait(&is("the tool does not answer"));
@@ -438,7 +431,6 @@ pub fn a_page_outlives_its_server_and_its_tool<T: Tool>(case: &Case<T>) {
     case.program.at(&address, &check).exits(0);
     assert_eq!(browser.errors(), "");
     web.end();
-    again.terminated();
 }
 
 /// With its own certificate, which is separate from TLS to the queue servers.
@@ -447,8 +439,7 @@ pub fn the_page_is_encrypted_by_its_own_certificate<T: Tool>(case: &Case<T>) {
     use fixtures::tls::Authority;
 
     let (_server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
-    case.program.at(&address, &add).exits(0);
+    case.adds(&address, "body");
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     let identity = authority.identity("127.0.0.1");

@@ -2,7 +2,6 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 
-use ctl_core::link::Link as _;
 use ctl_core::tool::Tool;
 use serde_json::Value;
 
@@ -11,8 +10,7 @@ use crate::program::{Ran, Running, hears, signal};
 
 /// Adds a job, and runs a worker with these flags and this shell line.
 fn work<T: Tool>(case: &Case<T>, address: &str, flags: &[&str], line: &str) -> Ran {
-    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
-    let _ = case.program.at(address, &add).exits(0);
+    case.adds(address, "body");
     let words: Vec<&str> = case.work.split(' ').chain(["--once"]).collect();
     case.program.at(address, &[&words, flags, &["--shell", line]].concat()).exits(0)
 }
@@ -38,10 +36,9 @@ pub fn a_job_that_does_not_end_well_is_told_on_a_line<T: Tool>(case: &Case<T>) {
 /// Everything after `--exec` belongs to the command, which is easily forgotten.
 pub fn a_flag_that_the_command_gets_is_named<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
     let work: Vec<&str> = case.work.split(' ').chain(["--max-jobs", "1"]).collect();
     let run = |flags: &[&str]| {
-        case.program.at(&address, &add).exits(0);
+        case.adds(&address, "body");
         case.program.at(&address, &[&work, flags].concat()).exits(0).err
     };
     let err = run(&["--exec", "echo", "--once", "--flag-of-echo"]);
@@ -54,9 +51,8 @@ pub fn a_flag_that_the_command_gets_is_named<T: Tool>(case: &Case<T>) {
 /// The command runs to its end, and no other job is taken.
 pub fn the_first_signal_finishes_the_job<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
     for _ in 0..2 {
-        case.program.at(&address, &add).exits(0);
+        case.adds(&address, "body");
     }
     let folder = tempfile::tempdir().unwrap();
     let (begun, go) = (folder.path().join("begun"), folder.path().join("go"));
@@ -68,9 +64,7 @@ pub fn the_first_signal_finishes_the_job<T: Tool>(case: &Case<T>) {
     let words: Vec<&str> = case.work.split(' ').chain(["--shell", &script]).collect();
     let line = [&[case.program.flag, &address], &words[..]].concat();
     let mut worker = Running::of(case.program.command(&line).spawn().unwrap());
-    while !begun.exists() {
-        std::thread::yield_now();
-    }
+    crate::until(|| begun.exists());
     signal(&worker, rustix::process::Signal::TERM);
     let mut err = BufReader::new(worker.stderr.take().unwrap());
     let mut said = String::new();
@@ -86,8 +80,7 @@ pub fn the_first_signal_finishes_the_job<T: Tool>(case: &Case<T>) {
 
 /// The hint names the flag that makes it wait.
 pub fn a_server_that_is_away_at_the_start_is_69_and_can_be_waited_for<T: Tool>(case: &Case<T>) {
-    let (server, address) = Case::<T>::server();
-    drop(server);
+    let (_port, address) = Case::<T>::nobody();
     let words: Vec<&str> = case.work.split(' ').chain(["--once", "--shell", "true"]).collect();
     let ran = case.program.at(&address, &words).exits(69);
     assert!(ran.err.contains("try: --wait-for-server 1m"), "{}", ran.err);
@@ -98,9 +91,9 @@ pub fn a_server_that_is_away_at_the_start_is_69_and_can_be_waited_for<T: Tool>(c
 /// By the server's name, not for every slot and attempt; then the work goes on.
 #[cfg(unix)]
 pub fn a_worker_tells_once_that_its_server_is_lost_and_that_it_is_back<T: Tool>(case: &Case<T>) {
-    let (server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
-    let _ = case.program.at(&address, &add).exits(0);
+    let port = fixtures::Port::take().unwrap();
+    let (server, address) = Case::<T>::server_at(&port);
+    case.adds(&address, "body");
     let words: Vec<&str> = case.work.split(' ').chain(["-j", "3", "--shell", "cat >&2"]).collect();
     let line = [&[case.program.flag, &address], &words[..]].concat();
     let mut worker = Running::of(case.program.command(&line).spawn().unwrap());
@@ -109,24 +102,20 @@ pub fn a_worker_tells_once_that_its_server_is_lost_and_that_it_is_back<T: Tool>(
     drop(server);
     let lost = hears(&mut err, "retrying until it works");
     assert!(lost.contains(&address), "{lost}");
-    let place = address.rsplit('/').next().unwrap().parse().unwrap();
-    let again = T::Link::start(ctl_core::link::Endpoint::Tcp(place), None).unwrap();
+    let _again = Case::<T>::server_at(&port);
     let back = hears(&mut err, " again\n");
     assert!(back.contains("connected to ") && back.contains(&address), "{back}");
     assert!(!back.contains("until it works"), "{back}");
-    let add: Vec<&str> = case.add.split(' ').chain(["second"]).collect();
-    let _ = case.program.at(&address, &add).exits(0);
+    case.adds(&address, "second");
     hears(&mut err, "second");
     signal(&worker, rustix::process::Signal::TERM);
     assert_eq!(worker.wait().unwrap().code(), Some(143));
-    drop(again);
 }
 
 /// Two tools never ended, and one ended as if it had done everything.
 pub fn a_worker_until_empty_ends_without_a_server_that_is_away<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
-    let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
-    let _ = case.program.at(&address, &add).exits(0);
+    case.adds(&address, "body");
     let words = case.work.split(' ').chain(["--exit-when-empty", "--shell", "cat >&2"]);
     let words: Vec<&str> = words.collect();
     let ran = case.program.at(&format!("{address},127.0.0.1:1"), &words).exits(69);

@@ -66,3 +66,4 @@ const CASE: ctl_contract::Case<adfctl::Adfctl> = ctl_contract::Case {
 };
 
 ctl_contract::tool_contract!(adfctl::Adfctl, crate::CASE);
+ctl_contract::kit_contract!(adfctl::Adfctl, crate::CASE);
