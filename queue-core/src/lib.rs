@@ -53,6 +53,8 @@ pub use self::pump::tasks::{HandlerTasks, in_thread, join_until};
 #[cfg(feature = "tokio")]
 pub use self::pump::{Dialing, Wire};
 #[doc(hidden)]
+pub use self::role::{deadlines::Deadlines as Pace, late_check::LateCheck as Overdue};
+#[doc(hidden)]
 pub use self::role::{
     exchange::{Awaits, Cause, ConnectionError, Expects, Loss, Need, Protocol, exchange},
     life::{Life, Replace},
@@ -91,15 +93,16 @@ pub use self::{
     },
     random::{Random, mix},
     role::{
-        Pulse, Role, earliest,
+        Pulse, Role,
+        deadlines::{Deadlines, Late},
+        earliest,
         epoch::Epoch,
         health::{Health, SLOW},
         io::{End, Io},
+        late_check::LateCheck,
         later::Later,
         outage::Outage,
         outgoing::{emptied, written},
-        overdue::Overdue,
-        pace::{Late, Pace},
         watch::Watch,
     },
     signal::{Signal, lock::lock, tickets::Tickets, wakers::Wakers},

@@ -1,16 +1,16 @@
 //! Roles: the connection logic, and its requests to the pump that moves its bytes.
 
+pub(crate) mod deadlines;
 pub(crate) mod epoch;
 pub(crate) mod exchange;
 pub(crate) mod health;
 pub(crate) mod io;
+pub(crate) mod late_check;
 pub(crate) mod later;
 pub(crate) mod life;
 pub(crate) mod one_call;
 pub(crate) mod outage;
 pub(crate) mod outgoing;
-pub(crate) mod overdue;
-pub(crate) mod pace;
 #[cfg(test)]
 pub(crate) mod tests;
 pub(crate) mod watch;

@@ -3,7 +3,7 @@
 //! A role is converted like this:
 //!
 //! 1. Give it a field `life: `[`Life`]`<Error>`, built with the role's [`Replace`] and, if they apply, `left_unread`,
-//!    `greets`, `first_is_free`, `given`. Remove its `Health`, `Pace`, `Overdue`, and what only said whether there is a
+//!    `greets`, `first_is_free`, `given`. Remove its `Health`, `Deadlines`, `LateCheck`, and what only said whether there is a
 //!    connection, whether it has served, how many have ended, and why one has to end.
 //! 2. Write [`role!`](crate::role)`(Name, Error);` (or `impl Role` by hand if something has to happen around each
 //!    exchange) and `impl Protocol for Name`.
@@ -151,7 +151,7 @@ pub enum Need {
 /// What a role waits for after it has sent everything that may be sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Awaits {
-    /// An answer, which the server may hold back for this long: see [`Pace::check`](crate::Pace::check).
+    /// An answer, which the server may hold back for this long: see [`Deadlines::check`](crate::Deadlines::check).
     pub answer: Option<Duration>,
     /// A moment of its own.
     pub until: Option<Instant>,
@@ -220,7 +220,10 @@ pub fn exchange<P: Protocol>(role: &mut P, io: &mut Io<P::Failure>, now: Instant
         let is_open = life.is_open;
         life.is_wanted = !is_open && matches!(need, Need::Use(_));
         let pulse = match need {
-            Need::Over => Some(Pulse::Over),
+            Need::Over => {
+                life.close();
+                Some(Pulse::Over)
+            }
             Need::Close(until) => {
                 life.close();
                 Some(Pulse::Close(until))
@@ -331,7 +334,7 @@ fn dial<P: Protocol>(
         return None;
     }
     let pulse = role.dial(now);
-    role.life().is_pausing = !matches!(pulse, Pulse::Dial { .. });
+    role.life().is_pausing = matches!(pulse, Pulse::Close(Some(_)));
     Some(match pulse {
         Pulse::Dial { server, by, ask } => {
             // At the deadline of the attempt, the role is asked anyway.
@@ -359,7 +362,7 @@ fn keep<P: Protocol>(
         return None;
     }
     let answered = mem::take(&mut life.has_answers);
-    let late = match life.pace.check(io, awaits.answer, answered, now) {
+    let late = match life.deadlines.check(io, awaits.answer, answered, now) {
         Ok(due) => {
             life.in_time();
             let until = earliest([due, awaits.until, until, life.ready_by]);
@@ -372,7 +375,7 @@ fn keep<P: Protocol>(
         Err(late) => late,
     };
     if late == Late::Reply {
-        if life.overdue.as_mut().is_some_and(|overdue| overdue.may_be_here(io, now)) {
+        if life.late_check.as_mut().is_some_and(|check| check.may_be_here(io, now)) {
             return Some(Pulse::Look);
         }
         if role.forgives(now) {
@@ -380,7 +383,7 @@ fn keep<P: Protocol>(
             return None;
         }
     }
-    let error = role.life().pace.error(Deadline::from(late)).into();
+    let error = role.life().deadlines.error(Deadline::from(late)).into();
     lose(role, error, Cause::Late, io, now);
     None
 }

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{ConnectionState, Error, Health, Io, Overdue, Pace, Pulse, RetryPolicy, after};
+use crate::{ConnectionState, Deadlines, Error, Health, Io, LateCheck, Pulse, RetryPolicy, after};
 
 /// When a lost connection may be replaced without a delay. An attempt in vain always costs one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +24,9 @@ pub enum Replace {
 #[derive(Debug)]
 pub struct Life<E> {
     pub(super) health: Health,
-    pub(super) pace: Pace,
+    pub(super) deadlines: Deadlines,
     /// `None` if the pump always reads, so that a late answer cannot have arrived unread.
-    pub(super) overdue: Option<Overdue>,
+    pub(super) late_check: Option<LateCheck>,
     replace: Replace,
     pub(super) is_open: bool,
     /// Whether there is to be a connection.
@@ -62,13 +62,13 @@ impl<E> Life<E> {
     pub fn new(
         retry: RetryPolicy,
         connect_timeout: Option<Duration>,
-        pace: Pace,
+        deadlines: Deadlines,
         replace: Replace,
     ) -> Self {
         Life {
             health: Health::new(retry, connect_timeout),
-            pace,
-            overdue: None,
+            deadlines,
+            late_check: None,
             replace,
             is_open: false,
             is_wanted: false,
@@ -90,7 +90,7 @@ impl<E> Life<E> {
     /// For a connection that nobody may have read for a while: a late answer is looked for before it counts as missing.
     #[must_use]
     pub fn left_unread(self) -> Self {
-        Life { overdue: Some(Overdue::default()), ..self }
+        Life { late_check: Some(LateCheck::default()), ..self }
     }
 
     /// For a server that greets: the greeting has to arrive within the time for connecting, and a connection without it
@@ -113,8 +113,8 @@ impl<E> Life<E> {
     }
 
     /// Changes the time limits of answers and writes.
-    pub fn set_pace(&mut self, pace: Pace) {
-        self.pace = pace;
+    pub fn set_deadlines(&mut self, deadlines: Deadlines) {
+        self.deadlines = deadlines;
     }
 }
 
@@ -298,13 +298,13 @@ impl<E> Life<E> {
 
     /// A deadline of the connection was met, or withdrawn.
     pub(super) fn in_time(&mut self) {
-        if let Some(overdue) = &mut self.overdue {
-            overdue.clear();
+        if let Some(check) = &mut self.late_check {
+            check.clear();
         }
     }
 
     fn forget_late(&mut self) {
-        self.pace.reset();
+        self.deadlines.reset();
         self.in_time();
     }
 

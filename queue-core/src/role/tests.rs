@@ -15,7 +15,8 @@ use std::{
 use bytes::BytesMut;
 
 use crate::{
-    Dialing, Driver, Duplex, End, Health, Io, Pace, Pulse, RetryPolicy, Role, Shared, Wire,
+    Awaits, Deadlines, Dialing, Driver, Duplex, End, Error, Expects, Io, Life, Loss, Need,
+    Protocol, Pulse, Replace, RetryPolicy, Role, Shared, Wire,
     blocking::{self, Drive, Transport},
     now,
     proof::{Faults, Peer, Proof},
@@ -23,78 +24,77 @@ use crate::{
 
 /// Asks questions of one line each, all of them at once, and is answered with the same lines.
 struct Asker {
-    health: Health,
-    pace: Pace,
+    life: Life<Error>,
     /// Not sent whole on any connection.
     queued: VecDeque<BytesMut>,
     /// Sent, or on their way: where each one ends among the bytes of the connection.
     asked: VecDeque<(BytesMut, u64)>,
     queued_up_to: u64,
     outcomes: Vec<(String, Result<(), bool>)>,
-    is_open: bool,
-    has_served: bool,
     is_closing: bool,
     callers: Vec<Waker>,
 }
 
 impl Asker {
     fn new() -> Self {
-        let (base, cap) = (Duration::from_millis(10), Duration::from_secs(1));
-        Asker {
-            health: Health::new(
-                RetryPolicy::default().seed(3).backoff(base, cap),
-                Some(Duration::from_secs(5)),
-            ),
-            pace: Pace::new(Some(Duration::from_secs(10)), Some(Duration::from_secs(5))),
-            queued: VecDeque::new(),
-            asked: VecDeque::new(),
-            queued_up_to: 0,
-            outcomes: Vec::new(),
-            is_open: false,
-            has_served: false,
-            is_closing: false,
-            callers: Vec::new(),
-        }
+        Self::with(Deadlines::new(Some(Duration::from_secs(10)), Some(Duration::from_secs(5))))
     }
 
     /// As long as a busy machine may take to move much.
     fn patient() -> Self {
         let patience = Some(Duration::from_secs(120));
-        Asker { pace: Pace::new(patience, patience), ..Asker::new() }
+        Self::with(Deadlines::new(patience, patience))
+    }
+
+    fn with(deadlines: Deadlines) -> Self {
+        let (base, cap) = (Duration::from_millis(10), Duration::from_secs(1));
+        let retry = RetryPolicy::default().seed(3).backoff(base, cap);
+        Asker {
+            life: Life::new(retry, Some(Duration::from_secs(5)), deadlines, Replace::IfGood),
+            queued: VecDeque::new(),
+            asked: VecDeque::new(),
+            queued_up_to: 0,
+            outcomes: Vec::new(),
+            is_closing: false,
+            callers: Vec::new(),
+        }
     }
 
     fn ask(&mut self, question: &str) {
         self.queued.push_back(format!("{question}\n").as_bytes().into());
     }
 
-    fn take_answers(&mut self, io: &mut Io<String>) -> bool {
-        let mut has_answers = false;
-        while self.is_open
-            && let Some(at) = io.data().iter().position(|byte| *byte == b'\n')
-        {
+    fn settle(&mut self, question: &BytesMut, outcome: Result<(), bool>, io: &mut Io<Error>) {
+        self.outcomes.push((String::from_utf8_lossy(question).trim_end().to_owned(), outcome));
+        io.wake.append(&mut self.callers);
+    }
+}
+
+crate::role!(Asker, Error);
+
+impl Protocol for Asker {
+    fn life(&mut self) -> &mut Life<Error> {
+        &mut self.life
+    }
+
+    fn connected(&mut self, _: &mut Io<Error>, _: Instant) {
+        self.queued_up_to = 0;
+    }
+
+    fn receive(&mut self, io: &mut Io<Error>, _: Instant) -> Result<(), Error> {
+        while let Some(at) = io.data().iter().position(|byte| *byte == b'\n') {
             let line = io.take(at + 1);
             let Some((question, _)) = self.asked.pop_front() else { break };
             assert_eq!(line, question, "answers come in order, and none belongs to another");
             self.settle(&question, Ok(()), io);
-            self.health.proven();
-            (has_answers, self.has_served) = (true, true);
+            self.life.served();
+            self.life.answered();
         }
-        has_answers
-    }
-
-    fn settle(&mut self, question: &BytesMut, outcome: Result<(), bool>, io: &mut Io<String>) {
-        self.outcomes.push((String::from_utf8_lossy(question).trim_end().to_owned(), outcome));
-        io.wake.append(&mut self.callers);
-    }
-
-    /// Whether an answer is to come: its question was sent whole.
-    fn waits(&self, io: &Io<String>) -> Option<Duration> {
-        let (_, end) = self.asked.front()?;
-        (*end <= io.sent()).then_some(Duration::ZERO)
+        Ok(())
     }
 
     /// What was sent whole may have been understood; the rest is asked again.
-    fn lose(&mut self, io: &mut Io<String>, now: Instant) {
+    fn lost(&mut self, _: Loss<Error>, io: &mut Io<Error>, _: Instant) {
         while let Some((question, end)) = self.asked.pop_back() {
             if end <= io.sent() {
                 self.asked.push_back((question, end));
@@ -107,51 +107,32 @@ impl Asker {
         for (question, _) in std::mem::take(&mut self.asked) {
             self.settle(&question, Err(true), io);
         }
-        match self.has_served {
-            true => self.health.lost(),
-            false => self.health.failed(now),
-        }
-        self.is_open = false;
-        self.pace.reset();
     }
-}
 
-impl Role for Asker {
-    type Failure = String;
+    fn needs(&mut self, _: &mut Io<Error>, _: Instant) -> Need {
+        let is_idle = self.queued.is_empty() && self.asked.is_empty();
+        match self.is_closing {
+            _ if !is_idle => Need::Use(None),
+            true if self.life.is_open() => Need::Use(None),
+            true => Need::Over,
+            false => Need::Keep(None),
+        }
+    }
 
-    fn exchange(&mut self, io: &mut Io<String>, now: Instant) -> Pulse {
-        if self.health.is_new(io) {
-            (self.is_open, self.has_served, self.queued_up_to) = (true, false, 0);
+    fn send(&mut self, io: &mut Io<Error>, _: Instant) -> Awaits {
+        for mut question in std::mem::take(&mut self.queued) {
+            self.queued_up_to += question.len() as u64;
+            self.asked.push_back((question.clone(), self.queued_up_to));
+            io.queue(&mut question);
         }
-        let answered = self.take_answers(io);
-        match io.take_end() {
-            Some(_) if self.is_open => self.lose(io, now),
-            Some(_) => self.health.failed(now),
-            None => {}
-        }
-        let waits = self.waits(io);
-        if self.is_open && self.pace.check(io, waits, answered, now).is_err() {
-            self.lose(io, now);
-        }
-        if self.is_open {
-            for mut question in std::mem::take(&mut self.queued) {
-                self.queued_up_to += question.len() as u64;
-                self.asked.push_back((question.clone(), self.queued_up_to));
-                io.queue(&mut question);
-            }
-        } else if io.is_open() {
-            return Pulse::Close(None);
-        } else if !self.queued.is_empty() {
-            return self.health.dial(0, now);
-        }
-        let waits = self.waits(io);
-        match self.pace.check(io, waits, false, now) {
-            Ok(until) if !self.asked.is_empty() => Pulse::Go(until),
-            _ if self.is_closing && self.is_open => Pulse::HalfClose(None),
-            _ if self.is_closing => Pulse::Over,
-            _ if self.is_open => Pulse::Rest(None),
-            _ => Pulse::Close(None),
-        }
+        let (answer, expects) = match self.asked.front() {
+            // Its question was sent whole.
+            Some((_, end)) if *end <= io.sent() => (Some(Duration::ZERO), Expects::Data),
+            Some(_) => (None, Expects::Data),
+            None if self.is_closing => (None, Expects::End),
+            None => (None, Expects::Nothing),
+        };
+        Awaits { answer, until: None, expects }
     }
 }
 
@@ -183,7 +164,8 @@ impl Peer for Echo {
 #[test]
 fn any_schedule_and_any_network_gives_each_question_one_outcome() {
     for seed in 0..2_000 {
-        let mut proof = Proof::new(Asker::new(), Echo::default(), || "refused".into(), seed);
+        let mut proof =
+            Proof::new(Asker::new(), Echo::default(), || refused("nobody listens"), seed);
         proof.faults = Faults { broken: 12, refused: 4, dropped: 6, late: 60 };
         let mut asked = 0;
         for _ in 0..300 {
@@ -214,25 +196,29 @@ fn any_schedule_and_any_network_gives_each_question_one_outcome() {
     }
 }
 
+fn refused(why: impl std::fmt::Display) -> Error {
+    Error::invalid(why.to_string())
+}
+
 fn listener() -> (TcpListener, std::net::SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)
 }
 
-fn async_wire(address: std::net::SocketAddr) -> Wire<String> {
-    Wire::new(move |_, _| -> Dialing<String> {
+fn async_wire(address: std::net::SocketAddr) -> Wire<Error> {
+    Wire::new(move |_, _| -> Dialing<Error> {
         Box::pin(async move {
             let stream = tokio::net::TcpStream::connect(address).await;
-            Ok(Box::new(stream.map_err(|error| error.to_string())?) as Box<dyn Duplex>)
+            Ok(Box::new(stream.map_err(refused)?) as Box<dyn Duplex>)
         })
     })
 }
 
-fn blocking_wire(address: std::net::SocketAddr) -> blocking::Wire<String> {
+fn blocking_wire(address: std::net::SocketAddr) -> blocking::Wire<Error> {
     blocking::Wire::new(move |_, _| {
-        let stream = TcpStream::connect(address).map_err(|error| error.to_string())?;
-        Transport::new(Box::new(stream)).map_err(|error| error.to_string())
+        let stream = TcpStream::connect(address).map_err(refused)?;
+        Transport::new(Box::new(stream)).map_err(refused)
     })
 }
 
@@ -324,8 +310,8 @@ async fn a_silent_peer_ends_the_async_wait_by_the_roles_deadline() {
 async fn a_flood_holds_up_neither_deadlines_nor_other_tasks() {
     struct Bounded(Instant, bool);
     impl Role for Bounded {
-        type Failure = String;
-        fn exchange(&mut self, io: &mut Io<String>, now: Instant) -> Pulse {
+        type Failure = Error;
+        fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
             io.take(usize::MAX);
             self.1 |= self.0 <= now;
             match self.1 {
@@ -434,8 +420,8 @@ fn a_half_close_is_seen_by_the_peer_behind_what_was_written() {
     });
     struct Last(bool);
     impl Role for Last {
-        type Failure = String;
-        fn exchange(&mut self, io: &mut Io<String>, _: Instant) -> Pulse {
+        type Failure = Error;
+        fn exchange(&mut self, io: &mut Io<Error>, _: Instant) -> Pulse {
             if let Some(End::Lost(error)) = io.take_end() {
                 assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
                 return Pulse::Over;
@@ -463,9 +449,9 @@ struct Leaver {
 }
 
 impl Role for Leaver {
-    type Failure = String;
+    type Failure = Error;
 
-    fn exchange(&mut self, io: &mut Io<String>, _: Instant) -> Pulse {
+    fn exchange(&mut self, io: &mut Io<Error>, _: Instant) -> Pulse {
         if io.is_open() && !self.has_spoken {
             io.queue(&mut b"goodbye"[..].into());
             self.has_spoken = true;
@@ -503,11 +489,11 @@ fn what_is_pushed_is_written_though_nobody_waits_for_the_answer() {
     assert_eq!(wire.drive(&mut asker, None, |_| None::<()>), Drive::Rest(None));
     asker.ask("first");
     wire.push(&mut asker);
-    assert!(!asker.is_open && !wire.io().is_open(), "it makes no connection");
+    assert!(!asker.life.is_open() && !wire.io().is_open(), "it makes no connection");
     let mut wire = blocking_wire(address);
     let mut asker = Asker::new();
     asker.ask(&question);
-    wire.drive(&mut asker, None, |asker| asker.is_open.then_some(()));
+    wire.drive(&mut asker, None, |asker| asker.life.is_open().then_some(()));
     for _ in 1..64 {
         asker.ask(&question);
     }
@@ -524,9 +510,9 @@ struct Patient {
 }
 
 impl Role for Patient {
-    type Failure = String;
+    type Failure = Error;
 
-    fn exchange(&mut self, io: &mut Io<String>, _: Instant) -> Pulse {
+    fn exchange(&mut self, io: &mut Io<Error>, _: Instant) -> Pulse {
         if io.is_open() && !self.has_asked {
             io.queue(&mut vec![b'q'; 8 << 20][..].into());
             self.has_asked = true;
@@ -586,9 +572,9 @@ struct Distracted {
 }
 
 impl Role for Distracted {
-    type Failure = String;
+    type Failure = Error;
 
-    fn exchange(&mut self, io: &mut Io<String>, _: Instant) -> Pulse {
+    fn exchange(&mut self, io: &mut Io<Error>, _: Instant) -> Pulse {
         self.has_failed |= io.take_end().is_some();
         match self.has_failed {
             true => Pulse::Over,
@@ -603,11 +589,11 @@ async fn what_a_role_waits_for_besides_does_not_end_its_attempt_to_connect() {
     let role = || Distracted { by, ask, has_failed: false };
     let given = Arc::new(Mutex::new(Vec::new()));
     let noted = given.clone();
-    let mut wire = Wire::new(move |_, by| -> Dialing<String> {
+    let mut wire = Wire::new(move |_, by| -> Dialing<Error> {
         noted.lock().unwrap().push(by);
         Box::pin(async {
             tokio::time::sleep(Duration::from_millis(20)).await;
-            Err("refused".to_owned())
+            Err(refused("nobody listens"))
         })
     });
     let mut async_role = role();
@@ -615,7 +601,7 @@ async fn what_a_role_waits_for_besides_does_not_end_its_attempt_to_connect() {
     let noted = given.clone();
     let mut wire = blocking::Wire::new(move |_, by| {
         noted.lock().unwrap().push(by);
-        Err("refused".to_owned())
+        Err(refused("nobody listens"))
     });
     assert_eq!(wire.drive(&mut role(), None, |_| None::<()>), Drive::Over);
     assert_eq!(*given.lock().unwrap(), [Some(by), Some(by)], "one attempt each, with all its time");

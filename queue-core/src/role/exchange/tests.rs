@@ -1,7 +1,7 @@
 //! Tests of the order of an exchange, on a toy protocol: what holds for every role.
 
 use super::*;
-use crate::{ConnectionState, ErrorKind, Pace, Replace, RetryPolicy, proof::ByHand};
+use crate::{ConnectionState, Deadlines, ErrorKind, Replace, RetryPolicy, proof::ByHand};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -88,8 +88,8 @@ impl Protocol for Toy {
 /// With one question to ask.
 fn toy(replace: Replace, change: fn(Life<Error>) -> Life<Error>) -> ByHand<Toy> {
     let retry = RetryPolicy::default().seed(1).backoff(SECOND, 8 * SECOND);
-    let pace = Pace::new(Some(10 * SECOND), Some(5 * SECOND));
-    let life = change(Life::new(retry, Some(3 * SECOND), pace, replace));
+    let deadlines = Deadlines::new(Some(10 * SECOND), Some(5 * SECOND));
+    let life = change(Life::new(retry, Some(3 * SECOND), deadlines, replace));
     let (lost, is_forgiving) = (Vec::new(), false);
     ByHand::new(Toy { life, queued: 1, asked: 0, is_forgiving, lost })
 }

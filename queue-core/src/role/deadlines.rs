@@ -9,7 +9,7 @@ use crate::{Deadline, Error, Io, WRITE_STEP, earliest};
 /// They are checked at every exchange, so a deadline passes even while bytes keep arriving. A write of any length may
 /// continue as long as each [`WRITE_STEP`] of it is accepted in time; a peer that reads byte by byte is late.
 #[derive(Clone, Debug)]
-pub struct Pace {
+pub struct Deadlines {
     reply: Option<Duration>,
     write: Option<Duration>,
     oldest: Option<Instant>,
@@ -46,11 +46,11 @@ impl From<Late> for Deadline {
     }
 }
 
-impl Pace {
+impl Deadlines {
     /// Time limits for an answer and for a step of a write; `None` waits indefinitely.
     #[must_use]
     pub fn new(reply: Option<Duration>, write: Option<Duration>) -> Self {
-        Pace { reply, write, oldest: None, was_unwritten: false, stuck: None }
+        Deadlines { reply, write, oldest: None, was_unwritten: false, stuck: None }
     }
 
     /// Records what is in flight, and returns the next deadline.
@@ -129,101 +129,101 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const NOW: Option<Duration> = Some(Duration::ZERO);
 
-    fn writing() -> (Pace, Io<()>, Instant) {
+    fn writing() -> (Deadlines, Io<()>, Instant) {
         let mut io = Io::default();
         io.opened();
         io.queue(&mut b"put 0 0 60 5\r\nhello\r\n"[..].into());
-        (Pace::new(Some(10 * SECOND), Some(5 * SECOND)), io, Instant::now())
+        (Deadlines::new(Some(10 * SECOND), Some(5 * SECOND)), io, Instant::now())
     }
 
     #[test]
     fn an_answer_is_due_from_when_its_request_is_the_oldest() {
-        let (mut pace, mut io, start) = writing();
+        let (mut deadlines, mut io, start) = writing();
         io.took(21, start);
-        assert_eq!(pace.check(&io, NOW, false, start), Ok(Some(start + 10 * SECOND)));
+        assert_eq!(deadlines.check(&io, NOW, false, start), Ok(Some(start + 10 * SECOND)));
         let later = start + 9 * SECOND;
-        assert_eq!(pace.check(&io, NOW, false, later), Ok(Some(start + 10 * SECOND)));
-        assert_eq!(pace.check(&io, NOW, true, later), Ok(Some(later + 10 * SECOND)));
-        assert_eq!(pace.check(&io, NOW, false, later + 10 * SECOND), Err(Late::Reply));
-        assert_eq!(pace.check(&io, None, false, later + 10 * SECOND), Ok(None));
+        assert_eq!(deadlines.check(&io, NOW, false, later), Ok(Some(start + 10 * SECOND)));
+        assert_eq!(deadlines.check(&io, NOW, true, later), Ok(Some(later + 10 * SECOND)));
+        assert_eq!(deadlines.check(&io, NOW, false, later + 10 * SECOND), Err(Late::Reply));
+        assert_eq!(deadlines.check(&io, None, false, later + 10 * SECOND), Ok(None));
     }
 
     /// The pump writes at once, and asks again only when something arrives or a deadline passes.
     #[test]
     fn an_answer_is_due_from_when_its_request_was_written() {
-        let (mut pace, mut io, start) = writing();
-        pace.reply = Some(2 * SECOND);
-        assert_eq!(pace.check(&io, None, false, start), Ok(Some(start + 2 * SECOND)));
+        let (mut deadlines, mut io, start) = writing();
+        deadlines.reply = Some(2 * SECOND);
+        assert_eq!(deadlines.check(&io, None, false, start), Ok(Some(start + 2 * SECOND)));
         io.took(21, start);
-        assert_eq!(pace.check(&io, NOW, false, start + 2 * SECOND), Err(Late::Reply));
+        assert_eq!(deadlines.check(&io, NOW, false, start + 2 * SECOND), Err(Late::Reply));
     }
 
     /// A large body on a slow line: the server cannot answer before it has all of it.
     #[test]
     fn a_long_write_takes_none_of_the_time_of_its_answer() {
-        let (mut pace, mut io, start) = writing();
+        let (mut deadlines, mut io, start) = writing();
         io.queue(&mut vec![0; WRITE_STEP][..].into());
-        assert!(pace.check(&io, None, false, start).is_ok());
+        assert!(deadlines.check(&io, None, false, start).is_ok());
         let written = start + 9 * SECOND;
         io.took(21 + WRITE_STEP, written);
         let due = written + 10 * SECOND;
-        assert_eq!(pace.check(&io, NOW, false, start + 10 * SECOND), Ok(Some(due)));
-        assert_eq!(pace.check(&io, NOW, false, due), Err(Late::Reply));
+        assert_eq!(deadlines.check(&io, NOW, false, start + 10 * SECOND), Ok(Some(due)));
+        assert_eq!(deadlines.check(&io, NOW, false, due), Err(Late::Reply));
     }
 
     #[test]
     fn a_server_that_may_hold_an_answer_back_gets_that_time() {
-        let (mut pace, mut io, start) = writing();
+        let (mut deadlines, mut io, start) = writing();
         io.took(21, start);
         let held = Some(30 * SECOND);
-        assert_eq!(pace.check(&io, held, false, start), Ok(Some(start + 40 * SECOND)));
-        assert_eq!(pace.check(&io, Some(Duration::MAX), false, start), Ok(None));
+        assert_eq!(deadlines.check(&io, held, false, start), Ok(Some(start + 40 * SECOND)));
+        assert_eq!(deadlines.check(&io, Some(Duration::MAX), false, start), Ok(None));
     }
 
     #[test]
     fn each_step_of_a_write_has_its_time_and_drops_are_late() {
-        let (mut pace, mut io, start) = writing();
+        let (mut deadlines, mut io, start) = writing();
         io.queue(&mut vec![0; 10 * WRITE_STEP][..].into());
-        assert_eq!(pace.check(&io, None, false, start), Ok(Some(start + 5 * SECOND)));
+        assert_eq!(deadlines.check(&io, None, false, start), Ok(Some(start + 5 * SECOND)));
         let mut now = start;
         for _ in 0..5 {
             now += 4 * SECOND;
             io.took(WRITE_STEP, now);
-            assert_eq!(pace.check(&io, None, false, now), Ok(Some(now + 5 * SECOND)));
+            assert_eq!(deadlines.check(&io, None, false, now), Ok(Some(now + 5 * SECOND)));
         }
         for _ in 0..4 {
             now += SECOND;
             io.took(1, now);
-            assert!(pace.check(&io, None, false, now).is_ok());
+            assert!(deadlines.check(&io, None, false, now).is_ok());
         }
         now += SECOND;
         io.took(1, now);
-        assert_eq!(pace.check(&io, NOW, false, now), Err(Late::Write));
-        assert_eq!(pace.check(&io, NOW, false, now), Err(Late::Write));
+        assert_eq!(deadlines.check(&io, NOW, false, now), Err(Late::Write));
+        assert_eq!(deadlines.check(&io, NOW, false, now), Err(Late::Write));
     }
 
     /// A process that was stopped after a write learns of the answer late, and writes the next request in that moment.
     #[test]
     fn a_write_after_one_that_was_accepted_has_its_own_time() {
-        let (mut pace, mut io, start) = writing();
-        assert!(pace.check(&io, None, false, start).is_ok());
+        let (mut deadlines, mut io, start) = writing();
+        assert!(deadlines.check(&io, None, false, start).is_ok());
         io.took(21, start);
         io.queue(&mut b"delete 1\r\n"[..].into());
         let later = start + 3600 * SECOND;
-        assert_eq!(pace.check(&io, None, false, later), Ok(Some(later + 5 * SECOND)));
+        assert_eq!(deadlines.check(&io, None, false, later), Ok(Some(later + 5 * SECOND)));
         io.took(4, later);
         io.queue(&mut b"delete 2\r\n"[..].into());
-        assert_eq!(pace.check(&io, None, false, later + 5 * SECOND), Err(Late::Write));
+        assert_eq!(deadlines.check(&io, None, false, later + 5 * SECOND), Err(Late::Write));
     }
 
     #[test]
     fn a_deadline_passes_while_bytes_keep_coming() {
-        let (mut pace, mut io, start) = writing();
+        let (mut deadlines, mut io, start) = writing();
         io.took(21, start);
         for passed in 0..10 {
             io.came(0);
-            assert!(pace.check(&io, NOW, false, start + passed * SECOND).is_ok());
+            assert!(deadlines.check(&io, NOW, false, start + passed * SECOND).is_ok());
         }
-        assert_eq!(pace.check(&io, NOW, false, start + 10 * SECOND), Err(Late::Reply));
+        assert_eq!(deadlines.check(&io, NOW, false, start + 10 * SECOND), Err(Late::Reply));
     }
 }

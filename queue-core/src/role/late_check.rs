@@ -9,7 +9,7 @@ use crate::Io;
 ///
 /// A server that keeps sending is no reason to keep waiting: an answer that arrived in time has little data before it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Overdue(Option<Noticed>);
+pub struct LateCheck(Option<Noticed>);
 
 #[derive(Clone, Copy, Debug)]
 struct Noticed {
@@ -21,7 +21,7 @@ struct Noticed {
 /// More than sockets and TLS buffer.
 const MAX_BEHIND: u64 = 8 << 20;
 
-impl Overdue {
+impl LateCheck {
     /// The answer is late. Returns whether it may have arrived already, so that the role should ask for a
     /// [`Look`](crate::Pulse::Look).
     pub fn may_be_here<F>(&mut self, io: &Io<F>, now: Instant) -> bool {
@@ -42,22 +42,22 @@ mod tests {
 
     #[test]
     fn an_answer_is_missed_once_nothing_more_is_here() {
-        let (mut io, mut overdue, now) = (Io::<()>::default(), Overdue::default(), Instant::now());
+        let (mut io, mut check, now) = (Io::<()>::default(), LateCheck::default(), Instant::now());
         io.opened();
-        assert!(overdue.may_be_here(&io, now) && overdue.may_be_here(&io, now));
+        assert!(check.may_be_here(&io, now) && check.may_be_here(&io, now));
         io.looked(now);
-        assert!(!overdue.may_be_here(&io, now));
-        overdue.clear();
+        assert!(!check.may_be_here(&io, now));
+        check.clear();
         io.opened();
-        assert!(overdue.may_be_here(&io, now), "it is another one");
+        assert!(check.may_be_here(&io, now), "it is another one");
     }
 
     #[test]
     fn a_flood_does_not_put_off_the_end() {
-        let (mut io, mut overdue, now) = (Io::<()>::default(), Overdue::default(), Instant::now());
+        let (mut io, mut check, now) = (Io::<()>::default(), LateCheck::default(), Instant::now());
         io.opened();
         let mut looks = 0;
-        while overdue.may_be_here(&io, now) {
+        while check.may_be_here(&io, now) {
             let n = io.space().len();
             io.came(n);
             io.take(n);
