@@ -2,49 +2,39 @@
 
 use std::{
     collections::VecDeque,
-    io::ErrorKind::{NotConnected, UnexpectedEof},
+    io::{self, ErrorKind::NotConnected},
     time::{Duration, Instant},
 };
 
 use bytes::BytesMut;
-use queue_core::{End, Health, Io, Overdue, Pace, Pulse, Role, earliest};
+use queue_core::{
+    Awaits, Cause, ConnectionError, Deadlines, Io, LateCheck, Life, Loss, Need, Protocol, Pulse,
+    Replace,
+};
 
 use super::{Framing, Magic, Packet, packet::HEADER};
-use crate::{ConnectOptions, Deadline, Error, Fate, Result, error::lost};
+use crate::{ConnectOptions, Error, Fate, Result};
 
 /// A single caller that sends a packet or waits for one. There is one connection: once it is lost, it stays lost.
 #[derive(Debug)]
 pub(crate) struct PacketSession {
     options: ConnectOptions,
+    life: Life<Error>,
     framing: Framing,
-    stage: Stage,
     wish: Option<Wish>,
     /// Bytes not yet handed to the pump.
     frame: BytesMut,
-    /// Packets that arrived before the connection was lost during a send; no more than a pump reads ahead.
+    /// Why the connection was lost, for the next call that needs it.
+    end: Option<Error>,
+    /// Packets that arrived before the connection was lost; no more than a pump reads ahead.
     left: VecDeque<Packet>,
-    overdue: Overdue,
+    late_check: LateCheck,
     outcome: Option<Result<Option<Packet>>>,
-    health: Health,
-    pace: Pace,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Stage {
-    New,
-    Open,
-    Lost,
 }
 
 /// The current goal of the caller.
 #[derive(Clone, Copy, Debug)]
-struct Wish {
-    since: Instant,
-    what: What,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum What {
+enum Wish {
     /// A connection.
     Open,
     /// Its packet written. Holds the end offset on the connection, once it was handed to the pump.
@@ -55,16 +45,17 @@ enum What {
 
 impl PacketSession {
     pub(crate) fn new(options: ConnectOptions) -> Self {
+        let deadlines = Deadlines::new(None, Some(options.write_timeout));
+        let connect = Some(options.connecting_timeout());
         PacketSession {
+            life: Life::new(options.retry, connect, deadlines, Replace::Later),
             framing: Framing::new(Magic::Response, options.max_packet_size),
-            stage: Stage::New,
             wish: None,
             frame: BytesMut::new(),
+            end: None,
             left: VecDeque::new(),
-            overdue: Overdue::default(),
+            late_check: LateCheck::default(),
             outcome: None,
-            health: Health::new(options.retry, Some(options.connecting_timeout())),
-            pace: Pace::new(None, Some(options.write_timeout)),
             options,
         }
     }
@@ -75,25 +66,26 @@ impl PacketSession {
 
     /// Asks for a connection.
     pub(crate) fn open(&mut self, now: Instant) {
-        self.want(What::Open, now);
+        self.want(Wish::Open, now);
     }
 
     /// Asks for a packet to be written.
     pub(crate) fn send(&mut self, packet: &Packet, now: Instant) {
-        self.want(What::Written(None), now);
+        self.want(Wish::Written(None), now);
         packet.encode(&mut self.frame);
     }
 
     /// Asks for the next packet.
     pub(crate) fn next(&mut self, timeout: Duration, now: Instant) {
-        self.want(What::Next(timeout, None), now);
+        self.want(Wish::Next(timeout, None), now);
     }
 
-    fn want(&mut self, what: What, now: Instant) {
+    fn want(&mut self, wish: Wish, now: Instant) {
         self.frame.clear();
-        self.overdue.clear();
+        self.late_check.clear();
         self.outcome = None;
-        self.wish = Some(Wish { since: now, what });
+        self.wish = Some(wish);
+        self.life.asked(now);
     }
 
     /// The outcome: a packet, if one was asked for and arrived in time.
@@ -103,132 +95,108 @@ impl PacketSession {
 
     /// The error of a caller that waits for an outcome without a goal.
     pub(crate) fn over() -> Error {
-        lost(NotConnected.into()).with_fate(Fate::NotSent)
-    }
-}
-
-impl Role for PacketSession {
-    type Failure = Error;
-
-    fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
-        if self.health.is_new(io) {
-            self.stage = Stage::Open;
-            io.limit(HEADER.saturating_add(self.options.max_packet_size));
-        }
-        self.serve(io);
-        self.take_end(io, now);
-        if self.wish.is_none() {
-            return self.idle();
-        }
-        match self.stage {
-            Stage::New => self.dial(now),
-            Stage::Open => self.keep_pace(io, now),
-            Stage::Lost => {
-                self.settle(Err(Self::over()));
-                self.idle()
-            }
-        }
-    }
-}
-
-impl PacketSession {
-    fn idle(&self) -> Pulse {
-        match self.stage {
-            Stage::Open => Pulse::Rest(None),
-            Stage::New | Stage::Lost => Pulse::Close(None),
-        }
+        Error::lost(NotConnected.into()).with_fate(Fate::NotSent)
     }
 
     fn settle(&mut self, outcome: Result<Option<Packet>>) {
-        self.wish = None;
-        self.outcome = Some(outcome);
+        if self.wish.take().is_some() {
+            self.outcome = Some(outcome);
+        }
     }
 
-    /// Queues the packet to write, and looks for a received one.
-    fn serve(&mut self, io: &mut Io<Error>) {
-        match self.wish.as_mut().map(|wish| &mut wish.what) {
-            Some(What::Open) if io.is_open() => self.settle(Ok(None)),
-            Some(What::Written(end @ None)) if io.is_open() => {
-                let before = io.sent() + io.unwritten() as u64;
-                *end = Some(before + self.frame.len() as u64);
-                io.queue(&mut self.frame);
-            }
-            Some(What::Written(Some(end))) if *end <= io.sent() => self.settle(Ok(None)),
-            Some(What::Next(..)) if !self.left.is_empty() => {
-                let packet = self.left.pop_front();
-                self.settle(Ok(packet));
-            }
-            Some(What::Next(..)) => match self.framing.take(io) {
-                Ok(None) => {}
-                Ok(packet) => self.settle(Ok(packet)),
-                Err(error) => self.lose(error, io),
+    /// The outcome of a goal behind the end of the connection.
+    fn after(&mut self, end: Error, wish: Wish, io: &Io<Error>) -> Result<Option<Packet>> {
+        let is_sent = match wish {
+            Wish::Open => false,
+            Wish::Written(end) => end.is_some_and(|end| end <= io.sent()),
+            Wish::Next(..) => match self.left.pop_front() {
+                Some(packet) => {
+                    self.end = Some(end);
+                    return Ok(Some(packet));
+                }
+                None => true,
             },
-            _ => {}
-        }
-    }
-
-    fn take_end(&mut self, io: &mut Io<Error>, now: Instant) {
-        // The next call gets the error, after the packets that arrived before it.
-        let Some(Wish { since, what }) = self.wish else { return };
-        if matches!(what, What::Written(_)) && !io.is_open() {
-            while let Ok(Some(packet)) = self.framing.take(io) {
-                self.left.push_back(packet);
-            }
-        }
-        match io.take_end() {
-            None => {}
-            Some(End::NotConnected(_)) if self.health.is_dialing_since_before(since) => {
-                // It was started for a call whose caller is gone, and may have ended long ago.
-                self.health.lost();
-            }
-            Some(End::NotConnected(error)) => {
-                self.health.failed(now);
-                self.settle(Err(error));
-            }
-            Some(End::Lost(error)) => self.lose(lost(error), io),
-            Some(End::Abandoned) => self.lose(lost(UnexpectedEof.into()), io),
-        }
-    }
-
-    /// Gives the connection up.
-    fn lose(&mut self, error: Error, io: &Io<Error>) {
-        self.stage = Stage::Lost;
-        let is_sent = match self.wish.map(|wish| wish.what) {
-            Some(What::Written(end)) => end.is_some_and(|end| end <= io.sent()),
-            Some(What::Open) => false,
-            Some(What::Next(..)) | None => true,
         };
-        self.settle(Err(if is_sent { error } else { error.with_fate(Fate::NotSent) }));
+        self.end = Some(Self::over());
+        Err(if is_sent { end } else { end.with_fate(Fate::NotSent) })
+    }
+}
+
+queue_core::role!(PacketSession, Error);
+
+impl Protocol for PacketSession {
+    fn life(&mut self) -> &mut Life<Error> {
+        &mut self.life
     }
 
-    fn dial(&mut self, now: Instant) -> Pulse {
-        if self.health.is_overdue(now) {
-            self.health.failed(now);
-            self.settle(Err(self.health.overdue().into()));
-            return Pulse::Close(None);
+    fn connected(&mut self, io: &mut Io<Error>, _: Instant) {
+        io.limit(HEADER.saturating_add(self.options.max_packet_size));
+    }
+
+    fn receive(&mut self, io: &mut Io<Error>, _: Instant) -> Result<()> {
+        match self.wish {
+            Some(Wish::Open) if io.is_open() => self.settle(Ok(None)),
+            Some(Wish::Written(Some(end))) if end <= io.sent() => self.settle(Ok(None)),
+            Some(Wish::Next(..)) => {
+                if let Some(packet) = self.framing.take(io)? {
+                    self.settle(Ok(Some(packet)));
+                }
+            }
+            Some(Wish::Open | Wish::Written(_)) | None => {}
         }
-        self.health.attempt(0, now)
+        Ok(())
     }
 
-    fn keep_pace(&mut self, io: &Io<Error>, now: Instant) -> Pulse {
-        let Ok(paced) = self.pace.check(io, None, false, now) else {
-            self.lose(self.pace.error(Deadline::Write).into(), io);
-            return self.idle();
-        };
-        let Some(Wish { what: What::Next(timeout, until), .. }) = &mut self.wish else {
-            return Pulse::Go(paced);
+    fn ended(&mut self, why: io::Error, io: &mut Io<Error>, _: Instant) -> Result<()> {
+        while let Ok(Some(packet)) = self.framing.take(io) {
+            self.left.push_back(packet);
+        }
+        Err(Error::lost(why))
+    }
+
+    fn lost(&mut self, loss: Loss<Error>, _: &mut Io<Error>, _: Instant) {
+        match loss.cause {
+            Cause::NotConnected => self.settle(Err(loss.error)),
+            _ => self.end = Some(loss.error),
+        }
+    }
+
+    fn needs(&mut self, io: &mut Io<Error>, now: Instant) -> Need {
+        let Some(wish) = self.wish else { return Need::Keep(None) };
+        if let Some(end) = self.end.take() {
+            let outcome = self.after(end, wish, io);
+            self.settle(outcome);
+            return Need::Keep(None);
+        }
+        let Some(Wish::Next(timeout, until)) =
+            self.wish.as_mut().filter(|_| self.life.is_connected())
+        else {
+            return Need::Use(None);
         };
         if until.is_none() {
             *until = now.checked_add(*timeout);
         }
         match *until {
-            Some(at) if at <= now && self.overdue.may_be_here(io, now) => Pulse::Look,
+            Some(at) if at <= now && self.late_check.may_be_here(io, now) => Need::Look,
             Some(at) if at <= now => {
                 self.settle(Ok(None));
-                self.idle()
+                Need::Keep(None)
             }
-            at => Pulse::Go(earliest([paced, at])),
+            at => Need::Use(at),
         }
+    }
+
+    /// A caller has no other server.
+    fn dial(&mut self, now: Instant) -> Pulse {
+        self.life.attempt(0, now)
+    }
+
+    fn send(&mut self, io: &mut Io<Error>, _: Instant) -> Awaits {
+        if let Some(Wish::Written(end @ None)) = &mut self.wish {
+            *end = Some(io.sent() + (io.unwritten() + self.frame.len()) as u64);
+            io.queue(&mut self.frame);
+        }
+        Awaits::default()
     }
 }
 
@@ -236,10 +204,10 @@ impl PacketSession {
 mod tests {
     use std::io::ErrorKind::ConnectionReset;
 
-    use queue_core::proof::ByHand;
+    use queue_core::{End, proof::ByHand};
 
     use super::*;
-    use crate::{ErrorKind, protocol::PacketType};
+    use crate::{Deadline, ErrorKind, protocol::PacketType};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -409,6 +377,22 @@ mod tests {
         assert_eq!(bench.outcome().unwrap().unwrap_err().kind(), ErrorKind::ConnectionLost);
         assert_eq!(bench.send(), Pulse::Close(None));
         assert_eq!(bench.outcome().unwrap().unwrap_err().fate(), Fate::NotSent);
+    }
+
+    /// Its caller may do other things for long. A pump that sees the end closes the connection.
+    #[test]
+    fn the_end_of_an_idle_connection_is_told_to_the_next_call_behind_what_came_before_it() {
+        let mut bench = Bench::open();
+        bench.comes("one");
+        bench.0.loses(ConnectionReset);
+        assert_eq!(bench.0.turn(), Pulse::Close(None));
+        assert!(bench.outcome().is_none(), "nobody has asked");
+        bench.0.closes();
+        bench.next(SECOND);
+        assert_eq!(bench.outcome().unwrap().unwrap().unwrap().body, "one");
+        bench.next(SECOND);
+        let error = bench.outcome().unwrap().unwrap_err();
+        assert_eq!(error.io_error().unwrap().kind(), ConnectionReset);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use queue_core::{
-    Awaits, ConnectionError, Io, Life, Limit, Loss, Need, OneCall, Pace, Protocol, Pulse, Replace,
-    Request,
+    Awaits, ConnectionError, Deadlines, Io, Life, Limit, Loss, Need, OneCall, Protocol, Pulse,
+    Replace, Request,
 };
 
 use super::{AdminCommand, AdminReply, ReplyShape, TextDecoder};
@@ -45,10 +45,10 @@ impl Request<Error> for Command {
 /// For the caller.
 impl AdminSession {
     pub(crate) fn new(options: ConnectOptions) -> Self {
-        let pace = Pace::new(Some(options.reply_timeout), Some(options.write_timeout));
+        let deadlines = Deadlines::new(Some(options.reply_timeout), Some(options.write_timeout));
         let connect = Some(options.connect_timeout);
         AdminSession {
-            life: Life::new(options.retry, connect, pace, Replace::IfGood),
+            life: Life::new(options.retry, connect, deadlines, Replace::IfGood),
             one: OneCall::default(),
             decoder: TextDecoder::new(options.max_packet_size),
             is_out_of_step: false,

@@ -262,6 +262,10 @@ fn what_is_no_gearman_server_is_left() {
     assert_eq!(bench.turn(), Pulse::Close(None));
     let error = bench.outcome().unwrap_err();
     assert_eq!((error.kind(), error.command()), (ErrorKind::Protocol, Some("status")));
+    // That is a failure of the server, whose delay no other caller waits for.
+    bench.hand.closes();
+    bench.begin(&AdminCommand::Version);
+    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
 }
 
 #[test]
