@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{Health, Outage, Overdue, Pace, Wakers, Watch};
+use queue_core::{Deadlines, Life, Outage, Replace, Wakers, Watch};
 
 use super::{
     hold::Hold,
@@ -34,10 +34,8 @@ pub(crate) struct Link {
     framing: Framing,
     session: Session<Ticket>,
     slots: Slots,
-    stage: Stage,
+    life: Life<Error>,
     can_dial: bool,
-    /// Whether a task or thread moves the bytes.
-    is_moved: bool,
     /// Whether no caller is left.
     is_leaving: bool,
     /// Callers that wait for a connection or for room.
@@ -46,21 +44,10 @@ pub(crate) struct Link {
     is_outwaited: bool,
     /// Whether a request was left unanswered, on whatever connection, and none was answered since.
     is_silent: bool,
-    /// Number of failed attempts and ended connections.
-    attempts: u64,
+    /// Why the last connection has ended, or could not be made.
     last_error: Option<Error>,
-    /// Why this connection has to end although it is open.
-    doom: Option<Error>,
-    health: Health,
-    /// Whether an exchange has succeeded on this connection.
-    has_served: bool,
-    /// Whether the previous connection was lost without one.
-    is_unproven: bool,
-    pace: Pace,
-    has_answers: bool,
     hold: Hold,
     watch: Watch,
-    overdue: Overdue,
     /// Whether the pump has to act at once. Otherwise it acts when the queued bytes are worth a write.
     is_urgent: bool,
     has_queued: bool,
@@ -70,14 +57,6 @@ pub(crate) struct Link {
     events: Option<Vec<ClientEventKind>>,
     /// What was reported since there was a connection.
     outage: Outage<ErrorKind>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Closed,
-    /// A caller wants a connection.
-    Wanted,
-    Open,
 }
 
 /// No further request is accepted while this many bytes wait to be written.
@@ -109,29 +88,21 @@ impl Link {
     /// Connects when a caller needs it.
     pub(crate) fn new(options: ConnectOptions) -> Self {
         let address = Arc::new(options.address.clone());
-        let connect = options.connecting_timeout();
+        let connect = Some(options.connecting_timeout());
+        let deadlines = Deadlines::new(Some(options.reply_timeout), Some(options.write_timeout));
         Link {
             framing: Framing::new(Magic::Response, options.max_packet_size),
             session: Session::new(address.clone()),
             slots: Slots::new(options.max_backlog),
-            stage: Stage::Closed,
+            life: Life::new(options.retry, connect, deadlines, Replace::UnlessTwice).left_unread(),
             can_dial: true,
-            is_moved: false,
             is_leaving: false,
             waiting: Wakers::default(),
             is_outwaited: false,
             is_silent: false,
-            attempts: 0,
             last_error: None,
-            doom: None,
-            health: Health::new(options.retry, Some(connect)),
-            has_served: false,
-            is_unproven: false,
-            pace: Pace::new(Some(options.reply_timeout), Some(options.write_timeout)),
-            has_answers: false,
             hold: Hold::default(),
             watch: Watch::default(),
-            overdue: Overdue::default(),
             is_urgent: false,
             has_queued: false,
             is_noted: false,
@@ -144,9 +115,8 @@ impl Link {
 
     /// Uses only the stream of the pump.
     pub(crate) fn for_stream(options: ConnectOptions) -> Self {
-        let mut link = Link::new(options);
-        (link.can_dial, link.stage, link.is_moved) = (false, Stage::Wanted, true);
-        link
+        let link = Link::new(options);
+        Link { can_dial: false, life: link.life.given(), ..link }
     }
 
     /// Ready when there is a connection with room for requests. Without a connection, one attempt is made. `seen` is
@@ -155,18 +125,17 @@ impl Link {
         if self.has_room() {
             return Poll::Ready(Ok(()));
         }
-        // The end of a doomed connection is not the end of an attempt.
-        let ended = self.attempts + u64::from(self.doom.is_some());
-        let seen = *seen.get_or_insert(ended);
-        if self.stage == Stage::Closed {
-            if self.attempts > seen {
+        let seen = *seen.get_or_insert(self.life.ends());
+        if self.life.state() == ConnectionState::Idle {
+            if self.life.ends() > seen {
                 let error = self.last_error.as_ref().map_or_else(no_server, Error::share);
                 return Poll::Ready(Err(error.with_fate(Fate::NotSent)));
             }
             if !self.can_dial {
                 return Poll::Ready(Err(only_one_stream()));
             }
-            (self.stage, self.is_urgent) = (Stage::Wanted, true);
+            self.life.want();
+            self.is_urgent = true;
         }
         self.waiting.add(caller);
         Poll::Pending
@@ -234,7 +203,8 @@ impl Link {
     /// Ends this connection as if the server had closed it.
     pub(crate) fn disconnect(&mut self, epoch: Epoch, error: &Error) {
         if self.is_open() && self.session.origin().epoch == epoch {
-            (self.doom, self.is_urgent) = (Some(error.share()), true);
+            self.life.close_with(error.share());
+            self.is_urgent = true;
         }
     }
 
@@ -246,10 +216,7 @@ impl Link {
     /// Withdraws the wish for a connection whose attempt has not started.
     #[cfg(feature = "blocking")]
     pub(crate) fn give_up(&mut self) {
-        if self.stage == Stage::Wanted {
-            self.stage = Stage::Closed;
-            self.health.lost();
-        }
+        self.life.unwant();
     }
 
     /// Whether something has changed since the role was last asked.
@@ -267,7 +234,7 @@ impl Link {
     /// Whether that is still to be done.
     #[cfg(feature = "blocking")]
     pub(crate) fn is_looking(&self) -> bool {
-        self.stage == Stage::Open && self.watch.is_looking()
+        self.life.is_connected() && self.watch.is_looking()
     }
 
     /// Number of request bytes not yet handed to the connection.
@@ -282,7 +249,7 @@ impl Link {
     #[cfg(feature = "blocking")]
     pub(crate) fn set_reply_timeout(&mut self, timeout: Duration) {
         self.options.server.reply_timeout = timeout;
-        self.pace = Pace::new(Some(timeout), Some(self.options.write_timeout));
+        self.life.set_deadlines(Deadlines::new(Some(timeout), Some(self.options.write_timeout)));
     }
 
     /// The events of the exchanges since the last call, if any.
@@ -293,9 +260,7 @@ impl Link {
 
     /// Whether a connection is wanted and nobody makes it. A caller that gets `true` has to.
     pub(crate) fn claim(&mut self) -> bool {
-        let is_lacking = self.stage == Stage::Wanted && !self.is_moved;
-        self.is_moved |= is_lacking;
-        is_lacking
+        self.life.claim()
     }
 
     /// Whether to wake the pump. A pump that holds requests back checks by itself.
@@ -304,49 +269,44 @@ impl Link {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.stage == Stage::Open && self.doom.is_none()
+        self.life.is_open()
     }
 
     pub(crate) fn connection_state(&self, now: Instant) -> ConnectionState {
-        match self.stage {
-            Stage::Open => ConnectionState::Ready,
-            Stage::Wanted => ConnectionState::Connecting,
-            Stage::Closed if self.is_leaving || !self.can_dial => ConnectionState::Closed,
-            Stage::Closed if self.quarantine(now).is_some() => ConnectionState::Backoff,
-            Stage::Closed => ConnectionState::Idle,
+        match self.life.state() {
+            ConnectionState::Idle if self.is_leaving || !self.can_dial => ConnectionState::Closed,
+            ConnectionState::Idle if self.quarantine(now).is_some() => ConnectionState::Backoff,
+            state => state,
         }
     }
 
     /// How long the server must not be tried yet.
     pub(crate) fn quarantine(&self, now: Instant) -> Option<Duration> {
-        let until = self.health.quarantine(now).filter(|_| self.stage != Stage::Open)?;
-        Some(until.saturating_duration_since(now))
+        self.life.quarantine(now)
     }
 
     /// Whether there is no connection, and the last attempt to make one has failed.
     pub(crate) fn is_away(&self) -> bool {
-        self.stage != Stage::Open && self.health.failures() > 0
+        self.life.is_away()
     }
 
     /// A new call waits for the server.
     pub(crate) fn hurry(&mut self, now: Instant) {
-        self.health.hurry(now);
+        self.life.hurry(now);
     }
 
     /// A caller does not wait any longer, for a connection or for an answer.
     pub(crate) fn outwaited(&mut self) {
-        self.is_outwaited |= match self.stage {
-            Stage::Wanted => true,
-            Stage::Open => self.session.pending() > 0,
-            Stage::Closed => false,
+        self.is_outwaited |= match self.life.is_connected() {
+            true => self.session.pending() > 0,
+            false => self.life.is_wanted(),
         };
     }
 
     /// Whether the last attempt to make a connection has failed, or the current one, or an answer, takes long, or the
     /// last answer did not come.
     pub(crate) fn is_doubtful(&self) -> bool {
-        let is_away = self.stage != Stage::Open && self.health.failures() > 0;
-        self.is_outwaited || self.is_silent || is_away
+        self.is_outwaited || self.is_silent || self.life.is_away()
     }
 
     /// Asks a server that has left a request unanswered for something that every server answers, so that no caller has

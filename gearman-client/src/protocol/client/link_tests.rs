@@ -791,6 +791,12 @@ fn a_link_that_nobody_uses_any_more_is_over() {
     bench.link().close();
     assert!(bench.link().wakes_pump());
     assert_eq!(bench.turn(), Pulse::Over);
+    let mut idle = Bench::open(options());
+    idle.hand.now += 2 * SECOND;
+    idle.echo("unread");
+    assert_eq!(idle.turn(), Pulse::Peek);
+    idle.link().close();
+    assert_eq!(idle.turn(), Pulse::Over, "nobody is left to look for");
     let mut never = Bench::new(options());
     never.link().close();
     assert!(never.link().wakes_pump());
