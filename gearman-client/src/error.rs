@@ -179,13 +179,6 @@ impl Error {
     }
 }
 
-/// The connection ended before the reply was read.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(crate) fn lost(error: std::io::Error) -> Error {
-    Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "the connection was lost")
-        .with_source(error)
-}
-
 /// The error of a missing connection.
 #[cfg(feature = "blocking")]
 pub(crate) fn closed() -> std::io::Error {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use queue_core::{
-    Limit,
+    ConnectionError, Limit,
     blocking::{Drive, Transport, Wire},
     now,
 };
@@ -14,7 +14,7 @@ use queue_core::{
 use crate::{
     Address, ConnectOptions, ConnectionState, Deadline, Error, ErrorKind, Fate, Metrics, Origin,
     Result,
-    error::{closed, lost},
+    error::closed,
     protocol::{
         Request,
         client::{
@@ -78,7 +78,7 @@ impl Link {
                 // The step has made a request after the role was asked.
                 Drive::Rest(_) if self.role.has_news() => {}
                 Drive::Rest(_) | Drive::Over => {
-                    return Err(lost(closed()).with_server(self.address()));
+                    return Err(Error::lost(closed()).with_server(self.address()));
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use queue_core::{ConnectionState, Health, Overdue, Pace, RetryPolicy, Tickets, Wakers, after};
+use queue_core::{ConnectionState, Deadlines, Life, Replace, RetryPolicy, Tickets, Wakers, after};
 
 use super::{
     Assignment, WorkerSession,
@@ -36,9 +36,8 @@ use crate::{
 pub(crate) struct Lane {
     pub(crate) session: WorkerSession,
     intake: Intake,
-    health: Health,
-    pace: Pace,
-    life: Life,
+    life: Life<Error>,
+    stage: Stage,
     grace: Duration,
     with_barrier: bool,
     /// Whether to end when there is no job, and how long to try to reach the server before.
@@ -46,21 +45,14 @@ pub(crate) struct Lane {
     has_sent_barrier: bool,
     /// Set to read what has arrived since then.
     looking: Option<Instant>,
-    /// Whether the session belongs to the current connection.
-    is_open: bool,
-    /// Whether the next connection may follow this one at once.
-    may_return: bool,
     /// The server's progress in answering at the last check.
     steps: u64,
-    overdue: Overdue,
     /// Number of unconfirmed results that the last barrier reported.
     told_unknown: u64,
     /// Number of bytes that the connection had not yet written.
     unwritten: usize,
     spare: BytesMut,
-    /// What is being done about a missing connection.
-    state: ConnectionState,
-    failures: u64,
+    /// Why the last connection has ended, or could not be made.
     last_error: Option<Error>,
     jobs: Vec<Assignment>,
     news: Vec<News>,
@@ -94,7 +86,7 @@ pub(crate) struct Terms {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
+enum Stage {
     Working,
     /// Running jobs may take until then, or as long as they need.
     Stopping(Option<Instant>),
@@ -141,26 +133,23 @@ const ENOUGH_OUTGOING: usize = 1 << 20;
 
 impl Lane {
     pub(crate) fn new(session: WorkerSession, terms: &Terms) -> Self {
+        let deadlines = Deadlines::new(Some(terms.reply_timeout), Some(terms.write_timeout));
+        let connect = Some(terms.connect_timeout);
+        let life = Life::new(terms.retry, connect, deadlines, Replace::IfGood);
         Lane {
             session,
             intake: Intake::new(terms.max_packet_size, terms.fails_oversized),
-            health: Health::new(terms.retry, Some(terms.connect_timeout)),
-            pace: Pace::new(Some(terms.reply_timeout), Some(terms.write_timeout)),
-            life: Life::Working,
+            life: life.left_unread().first_is_free(),
+            stage: Stage::Working,
             grace: terms.grace,
             with_barrier: terms.with_barrier,
             until_empty: terms.until_empty.then_some(terms.retry),
             has_sent_barrier: false,
             looking: None,
-            is_open: false,
-            may_return: true,
             steps: 0,
-            overdue: Overdue::default(),
             told_unknown: 0,
             unwritten: 0,
             spare: BytesMut::new(),
-            state: ConnectionState::Idle,
-            failures: 0,
             last_error: None,
             jobs: Vec::new(),
             news: Vec::new(),
@@ -175,8 +164,8 @@ impl Lane {
 
     /// Requests no further job, and ends when the running ones have ended.
     pub(crate) fn wind_down(&mut self) {
-        if self.life == Life::Working {
-            self.life = Life::Stopping(None);
+        if self.stage == Stage::Working {
+            self.stage = Stage::Stopping(None);
         }
         self.session.stop();
     }
@@ -184,7 +173,7 @@ impl Lane {
     /// The same, or when the grace has passed, which begins with the first call.
     pub(crate) fn stop(&mut self, now: Instant) {
         self.wind_down();
-        if let Life::Stopping(until) = &mut self.life {
+        if let Stage::Stopping(until) = &mut self.stage {
             until.get_or_insert_with(|| after(now, self.grace));
         }
     }
@@ -198,7 +187,7 @@ impl Lane {
     /// Has received data read without waiting.
     #[cfg(feature = "blocking")]
     pub(crate) fn look(&mut self, since: Instant) {
-        self.looking = Some(since).filter(|_| self.is_open);
+        self.looking = Some(since).filter(|_| self.is_open());
     }
 
     /// Whether that has yet to be done.
@@ -210,24 +199,24 @@ impl Lane {
     /// Ends at once; unfinished jobs go back to the server.
     #[cfg(feature = "tokio")]
     pub(crate) fn cut(&mut self) {
-        self.life = Life::Cut;
-        self.is_open = false;
+        self.stage = Stage::Cut;
+        self.life.close();
         self.session.close();
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.life, Life::Cut | Life::Over)
+        matches!(self.stage, Stage::Cut | Stage::Over)
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        self.is_open
+        self.life.is_connected()
     }
 
     /// Whether there is a connection; `None` while that is unknown.
     pub(crate) fn connection(&self) -> Option<Result<(), Error>> {
-        match self.is_open {
+        match self.is_open() {
             true => Some(Ok(())),
-            false => (self.failures > 0 || self.is_over()).then(|| Err(self.why_lost())),
+            false => (self.life.ends() > 0 || self.is_over()).then(|| Err(self.why_lost())),
         }
     }
 
@@ -238,16 +227,16 @@ impl Lane {
 
     /// Whether this connection still holds a job.
     pub(crate) fn holds(&self, job: &JobHandle) -> bool {
-        self.is_open && self.session.holds(job)
+        self.is_open() && self.session.holds(job)
     }
 
     /// Why this connection has lost a job, or that the job's announced timeout has passed; `None` if it still holds the
     /// job.
     pub(crate) fn lost_reason(&self, job: &JobHandle, now: Instant) -> Option<LostReason> {
-        if matches!(self.life, Life::Confirming(_) | Life::Cut) {
+        if matches!(self.stage, Stage::Confirming(_) | Stage::Cut) {
             return Some(LostReason::Stopped);
         }
-        let is_here = self.is_open && job.epoch() == Some(self.session.origin().epoch);
+        let is_here = self.is_open() && job.epoch() == Some(self.session.origin().epoch);
         if !is_here {
             return Some(LostReason::ConnectionLost);
         }
@@ -263,14 +252,14 @@ impl Lane {
 
     /// Starts a barrier, which is passed when the server has read everything sent so far.
     pub(crate) fn barrier(&mut self, now: Instant) -> Barrier {
-        let number = self.is_open.then(|| self.session.send_barrier(now));
+        let number = self.is_open().then(|| self.session.send_barrier(now));
         Barrier { epoch: self.session.origin().epoch, number }
     }
 
     /// Whether a barrier is passed; `None` while it is not.
     pub(crate) fn is_past(&mut self, barrier: Barrier) -> Option<Result<(), Error>> {
         match barrier.number {
-            Some(number) if self.is_open && self.session.origin().epoch == barrier.epoch => {
+            Some(number) if self.is_open() && self.session.origin().epoch == barrier.epoch => {
                 self.session.is_past(number).then_some(Ok(()))
             }
             _ => {
@@ -282,7 +271,7 @@ impl Lane {
 
     /// Whether there is room for another report or result.
     pub(crate) fn has_room(&self) -> bool {
-        !self.is_open || self.backlog() < ENOUGH_OUTGOING
+        !self.is_open() || self.backlog() < ENOUGH_OUTGOING
     }
 
     /// Number of bytes waiting to be written, as far as known.
@@ -334,10 +323,6 @@ impl Lane {
     }
 
     pub(crate) fn state(&self) -> ConnectionState {
-        match self.life {
-            Life::Cut | Life::Over => ConnectionState::Closed,
-            _ if self.is_open => ConnectionState::Ready,
-            _ => self.state,
-        }
+        if self.is_over() { ConnectionState::Closed } else { self.life.state() }
     }
 }

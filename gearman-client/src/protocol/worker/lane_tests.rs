@@ -700,6 +700,24 @@ fn a_server_that_stops_answering_is_looked_at_and_left() {
     assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
 }
 
+/// Its result is queued before the deadline is noticed, and never written.
+#[test]
+fn a_job_that_ends_as_its_server_falls_silent_is_of_unknown_fate_and_told_once() {
+    let mut bench = Bench::open();
+    let job = bench.gets_job("f");
+    bench.turn();
+    bench.written();
+    bench.turn();
+    bench.hand.now += 10 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Look);
+    bench.hand.looked();
+    bench.completes(&job);
+    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
+    assert_eq!(bench.settled(), [Settled::Unknown]);
+    assert!(bench.lane().check_losses().is_err() && bench.lane().check_losses().is_ok());
+    assert!(!bench.lane().is_open() && bench.lane().session.is_idle());
+}
+
 #[test]
 fn a_server_that_takes_nothing_is_left() {
     let mut bench = Bench::open();
