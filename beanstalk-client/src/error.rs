@@ -76,8 +76,7 @@ pub enum ErrorKind {
     /// [`fate`](Error::fate) says otherwise: the connection can also be closed while the reply to a reserve or a touch
     /// arrives.
     JobLost,
-    /// The producer's queue is full, or the tube has as many ready jobs as
-    /// [`max_ready`](crate::ProducerOptions::max_ready) allows. Nothing was sent.
+    /// The producer's queue is full. Nothing was sent.
     QueueFull,
     /// The producer was closed. Nothing was sent.
     Closed,

@@ -179,15 +179,13 @@ fn options_of_producers() {
         .timeout(Duration::from_secs(5))
         .max_jobs(7)
         .max_bytes(1000)
-        .max_ready(100)
-        .depth_interval(Duration::from_secs(1))
         .reconnect_backoff(Duration::from_millis(50), Duration::from_secs(1))
         .seed(9);
     options_are_written_as(
         &options,
         &json!({
             "servers": ["a:1"], "selection": "round-robin", "delivery": "at-least-once", "retries": false,
-            "timeout": 5, "max_jobs": 7, "max_bytes": 1000, "max_ready": 100, "depth_interval": 1,
+            "timeout": 5, "max_jobs": 7, "max_bytes": 1000,
             "reconnect_backoff": {"base": 0.05, "cap": 1}, "seed": 9
         }),
     );
@@ -209,7 +207,6 @@ fn options_of_workers() {
         .inspect(Inspect::Before)
         .heartbeat(Heartbeat::Never)
         .retries(retries)
-        .reclaim(true)
         .reserve_wait(Duration::from_secs(20))
         .grace(Duration::from_secs(5))
         .until_empty()
@@ -220,7 +217,7 @@ fn options_of_workers() {
         json!({"base": 1, "factor": 2, "cap": 3600, "releases": 3, "reserves": 25, "timeouts": 2});
     let shown = json!({
         "servers": ["a:1"], "tubes": ["mail", "sms"], "slots": 4, "prefetch": 8, "inspect": "before",
-        "heartbeat": "never", "retries": retries, "reclaim": true, "reserve_wait": 20, "grace": 5, "until_empty": true,
+        "heartbeat": "never", "retries": retries, "reserve_wait": 20, "grace": 5, "until_empty": true,
         "reconnect_backoff": {"base": 1, "cap": 2}, "seed": 3, "log_errors": true
     });
     options_are_written_as(&options, &shown);

@@ -216,8 +216,7 @@ impl Producer {
     {
         let (tube, put) = (tube.try_into()?, Put::new(body, options)?);
         let mut operation = self.handle.shared.put(&tube, &put);
-        let policy = Policy { waits: false, ..self.policy };
-        let mut call = Call::new(&self.handle.shared, &policy);
+        let mut call = Call::new(&self.handle.shared, &self.policy);
         match call.try_enter(&tube, &put) {
             Ok(true) => Ok(self.receipt(call, operation)),
             Ok(false) => trace::refused(&mut operation, full()),

@@ -199,8 +199,7 @@ impl Producer {
         let mut operation = self.handle.shared.outbox.put(&tube, &put);
         let now = now();
         let deadline = now.checked_add(self.policy.timeout);
-        let policy = Policy { waits: false, ..self.policy };
-        let offer = |outbox: &mut Outbox| outbox.offer(&put, &tube, &policy, deadline, now);
+        let offer = |outbox: &mut Outbox| outbox.offer(&put, &tube, &self.policy, deadline, now);
         match self.handle.shared.outbox.with(offer).and_then(|slot| slot.ok_or_else(full)) {
             Ok(slot) => {
                 self.handle.shared.push();

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use queue_core::Written;
 
-use crate::{Address, Error, TubeName};
+use crate::{Address, Error};
 
 /// An event of a producer. See [`ProducerOptions::on_event`](crate::ProducerOptions::on_event). With the feature
 /// `serde` it can only be serialized, because it holds errors of this process.
@@ -61,19 +61,6 @@ pub enum ProducerEventKind {
         /// The number of puts.
         puts: u64,
     },
-    /// Puts wait because the tube has reached its limit of ready jobs; see
-    /// [`max_ready`](crate::ProducerOptions::max_ready).
-    TubeFull {
-        /// The tube.
-        tube: TubeName,
-        /// The number of its ready jobs.
-        ready: u64,
-    },
-    /// No put waits for room in this tube any longer.
-    TubeHasRoom {
-        /// The tube.
-        tube: TubeName,
-    },
 }
 
 impl fmt::Display for ProducerEventKind {
@@ -103,10 +90,6 @@ impl fmt::Display for ProducerEventKind {
                 let puts = counted(*puts, "failed", "failed");
                 write!(f, "{puts}: {}", error.to_string().escape_debug())
             }
-            ProducerEventKind::TubeFull { tube, ready } => {
-                write!(f, "tube {tube} is full: {ready} jobs are ready")
-            }
-            ProducerEventKind::TubeHasRoom { tube } => write!(f, "tube {tube} has room"),
         }
     }
 }

@@ -38,7 +38,6 @@ queue_core::words!(Delivery, Error, "delivery":
 /// | `timeout` | 30 s | time limit for each put as a whole, including waiting for room, reconnects and retries |
 /// | `max_jobs` | 10,000 | maximum number of unanswered puts, sent or not |
 /// | `max_bytes` | 16 MiB | maximum size of these puts in total |
-/// | `max_ready` | no limit | at most this many ready jobs in each tube; further puts wait |
 /// | `reconnect_backoff` | 100 ms to 10 s | the delays between attempts to connect |
 ///
 /// The options of each server give its other deadlines, and the reconnect delays unless set here
@@ -58,8 +57,6 @@ pub struct ProducerOptions {
     pub(crate) max_bytes: usize,
     pub(crate) backoff: Option<(Duration, Duration)>,
     pub(crate) seed: Option<u64>,
-    pub(crate) max_ready: Option<u64>,
-    pub(crate) depth_interval: Duration,
     pub(crate) observer: Option<Observer<ProducerEvent>>,
 }
 
@@ -76,8 +73,6 @@ impl ProducerOptions {
             max_bytes: 16 << 20,
             backoff: None,
             seed: None,
-            max_ready: None,
-            depth_interval: Duration::from_millis(100),
             observer: None,
         }
     }
@@ -118,37 +113,9 @@ impl ProducerOptions {
         self
     }
 
-    /// Maximum number of ready jobs in each tube of each server, so that a producer that is faster than its consumers
-    /// does not fill the server's memory. No limit unless set.
-    ///
-    /// The producer asks the server for the number of ready jobs (`stats-tube`, pipelined with the puts), at most once
-    /// per [interval](Self::depth_interval) for each tube, and only while something is put there. Between two answers
-    /// it counts its own puts. A put to a full tube waits in the producer's queue, in order; when its
-    /// [`timeout`](Self::timeout) expires, it fails with [`QueueFull`](crate::ErrorKind::QueueFull), and nothing of it
-    /// was sent. `try_put` fails at once.
-    ///
-    /// The limit is approximate. Jobs that other producers put, that are kicked or released, or whose delay ends become
-    /// visible only with the next answer, and so do the jobs that consumers take. N producers may therefore exceed the
-    /// limit by N times what each puts in an interval, and one producer puts at most `jobs` into a tube per interval.
-    /// Delayed puts count until the next answer. A tube's first put on a connection waits for the first answer. If a
-    /// server does not answer `stats-tube`, each interval has room for `jobs` puts.
-    #[must_use]
-    pub fn max_ready(mut self, jobs: u64) -> Self {
-        self.max_ready = Some(jobs.max(1));
-        self
-    }
-
-    /// Minimum interval between two queries of a tube's ready jobs; 100 ms unless set. See
-    /// [`max_ready`](Self::max_ready).
-    #[must_use]
-    pub fn depth_interval(mut self, interval: Duration) -> Self {
-        self.depth_interval = interval.max(Duration::from_millis(1));
-        self
-    }
-
-    /// Calls `observer` for every event: connections, servers that refuse jobs, puts that are moved or resent, full
-    /// tubes. It is called by whichever task or thread moves the producer's bytes, outside of its locks, and must not
-    /// block. If it panics, the producer continues. Several observers are called in the order in which they were set.
+    /// Calls `observer` for every event: connections, servers that refuse jobs, puts that are moved or resent. It is
+    /// called by whichever task or thread moves the producer's bytes, outside of its locks, and must not block. If it
+    /// panics, the producer continues. Several observers are called in the order in which they were set.
     #[must_use]
     pub fn on_event(mut self, observer: impl Fn(&ProducerEvent) + Send + Sync + 'static) -> Self {
         self.observer = Some(Observer::new(observer).after(self.observer));
@@ -231,12 +198,6 @@ queue_core::serde_options! {
         |o| queue_core::InSeconds(o.timeout), |o, v| Ok(o.timeout(v.0));
     max_jobs: usize = |o| o.max_jobs, |o, v| Ok(o.max_jobs(v));
     max_bytes: usize = |o| o.max_bytes, |o, v| Ok(o.max_bytes(v));
-    max_ready: Option<u64> = |o| o.max_ready, |o, v| Ok(match v {
-        Some(most) => o.max_ready(most),
-        None => o,
-    });
-    depth_interval: queue_core::InSeconds =
-        |o| queue_core::InSeconds(o.depth_interval), |o, v| Ok(o.depth_interval(v.0));
     reconnect_backoff: Option<queue_core::Delays> = |o| o.backoff.map(Into::into), |mut o, v| {
         o.backoff = v.map(|delays| (delays.base, delays.cap));
         Ok(o)

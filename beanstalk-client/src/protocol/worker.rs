@@ -8,7 +8,6 @@ mod held;
 mod keep;
 mod lease;
 mod nudges;
-mod reclaim;
 mod refusals;
 mod replies;
 mod storm;
@@ -107,7 +106,6 @@ struct Settings {
     tubes: Vec<TubeName>,
     max_body: usize,
     places: usize,
-    reclaim: bool,
     heartbeat: Heartbeat,
     retries: crate::Retries,
     wait: Duration,
@@ -137,10 +135,6 @@ enum What {
     Look(JobKey),
     Touch(JobKey),
     Finish(JobKey, JobFate),
-    /// See the module `reclaim`.
-    Recall(JobKey),
-    Retake(JobKey),
-    Confirm(JobKey),
     /// The answer does not matter.
     Nudge,
 }
@@ -175,7 +169,6 @@ impl WorkerSlot {
             tubes: options.tubes.clone(),
             max_body,
             places: options.prefetch.max(1),
-            reclaim: options.reclaim,
             heartbeat: options.heartbeat,
             retries: options.retries,
             wait: if options.until_empty { Duration::ZERO } else { options.reserve_wait },
@@ -239,12 +232,6 @@ impl WorkerSlot {
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.connection.is_open
-    }
-
-    /// Whether a running handler can still be helped: its job is held, or may be held again.
-    #[must_use]
-    pub fn helps_handlers(&self) -> bool {
-        self.connection.is_open || (self.held.doubted() > 0 && !self.is_leaving())
     }
 
     /// Wakes the waker when no further job may be taken.

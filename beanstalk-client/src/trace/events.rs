@@ -187,16 +187,6 @@ pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKi
                     "the server refuses the worker's requests"
                 );
             }
-            Kind::Reclaimed(job) => {
-                tracing::info!(
-                    target: TARGET,
-                    {
-                        slot,
-                        messaging.message.id = %job,
-                    },
-                    "the job was reclaimed"
-                );
-            }
             Kind::ShortTimeToRun { job, ttr } => {
                 tracing::warn!(
                     target: TARGET,

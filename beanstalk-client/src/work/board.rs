@@ -180,7 +180,6 @@ impl Seen {
     fn takes_note(&mut self, what: &WorkerEventKind) -> bool {
         match what {
             WorkerEventKind::Settled { fate, .. } => self.report.count(*fate),
-            WorkerEventKind::Reclaimed(_) => self.report.reclaimed += 1,
             WorkerEventKind::GivenUp => self.report.given_up += 1,
             WorkerEventKind::Connected => self.outage.ends(),
             WorkerEventKind::Disconnected(error) => {

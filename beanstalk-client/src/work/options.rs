@@ -35,7 +35,6 @@ pub(crate) const RESERVE_WAIT: Duration = Duration::from_secs(15);
 /// | `inspect` | suspects | whether to read a job's counters before running it |
 /// | `heartbeat` | on | touches a job at a third of its time to run while its handler runs |
 /// | `retries` | see [`Retries`] | what to do with a failed job |
-/// | `reclaim` | off | reclaims a job whose connection was lost while its handler runs |
 /// | `reserve_wait` | 15 s | how long one reserve waits in the server |
 /// | `grace` | 25 s | time for running jobs to finish after a stop |
 /// | `log_errors` | off | whether to log the messages of handler errors |
@@ -52,7 +51,6 @@ pub struct WorkerOptions {
     pub(crate) inspect: Inspect,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) retries: Retries,
-    pub(crate) reclaim: bool,
     pub(crate) reserve_wait: Duration,
     pub(crate) grace: Duration,
     pub(crate) limit: Option<JobLimit>,
@@ -73,8 +71,7 @@ pub enum Inspect {
     /// out of order, and a random sample of the others. A job that kills the process that runs it is found, though
     /// perhaps after a few runs more than [`Retries::reserves`] allows, and buried without being run.
     ///
-    /// Same as [`Before`](Self::Before) with a limit of fewer than 10 reserves, with a limit of timeouts, or with
-    /// [`reclaim`](WorkerOptions::reclaim).
+    /// Same as [`Before`](Self::Before) with a limit of fewer than 10 reserves, or with a limit of timeouts.
     #[default]
     Suspects,
     /// Before any job is run, so that the limits of [`Retries`] hold exactly. Costs a round trip for each job.
@@ -199,30 +196,6 @@ impl WorkerOptions {
     #[must_use]
     pub fn retries(mut self, retries: Retries) -> Self {
         self.retries = retries;
-        self
-    }
-
-    /// Reclaims a job whose connection was lost while its handler runs, so that its outcome counts. Needs beanstalkd
-    /// 1.12 or later (`reserve-job`).
-    ///
-    /// Without it, the job is [lost](crate::LostReason::ConnectionLost) at once: the server gives it to the next worker
-    /// that asks. With it, the slot reconnects while the handler keeps running, and takes the job back if no other
-    /// worker had it in the meantime: the server's id is the same, and its counters show that the job was not reserved,
-    /// released, buried, kicked or timed out since. Then
-    /// [`WorkerEventKind::Reclaimed`](crate::WorkerEventKind::Reclaimed) is reported, the time to run restarts, and the
-    /// outcome is sent as usual. In every other case the job is lost, as without this option:
-    ///
-    /// * another worker has it or had it, which is the rule where workers wait for jobs;
-    /// * the server was restarted, with or without a log, or is too old;
-    /// * the old reservation would have expired by now, or the worker is stopped while it has no connection;
-    /// * the job's counters were not read before: with [`Inspect::OnDemand`] they are read after 250 ms.
-    ///
-    /// So a handler learns of the loss later, at the latest when its reservation would have expired, and until then
-    /// another worker may run the job at the same time. An outcome sent before the connection was lost is not resent:
-    /// its fate is unknown. Prefetched jobs are not reclaimed. Each reclaim adds one to the job's `reserves`.
-    #[must_use]
-    pub fn reclaim(mut self, reclaim: bool) -> Self {
-        self.reclaim = reclaim;
         self
     }
 
@@ -352,7 +325,6 @@ impl From<Servers> for WorkerOptions {
             inspect: Inspect::default(),
             heartbeat: Heartbeat::default(),
             retries: Retries::default(),
-            reclaim: false,
             reserve_wait: RESERVE_WAIT,
             grace: Duration::from_secs(25),
             limit: None,
@@ -439,7 +411,6 @@ queue_core::serde_options! {
     inspect: Inspect = |o| o.inspect, |o, v| Ok(o.inspect(v));
     heartbeat: Heartbeat = |o| o.heartbeat, |o, v| Ok(o.heartbeat(v));
     retries: Retries = |o| o.retries, |o, v| Ok(o.retries(v));
-    reclaim: bool = |o| o.reclaim, |o, v| Ok(o.reclaim(v));
     reserve_wait: queue_core::InSeconds =
         |o| queue_core::InSeconds(o.reserve_wait), |o, v| Ok(o.reserve_wait(v.0));
     grace: queue_core::InSeconds = |o| queue_core::InSeconds(o.grace), |o, v| Ok(o.grace(v.0));

@@ -23,9 +23,6 @@ pub struct WorkerReport {
     pub lost: u64,
     /// The outcome was sent, but the connection was lost before the acknowledgement.
     pub unknown: u64,
-    /// Reclaimed after their connection was lost ([`WorkerOptions::reclaim`](crate::WorkerOptions::reclaim)). They also
-    /// count where they ended.
-    pub reclaimed: u64,
     /// Slots that have [given up](WorkerEventKind::GivenUp) their server: it may have more jobs.
     pub given_up: u64,
 }
@@ -52,23 +49,13 @@ impl WorkerReport {
 
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn add(&mut self, other: WorkerReport) {
-        let WorkerReport {
-            finished,
-            released,
-            buried,
-            abandoned,
-            lost,
-            unknown,
-            reclaimed,
-            given_up,
-        } = other;
+        let WorkerReport { finished, released, buried, abandoned, lost, unknown, given_up } = other;
         self.finished += finished;
         self.released += released;
         self.buried += buried;
         self.abandoned += abandoned;
         self.lost += lost;
         self.unknown += unknown;
-        self.reclaimed += reclaimed;
         self.given_up += given_up;
     }
 }
@@ -80,12 +67,10 @@ impl fmt::Display for WorkerReport {
             "{} finished, {} released, {} buried, {} abandoned, {} lost, {} unknown",
             self.finished, self.released, self.buried, self.abandoned, self.lost, self.unknown
         )?;
-        for (count, what) in [(self.reclaimed, "reclaimed"), (self.given_up, "slots given up")] {
-            if count > 0 {
-                write!(f, ", {count} {what}")?;
-            }
+        match self.given_up {
+            0 => Ok(()),
+            given_up => write!(f, ", {given_up} slots given up"),
         }
-        Ok(())
     }
 }
 
@@ -217,8 +202,6 @@ pub enum WorkerEventKind {
         #[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))]
         pause: Duration,
     },
-    /// A job whose connection was lost was reclaimed; see [`WorkerOptions::reclaim`](crate::WorkerOptions::reclaim).
-    Reclaimed(JobId),
     /// A job's time to run is 3 s or less: a slow moment is enough to lose it, even with the heartbeat. Reported once
     /// for each connection.
     ShortTimeToRun {
@@ -276,7 +259,6 @@ impl fmt::Display for WorkerEventKind {
                 let pause = Written::rounded(*pause);
                 write!(f, "{command} was answered {reply} ({in_a_row} in a row), waiting {pause}")
             }
-            WorkerEventKind::Reclaimed(job) => write!(f, "job {job} was reclaimed"),
             WorkerEventKind::ShortTimeToRun { job, ttr } => {
                 write!(f, "job {job} has a time to run of only {}", Written(*ttr))
             }

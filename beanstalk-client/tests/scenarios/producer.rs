@@ -8,8 +8,7 @@ use std::{
 };
 
 use beanstalk_client::{
-    Delivery, ErrorKind, Fate, Inserted, ProducerEventKind, ProducerOptions, ProducerState,
-    PutOptions, blocking,
+    Delivery, ErrorKind, Fate, Inserted, ProducerOptions, ProducerState, PutOptions, blocking,
 };
 use fixtures::{beanstalkd::Server, fault::Fault};
 use queue_core::proof::{Scripts, read_bytes, relay, reset};
@@ -18,7 +17,7 @@ use crate::support::{
     Blocking, Environment, Face,
     connectors::{NARROW, narrow, narrowed},
     damaged::next_whole,
-    place::{LATE, PATIENCE, connect, options},
+    place::{PATIENCE, connect, options},
     producing::Producing,
 };
 
@@ -28,9 +27,6 @@ crate::support::producer_scenarios!(
     options_of_a_put_reach_the_server,
     a_body_over_the_servers_limit_is_refused_locally_and_costs_nothing,
     a_closed_producer_takes_nothing_more,
-    puts_to_a_full_tube_wait_for_a_consumer,
-    a_put_that_finds_no_room_in_its_tube_in_time_was_not_sent,
-    an_observer_is_told_of_connections_and_of_full_tubes,
 );
 
 crate::support::both_producers!(
@@ -270,91 +266,6 @@ fn a_job_that_the_server_could_only_bury_is_a_success_with_a_warning<P: Producin
     assert_eq!(producer.report().buried, 1);
 }
 
-/// The number of ready jobs of a tube.
-fn ready(client: &mut Blocking, tube: &str) -> u64 {
-    client.stats_tube(tube).unwrap().map_or(0, |stats| stats.current_jobs_ready)
-}
-
-fn puts_to_a_full_tube_wait_for_a_consumer<P: Producing>(environment: Environment) {
-    const JOBS: usize = 60;
-    let place = environment.start();
-    let mut client: Blocking = place.connect();
-    client.watch_only(vec!["narrow"]).unwrap();
-    let limited = producer_options(place.address()).max_ready(5).timeout(PATIENCE);
-    let producer = P::connect(limited.depth_interval(Duration::from_millis(5))).unwrap();
-    let bodies: Vec<Vec<u8>> = (0..JOBS).map(|n| n.to_string().into_bytes()).collect();
-    let putter = {
-        let producer = producer.clone();
-        thread::spawn(move || producer.put_all("narrow", &bodies))
-    };
-    let mut taken = Vec::new();
-    while taken.len() < JOBS {
-        assert!(ready(&mut client, "narrow") <= 5);
-        let job = client.reserve_with_timeout(PATIENCE).unwrap().job().unwrap();
-        client.delete(&job).unwrap();
-        taken.push(String::from_utf8(job.body.to_vec()).unwrap());
-        // Other tubes do not wait for this one.
-        if taken.len() == 10 {
-            let _ = producer.put_plain("wide", b"x").unwrap();
-        }
-    }
-    assert!(putter.join().unwrap().iter().all(Result::is_ok));
-    assert_eq!(taken, (0..JOBS).map(|n| n.to_string()).collect::<Vec<_>>(), "in order");
-    assert!(producer.close().is_complete());
-}
-
-fn a_put_that_finds_no_room_in_its_tube_in_time_was_not_sent<P: Producing>(
-    environment: Environment,
-) {
-    let place = environment.start();
-    let mut client: Blocking = place.connect();
-    let limited = producer_options(place.address()).max_ready(2);
-    let producer = P::connect(limited.depth_interval(Duration::from_millis(5))).unwrap();
-    for _ in 0..2 {
-        let _ = producer.put_plain("full", b"x").unwrap();
-    }
-    let hurried = producer.timeout(LATE);
-    let error = hurried.put_plain("full", b"late").unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::QueueFull, Fate::NotSent), "{error}");
-    assert!(error.to_string().contains("tube full is full"), "{error}");
-    assert_eq!(producer.try_put("full", b"x").unwrap_err().kind(), ErrorKind::QueueFull);
-    let _ = producer.put_plain("free", b"x").unwrap();
-    assert_eq!((ready(&mut client, "full"), ready(&mut client, "free")), (2, 1));
-    client.watch_only(vec!["full"]).unwrap();
-    let job = client.reserve().unwrap().job().unwrap();
-    let _ = producer.timeout(PATIENCE).put_plain("full", b"y").unwrap();
-    client.delete(&job).unwrap();
-    let report = producer.close();
-    assert_eq!((report.inserted, report.not_sent), (4, 1));
-}
-
-fn an_observer_is_told_of_connections_and_of_full_tubes<P: Producing>(environment: Environment) {
-    let place = environment.start();
-    let events = Arc::new(Mutex::new(Vec::new()));
-    let limited = producer_options(place.address()).max_ready(1);
-    let told = Arc::clone(&events);
-    let observed = limited.on_event(move |event| {
-        told.lock().unwrap().push(match &event.what {
-            ProducerEventKind::Connected => "connected".to_owned(),
-            ProducerEventKind::TubeFull { tube, .. } => format!("{tube} is full"),
-            ProducerEventKind::TubeHasRoom { tube } => format!("{tube} has room"),
-            other => format!("{other:?}"),
-        });
-        panic!("the producer goes on");
-    });
-    let producer = P::connect(observed.depth_interval(Duration::from_millis(5))).unwrap();
-    let _ = producer.put_plain("one", b"x").unwrap();
-    let hurried = producer.timeout(LATE);
-    hurried.put_plain("one", b"x").unwrap_err();
-    let mut client: Blocking = place.connect();
-    client.watch_only(vec!["one"]).unwrap();
-    let job = client.reserve().unwrap().job().unwrap();
-    client.delete(&job).unwrap();
-    let _ = producer.timeout(PATIENCE).put_plain("one", b"x").unwrap();
-    producer.close();
-    assert_eq!(*events.lock().unwrap(), ["connected", "one is full", "one has room"]);
-}
-
 crate::support::both_producers!(an_observer_is_told_of_servers_that_fail_and_of_puts_that_move);
 
 fn an_observer_is_told_of_servers_that_fail_and_of_puts_that_move<P: Producing>() {
@@ -368,6 +279,7 @@ fn an_observer_is_told_of_servers_that_fail_and_of_puts_that_move<P: Producing>(
     let quick = options.reconnect_backoff(Duration::from_millis(1), Duration::from_millis(5));
     let producer = P::new(quick.on_event(move |event| {
         told.lock().unwrap().push((event.server.to_string(), format!("{:?}", event.what)));
+        panic!("the producer goes on");
     }));
     let producer = producer.unwrap();
     let _ = producer.put_plain("t", b"x").unwrap();

@@ -14,8 +14,6 @@ mod failures;
 mod limits;
 #[path = "worker/outcomes.rs"]
 mod outcomes;
-#[path = "worker/reclaim.rs"]
-mod reclaim;
 #[path = "worker/refusals.rs"]
 mod refusals;
 #[path = "worker/regressions.rs"]

@@ -76,7 +76,7 @@ impl<'a> Slot<'a> {
 
     /// Drives the slot while its own thread runs a handler, until the handler has ended.
     pub(super) fn stand_in(&mut self, job: JobKey) {
-        while self.next.is_none() && self.desk.runs(job) && self.role.helps_handlers() {
+        while self.next.is_none() && self.desk.runs(job) && self.role.is_connected() {
             self.step();
         }
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{Outbox, lane::Phase};
-use crate::{Fate, Result, TubeName};
+use crate::{Fate, Result};
 
 /// How often a server had answered and failed when a check began.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Outbox {
         for lane in &mut self.lanes {
             match lane.phase {
                 // Any answer will do.
-                Phase::Ready if lane.log.is_empty() => lane.log.ask(&TubeName::default()),
+                Phase::Ready if lane.log.is_empty() => lane.log.probe(),
                 Phase::Ready | Phase::Closed => {}
                 _ => {
                     lane.is_wanted = true;

@@ -6,15 +6,14 @@ use queue_core::earliest;
 
 use super::{
     Outbox, Slot,
-    gate::Change,
     lane::{Lane, Phase},
     log::{Item, Taken},
     parcel::{Owner, Parcel},
-    too_big, tube_is_full,
+    too_big,
 };
 use crate::{
     Deadline, Delivery, Error, ErrorKind, Fate, Inserted, ProducerEventKind, Result, TubeName,
-    protocol::{Command, Response, StatsTube},
+    protocol::Response,
 };
 
 impl Outbox {
@@ -22,19 +21,19 @@ impl Outbox {
     pub(super) fn opened(&mut self, server: usize, max_job_size: Option<u64>, now: Instant) {
         (0..self.lanes.len()).for_each(|any| self.expire(any, now));
         let Some(lane) = self.lanes.get_mut(server) else { return };
-        let own = lane.take_all();
+        let own = lane.log.take_all();
         lane.open(max_job_size);
         self.report.connections += 1;
         self.note(server, ProducerEventKind::Connected);
         for taken in own {
-            self.queue_checked(server, taken, now);
+            self.queue_checked(server, taken);
         }
         // Puts that wait for unreachable servers can go here instead.
         let mut waiting = Vec::new();
         let (lanes, probes) = (self.lanes.iter_mut().enumerate(), self.probes);
         let is_away = |lane: &Lane| lane.phase == Phase::Backoff || (probes && lane.is_slow(now));
         for (from, lane) in lanes.filter(|(_, lane)| is_away(lane)) {
-            waiting.extend(lane.take_all().into_iter().map(|taken| (from, taken)));
+            waiting.extend(lane.log.take_all().into_iter().map(|taken| (from, taken)));
         }
         for (from, taken) in waiting {
             self.place(from, taken, now);
@@ -52,7 +51,7 @@ impl Outbox {
         let Some(lane) = self.lanes.get_mut(server).filter(|lane| lane.is_slow(now)) else {
             return;
         };
-        for taken in lane.take_all() {
+        for taken in lane.log.take_all() {
             self.place(server, taken, now);
         }
     }
@@ -63,7 +62,7 @@ impl Outbox {
         if server != from {
             self.moved(from);
         }
-        self.queue_checked(server, taken, now);
+        self.queue_checked(server, taken);
     }
 
     fn moved(&mut self, from: usize) {
@@ -71,11 +70,11 @@ impl Outbox {
         self.note(from, ProducerEventKind::Moved { puts: 1 });
     }
 
-    fn queue_checked(&mut self, server: usize, taken: Taken, now: Instant) {
+    fn queue_checked(&mut self, server: usize, taken: Taken) {
         let size = taken.parcel.body;
         match self.lanes.get(server).and_then(|lane| lane.is_too_big(size)) {
             Some(max) => self.settle(taken.parcel, Err(too_big(size, max))),
-            None => self.queue(server, taken, now),
+            None => self.queue(server, taken),
         }
     }
 
@@ -99,10 +98,6 @@ impl Outbox {
                 lane.log.settle(tube);
                 lane.log.release();
                 return Ok(());
-            }
-            Item::Depth(tube) => {
-                lane.log.release();
-                return self.measured(server, tube, response);
             }
             Item::Put(parcel) => parcel,
         };
@@ -147,28 +142,6 @@ impl Outbox {
         }
     }
 
-    /// The server has reported the number of ready jobs in a tube.
-    fn measured(&mut self, server: usize, tube: TubeName, response: Response) -> Result<()> {
-        let ready = match StatsTube(tube.clone()).decode(response) {
-            Ok(stats) => Some(stats.map_or(0, |stats| stats.current_jobs_ready)),
-            // Without a number, no limit can be applied.
-            Err(error) if error.fate() == Fate::Refused => None,
-            Err(error) => return Err(error.with_command(StatsTube::NAME)),
-        };
-        let Some(lane) = self.lanes.get_mut(server) else { return Ok(()) };
-        let Some(gates) = &mut lane.gates else { return Ok(()) };
-        let (go, change) = gates.answered(&tube, ready);
-        go.into_iter().for_each(|taken| lane.log.push_again(taken));
-        match change {
-            Some(Change::Full { ready }) => {
-                self.note(server, ProducerEventKind::TubeFull { tube, ready });
-            }
-            Some(Change::HasRoom) => self.note(server, ProducerEventKind::TubeHasRoom { tube }),
-            None => {}
-        }
-        Ok(())
-    }
-
     /// The server accepts no jobs now; another one may, also one that has only lost its connection.
     fn refused(&mut self, server: usize, taken: Taken, error: Error, now: Instant) {
         if let Some(lane) = self.lanes.get_mut(server) {
@@ -181,7 +154,7 @@ impl Outbox {
         match other.or_else(|| self.soonest(Lane::is_returning).filter(|_| may_move)) {
             Some(other) => {
                 self.moved(server);
-                self.queue(other, taken, now);
+                self.queue(other, taken);
             }
             None => self.settle(taken.parcel, Err(error)),
         }
@@ -200,7 +173,7 @@ impl Outbox {
         let Some(lane) = self.lanes.get_mut(server) else { return };
         let is_news = lane.told.replace(error.kind()) != Some(error.kind());
         let pause = lane.health.not_before().map(|at| at.saturating_duration_since(now));
-        let taken = lane.take_all();
+        let taken = lane.log.take_all();
         lane.next_due = None;
         if is_news {
             self.note(server, ProducerEventKind::Disconnected(error.share()));
@@ -230,7 +203,7 @@ impl Outbox {
             if other != server {
                 self.moved(server);
             }
-            self.queue(other, put, now);
+            self.queue(other, put);
         }
         self.wakers.append(&mut self.watchers);
         self.wakers.append(&mut self.checkers);
@@ -249,7 +222,7 @@ impl Outbox {
         let why = "the producer's driver is gone: its runtime has ended";
         let error = Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why);
         let Some(lane) = self.lanes.get_mut(server) else { return };
-        for taken in lane.take_all() {
+        for taken in lane.log.take_all() {
             let told = error.share().with_fate(taken.fate).with_command("put");
             let told = self.of_server(server, told);
             self.settle(taken.parcel, Err(told));
@@ -262,7 +235,7 @@ impl Outbox {
     }
 
     /// Adds a put taken from a log to the queue of a server.
-    fn queue(&mut self, server: usize, taken: Taken, now: Instant) {
+    fn queue(&mut self, server: usize, taken: Taken) {
         let Some(lane) = self.lanes.get_mut(server) else { return };
         lane.next_due = earliest([lane.next_due, taken.parcel.deadline]);
         let follows = match taken.parcel.owner.and_then(|owner| self.slots.get(owner.slot)) {
@@ -278,7 +251,7 @@ impl Outbox {
             _ => None,
         };
         self.wakers.extend(follows);
-        lane.admit(taken, now);
+        lane.log.push_again(taken);
         lane.nudge(&mut self.wakers);
     }
 
@@ -319,7 +292,7 @@ impl Outbox {
         }
     }
 
-    /// Fails overdue puts: those in the lane, and those that wait for room.
+    /// Fails overdue puts: those in the lane, and those that wait for room in the queue.
     pub(super) fn expire(&mut self, server: usize, now: Instant) {
         let is_past = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         if is_past(self.line_due) {
@@ -336,19 +309,7 @@ impl Outbox {
             .filter_map(|parcel| Some((parcel.owner.take()?, parcel.timeout)))
             .collect();
         let not_begun = lane.log.take_due(now);
-        let gates = lane.gates.as_mut();
-        let held: Vec<(Taken, Option<Error>)> = gates.map_or_else(Vec::new, |gates| {
-            let limit = gates.limit();
-            let late = gates.take_due(now).into_iter();
-            let ready = late.map(|taken| (gates.is_full(&taken.parcel.tube), taken));
-            ready
-                .map(|(ready, taken)| {
-                    let why = ready.map(|ready| tube_is_full(&taken.parcel.tube, ready, limit));
-                    (taken, why)
-                })
-                .collect()
-        });
-        lane.next_due = lane.parcels().filter_map(Parcel::due_at).min();
+        lane.next_due = lane.log.parcels().filter_map(Parcel::due_at).min();
         let cause = lane.last_error.clone();
         if !begun.is_empty() {
             self.left_waiting(server, now);
@@ -360,11 +321,6 @@ impl Outbox {
         for taken in not_begun {
             let late = overdue(taken.parcel.timeout, Fate::NotSent, cause.clone());
             self.settle(taken.parcel, Err(late));
-        }
-        for (taken, why) in held {
-            let time = taken.parcel.timeout;
-            let error = why.unwrap_or_else(|| overdue(time, Fate::NotSent, cause.clone()));
-            self.settle(taken.parcel, Err(error));
         }
     }
 
@@ -408,7 +364,7 @@ impl Outbox {
             lane.phase = Phase::Closed;
             lane.is_driven = false;
             // The rest was already answered.
-            lane.take_all();
+            lane.log.take_all();
         }
         self.wakers.append(&mut self.watchers);
         self.wakers.append(&mut self.checkers);

@@ -6,7 +6,6 @@ use queue_core::{End, Io, Pulse, earliest};
 
 use super::{
     Outbox,
-    gate::Gates,
     lane::{Lane, Phase},
 };
 use crate::{
@@ -164,15 +163,13 @@ impl Outbox {
     ) -> Pulse {
         let by_callers = self.is_driven_by_callers;
         let Some(lane) = self.lanes.get_mut(server) else { return Pulse::Over };
-        lane.ask_for_room(now);
-        let ask_at = lane.gates.as_ref().and_then(Gates::ask_at);
         if by_callers && lane.log.has_unwritten() && lane.is_unchecked(io, now) {
             return Pulse::Peek;
         }
         io.replace(lane.log.unwritten());
         let waits = lane.log.awaits_reply().then_some(Duration::ZERO);
         let late = lane.pace.check(io, waits, false, now).ok().flatten();
-        let until = earliest([late, due, ask_at]);
+        let until = earliest([late, due]);
         if lane.has_work() { Pulse::Go(until) } else { Pulse::Rest(until) }
     }
 

@@ -8,14 +8,9 @@ use std::{
 use bytes::BytesMut;
 use queue_core::{Health, Io, Overdue, Pace, SLOW};
 
-use super::{
-    check::Outcomes,
-    gate::Gates,
-    log::{Log, Taken},
-    parcel::Parcel,
-};
+use super::{check::Outcomes, log::Log};
 use crate::{
-    ConnectOptions, Error, ErrorKind, TubeName,
+    ConnectOptions, Error, ErrorKind,
     protocol::{Command, Epoch, Stats, parser::Parser},
 };
 
@@ -30,8 +25,6 @@ pub(super) const CHECKED: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) log: Log,
-    /// Holds puts that wait for room in their tubes, if there is a limit.
-    pub(super) gates: Option<Gates>,
     pub(super) phase: Phase,
     pub(super) health: Health,
     pub(super) pace: Pace,
@@ -91,10 +84,9 @@ pub(super) enum Phase {
 }
 
 impl Lane {
-    pub(super) fn new(options: &ConnectOptions, gates: Option<Gates>) -> Self {
+    pub(super) fn new(options: &ConnectOptions) -> Self {
         Lane {
             log: Log::default(),
-            gates,
             phase: Phase::Idle,
             health: Health::new(options.retry, Some(options.connecting_timeout())),
             pace: Pace::new(Some(options.reply_timeout), Some(options.write_timeout)),
@@ -164,8 +156,7 @@ impl Lane {
     }
 
     pub(super) fn has_work(&self) -> bool {
-        let holds = self.gates.as_ref().is_some_and(|gates| !gates.is_empty());
-        self.is_wanted || holds || !self.log.is_empty()
+        self.is_wanted || !self.log.is_empty()
     }
 
     /// Whether the answers to puts that are due may have arrived unread.
@@ -176,8 +167,7 @@ impl Lane {
     /// Whether puts wait to be written. Answers may be read later.
     #[cfg(feature = "blocking")]
     pub(super) fn has_unwritten(&self) -> bool {
-        let holds = self.gates.as_ref().is_some_and(|gates| !gates.is_empty());
-        self.phase != Phase::Closed && (holds || self.log.has_queued())
+        self.phase != Phase::Closed && self.log.has_queued()
     }
 
     /// A caller drives it from now on.
@@ -196,49 +186,6 @@ impl Lane {
                 Phase::Backoff => self.health.quarantine(now).is_none(),
                 _ => true,
             }
-    }
-
-    /// Adds a put taken from a log, unless it has to wait for room in its tube.
-    pub(super) fn admit(&mut self, taken: Taken, now: Instant) {
-        match self.passes(&taken.parcel.tube, now) {
-            true => self.log.push_again(taken),
-            false => self.hold(taken),
-        }
-    }
-
-    /// Keeps a put until there is room in its tube.
-    pub(super) fn hold(&mut self, taken: Taken) {
-        match &mut self.gates {
-            Some(gates) => gates.hold(taken),
-            None => self.log.push_again(taken),
-        }
-    }
-
-    /// Whether a put may go to this tube now. If due, the server is asked about the tube first.
-    pub(super) fn passes(&mut self, tube: &TubeName, now: Instant) -> bool {
-        let Some(gates) = &mut self.gates else { return true };
-        if self.phase == Phase::Ready && gates.asks(tube, now) {
-            self.log.ask(tube);
-        }
-        gates.passes(tube, now)
-    }
-
-    /// Asks about the tubes that puts wait for, if due.
-    pub(super) fn ask_for_room(&mut self, now: Instant) {
-        let due = self.gates.as_mut().map(|gates| gates.ask(now)).unwrap_or_default();
-        due.iter().for_each(|tube| self.log.ask(tube));
-    }
-
-    /// Takes all puts, those already sent first.
-    pub(super) fn take_all(&mut self) -> Vec<Taken> {
-        let mut taken = self.log.take_all();
-        taken.extend(self.gates.iter_mut().flat_map(Gates::take_all));
-        taken
-    }
-
-    /// All puts, those that wait for room last.
-    pub(super) fn parcels(&self) -> impl Iterator<Item = &Parcel> {
-        self.log.parcels().chain(self.gates.iter().flat_map(Gates::parcels))
     }
 
     /// Starts on a new connection. Asks the server for its limit, which also shows that it answers.

@@ -164,7 +164,7 @@ impl Outbox {
         if !lane.has_work() {
             return;
         }
-        let mut owners = lane.parcels().filter_map(|parcel| parcel.owner);
+        let mut owners = lane.log.parcels().filter_map(|parcel| parcel.owner);
         let waits = owners.find_map(|owner| match self.slots.get(owner.slot) {
             Some(Slot::Queued { waker, .. }) => waker.take(),
             _ => None,

@@ -10,7 +10,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use super::parcel::Parcel;
 use crate::{
     Fate, TubeName,
-    protocol::{Command, StatsTube, Use},
+    protocol::{Command, Use},
 };
 
 /// The frames for one server.
@@ -55,8 +55,6 @@ pub(super) enum Item {
     /// Switches the puts after it to another tube.
     Use(TubeName),
     Put(Parcel),
-    /// Asks for the number of ready jobs in this tube.
-    Depth(TubeName),
 }
 
 #[derive(Debug)]
@@ -100,18 +98,19 @@ impl Log {
     /// Appends a put, preceded by a `use` if its tube differs.
     pub(super) fn push(&mut self, parcel: Parcel, encode: impl FnOnce(&mut BytesMut)) {
         if self.used.as_ref().is_some_and(|used| *used != parcel.tube) {
-            let tube = parcel.tube.clone();
-            self.used = Some(tube.clone());
-            let encode_use = |out: &mut BytesMut| Use(tube.clone()).encode(out);
-            self.append(Item::Use(tube.clone()), encode_use);
+            self.switch(parcel.tube.clone());
         }
         self.append(Item::Put(parcel), encode);
     }
 
-    /// Appends a query for the number of ready jobs in a tube.
-    pub(super) fn ask(&mut self, tube: &TubeName) {
-        let question = StatsTube(tube.clone());
-        self.append(Item::Depth(tube.clone()), |out| question.encode(out));
+    /// Appends a command that changes nothing, for its answer. The log must be empty.
+    pub(super) fn probe(&mut self) {
+        self.switch(self.settled.clone());
+    }
+
+    fn switch(&mut self, tube: TubeName) {
+        self.used = Some(tube.clone());
+        self.append(Item::Use(tube.clone()), |out| Use(tube).encode(out));
     }
 
     fn append(&mut self, item: Item, encode: impl FnOnce(&mut BytesMut)) {
@@ -214,24 +213,12 @@ impl Log {
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Taken> {
         let begun = self.entries.partition_point(|entry| entry.start < self.handed);
         let is_due = |entry: &Entry| matches!(&entry.item, Item::Put(put) if put.is_due(now));
-        if !self.entries.range(begun..).any(is_due) {
-            return Vec::new();
-        }
-        let questions = self.questions_from(begun);
-        let (due, others) = self.cut(begun).into_iter().partition(|put| put.parcel.is_due(now));
+        let Some(first) = self.entries.range(begun..).position(is_due) else { return Vec::new() };
+        let rest = self.cut(begun + first).into_iter();
+        let (due, others) = rest.partition(|put| put.parcel.is_due(now));
         let others: Vec<Taken> = others;
         others.into_iter().for_each(|put| self.push_again(put));
-        questions.iter().for_each(|tube| self.ask(tube));
         due
-    }
-
-    /// The tubes queried from the n-th entry on.
-    fn questions_from(&self, at: usize) -> Vec<TubeName> {
-        let asked = self.entries.range(at..).filter_map(|entry| match &entry.item {
-            Item::Depth(tube) => Some(tube.clone()),
-            Item::Use(_) | Item::Put(_) => None,
-        });
-        asked.collect()
     }
 
     /// Truncates the log before an entry that is entirely unwritten.
@@ -248,7 +235,7 @@ impl Log {
         if self.used.is_some() {
             let last = self.entries.iter().rev().find_map(|entry| match &entry.item {
                 Item::Use(tube) => Some(tube),
-                Item::Put(_) | Item::Depth(_) => None,
+                Item::Put(_) => None,
             });
             self.used = Some(last.unwrap_or(&self.settled).clone());
         }
@@ -259,7 +246,7 @@ impl Log {
         let fate = if entry.end <= self.written { Fate::Unknown } else { Fate::NotSent };
         let frame = self.frame(&entry);
         match entry.item {
-            Item::Use(_) | Item::Depth(_) => None,
+            Item::Use(_) => None,
             Item::Put(parcel) => Some(Taken { parcel, frame, fate }),
         }
     }
@@ -278,7 +265,7 @@ impl Log {
         self.entries.iter_mut().take_while(move |entry| entry.start < handed).filter_map(|entry| {
             match &mut entry.item {
                 Item::Put(parcel) => Some(parcel),
-                Item::Use(_) | Item::Depth(_) => None,
+                Item::Use(_) => None,
             }
         })
     }
@@ -287,7 +274,7 @@ impl Log {
     pub(super) fn parcels(&self) -> impl Iterator<Item = &Parcel> {
         self.entries.iter().filter_map(|entry| match &entry.item {
             Item::Put(parcel) => Some(parcel),
-            Item::Use(_) | Item::Depth(_) => None,
+            Item::Use(_) => None,
         })
     }
 
@@ -387,5 +374,19 @@ mod tests {
         // It has written nothing of it, so there is nothing to wait for.
         log.note_written(0);
         assert_eq!((log.begun().count(), due(&mut log)), (0, vec!["first".into()]));
+    }
+
+    /// A caller waits for the answer to the probe.
+    #[test]
+    fn a_probe_outlasts_the_puts_that_are_overdue() {
+        let (mut log, now) = (Log::default(), Instant::now());
+        log.connect(false);
+        log.probe();
+        put_by(&mut log, b"first", Some(now));
+        put_by(&mut log, b"second", None);
+        assert_eq!(log.take_due(now).len(), 1);
+        assert_eq!(log.unwritten(), "use default\r\n");
+        log.note_written(13);
+        assert_eq!(log.unwritten(), "second");
     }
 }

@@ -9,7 +9,6 @@ mod barrier;
 mod check;
 mod deliver;
 mod exchange;
-mod gate;
 mod lane;
 #[cfg(feature = "blocking")]
 mod lead;
@@ -30,7 +29,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::BytesMut;
 pub(crate) use queue_core::stable_hash;
 use queue_core::{Chooser, earliest};
 
@@ -39,9 +37,7 @@ pub(crate) use self::lead::{Lead, Left};
 pub(crate) use self::slots::SlotId;
 use self::{
     barrier::Barrier,
-    gate::Gates,
     lane::{Lane, Phase},
-    log::Taken,
     parcel::{Owner, Parcel},
     room::Room,
     slots::{Slot, Slots},
@@ -116,8 +112,6 @@ pub(crate) struct Policy {
     pub(crate) timeout: Duration,
     pub(crate) retries: bool,
     pub(crate) key: Option<u64>,
-    /// Whether it waits for room in its tube.
-    pub(crate) waits: bool,
 }
 
 impl Policy {
@@ -127,7 +121,6 @@ impl Policy {
             timeout: options.timeout,
             retries: options.retries,
             key: None,
-            waits: true,
         }
     }
 }
@@ -138,10 +131,9 @@ impl Outbox {
         let addresses: Vec<String> =
             servers.iter().map(|server| server.address().to_string()).collect();
         let hashes = addresses.iter().map(|address| stable_hash(address.as_bytes())).collect();
-        let gates = || options.max_ready.map(|limit| Gates::new(limit, options.depth_interval));
         let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
         Outbox {
-            lanes: servers.iter().map(|server| Lane::new(server, gates())).collect(),
+            lanes: servers.iter().map(Lane::new).collect(),
             addresses,
             chooser: Chooser::new(options.servers.selected(), hashes, seed),
             slots: Slots::default(),
@@ -217,11 +209,6 @@ impl Outbox {
         if let Some(max) = lane.is_too_big(body) {
             return Err(too_big(body, max));
         }
-        if let Some(gates) = lane.gates.as_ref().filter(|_| !policy.waits)
-            && let Some(ready) = gates.is_full(tube)
-        {
-            return Err(tube_is_full(tube, ready, gates.limit()));
-        }
         let weight = weight(put);
         let parcel = Parcel {
             owner: Some(Owner { slot, generation: self.barrier.enter() }),
@@ -239,15 +226,7 @@ impl Outbox {
         self.report.accepted += 1;
         lane.next_due = earliest([lane.next_due, deadline]);
         lane.ask(now);
-        match lane.passes(tube, now) {
-            true => lane.log.push(parcel, |out| put.encode(out)),
-            false => {
-                let mut frame = BytesMut::new();
-                put.encode(&mut frame);
-                let taken = Taken { parcel, frame: frame.freeze(), fate: Fate::NotSent };
-                lane.hold(taken);
-            }
-        }
+        lane.log.push(parcel, |out| put.encode(out));
         lane.nudge(&mut self.wakers);
         self.slots.set(slot, Slot::Queued { lane: server, deadline, waker: None });
         Ok(())
@@ -466,14 +445,6 @@ fn closed(command: &'static str) -> Error {
 /// The error of a put that finds the queue full.
 pub(crate) fn full() -> Error {
     let message = "the producer's queue is full (wait with put, or raise max_jobs or max_bytes)";
-    Error::new(ErrorKind::QueueFull, Fate::NotSent, message).with_command("put")
-}
-
-/// The error of a put whose tube has reached its limit of ready jobs.
-fn tube_is_full(tube: &TubeName, ready: u64, limit: u64) -> Error {
-    let message = format!(
-        "the tube {tube} is full: {ready} jobs are ready or in flight, and the limit is {limit} (more consumers, or a larger max_ready)"
-    );
     Error::new(ErrorKind::QueueFull, Fate::NotSent, message).with_command("put")
 }
 

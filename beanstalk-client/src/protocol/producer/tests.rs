@@ -1,6 +1,5 @@
 //! The outbox against a model of servers, with every fault that a connection can have, at every byte.
 
-mod gates;
 #[cfg(feature = "blocking")]
 mod leading;
 mod servers;
@@ -30,8 +29,6 @@ struct Server {
     stored: Vec<(String, Vec<u8>)>,
     is_down: bool,
     refuses: bool,
-    /// Number of ready jobs in every tube.
-    ready: u64,
     is_connected: bool,
     connection: Connection,
     io: Io<Error>,
@@ -65,10 +62,6 @@ impl Server {
             let mut taken = end + 2;
             let reply = match words[..] {
                 ["stats"] => format!("OK {}\r\n{LIMITS}\r\n", LIMITS.len()),
-                ["stats-tube", tube] => {
-                    let text = format!("---\nname: {tube}\ncurrent-jobs-ready: {}\n", self.ready);
-                    format!("OK {}\r\n{text}\r\n", text.len())
-                }
                 ["use", tube] => {
                     connection.used = tube.to_owned();
                     format!("USING {tube}\r\n")
@@ -200,13 +193,7 @@ impl World {
         let put = Put::new(&body, crate::PutOptions::default()).unwrap();
         let name = tube.as_str().try_into().unwrap();
         let timeout = Duration::from_secs(timeout);
-        let policy = Policy {
-            delivery,
-            timeout,
-            retries: true,
-            key: Some(self.jobs.len() as u64),
-            waits: true,
-        };
+        let policy = Policy { delivery, timeout, retries: true, key: Some(self.jobs.len() as u64) };
         let deadline = self.now + timeout;
         if let Some(slot) =
             self.outbox.offer(&put, &name, &policy, Some(deadline), self.now).unwrap()
@@ -577,8 +564,7 @@ fn who_waits_for_room_gets_it_in_turn() {
     let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
     let tube: TubeName = "tube0".try_into().unwrap();
     let timeout = Duration::from_secs(5);
-    let policy =
-        Policy { delivery: Delivery::AtMostOnce, timeout, retries: true, key: None, waits: true };
+    let policy = Policy { delivery: Delivery::AtMostOnce, timeout, retries: true, key: None };
     let deadline = Some(world.now + timeout);
     let outbox = &mut world.outbox;
     assert!(outbox.offer(&put, &tube, &policy, deadline, world.now).unwrap().is_none());
@@ -618,8 +604,7 @@ fn a_caller_that_queues_for_room_that_is_free_by_then_gets_it() {
     let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
     let tube: TubeName = "tube0".try_into().unwrap();
     let timeout = Duration::from_secs(5);
-    let policy =
-        Policy { delivery: Delivery::AtMostOnce, timeout, retries: true, key: None, waits: true };
+    let policy = Policy { delivery: Delivery::AtMostOnce, timeout, retries: true, key: None };
     let deadline = Some(world.now + timeout);
     let place = world.outbox.stand_in_line(&put, (&policy, deadline), Waker::noop());
     let stands = (&policy, deadline);
@@ -775,7 +760,7 @@ fn a_put_that_stays_where_it_was_was_not_moved() {
 /// Number of puts in each lane.
 #[cfg(feature = "blocking")]
 fn queued(outbox: &Outbox) -> Vec<usize> {
-    outbox.lanes.iter().map(|lane| lane.parcels().count()).collect()
+    outbox.lanes.iter().map(|lane| lane.log.parcels().count()).collect()
 }
 
 #[test]
@@ -870,7 +855,7 @@ fn a_lane_whose_task_is_gone_tells_its_callers_by_the_bytes_that_were_taken() {
 /// How most puts are treated.
 fn policy() -> Policy {
     let timeout = Duration::from_secs(60);
-    Policy { delivery: Delivery::AtMostOnce, timeout, retries: true, key: None, waits: true }
+    Policy { delivery: Delivery::AtMostOnce, timeout, retries: true, key: None }
 }
 
 impl World {

@@ -16,7 +16,7 @@ const TURN: Duration = Duration::from_secs(1);
 impl WorkerSlot {
     /// Asks for jobs while there is room for them.
     pub(super) fn ask(&mut self, now: Instant) -> Result<(), Error> {
-        let is_idle = self.held.active() + self.held.doubted() == 0 && self.expected.is_empty();
+        let is_idle = self.held.active() == 0 && self.expected.is_empty();
         if is_idle && self.claimed.is_reached() {
             return self.run_out(now);
         }
@@ -25,7 +25,7 @@ impl WorkerSlot {
             return Ok(());
         }
         self.shares = None;
-        if self.refusals.holds(now) || self.held.doubted() > 0 {
+        if self.refusals.holds(now) {
             return Ok(());
         }
         // The limit covers the jobs that this connection holds.
@@ -138,7 +138,7 @@ impl WorkerSlot {
         for key in unstarted {
             self.conclude(key, Verdict::GiveBack, now)?;
         }
-        if self.held.active() + self.held.finishing() + self.held.doubted() > 0 {
+        if self.held.active() + self.held.finishing() > 0 {
             return Ok(());
         }
         if self.expected.is_empty() {

@@ -20,8 +20,6 @@ pub(super) struct Connection {
     pub(super) is_welcome: bool,
     /// Whether the server has carried out an essential request on it.
     pub(super) has_succeeded: bool,
-    /// The id of the last server.
-    pub(super) server: String,
 }
 
 impl Connection {
@@ -40,12 +38,7 @@ impl WorkerSlot {
         metrics.reconnects += u64::from(self.connection.since.is_some());
         self.session = Session::new(self.settings.max_body);
         *self.session.metrics_mut() = metrics;
-        self.connection = Connection {
-            is_open: true,
-            since: Some(now),
-            server: mem::take(&mut self.connection.server),
-            ..Connection::default()
-        };
+        self.connection = Connection { is_open: true, since: Some(now), ..Connection::default() };
         self.pace.reset();
         self.expected = VecDeque::new();
         self.window = 1;
@@ -126,7 +119,7 @@ impl WorkerSlot {
 
     /// The next step without a connection.
     pub(super) fn away(&mut self, now: Instant) -> Pulse {
-        if self.claimed.is_reached() && self.held.doubted() == 0 {
+        if self.claimed.is_reached() {
             // A connection would have no purpose.
             self.ending = Ending::Done;
         }
@@ -134,7 +127,7 @@ impl WorkerSlot {
             return self.leave(now);
         }
         self.state = SlotState::BackingOff;
-        if self.held.lost() > 0 && self.held.doubted() == 0 {
+        if self.held.lost() > 0 {
             // The end of the handler is reported to the slot.
             return Pulse::Close(self.due);
         }
@@ -163,13 +156,11 @@ impl WorkerSlot {
 
     /// Whether to leave the server out: it cannot be reached, and the worker runs until its tubes are empty.
     fn gives_up(&self) -> bool {
-        let retry = self.settings.until_empty.filter(|_| self.held.doubted() == 0);
-        retry.is_some_and(|retry| self.health.has_failed_for(&retry))
+        self.settings.until_empty.is_some_and(|retry| self.health.has_failed_for(&retry))
     }
 
     /// Waits for the handlers of lost jobs, after a stop within its grace. There will be no other connection.
     fn leave(&mut self, now: Instant) -> Pulse {
-        self.give_up_doubts();
         if self.stop.is_none_or(|end| end > now) && self.held.lost() > 0 {
             self.state = SlotState::BackingOff;
             return Pulse::Close(self.stop);

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Change, Ending, JobKey, Last, Phase, Verdict, What, WorkerSlot, held::Doubt};
+use super::{Change, Ending, JobKey, Last, Phase, Verdict, What, WorkerSlot};
 use crate::{
     Error, ErrorKind, JobFate, JobId, JobRef, LostReason, Outcome, WorkerEventKind,
     protocol::{Bury, Command, Delete, Release},
@@ -37,16 +37,6 @@ impl WorkerSlot {
         match held.phase() {
             Phase::Lost => {
                 self.held.remove(key);
-                return Ok(());
-            }
-            Phase::Doubted(_) if verdict == Verdict::GiveBack => {
-                self.settle(held.job.id(), JobFate::Lost(LostReason::ConnectionLost));
-                self.held.remove(key);
-                return Ok(());
-            }
-            Phase::Doubted(doubt) => {
-                let doubt = Doubt { verdict: Some(verdict), ..doubt };
-                self.held.set_phase(key, Phase::Doubted(doubt));
                 return Ok(());
             }
             Phase::Finishing => return Ok(()),
@@ -120,12 +110,6 @@ impl WorkerSlot {
                     self.settle(held.job.id(), JobFate::Abandoned);
                 }
                 Phase::Finishing => self.settle(held.job.id(), JobFate::Unknown),
-                Phase::Doubted(doubt) => {
-                    if doubt.verdict.is_none() {
-                        self.update(held.key, Change::Lost(LostReason::Stopped));
-                    }
-                    self.settle(held.job.id(), JobFate::Lost(LostReason::ConnectionLost));
-                }
                 Phase::Lost => {}
             }
         }
@@ -146,7 +130,6 @@ impl WorkerSlot {
         for key in self.held.keys() {
             let Some(held) = self.find(key) else { continue };
             match held.phase() {
-                _ if self.may_reclaim(held) => self.doubt(key),
                 Phase::Finishing => {
                     let id = held.job.id();
                     self.held.remove(key);
@@ -194,12 +177,12 @@ impl WorkerSlot {
         let id = held.job.id();
         let Some(phase) = self.held.set_phase(key, Phase::Lost) else { return };
         match phase {
-            Phase::Running | Phase::Doubted(Doubt { verdict: None, .. }) => {
+            Phase::Running => {
                 self.update(key, Change::Lost(reason));
                 self.settle(id, JobFate::Lost(reason));
                 self.contain(key, reason);
             }
-            Phase::Deciding(_) | Phase::Doubted(_) => {
+            Phase::Deciding(_) => {
                 self.settle(id, JobFate::Lost(reason));
                 self.held.remove(key);
             }

@@ -14,7 +14,6 @@ pub(super) struct Jobs {
     all: VecDeque<Held>,
     active: usize,
     lost: usize,
-    doubted: usize,
 }
 
 impl Jobs {
@@ -36,14 +35,9 @@ impl Jobs {
         self.lost
     }
 
-    /// Number of jobs that the next connection may hold again.
-    pub(super) fn doubted(&self) -> usize {
-        self.doubted
-    }
-
     /// Number of jobs that wait for the answer to their last command.
     pub(super) fn finishing(&self) -> usize {
-        self.all.len() - self.active - self.lost - self.doubted
+        self.all.len() - self.active - self.lost
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Held> {
@@ -102,13 +96,11 @@ impl Jobs {
     fn enter(&mut self, phase: Phase) {
         self.active += usize::from(phase.is_active());
         self.lost += usize::from(phase == Phase::Lost);
-        self.doubted += usize::from(matches!(phase, Phase::Doubted(_)));
     }
 
     fn leave(&mut self, phase: Phase) {
         self.active -= usize::from(phase.is_active());
         self.lost -= usize::from(phase == Phase::Lost);
-        self.doubted -= usize::from(matches!(phase, Phase::Doubted(_)));
     }
 }
 
@@ -125,8 +117,6 @@ pub(super) struct Held {
     pub(super) is_looking: bool,
     /// When its handler started, if it has.
     pub(super) started: Option<Instant>,
-    /// When to check again whether it can be reclaimed.
-    pub(super) recall: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -139,26 +129,8 @@ pub(super) enum Phase {
     Deciding(Verdict),
     /// The last command is in flight.
     Finishing,
-    /// The connection that held it is gone; the next one may hold it again.
-    Doubted(Doubt),
     /// Lost, but the handler does not know yet or has not ended.
     Lost,
-}
-
-/// A job that may be held again.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Doubt {
-    /// Set when the handler has ended.
-    pub(super) verdict: Option<Verdict>,
-    pub(super) step: Step,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Step {
-    /// Not reserved again yet.
-    Looking,
-    /// `reserve-job` was sent.
-    Taking,
 }
 
 /// What to do with a job.
@@ -209,7 +181,6 @@ impl Held {
             stats: None,
             is_looking: false,
             started: None,
-            recall: None,
         }
     }
 

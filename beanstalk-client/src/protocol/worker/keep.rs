@@ -2,10 +2,7 @@
 
 use std::time::Instant;
 
-use super::{
-    Action, Ending, Held, JobKey, Phase, What, WorkerSlot,
-    held::{Doubt, Step},
-};
+use super::{Action, Ending, Held, JobKey, What, WorkerSlot};
 use crate::{
     Error, Heartbeat, LostReason, WorkerEventKind,
     protocol::{ListTubeUsed, StatsJob, Touch},
@@ -64,10 +61,6 @@ impl WorkerSlot {
 
     pub(super) fn tend_one(&mut self, key: JobKey, now: Instant) -> Result<(), Error> {
         let Some(held) = self.find(key) else { return Ok(()) };
-        if let Phase::Doubted(doubt) = held.phase() {
-            self.tend_doubt(key, doubt, now);
-            return Ok(());
-        }
         if !held.phase().is_active() {
             return Ok(());
         }
@@ -106,27 +99,10 @@ impl WorkerSlot {
         true
     }
 
-    /// Gives up the reservation when it would have expired by itself.
-    fn tend_doubt(&mut self, key: JobKey, doubt: Doubt, now: Instant) {
-        let Some(held) = self.find(key) else { return };
-        if doubt.step == Step::Taking {
-            return;
-        }
-        if held.lease.is_over(now) {
-            self.lose(key, LostReason::ConnectionLost);
-        } else if held.recall.is_some_and(|recall| recall <= now) {
-            self.recall(key, now);
-        }
-    }
-
     /// When a job next needs attention.
     pub(super) fn needs(&self, held: &Held) -> Option<Instant> {
-        match held.phase() {
-            Phase::Doubted(Doubt { step: Step::Looking, .. }) => {
-                return [held.lease.end(), held.recall].into_iter().flatten().min();
-            }
-            phase if !phase.is_active() => return None,
-            _ => {}
+        if !held.phase().is_active() {
+            return None;
         }
         let Some(end) = held.lease.end() else {
             return if held.is_looking { None } else { held.lease.stale_at() };

@@ -5,10 +5,7 @@ use std::time::{Duration, Instant};
 use queue_core::Io;
 
 use super::ask::SHARED;
-use super::{
-    Action, Change, Ending, Expected, Held, JobKey, Phase, Verdict, What, WorkerSlot,
-    reclaim::time_to_run,
-};
+use super::{Action, Change, Ending, Expected, Held, JobKey, Phase, Verdict, What, WorkerSlot};
 use crate::{
     Error, Job, JobFate, JobRef, JobState, JobStats, LostReason, Outcome, Poison, WorkerEventKind,
     protocol::{
@@ -58,7 +55,7 @@ impl WorkerSlot {
                     _ => String::new(),
                 };
                 self.connection.is_welcome = true;
-                self.met(id, now);
+                self.actions.push_back(Action::Connected(id));
             }
             (What::WatchList, Response::Watching(_)) | (What::Nudge, _) => {}
             (What::Reserve, response) => {
@@ -78,9 +75,6 @@ impl WorkerSlot {
                 }
                 self.finished(key, fate, response, now)?;
             }
-            (What::Recall(key), response) => self.recalled(key, response, now)?,
-            (What::Retake(key), response) => self.retaken(key, &response, sent),
-            (What::Confirm(key), response) => self.confirmed(key, response, now)?,
             (What::WatchList, other) => {
                 return Err(Error::protocol(format!(
                     "the server replied {} while the watch list was set up",
@@ -346,6 +340,11 @@ impl WorkerSlot {
         self.settle(held.job.id(), fate);
         Ok(())
     }
+}
+
+/// The time to run; the server turns 0 into 1.
+fn time_to_run(stats: &JobStats) -> Duration {
+    Duration::from_secs(u64::try_from(stats.ttr).unwrap_or(1).max(1))
 }
 
 /// The verb of the command that settled a job.

@@ -33,8 +33,7 @@ const EXACT: u64 = 10;
 impl Suspicion {
     pub(super) fn new(options: &WorkerOptions, random: Random) -> Self {
         let inspect = match options.inspect {
-            // Another connection recognizes a job by its counters.
-            Inspect::Suspects if options.reclaim || is_exact(&options.retries) => Inspect::Before,
+            Inspect::Suspects if is_exact(&options.retries) => Inspect::Before,
             other => other,
         };
         Suspicion { inspect, seen: 0, newest: None, random }

@@ -3,7 +3,6 @@
 mod asking;
 mod ending;
 mod keeping;
-mod reclaiming;
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -184,7 +183,6 @@ fn any_schedule_and_any_network_loses_no_job() {
         let prefetch = if seed % 2 == 0 { 1 } else { 8 };
         let options = options(seed)
             .prefetch(prefetch)
-            .reclaim(seed % 3 == 0)
             .reconnect_backoff(Duration::from_millis(10), Duration::from_secs(1));
         let mut world = World::new(&options, seed);
         world.proof.faults = Faults { broken: 40, refused: 4, dropped: 6, late: 200 };
@@ -239,8 +237,7 @@ impl World {
 #[test]
 fn a_stop_at_any_moment_ends_it_and_gives_everything_back() {
     for seed in 0..32 {
-        let options =
-            options(seed).prefetch(4).reclaim(seed % 3 == 0).grace(Duration::from_secs(5));
+        let options = options(seed).prefetch(4).grace(Duration::from_secs(5));
         let mut world = World::new(&options, seed);
         world.proof.faults = Faults { broken: 60, refused: 4, dropped: 6, late: 0 };
         for _ in 0..20 {

@@ -126,7 +126,6 @@ fn words(event: &WorkerEvent) -> String {
         WorkerEventKind::Disconnected(error) => format!("disconnected: {error}"),
         WorkerEventKind::ServerReplaced => "replaced".into(),
         WorkerEventKind::Refused { command, reply, .. } => format!("refused {command}: {reply}"),
-        WorkerEventKind::Reclaimed(job) => format!("reclaimed {job}"),
         WorkerEventKind::ShortTimeToRun { job, ttr } => format!("short {job} {ttr:?}"),
         WorkerEventKind::LateHeartbeat { job, .. } => format!("late {job}"),
         WorkerEventKind::Started(job) => format!("started {job}"),

@@ -30,8 +30,6 @@ pub(super) struct World {
     now: Moment,
     lanes: Vec<Lane>,
     connections: Connections,
-    /// Connections whose end the server has not noticed.
-    unnoticed: Vec<ConnectionId>,
 }
 
 /// Gives every connection a number of its own.
@@ -107,7 +105,6 @@ impl World {
             now: Moment::START,
             lanes: Vec::new(),
             connections: Connections(1),
-            unnoticed: Vec::new(),
         }
     }
 
@@ -210,29 +207,9 @@ impl World {
         self.settle();
     }
 
-    /// The connection is lost, and is replaced at [`come_back`](Self::come_back).
+    /// The connection is lost.
     pub(super) fn cut(&mut self, lane: usize) {
         self.lanes[lane].lose_connection();
-        self.settle();
-    }
-
-    /// The same, and the server does not notice before [`notice`](Self::notice).
-    pub(super) fn cut_unnoticed(&mut self, lane: usize) {
-        let id = self.lanes[lane].id;
-        self.unnoticed.push(id);
-        self.cut(lane);
-    }
-
-    pub(super) fn notice(&mut self) {
-        for id in std::mem::take(&mut self.unnoticed) {
-            self.broker.disconnect(id, self.now);
-        }
-        self.settle();
-    }
-
-    /// The lost connection is replaced now.
-    pub(super) fn come_back(&mut self, lane: usize) {
-        self.lanes[lane].connect(&mut self.broker, &mut self.connections, self.now);
         self.settle();
     }
 
@@ -319,8 +296,7 @@ impl World {
             for lane in &mut self.lanes {
                 let at = At { now: self.now, instant, elapsed };
                 let pulse = lane.step(&mut self.broker, at, &mut has_moved);
-                has_moved |=
-                    lane.is_open && lane.ends(&mut self.broker, at, pulse, &self.unnoticed);
+                has_moved |= lane.is_open && lane.ends(&mut self.broker, at, pulse);
                 if matches!(pulse, Pulse::Dial { .. }) && lane.connections > 0 {
                     lane.connect(&mut self.broker, &mut self.connections, self.now);
                     has_moved = true;
@@ -358,13 +334,7 @@ impl Lane {
     }
 
     /// Whether the connection ends here: the worker wants it to, or it was lost.
-    fn ends(
-        &mut self,
-        broker: &mut Broker,
-        at: At,
-        pulse: Pulse,
-        unnoticed: &[ConnectionId],
-    ) -> bool {
+    fn ends(&mut self, broker: &mut Broker, at: At, pulse: Pulse) -> bool {
         let is_wanted = !matches!(pulse, Pulse::Close(_) | Pulse::Over | Pulse::Dial { .. });
         if is_wanted && self.io.is_open() {
             return false;
@@ -372,9 +342,7 @@ impl Lane {
         self.io.closed();
         self.is_open = false;
         self.under_way.clear();
-        if !unnoticed.contains(&self.id) {
-            broker.disconnect(self.id, at.now);
-        }
+        broker.disconnect(self.id, at.now);
         true
     }
 
@@ -486,7 +454,6 @@ impl Lane {
                 self.seen.closed = Some(Err(error.to_string()));
                 format!("disconnected: {error}")
             }
-            WorkerEventKind::Reclaimed(job) => format!("reclaimed {job}"),
             WorkerEventKind::Refused { command, reply, in_a_row, .. } => {
                 format!("refused {in_a_row}: {reply} to {command}")
             }

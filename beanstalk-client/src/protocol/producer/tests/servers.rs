@@ -18,7 +18,7 @@ fn by_puts() -> Option<Probes> {
 
 /// Number of puts in each lane.
 fn lanes(world: &World) -> Vec<usize> {
-    world.outbox.lanes.iter().map(|lane| lane.parcels().count()).collect()
+    world.outbox.lanes.iter().map(|lane| lane.log.parcels().count()).collect()
 }
 
 fn put(world: &mut World) {

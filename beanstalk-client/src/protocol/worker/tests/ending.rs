@@ -256,7 +256,7 @@ fn actions_are_pending_until_they_are_taken() {
     assert!(!bench.slot().has_actions());
     bench.hear(&reserved(7));
     bench.hear(&counters(7, &as_usual()));
-    assert!(bench.slot().has_actions() && bench.slot().helps_handlers());
+    assert!(bench.slot().has_actions() && bench.slot().is_connected());
     bench.did();
     assert!(!bench.slot().has_actions());
 }
@@ -273,7 +273,7 @@ fn a_slot_whose_connection_is_lost_makes_another_when_its_handler_has_ended() {
         bench.hand.turn();
         bench.hand.now += 3600 * SECOND;
         assert_eq!(bench.hand.turn(), Pulse::Close(None));
-        assert!(!bench.slot().helps_handlers());
+        assert!(!bench.slot().is_connected());
         let did = bench.did();
         assert_eq!(did[0], "lost 7: ConnectionLost");
         assert!(did[2].starts_with(&format!("disconnected: {why}")), "{did:?}");
