@@ -3,9 +3,8 @@
 use std::{collections::HashSet, fmt::Debug, time::Duration};
 
 use beanstalk_client::{
-    Client, Deadline, ErrorKind, Fate, Job, JobId, JobState, PutOptions, ReleaseOptions, Reserved,
-    TubeName,
-    protocol::{AnyCommand, Command, Delete, Effect, ListTubeUsed, Put, ReserveWithTimeout, Touch},
+    Client, ErrorKind, Job, JobId, JobState, PutOptions, ReleaseOptions, Reserved, TubeName,
+    protocol::{Command, Delete, Effect, ListTubeUsed, Put, ReserveWithTimeout, Touch},
 };
 use fixtures::{
     beanstalkd::{Seed, Server},
@@ -17,7 +16,7 @@ use tokio::net::TcpStream;
 use crate::support::{
     Async, Environment, Face, Place, both_faces,
     catalogue::{self, Visitor},
-    place::{LATE, PATIENCE, connect, options},
+    place::{PATIENCE, connect, options},
     scenarios,
 };
 
@@ -345,203 +344,8 @@ fn dropped_pairs_lose_no_job() {
     assert_eq!(server.view().jobs, 0);
 }
 
-/// The reserve that is waiting when its caller leaves, and the job that arrives for it.
-fn abandon(server: &Server, face: &mut Async, reserve: Duration) {
-    let Async { client, runtime } = face;
-    let dropped = runtime.block_on(drop_after(1, client.reserve_with_timeout(reserve)));
-    assert!(dropped.is_none());
-    assert!(server.wait_for(PATIENCE, |view| view.waiting == 1));
-}
-
 fn lines(server: &Server) -> Vec<String> {
     server.requests().iter().map(|request| request.text()).collect()
-}
-
-#[test]
-fn a_late_job_is_given_to_the_next_reserve_once_a_touch_has_confirmed_it() {
-    let server = Server::start().unwrap();
-    let mut face: Async = connect(server.address());
-    let epoch = face.epoch();
-    abandon(&server, &mut face, PATIENCE);
-    let id = seed(&server, "late", 7);
-    let job = face.reserve().unwrap().job().unwrap();
-    assert_eq!((job.id.get(), &*job.body), (id, &b"late"[..]));
-    assert_eq!(lines(&server), ["reserve-with-timeout 20".to_owned(), format!("touch {id}")]);
-    assert_eq!(face.epoch(), epoch);
-    face.delete(&job).unwrap();
-}
-
-fn touches(server: &Server) -> usize {
-    lines(server).iter().filter(|line| line.starts_with("touch")).count()
-}
-
-/// A reserve that is dropped after requesting a job that was kept for it.
-fn ask_and_drop(face: &mut Async) {
-    let Async { client, runtime } = face;
-    assert!(runtime.block_on(drop_after(1, client.reserve())).is_none());
-}
-
-/// Reserves that are dropped repeatedly check only once whether a job is still held.
-#[test]
-fn dropped_reserves_of_a_late_job_send_one_touch_until_it_is_answered() {
-    let server = Server::builder().virtual_clock().start().unwrap();
-    server.faults().add(Fault::nth(1).of("touch").delay(Duration::from_secs(1)));
-    let mut face: Async = connect(server.address());
-    abandon(&server, &mut face, PATIENCE);
-    let id = seed(&server, "late", 7);
-    // The job has arrived once the touch has.
-    while touches(&server) == 0 {
-        ask_and_drop(&mut face);
-    }
-    for _ in 0..100 {
-        ask_and_drop(&mut face);
-    }
-    assert_eq!(touches(&server), 1);
-    server.advance(Duration::from_secs(1));
-    assert_eq!(face.reserve().unwrap().job().unwrap().id.get(), id);
-    // An answer that may be old is requested again.
-    assert!(touches(&server) <= 2, "{:?}", lines(&server));
-    assert_eq!(face.list_tube_used().unwrap(), "default");
-}
-
-/// What an abandoned touch has confirmed may no longer be true.
-#[test]
-fn an_old_answer_about_a_late_job_is_not_believed() {
-    let server = Server::builder().virtual_clock().start().unwrap();
-    server.faults().add(Fault::nth(1).of("touch").delay(Duration::from_secs(1)));
-    let mut face: Async = connect(server.address());
-    abandon(&server, &mut face, Duration::from_secs(3600));
-    let mut other: Async = connect(server.address());
-    let id = other.put(b"late", PutOptions::default().ttr(Duration::from_secs(5))).unwrap().id();
-    while touches(&server) == 0 {
-        ask_and_drop(&mut face);
-    }
-    server.advance(Duration::from_secs(6));
-    let taken = other.reserve().unwrap().job().unwrap();
-    assert_eq!(taken.id, id);
-    // So old that the client does not trust it: no time to run is over by then.
-    std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(face.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
-    assert_eq!(touches(&server), 2);
-    other.delete(&taken).unwrap();
-    assert_eq!(server.view().jobs, 0);
-}
-
-/// B6: its time to run started when the server assigned it, not when somebody read it.
-#[test]
-fn a_late_job_whose_time_is_over_is_not_given_out() {
-    let server = Server::builder().virtual_clock().start().unwrap();
-    let mut face: Async = connect(server.address());
-    abandon(&server, &mut face, Duration::from_secs(3600));
-    let mut producer: Async = connect(server.address());
-    let options = PutOptions::default().ttr(Duration::from_secs(5));
-    let id = producer.put(b"late", options).unwrap().id();
-    server.advance(Duration::from_secs(6));
-    let other = producer.reserve().unwrap().job().unwrap();
-    assert_eq!(other.id, id);
-    assert_eq!(face.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
-    producer.delete(&other).unwrap();
-    assert_eq!(server.view().jobs, 0);
-}
-
-/// B7: under another watch list it goes back to the server, its priority unchanged.
-#[test]
-fn a_late_job_goes_back_when_the_watch_list_has_changed() {
-    let server = Server::start().unwrap();
-    let mut face: Async = connect(server.address());
-    abandon(&server, &mut face, PATIENCE);
-    let id = seed(&server, "late", 7);
-    face.watch("other").unwrap();
-    face.ignore("default").unwrap();
-    assert_eq!(face.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
-    let mut other: Async = connect(server.address());
-    let job = other.reserve_with_timeout(PATIENCE).unwrap().job().unwrap();
-    let stats = other.stats_job(id).unwrap().unwrap();
-    assert_eq!((job.id.get(), stats.pri.get(), stats.releases), (id, 7, 0));
-}
-
-#[test]
-fn a_command_behind_an_abandoned_reserve_is_carried_out_at_once() {
-    let server = Server::start().unwrap();
-    let mut face: Async = connect(server.address());
-    for number in 1..=3 {
-        let epoch = face.epoch();
-        abandon(&server, &mut face, Duration::from_secs(3600));
-        let inserted = face.put(format!("{number}").as_bytes(), PutOptions::default()).unwrap();
-        assert_eq!(inserted.id().get(), number);
-        // The wait was ended by closing the sending side, so the next call has a new connection.
-        assert_eq!(face.list_tube_used().unwrap(), "default");
-        assert_ne!(face.epoch(), epoch);
-        face.delete(number).unwrap();
-    }
-    assert_eq!(server.view().jobs, 0);
-}
-
-/// Its wait for the abandoned one counts towards its own time.
-#[test]
-fn a_reserve_behind_an_abandoned_one_does_not_wait_for_both_times() {
-    let server = Server::start().unwrap();
-    let mut face: Async = connect(server.address());
-    abandon(&server, &mut face, Duration::from_secs(4));
-    let (job, id) = std::thread::scope(|scope| {
-        let late = scope.spawn(|| {
-            while server.requests().len() < 2 {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            seed(&server, "late", 7)
-        });
-        let job = face.reserve_with_timeout(Duration::from_secs(100)).unwrap().job().unwrap();
-        (job, late.join().unwrap())
-    });
-    assert_eq!(job.id.get(), id);
-    let times: Vec<u64> = lines(&server)
-        .iter()
-        .map(|line| line.strip_prefix("reserve-with-timeout ").unwrap().parse().unwrap())
-        .collect();
-    assert_eq!((times.len(), times[0]), (2, 4));
-    assert!((90..100).contains(&times[1]), "{times:?}");
-}
-
-#[test]
-fn a_shorter_reserve_leaves_an_abandoned_one_where_it_is() {
-    let server = Server::start().unwrap();
-    let mut face: Async = connect(server.address());
-    let epoch = face.epoch();
-    abandon(&server, &mut face, Duration::from_secs(3600));
-    for _ in 0..3 {
-        assert_eq!(face.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
-    }
-    let id = seed(&server, "late", 7);
-    assert_eq!(face.reserve().unwrap().job().unwrap().id.get(), id);
-    assert_eq!(face.epoch(), epoch);
-    assert_eq!(lines(&server), ["reserve-with-timeout 3600".to_owned(), format!("touch {id}")]);
-}
-
-#[test]
-fn a_late_job_over_the_body_limit_is_reported_to_the_next_reserve() {
-    let server = Server::start().unwrap();
-    let mut face = Async::connect(options(server.address()).max_body_size(10)).unwrap();
-    abandon(&server, &mut face, Duration::from_secs(3600));
-    let id = seed(&server, "more than ten bytes", 7);
-    let error = face.reserve().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::BodyTooLarge);
-    let job = error.job().unwrap();
-    assert_eq!(job.id().get(), id);
-    face.bury(job, 7).unwrap();
-    assert_eq!(face.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
-}
-
-#[test]
-fn a_late_job_that_is_damaged_is_reported_to_the_next_reserve() {
-    let server = Server::start().unwrap();
-    let mut face = Async::connect(options(server.address())).unwrap();
-    abandon(&server, &mut face, Duration::from_secs(3600));
-    let id = server.seed(Seed::new("half\0\0\0\0").damaged()).unwrap();
-    let error = face.reserve().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::BodyDamaged);
-    assert_eq!(error.job().unwrap().id().get(), id);
-    face.bury(error.job().unwrap(), 7).unwrap();
-    assert_eq!(face.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
 }
 
 #[test]
@@ -586,11 +390,7 @@ fn a_delete_that_was_dropped_is_not_sent_twice() {
     }
 }
 
-scenarios!(
-    a_touch_behind_a_dropped_reserve_keeps_its_job,
-    a_touch_that_a_dropped_reserve_outlasts_is_not_sent_and_its_job_is_still_held,
-    a_reserve_by_id_behind_a_dropped_reserve_gives_a_job_that_is_held,
-);
+scenarios!(a_touch_behind_a_dropped_reserve_keeps_its_job,);
 
 /// A job that the client holds while the server keeps a reserve waiting for it, whose caller has gone.
 fn hold_behind_a_reserve<F: Face>(place: &Place, client: &mut F, reserve: Duration) -> Job {
@@ -619,46 +419,9 @@ fn a_touch_behind_a_dropped_reserve_keeps_its_job<F: Face>(environment: Environm
     client.delete(&job).unwrap();
 }
 
-fn a_touch_that_a_dropped_reserve_outlasts_is_not_sent_and_its_job_is_still_held<F: Face>(
-    environment: Environment,
-) {
-    let place = environment.start();
-    let mut client = F::connect(options(place.address())).unwrap();
-    let job = hold_behind_a_reserve(&place, &mut client, Duration::from_secs(3600));
-    client.set_reply_timeout(Duration::from_millis(100));
-    let expect = |error: beanstalk_client::Error| {
-        assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply), "{error}");
-        assert_eq!(error.fate(), Fate::NotSent, "{error}");
-    };
-    for _ in 0..2 {
-        expect(client.touch(&job).unwrap_err());
-        expect(client.call_pair(&ListTubeUsed, &Touch::new(&job)).unwrap_err());
-        assert!(client.is_connected());
-    }
-    client.set_reply_timeout(PATIENCE);
-    client.delete(&job).unwrap();
-    assert_eq!(client.peek(job.id).unwrap(), None);
-}
-
-fn a_reserve_by_id_behind_a_dropped_reserve_gives_a_job_that_is_held<F: Face>(
-    environment: Environment,
-) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    let held = hold_behind_a_reserve(&place, &mut client, Duration::from_secs(3600));
-    let mut other: F = place.connect();
-    other.use_tube("elsewhere").unwrap();
-    let id = other.put(b"by id", PutOptions::default()).unwrap().id();
-    let job = client.reserve_job(id).unwrap().expect("it is ready");
-    client.touch(&job).unwrap();
-    assert_eq!(client.touch(&held).unwrap_err().kind(), ErrorKind::JobLost);
-    client.delete(&job).unwrap();
-}
-
 both_faces!(
     jobs_that_nobody_waited_for_go_back_when_the_watch_list_changes,
     a_pipelined_reserve_that_still_waits_is_left_by_a_shorter_one,
-    a_long_reply_that_came_while_nobody_read_is_read,
     a_job_that_nobody_waited_for_is_forgotten_with_its_connection,
 );
 
@@ -729,60 +492,4 @@ fn a_job_that_nobody_waited_for_is_forgotten_with_its_connection<F: Face>() {
         client.delete(&job).unwrap();
     }
     assert_eq!((seen.len(), server.view().jobs), (2, 0));
-}
-
-/// A body larger than the socket buffers only arrives while it is read: the time in which nobody read does not count
-/// for the server.
-fn a_long_reply_that_came_while_nobody_read_is_read<F: Face>() {
-    let second = Duration::from_secs(1);
-    let server = Server::builder().max_job_size(1 << 25).start().unwrap();
-    let mut client = F::connect(options(server.address()).reply_timeout(LATE)).unwrap();
-    let epoch = client.epoch();
-    let reserve = ReserveWithTimeout::new(second).unwrap();
-    let commands = [AnyCommand::new(&ListTubeUsed), AnyCommand::new(&reserve)];
-    assert_eq!(client.call_some(2, 1, commands).len(), 1);
-    assert_eq!(client.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
-    let id = seed(&server, &"x".repeat(1 << 25), 7);
-    // Longer than the reserve may wait, and its reply take.
-    std::thread::sleep(LATE + 2 * second);
-    let job = client.reserve_with_timeout(PATIENCE).unwrap().job().unwrap();
-    assert_eq!((job.id.get(), job.body.len(), client.epoch()), (id, 1 << 25, epoch));
-}
-
-/// Reserves that are short in comparison to the reply deadline, on a connection whose server has gone silent.
-#[test]
-fn an_abandoned_reserve_that_is_never_answered_ends_its_connection() {
-    let short = Duration::from_secs(1);
-    let server = Server::start().unwrap();
-    let silent = || server.faults().add(Fault::nth(1).of("reserve-with-timeout").hang());
-    let options = options(server.address()).reply_timeout(LATE);
-
-    silent();
-    seed(&server, "for the async face", 0);
-    runtime().block_on(async {
-        let mut client = Client::connect(options.clone()).await.unwrap();
-        let reserve = client.reserve_with_timeout(short);
-        tokio::time::timeout(Duration::from_millis(50), reserve).await.unwrap_err();
-        let mut outcomes = Vec::new();
-        while outcomes.len() < 5 && !matches!(outcomes.last(), Some(Ok(Reserved::Job(_)))) {
-            outcomes.push(client.reserve_with_timeout(short).await);
-        }
-        assert!(matches!(outcomes.last(), Some(Ok(Reserved::Job(_)))), "{outcomes:?}");
-        assert!(outcomes.iter().any(Result::is_err), "{outcomes:?}");
-        let Some(Ok(Reserved::Job(job))) = outcomes.pop() else { return };
-        client.delete(&job).await.unwrap();
-    });
-
-    silent();
-    seed(&server, "for the blocking face", 0);
-    let mut client = beanstalk_client::blocking::Client::connect(options).unwrap();
-    let commands =
-        [AnyCommand::new(&ListTubeUsed), AnyCommand::new(&ReserveWithTimeout::new(short).unwrap())];
-    client.call_many(commands).next().unwrap().unwrap();
-    let mut outcomes = Vec::new();
-    while outcomes.len() < 5 && !matches!(outcomes.last(), Some(Ok(Reserved::Job(_)))) {
-        outcomes.push(client.reserve_with_timeout(short));
-    }
-    assert!(matches!(outcomes.last(), Some(Ok(Reserved::Job(_)))), "{outcomes:?}");
-    assert!(outcomes.iter().any(Result::is_err), "{outcomes:?}");
 }

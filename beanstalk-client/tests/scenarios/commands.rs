@@ -187,7 +187,6 @@ fn what_cannot_be_sent_is_refused_before_a_byte_is<F: Face>(environment: Environ
 
 both_faces!(
     every_refusal_of_every_command_is_typed,
-    a_put_that_the_server_misread_closes_the_connection,
     reserve_job_is_unsupported_before_1_12,
     an_unknown_word_is_kept_and_the_connection_stays,
     a_known_word_that_does_not_belong_closes_the_connection,
@@ -268,21 +267,6 @@ fn every_refusal_of_every_command_is_typed<F: Face>() {
     let mut all: Vec<&str> = Verb::ALL.iter().map(|verb| verb.as_str()).collect();
     all.sort_unstable();
     assert_eq!(visited, all);
-}
-
-fn a_put_that_the_server_misread_closes_the_connection<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
-    for word in ["BAD_FORMAT", "EXPECTED_CRLF", "UNKNOWN_COMMAND"] {
-        let epoch = client.epoch();
-        server.faults().add(Fault::nth(1).of("put").reply(word));
-        let error = client.put(b"x", PutOptions::default()).unwrap_err();
-        assert_eq!(error.fate(), Fate::Refused);
-        assert!(!client.is_connected());
-        let _ = client.put(b"y", PutOptions::default()).unwrap();
-        assert_ne!(client.epoch(), epoch);
-    }
-    assert_eq!(client.stats().unwrap().total_jobs, 3);
 }
 
 fn reserve_job_is_unsupported_before_1_12<F: Face>() {

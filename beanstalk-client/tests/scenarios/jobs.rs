@@ -63,8 +63,9 @@ fn a_job_goes_through_whole<F: Face>(environment: Environment) {
 fn bodies_of_every_kind_come_back_unchanged<F: Face>(environment: Environment) {
     let place = environment.start();
     let mut client: F = place.connect();
-    let bodies: [Vec<u8>; 6] = [
+    let bodies: [Vec<u8>; 7] = [
         Vec::new(),
+        "gr\u{fc}\u{df} \u{1f980}, with spaces".into(),
         (0..=u8::MAX).collect(),
         b"\r\n".to_vec(),
         b"\0\0\0".to_vec(),

@@ -4,12 +4,11 @@ use std::{
     collections::HashSet,
     io::Write,
     sync::atomic::{AtomicUsize, Ordering},
-    thread,
     time::Duration,
 };
 
 use beanstalk_client::{
-    Client, ConnectOptions, Deadline, ErrorKind, Fate, JobId, PutOptions, Reserved,
+    Client, ConnectOptions, ErrorKind, Fate, JobId, PutOptions, Reserved,
     protocol::{
         AnyCommand, Delete, ListTubeUsed, Peek, Put, ReserveWithTimeout, Response, Stats, Use,
         Watch,
@@ -22,7 +21,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::support::{
     Async, Environment, Face, both_faces,
     connectors::{NARROW, narrow},
-    place::{PATIENCE, connect, options},
+    place::{connect, options},
     scenarios,
 };
 
@@ -36,7 +35,6 @@ scenarios!(
     a_refusal_in_the_middle_concerns_only_its_command,
     a_dropped_pipeline_leaves_the_connection_in_step,
     jobs_of_a_dropped_pipeline_go_to_the_next_reserves,
-    a_tube_is_drained_by_pipelines,
 );
 
 fn a_pipeline_answers_in_order_at_any_window<F: Face>(environment: Environment) {
@@ -127,41 +125,16 @@ fn jobs_of_a_dropped_pipeline_go_to_the_next_reserves<F: Face>(environment: Envi
     assert_eq!((stats.current_jobs_reserved, stats.current_jobs_ready), (0, 0));
 }
 
-fn a_tube_is_drained_by_pipelines<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    for inserted in client.call_many(puts(1000)) {
-        let _ = inserted.unwrap();
-    }
-    let look = ReserveWithTimeout::new(Duration::ZERO).unwrap();
-    let mut bodies = HashSet::new();
-    loop {
-        let reserved = client.call_many(vec![look; 100]);
-        let jobs: Vec<_> = reserved.into_iter().filter_map(|reply| reply.unwrap().job()).collect();
-        if jobs.is_empty() {
-            break;
-        }
-        for deleted in client.call_many(jobs.iter().map(Delete::new)) {
-            deleted.unwrap();
-        }
-        bodies.extend(jobs.into_iter().map(|job| job.body));
-    }
-    assert_eq!(bodies.len(), 1000);
-    assert_eq!(client.stats().unwrap().cmd_delete, 1000);
-}
-
 both_faces!(
     a_lost_connection_gives_every_command_in_flight_one_result,
     a_pipeline_on_a_dead_server_takes_one_command,
     a_pipeline_is_lazy_and_bounded,
     a_server_that_reads_only_after_its_write_does_not_deadlock_a_pipeline,
     a_large_put_behind_unread_replies_does_not_deadlock,
-    a_server_that_reads_drop_by_drop_meets_a_deadline,
     a_reply_that_comes_before_its_command_is_written_does_not_end_a_pipeline,
     a_pipeline_whose_connection_takes_no_more_ends_with_an_error,
     replies_that_were_read_survive_a_write_that_fails,
     a_reply_that_comes_while_writing_is_stuck_survives_its_failure,
-    a_caller_that_was_away_is_given_what_has_come,
 );
 
 fn a_lost_connection_gives_every_command_in_flight_one_result<F: Face>() {
@@ -265,30 +238,6 @@ fn a_large_put_behind_unread_replies_does_not_deadlock<F: Face>() {
     assert_eq!(client.epoch(), epoch);
 }
 
-/// C4: the limit applies to the whole, not to each write that makes some progress.
-fn a_server_that_reads_drop_by_drop_meets_a_deadline<F: Face>() {
-    let server = Scripts::start(|_, mut stream| {
-        socket2::SockRef::from(&stream).set_recv_buffer_size(4096).unwrap();
-        while read_bytes(&mut stream, 20_000).is_some() {
-            thread::sleep(Duration::from_millis(10));
-        }
-    });
-    let short = Duration::from_millis(400);
-    let options = options(&server.address()).write_timeout(short).reply_timeout(short);
-    let mut client = F::connect(options).unwrap();
-    let body = vec![b'x'; 64 << 20];
-    let put = Put::new(&body, PutOptions::default()).unwrap();
-    let started = std::time::Instant::now();
-    let replies = client.call_many([put]);
-    let error = replies[0].as_ref().unwrap_err();
-    assert!(
-        matches!(error.kind(), ErrorKind::Timeout(Deadline::Write | Deadline::Reply)),
-        "{error}"
-    );
-    assert_eq!(error.fate(), Fate::NotSent);
-    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
-}
-
 /// C7: with the first reply here, and most of its command still to be written, nothing is in flight, and there is no
 /// room for another command.
 fn a_reply_that_comes_before_its_command_is_written_does_not_end_a_pipeline<F: Face>() {
@@ -381,27 +330,6 @@ fn a_reply_that_comes_while_writing_is_stuck_survives_its_failure<F: Face>() {
     assert_eq!(results.len(), 2);
     assert_eq!(results[0].as_ref().unwrap().id().get(), 1);
     assert_eq!(results[1].as_ref().unwrap_err().fate(), Fate::NotSent);
-}
-
-/// Nobody reads while the source of the commands takes its time, or while somebody processes a reply. Meanwhile, more
-/// has arrived than the client reads at a time.
-fn a_caller_that_was_away_is_given_what_has_come<F: Face>() {
-    const BODY: usize = 100;
-    let mut client: F = scripted(|| {
-        let reply = |id| {
-            let head = Step::Bytes(format!("FOUND {id} {BODY}\r\n").into());
-            let body = [Step::Bytes(b"x".to_vec())].into_iter().cycle().take(BODY);
-            [head].into_iter().chain(body).chain([Step::Bytes(b"\r\n".to_vec())])
-        };
-        Scripted::reading((1..=3).flat_map(reply))
-    });
-    let commands = (1..=3_u64).map(|id| {
-        thread::sleep(AWAY);
-        Peek(id.into())
-    });
-    let found = client.call_some(2, usize::MAX, commands);
-    let ids: Vec<u64> = found.into_iter().map(|reply| reply.unwrap().unwrap().id.get()).collect();
-    assert_eq!(ids, [1, 2, 3]);
 }
 
 /// C7 over a stream with room for 64 bytes in each direction.

@@ -196,8 +196,12 @@ fn a_put_of_unknown_fate_fails_or_is_sent_again_as_was_chosen<P: Producing>() {
             let server = Server::start().unwrap();
             let fault = Fault::nth(2).of("put").cut_after(0);
             server.faults().add(if executed { fault.executed() } else { fault.unexecuted() });
-            let options = producer_options(server.address()).delivery(delivery);
-            let producer = P::connect(options).unwrap();
+            let options = producer_options(server.address());
+            // For all of its puts, or for those of one handle.
+            let producer = match executed {
+                true => P::connect(options.delivery(delivery)).unwrap(),
+                false => P::connect(options).unwrap().delivery(delivery),
+            };
             let _ = producer.put_plain("a", b"x").unwrap();
             let second = producer.put_plain("a", b"y");
             let _ = producer.put_plain("a", b"z").unwrap();

@@ -32,9 +32,7 @@ both_faces!(
     a_stale_reservation_stops_a_whole_pair,
     a_stale_reservation_in_a_pipeline_concerns_only_its_command,
     an_explicit_reconnect_gives_jobs_back_and_restores,
-    a_server_that_accepts_and_closes_is_not_hammered,
     a_server_that_is_gone_is_a_connect_error_that_names_it,
-    calls_to_a_server_that_is_gone_wait_only_for_their_own_delays,
     a_restarted_server_without_a_log_never_loses_a_stranger_s_job,
     a_restarted_server_with_a_log_gives_its_jobs_again,
     a_killed_server_ends_a_waiting_reserve,
@@ -254,21 +252,6 @@ fn an_explicit_reconnect_gives_jobs_back_and_restores<F: Face>() {
     assert_eq!(client.list_tube_used().unwrap(), "out");
 }
 
-/// C18: it backs off until an exchange has succeeded, however well connecting goes.
-fn a_server_that_accepts_and_closes_is_not_hammered<F: Face>() {
-    let flapping = Scripts::start(|_, stream| drop(stream));
-    let policy = RetryPolicy::new(3).backoff(Duration::from_millis(50), Duration::from_secs(5));
-    let mut client = F::connect(options(&flapping.address()).retry(policy)).unwrap();
-    let started = Instant::now();
-    while started.elapsed() < Duration::from_millis(500) {
-        let error = client.list_tube_used().unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::ConnectionLost | ErrorKind::Connect), "{error}");
-    }
-    // Delays of a random share of 50, 100, 200, 400 … ms: about five. Without them there would be thousands.
-    let count = flapping.accepted();
-    assert!((2..40).contains(&count), "{count} connections in half a second");
-}
-
 fn a_server_that_is_gone_is_a_connect_error_that_names_it<F: Face>() {
     let server = Server::start().unwrap();
     let address = server.address().to_owned();
@@ -283,19 +266,6 @@ fn a_server_that_is_gone_is_a_connect_error_that_names_it<F: Face>() {
     assert_eq!(error.command(), Some("list-tube-used"));
     let error = F::connect(options(&address)).err().unwrap();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::Connect, Fate::NotSent));
-}
-
-fn calls_to_a_server_that_is_gone_wait_only_for_their_own_delays<F: Face>() {
-    let server = Server::start().unwrap();
-    let policy = RetryPolicy::new(3).backoff(Duration::from_millis(5), Duration::from_secs(2));
-    let mut client = F::connect(options(server.address()).retry(policy)).unwrap();
-    server.stop();
-    let started = Instant::now();
-    for _ in 0..8 {
-        client.list_tube_used().unwrap_err();
-    }
-    // Up to 5, 10 and 20 ms for each call. If they went on growing, it would take some 15 seconds.
-    assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
 }
 
 /// Calls until the lost connection has been noticed and replaced.

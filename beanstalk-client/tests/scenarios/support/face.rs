@@ -65,9 +65,6 @@ macro_rules! face {
             /// `Client::check_connection`.
             fn check_connection(&mut self) -> bool;
 
-            /// `Client::set_reply_timeout`.
-            fn set_reply_timeout(&mut self, timeout: Duration);
-
             $(
                 /// The method of that name.
                 fn $call(&mut self, $($arg: $type),*) -> Result<$reply>;
@@ -110,10 +107,6 @@ macro_rules! face {
 
             fn check_connection(&mut self) -> bool {
                 self.client.check_connection()
-            }
-
-            fn set_reply_timeout(&mut self, timeout: Duration) {
-                self.client.set_reply_timeout(timeout);
             }
 
             $(fn $call(&mut self, $($arg: $type),*) -> Result<$reply> {
@@ -168,10 +161,6 @@ macro_rules! face {
 
             fn check_connection(&mut self) -> bool {
                 self.runtime.block_on(self.client.check_connection())
-            }
-
-            fn set_reply_timeout(&mut self, timeout: Duration) {
-                self.client.set_reply_timeout(timeout);
             }
 
             $(fn $call(&mut self, $($arg: $type),*) -> Result<$reply> {

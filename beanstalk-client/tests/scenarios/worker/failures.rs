@@ -33,7 +33,6 @@ both_faces!(
     a_reserve_cut_at_any_byte_loses_no_job,
     a_delete_whose_answer_is_lost_is_unknown_and_never_sent_again,
     an_outcome_that_the_server_cannot_carry_out_gives_the_job_back,
-    a_server_that_accepts_and_closes_is_not_hammered,
     a_server_killed_again_and_again_loses_no_job,
     a_frozen_server_is_noticed_and_used_again_when_it_thaws,
     all_servers_are_served_and_one_that_dies_holds_up_nobody,
@@ -155,19 +154,6 @@ fn an_outcome_that_the_server_cannot_carry_out_gives_the_job_back<F: WorkerFace>
         assert_eq!((report.abandoned, report.finished), (1, 1), "{verb}: {:?}", events.all());
         assert_eq!(client.stats_job(id).unwrap(), None);
     }
-}
-
-/// C18.
-fn a_server_that_accepts_and_closes_is_not_hammered<F: WorkerFace>() {
-    let flapping = Scripts::start(|_, stream| drop(stream));
-    let slow = WorkerOptions::from(at(&flapping.address()))
-        .reconnect_backoff(Duration::from_millis(40), 10 * SECOND)
-        .seed(7);
-    let worker = F::start(slow, |_| Ok(Outcome::Delete));
-    thread::sleep(2 * SECOND);
-    let attempts = flapping.accepted();
-    assert!((2..40).contains(&attempts), "{attempts} connections in two seconds");
-    worker.stop();
 }
 
 /// B19: with its log on disk, under load.

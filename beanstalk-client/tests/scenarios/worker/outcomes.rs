@@ -42,7 +42,7 @@ fn every_job_is_run_once_and_deleted<F: WorkerFace>(environment: Environment) {
     for (slots, prefetch) in [(1, 1), (4, 1), (1, 100), (3, 10)] {
         let place = environment.start();
         let mut client: F = place.connect();
-        let count = 10_000;
+        let count = 2_000;
         let numbers: Vec<String> = (0..count).map(|n| n.to_string()).collect();
         let puts = numbers.iter().map(|n| {
             beanstalk_client::protocol::Put::new(n.as_bytes(), PutOptions::default()).unwrap()

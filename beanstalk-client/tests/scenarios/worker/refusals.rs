@@ -137,15 +137,6 @@ fn jobs_that_are_held_are_looked_after_in_a_pause() {
     assert_eq!(world.seen(worker).settled, [(kept, JobFate::Deleted)]);
 }
 
-#[test]
-fn an_idle_worker_is_refused_nothing() {
-    let mut world = World::new();
-    let worker = world.worker(&options());
-    world.pass(60 * MINUTE);
-    assert_eq!(world.seen(worker).said("refused"), 0);
-    assert_eq!(world.seen(worker).connections, 1);
-}
-
 both_faces!(a_server_that_refuses_is_not_hammered);
 
 fn a_server_that_refuses_is_not_hammered<F: WorkerFace>() {

@@ -110,14 +110,13 @@ fn a_job_that_outlives_a_run_knows_that_it_has_ended() {
 fn a_stop_ends_waiting_reserves_at_once<F: WorkerFace>(environment: Environment) {
     let place = environment.start();
     let mut client: F = place.connect();
-    let worker = F::start(worker_options(&place).slots(3), |_| Ok(Outcome::Delete));
+    let options = worker_options(&place).slots(3).reserve_wait(Duration::from_secs(3600));
+    let worker = F::start(options, |_| Ok(Outcome::Delete));
     wait_for_slots(&worker, SlotState::Waiting);
     while client.stats().unwrap().current_waiting < 3 {}
-    let start = Instant::now();
     let handle = worker.handle.clone();
     let events = worker.events.clone();
     assert_eq!(worker.stop().total(), 0);
-    assert!(start.elapsed() < Duration::from_secs(5), "a reserve waits for 15 s");
     assert!(handle.slots().iter().all(|slot| slot.state == SlotState::Ended));
     assert_eq!(events.count("disconnected"), 0, "{:?}", events.all());
     let stats = client.stats().unwrap();
@@ -211,16 +210,14 @@ fn a_second_stop_gives_running_jobs_back_at_once<F: WorkerFace>(environment: Env
     let place = environment.start();
     let mut client: F = place.connect();
     let id = put(&mut client, "stubborn");
-    let worker = F::start(worker_options(&place), |job| {
+    let worker = F::start(worker_options(&place).grace(Duration::MAX), |job| {
         assert_eq!(job.wait_lost(), Some(LostReason::Stopped));
         Ok(Outcome::Delete)
     });
     worker.events.wait_for("started", 1);
     worker.handle.stop();
-    let start = Instant::now();
     worker.handle.stop_now();
     let report = worker.end();
-    assert!(start.elapsed() < Duration::from_secs(10), "the grace is 25 s");
     assert_eq!((report.abandoned, report.total()), (1, 1));
     assert_eq!(settled(&mut client, id).pri.get(), 77);
 }
@@ -297,13 +294,11 @@ fn a_stop_waits_for_no_attempt_to_connect<F: WorkerFace>() {
     let mut client: F = connect(server.address());
     put(&mut client, "x");
     let servers = [&*dark.address().to_string(), server.address()]
-        .map(|address| options(address).connect_timeout(PATIENCE * 2));
+        .map(|address| options(address).connect_timeout(Duration::from_secs(3600)));
     let worker =
         F::start(WorkerOptions::from(Servers::new(servers).unwrap()), |_| Ok(Outcome::Delete));
     worker.events.wait_for("deleted", 1);
-    let started = Instant::now();
     assert_eq!(worker.stop().finished, 1);
-    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
 }
 
 /// B23: the race between a job and the stop, many times.
@@ -343,14 +338,11 @@ fn a_stop_at_any_moment_loses_no_job<F: WorkerFace>(environment: Environment) {
 
 fn a_stop_while_there_is_no_server<F: WorkerFace>() {
     let nobody = fixtures::Port::take().unwrap();
-    let worker =
-        F::start(WorkerOptions::new(nobody.address().to_string()).unwrap().slots(2), |_| {
-            Ok(Outcome::Delete)
-        });
-    worker.until_it_failed_to_connect(4);
-    let start = Instant::now();
+    let (address, hour) = (nobody.address().to_string(), Duration::from_secs(3600));
+    let options = WorkerOptions::new(address).unwrap().slots(2).reconnect_backoff(hour, hour);
+    let worker = F::start(options, |_| Ok(Outcome::Delete));
+    worker.until_it_failed_to_connect(2);
     assert_eq!(worker.stop().total(), 0);
-    assert!(start.elapsed() < Duration::from_secs(5));
 }
 
 fn a_worker_that_never_began_can_be_stopped<F: WorkerFace>() {

@@ -231,13 +231,6 @@ impl World {
         self.lanes[lane].seen.running.remove(0).1
     }
 
-    /// Something is done with the slot itself.
-    pub(super) fn with(&mut self, lane: usize, act: impl FnOnce(&mut WorkerSlot, Instant)) {
-        let now = self.instant();
-        act(&mut self.lanes[lane].machine.0, now);
-        self.settle();
-    }
-
     /// Everything that happens until this much time has passed.
     pub(super) fn pass(&mut self, time: Duration) {
         let end = self.now.after(time);

@@ -360,3 +360,27 @@ fn a_job_that_comes_again_although_it_is_held_tells_that_its_time_to_run_was_ove
     bench.hear(&reserved(8));
     assert_eq!(bench.did(), [""; 0]);
 }
+
+/// A reserve that waits for a job would keep its share of the limit from a server with jobs.
+#[test]
+fn a_slot_that_shares_a_limit_with_another_server_looks_first_and_waits_for_a_second() {
+    let (one, two) = ("127.0.0.1:1", "127.0.0.1:1,127.0.0.1:2");
+    for (servers, limit, waits) in
+        [(two, Some(5), ["0", "1"]), (two, None, ["15"; 2]), (one, Some(5), ["15"; 2])]
+    {
+        let mut options = WorkerOptions::new(servers).unwrap().seed(1);
+        if let Some(jobs) = limit {
+            options = options.limit(JobLimit::new(jobs));
+        }
+        let mut bench = Bench::new(&options);
+        let first = bench.opens();
+        bench.hear(&server("1a"));
+        bench.hand.now += 15 * SECOND;
+        let mut next = bench.hear("TIMED_OUT\r\n");
+        while next.is_empty() {
+            next = bench.wait(Duration::from_millis(10));
+        }
+        let reserves = waits.map(|wait| format!("reserve-with-timeout {wait}\r\n"));
+        assert_eq!([first.strip_prefix("stats\r\n").unwrap(), &next], reserves, "{limit:?}");
+    }
+}

@@ -99,7 +99,8 @@ fn an_outcome_that_needs_the_priority_of_the_job_waits_for_its_counters() {
 fn an_idle_slot_that_is_stopped_ends_its_reserve_and_then_itself() {
     let mut bench = Bench::connected(&options(1));
     bench.stop();
-    assert!(matches!(bench.hand.turn(), Pulse::HalfClose(Some(_))));
+    let until = bench.hand.now + 2 * SECOND;
+    assert_eq!(bench.hand.turn(), Pulse::HalfClose(Some(until)));
     // The server answers the reserve, and hangs up.
     bench.hear("TIMED_OUT\r\n");
     bench.hand.loses(std::io::ErrorKind::UnexpectedEof);
@@ -111,6 +112,13 @@ fn an_idle_slot_that_is_stopped_ends_its_reserve_and_then_itself() {
     bench.stop();
     bench.hear(&reserved(7));
     assert_eq!(bench.did(), ["hand back", "job 7 abandoned"]);
+    // A silent server is waited for, but not for ever.
+    let mut bench = Bench::connected(&options(1));
+    bench.stop();
+    bench.wait(2 * SECOND - Duration::from_millis(1));
+    assert!(bench.slot().is_connected());
+    bench.wait(Duration::from_millis(1));
+    assert!(!bench.slot().is_connected());
 }
 
 #[test]
@@ -189,7 +197,8 @@ fn a_job_that_a_stop_finds_being_inspected_is_released_as_it_was() {
     assert_eq!(bench.did(), ["hand back"], "it is not run");
 }
 
-/// The handler of a lost job can be helped no more, but it has until the end of the grace.
+/// The handler of a lost job can be helped no more, but it has until the end of the grace, whether the connection stands
+/// or not.
 #[test]
 fn a_stopped_slot_waits_for_the_handler_of_a_lost_job() {
     let mut bench = Bench::running(&options(1).grace(5 * SECOND), 7, 60);
@@ -208,6 +217,16 @@ fn a_stopped_slot_waits_for_the_handler_of_a_lost_job() {
     assert_eq!(bench.slot().state(), SlotState::BackingOff);
     bench.hand.now = end.max(bench.hand.now + 5 * SECOND);
     assert_eq!(bench.hand.turn(), Pulse::Over);
+
+    let late = options(1).grace(20 * SECOND).heartbeat(crate::Heartbeat::Never);
+    let mut bench = Bench::running(&late, 7, 3);
+    bench.wait(3 * SECOND);
+    assert_eq!(bench.did()[0], "lost 7: TimeToRun");
+    bench.stop();
+    assert_eq!(bench.wait(19 * SECOND), "");
+    assert_eq!(bench.slot().state(), SlotState::BackingOff);
+    bench.finish(7, Outcome::Delete);
+    assert_eq!(bench.hand.turn(), Pulse::Over);
 }
 
 #[test]
@@ -223,6 +242,8 @@ fn a_connection_starts_with_the_watch_list() {
         bench.hear(&server("1a"));
         assert_eq!(bench.did(), ["connected 1a"]);
         assert_eq!(bench.slot().state(), SlotState::Waiting);
+        bench.lose();
+        assert_eq!(bench.opens(), format!("stats\r\n{said}reserve-with-timeout 15\r\n"));
     }
     let mut bench = Bench::new(&options(1).tubes(["a"]).unwrap());
     bench.opens();
@@ -354,8 +375,9 @@ fn an_attempt_to_connect_that_fails_or_takes_too_long_is_told() {
 }
 
 #[test]
-fn a_job_whose_last_command_was_on_its_way_is_held_no_more_on_the_next_connection() {
-    for (sent, fate) in [(0, "lost: the connection was lost"), (10, "unknown")] {
+fn the_fate_of_a_job_is_unknown_only_if_its_last_command_was_sent_whole() {
+    let lost = "lost: the connection was lost";
+    for (sent, fate) in [(0, lost), ("delete 7\r".len(), lost), ("delete 7\r\n".len(), "unknown")] {
         let mut bench = Bench::running(&options(1), 7, 60);
         let (key, now) = (bench.key(7), bench.hand.now);
         bench.slot().finish(key, Outcome::Delete, now);

@@ -107,6 +107,45 @@ fn a_prefetched_job_is_kept_alive_until_its_own_time_begins_with_its_handler() {
     bench.did();
     bench.wait(6 * SECOND);
     assert_eq!(bench.did()[0], "lost 8: TimeToRun");
+    let mut bench = two(&options(1).heartbeat(Heartbeat::Never));
+    assert_eq!(bench.wait(3 * SECOND), "touch 8\r\n", "the other one runs");
+}
+
+/// A slot that waits for nobody looks once a second whether its connection still stands, and sleeps meanwhile.
+#[test]
+fn a_slot_with_a_running_handler_looks_at_its_connection_once_a_second() {
+    let mut bench = Bench::running(&options(1), 7, 60);
+    let begun = bench.hand.now;
+    for second in 1..4 {
+        let look = begun + second * SECOND;
+        assert_eq!(bench.hand.turn(), Pulse::Rest(Some(look)), "{second}");
+        bench.hand.now = look;
+        assert_eq!(bench.hand.turn(), Pulse::Peek, "{second}");
+        bench.hand.looked();
+    }
+}
+
+/// The network holds back the second of two reserves for longer than the job's time to run, so both bring the same job.
+#[test]
+fn a_job_that_comes_twice_runs_once() {
+    let mut bench = Bench::connected(&options(1).prefetch(2));
+    for job in [1, 2] {
+        bench.hear(&reserved(job));
+        bench.hear(&counters(job, &as_usual()));
+    }
+    bench.did();
+    let (keys, now) = ([1, 2].map(|job| bench.key(job)), bench.hand.now);
+    keys.into_iter().for_each(|key| bench.slot().finish(key, Outcome::Delete, now));
+    let said = bench.says();
+    assert!(said.ends_with("reserve-with-timeout 15\r\nreserve-with-timeout 0\r\n"), "{said}");
+    bench.hand.now += 6 * SECOND;
+    bench.hear(&format!("DELETED\r\nDELETED\r\n{}", reserved(3).repeat(2)));
+    for _ in 0..2 {
+        bench.hear("TOUCHED\r\n");
+        bench.hear(&counters(3, &[("ttr", 5)]));
+    }
+    assert_eq!(bench.did().iter().filter(|did| *did == "run 3").count(), 1);
+    assert!(bench.finish(3, Outcome::Delete).starts_with("delete 3\r\n"));
 }
 
 #[test]
