@@ -28,7 +28,7 @@ fn soak(arguments: &[&str]) -> (i32, Value) {
     (code, summary.unwrap_or_else(|error| panic!("exit code {code}, and no summary: {error}")))
 }
 
-/// A run that keeps everything that has to be kept. What else has to have happened in a long one, `just soak` demands.
+/// A run that keeps everything that has to be kept. What a long one has to have survived, the soak itself demands.
 fn survives(protocol: &str, more: &[&str]) {
     let short = ["--seconds", "2", "--kill-every", "1", "--rate", "150", "--seed", "1"];
     let (code, summary) = soak(&[&[protocol], &short[..], more].concat());

@@ -3,12 +3,24 @@
 use std::{
     fmt,
     sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
 };
 
 use fixtures::history::Report;
 use serde_json::{Value, json};
 
 use crate::{ledger::Counts, options::Options, stage::Stage, trend::Trend};
+
+/// What a long run has to have survived.
+const SURVIVED: [&str; 6] = [
+    "jobs acknowledged",
+    "jobs delivered more than once",
+    "submissions of unknown fate",
+    "kills of the server",
+    "kills of a worker process",
+    "network faults",
+];
+const LONG: Duration = Duration::from_secs(60);
 
 pub struct Summary {
     head: String,
@@ -33,8 +45,13 @@ impl Summary {
             let Trend { name, unit, thirds: (first, last), margin, .. } = trend;
             format!("{name} grows: {first} {unit} in the first third, {last} in the last; {margin} more are allowed")
         }));
+        let figures = figures(&stage.ledger.counts, &report);
+        if options.length >= LONG {
+            let missing = figures.iter().filter(|(name, n)| *n == 0 && SURVIVED.contains(name));
+            problems.extend(missing.map(|(name, _)| format!("nothing to survive: no {name}")));
+        }
         let head = format!("{} s, seed {}", took.as_secs(), options.seed);
-        Summary { head, figures: figures(&stage.ledger.counts, &report), trends, reports, problems }
+        Summary { head, figures, trends, reports, problems }
     }
 
     pub fn is_good(&self) -> bool {
