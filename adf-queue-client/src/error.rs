@@ -161,13 +161,6 @@ impl From<Refusal> for Error {
     }
 }
 
-/// The connection ended before the answer was read.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(crate) fn lost(error: std::io::Error) -> Error {
-    Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "the connection was lost")
-        .with_source(error)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

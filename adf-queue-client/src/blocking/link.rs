@@ -6,7 +6,7 @@ use std::{
 };
 
 use queue_core::{
-    ConnectionState, Epoch, Limit,
+    ConnectionError, ConnectionState, Epoch, Limit,
     blocking::{Drive, Transport, Wire},
     now,
     sync::thread,
@@ -14,7 +14,6 @@ use queue_core::{
 
 use crate::{
     ConnectOptions, Error, Metrics, Result,
-    error::lost,
     protocol::client::{self, Answer, Ask},
 };
 
@@ -75,7 +74,7 @@ impl Link {
                 Drive::Rest(Some(at)) => thread::sleep(at.saturating_duration_since(now())),
                 Drive::Rest(None) | Drive::Over => {
                     self.role.leave(number);
-                    return Err(lost(io::ErrorKind::NotConnected.into()));
+                    return Err(Error::lost(io::ErrorKind::NotConnected.into()));
                 }
             }
         }

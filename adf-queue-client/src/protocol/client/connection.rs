@@ -1,8 +1,14 @@
 //! The connection of a link, and its successors.
 
-use std::{mem, time::Instant};
+use std::{
+    io, mem,
+    time::{Duration, Instant},
+};
 
-use queue_core::{Epoch, Health, Io, Late, Limit, Pulse, Role, after, earliest};
+use queue_core::{
+    Awaits, ConnectionError, Epoch, Expects, Health, Io, Life, Limit, Loss, Need, Protocol, Pulse,
+    Role, Watch, after, earliest, exchange,
+};
 
 use super::{
     Link,
@@ -25,42 +31,120 @@ const ENOUGH_OUTGOING: usize = 1 << 20;
 /// closed, which gives all of them back.
 pub(super) const MAX_SPARE: usize = 1024;
 /// How long the end of a connection may take after the server was notified.
-const LEAVING: std::time::Duration = std::time::Duration::from_secs(1);
+const LEAVING: Duration = Duration::from_secs(1);
 
 impl Role for Link {
     type Failure = Error;
 
     fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
         self.is_urgent = false;
-        if self.health.is_new(io) {
-            self.connected(io, now);
-        }
-        self.note(io, now);
-        if let Err(error) = self.take(io, now) {
-            self.lose(&error, io, now);
-        }
-        self.end(io, now);
-        let pulse = match self.may_be_in_time(io, now) {
-            true => Pulse::Look,
-            false => self.proceed(io, now),
-        };
+        let pulse = exchange(self, io, now);
         io.wake.append(&mut self.woken);
         self.later.append_to(&mut io.later);
         pulse
     }
 }
 
-impl Link {
-    /// Ends what is late, and says what to do next.
-    fn proceed(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
-        self.expire(now);
-        self.pulls.look_in_time(now);
-        match self.session {
-            Some(_) => self.go(io, now),
-            None => self.dial(now),
+impl Protocol for Link {
+    fn life(&mut self) -> &mut Life<Error> {
+        &mut self.life
+    }
+
+    /// Starts on a new connection, which is not upgraded yet.
+    fn connected(&mut self, io: &mut Io<Error>, now: Instant) {
+        self.epoch = Some(Epoch::next());
+        self.counted = (0, 0);
+        self.heard = Some((io.received(), now));
+        self.since = Some(now);
+        self.watch = Watch::new(now);
+        self.beyond_limit.clear();
+        self.metrics.connected();
+        let Link { encoding, host, options, random, .. } = self;
+        match Session::new(*encoding, host, options.max_message_size, random) {
+            Ok(session) => self.session = Some(session),
+            Err(error) => self.life.close_with(error),
         }
     }
 
+    /// Delivers everything that has arrived.
+    fn receive(&mut self, io: &mut Io<Error>, now: Instant) -> Result<()> {
+        self.note(io, now);
+        while let Some(session) = &mut self.session
+            && let Some(event) = session.take(io)?
+        {
+            self.handle(event, now);
+        }
+        let is_too_much = self.pulls.spare() > MAX_SPARE
+            || self.pulls.kept_bytes() > self.options.max_message_size;
+        if is_too_much && self.session.is_some() {
+            let why = "too many pulls were abandoned, so the connection was closed to return their messages";
+            return Err(Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why));
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, why: io::Error, _: &mut Io<Error>, _: Instant) -> Result<()> {
+        if self.leave_by.is_none() {
+            return Err(Error::lost(why));
+        }
+        // The server may close first.
+        self.session = None;
+        Ok(())
+    }
+
+    fn lost(&mut self, loss: Loss<Error>, io: &mut Io<Error>, _: Instant) {
+        self.lose(loss, io);
+    }
+
+    /// Ends what is late, and says what to do next.
+    fn needs(&mut self, io: &mut Io<Error>, now: Instant) -> Need {
+        if self.may_be_in_time(io, now) {
+            return Need::Look;
+        }
+        self.expire(now);
+        self.pulls.look_in_time(now);
+        if self.is_leaving {
+            return self.take_leave(io, now);
+        }
+        if self.session.is_some() {
+            return match self.watch.look_first(self.has_something_to_send(), io, now) {
+                Some(Pulse::Look) => Need::Look,
+                Some(_) => Need::Peek,
+                None => Need::Use(None),
+            };
+        }
+        if !self.can_dial {
+            for number in self.all_tasks() {
+                self.finish(number, Err(only_one_stream()));
+            }
+        }
+        if self.unfinished == 0 {
+            // Nobody needs an attempt that may be in progress.
+            self.life.unwant();
+            return Need::Close(None);
+        }
+        Need::Use(self.next_limit())
+    }
+
+    fn send(&mut self, io: &mut Io<Error>, now: Instant) -> Awaits {
+        if self.leave_by.is_some() {
+            return Awaits { expects: Expects::End, ..Awaits::default() };
+        }
+        let ping_at = self.ping(now);
+        self.queue(io);
+        let Some(session) = &mut self.session else { return Awaits::default() };
+        if session.take_answered() {
+            self.life.answered();
+        }
+        let is_idle = self.unfinished == 0 && !session.is_waiting() && io.is_drained();
+        let answer = session.is_due(io).then_some(Duration::ZERO);
+        let until = earliest([ping_at, self.next_limit(), self.pulls.next_look()]);
+        let expects = if is_idle && self.is_open() { Expects::Nothing } else { Expects::Data };
+        Awaits { answer, until, expects }
+    }
+}
+
+impl Link {
     /// Whether the outcome of a task that has reached its limit may have arrived in time, while nobody was reading.
     fn may_be_in_time(&mut self, io: &Io<Error>, now: Instant) -> bool {
         let is_late = self.is_open() && self.next_limit().is_some_and(|at| at <= now);
@@ -68,27 +152,6 @@ impl Link {
             self.beyond_limit.clear();
         }
         is_late && self.beyond_limit.may_be_here(io, now)
-    }
-
-    /// Starts on a new connection, which is not upgraded yet.
-    fn connected(&mut self, io: &Io<Error>, now: Instant) {
-        self.epoch = Some(Epoch::next());
-        self.is_moved = true;
-        (self.has_served, self.counted) = (false, (0, 0));
-        self.heard = Some((io.received(), now));
-        self.since = Some(now);
-        let began = self.dialed_at.take().unwrap_or(now);
-        self.open_by = Some(after(began, self.options.connect_timeout));
-        self.watch = queue_core::Watch::new(now);
-        self.pace.reset();
-        self.overdue.clear();
-        self.beyond_limit.clear();
-        self.metrics.connected();
-        let Link { encoding, host, options, random, .. } = self;
-        match Session::new(*encoding, host, options.max_message_size, random) {
-            Ok(session) => self.session = Some(session),
-            Err(error) => self.fail(&error, now),
-        }
     }
 
     /// Counts the traffic in both directions.
@@ -105,48 +168,37 @@ impl Link {
         }
     }
 
-    /// Delivers everything that has arrived.
-    fn take(&mut self, io: &mut Io<Error>, now: Instant) -> Result<()> {
-        while let Some(session) = &mut self.session {
-            let Some(event) = session.take(io)? else { break };
-            match event {
-                Event::Open => self.opened(),
-                Event::Pong(waiter) => {
-                    self.prove();
-                    if let Some(Waiter::Task(number)) = waiter {
-                        self.finish(number, Ok(Answer::Yes));
-                    }
+    fn handle(&mut self, event: Event<Waiter>, now: Instant) {
+        match event {
+            Event::Open => self.opened(),
+            Event::Pong(waiter) => {
+                self.prove();
+                if let Some(Waiter::Task(number)) = waiter {
+                    self.finish(number, Ok(Answer::Yes));
                 }
-                Event::Answer { waiter, id, number, outcome } => {
-                    self.metrics.replies += 1;
-                    if self.is_proof(&waiter, &outcome, now) {
-                        self.prove();
-                    }
-                    self.note_pulls(&waiter, number, &outcome);
-                    self.answer(waiter, id, outcome, now);
-                }
-                Event::InRun { waiter, place, outcome } => {
-                    self.metrics.replies += 1;
+            }
+            Event::Answer { waiter, id, number, outcome } => {
+                self.metrics.replies += 1;
+                if self.is_proof(&waiter, &outcome, now) {
                     self.prove();
-                    if let Waiter::Task(number) = waiter {
-                        let outcome = outcome.map(Answer::Success).map_err(Error::from);
-                        self.settle_place(number, place, outcome.and_then(Answer::pushed));
-                    }
+                }
+                self.note_pulls(&waiter, number, &outcome);
+                self.answer(waiter, id, outcome, now);
+            }
+            Event::InRun { waiter, place, outcome } => {
+                self.metrics.replies += 1;
+                self.prove();
+                if let Waiter::Task(number) = waiter {
+                    let outcome = outcome.map(Answer::Success).map_err(Error::from);
+                    self.settle_place(number, place, outcome.and_then(Answer::pushed));
                 }
             }
         }
-        let is_too_much = self.pulls.spare() > MAX_SPARE
-            || self.pulls.kept_bytes() > self.options.max_message_size;
-        if is_too_much && self.session.is_some() {
-            let why = "too many pulls were abandoned, so the connection was closed to return their messages";
-            return Err(Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why));
-        }
-        Ok(())
     }
 
     /// The server has upgraded the connection.
     fn opened(&mut self) {
-        self.open_by = None;
+        self.life.ready();
         let is_ready = |number: &u64| {
             self.tasks.get(number).is_some_and(|task| matches!(task.ask, Ask::Ready))
         };
@@ -167,9 +219,9 @@ impl Link {
     /// A complete exchange shows that the server is alive: the next connection may follow without a delay, and waiting
     /// tasks get all attempts again.
     fn prove(&mut self) {
-        if !self.has_served {
-            (self.has_served, self.is_unproven, self.last_error) = (true, false, None);
-            self.health.proven();
+        if !self.life.has_served() {
+            self.life.served();
+            self.last_error = None;
             self.tasks.values_mut().for_each(|task| task.tries = 0);
         }
     }
@@ -324,51 +376,8 @@ impl Link {
         known.unwrap_or_else(|| self.options.timed_out(Deadline::Connect).into())
     }
 
-    /// What to do about a missing connection.
-    fn dial(&mut self, now: Instant) -> Pulse {
-        if self.is_leaving {
-            return Pulse::Over;
-        }
-        if !self.can_dial {
-            for number in self.all_tasks() {
-                self.finish(number, Err(only_one_stream()));
-            }
-        }
-        if self.unfinished > 0 && self.health.is_overdue(now) {
-            self.fail(&self.options.timed_out(Deadline::Connect).into(), now);
-        }
-        if self.unfinished == 0 {
-            self.dialed_at = None;
-            // Nobody needs an attempt that may be in progress.
-            self.health.lost();
-            return Pulse::Close(None);
-        }
-        let limit = self.next_limit();
-        match self.health.dial(0, now) {
-            Pulse::Dial { server, by, ask } => {
-                self.dialed_at.get_or_insert(now);
-                Pulse::Dial { server, by, ask: earliest([ask, limit]) }
-            }
-            Pulse::Close(until) => Pulse::Close(earliest([until, limit])),
-            other => other,
-        }
-    }
-
     fn next_limit(&self) -> Option<Instant> {
         self.limits.first().map(|(at, _)| *at)
-    }
-
-    /// Sends what is due, and says what to wait for.
-    fn go(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
-        if self.is_leaving {
-            return self.take_leave(io, now);
-        }
-        if let Some(look) = self.watch.look_first(self.has_something_to_send(), io, now) {
-            return look;
-        }
-        let ping_at = self.ping(now);
-        self.send(io);
-        self.keep_pace(ping_at, io, now)
     }
 
     fn has_something_to_send(&self) -> bool {
@@ -392,7 +401,8 @@ impl Link {
         None
     }
 
-    fn send(&mut self, io: &mut Io<Error>) {
+    /// Hands over what is due.
+    fn queue(&mut self, io: &mut Io<Error>) {
         while let Some(session) = &mut self.session
             && session.is_open()
             && session.unwritten(io) < ENOUGH_OUTGOING
@@ -464,44 +474,16 @@ impl Link {
         task.epoch = self.epoch;
     }
 
-    fn keep_pace(&mut self, ping_at: Option<Instant>, io: &mut Io<Error>, now: Instant) -> Pulse {
-        let Some(session) = &mut self.session else { return self.dial(now) };
-        if self.open_by.is_some_and(|at| at <= now) {
-            self.lose(&self.options.timed_out(Deadline::Connect).into(), io, now);
-            return self.dial(now);
-        }
-        let is_waiting = session.is_waiting();
-        let holds = session.is_due(io).then_some(std::time::Duration::ZERO);
-        let answered = session.take_answered();
-        match self.pace.check(io, holds, answered, now) {
-            Ok(until) => {
-                self.overdue.clear();
-                let look_at = self.pulls.next_look();
-                let until = earliest([until, ping_at, self.open_by, self.next_limit(), look_at]);
-                let is_idle = self.unfinished == 0 && !is_waiting && io.is_drained();
-                if is_idle && self.is_open() { Pulse::Rest(until) } else { Pulse::Go(until) }
-            }
-            Err(Late::Reply) if self.overdue.may_be_here(io, now) => Pulse::Look,
-            Err(late) => {
-                self.lose(&self.pace.error(late).into(), io, now);
-                self.dial(now)
-            }
-        }
-    }
-
     /// No caller is left: notifies the server without waiting, because it does not answer.
-    fn take_leave(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
+    fn take_leave(&mut self, io: &mut Io<Error>, now: Instant) -> Need {
         let Some(session) = self.session.as_mut().filter(|session| session.is_open()) else {
-            return Pulse::Over;
+            return Need::Over;
         };
-        let by = match self.leave_by {
-            Some(by) => by,
-            None => {
-                session.close();
-                *self.leave_by.insert(after(now, LEAVING))
-            }
-        };
+        let by = *self.leave_by.get_or_insert_with(|| {
+            session.close();
+            after(now, LEAVING)
+        });
         session.hand_over(io);
-        if io.is_drained() || by <= now { Pulse::Over } else { Pulse::HalfClose(Some(by)) }
+        if io.is_drained() || by <= now { Need::Over } else { Need::Use(Some(by)) }
     }
 }

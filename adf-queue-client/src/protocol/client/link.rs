@@ -10,7 +10,9 @@ use std::{
 };
 
 use foldhash::fast::FixedState;
-use queue_core::{ConnectionState, Epoch, Health, Later, Limit, Overdue, Pace, Random, Watch};
+use queue_core::{
+    ConnectionState, Epoch, Later, Life, Limit, Overdue, Pace, Random, Replace, RetryPolicy, Watch,
+};
 
 use super::{
     ask::{Answer, Ask},
@@ -53,35 +55,21 @@ pub(crate) struct Link {
     /// The current or last connection.
     pub(super) epoch: Option<Epoch>,
     pub(super) can_dial: bool,
-    /// Whether a task or thread moves the bytes.
-    pub(super) is_moved: bool,
     /// Whether no caller is left.
     pub(super) is_leaving: bool,
     /// How long the end of the connection may take after the server was notified.
     pub(super) leave_by: Option<Instant>,
-    /// When the current attempt began.
-    pub(super) dialed_at: Option<Instant>,
-    /// When the connection has to be upgraded.
-    pub(super) open_by: Option<Instant>,
-    /// Why this connection has to end although it is open.
-    pub(super) doom: Option<Error>,
     /// Why the last attempt to connect failed.
     pub(super) last_error: Option<Error>,
     /// The same, until it is reported.
     pub(super) failure: Option<Error>,
     /// Whether its caller waits without limit, and never hurries a retry.
     pub(super) is_patient: bool,
-    pub(super) health: Health,
+    pub(super) life: Life<Error>,
     /// When this connection was made.
     pub(super) since: Option<Instant>,
-    /// Whether an exchange has succeeded on this connection.
-    pub(super) has_served: bool,
-    /// Whether the previous connection was lost without one.
-    pub(super) is_unproven: bool,
-    pub(super) pace: Pace,
     pub(super) watch: Watch,
-    pub(super) overdue: Overdue,
-    /// The same for answers whose tasks have reached their limits.
+    /// For answers whose tasks have reached their limits.
     pub(super) beyond_limit: Overdue,
     /// How many bytes had arrived when data last arrived, and when that was.
     pub(super) heard: Option<(u64, Instant)>,
@@ -113,6 +101,9 @@ pub(super) enum Waiter {
 impl Link {
     /// Connects when a caller makes a request.
     pub(crate) fn new(options: ConnectOptions) -> Self {
+        let pace = Pace::new(Some(options.reply_timeout), Some(options.write_timeout));
+        let connect = Some(options.connect_timeout);
+        let life = Life::new(options.retry, connect, pace, Replace::UnlessTwice);
         Link {
             encoding: options.address.transport().encoding(),
             host: crate::address::host(&options.address),
@@ -128,22 +119,14 @@ impl Link {
             session: None,
             epoch: None,
             can_dial: true,
-            is_moved: false,
             is_leaving: false,
             leave_by: None,
-            dialed_at: None,
-            open_by: None,
-            doom: None,
             last_error: None,
             failure: None,
             is_patient: false,
-            health: Health::new(options.retry, Some(options.connect_timeout)),
+            life: life.left_unread().greets(),
             since: None,
-            has_served: false,
-            is_unproven: false,
-            pace: Pace::new(Some(options.reply_timeout), Some(options.write_timeout)),
             watch: Watch::default(),
-            overdue: Overdue::default(),
             beyond_limit: Overdue::default(),
             heard: None,
             metrics: Metrics::default(),
@@ -157,9 +140,8 @@ impl Link {
 
     /// Uses only the stream of the pump.
     pub(crate) fn for_stream(options: ConnectOptions) -> Self {
-        let mut link = Link::new(options);
-        (link.can_dial, link.is_moved) = (false, true);
-        link
+        let link = Link::new(options);
+        Link { can_dial: false, life: link.life.given(), ..link }
     }
 
     /// For a caller that acts on its own: its requests are no reason to retry a failed server earlier.
@@ -173,9 +155,9 @@ impl Link {
         self.failure.take()
     }
 
-    /// What is known about reaching the server.
-    pub(crate) fn health(&self) -> &Health {
-        &self.health
+    /// Whether a call with this policy would have failed by now.
+    pub(crate) fn has_failed_for(&self, retry: &RetryPolicy) -> bool {
+        self.life.has_failed_for(retry)
     }
 
     /// Counts a connection failure that was not reported to any task.
@@ -342,7 +324,8 @@ impl Link {
     pub(crate) fn disconnect(&mut self) {
         if self.is_open() {
             let why = "the client is reconnecting";
-            self.doom = Some(Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why));
+            let error = Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why);
+            self.life.close_with(error);
             self.is_urgent = true;
         }
     }
@@ -355,9 +338,7 @@ impl Link {
     /// Whether a connection is wanted and nobody makes it. A caller that gets `true` has to.
     #[cfg(feature = "tokio")]
     pub(crate) fn claim(&mut self) -> bool {
-        let is_lacking = self.unfinished > 0 && !self.is_moved;
-        self.is_moved |= is_lacking;
-        is_lacking
+        self.life.claim()
     }
 
     /// Whether to wake the pump.
@@ -380,7 +361,7 @@ impl Link {
 
     /// Whether there is an upgraded connection that is not ending.
     pub(crate) fn is_open(&self) -> bool {
-        self.doom.is_none() && self.session.as_ref().is_some_and(Session::is_open)
+        self.life.is_open() && self.session.as_ref().is_some_and(Session::is_open)
     }
 
     /// Whether no pull from this queue waits to be sent, so that a count that begins now follows all of them.
@@ -395,7 +376,7 @@ impl Link {
             None if self.is_leaving || (!self.can_dial && self.epoch.is_some()) => {
                 ConnectionState::Closed
             }
-            None if self.health.quarantine(now).is_some() => ConnectionState::Backoff,
+            None if self.life.quarantine(now).is_some() => ConnectionState::Backoff,
             None if self.unfinished > 0 => ConnectionState::Connecting,
             None => ConnectionState::Idle,
         }

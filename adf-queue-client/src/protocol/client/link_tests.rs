@@ -911,6 +911,24 @@ fn a_pump_that_goes_away_is_followed_by_another_one() {
 }
 
 #[test]
+fn an_attempt_whose_pump_goes_away_fails_its_callers_and_is_made_again_soon() {
+    let mut bench = Bench::new(options());
+    let first = bench.begin(push("x"));
+    assert!(bench.link().claim());
+    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
+    bench.hand.abandoned();
+    assert_eq!(bench.turn(), Pulse::Close(None));
+    assert_eq!(bench.error(first), (ErrorKind::ConnectionLost, Fate::NotSent));
+    bench.begin(push("y"));
+    assert!(bench.link().claim());
+    bench.hand.pump_anew();
+    let Pulse::Close(Some(at)) = bench.turn() else { panic!("nothing came of the attempt") };
+    assert!(at <= bench.hand.now + SECOND / 50);
+    bench.hand.now = at;
+    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
+}
+
+#[test]
 fn a_flood_of_pings_is_answered_one_at_a_time() {
     let mut bench = Bench::open(options());
     for _ in 0..1000 {

@@ -1,8 +1,8 @@
 //! The end of a connection, and what becomes of its tasks.
 
-use std::{mem, time::Instant};
+use std::mem;
 
-use queue_core::{End, Io};
+use queue_core::{Cause, Io, Loss};
 
 use super::{
     Link,
@@ -10,52 +10,33 @@ use super::{
     link::{Waiter, job_lost},
     task::Stage,
 };
-use crate::{Error, ErrorKind, Fate, error::lost, trace};
+use crate::{Error, ErrorKind, Fate, protocol::session::Session, trace};
 
 impl Link {
-    /// Checks whether the connection has ended or has to end, or could not be made.
-    pub(super) fn end(&mut self, io: &mut Io<Error>, now: Instant) {
-        let doom = self.doom.take();
-        let end = io.take_end();
-        if self.leave_by.is_some() && matches!(end, Some(End::Lost(_))) {
-            // The server may close first, which is not a loss here.
-            self.session = None;
-            return;
+    /// The connection is lost, or could not be made.
+    pub(super) fn lose(&mut self, loss: Loss<Error>, io: &Io<Error>) {
+        let Loss { error, cause, delay } = loss;
+        let is_abandoned = cause == Cause::Abandoned;
+        match self.session.take() {
+            Some(session) => self.end(session, &error, io),
+            None if is_abandoned => {}
+            None => self.fail(&error),
         }
-        let is_abandoned = matches!(end, Some(End::Abandoned));
-        let error = match end {
-            Some(End::NotConnected(error)) => return self.fail(&error, now),
-            Some(End::Lost(error)) => Some(lost(error)),
-            Some(End::Abandoned) => Some(abandoned()),
-            None => None,
-        };
-        if let Some(error) = doom.or(error)
-            && self.session.is_some()
-        {
-            self.lose(&error, io, now);
+        if let Some(time) = delay {
+            let address = self.options.address.clone();
+            self.later.push(move || trace::backing_off(&address, time));
         }
         if is_abandoned {
-            self.is_moved = false;
-            self.health.abandoned();
+            let error = error.with_fate(Fate::NotSent);
             for number in self.all_tasks() {
-                self.finish(number, Err(abandoned().with_fate(Fate::NotSent)));
+                self.finish(number, Err(error.share()));
             }
         }
     }
 
-    /// Gives the connection up.
-    pub(super) fn lose(&mut self, error: &Error, io: &Io<Error>, now: Instant) {
-        let Some(mut session) = self.session.take() else { return };
+    fn end(&mut self, mut session: Session<Waiter>, error: &Error, io: &Io<Error>) {
         let (address, why) = (self.options.address.clone(), error.share());
         self.later.push(move || trace::connection_lost(&address, Some(&why)));
-        self.open_by = None;
-        // A single connection may be unlucky: a server that was just restarted needs no delay.
-        let is_lucky = self.has_served || !mem::replace(&mut self.is_unproven, true);
-        if session.is_open() && is_lucky {
-            self.health.lost();
-        } else {
-            self.back_off(now);
-        }
         self.last_error = Some(error.share());
         self.failure = Some(error.share());
         self.pulls.reset();
@@ -82,7 +63,7 @@ impl Link {
     }
 
     /// Handles a task whose request was in flight when the connection was lost.
-    pub(super) fn sent_in_vain(&mut self, number: u64, fate: Fate, error: &Error) {
+    fn sent_in_vain(&mut self, number: u64, fate: Fate, error: &Error) {
         let Some(task) = self.tasks.get(&number) else { return };
         let told = error.share().with_fate(fate);
         match fate {
@@ -94,7 +75,7 @@ impl Link {
 
     /// Handles tasks whose requests were not sent. If the server did not upgrade this connection, it would not upgrade
     /// the next, and a pulled message that could not be read would come again.
-    pub(super) fn not_sent(&mut self, error: &Error, is_upgraded: bool) {
+    fn not_sent(&mut self, error: &Error, is_upgraded: bool) {
         for number in self.all_tasks() {
             let Some(task) = self.tasks.get(&number) else { continue };
             let is_last = is_fatal(error);
@@ -108,7 +89,7 @@ impl Link {
     }
 
     /// Resends the requests of unfinished tasks.
-    pub(super) fn queue_again(&mut self) {
+    fn queue_again(&mut self) {
         let again = self.tasks.iter_mut().filter_map(|(number, task)| {
             task.stage = match mem::replace(&mut task.stage, Stage::Pinging) {
                 Stage::Sent(message) | Stage::Checking(message) => {
@@ -128,9 +109,7 @@ impl Link {
     }
 
     /// Handles a failed attempt to connect.
-    pub(super) fn fail(&mut self, error: &Error, now: Instant) {
-        self.dialed_at = None;
-        self.back_off(now);
+    fn fail(&mut self, error: &Error) {
         self.last_error = Some(error.share());
         self.failure = Some(error.share());
         let error = error.share().with_fate(Fate::NotSent);
@@ -139,17 +118,8 @@ impl Link {
         }
     }
 
-    pub(super) fn back_off(&mut self, now: Instant) {
-        self.health.failed(now);
-        if let Some(until) = self.health.quarantine(now) {
-            let (address, time) =
-                (self.options.address.clone(), until.saturating_duration_since(now));
-            self.later.push(move || trace::backing_off(&address, time));
-        }
-    }
-
     /// Handles a failed attempt at a task on which the server has not acted. Another one may follow.
-    pub(super) fn retry(&mut self, number: u64, error: &Error, is_last: bool) {
+    fn retry(&mut self, number: u64, error: &Error, is_last: bool) {
         let attempts = self.options.retry.attempts();
         let Some(task) = self.tasks.get_mut(&number).filter(|task| !task.is_done()) else { return };
         if let Ask::Settle(..) = task.ask {
@@ -176,9 +146,4 @@ fn is_fatal(error: &Error) -> bool {
         error.kind(),
         ErrorKind::Protocol | ErrorKind::MessageTooLarge | ErrorKind::InvalidInput | ErrorKind::Tls
     )
-}
-
-fn abandoned() -> Error {
-    let why = "the client's runtime has ended";
-    Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why)
 }

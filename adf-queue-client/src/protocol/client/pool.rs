@@ -2,12 +2,11 @@
 
 use std::{io, time::Instant};
 
-use queue_core::{Io, Random};
+use queue_core::{ConnectionError, Io, Random};
 
 use super::exchange::Exchange;
 use crate::{
     ConnectionState, Error, Fate, Metrics, QueueName, RequestId, Result,
-    error::lost,
     protocol::{Action, Request},
     trace,
 };
@@ -161,7 +160,7 @@ impl<W: Wired> Pool<W> {
 
 /// The error for a request without an outcome, whose wire is no longer moved.
 pub(crate) fn unmoved() -> Error {
-    lost(io::ErrorKind::NotConnected.into()).with_fate(Fate::NotSent)
+    Error::lost(io::ErrorKind::NotConnected.into()).with_fate(Fate::NotSent)
 }
 
 #[cfg(test)]

@@ -522,9 +522,7 @@ impl Lane {
 
     /// Whether to leave the server out: it cannot be reached, and the worker runs until its queues are empty.
     fn gives_up(&self) -> bool {
-        self.terms.until_empty
-            && self.hold.is_empty()
-            && self.link.health().has_failed_for(&self.patience)
+        self.terms.until_empty && self.hold.is_empty() && self.link.has_failed_for(&self.patience)
     }
 
     /// When something is due without received data.

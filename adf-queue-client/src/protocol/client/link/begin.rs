@@ -40,6 +40,9 @@ impl Link {
         if !task.is_done() {
             self.unfinished += 1;
             self.is_urgent = true;
+            if self.session.is_none() {
+                self.life.want();
+            }
             self.limits.extend(limit.at.map(|at| (at, number)));
         }
         match (&task.stage, &task.ask) {
@@ -53,7 +56,7 @@ impl Link {
         }
         self.tasks.insert(number, task);
         if self.session.is_none() && !self.is_patient {
-            self.health.hurry(now);
+            self.life.hurry(now);
         }
         Ok(number)
     }
