@@ -4,13 +4,13 @@ use clap::{Args, Subcommand};
 use ctl_core::commands::exporter::ExporterArgs;
 use ctl_core::commands::smoke::SmokeArgs;
 use ctl_core::commands::tap::TapArgs;
-use ctl_core::commands::top::TopArgs;
-use ctl_core::commands::web::WebArgs;
+use ctl_core::context::{Later, Nature};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Connect;
 use ctl_core::link::diagnosis::Diagnosis;
+use ctl_core::live::top::TopArgs;
+use ctl_core::live::web::WebArgs;
 use ctl_core::program::Program;
-use ctl_core::tool::{Later, Nature};
 
 use crate::commands::settle::Fate;
 use crate::commands::{
@@ -133,7 +133,7 @@ pub enum Command {
     Raw(Later<raw::RawArgs>),
 }
 
-impl ctl_core::tool::Tool for Adfctl {
+impl ctl_core::context::Tool for Adfctl {
     const PROGRAM: Program = program::PROGRAM;
 
     type Connect = Server;
@@ -165,18 +165,14 @@ impl ctl_core::tool::Tool for Adfctl {
             Command::Bench(args) => bench::run(tool, *args.0),
             Command::Wait(args) => wait::run(tool, &args),
             Command::Top(args) => {
-                ctl_core::commands::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD)
+                ctl_core::live::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD)
             }
             Command::Exporter(args) => {
                 ctl_core::commands::exporter::run(tool, &args, &exporter::EXPORTS)
             }
-            Command::Web(args) => ctl_core::commands::web::run(
-                tool,
-                &args,
-                &exporter::EXPORTS,
-                &top::BOARD,
-                &web::SITE,
-            ),
+            Command::Web(args) => {
+                ctl_core::live::web::run(tool, &args, &exporter::EXPORTS, &top::BOARD, &web::SITE)
+            }
             Command::Tap(args) => ctl_core::commands::tap::run(
                 tool,
                 &args,

@@ -1,7 +1,7 @@
 //! Messages that leave the queue for the output: written first, and deleted once they have arrived there.
 
 use adf_queue_client::Delivery;
-use ctl_core::commands::bulk::Bulk;
+use ctl_core::bulk::Bulk;
 use ctl_core::commands::leaving::Source;
 use ctl_core::error::CliError;
 use ctl_core::output::Handover;

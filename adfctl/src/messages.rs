@@ -2,9 +2,10 @@
 
 use adf_queue_client::{Delivery, QueueName, Transport};
 use ctl_core::envelope;
+use ctl_core::envelope::ENVELOPE;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::records::{self, Body};
-use ctl_core::output::{Column, ENVELOPE, Record, Shape};
+use ctl_core::output::{Column, Record, Shape};
 use ctl_core::rules::filter::{Field, Fields, Kind, Value};
 use serde::Deserialize;
 

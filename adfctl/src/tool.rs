@@ -1,7 +1,7 @@
 //! The context of every command, and what a session of this tool remembers.
 
 use adf_queue_client::Delivery;
-use ctl_core::tool::Context;
+use ctl_core::context::Context;
 
 /// This tool.
 #[derive(Debug)]

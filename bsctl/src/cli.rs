@@ -4,13 +4,13 @@ use clap::{Args, Subcommand};
 use ctl_core::commands::exporter::ExporterArgs;
 use ctl_core::commands::smoke::SmokeArgs;
 use ctl_core::commands::tap::TapArgs;
-use ctl_core::commands::top::TopArgs;
-use ctl_core::commands::web::WebArgs;
+use ctl_core::context::{Later, Nature};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Connect;
 use ctl_core::link::diagnosis::Diagnosis;
+use ctl_core::live::top::TopArgs;
+use ctl_core::live::web::WebArgs;
 use ctl_core::program::Program;
-use ctl_core::tool::{Later, Nature};
 
 use crate::commands::{
     bench, bury_all, bury_release, check, clear, delete, drain, export, exporter, import, job,
@@ -166,7 +166,7 @@ pub enum Command {
     Raw(Later<raw::RawArgs>),
 }
 
-impl ctl_core::tool::Tool for Bsctl {
+impl ctl_core::context::Tool for Bsctl {
     const PROGRAM: Program = program::PROGRAM;
 
     type Connect = Server;
@@ -274,13 +274,13 @@ fn execute(tool: &mut Tool, command: Command) -> Result<Exit, CliError> {
         Command::Bench(args) => bench::run(tool, *args.0),
         Command::Wait(args) => wait::run(tool, args.0),
         Command::Top(args) => {
-            ctl_core::commands::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD)
+            ctl_core::live::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD)
         }
         Command::Exporter(args) => {
             ctl_core::commands::exporter::run(tool, &args, &exporter::EXPORTS)
         }
         Command::Web(args) => {
-            ctl_core::commands::web::run(tool, &args, &exporter::EXPORTS, &top::BOARD, &web::SITE)
+            ctl_core::live::web::run(tool, &args, &exporter::EXPORTS, &top::BOARD, &web::SITE)
         }
         Command::Tap(args) => {
             ctl_core::commands::tap::run(tool, &args, tap::Lines::default, tap::Lines::default)

@@ -5,9 +5,9 @@ use std::time::Duration;
 use beanstalk_client::protocol::{Command, Delete, Effect, Put, Response, Stats, Use};
 use beanstalk_client::{Error, Inserted, JobId, JobRef, PutOptions, TubeName};
 use bytes::BytesMut;
+use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::settle;
-use ctl_core::link::fleet::Fleet;
 use ctl_core::output::messages::Messages;
 use ctl_core::text::units;
 

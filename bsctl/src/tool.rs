@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use beanstalk_client::{JobId, JobRef, TubeName};
+use ctl_core::context::Context;
 use ctl_core::error::CliError;
-use ctl_core::tool::Context;
 
 use crate::names;
 

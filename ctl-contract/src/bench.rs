@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use ctl_core::tool::Tool;
+use ctl_core::context::Tool;
 use ctl_core::tool::cli;
 use rustix::process::Signal;
 use serde_json::Value;

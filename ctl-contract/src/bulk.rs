@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use ctl_core::context::Tool;
 use ctl_core::input::sizes::Random;
 use ctl_core::link::Link as _;
-use ctl_core::tool::Tool;
 use fixtures::fault::Fault;
 use rustix::process::Signal;
 use serde_json::{Value, json};

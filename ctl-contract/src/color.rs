@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use ctl_core::tool::Tool;
+use ctl_core::context::Tool;
 
 use crate::Case;
 use crate::program::{Program, ended};

@@ -2,14 +2,15 @@
 
 use clap::Command;
 use clap::builder::StyledStr;
+use ctl_core::context::Tool;
 use ctl_core::error::EXIT_CODES;
+use ctl_core::help;
+use ctl_core::help::visible;
 use ctl_core::repl::guest::Interactive;
 use ctl_core::repl::tree;
 use ctl_core::text::lexer;
-use ctl_core::tool::Tool;
 use ctl_core::tool::cli;
-use ctl_core::tool::docs::{section, visible};
-use ctl_core::tool::help;
+use ctl_core::tool::docs::section;
 
 use crate::program::Program;
 use crate::{Case, lines};

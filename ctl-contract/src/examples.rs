@@ -9,8 +9,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use ctl_core::context::Tool;
 use ctl_core::program::sheet::{Ends, Example, Sheet};
-use ctl_core::tool::Tool;
 use rustix::process::Signal;
 use serde_json::json;
 

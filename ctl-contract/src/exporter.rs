@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use ctl_core::commands::exporter::Names;
-use ctl_core::tool::Tool;
+use ctl_core::context::Tool;
 use fixtures::Port;
 use serde_json::Value;
 

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use clap::error::ErrorKind;
 use clap::{Command, FromArgMatches as _};
+use ctl_core::context::{Nature, Tool};
 use ctl_core::repl::guest::Interactive;
 use ctl_core::tool::cli::{Line, tree};
-use ctl_core::tool::{Nature, Tool};
 use serde_json::Value;
 
 use crate::Case;

@@ -1,12 +1,12 @@
 //! The grammar of the command line and of a session.
 
 use clap::{Arg, Command};
+use ctl_core::help;
+use ctl_core::help::visible;
 use ctl_core::repl::guest::Interactive;
 use ctl_core::repl::help::Group;
 use ctl_core::repl::tree;
 use ctl_core::tool::cli;
-use ctl_core::tool::docs::visible;
-use ctl_core::tool::help;
 
 /// The ids of a name as an argument and as a flag.
 const PLACE: &str = "named";

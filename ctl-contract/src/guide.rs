@@ -1,6 +1,6 @@
 //! Every command in the guide parses.
 
-use ctl_core::tool::Tool;
+use ctl_core::context::Tool;
 use ctl_core::tool::cli;
 
 use crate::lines::commands;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ctl_core::tool::Tool;
+use ctl_core::context::Tool;
 
 use crate::Case;
 

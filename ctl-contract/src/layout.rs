@@ -1,6 +1,6 @@
 //! Layout on terminals of 60, 80 and 120 columns.
 
-use ctl_core::tool::Tool;
+use ctl_core::context::Tool;
 use unicode_width::UnicodeWidthStr;
 
 use crate::Case;

@@ -67,8 +67,8 @@ pub mod wording;
 pub mod work;
 
 use ctl_core::commands::exporter::Names;
+use ctl_core::context::Tool;
 use ctl_core::link::{Endpoint, Link};
-use ctl_core::tool::Tool;
 use fixtures::Port;
 
 use crate::formats::Samples;

@@ -4,9 +4,9 @@ use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
+use ctl_core::context::Tool;
 use ctl_core::link::Endpoint;
 use ctl_core::link::Link as _;
-use ctl_core::tool::Tool;
 
 use crate::Case;
 use crate::program::ended;

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::process::{Command, Stdio};
 
-use ctl_core::tool::Tool;
+use ctl_core::context::Tool;
 
 use crate::Case;
 use crate::program::{Ran, ended};

@@ -6,8 +6,8 @@ use std::ops::{Deref, DerefMut};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
+use ctl_core::context::Tool;
 use ctl_core::program::TlsNames;
-use ctl_core::tool::Tool;
 use serde_json::Value;
 
 /// The result of a run.

@@ -3,8 +3,8 @@
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
+use ctl_core::context::Tool;
 use ctl_core::link::{Endpoint, Link as _};
-use ctl_core::tool::Tool;
 use rustix::process::{Pid, test_kill_process};
 
 use crate::Case;

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{ChildStdin, ChildStdout, Stdio};
 
+use ctl_core::context::Tool;
 use ctl_core::repl::guest::Interactive;
-use ctl_core::tool::Tool;
 
 use crate::Case;
 #[cfg(unix)]

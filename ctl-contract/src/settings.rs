@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use ctl_core::tool::Tool;
+use ctl_core::context::Tool;
 
 use crate::Case;
 use crate::program::{Ran, ended, fed};

@@ -2,8 +2,9 @@
 
 use std::process::Command;
 
+use ctl_core::context::Tool;
 use ctl_core::repl::guest::Interactive;
-use ctl_core::tool::{Tool, cli};
+use ctl_core::tool::cli;
 
 use crate::Case;
 use crate::program::{Program, ended};

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-use ctl_core::tool::Tool;
+use ctl_core::context::Tool;
 
 use crate::Case;
 use crate::session::repl;

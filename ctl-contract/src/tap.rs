@@ -3,9 +3,9 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{ChildStdout, Command, Stdio};
 
+use ctl_core::context::Tool;
 use ctl_core::link::Endpoint;
 use ctl_core::link::Link as _;
-use ctl_core::tool::Tool;
 use rustix::process::Signal;
 use serde_json::Value;
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use ctl_core::context::Tool;
 use ctl_core::link::Link as _;
-use ctl_core::tool::Tool;
 use fixtures::fault::Fault;
 use rexpect::process::{Signal, WaitStatus};
 use rexpect::session::{PtySession, spawn_command};

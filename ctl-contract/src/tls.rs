@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ctl_core::tool::Tool;
+use ctl_core::context::Tool;
 use fixtures::tls::{Authority, Identity};
 
 use crate::Case;

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 
-use ctl_core::tool::Tool;
+use ctl_core::context::Tool;
 use fixtures::Port;
 use rexpect::process::Signal;
 

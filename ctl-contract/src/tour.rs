@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use ctl_core::tool::Tool;
+use ctl_core::context::Tool;
 
 use crate::Case;
 use crate::program::ended;

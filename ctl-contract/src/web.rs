@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::Duration;
 
-use ctl_core::tool::Tool;
+use ctl_core::context::Tool;
 use serde_json::{Value, json};
 
 use crate::Case;

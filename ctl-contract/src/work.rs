@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 
-use ctl_core::tool::Tool;
+use ctl_core::context::Tool;
 use serde_json::Value;
 
 use crate::Case;

@@ -10,11 +10,12 @@ pub mod own;
 pub mod sizes;
 
 use std::ffi::OsStr;
-use std::fs::{File, Metadata};
-use std::io::{self, BufRead, BufReader, Cursor, IsTerminal, Read, Seek as _};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Cursor, IsTerminal, Read};
 
 use crate::error::CliError;
 use crate::output::messages::Messages;
+use crate::output::progress::Meter;
 use crate::text::literal;
 
 /// What `-` means: stdin, or its replacement in a session.
@@ -27,46 +28,6 @@ pub enum Input {
     Bytes(Vec<u8>),
     /// Not available: stdin is the script, or was already read.
     Taken,
-}
-
-/// How far a file has been read.
-#[derive(Debug)]
-pub struct Meter {
-    /// Shares its position with the reader.
-    file: File,
-    size: u64,
-}
-
-impl Meter {
-    /// Only for regular files: the size of others is unknown.
-    fn of(file: &File) -> Option<Self> {
-        let size = file.metadata().ok().filter(Metadata::is_file)?.len();
-        Some(Self { file: file.try_clone().ok()?, size })
-    }
-
-    #[cfg(unix)]
-    fn of_stdin() -> Option<Self> {
-        use std::os::fd::AsFd as _;
-        Self::of(&File::from(io::stdin().as_fd().try_clone_to_owned().ok()?))
-    }
-
-    #[cfg(not(unix))]
-    fn of_stdin() -> Option<Self> {
-        None
-    }
-
-    /// Its size in bytes.
-    #[must_use]
-    pub fn size(&self) -> u64 {
-        self.size
-    }
-
-    /// The number of bytes read.
-    #[must_use]
-    pub fn position(&self) -> u64 {
-        let mut file = &self.file;
-        file.stream_position().unwrap_or(0).min(self.size)
-    }
 }
 
 /// A source of bytes with its name in errors.

@@ -1,9 +1,9 @@
 //! Access to the servers: their addresses, how to reach them, and what a tool does over its connections.
 
 pub mod absence;
+pub(crate) mod attention;
 pub mod diagnosis;
 mod dialer;
-pub mod fleet;
 pub mod plan;
 pub mod tls;
 pub mod who;
@@ -22,6 +22,12 @@ use crate::error::CliError;
 #[cfg(feature = "tls")]
 use crate::link::tls::Tls;
 use crate::output::{Column, Shape};
+
+/// The default time limit of `ping` and `check`.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The verb that switches to other servers, and the id of its argument.
+pub(crate) const CONNECT: &str = "connect";
 
 /// The connections of a tool, opened on first use.
 pub trait Link: Sized + Send {

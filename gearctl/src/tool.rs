@@ -1,6 +1,6 @@
 //! The context of every command.
 
-use ctl_core::tool::Context;
+use ctl_core::context::Context;
 
 /// This tool.
 #[derive(Debug)]

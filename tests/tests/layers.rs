@@ -7,7 +7,7 @@ use std::path::Path;
 /// The modules of the kit, lowest first: each uses only those before it.
 const KIT: &[&str] = &[
     "text", "error", "program", "rules", "help", "system", "envelope", "output", "config", "bulk",
-    "input", "args", "link", "context", "repl", "commands", "settings", "tool", "live",
+    "input", "args", "link", "context", "repl", "commands", "tool", "live",
 ];
 
 /// The arrows that still point up or close a circle: crate, user, used. This list only shrinks.
@@ -25,20 +25,6 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("bsctl", "jobs", "commands"),
     ("bsctl", "producer", "jobs"),
     ("bsctl", "tube_stats", "jobs"),
-    ("ctl-core", "commands", "tool"),
-    ("ctl-core", "commands/work/outages", "commands/work/shift"),
-    ("ctl-core", "envelope", "output"),
-    ("ctl-core", "input", "commands"),
-    ("ctl-core", "link", "repl"),
-    ("ctl-core", "link", "tool"),
-    ("ctl-core", "output", "config"),
-    ("ctl-core", "output", "input"),
-    ("ctl-core", "repl", "commands"),
-    ("ctl-core", "repl", "settings"),
-    ("ctl-core", "repl", "tool"),
-    ("ctl-core", "settings", "tool"),
-    ("ctl-core", "system", "output"),
-    ("ctl-core", "tool/help", "tool/docs"),
     ("fixtures", "beanstalkd/broker/waiting", "beanstalkd/broker/connections"),
     ("fixtures", "gearmand/broker/functions", "gearmand/broker/connections"),
     ("fixtures", "gearmand/broker/jobs", "gearmand/broker/connections"),

@@ -2,10 +2,10 @@
 
 use adf_queue_client::QueueName;
 use clap::Args;
-use ctl_core::commands::bulk::{Action, OnError};
+use ctl_core::bulk::{Action, OnError};
+use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
-use ctl_core::link::fleet::on_each;
 
 use crate::names::Queue;
 use crate::targets::Targets;

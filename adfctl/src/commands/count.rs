@@ -3,9 +3,10 @@
 use adf_queue_client::QueueName;
 use clap::Args;
 use ctl_core::commands::twice::{Twice, look_twice};
+use ctl_core::context::fleet;
+use ctl_core::context::fleet::{Answered, Fleet};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
-use ctl_core::link::fleet::{self, Answered, Fleet};
 use ctl_core::output::{Column, Record, Shape};
 
 use super::queues::FIGURES;

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 
 use adf_queue_client::QueueName;
 use clap::Args;
-use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
-use ctl_core::link::fleet::on_each;
 use ctl_core::output::records;
 use ctl_core::output::{Handover, Output};
 use ctl_core::rules::filter;

@@ -5,10 +5,11 @@ use std::ffi::OsString;
 
 use adf_queue_client::Push;
 use clap::Args;
-use ctl_core::commands::bulk::{Action, BulkArgs};
+use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::input::Argument;
 use ctl_core::input::intake::{self, Batches, Cut};
-use ctl_core::input::{Argument, Meter};
+use ctl_core::output::progress::Meter;
 
 use crate::messages;
 use crate::names;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use adf_queue_client::Delivery;
 use clap::{Args, ValueEnum};
-use ctl_core::commands::bulk::{Action, OnError};
+use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::One;
 use ctl_core::output::{BodiesArgs, Handover};

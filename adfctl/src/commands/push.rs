@@ -5,13 +5,14 @@ use std::ffi::OsString;
 
 use adf_queue_client::{MessageId, Push, QueueName};
 use clap::{ArgGroup, Args};
-use ctl_core::commands::bulk::{Action, BulkArgs};
+use ctl_core::bulk::{Action, BulkArgs};
+use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::{self, Batches, Cut};
 use ctl_core::input::named::{self, Leading};
 use ctl_core::input::own::OwnFirst;
-use ctl_core::input::{Argument, Framing, Meter};
-use ctl_core::link::fleet::Fleet;
+use ctl_core::input::{Argument, Framing};
+use ctl_core::output::progress::Meter;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::text::units;
 

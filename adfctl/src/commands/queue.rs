@@ -2,9 +2,9 @@
 
 use adf_queue_client::{QueueName, QueueStats};
 use clap::{Args, Subcommand};
+use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
-use ctl_core::link::fleet::on_each;
 use ctl_core::output::Record;
 use ctl_core::text::units;
 

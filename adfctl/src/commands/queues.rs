@@ -4,11 +4,12 @@ use std::cmp::Reverse;
 
 use clap::Args;
 use ctl_core::commands::twice::{Figures, Twice, look_twice};
+use ctl_core::context::fleet;
+use ctl_core::context::fleet::{Answered, Fleet};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::is_wanted;
 use ctl_core::input::named::{self, Several};
 use ctl_core::link::diagnosis::Diagnosis;
-use ctl_core::link::fleet::{self, Answered, Fleet};
 use ctl_core::output::messages::Messages;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::text::units;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use adf_queue_client::{Delivery, Push, QueueName, RequestId};
 use clap::Args;
-use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::commands::leaving::doubting;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;

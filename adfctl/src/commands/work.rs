@@ -7,10 +7,10 @@ use adf_queue_client::blocking::Worker;
 use adf_queue_client::{JobLimit, QueueName, Servers, WorkerHandle, WorkerOptions, WorkerReport};
 use clap::Args;
 use ctl_core::commands::work::{self, Hands, Ledger, Recipe, WorkFlags};
+use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
 use ctl_core::link::Link as _;
-use ctl_core::link::fleet::Fleet;
 use ctl_core::output::{Record, Shape};
 
 use crate::error::cli_error;

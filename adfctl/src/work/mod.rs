@@ -8,7 +8,7 @@ use adf_queue_client::{
 };
 use clap::ValueEnum;
 use ctl_core::commands::work::{self, Ended, Fate, Given, Ledger};
-use ctl_core::link::fleet::name_at;
+use ctl_core::context::fleet::name_at;
 use ctl_core::system::child::Place;
 use ctl_core::text::units;
 

@@ -3,10 +3,10 @@
 use beanstalk_client::protocol::ReserveJob;
 use beanstalk_client::{Job, TubeName};
 use clap::Args;
-use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
-use ctl_core::link::fleet::on_each;
 
 use crate::jobs::select::{SelectArgs, filter_help};
 use crate::jobs::state::State;

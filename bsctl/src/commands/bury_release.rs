@@ -5,7 +5,7 @@ use std::time::Duration;
 use beanstalk_client::protocol::{Bury, Release, ReserveJob, StatsJob};
 use beanstalk_client::{JobId, JobRef, Priority, ReleaseOptions, Released};
 use clap::Args;
-use ctl_core::commands::bulk::{Action, BulkArgs};
+use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::text::units;
 

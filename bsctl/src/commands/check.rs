@@ -5,11 +5,11 @@ mod measure;
 use beanstalk_client::JobId;
 use clap::{Args, Subcommand};
 use ctl_core::commands::check::{CheckFlags, Missing, Title, conclude, measure_all};
-use ctl_core::commands::ping::PATIENCE;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::Patterns;
 use ctl_core::input::named::One;
 use ctl_core::link::Link as _;
+use ctl_core::link::PATIENCE;
 use ctl_core::rules::metrics::{Measurable, Named};
 use ctl_core::text::units;
 

@@ -2,10 +2,10 @@
 
 use beanstalk_client::protocol::ListTubes;
 use clap::Args;
-use ctl_core::commands::bulk::{Action, BulkArgs};
+use ctl_core::bulk::{Action, BulkArgs};
+use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
-use ctl_core::link::fleet::on_each;
 
 use crate::jobs::select::filter_help;
 use crate::jobs::sweep::{Nowhere, Plan, SweepArgs};

@@ -3,7 +3,7 @@
 use beanstalk_client::protocol::Delete;
 use beanstalk_client::{JobId, JobRef};
 use clap::Args;
-use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::text::units;
 

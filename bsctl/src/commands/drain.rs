@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use beanstalk_client::TubeName;
 use beanstalk_client::protocol::ListTubes;
 use clap::Args;
-use ctl_core::commands::bulk::{Action, BulkArgs};
+use ctl_core::bulk::{Action, BulkArgs};
+use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
-use ctl_core::link::fleet::on_each;
 use ctl_core::output::records;
 use ctl_core::output::{Handover, Output};
 

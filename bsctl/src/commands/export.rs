@@ -4,10 +4,10 @@ use std::ffi::OsString;
 
 use bytes::Bytes;
 use clap::Args;
-use ctl_core::commands::bulk::{Action, BulkArgs, Gate};
+use ctl_core::bulk::{Action, BulkArgs, Gate};
+use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
-use ctl_core::link::fleet::on_each;
 use ctl_core::output::records;
 
 use super::drain::drain;

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use beanstalk_client::{Inserted, JobId, Priority, TubeName};
 use clap::Args;
-use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::input::Argument;
 use ctl_core::input::intake::{self, Batches, Cut};
-use ctl_core::input::{Argument, Meter};
+use ctl_core::output::progress::Meter;
 
 use super::server::knows_reserve_job;
 use crate::jobs::hidden::{Hidden, bury};

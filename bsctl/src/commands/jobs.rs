@@ -1,10 +1,10 @@
 //! `jobs`: list the jobs of a server.
 
 use clap::Args;
-use ctl_core::commands::bulk::{Action, OnError};
+use ctl_core::bulk::{Action, OnError};
+use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
-use ctl_core::link::fleet::on_each;
 
 use crate::jobs::scan::{Wanted, fetch, select, tell_absent};
 use crate::jobs::select::{SelectArgs, filter_help};

@@ -5,10 +5,10 @@ use beanstalk_client::protocol::{
 };
 use beanstalk_client::{Job, TubeName, TubeStats};
 use clap::{ArgGroup, Args, ValueEnum};
-use ctl_core::commands::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, One};
-use ctl_core::link::fleet::on_each;
 use ctl_core::output::Record;
 use ctl_core::rules::filter::Filters;
 use ctl_core::text::units;

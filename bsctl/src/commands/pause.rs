@@ -5,9 +5,9 @@ use std::time::Duration;
 use beanstalk_client::TubeName;
 use beanstalk_client::protocol::PauseTube;
 use clap::Args;
+use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::One;
-use ctl_core::link::fleet::on_each;
 use ctl_core::output::Record;
 use ctl_core::text::units;
 

@@ -3,9 +3,9 @@
 use beanstalk_client::JobId;
 use beanstalk_client::protocol::{Peek, PeekBuried, PeekDelayed, PeekReady, StatsJob};
 use clap::{ArgGroup, Args};
-use ctl_core::commands::bulk::{Action, OnError};
+use ctl_core::bulk::{Action, OnError};
+use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::link::fleet::on_each;
 use ctl_core::output::BodiesArgs;
 
 use crate::jobs::state::State;

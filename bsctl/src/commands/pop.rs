@@ -2,7 +2,7 @@
 
 use beanstalk_client::{Job, JobRef, TubeName};
 use clap::Args;
-use ctl_core::commands::bulk::Bulk;
+use ctl_core::bulk::Bulk;
 use ctl_core::commands::leaving::{self, Source};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Handover;

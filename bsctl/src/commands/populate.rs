@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use clap::Args;
-use ctl_core::commands::bulk::{Action, BulkArgs};
+use ctl_core::bulk::{Action, BulkArgs};
+use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::{Batches, Items};
 use ctl_core::input::named::One;
 use ctl_core::input::sizes::{Random, Sizes};
-use ctl_core::link::fleet::Fleet;
 use ctl_core::output::Record;
 use ctl_core::text::units;
 

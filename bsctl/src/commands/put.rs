@@ -8,13 +8,14 @@ use std::time::Duration;
 use beanstalk_client::TubeName;
 use beanstalk_client::protocol::StatsTube;
 use clap::{ArgGroup, Args};
-use ctl_core::commands::bulk::{Action, BulkArgs};
+use ctl_core::bulk::{Action, BulkArgs};
+use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::{self, Batches, Cut, Items};
 use ctl_core::input::named;
 use ctl_core::input::own::OwnFirst;
-use ctl_core::input::{Argument, Framing, Meter};
-use ctl_core::link::fleet::Fleet;
+use ctl_core::input::{Argument, Framing};
+use ctl_core::output::progress::Meter;
 use ctl_core::output::{Column, Shape};
 use ctl_core::text::units;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use beanstalk_client::protocol::{Epoch, ReserveJob};
 use beanstalk_client::{Job, JobId, JobStats, TubeName};
 use clap::{Args, ValueEnum};
-use ctl_core::commands::bulk::{Action, Bulk, OnError};
+use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
 use ctl_core::link::Link as _;

@@ -1,7 +1,7 @@
 //! `retry`: bring the buried jobs of a tube back.
 
 use clap::Args;
-use ctl_core::commands::bulk::BulkArgs;
+use ctl_core::bulk::BulkArgs;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::One;
 

@@ -2,11 +2,11 @@
 
 use beanstalk_client::{TubeName, TubeStats};
 use clap::Args;
-use ctl_core::commands::bulk::{Action, Bulk, OnError};
+use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::commands::twice::{Figures, Twice, look_twice};
+use ctl_core::context::fleet::{Answered, Fleet, on_each};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
-use ctl_core::link::fleet::{Answered, Fleet, on_each};
 use ctl_core::output::{Column, Record, Shape};
 use serde::Serialize;
 use serde_json::Value;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use beanstalk_client::protocol::{Epoch, Release, Stats};
 use beanstalk_client::{Job, JobRef, JobStats, ReleaseOptions, Released, TubeName};
 use clap::{Args, ValueEnum};
-use ctl_core::commands::bulk::{Action, Bulk, OnError};
+use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
 use ctl_core::link::absence::Absence;

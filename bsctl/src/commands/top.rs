@@ -1,6 +1,6 @@
 //! `top`: the tubes and their load, live.
 
-use ctl_core::commands::top::{Act, Board, Figure, Row, columns};
+use ctl_core::live::top::{Act, Board, Figure, Row, columns};
 use ctl_core::output::{Column, Shape};
 
 use super::exporter::{WORKERS_MAX, WORKERS_MIN};

@@ -3,11 +3,11 @@
 use beanstalk_client::TubeName;
 use bytes::Bytes;
 use clap::Args;
-use ctl_core::commands::bulk::{Action, BulkArgs};
+use ctl_core::bulk::{Action, BulkArgs};
+use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::One;
 use ctl_core::link::Link as _;
-use ctl_core::link::fleet::on_each;
 use ctl_core::output::Format;
 use ctl_core::output::Record;
 use ctl_core::text::units;

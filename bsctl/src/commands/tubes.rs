@@ -3,11 +3,11 @@
 use beanstalk_client::protocol::ListTubes;
 use beanstalk_client::{TubeName, TubeStats};
 use clap::Args;
+use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::is_wanted;
 use ctl_core::input::glob::tell_unmatched;
 use ctl_core::input::named::{self, Several};
-use ctl_core::link::fleet::Fleet;
 use ctl_core::output::{Column, Format, Record, Shape};
 
 use super::stats::record;

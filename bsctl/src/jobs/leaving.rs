@@ -4,7 +4,7 @@ use std::slice;
 use std::time::{Duration, Instant};
 
 use beanstalk_client::{Job, JobRef, JobStats};
-use ctl_core::commands::bulk::Bulk;
+use ctl_core::bulk::Bulk;
 use ctl_core::error::CliError;
 use ctl_core::output::{Handover, Record};
 

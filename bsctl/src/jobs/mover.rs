@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use beanstalk_client::protocol::Delete;
 use beanstalk_client::{Job, JobId, JobRef, JobStats, Priority, TubeName};
 use clap::Args;
-use ctl_core::commands::bulk::Bulk;
+use ctl_core::bulk::Bulk;
 use ctl_core::commands::leaving::doubting;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::text::units;

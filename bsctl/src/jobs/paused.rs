@@ -4,8 +4,8 @@ use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use beanstalk_client::{TubeName, TubeStats};
+use ctl_core::context::fleet::name_at;
 use ctl_core::error::CliError;
-use ctl_core::link::fleet::name_at;
 use ctl_core::text::units;
 
 use crate::link::Link;

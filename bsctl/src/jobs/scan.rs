@@ -10,7 +10,7 @@ use beanstalk_client::protocol::{
 use beanstalk_client::{JobId, JobStats, TubeName};
 use bytes::Bytes;
 use clap::ValueEnum;
-use ctl_core::commands::bulk::Gate;
+use ctl_core::bulk::Gate;
 use ctl_core::error::CliError;
 use ctl_core::output::progress::Progress;
 use ctl_core::rules::filter::Filters;

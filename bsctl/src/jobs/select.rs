@@ -3,8 +3,8 @@
 use beanstalk_client::JobStats;
 use clap::Args;
 use ctl_core::envelope;
+use ctl_core::envelope::ENVELOPE;
 use ctl_core::error::CliError;
-use ctl_core::output::ENVELOPE;
 use ctl_core::rules::filter::{Field, Fields, FilterArgs, Filters, Kind, Value};
 
 /// The part of help texts about filters.

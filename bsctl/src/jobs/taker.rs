@@ -7,7 +7,7 @@ use beanstalk_client::protocol::{
     AnyCommand, Bury, Delete, ReserveWithTimeout, Response, StatsJob, Touch,
 };
 use beanstalk_client::{Job, JobRef, JobStats, Priority, TubeName};
-use ctl_core::commands::bulk::Bulk;
+use ctl_core::bulk::Bulk;
 use ctl_core::error::CliError;
 use ctl_core::output::messages::Messages;
 use ctl_core::output::progress::{ProgressWhen, Wait};

@@ -10,7 +10,7 @@ use beanstalk_client::{
     WorkerHandle,
 };
 use ctl_core::commands::work::{self, Fate, Given, Ledger};
-use ctl_core::link::fleet::name_at;
+use ctl_core::context::fleet::name_at;
 use ctl_core::system::child::Place;
 use ctl_core::text::units;
 

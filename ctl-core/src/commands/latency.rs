@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use hdrhistogram::Histogram;
 
-use crate::commands::ping::PATIENCE;
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::link::Link;
+use crate::link::PATIENCE;
 use crate::output::messages::Messages;
 use crate::output::progress::Wait;
 use crate::output::times;
 use crate::output::{Column, Record, Shape};
 use crate::system::at_once::at_once;
 use crate::text::units;
-use crate::tool::{Context, Tool};
 
 /// Arguments of `latency`.
 #[derive(Debug, Args)]

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use queue_core::Fate;
 
-use crate::commands::bulk::Bulk;
+use crate::bulk::Bulk;
 use crate::error::{CliError, Exit};
 use crate::output::Handover;
 use crate::system::signals::Interrupts;

@@ -1,19 +1,19 @@
 //! Commands common to all tools, and the engines of commands that several tools have.
 
+pub(crate) mod address;
 pub mod bench;
-pub mod bulk;
 pub mod check;
 pub mod exporter;
 pub mod latency;
 pub mod leaving;
-pub(crate) mod own;
+pub mod pid_file;
 pub mod ping;
 pub mod serve;
+pub mod settings;
+pub mod shortage;
 pub mod smoke;
 pub mod tap;
-pub mod top;
 pub mod twice;
 pub mod wait;
 pub mod watch;
-pub mod web;
 pub mod work;

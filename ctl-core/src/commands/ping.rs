@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::link::Link;
+use crate::link::PATIENCE;
 use crate::output::Record;
 use crate::system::at_once::at_once;
 use crate::text::units;
-use crate::tool::{Context, Tool};
 
 /// Arguments of `ping`.
 #[derive(Debug, Args)]
@@ -22,9 +23,6 @@ pub struct PingArgs {
     #[arg(short, long, value_name = "DUR", default_value = "1s", value_parser = units::duration)]
     interval: Duration,
 }
-
-/// The default time limit of `ping` and `check`.
-pub const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs `ping`: queries all servers at the same time, shows the answers of each round, and a summary at the end, also
 /// after Ctrl-C.

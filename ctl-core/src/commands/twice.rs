@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::commands::top;
+use crate::commands::watch;
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::output::{Column, Field, Record, Shape};
 use crate::text::units;
-use crate::tool::{Context, Tool};
 
 /// The flags of a command that can sample twice.
 #[derive(Debug, Clone, Args)]
@@ -23,7 +23,7 @@ pub struct Twice {
     diff: bool,
 
     /// Time between the two samples, at least 100ms [default: 1s]
-    #[arg(short, long, value_name = "DUR", value_parser = top::pause)]
+    #[arg(short, long, value_name = "DUR", value_parser = watch::pause)]
     interval: Option<Duration>,
 }
 

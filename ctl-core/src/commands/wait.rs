@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::output::Record;
@@ -11,7 +12,6 @@ use crate::output::progress::Wait;
 use crate::rules::expect::Condition;
 use crate::text::escape;
 use crate::text::units;
-use crate::tool::{Context, Tool};
 
 /// The flags of `wait` in every tool.
 #[derive(Debug, Args)]

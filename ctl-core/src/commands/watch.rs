@@ -6,6 +6,7 @@ use clap::Args;
 use clap::error::ErrorKind;
 use serde_json::{Value, json};
 
+use crate::args::GlobalArgs;
 use crate::error::{CliError, Exit};
 use crate::link::absence::Absence;
 use crate::output::messages::Messages;
@@ -16,7 +17,18 @@ use crate::text::color::Role;
 use crate::text::escape;
 use crate::text::units;
 use crate::text::wrap;
-use crate::tool::args::GlobalArgs;
+
+/// The minimum interval, to spare the server.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// Parses a polling interval of a flag.
+pub(crate) fn pause(text: &str) -> Result<Duration, String> {
+    let pause = units::duration(text)?;
+    if pause < SHORTEST {
+        return Err(format!("`{text}` is too short: the interval must be at least 100ms"));
+    }
+    Ok(pause)
+}
 
 /// Arguments of `watch`.
 #[derive(Debug, Args)]

@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 
 use clap::{Arg, Args, Command};
 
+use crate::commands::pid_file::PidFile;
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::link::Link as _;
 use crate::output::messages::Messages;
 use crate::output::{Format, Output, Record, Shape};
 use crate::system::at_once::first_of;
 use crate::system::child::{DataArgs, Place, Template};
-use crate::system::pid_file::PidFile;
 use crate::system::signals::Interrupts;
 use crate::text::units;
-use crate::tool::{Context, Tool};
 
 pub use ledger::{Fate, Finished, Ledger};
 pub use outages::Outages;

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use toml_edit::{Document, DocumentMut, Item, Table, TableLike};
 
-use super::Environment;
 use super::keys::{self, Key};
 use crate::error::{CliError, Exit};
 use crate::program::Program;
+use crate::system::env::Environment;
 use crate::system::files;
 use crate::text::escape;
 

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use toml_edit::{Array, Item, Value};
 
-use super::word;
 use crate::error::CliError;
 use crate::output::Format;
 use crate::program::Program;
+use crate::system::env::word;
 use crate::text::color::Tint;
 use crate::text::escape;
 use crate::text::spelling::closest;

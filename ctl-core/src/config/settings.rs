@@ -7,9 +7,9 @@ use clap::{ArgMatches, Args, parser::ValueSource};
 
 use super::file::{Config, Place};
 use super::keys::{self, ADDRESS, Key, PROMPT_COLOR, PROTECTED, QUEUE, TRANSPORT};
-use super::{Environment, Setting, Source, word};
 use crate::error::CliError;
 use crate::program::Program;
+use crate::system::env::{Environment, Setting, Source, word};
 use crate::text::color::{Role, Tint};
 use crate::text::escape;
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value as Json;
 
 use super::{Decode, decode};
-use crate::output::ENVELOPE;
+use crate::envelope::ENVELOPE;
 use crate::rules::filter::{Field, Kind, Value};
 
 /// The field for jobs whose body may have an envelope.

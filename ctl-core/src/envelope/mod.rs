@@ -19,6 +19,9 @@ pub use field::{FIELD, value};
 pub use found::{Envelope, MOST, Why};
 pub use short::short;
 
+/// The key of what a body contains, in a [`Record`].
+pub const ENVELOPE: &str = "envelope";
+
 /// The value of `--decode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Decode {

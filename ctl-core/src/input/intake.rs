@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 
-use crate::commands::bulk::{Bulk, Gate};
+use crate::bulk::{Bulk, Gate};
 use crate::error::{CliError, Exit};
 use crate::input::feed::Feed;
-use crate::input::{Argument, Framing, Input, Meter, Named, named};
+use crate::input::{Argument, Framing, Input, Named, named};
 use crate::output::messages::Messages;
+use crate::output::progress::Meter;
 use crate::output::records::is_blank;
 use crate::output::{Output, Record};
 use crate::system::signals::Interrupts;

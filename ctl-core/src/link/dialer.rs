@@ -7,16 +7,17 @@ use std::time::{Duration, Instant};
 use super::{Attempt, Connect, Endpoint, Link};
 use queue_core::blocking::Canceller;
 
+use crate::args::GlobalArgs;
 use crate::config::file::Config;
-use crate::config::{Setting, Settings, Source, keys};
+use crate::config::{Settings, keys};
 use crate::error::{CliError, Exit};
+use crate::link::attention::Attention;
 use crate::link::plan::{Plan, Target};
 use crate::link::tls::{Tls, TlsArgs};
 use crate::link::who;
 use crate::output::messages::{Filter, Messages, Trace};
 use crate::program::Program;
-use crate::system::attention::Attention;
-use crate::tool::args::GlobalArgs;
+use crate::system::env::{Setting, Source};
 
 /// The clients' default time limit for connecting.
 const USUAL_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -4,13 +4,14 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use crate::config::{Setting, Settings, Source, keys};
+use crate::args::GlobalArgs;
+use crate::config::{Settings, keys};
 use crate::error::CliError;
+use crate::link::CONNECT;
 use crate::output::messages::{Level, Messages};
 use crate::output::progress::{ProgressWhen, Wait};
-use crate::repl::builtin::CONNECT;
+use crate::system::env::{Setting, Source};
 use crate::text::units;
-use crate::tool::args::GlobalArgs;
 
 /// The servers; `S` is an in-memory one.
 #[derive(Debug)]
@@ -198,8 +199,9 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Environment, SettingsArgs};
+    use crate::config::SettingsArgs;
     use crate::program::TOOL;
+    use crate::system::env::Environment;
     use std::io;
 
     fn plan(globals: &GlobalArgs, variables: &[(&str, &str)]) -> Plan {

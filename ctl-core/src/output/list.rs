@@ -4,9 +4,8 @@ use serde_json::Value;
 
 use super::object::Object;
 use super::record::{Column, Field, Layout, Record, SERVER, Shape, Show};
-use super::{
-    BODY, ENVELOPE, Format, Output, Style, bodies, csv, document, no_body, table, unknown_column,
-};
+use super::{BODY, Format, Output, Style, bodies, csv, document, no_body, table, unknown_column};
+use crate::envelope::ENVELOPE;
 use crate::envelope::{self, Decode};
 use crate::error::CliError;
 use crate::text::color::Role;

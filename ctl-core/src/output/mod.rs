@@ -34,7 +34,7 @@ pub use destination::Destination;
 pub use handover::{Handover, Leave};
 pub use list::List;
 pub(crate) use memory::Memory;
-pub use record::{BODY, Column, ENVELOPE, Field, Layout, Record, Shape, Show};
+pub use record::{BODY, Column, Field, Layout, Record, Shape, Show};
 pub use style::{Format, Style};
 
 use crate::error::{CliError, Exit};

@@ -1,15 +1,16 @@
 //! Progress of long commands on stderr: count, rate, remaining time.
 
+mod meter;
 mod rate;
 mod wait;
 
+pub use self::meter::Meter;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
-use crate::input::Meter;
 use crate::output::Record;
 use crate::output::messages::Messages;
 use crate::text::escape;

@@ -1,5 +1,6 @@
 //! One result: ordered fields, and the description of its columns.
 
+use crate::envelope::ENVELOPE;
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
@@ -152,8 +153,6 @@ impl From<Record> for Map<String, Value> {
 
 /// The key of a job's body in a [`Record`].
 pub const BODY: &str = "body";
-/// The key of what a body contains, in a [`Record`].
-pub const ENVELOPE: &str = "envelope";
 
 /// The server, if there are several.
 pub(super) const SERVER: Column = Column::new("server", "SERVER").ranked(0);

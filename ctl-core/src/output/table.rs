@@ -8,7 +8,8 @@ use unicode_width::UnicodeWidthStr;
 
 use super::body::Encoding;
 use super::fit::{self, Fit, Need};
-use super::record::{BODY, Column, ENVELOPE, Field, Record, SERVER};
+use super::record::{BODY, Column, Field, Record, SERVER};
+use crate::envelope::ENVELOPE;
 use crate::envelope::short;
 use crate::error::CliError;
 use crate::text::color::Role;

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::output::{Format, Output, Record, Shape};
 use crate::system::files;
 use crate::text::units;
-use crate::tool::{Context, Tool};
 
 /// How much of a body is shown to a person.
 const SHOWN: usize = 4096;

@@ -4,6 +4,7 @@ use clap::builder::ValueHint;
 use clap::{Arg, Command};
 
 use super::complete::COMMAND_WORDS;
+use crate::link::CONNECT;
 
 /// The title of their group in `help`.
 pub(crate) const TITLE: &str = "Session";
@@ -13,8 +14,6 @@ pub(crate) const VERBS: &[&str] = &[
     ":timing", ":format", ":pager", ":history", ":cls", "\\e", "!",
 ];
 
-/// The verb that switches to other servers, and the id of its argument.
-pub(crate) const CONNECT: &str = "connect";
 pub(super) const ADDRESS: &str = "address";
 
 /// The value name of a setting's name, for [`Values`](super::complete::Values).

@@ -4,8 +4,8 @@ use clap::ArgMatches;
 
 use super::builtin;
 use super::guest::{Guest, Interactive, Parts};
-use crate::commands::ping::PATIENCE;
 use crate::error::{CliError, Exit};
+use crate::link::PATIENCE;
 use crate::link::{Dialer, Link};
 use crate::output::Record;
 

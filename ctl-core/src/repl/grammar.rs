@@ -5,10 +5,10 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::place::value_name;
 use crate::error::CliError;
+use crate::help::tip;
 use crate::text::lexer::Word;
 use crate::text::literal;
 use crate::text::spelling::closest;
-use crate::tool::tip;
 
 /// A parsed statement.
 #[derive(Debug)]

@@ -9,11 +9,10 @@ use super::complete::Wanted;
 use super::known::{Fetch, KnownNames};
 use super::prompt::{Prompt, Prompts};
 use super::shell::{Leaving, Setting};
-use crate::commands::tap;
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::rules::filter::Field;
 use crate::rules::metrics::Measurable;
-use crate::tool::{Context, Tool};
 
 /// A tool that has sessions.
 pub trait Interactive: Tool<Session: Default> {
@@ -66,11 +65,6 @@ pub struct Words {
     pub lost: &'static str,
     /// What `on_exit` decides.
     pub on_exit: &'static str,
-}
-
-/// The fields that filters of a command of this tool can name.
-pub(crate) fn filters<T: Interactive>(verb: &str) -> &'static [Field] {
-    if verb == tap::VERB { tap::FIELDS } else { T::FILTERS }
 }
 
 /// Runs a line of a session that is a command of the command line, too.

@@ -9,7 +9,6 @@ use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 use serde_json::Value;
 
 use super::Prompt;
-use super::builtin;
 use super::connect;
 use super::editor::Edited;
 use super::ending::Ending;
@@ -23,7 +22,10 @@ use super::shell::{Leaving, Setting, Shell, Terminal};
 use super::sink::Written;
 use super::tree::{self, FORMATS};
 use super::values::KnownSettings;
+use crate::args::GlobalArgs;
+use crate::context::Tool;
 use crate::error::{CliError, Exit};
+use crate::link::CONNECT;
 use crate::link::Link;
 use crate::output::{Destination, Format, Memory, Output, Style};
 use crate::program::Program;
@@ -31,8 +33,6 @@ use crate::system::signals::Interrupts;
 use crate::text::color::Role;
 use crate::text::escape;
 use crate::text::lexer::Word;
-use crate::tool::Tool;
-use crate::tool::args::GlobalArgs;
 
 /// The command that takes the whole screen, where there is one.
 const ON_SCREEN: &str = "top";
@@ -94,7 +94,7 @@ impl<G: Guest> Shell for Host<'_, G> {
         mut person: Option<&mut dyn Terminal>,
     ) -> Result<Exit, CliError> {
         let name = matches.subcommand_name().unwrap_or_default().to_owned();
-        if name == builtin::CONNECT {
+        if name == CONNECT {
             self.refuse_misplaced(matches)?;
             connect::reach(&mut *lock(self.shared), matches)?;
             if !self.may_leave(Leaving::Connect, borrow(&mut person))? {
@@ -371,7 +371,7 @@ fn run_line<G: Guest>(
     let tool = guest.parts().tool;
     let timeout = tool.globals.timeout;
     let name = matches.subcommand_name().unwrap_or_default();
-    if name == builtin::CONNECT {
+    if name == CONNECT {
         return connect::go_to(guest, matches);
     }
     // Some commands have shorter time limits than others.

@@ -9,6 +9,7 @@ pub mod body;
 pub mod builtin;
 pub mod complete;
 mod connect;
+pub mod contexts;
 pub mod editor;
 pub mod ending;
 pub mod grammar;

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::process::Stdio;
 
 use super::outside::shell_command;
-use crate::config::Environment;
 use crate::error::CliError;
+use crate::system::env::Environment;
 
 /// When results go to the pager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

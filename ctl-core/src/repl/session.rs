@@ -17,6 +17,7 @@ use super::source::{Input, Lines, ReadLines, Script};
 use super::vars::Vars;
 use super::{builtin, grammar, help, outside};
 use crate::error::{CliError, Exit};
+use crate::link::CONNECT;
 use crate::rules::expect::Condition;
 use crate::system::files;
 use crate::text::escape;
@@ -179,7 +180,7 @@ impl<'s, S: Shell> Session<'s, S> {
             || upright(words).is_some()
             || again::repetition(words).is_some();
         let verb = words.first().map(|verb| verb.bytes.as_slice()).unwrap_or_default();
-        let is_builtin = verb != builtin::CONNECT.as_bytes()
+        let is_builtin = verb != CONNECT.as_bytes()
             && builtin::VERBS.iter().any(|known| known.as_bytes() == verb);
         let (flow, result) = match grammar::parse(self.shell.grammar(), words) {
             Ok(grammar::Parsed::Matches(matches))

@@ -8,9 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use super::args::SessionArgs;
+use super::contexts;
 use super::editor::Notices;
 use super::ending::Ending;
-use super::guest::filters;
 use super::guest::{Guest, Interactive, Parts, RunLine, last_words, lock};
 use super::help::Group;
 use super::history::{HistoryFile, folder};
@@ -25,14 +25,13 @@ use super::terminal::{Person, PersonSetup};
 use super::tree;
 use super::values::{AllValues, KnownSettings};
 use super::watcher::Watcher;
-use crate::config::Environment;
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::input::Input;
 use crate::link::Link;
 use crate::output::{Destination, Output};
-use crate::settings;
+use crate::system::env::Environment;
 use crate::system::signals::Interrupts;
-use crate::tool::{Context, Tool};
 
 /// The source of commands.
 #[derive(Debug, PartialEq, Eq)]
@@ -68,7 +67,7 @@ pub fn run<T: Interactive>(
         true => KnownNames::live(T::live_names(context.link.behind())),
         false => KnownNames::default(),
     };
-    settings::keep_names(context.settings(), &T::PROGRAM, &names);
+    contexts::keep_names(context.settings(), &T::PROGRAM, &names);
     let guest = T::guest(context, person, names);
     let (exit, left_behind) = start.run(guest, line)?;
     Ok(if strict && left_behind && exit.is_done() { Exit::Negative } else { exit })
@@ -283,7 +282,7 @@ fn meet<G: Guest>(host: &Host<'_, G>) -> Result<(Person, Option<CliError>), CliE
             settings: host.known_settings.clone(),
             verbs: tree::visible(&host.grammar),
             groups: tree::groups::<G::Tool>(&host.grammar).iter().map(Group::name).collect(),
-            filters: filters::<G::Tool>,
+            filters: G::Tool::FILTERS,
             checks: G::Tool::CHECKS,
         }),
         color: host.prompts.rich,

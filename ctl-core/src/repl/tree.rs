@@ -8,7 +8,9 @@ use super::builtin;
 use super::grammar::with_editor;
 use super::guest::Interactive;
 use super::help::Group;
-use crate::tool::{cli, help};
+use crate::context::connect_flags;
+use crate::help;
+use crate::link::CONNECT;
 
 /// Global flags that a line may have; the others are for the start of the session.
 const LINE_FLAGS: &[&str] = &[
@@ -79,7 +81,7 @@ const LEFT_OUT: &[&str] = &[
 /// replace commands of the same name, and those of every session.
 #[must_use]
 pub fn grammar<T: Interactive>() -> Command {
-    let (program, words, command_line) = (T::PROGRAM, T::WORDS, cli::tree::<T>());
+    let (program, words, command_line) = (T::PROGRAM, T::WORDS, (T::PROGRAM.tree)());
     let verbs = T::Verb::augment_subcommands(Command::new("verbs"));
     let kept = command_line.get_subcommands().filter(|command| {
         let name = command.get_name();
@@ -126,7 +128,7 @@ pub fn groups<T: Interactive>(grammar: &Command) -> Vec<Group> {
 #[must_use]
 pub(crate) fn start_flags<T: Interactive>() -> Vec<String> {
     let mut flags: Vec<String> = START_FLAGS.iter().map(ToString::to_string).collect();
-    flags.extend(cli::connect_flags::<T>());
+    flags.extend(connect_flags::<T>());
     if !T::WORDS.line_flags.contains(&TIMEOUT) {
         flags.push(TIMEOUT.to_owned());
     }
@@ -141,7 +143,7 @@ pub(crate) fn misplaced_flag(matches: &ArgMatches, start_flags: &[String]) -> Op
         line.try_contains_id(id).unwrap_or(false)
             && line.value_source(id) == Some(ValueSource::CommandLine)
     };
-    let has_place = |id: &str| verb == builtin::CONNECT && id == CONTEXT;
+    let has_place = |id: &str| verb == CONNECT && id == CONTEXT;
     let found = start_flags.iter().find(|id| given(id) && !has_place(id));
     found.map(|id| format!("--{}", id.replace('_', "-")))
 }

@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::builtin;
 use super::complete::{Values, Wanted};
 use super::known::KnownNames;
 use super::shell::Setting;
+use super::{builtin, contexts};
 use crate::rules::filter::Field;
 use crate::rules::metrics::Measurable;
-use crate::settings;
 
 /// The settings that completion offers; clones share them.
 #[derive(Clone, Debug, Default)]
@@ -34,13 +33,13 @@ pub(super) struct AllValues {
     pub(super) verbs: Vec<String>,
     /// The groups of `help`, as it calls them.
     pub(super) groups: Vec<String>,
-    pub(super) filters: fn(&str) -> &'static [Field],
+    pub(super) filters: &'static [Field],
     pub(super) checks: &'static [Measurable],
 }
 
 impl Values for AllValues {
-    fn filters(&self, verb: &str) -> &'static [Field] {
-        (self.filters)(verb)
+    fn filters(&self, _verb: &str) -> &'static [Field] {
+        self.filters
     }
 
     fn checks(&self) -> &'static [Measurable] {
@@ -60,7 +59,7 @@ impl Values for AllValues {
             }
             builtin::TOPIC => self.verbs.iter().chain(&self.groups).cloned().collect(),
             _ => {
-                let settings = settings::candidates(&self.names, wanted);
+                let settings = contexts::candidates(&self.names, wanted);
                 let names = settings.unwrap_or_else(|| (self.of_tool)(&self.names, wanted));
                 names.into_iter().filter(|name| !wanted.before.contains(name)).collect()
             }

@@ -90,7 +90,7 @@ pub(crate) fn sync_entry(path: &Path) {
 }
 
 /// A new file in the same directory, under an unpredictable name.
-pub(super) fn beside(path: &Path, contents: &[u8], mode: u32) -> io::Result<NamedTempFile> {
+pub(crate) fn beside(path: &Path, contents: &[u8], mode: u32) -> io::Result<NamedTempFile> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut builder = tempfile::Builder::new();
     builder.prefix(".new-");

@@ -3,7 +3,6 @@
 pub(crate) mod http;
 
 use std::collections::VecDeque;
-use std::fmt::Display;
 use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -17,7 +16,6 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::error::CliError;
-use crate::output::{Output, Record};
 
 /// How often to check whether to stop.
 const TICK: Duration = Duration::from_millis(50);
@@ -71,16 +69,6 @@ pub(crate) fn bind(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), CliE
         CliError::unavailable(format!("cannot listen on {wanted}: {error}"))
             .hint("--listen 127.0.0.1:0 takes a free port")
     })
-}
-
-/// Prints the address as one line and flushes it, for `--print-addr`.
-///
-/// # Errors
-/// Stdout fails: exit 74.
-pub(crate) fn print(out: &mut Output, address: impl Display) -> Result<(), CliError> {
-    let address = address.to_string();
-    out.done(&Record::new().with("addr", address.as_str()), &address)?;
-    out.flush()
 }
 
 /// Whether a connection has asked for something that it may get. Until then, it gives way to new ones.

@@ -5,23 +5,23 @@ use std::ffi::OsString;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::args::GlobalArgs;
 use crate::commands::latency::LatencyArgs;
 use crate::commands::ping::PingArgs;
 use crate::commands::serve::ServeArgs;
+use crate::commands::settings::config::ConfigArgs;
+use crate::commands::settings::context::ContextArgs;
+use crate::commands::settings::doctor::DoctorArgs;
 use crate::commands::watch::WatchArgs;
 use crate::config::{SettingsArgs, keys};
+use crate::context::later;
+use crate::context::{Nature, Tool};
 use crate::link::tls::{self, TlsArgs};
 use crate::program::Program;
 use crate::repl::args::SessionArgs;
-use crate::settings::config::ConfigArgs;
-use crate::settings::context::ContextArgs;
-use crate::settings::doctor::DoctorArgs;
-use crate::tool::args::GlobalArgs;
 use crate::tool::docs::commands::{CompletionsArgs, DocsArgs, ManArgs};
 use crate::tool::examples::{self, ExamplesArgs};
-use crate::tool::later;
 use crate::tool::shells::CompleteArgs;
-use crate::tool::{Nature, Tool};
 
 /// A command line of a tool.
 #[derive(Parser)]
@@ -212,13 +212,6 @@ fn parse_by<T: Tool>(
     let matches = tree.try_get_matches_from_mut(line)?;
     let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut tree))?;
     Ok((cli, matches))
-}
-
-/// The ids of the flags that select the servers.
-#[must_use]
-pub(crate) fn connect_flags<T: Tool>() -> Vec<String> {
-    let flags = T::Connect::augment_args(Command::new("connect"));
-    flags.get_arguments().map(|flag| flag.get_id().to_string()).collect()
 }
 
 /// The flags that select the servers, as written.

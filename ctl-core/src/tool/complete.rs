@@ -5,19 +5,20 @@ use std::marker::PhantomData;
 
 use clap::{ArgMatches, FromArgMatches as _};
 
+use crate::commands::tap;
 use crate::config::{Settings, SettingsArgs};
+use crate::context::Context;
 use crate::error::{CliError, Exit};
 use crate::link::tls::TlsArgs;
 use crate::link::{Connect as _, Link as _};
 use crate::repl::complete::{self, Found, Values, Wanted, What};
-use crate::repl::guest::{Guest, Interactive, filters};
+use crate::repl::contexts;
+use crate::repl::guest::{Guest, Interactive};
 use crate::repl::known::KnownNames;
 use crate::rules::filter::Field;
 use crate::rules::metrics::Measurable;
-use crate::settings;
 use crate::text::escape;
 use crate::text::lexer::Partial;
-use crate::tool::Context;
 use crate::tool::cli;
 use crate::tool::shells::CompleteArgs;
 
@@ -45,7 +46,7 @@ pub(super) fn run<T: Interactive>(
         true => KnownNames::live(T::live_names(context.link.behind())),
         false => KnownNames::default(),
     };
-    settings::keep_names(context.settings(), &T::PROGRAM, &names);
+    contexts::keep_names(context.settings(), &T::PROGRAM, &names);
     let found = complete::find(&tree, &Names::<T>(names, PhantomData), &Partial::of_words(&words));
     let Some(Found { before, what }) = found else { return Ok(Exit::Done) };
     let mut exit = Exit::Done;
@@ -73,6 +74,11 @@ pub(super) fn run<T: Interactive>(
     Ok(exit)
 }
 
+/// The fields that filters of a command of this tool can name.
+fn filters<T: Interactive>(verb: &str) -> &'static [Field] {
+    if verb == tap::VERB { tap::FIELDS } else { T::FILTERS }
+}
+
 /// The names known to this tool.
 struct Names<T>(KnownNames, PhantomData<fn() -> T>);
 
@@ -86,7 +92,7 @@ impl<T: Interactive> Values for Names<T> {
     }
 
     fn values(&self, wanted: &Wanted<'_>) -> Vec<String> {
-        settings::candidates(&self.0, wanted)
+        contexts::candidates(&self.0, wanted)
             .unwrap_or_else(|| <T::Guest<'_> as Guest>::candidates(&self.0, wanted))
     }
 }

@@ -6,6 +6,7 @@ use clap::{Arg, Command, ValueEnum};
 use clap_complete::Shell as Static;
 
 use crate::error::{CliError, ExitCode};
+use crate::help::visible;
 use crate::tool::shells::{self, Asking};
 
 /// A shell that completes lines.
@@ -140,11 +141,6 @@ pub fn section<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&open(name))?;
     let (inner, _) = rest.split_once(&close(name))?;
     Some(inner.trim())
-}
-
-/// The subcommands that documentation shows.
-pub fn visible(tree: &Command) -> impl Iterator<Item = &Command> {
-    tree.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help")
 }
 
 fn open(name: &str) -> String {

@@ -7,16 +7,16 @@ use std::panic::{self, AssertUnwindSafe};
 
 use clap::error::ErrorKind;
 
-use crate::config::{Environment, word};
 use crate::error::{CliError, Exit};
+use crate::help;
+use crate::help::tip;
 use crate::output::Format;
 use crate::output::messages::{LogFormat, Messages};
 use crate::program::Program;
 use crate::rules::thresholds::Verdict;
+use crate::system::env::{Environment, word};
 use crate::text::color::ColorWhen;
 use crate::text::escape;
-use crate::tool::help;
-use crate::tool::tip;
 
 /// A command line that may be wrong.
 pub(super) struct Early<'l> {

@@ -5,24 +5,25 @@ use std::time::Duration;
 
 use clap::{ArgMatches, FromArgMatches};
 
+use crate::args::GlobalArgs;
 use crate::commands::serve::{self, Requests, ServeArgs};
+use crate::commands::settings;
 use crate::commands::watch::{Repeat, watch};
 use crate::commands::{latency, ping};
-use crate::config::{Environment, Settings};
+use crate::config::Settings;
+use crate::context::{Context, Nature};
 use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::output::messages::Messages;
 use crate::output::{Output, Style};
 use crate::repl::guest::Interactive;
 use crate::repl::{start, unreadable};
-use crate::settings;
-use crate::tool::args::GlobalArgs;
+use crate::system::env::Environment;
 use crate::tool::cli::{self, Cli, Common, Line};
 use crate::tool::complete;
 use crate::tool::docs::commands;
 use crate::tool::early::Early;
 use crate::tool::examples;
-use crate::tool::{Context, Nature};
 
 /// Runs a whole command line like the program; the first word is the program's name.
 pub fn main<T: Interactive>(line: impl IntoIterator<Item = OsString>) -> Exit {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use ctl_core::commands::bulk::{Action, BulkArgs};
+use ctl_core::bulk::{Action, BulkArgs};
+use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::link::fleet::Fleet;
 use ctl_core::output::Record;
 use ctl_core::text::units;
 use gearman_client::JobHandle;

@@ -19,7 +19,7 @@ use crate::link::{Answer, Link};
 use crate::names::{Function, show_function};
 use crate::program::PROGRAM;
 use crate::tool::Tool;
-use ctl_core::commands::ping::PATIENCE;
+use ctl_core::link::PATIENCE;
 use ctl_core::system::at_once::these_at_once;
 use ctl_core::text::units::milliseconds;
 

@@ -10,10 +10,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use ctl_core::commands::bulk::{Action, Bulk, Manner, OnError, Rate};
+use ctl_core::bulk::{Action, Bulk, Manner, OnError, Rate};
+use ctl_core::context::fleet::{Answered, Fleet, name_at};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
-use ctl_core::link::fleet::{Answered, Fleet, name_at};
 use ctl_core::output::records;
 use ctl_core::output::{Column, Handover, Record, Shape};
 use ctl_core::text::encoding::base64;

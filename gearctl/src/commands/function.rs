@@ -3,9 +3,9 @@
 use std::ffi::{OsStr, OsString};
 
 use clap::{Args, Subcommand};
+use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{Leading, One};
-use ctl_core::link::fleet::Fleet;
 use ctl_core::output::Record;
 use ctl_core::text::units;
 use gearman_client::protocol::AdminCommand;

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 
 use clap::Args;
 use ctl_core::commands::twice::{Figures, Twice, look_twice};
+use ctl_core::context::fleet;
+use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::is_wanted;
 use ctl_core::input::glob::tell_unmatched;
 use ctl_core::input::named::{self, Several};
-use ctl_core::link::fleet::{self, Fleet};
 use ctl_core::output::messages::Messages;
 use ctl_core::output::{Column, Format, Record, Shape};
 use gearman_client::protocol::AdminCommand;

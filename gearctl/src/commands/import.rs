@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use ctl_core::commands::bulk::{Action, Manner, OnError, Rate};
+use ctl_core::bulk::{Action, Manner, OnError, Rate};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake;
 use gearman_client::{FunctionName, Priority};

@@ -1,8 +1,8 @@
 //! `job`: what the server knows about one job.
 
 use clap::Args;
+use ctl_core::context::fleet::{Answered, Fleet};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::link::fleet::{Answered, Fleet};
 use ctl_core::output::Record;
 use gearman_client::{JobHandle, JobStatus};
 

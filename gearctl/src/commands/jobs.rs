@@ -1,8 +1,8 @@
 //! `jobs` and `unique-jobs`: the server's jobs, as far as it reports them.
 
 use clap::Args;
+use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::link::fleet::Fleet;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::text::units;
 use gearman_client::protocol::AdminCommand;

@@ -4,11 +4,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ctl_core::commands::bulk::{Action, Bulk, Manner, OnError, Rate};
+use ctl_core::bulk::{Action, Bulk, Manner, OnError, Rate};
+use ctl_core::context::fleet::{Fleet, name_at};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::confirm::Confirm;
 use ctl_core::input::named::{One, Several};
-use ctl_core::link::fleet::{Fleet, name_at};
 use ctl_core::output::records;
 use ctl_core::output::{BodiesArgs, Format, List, Record};
 use ctl_core::text::units;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ctl_core::commands::bulk::{Action, Bulk, Manner, OnError};
+use ctl_core::bulk::{Action, Bulk, Manner, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::would;
 use ctl_core::link::Link as _;

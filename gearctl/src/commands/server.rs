@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 
 use clap::Args;
+use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::link::diagnosis::Diagnosis;
-use ctl_core::link::fleet::Fleet;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::system::at_once::at_once;
 use ctl_core::text::units;

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use ctl_core::commands::bulk::{Action, Manner, OnError};
+use ctl_core::bulk::{Action, Manner, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::would;
 use ctl_core::output::progress::Wait;

@@ -1,6 +1,6 @@
 //! `top`: the functions and their load, live.
 
-use ctl_core::commands::top::{Board, Figure, Row, columns};
+use ctl_core::live::top::{Board, Figure, Row, columns};
 use ctl_core::output::{Column, Shape};
 
 /// The end of `top --help`.

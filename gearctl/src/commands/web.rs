@@ -1,6 +1,6 @@
 //! `web`: what the page shows about functions, workers and jobs, and which actions it offers.
 
-use ctl_core::commands::web::{Action, Field, Kind, Site, View};
+use ctl_core::live::web::{Action, Field, Kind, Site, View};
 
 /// The end of `web --help`.
 pub const HELP: &str = "\

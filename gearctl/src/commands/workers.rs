@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use clap::Args;
+use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, One};
-use ctl_core::link::fleet::Fleet;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::text::spelling::{closest, did_you_mean};
 use gearman_client::protocol::AdminCommand;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use ctl_core::commands::bulk::Gate;
+use ctl_core::bulk::Gate;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::system::process;
 use ctl_core::system::signals::Interrupts;

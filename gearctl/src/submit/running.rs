@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use ctl_core::commands::bulk::Bulk;
+use ctl_core::bulk::Bulk;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::progress::ProgressWhen;
 use ctl_core::system::signals::Interrupts;

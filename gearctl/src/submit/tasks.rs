@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
-use ctl_core::commands::bulk::Rate;
+use ctl_core::bulk::Rate;
 use ctl_core::error::CliError;
 use ctl_core::input::intake::{self, Cut};
 use ctl_core::input::named::{self, Leading};

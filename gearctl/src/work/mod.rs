@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use ctl_core::commands::shortage::Shortage;
 use ctl_core::commands::work::{CommandEnd, Crew, Outages};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::messages::Messages;
 use ctl_core::repl::guest::lock;
-use ctl_core::system::shortage::Shortage;
 use gearman_client::blocking::{GrabbedJob, Worker};
 use gearman_client::{
     ConnectionState, ErrorKind, JobLimit, WorkerEvent, WorkerEventKind, WorkerReport,

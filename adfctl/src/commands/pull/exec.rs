@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use adf_queue_client::Delivery;
-use ctl_core::commands::bulk::Bulk;
+use ctl_core::bulk::Bulk;
 use ctl_core::commands::work::{CommandEnd, Ended, Given, Recipe, Shift};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::system::child::Template;

@@ -7,7 +7,7 @@ use beanstalk_client::protocol::{
     Delete, ListTubes, Put, ReserveJob, ReserveWithTimeout, Stats, StatsJob,
 };
 use beanstalk_client::{Job, JobId, JobState, JobStats, PutOptions, TubeName, TubeStats};
-use ctl_core::commands::bulk::Gate;
+use ctl_core::bulk::Gate;
 use ctl_core::commands::check::{CheckFlags, Measured, Metric};
 use ctl_core::error::CliError;
 use ctl_core::input::glob::Patterns;

@@ -5,11 +5,11 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use beanstalk_client::Inserted;
-use ctl_core::commands::bulk::Gate;
+use ctl_core::bulk::Gate;
+use ctl_core::context::fleet::{Answered, Fleet};
 use ctl_core::error::CliError;
 use ctl_core::input::intake::{Batches, Item, sift};
 use ctl_core::link::Link as _;
-use ctl_core::link::fleet::{Answered, Fleet};
 use ctl_core::output::Record;
 use ctl_core::system::signals::Interrupts;
 

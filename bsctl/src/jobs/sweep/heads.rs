@@ -5,7 +5,7 @@ use std::slice;
 
 use beanstalk_client::protocol::{AnyCommand, Command, Delete, PeekBuried, PeekDelayed, PeekReady};
 use beanstalk_client::{Job, JobId};
-use ctl_core::commands::bulk::Bulk;
+use ctl_core::bulk::Bulk;
 use ctl_core::error::CliError;
 
 use super::{Target, Way};

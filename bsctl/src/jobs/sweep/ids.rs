@@ -2,7 +2,7 @@
 
 use beanstalk_client::protocol::{AnyCommand, Command, Delete, Peek, ReserveJob};
 use beanstalk_client::{Job, JobId, JobRef, JobStats};
-use ctl_core::commands::bulk::Bulk;
+use ctl_core::bulk::Bulk;
 use ctl_core::error::CliError;
 
 use super::Way;

@@ -2,7 +2,7 @@
 
 use beanstalk_client::{JobId, TubeName};
 use clap::Args;
-use ctl_core::commands::bulk::{Action, Bulk, BulkArgs, Gate};
+use ctl_core::bulk::{Action, Bulk, BulkArgs, Gate};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
 use ctl_core::output::progress::{Progress, ProgressWhen};

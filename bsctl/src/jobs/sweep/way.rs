@@ -1,7 +1,7 @@
 //! The destination of jobs that leave their tube.
 
 use beanstalk_client::{Job, JobId, JobRef};
-use ctl_core::commands::bulk::Bulk;
+use ctl_core::bulk::Bulk;
 use ctl_core::error::CliError;
 use ctl_core::output::Handover;
 

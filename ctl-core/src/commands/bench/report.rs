@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 
 use super::lane::Tally;
 use super::{Plan, Sizes};
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::output::times::milliseconds;
 use crate::output::{Column, Field, Format, Record, Shape};
 use crate::system::signals::Interrupts;
 use crate::text::units;
-use crate::tool::{Context, Tool};
 
 /// The name of the row of all clients.
 pub(super) const ALL: &str = "all";

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use super::{Exports, Metrics, Names};
-use crate::commands::ping::PATIENCE;
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::input::glob::{fits, is_wanted};
 use crate::link::Link;
+use crate::link::PATIENCE;
 use crate::output::messages::Messages;
 use crate::system::at_once::at_once;
-use crate::tool::{Context, Tool};
 
 /// The optional questions that a server is known not to answer.
 #[derive(Debug, Default)]

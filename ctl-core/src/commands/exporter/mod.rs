@@ -19,11 +19,12 @@ pub use self::collect::{Choice, Known};
 pub(crate) use self::collect::{Collector, Look};
 use self::http::{Asked, Reply};
 pub use self::metrics::{Kind, Metrics};
+use crate::commands::address;
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::output::{Column, Output, Shape};
 use crate::system::listen;
 use crate::text::{escape, units};
-use crate::tool::{Context, Tool};
 
 /// Arguments of `exporter`.
 #[derive(Debug, Args)]
@@ -106,7 +107,7 @@ pub fn run<T: Tool>(
     let (listener, address) = listen::bind(wanted)?;
     context.messages.note(format!("metrics on http://{address}/metrics"));
     if args.print_addr {
-        listen::print(&mut context.out, address)?;
+        address::print(&mut context.out, address)?;
     }
     let exporter = Arc::new(Exporter::new(collector));
     http::serve(listener, &interrupts, address.ip().is_loopback(), move |asked| {

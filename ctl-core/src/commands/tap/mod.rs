@@ -26,6 +26,8 @@ pub use self::decoder::{Decoder, Id, Look, Role, Said, Side};
 use self::record::Recorder;
 use self::relay::Target;
 use self::summary::Summary;
+use crate::commands::address;
+use crate::context::{Context, Tool};
 use crate::envelope::Decode;
 use crate::error::{CliError, Exit};
 use crate::link::Link;
@@ -34,13 +36,11 @@ use crate::output::{Column, Format, List, Memory, Output, Record, Shape, Style};
 use crate::rules::filter;
 use crate::rules::filter::{Field, Fields, FilterArgs};
 use crate::system::files;
-use crate::system::listen;
 use crate::system::process;
 use crate::system::signals::Interrupts;
 use crate::system::socket::{Listener, Place, unix_path};
 use crate::text::escape;
 use crate::text::units;
-use crate::tool::{Context, Tool};
 
 /// Its name.
 pub(crate) const VERB: &str = "tap";
@@ -180,7 +180,7 @@ pub fn run<T: Tool, D: Decoder, R: Decoder>(
     let shown = escape::line(&address);
     messages.note(format!("tap on {shown}, relaying to {to}: point applications at it"));
     if args.print_addr {
-        listen::print(&mut context.out, &address)?;
+        address::print(&mut context.out, &address)?;
     }
     let (lines, items) = sync_channel(ROOM);
     let news = Arc::new(News {

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use super::CommandEnd;
-use super::shift::lock;
+use super::outages::lock;
 use crate::output::messages::Messages;
 
 /// The fate of a job.

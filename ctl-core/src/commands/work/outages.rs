@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Display;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::shift::lock;
 use crate::error::CliError;
 use crate::output::messages::Messages;
 
@@ -70,6 +69,10 @@ impl Outages {
         let why = format!("{servers} could not be reached, and may have more work");
         Err(CliError::unavailable(why).hint("--retry 10, to try for longer"))
     }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -4,23 +4,23 @@
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::{ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::Receiver;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use super::outages::Outages;
+use super::outages::{Outages, lock};
 use super::{CommandEnd, Crew, Supervisor, WorkFlags, is_for_commands};
+use crate::commands::shortage::Shortage;
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::output::Output;
 use crate::output::messages::Messages;
 use crate::system::child::{DataArgs, LastLine, Order, Piece, Place, Running, Template};
 use crate::system::process;
-use crate::system::shortage::Shortage;
 use crate::system::signals::Interrupts;
 use crate::text::units;
-use crate::tool::{Context, Tool};
 
 /// How to run the command.
 #[derive(Debug, Clone)]
@@ -447,10 +447,6 @@ impl<H: Hands, R> Crew for Slots<'_, '_, H, R> {
     fn is_busy(&self) -> bool {
         self.hands.is_busy()
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

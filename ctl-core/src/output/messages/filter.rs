@@ -1,7 +1,7 @@
 //! Which messages are shown: their severity, and the filter of `-q`, `-v` and the tool's log variable.
 
-use crate::config::Environment;
 use crate::error::CliError;
+use crate::system::env::Environment;
 
 /// The severity of a message. `RUST_LOG` calls both the fourth and the fifth `debug`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,11 +7,11 @@ use clap::{Args, ValueEnum as _};
 
 use super::Shell;
 use crate::error::{CliError, Exit};
+use crate::help;
 use crate::output::messages::Messages;
 use crate::output::{Output, Record};
 use crate::program::Program;
 use crate::text::units;
-use crate::tool::help;
 
 /// Arguments of `completions`.
 #[derive(Debug, Args)]

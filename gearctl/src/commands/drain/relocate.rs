@@ -1,11 +1,11 @@
 //! `move`: turns queued jobs into background jobs of another function or on another server.
 
 use clap::Args;
-use ctl_core::commands::bulk::Action;
+use ctl_core::bulk::Action;
 use ctl_core::commands::leaving::doubting;
+use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
-use ctl_core::link::fleet::Fleet;
 use ctl_core::output::Record;
 use gearman_client::blocking::Client;
 use gearman_client::{FunctionName, JobHandle, Priority, SubmitOptions, UniqueId};

@@ -5,10 +5,10 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use ctl_core::commands::bulk::Gate;
+use ctl_core::bulk::Gate;
+use ctl_core::context::fleet::Fleet;
 use ctl_core::error::CliError;
 use ctl_core::link::Link as _;
-use ctl_core::link::fleet::Fleet;
 use ctl_core::output::Record;
 use ctl_core::system::process;
 use gearman_client::blocking::{GrabbedJob, Worker};

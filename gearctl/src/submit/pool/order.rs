@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use ctl_core::commands::bulk::Gate;
+use ctl_core::bulk::Gate;
 
 use super::news::News;
 use super::room::Room;

@@ -7,15 +7,15 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use super::in_force;
-use crate::commands::ping::PATIENCE;
-use crate::config::Setting;
 use crate::config::keys::{self, ADDRESS, Key, TLS_INSECURE};
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::link::Link;
+use crate::link::PATIENCE;
 use crate::output::{Column, Field, Record, Shape};
 use crate::system::at_once::at_once;
+use crate::system::env::Setting;
 use crate::text::units;
-use crate::tool::{Context, Tool};
 
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]

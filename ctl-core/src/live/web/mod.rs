@@ -20,16 +20,18 @@ use serde_json::{Value, json};
 use self::guard::{Guard, Token};
 use self::https::HttpsArgs;
 use self::live::Live;
+use crate::commands::address;
 use crate::commands::exporter::{Choice, Collector, Exports};
-use crate::commands::own::Own;
-use crate::commands::top::{self, Board};
+use crate::commands::watch;
 use crate::config::Settings;
+use crate::context::Context;
 use crate::error::{CliError, Exit};
 use crate::link::Link as _;
+use crate::live::own::Own;
+use crate::live::top::Board;
 use crate::repl::guest::Interactive;
 use crate::system::listen;
 use crate::text::color::Role;
-use crate::tool::Context;
 
 /// Arguments of `web`.
 #[derive(Debug, Args)]
@@ -66,7 +68,7 @@ pub struct WebArgs {
     print_addr: bool,
 
     /// Polling interval, at least 100ms
-    #[arg(short, long, value_name = "DUR", default_value = "2s", value_parser = top::pause)]
+    #[arg(short, long, value_name = "DUR", default_value = "2s", value_parser = watch::pause)]
     interval: Duration,
 
     #[command(flatten)]
@@ -247,7 +249,7 @@ pub fn run<T: Interactive>(
     context.messages.note(format!("a page on {link}{remark}"));
     let guard = Guard::new((address, encryption.is_some()), &args.host, token);
     if args.print_addr {
-        listen::print(&mut context.out, address)?;
+        address::print(&mut context.out, address)?;
     }
     let title = json!({
         "tool": T::PROGRAM.name,

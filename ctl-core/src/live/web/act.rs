@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 
 use super::{Action, Field, Kind, Site, View};
 use crate::commands::exporter::Collector;
-use crate::commands::own::{Own, name};
 use crate::error::{CliError, Exit};
+use crate::live::own::{Own, name};
 use crate::output::Format;
 use crate::output::messages::Messages;
 use crate::repl::guest::Interactive;

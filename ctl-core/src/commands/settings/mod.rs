@@ -8,28 +8,12 @@ use toml_edit::{DocumentMut, Item, Table};
 
 use crate::config::file::{CONTEXTS, Config, Place};
 use crate::config::keys::{self, Key};
-use crate::config::{CONTEXT, Chosen, Settings, Source};
+use crate::config::{Chosen, Settings};
+use crate::context::{Context, Tool};
 use crate::error::CliError;
 use crate::output::{Column, Output, Record, Shape};
 use crate::program::Program;
-use crate::repl::complete::Wanted;
-use crate::repl::known::KnownNames;
-use crate::tool::{Context, Tool};
-
-/// The value name of an argument for a key of the file.
-pub const KEY: &str = "KEY";
-
-/// Caches the names of contexts for completion.
-pub(crate) fn keep_names(settings: &Settings, program: &Program, names: &KnownNames) {
-    names.keep(CONTEXT, settings.config().contexts.keys().cloned().collect());
-    names.keep(KEY, keys::of(program).map(|key| key.shown(program).to_owned()).collect());
-}
-
-/// The completions for such an argument.
-pub(crate) fn candidates(names: &KnownNames, wanted: &Wanted<'_>) -> Option<Vec<String>> {
-    let ours = [CONTEXT, KEY].into_iter().find(|name| *name == wanted.value_name);
-    ours.map(|name| names.kept(name))
-}
+use crate::system::env::Source;
 
 /// One row per setting.
 static ROWS: Shape = Shape::rows(

@@ -12,13 +12,12 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::error::{CliError, Exit};
-use crate::input::Meter;
 use crate::output::messages::Messages;
+use crate::output::progress::Meter;
 use crate::output::progress::{Progress, ProgressWhen};
 use crate::output::{Format, List, Output, Record};
 use crate::system::signals::Interrupts;
 use crate::text::units;
-use crate::tool::{Context, Tool};
 
 pub use self::gate::Gate;
 pub use self::manner::{BulkArgs, Manner, OnError};
@@ -65,37 +64,6 @@ struct Failure {
     item: String,
     error: CliError,
     is_shown: bool,
-}
-
-impl<T: Tool> Context<T> {
-    /// Starts a bulk operation; `total` is the expected number of items, if known.
-    ///
-    /// # Errors
-    /// The system denies the signal handlers.
-    pub fn bulk(
-        &mut self,
-        action: Action,
-        manner: impl Into<Manner>,
-        total: Option<u64>,
-    ) -> Result<Bulk, CliError> {
-        let interrupts = self.interrupts()?;
-        let progress = self.globals.progress.unwrap_or_default();
-        Ok(Bulk::start(action, manner, total, progress, interrupts, &self.messages))
-    }
-
-    /// As [`Context::bulk`], for a command that continues after failures, on this many of `noun`.
-    ///
-    /// # Errors
-    /// As [`Context::bulk`].
-    pub fn bulk_of(
-        &mut self,
-        past: &'static str,
-        noun: &'static str,
-        total: u64,
-    ) -> Result<Bulk, CliError> {
-        let action = Action { past, noun, place: String::new() };
-        self.bulk(action, OnError::Continue, Some(total))
-    }
 }
 
 impl Bulk {

@@ -4,13 +4,13 @@ use std::iter;
 use std::mem;
 use std::sync::PoisonError;
 
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::input::confirm::{Asking, in_all, waits};
 use crate::link::{Link, who};
 use crate::output::messages::Messages;
 use crate::output::{List, Output, Shape};
 use crate::system::at_once::at_once;
-use crate::tool::{Context, Tool};
 
 /// The servers that a command queries, each over its own connection.
 pub struct Fleet<L> {

@@ -9,13 +9,13 @@ use serde_json::{Map, Value, json};
 use super::TopArgs;
 use super::board::{Figure, Known, Row, Server, Source, Unit};
 use super::selection::Selection;
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::output::{Format, Output, Record};
 use crate::system::files;
 use crate::system::signals::Interrupts;
 use crate::text::escape;
 use crate::text::units;
-use crate::tool::{Context, Tool};
 
 /// Writes one snapshot after each poll. With several polls, documents become a list, or with NDJSON one line each.
 pub(super) fn all<T: Tool>(

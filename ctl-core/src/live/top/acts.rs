@@ -6,12 +6,13 @@ use std::thread;
 
 use super::board::{Known, Row};
 use super::view::Prompt;
-use crate::commands::own::{self, Came, Own};
+use crate::context::Context;
 use crate::error::CliError;
+use crate::live::own;
+use crate::live::own::{Came, Own};
 use crate::output::Format;
 use crate::repl::guest::Interactive;
 use crate::system::signals::Interrupts;
-use crate::tool::Context;
 
 /// Runs commands in threads, so that the live view continues.
 pub(super) struct Acts<T: Interactive> {

@@ -7,17 +7,18 @@ use clap::{Args, Subcommand};
 use toml_edit::{DocumentMut, TableLike, Value};
 
 use super::{ROWS, context_table, file, in_force, meant, place, row, set, set_value};
-use crate::commands::ping::PATIENCE;
+use crate::config::CONTEXT;
 use crate::config::file::{CONTEXTS, Config, Fields, PREVIOUS, SELECTED, check_name};
 use crate::config::keys::{self, ADDRESS, Key, OUTPUT, PROTECTED};
-use crate::config::{CONTEXT, Setting, Source};
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::link::Link;
+use crate::link::PATIENCE;
 use crate::output::{Column, Record, Shape};
 use crate::program::Program;
 use crate::system::at_once::at_once;
+use crate::system::env::{Setting, Source};
 use crate::text::escape;
-use crate::tool::{Context, Tool};
 
 /// Arguments of `context`.
 #[derive(Debug, Args)]

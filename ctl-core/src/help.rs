@@ -1,11 +1,12 @@
 //! The help of a whole tool: its commands in groups, environment and exit codes.
 
+pub(crate) mod tip;
+
 use clap::Command;
 
 use crate::error::ExitCode;
 use crate::program::Program;
 use crate::text::wrap;
-use crate::tool::docs::visible;
 
 /// The commands of every tool in groups, which a tool's own groups with the same titles go before.
 pub const GROUPS: &[(&str, &[&str])] = &[
@@ -26,9 +27,14 @@ pub fn groups(program: &Program) -> Vec<(&'static str, Vec<&'static str>)> {
     groups
 }
 
+/// The subcommands that documentation shows.
+pub fn visible(tree: &Command) -> impl Iterator<Item = &Command> {
+    tree.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help")
+}
+
 /// The short help: the commands in groups, without options.
 #[must_use]
-pub(super) fn short(program: &Program) -> String {
+pub(crate) fn short(program: &Program) -> String {
     let mut tree = (program.tree)();
     let groups = grouped(&tree, &groups(program));
     let usage = tree.render_usage();

@@ -3,14 +3,15 @@
 use clap::{Args, Subcommand};
 use toml_edit::Value;
 
-use super::{KEY, context_table, in_force, meant, place, print, set, set_value};
+use super::{context_table, in_force, meant, place, print, set, set_value};
 use crate::config::file::{self, CONTEXTS, DEFAULTS, SELECTED};
 use crate::config::keys::{self, Key};
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::output::Record;
 use crate::program::Program;
+use crate::repl::contexts::KEY;
 use crate::repl::outside;
-use crate::tool::{Context, Tool};
 
 /// Arguments of `config`.
 #[derive(Debug, Args)]

@@ -4,6 +4,8 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
+use crate::args::GlobalArgs;
+use crate::context::Context;
 use crate::error::{CliError, Exit};
 use crate::input::Input;
 use crate::link::Link;
@@ -11,8 +13,6 @@ use crate::output::messages::Messages;
 use crate::output::{Format, Memory, Output, Style};
 use crate::repl::guest::Interactive;
 use crate::system::signals::Interrupts;
-use crate::tool::Context;
-use crate::tool::args::GlobalArgs;
 use crate::tool::cli;
 use crate::tool::run::dispatch;
 

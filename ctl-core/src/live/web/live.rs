@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::commands::exporter::Collector;
-use crate::commands::top::{Board, Figure, Known, Source, Unit, document};
+use crate::context::Tool;
 use crate::error::CliError;
+use crate::live::top::{Board, Figure, Known, Source, Unit, document};
 use crate::output::{Output, Style};
 use crate::system::process;
-use crate::tool::Tool;
 
 /// The newest snapshot for all streams.
 #[derive(Debug, Clone)]

@@ -13,7 +13,7 @@ thread_local! {
 
 /// Builds the grammar of this line: it has only the commands that a word of the line names, and they learn their
 /// arguments when they are selected. Any other grammar, such as that of help or completions, is whole.
-pub(super) fn of_line(line: &[OsString], build: impl FnOnce() -> Command) -> Command {
+pub(crate) fn of_line(line: &[OsString], build: impl FnOnce() -> Command) -> Command {
     LINE.set(Some(line.to_vec()));
     let built = build();
     LINE.set(None);
@@ -21,7 +21,7 @@ pub(super) fn of_line(line: &[OsString], build: impl FnOnce() -> Command) -> Com
 }
 
 /// Those of the commands of `all` that the grammar has, added to `tree`.
-pub(super) fn add_commands(tree: Command, all: &Command) -> Command {
+pub(crate) fn add_commands(tree: Command, all: &Command) -> Command {
     let commands = all.get_subcommands();
     LINE.with_borrow(|line| match line {
         Some(line) => tree.subcommands(commands.filter(|command| is_named(command, line)).cloned()),

@@ -109,7 +109,7 @@ mod within {
 
     impl Encryption {
         /// As [`http::answer`], within TLS.
-        pub(in crate::commands::web) async fn answer<F, B>(
+        pub(in crate::live::web) async fn answer<F, B>(
             &self,
             mut stream: TcpStream,
             respond: impl Fn(Request<Incoming>) -> F,
@@ -145,7 +145,7 @@ mod within {
 
     impl Encryption {
         /// This build has no TLS.
-        pub(in crate::commands::web) async fn answer<F, B>(
+        pub(in crate::live::web) async fn answer<F, B>(
             &self,
             stream: TcpStream,
             respond: impl Fn(Request<Incoming>) -> F,

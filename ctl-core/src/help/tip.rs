@@ -12,7 +12,7 @@ use crate::text::spelling::closest;
 
 /// Removes the suggestion of a flag that looks different, and the suggestion to pass a flag as a value if some command has
 /// that flag, which is named instead. Names the intended flag if the word follows the same letter in the other case.
-pub(super) fn correct(
+pub(crate) fn correct(
     error: &mut clap::Error,
     program: &Program,
     tree: &Command,
@@ -153,7 +153,7 @@ pub(crate) fn text(error: &clap::Error) -> String {
 }
 
 /// The same in colours.
-pub(super) fn coloured(error: &clap::Error) -> String {
+pub(crate) fn coloured(error: &clap::Error) -> String {
     plainly(error, error.render().ansi().to_string())
 }
 
@@ -175,7 +175,7 @@ const RULES: &[(&str, &str)] = &[
 ];
 
 /// Escapes the words of the command line that the error quotes. Rendered, they could not be told from its own colours.
-pub(super) fn escape(error: &mut clap::Error) {
+pub(crate) fn escape(error: &mut clap::Error) {
     let quoted: Vec<(ContextKind, ContextValue)> = error
         .context()
         .filter_map(|(kind, value)| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 
-use crate::config::{Environment, Settings, keys, word};
+use crate::config::{Settings, keys};
 use crate::envelope::Decode;
 use crate::error::CliError;
 use crate::input::confirm::Confirm;
@@ -13,6 +13,7 @@ use crate::output::messages::{Filter, Level, LogFormat, Messages};
 use crate::output::progress::ProgressWhen;
 use crate::output::{Encoding, Format, Style};
 use crate::program::Program;
+use crate::system::env::{Environment, word};
 use crate::text::color::ColorWhen;
 use crate::text::units;
 

@@ -27,11 +27,11 @@ use self::snapshot::Recording;
 pub(crate) use self::snapshot::document;
 use self::view::{Action, Prompt, View};
 use crate::commands::exporter::{Choice, Collector, Exports, Look};
+use crate::commands::watch::pause;
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::output::Format;
 use crate::repl::guest::Interactive;
-use crate::text::units;
-use crate::tool::{Context, Tool};
 
 /// Arguments of `top`.
 #[derive(Debug, Args)]
@@ -75,18 +75,6 @@ impl TopArgs {
     fn every(&self) -> Duration {
         self.interval.unwrap_or(Duration::from_secs(1))
     }
-}
-
-/// The minimum interval, to spare the server.
-const SHORTEST: Duration = Duration::from_millis(100);
-
-/// Parses a polling interval of a flag.
-pub(crate) fn pause(text: &str) -> Result<Duration, String> {
-    let pause = units::duration(text)?;
-    if pause < SHORTEST {
-        return Err(format!("`{text}` is too short: the interval must be at least 100ms"));
-    }
-    Ok(pause)
 }
 
 /// Runs `top`. Servers that do not answer are shown as such, and return when they do.

@@ -1,0 +1,5 @@
+//! What stays on and runs commands of the tool: live views, and web pages.
+
+pub(crate) mod own;
+pub mod top;
+pub mod web;

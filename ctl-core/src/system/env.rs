@@ -1,0 +1,178 @@
+//! The environment, and where settings come from.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::error::CliError;
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// The named flag on the command line.
+    Flag(&'static str),
+    /// The named environment variable.
+    Environment(String),
+    /// The named context.
+    Context(String),
+    /// The defaults of the configuration file.
+    File,
+    /// `connect` in a session.
+    Connect,
+    /// Built in.
+    Default,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(name) => write!(f, "flag {name}"),
+            Self::Environment(name) => write!(f, "environment {name}"),
+            Self::Context(name) => write!(f, "context {name}"),
+            Self::File => f.write_str("configuration file"),
+            Self::Connect => f.write_str("connect"),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// A value with its source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting<T> {
+    /// The value in force.
+    pub value: T,
+    /// Where it came from.
+    pub source: Source,
+    /// The overridden source, if a user might expect it: a context, or a variable that a context overrides.
+    pub over: Option<Source>,
+}
+
+impl<T> Setting<T> {
+    /// A value from this source.
+    pub fn from(source: Source, value: T) -> Self {
+        Self { value, source, over: None }
+    }
+
+    /// A built-in value.
+    pub fn default(value: T) -> Self {
+        Self::from(Source::Default, value)
+    }
+
+    /// The source, and what it overrides.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        match &self.over {
+            Some(over) => format!("{}, which overrides {over}", self.source),
+            None => self.source.to_string(),
+        }
+    }
+}
+
+/// The environment of the process, or a fictitious one in tests.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    made_up: Option<HashMap<String, String>>,
+}
+
+impl Environment {
+    /// The environment of the process.
+    #[must_use]
+    pub fn process() -> Self {
+        Self { made_up: None }
+    }
+
+    /// An environment with exactly these variables.
+    #[must_use]
+    pub fn of(pairs: &[(&str, &str)]) -> Self {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Self { made_up: Some(pairs.iter().map(own).collect()) }
+    }
+
+    /// The variable's value; an empty one counts as unset, and invalid UTF-8 is replaced.
+    #[must_use]
+    pub fn var(&self, name: &str) -> Option<String> {
+        let value = match &self.made_up {
+            Some(variables) => variables.get(name).cloned(),
+            None => std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()),
+        };
+        value.filter(|value| !value.is_empty())
+    }
+
+    /// The names of the variables that are valid UTF-8.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = match &self.made_up {
+            Some(variables) => variables.keys().cloned().collect(),
+            None => std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect(),
+        };
+        names.sort_unstable();
+        names
+    }
+
+    /// The flag's value if there is one, otherwise the first of `names` that is set, parsed by `parse`.
+    ///
+    /// # Errors
+    /// A variable that `parse` rejects: exit 2, with the variable's name.
+    pub fn setting<T>(
+        &self,
+        flag: (&'static str, Option<T>),
+        names: &[&str],
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<Setting<T>>, CliError> {
+        if let (name, Some(value)) = flag {
+            return Ok(Some(Setting::from(Source::Flag(name), value)));
+        }
+        for name in names {
+            let Some(text) = self.var(name) else { continue };
+            let value = parse(&text).map_err(|why| {
+                CliError::setting(format!("environment variable {name}: {why}"))
+                    .hint(format!("correct or unset {name}"))
+            })?;
+            return Ok(Some(Setting::from(Source::Environment((*name).to_owned()), value)));
+        }
+        Ok(None)
+    }
+}
+
+/// Parses an environment value as one of a flag's words.
+///
+/// # Errors
+/// A message that names the allowed words.
+pub fn word<T: clap::ValueEnum>(text: &str) -> Result<T, String> {
+    T::from_str(text, true).map_err(|_| {
+        let words: Vec<String> = T::value_variants()
+            .iter()
+            .filter_map(|value| value.to_possible_value())
+            .map(|value| value.get_name().to_owned())
+            .collect();
+        format!("`{text}` is not one of {}", words.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::units;
+    use std::time::Duration;
+
+    #[test]
+    fn flag_beats_environment_beats_default_and_the_winner_is_named() {
+        let environment = Environment::of(&[("X_B", "5"), ("X_EMPTY", "")]);
+        let read = |flag, names: &[&str]| {
+            environment.setting(("--b", flag), names, units::duration).unwrap()
+        };
+        let from_flag = read(Some(Duration::from_secs(1)), &["X_B"]).unwrap();
+        assert_eq!(from_flag.source.to_string(), "flag --b");
+        let from_environment = read(None, &["X_EMPTY", "X_B"]).unwrap();
+        assert_eq!(from_environment.value, Duration::from_secs(5));
+        assert_eq!(from_environment.source.to_string(), "environment X_B");
+        assert_eq!(read(None, &["X_EMPTY", "X_NONE"]), None);
+    }
+
+    #[test]
+    fn a_bad_variable_is_2_and_named() {
+        let environment = Environment::of(&[("X_T", "soon")]);
+        let error = environment.setting(("--t", None), &["X_T"], units::duration).unwrap_err();
+        assert_eq!(error.exit.code(), 2);
+        assert!(error.message.contains("X_T") && error.message.contains("soon"), "{error}");
+    }
+}
