@@ -412,16 +412,6 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_reads_nothing_ends_the_connection() {
-        let mut bench = Bench::open();
-        let Pulse::Go(Some(until)) = bench.send() else { panic!("it has no deadline") };
-        bench.0.now = until;
-        assert_eq!(bench.0.turn(), Pulse::Close(None));
-        let error = bench.outcome().unwrap().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Write));
-    }
-
-    #[test]
     fn the_first_call_connects_and_the_next_one_may_try_again() {
         let mut bench = Bench::new();
         for reports in [true, true, false, true] {

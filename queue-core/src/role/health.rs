@@ -300,17 +300,6 @@ mod tests {
     }
 
     #[test]
-    fn the_first_connection_of_another_pump_is_new() {
-        let (mut health, mut io) = (health(), Io::<()>::default());
-        io.opened();
-        assert!(health.is_new(&io));
-        health.abandoned();
-        let mut io = Io::<()>::default();
-        io.opened();
-        assert!(health.is_new(&io) && !health.is_new(&io));
-    }
-
-    #[test]
     fn durations_beyond_the_clock_wait_for_ever() {
         let retry = RetryPolicy::default().backoff(Duration::MAX, Duration::MAX);
         let mut health = Health::new(retry, Some(Duration::MAX));

@@ -198,9 +198,6 @@ fn a_caller_without_a_connection_hears_of_the_attempt_that_began_with_it() {
     // A caller that arrives now tries it anyway, because it has no other.
     assert!(bench.link().poll_room(&mut None, Waker::noop()).is_pending());
     assert!(matches!(bench.turn(), Pulse::Dial { .. }));
-    // A pump that reports nothing has taken too long.
-    bench.hand.now += 6 * SECOND;
-    assert_eq!(bench.turn(), Pulse::Close(None));
 }
 
 #[test]
@@ -232,32 +229,6 @@ fn a_slot_whose_caller_has_gone_is_used_again_once_its_answer_has_come() {
     assert_eq!(bench.echo("four"), one);
 }
 
-#[test]
-fn an_overdue_answer_is_looked_for_before_the_connection_is_given_up() {
-    let mut bench = Bench::open(options());
-    let slot = bench.echo("late");
-    bench.turn();
-    bench.written();
-    let due = bench.hand.now + 10 * SECOND;
-    assert_eq!(bench.turn(), Pulse::Go(Some(due)));
-    bench.hand.now = due;
-    assert_eq!(bench.turn(), Pulse::Look);
-    bench.comes(PacketType::EchoRes, &["late"]);
-    bench.hand.looked();
-    assert_eq!(bench.turn(), Pulse::Rest(None));
-    assert!(bench.mail(slot).is_some());
-
-    let slot = bench.echo("never");
-    bench.turn();
-    bench.written();
-    bench.turn();
-    bench.hand.now += 10 * SECOND;
-    assert_eq!(bench.turn(), Pulse::Look);
-    bench.hand.looked();
-    assert_eq!(bench.turn(), Pulse::Close(None));
-    assert_eq!(bench.lost(slot), (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
-}
-
 /// Even a new connection is doubtful until a request is answered, which need not be a caller's.
 #[test]
 fn a_server_that_left_a_request_unanswered_is_doubtful_until_it_answers_a_probe() {
@@ -272,11 +243,12 @@ fn a_server_that_left_a_request_unanswered_is_doubtful_until_it_answers_a_probe(
     };
     bench.link().probe();
     assert!(matches!(bench.turn(), Pulse::Rest(_)), "a server that is good is not asked");
-    bench.echo("anybody?");
+    let slot = bench.echo("anybody?");
     bench.turn();
     bench.written();
     bench.turn();
     falls_silent(&mut bench);
+    assert_eq!(bench.lost(slot), (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
     for answers in [false, true] {
         bench.connects();
         assert!(bench.link().is_doubtful());
@@ -298,25 +270,6 @@ fn a_server_that_left_a_request_unanswered_is_doubtful_until_it_answers_a_probe(
     }
     assert!(!bench.link().is_doubtful());
     assert_eq!(bench.link().slots_in_use(), 1, "only the first caller's, which it has not left");
-}
-
-#[test]
-fn a_flood_does_not_put_off_the_end_of_a_silent_server() {
-    let mut bench = Bench::open(options());
-    let slot = bench.echo("anybody?");
-    bench.turn();
-    bench.written();
-    bench.turn();
-    bench.hand.now += 10 * SECOND;
-    let mut looks = 0;
-    while bench.turn() == Pulse::Look {
-        for _ in 0..60 {
-            bench.comes(PacketType::WorkData, &["H:x:1", &"x".repeat(500)]);
-        }
-        looks += 1;
-        assert!(looks < 10_000);
-    }
-    assert_eq!(bench.lost(slot).0, ErrorKind::Timeout(Deadline::Reply));
 }
 
 #[test]
@@ -360,40 +313,6 @@ fn a_connection_that_is_to_end_serves_nobody_and_is_made_again() {
     bench.turn();
     bench.link().disconnect(origin.epoch, &Error::protocol("out of step"));
     assert!(bench.link().is_open(), "another connection");
-}
-
-#[test]
-fn a_connection_that_is_to_end_may_end_by_itself() {
-    let mut bench = Bench::open(options());
-    let slot = bench.echo("one");
-    bench.turn();
-    bench.written();
-    let epoch = bench.link().origin().epoch;
-    bench.link().disconnect(epoch, &Error::protocol("out of step"));
-    bench.loses();
-    assert_eq!(bench.lost(slot), (ErrorKind::Protocol, Fate::Unknown));
-    bench.connects();
-    assert!(bench.link().is_open());
-}
-
-#[test]
-fn a_pump_that_goes_away_is_followed_by_another_one() {
-    let mut bench = Bench::open(options());
-    let slot = bench.echo("one");
-    bench.turn();
-    bench.written();
-    bench.hand.abandoned();
-    bench.turn();
-    assert_eq!(bench.lost(slot), (ErrorKind::ConnectionLost, Fate::Unknown));
-    assert!(bench.link().poll_room(&mut None, Waker::noop()).is_pending());
-    assert!(bench.link().claim());
-    bench.hand.pump_anew();
-    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
-    bench.hand.opens();
-    assert_eq!(bench.turn(), Pulse::Rest(None));
-    bench.echo("two");
-    bench.turn();
-    assert!(!bench.written().is_empty());
 }
 
 #[test]
@@ -526,38 +445,6 @@ fn a_server_is_doubtful_after_a_failure_and_while_it_takes_longer_than_a_caller_
     assert!(!bench.link().is_doubtful());
 }
 
-#[test]
-fn a_new_call_does_not_wait_for_the_long_delays_of_earlier_ones() {
-    let retry = RetryPolicy::new(3).seed(7).backoff(SECOND / 100, 1000 * SECOND);
-    let mut bench = Bench::new(options().retry(retry));
-    for _ in 0..100 {
-        bench.is_refused();
-    }
-    bench.hand.now += SECOND;
-    let now = bench.hand.now;
-    assert!(bench.link().quarantine(now).is_some_and(|left| left > SECOND));
-    bench.link().hurry(now);
-    assert_eq!(bench.link().quarantine(now), None);
-}
-
-#[test]
-#[cfg(feature = "blocking")]
-fn a_wish_for_a_connection_can_be_withdrawn() {
-    let mut bench = Bench::new(options());
-    bench.link().give_up();
-    for _ in 0..2 {
-        assert!(bench.link().poll_room(&mut None, Waker::noop()).is_pending());
-        let by = bench.hand.now + 5 * SECOND;
-        assert_eq!(bench.turn(), Pulse::Dial { server: 0, by: Some(by), ask: None });
-        bench.hand.now += 3 * SECOND;
-        bench.link().give_up();
-        assert_eq!(bench.turn(), Pulse::Close(None));
-    }
-    bench.connects();
-    bench.link().give_up();
-    assert!(bench.link().is_open(), "it was made");
-}
-
 /// A caller of the blocking face may do other things for long, while nobody reads.
 #[test]
 #[cfg(feature = "blocking")]
@@ -661,48 +548,6 @@ fn the_loss_of_a_job_names_it() {
         assert!(!bench.is_away(), "a server that accepts jobs is a good one");
         bench.connects();
     }
-}
-
-/// One connection may be unlucky.
-#[test]
-fn a_server_is_away_once_two_connections_in_a_row_have_served_nobody() {
-    let mut bench = Bench::open(options().exceptions(false));
-    for serves in [true, false, true, false] {
-        if serves {
-            bench.echo("hello");
-            bench.turn();
-            bench.written();
-            bench.comes(PacketType::EchoRes, &["hello"]);
-            bench.turn();
-        }
-        bench.loses();
-        assert!(!bench.is_away());
-        bench.connects();
-    }
-    bench.loses();
-    assert!(bench.is_away());
-    // A caller without another server does not wait, and what it gets ends that.
-    bench.connects();
-    assert!(!bench.is_away(), "it is connected");
-    bench.echo("hello");
-    bench.turn();
-    bench.written();
-    bench.comes(PacketType::EchoRes, &["hello"]);
-    bench.turn();
-    bench.loses();
-    assert!(!bench.is_away());
-}
-
-#[test]
-fn nonsense_ends_a_connection_once() {
-    let mut bench = Bench::open(options().exceptions(false));
-    let slot = bench.echo("hello");
-    bench.turn();
-    bench.written();
-    bench.hand.comes(b"HTTP/1.1 400 Bad Request\r\n");
-    bench.loses();
-    assert_eq!(bench.lost(slot), (ErrorKind::Protocol, Fate::Unknown));
-    assert!(!bench.is_away(), "one connection may be unlucky");
 }
 
 #[test]

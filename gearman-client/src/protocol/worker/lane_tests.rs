@@ -718,18 +718,6 @@ fn a_job_that_ends_as_its_server_falls_silent_is_of_unknown_fate_and_told_once()
     assert!(!bench.lane().is_open() && bench.lane().session.is_idle());
 }
 
-#[test]
-fn a_server_that_takes_nothing_is_left() {
-    let mut bench = Bench::open();
-    bench.comes(PacketType::NoJob, &[]);
-    bench.turn();
-    bench.hand.now += 5 * SECOND;
-    bench.turn();
-    let (_, news) = bench.lane().take();
-    let Some(News::Lost(error, _)) = news.last() else { panic!("{news:?}") };
-    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Write));
-}
-
 /// It has answered that kind on an earlier connection, and may be another version by now.
 #[test]
 fn a_server_that_no_longer_answers_a_grab_is_asked_with_an_older_one() {
@@ -745,17 +733,6 @@ fn a_server_that_no_longer_answers_a_grab_is_asked_with_an_older_one() {
     bench.hand.looked();
     assert!(matches!(bench.turn(), Pulse::Go(Some(_))));
     assert_eq!(bench.written(), ["GRAB_JOB_UNIQ"]);
-}
-
-#[test]
-fn another_pump_starts_with_a_connection_of_its_own() {
-    let mut bench = Bench::open();
-    bench.hand.abandoned();
-    bench.turn();
-    bench.hand.pump_anew();
-    bench.hand.now += SECOND;
-    bench.opens();
-    assert!(bench.lane().is_open());
 }
 
 #[test]

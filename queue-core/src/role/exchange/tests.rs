@@ -64,7 +64,7 @@ impl Protocol for Toy {
 
     fn needs(&mut self, _: &mut Io<Error>, _: Instant) -> Need {
         match self.queued + self.asked {
-            0 => Need::Keep(None),
+            0 if !self.life.is_wanted() => Need::Keep(None),
             _ => Need::Use(None),
         }
     }
@@ -297,12 +297,15 @@ fn a_greeting_is_part_of_the_attempt() {
 }
 
 #[test]
-fn what_cannot_be_used_ends_the_connection() {
-    let mut hand = answered(Replace::IfGood);
-    hand.comes(b"?!");
-    assert_eq!(hand.turn(), Pulse::Close(None));
-    assert_eq!(causes(&hand), [Cause::Unusable]);
-    assert!(dials(ask(&mut hand)), "it was good");
+fn what_cannot_be_used_ends_the_connection_once() {
+    for end in [None, Some(io::ErrorKind::ConnectionReset)] {
+        let mut hand = answered(Replace::IfGood);
+        hand.comes(b"?!");
+        end.into_iter().for_each(|end| hand.loses(end));
+        assert_eq!(hand.turn(), Pulse::Close(None));
+        assert_eq!(causes(&hand), [Cause::Unusable]);
+        assert!(dials(ask(&mut hand)), "it was good");
+    }
 }
 
 #[test]
@@ -355,10 +358,22 @@ fn whoever_waits_is_told_that_the_pump_is_gone_and_the_next_one_is_claimed() {
 #[test]
 fn a_wish_is_a_reason_for_an_attempt_until_it_is_withdrawn() {
     let mut hand = toy(Replace::IfGood, |life| life);
-    let life = &mut hand.role.0.life;
-    assert!(!life.claim(), "nobody wants one");
-    life.want();
-    assert!(life.is_wanted() && life.claim() && !life.claim());
-    life.unwant();
-    assert!(!life.is_wanted());
+    hand.role.0.queued = 0;
+    hand.role.0.life.unwant();
+    assert!(!hand.role.0.life.claim(), "nobody wants one");
+    for is_lacking in [true, false] {
+        hand.role.0.life.want();
+        assert_eq!(hand.role.0.life.claim(), is_lacking, "its pump is there since");
+        let by = hand.now + 3 * SECOND;
+        assert_eq!(hand.turn(), Pulse::Dial { server: 0, by: Some(by), ask: None });
+        hand.now += 2 * SECOND;
+        hand.role.0.life.unwant();
+        assert_eq!(hand.turn(), Pulse::Close(None));
+    }
+    hand.role.0.life.want();
+    hand.opens();
+    assert_eq!(hand.turn(), Pulse::Rest(None));
+    assert!(!hand.role.0.life.is_wanted());
+    hand.role.0.life.unwant();
+    assert!(hand.role.0.life.is_open(), "it was made");
 }
