@@ -34,7 +34,6 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("fixtures", "transcript/text", "transcript/packet"),
     ("gearctl", "submit", "commands"),
     ("gearman-client", "protocol", "trace"),
-    ("gearman-client", "protocol/client/route", "protocol/client/inquiry"),
     ("gearman-client", "work", "trace"),
     ("queue-core", "dial", "blocking"),
     ("queue-core", "dial", "pump"),

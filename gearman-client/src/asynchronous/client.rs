@@ -17,10 +17,7 @@ use crate::{
     asynchronous::{call::Call, link::Link, route::Route},
     protocol::{
         Epoch, Request,
-        client::{
-            inquiry::Question,
-            route::{Attempts, Order, Router, no_server},
-        },
+        client::route::{Attempts, Order, Question, Router, no_server},
     },
     trace,
 };

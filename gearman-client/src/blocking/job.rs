@@ -11,8 +11,8 @@ use crate::{
         client::{
             Mail,
             creation::{Creation, repeat},
-            inquiry::{Inquiry, Question},
-            route::{Attempts, no_server},
+            inquiry::Inquiry,
+            route::{Attempts, Question, no_server},
         },
     },
     submission::event::end_of,

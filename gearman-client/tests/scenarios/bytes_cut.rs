@@ -4,7 +4,7 @@ use std::{fmt::Debug, time::Duration};
 
 use gearman_client::{
     Client, ConnectOptions, Deadline, ErrorKind, Fate, JobEvent, Result, RetryPolicy, blocking,
-    protocol::{Decoder, Echo, Magic, PacketType, Request},
+    protocol::{Echo, PacketType, Request},
 };
 use queue_core::proof::{Scripted, Step, runtime};
 
@@ -357,23 +357,6 @@ fn answers_that_break_the_protocol_close_the_connection<O: Over>() {
         O::call(Scripted::answering([Step::Bytes(short)]), scripted(), &status);
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Protocol);
     assert!(!is_good);
-}
-
-/// C13, G12, S5: a size within the limit whose data never arrives.
-#[test]
-fn an_announced_size_allocates_nothing() {
-    let mut header = wire(PacketType::EchoRes, &[""]);
-    header[8..12].copy_from_slice(&u32::MAX.to_be_bytes());
-    let mut decoder = Decoder::new(Magic::Response, usize::MAX);
-    let mut arrived = 0;
-    for piece in std::iter::once(&header[..]).chain(std::iter::repeat_n(&[0; 1000][..], 1000)) {
-        let space = decoder.space();
-        assert!(space.len() <= 64 << 10, "{} bytes of room after {arrived}", space.len());
-        space[..piece.len()].copy_from_slice(piece);
-        decoder.received(piece.len());
-        arrived += piece.len();
-        assert!(decoder.next().unwrap().is_none());
-    }
 }
 
 /// G1: the server acts on whole packets only.

@@ -13,11 +13,15 @@ use std::{
 use fixtures::gearmand::Server;
 use gearman_client::{
     Admin, Client, ConnectOptions, Deadline, ErrorKind, Fate, Outcome, RetryPolicy, Worker,
-    blocking, protocol::Backoff,
+    WorkerOptions, blocking, protocol::Backoff,
 };
 use queue_core::proof::runtime;
 
-use super::support::options;
+use super::{
+    face::{Face, both_faces},
+    handlers::HandlerFace,
+    support::options,
+};
 
 /// The address of the name, which only a connector knows, and how often it was queried.
 #[derive(Clone, Default)]
@@ -61,83 +65,43 @@ impl Record {
 /// No file descriptor is left.
 const EMFILE: i32 = 24;
 
+both_faces!(
+    a_client_asks_its_connector_at_every_attempt,
+    a_worker_is_restored_through_its_connector,
+);
+
 /// C19.
-#[test]
-fn a_blocking_client_asks_its_connector_at_every_attempt() {
+fn a_client_asks_its_connector_at_every_attempt<F: Face>() {
     let (old, new) = (Server::start().unwrap(), Server::start().unwrap());
     let record = Record::of(&old);
-    let mut client = blocking::Client::connect(record.options()).unwrap();
-    client.submit_background("f", "one", options()).unwrap();
+    let mut client = F::connect(record.options()).unwrap();
+    client.submit_background("f", b"one", options()).unwrap();
     assert_eq!(record.asked(), 1);
     drop(old);
     record.points_to(&new);
-    let mut outcome = client.submit_background("f", "two", options());
+    let mut outcome = client.submit_background("f", b"two", options());
     if outcome.is_err() {
-        outcome = client.submit_background("f", "two", options());
+        outcome = client.submit_background("f", b"two", options());
     }
     outcome.unwrap();
     assert_eq!(record.asked(), 2);
+    assert_eq!(new.view().jobs, 1);
     let mut admin = blocking::Admin::connect(record.options()).unwrap();
     assert_eq!(admin.status().unwrap()[0].total, 1);
-}
-
-/// C19.
-#[test]
-fn an_async_client_asks_its_connector_at_every_attempt() {
-    let (old, new) = (Server::start().unwrap(), Server::start().unwrap());
-    let record = Record::of(&old);
     runtime().block_on(async {
-        let client = Client::connect(record.options()).await.unwrap();
-        client.submit_background("f", "one", options()).await.unwrap();
-        assert_eq!(record.asked(), 1);
-        drop(old);
-        record.points_to(&new);
-        let mut outcome = client.submit_background("f", "two", options()).await;
-        if outcome.is_err() {
-            outcome = client.submit_background("f", "two", options()).await;
-        }
-        outcome.unwrap();
-        assert_eq!(record.asked(), 2);
         let mut admin = Admin::connect(record.options()).await.unwrap();
         assert_eq!(admin.status().await.unwrap()[0].total, 1);
     });
 }
 
 /// The abilities are sent to the new server.
-#[test]
-fn an_async_worker_is_restored_through_its_connector() {
+fn a_worker_is_restored_through_its_connector<F: HandlerFace>() {
     let (old, new) = (Server::start().unwrap(), Server::start().unwrap());
     let record = Record::of(&old);
-    runtime().block_on(async {
-        let mut worker = Worker::connect(record.options()).await.unwrap();
-        let upper = |job: gearman_client::JobContext| async move {
-            Ok::<_, gearman_client::Failure>(job.workload.to_ascii_uppercase())
-        };
-        worker.register("up", upper).unwrap();
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let worker = tokio::spawn(worker.run_until(stopped));
-        for server in [Some(old), None] {
-            let client = Client::connect(record.options()).await.unwrap();
-            let outcome = client.run("up", "x", options()).await.unwrap();
-            assert_eq!(outcome, Outcome::Complete("X".into()));
-            record.points_to(&new);
-            drop(server);
-        }
-        stop.send(()).unwrap();
-        assert_eq!(worker.await.unwrap().completed, 2);
-    });
-}
-
-#[test]
-fn a_blocking_worker_is_restored_through_its_connector() {
-    let (old, new) = (Server::start().unwrap(), Server::start().unwrap());
-    let record = Record::of(&old);
-    let mut worker = blocking::Worker::connect(record.options()).unwrap();
-    worker.register("up", |job| Ok(job.workload.to_ascii_uppercase())).unwrap();
-    let worker = super::support::Background::start(worker);
+    let worker = F::start(WorkerOptions::from(record.options()), |_| Ok("X".to_owned()));
     for server in [Some(old), None] {
-        let mut client = blocking::Client::connect(record.options()).unwrap();
-        let outcome = client.run("up", "x", options()).unwrap();
+        let mut client = F::connect(record.options()).unwrap();
+        let outcome = client.run("f", b"x", options()).unwrap();
         assert_eq!(outcome, Outcome::Complete("X".into()));
         record.points_to(&new);
         drop(server);

@@ -8,7 +8,7 @@ use std::{
 use fixtures::gearmand::Server;
 use gearman_client::{
     Client, Error, JobEvent, JobHandle, JobStatus, Outcome, Result, Servers, SubmitOptions, Worker,
-    WorkerOptions, WorkerReport, blocking,
+    WorkerHandle, WorkerOptions, WorkerReport, blocking,
     protocol::{Assignment, Epoch, Request, Submit, Submitted},
 };
 use tokio::runtime::Runtime;
@@ -309,6 +309,7 @@ pub(crate) trait WorkFace: Sized + Send + 'static {
     fn warning(&mut self, job: &Self::Job, data: &str) -> Result<()>;
     fn barrier(&mut self) -> Result<()>;
     fn connected(&self) -> usize;
+    fn handle(&self) -> WorkerHandle;
     fn stop(self) -> WorkerReport;
 
     /// A job that arrives within the patience of a test.
@@ -382,6 +383,10 @@ impl WorkFace for blocking::Worker {
         self.connected()
     }
 
+    fn handle(&self) -> WorkerHandle {
+        self.handle()
+    }
+
     fn stop(self) -> WorkerReport {
         self.stop()
     }
@@ -443,6 +448,10 @@ impl WorkFace for AsyncWorker {
 
     fn connected(&self) -> usize {
         self.worker.connected()
+    }
+
+    fn handle(&self) -> WorkerHandle {
+        self.worker.handle()
     }
 
     fn stop(self) -> WorkerReport {

@@ -9,31 +9,31 @@ use std::{
 };
 
 use fixtures::{fault::Fault, gearmand::Server};
-use gearman_client::{Client, JobLimit, Worker, WorkerOptions, blocking};
+use gearman_client::{JobLimit, Worker, WorkerOptions, blocking};
 use queue_core::proof::Idle;
 
-use super::support::options;
-use super::support::{each_server, each_server_async};
+use super::{
+    face::scenarios,
+    handlers::HandlerFace,
+    support::{each_server, each_server_async, options},
+};
 
 each_server!(
-    a_blocking_worker_takes_no_job_beyond_its_limit,
+    a_worker_by_hand_takes_no_job_beyond_its_limit,
     workers_of_several_threads_and_servers_share_a_limit,
     a_worker_that_is_told_to_stop_asks_for_nothing_with_its_last_result,
-    the_last_job_of_a_blocking_worker_has_all_the_time_it_needs,
 );
 
-each_server_async!(
-    an_async_worker_takes_no_job_beyond_its_limit,
-    the_last_job_of_an_async_worker_has_all_the_time_it_needs,
-    a_stop_leaves_the_last_job_its_grace,
-);
+each_server_async!(a_stop_leaves_the_last_job_its_grace,);
+
+scenarios!(a_run_ends_with_the_last_job_of_its_limit, the_last_job_has_all_the_time_it_needs,);
 
 const SOON: Duration = Duration::from_secs(5);
 
 fn submit(address: &str, jobs: usize) {
     let mut client = blocking::Client::connect(address).unwrap();
     for n in 0..jobs {
-        client.submit_background("few", n.to_string(), options()).unwrap();
+        client.submit_background("f", n.to_string(), options()).unwrap();
     }
 }
 
@@ -43,47 +43,32 @@ fn left(address: &str) -> (i64, usize) {
     let jobs = admin.show_jobs().unwrap();
     let given_back = jobs.iter().filter(|job| job.retries > 0).count();
     let status = admin.status().unwrap();
-    let row = status.iter().find(|row| row.name == "few").unwrap();
+    let row = status.iter().find(|row| row.name == "f").unwrap();
     assert_eq!(row.running, 0);
     (row.total, given_back)
 }
 
-fn a_blocking_worker_takes_no_job_beyond_its_limit(address: &str) {
+fn a_worker_by_hand_takes_no_job_beyond_its_limit(address: &str) {
     submit(address, 10);
-    let worker = || {
-        let limited: WorkerOptions = address.parse().unwrap();
-        blocking::Worker::connect(limited.limit(JobLimit::new(3)).slots(8)).unwrap()
-    };
-    let mut by_handler = worker();
-    by_handler.register("few", |_| Ok("")).unwrap();
-    assert_eq!(by_handler.run().unwrap().completed, 3);
-    assert_eq!(left(address), (7, 0));
-
-    let mut by_hand = worker();
-    by_hand.can_do("few", None).unwrap();
+    let limited: WorkerOptions = address.parse().unwrap();
+    let limited = limited.limit(JobLimit::new(3)).slots(8);
+    let mut worker = blocking::Worker::connect(limited).unwrap();
+    worker.can_do("f", None).unwrap();
     for _ in 0..3 {
-        let job = by_hand.next_job(SOON).unwrap().unwrap();
-        by_hand.complete(job, "").unwrap();
+        let job = worker.next_job(SOON).unwrap().unwrap();
+        worker.complete(job, "").unwrap();
     }
-    assert!(by_hand.next_job(Duration::from_secs(3600)).unwrap().is_none(), "and at once");
-    assert_eq!(by_hand.stop().completed, 3);
-    assert_eq!(left(address), (4, 0));
+    assert!(worker.next_job(Duration::from_secs(3600)).unwrap().is_none(), "and at once");
+    assert_eq!(worker.stop().completed, 3);
+    assert_eq!(left(address), (7, 0));
 }
 
-async fn an_async_worker_takes_no_job_beyond_its_limit(address: String) {
-    let client = Client::connect(&address).await.unwrap();
-    for n in 0..10 {
-        client.submit_background("few", n.to_string(), options()).await.unwrap();
-    }
+fn a_run_ends_with_the_last_job_of_its_limit<F: HandlerFace>(address: &str) {
+    submit(address, 10);
     let limited: WorkerOptions = address.parse().unwrap();
     let limited = limited.limit(JobLimit::new(3)).slots(8).connections(3);
-    let mut worker = Worker::connect(limited).await.unwrap();
-    worker.register("few", |_| async { Ok("") }).unwrap();
-    // It ends on its own.
-    let report = worker.run_until(std::future::pending::<()>()).await;
-    assert_eq!(report.completed, 3);
-    let at = address.clone();
-    assert_eq!(tokio::task::spawn_blocking(move || left(&at)).await.unwrap(), (7, 0));
+    assert_eq!(F::start(limited, |_| Ok(String::new())).end().completed, 3);
+    assert_eq!(left(address), (7, 0));
 }
 
 /// The grace belongs to a stop.
@@ -95,31 +80,17 @@ fn one_with_little_grace(address: &str) -> WorkerOptions {
 
 const LONG: Duration = Duration::from_millis(500);
 
-fn the_last_job_of_a_blocking_worker_has_all_the_time_it_needs(address: &str) {
+fn the_last_job_has_all_the_time_it_needs<F: HandlerFace>(address: &str) {
     for slots in [1, 2] {
-        let options = one_with_little_grace(address).slots(slots);
-        let mut worker = blocking::Worker::connect(options).unwrap();
-        let long = |_: &mut blocking::JobContext<'_>| {
+        let worker = F::start(one_with_little_grace(address).slots(slots), |job| {
             std::thread::sleep(LONG);
-            Ok("")
-        };
-        worker.register("few", long).unwrap();
-        let report = worker.run().unwrap();
+            assert!(!job.is_stopping());
+            Ok(String::new())
+        });
+        let report = worker.end();
         assert_eq!((report.completed, report.abandoned), (1, 0), "{slots} slots: {report}");
         assert_eq!(left(address), (0, 0));
     }
-}
-
-async fn the_last_job_of_an_async_worker_has_all_the_time_it_needs(address: String) {
-    let mut worker = Worker::connect(one_with_little_grace(&address)).await.unwrap();
-    let long = |job: gearman_client::JobContext| async move {
-        tokio::time::sleep(LONG).await;
-        assert!(!job.is_stopping());
-        Ok("")
-    };
-    worker.register("few", long).unwrap();
-    let report = worker.run().await;
-    assert_eq!((report.completed, report.abandoned), (1, 0), "{report}");
 }
 
 async fn a_stop_leaves_the_last_job_its_grace(address: String) {
@@ -127,7 +98,7 @@ async fn a_stop_leaves_the_last_job_its_grace(address: String) {
     let (started, starts) = tokio::sync::oneshot::channel();
     let started = std::sync::Mutex::new(Some(started));
     worker
-        .register("few", move |_| {
+        .register("f", move |_| {
             started.lock().unwrap().take().unwrap().send(()).unwrap();
             async { std::future::pending::<Result<&str, _>>().await }
         })
@@ -154,7 +125,7 @@ fn workers_of_several_threads_and_servers_share_a_limit(one: &str) {
         .map(|_| {
             let both: WorkerOptions = format!("{one},{two}").parse().unwrap();
             let mut worker = blocking::Worker::connect(both.limit(limit.clone()).slots(2)).unwrap();
-            worker.register("few", |_| Ok("")).unwrap();
+            worker.register("f", |_| Ok("")).unwrap();
             std::thread::spawn(move || worker.run().unwrap())
         })
         .collect();
@@ -171,7 +142,7 @@ fn the_last_job_is_found_on_whichever_server_it_comes_to() {
     let both: WorkerOptions = format!("{},{}", one.address(), two.address()).parse().unwrap();
     for server in [&one, &two] {
         let mut worker = blocking::Worker::connect(both.clone().limit(JobLimit::new(1))).unwrap();
-        worker.can_do("few", None).unwrap();
+        worker.can_do("f", None).unwrap();
         assert!(worker.next_job(Duration::from_millis(50)).unwrap().is_none());
         submit(server.address(), 2);
         let job = worker.next_job(SOON).unwrap().unwrap();
@@ -179,7 +150,7 @@ fn the_last_job_is_found_on_whichever_server_it_comes_to() {
         assert_eq!(worker.stop().completed, 1);
         assert_eq!(left(server.address()), (1, 0));
         let mut rest = blocking::Worker::connect(server.address()).unwrap();
-        rest.can_do("few", None).unwrap();
+        rest.can_do("f", None).unwrap();
         let job = rest.next_job(SOON).unwrap().unwrap();
         rest.complete(job, "").unwrap();
         assert_eq!(rest.stop().completed, 1);
@@ -189,7 +160,7 @@ fn the_last_job_is_found_on_whichever_server_it_comes_to() {
 fn a_worker_that_is_told_to_stop_asks_for_nothing_with_its_last_result(address: &str) {
     submit(address, 3);
     let mut worker = blocking::Worker::connect(address).unwrap();
-    worker.can_do("few", None).unwrap();
+    worker.can_do("f", None).unwrap();
     let job = worker.next_job(SOON).unwrap().unwrap();
     worker.handle().stop();
     worker.complete(job, "").unwrap();
@@ -200,7 +171,7 @@ fn a_worker_that_is_told_to_stop_asks_for_nothing_with_its_last_result(address: 
     let mut worker = blocking::Worker::connect(address).unwrap();
     let stop = worker.handle();
     worker
-        .register("few", move |_| {
+        .register("f", move |_| {
             stop.stop();
             Ok("")
         })
@@ -215,7 +186,7 @@ fn a_worker_that_was_told_to_stop_ends_without_an_error_however_its_connection_d
     let server = Server::start().unwrap();
     server.faults().add(Fault::always().of("GRAB_JOB_ALL").unexecuted().hang());
     let mut worker = blocking::Worker::connect(server.address()).unwrap();
-    worker.can_do("few", None).unwrap();
+    worker.can_do("f", None).unwrap();
     assert!(worker.next_job(Duration::from_millis(50)).unwrap().is_none());
     server.close_connections();
     std::thread::sleep(Duration::from_millis(50));

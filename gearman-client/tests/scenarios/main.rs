@@ -38,7 +38,6 @@ mod services;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;
-mod together;
 mod worker;
 mod worker_clock;
 mod worker_faults;

@@ -155,17 +155,21 @@ fn regress_redis_rs_1955_both_sides_may_write_at_once<F: Face>() {
 /// pheanstalk/pheanstalk#303, mikopbx/Core#1010: the peer vanished without a word.
 fn regress_pheanstalk_303_a_dead_peer_is_noticed<F: Face>() {
     let server = Server::start().unwrap();
-    let proxy = Proxy::start(server.socket_addr().unwrap()).unwrap();
-    let quick: ConnectOptions = proxy.address().to_string().parse().unwrap();
-    let quick = quick.reply_timeout(LATE).retry(RetryPolicy::new(20));
-    let mut client = F::connect(quick.clone()).unwrap();
-    let regrab = WorkerOptions::from(quick).regrab(Duration::from_millis(100));
+    let [asked, worked] = [(); 2].map(|()| Proxy::start(server.socket_addr().unwrap()).unwrap());
+    let quick = |proxy: &Proxy| {
+        let options: ConnectOptions = proxy.address().to_string().parse().unwrap();
+        options.reply_timeout(LATE).retry(RetryPolicy::new(20))
+    };
+    let mut client = F::connect(quick(&asked)).unwrap();
+    let regrab = WorkerOptions::from(quick(&worked)).regrab(Duration::from_millis(100));
     let mut worker = F::Worker::connect(regrab).unwrap();
     worker.can_do("f");
     assert!(worker.next_within(Duration::from_millis(10)).is_none());
-    proxy.spoil_replies(Toxics::new().silence());
-    proxy.spoil_requests(Toxics::new().silence());
-    let before = proxy.accepted();
+    for proxy in [&asked, &worked] {
+        proxy.spoil_replies(Toxics::new().silence());
+        proxy.spoil_requests(Toxics::new().silence());
+    }
+    let before = worked.accepted();
     thread::scope(|scope| {
         scope.spawn(|| {
             let error = client.echo("x").unwrap_err();
@@ -173,13 +177,14 @@ fn regress_pheanstalk_303_a_dead_peer_is_noticed<F: Face>() {
         });
         // The worker's next poll of the server is its probe, and it makes another connection.
         let silent = Instant::now();
-        while proxy.accepted() == before {
+        while worked.accepted() == before {
             assert!(worker.next_within(Duration::from_millis(50)).is_none());
             assert!(silent.elapsed() < PATIENCE, "it is not noticed");
         }
     });
-    proxy.heal();
-    proxy.reset_connections();
+    asked.heal();
+    worked.heal();
+    worked.reset_connections();
     assert_eq!(client.echo("own").unwrap(), "own");
     client.submit_background("f", b"x", options()).unwrap();
     let job = worker.next();

@@ -67,14 +67,8 @@ fn refused<F: Face>(options: ConnectOptions) -> Error {
 
 both_faces!(
     jobs_go_through_tls,
-    a_certificate_for_another_name_is_refused,
     a_certificate_of_an_unknown_authority_is_refused,
     a_self_signed_certificate_is_refused_unless_it_is_the_authority,
-    an_expired_certificate_and_one_of_the_future_are_refused,
-    a_revoked_certificate_is_refused,
-    a_client_certificate_is_shown_when_it_is_asked_for,
-    a_missing_or_foreign_client_certificate_is_an_error,
-    unusable_tls_options_are_refused_before_connecting,
     a_plain_text_port_is_refused_and_nothing_is_sent_in_the_clear,
     a_silent_port_meets_the_connect_deadline,
     tls_cut_at_any_byte_of_an_answer_is_a_lost_connection,
@@ -110,17 +104,6 @@ fn jobs_go_through_tls<F: Face>() {
     assert!(admin.getpid().unwrap() > 0);
 }
 
-fn a_certificate_for_another_name_is_refused<F: Face>() {
-    let (server, authority) = (Server::start().unwrap(), Authority::new());
-    let address = proxy(&authority, "queue.example", &server);
-    let error = refused::<F>(to(address, trusting(&authority)));
-    assert!(error.to_string().contains("not valid for"), "{error}");
-    // Unless the caller sets this as the name.
-    let named = trusting(&authority).server_name("queue.example");
-    let mut client = F::connect(to(address, named)).unwrap();
-    assert_eq!(client.echo("x").unwrap(), "x");
-}
-
 fn a_certificate_of_an_unknown_authority_is_refused<F: Face>() {
     let server = Server::start().unwrap();
     let (known, unknown) = (Authority::new(), Authority::new());
@@ -138,76 +121,6 @@ fn a_self_signed_certificate_is_refused_unless_it_is_the_authority<F: Face>() {
     refused::<F>(to(address, trusting(&other)));
     let pinned = TlsOptions::default().authorities_pem(identity.pem);
     assert_eq!(F::connect(to(address, pinned)).unwrap().echo("x").unwrap(), "x");
-}
-
-fn an_expired_certificate_and_one_of_the_future_are_refused<F: Face>() {
-    let (server, authority) = (Server::start().unwrap(), Authority::new());
-    for (from, until, words) in [(2001, 2002, "xpired"), (4000, 4001, "valid")] {
-        let identity = authority.sign(Certificate::of("127.0.0.1").years(from, until));
-        let address = in_front(&identity.server(None), &server);
-        let error = refused::<F>(to(address, trusting(&authority)));
-        assert!(error.to_string().contains(words), "{error}");
-    }
-    assert_eq!(server.requests(), []);
-}
-
-fn a_revoked_certificate_is_refused<F: Face>() {
-    let (server, authority) = (Server::start().unwrap(), Authority::new());
-    let identity = authority.sign(Certificate::of("127.0.0.1").serial(7));
-    let address = in_front(&identity.server(None), &server);
-    for foreign in [authority.revoking(&[6, 7]), Authority::new().revoking(&[])] {
-        refused::<F>(to(address, trusting(&authority).revocation_lists_pem(foreign)));
-    }
-    assert_eq!(server.requests(), []);
-    let tls = trusting(&authority).revocation_lists_pem(authority.revoking(&[6, 8]));
-    assert_eq!(F::connect(to(address, tls)).unwrap().echo("x").unwrap(), "x");
-}
-
-fn a_client_certificate_is_shown_when_it_is_asked_for<F: Face>() {
-    let (server, authority) = (Server::start().unwrap(), Authority::new());
-    let identity = authority.identity("127.0.0.1");
-    let address = in_front(&identity.server(Some(&authority)), &server);
-    let mine = authority.identity("client");
-    let tls = trusting(&authority).client_certificate_pem(mine.pem, mine.key_pem);
-    assert_eq!(F::connect(to(address, tls)).unwrap().echo("x").unwrap(), "x");
-}
-
-fn a_missing_or_foreign_client_certificate_is_an_error<F: Face>() {
-    let (server, mine, foreign) = (Server::start().unwrap(), Authority::new(), Authority::new());
-    let address = in_front(&mine.identity("127.0.0.1").server(Some(&mine)), &server);
-    let stranger = foreign.identity("client");
-    for tls in
-        [trusting(&mine), trusting(&mine).client_certificate_pem(stranger.pem, stranger.key_pem)]
-    {
-        // With TLS 1.3 the server says so only after the client has finished its part of the handshake: the client
-        // learns it from the answer to its first request.
-        let options = to(address, tls).retry(RetryPolicy::never());
-        let error = F::connect(options).and_then(|mut client| client.echo("x")).unwrap_err();
-        let kinds = [ErrorKind::Tls, ErrorKind::ConnectionLost];
-        assert!(kinds.contains(&error.kind()), "{error}");
-    }
-    assert_eq!(server.requests(), []);
-}
-
-/// S13.
-fn unusable_tls_options_are_refused_before_connecting<F: Face>() {
-    let authority = Authority::new();
-    let untouched = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = untouched.local_addr().unwrap();
-    let (one, other) = (authority.identity("client"), authority.identity("client"));
-    for tls in [
-        TlsOptions::default().authorities_pem("no certificate"),
-        trusting(&authority).revocation_lists_pem("no list"),
-        trusting(&authority).client_certificate_pem(one.pem.clone(), other.key_pem),
-        trusting(&authority).client_certificate_pem(one.pem, "no key"),
-        trusting(&authority).server_name("not a name"),
-    ] {
-        let error = refused::<F>(to(address, tls.clone()));
-        assert!(error.to_string().contains("cannot be used"), "{error}");
-        assert!(!format!("{tls:?}").contains("BEGIN"), "{tls:?}");
-    }
-    untouched.set_nonblocking(true).unwrap();
-    assert!(untouched.accept().is_err(), "nobody connected");
 }
 
 /// S12.

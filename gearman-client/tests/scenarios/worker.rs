@@ -16,7 +16,7 @@ use gearman_client::{
     WorkerEventKind, WorkerOptions, blocking, protocol::Submit,
 };
 
-use super::face::scenarios;
+use super::face::{Face, WorkFace, scenarios};
 use super::handlers::HandlerFace;
 use super::support::{Background, PATIENCE, function, options};
 use super::support::{each_server, each_server_async};
@@ -28,21 +28,21 @@ each_server!(
     a_refused_withdrawal_changes_nothing_at_any_server,
     no_result_waits_for_the_handler_of_the_next_job,
     results_in_a_batch_are_all_written_when_the_worker_stops,
-    a_worker_knows_when_no_job_is_left,
     jobs_taken_by_hand_until_there_are_none_end_the_worker,
     a_thousand_functions_are_served_and_an_idle_worker_is_woken,
-    handlers_of_a_blocking_worker_run_in_parallel,
 );
 
-scenarios!(a_run_until_there_are_no_jobs_does_them_and_gives_up_a_server_that_is_away);
+scenarios!(
+    a_run_until_there_are_no_jobs_does_them_and_gives_up_a_server_that_is_away,
+    a_worker_knows_when_no_job_is_left,
+    handlers_run_in_parallel,
+);
 
 each_server_async!(
     a_stream_of_jobs_until_there_are_none_ends,
     what_an_error_makes_of_an_async_job_is_the_callers_to_say,
     a_handler_that_panics_before_it_gives_a_future_fails_its_job_only,
     a_dropped_job_is_failed,
-    an_async_worker_knows_when_no_job_is_left,
-    several_jobs_run_at_once_on_one_connection,
     stopping_finishes_what_runs_and_gives_the_rest_back,
     ten_thousand_jobs_and_none_lost_when_a_worker_dies_in_the_middle,
 );
@@ -79,31 +79,6 @@ async fn a_dropped_job_is_failed(address: String) {
     assert_eq!(job.outcome().await.unwrap(), Outcome::Fail);
     worker.echo_barrier().await.unwrap();
     assert_eq!(worker.stop().await.failed, 1);
-}
-
-async fn several_jobs_run_at_once_on_one_connection(address: String) {
-    let mut worker =
-        Worker::connect(address.parse::<WorkerOptions>().unwrap().slots(8)).await.unwrap();
-    let together = Arc::new(tokio::sync::Barrier::new(8));
-    worker
-        .register("together", move |_| {
-            let together = together.clone();
-            async move {
-                together.wait().await;
-                Ok("")
-            }
-        })
-        .unwrap();
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let running = tokio::spawn(worker.run_until(stopped));
-    let client = Client::connect(&address).await.unwrap();
-    let jobs = (0..8).map(|_| Submit::foreground(function("together"), "", options()).unwrap());
-    let mut events = client.submit_many(jobs);
-    while let Some((_, event)) = events.next().await {
-        event.unwrap();
-    }
-    stop.send(()).unwrap();
-    assert_eq!(running.await.unwrap().completed, 8);
 }
 
 fn a_blocking_worker_holds_several_jobs_and_ends_them_in_any_order(address: &str) {
@@ -314,48 +289,29 @@ fn beside_nobody(address: &str) -> WorkerOptions {
     WorkerOptions::new(format!("{address},127.0.0.1:1").parse::<Servers>().unwrap())
 }
 
-fn a_worker_knows_when_no_job_is_left(address: &str) {
-    let mut client = blocking::Client::connect(address).unwrap();
-    let mut worker = blocking::Worker::connect(beside_nobody(address)).unwrap();
-    worker.can_do("left", None).unwrap();
+fn a_worker_knows_when_no_job_is_left<F: Face>(address: &str) {
+    let mut client = F::to(address);
+    let mut worker = F::Worker::connect(beside_nobody(address)).unwrap();
+    worker.can_do("left");
     let handle = worker.handle();
     assert!(!handle.is_asleep(), "it has not asked yet");
     for jobs in [3, 1] {
-        for n in 0..jobs {
-            client.submit_background("left", n.to_string(), options()).unwrap();
+        for _ in 0..jobs {
+            client.submit_background("left", b"", options()).unwrap();
         }
         // The server wakes the worker.
-        let mut next = worker.next_job(PATIENCE).unwrap();
+        let mut next = Some(worker.next());
         while let Some(job) = next {
             assert!(!handle.is_asleep());
             worker.complete(job, "").unwrap();
             next = None;
             while next.is_none() && !handle.is_asleep() {
-                next = worker.next_job(Duration::from_millis(1)).unwrap();
+                next = worker.next_within(Duration::from_millis(1));
             }
         }
     }
     assert_eq!(worker.stop().completed, 4);
     assert!(!handle.is_asleep(), "it has ended");
-}
-
-async fn an_async_worker_knows_when_no_job_is_left(address: String) {
-    let client = Client::connect(&address).await.unwrap();
-    for n in 0..3 {
-        client.submit_background("left", n.to_string(), options()).await.unwrap();
-    }
-    let mut worker = Worker::connect(beside_nobody(&address)).await.unwrap();
-    let handle = worker.handle();
-    worker.can_do("left", None).unwrap();
-    let mut completed = 0;
-    while !(handle.is_asleep() && handle.running() == 0) {
-        let next = tokio::time::timeout(Duration::from_millis(1), worker.next_job());
-        if let Ok(job) = next.await {
-            job.complete("").await.unwrap();
-            completed += 1;
-        }
-    }
-    assert_eq!((completed, worker.stop().await.completed), (3, 3));
 }
 
 /// Beside a server that cannot be reached, which is soon given up.
@@ -484,29 +440,23 @@ fn a_thousand_functions_are_served_and_an_idle_worker_is_woken(address: &str) {
     assert_eq!(worker.stop().completed, 3);
 }
 
-/// As many long-running handlers as the concurrency allows, on one connection; and a panic costs no thread.
-fn handlers_of_a_blocking_worker_run_in_parallel(address: &str) {
-    let concurrent: WorkerOptions = address.parse().unwrap();
-    let mut worker = blocking::Worker::connect(concurrent.slots(4)).unwrap();
+/// As many long-running handlers as the concurrency allows, on one connection; and a panic costs no slot.
+fn handlers_run_in_parallel<F: HandlerFace>(address: &str) {
     let together = Arc::new(std::sync::Barrier::new(4));
-    worker
-        .register("f", move |job| {
-            assert!(!job.workload.is_empty(), "on purpose");
-            together.wait();
-            job.status(1, 2)?;
-            Ok("")
-        })
-        .unwrap();
-    let worker = Background::start(worker);
-    let mut client = blocking::Client::connect(address).unwrap();
+    let worker = F::start(address.parse::<WorkerOptions>().unwrap().slots(4), move |job| {
+        assert!(!job.workload().is_empty(), "on purpose");
+        together.wait();
+        job.data(b"piece");
+        Ok(String::new())
+    });
+    let mut client = F::to(address);
     for workload in ["", "x", "x", "x", "x", "", "x", "x", "x", "x"] {
-        client.submit_background("f", workload, options()).unwrap();
+        client.submit_background("f", workload.as_bytes(), options()).unwrap();
     }
-    let mut admin = blocking::Admin::connect(address).unwrap();
-    let patience = Instant::now() + PATIENCE;
-    while admin.status().unwrap()[0].total > 0 {
-        assert!(Instant::now() < patience, "they wait for each other");
-    }
+    worker.until("they wait for each other", |view| {
+        let report = view.report();
+        report.completed + report.failed == 10
+    });
     let report = worker.stop();
     assert_eq!((report.completed, report.failed), (8, 2), "{report}");
 }

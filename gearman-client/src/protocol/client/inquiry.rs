@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use queue_core::Limit;
 
-use super::route::{Order, may_repeat, no_server};
+use super::route::{Order, Question, may_repeat, no_server};
 use crate::{Deadline, Error, ErrorKind, JobStatus, Result};
 
 /// A question to each server until one knows the job, and then to those that are away, which may come back. One that is
@@ -19,18 +19,6 @@ pub(crate) struct Inquiry {
     limit: Limit,
     /// The most informative answer so far.
     best: Result<JobStatus>,
-}
-
-/// A question to one server.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Question {
-    pub(crate) server: usize,
-    /// How often it is asked again.
-    pub(crate) rounds: u32,
-    /// Its share of the remaining time.
-    pub(crate) limit: Limit,
-    /// Whether it comes back to this server after the others.
-    pub(super) has_others: bool,
 }
 
 impl Inquiry {

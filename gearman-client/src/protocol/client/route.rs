@@ -6,9 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{Limit, SLOW, affinity, stable_hash};
+use queue_core::{Limit, affinity, stable_hash};
 
-use super::{inquiry::Question, ring::Ring};
+use super::ring::Ring;
 use crate::{
     Address, ClientEventKind, ConnectOptions, Deadline, Error, ErrorKind, Fate, Result, Selection,
     Servers,
@@ -215,6 +215,18 @@ impl Attempts {
     }
 }
 
+/// A question to one server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question {
+    pub(crate) server: usize,
+    /// How often it is asked again.
+    pub(crate) rounds: u32,
+    /// Its share of the remaining time.
+    pub(crate) limit: Limit,
+    /// Whether it comes back to this server after the others.
+    pub(super) has_others: bool,
+}
+
 /// Server indexes in order of preference. A single server needs no allocation.
 #[derive(Debug)]
 pub(crate) struct Order {
@@ -327,6 +339,7 @@ mod tests {
     use std::sync::LazyLock;
 
     use super::*;
+    use queue_core::SLOW;
 
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     const SECOND: Duration = Duration::from_secs(1);

@@ -617,6 +617,22 @@ fn a_barrier_is_passed_with_its_answer() {
     bench.turn();
     assert_eq!(bench.woken(), usize::from(cfg!(feature = "tokio")));
     assert!(bench.lane().is_past(barrier).unwrap().is_ok());
+    // Requests before and behind it were sent at the same instant, and its answer comes with theirs.
+    let mut busy = Bench::open();
+    let job = busy.gets_job("f");
+    busy.turn();
+    let now = busy.hand.now;
+    let among = busy.lane().barrier(now);
+    busy.completes(&job);
+    busy.turn();
+    #[cfg(feature = "tokio")]
+    busy.lane().wake_behind_barrier(std::task::Waker::noop());
+    busy.comes(PacketType::NoJob, &[]);
+    busy.comes(PacketType::NoJob, &[]);
+    busy.comes(PacketType::EchoRes, &[""]);
+    busy.turn();
+    assert_eq!(busy.woken(), usize::from(cfg!(feature = "tokio")));
+    assert!(busy.lane().is_past(among).unwrap().is_ok());
     // Without a connection there is nothing to wait for.
     bench.loses();
     let now = bench.hand.now;
