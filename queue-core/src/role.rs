@@ -94,6 +94,20 @@ impl Pulse {
         }
     }
 
+    /// The same, but the role is to be asked again no later than at this moment.
+    #[must_use]
+    pub fn by(self, moment: Option<Instant>) -> Self {
+        let earlier = |until| earliest([until, moment]);
+        match self {
+            Pulse::Dial { server, by, ask } => Pulse::Dial { server, by, ask: earlier(ask) },
+            Pulse::Go(until) => Pulse::Go(earlier(until)),
+            Pulse::HalfClose(until) => Pulse::HalfClose(earlier(until)),
+            Pulse::Rest(until) => Pulse::Rest(earlier(until)),
+            Pulse::Close(until) => Pulse::Close(earlier(until)),
+            Pulse::Look | Pulse::Peek | Pulse::Over => self,
+        }
+    }
+
     /// Whether there is to be no connection.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn ends(self) -> bool {

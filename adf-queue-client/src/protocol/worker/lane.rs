@@ -11,7 +11,7 @@ use std::{
 
 use queue_core::{
     Claimed, ConnectionState, Epoch, Io, JobLimit, Later, Limit, Observation, Operation, Pulse,
-    RetryPolicy, Role, after, earliest,
+    RetryPolicy, Role, after,
 };
 
 use self::asking::SHARED;
@@ -51,7 +51,7 @@ pub(crate) struct Lane {
     pub(super) claimed: Claimed,
     lines: Vec<Line>,
     pub(super) hold: Hold,
-    life: Life,
+    phase: Phase,
     /// How long to try to reach the server when the lane runs until its queues are empty.
     patience: RetryPolicy,
     /// The connection, until its loss is noticed.
@@ -107,7 +107,7 @@ pub(crate) enum News {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
+enum Phase {
     Working,
     /// Handlers may run until then, or as long as they need.
     Stopping(Option<Instant>),
@@ -133,7 +133,7 @@ impl Lane {
             terms,
             lines,
             hold: Hold::default(),
-            life: Life::Working,
+            phase: Phase::Working,
             patience,
             connection: None,
             wants_renewal: false,
@@ -154,8 +154,8 @@ impl Lane {
 
     /// Pulls nothing more, and ends when running handlers have ended.
     pub(crate) fn wind_down(&mut self) {
-        if self.life == Life::Working {
-            self.life = Life::Stopping(None);
+        if self.phase == Phase::Working {
+            self.phase = Phase::Stopping(None);
             self.take_back_untaken();
         }
     }
@@ -163,7 +163,7 @@ impl Lane {
     /// The same, or when the grace has passed.
     pub(crate) fn stop(&mut self, now: Instant) {
         self.wind_down();
-        if let Life::Stopping(until) | Life::Leaving(until) = &mut self.life {
+        if let Phase::Stopping(until) | Phase::Leaving(until) = &mut self.phase {
             until.get_or_insert_with(|| after(now, self.terms.grace));
         }
     }
@@ -171,14 +171,14 @@ impl Lane {
     /// The same without grace.
     pub(crate) fn stop_now(&mut self, now: Instant) {
         self.wind_down();
-        if let Life::Stopping(until) | Life::Leaving(until) = &mut self.life {
+        if let Phase::Stopping(until) | Phase::Leaving(until) = &mut self.phase {
             *until = Some(now);
         }
     }
 
     #[cfg(feature = "blocking")]
     pub(crate) fn is_over(&self) -> bool {
-        self.life == Life::Over
+        self.phase == Phase::Over
     }
 
     /// Messages for handlers, and events, since the last call.
@@ -199,7 +199,7 @@ impl Lane {
     }
 
     pub(super) fn is_working(&self) -> bool {
-        self.life == Life::Working
+        self.phase == Phase::Working
     }
 
     /// Number of held messages.
@@ -223,8 +223,8 @@ impl Lane {
     }
 
     pub(crate) fn connection_state(&self, now: Instant) -> ConnectionState {
-        match self.life {
-            Life::Over => ConnectionState::Closed,
+        match self.phase {
+            Phase::Over => ConnectionState::Closed,
             _ => self.link.connection_state(now),
         }
     }
@@ -303,7 +303,7 @@ impl Lane {
         self.follow_connection(now);
         self.start_waiting();
         self.end(now);
-        if self.life == Life::Working {
+        if self.phase == Phase::Working {
             self.renew();
             self.ask(now);
         }
@@ -326,7 +326,7 @@ impl Lane {
     fn pulled(&mut self, index: usize, outcome: Result<Answer>, now: Instant) {
         match outcome.and_then(Answer::message) {
             // A message that arrives too late goes back with the connection.
-            Ok(delivery) if self.life == Life::Working && self.is_here(&delivery) => {
+            Ok(delivery) if self.phase == Phase::Working && self.is_here(&delivery) => {
                 self.hold(delivery, now);
             }
             Ok(_) => {
@@ -426,7 +426,7 @@ impl Lane {
     /// Notices the loss of the connection, or a new one.
     fn follow_connection(&mut self, now: Instant) {
         if let Some(error) = self.link.take_failure()
-            && self.life == Life::Working
+            && self.phase == Phase::Working
         {
             self.link.count_failure(&error);
             self.tell(WorkerEventKind::Disconnected(error));
@@ -478,11 +478,11 @@ impl Lane {
         if is_done {
             self.wind_down();
         }
-        if self.life == Life::Working && self.gives_up() {
+        if self.phase == Phase::Working && self.gives_up() {
             self.tell(WorkerEventKind::GivenUp);
             self.stop(now);
         }
-        let Life::Stopping(until) = self.life else { return };
+        let Phase::Stopping(until) = self.phase else { return };
         if let Some(until) = until {
             if until <= now {
                 self.lose_running(LostReason::Stopped);
@@ -498,7 +498,7 @@ impl Lane {
                 self.claimed.give_back();
             });
         }
-        self.life = Life::Leaving(until);
+        self.phase = Phase::Leaving(until);
         self.is_changed = true;
         self.link.close();
     }
@@ -527,15 +527,15 @@ impl Lane {
 
     /// When something is due without received data.
     fn next_moment(&self, now: Instant) -> Option<Instant> {
-        match self.life {
-            Life::Working if self.has_room() => {
+        match self.phase {
+            Phase::Working if self.has_room() => {
                 let moments = self.lines.iter().filter(|line| line.look.is_none()).map(|line| {
                     let look_at = line.look_at.filter(|_| asking::may_count(&self.link, line));
                     line.resting(now).or(look_at)
                 });
                 moments.flatten().min()
             }
-            Life::Stopping(until) if self.has_running() => until,
+            Phase::Stopping(until) if self.has_running() => until,
             _ => None,
         }
     }
@@ -556,25 +556,19 @@ impl Role for Lane {
         self.claimed.append_woken_to(&mut io.wake);
         self.later.append_to(&mut io.later);
         if pulse == Pulse::Over {
-            if let Life::Leaving(until) = self.life
+            if let Phase::Leaving(until) = self.phase
                 && until.is_none_or(|until| until > now)
                 && self.hold.has_handlers()
             {
                 return Pulse::Close(until);
             }
-            self.life = Life::Over;
+            self.phase = Phase::Over;
         }
-        let moment = self.next_moment(now);
-        match pulse {
-            Pulse::Dial { server, by, ask } => {
-                Pulse::Dial { server, by, ask: earliest([ask, moment]) }
-            }
-            Pulse::Go(until) => Pulse::Go(earliest([until, moment])),
+        let pulse = match pulse {
             // The end of the connection matters to handlers.
-            Pulse::Rest(until) if self.has_running() => Pulse::Go(earliest([until, moment])),
-            Pulse::Rest(until) => Pulse::Rest(earliest([until, moment])),
-            Pulse::Close(until) => Pulse::Close(earliest([until, moment])),
-            Pulse::HalfClose(_) | Pulse::Look | Pulse::Peek | Pulse::Over => pulse,
-        }
+            Pulse::Rest(until) if self.has_running() => Pulse::Go(until),
+            pulse => pulse,
+        };
+        pulse.by(self.next_moment(now))
     }
 }
