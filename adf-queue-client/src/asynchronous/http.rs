@@ -81,7 +81,8 @@ impl Http {
 
     /// Closes the idle connections.
     pub(crate) fn disconnect(&self) {
-        self.pool().close_kept();
+        let closed = self.pool().close_kept();
+        drop(closed);
     }
 
     pub(crate) fn connection_state(&self) -> ConnectionState {
@@ -133,9 +134,10 @@ impl Http {
     }
 
     fn lane(&self) -> Lane<Wire<Error>> {
-        let mut pool = self.pool();
-        pool.take(now()).unwrap_or_else(|| {
-            let role = Exchange::new(self.options.clone(), pool.number());
+        let (lane, closed) = self.pool().take(now());
+        drop(closed);
+        lane.unwrap_or_else(|| {
+            let role = Exchange::new(self.options.clone(), self.pool().number());
             Lane { role, wire: Wire::to(&self.options) }
         })
     }
@@ -154,7 +156,8 @@ impl Lent<'_> {
         let outcome = poll_fn(|cx| wire.poll(cx, role, Exchange::outcome)).await;
         let outcome = outcome.unwrap_or_else(|| Err(unmoved()));
         if let Ok(Reply::Success(request, _)) = &outcome {
-            self.http.pool().done(request);
+            let closed = self.http.pool().done(request);
+            drop(closed);
         }
         outcome
     }
@@ -163,7 +166,8 @@ impl Lent<'_> {
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
         if let Some(lane) = self.lane.take() {
-            self.http.pool().put(lane, now());
+            let closed = self.http.pool().put(lane, now());
+            drop(closed);
         }
     }
 }

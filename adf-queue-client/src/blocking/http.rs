@@ -60,7 +60,7 @@ impl Http {
 
     /// Closes the idle connection.
     pub(super) fn disconnect(&mut self) {
-        self.pool.close_kept();
+        drop(self.pool.close_kept());
     }
 
     pub(super) fn connection_state(&self) -> ConnectionState {
@@ -105,16 +105,16 @@ impl Http {
 
     fn outcome(&mut self, mut lane: Lane<Wire<Error>>) -> Result<Reply> {
         let outcome = lane.wire.call(&mut lane.role, Exchange::outcome);
-        self.pool.put(lane, now());
+        drop(self.pool.put(lane, now()));
         let outcome = outcome.unwrap_or_else(|| Err(unmoved()));
         if let Ok(Reply::Success(request, _)) = &outcome {
-            self.pool.done(request);
+            drop(self.pool.done(request));
         }
         outcome
     }
 
     fn lane(&mut self) -> Lane<Wire<Error>> {
-        self.pool.take(now()).unwrap_or_else(|| {
+        self.pool.take(now()).0.unwrap_or_else(|| {
             let role = Exchange::new(self.options.clone(), self.pool.number());
             Lane { role, wire: Wire::to(&self.options) }
         })

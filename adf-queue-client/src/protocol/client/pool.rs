@@ -1,6 +1,6 @@
 //! Idle HTTP connections and abandoned pulls.
 
-use std::{io, time::Instant};
+use std::{io, mem, time::Instant};
 
 use queue_core::{ConnectionError, Io, Random};
 
@@ -25,7 +25,8 @@ pub(crate) trait Wired {
 
 /// Idle connections, and pulls that wait for a caller.
 ///
-/// Connections are closed only when the pool is next used, or dropped: no task looks after them.
+/// Connections are closed only when the pool is next used, or dropped: no task looks after them. A face may hold a lock
+/// on the pool, and the streams of a custom connector are user code, so they are returned to be dropped.
 #[derive(Debug)]
 pub(crate) struct Pool<W: Wired> {
     /// Ordered by last use.
@@ -79,25 +80,33 @@ impl<W: Wired> Pool<W> {
         }
     }
 
-    /// An idle connection. Closes those that were idle too long.
-    pub(crate) fn take(&mut self, now: Instant) -> Option<Lane<W>> {
-        self.kept.retain(|lane| lane.role.is_kept(now));
-        self.kept.pop()
+    /// An idle connection, and those to close because they were idle too long.
+    pub(crate) fn take(&mut self, now: Instant) -> (Option<Lane<W>>, Vec<Lane<W>>) {
+        let closed = self.no_longer_kept(now);
+        (self.kept.pop(), closed)
     }
 
-    /// Puts a connection back after its caller has finished or gone. Closes it if it is no longer usable.
-    pub(crate) fn put(&mut self, mut lane: Lane<W>, now: Instant) {
+    /// Puts a connection back after its caller has finished or gone. Returns connections to close.
+    #[must_use]
+    pub(crate) fn put(&mut self, mut lane: Lane<W>, now: Instant) -> Vec<Lane<W>> {
         let seen = lane.role.seen();
         seen.add_to(&mut self.metrics);
         self.is_well = seen.is_well.unwrap_or(self.is_well);
         if lane.given_up().is_some() {
             self.given_up.push(lane);
-        } else if lane.role.is_kept(now) {
-            self.kept.retain(|lane| lane.role.is_kept(now));
-            if self.kept.len() < MOST_KEPT {
-                self.kept.push(lane);
-            }
+            return Vec::new();
         }
+        let mut closed = self.no_longer_kept(now);
+        if lane.role.is_kept(now) && self.kept.len() < MOST_KEPT {
+            self.kept.push(lane);
+        } else {
+            closed.push(lane);
+        }
+        closed
+    }
+
+    fn no_longer_kept(&mut self, now: Instant) -> Vec<Lane<W>> {
+        self.kept.extract_if(.., |lane| !lane.role.is_kept(now)).collect()
     }
 
     /// The oldest abandoned pull of this queue.
@@ -108,12 +117,15 @@ impl<W: Wired> Pool<W> {
         Some(self.given_up.remove(at))
     }
 
-    /// An action has succeeded. If it settled the message of an abandoned pull, the pool drops that pull.
-    pub(crate) fn done(&mut self, request: &Request) {
-        if matches!(request.action(), Action::Delete | Action::Lcancel | Action::Rcancel) {
-            self.given_up
-                .retain(|lane| lane.given_up().is_some_and(|pull| pull.id() != request.id()));
+    /// An action has succeeded. If it settled the message of an abandoned pull, its connection is to be closed.
+    #[must_use]
+    pub(crate) fn done(&mut self, request: &Request) -> Vec<Lane<W>> {
+        if !matches!(request.action(), Action::Delete | Action::Lcancel | Action::Rcancel) {
+            return Vec::new();
         }
+        let is_done =
+            |lane: &mut Lane<W>| lane.given_up().is_none_or(|pull| pull.id() == request.id());
+        self.given_up.extract_if(.., is_done).collect()
     }
 
     /// Whether another pull may be sent, which may also be abandoned.
@@ -131,10 +143,11 @@ impl<W: Wired> Pool<W> {
         Err(Error::unsupported(message))
     }
 
-    /// Closes the idle connections.
-    pub(crate) fn close_kept(&mut self) {
-        self.kept.clear();
+    /// The idle connections, to be closed.
+    #[must_use]
+    pub(crate) fn close_kept(&mut self) -> Vec<Lane<W>> {
         self.is_well = false;
+        mem::take(&mut self.kept)
     }
 
     /// A number for the next connection, which makes its delays its own.
@@ -216,30 +229,31 @@ mod tests {
     #[test]
     fn connections_are_kept_within_bounds_of_number_and_time() {
         let (mut pool, now) = (Pool::new(None), queue_core::now());
+        let mut closed = 0;
         for n in 0..40 {
-            pool.put(kept(now + n * SECOND / 10), now + n * SECOND / 10);
+            closed += pool.put(kept(now + n * SECOND / 10), now + n * SECOND / 10).len();
         }
-        assert_eq!(pool.kept.len(), MOST_KEPT);
-        let mut found = 0;
-        while pool.take(now + 6 * SECOND).is_some() {
-            found += 1;
+        assert_eq!((pool.kept.len(), closed), (MOST_KEPT, 40 - MOST_KEPT));
+        let (mut found, mut old) = (0, 0);
+        while let (Some(_), closed) = pool.take(now + 6 * SECOND) {
+            (found, old) = (found + 1, old + closed.len());
         }
         assert_eq!(found, 5, "those that have waited for less than 5 seconds");
-        assert!(pool.kept.is_empty());
+        assert_eq!(found + old, MOST_KEPT);
         assert_eq!((pool.metrics().connections, pool.metrics().replies), (40, 40));
         assert_eq!(pool.state(), ConnectionState::Ready);
-        pool.put(kept(now), now);
-        pool.close_kept();
-        assert!(pool.take(now).is_none());
+        assert!(pool.put(kept(now), now).is_empty());
+        assert_eq!(pool.close_kept().len(), 1);
+        assert!(pool.take(now).0.is_none());
     }
 
     #[test]
     fn a_pull_that_was_given_up_goes_to_the_next_of_its_queue_and_the_oldest_first() {
         let (mut pool, now) = (Pool::new(None), queue_core::now());
         for (id, queue) in [("1", "/a"), ("2", "/b"), ("3", "/a")] {
-            pool.put(given_up(id, queue, now), now);
+            assert!(pool.put(given_up(id, queue, now), now).is_empty());
         }
-        assert!(pool.take(now).is_none(), "none of them is free");
+        assert!(pool.take(now).0.is_none(), "none of them is free");
         let mut adopted = |queue: &str| {
             let lane = pool.adopt(&queue.parse().unwrap())?;
             Some(lane.given_up()?.id().to_string())
@@ -254,12 +268,12 @@ mod tests {
     #[test]
     fn a_pull_whose_message_was_settled_is_waited_for_no_more() {
         let (mut pool, now) = (Pool::new(None), queue_core::now());
-        pool.put(given_up("1", "/a", now), now);
-        pool.put(given_up("2", "/a", now), now);
+        for id in ["1", "2"] {
+            assert!(pool.put(given_up(id, "/a", now), now).is_empty());
+        }
         let (id, queue) = (|| "1".parse().unwrap(), || "/a".parse().unwrap());
-        pool.done(&Request::count(id(), queue()));
-        assert_eq!(pool.given_up.len(), 2);
-        pool.done(&Request::lcancel(id(), queue()));
+        assert_eq!(pool.done(&Request::count(id(), queue())).len(), 0);
+        assert_eq!(pool.done(&Request::lcancel(id(), queue())).len(), 1);
         assert_eq!(pool.adopt(&queue()).unwrap().given_up().unwrap().id().as_str(), "2");
         assert!(pool.adopt(&queue()).is_none());
     }
@@ -269,7 +283,7 @@ mod tests {
         let (mut pool, now) = (Pool::new(None), queue_core::now());
         for n in 0..MOST_GIVEN_UP {
             pool.check_room().unwrap();
-            pool.put(given_up(&n.to_string(), "/a", now), now);
+            assert!(pool.put(given_up(&n.to_string(), "/a", now), now).is_empty());
         }
         let error = pool.check_room().unwrap_err();
         assert_eq!((error.kind(), error.fate()), (&ErrorKind::Unsupported, Fate::NotSent));
