@@ -338,6 +338,8 @@ pub(crate) fn no_server() -> Error {
 mod tests {
     use std::sync::LazyLock;
 
+    use queue_core::SLOW;
+
     use super::*;
     use queue_core::SLOW;
 
