@@ -341,7 +341,6 @@ mod tests {
     use queue_core::SLOW;
 
     use super::*;
-    use queue_core::SLOW;
 
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     const SECOND: Duration = Duration::from_secs(1);
