@@ -31,6 +31,8 @@ use tower::{limit::ConcurrencyLimitLayer, timeout::TimeoutLayer};
 
 /// Longer than anything takes here, even on a busy machine; only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a task may take: no time for one that never ends, and enough for others on a busy machine.
+const TASK_LIMIT: Duration = Duration::from_secs(3);
 
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let wait = async {
@@ -307,7 +309,7 @@ async fn layers_limit_and_time_out_tasks() {
     let worker = WorkerBuilder::new("w")
         .backend(backend.worker(|options| options.slots(8)))
         .layer(ConcurrencyLimitLayer::new(3))
-        .layer(TimeoutLayer::new(Duration::from_millis(100)));
+        .layer(TimeoutLayer::new(TASK_LIMIT));
     end(tokio::spawn(worker.build(task).run())).await;
     assert!(most.load(Ordering::SeqCst) <= 3);
     assert_eq!(states(&server), [("0".to_owned(), JobState::Delayed)]);
