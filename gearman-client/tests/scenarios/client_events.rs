@@ -17,11 +17,10 @@ use gearman_client::{
 
 use super::{
     face::{Face, WorkFace, both_faces},
-    support::{PATIENCE, options, real},
+    support::{PATIENCE, options},
 };
 
 both_faces!(
-    a_server_that_goes_and_comes_back_is_told_of,
     a_server_that_cannot_be_reached_is_skipped_and_each_reason_is_told_once,
     an_answer_that_is_lost_is_told_when_it_is_asked_for_again,
     a_job_whose_connection_is_lost_is_told_when_it_is_submitted_again,
@@ -80,44 +79,6 @@ fn quick(address: &str) -> ConnectOptions {
     let options: ConnectOptions = address.parse().unwrap();
     let retry = RetryPolicy::new(5).backoff(Duration::from_millis(5), Duration::from_millis(50));
     options.retry(retry)
-}
-
-fn a_server_that_goes_and_comes_back_is_told_of<F: Face>() {
-    let Some(mut first) = real() else { return };
-    let (second, told) = (Server::start().unwrap(), Told::default());
-    let address = first.address().to_owned();
-    let list = [quick(&address), quick(second.address())].map(|server| told.hear(server));
-    let mut client = F::connect(Servers::new(list).unwrap()).unwrap();
-    let used = |client: &mut F| {
-        let job = client.submit_background("f", b"w", options().idempotent(true)).unwrap();
-        job.handle.server().unwrap().to_string()
-    };
-    assert_eq!(used(&mut client), address);
-    assert_eq!(told.sorted(&address, 1), ["connected"]);
-    first.kill();
-    // A call that meets the loss may move on without an attempt to connect; a later one makes it.
-    let started = Instant::now();
-    while !told.of(&address).contains(&"backing off") {
-        assert_eq!(used(&mut client), second.address());
-        assert!(started.elapsed() < PATIENCE, "{:?}", told.of(&address));
-        thread::sleep(Duration::from_millis(1));
-    }
-    assert_eq!(told.sorted(second.address(), 1), ["connected"]);
-    let away = told.until(&address, |told| told.contains(&"moved"));
-    for what in ["lost", "not reached"] {
-        assert_eq!(away.iter().filter(|it| **it == what).count(), 1, "{away:?}");
-    }
-    assert!(away.contains(&"moved"), "{away:?}");
-    first.restart().unwrap();
-    let started = Instant::now();
-    while used(&mut client) != address {
-        assert!(started.elapsed() < PATIENCE, "it is never used again");
-        thread::sleep(Duration::from_millis(5));
-    }
-    let connected = |told: &[&str]| told.iter().filter(|it| **it == "connected").count();
-    let back = told.until(&address, |told| connected(told) == 2);
-    assert_eq!(connected(&back), 2, "{back:?}");
-    assert_eq!(told.sorted(second.address(), 1), ["connected"]);
 }
 
 fn a_server_that_cannot_be_reached_is_skipped_and_each_reason_is_told_once<F: Face>() {

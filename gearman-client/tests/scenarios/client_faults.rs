@@ -10,7 +10,7 @@ use fixtures::{
     Dark, Port,
     fault::Fault,
     gearmand::{Listen, Server},
-    proxy::{Ending, Proxy, Toxics},
+    proxy::{Proxy, Toxics},
 };
 use gearman_client::{
     ConnectOptions, Deadline, ErrorKind, Fate, Outcome, RetryPolicy, Selection, Servers, Unique,
@@ -39,7 +39,6 @@ both_faces!(
     a_refusal_is_final_and_leaves_the_connection,
     one_of_three_servers_dies_and_no_call_fails,
     a_server_that_comes_back_is_used_again,
-    a_flapping_server_costs_no_call_and_is_tried_ever_less,
     the_same_id_keeps_its_server_and_moves_only_when_it_is_away,
     idempotent_jobs_are_seen_to_their_end_through_lost_connections,
     an_idempotent_job_outlives_a_server_that_is_away_for_a_while,
@@ -51,8 +50,6 @@ both_faces!(
     a_server_that_falls_silent_is_left_by_the_next_call,
     a_frozen_server_costs_one_call_and_is_used_again_when_it_answers,
     a_handle_goes_to_its_own_server_or_nowhere,
-    a_job_that_no_server_has_acknowledged_did_not_end_late,
-    a_server_that_is_away_is_not_waited_for_while_another_knows_the_job,
     a_new_call_does_not_wait_for_the_delays_of_earlier_ones,
     the_total_deadline_bounds_retries,
     the_deadline_of_a_job_bounds_its_repetitions,
@@ -154,28 +151,6 @@ fn a_server_that_comes_back_is_used_again<F: Face>() {
         assert!(started.elapsed() < PATIENCE, "it is never used again");
         thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// G3, C18.
-fn a_flapping_server_costs_no_call_and_is_tried_ever_less<F: Face>() {
-    let (flapping, good) = (Server::start().unwrap(), Server::start().unwrap());
-    let proxy = Proxy::start(flapping.socket_addr().unwrap()).unwrap();
-    let backoff = RetryPolicy::new(3).backoff(Duration::from_millis(100), Duration::from_secs(10));
-    let list = [proxy.address().to_string(), good.address().to_owned()];
-    let list = list.map(|address| quick(&address).retry(backoff));
-    let mut client = F::connect(Servers::new(list).unwrap()).unwrap();
-    // It accepts, and closes before a byte.
-    proxy.spoil_replies(Toxics::new().end_after(0, Ending::Close));
-    flapping.reset_connections();
-    let (started, before) = (Instant::now(), proxy.accepted());
-    let mut calls = 0;
-    // A busy machine takes longer for so many calls.
-    while started.elapsed() < Duration::from_secs(2) || calls <= 100 {
-        client.submit_background("f", b"w", options().idempotent(true)).unwrap();
-        calls += 1;
-    }
-    let tried = proxy.accepted() - before;
-    assert!(tried < 60, "{tried} connections for {calls} calls");
 }
 
 /// G3: coalescing needs the same server.
@@ -341,23 +316,6 @@ fn a_full_backlog_of_a_listener_meets_the_connect_deadline<F: Face>() {
     assert!(started.elapsed() < PATIENCE);
 }
 
-/// The delays of a server that has been away for a while are long.
-fn a_server_that_is_away_is_not_waited_for_while_another_knows_the_job<F: Face>() {
-    let (away, good) = (Port::take().unwrap(), Server::start().unwrap());
-    let list = [away.address().to_string(), good.address().to_owned()].map(|address| {
-        let options: ConnectOptions = address.parse().unwrap();
-        options.retry(RetryPolicy::new(3).backoff(LATE, LATE).seed(1))
-    });
-    let mut client = F::connect(Servers::new(list).unwrap()).unwrap();
-    let job = client.submit_background("f", b"w", options()).unwrap();
-    let name = std::str::from_utf8(job.handle.name()).unwrap();
-    let handle: gearman_client::JobHandle = name.parse().unwrap();
-    let started = Instant::now();
-    assert!(client.status(&handle).unwrap().is_known);
-    let took = started.elapsed();
-    assert!(took < Duration::from_secs(1), "{took:?}");
-}
-
 /// G3: a host that is switched off answers nothing for as long as it is asked.
 fn no_call_waits_long_for_a_connection_while_another_server_is_there<F: Face>() {
     let black_hole = Dark::start().unwrap();
@@ -449,16 +407,6 @@ fn a_frozen_server_costs_one_call_and_is_used_again_when_it_answers<F: Face>() {
             scope.spawn(move || costs_one_call(was_used));
         }
     });
-}
-
-/// Such as one that speaks another protocol.
-fn a_job_that_no_server_has_acknowledged_did_not_end_late<F: Face>() {
-    let stranger = fixtures::beanstalkd::Server::start().unwrap();
-    let mut client = F::connect(quick(stranger.address()).reply_timeout(PATIENCE)).unwrap();
-    let error = client.run("f", b"w", options().timeout(Duration::from_millis(500))).unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::Timeout(Deadline::Job), Fate::Unknown));
-    let text = "the job did not end within its timeout of 500 ms: the server has not acknowledged it (is this a Gearman server?)";
-    assert_eq!(error.to_string(), format!("SUBMIT_JOB to {}: {text}", stranger.address()));
 }
 
 /// Servers count their jobs alike: the same name on another server is another job.

@@ -75,42 +75,6 @@ fn packet(magic: Magic) -> impl Strategy<Value = Packet> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Both directions, all types including unknown ones, in any pieces.
-    #[test]
-    fn every_packet_comes_back_as_it_was(
-        is_request: bool,
-        packets in any::<bool>().prop_flat_map(|_| prop::collection::vec(packet(Magic::Request), 1..8)),
-        cuts in prop::collection::vec(1_usize..40, 1..50),
-    ) {
-        let magic = if is_request { Magic::Request } else { Magic::Response };
-        let mut wire = BytesMut::new();
-        let packets: Vec<Packet> =
-            packets.into_iter().map(|packet| Packet { magic, ..packet }).collect();
-        for packet in &packets {
-            packet.encode(&mut wire);
-        }
-        let mut decoder = Decoder::new(magic, 1 << 24);
-        let mut found = Vec::new();
-        let mut rest = &wire[..];
-        for cut in cuts.iter().cycle() {
-            if rest.is_empty() {
-                break;
-            }
-            let (piece, behind) = rest.split_at((*cut).min(rest.len()));
-            feed(&mut decoder, piece);
-            while let Some(packet) = decoder.next().unwrap() {
-                found.push(packet);
-            }
-            rest = behind;
-        }
-        prop_assert!(decoder.is_at_boundary());
-        for packet in &packets {
-            let arguments = packet.arguments().unwrap();
-            prop_assert_eq!(arguments.len(), packet.packet_type.arguments().len());
-        }
-        prop_assert_eq!(found, packets);
-    }
-
     /// S3: the server finds exactly the arguments that were meant, whatever the workload.
     #[test]
     fn every_submission_is_one_packet_that_says_what_was_meant(

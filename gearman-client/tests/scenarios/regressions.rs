@@ -9,23 +9,18 @@ use std::{
 };
 
 use fixtures::{
-    fault::Fault,
     gearmand::Server,
     proxy::{Proxy, Toxics},
 };
 use gearman_client::{
     ConnectOptions, Deadline, ErrorKind, Fate, Outcome, RetryPolicy, WorkerOptions, blocking,
-    protocol::{Echo, PacketType, Submit},
+    protocol::{Echo, Submit},
 };
 
 use super::{
     face::{Async, Face, WorkFace, both_faces, scenarios},
-    support::{Background, LATE, PATIENCE, Peer, function, options, real},
+    support::{Background, LATE, PATIENCE, function, options, real},
 };
-
-fn late(server: &Server) -> ConnectOptions {
-    patient(server).reply_timeout(LATE)
-}
 
 fn patient(server: &Server) -> ConnectOptions {
     let options: ConnectOptions = server.address().parse().unwrap();
@@ -37,11 +32,9 @@ fn patient(server: &Server) -> ConnectOptions {
 both_faces!(
     regress_nats_rs_182_a_submission_is_never_acknowledged_after_the_end,
     regress_redis_rs_275_a_lost_connection_ends_every_wait,
-    regress_redis_rs_1541_the_time_in_the_queue_counts,
     regress_redis_rs_1955_both_sides_may_write_at_once,
     regress_pheanstalk_303_a_dead_peer_is_noticed,
     regress_python_gearman_37_a_missed_wake_up_is_made_up_for,
-    regress_gearmand_343_text_where_a_packet_belongs_is_an_error,
 );
 
 scenarios!(
@@ -103,23 +96,6 @@ fn regress_redis_rs_275_a_lost_connection_ends_every_wait<F: Face>() {
         .filter_map(|(number, event)| event.err().map(|error| (number, error.fate())))
         .collect();
     assert_eq!(errors, (0..100).map(|number| (number, Fate::Unknown)).collect());
-}
-
-/// redis-rs/redis-rs#1541: a call that waited for its turn had no deadline.
-fn regress_redis_rs_1541_the_time_in_the_queue_counts<F: Face>() {
-    let server = Server::start().unwrap();
-    server.faults().add(Fault::nth(3).of("ECHO_REQ").hang());
-    let mut client = F::connect(late(&server)).unwrap();
-    let started = Instant::now();
-    let answers = client.call_many((0..600).map(|n| Echo(n.to_string())).collect());
-    assert!(started.elapsed() < PATIENCE);
-    assert_eq!(answers.len(), 600);
-    for (n, answer) in answers.into_iter().enumerate() {
-        match answer {
-            Ok(own) => assert_eq!(own, n.to_string()),
-            Err(error) => assert!(n >= 2 && error.fate() != Fate::Refused, "{n}: {error}"),
-        }
-    }
 }
 
 /// redis-rs/redis-rs#1955: a TCP deadlock, when both sides wait for the other to read.
@@ -252,29 +228,6 @@ fn regress_python_gearman_37_a_missed_wake_up_is_made_up_for<F: Face>() {
     let job = worker.next();
     worker.complete(job, "").unwrap();
     assert_eq!(worker.stop().completed, 1);
-}
-
-fn regress_gearmand_343_text_where_a_packet_belongs_is_an_error<F: Face>() {
-    let (address, server) = Peer::serve(vec![
-        Box::new(|mut peer: Peer| {
-            peer.expect(PacketType::CanDo);
-            peer.expect(PacketType::GrabJobAll);
-            peer.write_bytes(b"ERR UNKNOWN_COMMAND\r\n");
-            peer.wait_for_end();
-        }),
-        Box::new(|mut peer: Peer| {
-            peer.expect(PacketType::CanDo);
-            peer.expect(PacketType::GrabJobAll);
-            peer.write(PacketType::JobAssign, &["H:x:1", "f", "w"]);
-            peer.wait_for_end();
-        }),
-    ]);
-    let mut worker = F::Worker::connect(&*address).unwrap();
-    worker.can_do("f");
-    let job = worker.next();
-    drop(worker);
-    drop(job);
-    server.join().unwrap();
 }
 
 // G. The life of workers.

@@ -5,20 +5,19 @@ use std::{
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     sync::Arc,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use super::{
     face::{Face, WorkFace, both_faces},
-    support::{PATIENCE, options, wire},
+    support::{options, wire},
 };
 use fixtures::{
     gearmand::Server,
     tls::{self, Authority, Certificate},
 };
 use gearman_client::{
-    ConnectOptions, Deadline, Error, ErrorKind, Fate, Outcome, RetryPolicy, TlsOptions,
-    WorkerOptions, blocking,
+    ConnectOptions, Error, ErrorKind, Fate, RetryPolicy, TlsOptions, WorkerOptions, blocking,
     protocol::{Echo, PacketType},
 };
 
@@ -70,9 +69,7 @@ both_faces!(
     a_certificate_of_an_unknown_authority_is_refused,
     a_self_signed_certificate_is_refused_unless_it_is_the_authority,
     a_plain_text_port_is_refused_and_nothing_is_sent_in_the_clear,
-    a_silent_port_meets_the_connect_deadline,
     tls_cut_at_any_byte_of_an_answer_is_a_lost_connection,
-    a_tls_connection_that_is_lost_is_made_again,
     a_write_that_is_stuck_in_tls_goes_on,
 );
 
@@ -148,15 +145,6 @@ fn a_plain_text_port_is_refused_and_nothing_is_sent_in_the_clear<F: Face>() {
     assert!(error.to_string().contains("is this port plain text?"), "{error}");
 }
 
-/// C1: the connect deadline covers the handshake.
-fn a_silent_port_meets_the_connect_deadline<F: Face>() {
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let options = to(silent.local_addr().unwrap(), trusting(&Authority::new()));
-    let error = F::connect(options.connect_timeout(Duration::from_millis(60))).err().unwrap();
-    let kind = ErrorKind::Timeout(Deadline::Connect);
-    assert_eq!((error.kind(), error.fate()), (kind, Fate::NotSent), "{error}");
-}
-
 /// C21: without the closing alert, and with it, the end of the stream in the middle of a packet is not a short answer.
 fn tls_cut_at_any_byte_of_an_answer_is_a_lost_connection<F: Face>() {
     let authority = Authority::new();
@@ -188,28 +176,6 @@ fn answer_in_part(mut server: tls::Stream, answer: &[u8], with_alert: bool) {
     }
     let _ = server.sock.shutdown(Shutdown::Write);
     let _ = std::io::copy(&mut server.sock, &mut std::io::sink());
-}
-
-fn a_tls_connection_that_is_lost_is_made_again<F: Face>() {
-    let (server, authority) = (Server::start().unwrap(), Authority::new());
-    let address = proxy(&authority, "127.0.0.1", &server);
-    let mut worker =
-        F::Worker::connect(WorkerOptions::from(to(address, trusting(&authority)))).unwrap();
-    worker.can_do("f");
-    assert!(worker.next_within(Duration::from_millis(20)).is_none());
-    let mut client = F::connect(to(address, trusting(&authority))).unwrap();
-    assert_eq!(client.echo("x").unwrap(), "x");
-    server.reset_connections();
-    // The client sees the end with its next call, or before it.
-    let started = Instant::now();
-    while client.echo("again").is_err() {
-        assert!(started.elapsed() < PATIENCE);
-    }
-    let at = thread::spawn(move || client.run("f", b"", options()).unwrap());
-    let job = worker.next();
-    worker.complete(job, "r").unwrap();
-    assert_eq!(at.join().unwrap(), Outcome::Complete("r".into()));
-    assert_eq!(worker.stop().completed, 1);
 }
 
 /// A stuck write read instead, and waited for an answer to bytes that TLS still held.

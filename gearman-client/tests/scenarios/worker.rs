@@ -1,7 +1,6 @@
 //! Doing jobs.
 
 use std::{
-    collections::HashSet,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -13,12 +12,12 @@ use fixtures::fault::Fault;
 use futures_util::StreamExt;
 use gearman_client::{
     Client, ConnectionState, Failure, JobEvent, JobLimit, Outcome, RetryPolicy, Servers, Worker,
-    WorkerEventKind, WorkerOptions, blocking, protocol::Submit,
+    WorkerEventKind, WorkerOptions, blocking,
 };
 
 use super::face::{Face, WorkFace, scenarios};
 use super::handlers::HandlerFace;
-use super::support::{Background, PATIENCE, function, options};
+use super::support::{Background, PATIENCE, options};
 use super::support::{each_server, each_server_async};
 
 each_server!(
@@ -44,7 +43,6 @@ each_server_async!(
     a_handler_that_panics_before_it_gives_a_future_fails_its_job_only,
     a_dropped_job_is_failed,
     stopping_finishes_what_runs_and_gives_the_rest_back,
-    ten_thousand_jobs_and_none_lost_when_a_worker_dies_in_the_middle,
 );
 
 async fn a_handler_that_panics_before_it_gives_a_future_fails_its_job_only(address: String) {
@@ -235,53 +233,6 @@ async fn stopping_finishes_what_runs_and_gives_the_rest_back(address: String) {
     let mut admin = gearman_client::Admin::connect(&address).await.unwrap();
     let queued = admin.status().await.unwrap()[0].queued();
     assert_eq!(report.completed, u64::try_from(2 - queued).unwrap());
-}
-
-async fn ten_thousand_jobs_and_none_lost_when_a_worker_dies_in_the_middle(address: String) {
-    const JOBS: usize = 10_000;
-    let client = Client::connect(&address).await.unwrap();
-    let submits = (0..JOBS)
-        .map(|n| Submit::background(function("number"), n.to_string(), options()).unwrap());
-    let mut submitted = client.call_many(submits);
-    while let Some(answer) = submitted.next().await {
-        answer.unwrap();
-    }
-    let seen = Arc::new(Mutex::new(HashSet::new()));
-    let all = Arc::new(tokio::sync::Notify::new());
-    let half = Arc::new(tokio::sync::Notify::new());
-    let worker = async |concurrency| {
-        let options: WorkerOptions = address.parse().unwrap();
-        let mut worker = Worker::connect(options.slots(concurrency)).await.unwrap();
-        let (seen, all, half) = (seen.clone(), all.clone(), half.clone());
-        worker
-            .register("number", move |job| {
-                let (seen, all, half) = (seen.clone(), all.clone(), half.clone());
-                async move {
-                    tokio::task::yield_now().await;
-                    let mut seen = seen.lock().unwrap();
-                    seen.insert(job.workload.clone());
-                    if seen.len() == JOBS / 2 {
-                        half.notify_one();
-                    }
-                    if seen.len() == JOBS {
-                        all.notify_one();
-                    }
-                    Ok("")
-                }
-            })
-            .unwrap();
-        worker
-    };
-    let dying = tokio::spawn(worker(32).await.run());
-    half.notified().await;
-    // Its connection closes with jobs in flight, as if the process were killed.
-    dying.abort();
-    let _ = dying.await;
-    let report = worker(32).await.run_until(all.notified()).await;
-    assert!(report.completed > 0 && report.unknown == 0, "{report}");
-    assert_eq!(seen.lock().unwrap().len(), JOBS);
-    let mut admin = gearman_client::Admin::connect(&address).await.unwrap();
-    assert_eq!(admin.status().await.unwrap()[0].total, 0);
 }
 
 /// Beside a server that cannot be reached.

@@ -45,7 +45,6 @@ both_faces!(
     a_stale_result_is_never_sent_over_a_new_connection,
     a_job_that_was_lost_before_anybody_took_it_is_not_given,
     an_error_before_and_behind_every_answer_does_no_harm,
-    a_server_that_is_away_is_tried_less_and_less,
     all_servers_are_served_fairly,
     a_worker_that_sleeps_everywhere_is_woken_from_anywhere,
     a_server_that_takes_no_connection_holds_up_no_job_of_another,
@@ -261,33 +260,6 @@ fn an_error_before_and_behind_every_answer_does_no_harm<F: Face>() {
     // An ERROR about a job may be mistaken for the answer to a result, but never for that to a grab.
     assert_eq!(report.completed + report.rejected, 20, "{report}");
     assert_eq!(server.view().jobs, 0);
-}
-
-/// C18: a full-jitter back-off, which only a healthy exchange resets.
-fn a_server_that_is_away_is_tried_less_and_less<F: Face>() {
-    let server = Server::start().unwrap();
-    let proxy = Proxy::start(server.socket_addr().unwrap()).unwrap();
-    let options_: ConnectOptions = proxy.address().to_string().parse().unwrap();
-    let backoff = RetryPolicy::new(3).backoff(Duration::from_millis(50), Duration::from_secs(10));
-    let mut worker = F::Worker::connect(WorkerOptions::from(options_.retry(backoff))).unwrap();
-    worker.can_do("f");
-    assert!(worker.next_within(Duration::from_millis(20)).is_none());
-    // Accepted, and closed before a byte.
-    proxy.spoil_replies(Toxics::new().end_after(0, Ending::Close));
-    server.reset_connections();
-    let before = proxy.accepted();
-    let started = Instant::now();
-    while proxy.accepted() - before < 2 || started.elapsed() < Duration::from_secs(2) {
-        assert!(worker.next_within(Duration::from_millis(100)).is_none());
-        assert!(started.elapsed() < PATIENCE, "it is not tried again");
-    }
-    let tried = proxy.accepted() - before;
-    assert!(tried < 60, "{tried} connections in two seconds");
-    proxy.heal();
-    F::to(server.address()).submit_background("f", b"", options()).unwrap();
-    let job = worker.next();
-    worker.complete(job, "").unwrap();
-    assert_eq!(worker.stop().completed, 1);
 }
 
 /// G4: none is starved by one that has much more.

@@ -1,11 +1,7 @@
 //! What handlers learn about their jobs and their worker, and what is learnt about handlers.
 
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-        mpsc,
-    },
+    sync::{Arc, Mutex, mpsc},
     time::Duration,
 };
 
@@ -31,7 +27,6 @@ each_server_async!(
 scenarios!(
     a_handler_learns_that_its_job_is_lost,
     a_handler_learns_that_the_time_of_its_job_is_over,
-    a_second_run_of_a_job_begins_when_the_first_has_ended,
     a_handler_learns_that_its_worker_stops,
     errors_and_panics_of_handlers_are_told_where_they_happen,
     a_handler_that_sends_much_goes_on_as_soon_as_it_is_sent,
@@ -182,43 +177,6 @@ fn a_handler_learns_that_the_time_of_its_job_is_over<F: HandlerFace>(address: &s
     other.complete(job, "").unwrap();
     assert_eq!(other.stop().completed, 1);
     assert_eq!(worker.stop().completed, 0);
-}
-
-fn a_second_run_of_a_job_begins_when_the_first_has_ended<F: HandlerFace>(address: &str) {
-    for places in [1, 2] {
-        let proxy = Proxy::start(address.parse().unwrap()).unwrap();
-        let (began, begun) = mpsc::channel();
-        let door = Door::default();
-        let running = Arc::new(AtomicUsize::new(0));
-        let handler = {
-            let (door, running) = (door.clone(), running.clone());
-            move |_: &mut dyn super::handlers::Seen| {
-                assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0, "two runs at once");
-                began.send(()).unwrap();
-                door.pass();
-                running.fetch_sub(1, Ordering::SeqCst);
-                Ok("done".into())
-            }
-        };
-        let worker = F::start(quick(&proxy.address().to_string()).slots(places), handler);
-        let mut client = F::to(address);
-        let job = client.submit_background("f", b"", options()).unwrap().handle;
-        begun.recv_timeout(PATIENCE).unwrap();
-        proxy.reset_connections();
-        if F::NAME == "async" {
-            worker.until("it is back", |view| view.metrics().connections == 2);
-            // With a free place, it gets the job again.
-            while places == 2 && !client.status(&job).unwrap().is_running {}
-        }
-        assert!(begun.recv_timeout(Duration::from_millis(100)).is_err(), "{places} places");
-        door.open();
-        begun.recv_timeout(PATIENCE).expect("it is not run again");
-        worker.until("it is done", |view| view.report().completed == 1);
-        let report = worker.stop();
-        // A blocking worker has finished it before it checked the connection.
-        assert_eq!((report.completed, report.abandoned + report.unknown), (1, 1), "{report}");
-        assert!(!client.status(&job).unwrap().is_known);
-    }
 }
 
 fn a_handler_learns_that_its_worker_stops<F: HandlerFace>(address: &str) {

@@ -1,33 +1,23 @@
 //! Servers that refuse, close, or do not answer; and machines that have run out of resources.
 
-use std::{
-    io::{self},
-    net::TcpStream,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use fixtures::{
     gearmand::{Flavour, Server},
     real::{Geard, Gearmand, PerlGearmand, Rustygeard},
 };
 use gearman_client::{
-    ConnectOptions, ErrorKind, RetryPolicy, WorkerEvent, WorkerEventKind, WorkerOptions, blocking,
+    ConnectOptions, ErrorKind, RetryPolicy, WorkerEventKind, WorkerOptions, blocking,
 };
 
 use super::{
     face::{Face, WorkFace, both_faces},
-    handlers::HandlerFace,
     support::{LATE, PATIENCE, options},
 };
 
 both_faces!(
     quirk_servers_without_gearmands_grabs_are_worked_for,
     an_exception_ends_its_job_on_every_server,
-    a_worker_without_file_descriptors_waits_and_tells_that_once,
 );
 
 fn quick(address: &str) -> ConnectOptions {
@@ -115,46 +105,6 @@ fn an_exception_ends_its_job<F: Face>(address: &str) {
     let job = worker.next();
     assert_eq!(F::Worker::assignment(&job).workload, "again");
     worker.complete(job, "").unwrap();
-}
-
-/// EMFILE; later, some are available again.
-fn a_worker_without_file_descriptors_waits_and_tells_that_once<F: HandlerFace>() {
-    const EMFILE: i32 = 24;
-    let server = Server::start().unwrap();
-    let at = server.socket_addr().unwrap();
-    let shortage = Arc::new(AtomicUsize::new(8));
-    let resolve = move || {
-        let left = shortage.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
-        if left.is_ok() { Err(io::Error::from_raw_os_error(EMFILE)) } else { Ok(at) }
-    };
-    let again = resolve.clone();
-    let retry = RetryPolicy::new(20).backoff(Duration::from_millis(5), Duration::from_millis(20));
-    let to = server.address().parse::<ConnectOptions>().unwrap().retry(retry);
-    let to = to
-        .connector(move |_| {
-            let found = resolve();
-            async move { tokio::net::TcpStream::connect(found?).await }
-        })
-        .blocking_connector(move |_, _| TcpStream::connect(again()?));
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let options_ = WorkerOptions::from(to).on_event({
-        let told = told.clone();
-        move |event: &WorkerEvent| {
-            told.lock().unwrap().push(match &event.what {
-                WorkerEventKind::Connected => "connected".to_owned(),
-                WorkerEventKind::Disconnected(error) => error.to_string(),
-                other => format!("{other:?}"),
-            });
-        }
-    });
-    let worker = F::start(options_, |_| Ok(String::new()));
-    F::to(server.address()).submit_background("f", b"", options()).unwrap();
-    worker.until("the job is done", |view| view.report().completed == 1);
-    assert_eq!(worker.handle.metrics().errors_of(ErrorKind::Connect), 8);
-    assert_eq!(worker.stop().completed, 1);
-    let told = told.lock().unwrap();
-    assert!(told.len() == 2 && told[0].contains("os error 24"), "{told:?}");
-    assert_eq!(told[1], "connected");
 }
 
 /// tokio panics if it cannot start the thread that looks up a name.
