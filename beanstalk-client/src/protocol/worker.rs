@@ -20,7 +20,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{Claimed, Health, Io, Later, Operation, Pace, Pulse, RetryPolicy, Role, earliest};
+use queue_core::{
+    Claimed, Deadlines, Io, Later, Life, Operation, Pulse, Replace, RetryPolicy, Role,
+};
 
 pub use self::action::{Action, Change, JobKey, Taken};
 use self::{
@@ -69,9 +71,8 @@ pub struct WorkerSlot {
     /// Other slots have claimed the rest of a limit: when to ask again.
     shares: Option<Instant>,
     session: Session,
+    life: Life<Error>,
     connection: Connection,
-    health: Health,
-    pace: Pace,
     /// Unanswered commands, in order.
     expected: VecDeque<Expected>,
     held: Jobs,
@@ -150,12 +151,6 @@ enum Ending {
     Done,
 }
 
-/// How long to wait for an answer on a half-closed connection.
-const GOODBYE: Duration = Duration::from_secs(2);
-
-/// How often to check a connection on which nothing is expected while a handler runs.
-const LOOK: Duration = Duration::from_secs(1);
-
 impl WorkerSlot {
     /// The `slot`-th slot for the `server`-th server of these options, without a connection.
     #[must_use]
@@ -176,20 +171,21 @@ impl WorkerSlot {
             until_empty: options.until_empty.then_some(policy),
             grace: options.grace,
         };
-        let (connect_timeout, pace) = connect.map_or((None, Pace::new(None, None)), |connect| {
-            let timeout = connect.total_timeout.unwrap_or(Duration::MAX);
-            let pace = Pace::new(Some(connect.reply_timeout), Some(connect.write_timeout));
-            (Some(timeout.min(connect.connect_timeout)), pace)
-        });
+        let (connect_timeout, deadlines) =
+            connect.map_or((None, Deadlines::new(None, None)), |connect| {
+                let timeout = connect.total_timeout.unwrap_or(Duration::MAX);
+                let (reply, write) = (connect.reply_timeout, connect.write_timeout);
+                let deadlines = Deadlines::new(Some(reply), Some(write));
+                (Some(timeout.min(connect.connect_timeout)), deadlines)
+            });
         WorkerSlot {
             settings,
             asking: Asking::new(connect),
             claimed: Claimed::new(options.limit.clone()),
             shares: None,
             session: Session::new(max_body),
+            life: Life::new(policy, connect_timeout, deadlines, Replace::Later),
             connection: Connection::default(),
-            health: Health::new(policy, connect_timeout),
-            pace,
             expected: VecDeque::new(),
             held: Jobs::default(),
             given: VecDeque::new(),
@@ -231,7 +227,7 @@ impl WorkerSlot {
     /// Whether there is a connection.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.connection.is_open
+        self.life.is_connected()
     }
 
     /// Wakes the waker when no further job may be taken.
@@ -258,13 +254,13 @@ impl WorkerSlot {
         }
     }
 
-    /// Queues a command. Fails only if the connection has to be closed; then nothing is sent.
-    fn send<C: Command>(&mut self, command: &C, what: What, now: Instant) {
-        self.send_told(command, what, None, now);
+    /// Queues a command. If that fails, the connection is closed, and nothing is sent.
+    fn queue<C: Command>(&mut self, command: &C, what: What, now: Instant) {
+        self.queue_observed(command, what, None, now);
     }
 
     /// The same for an observed one.
-    fn send_told<C: Command>(
+    fn queue_observed<C: Command>(
         &mut self,
         command: &C,
         what: What,
@@ -277,7 +273,7 @@ impl WorkerSlot {
         };
         match self.session.send(command) {
             Ok(ticket) => self.expected.push_back(Expected { ticket, what, sent: now, wait, told }),
-            Err(error) => self.fail(error, now),
+            Err(error) => self.life.close_with(error),
         }
     }
 
@@ -313,82 +309,13 @@ impl WorkerSlot {
         self.refusals.succeeded();
         self.connection.has_succeeded = true;
     }
-
-    /// Does everything that is due.
-    fn act(&mut self, now: Instant) -> Result<(), Error> {
-        if self.due.is_some_and(|due| due <= now) {
-            self.tend(now)?;
-        }
-        if !self.connection.is_open {
-            return Ok(());
-        }
-        self.heed_stop(now);
-        self.speak(now);
-        match self.ending {
-            Ending::No => self.ask(now),
-            Ending::Stopping => self.wind_down(now),
-            Ending::HalfClosed(since) if now.saturating_duration_since(since) >= GOODBYE => {
-                self.close();
-                Ok(())
-            }
-            Ending::HalfClosed(_) | Ending::Done => Ok(()),
-        }
-    }
-
-    /// The next step on the current connection.
-    fn serve(&mut self, io: &Io<Error>, answered: bool, now: Instant) -> Pulse {
-        let holds = self.session.oldest_is_sent().then_some(()).and(self.expected.front());
-        let holds = holds.map(|expected| expected.wait);
-        let deadline = match self.pace.check(io, holds, answered, now) {
-            Ok(deadline) => deadline,
-            Err(late) => {
-                let error = Error::from(self.pace.error(late)).with_fate(crate::Fate::Unknown);
-                self.fail(error, now);
-                return self.away(now);
-            }
-        };
-        self.state = match self.held.len() {
-            0 => SlotState::Waiting,
-            held => SlotState::Busy(held),
-        };
-        let mut until = earliest([deadline, self.due, self.nudges.next(), self.stop]);
-        match self.ending {
-            Ending::No => {
-                until = earliest([until, self.storm.until(), self.refusals.until(), self.shares]);
-            }
-            Ending::HalfClosed(since) => {
-                return Pulse::HalfClose(earliest([until, since.checked_add(GOODBYE)]));
-            }
-            Ending::Stopping | Ending::Done => {}
-        }
-        if !self.expected.is_empty() {
-            return Pulse::Go(until);
-        }
-        let looked = io.looked_at().max(self.connection.since);
-        match looked.and_then(|looked| looked.checked_add(LOOK)) {
-            Some(look) if look <= now => Pulse::Peek,
-            look => Pulse::Rest(earliest([until, look])),
-        }
-    }
 }
 
 impl Role for WorkerSlot {
     type Failure = Error;
 
     fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
-        if self.health.is_new(io) {
-            self.opened(now);
-        }
-        let answered = self.hear(io, now);
-        if let Err(error) = self.act(now) {
-            self.fail_by(error, now);
-        }
-        let pulse = if self.connection.is_open {
-            self.session.queue_in(io);
-            self.serve(io, answered, now)
-        } else {
-            self.away(now)
-        };
+        let pulse = queue_core::exchange(self, io, now);
         self.claimed.append_woken_to(&mut io.wake);
         self.later.append_to(&mut io.later);
         pulse

@@ -90,7 +90,7 @@ impl WorkerSlot {
         }
         let command = ReserveWithTimeout::new(wait)?;
         let told = self.asking.reserves(&command, self.only_tube());
-        self.send_told(&command, What::Reserve, told, now);
+        self.queue_observed(&command, What::Reserve, told, now);
         self.reserves += 1;
         Ok(Claim::Granted)
     }

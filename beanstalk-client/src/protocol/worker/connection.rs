@@ -1,19 +1,26 @@
-//! The transition from one connection to the next.
+//! What a slot does on its connection, and from one connection to the next.
 
-use std::{collections::VecDeque, io, mem, time::Instant};
+use std::{
+    collections::VecDeque,
+    io, mem,
+    time::{Duration, Instant},
+};
 
-use queue_core::{End, Health, Io, Pulse, earliest};
+use queue_core::{
+    Awaits, Cause, ConnectionError, Expects, Health, Io, Life, Loss, Need, Protocol, Pulse,
+    earliest,
+};
 
-use super::{Action, Ending, What, WorkerSlot};
+use super::{Action, Ending, Phase, What, WorkerSlot};
 use crate::{
-    Deadline, Error, ErrorKind, Fate, SlotState, TubeName, WorkerEventKind,
+    Error, ErrorKind, Fate, JobFate, LostReason, SlotState, TubeName, WorkerEventKind,
     protocol::{Ignore, Session, Stats, Watch},
+    trace,
 };
 
 /// State of the current connection, or of the last one.
 #[derive(Debug, Default)]
 pub(super) struct Connection {
-    pub(super) is_open: bool,
     /// When it was made.
     pub(super) since: Option<Instant>,
     /// Whether the server has answered on it.
@@ -22,24 +29,25 @@ pub(super) struct Connection {
     pub(super) has_succeeded: bool,
 }
 
-impl Connection {
-    /// Whether it was a good one. A server that accepts, answers and then closes must not be hammered.
-    fn was_good(&self, now: Instant) -> bool {
-        let has_lasted = self.since.is_some_and(|since| Health::has_lasted(since, now));
-        self.is_welcome && (has_lasted || self.has_succeeded)
-    }
-}
+/// How long to wait for an answer on a half-closed connection.
+const GOODBYE: Duration = Duration::from_secs(2);
 
-impl WorkerSlot {
+/// How often to check a connection on which nothing is expected while a handler runs.
+const LOOK: Duration = Duration::from_secs(1);
+
+impl Protocol for WorkerSlot {
+    fn life(&mut self) -> &mut Life<Error> {
+        &mut self.life
+    }
+
     /// Starts over on a new connection.
-    pub(super) fn opened(&mut self, now: Instant) {
+    fn connected(&mut self, _: &mut Io<Error>, now: Instant) {
         let mut metrics = self.take_metrics();
         metrics.connections += 1;
         metrics.reconnects += u64::from(self.connection.since.is_some());
         self.session = Session::new(self.settings.max_body);
         *self.session.metrics_mut() = metrics;
-        self.connection = Connection { is_open: true, since: Some(now), ..Connection::default() };
-        self.pace.reset();
+        self.connection = Connection { since: Some(now), ..Connection::default() };
         self.expected = VecDeque::new();
         self.window = 1;
         self.is_dry = false;
@@ -51,74 +59,176 @@ impl WorkerSlot {
         self.prepare(now);
     }
 
+    fn receive(&mut self, io: &mut Io<Error>, now: Instant) -> Result<(), Error> {
+        self.read_replies(io, now)
+    }
+
+    fn ended(&mut self, why: io::Error, _: &mut Io<Error>, _: Instant) -> Result<(), Error> {
+        Err(match why.kind() {
+            io::ErrorKind::UnexpectedEof => {
+                let why = "the server closed the connection";
+                Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why)
+            }
+            _ => Error::lost(why),
+        })
+    }
+
+    fn lost(&mut self, loss: Loss<Error>, _: &mut Io<Error>, now: Instant) {
+        if loss.cause == Cause::NotConnected {
+            return self.tell(WorkerEventKind::Disconnected(loss.error));
+        }
+        if loss.cause == Cause::Unusable && loss.error.kind() != ErrorKind::ConnectionLost {
+            // It would come again at once on the next connection.
+            self.refusals.refused(now);
+        }
+        let error = match loss.cause {
+            Cause::Late => loss.error.with_fate(Fate::Unknown),
+            _ => loss.error,
+        };
+        self.lose_jobs(&error);
+        self.forget_commands();
+        if let Ending::HalfClosed(_) = self.ending {
+            // After a half-close, the server chooses how the connection ends.
+            self.ending = Ending::Done;
+            return;
+        }
+        self.tell(WorkerEventKind::Disconnected(error));
+        self.actions.push_back(Action::HandBack);
+    }
+
+    /// Does everything that is due.
+    fn needs(&mut self, io: &mut Io<Error>, now: Instant) -> Need {
+        if self.due.is_some_and(|due| due <= now) {
+            self.tend(now);
+        }
+        if self.life.is_open()
+            && let Err(error) = self.act(now)
+        {
+            self.life.close_with(error);
+        }
+        if !self.life.is_connected() {
+            return self.without_connection(now);
+        }
+        self.state = match self.held.len() {
+            0 => SlotState::Waiting,
+            held => SlotState::Busy(held),
+        };
+        let until = earliest([self.due, self.nudges.next(), self.stop]);
+        let until = match self.ending {
+            Ending::No => earliest([until, self.storm.until(), self.refusals.until(), self.shares]),
+            Ending::HalfClosed(since) => earliest([until, since.checked_add(GOODBYE)]),
+            Ending::Stopping | Ending::Done => until,
+        };
+        if !self.expected.is_empty() || matches!(self.ending, Ending::HalfClosed(_)) {
+            return Need::Use(until);
+        }
+        let looked = io.looked_at().max(self.connection.since);
+        match looked.and_then(|looked| looked.checked_add(LOOK)) {
+            Some(look) if look <= now => Need::Peek,
+            look => Need::Use(earliest([until, look])),
+        }
+    }
+
+    fn dial(&mut self, now: Instant) -> Pulse {
+        let pulse = self.life.dial(self.settings.server, now);
+        if let Pulse::Dial { .. } = pulse {
+            self.state = SlotState::Connecting;
+        }
+        pulse
+    }
+
+    fn send(&mut self, io: &mut Io<Error>, _: Instant) -> Awaits {
+        self.session.queue_in(io);
+        let oldest = self.expected.front().filter(|_| self.session.oldest_is_sent());
+        Awaits {
+            answer: oldest.map(|expected| expected.wait),
+            until: None,
+            expects: match self.ending {
+                Ending::HalfClosed(_) => Expects::End,
+                _ if self.expected.is_empty() => Expects::Nothing,
+                _ => Expects::Data,
+            },
+        }
+    }
+
+    /// A server that accepts, answers and then closes must not be hammered.
+    fn is_good(&mut self, now: Instant) -> bool {
+        let Connection { since, is_welcome, has_succeeded } = self.connection;
+        let has_lasted = since.is_some_and(|since| Health::has_lasted(since, now));
+        is_welcome && (has_lasted || has_succeeded)
+    }
+}
+
+impl WorkerSlot {
     /// Asks for the server's id and sets the watch list, which contains `default` from the start.
     fn prepare(&mut self, now: Instant) {
         let default = TubeName::default();
         let tubes = self.settings.tubes.clone();
         let watches_default = tubes.contains(&default);
-        self.send(&Stats, What::Server, now);
+        self.queue(&Stats, What::Server, now);
         for tube in tubes.into_iter().filter(|tube| *tube != default) {
-            self.send(&Watch(tube), What::WatchList, now);
+            self.queue(&Watch(tube), What::WatchList, now);
         }
         if !watches_default {
-            self.send(&Ignore(default), What::WatchList, now);
+            self.queue(&Ignore(default), What::WatchList, now);
         }
     }
 
-    /// Reads the received bytes, and then handles the end of the connection. Returns whether there was an answer.
-    pub(super) fn hear(&mut self, io: &mut Io<Error>, now: Instant) -> bool {
-        let mut answered = false;
-        if self.connection.is_open
-            && let Err(error) = self.read_replies(io, &mut answered, now)
-        {
-            self.fail_by(error, now);
-        }
-        match io.take_end() {
-            Some(End::Lost(why)) if self.connection.is_open => {
-                let kind = ErrorKind::ConnectionLost;
-                let error = if why.kind() == io::ErrorKind::UnexpectedEof {
-                    Error::new(kind, Fate::Unknown, "the server closed the connection")
-                } else {
-                    Error::new(kind, Fate::Unknown, "the connection was lost").with_source(why)
-                };
-                self.fail(error, now);
+    /// The next commands on the current connection.
+    fn act(&mut self, now: Instant) -> Result<(), Error> {
+        self.heed_stop(now);
+        self.speak(now);
+        match self.ending {
+            Ending::No => self.ask(now),
+            Ending::Stopping => self.wind_down(now),
+            Ending::HalfClosed(since) if now.saturating_duration_since(since) >= GOODBYE => {
+                self.close();
+                Ok(())
             }
-            Some(End::NotConnected(error)) => {
-                self.health.failed(now);
-                self.tell(WorkerEventKind::Disconnected(error));
-            }
-            Some(_) | None => {}
+            Ending::HalfClosed(_) | Ending::Done => Ok(()),
         }
-        answered
     }
 
-    /// Handles the end of the last connection.
+    /// What becomes of the jobs that the lost connection held.
+    fn lose_jobs(&mut self, error: &Error) {
+        let sent = self.sent_lasts();
+        for told in self.expected.iter_mut().filter_map(|expected| expected.told.take()) {
+            let observation = trace::broken_off(*told, error);
+            self.later.tell(observation);
+        }
+        self.session.close();
+        for key in self.held.keys() {
+            let Some(held) = self.find(key) else { continue };
+            if held.phase() != Phase::Finishing {
+                self.lose(key, LostReason::ConnectionLost);
+                continue;
+            }
+            let id = held.job.id();
+            self.held.remove(key);
+            let fate = match sent.contains(&key) {
+                true => JobFate::Unknown,
+                false => JobFate::Lost(LostReason::ConnectionLost),
+            };
+            self.settle(id, fate);
+        }
+    }
+
+    /// Ends the last connection.
     pub(super) fn close(&mut self) {
-        self.shut();
+        self.forget_commands();
+        self.life.close();
         self.ending = Ending::Done;
     }
 
-    /// Handles an abnormal end of the connection.
-    pub(super) fn lose_connection(&mut self, error: Error, now: Instant) {
-        self.shut();
-        if self.connection.was_good(now) {
-            self.health.proven();
-        }
-        self.health.failed(now);
-        self.tell(WorkerEventKind::Disconnected(error));
-        self.actions.push_back(Action::HandBack);
-    }
-
-    fn shut(&mut self) {
+    fn forget_commands(&mut self) {
         for _ in 0..mem::take(&mut self.reserves) {
             self.claimed.give_back();
         }
         self.expected.clear();
-        self.connection.is_open = false;
     }
 
-    /// The next step without a connection.
-    pub(super) fn away(&mut self, now: Instant) -> Pulse {
+    /// What is needed without a connection.
+    fn without_connection(&mut self, now: Instant) -> Need {
         if self.claimed.is_reached() {
             // A connection would have no purpose.
             self.ending = Ending::Done;
@@ -129,43 +239,27 @@ impl WorkerSlot {
         self.state = SlotState::BackingOff;
         if self.held.lost() > 0 {
             // The end of the handler is reported to the slot.
-            return Pulse::Close(self.due);
+            return Need::Close(self.due);
         }
         if self.refusals.holds(now) {
-            return Pulse::Close(earliest([self.refusals.until(), self.due]));
+            return Need::Close(earliest([self.refusals.until(), self.due]));
         }
-        if self.health.is_overdue(now) {
-            self.health.failed(now);
-            let why = "no connection within the connect timeout";
-            let kind = ErrorKind::Timeout(Deadline::Connect);
-            self.tell(WorkerEventKind::Disconnected(Error::new(kind, Fate::NotSent, why)));
-        }
-        if self.gives_up() {
+        if self.settings.until_empty.is_some_and(|retry| self.life.has_failed_for(&retry)) {
+            // The worker runs until its tubes are empty, and this server is left out.
             self.tell(WorkerEventKind::GivenUp);
             self.ending = Ending::Done;
             return self.leave(now);
         }
-        match self.health.dial(self.settings.server, now) {
-            Pulse::Dial { server, by, .. } => {
-                self.state = SlotState::Connecting;
-                Pulse::Dial { server, by, ask: self.due }
-            }
-            other => Pulse::Close(earliest([other.until(), self.due])),
-        }
-    }
-
-    /// Whether to leave the server out: it cannot be reached, and the worker runs until its tubes are empty.
-    fn gives_up(&self) -> bool {
-        self.settings.until_empty.is_some_and(|retry| self.health.has_failed_for(&retry))
+        Need::Use(self.due)
     }
 
     /// Waits for the handlers of lost jobs, after a stop within its grace. There will be no other connection.
-    fn leave(&mut self, now: Instant) -> Pulse {
+    fn leave(&mut self, now: Instant) -> Need {
         if self.stop.is_none_or(|end| end > now) && self.held.lost() > 0 {
             self.state = SlotState::BackingOff;
-            return Pulse::Close(self.stop);
+            return Need::Close(self.stop);
         }
         self.state = SlotState::Ended;
-        Pulse::Over
+        Need::Over
     }
 }

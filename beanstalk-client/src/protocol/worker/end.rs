@@ -2,11 +2,10 @@
 
 use std::time::Instant;
 
-use super::{Change, Ending, JobKey, Last, Phase, Verdict, What, WorkerSlot};
+use super::{Change, JobKey, Last, Phase, Verdict, What, WorkerSlot};
 use crate::{
-    Error, ErrorKind, JobFate, JobId, JobRef, LostReason, Outcome, WorkerEventKind,
+    Error, JobFate, JobId, JobRef, LostReason, Outcome, WorkerEventKind,
     protocol::{Bury, Command, Delete, Release},
-    trace,
 };
 
 impl WorkerSlot {
@@ -14,7 +13,7 @@ impl WorkerSlot {
     pub fn finish(&mut self, key: JobKey, outcome: Outcome, now: Instant) {
         self.returned(key, now);
         if let Err(error) = self.conclude(key, Verdict::Outcome(outcome), now) {
-            self.fail_by(error, now);
+            self.life.close_with(error);
         }
     }
 
@@ -22,7 +21,7 @@ impl WorkerSlot {
     pub fn give_back(&mut self, key: JobKey, now: Instant) {
         self.returned(key, now);
         if let Err(error) = self.conclude(key, Verdict::GiveBack, now) {
-            self.fail_by(error, now);
+            self.life.close_with(error);
         }
     }
 
@@ -88,7 +87,7 @@ impl WorkerSlot {
     fn send_finish<C: Command>(&mut self, command: &C, key: JobKey, fate: JobFate, now: Instant) {
         let counters = || self.find(key)?.stats.as_deref().map(|stats| &stats.tube);
         let told = self.asking.settles(command, self.only_tube().or_else(counters));
-        self.send_told(command, What::Finish(key, fate), told, now);
+        self.queue_observed(command, What::Finish(key, fate), told, now);
     }
 
     /// The task that drove it is gone, and with it the connection.
@@ -116,41 +115,8 @@ impl WorkerSlot {
         self.close();
     }
 
-    /// Handles a broken connection, or bytes that violate the protocol.
-    pub(super) fn fail(&mut self, error: Error, now: Instant) {
-        if !self.connection.is_open {
-            return;
-        }
-        let sent = self.sent_lasts();
-        for told in self.expected.iter_mut().filter_map(|expected| expected.told.take()) {
-            let observation = trace::broken_off(*told, &error);
-            self.later.tell(observation);
-        }
-        self.session.close();
-        for key in self.held.keys() {
-            let Some(held) = self.find(key) else { continue };
-            match held.phase() {
-                Phase::Finishing => {
-                    let id = held.job.id();
-                    self.held.remove(key);
-                    let fate = match sent.contains(&key) {
-                        true => JobFate::Unknown,
-                        false => JobFate::Lost(LostReason::ConnectionLost),
-                    };
-                    self.settle(id, fate);
-                }
-                _ => self.lose(key, LostReason::ConnectionLost),
-            }
-        }
-        match self.ending {
-            // After a half-close, the server chooses how the connection ends.
-            Ending::HalfClosed(_) => self.close(),
-            _ => self.lose_connection(error, now),
-        }
-    }
-
     /// The jobs whose last command may have reached the server. The others go back with the connection.
-    fn sent_lasts(&self) -> Vec<JobKey> {
+    pub(super) fn sent_lasts(&self) -> Vec<JobKey> {
         let lasts = self.expected.iter().filter(|expected| self.session.is_sent(expected.ticket));
         lasts
             .filter_map(|expected| match expected.what {
@@ -158,14 +124,6 @@ impl WorkerSlot {
                 _ => None,
             })
             .collect()
-    }
-
-    /// Closes the connection because of an answer that would come again at once on the next.
-    pub(super) fn fail_by(&mut self, error: Error, now: Instant) {
-        if !matches!(error.kind(), ErrorKind::ConnectionLost | ErrorKind::Timeout(_)) {
-            self.refusals.refused(now);
-        }
-        self.fail(error, now);
     }
 
     pub(super) fn lose(&mut self, key: JobKey, reason: LostReason) {

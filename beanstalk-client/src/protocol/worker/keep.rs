@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::{Action, Ending, Held, JobKey, What, WorkerSlot};
 use crate::{
-    Error, Heartbeat, LostReason, WorkerEventKind,
+    Heartbeat, LostReason, WorkerEventKind,
     protocol::{ListTubeUsed, StatsJob, Touch},
 };
 
@@ -15,7 +15,7 @@ impl WorkerSlot {
             return;
         }
         if self.held.lost() > 0 && matches!(self.ending, Ending::No | Ending::Stopping) {
-            self.send(&ListTubeUsed, What::Nudge, now);
+            self.queue(&ListTubeUsed, What::Nudge, now);
         } else {
             self.nudges.end();
         }
@@ -51,42 +51,35 @@ impl WorkerSlot {
     }
 
     /// Touches the jobs that need it, reads the counters of those that have run for a while, and gives up expired ones.
-    pub(super) fn tend(&mut self, now: Instant) -> Result<(), Error> {
+    pub(super) fn tend(&mut self, now: Instant) {
         for key in self.held.keys() {
-            self.tend_one(key, now)?;
+            self.tend_one(key, now);
         }
-        self.due = self.held.iter().filter_map(|held| self.needs(held)).min();
-        Ok(())
+        self.due = self.held.iter().filter_map(|held| self.due_at(held)).min();
     }
 
-    pub(super) fn tend_one(&mut self, key: JobKey, now: Instant) -> Result<(), Error> {
-        let Some(held) = self.find(key) else { return Ok(()) };
-        if !held.phase().is_active() {
-            return Ok(());
+    fn tend_one(&mut self, key: JobKey, now: Instant) {
+        if self.find(key).is_none_or(|held| !held.phase().is_active()) {
+            return;
         }
         let is_due = self.is_touch_due(key, now);
-        let Some(held) = self.find(key) else { return Ok(()) };
+        let Some(held) = self.find(key) else { return };
         if held.lease.is_over(now) {
             self.lose(key, LostReason::TimeToRun);
             self.nudges.begin(now);
-            return Ok(());
-        }
-        if !held.lease.is_known() {
+        } else if !held.lease.is_known() {
             if !held.lease.is_fresh(now) {
                 self.look(key, now);
             }
-            return Ok(());
-        }
-        if is_due {
+        } else if is_due {
             self.touch(key, now);
         }
-        Ok(())
     }
 
     /// Whether a touch is due. One that is far too late is an event: something has held up whoever moves the bytes.
     pub(super) fn is_touch_due(&mut self, key: JobKey, now: Instant) -> bool {
         let Some(held) = self.find(key) else { return false };
-        // Compares with the moment that it was due at, as `needs` does. Otherwise `needs` could ask forever for
+        // Compares with the moment that it was due at, as `due_at` does. Otherwise that could ask forever for
         // something that is never done.
         let due = held.lease.beat().filter(|beat| *beat <= now);
         let Some(beat) = due.filter(|beat| self.settings.beats(held.started, *beat)) else {
@@ -100,7 +93,7 @@ impl WorkerSlot {
     }
 
     /// When a job next needs attention.
-    pub(super) fn needs(&self, held: &Held) -> Option<Instant> {
+    fn due_at(&self, held: &Held) -> Option<Instant> {
         if !held.phase().is_active() {
             return None;
         }
@@ -114,7 +107,7 @@ impl WorkerSlot {
     }
 
     pub(super) fn plan(&mut self, key: JobKey) {
-        let needs = self.find(key).and_then(|held| self.needs(held));
+        let needs = self.find(key).and_then(|held| self.due_at(held));
         self.due = match (self.due, needs) {
             (Some(due), Some(needs)) => Some(due.min(needs)),
             (due, needs) => due.or(needs),
@@ -127,7 +120,7 @@ impl WorkerSlot {
         if held.phase().is_active() && !held.lease.is_touching() {
             held.lease.touch_sent(now);
             let job = held.job;
-            self.send(&Touch::new(job), What::Touch(key), now);
+            self.queue(&Touch::new(job), What::Touch(key), now);
             self.plan(key);
         }
     }
@@ -138,7 +131,7 @@ impl WorkerSlot {
         if held.phase().is_active() && !held.is_looking {
             held.is_looking = true;
             let id = held.job.id();
-            self.send(&StatsJob(id), What::Look(key), now);
+            self.queue(&StatsJob(id), What::Look(key), now);
         }
     }
 }

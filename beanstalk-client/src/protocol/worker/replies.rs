@@ -18,23 +18,17 @@ use crate::{
 const SHORT: Duration = Duration::from_secs(3);
 
 impl WorkerSlot {
-    pub(super) fn read_replies(
-        &mut self,
-        io: &mut Io<Error>,
-        answered: &mut bool,
-        now: Instant,
-    ) -> Result<(), Error> {
+    pub(super) fn read_replies(&mut self, io: &mut Io<Error>, now: Instant) -> Result<(), Error> {
         self.session.follow(io);
-        while let Some(head) = self.expected.front() {
+        while self.life.is_open()
+            && let Some(head) = self.expected.front()
+        {
             let Some(response) = self.session.reply_in(head.ticket, io)? else { return Ok(()) };
             let Some(expected) = self.expected.pop_front() else { break };
-            *answered = true;
+            self.life.answered();
             self.answer(expected, response, now)?;
-            if !self.connection.is_open {
-                return Ok(());
-            }
         }
-        if self.session.has_unsolicited_bytes_in(io) {
+        if self.life.is_open() && self.session.has_unsolicited_bytes_in(io) {
             return Err(Error::protocol("the server sent a reply that matches no command"));
         }
         Ok(())
@@ -306,7 +300,7 @@ impl WorkerSlot {
 
     fn finish_poisoned(&mut self, key: JobKey, now: Instant) {
         if let Err(error) = self.conclude(key, Verdict::Outcome(Outcome::bury()), now) {
-            self.fail_by(error, now);
+            self.life.close_with(error);
         }
     }
 

@@ -371,7 +371,7 @@ fn an_attempt_to_connect_that_fails_or_takes_too_long_is_told() {
     assert_eq!(bench.slot().state(), SlotState::Connecting);
     bench.hand.now = by + Duration::from_millis(1);
     assert!(matches!(bench.hand.turn(), Pulse::Close(Some(_))));
-    assert_eq!(bench.did(), ["disconnected: no connection within the connect timeout"]);
+    assert_eq!(bench.did(), ["disconnected: no connection within the connect timeout of 5 s"]);
 }
 
 #[test]
