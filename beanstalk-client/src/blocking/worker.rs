@@ -1,8 +1,8 @@
 //! The blocking worker.
 
 mod context;
-mod desk;
 mod slot;
+mod stand_in;
 mod test_job;
 
 use std::{io, sync::Arc, time::Instant};
@@ -14,8 +14,8 @@ use queue_core::{
 
 pub use self::{context::JobContext, test_job::TestJob};
 use self::{
-    desk::Desk,
     slot::{SLICE, Slot},
+    stand_in::StandIn,
 };
 use crate::{
     Error, ErrorKind, Fate, IntoOutcome, Result, SlotState, WorkerEventKind, WorkerHandle,
@@ -98,27 +98,28 @@ impl Worker {
         let seats: Vec<Seat<'_>> = options
             .lanes()
             .map(|lane| {
-                let desk: Arc<Desk> = Arc::default();
-                let slot = Slot::new(lane, &options, &board, desk.clone());
+                let stand_in: Arc<StandIn> = Arc::default();
+                let slot = Slot::new(lane, &options, &board, stand_in.clone());
                 let telling = Telling::new(&options, lane.server);
-                Seat { lane, desk, telling, slot: Mutex::new(slot) }
+                Seat { lane, stand_in, telling, slot: Mutex::new(slot) }
             })
             .collect();
         thread::scope(|scope| {
             let vacant = seats.iter().map(|seat| Vacancy { seat, has_second: false });
             fill(vacant.collect(), &options, &board, |vacancy| {
-                let Seat { lane, desk, telling, slot } = vacancy.seat;
+                let Seat { lane, stand_in, telling, slot } = vacancy.seat;
                 let (number, board, handler) = (lane.slot, &board, &handler);
-                let run = move |job: &JobContext| desk::run(job, handler, board, number, telling);
+                let run =
+                    move |job: &JobContext| stand_in::run(job, handler, board, number, telling);
                 if !vacancy.has_second {
                     if options.prefetch > 1 {
-                        spawn_scoped(scope, Some("handler"), move || desk.work(run))?;
+                        spawn_scoped(scope, Some("handler"), move || stand_in.work(run))?;
                     } else {
-                        spawn_scoped(scope, Some("stand-in"), move || stand_in(slot, desk))?;
+                        spawn_scoped(scope, Some("stand-in"), move || take_over(slot, stand_in))?;
                     }
                     vacancy.has_second = true;
                 }
-                spawn_scoped(scope, Some("slot"), move || drive(slot, desk, run))?;
+                spawn_scoped(scope, Some("slot"), move || drive(slot, stand_in, run))?;
                 Ok(())
             });
         });
@@ -127,10 +128,10 @@ impl Worker {
     }
 }
 
-/// A slot and the desk that its two threads share.
+/// A slot and the stand-in that its two threads share.
 struct Seat<'a> {
     lane: Lane,
-    desk: Arc<Desk>,
+    stand_in: Arc<StandIn>,
     telling: Telling,
     slot: Mutex<Slot<'a>>,
 }
@@ -169,7 +170,7 @@ fn fill<'a, 'b>(
         }
     }
     for Vacancy { seat, .. } in vacant {
-        seat.desk.close();
+        seat.stand_in.close();
         board.set_state(seat.lane.slot, SlotState::Ended);
     }
 }
@@ -182,20 +183,20 @@ fn tell(lane: Lane, options: &WorkerOptions, board: &Board, error: io::Error) {
 }
 
 /// The main loop of a slot's own thread, which releases the slot while it runs a handler.
-fn drive(slot: &Mutex<Slot<'_>>, desk: &Desk, run: impl Fn(&JobContext) -> Ended) {
+fn drive(slot: &Mutex<Slot<'_>>, stand_in: &StandIn, run: impl Fn(&JobContext) -> Ended) {
     loop {
         let job = lock(slot).advance();
         let Some(job) = job else { break };
-        desk.work_on(job, &run);
+        stand_in.work_on(job, &run);
     }
-    desk.close();
+    stand_in.close();
 }
 
 /// Drives the slot while a long-running handler occupies its thread: touches the job, and notifies the handler if the
 /// reservation is lost.
-fn stand_in(slot: &Mutex<Slot<'_>>, desk: &Desk) {
+fn take_over(slot: &Mutex<Slot<'_>>, stand_in: &StandIn) {
     let mut job = None;
-    while let Some(long) = desk.wait_for_long(job) {
+    while let Some(long) = stand_in.wait_for_long(job) {
         lock(slot).stand_in(long);
         job = Some(long);
     }

@@ -68,15 +68,15 @@ impl JobContext {
     pub(super) fn new(
         taken: Taken,
         server: Arc<Address>,
-        desk: Arc<dyn Answers>,
+        answers: Arc<dyn Answers>,
         stopping: Arc<Signal>,
     ) -> Self {
-        JobContext(Inner::new(taken, server, Slot::Worker(desk), stopping))
+        JobContext(Inner::new(taken, server, Slot::Worker(answers), stopping))
     }
 
     fn ask(&self, ask: Ask) {
         match (&self.0.slot, ask) {
-            (Slot::Worker(desk), ask) => desk.ask(ask),
+            (Slot::Worker(answers), ask) => answers.ask(ask),
             (Slot::Test, Ask::Touch(_)) => self.confirm_touch(),
             // A test job knows its counters from the start.
             (Slot::Test, Ask::Look(_)) => {}

@@ -8,7 +8,7 @@ mod wait;
 
 use std::time::{Duration, Instant};
 
-use queue_core::{Health, Io, Operation, Pace, Pulse, Role, earliest};
+use queue_core::{Deadlines, Health, Io, Operation, Pulse, Role, earliest};
 
 use self::{
     connection::Line,
@@ -43,7 +43,7 @@ pub(crate) struct ClientSession {
     can_reconnect: bool,
     line: Line,
     health: Health,
-    pace: Pace,
+    deadlines: Deadlines,
     /// When the connection was last known to be good, or a call began.
     used_at: Option<Instant>,
     heard: Heard,
@@ -71,7 +71,7 @@ impl ClientSession {
             can_reconnect,
             line: Line::default(),
             health: Health::new(options.retry, Some(options.connecting_timeout())),
-            pace: Pace::new(Some(options.reply_timeout), Some(options.write_timeout)),
+            deadlines: Deadlines::new(Some(options.reply_timeout), Some(options.write_timeout)),
             options,
             used_at: None,
             heard: Heard::default(),
@@ -232,7 +232,7 @@ impl ClientSession {
 
     pub(crate) fn set_reply_timeout(&mut self, timeout: Duration) {
         self.options.server.reply_timeout = timeout;
-        self.pace = Pace::new(Some(timeout), Some(self.options.write_timeout));
+        self.deadlines = Deadlines::new(Some(timeout), Some(self.options.write_timeout));
     }
 
     fn begin_frame(&mut self, is_pair: bool) {
@@ -257,7 +257,7 @@ impl ClientSession {
     }
 
     fn enter(&mut self, stage: Stage) {
-        self.pace.reset();
+        self.deadlines.reset();
         if let Some(task) = &mut self.task {
             task.stage = stage;
         }

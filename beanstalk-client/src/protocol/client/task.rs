@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use queue_core::{Io, Overdue};
+use queue_core::{Io, LateCheck};
 
 use super::{ClientSession, IDLE};
 use crate::{
@@ -26,7 +26,7 @@ pub(super) struct Task {
     /// When to check the connection before it is used.
     pub(super) look: Option<Instant>,
     /// Set when it has waited for an earlier reserve as long as it may. The reply may have arrived unread.
-    pub(super) overdue: Overdue,
+    pub(super) late_check: LateCheck,
     /// How long it has waited for an earlier reserve.
     pub(super) spent: Duration,
 }
@@ -82,7 +82,7 @@ impl Task {
             attempts,
             last: None,
             look: None,
-            overdue: Overdue::default(),
+            late_check: LateCheck::default(),
             spent: Duration::ZERO,
         }
     }

@@ -142,9 +142,9 @@ impl ClientSession {
             ServerWait::AtMost(time) => time,
             ServerWait::Forever => Duration::MAX,
         });
-        let paced = self.pace.check(io, holds, false, now);
-        let paced = paced.map_err(|late| self.pace.error(late))?;
-        Ok(earliest([total, paced, own]))
+        let due = self.deadlines.check(io, holds, false, now);
+        let due = due.map_err(|late| self.deadlines.error(late))?;
+        Ok(earliest([total, due, own]))
     }
 
     /// A pipeline's reply has its time from when it is awaited, not from the previous reply, because nobody reads while
@@ -191,7 +191,7 @@ impl ClientSession {
         if end > now || !io.is_drained() {
             return None;
         }
-        let overdue = self.task.as_mut().map(|task| &mut task.overdue);
+        let overdue = self.task.as_mut().map(|task| &mut task.late_check);
         if overdue.is_some_and(|overdue| overdue.may_be_here(io, now)) {
             return Some(Pulse::Look);
         }

@@ -100,21 +100,21 @@ impl Outbox {
             }
             Phase::Ready => {
                 let waits = lane.log.awaits_reply().then_some(Duration::ZERO);
-                lane.pace.check(io, waits, answered, now).err().map(Deadline::from)
+                lane.deadlines.check(io, waits, answered, now).err().map(Deadline::from)
             }
             Phase::Idle | Phase::Backoff | Phase::Closed => None,
         };
         let is_late = matches!(which, Some(Deadline::Reply | Deadline::Connect))
             || (which.is_none() && lane.has_overdue_answers(now));
         let awaits = by_callers && lane.is_connected() && is_late;
-        if awaits && lane.overdue.may_be_here(io, now) {
+        if awaits && lane.late_check.may_be_here(io, now) {
             return true;
         }
-        lane.overdue.clear();
+        lane.late_check.clear();
         if let Some(which) = which {
             let error = match which {
                 Deadline::Connect => lane.health.overdue(),
-                which => lane.pace.error(which),
+                which => lane.deadlines.error(which),
             };
             self.failed(server, &Error::from(error).with_fate(Fate::Unknown), now);
         }
@@ -168,7 +168,7 @@ impl Outbox {
         }
         io.replace(lane.log.unwritten());
         let waits = lane.log.awaits_reply().then_some(Duration::ZERO);
-        let late = lane.pace.check(io, waits, false, now).ok().flatten();
+        let late = lane.deadlines.check(io, waits, false, now).ok().flatten();
         let until = earliest([late, due]);
         if lane.has_work() { Pulse::Go(until) } else { Pulse::Rest(until) }
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use queue_core::{Health, Io, Overdue, Pace, SLOW};
+use queue_core::{Deadlines, Health, Io, LateCheck, SLOW};
 
 use super::{check::Outcomes, log::Log};
 use crate::{
@@ -27,7 +27,7 @@ pub(super) struct Lane {
     pub(super) log: Log,
     pub(super) phase: Phase,
     pub(super) health: Health,
-    pub(super) pace: Pace,
+    pub(super) deadlines: Deadlines,
     pub(super) parser: Parser,
     max_body_size: usize,
     /// Until when a connection must be made and its server must have answered.
@@ -35,7 +35,7 @@ pub(super) struct Lane {
     /// Since when it has been making the connection.
     pub(super) connecting_since: Option<Instant>,
     /// Set when an answer is late. It may have arrived unread.
-    pub(super) overdue: Overdue,
+    pub(super) late_check: LateCheck,
     /// Length of the greeting on this connection: offsets of puts count from there.
     greeting: u64,
     /// How many bytes the connection had moved at the last check, and when they were moved.
@@ -89,12 +89,12 @@ impl Lane {
             log: Log::default(),
             phase: Phase::Idle,
             health: Health::new(options.retry, Some(options.connecting_timeout())),
-            pace: Pace::new(Some(options.reply_timeout), Some(options.write_timeout)),
+            deadlines: Deadlines::new(Some(options.reply_timeout), Some(options.write_timeout)),
             parser: Parser::new(Epoch::next(), options.max_body_size),
             max_body_size: options.max_body_size,
             connect_by: None,
             connecting_since: None,
-            overdue: Overdue::default(),
+            late_check: LateCheck::default(),
             greeting: 0,
             moved: 0,
             used_at: None,
@@ -193,7 +193,7 @@ impl Lane {
         self.phase = Phase::Greeting;
         self.parser = Parser::new(Epoch::next(), self.max_body_size);
         (self.moved, self.used_at) = (0, None);
-        self.pace.reset();
+        self.deadlines.reset();
         let mut question = BytesMut::new();
         Stats.encode(&mut question);
         self.greeting = question.len() as u64;
@@ -223,7 +223,7 @@ impl Lane {
         }
         self.outcomes.failures += 1;
         self.health.failed(now);
-        self.pace.reset();
+        self.deadlines.reset();
         self.phase = Phase::Backoff;
         self.max_job_size = None;
         self.last_error = Some(error.share());

@@ -1,5 +1,8 @@
-//! The desk between the thread that drives a connection and the thread that runs its handlers. Without prefetch these
-//! are the same thread, and the desk connects it with the one that stands in while a handler takes long.
+//! What joins the two threads of a slot: the one that drives its connection, and the one that runs its handlers. Without
+//! prefetch these are the same thread, and the other one stands in on the connection while a handler takes long.
+//!
+//! `queue_core::blocking::Desk` is something else: it hands out jobs to any number of threads. A handler of this worker
+//! may touch its job, which waits for the connection's answer, so the handler cannot have the connection for itself.
 
 use std::{
     collections::VecDeque,
@@ -21,9 +24,9 @@ use crate::{
     work::{board::Board, outcome::Ended, view::View},
 };
 
-/// Passes jobs to the handler thread, and outcomes and requests back.
+/// Passes jobs to the thread that runs handlers, outcomes and requests back, and has a thread stand in for it.
 #[derive(Default)]
-pub(super) struct Desk {
+pub(super) struct StandIn {
     state: Mutex<State>,
     /// Signals a job, or that no more will come.
     jobs: Condvar,
@@ -49,7 +52,7 @@ struct State {
     is_closed: bool,
 }
 
-/// What the slot takes from the desk.
+/// What the slot takes from the stand-in.
 #[derive(Default)]
 pub(super) struct News {
     pub(super) ended: VecDeque<(JobContext, Ended)>,
@@ -66,8 +69,8 @@ const SHORT: Duration = Duration::from_millis(20);
 /// No handler needs more requests at once. Newer ones are dropped, since the oldest are already being answered.
 const MAX_ASKS: usize = 1024;
 
-impl Desk {
-    /// Runs handlers of the queued jobs until the desk is closed.
+impl StandIn {
+    /// Runs handlers of the queued jobs until the stand-in is closed.
     pub(super) fn work(&self, run: impl Fn(&JobContext) -> Ended) {
         let mut told = Instant::now();
         while let Some(job) = self.next() {
@@ -105,7 +108,7 @@ impl Desk {
     }
 
     /// Waits until a handler takes long or has a request, so that a thread has to stand in for its own; `None` when the
-    /// desk is closed. `done` is a handler that can no longer be helped.
+    /// stand_in is closed. `done` is a handler that can no longer be helped.
     pub(super) fn wait_for_long(&self, done: Option<JobKey>) -> Option<JobKey> {
         let mut state = lock(&self.state);
         state.is_stood_in = false;
@@ -148,7 +151,7 @@ impl Desk {
         }
     }
 
-    /// Closes the desk, which lets the other thread end.
+    /// Closes the stand-in, which lets the other thread end.
     pub(super) fn close(&self) {
         lock(&self.state).is_closed = true;
         self.jobs.notify_one();
@@ -196,7 +199,7 @@ impl Desk {
     }
 }
 
-impl Answers for Desk {
+impl Answers for StandIn {
     fn ask(&self, ask: Ask) {
         let mut state = lock(&self.state);
         if state.asks.len() < MAX_ASKS {
