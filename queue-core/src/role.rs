@@ -4,6 +4,7 @@ pub(crate) mod deadlines;
 pub(crate) mod epoch;
 pub(crate) mod exchange;
 pub(crate) mod health;
+pub(crate) mod idle_check;
 pub(crate) mod io;
 pub(crate) mod late_check;
 pub(crate) mod later;
@@ -13,7 +14,6 @@ pub(crate) mod outage;
 pub(crate) mod outgoing;
 #[cfg(test)]
 pub(crate) mod tests;
-pub(crate) mod watch;
 
 use std::time::Instant;
 

@@ -6,8 +6,8 @@ use std::{
 };
 
 use queue_core::{
-    Awaits, ConnectionError, Epoch, Expects, Health, Io, Life, Limit, Loss, Need, Protocol, Pulse,
-    Role, Watch, after, earliest, exchange,
+    Awaits, ConnectionError, Epoch, Expects, Health, IdleCheck, Io, Life, Limit, Loss, Need,
+    Protocol, Pulse, Role, after, earliest, exchange,
 };
 
 use super::{
@@ -56,7 +56,7 @@ impl Protocol for Link {
         self.counted = (0, 0);
         self.heard = Some((io.received(), now));
         self.since = Some(now);
-        self.watch = Watch::new(now);
+        self.idle_check = IdleCheck::new(now);
         self.beyond_limit.clear();
         self.metrics.connected();
         let Link { encoding, host, options, random, .. } = self;
@@ -107,11 +107,8 @@ impl Protocol for Link {
             return self.take_leave(io, now);
         }
         if self.session.is_some() {
-            return match self.watch.look_first(self.has_something_to_send(), io, now) {
-                Some(Pulse::Look) => Need::Look,
-                Some(_) => Need::Peek,
-                None => Need::Use(None),
-            };
+            let look = self.idle_check.look_first(self.has_something_to_send(), io, now);
+            return look.unwrap_or(Need::Use(None));
         }
         if !self.can_dial {
             for number in self.all_tasks() {

@@ -7,8 +7,8 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use queue_core::{
-    Awaits, Cause, ConnectionError, Io, Life, Limit, Loss, Need, OneCall, Pace, Protocol, Pulse,
-    Replace,
+    Awaits, Cause, ConnectionError, Deadlines, Io, Life, Limit, Loss, Need, OneCall, Protocol,
+    Pulse, Replace,
 };
 
 use crate::{
@@ -172,10 +172,10 @@ impl Seen {
 impl Exchange {
     /// The n-th of several connections to one server.
     pub(crate) fn new(options: ConnectOptions, n: u64) -> Self {
-        let pace = Pace::new(Some(options.reply_timeout), Some(options.write_timeout));
+        let deadlines = Deadlines::new(Some(options.reply_timeout), Some(options.write_timeout));
         let (retry, connect) = (options.retry.of_connection(n), Some(options.connect_timeout));
         Exchange {
-            life: Life::new(retry, connect, pace, Replace::IfGood),
+            life: Life::new(retry, connect, deadlines, Replace::IfGood),
             one: OneCall::default(),
             answer: Answer::new(options.max_message_size),
             received: 0,

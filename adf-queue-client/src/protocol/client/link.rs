@@ -11,7 +11,8 @@ use std::{
 
 use foldhash::fast::FixedState;
 use queue_core::{
-    ConnectionState, Epoch, Later, Life, Limit, Overdue, Pace, Random, Replace, RetryPolicy, Watch,
+    ConnectionState, Deadlines, Epoch, IdleCheck, LateCheck, Later, Life, Limit, Random, Replace,
+    RetryPolicy,
 };
 
 use super::{
@@ -68,9 +69,9 @@ pub(crate) struct Link {
     pub(super) life: Life<Error>,
     /// When this connection was made.
     pub(super) since: Option<Instant>,
-    pub(super) watch: Watch,
+    pub(super) idle_check: IdleCheck,
     /// For answers whose tasks have reached their limits.
-    pub(super) beyond_limit: Overdue,
+    pub(super) beyond_limit: LateCheck,
     /// How many bytes had arrived when data last arrived, and when that was.
     pub(super) heard: Option<(u64, Instant)>,
     pub(super) metrics: Metrics,
@@ -101,9 +102,9 @@ pub(super) enum Waiter {
 impl Link {
     /// Connects when a caller makes a request.
     pub(crate) fn new(options: ConnectOptions) -> Self {
-        let pace = Pace::new(Some(options.reply_timeout), Some(options.write_timeout));
+        let deadlines = Deadlines::new(Some(options.reply_timeout), Some(options.write_timeout));
         let connect = Some(options.connect_timeout);
-        let life = Life::new(options.retry, connect, pace, Replace::UnlessTwice);
+        let life = Life::new(options.retry, connect, deadlines, Replace::UnlessTwice);
         Link {
             encoding: options.address.transport().encoding(),
             host: crate::address::host(&options.address),
@@ -126,8 +127,8 @@ impl Link {
             is_patient: false,
             life: life.left_unread().greets(),
             since: None,
-            watch: Watch::default(),
-            beyond_limit: Overdue::default(),
+            idle_check: IdleCheck::default(),
+            beyond_limit: LateCheck::default(),
             heard: None,
             metrics: Metrics::default(),
             counted: (0, 0),
@@ -350,13 +351,13 @@ impl Link {
     /// Has data that has arrived read, although nobody waits for it.
     #[cfg(feature = "blocking")]
     pub(crate) fn look(&mut self, now: Instant) {
-        self.watch.look(now);
+        self.idle_check.look(now);
     }
 
     /// Whether that is still to be done.
     #[cfg(feature = "blocking")]
     pub(crate) fn is_looking(&self) -> bool {
-        self.is_open() && self.watch.is_looking()
+        self.is_open() && self.idle_check.is_looking()
     }
 
     /// Whether there is an upgraded connection that is not ending.

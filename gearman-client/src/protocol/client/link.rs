@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{Deadlines, Life, Outage, Replace, Wakers, Watch};
+use queue_core::{Deadlines, IdleCheck, Life, Outage, Replace, Wakers};
 
 use super::{
     hold::Hold,
@@ -47,7 +47,7 @@ pub(crate) struct Link {
     /// Why the last connection has ended, or could not be made.
     last_error: Option<Error>,
     hold: Hold,
-    watch: Watch,
+    idle_check: IdleCheck,
     /// Whether the pump has to act at once. Otherwise it acts when the queued bytes are worth a write.
     is_urgent: bool,
     has_queued: bool,
@@ -102,7 +102,7 @@ impl Link {
             is_silent: false,
             last_error: None,
             hold: Hold::default(),
-            watch: Watch::default(),
+            idle_check: IdleCheck::default(),
             is_urgent: false,
             has_queued: false,
             is_noted: false,
@@ -228,13 +228,13 @@ impl Link {
     /// Has the pump read what has already arrived.
     #[cfg(feature = "blocking")]
     pub(crate) fn look(&mut self, now: Instant) {
-        self.watch.look(now);
+        self.idle_check.look(now);
     }
 
     /// Whether that is still to be done.
     #[cfg(feature = "blocking")]
     pub(crate) fn is_looking(&self) -> bool {
-        self.life.is_connected() && self.watch.is_looking()
+        self.life.is_connected() && self.idle_check.is_looking()
     }
 
     /// Number of request bytes not yet handed to the connection.

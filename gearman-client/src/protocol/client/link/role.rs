@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use queue_core::{Awaits, Cause, Io, Life, Loss, Need, Protocol, Pulse, Role, Watch};
+use queue_core::{Awaits, Cause, IdleCheck, Io, Life, Loss, Need, Protocol, Pulse, Role};
 
 use super::Link;
 use crate::{
@@ -42,7 +42,7 @@ impl Protocol for Link {
             session.ask_for_exceptions();
         }
         (self.session, self.is_outwaited) = (session, false);
-        (self.hold, self.watch) = (Hold::default(), Watch::new(now));
+        (self.hold, self.idle_check) = (Hold::default(), IdleCheck::new(now));
         self.waiting.append_to(&mut io.wake);
         self.outage.ends();
         self.note(|| ClientEventKind::Connected);
@@ -103,12 +103,9 @@ impl Protocol for Link {
         if !self.life.is_connected() {
             return if self.life.is_wanted() { Need::Use(None) } else { Need::Close(None) };
         }
-        match self.watch.look_first(self.session.unwritten() > 0, io, now) {
-            Some(Pulse::Peek) => Need::Peek,
-            Some(_) => Need::Look,
-            None if self.session.pending() == 0 && self.session.running() == 0 => Need::Keep(None),
-            None => Need::Use(None),
-        }
+        let is_idle = self.session.pending() == 0 && self.session.running() == 0;
+        let look = self.idle_check.look_first(self.session.unwritten() > 0, io, now);
+        look.unwrap_or(if is_idle { Need::Keep(None) } else { Need::Use(None) })
     }
 
     /// Callers who have another server do not ask this one for a connection while it has to be left alone.

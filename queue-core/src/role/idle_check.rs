@@ -2,32 +2,32 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Io, Pulse};
+use crate::{Io, Need};
 
 /// Detects the end of an idle connection, and answers that arrived while nothing was being read.
 #[derive(Clone, Debug, Default)]
-pub struct Watch {
+pub struct IdleCheck {
     /// When bytes last moved in either direction.
     used_at: Option<Instant>,
     /// Number of bytes moved by then.
     moved: u64,
     /// Set to read what has arrived since then.
-    look_since: Option<(Instant, Pulse)>,
+    look_since: Option<(Instant, Need)>,
 }
 
 /// After this time without use, the connection is checked before it is used again.
 const IDLE: Duration = Duration::from_secs(1);
 
-impl Watch {
-    /// Watches a new connection.
+impl IdleCheck {
+    /// For a new connection.
     #[must_use]
     pub fn new(now: Instant) -> Self {
-        Watch { used_at: Some(now), ..Watch::default() }
+        IdleCheck { used_at: Some(now), ..IdleCheck::default() }
     }
 
     /// Requests a read of what has already arrived.
     pub fn look(&mut self, now: Instant) {
-        self.look_since = Some((now, Pulse::Look));
+        self.look_since = Some((now, Need::Look));
     }
 
     /// Whether that is still to be done.
@@ -37,7 +37,7 @@ impl Watch {
     }
 
     /// How to check whether the server has closed the connection, before queued data is sent on it.
-    pub fn look_first<F>(&mut self, is_queued: bool, io: &Io<F>, now: Instant) -> Option<Pulse> {
+    pub fn look_first<F>(&mut self, is_queued: bool, io: &Io<F>, now: Instant) -> Option<Need> {
         let moved = io.sent() + io.received();
         if moved != self.moved
             || self.look_since.is_some_and(|(since, _)| io.has_looked_since(since))
@@ -46,7 +46,7 @@ impl Watch {
         }
         let is_idle = || self.used_at.is_some_and(|at| now.saturating_duration_since(at) > IDLE);
         if is_queued && self.look_since.is_none() && is_idle() {
-            self.look_since = Some((now, Pulse::Peek));
+            self.look_since = Some((now, Need::Peek));
         }
         self.look_since.map(|(_, how)| how)
     }
