@@ -442,6 +442,10 @@ impl Passer<'_> {
                 Ok(Released::Buried) => messages.warn(buried_instead(job.id).message),
                 // Its time had expired.
                 Err(error) if error.code == NOT_FOUND => {}
+                // The end of the connection has made it ready again if the release has not.
+                Err(error) if error.exit == Exit::Unknown => {
+                    return Err(CliError::unavailable(error.message));
+                }
                 Err(error) => return Err(error),
             }
         }
