@@ -136,17 +136,6 @@ fn kicking_very_many_asks_first() {
 }
 
 #[test]
-fn kick_in_all_tubes_needs_the_servers_name() {
-    let server = Server::start().unwrap();
-    put_buried(server.address(), "a", "");
-    put_buried(server.address(), "b", "");
-    bsctl(server.address(), &["kick", "--all-tubes", "--all", "--yes"]).exits(2);
-    let confirm = format!("--confirm={}", server.address());
-    let ran = bsctl(server.address(), &["kick", "--all-tubes", "--all", &confirm]).exits(0);
-    assert!(ran.out().is_empty() && ran.err.contains("kicked 2 jobs"), "{ran:?}");
-}
-
-#[test]
 fn bury_and_release_keep_the_priority_unless_told() {
     on_both(|address| {
         let options = beanstalk_client::PutOptions::default().priority(7);
@@ -269,19 +258,6 @@ fn a_kick_of_nothing_says_so() {
     let ran =
         bsctl(server.address(), &["kick", "-t", "default", "--state", "buried", "-q"]).exits(0);
     assert_eq!(ran.err, "");
-}
-
-#[test]
-fn a_raw_line_is_quoted_or_not() {
-    let server = Server::start().unwrap();
-    let raw = |words: &[&str]| bsctl(server.address(), &[&["raw"], words].concat());
-    for words in [&["stats-tube default"][..], &["stats-tube", "default"]] {
-        let ran = raw(words).exits(0);
-        assert!(ran.out().contains("current-jobs-ready: 0"), "{words:?}: {}", ran.out());
-    }
-    assert!(raw(&["put 0 0 60 5", "hello"]).exits(0).out().starts_with("INSERTED "));
-    assert!(raw(&["put", "0", "0", "60", "5", "hello"]).exits(0).out().starts_with("INSERTED "));
-    raw(&["put 0 0 60 5", "hello", "more"]).exits(2);
 }
 
 #[test]

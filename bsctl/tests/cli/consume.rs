@@ -1,8 +1,9 @@
 //! `reserve` and `pop`.
 
 use std::io::{BufReader, Read as _};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use beanstalk_client::PutOptions;
 use ctl_contract::program::hears;
 use fixtures::beanstalkd::Server;
 use fixtures::fault::Fault;
@@ -88,25 +89,27 @@ fn nothing_there_is_1_and_a_wait_that_runs_out_124() {
     let server = Server::start().unwrap();
     let ran = bsctl(server.address(), &["reserve", "-o", "json"]).exits(1);
     assert_eq!(ran.error()["code"], "NOTHING_RESERVED");
-    let ran = bsctl(server.address(), &["pop", "--wait", "1s", "-o", "json"]).exits(124);
+    let ran = bsctl(server.address(), &["pop", "--wait", "1ms", "-o", "json"]).exits(124);
     assert_eq!((ran.error()["code"].as_str(), ran.bytes.len()), (Some("TIMEOUT"), 0));
+    // To take no job is no wish.
+    for verb in ["pop", "reserve"] {
+        let ran = bsctl(&dead_address(), &[verb, "-c", "0"]).exits(2);
+        assert!(!ran.err.contains("no job is ready"), "{}", ran.err);
+    }
 }
 
+#[cfg(unix)]
 #[test]
 fn a_wait_for_several_jobs_is_shown() {
     let server = Server::start().unwrap();
     for verb in ["reserve", "pop"] {
-        let line = [verb, "-c", "2", "--wait", "3s", "--progress", "json"];
-        let ran = bsctl(server.address(), &line).exits(124);
-        assert!(ran.err.contains("\"label\":\"waiting for a job\""), "{verb}: {}", ran.err);
-    }
-}
-
-#[test]
-fn to_take_no_job_is_no_wish() {
-    for verb in ["pop", "reserve"] {
-        let ran = bsctl(&dead_address(), &[verb, "-c", "0"]).exits(2);
-        assert!(!ran.err.contains("no job is ready"), "{}", ran.err);
+        let line = ["-a", server.address(), verb, "-c", "2", "--wait", "1h", "--progress", "json"];
+        let mut child = command(&line).spawn().unwrap();
+        let mut err = BufReader::new(child.stderr.take().unwrap());
+        hears(&mut err, "\"label\":\"waiting for a job\"");
+        signal(&child, rustix::process::Signal::INT);
+        err.read_to_string(&mut String::new()).unwrap();
+        ended(child).exits(130);
     }
 }
 
@@ -123,7 +126,7 @@ fn a_waiting_pop_gets_the_job_that_comes() {
 #[test]
 fn reserve_gives_back_without_touching_priority_and_releases() {
     on_both(|address| {
-        let options = beanstalk_client::PutOptions::default().priority(5);
+        let options = PutOptions::default().priority(5);
         let id = put_with(address, "t", "x", options);
         let ran = bsctl(address, &["reserve", "-t", "t"]).exits(0);
         assert_eq!(ran.out(), format!("{id}\tt\tx\n"));
@@ -137,7 +140,7 @@ fn reserve_gives_back_without_touching_priority_and_releases() {
 #[test]
 fn reserve_then_bury_or_delete() {
     on_both(|address| {
-        let options = beanstalk_client::PutOptions::default().priority(5);
+        let options = PutOptions::default().priority(5);
         let id = put_with(address, "t", "x", options);
         bsctl(address, &["reserve", "-t", "t", "--then", "bury"]).exits(0);
         let stats = stats(address, id).unwrap();
@@ -153,17 +156,12 @@ fn reserve_then_bury_or_delete() {
 #[cfg(unix)]
 #[test]
 fn hold_touches_until_ctrl_c() {
-    let server = Server::start().unwrap();
-    let options = beanstalk_client::PutOptions::default().ttr(Duration::from_secs(2));
-    let id = put_with(server.address(), "t", "x", options);
+    let server = Server::builder().virtual_clock().start().unwrap();
+    let ttr = Duration::from_secs(2);
+    let id = put_with(server.address(), "t", "x", PutOptions::default().ttr(ttr));
     let line = ["-a", server.address(), "reserve", "-t", "t", "--then", "hold"];
     let child = command(&line).spawn().unwrap();
-    let touches = |server: &Server| {
-        server.requests().iter().filter(|request| request.line.starts_with(b"touch")).count()
-    };
-    while touches(&server) < 5 {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    outlives_the_time_to_run(&server, ttr);
     assert_eq!(state(server.address(), id), "reserved");
     signal(&child, rustix::process::Signal::INT);
     ended(child).exits(130);
@@ -223,9 +221,16 @@ fn a_job_whose_delete_fails_is_reported() {
 /// It would ask thousands of times a second.
 #[test]
 fn a_server_that_ends_waits_at_once_is_not_hammered() {
-    let server = Server::start().unwrap();
-    server.faults().add(Fault::always().of("reserve-with-timeout").reply("TIMED_OUT"));
-    bsctl(server.address(), &["pop", "--wait", "2s"]).exits(124);
-    let asked = server.faults().struck();
-    assert!(asked < 100, "{asked} reserves");
+    for line in [&["pop", "--wait", "1h"][..], &["repl", "-e", "reserve 1h"]] {
+        let server = Server::start().unwrap();
+        server.faults().add(Fault::always().of("reserve-with-timeout").reply("TIMED_OUT"));
+        let start = Instant::now();
+        let child = command(&[&["-a", server.address()], line].concat()).spawn().unwrap();
+        eventually("further questions", || (server.faults().struck() >= 4).then_some(()));
+        put(server.address(), "default", "x");
+        server.faults().clear();
+        ended(child).exits(0);
+        let (asked, took) = (u128::from(server.faults().struck()), start.elapsed());
+        assert!(asked <= 2 + took.as_millis() / 50, "{asked} reserves in {took:?}");
+    }
 }

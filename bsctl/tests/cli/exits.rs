@@ -45,7 +45,7 @@ const WAYS: &[(i32, Way)] = &[
     (78, |_| bare(&["--context", "none", "ping"])),
     (124, |server| {
         server.faults().add(Fault::nth(1).of("stats").hang());
-        bsctl(server.address(), &["stats", "--timeout", "3s"])
+        bsctl(server.address(), &["stats", "--timeout", "1s"])
     }),
     #[cfg(target_os = "linux")]
     (74, |server| {

@@ -7,7 +7,7 @@ use beanstalk_client::blocking::Client;
 use beanstalk_client::{ConnectOptions, JobId, JobStats, PutOptions};
 #[cfg(unix)]
 pub(crate) use ctl_contract::program::signal;
-pub(crate) use ctl_contract::program::{Program, Ran, ended};
+pub(crate) use ctl_contract::program::{Program, Ran, Running, ended};
 use fixtures::beanstalkd::{Listen, Server};
 use fixtures::real::Beanstalkd;
 
@@ -73,6 +73,19 @@ pub(crate) fn put_buried(address: &str, tube: &str, body: impl AsRef<[u8]>) -> J
     id
 }
 
+/// Puts jobs with the bodies `body 0`, `body 1` and so on, and buries them if they are to be buried.
+pub(crate) fn fill(address: &str, tube: &str, count: usize, is_buried: bool) {
+    let mut client = client(address);
+    client.use_tube(tube).unwrap();
+    for n in 0..count {
+        let id = client.put(format!("body {n}"), PutOptions::default()).unwrap().id();
+        if is_buried {
+            let job = client.reserve_job(id).unwrap().unwrap();
+            client.bury(&job, 1024).unwrap();
+        }
+    }
+}
+
 /// The server's statistics for a job; none if there is no such job.
 pub(crate) fn stats(address: &str, id: JobId) -> Option<JobStats> {
     client(address).stats_job(id).unwrap()
@@ -115,8 +128,21 @@ pub(crate) fn replaced(server: Server) -> Server {
     Server::builder().listen(listen).start().unwrap()
 }
 
+/// Lets more than the time to run of the reserved jobs pass on a virtual clock: most of it each time that all of them
+/// have been touched.
+pub(crate) fn outlives_the_time_to_run(server: &Server, ttr: Duration) {
+    eventually("a reserved job", || (server.view().reserved > 0).then_some(()));
+    let touches =
+        || server.requests().iter().filter(|request| request.line.starts_with(b"touch ")).count();
+    for _ in 0..3 {
+        let (before, held) = (touches(), server.view().reserved);
+        eventually("touches", || (touches() >= before + 2 * held - 1).then_some(()));
+        server.advance(ttr.mul_f64(0.9));
+    }
+}
+
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(found) = look() {
             return found;

@@ -25,7 +25,6 @@ mod hostile;
 mod inspect;
 mod leaving;
 mod names;
-mod pipes;
 mod put;
 mod repl_pipe;
 #[cfg(unix)]

@@ -69,15 +69,6 @@ fn flags_are_for_what_a_record_does_not_say() {
 }
 
 #[test]
-fn the_same_body_many_times() {
-    let server = Server::start().unwrap();
-    let ran =
-        bsctl(server.address(), &["put", "-t", "default", "x", "y", "--count", "250"]).exits(0);
-    let ids: Vec<u64> = ran.lines().iter().map(|id| id.parse().unwrap()).collect();
-    assert!(ids.iter().copied().eq(1..=500));
-}
-
-#[test]
 fn a_body_over_max_job_size_is_65_and_nothing_is_sent() {
     on_both(|address| {
         let big = vec![b'x'; 65_536];
@@ -99,42 +90,44 @@ fn bad_records_are_counted_and_the_others_put() {
     let stop = ["put", "--ndjson", "--on-error", "stop", "--batch", "1"];
     let ran = bsctl_with(server.address(), &stop, records).exits(3);
     assert_eq!(ran.lines().len(), 1);
+    // Over several connections, with a refusal among them.
+    server.faults().add(Fault::nth(7).of("put").reply("OUT_OF_MEMORY"));
+    let records = "{\"body\":\"a\"}\n".repeat(20) + "{oops\n";
+    let line = ["put", "--ndjson", "-j", "3", "--batch", "2"];
+    let ran = bsctl_with(server.address(), &line, records.as_bytes()).exits(3);
+    assert_eq!(ran.lines().len(), 19);
+    assert!(ran.err.contains("2 failed"), "{}", ran.err);
 }
 
 #[test]
-fn a_refused_put_among_others_is_partial_and_alone_it_is_its_own_code() {
+fn a_refused_put_among_others_is_named_and_partial_and_alone_it_has_its_own_code() {
     let server = Server::start().unwrap();
+    let line = ["put", "-t", "default", "a", "b", "c"];
     server.faults().add(Fault::nth(2).of("put").reply("OUT_OF_MEMORY"));
-    let ran =
-        bsctl(server.address(), &["put", "-t", "default", "a", "b", "c", "-o", "json"]).exits(3);
+    let ran = bsctl(server.address(), &[&line[..], &["-o", "json"]].concat()).exits(3);
     assert_eq!(ran.json().as_array().unwrap().len(), 2);
+    server.faults().add(Fault::nth(2).of("put").reply("DRAINING"));
+    let ran = bsctl(server.address(), &line).exits(3);
+    assert!(ran.err.contains("warning: body 2: DRAINING: "), "{}", ran.err);
     server.faults().add(Fault::nth(1).of("put").reply("OUT_OF_MEMORY"));
-    let ran = bsctl(server.address(), &["put", "a", "-o", "json"]).exits(75);
-    assert_eq!(ran.bytes, b"");
-    assert_eq!(ran.error()["code"], "OUT_OF_MEMORY");
-}
-
-#[test]
-fn a_buried_answer_is_75_with_the_id() {
-    let server = Server::start().unwrap();
+    let error = bsctl(server.address(), &["put", "a", "-o", "json"]).exits(75).error_alone();
+    assert_eq!(error["code"], "OUT_OF_MEMORY");
     server.faults().add(Fault::nth(1).of("put").reply("BURIED 7"));
     let ran = bsctl(server.address(), &["put", "a"]).exits(75);
     assert_eq!(ran.out(), "7\n");
     assert!(ran.err.contains("warning: "), "{}", ran.err);
+    server.faults().add(Fault::always().of("put").reset_after(0));
+    let ran = bsctl(server.address(), &["put", "x"]);
+    assert!(ran.code != Some(0) && !ran.err.contains("before that"), "told once: {}", ran.err);
 }
 
 #[test]
 fn a_dry_run_says_in_a_pipe_what_it_would_do() {
-    let ran = bsctl(&dead_address(), &["put", "-n", "-t", "t", "x"]).exits(0);
+    let dead = dead_address();
+    let ran = bsctl(&dead, &["put", "-n", "-t", "t", "x"]).exits(0);
     assert_eq!(ran.out(), "would put 1 job into tube t\n");
-}
-
-#[test]
-fn a_dry_run_puts_nothing() {
-    let server = Server::start().unwrap();
-    let ran = bsctl_with(server.address(), &["put", "--lines", "-n"], b"a\nb\n").exits(0);
+    let ran = bsctl_with(&dead, &["put", "--lines", "-n"], b"a\nb\n").exits(0);
     assert_eq!(ran.out(), "would put 2 jobs into tube default\n");
-    assert_eq!(client(server.address()).stats().unwrap().total_jobs, 0);
 }
 
 #[test]
@@ -170,29 +163,10 @@ fn several_connections_put_every_record_once() {
         found.sort_unstable();
         assert!(found.iter().copied().eq(0..2000));
     });
-    bare(&["--embedded", "put", "x", "--count", "50", "-j", "3", "--batch", "5"]).exits(0);
+    let line =
+        ["--embedded", "put", "-t", "t", "x", "y", "--count", "50", "-j", "3", "--batch", "5"];
+    assert_eq!(bare(&line).exits(0).lines().len(), 100);
     bsctl(&dead_address(), &["put", "x", "-j", "3"]).exits(69);
-}
-
-#[test]
-fn bad_records_and_refusals_are_counted_over_several_connections() {
-    let server = Server::start().unwrap();
-    server.faults().add(Fault::nth(7).of("put").reply("OUT_OF_MEMORY"));
-    let records = "{\"body\":\"a\"}\n".repeat(20) + "{oops\n";
-    let line = ["put", "--ndjson", "-j", "3", "--batch", "2"];
-    let ran = bsctl_with(server.address(), &line, records.as_bytes()).exits(3);
-    assert_eq!(ran.lines().len(), 19);
-    assert!(ran.err.contains("2 failed"), "{}", ran.err);
-}
-
-#[test]
-fn a_server_without_stats_takes_records() {
-    let server = Server::start().unwrap();
-    server.faults().add(Fault::always().of("stats").reply("UNKNOWN_COMMAND"));
-    bsctl_with(server.address(), &["put", "-t", "t", "--lines"], b"a\nb").exits(0);
-    assert_eq!(bodies(server.address(), "t"), [b"a", b"b"]);
-    let error = bsctl(server.address(), &["stats", "-o", "json"]).exits(76).error();
-    assert_eq!(error["message"], "the server does not know the command stats");
 }
 
 /// The statistics only save a round trip for a body that is too large.
@@ -205,20 +179,15 @@ fn put_needs_no_statistics() {
     ] {
         let server = Server::start().unwrap();
         server.faults().add(fault);
-        let line = ["--timeout", "5s", "put", "-t", "t", "--lines"];
+        let line = ["--timeout", "1s", "put", "-t", "t", "--lines"];
         let ran = bsctl_with(server.address(), &line, b"a\nb\n").exits(0);
         assert_eq!(ran.lines(), ["1", "2"]);
         assert_eq!(bodies(server.address(), "t"), [b"a", b"b"]);
     }
-}
-
-#[test]
-fn one_put_that_fails_is_told_once() {
     let server = Server::start().unwrap();
-    server.faults().add(Fault::always().of("put").reset_after(0));
-    let ran = bsctl(server.address(), &["put", "x"]);
-    assert_ne!(ran.code, Some(0));
-    assert!(!ran.err.contains("before that"), "{}", ran.err);
+    server.faults().add(Fault::always().of("stats").reply("UNKNOWN_COMMAND"));
+    let error = bsctl(server.address(), &["stats", "-o", "json"]).exits(76).error();
+    assert_eq!(error["message"], "the server does not know the command stats");
 }
 
 /// In the last line, and under JSON as numbers: whoever puts the rest again has to know where to begin.
@@ -244,14 +213,6 @@ fn a_connection_that_breaks_leaves_every_put_counted_by_its_fate() {
         let said = format!("{unknown} of unknown fate");
         assert!(error["message"].as_str().unwrap().contains(&said), "{error}");
     }
-}
-
-#[test]
-fn a_body_that_is_refused_is_named_by_its_number() {
-    let server = Server::start().unwrap();
-    server.faults().add(Fault::nth(2).of("put").reply("DRAINING"));
-    let ran = bsctl(server.address(), &["put", "-t", "default", "a", "b", "c"]).exits(3);
-    assert!(ran.err.contains("warning: body 2: DRAINING: "), "{}", ran.err);
 }
 
 /// All puts of a batch are sent at once, also those behind a refused `use`.

@@ -6,10 +6,10 @@ use beanstalk_client::JobState;
 use beanstalk_client::blocking::Client;
 use ctl_contract::program::Ran;
 use ctl_contract::session::{self, Fed};
-use fixtures::beanstalkd::{Seed, Server};
+use fixtures::beanstalkd::{Request, Seed, Server};
 use fixtures::fault::Fault;
 
-use crate::harness::{PROGRAM, on_both};
+use crate::harness::{PROGRAM, eventually, on_both, put};
 
 fn repl(address: &str, arguments: &[&str], script: impl AsRef<[u8]>) -> Ran {
     session::repl(&PROGRAM, address, arguments, script)
@@ -27,6 +27,11 @@ fn a_bad_second_line_stops_the_script_with_its_place_and_exit_code() {
         assert_eq!(ended.code, Some(1), "{ended:?}");
         assert_eq!(ended.out().lines().count(), 1);
         assert!(ended.says("stdin:2: NOT_FOUND: job 99999 does not exist"), "{ended:?}");
+        let ended = repl(address, &["-o", "json"], "put a\npeek 99999\n");
+        let error = ended.error();
+        assert_eq!((&error["code"], &error["exit"]), (&"NOT_FOUND".into(), &1.into()));
+        assert!(error["message"].as_str().unwrap().starts_with("stdin:2: "), "{error}");
+        assert!(ended.json().is_array(), "{ended:?}");
     });
 }
 
@@ -34,44 +39,20 @@ fn a_bad_second_line_stops_the_script_with_its_place_and_exit_code() {
 fn each_error_ends_the_script_with_its_own_code() {
     for (line, code) in [
         ("peek 9", 1),
-        ("pt x", 2),
+        ("resrve 0", 2),
         ("put \"x", 2),
         ("put --nope x", 2),
         ("use a!b", 65),
         (":source /does/not/exist", 66),
-        ("reserve 1", 124),
+        ("reserve 1ms", 124),
         ("reserve", 1),
         ("expect 'size==1' reserved", 1),
     ] {
         let ended = script(format!("# a comment\n{line}\n"));
         assert_eq!(ended.code, Some(code), "{line}: {ended:?}");
         assert!(ended.says("stdin:2: "), "{line}: {ended:?}");
+        assert_eq!(ended.err.contains("did you mean reserve?"), line == "resrve 0", "{ended:?}");
     }
-}
-
-#[test]
-fn errors_can_be_passed_over() {
-    let server = Server::start().unwrap();
-    let ended = repl(server.address(), &["--keep-going"], "peek 9\nput a\npt\nput b");
-    assert_eq!(ended.code, Some(3));
-    assert_eq!(ended.out(), "1\n2\n");
-    assert!(ended.err.contains("stdin:1:") && ended.err.contains("stdin:3:"), "{ended:?}");
-    let ended = script(":set +e\npeek 9\nput a\n:set -e\npeek 8\nput never");
-    assert_eq!((ended.code, ended.out()), (Some(1), "1\n"));
-}
-
-#[test]
-fn unknown_commands_name_what_was_meant() {
-    let ended = script("resrve 0");
-    assert!(ended.err.contains("did you mean reserve?"), "{ended:?}");
-}
-
-#[test]
-fn unbalanced_quotes_send_nothing() {
-    let server = Server::start().unwrap();
-    let ended = repl(server.address(), &[], "put \"half\nput 'x'y\n");
-    assert!(ended.err.contains("Invalid argument(s)"), "{ended:?}");
-    assert_eq!(server.requests().len(), 0);
 }
 
 #[test]
@@ -121,20 +102,6 @@ fn files_can_be_bodies_but_the_script_itself_cannot() {
     assert!(ended.err.contains("stdin:2: stdin cannot be read here"), "{ended:?}");
     let mut client = Client::connect(server.address()).unwrap();
     assert_eq!(client.peek(1).unwrap().unwrap().body, b"\x00\n\xff".as_slice());
-}
-
-#[test]
-fn several_lines_make_one_statement_and_the_last_needs_no_line_end() {
-    let server = Server::start().unwrap();
-    let text =
-        "put \\\n  -t mail \\\n  <<-EOF # comment\n\t{\"a\": 1}\n\tEOF\n\n# x\nput {\"b\": [1, 2]}";
-    let ended = repl(server.address(), &["--echo"], text);
-    assert_eq!((ended.code, ended.out()), (Some(0), "1\n2\n"), "{ended:?}");
-    assert!(ended.err.contains("> put \\\n>   -t mail \\\n"), "{ended:?}");
-    let mut client = Client::connect(server.address()).unwrap();
-    assert_eq!(client.peek(1).unwrap().unwrap().body, "{\"a\": 1}");
-    assert_eq!(client.stats_job(1).unwrap().unwrap().tube.as_str(), "mail");
-    assert_eq!(client.peek(2).unwrap().unwrap().body, "{\"b\": [1, 2]}");
 }
 
 #[test]
@@ -237,14 +204,28 @@ fn a_setting_says_what_becomes_of_held_jobs() {
 }
 
 #[test]
-fn held_jobs_are_kept_alive_and_others_stop_a_waiting_reserve() {
+fn held_jobs_are_kept_alive_while_a_reserve_waits_and_others_end_it() {
+    let server = Server::start().unwrap();
+    let mut fed = Fed::start(&PROGRAM, server.address(), &[]);
+    for line in ["put -r 3 x", "reserve 0 -o name"] {
+        fed.say(line);
+        assert_eq!(fed.hear(), "1");
+    }
+    fed.say("hold");
+    fed.say("reserve 1h -o name");
+    let is_touch = |request: &Request| request.text() == "touch 1";
+    let touches = || server.requests().into_iter().filter(is_touch).count();
+    // One each second: the first would no longer keep the job.
+    eventually("touches", || (touches() >= 3).then_some(()));
+    put(server.address(), "default", "y");
+    for line in ["expect 'count==2' reserved", "touch 1", "delete 1"] {
+        fed.say(line);
+    }
+    let ended = fed.end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(server.view().jobs, 1, "{ended:?}");
+    // All of a second is margin: the server answers DEADLINE_SOON at once.
     on_both(|address| {
-        let text = "put -r 3 x\nreserve 0\nhold\n:set +e\nreserve 5\n:set -e\n\
-                    expect 'count==1' reserved\ntouch\ndelete\n";
-        let ended = repl(address, &[], text);
-        assert_eq!(ended.code, Some(3), "only the wait may fail: {ended:?}");
-        assert_eq!(ended.err.matches("TIMEOUT").count(), 1, "{ended:?}");
-        // All of a second is margin: the server answers DEADLINE_SOON at once.
         let ended = repl(address, &[], "put -r 1 x\nreserve 0\nreserve 30\n");
         assert_eq!(ended.code, Some(1), "{ended:?}");
         assert!(ended.err.contains("stdin:3: DEADLINE_SOON: job"), "{ended:?}");
@@ -261,16 +242,6 @@ fn the_impatience_of_one_command_does_not_stay() {
 }
 
 #[test]
-fn expectations_decide_the_exit_code() {
-    let ended =
-        script("put a\npeek 1 -o raw\nexpect 'body==a' peek 1\nexpect 'id>1' peek 1\nput never");
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.err.contains("stdin:4: EXPECTATION: expected id>1, found 1"), "{ended:?}");
-    let ended = script("expect nonsense peek 1");
-    assert_eq!(ended.code, Some(2), "{ended:?}");
-}
-
-#[test]
 fn bodies_are_saved_to_new_files_only() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("body");
@@ -282,20 +253,6 @@ fn bodies_are_saved_to_new_files_only() {
     let ended = repl(server.address(), &[], format!("put x\nsave 2 {name}\n"));
     assert_eq!(ended.code, Some(74), "{ended:?}");
     assert!(ended.err.contains("already exists"), "{ended:?}");
-}
-
-#[test]
-fn json_errors_are_one_object_at_the_end_of_stderr() {
-    let server = Server::start().unwrap();
-    let ended = repl(server.address(), &["-o", "json"], "put a\npeek 9\n");
-    let last = ended.err.lines().last().unwrap();
-    let value: serde_json::Value = serde_json::from_str(last).unwrap();
-    assert_eq!(
-        (&value["error"]["code"], &value["error"]["exit"]),
-        (&"NOT_FOUND".into(), &1.into())
-    );
-    assert!(value["error"]["message"].as_str().unwrap().starts_with("stdin:2: "), "{value}");
-    assert!(serde_json::from_slice::<serde_json::Value>(&ended.bytes).is_ok(), "{ended:?}");
 }
 
 #[test]
@@ -326,17 +283,6 @@ fn variables_are_filled_into_words_and_never_become_files_or_flags() {
 }
 
 #[test]
-fn results_come_as_soon_as_each_command_is_done() {
-    let server = Server::start().unwrap();
-    let mut fed = Fed::start(&PROGRAM, server.address(), &[]);
-    for n in 1..=3 {
-        fed.say("put x");
-        assert_eq!(fed.hear(), n.to_string());
-    }
-    assert_eq!(fed.end().code, Some(0));
-}
-
-#[test]
 fn a_lost_connection_is_told_and_its_state_restored() {
     let server = Server::start().unwrap();
     let mut fed = Fed::start(&PROGRAM, server.address(), &[]);
@@ -361,7 +307,6 @@ fn a_lost_connection_is_told_and_its_state_restored() {
 
 #[test]
 fn after_a_cut_reads_are_asked_again_and_writes_are_not() {
-    use fixtures::fault::Fault;
     let server = Server::start().unwrap();
     server.faults().add(Fault::nth(1).of("peek").cut_after(0));
     server.faults().add(Fault::nth(1).of("use").cut_after(0));
@@ -423,14 +368,4 @@ fn signals_end_a_script_in_order() {
             assert!(ended.err.contains("1 reserved job went back to ready: 1"), "{ended:?}");
         }
     }
-}
-
-/// It would ask thousands of times a second.
-#[test]
-fn a_server_that_ends_waits_at_once_is_not_hammered() {
-    let server = Server::start().unwrap();
-    server.faults().add(Fault::always().of("reserve-with-timeout").reply("TIMED_OUT"));
-    let ended = repl(server.address(), &[], "reserve 2s\n");
-    let asked = server.faults().struck();
-    assert!((2..100).contains(&asked), "{asked} reserves: {ended:?}");
 }

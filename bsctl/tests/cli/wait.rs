@@ -1,4 +1,4 @@
-//! `wait`, `ping`, `watch`.
+//! `wait` and `watch`.
 
 use std::time::Duration;
 
@@ -8,12 +8,19 @@ use serde_json::json;
 use crate::harness::*;
 
 #[test]
-fn a_wait_that_runs_out_says_what_was_seen_last() {
+fn a_wait_names_its_tube_and_what_it_saw_last() {
     let server = Server::start().unwrap();
+    let wait = |condition: &str, more: &[&str]| {
+        bsctl(server.address(), &[&["wait", "-t", "t", "--for", condition], more].concat())
+    };
+    for (condition, tube) in [("server", None), ("job-gone=999", None), ("ready==0", Some("t"))] {
+        assert_eq!(wait(condition, &["-o", "json"]).exits(0).json()["tube"], json!(tube));
+    }
     put(server.address(), "t", "");
-    let line = ["wait", "--for", "empty", "-t", "t", "--timeout", "3s", "-o", "json"];
-    let ran = bsctl(server.address(), &line).exits(124);
-    assert!(ran.error()["message"].as_str().unwrap().contains("last seen: 1 job"));
+    let ran = wait("empty", &["--timeout", "1s", "-o", "json"]).exits(124);
+    assert!(ran.error()["message"].as_str().unwrap().contains("last seen: 1 job"), "{}", ran.err);
+    let ran = wait("job-state=9:ready", &["--timeout", "1s", "--progress", "json"]).exits(124);
+    assert!(ran.err.contains("\"label\":\"waiting for `job-state=9:ready`\""), "{}", ran.err);
 }
 
 #[test]
@@ -40,24 +47,15 @@ fn conditions_that_hold_already() {
 }
 
 #[test]
-fn a_wait_for_the_server_or_a_job_names_no_tube() {
-    let server = Server::start().unwrap();
-    for (condition, tube) in [("server", None), ("job-gone=999", None), ("ready==0", Some("t"))] {
-        let line = ["wait", "--for", condition, "-t", "t", "-o", "json"];
-        assert_eq!(bsctl(server.address(), &line).exits(0).json()["tube"], json!(tube));
-    }
-    let line = ["wait", "--for", "job-state=9:ready", "--timeout", "3s", "--progress", "json"];
-    let ran = bsctl(server.address(), &line).exits(124);
-    assert!(ran.err.contains("\"label\":\"waiting for `job-state=9:ready`\""), "{}", ran.err);
-}
-
-#[test]
-fn wrong_conditions_are_usage_errors() {
-    let server = Server::start().unwrap();
+fn a_condition_that_cannot_become_true_is_a_usage_error() {
+    let dead = dead_address();
     for condition in ["", "nonsense", "nonsense==1", "job-gone=x", "job-state=1", "job-state=1:odd"]
     {
-        bsctl(server.address(), &["wait", "--for", condition]).exits(2);
+        bsctl(&dead, &["wait", "--for", condition]).exits(2);
     }
+    let both = format!("{dead},{}", dead_address());
+    let ran = bsctl(&both, &["wait", "--for", "server", "--timeout", "1h"]).exits(2);
+    assert!(ran.err.contains("takes a single server"), "{}", ran.err);
 }
 
 #[test]
@@ -95,15 +93,6 @@ fn waiting_for_a_server_that_starts_later() {
 }
 
 #[test]
-fn ping_counts_round_trips() {
-    on_both(|address| {
-        let ran =
-            bsctl(address, &["ping", "--count", "3", "--interval", "1ms", "-o", "json"]).exits(0);
-        assert_eq!(ran.json().as_array().unwrap().len(), 3);
-    });
-}
-
-#[test]
 fn watch_repeats_and_stops() {
     let server = Server::start().unwrap();
     put(server.address(), "t", "");
@@ -124,22 +113,4 @@ fn watch_repeats_and_stops() {
     assert_eq!(ran.out().matches("NOT_FOUND").count(), 2);
     bsctl(server.address(), &["watch", "--", "clear", "t", "--yes"]).exits(2);
     bsctl(server.address(), &["watch", "--", "watch", "stats"]).exits(2);
-}
-
-#[test]
-fn watch_diff_marks_what_changed() {
-    let server = Server::start().unwrap();
-    let line =
-        ["watch", "-c", "2", "-i", "1ms", "--diff", "--", "stats", "--columns", "cmd-stats,pid"];
-    let ran = bsctl(server.address(), &line).exits(0);
-    let lines = ran.lines();
-    assert!(lines[3].starts_with("* cmd-stats\t"), "{lines:?}");
-    assert!(lines[4].starts_with("  pid\t"), "{lines:?}");
-}
-
-#[test]
-fn a_line_that_cannot_become_right_is_not_waited_for() {
-    let both = format!("{},{}", dead_address(), dead_address());
-    let ran = bsctl(&both, &["wait", "--for", "server", "--timeout", "1h"]).exits(2);
-    assert!(ran.err.contains("takes a single server"), "{}", ran.err);
 }

@@ -2,10 +2,11 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use beanstalk_client::PutOptions;
+use fixtures::beanstalkd::Server;
 use serde_json::{Value, json};
 
 use crate::harness::*;
@@ -17,35 +18,23 @@ fn work(address: &str, arguments: &[&str]) -> Ran {
 
 /// The same, with a record for each job.
 fn logged(address: &str, arguments: &[&str]) -> Vec<Value> {
-    let ran = work(address, &[&["--log-jobs", "ndjson"], arguments].concat()).exits(0);
-    ran.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    records(&work(address, &[&["--log-jobs", "ndjson"], arguments].concat()).exits(0))
 }
 
-#[test]
-fn a_mebibyte_goes_through_cat() {
-    let server = fixtures::beanstalkd::Server::builder().max_job_size(2 << 20).start().unwrap();
-    let address = server.address();
-    let body: Vec<u8> = (0..1 << 20).map(|at: u32| (at % 251) as u8).collect();
-    put(address, "default", &body);
-    let folder = tempfile::tempdir().unwrap();
-    let copy = folder.path().join("copy");
-    let line = format!("cat > {}", copy.display());
-    let ran = work(address, &["--shell", &line]).exits(0);
-    assert!(ran.err.contains("deleted 1 job"), "{}", ran.err);
-    assert!(std::fs::read(&copy).unwrap() == body);
-    // Through stdout and back to ours.
-    let id = put(address, "default", &body);
-    let ran = work(address, &["-o", "table", "--", "cat"]).exits(0);
-    assert!(ran.bytes == body, "{} bytes", ran.bytes.len());
-    let summary = "deleted 1 job, 0 released, 0 buried, 0 given back, 0 lost, 0 unknown\n";
-    assert!(ran.err.ends_with(summary), "{}", ran.err);
-    assert_eq!(state(address, id), "gone");
+fn records(ran: &Ran) -> Vec<Value> {
+    ran.lines().iter().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+fn fates(ran: &Ran) -> Vec<Value> {
+    records(ran).iter().map(|record| record["fate"].clone()).collect()
+}
+
+/// Or the signal, or the time that it takes.
 #[test]
-fn the_exit_code_decides_what_becomes_of_the_job() {
+fn the_end_of_a_command_decides_what_becomes_of_its_job() {
+    let handler = "read x; case $x in kill) kill -9 $$;; hang) exec sleep 1000;; esac; exit $x";
     on_both(|address| {
-        for (code, flags, fate, after) in [
+        for (body, flags, fate, after) in [
             ("0", &[][..], "deleted", "gone"),
             ("75", &["--backoff", "100s"], "released", "delayed"),
             ("64", &[], "buried", "buried"),
@@ -56,20 +45,21 @@ fn the_exit_code_decides_what_becomes_of_the_job() {
             ("7", &["--on-fail", "bury"], "buried", "buried"),
             ("7", &["--on-fail", "delete"], "deleted", "gone"),
             ("7", &["--max-releases", "0"], "buried", "buried"),
+            ("kill", &["--backoff", "100s"], "released", "delayed"),
+            ("hang", &["--backoff", "100s", "--max-runtime", "50ms"], "released", "delayed"),
         ] {
             let options = PutOptions::default().priority(7);
-            let id = put_with(address, "code", code, options);
-            let jobs =
-                logged(address, &[&["-t", "code", "--shell", "read x; exit $x"], flags].concat());
+            let id = put_with(address, "code", body, options);
+            let line = [&["-t", "code", "--shell", handler], flags].concat();
+            let jobs = logged(address, &line);
             let job = &jobs[0];
             assert_eq!((jobs.len(), &job["id"]), (1, &json!(id.get())));
-            assert_eq!(
-                (&job["fate"], &job["exit"]),
-                (&json!(fate), &json!(code.parse::<i32>().unwrap()))
-            );
-            assert_eq!((&job["tube"], &job["signal"]), (&json!("code"), &Value::Null));
+            let exit: Option<i32> = body.parse().ok();
+            assert_eq!((&job["fate"], &job["exit"]), (&json!(fate), &json!(exit)), "{body}");
+            assert!(body == "hang" || job["signal"] == json!((body == "kill").then_some(9)));
+            assert_eq!(job["tube"], json!("code"));
             assert!(job["ms"].as_f64().unwrap() > 0.0);
-            assert_eq!(state(address, id), after, "{code} {flags:?}");
+            assert_eq!(state(address, id), after, "{body} {flags:?}");
             if let Some(stats) = stats(address, id) {
                 assert_eq!(stats.pri.get(), 7, "the priority stays");
                 client(address).delete(id).unwrap();
@@ -93,18 +83,6 @@ fn delays_grow_with_the_jobs_own_counters() {
         let ran = work(address, &["--max-releases", "0", "--exec", "false"]).exits(0);
         assert!(ran.err.contains("1 buried"), "{}", ran.err);
         assert_eq!(state(address, id), "buried");
-    });
-}
-
-#[cfg(unix)]
-#[test]
-fn a_killed_child_is_a_failure() {
-    on_both(|address| {
-        let id = put(address, "default", "x");
-        let jobs = logged(address, &["--shell", "kill -9 $$"]);
-        assert_eq!((&jobs[0]["signal"], &jobs[0]["fate"]), (&json!(9), &json!("released")));
-        assert_eq!(jobs[0]["exit"], Value::Null);
-        assert_eq!(state(address, id), "delayed");
     });
 }
 
@@ -157,31 +135,6 @@ fn a_tubes_name_is_never_run_by_a_shell() {
         let ran = work(&["--exec", "echo", "{tube}"]).exits(0);
         assert_eq!(ran.lines()[0], tube);
         assert!(!canary.exists());
-    });
-}
-
-#[test]
-fn a_pid_file_is_taken_from_nobody() {
-    on_both(|address| {
-        let folder = tempfile::tempdir().unwrap();
-        let (pid, precious) = (folder.path().join("pid"), folder.path().join("precious"));
-        let with =
-            |file: &Path| work(address, &["--pid-file", file.to_str().unwrap(), "--exec", "true"]);
-        std::fs::write(&precious, "precious").unwrap();
-        assert!(with(&precious).exits(74).err.contains("is not a pid file"));
-        std::os::unix::fs::symlink(&precious, &pid).unwrap();
-        with(&pid).exits(74);
-        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
-        std::fs::remove_file(&pid).unwrap();
-        std::fs::write(&pid, format!("{}\n", std::process::id())).unwrap();
-        let locked = std::fs::File::open(&pid).unwrap();
-        locked.lock().unwrap();
-        let ran = with(&pid).exits(1);
-        assert!(ran.err.contains(&format!("process {} from", std::process::id())), "{}", ran.err);
-        locked.unlock().unwrap();
-        let ran = with(&pid).exits(0);
-        assert!(ran.err.contains(&format!("process {} is running", std::process::id())), "{ran:?}");
-        assert!(!pid.exists());
     });
 }
 
@@ -253,49 +206,37 @@ fn a_command_that_does_not_exist_releases_its_job_and_ends_the_worker() {
     });
 }
 
-#[test]
-fn a_command_that_takes_too_long_is_a_failure() {
-    on_both(|address| {
-        let id = put(address, "default", "x");
-        let flags = ["--max-runtime", "50ms", "--exec", "sleep", "1000"];
-        let jobs = logged(address, &flags);
-        assert_eq!((&jobs[0]["fate"], &jobs[0]["exit"]), (&json!("released"), &Value::Null));
-        assert_eq!(state(address, id), "delayed");
-    });
-}
-
+#[cfg(unix)]
 #[test]
 fn a_long_command_keeps_its_job() {
-    on_both(|address| {
-        let id =
-            put_with(address, "default", "x", PutOptions::default().ttr(Duration::from_secs(2)));
-        let ran = work(address, &["--exec", "sleep", "3"]).exits(0);
-        assert!(ran.err.contains("deleted 1 job"), "{}", ran.err);
-        assert!(ran.err.contains("time to run of only 2s"), "{}", ran.err);
-        assert_eq!(state(address, id), "gone");
-    });
+    let server = Server::builder().virtual_clock().start().unwrap();
+    let ttr = Duration::from_secs(2);
+    let id = put_with(server.address(), "default", "x", PutOptions::default().ttr(ttr));
+    let slow = Slow::start(server.address(), &["--once"]);
+    outlives_the_time_to_run(&server, ttr);
+    slow.go();
+    let ran = slow.ended().exits(0);
+    assert!(ran.err.contains("deleted 1 job"), "{}", ran.err);
+    assert!(ran.err.contains("time to run of only 2s"), "{}", ran.err);
+    assert_eq!(state(server.address(), id), "gone");
 }
 
 /// One that is lost instead would be ready again at once, with its counters unchanged, ahead of all others.
 #[test]
 fn a_command_at_the_end_of_its_jobs_time_to_run_fails_and_others_get_their_turn() {
-    on_both(|address| {
-        let ttr = |seconds| PutOptions::default().ttr(Duration::from_secs(seconds));
-        let id = put_with(address, "default", "hang", ttr(3));
-        let next = put_with(address, "default", "fine", ttr(60));
-        let handler = "read body; case $body in hang) sleep 1000;; esac";
-        let rules = ["--kill-at-ttr", "--backoff", "1h..1h,x1", "--log-jobs", "ndjson"];
-        let line = [&["work", "--max-jobs", "2"], &rules[..], &["--shell", handler]].concat();
-        let ran = bsctl(address, &line).exits(0);
-        let fates: Vec<Value> = ran
-            .out()
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap()["fate"].clone())
-            .collect();
-        assert_eq!(fates, ["released", "deleted"], "{}", ran.err);
-        assert!(ran.err.contains(": at the end of its time to run after"), "{}", ran.err);
-        assert_eq!([state(address, id), state(address, next)], ["delayed", "gone"]);
-    });
+    // The server's clock stands still: however busy the machine, the job is not lost.
+    let server = Server::builder().virtual_clock().start().unwrap();
+    let address = server.address();
+    let ttr = |seconds| PutOptions::default().ttr(Duration::from_secs(seconds));
+    let id = put_with(address, "default", "hang", ttr(2));
+    let next = put_with(address, "default", "fine", ttr(60));
+    let handler = "read body; case $body in hang) sleep 1000;; esac";
+    let rules = ["--kill-at-ttr", "--backoff", "1h..1h,x1", "--log-jobs", "ndjson"];
+    let line = [&["work", "--max-jobs", "2"], &rules[..], &["--shell", handler]].concat();
+    let ran = bsctl(address, &line).exits(0);
+    assert_eq!(fates(&ran), ["released", "deleted"], "{}", ran.err);
+    assert!(ran.err.contains(": at the end of its time to run after"), "{}", ran.err);
+    assert_eq!([state(address, id), state(address, next)], ["delayed", "gone"]);
 }
 
 #[test]
@@ -310,7 +251,7 @@ fn a_worker_ends_when_it_is_enough() {
         };
         assert_eq!(ran(&["--once"]), 1);
         assert_eq!(ran(&["--max-jobs", "2", "-j", "4"]), 2);
-        assert_eq!(ran(&["--max-idle", "3s"]), 2);
+        assert_eq!(ran(&["--max-idle", "1s"]), 2);
         assert_eq!(ran(&["--exit-when-empty"]), 0);
     });
 }
@@ -347,7 +288,7 @@ fn mistakes_are_told_before_anything_happens() {
 #[cfg(unix)]
 struct Slow {
     folder: tempfile::TempDir,
-    child: Child,
+    child: Running,
 }
 
 #[cfg(unix)]
@@ -359,7 +300,7 @@ impl Slow {
             folder.path().display()
         );
         let line = [&["-a", address, "work"], arguments, &["--shell", &line]].concat();
-        let child = command(&line).spawn().unwrap();
+        let child = Running::of(command(&line).spawn().unwrap());
         Slow { folder, child }
     }
 
@@ -385,11 +326,8 @@ impl Slow {
         }
     }
 
-    fn finish(mut self) -> Ran {
-        let (mut bytes, mut err) = (Vec::new(), String::new());
-        self.child.stdout.take().unwrap().read_to_end(&mut bytes).unwrap();
-        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-        Ran { code: self.child.wait().unwrap().code(), bytes, err }
+    fn ended(self) -> Ran {
+        self.child.ended()
     }
 }
 
@@ -426,7 +364,7 @@ fn the_first_signal_finishes_the_job() {
             // A terminal that goes away may signal it twice.
             signal(&slow.child, rustix::process::Signal::HUP);
             slow.go();
-            let ran = slow.finish().exits(code);
+            let ran = slow.ended().exits(code);
             assert_eq!(ran.json()["deleted"], 1);
             assert_eq!((state(address, id), state(address, next)), ("gone".into(), "ready".into()));
             client(address).delete(next).unwrap();
@@ -444,7 +382,7 @@ fn the_second_signal_releases_the_job_and_leaves_no_process() {
         signal(&slow.child, rustix::process::Signal::INT);
         slow.is_stopping();
         signal(&slow.child, rustix::process::Signal::INT);
-        let ran = slow.finish().exits(130);
+        let ran = slow.ended().exits(130);
         assert_eq!(ran.json()["released"], 1);
         is_gone(grandchild);
         assert_eq!(
@@ -462,7 +400,7 @@ fn the_end_of_the_grace_is_as_a_second_signal() {
         let slow = Slow::start(address, &["--grace", "100ms", "-o", "json"]);
         let grandchild = slow.grandchild();
         signal(&slow.child, rustix::process::Signal::TERM);
-        let ran = slow.finish().exits(143);
+        let ran = slow.ended().exits(143);
         assert_eq!(ran.json()["released"], 1);
         is_gone(grandchild);
         assert_eq!(state(address, id), "ready");
@@ -518,7 +456,7 @@ fn the_job_of_a_killed_worker_is_ready_again() {
 #[cfg(unix)]
 #[test]
 fn a_lost_job_ends_its_command() {
-    let server = fixtures::beanstalkd::Server::start().unwrap();
+    let server = Server::start().unwrap();
     let address = server.address();
     let id = put(address, "default", "x");
     let slow = Slow::start(address, &["--max-jobs", "2", "--log-jobs", "ndjson"]);
@@ -526,21 +464,16 @@ fn a_lost_job_ends_its_command() {
     server.close_connections();
     is_gone(grandchild);
     slow.go();
-    let ran = slow.finish().exits(0);
-    let fates: Vec<String> = ran
-        .out()
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["fate"].to_string())
-        .collect();
+    let ran = slow.ended().exits(0);
     // The same one, again.
-    assert_eq!(fates, ["\"lost\"", "\"deleted\""], "{}", ran.err);
+    assert_eq!(fates(&ran), ["lost", "deleted"], "{}", ran.err);
     assert!(ran.err.contains("connected to") && ran.err.contains("again"), "{}", ran.err);
     assert_eq!(state(address, id), "gone");
 }
 
 #[cfg(unix)]
 #[test]
-fn the_pid_file_names_the_process_and_goes_with_it() {
+fn a_pid_file_names_its_process_goes_with_it_and_is_taken_from_nobody() {
     on_both(|address| {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("worker.pid");
@@ -553,10 +486,15 @@ fn the_pid_file_names_the_process_and_goes_with_it() {
         let second = bsctl(address, &["work", "--pid-file", &flag, "--exec", "true"]).exits(1);
         assert!(second.err.contains(&slow.child.id().to_string()), "{}", second.err);
         slow.go();
-        slow.finish().exits(0);
+        slow.ended().exits(0);
         assert!(!path.exists());
-        // One that a killed worker left behind.
-        std::fs::write(&path, written).unwrap();
-        work(address, &["--pid-file", &flag, "--exec", "true"]).exits(0);
+        // One that a killed worker left behind is taken over, any other file is left alone.
+        let run = |kept: &str, code: i32| {
+            std::fs::write(&path, kept).unwrap();
+            work(address, &["--pid-file", &flag, "--exec", "true"]).exits(code).err
+        };
+        run(&written, 0);
+        assert!(run("precious", 74).contains("is not a pid file"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     });
 }

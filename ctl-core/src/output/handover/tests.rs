@@ -207,6 +207,30 @@ fn that_a_reader_is_waited_for_is_said_once() {
     assert!(!said.contains("job 2") && said.contains("waits forever"), "{said}");
 }
 
+/// Its reader may be waiting for the end of the program.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_last_job_goes_unread_with_a_warning() {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut out = output(writer);
+    let said = Memory::default();
+    let messages = Messages::to(Box::new(said.clone()), "tool", false, false);
+    let list = out.list(&NUMBERS).unwrap();
+    let mut handover = Handover::new(list, Interrupts::none(), &messages).unwrap();
+    handover.patience = Duration::ZERO;
+    let mut left = Vec::new();
+    let last = (Record::new().with("n", 1), "job 1".to_owned(), 1);
+    let mut leave = |jobs: Vec<u64>| {
+        left.extend(jobs);
+        Ok(())
+    };
+    handover.take([last], true, &mut leave).unwrap();
+    assert_eq!(left, [1]);
+    assert!(said.text().contains("its reader has not read it for "), "{}", said.text());
+    assert!(said.text().contains("; it is deleted"), "{}", said.text());
+    reader.read_exact(&mut [0; 2]).unwrap();
+}
+
 #[test]
 fn jobs_that_a_socket_has_taken_are_named_when_its_reader_is_gone() {
     let (reader, writer) = UnixStream::pair().unwrap();
