@@ -9,7 +9,6 @@ use ctl_contract::program::ended;
 use ctl_contract::program::{hears, signal};
 use fixtures::adf_queue::Server;
 use fixtures::fault::Fault;
-use fixtures::proxy::{Proxy, Toxics};
 use serde_json::json;
 
 use crate::harness::*;
@@ -133,29 +132,26 @@ fn nothing_there_is_1_and_a_wait_that_runs_out_124() {
 fn messages_that_take_longer_than_a_moment_are_all_taken() {
     let server = Server::builder().queue("/q").start().unwrap();
     adfctl(server.address(), &["push", "/q", "1", "2"]).exits(0);
-    let proxy = Proxy::start(server.socket_addr().unwrap()).unwrap();
-    proxy.spoil_replies(Toxics::new().latency(Duration::from_millis(800)));
-    let address = proxy.address().to_string();
-    assert_eq!(adfctl(&address, &["export", "/q"]).exits(0).lines().len(), 2);
-    assert_eq!(
-        adfctl(&address, &["pop", "/q", "-c", "2", "-o", "json"])
-            .exits(0)
-            .json()
-            .as_array()
-            .unwrap()
-            .len(),
-        2
-    );
-    assert_eq!(ready(server.address(), "/q"), 0);
+    server.faults().add(Fault::always().of("pull").delay(Duration::from_millis(800)));
+    for line in [&["export", "/q"][..], &["pop", "/q", "-c", "2", "-o", "ndjson"]] {
+        assert_eq!(adfctl(server.address(), line).exits(0).lines().len(), 2, "{line:?}");
+    }
+    assert_eq!(server.view().ready, 0);
 }
 
+#[cfg(unix)]
 #[test]
 fn a_wait_for_several_messages_is_shown() {
     let server = Server::builder().queue("/q").start().unwrap();
     for command in ["pull", "pop"] {
-        let line = [command, "/q", "-c", "2", "--wait", "3s", "--progress", "json"];
-        let ran = adfctl(server.address(), &line).exits(124);
-        assert!(ran.err.contains("\"label\":\"waiting for a message\""), "{command}: {}", ran.err);
+        let line = ["--server", server.address(), command, "/q", "-c", "2", "--wait", "1h"];
+        let line = [&line[..], &["--progress", "json"]].concat();
+        let mut child = PROGRAM.command(&line).spawn().unwrap();
+        let mut err = std::io::BufReader::new(child.stderr.take().unwrap());
+        hears(&mut err, "\"label\":\"waiting for a message\"");
+        signal(&child, rustix::process::Signal::INT);
+        err.read_to_string(&mut String::new()).unwrap();
+        ended(child).exits(130);
     }
 }
 

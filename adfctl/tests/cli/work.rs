@@ -58,16 +58,6 @@ fn what_fails_too_often_goes_to_the_dead_letter_queue() {
 }
 
 #[test]
-fn a_command_that_cannot_be_run_ends_the_worker_and_keeps_the_message() {
-    on_both(|site| {
-        let (address, queue) = (site.address(), site.queue("broken"));
-        adfctl(address, &["push", &queue.name, "a"]).exits(0);
-        adfctl(address, &["work", "-Q", &queue.name, "--exec", "/no/such/command"]).exits(127);
-        assert_eq!(ready(address, &queue.name), 1);
-    });
-}
-
-#[test]
 fn the_second_signal_ends_commands_and_puts_their_messages_back() {
     let server = Server::builder().queue("/q").start().unwrap();
     adfctl(server.address(), &["push", "/q", "a"]).exits(0);
@@ -84,45 +74,6 @@ fn the_second_signal_ends_commands_and_puts_their_messages_back() {
     err.read_to_string(&mut String::new()).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(143));
     assert_eq!(server.view().ready, 1);
-}
-
-/// In JSON, as binary frames carry no more than 65,535 bytes.
-#[test]
-fn a_mebibyte_goes_through_cat() {
-    on_both(|site| {
-        let (queue, json) = (site.queue("large"), format!("adf+json://{}", site.address()));
-        let body: Vec<u8> = (0..1 << 20).map(|at: u32| b' ' + (at % 95) as u8).collect();
-        adfctl_with(&json, &["push", &queue.name], &body).exits(0);
-        let ran = work(&json, &queue.name, &["-o", "table", "--", "cat"]).exits(0);
-        assert!(ran.bytes == body, "{} bytes", ran.bytes.len());
-        assert_eq!(ready(site.address(), &queue.name), 0);
-    });
-}
-
-#[test]
-fn a_killed_child_is_a_failure() {
-    on_both(|site| {
-        let (address, queue) = (site.address(), site.queue("killed"));
-        adfctl(address, &["push", &queue.name, "a"]).exits(0);
-        let line = ["--once", "--log-jobs", "ndjson", "--shell", "kill -9 $$"];
-        let ran = work(address, &queue.name, &line);
-        let jobs = records(&ran.exits(0));
-        assert_eq!((&jobs[0]["signal"], &jobs[0]["exit"]), (&9.into(), &Value::Null), "{jobs:?}");
-        assert_eq!((&jobs[0]["fate"], ready(address, &queue.name)), (&"returned".into(), 1));
-    });
-}
-
-#[test]
-fn a_child_that_does_not_read_its_stdin_is_no_failure() {
-    on_both(|site| {
-        let (address, queue) = (site.address(), site.queue("deaf"));
-        for _ in 0..3 {
-            adfctl_with(address, &["push", &queue.name], &[b'x'; 60_000]).exits(0);
-        }
-        let ran = work(address, &queue.name, &["--log-jobs", "ndjson", "--exec", "true"]).exits(0);
-        assert!(records(&ran).iter().all(|one| one["fate"] == "deleted"), "{ran:?}");
-        assert_eq!(ready(address, &queue.name), 0);
-    });
 }
 
 #[test]
