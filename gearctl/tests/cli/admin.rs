@@ -3,9 +3,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 
-use gearman_client::blocking::Client;
-use gearman_client::protocol::Submit;
-use gearman_client::{FunctionName, SubmitOptions};
+use fixtures::fault::Fault;
+use fixtures::gearmand::Server;
 use serde_json::json;
 
 use crate::harness::*;
@@ -41,26 +40,17 @@ fn the_server_is_described() {
 
 #[test]
 fn a_server_that_many_queued_ids_make_slow_is_warned_of() {
-    on_both(|server| {
-        let address = server.address();
-        let fill = |count: usize, options: SubmitOptions| {
-            let function = FunctionName::try_from("deep").unwrap();
-            let submits =
-                (0..count).map(|_| Submit::background(function.clone(), "x", options).unwrap());
-            let mut client = Client::connect(address).unwrap();
-            assert!(client.call_many(submits).all(|submitted| submitted.is_ok()));
-        };
-        // A busy machine takes its time to list that many.
-        let patient = |line: &[&str]| gearctl(address, &[line, &["--timeout", "60s"]].concat());
-        let warns = |line: &[&str]| patient(line).exits(0).err.contains("991 hash chains");
-        fill(100, SubmitOptions::default());
-        fill(50_000, SubmitOptions::default().without_id());
-        assert!(!warns(&["server"]), "jobs without ids cost nothing");
-        fill(49_900, SubmitOptions::default());
-        assert!(warns(&["server"]));
-        let doctor = patient(&["doctor", "-o", "json"]).out().to_owned();
-        assert!(doctor.contains("--hashtable-buckets=100003"), "{doctor}");
-    });
+    let warns = |ids: usize, line: &[&str]| {
+        let server = Server::start().unwrap();
+        // Jobs without ids cost nothing.
+        let listed = ["H:x:1\tid\n".repeat(ids), "H:x:2\t\n".repeat(1000)].concat();
+        server.faults().add(Fault::always().of("show").reply_bytes(listed + ".\n"));
+        let ran = gearctl(server.address(), line).exits(0);
+        format!("{}{}", ran.out(), ran.err).contains("--hashtable-buckets=100003")
+    };
+    for line in [&["server"][..], &["doctor", "-o", "json"]] {
+        assert!(!warns(49_999, line) && warns(50_000, line), "{line:?}");
+    }
 }
 
 #[test]
@@ -229,12 +219,11 @@ fn raw_packets_are_sent_and_what_comes_is_shown() {
 #[test]
 fn raw_packets_that_come_later_are_waited_for() {
     on_both(|server| {
-        let address = server.address();
-        let line = ["-s", address, "work", "-f", "up", "--builtin", "upper"];
-        let _worker = Running::of(command(&line).spawn().unwrap());
-        workers(address, "up", 1);
-        let line = ["raw", "--wait", "3s", "--packet", "SUBMIT_JOB", "up", "", "x", "-o", "name"];
-        assert_eq!(gearctl(address, &line).exits(0).out(), "JOB_CREATED\nWORK_COMPLETE\n");
+        let worker = serve(server.address(), "up", 1, |job| Ok(job.workload.to_vec()));
+        let line = ["raw", "--wait", "1s", "--packet", "SUBMIT_JOB", "up", "", "x", "-o", "name"];
+        let raw = gearctl(server.address(), &line).exits(0);
+        assert_eq!(raw.out(), "JOB_CREATED\nWORK_COMPLETE\n");
+        worker.join().unwrap();
     });
 }
 

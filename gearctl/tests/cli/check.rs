@@ -59,10 +59,11 @@ fn a_roundtrip_tells_server_and_worker_apart() {
         assert!(other.out().contains("result: X"), "{}", other.out());
         drop(worker);
         workers(address, "up", 0);
-        let late = ["up", "--timeout", "3"];
-        check(&late).exits(2);
-        check(&[&late[..], &["--on-timeout", "unknown"]].concat()).exits(3);
     });
+    let server = Server::start().unwrap();
+    let late = ["check", "roundtrip", "up", "--timeout", "1"];
+    gearctl(server.address(), &late).exits(2);
+    gearctl(server.address(), &[&late[..], &["--on-timeout", "unknown"]].concat()).exits(3);
 }
 
 #[test]
@@ -92,13 +93,6 @@ fn what_is_queued_is_told_by_priority_where_it_is_asked_for() {
         check("queued-low=0").exits(0);
     }
     assert!(!run(&["check", "server"]).out().contains("queued-high"));
-}
-
-#[test]
-fn a_run_that_nobody_takes_says_why_in_a_pipe_too() {
-    let server = Server::start().unwrap();
-    let ran = gearctl(server.address(), &["run", "nobody", "x", "--timeout", "3s"]).exits(124);
-    assert!(ran.err.contains("(no worker serves nobody)"), "{}", ran.err);
 }
 
 /// A server that answers nothing before it was asked both questions: a check that waits for one answer first waits in

@@ -180,7 +180,7 @@ fn functions_are_changed_on_every_server_that_knows_them() {
 fn a_condition_is_about_all_servers_together() {
     let fleet = Fleet::start();
     let wait = |servers: &str, what: &[&str]| {
-        gearctl(servers, &[&["wait", "--timeout", "3s", "-i", "1ms"], what].concat())
+        gearctl(servers, &[&["wait", "--timeout", "1s", "-i", "1ms"], what].concat())
     };
     let (one, two) = (fleet.one.address(), fleet.two.address());
     wait(&fleet.alive(), &["--for", "queued==0", "-f", "mail"]).exits(0);
@@ -294,7 +294,7 @@ fn a_server_that_falls_silent_with_a_job_is_named() {
     let both = format!("{},{}", other.address(), server.address());
     let mut late = (0..32).map(|n| {
         faults.add(Fault::nth(2).of("GET_STATUS").hang());
-        let line = ["submit", "mail", "x", "-u", &n.to_string(), "--timeout", "3s"];
+        let line = ["submit", "mail", "x", "-u", &n.to_string(), "--timeout", "2s"];
         gearctl(&both, &line)
     });
     let ran = late.find(|ran| ran.code != Some(0)).unwrap().exits(4);
@@ -394,9 +394,9 @@ fn a_job_that_is_late_is_not_blamed_on_a_server_without_it() {
     let (server, listener) = (Server::start().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
     let frozen = listener.local_addr().unwrap().to_string();
     let all = format!("{frozen},{}", server.address());
-    let late = gearctl(&all, &["run", "f", "x", "--timeout", "4s"]).exits(124);
+    let late = gearctl(&all, &["run", "f", "x", "--timeout", "2s"]).exits(124);
     assert!(late.err.contains("no job goes there"), "{}", late.err);
     let error = late.err.lines().find(|line| line.starts_with("error: ")).unwrap();
     assert!(error.contains(server.address()) && !error.contains(&frozen), "{error}");
-    assert!(!error.contains("timeout of 4 s"), "{error}");
+    assert!(!error.contains("timeout of 2 s"), "{error}");
 }

@@ -1,12 +1,18 @@
 //! Running the program, and a server of each kind to run it against.
 
 use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+#[cfg(unix)]
+pub(crate) use ctl_contract::program::signal;
 pub(crate) use ctl_contract::program::{Program, Ran, Running, ended, fed};
-use fixtures::gearmand::Server;
+use fixtures::Port;
+use fixtures::gearmand::{Listen, Server};
 use fixtures::real::Gearmand;
-use gearman_client::blocking::{Admin, Client};
+use gearman_client::blocking::{Admin, Client, JobContext, Worker};
+use gearman_client::protocol::JobLimit;
+use gearman_client::{Failure, Servers, WorkerOptions};
 
 /// The program.
 pub(crate) const PROGRAM: Program = Program::of::<gearctl::Gearctl>(env!("CARGO_BIN_EXE_gearctl"));
@@ -79,11 +85,21 @@ pub(crate) fn on_both_with_tools(scenario: impl Fn(&Site)) {
     );
 }
 
+/// Runs all at the same time, because most of it is spent on answers that do not come.
+pub(crate) fn at_once<T: Send>(all: impl IntoIterator<Item = T>, run: impl Fn(T) + Sync) {
+    std::thread::scope(|scope| {
+        let run = &run;
+        for one in all {
+            scope.spawn(move || run(one));
+        }
+    });
+}
+
 /// Waits until `look` returns something.
 #[track_caller]
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(20) {
+    while start.elapsed() < Duration::from_secs(60) {
         if let Some(found) = look() {
             return found;
         }
@@ -103,6 +119,36 @@ pub(crate) fn workers(address: &str, function: &str, count: i64) {
     });
 }
 
+/// Serves a function with a handler until this number of jobs have been done.
+pub(crate) fn serve(address: &str, function: &str, jobs: u64, handler: Handler) -> JoinHandle<()> {
+    let servers: Servers = address.parse().unwrap();
+    let options = WorkerOptions::new(servers).limit(JobLimit::new(jobs));
+    let mut worker = Worker::connect(options).unwrap();
+    worker.register(function, handler).unwrap();
+    std::thread::spawn(move || {
+        worker.run().unwrap();
+    })
+}
+
+type Handler = fn(&mut JobContext<'_>) -> Result<Vec<u8>, Failure>;
+
+/// Submits with a `run` that leaves before anybody has taken the job: the server skips it, and what is merged with it.
+pub(crate) fn leaves(address: &str, run: &[&str]) {
+    let mut child = command(&[&["-s", address], run].concat()).spawn().unwrap();
+    let mut admin = Admin::connect(address).unwrap();
+    eventually("the job", || {
+        let rows = admin.status().unwrap();
+        let row = rows.iter().find(|row| row.name.as_str() == Some(run[1]))?;
+        (row.queued() > 0).then_some(())
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("the loss of the client", || {
+        let jobs = admin.show_jobs().unwrap();
+        jobs.iter().all(|job| job.is_ignored).then_some(())
+    });
+}
+
 /// Queues a background job, and returns its handle.
 pub(crate) fn queue(address: &str, function: &str, workload: &[u8]) -> String {
     let mut client = Client::connect(address).unwrap();
@@ -110,7 +156,12 @@ pub(crate) fn queue(address: &str, function: &str, workload: &[u8]) -> String {
     String::from_utf8(job.handle.name().to_vec()).unwrap()
 }
 
+/// A server at a port that stays the test's own while no server is there.
+pub(crate) fn start_at(port: &Port) -> Server {
+    Server::builder().listen(Listen::Tcp(port.address())).start().unwrap()
+}
+
 /// An address where nobody listens.
 pub(crate) fn dead_address() -> String {
-    fixtures::Port::take().unwrap().address().to_string()
+    Port::take().unwrap().address().to_string()
 }

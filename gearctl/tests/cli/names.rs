@@ -9,23 +9,6 @@ fn a_function_is_named_by_place_or_by_flag() {
         gearctl(address, &["submit", "mail", "x"]).exits(0);
         gearctl(address, &["submit", "-f", "mail", "y"]).exits(0);
         gearctl(address, &["run", "-b", "z", "-f", "mail"]).exits(0);
-        for [by_place, by_flag] in [
-            [&["functions", "mail"][..], &["functions", "-f", "mail"]],
-            [&["workers", "mail"], &["workers", "-f", "mail"]],
-            [&["drain", "mail", "-n"], &["drain", "-f", "mail", "-n"]],
-            [
-                &["wait", "mail", "--for", "queued==3"],
-                &["wait", "-f", "mail", "--for", "queued==3"],
-            ],
-            [&["function", "create", "a"], &["function", "create", "-f", "a"]],
-            [&["function", "drop", "a"], &["function", "drop", "-f", "a"]],
-            [&["function", "maxqueue", "mail", "9"], &["function", "maxqueue", "-f", "mail", "9"]],
-        ] {
-            gearctl(address, by_place).exits(0);
-            if by_place[1] != "drop" {
-                gearctl(address, by_flag).exits(0);
-            }
-        }
         let listed = gearctl(address, &["functions", "-f", "mail", "-o", "json"]).exits(0).json();
         assert_eq!(listed[0]["queued"], 3);
         let worked = ["work", "mail", "--builtin", "echo", "--exit-when-empty"];

@@ -1,16 +1,14 @@
 //! `gearctl repl` with scripts: from a pipe, `-f` and `-e`, against the in-memory server and the real one.
 
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ctl_contract::program::Ran;
 use ctl_contract::session::{self, Fed};
 use fixtures::gearmand::{Flavour, Server};
-use gearman_client::blocking::{Client, JobContext, Worker};
-use gearman_client::protocol::JobLimit;
-use gearman_client::{Failure, Servers, SubmitOptions, WorkerOptions};
+use gearman_client::blocking::{Client, JobContext};
+use gearman_client::{Failure, SubmitOptions};
 
-use crate::harness::{PROGRAM, eventually, gearctl, on_both};
+use crate::harness::{PROGRAM, leaves, on_both, serve};
 
 fn repl(address: &str, arguments: &[&str], script: impl AsRef<[u8]>) -> Ran {
     session::repl(&PROGRAM, address, arguments, script)
@@ -42,7 +40,7 @@ fn each_error_ends_the_script_with_its_own_code() {
         ("functions --retry 3", 2),
         ("submit 'a b' x", 65),
         (":source /does/not/exist", 66),
-        ("run nobody x --timeout 100ms", 124),
+        ("run nobody x --timeout 1s", 124),
         ("expect 'count==1' workers --function nobody", 1),
     ] {
         let ended = repl(server.address(), &[], format!("# a comment\n{line}\nversion\n"));
@@ -80,19 +78,6 @@ fn a_piped_session_asks_the_server_nothing_of_its_own() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(server.requests().len(), 0);
 }
-
-/// Serves functions with a handler until this number of jobs have been done.
-fn serve(address: &str, function: &str, jobs: u64, handler: Handler) -> JoinHandle<()> {
-    let servers: Servers = address.parse().unwrap();
-    let options = WorkerOptions::new(servers).limit(JobLimit::new(jobs));
-    let mut worker = Worker::connect(options).unwrap();
-    worker.register(function, handler).unwrap();
-    std::thread::spawn(move || {
-        worker.run().unwrap();
-    })
-}
-
-type Handler = fn(&mut JobContext<'_>) -> Result<Vec<u8>, Failure>;
 
 fn upper(job: &mut JobContext<'_>) -> Result<Vec<u8>, Failure> {
     job.status(1, 2)?;
@@ -277,33 +262,12 @@ fn work_in_a_session_serves_and_leaves_the_session_as_it_was() {
     });
 }
 
-#[test]
-fn variables_are_filled_into_words_and_never_become_files_or_flags() {
-    on_both(|site| {
-        let address = site.address();
-        let vars = ["--var", "f=up", "--var", "body=@/etc/hosts"];
-        let text = ":set on_exit wait\nstart ${f} ${body}\nstart ${f} '${f}'\nstart up ${nobody}\n";
-        let worker = serve(address, "up", 2, upper);
-        let ended = repl(address, &vars, text);
-        worker.join().unwrap();
-        assert_eq!(ended.code, Some(2), "{ended:?}");
-        assert!(ended.says("stdin:4: there is no variable `nobody`"), "{ended:?}");
-        assert!(ended.out().ends_with("first @/ETC/HOSTSfirst ${F}"), "{ended:?}");
-    });
-}
-
 /// Its thread would keep a connection until the job's timeout.
 #[test]
 fn a_run_that_the_server_skips_leaves_nothing_waiting() {
     let server = Server::start().unwrap();
     let address = server.address();
-    let submit = ["submit", "f", "--unique", "k", "important"];
-    gearctl(address, &submit).exits(0);
-    gearctl(address, &["run", "f", "--unique", "k", "x", "--timeout", "1s"]).exits(124);
-    eventually("the loss of the client", || {
-        let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
-        jobs[0]["ignored"].as_bool().filter(|ignored| *ignored)
-    });
+    leaves(address, &["run", "f", "--unique", "k", "x"]);
     let mut fed = Fed::start(&PROGRAM, address, &["--keep-going"]);
     // For packets and for the commands of administration.
     let settles = |when: &str| {

@@ -1,16 +1,15 @@
 //! `gearctl repl` as a person uses it: through a pseudo-terminal.
 
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ctl_contract::terminal::{READS, Terminal};
+use fixtures::Port;
 use fixtures::fault::Fault;
 use fixtures::gearmand::Server;
-use gearman_client::blocking::{Admin, Client, JobContext, Worker};
-use gearman_client::protocol::JobLimit;
-use gearman_client::{Failure, Servers, SubmitOptions, WorkerOptions};
+use gearman_client::blocking::{Admin, Client};
+use gearman_client::{Failure, SubmitOptions};
 
-use crate::harness::{PROGRAM, gearctl, on_both};
+use crate::harness::{PROGRAM, gearctl, on_both, serve, start_at};
 
 /// A session with these environment variables on top of a plain one.
 fn start(address: &str, variables: &[(&str, &str)]) -> Terminal {
@@ -131,18 +130,11 @@ fn the_time_of_a_command_is_on_a_line_of_its_own() {
     worker.join().unwrap();
 }
 
-#[test]
-fn a_bare_command_line_on_a_terminal_is_short_help() {
-    let server = Server::start().unwrap();
-    let mut terminal = Terminal::run(&PROGRAM, server.address(), &[("NO_COLOR", "1")], &[]);
-    terminal.sees("gearctl help COMMAND shows a command");
-    assert_eq!(terminal.ends(), 0);
-}
-
 /// The line that is being edited stays, and messages appear above it.
 #[test]
 fn a_person_is_told_when_a_served_function_loses_its_server_and_gets_it_back() {
-    let server = Server::start().unwrap();
+    let port = Port::take().unwrap();
+    let server = start_at(&port);
     let address = server.address().to_owned();
     let mut terminal = plain(&address);
     terminal.says("register upper --builtin upper", "serving upper with upper");
@@ -161,8 +153,7 @@ fn a_person_is_told_when_a_served_function_loses_its_server_and_gets_it_back() {
     terminal.sees("again");
     server.stop();
     terminal.sees("no longer serving upper: connection lost; trying again");
-    let listen = fixtures::gearmand::Listen::Tcp(address.parse().unwrap());
-    let _again = Server::builder().listen(listen).start().unwrap();
+    let _again = start_at(&port);
     terminal.sees("serving upper again");
     terminal.types("\r");
     terminal.sees("AGAIN");
@@ -173,7 +164,8 @@ fn a_person_is_told_when_a_served_function_loses_its_server_and_gets_it_back() {
 
 #[test]
 fn the_prompt_names_the_servers_and_their_loss() {
-    let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
+    let port = Port::take().unwrap();
+    let (one, two) = (Server::start().unwrap(), start_at(&port));
     let both = format!("{},{}", one.address(), two.address());
     let mut terminal = plain(&both);
     terminal.says("version", &format!("{both}> "));
@@ -184,28 +176,11 @@ fn the_prompt_names_the_servers_and_their_loss() {
     // While idle: nobody types anything.
     terminal.sees("connection lost");
     terminal.sees("not connected> ");
-    let listen = fixtures::gearmand::Listen::Tcp(address.parse().unwrap());
-    let _again = Server::builder().listen(listen).start().unwrap();
+    let _again = start_at(&port);
     terminal.sees("connected again");
     terminal.sees(&format!("{address}> "));
     terminal.says("quit", "\n");
     assert_eq!(terminal.ends(), 0);
-}
-
-/// Serves a function for this number of jobs, in the background.
-fn serve(
-    address: &str,
-    function: &str,
-    jobs: u64,
-    handler: fn(&mut JobContext<'_>) -> Result<Vec<u8>, Failure>,
-) -> JoinHandle<()> {
-    let servers: Servers = address.parse().unwrap();
-    let mut worker =
-        Worker::connect(WorkerOptions::new(servers).limit(JobLimit::new(jobs))).unwrap();
-    worker.register(function, handler).unwrap();
-    std::thread::spawn(move || {
-        worker.run().unwrap();
-    })
 }
 
 #[test]

@@ -17,20 +17,6 @@ fn worker(address: &str, function: &str, arguments: &[&str]) -> Running {
     worker
 }
 
-#[cfg(unix)]
-fn send(worker: &Running, signal: rustix::process::Signal) {
-    let pid = i32::try_from(worker.id()).unwrap();
-    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), signal).unwrap();
-}
-
-#[cfg(unix)]
-fn finish(child: &mut std::process::Child) -> Ran {
-    let (mut bytes, mut err) = (Vec::new(), String::new());
-    child.stdout.take().unwrap().read_to_end(&mut bytes).unwrap();
-    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-    Ran { code: child.wait().unwrap().code(), bytes, err }
-}
-
 #[test]
 fn a_shell_worker_serves_run_and_the_standard_client() {
     on_both_with_tools(|server| {
@@ -60,10 +46,10 @@ fn the_exit_code_decides_the_fate() {
     on_both(|server| {
         let address = server.address();
         let line = ["--shell", "read x; exit $x", "--log-jobs", "ndjson", "--max-jobs", "2"];
-        let mut worker = worker(address, "code", &line);
+        let worker = worker(address, "code", &line);
         assert_eq!(gearctl(address, &["run", "code", "0\n"]).exits(0).out(), "");
         gearctl(address, &["run", "code", "7\n"]).exits(1);
-        let ran = finish(&mut worker);
+        let ran = worker.ended();
         let ran = ran.exits(0);
         let jobs: Vec<Value> =
             ran.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -77,10 +63,10 @@ fn the_exit_code_decides_the_fate() {
 fn a_killed_child_is_a_failure() {
     on_both(|server| {
         let address = server.address();
-        let mut worker =
+        let worker =
             worker(address, "die", &["--once", "--log-jobs", "ndjson", "--shell", "kill -9 $$"]);
         gearctl(address, &["run", "die", "x"]).exits(1);
-        let ran = finish(&mut worker).exits(0);
+        let ran = worker.ended().exits(0);
         assert_eq!((&ran.json()["signal"], &ran.json()["fate"]), (&json!(9), &json!("fail")));
     });
 }
@@ -161,48 +147,6 @@ fn a_functions_name_is_never_run_by_a_shell() {
 }
 
 #[test]
-fn a_pid_file_is_taken_from_nobody() {
-    on_both(|server| {
-        let folder = tempfile::tempdir().unwrap();
-        let (pid, precious) = (folder.path().join("pid"), folder.path().join("precious"));
-        let with = |file: &std::path::Path| {
-            let line = ["work", "-f", "f", "--builtin", "echo", "--exit-when-empty", "--pid-file"];
-            gearctl(server.address(), &[&line[..], &[file.to_str().unwrap()]].concat())
-        };
-        std::fs::write(&precious, "precious").unwrap();
-        assert!(with(&precious).exits(74).err.contains("is not a pid file"));
-        for trap in [&pid, &folder.path().join("pid.new")] {
-            std::os::unix::fs::symlink(&precious, trap).unwrap();
-        }
-        with(&pid).exits(74);
-        std::fs::remove_file(&pid).unwrap();
-        std::fs::write(&pid, format!("{}\n", std::process::id())).unwrap();
-        let locked = std::fs::File::open(&pid).unwrap();
-        locked.lock().unwrap();
-        let ran = with(&pid).exits(1);
-        assert!(ran.err.contains(&format!("process {} from", std::process::id())), "{}", ran.err);
-        locked.unlock().unwrap();
-        let ran = with(&pid).exits(0);
-        assert!(ran.err.contains(&format!("process {} is running", std::process::id())), "{ran:?}");
-        assert!(!pid.exists());
-        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
-    });
-}
-
-#[test]
-fn a_dry_run_of_work_takes_no_job() {
-    on_both(|server| {
-        let address = server.address();
-        queue(address, "f", b"x");
-        let line = ["work", "-n", "-f", "f", "--builtin", "echo", "--exit-when-empty"];
-        let refused = gearctl(address, &line).exits(2);
-        assert!(refused.err.contains("does not support --dry-run"), "{}", refused.err);
-        let ran = gearctl(address, &["functions", "f", "-o", "json"]).exits(0).json();
-        assert_eq!(ran[0]["queued"], 1);
-    });
-}
-
-#[test]
 fn builtins_answer() {
     on_both(|server| {
         let address = server.address();
@@ -272,39 +216,6 @@ fn a_worker_ends_when_it_is_enough() {
 
 #[cfg(unix)]
 #[test]
-fn the_first_signal_finishes_the_job() {
-    use rustix::process::Signal;
-    finishes_first(Signal::TERM, 143);
-    if !ctl_core::system::signals::is_hangup_ignored() {
-        finishes_first(Signal::HUP, 129);
-    }
-}
-
-#[cfg(unix)]
-fn finishes_first(signal: rustix::process::Signal, code: i32) {
-    on_both(|server| {
-        let address = server.address();
-        let directory = tempfile::tempdir().unwrap();
-        let (begun, go) = (directory.path().join("begun"), directory.path().join("go"));
-        let line = format!(
-            "touch {}; while [ ! -e {} ]; do sleep 0.01; done; echo done",
-            begun.display(),
-            go.display()
-        );
-        let worker = worker(address, "slow", &["--shell", &line]);
-        let client = command(&["-s", address, "run", "slow", "x"]).spawn().unwrap();
-        eventually("the job", || begun.exists().then_some(()));
-        send(&worker, signal);
-        std::fs::write(&go, "").unwrap();
-        assert_eq!(ended(client).exits(0).out(), "done\n");
-        let mut worker = worker;
-        let ran = finish(&mut worker).exits(code);
-        assert!(ran.err.contains("finishing running jobs"), "{}", ran.err);
-    });
-}
-
-#[cfg(unix)]
-#[test]
 fn the_second_signal_gives_the_job_back_and_leaves_no_process() {
     on_both(|server| {
         let address = server.address();
@@ -316,7 +227,7 @@ fn the_second_signal_gives_the_job_back_and_leaves_no_process() {
         let pid = eventually("the child", || {
             std::fs::read_to_string(&begun).ok()?.trim().parse::<i32>().ok()
         });
-        send(&worker, rustix::process::Signal::INT);
+        signal(&worker, rustix::process::Signal::INT);
         // The first one has been seen once the worker reports it.
         let mut said = Vec::new();
         let stderr = worker.stderr.as_mut().unwrap();
@@ -325,8 +236,8 @@ fn the_second_signal_gives_the_job_back_and_leaves_no_process() {
             assert_eq!(stderr.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&said));
             said.extend_from_slice(&byte);
         }
-        send(&worker, rustix::process::Signal::INT);
-        let ran = finish(&mut worker).exits(130);
+        signal(&worker, rustix::process::Signal::INT);
+        let ran = worker.ended().exits(130);
         assert!(ran.err.contains("1 given back, 0 lost"), "{}", ran.err);
         let pid = rustix::process::Pid::from_raw(pid).unwrap();
         eventually("the end of the grandchild", || {
@@ -354,11 +265,11 @@ fn a_job_whose_server_is_gone_is_not_completed() {
             queue(&address, "f", workload);
         }
         let flags = [&["--max-jobs", "2"], stream, &["--shell", &line]].concat();
-        let mut worker = worker(&address, "f", &flags);
+        let worker = worker(&address, "f", &flags);
         eventually("the command", || begun.exists().then_some(()));
         drop(server);
         std::fs::write(&end, "").unwrap();
-        let ran = finish(&mut worker);
+        let ran = worker.ended();
         let tally = |lost, unknown| {
             format!("completed 1 job, 0 failed, 0 given back, {lost} lost, {unknown} unknown")
         };
@@ -496,13 +407,13 @@ fn a_result_that_the_server_refuses_is_a_lost_job() {
         let script = format!("until [ -e '{}' ]; do sleep 0.02; done; echo done", end.display());
         let flags = ["--can-do-timeout", "1s", "--once", "--log-jobs", "ndjson", "--shell"];
         let line = [&["-s", address, "work", "-f", "slow"], &flags[..], &[&script]].concat();
-        let mut worker = Running::of(command(&line).spawn().unwrap());
+        let worker = Running::of(command(&line).spawn().unwrap());
         eventually("the second try", || {
             let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
             (jobs[0]["retries"] == 1).then_some(())
         });
         std::fs::write(&end, "").unwrap();
-        let ran = finish(&mut worker).exits(0);
+        let ran = worker.ended().exits(0);
         assert_eq!(ran.json()["fate"], "lost", "{}", ran.err);
         let told = "exit 0 after ";
         let line = ran.err.lines().find(|line| line.contains(told)).expect(&ran.err);
@@ -515,22 +426,6 @@ fn a_result_that_the_server_refuses_is_a_lost_job() {
             "{}",
             ran.err
         );
-    });
-}
-
-#[cfg(unix)]
-#[test]
-fn the_pid_file_is_there_as_long_as_the_worker() {
-    on_both(|server| {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("pid");
-        let line = ["--pid-file", file.to_str().unwrap(), "--builtin", "echo"];
-        let mut worker = worker(server.address(), "f", &line);
-        let pid = eventually("the pid", || std::fs::read_to_string(&file).ok());
-        assert_eq!(pid.trim(), worker.id().to_string());
-        send(&worker, rustix::process::Signal::TERM);
-        finish(&mut worker).exits(143);
-        assert!(!file.exists());
     });
 }
 
