@@ -19,17 +19,6 @@ fn ids_are_printed_and_bodies_come_back_byte_for_byte() {
 }
 
 #[test]
-fn the_queue_is_named_by_place_or_by_flag() {
-    on_both(|site| {
-        let (address, queue) = (site.address(), site.queue("named"));
-        adfctl(address, &["push", &queue.name, "one", "two"]).exits(0);
-        adfctl(address, &["push", "-Q", &queue.name, "three"]).exits(0);
-        let line = ["pop", "-Q", &queue.name, "-c", "9", "--columns", "body"];
-        assert_eq!(adfctl(address, &line).exits(0).out(), "one\ntwo\nthree\n");
-    });
-}
-
-#[test]
 fn the_left_end_is_pulled_first() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("ends"));

@@ -37,18 +37,6 @@ fn more_queues_than_the_page_tells_of_are_said_to_be_there() {
 }
 
 #[test]
-fn what_was_looked_at_twice_has_the_exit_of_one_look() {
-    let server = Server::builder().queue("/mail").start().unwrap();
-    let dead = dead_address();
-    let all = format!("{},{dead}", server.address());
-    let ran = adfctl(&all, &["queues", "--rates", "-i", "100ms"]).exits(69);
-    assert_eq!(ran.err.matches(&dead).count(), 1, "{}", ran.err);
-    let line = ["count", "/mail", "/gone", "--diff", "-i", "100ms"];
-    let ran = adfctl(server.address(), &line).exits(3);
-    assert!(ran.err.contains("/gone"), "{}", ran.err);
-}
-
-#[test]
 fn counts_go_to_scripts_as_numbers() {
     on_both(|site| {
         let (address, one, two) = (site.address(), site.queue("one"), site.queue("two"));
@@ -111,36 +99,6 @@ fn a_raw_request_shows_its_answer() {
         let refused = adfctl(address, &["raw", "createqueue", &queue.name]).exits(1);
         assert!(refused.err.contains("the queue exists already"), "{}", refused.err);
     });
-}
-
-#[test]
-fn several_servers_are_told_apart_and_a_dead_one_hides_nothing() {
-    let (one, two, dead) = (Server::start().unwrap(), Server::start().unwrap(), dead_address());
-    for (server, bodies) in [(&one, &["x"][..]), (&two, &["y", "z"])] {
-        let line = [&["push", "mail", "--create"], bodies].concat();
-        adfctl(server.address(), &line).exits(0);
-    }
-    let alive = format!("{},{}", one.address(), two.address());
-    let all = format!("{dead},{alive}");
-    let ready = |ran: Ran| -> Vec<(String, u64)> {
-        let rows = ran.json();
-        let rows = rows.as_array().unwrap().iter();
-        let text = |row: &serde_json::Value| row["server"].as_str().unwrap().to_owned();
-        rows.map(|row| (text(row), row["ready"].as_u64().unwrap())).collect()
-    };
-    let expected = |address: &str| {
-        let single = adfctl(address, &["ping", "-o", "json"]).exits(0).json();
-        single[0]["address"].as_str().unwrap().to_owned()
-    };
-    let rows = vec![(expected(one.address()), 1), (expected(two.address()), 2)];
-    assert_eq!(ready(adfctl(&alive, &["queues", "mail", "-o", "json"]).exits(0)), rows);
-    let ran = adfctl(&all, &["queues", "mail", "-o", "json"]).exits(69);
-    assert!(ran.err.contains(&dead), "{}", ran.err);
-    assert_eq!(ready(ran), rows);
-    let said = adfctl(&all, &["check", "server"]).exits(2);
-    assert!(said.out().contains(&dead), "{}", said.out());
-    let said = adfctl(&alive, &["check", "queue", "mail", "-c", "ready=1", "--zero-workers", "ok"]);
-    assert!(said.exits(2).out().contains("mail on "));
 }
 
 #[test]

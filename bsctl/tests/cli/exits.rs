@@ -116,21 +116,6 @@ fn an_illegal_name_shows_byte_position_and_rule() {
 }
 
 #[test]
-fn the_flag_wins_over_the_environment_and_bsctl_over_beanstalkd() {
-    let server = Server::start().unwrap();
-    let run = |arguments: &[&str], env: &[(&str, &str)]| {
-        let mut command = command(arguments);
-        command.envs(env.iter().copied());
-        ended(command.spawn().unwrap())
-    };
-    let dead = dead_address();
-    run(&["ping", "-a", server.address()], &[("BSCTL_ADDR", &dead)]).exits(0);
-    let both = [("BSCTL_ADDR", server.address()), ("BEANSTALKD_ADDR", dead.as_str())];
-    let ran = run(&["ping", "-v"], &both).exits(0);
-    assert!(ran.err.contains("(environment BSCTL_ADDR)"), "{}", ran.err);
-}
-
-#[test]
 fn no_command_without_a_terminal_is_a_usage_error() {
     let ran = bare(&[]).exits(2);
     assert_eq!(ran.bytes, b"");
@@ -168,15 +153,4 @@ fn protocol_lines_are_shown_at_vvv_and_not_before() {
     let mut by_variable = command(&["-a", server.address(), "ping"]);
     by_variable.env("BSCTL_LOG", "warn,bsctl::protocol=trace");
     assert!(ended(by_variable.spawn().unwrap()).err.contains("> list-tube-used"));
-}
-
-#[test]
-fn version_and_help_are_results() {
-    assert!(bare(&["--version"]).exits(0).out().starts_with("bsctl "));
-    let help = bare(&["--help"]).exits(0);
-    for text in ["Bulk:", "  clear ", "Exit codes:", "  124  ", "BSCTL_ADDR"] {
-        assert!(help.out().contains(text), "{text} is not in {}", help.out());
-    }
-    assert!(bare(&["put", "--help"]).exits(0).out().contains("Protocol: use TUBE, put"));
-    assert!(bare(&["help", "kick"]).exits(0).out().contains("--state buried"));
 }

@@ -8,6 +8,7 @@ use beanstalk_client::{ConnectOptions, JobId, JobStats, PutOptions};
 #[cfg(unix)]
 pub(crate) use ctl_contract::program::signal;
 pub(crate) use ctl_contract::program::{Program, Ran, Running, ended};
+use fixtures::Port;
 use fixtures::beanstalkd::{Listen, Server};
 use fixtures::real::Beanstalkd;
 
@@ -97,7 +98,7 @@ pub(crate) fn state(address: &str, id: JobId) -> String {
 
 /// An address where nobody listens.
 pub(crate) fn dead_address() -> String {
-    fixtures::Port::take().unwrap().address().to_string()
+    Port::take().unwrap().address().to_string()
 }
 
 /// Every job of a server: its statistics, by its body.
@@ -121,11 +122,9 @@ pub(crate) fn places(address: &str) -> Vec<String> {
     all(address).into_iter().map(shown).collect()
 }
 
-/// A new server at the address of an old one, which gives the same ids anew.
-pub(crate) fn replaced(server: Server) -> Server {
-    let listen = Listen::parse(server.address(), 0).unwrap();
-    drop(server);
-    Server::builder().listen(listen).start().unwrap()
+/// A server at a port that stays the test's own while no server is there.
+pub(crate) fn start_at(port: &Port) -> Server {
+    Server::builder().listen(Listen::Tcp(port.address())).start().unwrap()
 }
 
 /// Lets more than the time to run of the reserved jobs pass on a virtual clock: most of it each time that all of them

@@ -2,7 +2,7 @@
 
 use fixtures::beanstalkd::Server;
 
-use super::harness::{bare, bsctl, bsctl_with, on_both, places, put, put_buried};
+use super::harness::{bare, bsctl, bsctl_with, on_both, places, put};
 
 /// It is asked for only where a name is unknown.
 #[test]
@@ -44,38 +44,9 @@ fn the_server_is_given_by_the_flags_of_the_other_tools_too() {
 }
 
 #[test]
-fn a_tube_is_named_by_place_or_by_flag() {
+fn a_tube_is_named_once_by_place_or_by_flag() {
     on_both(|address| {
         put(address, "mail", "x");
-        put_buried(address, "mail", "y");
-        for [by_place, by_flag] in [
-            [&["jobs", "mail"][..], &["jobs", "-t", "mail"]],
-            [&["stats-tube", "mail"], &["stats-tube", "-t", "mail"]],
-            [&["tubes", "mail"], &["tubes", "-t", "mail"]],
-            [&["export", "mail"], &["export", "-t", "mail"]],
-            [&["pause", "mail", "0"], &["pause", "-t", "mail", "0"]],
-            [&["resume", "mail"], &["resume", "-t", "mail"]],
-            [
-                &["check", "tube", "mail", "--zero-workers", "ok", "-c", "buried=1"],
-                &["check", "tube", "-t", "mail", "--zero-workers", "ok", "-c", "buried=1"],
-            ],
-            [&["wait", "mail", "--for", "ready>=1"], &["wait", "-t", "mail", "--for", "ready>=1"]],
-            [&["kick", "mail", "-n"], &["kick", "-t", "mail", "-n"]],
-            [&["clear", "mail", "-n"], &["clear", "-t", "mail", "-n"]],
-            [&["drain", "mail", "-n"], &["drain", "-t", "mail", "-n"]],
-        ] {
-            let both = || {
-                let (place, flag) = (bsctl(address, by_place), bsctl(address, by_flag));
-                (place.exits(0).out().to_owned(), flag.exits(0).out().to_owned())
-            };
-            if ["jobs", "tubes", "kick", "clear", "drain"].contains(&by_place[0]) {
-                // A second may pass between the two, and their jobs get older; not every time.
-                let mut all = (0..5).map(|_| both());
-                assert!(all.any(|(place, flag)| place == flag), "{by_place:?}: {:?}", both());
-            } else {
-                both();
-            }
-        }
         assert_eq!(bsctl(address, &["pop", "mail", "-o", "raw"]).exits(0).out(), "x");
         let two = bsctl(address, &["kick", "mail", "-t", "sms"]).exits(2);
         assert!(two.err.contains("two tubes are given, mail and sms"), "{}", two.err);

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use beanstalk_client::{PutOptions, TubeName, TubeStats};
 use ctl_contract::program::hears;
-use fixtures::beanstalkd::{Listen, Server};
+use fixtures::Port;
+use fixtures::beanstalkd::Server;
 
 use crate::harness::*;
 
@@ -119,7 +120,8 @@ fn tail_is_not_repeated_by_watch() {
 fn tail_waits_for_a_server_that_goes_away() {
     for action in ["peek", "release", "bury", "delete"] {
         let takes = matches!(action, "bury" | "delete");
-        let server = Server::start().unwrap();
+        let port = Port::take().unwrap();
+        let server = start_at(&port);
         let address = server.address().to_owned();
         let line =
             ["-a", &address, "tail", "a", "-i", "10ms", "-o", "raw", "--yes", "-v", "--action"];
@@ -149,10 +151,9 @@ fn tail_waits_for_a_server_that_goes_away() {
         } else {
             shows(&address);
         }
-        let listen = Listen::parse(&address, 0).unwrap();
         drop(server);
         hears(&mut err, "retrying until it works");
-        let again = Server::builder().listen(listen).start().unwrap();
+        let again = start_at(&port);
         hears(&mut err, "the server is back");
         if !takes {
             hears(&mut err, "the server was restarted: its ids may name other jobs now");
@@ -170,7 +171,8 @@ fn tail_waits_for_a_server_that_goes_away() {
 #[cfg(unix)]
 #[test]
 fn tail_shows_an_id_again_after_a_restart_between_two_looks() {
-    let server = Server::start().unwrap();
+    let port = Port::take().unwrap();
+    let server = start_at(&port);
     let address = server.address().to_owned();
     put(&address, "a", "x");
     let line = ["-a", &address, "tail", "a", "-i", "1s", "-o", "raw", "-c", "2"];
@@ -182,7 +184,8 @@ fn tail_shows_an_id_again_after_a_restart_between_two_looks() {
         assert_eq!(first, [body]);
     };
     shows(b'x');
-    let _again = replaced(server);
+    drop(server);
+    let _again = start_at(&port);
     put(&address, "a", "y");
     shows(b'y');
     assert_eq!(child.wait().unwrap().code(), Some(0));
@@ -191,7 +194,8 @@ fn tail_shows_an_id_again_after_a_restart_between_two_looks() {
 #[cfg(unix)]
 #[test]
 fn tail_tells_of_a_restart_before_the_rows_of_the_new_server() {
-    let server = Server::start().unwrap();
+    let port = Port::take().unwrap();
+    let server = start_at(&port);
     let address = server.address().to_owned();
     let folder = tempfile::tempdir().unwrap();
     let all = folder.path().join("all");
@@ -209,7 +213,8 @@ fn tail_tells_of_a_restart_before_the_rows_of_the_new_server() {
         }
     };
     puts_until_shown("<old>");
-    let _again = replaced(server);
+    drop(server);
+    let _again = start_at(&port);
     let text = puts_until_shown("<new>");
     let told = text.find("the server was restarted").unwrap();
     assert!(text.rfind("<old>") < Some(told) && Some(told) < text.find("<new>"), "{text}");

@@ -83,16 +83,6 @@ fn what_does_not_exist_yet_is_waited_for() {
 }
 
 #[test]
-fn waiting_for_a_server_that_starts_later() {
-    let address = dead_address();
-    let line = ["-a", &address, "wait", "--for", "server", "-i", "1ms", "--timeout", "60s"];
-    let child = command(&line).spawn().unwrap();
-    let listen = fixtures::beanstalkd::Listen::Tcp(address.parse().unwrap());
-    let _server = Server::builder().listen(listen).start().unwrap();
-    ended(child).exits(0);
-}
-
-#[test]
 fn watch_repeats_and_stops() {
     let server = Server::start().unwrap();
     put(server.address(), "t", "");

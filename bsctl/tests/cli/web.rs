@@ -141,7 +141,8 @@ fn nothing_is_done_with_the_id_of_a_job_of_the_server_before_a_restart() {
         format!("{rows}.join() === '{body}'")
     };
     for (interval, says) in [("100ms", "result"), ("1h", "question")] {
-        let server = Server::start().unwrap();
+        let port = fixtures::Port::take().unwrap();
+        let server = start_at(&port);
         put(server.address(), "mail", "old");
         let web = Web::start(&PROGRAM, server.address(), &["--write", "-i", interval]);
         let place = server.address().replace(':', "%3A");
@@ -151,7 +152,8 @@ fn nothing_is_done_with_the_id_of_a_job_of_the_server_before_a_restart() {
         browser.press("#go", "");
         browser
             .wait("document.getElementById('question').textContent.includes('What would be done')");
-        let server = replaced(server);
+        drop(server);
+        let server = start_at(&port);
         put(server.address(), "mail", "new");
         if says == "question" {
             browser.press("#go", "");
