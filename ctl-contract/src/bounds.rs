@@ -69,7 +69,7 @@ pub fn the_timeout_holds_for_every_command(
                     let (address, may_succeed) = (&address, &may_succeed);
                     scope.spawn(move || {
                         let start = Instant::now();
-                        let ran = program.at(address, &[&["--timeout", "300ms"], *line].concat());
+                        let ran = program.at(address, &[&["--timeout", "100ms"], *line].concat());
                         let took = start.elapsed();
                         assert!(took < PATIENCE, "{peer:?} {line:?}: {took:?} {}", ran.err);
                         let succeeds = ran.code == Some(0);

@@ -103,6 +103,10 @@ pub struct Case<T: Tool> {
     pub metric_names: &'static [Names],
     /// The number of jobs in the server.
     pub jobs: fn(&Server<T>) -> usize,
+    /// The number of clients that wait for a job.
+    pub waits: fn(&Server<T>) -> usize,
+    /// The number of jobs that clients hold.
+    pub held: fn(&Server<T>) -> usize,
     /// A command that takes and deletes a job of the queue `mail`, and writes it to stdout.
     pub pop: &'static str,
     /// Commands that change something, each with the request that does. One job is in the queue `mail`.
@@ -300,6 +304,11 @@ macro_rules! tool_contract {
                 results_go_to_stdout_and_the_summary_to_stderr,
                 every_line_of_the_log_can_be_an_object,
                 the_first_signal_finishes_the_job,
+            }
+            #[cfg(target_os = "linux")]
+            $crate::tool_contract! { @case shortage
+                a_worker_without_a_descriptor_or_thread_waits_for_one_and_says_so_once,
+                a_worker_that_gets_no_thread_at_first_starts_later_or_ends_by_a_signal,
             }
             #[cfg(target_os = "linux")]
             $crate::tool_contract! { @case permission

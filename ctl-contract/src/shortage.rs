@@ -6,7 +6,10 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{ChildStderr, Command, Stdio};
 
+use ctl_core::context::Tool;
+
 use crate::program::{Program, Running, hears, signal};
+use crate::{Case, until};
 
 /// The message of a waiting worker.
 pub const WAITING: &str = "retrying until";
@@ -113,5 +116,51 @@ impl Worker {
         self.err.read_to_string(&mut rest).unwrap();
         assert_eq!(self.child.wait().unwrap().code(), Some(0), "{rest}");
         assert!(!rest.contains(WAITING), "{rest}");
+    }
+}
+
+/// Starts a worker for one job of the queue `mail`, which exists.
+fn start<T: Tool>(case: &Case<T>, address: &str, processes: Option<u32>, number: u32) -> Worker {
+    case.adds(address, "first");
+    let _ = case.run(address, case.pop, &[]).exits(0);
+    let line = case.work.split(' ').skip(1).chain(["--once", "--exec", "true"]);
+    Worker::start(&case.program, address, (number, processes), &line.collect::<Vec<_>>())
+}
+
+/// Its job stays with it meanwhile.
+pub fn a_worker_without_a_descriptor_or_thread_waits_for_one_and_says_so_once<T: Tool>(
+    case: &Case<T>,
+) {
+    for (number, resource, left) in [(0, "nofile", 3), (1, "nproc", 1)] {
+        let (server, address) = Case::<T>::server();
+        let mut worker = start(case, &address, None, number);
+        until(|| (case.waits)(&server) == 1);
+        worker.limit(resource, Some(left));
+        case.adds(&address, "x");
+        worker.says(WAITING);
+        assert_eq!((case.held)(&server), 1, "{resource}");
+        worker.limit(resource, None);
+        worker.ends();
+        assert_eq!(((case.jobs)(&server), (case.held)(&server)), (0, 0), "{resource}");
+    }
+}
+
+/// It takes no job before.
+pub fn a_worker_that_gets_no_thread_at_first_starts_later_or_ends_by_a_signal<T: Tool>(
+    case: &Case<T>,
+) {
+    for is_signalled in [false, true] {
+        let (server, address) = Case::<T>::server();
+        let mut worker = start(case, &address, Some(1), 2);
+        case.adds(&address, "x");
+        worker.says(WAITING);
+        assert_eq!(((case.jobs)(&server), (case.held)(&server)), (1, 0));
+        if is_signalled {
+            assert_eq!(worker.terminated(), Some(143));
+        } else {
+            worker.limit("nproc", None);
+            worker.ends();
+        }
+        assert_eq!((case.jobs)(&server), usize::from(is_signalled));
     }
 }

@@ -29,14 +29,6 @@ fn queues_are_judged_by_thresholds_and_by_who_pulls() {
 }
 
 #[test]
-fn wrong_lines_are_unknown_and_a_dead_server_is_critical() {
-    let ran = bare(&["check", "server", "--nope"]).exits(3);
-    assert!(ran.out().starts_with("ADFCTL UNKNOWN - "), "{}", ran.out());
-    let ran = adfctl(&dead_address(), &["check", "server", "-o", "json"]).exits(2).json();
-    assert_eq!(ran["exit"], 2);
-}
-
-#[test]
 fn conditions_are_waited_for() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.no_queue("waited"));

@@ -25,8 +25,6 @@ mod repl_pipe;
 #[cfg(unix)]
 mod repl_pty;
 mod samples;
-#[cfg(target_os = "linux")]
-mod shortage;
 mod smoke;
 #[cfg(unix)]
 mod tap;
@@ -51,6 +49,8 @@ const CASE: ctl_contract::Case<adfctl::Adfctl> = ctl_contract::Case {
     metrics: "adfqueue",
     metric_names: adfctl::commands::exporter::EXPORTS.names,
     jobs: |server| server.view().ready,
+    waits: |server| server.view().waiting,
+    held: |server| server.view().pulled,
     pop: "pop mail",
     changes: &[
         ("push mail x", "rpush"),

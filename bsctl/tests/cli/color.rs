@@ -20,7 +20,7 @@ fn bodies_never_act_on_a_terminal() {
     put(server.address(), "t", attack);
     for format in ["table", "wide", "plain", "json", "ndjson", "yaml"] {
         let shown = on_terminal(&server, &["peek", "1", "-o", format, "--color", "never"]);
-        let acts = |c: char| ctl_core::output::escape::acts(c) && !"\r\n\t".contains(c);
+        let acts = |c: char| ctl_core::text::escape::acts(c) && !"\r\n\t".contains(c);
         assert!(!shown.chars().any(acts), "{format}: {shown:?}");
     }
     let refused = on_terminal(&server, &["pop", "-t", "t", "-o", "raw", "--color", "never"]);

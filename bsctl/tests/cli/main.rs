@@ -60,6 +60,8 @@ ctl_contract::tool_contract!(
         metrics: "beanstalkd",
         metric_names: bsctl::commands::exporter::EXPORTS.names,
         jobs: |server| server.view().jobs,
+        waits: |server| server.view().waiting,
+        held: |server| server.view().reserved,
         pop: "pop -t mail",
         changes: &[
             ("put -t mail x", "put"),

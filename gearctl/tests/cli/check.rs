@@ -67,18 +67,6 @@ fn a_roundtrip_tells_server_and_worker_apart() {
 }
 
 #[test]
-fn wrong_lines_are_unknown_and_a_dead_server_is_critical() {
-    let ran = bare(&["check", "server", "--nope"]).exits(3);
-    assert!(ran.out().starts_with("GEARCTL UNKNOWN - "), "{}", ran.out());
-    bare(&["check", "server", "-w", "queued=x"]).exits(3);
-    let ran = bare(&["check"]).exits(3);
-    let first = ran.out().lines().next();
-    assert_eq!(first, Some("GEARCTL UNKNOWN - the command line does not say what to check"));
-    let ran = gearctl(&dead_address(), &["check", "server", "-o", "json"]).exits(2).json();
-    assert_eq!(ran["exit"], 2);
-}
-
-#[test]
 fn what_is_queued_is_told_by_priority_where_it_is_asked_for() {
     let server = Server::start().unwrap();
     let run = |words: &[&str]| gearctl(server.address(), words);

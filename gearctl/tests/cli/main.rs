@@ -49,6 +49,8 @@ ctl_contract::tool_contract!(
         metrics: "gearman",
         metric_names: gearctl::commands::exporter::EXPORTS.names,
         jobs: |server| server.view().jobs,
+        waits: |server| server.view().sleeping,
+        held: |server| server.view().running,
         pop: "drain mail --yes",
         changes: &[
             ("submit mail x", "SUBMIT_JOB_BG"),

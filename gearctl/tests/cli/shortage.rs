@@ -5,12 +5,6 @@ use serde_json::json;
 
 use crate::harness::*;
 
-/// Starts a worker for one job.
-fn start(address: &str, processes: Option<u32>, number: u32) -> Worker {
-    let line = ["-f", "f", "--once", "--exec", "true"];
-    Worker::start(&PROGRAM, address, (number, processes), &line)
-}
-
 fn is_running(address: &str) -> bool {
     let rows = gearman_client::blocking::Admin::connect(address).unwrap().status().unwrap();
     rows.iter().any(|row| row.running == 1)
@@ -19,40 +13,6 @@ fn is_running(address: &str) -> bool {
 fn is_gone(address: &str) -> bool {
     let rows = gearman_client::blocking::Admin::connect(address).unwrap().status().unwrap();
     rows.iter().all(|row| row.total == 0)
-}
-
-#[test]
-fn a_worker_without_a_descriptor_or_thread_waits_for_one_and_says_so_once() {
-    for (number, resource, left) in [(0, "nofile", 3), (1, "nproc", 1)] {
-        on_both(|server| {
-            let address = server.address();
-            let mut worker = start(address, None, number);
-            worker.says("serving f");
-            // Every connection that it needs is there.
-            workers(address, "f", 1);
-            worker.limit(resource, Some(left));
-            queue(address, "f", b"x");
-            worker.says(WAITING);
-            assert!(is_running(address));
-            worker.limit(resource, None);
-            worker.ends();
-            assert!(is_gone(address));
-        });
-    }
-}
-
-#[test]
-fn a_worker_that_gets_no_thread_at_first_starts_later() {
-    on_both(|server| {
-        let address = server.address();
-        queue(address, "f", b"x");
-        let mut worker = start(address, Some(1), 2);
-        worker.says(WAITING);
-        assert!(!is_running(address));
-        worker.limit("nproc", None);
-        worker.ends();
-        assert!(is_gone(address));
-    });
 }
 
 #[test]
