@@ -143,6 +143,8 @@ mod error;
 #[cfg(feature = "json")]
 mod json;
 mod names;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod observed;
 mod options;
 pub mod protocol;
 mod random;

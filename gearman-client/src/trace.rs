@@ -4,31 +4,26 @@
 //!
 //! Without the feature `tracing` everything here is a no-op.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
-use queue_core::{Batch, Facts, Fate, Instrument, Measures, Observation, Operation, one_line};
+use queue_core::{Facts, Fate, Instrument, Measures, Observation, Operation, one_line};
 #[cfg(all(feature = "tracing", any(feature = "tokio", feature = "blocking")))]
 use queue_core::{Line, Words};
 
 #[cfg(feature = "tracing")]
 use crate::ErrorKind;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
-use crate::work::failure::Failed;
-use crate::{
-    Address, Error, FunctionName, JobEvent, JobHandle,
-    protocol::{Assignment, Packet, PacketType, Request},
-};
+use crate::{Address, Error, FunctionName, JobHandle};
 
 /// The target for filters.
 #[cfg(feature = "tracing")]
-const TARGET: &str = "gearman_client";
+pub(crate) const TARGET: &str = "gearman_client";
 #[cfg(feature = "tracing")]
 const REQUEST: &str = "gearman_request";
 const SYSTEM: &str = "gearman";
 
 queue_core::trace_connections!("gearman_connect", TARGET, SYSTEM);
 
-fn facts<'a>(
+pub(crate) fn facts<'a>(
     operation: &'static str,
     kind: Option<&'static str>,
     function: Option<&'a FunctionName>,
@@ -47,85 +42,18 @@ fn facts<'a>(
     }
 }
 
-fn facts_of<'a, R: Request>(request: &'a R, server: Option<&'a Address>) -> Facts<'a> {
-    let operation = request.packet_type().name();
-    let kind = is_submission(request.packet_type()).then_some("send");
-    facts(operation, kind, request.function(), server)
-}
-
-fn is_submission(request: PacketType) -> bool {
-    request.name().starts_with("SUBMIT_")
-}
-
-/// A request, to whichever servers it goes.
-pub(crate) fn request<R: Request>(
-    measures: &Measures,
-    server: Option<&Address>,
-    request: &R,
-) -> Operation {
-    queue_core::operation!(
-        DEBUG,
-        TARGET,
-        "gearman_request",
-        "client",
-        measures,
-        facts_of(request, server),
-        messaging.message.id = tracing::field::Empty,
-    )
-}
-
-pub(crate) fn pipeline<R: Request>(
-    measures: &Measures,
-    server: Option<&Address>,
-    first: &R,
-) -> Operation {
-    queue_core::operation!(
-        DEBUG,
-        TARGET,
-        "gearman_pipeline",
-        "client",
-        measures,
-        facts_of(first, server),
-        messaging.batch.message_count = tracing::field::Empty,
-    )
-}
-
-/// Records the answer to one of many requests.
-pub(crate) fn answered<R: Request>(
-    told: &mut Batch,
-    request: &R,
-    outcome: &Result<R::Reply, Error>,
-) {
-    let failure = failure(outcome);
-    match is_submission(request.packet_type()) {
-        true => told.sent(failure),
-        false => told.answered(failure.map(|(error, _)| error)),
-    }
-}
-
-/// Records an event of one of many jobs.
-pub(crate) fn event(told: &mut Batch, event: &Result<JobEvent, Error>) {
-    match event {
-        Ok(JobEvent::Created(_)) => told.sent(None),
-        Ok(_) => {}
-        Err(error) => told.answered(Some(error.kind().name())),
-    }
-}
-
-/// Records the job of an answer, within the span of its request if it has one.
-pub(crate) fn answer(answer: &Packet) {
+/// Records the name that a job was given, within the span of its submission if it has one.
+pub(crate) fn created(handle: &[u8]) {
     #[cfg(feature = "tracing")]
-    if answer.packet_type == PacketType::JobCreated
-        && tracing::level_filters::LevelFilter::current() >= tracing::Level::DEBUG
-    {
+    if tracing::level_filters::LevelFilter::current() >= tracing::Level::DEBUG {
         let span = tracing::Span::current();
         if span.metadata().is_some_and(|data| data.name() == REQUEST) {
-            let handle = answer.body.escape_ascii();
+            let handle = handle.escape_ascii();
             span.record("messaging.message.id", tracing::field::display(handle));
         }
     }
     #[cfg(not(feature = "tracing"))]
-    let _ = answer;
+    let _ = handle;
 }
 
 /// The failure of a call, if it failed.
@@ -153,7 +81,7 @@ pub(crate) fn failed(error: &Error) {
 }
 
 /// Records that a worker's message arrives with the magic of a request.
-pub(crate) fn magic(address: &Address, packet_type: PacketType) {
+pub(crate) fn magic(address: &Address, packet_type: impl fmt::Display) {
     #[cfg(feature = "tracing")]
     tracing::warn!(
         target: TARGET,
@@ -197,17 +125,24 @@ pub(crate) fn given_up(address: &Address) {
     let _ = address;
 }
 
-pub(crate) fn job(measures: &Measures, job: &Assignment) -> Operation {
-    let server = job.handle.server();
+/// A job's handler, with the number of bytes of its workload.
+pub(crate) fn job(
+    measures: &Measures,
+    job: &JobHandle,
+    function: &FunctionName,
+    bytes: usize,
+) -> Operation {
+    #[cfg(not(feature = "tracing"))]
+    let _ = bytes;
     queue_core::operation!(
         INFO,
         TARGET,
         "gearman_job",
         "consumer",
         measures,
-        facts("process", Some("process"), Some(&job.function), server),
-        messaging.message.id = %job.handle.name().escape_ascii(),
-        messaging.message.body.size = job.workload.len() as i64,
+        facts("process", Some("process"), Some(function), job.server()),
+        messaging.message.id = %job.name().escape_ascii(),
+        messaging.message.body.size = bytes as i64,
         messaging.gearman.message.delivery_attempt = tracing::field::Empty,
     )
 }
@@ -234,7 +169,7 @@ impl Asking {
     /// Starts the operation for a grab; `None` without an observer.
     pub(crate) fn grabs(
         &self,
-        grab: PacketType,
+        grab: &'static str,
         function: Option<&FunctionName>,
         server: &Address,
     ) -> Option<Box<Operation>> {
@@ -244,7 +179,7 @@ impl Asking {
             "gearman_request",
             "client",
             &self.measures,
-            facts(grab.name(), Some("receive"), function, Some(server)),
+            facts(grab, Some("receive"), function, Some(server)),
             messaging.message.id = tracing::field::Empty,
             messaging.message.body.size = tracing::field::Empty,
         );
@@ -254,7 +189,7 @@ impl Asking {
     /// Starts the operation for the end of a job.
     pub(crate) fn ends(
         &self,
-        end: PacketType,
+        end: &'static str,
         job: &JobHandle,
         function: Option<&FunctionName>,
         server: &Address,
@@ -267,55 +202,50 @@ impl Asking {
             "gearman_request",
             "client",
             &self.measures,
-            facts(end.name(), Some("settle"), function, Some(server)),
+            facts(end, Some("settle"), function, Some(server)),
             messaging.message.id = %job.name().escape_ascii(),
         );
         operation.is_told().then(|| Box::new(operation))
     }
 }
 
-/// A grab that was answered, with a job without `missing` bytes of its workload or with none. The job counts as consumed
+/// A grab that was answered, with a job and the number of bytes of its workload, or with none. The job counts as consumed
 /// when its handler starts.
-pub(crate) fn grabbed(operation: Operation, job: Option<(&Assignment, usize)>) -> Observation {
+pub(crate) fn grabbed(operation: Operation, job: Option<(&JobHandle, usize)>) -> Observation {
     let observation = Observation::new(operation, None);
     match job {
-        Some((job, missing)) => {
-            let bytes = job.workload.len() + missing;
-            observation.about(job.handle.name().escape_ascii(), Some(bytes))
-        }
+        Some((job, bytes)) => observation.about(job.name().escape_ascii(), Some(bytes)),
         None => observation,
     }
 }
 
 /// Records a job that was handed to the application.
-pub(crate) fn consumed(measures: &Measures, job: &Assignment) {
+pub(crate) fn consumed(measures: &Measures, job: &JobHandle, function: &FunctionName) {
     if measures.is_set() {
-        let server = job.handle.server();
-        let facts = facts("GRAB_JOB", Some("receive"), Some(&job.function), server);
+        let facts = facts("GRAB_JOB", Some("receive"), Some(function), job.server());
         measures.tell(Instrument::ConsumedMessages, 1.0, &facts, None);
     }
 }
 
-/// Records the outcome of a handler, within the span of its job. Its message is included only if configured, since it
-/// may quote the job.
+/// Records the outcome of a handler, within the span of its job: the kind of a failure, and its words if they may be
+/// shown.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(crate) fn done<T>(job: &JobHandle, outcome: &Result<T, Failed>, tells_errors: bool) {
+pub(crate) fn done(job: &JobHandle, failure: Option<(&'static str, Option<&str>)>) {
     #[cfg(feature = "tracing")]
-    match outcome {
-        Ok(_) => tracing::debug!(
+    match failure {
+        None => tracing::debug!(
             target: TARGET,
             { messaging.message.id = %job.name().escape_ascii() },
             "the job is done"
         ),
-        Err(failed) => {
-            let words = tells_errors.then(|| failed.words());
-            let error = words.as_deref().map(|words| tracing::field::display(Words(words)));
+        Some((kind, words)) => {
+            let error = words.map(|words| tracing::field::display(Words(words)));
             tracing::warn!(
                 target: TARGET,
                 {
                     messaging.message.id = %job.name().escape_ascii(),
-                    outcome = failed.kind(),
-                    "error.type" = failed.kind(),
+                    outcome = kind,
+                    "error.type" = kind,
                     error,
                 },
                 "the job's handler failed"
@@ -323,7 +253,7 @@ pub(crate) fn done<T>(job: &JobHandle, outcome: &Result<T, Failed>, tells_errors
         }
     }
     #[cfg(not(feature = "tracing"))]
-    let _ = (job, outcome, tells_errors);
+    let _ = (job, failure);
 }
 
 /// Records a job that was too large to be run.
@@ -346,19 +276,19 @@ pub(crate) fn oversized(job: &JobHandle, function: &FunctionName, size: usize) {
 
 /// Records a job that was running when processes of its workers died, and whether it is run again.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(crate) fn crashed(job: &Assignment, crashes: u32, is_run: bool) {
+pub(crate) fn crashed(job: &JobHandle, function: &FunctionName, crashes: u32, is_run: bool) {
     #[cfg(feature = "tracing")]
     tracing::warn!(
         target: TARGET,
         {
             messaging.system = SYSTEM,
-            messaging.destination.name = %Line(&job.function),
-            messaging.message.id = %job.handle.name().escape_ascii(),
+            messaging.destination.name = %Line(function),
+            messaging.message.id = %job.name().escape_ascii(),
             crashes = i64::from(crashes),
             is_run,
         },
         "the job was running when its workers ended"
     );
     #[cfg(not(feature = "tracing"))]
-    let _ = (job, crashes, is_run);
+    let _ = (job, function, crashes, is_run);
 }

@@ -13,7 +13,6 @@ const KIT: &[&str] = &[
 /// The arrows that still point up or close a circle: crate, user, used. This list only shrinks.
 const ALLOWED: &[(&str, &str, &str)] = &[
     ("adf-queue-client", "address", "protocol"),
-    ("adf-queue-client", "error", "protocol"),
     ("adf-queue-client", "protocol", "trace"),
     ("adf-queue-client", "work", "trace"),
     ("adfctl", "error", "link"),
@@ -33,8 +32,6 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("fixtures", "transcript/text", "transcript/frame"),
     ("fixtures", "transcript/text", "transcript/packet"),
     ("gearctl", "submit", "commands"),
-    ("gearman-client", "protocol", "trace"),
-    ("gearman-client", "work", "trace"),
     ("queue-core", "dial", "blocking"),
     ("queue-core", "dial", "pump"),
 ];

@@ -258,5 +258,5 @@ fn every_test_of_a_report_is_in_the_table() {
             assert!(named.iter().any(|name| name.ends_with(&end)), "{test} is in no row");
         }
     }
-    assert!(found > 30, "{found} tests of reports");
+    assert!(found > 10, "{found} tests of reports");
 }

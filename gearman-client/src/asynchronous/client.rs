@@ -15,6 +15,7 @@ use queue_core::{Duplex, Limit, Measures, Opening, Operation, lock, now, sync::M
 use crate::{
     Address, ConnectOptions, ConnectionState, Error, Metrics, Result, Servers,
     asynchronous::{call::Call, link::Link, route::Route},
+    observed,
     protocol::{
         Epoch, Request,
         client::route::{Attempts, Order, Question, Router, no_server},
@@ -207,11 +208,11 @@ impl Client {
     }
 
     pub(crate) fn asks<R: Request>(&self, request: &R) -> Operation {
-        trace::request(self.measures(), self.only_server(), request)
+        observed::request(self.measures(), self.only_server(), request)
     }
 
     pub(crate) fn asks_many<R: Request>(&self, first: &R) -> Operation {
-        trace::pipeline(self.measures(), self.only_server(), first)
+        observed::pipeline(self.measures(), self.only_server(), first)
     }
 
     /// The measurement observer, from the options of the first server.

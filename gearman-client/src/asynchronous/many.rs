@@ -14,6 +14,7 @@ use queue_core::{Batch as Told, Limit, now};
 use crate::{
     Client, JobEvent, Origin, Result,
     asynchronous::link::Mailbox,
+    observed,
     protocol::{
         Epoch, Request, Submit,
         client::{
@@ -21,7 +22,6 @@ use crate::{
             route::{may_repeat, no_server},
         },
     },
-    trace,
 };
 
 impl Client {
@@ -251,7 +251,7 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
             outcome => outcome.map_err(|error| error.with_command(request.packet_type().name())),
         };
         self.boxes.client.count(&outcome);
-        trace::answered(&mut self.told, &request, &outcome);
+        observed::answered(&mut self.told, &request, &outcome);
         Some(outcome)
     }
 
@@ -340,7 +340,7 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
     async fn next_told(&mut self) -> Option<(usize, Result<JobEvent>)> {
         let (number, event) = self.next_event().await?;
         self.boxes.client.count(&event);
-        trace::event(&mut self.told, &event);
+        observed::event(&mut self.told, &event);
         Some((number, event))
     }
 

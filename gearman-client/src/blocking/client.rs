@@ -7,6 +7,7 @@ use queue_core::{Limit, Measures, Opening, Operation, blocking::Transport, now, 
 use super::{Duplex, link::Link};
 use crate::{
     Address, ClientEventKind, ConnectOptions, ConnectionState, Error, Metrics, Result, Servers,
+    observed,
     protocol::client::route::{Attempts, Order, Router, Step, Time, no_server},
     protocol::{Epoch, Request},
     trace,
@@ -147,11 +148,11 @@ impl Client {
     }
 
     pub(super) fn asks<R: Request>(&self, request: &R) -> Operation {
-        trace::request(self.measures(), self.only_server(), request)
+        observed::request(self.measures(), self.only_server(), request)
     }
 
     pub(super) fn asks_many<R: Request>(&self, first: &R) -> Operation {
-        trace::pipeline(self.measures(), self.only_server(), first)
+        observed::pipeline(self.measures(), self.only_server(), first)
     }
 
     /// The measurement observer, from the options of the first server.

@@ -10,7 +10,7 @@ use super::{Client, client::Place};
 use queue_core::{Batch as Told, Limit};
 
 use crate::{
-    Deadline, Error, ErrorKind, JobEvent, Result,
+    Deadline, Error, ErrorKind, JobEvent, Result, observed,
     protocol::{
         Request, Submit,
         client::{
@@ -18,7 +18,6 @@ use crate::{
             route::{may_repeat, no_server},
         },
     },
-    trace,
 };
 
 /// How long to listen to one of several servers before the next.
@@ -206,7 +205,7 @@ impl<I: Iterator<Item: Request>> CallMany<'_, I> {
     fn answer(&mut self, InFlight { request, sent }: InFlight<I::Item>) -> Answer<I> {
         let answer = sent.and_then(|sent| self.answer_to(&request, sent));
         self.boxes.client.count(&answer);
-        trace::answered(&mut self.told, &request, &answer);
+        observed::answered(&mut self.told, &request, &answer);
         answer
     }
 
@@ -357,7 +356,7 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> Iterator for SubmitMany<'_, 
         span.run(|| {
             let (number, event) = self.next_event()?;
             self.boxes.client.count(&event);
-            trace::event(&mut self.told, &event);
+            observed::event(&mut self.told, &event);
             Some((number, event))
         })
     }

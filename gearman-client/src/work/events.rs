@@ -155,13 +155,14 @@ impl Teller {
 
     /// A job was handed to the application.
     pub(crate) fn consumed(&self, job: &Assignment) {
-        trace::consumed(&self.measures, job);
+        trace::consumed(&self.measures, &job.handle, &job.function);
     }
 
     /// A handler starts with a job.
     pub(crate) fn begins(&self, job: &Assignment) -> Operation {
         self.consumed(job);
-        let process = trace::job(&self.measures, job);
+        let bytes = job.workload.len();
+        let process = trace::job(&self.measures, &job.handle, &job.function, bytes);
         self.on_span.show(process.span(), job);
         process
     }
@@ -183,9 +184,11 @@ impl Teller {
         if outcome.as_ref().is_err_and(|failed| !failed.is_news()) {
             return;
         }
-        trace::done(&job.handle, outcome, self.logs_errors);
-        process.ended(outcome.as_ref().err().map(Failed::kind));
-        if let Err(failed) = outcome {
+        let failed = outcome.as_ref().err();
+        let words = failed.filter(|_| self.logs_errors).map(Failed::words);
+        trace::done(&job.handle, failed.map(|failed| (failed.kind(), words.as_deref())));
+        process.ended(failed.map(Failed::kind));
+        if let Some(failed) = failed {
             self.tell(|| WorkerEventKind::Failed {
                 job: job.handle.clone(),
                 function: job.function.clone(),

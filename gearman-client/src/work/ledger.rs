@@ -93,11 +93,11 @@ impl CrashLedger {
         let crashes = crashes(&entry)?;
         if crashes >= self.limit {
             fs::remove_file(&entry)?;
-            trace::crashed(job, crashes, false);
+            trace::crashed(&job.handle, &job.function, crashes, false);
             return Ok(Verdict::Poison(crashes));
         }
         if crashes > 0 {
-            trace::crashed(job, crashes, true);
+            trace::crashed(&job.handle, &job.function, crashes, true);
         }
         fs::write(&entry, (crashes + 1).to_string())?;
         Ok(Verdict::Run(Running { entry: Some(entry), crashes }))

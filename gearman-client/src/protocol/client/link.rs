@@ -70,7 +70,9 @@ const ENOUGH_OUTGOING: usize = 1 << 20;
 pub(crate) fn answer<R: Request>(request: &R, origin: &Origin, mail: Mail) -> Result<R::Reply> {
     let outcome = match mail {
         Mail::Answer(packet) => {
-            trace::answer(&packet);
+            if packet.packet_type == PacketType::JobCreated {
+                trace::created(&packet.body);
+            }
             match packet.packet_type {
                 PacketType::Error => Err(refusal(&packet)),
                 _ => request.decode(packet, origin),

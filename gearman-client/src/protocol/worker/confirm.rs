@@ -206,6 +206,7 @@ impl Confirmations {
     /// A grab was answered, with a job without `missing` bytes of its workload or with none.
     pub(super) fn grabbed(&mut self, told: Told, job: Option<(&Assignment, usize)>) {
         if let Some(told) = told {
+            let job = job.map(|(job, missing)| (&job.handle, job.workload.len() + missing));
             let observation = trace::grabbed(*told, job);
             self.later.tell(observation);
         }

@@ -70,7 +70,8 @@ impl WorkerSession {
 
     pub(super) fn ask(&mut self, now: Instant) {
         let grab = self.dialect.grab();
-        let told = self.asking.grabs(grab.packet_type(), self.only_function(), &self.origin.server);
+        let told =
+            self.asking.grabs(grab.packet_type().name(), self.only_function(), &self.origin.server);
         self.put(grab.packet_type(), &[], b"");
         self.unique.0 += u64::from(grab == Grab::Uniq);
         self.confirmations.asked(Some(grab), self.queued, told, now);

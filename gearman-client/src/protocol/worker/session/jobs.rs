@@ -174,7 +174,8 @@ impl WorkerSession {
     /// Queues the end of a job, and the request for the next one.
     fn end(&mut self, job: &JobHandle, end: End<'_>, now: Instant) {
         let (handle, packet_type) = (job.short(), end.packet_type());
-        let told = self.asking.ends(packet_type, job, self.only_function(), &self.origin.server);
+        let told =
+            self.asking.ends(packet_type.name(), job, self.only_function(), &self.origin.server);
         match end {
             End::Complete(data) => self.put_work(packet_type, handle, data, told),
             End::Exception(data) => {

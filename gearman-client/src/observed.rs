@@ -1,0 +1,76 @@
+//! What is observed of the requests of clients.
+
+use queue_core::{Batch, Facts, Measures, Operation};
+
+#[cfg(feature = "tracing")]
+use crate::trace::TARGET;
+use crate::{
+    Address, Error, JobEvent,
+    protocol::{PacketType, Request},
+    trace::{facts, failure},
+};
+
+fn facts_of<'a, R: Request>(request: &'a R, server: Option<&'a Address>) -> Facts<'a> {
+    let operation = request.packet_type().name();
+    let kind = is_submission(request.packet_type()).then_some("send");
+    facts(operation, kind, request.function(), server)
+}
+
+fn is_submission(request: PacketType) -> bool {
+    request.name().starts_with("SUBMIT_")
+}
+
+/// A request, to whichever servers it goes.
+pub(crate) fn request<R: Request>(
+    measures: &Measures,
+    server: Option<&Address>,
+    request: &R,
+) -> Operation {
+    queue_core::operation!(
+        DEBUG,
+        TARGET,
+        "gearman_request",
+        "client",
+        measures,
+        facts_of(request, server),
+        messaging.message.id = tracing::field::Empty,
+    )
+}
+
+pub(crate) fn pipeline<R: Request>(
+    measures: &Measures,
+    server: Option<&Address>,
+    first: &R,
+) -> Operation {
+    queue_core::operation!(
+        DEBUG,
+        TARGET,
+        "gearman_pipeline",
+        "client",
+        measures,
+        facts_of(first, server),
+        messaging.batch.message_count = tracing::field::Empty,
+    )
+}
+
+/// Records the answer to one of many requests.
+pub(crate) fn answered<R: Request>(
+    told: &mut Batch,
+    request: &R,
+    outcome: &Result<R::Reply, Error>,
+) {
+    let failure = failure(outcome);
+    match is_submission(request.packet_type()) {
+        true => told.sent(failure),
+        false => told.answered(failure.map(|(error, _)| error)),
+    }
+}
+
+/// Records an event of one of many jobs.
+pub(crate) fn event(told: &mut Batch, event: &Result<JobEvent, Error>) {
+    match event {
+        Ok(JobEvent::Created(_)) => told.sent(None),
+        Ok(_) => {}
+        Err(error) => told.answered(Some(error.kind().name())),
+    }
+}
