@@ -1,5 +1,6 @@
 //! What this tool is called, and what its help says.
 
+use ctl_core::context::command;
 use ctl_core::error::Exit;
 use ctl_core::link::Link as _;
 use ctl_core::program::{CommonHelp, Program, QueueKey, TlsNames};
@@ -18,15 +19,7 @@ pub const PROGRAM: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     about: "Talk to Adf.QueueServer: push, pull, inspect and move messages, from scripts and by hand",
     tree: cli::tree::<Adfctl>,
-    groups: &[
-        ("Produce", &["push"]),
-        ("Consume", &["pull", "pop", "work"]),
-        ("Settle messages pulled over HTTP", &["delete", "lcancel", "rcancel", "recover"]),
-        ("Queues", &["queues", "count", "queue"]),
-        ("Bulk", &["clear", "drain", "move", "copy", "export", "import"]),
-        ("Observe", &["top", "smoke", "check", "wait", "exporter", "tap", "web", "bench"]),
-        ("Tool", &["raw"]),
-    ],
+    groups: command::groups::<Adfctl>,
     environment: &[
         ("ADFCTL_SERVER", "server address if -s is not given"),
         (

@@ -1,5 +1,6 @@
 //! What this tool is called, and what its help says.
 
+use ctl_core::context::command;
 use ctl_core::error::Exit;
 use ctl_core::link::Link as _;
 use ctl_core::program::{CommonHelp, Program, QueueKey, TlsNames};
@@ -19,18 +20,7 @@ pub const PROGRAM: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     about: "Talk to beanstalkd: put, take, inspect and move jobs, from scripts and by hand",
     tree: cli::tree::<Bsctl>,
-    groups: &[
-        ("Produce", &["put", "populate"]),
-        ("Consume", &["reserve", "pop", "tail", "work"]),
-        ("Inspect", &["peek", "jobs", "job", "tubes", "stats", "stats-tube", "server"]),
-        ("Change state", &["delete", "kick", "bury", "release", "touch", "pause", "resume"]),
-        (
-            "Bulk",
-            &["clear", "drain", "move", "copy", "requeue", "retry", "bury-all", "export", "import"],
-        ),
-        ("Observe", &["top", "smoke", "check", "wait", "exporter", "tap", "web", "bench"]),
-        ("Tool", &["raw"]),
-    ],
+    groups: command::groups::<Bsctl>,
     environment: &[
         ("BSCTL_ADDR", "server address if -a is not given; then BEANSTALKD_ADDR"),
         (

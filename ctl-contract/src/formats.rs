@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use clap::error::ErrorKind;
 use clap::{Command, FromArgMatches as _};
-use ctl_core::context::{Nature, Tool};
+use ctl_core::context::{Effect, Tool};
 use ctl_core::repl::guest::Interactive;
 use ctl_core::tool::cli::{Line, tree};
 use serde_json::Value;
@@ -14,8 +14,8 @@ use crate::Case;
 use crate::program::Ran;
 
 /// Whether a command leaves server and files unchanged.
-fn reads_only(nature: Nature) -> bool {
-    matches!(nature, Nature::Looks | Nature::LooksOn)
+fn reads_only(effect: Effect) -> bool {
+    matches!(effect, Effect::Reads | Effect::ReadsForever)
 }
 
 /// A sample command line.
@@ -220,7 +220,7 @@ pub fn what_changes_something_rehearses_or_refuses<T: Interactive>(case: &Case<T
         let words = std::iter::once(&T::PROGRAM.name).chain(sample.line);
         let matches = tree.try_get_matches_from_mut(words).unwrap();
         let line = Line::<T>::from_arg_matches(&matches).unwrap();
-        let changes = matches!(line, Line::Own(command) if !reads_only(T::nature(&command)));
+        let changes = matches!(line, Line::Own(command) if !reads_only(command.effect()));
         // The exporter and a recording change nothing; replaying has a test of its own.
         changes && !["exporter", "tap"].contains(&sample.command)
             || sample.command == "check roundtrip"

@@ -1,13 +1,15 @@
 //! The definition of a tool, and the context of its commands.
 
 mod bulk;
+pub mod command;
 pub mod fleet;
-pub(crate) mod later;
+pub(crate) mod grammar;
 
-use clap::{Args, Command, Subcommand};
+use clap::{Args, Command};
 
 use crate::args::GlobalArgs;
 use crate::config::Settings;
+use crate::context::command::{Ready, Table};
 use crate::error::{CliError, Exit};
 use crate::input::Input;
 use crate::input::confirm::{Asking, Confirm};
@@ -19,8 +21,6 @@ use crate::output::messages::Messages;
 use crate::program::Program;
 use crate::system::signals::Interrupts;
 
-pub use self::later::Later;
-
 /// A tool: its names, flags, commands and connections.
 pub trait Tool: Sized + 'static {
     /// Its names and help texts.
@@ -29,7 +29,7 @@ pub trait Tool: Sized + 'static {
     /// The flags that select the servers.
     type Connect: Args + Connect;
     /// Its own commands, in addition to the common ones.
-    type Command: Subcommand;
+    const COMMANDS: Table<Self>;
     /// Its connections.
     type Link: Link;
     /// The state that a session keeps between lines.
@@ -39,16 +39,15 @@ pub trait Tool: Sized + 'static {
     ///
     /// # Errors
     /// Why the command failed.
-    fn run(context: &mut Context<Self>, command: Self::Command) -> Result<Exit, CliError>;
+    fn run(context: &mut Context<Self>, command: Ready<Self>) -> Result<Exit, CliError> {
+        command.run(context)
+    }
 
     /// Facts and problems of the server, for `doctor`.
     ///
     /// # Errors
     /// The failure of the connection.
     fn diagnose(link: &mut Self::Link) -> Result<Diagnosis, CliError>;
-
-    /// The command's effects. Every command must be classified.
-    fn nature(command: &Self::Command) -> Nature;
 }
 
 /// The ids of the flags that select the servers.
@@ -60,22 +59,22 @@ pub(crate) fn connect_flags<T: Tool>() -> Vec<String> {
 
 /// The effects of a command, which determine how carefully it is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Nature {
+pub enum Effect {
     /// Reads only, and leaves server and files unchanged: a closed pipe ends it quietly, and `watch` may repeat it.
-    Looks,
+    Reads,
     /// Read-only and repeating by itself: `watch` does not repeat it.
-    LooksOn,
+    ReadsForever,
     /// Takes, changes and removes nothing that exists: it only adds, works on what it added itself, or asks by itself.
-    Adds,
+    Creates,
     /// May take, change or remove what exists: asks first in a protected context.
-    Changes,
+    Destroys,
 }
 
-impl Nature {
+impl Effect {
     /// Whether server and files stay unchanged.
     #[must_use]
     pub(crate) fn reads_only(self) -> bool {
-        matches!(self, Self::Looks | Self::LooksOn)
+        matches!(self, Self::Reads | Self::ReadsForever)
     }
 }
 

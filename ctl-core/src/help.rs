@@ -17,8 +17,8 @@ pub const GROUPS: &[(&str, &[&str])] = &[
 /// All commands in groups: its own, and those of every tool.
 #[must_use]
 pub fn groups(program: &Program) -> Vec<(&'static str, Vec<&'static str>)> {
-    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (title, names) in program.groups.iter().chain(GROUPS) {
+    let mut groups = (program.groups)();
+    for (title, names) in GROUPS {
         match groups.iter_mut().find(|(known, _)| known == title) {
             Some((_, known)) => known.extend(*names),
             None => groups.push((title, names.to_vec())),

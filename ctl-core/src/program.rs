@@ -23,7 +23,7 @@ pub struct Program {
     /// The grammar.
     pub tree: fn() -> Command,
     /// Its own commands in groups, for the top of the help; those of every tool are added to them.
-    pub groups: &'static [(&'static str, &'static [&'static str])],
+    pub groups: fn() -> Vec<(&'static str, Vec<&'static str>)>,
     /// The environment variables that it reads, for help and man pages.
     pub environment: &'static [(&'static str, &'static str)],
     /// The servers that it talks to.
@@ -186,7 +186,7 @@ pub(crate) const TOOL: Program = Program {
     version: "1.0",
     about: "A tool",
     tree: || Command::new("tool"),
-    groups: &[],
+    groups: Vec::new,
     environment: &[],
     servers: Servers {
         kind: "",

@@ -1,5 +1,6 @@
 //! What this tool is called, and what its help says.
 
+use ctl_core::context::command;
 use ctl_core::error::Exit;
 use ctl_core::link::Link as _;
 use ctl_core::program::{CommonHelp, Program, QueueKey, TlsNames};
@@ -18,16 +19,7 @@ pub const PROGRAM: Program = Program {
     version: env!("CARGO_PKG_VERSION"),
     about: "Talk to Gearman job servers: submit jobs, inspect them, administer servers",
     tree: cli::tree::<Gearctl>,
-    groups: &[
-        ("Submit", &["run", "submit", "map"]),
-        ("Work", &["work"]),
-        ("Jobs", &["job", "jobs", "unique-jobs", "peek", "cancel"]),
-        ("Functions and workers", &["functions", "function", "workers"]),
-        ("Bulk", &["clear", "drain", "move", "export", "import"]),
-        ("Observe", &["top", "smoke", "check", "wait", "exporter", "tap", "web", "bench"]),
-        ("Server", &["server", "version", "pid", "verbose", "shutdown"]),
-        ("Tool", &["raw"]),
-    ],
+    groups: command::groups::<Gearctl>,
     environment: &[
         (
             "GEARCTL_SERVER",

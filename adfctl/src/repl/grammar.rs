@@ -81,10 +81,8 @@ Example: lcancel all";
 /// The names that sessions know.
 pub(super) const WORDS: Words = Words {
     verbs: &[("Consume", &["pulled", "delete", "lcancel", "rcancel", "recover", "save", ":save"])],
-    reads: &["queues", "count", "ping", "pulled"],
-    renames: &["push", "queue", "pop", "clear", "drain", "import", "move", "copy"],
-    secrets: &["raw"],
-    left_out: &["work"],
+    reads: &["pulled"],
+    renames: &[],
     line_flags: &[],
     lost: crate::error::CONNECTION_LOST,
     on_exit: "what to do with pulled messages on exit",

@@ -33,3 +33,115 @@ pub mod tubes;
 pub mod wait;
 pub mod web;
 pub mod work;
+
+use ctl_core::commands as kit;
+use ctl_core::commands::exporter::ExporterArgs;
+use ctl_core::commands::smoke::SmokeArgs;
+use ctl_core::commands::tap::TapArgs;
+use ctl_core::context::command::Table;
+use ctl_core::live;
+use ctl_core::live::top::TopArgs;
+use ctl_core::live::web::WebArgs;
+
+use crate::tool::Bsctl;
+
+/// Every command, in the groups and the order of the help.
+pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
+"Produce" {
+    "put" | "add" | "enqueue" (put::PutArgs) = put::run, Creates, put::HELP, [Renames],
+        "Put jobs into a tube (put)";
+    "populate" (populate::PopulateArgs) = populate::run, Creates, populate::HELP, [Renames],
+        "Put test data (put)";
+}
+"Consume" {
+    "reserve" (reserve::ReserveArgs) = reserve::run,
+        Creates if reserve::ReserveArgs::gives_back, else Destroys, reserve::HELP, [],
+        "Reserve jobs, then release or finish them (reserve-with-timeout, reserve-job)";
+    "pop" (pop::PopArgs) = pop::run, Destroys, pop::HELP, [Renames],
+        "Take jobs for good: write them out, then delete them (reserve-with-timeout, delete)";
+    "tail" | "follow" (tail::TailArgs) = tail::run,
+        ReadsForever if tail::TailArgs::only_looks, else Destroys, tail::HELP, [],
+        "Show jobs as they arrive (stats, stats-job, peek; reserve-with-timeout with --action)";
+    "work" (work::WorkArgs) = work::run, Destroys, work::HELP, [Absent],
+        "Run a command for every job (reserve-with-timeout, touch, delete, release, bury)";
+}
+"Inspect" {
+    "peek" (peek::PeekArgs) = peek::run, Reads, peek::HELP, [Repeats],
+        "Show jobs without changing them (peek, peek-ready, peek-delayed, peek-buried)";
+    "jobs" | "ls-jobs" | "list" (jobs::JobsArgs) = jobs::run, Reads, jobs::HELP, [Repeats],
+        "List jobs (stats-job and peek for every id)";
+    "job" | "stats-job" | "show" (job::JobArgs) = job::run, Reads, job::HELP, [Repeats],
+        "Show everything about one job (stats-job)";
+    "tubes" | "ls" | "list-tubes" (tubes::TubesArgs) = tubes::run, Reads, tubes::HELP, [Repeats],
+        "List tubes with their job counts (list-tubes, stats-tube)";
+    "stats" (stats::StatsArgs) = stats::run, Reads, stats::HELP, [Repeats],
+        "Show server statistics (stats)";
+    "stats-tube" (stats::StatsTubeArgs) = stats::run_tube, Reads, stats::TUBE_HELP, [Repeats],
+        "Show tube statistics (stats-tube)";
+    "server" | "info" | "version" | "whoami" (server::ServerArgs) = server::run, Reads, server::HELP, [Repeats],
+        "Show the server's version and features (stats, reserve-job)";
+}
+"Change state" {
+    "delete" | "rm" | "del" (delete::DeleteArgs) = delete::run, Destroys, delete::HELP, [Renames],
+        "Delete jobs by id (delete)";
+    "kick" (kick::KickArgs) = kick::run, Destroys, kick::HELP, [],
+        "Make buried or delayed jobs ready again (kick, kick-job)";
+    "bury" (bury_release::BuryArgs) = bury_release::bury, Destroys, bury_release::BURY_HELP, [],
+        "Bury jobs (reserve-job, bury)";
+    "release" (bury_release::ReleaseArgs) = bury_release::release, Destroys, bury_release::RELEASE_HELP, [],
+        "Make jobs ready or delayed (reserve-job, release)";
+    "touch" (bury_release::TouchArgs) = bury_release::touch, Creates, bury_release::TOUCH_HELP, [],
+        "Extend a reservation (REPL only)";
+    "pause" (pause::PauseArgs) = pause::pause, Destroys, pause::PAUSE_HELP, [],
+        "Pause a tube: its jobs cannot be reserved for a while (pause-tube)";
+    "resume" | "unpause" (pause::ResumeArgs) = pause::resume, Destroys, pause::RESUME_HELP, [],
+        "Resume a paused tube (pause-tube with 0)";
+}
+"Bulk" {
+    "clear" | "flush" | "purge" | "empty" (clear::ClearArgs) = clear::run, Destroys, clear::HELP, [Renames],
+        "Delete the jobs of tubes (reserve-with-timeout, peek-delayed, peek-buried, delete)";
+    "drain" (drain::DrainArgs) = drain::run, Destroys, drain::HELP, [Renames],
+        "Move the jobs of tubes into a file or pipe (as clear, each written before it is deleted)";
+    "move" (transfer::MoveArgs) = transfer::run_move, Destroys, transfer::MOVE_HELP, [Renames],
+        "Move jobs to another tube or server (as drain, each put there before it is deleted)";
+    "copy" (transfer::CopyArgs) = transfer::run_copy, Creates, transfer::COPY_HELP, [Renames],
+        "Copy jobs to another tube or server (stats-job and peek for every id, put)";
+    "requeue" (transfer::RequeueArgs) = transfer::run_requeue, Destroys, transfer::REQUEUE_HELP, [],
+        "Put the jobs of a tube again as new jobs (put, delete)";
+    "retry" (retry::RetryArgs) = retry::run, Destroys, retry::HELP, [],
+        "Kick all buried jobs of a tube (kick, kick-job)";
+    "bury-all" (bury_all::BuryAllArgs) = bury_all::run, Destroys, bury_all::HELP, [],
+        "Bury the ready jobs of tubes (reserve-with-timeout, bury)";
+    "export" (export::ExportArgs) = export::run, Destroys if export::ExportArgs::drains, else Reads, export::HELP, [],
+        "Write jobs as NDJSON records (stats-job and peek for every id)";
+    "import" (import::ImportArgs) = import::run, Creates, import::HELP, [Renames],
+        "Put jobs from NDJSON records (put; reserve-job and bury for buried ones)";
+}
+"Observe" {
+    "top" (TopArgs) = |tool, args| live::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
+        ReadsForever, top::HELP, [],
+        "Monitor the tubes live: backlog, rates and problems (stats, list-tubes, stats-tube)";
+    "smoke" (SmokeArgs) = |tool, _| smoke::run(tool), Creates, smoke::HELP, [],
+        "Check that client, network and server work together (put to stats-tube, in a tube of its own)";
+    "check" (check::CheckArgs) = check::run, Reads, check::HELP, [],
+        "Compare metrics with thresholds, for monitoring and CI (stats, stats-tube)";
+    "wait" (wait::WaitArgs) = wait::run, Reads, wait::HELP, [],
+        "Wait until a condition is true (stats-tube, stats-job)";
+    "exporter" (ExporterArgs) = |tool, args| kit::exporter::run(tool, &args, &exporter::EXPORTS),
+        Creates, exporter::HELP, [Absent],
+        "Serve metrics for Prometheus and counts for autoscalers (stats, list-tubes, stats-tube)";
+    "tap" (TapArgs) = |tool, args| kit::tap::run(tool, &args, tap::Lines::default, tap::Lines::default),
+        Destroys if TapArgs::replays, else Creates, tap::HELP, [Absent],
+        "Show the traffic between applications and the server by relaying it (any command)";
+    // The page asks for confirmation itself.
+    "web" (WebArgs) = |tool, args| live::web::run(tool, &args, &exporter::EXPORTS, &top::BOARD, &web::SITE),
+        Creates, web::HELP, [Absent],
+        "Serve a live web page of servers and queues (as top, and commands of this tool)";
+    "bench" (bench::BenchArgs) = bench::run, Destroys, bench::HELP, [Absent],
+        "Measure the server's throughput and latency (put, reserve-with-timeout, delete, in a tube of its own)";
+}
+"Tool" {
+    "raw" (raw::RawArgs) = raw::run, Destroys, raw::HELP, [Secret],
+        "Send one protocol line and print the reply (any command)";
+}
+};

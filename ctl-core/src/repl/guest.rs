@@ -9,6 +9,7 @@ use super::complete::Wanted;
 use super::known::{Fetch, KnownNames};
 use super::prompt::{Prompt, Prompts};
 use super::shell::{Leaving, Setting};
+use crate::context::command::{self, InSession};
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::rules::filter::Field;
@@ -51,20 +52,22 @@ pub struct Words {
     ///
     /// [`Program::groups`]: crate::program::Program::groups
     pub verbs: &'static [(&'static str, &'static [&'static str])],
-    /// Read-only commands. After a lost connection, only these are repeated.
+    /// Read-only verbs. After a lost connection, only these and the commands that say so are repeated.
     pub reads: &'static [&'static str],
-    /// Commands after which the server's names may have changed.
+    /// Verbs after which the server's names may have changed.
     pub renames: &'static [&'static str],
-    /// Commands that are kept out of the history file.
-    pub secrets: &'static [&'static str],
-    /// Commands of the command line that make no sense in a session of this tool.
-    pub left_out: &'static [&'static str],
     /// Global flags that a line may have, besides those of every tool.
     pub line_flags: &'static [&'static str],
     /// The name of the error for a connection that broke after a request was sent.
     pub lost: &'static str,
     /// What `on_exit` decides.
     pub on_exit: &'static str,
+}
+
+/// Whether this is known of the command of this name; a verb that replaces a command is another one.
+pub(super) fn is<T: Interactive>(name: &str, known: InSession) -> bool {
+    let row = command::named::<T>(name).filter(|_| !T::Verb::has_subcommand(name));
+    row.is_some_and(|row| row.in_session.contains(&known))
 }
 
 /// Runs a line of a session that is a command of the command line, too.

@@ -13,7 +13,7 @@ use super::connect;
 use super::editor::Edited;
 use super::ending::Ending;
 use super::grammar::{Parsed, parse};
-use super::guest::{Guest, Interactive, RunLine, lock, prompt, say_loss};
+use super::guest::{Guest, Interactive, RunLine, is, lock, prompt, say_loss};
 use super::help::Group;
 use super::on_exit;
 use super::pager::{self, Pager};
@@ -24,9 +24,9 @@ use super::tree::{self, FORMATS};
 use super::values::KnownSettings;
 use crate::args::GlobalArgs;
 use crate::context::Tool;
+use crate::context::command::InSession;
 use crate::error::{CliError, Exit};
-use crate::link::CONNECT;
-use crate::link::Link;
+use crate::link::{CONNECT, Link};
 use crate::output::{Destination, Format, Memory, Output, Style};
 use crate::program::Program;
 use crate::system::signals::Interrupts;
@@ -104,7 +104,7 @@ impl<G: Guest> Shell for Host<'_, G> {
         if name == ON_SCREEN {
             return self.on_screen(|host| host.line(matches, words));
         }
-        let reads = G::Tool::WORDS.reads.contains(&name.as_str());
+        let reads = is_repeated::<G::Tool>(&name);
         loop {
             let error = match self.paged(reads, |host| host.line(matches, words)) {
                 Err(error) if error.code == G::Tool::WORDS.lost => error,
@@ -266,7 +266,7 @@ impl<G: Guest> Shell for Host<'_, G> {
     }
 
     fn is_secret(&self, verb: &str) -> bool {
-        G::Tool::WORDS.secrets.contains(&verb)
+        is::<G::Tool>(verb, InSession::Secret)
     }
 
     fn may_leave(
@@ -393,6 +393,14 @@ fn run_line<G: Guest>(
 
 type Verb<G> = <<G as Guest>::Tool as Interactive>::Verb;
 
+/// The command of every tool that is repeated after a lost connection.
+const PING: &str = "ping";
+
+/// Whether a line of this command or verb is repeated after a lost connection.
+fn is_repeated<T: Interactive>(name: &str) -> bool {
+    name == PING || T::WORDS.reads.contains(&name) || is::<T>(name, InSession::Repeats)
+}
+
 /// Records what a line changed.
 fn look_back<G: Guest>(
     guest: &mut G,
@@ -403,7 +411,7 @@ fn look_back<G: Guest>(
     guest.after_line(verb, firsts, result);
     say_loss(guest);
     guest.tidy();
-    if G::Tool::WORDS.renames.contains(&verb) {
+    if G::Tool::WORDS.renames.contains(&verb) || is::<G::Tool>(verb, InSession::Renames) {
         guest.parts().names.refresh();
     }
 }

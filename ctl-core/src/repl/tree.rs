@@ -6,8 +6,9 @@ use clap::{ArgMatches, Command, Subcommand};
 
 use super::builtin;
 use super::grammar::with_editor;
-use super::guest::Interactive;
+use super::guest::{Interactive, is};
 use super::help::Group;
+use crate::context::command::InSession;
 use crate::context::connect_flags;
 use crate::help;
 use crate::link::CONNECT;
@@ -63,10 +64,6 @@ pub(crate) const FORMATS: &[&str] =
 const LEFT_OUT: &[&str] = &[
     "repl",
     "serve",
-    "bench",
-    "exporter",
-    "tap",
-    "web",
     "context",
     "config",
     "completions",
@@ -86,7 +83,7 @@ pub fn grammar<T: Interactive>() -> Command {
     let kept = command_line.get_subcommands().filter(|command| {
         let name = command.get_name();
         !LEFT_OUT.contains(&name)
-            && !words.left_out.contains(&name)
+            && !is::<T>(name, InSession::Absent)
             && !T::Verb::has_subcommand(name)
     });
     let flags = command_line.get_arguments().cloned().map(|flag| {

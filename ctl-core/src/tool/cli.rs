@@ -14,8 +14,8 @@ use crate::commands::settings::context::ContextArgs;
 use crate::commands::settings::doctor::DoctorArgs;
 use crate::commands::watch::WatchArgs;
 use crate::config::{SettingsArgs, keys};
-use crate::context::later;
-use crate::context::{Nature, Tool};
+use crate::context::command::{self, Ready};
+use crate::context::{Effect, Tool, grammar};
 use crate::link::tls::{self, TlsArgs};
 use crate::program::Program;
 use crate::repl::args::SessionArgs;
@@ -55,20 +55,18 @@ pub struct Cli<T: Tool> {
 /// A command.
 pub enum Line<T: Tool> {
     /// One of the tool's own.
-    Own(T::Command),
+    Own(Ready<T>),
     /// One that every tool has.
     Common(Common),
 }
 
 impl<T: Tool> FromArgMatches for Line<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        Self::from_arg_matches_mut(&mut matches.clone())
-    }
-
-    fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
-        match matches.subcommand_name().is_some_and(Common::has_subcommand) {
-            true => Common::from_arg_matches_mut(matches).map(Self::Common),
-            false => T::Command::from_arg_matches_mut(matches).map(Self::Own),
+        let named =
+            matches.subcommand().and_then(|(name, args)| Some((command::named(name)?, args)));
+        match named {
+            Some((row, args)) => (row.read)(args).map(Self::Own),
+            None => Common::from_arg_matches(matches).map(Self::Common),
         }
     }
 
@@ -80,8 +78,11 @@ impl<T: Tool> FromArgMatches for Line<T> {
 
 impl<T: Tool> Subcommand for Line<T> {
     fn augment_subcommands(tree: Command) -> Command {
-        let own = T::Command::augment_subcommands(Command::new("own"));
-        later::add_commands(tree, &Common::augment_subcommands(own))
+        let common = Common::augment_subcommands(Command::new("common"));
+        let is_named =
+            |command: &&Command| grammar::is_named(command.get_name(), command.get_all_aliases());
+        let common = common.get_subcommands().filter(is_named).cloned();
+        tree.subcommands(command::grammars::<T>().chain(common))
     }
 
     fn augment_subcommands_for_update(tree: Command) -> Command {
@@ -89,7 +90,7 @@ impl<T: Tool> Subcommand for Line<T> {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        T::Command::has_subcommand(name) || Common::has_subcommand(name)
+        command::named::<T>(name).is_some() || Common::has_subcommand(name)
     }
 }
 
@@ -129,22 +130,22 @@ pub enum Common {
 }
 
 impl Common {
-    /// The command's effects.
+    /// The command's effect.
     #[must_use]
-    pub fn nature(&self) -> Nature {
-        let reads = |reads_only| if reads_only { Nature::Looks } else { Nature::Adds };
+    pub fn effect(&self) -> Effect {
+        let reads = |reads_only| if reads_only { Effect::Reads } else { Effect::Creates };
         match self {
             Self::Ping(_)
             | Self::Doctor(_)
             | Self::Examples(_)
             | Self::Completions(_)
             | Self::Complete(_)
-            | Self::Docs(_) => Nature::Looks,
-            Self::Latency(_) | Self::Watch(_) => Nature::LooksOn,
+            | Self::Docs(_) => Effect::Reads,
+            Self::Latency(_) | Self::Watch(_) => Effect::ReadsForever,
             Self::Man(args) => reads(!args.writes()),
             Self::Context(args) => reads(args.reads_only()),
             Self::Config(args) => reads(args.reads_only()),
-            Self::Repl(_) | Self::Serve(_) => Nature::Adds,
+            Self::Repl(_) | Self::Serve(_) => Effect::Creates,
         }
     }
 
@@ -198,7 +199,7 @@ pub fn parse<T: Tool>(
     line: impl IntoIterator<Item = impl Into<OsString> + Clone>,
 ) -> Result<(Cli<T>, ArgMatches), clap::Error> {
     let line: Vec<OsString> = line.into_iter().map(Into::into).collect();
-    match parse_by(later::of_line(&line, base::<T>), &line) {
+    match parse_by(grammar::of_line(&line, base::<T>), &line) {
         // Help and suggestions may be about any command.
         Err(error) if error.kind() != ErrorKind::DisplayVersion => parse_by(tree::<T>(), &line),
         parsed => parsed,

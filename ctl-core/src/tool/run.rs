@@ -11,7 +11,7 @@ use crate::commands::settings;
 use crate::commands::watch::{Repeat, watch};
 use crate::commands::{latency, ping};
 use crate::config::Settings;
-use crate::context::{Context, Nature};
+use crate::context::{Context, Effect};
 use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::output::messages::Messages;
@@ -82,8 +82,8 @@ fn is_about_settings<T: Interactive>(line: &Line<T>) -> bool {
 /// Why the command failed.
 pub fn dispatch<T: Interactive>(context: &mut Context<T>, line: Line<T>) -> Result<Exit, CliError> {
     let style = context.out.style.clone();
-    let nature = nature(&line);
-    if nature == Nature::Changes && !context.globals.dry_run {
+    let effect = effect(&line);
+    if effect == Effect::Destroys && !context.globals.dry_run {
         context.confirm().unlock(&context.messages)?;
     }
     let result = match line {
@@ -99,16 +99,16 @@ pub fn dispatch<T: Interactive>(context: &mut Context<T>, line: Line<T>) -> Resu
         context.messages.note(note);
     }
     match result {
-        Err(error) if error.is_broken_pipe() && nature.reads_only() => Ok(Exit::Done),
+        Err(error) if error.is_broken_pipe() && effect.reads_only() => Ok(Exit::Done),
         other => other,
     }
 }
 
-/// The effects of a line.
-pub(crate) fn nature<T: Interactive>(line: &Line<T>) -> Nature {
+/// The effect of a line.
+pub(crate) fn effect<T: Interactive>(line: &Line<T>) -> Effect {
     match line {
-        Line::Own(command) => T::nature(command),
-        Line::Common(command) => command.nature(),
+        Line::Own(command) => command.effect(),
+        Line::Common(command) => command.effect(),
     }
 }
 
@@ -189,7 +189,7 @@ impl<T: Interactive> Repeat for Context<T> {
 
     fn read(line: &[String]) -> Result<Option<(GlobalArgs, Line<T>)>, clap::Error> {
         let (cli, _) = cli::parse::<T>(line)?;
-        let looks = |line: &Line<T>| nature(line) == Nature::Looks;
+        let looks = |line: &Line<T>| effect(line) == Effect::Reads;
         Ok(cli.command.filter(looks).map(|command| (cli.globals, command)))
     }
 
