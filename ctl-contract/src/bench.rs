@@ -43,8 +43,7 @@ pub fn every_mode_measures_and_leaves_nothing<T: Tool>(case: &Case<T>) {
         assert!(times.is_sorted() && times[0] > 0.0, "{mode}: {all}");
         assert_eq!((case.jobs)(&server), 0, "{mode} left jobs");
     }
-    let list: Vec<&str> = case.list.split(' ').chain(["-o", "name"]).collect();
-    let left = case.program.at(&address, &list).exits(0);
+    let left = case.run(&address, case.list, &["-o", "name"]).exits(0);
     assert!(!left.out().contains("bench"), "{}", left.out());
 }
 
@@ -61,8 +60,7 @@ pub fn an_open_loop_keeps_its_rate<T: Tool>(case: &Case<T>) {
 /// Leaves the jobs of others alone.
 pub fn a_name_that_holds_jobs_is_left_alone<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
-    let line: Vec<&str> = case.add.split(' ').chain(["precious"]).collect();
-    case.program.at(&address, &line).exits(0);
+    case.run(&address, case.add, &["precious"]).exits(0);
     let name = format!("--{}", case.noun);
     for mode in &modes::<T>()[..1] {
         let ran =

@@ -81,13 +81,11 @@ pub fn what_is_drained_and_imported_is_as_it_was<T: Tool>(case: &Case<T>) {
     let names = ["123", "true", "null", "1e5", "0x1F", "a/b", "a;b", "$(x)", &long];
     let bodies: [&[u8]; 6] =
         [b"", b"\0", b"\n", b"\r\ndelete 1\r\n", &[0xff; 65_535], &every_byte()];
-    for name in names {
+    for (name, body) in names.into_iter().zip(bodies.into_iter().cycle()) {
         let words: Vec<&str> = case.add_to.split(' ').chain([name, "-"]).collect();
-        for body in bodies {
-            case.program.fed(&address, &words, body).exits(0);
-        }
+        case.program.fed(&address, &words, body).exits(0);
     }
-    let count = names.len() * bodies.len();
+    let count = names.len();
     assert_eq!((case.jobs)(&server), count);
     let drain = [&["drain", "--yes"][..], &names[..]].concat();
     let first = case.program.at(&address, &drain).exits(0);

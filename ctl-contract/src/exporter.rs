@@ -232,8 +232,7 @@ pub fn a_strict_parser_reads_the_metrics<T: Tool>(case: &Case<T>) {
         eprintln!("left out: there is no Python with prometheus_client");
         return;
     }
-    let (_server, address) = Case::<T>::server();
-    case.adds(&address, "one");
+    let (_server, address) = case.filled();
     let script = "import sys\n\
         from prometheus_client.openmetrics.parser import text_string_to_metric_families as read\n\
         print(sum(len(family.samples) for family in read(sys.stdin.read())))";
@@ -251,8 +250,7 @@ pub fn a_strict_parser_reads_the_metrics<T: Tool>(case: &Case<T>) {
 
 /// Every metric used by the dashboard and the alerts in `docs/monitoring` is exported.
 pub fn the_dashboard_and_the_alerts_ask_for_what_is_exported<T: Tool>(case: &Case<T>) {
-    let (_server, address) = Case::<T>::server();
-    case.adds(&address, "one");
+    let (_server, address) = case.filled();
     let once = case.program.at(&address, &["exporter", "--once"]).exits(0);
     let exported: Vec<&str> =
         once.lines().into_iter().filter_map(|line| line.split(['{', ' ']).next()).collect();

@@ -8,8 +8,7 @@ use crate::Case;
 
 /// In the syntax of monitoring plugins. One job waits.
 pub fn thresholds_are_judged_by_table<T: Tool>(case: &Case<T>) {
-    let (_server, address) = Case::<T>::server();
-    case.adds(&address, "body");
+    let (_server, address) = case.filled();
     for (range, flag, code) in
         [("1", "-w", 0), ("1", "-c", 0), ("2:", "-w", 1), ("~:0", "-c", 2), ("@1:2", "-c", 2)]
     {
@@ -55,8 +54,7 @@ pub fn whatever_is_wrong_with_a_check_is_unknown<T: Tool>(case: &Case<T>) {
 
 /// It ends, and not early.
 pub fn a_wait_that_runs_out_is_124_and_not_early<T: Tool>(case: &Case<T>) {
-    let (_server, address) = Case::<T>::server();
-    case.adds(&address, "body");
+    let (_server, address) = case.filled();
     let start = Instant::now();
     let ran = case.run(&address, case.empty, &["--timeout", "1s", "-o", "json"]);
     assert!(start.elapsed() >= Duration::from_secs(1), "{:?}", start.elapsed());

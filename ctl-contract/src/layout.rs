@@ -4,6 +4,7 @@ use ctl_core::context::Tool;
 use unicode_width::UnicodeWidthStr;
 
 use crate::Case;
+use crate::session::repl;
 use crate::terminal::Terminal;
 
 /// Common widths.
@@ -35,8 +36,7 @@ fn fits(text: &str, width: usize, words: &[&str]) {
 
 fn filled<T: Tool>(case: &Case<T>, address: &str) {
     for name in NAMES {
-        let add: Vec<&str> = case.add_to.split(' ').chain([name, "body"]).collect();
-        case.program.at(address, &add).exits(0);
+        case.run(address, case.add_to, &[name, "body"]).exits(0);
     }
 }
 
@@ -87,25 +87,6 @@ pub fn tables_fit_terminals_and_say_what_is_left_out<T: Tool>(case: &Case<T>) {
     let text = shown(case, &both, 60, &chosen);
     fits(&text, 60, &chosen);
     assert!(text.contains("PROBLEM") && !text.contains("no room for"), "{text}");
-}
-
-/// Headings are styled cell by cell: what fills up the last one must not go beyond the terminal.
-pub fn coloured_tables_fit_terminals<T: Tool>(case: &Case<T>) {
-    let (_server, address) = Case::<T>::server();
-    for width in 50..90 {
-        let variables = [("CLICOLOR_FORCE", "1")];
-        let mut terminal = Terminal::sized(&case.program, &address, &variables, width, &["smoke"]);
-        assert_eq!(terminal.ends(), 0);
-        let text = seen(&terminal);
-        assert!(text.contains("\x1b[1m"), "{text}");
-        fits(&without_styles(&text), width, &["smoke"]);
-    }
-}
-
-fn without_styles(text: &str) -> String {
-    let mut pieces = text.split("\x1b[");
-    let plain = pieces.next().unwrap_or_default().to_owned();
-    pieces.fold(plain, |plain, piece| plain + piece.split_once('m').map_or(piece, |(_, rest)| rest))
 }
 
 /// Help texts break only between words.
@@ -197,11 +178,8 @@ pub fn what_follows_control_c_begins_a_line<T: Tool>(case: &Case<T>) {
 /// Names with the same problem are grouped, in lines that fit.
 pub fn a_check_groups_what_is_wrong_by_its_reason<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    for number in 0..12 {
-        let name = format!("team-{number:02}");
-        let add: Vec<&str> = case.add_to.split(' ').chain([&*name, "body"]).collect();
-        case.program.at(&address, &add).exits(0);
-    }
+    let script: String = (10..22).map(|at| format!("{} team-{at} x\n", case.add_to)).collect();
+    repl(&case.program, &address, &[], script).exits(0);
     let what = format!("{}s", case.noun);
     let words = ["check", &*what, "*team-*", "--zero-workers", "crit"];
     let ran = case.program.at(&address, &words).exits(2);

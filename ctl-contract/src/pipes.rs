@@ -7,6 +7,7 @@ use ctl_core::context::Tool;
 
 use crate::Case;
 use crate::program::{Ran, ended};
+use crate::session::repl;
 
 /// Runs it into a pipe whose reader has gone.
 fn into_closed_pipe(mut command: Command) -> Ran {
@@ -17,8 +18,7 @@ fn into_closed_pipe(mut command: Command) -> Ran {
 
 /// The exit code is 0, and stderr is empty.
 pub fn commands_that_look_end_quietly_without_a_reader<T: Tool>(case: &Case<T>) {
-    let (_server, address) = Case::<T>::server();
-    case.adds(&address, "body");
+    let (_server, address) = case.filled();
     let lines: [&[&str]; 8] = [
         &[case.list],
         &[case.list, "-o", "json"],
@@ -39,11 +39,9 @@ pub fn commands_that_look_end_quietly_without_a_reader<T: Tool>(case: &Case<T>) 
 /// With more output than a pipe holds.
 pub fn a_reader_that_takes_the_beginning_gets_it<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    for add in 0..40 {
-        let name = format!("{add:02}{}", "n".repeat(100));
-        let words: Vec<&str> = case.add_to.split(' ').chain([name.as_str(), "x"]).collect();
-        case.program.at(&address, &words).exits(0);
-    }
+    let long = "n".repeat(100);
+    let script: String = (10..50).map(|at| format!("{} {at}{long} x\n", case.add_to)).collect();
+    repl(&case.program, &address, &[], script).exits(0);
     let watched = ["watch", "-c", "100", "-i", "1ms", "--", case.list];
     for line in [&watched[..], &["man"], &["completions", "zsh"]] {
         let line = [&[case.program.flag, &address], line].concat();
@@ -72,8 +70,7 @@ pub fn what_was_added_is_counted_although_it_cannot_be_printed<T: Tool>(case: &C
 
 /// Jobs are deleted only after their records are written.
 pub fn what_nobody_reads_stays_where_it_is<T: Tool>(case: &Case<T>) {
-    let (server, address) = Case::<T>::server();
-    case.adds(&address, "body");
+    let (server, address) = case.filled();
     let pop: Vec<&str> = case.pop.split(' ').collect();
     for line in [&pop[..], &["drain", "mail", "--yes"]] {
         let line = [&[case.program.flag, &address], line].concat();

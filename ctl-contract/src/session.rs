@@ -211,14 +211,6 @@ pub fn results_go_where_the_line_says<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&server), 2);
 }
 
-/// A given number of times, or until the condition fails.
-pub fn watch_repeats_a_command<T: Tool>(case: &Case<T>) {
-    let (server, address) = Case::<T>::server();
-    let text = format!(":watch i=100ms c=3 {} x\n:watch i=100ms m=1 {}\n", case.add, case.nothing);
-    repl(&case.program, &address, &[], text).exits(0);
-    assert_eq!((case.jobs)(&server), 3);
-}
-
 /// Waits for the condition, up to its time limit.
 pub fn a_condition_that_did_not_come_true_is_124<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
@@ -265,42 +257,6 @@ pub fn only_commands_that_look_are_repeated_outside_of_a_session<T: Tool>(case: 
     for line in [&format!("{} x", case.add), &format!("watch {}", case.list), "", "nonsense"] {
         watched(line).exits(2);
     }
-    assert_eq!((case.jobs)(&server), 0);
-}
-
-/// The shell gets it in the environment, never in its line.
-#[cfg(unix)]
-pub fn a_variable_is_never_run_by_a_shell<T: Tool>(case: &Case<T>) {
-    let (_server, address) = Case::<T>::server();
-    let folder = tempfile::tempdir().unwrap();
-    let canary = folder.path().join("canary");
-    let var = format!("x_var=a; touch {}", canary.display());
-    let text = "!echo ${x_var}\n!echo \"$x_var\"\n1 ! \"echo ${x_var}\"\n";
-    let ended = repl(&case.program, &address, &["--var", &var], text).exits(2);
-    assert!(ended.err.contains("stdin:3: variables are not substituted"), "{ended:?}");
-    let value = var.split_once('=').unwrap().1;
-    assert_eq!(ended.out(), format!("{value}\n{value}\n"));
-    assert!(!canary.exists());
-    // A variable of the session does not replace one in the environment.
-    let ended = repl(&case.program, &address, &["--var", "PATH=/nowhere"], "!true\n").exits(2);
-    assert!(ended.err.contains("PATH"), "{ended:?}");
-    repl(&case.program, &address, &["--var", "1x=2"], "").exits(2);
-}
-
-/// With a closed stdin; the exit code is that of the command.
-#[cfg(unix)]
-pub fn shell_commands_run_where_they_are_allowed<T: Tool>(case: &Case<T>) {
-    let (server, address) = Case::<T>::server();
-    let text = format!(
-        "!echo \"it's\" ${{HOME:-}} | cut -c 1-4\n!read -r line || echo none\n!exit 4\n{} never\n",
-        case.add
-    );
-    let ended = repl(&case.program, &address, &[], text).exits(1);
-    assert_eq!(ended.out(), "it's\nnone\n");
-    let said = "stdin:3: COMMAND_FAILED: the shell command exited with code 4";
-    assert!(ended.says(said), "{ended:?}");
-    let ended = repl(&case.program, &address, &["--no-shell"], "!echo no\n").exits(2);
-    assert_eq!(ended.out(), "");
     assert_eq!((case.jobs)(&server), 0);
 }
 

@@ -238,6 +238,9 @@ pub fn a_wrong_configuration_file_is_78_with_its_line<T: Tool>(case: &Case<T>) {
         let place = format!("config.toml:{line}: ");
         assert!(ran.err.contains(&place) && ran.err.contains(said), "{text}: {}", ran.err);
         assert!(!ran.err.contains("hunter2"), "{}", ran.err);
+    }
+    for text in ["x = \n", "[contexts.a]\naddress = \"a:b:c\"\n"] {
+        let folder = Folder::with(text);
         // Commands that do not need the file work.
         folder.run(case, &[], &["man"]).exits(0);
         folder.run(case, &[], &["config", "path"]).exits(0);

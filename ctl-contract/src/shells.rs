@@ -11,22 +11,37 @@ use crate::program::{Program, ended};
 
 /// What bash offers to complete a line.
 fn offered(program: &Program, address: &str, line: &str) -> Vec<String> {
+    let [offered] = <[_; 1]>::try_from(all_offered(program, address, &[line])).unwrap();
+    offered
+}
+
+/// What bash offers to complete each of these lines.
+fn all_offered(program: &Program, address: &str, lines: &[impl AsRef<str>]) -> Vec<Vec<String>> {
     let folder = std::path::Path::new(program.path).parent().unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
     let name = program.name;
     let script = format!(
-        "source <({name} completions bash) && COMP_LINE=$1 COMP_POINT=${{#1}} && _{name} && \
-         ((${{#COMPREPLY[@]}})) && printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        "source <({name} completions bash); for COMP_LINE; do COMP_POINT=${{#COMP_LINE}} COMPREPLY=(); \
+         _{name}; printf '%s\\n' \"${{COMPREPLY[@]/%/|}}\" ''; done"
     );
     let mut bash = Command::new("bash");
-    bash.args(["--norc", "-c", &script, "bash", line]);
+    bash.args(["--norc", "-c", &script, "bash"]).args(lines.iter().map(AsRef::as_ref));
     bash.env("PATH", format!("{}:{path}", folder.display()));
     bash.env(program.variables[0], address);
     bash.stdin(std::process::Stdio::null());
     bash.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let ran = ended(bash.spawn().unwrap());
-    assert_eq!(ran.err, "", "{line}");
-    ran.lines().iter().map(|line| (*line).to_owned()).collect()
+    assert_eq!(ran.err, "");
+    let mut offered = vec![Vec::new()];
+    for line in ran.lines() {
+        match line.strip_suffix('|') {
+            Some(word) => offered.last_mut().unwrap().push(word.to_owned()),
+            None => offered.push(Vec::new()),
+        }
+    }
+    offered.pop();
+    assert_eq!(offered.len(), lines.len(), "{ran:?}");
+    offered
 }
 
 /// Waits until bash offers the name of this queue: completion waits only briefly for a server's names, so a busy
@@ -45,8 +60,7 @@ fn offers_name(program: &Program, address: &str, line: &str, queue: &str) {
 
 /// Commands where a command is expected, names where a name is, and otherwise nothing.
 pub fn bash_offers_what_can_come_next<T: Tool>(case: &Case<T>) {
-    let (_server, address) = Case::<T>::server();
-    case.adds(&address, "x");
+    let (_server, address) = case.filled();
     let (name, flag) = (case.program.name, case.program.flag);
     let offered = |line: &str| offered(&case.program, &address, &format!("{name} {line}"));
     let commands = offered("");
@@ -73,8 +87,7 @@ pub fn bash_offers_what_can_come_next<T: Tool>(case: &Case<T>) {
     let (_other, elsewhere) = Case::<T>::server();
     let file = folder.path().join("config.toml");
     std::fs::write(&file, format!("[contexts.there]\naddress = \"{elsewhere}\"\n")).unwrap();
-    let add_to: Vec<&str> = case.add_to.split(' ').chain(["there", "x"]).collect();
-    let _ = case.program.at(&elsewhere, &add_to).exits(0);
+    let _ = case.run(&elsewhere, case.add_to, &["there", "x"]).exits(0);
     let there = format!("--config {} --context there {} ", file.display(), case.list);
     offers(&there, "there");
     offers(&format!("{flag} {elsewhere} {} ", case.list), "there");
@@ -85,7 +98,6 @@ pub fn bash_offers_what_can_come_next<T: Tool>(case: &Case<T>) {
 /// Field names, the operators of a field, and the words it can have as values: for every command with filters.
 pub fn bash_goes_on_with_a_filter<T: Interactive>(case: &Case<T>) {
     let name = case.program.name;
-    let offered = |line: &str| offered(&case.program, "127.0.0.1:1", &format!("{name} {line}"));
     let tree = cli::tree::<T>();
     let fields = ["verb", "from", "connection", "size", "took", "to", "args", "body", "error"];
     let mut commands = vec![("tap".to_owned(), fields.to_vec())];
@@ -98,43 +110,62 @@ pub fn bash_goes_on_with_a_filter<T: Interactive>(case: &Case<T>) {
         }
     }
     assert!(T::FILTERS.is_empty() == (commands.len() == 1), "{commands:?}");
-    for (command, fields) in commands {
-        let found = offered(&format!("{command} --filter "));
-        for field in &fields {
-            let is_there = found.iter().any(|found| found.starts_with(field));
-            assert!(is_there, "{command}: {field:?} is not in {found:?}");
+    let lines = |(command, fields): &(String, Vec<&str>)| {
+        ["", fields[0]].map(|field| format!("{name} {command} --filter {field}"))
+    };
+    let lines: Vec<String> = commands.iter().flat_map(lines).collect();
+    let found = all_offered(&case.program, "127.0.0.1:1", &lines);
+    for ((command, fields), found) in commands.iter().zip(found.chunks(2)) {
+        for field in fields {
+            let is_there = found[0].iter().any(|found| found.starts_with(field));
+            assert!(is_there, "{command}: {field:?} is not in {:?}", found[0]);
         }
-        let field = fields[0];
-        let operators = offered(&format!("{command} --filter {field}"));
-        assert!(operators.contains(&format!("{field}==")), "{command}: {operators:?}");
+        assert!(found[1].contains(&format!("{}==", fields[0])), "{command}: {:?}", found[1]);
     }
     // Bash treats the text before an equals sign as a separate word.
-    assert_eq!(offered("tap --filter from=c"), ["client"]);
-    assert_eq!(offered("tap --filter from=="), ["client", "server"]);
-    assert_eq!(offered("tap --filter=error!=t"), ["true"]);
-    assert_eq!(
-        offered("tap --filter took"),
-        ["took==", "took\\!=", "took\\<", "took\\<=", "took\\>", "took\\>="]
+    offers_each(
+        case,
+        &[
+            ("tap --filter from=c", &["client"]),
+            ("tap --filter from==", &["client", "server"]),
+            ("tap --filter=error!=t", &["true"]),
+            (
+                "tap --filter took",
+                &["took==", "took\\!=", "took\\<", "took\\<=", "took\\>", "took\\>="],
+            ),
+            ("tap --filter body~=x", &[]),
+        ],
     );
-    assert_eq!(offered("tap --filter body~=x"), [""; 0]);
+}
+
+/// Each of these lines is continued by these words.
+#[track_caller]
+fn offers_each<T: Tool>(case: &Case<T>, lines: &[(&str, &[&str])]) {
+    let typed: Vec<_> =
+        lines.iter().map(|(line, _)| format!("{} {line}", case.program.name)).collect();
+    let found = all_offered(&case.program, "127.0.0.1:1", &typed);
+    for ((line, words), found) in lines.iter().zip(found) {
+        assert_eq!(found, *words, "{line}");
+    }
 }
 
 /// Metrics of the check, and the forms of ranges.
 pub fn bash_continues_a_threshold<T: Interactive>(case: &Case<T>) {
-    let name = case.program.name;
-    let offered = |line: &str| offered(&case.program, "127.0.0.1:1", &format!("{name} {line}"));
-    for check in T::CHECKS {
-        let line = format!("check {} --warning ", check.what);
+    let lines: Vec<String> = T::CHECKS
+        .iter()
+        .map(|check| format!("{} check {} --warning ", case.program.name, check.what))
+        .collect();
+    let found = all_offered(&case.program, "127.0.0.1:1", &lines);
+    for (check, found) in T::CHECKS.iter().zip(found) {
         let mut metrics: Vec<_> = check.metrics().map(|(name, _)| name).collect();
         metrics.sort_unstable();
         let metrics: Vec<_> = metrics.into_iter().map(|name| format!("{name}=")).collect();
-        assert_eq!(offered(&line), metrics, "{line}");
+        assert_eq!(found, metrics, "{}", check.what);
     }
-    let many = format!("check {}s -c ", case.noun);
-    let waiting = case.waiting;
-    assert!(offered("check -w ").contains(&format!("{waiting}=")));
-    assert_eq!(offered(&format!("{many}{waiting}=")), ["@", "\\~:"]);
-    assert_eq!(offered(&format!("{many}{waiting}=1")), [""; 0]);
+    let (many, waiting) = (format!("check {}s -c {}=", case.noun, case.waiting), case.waiting);
+    offers_each(case, &[(&many, &["@", "\\~:"]), (&format!("{many}1"), &[])]);
+    let any = offered(&case.program, "127.0.0.1:1", &format!("{} check -w ", case.program.name));
+    assert!(any.contains(&format!("{waiting}=")), "{any:?}");
     for (shell, line) in [
         ("zsh", "rtt=:milliseconds, or a time such as 500ms; ranges: 10"),
         ("fish", "rtt=\tmilliseconds, or a time such as 500ms; ranges: 10"),
@@ -148,8 +179,7 @@ pub fn bash_continues_a_threshold<T: Interactive>(case: &Case<T>) {
 
 /// Completion offers each metric that a check takes, and knows which are times.
 pub fn checks_measure_what_completion_offers<T: Interactive>(case: &Case<T>) {
-    let (_server, address) = Case::<T>::server();
-    case.adds(&address, "x");
+    let (_server, address) = case.filled();
     let tree = cli::tree::<T>();
     let check = tree.find_subcommand("check").unwrap();
     let kinds: Vec<_> = check.get_subcommands().map(clap::Command::get_name).collect();
@@ -167,13 +197,19 @@ pub fn checks_measure_what_completion_offers<T: Interactive>(case: &Case<T>) {
         if command.get_arguments().any(|arg| arg.get_id() == "filters") {
             line.extend(["--filter", filter.as_deref().unwrap()]);
         }
-        let with =
-            |threshold: &str| case.program.at(&address, &[&line[..], &["-w", threshold]].concat());
-        for (metric, unit) in kind.metrics() {
-            let number = with(&format!("{metric}=~:"));
-            assert_ne!(number.code, Some(3), "{line:?} {metric}: {}", number.out());
-            let time = with(&format!("{metric}=~:5m"));
-            assert_eq!(time.code == Some(3), unit.is_empty(), "{line:?} {metric}: {}", time.out());
+        let known = |thresholds: Vec<String>| {
+            let flags = thresholds.iter().flat_map(|threshold| ["-w", threshold]);
+            let ran =
+                case.program.at(&address, &line.iter().copied().chain(flags).collect::<Vec<_>>());
+            assert_ne!(ran.code, Some(3), "{line:?} {thresholds:?}: {}", ran.out());
+        };
+        known(kind.metrics().map(|(metric, _)| format!("{metric}=~:")).collect());
+        let times = kind.metrics().filter(|(_, unit)| !unit.is_empty());
+        known(times.map(|(metric, _)| format!("{metric}=~:5m")).collect());
+        for (metric, _) in kind.metrics().filter(|(_, unit)| unit.is_empty()) {
+            let wrong = ["-w", &format!("{metric}=~:5m")];
+            let ran = case.program.at(&address, &[&line[..], &wrong].concat());
+            assert_eq!(ran.code, Some(3), "{line:?} {metric}: {}", ran.out());
         }
         // What is measured without being asked for is in the table, too.
         let report = case.program.at(&address, &[&line[..], &["--format", "json"]].concat()).json();
@@ -199,8 +235,7 @@ fn with_children(command: &clap::Command) -> Vec<(String, &clap::Command)> {
 
 /// Names of queues are also completed for patterns.
 pub fn bash_offers_names_where_patterns_are_meant<T: Tool>(case: &Case<T>) {
-    let (_server, address) = Case::<T>::server();
-    case.adds(&address, "x");
+    let (_server, address) = case.filled();
     let checked = format!("check {}s ", case.noun);
     for line in ["top --only ", "exporter --only ", "exporter --exclude ", "web --only ", &checked]
     {

@@ -12,8 +12,7 @@ use crate::session::repl;
 
 /// Results name their server even if only one of several answers, and a verdict names those that answer.
 pub fn live_servers_are_named_when_one_is_dead<T: Tool>(case: &Case<T>) {
-    let (_server, address) = Case::<T>::server();
-    case.adds(&address, "x");
+    let (_server, address) = case.filled();
     let both = format!("127.0.0.1:1,{address}");
     for line in [case.list, case.figures] {
         let ran = case.run(&both, line, &["-o", "json"]).exits(69);

@@ -315,8 +315,10 @@ pub fn a_body_can_be_written_in_the_editor<T: Tool>(case: &Case<T>) {
         terminal.leaves();
     };
     write("printf -- '-1\n@two\n' >", READS);
-    let pop: Vec<&str> = case.pop.split(' ').chain(["-o", "json"]).collect();
-    assert_eq!(case.program.at(&address, &pop).exits(0).json()[0]["body"], "-1\n@two");
+    assert_eq!(
+        case.run(&address, case.pop, &["-o", "json"]).exits(0).json()[0]["body"],
+        "-1\n@two"
+    );
     write("true", "no body was written");
     write("false", "exited with code 1");
     let ended = repl(&case.program, &address, &[], &line).exits(2);

@@ -23,8 +23,7 @@ fn start<T: Tool>(case: &Case<T>, address: &str) -> Terminal {
 
 /// However it ends, and while it is suspended.
 pub fn a_live_view_gives_the_terminal_back<T: Tool>(case: &Case<T>) {
-    let (_server, address) = Case::<T>::server();
-    case.adds(&address, "x");
+    let (_server, address) = case.filled();
     let mut terminal = start(case, &address);
     terminal.sees("mail");
     terminal.types("?");
@@ -52,8 +51,7 @@ pub fn a_live_view_gives_the_terminal_back<T: Tool>(case: &Case<T>) {
 
 /// Selects a row, shows its details, and records every sample.
 pub fn a_queue_is_looked_at_closely_and_looks_are_recorded<T: Tool>(case: &Case<T>) {
-    let (_server, address) = Case::<T>::server();
-    case.adds(&address, "x");
+    let (_server, address) = case.filled();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("looks.ndjson");
     let path = file.to_str().unwrap();
@@ -152,8 +150,7 @@ pub fn a_live_view_waits_for_its_only_server<T: Tool>(case: &Case<T>) {
 
 /// At the terminal's full width, and without a note on the elapsed time.
 pub fn a_session_goes_on_behind_a_live_view<T: Tool>(case: &Case<T>) {
-    let (server, address) = Case::<T>::server();
-    case.adds(&address, "x");
+    let (server, address) = case.filled();
     let mut terminal = Terminal::plain(&case.program, &address);
     terminal.says("!stty rows 24 cols 60", READS);
     terminal.says("top", TAKEN);
@@ -169,8 +166,7 @@ pub fn a_session_goes_on_behind_a_live_view<T: Tool>(case: &Case<T>) {
 
 /// One per sample.
 pub fn programs_get_snapshots<T: Tool>(case: &Case<T>) {
-    let (_server, address) = Case::<T>::server();
-    case.adds(&address, "x");
+    let (_server, address) = case.filled();
     let top = |servers: &str, words: &[&str]| case.program.at(servers, &[&["top"], words].concat());
     let queues = format!("{}s", case.noun);
     let once = top(&address, &["-o", "json"]).exits(0).json();
@@ -260,8 +256,7 @@ pub fn latency_tells_how_round_trips_are_spread<T: Tool>(case: &Case<T>) {
 
 /// A single sample stays a single sample.
 pub fn two_looks_tell_what_changed<T: Tool>(case: &Case<T>) {
-    let (_server, address) = Case::<T>::server();
-    case.adds(&address, "x");
+    let (_server, address) = case.filled();
     let figures: Vec<&str> = case.figures.split(' ').collect();
     let look = |flags: &[&str]| case.program.at(&address, &[&figures[..], flags].concat());
     assert_eq!(
@@ -302,8 +297,7 @@ pub fn in_a_pipe_one_look_is_taken<T: Tool>(case: &Case<T>) {
 
 /// An empty result is a sentence, not a table without rows.
 pub fn a_person_is_told_that_nothing_changed<T: Tool>(case: &Case<T>) {
-    let (_server, address) = Case::<T>::server();
-    case.adds(&address, "x");
+    let (_server, address) = case.filled();
     let words: Vec<&str> = case.figures.split(' ').chain(["--diff", "-i", "100ms"]).collect();
     let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
     terminal.sees("nothing changed in ");

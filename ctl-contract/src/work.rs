@@ -114,8 +114,7 @@ pub fn a_worker_tells_once_that_its_server_is_lost_and_that_it_is_back<T: Tool>(
 
 /// Two tools never ended, and one ended as if it had done everything.
 pub fn a_worker_until_empty_ends_without_a_server_that_is_away<T: Tool>(case: &Case<T>) {
-    let (server, address) = Case::<T>::server();
-    case.adds(&address, "body");
+    let (server, address) = case.filled();
     let words = case.work.split(' ').chain(["--exit-when-empty", "--shell", "cat >&2"]);
     let words: Vec<&str> = words.collect();
     let ran = case.program.at(&format!("{address},127.0.0.1:1"), &words).exits(69);

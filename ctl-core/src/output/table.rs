@@ -354,24 +354,46 @@ fn numeric(column: &Column, records: &[Record]) -> bool {
 mod tests {
     use super::*;
 
+    fn shown(columns: &[Column], records: &[Record], width: u16, color: bool) -> String {
+        let look = Look {
+            whole: false,
+            color,
+            headers: true,
+            width: Some(width),
+            encoding: Encoding::Auto,
+            chosen: true,
+            colors: &[],
+        };
+        rows(columns, records, "a", look).unwrap().0
+    }
+
     #[test]
     fn headings_are_broken_where_a_table_would_not_fit() {
         let columns = [Column::new("a", "A LONG HEADING"), Column::new("b", "ANOTHER HEADING")];
         let records = [Record::new().with("a", 1).with("b", 22)];
-        let shown = |width| {
-            let look = Look {
-                whole: false,
-                color: false,
-                headers: true,
-                width: Some(width),
-                encoding: Encoding::Auto,
-                chosen: true,
-                colors: &[],
-            };
-            rows(&columns, &records, "a", look).unwrap().0
-        };
-        let (wide, narrow) = (shown(40), shown(15));
+        let [wide, narrow] = [40, 15].map(|width| shown(&columns, &records, width, false));
         assert_eq!(wide, "A LONG HEADING  ANOTHER HEADING\n             1               22\n");
         assert_eq!(narrow, " A LONG ANOTHER\nHEADING HEADING\n      1      22\n");
+    }
+
+    /// Headings are styled cell by cell: what fills up the last one must not go beyond the terminal.
+    #[test]
+    fn styles_make_no_line_wider_than_the_terminal() {
+        let columns = [Column::new("a", "STEP"), Column::new("b", "OK"), Column::new("c", "NOTE")];
+        let note = "what was put is reserved and then deleted by another connection";
+        let records = [Record::new().with("a", "put").with("b", true).with("c", note)];
+        for width in 20..90 {
+            let styled = shown(&columns, &records, width, true);
+            assert!(styled.contains("\x1b[1m"), "{styled:?}");
+            for line in styled.lines() {
+                let pieces = line.split("\x1b[").enumerate();
+                let plain = pieces.map(|(nth, piece)| match piece.split_once('m') {
+                    Some((_, text)) if nth > 0 => text,
+                    _ => piece,
+                });
+                let plain: String = plain.collect();
+                assert!(plain.chars().count() <= width.into(), "{width}: {line:?}");
+            }
+        }
     }
 }

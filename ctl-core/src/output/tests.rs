@@ -189,21 +189,6 @@ fn tables_escape_what_would_act_on_a_terminal() {
 }
 
 #[test]
-fn nothing_reaches_a_terminal_unescaped() {
-    let attack = "\u{1b}]52;c;aGk=\u{7}\u{202e}\u{9b}2J\n".as_bytes();
-    for format in
-        [Format::Table, Format::Wide, Format::Plain, Format::Json, Format::Ndjson, Format::Yaml]
-    {
-        let terminal = Style { terminal: true, ..style(format) };
-        let shown = text(terminal, vec![job(1, attack)]);
-        assert!(
-            !shown.chars().any(|c| escape::acts(c) && c != '\n' && c != '\t'),
-            "{format:?}: {shown:?}"
-        );
-    }
-}
-
-#[test]
 fn names_in_formats_of_others_are_escaped_on_a_terminal_only() {
     let metric = "jobs{function=\"\u{1b}[31mred\u{202e}\"} 1\n";
     for (terminal, expected) in

@@ -26,6 +26,7 @@ struct Fake {
     rows: u64,
     diverted: Option<Box<dyn Write + Send>>,
     is_upright: bool,
+    reading: Duration,
 }
 
 impl Fake {
@@ -52,6 +53,7 @@ impl Fake {
             rows: 0,
             diverted: None,
             is_upright: false,
+            reading: Duration::ZERO,
         }
     }
 }
@@ -151,7 +153,7 @@ impl Shell for Fake {
     }
 
     fn reading_time(&mut self) -> Duration {
-        Duration::ZERO
+        self.reading
     }
 
     fn rows(&mut self) -> u64 {
@@ -434,6 +436,15 @@ fn settings_are_shown_changed_and_checked() {
 }
 
 #[test]
+fn reading_in_the_pager_is_no_time_of_a_command() {
+    let mut fake = Fake::new();
+    fake.reading = Duration::from_secs(3600);
+    let mut terminal = Typed::texts(&[":set timing", "say a"]);
+    Session::new(&mut fake, Rules::default()).interactive(&mut terminal).unwrap();
+    assert_eq!(fake.stderr.last().unwrap(), "(0.0 ms server and tool, 0.0 ms output)");
+}
+
+#[test]
 fn help_explains_commands_and_groups() {
     let fake =
         typed(&mut Typed::texts(&["help", "? say", "say --help", "help @session", "help x"]));
@@ -527,6 +538,8 @@ fn shell_commands_run_unless_they_are_off() {
     assert_eq!(exit, Exit::Usage);
     assert!(fake.stderr[0].contains("--no-shell"), "{:?}", fake.stderr);
     assert_eq!(script("!", Rules::default()).0, Exit::Usage);
+    let (exit, fake) = script("!read -r line\nsay never", Rules::default());
+    assert_eq!((exit, fake.said.len()), (Exit::Negative, 0), "its stdin is closed");
     let vars = [("body".to_owned(), "a; exit 9".to_owned())].into_iter().collect();
     let rules = Rules { vars, ..Rules::default() };
     let line = "!test \"${body}\" = 'a; exit 9' && test \"$(echo ${body})\" = 'a; exit 9'";
