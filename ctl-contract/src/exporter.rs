@@ -159,7 +159,7 @@ pub fn a_frozen_server_does_not_hold_up_healthz<T: Tool>(case: &Case<T>) {
     // The system accepts, and nobody answers.
     let frozen = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = frozen.local_addr().unwrap().to_string();
-    let exporter = Exporter::with(&case.program, &address, &["--timeout", "25s"]);
+    let exporter = Exporter::with(&case.program, &address, &["--timeout", "1h"]);
     let scrapes: Vec<TcpStream> = (0..80)
         .map(|_| {
             let mut stream = exporter.connect();

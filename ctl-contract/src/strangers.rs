@@ -8,6 +8,7 @@ use std::thread;
 use ctl_core::context::Tool;
 
 use crate::Case;
+use crate::program::{Ran, fed};
 use crate::session::repl;
 
 /// Results name their server even if only one of several answers, and a verdict names those that answer.
@@ -55,7 +56,7 @@ fn asks_both<T: Tool>(case: &Case<T>, line: &str) {
     let (addresses, folder) = (inseparable(), tempfile::tempdir().unwrap());
     let config = folder.path().join("config.toml");
     std::fs::write(&config, format!("[contexts.both]\naddress = {addresses:?}\n")).unwrap();
-    let flags = ["--config", config.to_str().unwrap(), "--timeout", "20s"];
+    let flags = ["--config", config.to_str().unwrap(), "--timeout", "60s"];
     let ran = case.run(&addresses.join(","), line, &flags);
     let said = format!("{}{}", ran.out(), ran.err);
     // Closed connections, and no expired time.
@@ -86,38 +87,38 @@ pub fn a_silent_one_of_several_servers_is_named<T: Tool>(case: &Case<T>) {
 
 /// The same by the commands of every tool.
 pub fn common_commands_name_a_silent_one_of_several_servers<T: Tool>(case: &Case<T>) {
-    let lines = ["ping", "latency -c 1 --every 100ms", "top --once", "doctor", "exporter --once"];
-    name_the_silent_one(case, &lines);
-    let ((_server, address), silent) = (Case::<T>::server(), silent());
-    let line = ["-c", "2", "--every", "100ms", "--timeout", PATIENCE, "-o", "json"];
-    let ran = case.run(&format!("{silent},{address}"), "latency", &line).exits(69).json();
-    let lost = |server: &str| -> Vec<bool> {
-        let rows = ran.as_array().unwrap().iter().filter(|row| row["server"] == server);
+    let latency = "latency -c 2 --every 100ms -o json";
+    let lines = ["ping", "top --once", "doctor", "exporter --once", latency];
+    let (servers, ran) = name_the_silent_one(case, &lines);
+    let rows = ran.last().unwrap().json();
+    let lost = servers.map(|server| -> Vec<bool> {
+        let rows = rows.as_array().unwrap().iter().filter(|row| row["server"] == *server);
         rows.map(|row| row["lost"] == 1).collect()
-    };
-    assert_eq!((lost(&silent), lost(&address)), (vec![true; 2], vec![false; 2]), "{ran}");
+    });
+    assert_eq!(lost, [vec![true; 2], vec![false; 2]], "{rows}");
 }
 
-/// How long a command waits for a server that never answers. The other one has as long.
-const PATIENCE: &str = "2s";
-
-/// Runs these lines at the same time, as each of them waits.
-fn name_the_silent_one<T: Tool>(case: &Case<T>, lines: &[&str]) {
-    let ((_server, address), silent) = (Case::<T>::server(), silent());
-    case.adds(&address, "x");
+/// Runs these lines at the same time, as each of them waits: with a silent server and one that answers, which come
+/// back with what was said.
+fn name_the_silent_one<T: Tool>(case: &Case<T>, lines: &[&str]) -> ([String; 2], Vec<Ran>) {
+    let ((_server, address), silent) = (case.filled(), silent());
     let both = format!("{silent},{address}");
-    thread::scope(|scope| {
-        for line in lines {
-            let (program, both, address, silent) = (&case.program, &both, &address, &silent);
-            scope.spawn(move || {
-                let words: Vec<&str> = line.split(' ').chain(["--timeout", PATIENCE]).collect();
-                let ran = program.at(both, &words);
-                let said = format!("{}{}", ran.out(), ran.err);
-                assert!([Some(69), Some(124)].contains(&ran.code), "{line}: {:?} {said}", ran.code);
-                assert!(ran.out().contains(address) && said.contains(silent), "{line}: {said}");
-            });
-        }
+    let ran = thread::scope(|scope| {
+        let run = |line: &&str| {
+            // How long it waits for the silent one. The other one has as long.
+            let words: Vec<&str> = line.split(' ').chain(["--timeout", "2s"]).collect();
+            let command = case.program.command(&[&[case.program.flag, &both], &words[..]].concat());
+            scope.spawn(move || fed(command, b""))
+        };
+        let running: Vec<_> = lines.iter().map(run).collect();
+        running.into_iter().map(|ran| ran.join().unwrap()).collect::<Vec<_>>()
     });
+    for (line, ran) in lines.iter().zip(&ran) {
+        let said = format!("{}{}", ran.out(), ran.err);
+        assert!([Some(69), Some(124)].contains(&ran.code), "{line}: {:?} {said}", ran.code);
+        assert!(ran.out().contains(&address) && said.contains(&silent), "{line}: {said}");
+    }
+    ([silent, address], ran)
 }
 
 /// A server that takes connections, reads, and never answers.
