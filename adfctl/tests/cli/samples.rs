@@ -51,14 +51,23 @@ pub(crate) const SAMPLES: Samples = Samples {
 fn prepared() -> (Box<dyn Any>, String) {
     let server = Server::builder().queue("mail").start().unwrap();
     let address = server.address().to_owned();
-    adfctl(&address, &["push", "mail", "first", "hello\tworld\n"]).exits(0);
-    adfctl_with(&address, &["push", "mail"], b"\xff\x00").exits(0);
-    let mut http = TcpStream::connect(&address).unwrap();
-    let request = "GET /queue/pull?queue=mail&requestid=pulled HTTP/1.1\r\nHost: localhost\r\n\
-                   Connection: close\r\n\r\n";
-    http.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    http.read_to_string(&mut answer).unwrap();
+    for body in [&b"first"[..], b"hello\tworld\n", b"\xff\x00"] {
+        let answer = asked(&address, "POST /queue/rpush.bin?queue=mail&requestid=pushed", body);
+        assert!(answer.contains("ok"), "{answer}");
+    }
+    let answer = asked(&address, "GET /queue/pull?queue=mail&requestid=pulled", b"");
     assert!(answer.contains("first"), "{answer}");
     (Box::new(server), address)
+}
+
+/// The answer to an HTTP request.
+fn asked(address: &str, line: &str, body: &[u8]) -> String {
+    let mut http = TcpStream::connect(address).unwrap();
+    let head = "HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+                Content-Type: application/octet-stream\r\nContent-Length:";
+    let head = format!("{line} {head} {}\r\n\r\n", body.len());
+    http.write_all(&[head.as_bytes(), body].concat()).unwrap();
+    let mut answer = Vec::new();
+    http.read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
 }
