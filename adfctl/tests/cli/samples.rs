@@ -7,8 +7,6 @@ use std::net::TcpStream;
 use ctl_contract::formats::{Sample, Samples};
 use fixtures::adf_queue::Server;
 
-use crate::harness::*;
-
 const TRANSCRIPT: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/wire/adf-queue/actions.txt");
 

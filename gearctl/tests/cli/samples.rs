@@ -4,7 +4,7 @@ use std::any::Any;
 
 use ctl_contract::formats::{Sample, Samples};
 use fixtures::gearmand::Server;
-use gearman_client::blocking::Worker;
+use gearman_client::blocking::{Admin, Worker};
 use gearman_client::{Servers, WorkerOptions};
 
 use crate::harness::*;
@@ -62,7 +62,7 @@ fn prepared() -> (Box<dyn Any>, String) {
     let address = server.address().to_owned();
     assert_eq!(queue(&address, "mail", b"hello\tworld\n"), FIRST);
     queue(&address, "mail", b"\xff\x00");
-    gearctl(&address, &["function", "create", "idle"]).exits(0);
+    Admin::connect(&address).unwrap().create_function("idle").unwrap();
     let servers: Servers = address.parse().unwrap();
     let mut worker = Worker::connect(WorkerOptions::new(servers)).unwrap();
     worker.register("up", |job| Ok(job.workload.to_ascii_uppercase())).unwrap();
