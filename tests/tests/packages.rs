@@ -122,7 +122,8 @@ fn every_dependency_is_used() {
             let (name, is_of_tests) = (called(dependency), package["name"] == "tests");
             let is_for_tests = is_of_tests || dependency["kind"] == "dev";
             let is_used = names(if is_for_tests { &every } else { &own }, name);
-            if !is_used && !(is_of_tests && FOR_FEATURES.contains(&name)) {
+            let is_for_features = is_of_tests && FOR_FEATURES.contains(&name);
+            if !(is_used || is_for_features) {
                 unused.push(format!("{}: {name}", package["name"]));
             }
         }

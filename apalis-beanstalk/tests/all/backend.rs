@@ -32,7 +32,7 @@ use tower::{limit::ConcurrencyLimitLayer, timeout::TimeoutLayer};
 /// Longer than anything takes here, even on a busy machine; only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a task may take: no time for one that never ends, and enough for others on a busy machine.
-const TASK_LIMIT: Duration = Duration::from_secs(3);
+const TASK_LIMIT: Duration = Duration::from_secs(1);
 
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let wait = async {
