@@ -85,6 +85,7 @@ soak server minutes="30" *args:
 # Clients in virtual time and a network that breaks, by seeds (`just simulate 100000`), and callers that give up.
 simulate seeds="10000" cancelled="1000000":
     SIM_SEEDS={{seeds}} SIM_CANCELLED={{cancelled}} cargo test --release -p tests --test sim -- --nocapture
+    PROOFS=10 cargo test --release -p beanstalk-client --all-features --lib protocol
 
 # Compares the public items of the libraries with docs/api; `just public-api --write` renews it. Needs Rust 1.95.0.
 public-api *write:

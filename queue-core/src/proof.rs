@@ -59,6 +59,14 @@ impl Wake for Woken {
     }
 }
 
+/// The seeds of a test that draws its schedules: the first `usual` ones, or as many times more as the environment
+/// variable `PROOFS` says.
+#[must_use]
+pub fn seeds(usual: u64) -> std::ops::Range<u64> {
+    let times = std::env::var("PROOFS").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
+    0..usual.saturating_mul(times)
+}
+
 /// A runtime of one thread, with its clock and input/output on.
 ///
 /// # Panics

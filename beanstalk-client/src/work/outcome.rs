@@ -570,7 +570,8 @@ mod tests {
             (1..5).flat_map(|some| [1, 3, 7].map(|more| limits.reserves(more).timeouts(some)));
         for retries in (1..5).map(|some| limits.reserves(some)).chain(both) {
             for (timeouts, more, kicks) in (0..20_u64)
-                .flat_map(|timeouts| (1..30).map(move |more| (timeouts, more)))
+                .step_by(3)
+                .flat_map(|timeouts| (1..30).step_by(2).map(move |more| (timeouts, more)))
                 .flat_map(|(timeouts, more)| (0..4).map(move |kicks| (timeouts, more, kicks)))
             {
                 let mut job = Life { reserves: timeouts + more, timeouts, kicks };

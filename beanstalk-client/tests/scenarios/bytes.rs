@@ -9,9 +9,8 @@ use std::{
 
 use beanstalk_client::{
     ConnectOptions, Deadline, ErrorKind, Fate, Result,
-    protocol::{Command, ListTubeUsed, Quit, Reserve, Response, Session},
+    protocol::{Command, Quit, Reserve, Session},
 };
-use fixtures::transcript;
 use proptest::{
     prelude::Rng,
     test_runner::{RngAlgorithm, TestRng},
@@ -111,71 +110,6 @@ fn a_reply_is_the_same_however_it_is_cut_async() {
 #[test]
 fn a_reply_is_the_same_however_it_is_cut_blocking() {
     catalogue::each(&mut Split::<Blocking>(std::marker::PhantomData));
-}
-
-/// Every conversation that was recorded from the real server: all its replies glued, cut at every byte, one byte at a
-/// time and in random pieces give the same.
-#[test]
-fn recorded_replies_are_the_same_however_they_are_cut() {
-    let mut random = cuts();
-    let mut replies = 0;
-    for transcript in transcript::all_beanstalkd() {
-        for connection in transcript.connections() {
-            let received = transcript.received(connection);
-            let glued = decode(std::slice::from_ref(&received));
-            replies += glued.len();
-            let one_by_one = decode(&pieces(&received, 1));
-            assert_eq!(one_by_one, glued, "{}", transcript.name);
-            for cut in (1..received.len()).take(2000) {
-                let (head, tail) = received.split_at(cut);
-                let halves = decode(&[head.to_vec(), tail.to_vec()]);
-                assert!(halves == glued, "{} cut at {cut}", transcript.name);
-            }
-            for _ in 0..64 {
-                let cut = random_pieces(&received, &mut random);
-                assert!(decode(&cut) == glued, "{} {cut:?}", transcript.name);
-            }
-        }
-    }
-    assert!(replies > 300, "only {replies} replies were read");
-}
-
-/// Reads as many replies as there are from these pieces.
-fn decode(pieces: &[Vec<u8>]) -> Vec<String> {
-    let mut session = Session::new(1 << 20);
-    let mut tickets = Vec::new();
-    for _ in 0..200 {
-        tickets.push(session.send(&ListTubeUsed).unwrap());
-    }
-    session.sent(session.outgoing().len());
-    let mut tickets = tickets.into_iter();
-    let mut next = tickets.next().unwrap();
-    let mut found = Vec::new();
-    for piece in pieces {
-        feed(&mut session, piece);
-        while let Some(response) = session.reply(next).unwrap() {
-            // Job bodies are hidden by Debug.
-            let body = match &response {
-                Response::Reserved(job) | Response::Found(job) => job.body.clone(),
-                _ => Default::default(),
-            };
-            // A reservation carries the number of its connection.
-            let text = format!("{response:?} {body:?}");
-            found.push(text.split(" reservation").next().unwrap().to_owned());
-            next = tickets.next().unwrap();
-        }
-    }
-    found
-}
-
-fn feed(session: &mut Session, mut bytes: &[u8]) {
-    while !bytes.is_empty() {
-        let space = session.space();
-        let n = space.len().min(bytes.len());
-        space[..n].copy_from_slice(&bytes[..n]);
-        session.received(n);
-        bytes = &bytes[n..];
-    }
 }
 
 /// How a stream may break off.
@@ -480,7 +414,9 @@ fn an_announced_length_allocates_nothing() {
         let mut session = Session::new(limit);
         let ticket = session.send(&Reserve).unwrap();
         session.sent(session.outgoing().len());
-        feed(&mut session, format!("RESERVED 1 {size}\r\n").as_bytes());
+        let line = format!("RESERVED 1 {size}\r\n");
+        session.space()[..line.len()].copy_from_slice(line.as_bytes());
+        session.received(line.len());
         assert_eq!(session.reply(ticket).unwrap(), None);
         for _ in 0..100 {
             assert!((1..=128 * 1024).contains(&session.space().len()));

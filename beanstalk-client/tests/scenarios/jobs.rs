@@ -24,21 +24,16 @@ scenarios!(
     bodies_of_every_kind_come_back_unchanged,
     a_body_that_looks_like_commands_is_only_a_body,
     a_body_over_the_servers_limit_is_refused_and_the_connection_stays,
-    jobs_come_by_priority_and_then_by_id,
     the_watch_list_decides_where_jobs_come_from,
     an_empty_queue_times_out,
     a_waiting_reserve_gets_a_job_that_is_put_later,
     a_job_can_be_reserved_by_id_in_any_state_but_reserved,
     delete_removes_a_job_in_any_state_but_anothers_reservation,
     release_sets_priority_and_delay,
-    buried_jobs_are_kicked_in_the_order_of_their_burial,
     kick_takes_delayed_jobs_only_when_none_is_buried,
     touch_release_and_bury_need_the_reservation,
     peeks_look_at_the_used_tube,
-    a_paused_tube_gives_no_jobs,
-    a_delayed_job_becomes_ready,
     a_job_whose_time_to_run_is_over_goes_to_another,
-    deadline_soon_is_an_outcome_while_a_held_job_is_about_to_expire,
     a_closed_connection_gives_its_jobs_back_unchanged,
     finishing_and_the_next_reserve_share_a_round_trip,
 );
@@ -110,22 +105,6 @@ fn a_body_over_the_servers_limit_is_refused_and_the_connection_stays<F: Face>(
     assert_eq!(client.list_tube_used().unwrap(), "default");
     assert_eq!(client.stats().unwrap().max_job_size, 10);
     assert_eq!(client.epoch(), epoch);
-}
-
-fn jobs_come_by_priority_and_then_by_id<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    let lowest = put(&mut client, "a", u32::MAX);
-    let first = put(&mut client, "b", 5);
-    let second = put(&mut client, "c", 5);
-    let urgent = put(&mut client, "d", 0);
-    // A released job of equal priority goes before newer ones.
-    let released = client.reserve().unwrap().job().unwrap();
-    assert_eq!(released.id.get(), urgent);
-    let queued = client.release(&released, ReleaseOptions::new(0)).unwrap();
-    assert_eq!(queued, Released::Queued);
-    let order: Vec<u64> = (0..4).map(|_| take(&mut client)).collect();
-    assert_eq!(order, [urgent, first, second, lowest]);
 }
 
 fn the_watch_list_decides_where_jobs_come_from<F: Face>(environment: Environment) {
@@ -238,26 +217,6 @@ fn release_sets_priority_and_delay<F: Face>(environment: Environment) {
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }
 
-fn buried_jobs_are_kicked_in_the_order_of_their_burial<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    let ids: Vec<u64> = (0..3).map(|n| put(&mut client, "x", n)).collect();
-    let order = [ids[2], ids[0], ids[1]];
-    for id in order {
-        let job = client.reserve_job(id).unwrap().unwrap();
-        client.bury(&job, 9).unwrap();
-    }
-    let stats = client.stats_job(ids[0]).unwrap().unwrap();
-    assert_eq!((stats.state, stats.pri.get(), stats.buries), (JobState::Buried, 9, 1));
-    for id in order {
-        assert_eq!(client.peek_buried().unwrap().unwrap().id.get(), id);
-        assert_eq!(client.kick(1).unwrap(), 1);
-    }
-    assert_eq!(client.peek_buried().unwrap(), None);
-    assert_eq!(client.kick(u64::MAX).unwrap(), 0);
-    assert_eq!(client.stats_job(ids[0]).unwrap().unwrap().kicks, 1);
-}
-
 fn kick_takes_delayed_jobs_only_when_none_is_buried<F: Face>(environment: Environment) {
     let place = environment.start();
     let mut client: F = place.connect();
@@ -313,33 +272,6 @@ fn peeks_look_at_the_used_tube<F: Face>(environment: Environment) {
     assert_eq!(client.peek(u64::MAX).unwrap(), None);
 }
 
-fn a_paused_tube_gives_no_jobs<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    let id = put(&mut client, "a", 0);
-    client.pause_tube("default", Duration::from_secs(1000)).unwrap();
-    assert_eq!(client.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
-    assert_eq!(client.peek_ready().unwrap().unwrap().id.get(), id);
-    let stats = client.stats_tube("default").unwrap().unwrap();
-    assert_eq!((stats.pause, stats.cmd_pause_tube), (1000, 1));
-    assert!((990..=1000).contains(&stats.pause_time_left));
-    client.pause_tube("default", NOW).unwrap();
-    assert_eq!(take(&mut client), id);
-    let error = client.pause_tube("nowhere", NOW).unwrap_err();
-    assert_eq!((error.kind(), error.command()), (ErrorKind::NotFound, Some("pause-tube")));
-}
-
-fn a_delayed_job_becomes_ready<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    // Half a second is rounded up, never down to "at once".
-    let options = PutOptions::default().delay(Duration::from_millis(500));
-    let id = client.put(b"later", options).unwrap().id();
-    assert_eq!(client.stats_job(id).unwrap().unwrap().delay, 1);
-    let job = client.reserve_with_timeout(PATIENCE).unwrap().job().unwrap();
-    assert_eq!(job.id, id);
-}
-
 fn a_job_whose_time_to_run_is_over_goes_to_another<F: Face>(environment: Environment) {
     let place = environment.start();
     let mut first: F = place.connect();
@@ -361,23 +293,6 @@ fn a_job_whose_time_to_run_is_over_goes_to_another<F: Face>(environment: Environ
     let stats = second.stats_job(id).unwrap().unwrap();
     assert_eq!((stats.timeouts, stats.reserves, stats.pri.get()), (1, 2, 7));
     second.delete(&again).unwrap();
-}
-
-fn deadline_soon_is_an_outcome_while_a_held_job_is_about_to_expire<F: Face>(
-    environment: Environment,
-) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    // The whole of a one-second time to run is the safety margin.
-    let options = PutOptions::default().ttr(Duration::ZERO);
-    let id = client.put(b"x", options).unwrap().id();
-    let job = client.reserve().unwrap().job().unwrap();
-    assert_eq!(client.reserve().unwrap(), Reserved::DeadlineSoon);
-    assert_eq!(client.reserve_with_timeout(NOW).unwrap(), Reserved::DeadlineSoon);
-    assert!(client.is_connected());
-    assert_eq!(client.stats_job(id).unwrap().unwrap().ttr, 1);
-    client.delete(&job).unwrap();
-    assert_eq!(client.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
 }
 
 fn a_closed_connection_gives_its_jobs_back_unchanged<F: Face>(environment: Environment) {

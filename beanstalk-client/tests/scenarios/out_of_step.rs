@@ -1,17 +1,16 @@
 //! Replies that are not those to the commands before them: a server that cut a line, or one that reports something
 //! else.
 
-use std::{io::Write, time::Duration};
+use std::time::Duration;
 
 use beanstalk_client::{
     ErrorKind, Fate, TubeName,
-    protocol::{AnyCommand, Ignore, ListTubeUsed, PauseTube, Put, Reserve, Response, StatsTube},
+    protocol::{AnyCommand, ListTubeUsed, Reserve},
 };
 use fixtures::{
     beanstalkd::{Server, Version},
     fault::Fault,
 };
-use queue_core::proof::{Scripts, read_line, read_to_end};
 
 use crate::support::{
     Face, both_faces,
@@ -20,8 +19,6 @@ use crate::support::{
 
 both_faces!(
     a_line_that_an_old_server_cuts_costs_its_connection_and_nothing_else,
-    commands_behind_a_line_that_was_cut_read_nobody_else_s_replies,
-    a_refused_long_line_closes_the_connection_whatever_follows,
     a_reply_about_another_job_or_tube_is_none,
     a_server_that_has_kicked_more_than_it_was_asked_for_is_not_believed,
     an_error_of_a_wrapped_command_names_the_command_inside,
@@ -51,48 +48,6 @@ fn a_line_that_an_old_server_cuts_costs_its_connection_and_nothing_else<F: Face>
         }
         assert!(!client.is_connected());
         assert_eq!(client.list_tube_used().unwrap(), "mine", "on a new connection");
-    }
-}
-
-fn commands_behind_a_line_that_was_cut_read_nobody_else_s_replies<F: Face>() {
-    let server = Server::builder().version(Version::V1_10).start().unwrap();
-    let long = long_name(5);
-    for cut in [
-        AnyCommand::new(&StatsTube(long.clone())),
-        AnyCommand::new(&PauseTube::new(long.clone(), Duration::ZERO).unwrap()),
-        AnyCommand::new(&Ignore(long.clone())),
-    ] {
-        let mut client: F = connect(server.address());
-        let put = AnyCommand::new(&Put::new("x", Default::default()).unwrap());
-        let used = AnyCommand::new(&ListTubeUsed);
-        let replies = client.call_many([used.clone(), cut, used, put.clone(), put]);
-        assert_eq!(replies.len(), 5);
-        assert_eq!(*replies[0].as_ref().unwrap(), Response::Using("default".into()));
-        assert_eq!(*replies[1].as_ref().unwrap(), Response::BadFormat);
-        for reply in &replies[2..] {
-            let error = reply.as_ref().unwrap_err();
-            assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
-        }
-        assert_eq!(client.list_tube_used().unwrap(), "default");
-    }
-}
-
-/// Whatever the server makes of the rest of the line.
-fn a_refused_long_line_closes_the_connection_whatever_follows<F: Face>() {
-    for refusal in ["BAD_FORMAT", "UNKNOWN_COMMAND"] {
-        let server = Scripts::start(move |number, mut stream| {
-            let Some(_) = read_line(&mut stream) else { return };
-            let replies = match number {
-                1 => format!("{refusal}\r\nUSING stranger\r\n"),
-                _ => "USING default\r\n".to_owned(),
-            };
-            let _ = stream.write_all(replies.as_bytes());
-            read_to_end(&mut stream);
-        });
-        let mut client: F = connect(&server.address());
-        let error = client.stats_tube(long_name(1).as_str()).unwrap_err();
-        assert_eq!(error.fate(), Fate::Refused);
-        assert_eq!(client.list_tube_used().unwrap(), "default");
     }
 }
 

@@ -8,15 +8,14 @@ use std::{
 };
 
 use beanstalk_client::{
-    Client, ConnectOptions, ErrorKind, Fate, JobId, PutOptions, Reserved,
+    ErrorKind, Fate, JobId, PutOptions, Reserved,
     protocol::{
         AnyCommand, Delete, ListTubeUsed, Peek, Put, ReserveWithTimeout, Response, Stats, Use,
         Watch,
     },
 };
 use fixtures::{beanstalkd::Server, fault::Fault};
-use queue_core::proof::{Scripted, Scripts, Step, read_bytes, read_line, read_to_end, runtime};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use queue_core::proof::{Scripted, Scripts, Step, read_bytes, read_line, read_to_end};
 
 use crate::support::{
     Async, Environment, Face, both_faces,
@@ -330,31 +329,6 @@ fn a_reply_that_comes_while_writing_is_stuck_survives_its_failure<F: Face>() {
     assert_eq!(results.len(), 2);
     assert_eq!(results[0].as_ref().unwrap().id().get(), 1);
     assert_eq!(results[1].as_ref().unwrap_err().fate(), Fate::NotSent);
-}
-
-/// C7 over a stream with room for 64 bytes in each direction.
-#[test]
-fn a_narrow_stream_does_not_deadlock_the_async_face() {
-    let runtime = runtime();
-    let (near, far) = tokio::io::duplex(64);
-    runtime.spawn(async move {
-        let (mut read, mut write) = tokio::io::split(far);
-        // It reads a command only once its answer to the one before is written.
-        let mut command = [0; 20 + 5002];
-        for number in 1..=50 {
-            read.read_exact(&mut command).await.unwrap();
-            let mut reply = format!("FOUND {number} 5000\r\n").into_bytes();
-            reply.extend([b'x'; 5000]);
-            reply.extend(b"\r\n");
-            write.write_all(&reply).await.unwrap();
-        }
-        let _ = read.read(&mut command).await;
-    });
-    let options: ConnectOptions = options("127.0.0.1");
-    let mut client = Async { client: Client::from_stream(near, options), runtime };
-    let put = AnyCommand::new(&Put::new([b'y'; 5000], PutOptions::default()).unwrap());
-    let replies = client.call_many(vec![put; 50]);
-    assert!(replies.len() == 50 && replies.iter().all(Result::is_ok));
 }
 
 #[test]

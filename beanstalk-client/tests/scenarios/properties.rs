@@ -105,27 +105,6 @@ proptest! {
     }
 
     #[test]
-    fn any_chopping_gives_the_same_replies(
-        replies in prop::collection::vec(reply(), 1..20),
-        cuts in prop::collection::vec(1_usize..200, 1..200),
-    ) {
-        let bytes: Vec<u8> = replies.concat();
-        let mut pieces = Vec::new();
-        let mut rest = &bytes[..];
-        for cut in cuts.iter().cycle() {
-            if rest.is_empty() {
-                break;
-            }
-            let (piece, behind) = rest.split_at((*cut).min(rest.len()));
-            pieces.push(piece);
-            rest = behind;
-        }
-        let whole = decode(&[&bytes]).unwrap();
-        prop_assert_eq!(whole.len(), replies.len());
-        prop_assert_eq!(decode(&pieces).unwrap(), whole);
-    }
-
-    #[test]
     fn junk_never_panics_and_never_hangs(junk in junk(), cut in 1_usize..50) {
         let pieces: Vec<&[u8]> = junk.chunks(cut).collect();
         let chopped = decode(&pieces);
@@ -142,24 +121,6 @@ proptest! {
             let _ = JobStats::parse(text);
         }
     }
-}
-
-/// A whole reply.
-fn reply() -> impl Strategy<Value = Vec<u8>> {
-    let body = prop::collection::vec(any::<u8>(), 0..300);
-    prop_oneof![
-        any::<u64>().prop_map(|id| format!("INSERTED {id}\r\n").into_bytes()),
-        any::<u64>().prop_map(|n| format!("WATCHING {n}\r\n").into_bytes()),
-        tube().prop_map(|name| format!("USING {name}\r\n").into_bytes()),
-        Just(b"TIMED_OUT\r\n".to_vec()),
-        Just(b"NOT_FOUND\r\n".to_vec()),
-        "X[A-Z_]{0,20}( [!-~]{1,20}){0,3}".prop_map(|line| format!("{line}\r\n").into_bytes()),
-        (any::<bool>(), any::<u64>(), body).prop_map(|(reserved, id, body)| {
-            let word = if reserved { "RESERVED" } else { "FOUND" };
-            let head = format!("{word} {id} {}\r\n", body.len());
-            [head.as_bytes(), &body, b"\r\n"].concat()
-        }),
-    ]
 }
 
 /// Bytes that often look like replies.

@@ -24,10 +24,8 @@ both_faces!(
     a_put_that_was_not_sent_whole_is_repeated_and_exists_once,
     a_put_whose_fate_is_unknown_is_not_repeated,
     repeating_is_bounded,
-    a_client_that_never_retries_says_so,
     a_new_connection_has_the_old_tube_and_watch_list_before_anything_else,
     what_is_restored_survives_attempts_that_fail,
-    a_refused_restore_is_an_error_and_the_next_call_tries_again,
     a_reservation_ends_with_its_connection,
     a_stale_reservation_stops_a_whole_pair,
     a_stale_reservation_in_a_pipeline_concerns_only_its_command,
@@ -92,21 +90,6 @@ fn repeating_is_bounded<F: Face>() {
     assert_eq!(proxy.accepted(), 1 + 4);
 }
 
-fn a_client_that_never_retries_says_so<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client = F::connect(options(server.address()).retry(RetryPolicy::never())).unwrap();
-    server.faults().add(Fault::nth(1).cut_after(0));
-    client.list_tube_used().unwrap_err();
-    for _ in 0..3 {
-        let error = client.list_tube_used().unwrap_err();
-        assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
-        assert!(error.to_string().contains("retry policy"), "{error}");
-    }
-    // Asking for it still works.
-    client.reconnect().unwrap();
-    assert_eq!(client.list_tube_used().unwrap(), "default");
-}
-
 fn lines(server: &Server, connection: u64) -> Vec<String> {
     let requests = server.requests().into_iter();
     requests.filter(|r| r.connection == connection).map(|r| r.text()).collect()
@@ -158,20 +141,6 @@ fn what_is_restored_survives_attempts_that_fail<F: Face>() {
     let failures = (0..10).take_while(|_| client.list_tube_used().is_err()).count();
     assert!((1..=4).contains(&failures), "{failures}");
     assert_eq!(server.faults().armed(), 0);
-    assert_settled(&mut client);
-}
-
-fn a_refused_restore_is_an_error_and_the_next_call_tries_again<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
-    settle(&mut client);
-    server.faults().add(Fault::nth(1).of("peek").cut_after(0));
-    client.peek(1).unwrap_err();
-    server.faults().add(Fault::nth(1).of("watch").reply("OUT_OF_MEMORY"));
-    let error = client.put(b"x", PutOptions::default()).unwrap_err();
-    assert_eq!((error.kind(), error.command()), (ErrorKind::Protocol, Some("put")));
-    assert!(error.to_string().contains("OUT_OF_MEMORY"), "{error}");
-    assert!(!client.is_connected());
     assert_settled(&mut client);
 }
 
@@ -306,7 +275,7 @@ fn a_restarted_server_without_a_log_never_loses_a_stranger_s_job<F: Face>() {
 /// B19.
 fn a_restarted_server_with_a_log_gives_its_jobs_again<F: Face>() {
     let folder = tempfile::tempdir().unwrap();
-    let builder = Beanstalkd::builder().arg("-b").arg(folder.path()).arg("-f").arg("0");
+    let builder = Beanstalkd::builder().arg("-b").arg(folder.path());
     let Some(mut server) = builder.start() else { return };
     let mut client: F = connect(server.address());
     client.use_tube("out").unwrap();

@@ -7,7 +7,7 @@ use std::{
 };
 
 use beanstalk_client::{
-    ErrorKind, Fate, PutOptions, Reserved, RetryPolicy,
+    PutOptions, Reserved, RetryPolicy,
     protocol::{ListTubeUsed, ReserveWithTimeout},
 };
 use fixtures::beanstalkd::Server;
@@ -45,7 +45,6 @@ fn regress_deadpool_102_replies_stay_right_after_hundreds_of_cancelled_calls() {
 
 both_faces!(
     regress_nats_rs_182_a_put_is_never_acknowledged_after_the_end,
-    regress_redis_rs_275_a_lost_connection_ends_the_waiting_call,
     regress_backburner_47_nothing_is_sent_behind_a_waiting_reserve,
 );
 
@@ -99,16 +98,6 @@ fn regress_nats_rs_182_a_put_is_never_acknowledged_after_the_end<F: Face>() {
 }
 
 // C. A call hangs forever.
-
-fn regress_redis_rs_275_a_lost_connection_ends_the_waiting_call<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
-    let waits = thread::spawn(move || client.reserve().unwrap_err());
-    assert!(server.wait_for(PATIENCE, |view| view.waiting == 1));
-    server.reset_connections();
-    let error = waits.join().unwrap();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
-}
 
 // D. A reconnect is incomplete.
 

@@ -14,110 +14,92 @@ pub(crate) use self::{
     place::{Environment, Place},
 };
 
-/// Makes four tests of each scenario: {async, blocking} x {in-memory, real beanstalkd}.
+/// Makes two tests of each function: over the one face and over the other.
+macro_rules! in_faces {
+    ($async:ty, $blocking:ty, $($name:ident)+) => {$(
+        mod $name {
+            #[test]
+            fn async_face() {
+                super::$name::<$async>();
+            }
+
+            #[test]
+            fn blocking_face() {
+                super::$name::<$blocking>();
+            }
+        }
+    )+};
+}
+
+/// Makes four tests of each scenario: {the one face, the other} x {in-memory, real beanstalkd}.
 ///
 /// If the real server is not installed, its tests skip the scenario; with `CI=true`, they fail.
+macro_rules! in_places {
+    ($async:ty, $blocking:ty, $($name:ident)+) => {$(
+        mod $name {
+            use crate::support::Environment;
+
+            #[test]
+            fn async_in_memory() {
+                super::$name::<$async>(Environment::InMemory);
+            }
+
+            #[test]
+            fn blocking_in_memory() {
+                super::$name::<$blocking>(Environment::InMemory);
+            }
+
+            #[test]
+            fn async_real() {
+                if Environment::Real.is_available() {
+                    super::$name::<$async>(Environment::Real);
+                }
+            }
+
+            #[test]
+            fn blocking_real() {
+                if Environment::Real.is_available() {
+                    super::$name::<$blocking>(Environment::Real);
+                }
+            }
+        }
+    )+};
+}
+
+/// Four tests of each scenario over a [`Face`].
 macro_rules! scenarios {
-    ($($name:ident),+ $(,)?) => {$(
-        mod $name {
-            use crate::support::{Async, Blocking, Environment};
-
-            #[test]
-            fn async_in_memory() {
-                super::$name::<Async>(Environment::InMemory);
-            }
-
-            #[test]
-            fn blocking_in_memory() {
-                super::$name::<Blocking>(Environment::InMemory);
-            }
-
-            #[test]
-            fn async_real() {
-                if Environment::Real.is_available() {
-                    super::$name::<Async>(Environment::Real);
-                }
-            }
-
-            #[test]
-            fn blocking_real() {
-                if Environment::Real.is_available() {
-                    super::$name::<Blocking>(Environment::Real);
-                }
-            }
-        }
-    )+};
+    ($($name:ident),+ $(,)?) => {
+        $crate::support::in_places!($crate::support::Async, $crate::support::Blocking, $($name)+);
+    };
 }
 
-/// Makes two tests of each function over a [`Face`]: async and blocking.
+/// Two tests of each function over a [`Face`].
 macro_rules! both_faces {
-    ($($name:ident),+ $(,)?) => {$(
-        mod $name {
-            #[test]
-            fn async_face() {
-                super::$name::<crate::support::Async>();
-            }
-
-            #[test]
-            fn blocking_face() {
-                super::$name::<crate::support::Blocking>();
-            }
-        }
-    )+};
+    ($($name:ident),+ $(,)?) => {
+        $crate::support::in_faces!($crate::support::Async, $crate::support::Blocking, $($name)+);
+    };
 }
 
-/// Makes four tests of each scenario over a [`Producing`](producing::Producing) face: {async, blocking} x {in-memory,
-/// real beanstalkd}.
+/// Four tests of each scenario over a [`Producing`](producing::Producing) face.
 macro_rules! producer_scenarios {
-    ($($name:ident),+ $(,)?) => {$(
-        mod $name {
-            use crate::support::{
-                Environment,
-                producing::{AsyncProducer, BlockingProducer},
-            };
-
-            #[test]
-            fn async_in_memory() {
-                super::$name::<AsyncProducer>(Environment::InMemory);
-            }
-
-            #[test]
-            fn blocking_in_memory() {
-                super::$name::<BlockingProducer>(Environment::InMemory);
-            }
-
-            #[test]
-            fn async_real() {
-                if Environment::Real.is_available() {
-                    super::$name::<AsyncProducer>(Environment::Real);
-                }
-            }
-
-            #[test]
-            fn blocking_real() {
-                if Environment::Real.is_available() {
-                    super::$name::<BlockingProducer>(Environment::Real);
-                }
-            }
-        }
-    )+};
+    ($($name:ident),+ $(,)?) => {
+        $crate::support::in_places!(
+            $crate::support::producing::AsyncProducer,
+            $crate::support::producing::BlockingProducer,
+            $($name)+
+        );
+    };
 }
 
-/// Makes two tests of each function over a [`Producing`](producing::Producing) face: async and blocking.
+/// Two tests of each function over a [`Producing`](producing::Producing) face.
 macro_rules! both_producers {
-    ($($name:ident),+ $(,)?) => {$(
-        mod $name {
-            #[test]
-            fn async_face() {
-                super::$name::<crate::support::producing::AsyncProducer>();
-            }
-
-            #[test]
-            fn blocking_face() {
-                super::$name::<crate::support::producing::BlockingProducer>();
-            }
-        }
-    )+};
+    ($($name:ident),+ $(,)?) => {
+        $crate::support::in_faces!(
+            $crate::support::producing::AsyncProducer,
+            $crate::support::producing::BlockingProducer,
+            $($name)+
+        );
+    };
 }
 
-pub(crate) use {both_faces, both_producers, producer_scenarios, scenarios};
+pub(crate) use {both_faces, both_producers, in_faces, in_places, producer_scenarios, scenarios};

@@ -13,7 +13,7 @@ use std::{
 use fixtures::{beanstalkd::Server, gearmand::broker::ConnectionId, offline::Offline};
 use queue_core::{
     End, Operation, Random,
-    proof::{ByHand, Faults, Peer, Proof},
+    proof::{ByHand, Faults, Peer, Proof, seeds},
 };
 
 use super::*;
@@ -184,7 +184,7 @@ impl Book {
 /// each job is delivered until it is deleted.
 #[test]
 fn any_schedule_and_any_network_gives_each_command_its_own_outcome() {
-    for seed in 0..300 {
+    for seed in seeds(100) {
         let role = ClientSession::new(options(), true);
         let mut proof = Proof::new(role, Broker::new(), refused, seed);
         let (mut random, mut book) = (Random::new(seed), Book::default());
@@ -295,6 +295,30 @@ impl Bench {
         self.hand.loses(std::io::ErrorKind::ConnectionReset);
         self.ask()
     }
+
+    /// The call's error.
+    fn failure(&mut self) -> (ErrorKind, Fate) {
+        let error = self.hand.role.0.reply().unwrap().unwrap_err();
+        (error.kind(), error.fate())
+    }
+
+    /// Makes the connection that the role wants at once.
+    fn ask_and_open(&mut self) {
+        let pulse = self.ask();
+        self.open(pulse);
+    }
+
+    /// Loses the connection, and makes the next one, which the role wants at once.
+    fn lose_and_open(&mut self) {
+        let pulse = self.lose();
+        self.open(pulse);
+    }
+
+    fn open(&mut self, pulse: Pulse) {
+        assert!(matches!(pulse, Pulse::Dial { server: 0, .. }), "{pulse:?}");
+        self.hand.opens();
+        self.ask();
+    }
 }
 
 fn put(body: &str) -> Put<&str> {
@@ -308,9 +332,7 @@ fn a_command_that_was_not_sent_whole_is_sent_again_behind_what_is_restored() {
     assert!(bench.hear("USING mine\r\n").is_some());
     bench.puts_in_part();
     // The connection has served, so the next one is made at once.
-    assert!(matches!(bench.lose(), Pulse::Dial { server: 0, .. }));
-    bench.hand.opens();
-    bench.ask();
+    bench.lose_and_open();
     assert_eq!(bench.write(), "use mine\r\nput 1024 0 60 4\r\nbody\r\n");
     let reply = bench.hear("USING mine\r\nINSERTED 7\r\n");
     assert_eq!(reply.unwrap().unwrap(), Response::Inserted(7.into()));
@@ -486,8 +508,7 @@ fn a_reserve_without_end_asks_in_slices_and_notices_a_silent_server() {
     let mut bench = reserve(options().total_timeout(Some(20 * SECOND)));
     bench.hand.now += 5 * SECOND;
     bench.ask();
-    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Total));
+    assert_eq!(bench.failure().0, ErrorKind::Timeout(Deadline::Total));
 }
 
 #[test]
@@ -544,8 +565,7 @@ fn an_earlier_reserve_is_overdue_only_when_nothing_of_its_reply_has_come() {
     let mut bench = left();
     bench.hand.looked();
     assert_eq!(bench.ask(), Pulse::Close(None));
-    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
+    assert_eq!(bench.failure().0, ErrorKind::Timeout(Deadline::Reply));
     let mut bench = left();
     assert!(bench.hear("RESERVED 7 2\r\n").is_none());
     let rest = bench.ask().until().unwrap();
@@ -644,8 +664,7 @@ fn a_touch_whose_connection_is_lost_before_it_is_sent_says_so() {
     let (mut bench, touch) = held_behind_a_reserve();
     bench.begin(&touch);
     bench.lose();
-    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
+    assert_eq!(bench.failure(), (ErrorKind::ConnectionLost, Fate::NotSent));
 }
 
 /// A reserving command is not sent on a connection that ends after it.
@@ -678,11 +697,8 @@ fn what_holds_a_job_waits_for_a_dropped_reserve_by_id() {
         }
     }
     assert!(!bench.hand.role.0.session.is_open());
-    assert!(matches!(bench.lose(), Pulse::Dial { .. }));
-    bench.hand.opens();
-    bench.ask();
-    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::JobLost, Fate::NotSent));
+    bench.lose_and_open();
+    assert_eq!(bench.failure(), (ErrorKind::JobLost, Fate::NotSent));
 }
 
 /// A change of the watch list gives back what arrived for nobody, by closing the connection.
@@ -780,6 +796,5 @@ fn a_reply_to_a_command_that_is_written_at_once_is_due_from_then_on() {
     bench.write();
     bench.hand.now += 3 * SECOND;
     assert_eq!(bench.ask(), Pulse::Close(None));
-    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
+    assert_eq!(bench.failure().0, ErrorKind::Timeout(Deadline::Reply));
 }

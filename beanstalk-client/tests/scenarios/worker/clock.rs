@@ -19,11 +19,11 @@ fn seconds(times: &[Duration]) -> Vec<f64> {
 /// B11: every possible time to run can be kept, even the shortest.
 #[test]
 fn any_time_to_run_is_kept() {
-    for ttr in [0, 1, 2, 3, 4, 10, 60, 86_400, u32::MAX] {
+    for ttr in [0, 1, 2, 3, 4, 10, 60, 3_600, u32::MAX] {
         let mut world = World::new();
         let worker = world.worker(&options());
         let job = world.put(ttr);
-        world.pass(3 * Duration::from_secs(u64::from(ttr.clamp(1, 100_000))));
+        world.pass(3 * Duration::from_secs(u64::from(ttr.clamp(1, 10_000))));
         assert_eq!(world.stat(job, "timeouts"), "0", "{ttr}");
         assert_eq!(world.stat(job, "state"), "reserved", "{ttr}");
         assert_eq!(world.seen(worker).said("lost"), 0, "{ttr}");

@@ -159,7 +159,7 @@ fn an_outcome_that_the_server_cannot_carry_out_gives_the_job_back<F: WorkerFace>
 /// B19: with its log on disk, under load.
 fn a_server_killed_again_and_again_loses_no_job<F: WorkerFace>() {
     let folder = tempfile::tempdir().unwrap();
-    let builder = Beanstalkd::builder().arg("-b").arg(folder.path()).arg("-f").arg("0");
+    let builder = Beanstalkd::builder().arg("-b").arg(folder.path());
     let Some(mut server) = builder.start() else { return };
     let address = server.address().to_owned();
     let runs = Arc::new(Mutex::new(BTreeMap::<Vec<u8>, u32>::new()));

@@ -26,7 +26,6 @@ scenarios!(
     a_failure_is_released_with_a_growing_delay_and_its_priority,
     a_job_that_failed_too_often_is_buried,
     a_job_that_was_reserved_too_often_is_buried_without_being_run,
-    a_job_far_beyond_its_limits_that_was_buried_unrun_is_run_after_one_kick,
     a_panic_is_a_failure_and_the_slot_goes_on,
     the_watch_list_is_what_was_asked_for,
     counters_are_there_before_and_on_demand,
@@ -166,29 +165,6 @@ fn a_job_that_was_reserved_too_often_is_buried_without_being_run<F: WorkerFace>(
     client.kick_job(ids[0]).unwrap();
     let options = until_empty(&place).retries(Retries::default().reserves(3));
     assert_eq!(F::start(options, |_| Ok(Outcome::Delete)).end().finished, 1);
-}
-
-/// B25: others had it many times before a worker that counts.
-fn a_job_far_beyond_its_limits_that_was_buried_unrun_is_run_after_one_kick<F: WorkerFace>(
-    environment: Environment,
-) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    let id = put(&mut client, &["poison"])[0];
-    for _ in 0..80 {
-        let mut crashed: F = place.connect();
-        crashed.reserve_job(id).unwrap().unwrap();
-        drop(crashed);
-        while client.stats_job(id).unwrap().unwrap().state != JobState::Ready {}
-    }
-    let worker = F::start(until_empty(&place), |_| Ok(Outcome::Delete));
-    let events = worker.events.clone();
-    assert_eq!(worker.end().buried, 1);
-    let poisoned = format!("poisoned {id}: it was reserved 81 times without a release");
-    assert_eq!(events.count(&poisoned), 1);
-    client.kick_job(id).unwrap();
-    let report = F::start(until_empty(&place), |_| Ok(Outcome::Delete)).end();
-    assert_eq!((report.finished, report.buried), (1, 0));
 }
 
 /// B24: panics.

@@ -1,18 +1,10 @@
 //! A server that keeps refusing what a worker has to request.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
-use beanstalk_client::{Inspect, JobFate, Outcome, PutOptions, Retries, WorkerOptions};
-use fixtures::{beanstalkd::Server, fault::Fault};
+use beanstalk_client::{JobFate, Outcome, Retries, WorkerOptions};
 
-use super::{
-    faces::WorkerFace,
-    world::{CLOSES, World},
-};
-use crate::support::{both_faces, place::connect};
+use super::world::{CLOSES, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -135,36 +127,4 @@ fn jobs_that_are_held_are_looked_after_in_a_pause() {
     assert_eq!(world.stat(kept, "timeouts"), "0");
     world.finish(worker, Outcome::Delete);
     assert_eq!(world.seen(worker).settled, [(kept, JobFate::Deleted)]);
-}
-
-both_faces!(a_server_that_refuses_is_not_hammered);
-
-fn a_server_that_refuses_is_not_hammered<F: WorkerFace>() {
-    for (verb, refusal) in [("stats-job", "NOT_FOUND"), ("delete", "INTERNAL_ERROR")] {
-        let server = Server::start().unwrap();
-        let mut client: F = connect(server.address());
-        let id = client.put(b"x", PutOptions::default()).unwrap().id();
-        let given_out = format!("RESERVED {id} 1\r\nx");
-        server.faults().add(Fault::always().of("reserve-with-timeout").reply(&given_out));
-        server.faults().add(Fault::always().of(verb).reply(refusal));
-        let options = WorkerOptions::new(server.address()).unwrap().inspect(Inspect::OnDemand);
-        let worker = F::start(options, move |job| {
-            if verb == "stats-job" {
-                job.stats().map_err(|error| error.to_string())?;
-            }
-            Ok(Outcome::Delete)
-        });
-        let told =
-            if verb == "stats-job" { "refused stats-job: NOT_FOUND" } else { "disconnected" };
-        worker.events.wait_for(told, 3);
-        server.clear_requests();
-        let start = Instant::now();
-        thread::sleep(SECOND);
-        let (asked, time) = (server.requests().len(), start.elapsed());
-        // On a busy machine it is even less.
-        assert!(asked as f64 / time.as_secs_f64() < 400.0, "{refusal} to {verb}: {asked} commands");
-        server.faults().clear();
-        worker.events.wait_for(&format!("deleted {id}"), 1);
-        worker.stop();
-    }
 }

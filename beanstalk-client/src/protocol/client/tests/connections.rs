@@ -32,8 +32,7 @@ fn a_server_that_accepts_and_hangs_up_is_tried_as_often_as_allowed_after_pauses(
     let mut bench = Bench::new(options());
     bench.hand.role.0.begin(&put("body"));
     assert_eq!(hang_up(&mut bench), (4, 3));
-    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
+    assert_eq!(bench.failure(), (ErrorKind::ConnectionLost, Fate::NotSent));
     assert_eq!(bench.hand.role.0.session.metrics().connections, 4);
 }
 
@@ -53,9 +52,7 @@ fn a_connection_that_has_answered_only_dropped_calls_has_served() {
     bench.begin(&Use("mine".try_into().unwrap()));
     bench.hear("USING mine\r\n");
     bench.puts_in_part();
-    assert!(matches!(bench.lose(), Pulse::Dial { .. }));
-    bench.hand.opens();
-    bench.ask();
+    bench.lose_and_open();
     bench.hand.takes("use mine\r\n".len() + 5);
     bench.hand.comes(b"USING mine\r\n");
     assert!(matches!(bench.lose(), Pulse::Close(Some(_))));
@@ -162,8 +159,7 @@ fn both_commands_of_a_pair_have_one_total_deadline() {
     assert_eq!(bench.ask().until(), Some(bench.hand.now + 2 * SECOND));
     bench.hand.now += 2 * SECOND;
     bench.ask();
-    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Total));
+    assert_eq!(bench.failure().0, ErrorKind::Timeout(Deadline::Total));
 }
 
 /// Its future was dropped after the answer had arrived.
@@ -233,9 +229,7 @@ fn a_server_that_serves_again_is_tried_soon_when_it_fails_again() {
     assert!(bench.hand.role.0.reply().unwrap().is_err());
     bench.hand.now += 3600 * SECOND;
     bench.hand.role.0.begin(&put("body"));
-    assert!(matches!(bench.ask(), Pulse::Dial { .. }));
-    bench.hand.opens();
-    bench.ask();
+    bench.ask_and_open();
     bench.write();
     assert!(bench.hear("INSERTED 1\r\n").is_some());
     assert!(pause(&mut bench) <= base);
@@ -251,9 +245,7 @@ fn connections_that_the_caller_replaces_are_no_failures() {
         bench.hand.role.0.connect();
         assert_eq!(bench.ask(), Pulse::Close(None));
         bench.hand.closes();
-        assert!(matches!(bench.ask(), Pulse::Dial { .. }));
-        bench.hand.opens();
-        bench.ask();
+        bench.ask_and_open();
         assert!(bench.hand.role.0.ready().unwrap().is_ok());
     }
     bench.puts_in_part();
@@ -282,8 +274,7 @@ fn a_call_that_may_not_reconnect_says_why_it_had_to() {
     assert_eq!(bench.ask(), Pulse::Close(None));
     bench.hand.closes();
     bench.ask();
-    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
+    assert_eq!(bench.failure().0, ErrorKind::Timeout(Deadline::Reply));
 }
 
 #[test]
@@ -295,8 +286,7 @@ fn a_client_of_a_given_stream_has_no_other() {
     assert!(bench.hear("INSERTED 1\r\n").is_some());
     bench.puts_in_part();
     assert_eq!(bench.lose(), Pulse::Close(None));
-    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
+    assert_eq!(bench.failure(), (ErrorKind::ConnectionLost, Fate::NotSent));
     bench.hand.role.0.begin(&put("body"));
     assert_eq!(bench.ask(), Pulse::Close(None));
     let error = bench.hand.role.0.reply().unwrap().unwrap_err();
@@ -363,9 +353,7 @@ fn a_connection_that_is_forgotten_is_followed_by_one_with_the_defaults() {
     assert!(bench.hand.role.0.ready().unwrap().is_ok());
     bench.hand.closes();
     bench.hand.role.0.begin(&ListTubeUsed);
-    assert!(matches!(bench.ask(), Pulse::Dial { .. }));
-    bench.hand.opens();
-    bench.ask();
+    bench.ask_and_open();
     assert_eq!(bench.write(), "list-tube-used\r\n");
 }
 
@@ -383,9 +371,7 @@ fn a_connection_is_prepared_by_reading_what_is_left_or_by_another_one() {
     bench.hand.role.0.prepare();
     assert_eq!(bench.ask(), Pulse::Close(None), "the server may hold its answer back");
     bench.hand.closes();
-    assert!(matches!(bench.ask(), Pulse::Dial { .. }));
-    bench.hand.opens();
-    bench.ask();
+    bench.ask_and_open();
     assert!(bench.hand.role.0.ready().unwrap().is_ok());
 }
 

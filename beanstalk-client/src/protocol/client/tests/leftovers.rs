@@ -85,15 +85,13 @@ fn a_reserve_whose_predecessor_is_lost_may_have_lost_its_job() {
     bench.begin(&Reserve);
     bench.begin(&Reserve);
     assert_eq!(bench.lose(), Pulse::Close(None));
-    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
+    assert_eq!(bench.failure(), (ErrorKind::ConnectionLost, Fate::Unknown));
     // One by id only waits.
     let mut bench = Bench::new(options());
     bench.begin(&ReserveJob(7.into()));
     assert_eq!(bench.begin(&ReserveJob(8.into())), "");
     bench.lose();
-    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
+    assert_eq!(bench.failure(), (ErrorKind::ConnectionLost, Fate::NotSent));
 }
 
 #[test]
@@ -173,9 +171,7 @@ fn the_time_of_an_earlier_reserve_is_not_that_of_one_before() {
     bench.lose();
     bench.hand.now += 30 * SECOND;
     bench.hand.role.0.begin(&wait(5));
-    assert!(matches!(bench.ask(), Pulse::Dial { .. }));
-    bench.hand.opens();
-    bench.ask();
+    bench.ask_and_open();
     bench.write();
     waits(&mut bench);
 }
@@ -192,8 +188,7 @@ fn a_reply_that_stopped_in_the_middle_is_overdue_as_any_other() {
     assert_eq!(bench.ask(), Pulse::Look, "it may be here by now");
     bench.hand.looked();
     assert_eq!(bench.ask(), Pulse::Close(None));
-    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
+    assert_eq!(bench.failure().0, ErrorKind::Timeout(Deadline::Reply));
 }
 
 #[test]

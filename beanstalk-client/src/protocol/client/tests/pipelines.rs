@@ -20,11 +20,6 @@ impl Bench {
         self.hand.role.0.await_reply(ticket, ServerWait::None);
         self.ask()
     }
-
-    fn failure(&mut self) -> (ErrorKind, Fate) {
-        let error = self.hand.role.0.reply().unwrap().unwrap_err();
-        (error.kind(), error.fate())
-    }
 }
 
 #[test]
