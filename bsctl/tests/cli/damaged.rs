@@ -119,13 +119,6 @@ fn at_the_head_of_a_list_it_stops_a_drain_and_is_cleared() {
 }
 
 #[test]
-fn clear_deletes_ready_ones_like_the_others() {
-    let server = server(ready);
-    bsctl(server.address(), &["clear", "t", "--yes"]).exits(0);
-    assert_eq!(client(server.address()).stats().unwrap().cmd_delete, 3);
-}
-
-#[test]
 fn an_export_leaves_it_out_and_says_so() {
     let server = server(ready);
     let ran = bsctl(server.address(), &["export"]).exits(3);

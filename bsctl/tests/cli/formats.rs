@@ -17,7 +17,7 @@ const LARAVEL: &str = r#"{"displayName":"App\\SendMail","job":"Illuminate\\Queue
 /// Every command that shows bodies, which stay unchanged.
 #[test]
 fn what_is_in_bodies_is_shown_beside_them() {
-    on_both(|address| {
+    in_memory(|address| {
         let id = put(address, "mail", LARAVEL).to_string();
         put(address, "other", "plain");
         for filter in

@@ -32,10 +32,14 @@ pub(crate) fn bsctl_with(address: &str, arguments: &[&str], stdin: &[u8]) -> Ran
     PROGRAM.fed(address, arguments, stdin)
 }
 
+/// Runs a scenario that is about the tool, whatever the server.
+pub(crate) fn in_memory(scenario: impl Fn(&str)) {
+    scenario(Server::start().unwrap().address());
+}
+
 /// Runs a scenario against a fresh in-memory server and a fresh real one.
 pub(crate) fn on_both(scenario: impl Fn(&str)) {
-    let server = Server::start().unwrap();
-    scenario(server.address());
+    in_memory(&scenario);
     if let Some(real) = Beanstalkd::start() {
         scenario(real.address());
     }

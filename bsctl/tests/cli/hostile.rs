@@ -11,7 +11,7 @@ fn acts(c: char) -> bool {
 
 #[test]
 fn bodies_never_act_on_a_terminal_behind_a_pipe() {
-    on_both(|address| {
+    in_memory(|address| {
         let id = put(address, "default", BODY).to_string();
         for format in ["plain", "table", "wide", "json", "ndjson", "yaml"] {
             for line in

@@ -283,28 +283,6 @@ fn job_shows_state_and_body_of_reserved_jobs_too() {
 }
 
 #[test]
-fn encodings_of_bodies() {
-    let server = Server::start().unwrap();
-    put(server.address(), "t", "{\"a\":[1]}");
-    let body = |encoding: &str| {
-        let line = ["peek", "1", "--encoding", encoding, "-o", "json"];
-        bsctl(server.address(), &line).exits(0).json()[0].clone()
-    };
-    assert_eq!(body("auto")["body"], "{\"a\":[1]}");
-    assert_eq!(body("json")["body"]["a"][0], 1);
-    assert_eq!(body("hex")["body_hex"], "7b2261223a5b315d7d");
-    assert_eq!(body("base64")["body_base64"], "eyJhIjpbMV19");
-    put(server.address(), "t", b"\xff");
-    let line = ["peek", "2", "--encoding", "utf8", "-o", "json"];
-    let ran = bsctl(server.address(), &line).exits(65);
-    assert_eq!(ran.bytes, b"");
-    let line = ["peek", "2", "--encoding", "json", "-o", "json"];
-    assert_eq!(bsctl(server.address(), &line).exits(0).json()[0]["body_invalid_json"], true);
-    let line = ["peek", "2", "--encoding", "base64", "-o", "raw"];
-    assert_eq!(bsctl(server.address(), &line).exits(0).out(), "/w==\n");
-}
-
-#[test]
 fn server_says_what_it_is_and_supports() {
     on_both(|address| {
         let json = bsctl(address, &["server", "-o", "json"]).exits(0).json();

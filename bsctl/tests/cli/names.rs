@@ -2,7 +2,7 @@
 
 use fixtures::beanstalkd::Server;
 
-use super::harness::{bare, bsctl, bsctl_with, on_both, places, put};
+use crate::harness::*;
 
 /// It is asked for only where a name is unknown.
 #[test]
@@ -45,7 +45,7 @@ fn the_server_is_given_by_the_flags_of_the_other_tools_too() {
 
 #[test]
 fn a_tube_is_named_once_by_place_or_by_flag() {
-    on_both(|address| {
+    in_memory(|address| {
         put(address, "mail", "x");
         assert_eq!(bsctl(address, &["pop", "mail", "-o", "raw"]).exits(0).out(), "x");
         let two = bsctl(address, &["kick", "mail", "-t", "sms"]).exits(2);
@@ -60,7 +60,7 @@ fn a_tube_is_named_once_by_place_or_by_flag() {
 /// `bsctl put mail hello` would put two jobs where nobody looks for them.
 #[test]
 fn several_bodies_need_a_tube() {
-    on_both(|address| {
+    in_memory(|address| {
         for line in [&["put", "mail", "hello"][..], &["put", "mail", "@/no/such/file"]] {
             for more in [&[][..], &["-n"], &["-q"]] {
                 let ran = bsctl(address, &[line, more].concat()).exits(2);

@@ -99,7 +99,7 @@ fn a_child_that_does_not_read_its_stdin_is_no_failure() {
 
 #[test]
 fn the_job_is_in_the_environment_and_in_arguments() {
-    on_both(|address| {
+    in_memory(|address| {
         let options = PutOptions::default().priority(5).ttr(Duration::from_secs(77));
         let id = put_with(address, "mail", "x", options);
         let line = "echo $BSCTL_JOB_ID $BSCTL_TUBE $BSCTL_PRI $BSCTL_TTR $BSCTL_AGE $BSCTL_RESERVES \
@@ -115,7 +115,7 @@ fn the_job_is_in_the_environment_and_in_arguments() {
 
 #[test]
 fn a_tubes_name_is_never_run_by_a_shell() {
-    on_both(|address| {
+    in_memory(|address| {
         let folder = tempfile::tempdir().unwrap();
         let canary = folder.path().join("canary");
         let tube = format!("a;touch$IFS{}", canary.display());
@@ -140,7 +140,7 @@ fn a_tubes_name_is_never_run_by_a_shell() {
 
 #[test]
 fn the_body_is_never_part_of_a_command_line_unless_asked_for() {
-    on_both(|address| {
+    in_memory(|address| {
         let folder = tempfile::tempdir().unwrap();
         let canary = folder.path().join("canary");
         let hostile = [
@@ -171,7 +171,7 @@ fn the_body_is_never_part_of_a_command_line_unless_asked_for() {
 
 #[test]
 fn the_body_can_be_in_a_file() {
-    on_both(|address| {
+    in_memory(|address| {
         put(address, "default", b"in a file\0");
         let handler =
             ["--file", "-o", "table", "--exec", "sh", "-c", "cat $0; ls -l $0; cat", "{file}"];
@@ -194,7 +194,7 @@ fn the_body_can_be_in_a_file() {
 
 #[test]
 fn a_command_that_does_not_exist_releases_its_job_and_ends_the_worker() {
-    on_both(|address| {
+    in_memory(|address| {
         let ids: Vec<_> = (0..3).map(|_| put(address, "default", "x")).collect();
         let ran = work(address, &["-o", "json", "--exec", "/no/such/command"]).exits(127);
         assert!(ran.error()["message"].as_str().unwrap().contains("/no/such/command"));
@@ -258,7 +258,7 @@ fn a_worker_ends_when_it_is_enough() {
 
 #[test]
 fn several_jobs_run_at_once() {
-    on_both(|address| {
+    in_memory(|address| {
         let folder = tempfile::tempdir().unwrap();
         for _ in 0..3 {
             put(address, "default", "x");
@@ -411,7 +411,7 @@ fn the_end_of_the_grace_is_as_a_second_signal() {
 #[cfg(unix)]
 #[test]
 fn a_worker_that_is_to_ignore_sighup_goes_on() {
-    on_both(|address| {
+    in_memory(|address| {
         let folder = tempfile::tempdir().unwrap();
         let jobs = [put(address, "default", "x"), put(address, "default", "x")];
         let line = "> begun-$BSCTL_JOB_ID; while [ ! -e go-$BSCTL_JOB_ID ]; do sleep 0.01; done";
@@ -474,7 +474,7 @@ fn a_lost_job_ends_its_command() {
 #[cfg(unix)]
 #[test]
 fn a_pid_file_names_its_process_goes_with_it_and_is_taken_from_nobody() {
-    on_both(|address| {
+    in_memory(|address| {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("worker.pid");
         let flag = path.display().to_string();

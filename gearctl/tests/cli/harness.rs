@@ -59,10 +59,15 @@ impl Site {
     }
 }
 
-/// Runs a scenario against a fresh in-memory server and a fresh real one.
-pub(crate) fn on_both(scenario: impl Fn(&Site)) {
+/// Runs a scenario that is about the tool, whatever the server.
+pub(crate) fn in_memory(scenario: impl Fn(&Site)) {
     let server = Server::start().unwrap();
     scenario(&Site { address: server.address().to_owned() });
+}
+
+/// Runs a scenario against a fresh in-memory server and a fresh real one.
+pub(crate) fn on_both(scenario: impl Fn(&Site)) {
+    in_memory(&scenario);
     if let Some(real) = Gearmand::start() {
         scenario(&Site { address: real.address().to_owned() });
     }

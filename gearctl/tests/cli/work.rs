@@ -73,7 +73,7 @@ fn a_killed_child_is_a_failure() {
 
 #[test]
 fn a_child_that_does_not_read_its_stdin_is_no_failure() {
-    on_both(|server| {
+    in_memory(|server| {
         let address = server.address();
         let _worker = worker(address, "deaf", &["--exec", "true"]);
         let body = vec![b'x'; 1 << 20];
@@ -85,7 +85,7 @@ fn a_child_that_does_not_read_its_stdin_is_no_failure() {
 
 #[test]
 fn stderr_becomes_warnings_and_exceptions() {
-    on_both(|server| {
+    in_memory(|server| {
         let address = server.address();
         let shell = "echo careful >&2; echo out; exit 1";
         let flags =
@@ -104,7 +104,7 @@ fn stderr_becomes_warnings_and_exceptions() {
 
 #[test]
 fn the_job_is_in_the_environment_and_in_arguments() {
-    on_both(|server| {
+    in_memory(|server| {
         let address = server.address();
         let line = "echo $GEARCTL_FUNCTION $GEARCTL_UNIQUE $GEARCTL_HANDLE $0";
         let _worker = worker(address, "env", &["--exec", "sh", "-c", line, "{function}"]);
@@ -117,7 +117,7 @@ fn the_job_is_in_the_environment_and_in_arguments() {
 
 #[test]
 fn a_functions_name_is_never_run_by_a_shell() {
-    on_both(|server| {
+    in_memory(|server| {
         let address = server.address();
         let folder = tempfile::tempdir().unwrap();
         let canary = folder.path().join("canary");
@@ -148,7 +148,7 @@ fn a_functions_name_is_never_run_by_a_shell() {
 
 #[test]
 fn builtins_answer() {
-    on_both(|server| {
+    in_memory(|server| {
         let address = server.address();
         for (builtin, body, result) in [
             ("reverse", "abc", "cba"),
@@ -284,7 +284,7 @@ fn a_job_whose_server_is_gone_is_not_completed() {
 
 #[test]
 fn a_command_that_does_not_exist_gives_the_job_back() {
-    on_both(|server| {
+    in_memory(|server| {
         let address = server.address();
         let handle = queue(address, "f", b"x");
         gearctl(address, &["work", "-f", "f", "--exec", "/no/such/command"]).exits(127);
@@ -294,7 +294,7 @@ fn a_command_that_does_not_exist_gives_the_job_back() {
 
 #[test]
 fn a_command_that_takes_too_long_fails() {
-    on_both(|server| {
+    in_memory(|server| {
         let address = server.address();
         let _worker =
             worker(address, "long", &["--max-runtime", "50ms", "--exec", "sleep", "1000"]);
@@ -334,7 +334,7 @@ fn a_worker_for_one_job_never_takes_another() {
 
 #[test]
 fn the_workload_is_a_file_or_an_argument_when_asked_for() {
-    on_both(|server| {
+    in_memory(|server| {
         let address = server.address();
         let line = ["--file", "--shell", "cat; echo; echo $1; cat $1"];
         let _file = worker(address, "file", &line);
