@@ -194,7 +194,7 @@ impl<E> Life<E> {
     }
 
     /// Makes a connection for a call that must end by `by`, which does not wait for the delays of earlier calls.
-    pub fn dial_for_call(&mut self, is_first: bool, by: Option<Instant>, now: Instant) -> Pulse {
+    pub(super) fn dial_for_call(&mut self, is_first: bool, by: Option<Instant>, now: Instant) -> Pulse {
         self.health.dial_for_call(is_first, by, now)
     }
 }
@@ -232,8 +232,7 @@ impl<E> Life<E> {
     }
 
     /// Number of consecutive failures.
-    #[must_use]
-    pub fn failures(&self) -> u32 {
+    pub(super) fn failures(&self) -> u32 {
         self.health.failures()
     }
 
@@ -256,12 +255,6 @@ impl<E> Life<E> {
         Some(until.saturating_duration_since(now))
     }
 
-    /// When the server may first be tried, of several that have failed.
-    #[must_use]
-    pub fn not_before(&self) -> Option<Instant> {
-        self.health.not_before()
-    }
-
     /// The state, for users.
     #[must_use]
     pub fn state(&self) -> ConnectionState {
@@ -274,8 +267,7 @@ impl<E> Life<E> {
     }
 
     /// The error of an attempt, or of a greeting, that has taken too long.
-    #[must_use]
-    pub fn connecting_error(&self) -> Error {
+    pub(super) fn connecting_error(&self) -> Error {
         self.health.overdue()
     }
 }
