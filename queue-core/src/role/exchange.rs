@@ -379,7 +379,6 @@ fn keep<P: Protocol>(
             return Some(Pulse::Look);
         }
         if role.forgives(now) {
-            role.life().in_time();
             return None;
         }
     }

@@ -128,7 +128,7 @@ impl<E> Life<E> {
     /// An exchange has succeeded, so the connection is a good one.
     pub fn served(&mut self) {
         if !self.has_served {
-            (self.has_served, self.is_unproven) = (true, false);
+            self.has_served = true;
             self.health.proven();
         }
     }
@@ -194,7 +194,12 @@ impl<E> Life<E> {
     }
 
     /// Makes a connection for a call that must end by `by`, which does not wait for the delays of earlier calls.
-    pub(super) fn dial_for_call(&mut self, is_first: bool, by: Option<Instant>, now: Instant) -> Pulse {
+    pub(super) fn dial_for_call(
+        &mut self,
+        is_first: bool,
+        by: Option<Instant>,
+        now: Instant,
+    ) -> Pulse {
         self.health.dial_for_call(is_first, by, now)
     }
 }
@@ -284,20 +289,16 @@ impl<E> Life<E> {
         self.ready_by = self.health.give_up_after(began).filter(|_| self.greets);
         (self.is_open, self.has_served, self.has_answers) = (true, false, false);
         (self.is_wanted, self.is_moved, self.closing) = (false, true, None);
-        self.forget_late();
+        self.deadlines.reset();
+        self.in_time();
         true
     }
 
-    /// A deadline of the connection was met, or withdrawn.
+    /// Nothing is late.
     pub(super) fn in_time(&mut self) {
         if let Some(check) = &mut self.late_check {
             check.clear();
         }
-    }
-
-    fn forget_late(&mut self) {
-        self.deadlines.reset();
-        self.in_time();
     }
 
     /// Counts the end of the connection, if there is one.
@@ -306,7 +307,6 @@ impl<E> Life<E> {
         if !mem::take(&mut self.is_open) {
             return false;
         }
-        self.forget_late();
         if is_good {
             self.is_free = false;
             self.health.proven();

@@ -209,6 +209,14 @@ fn the_first_failure_is_free_for_a_role_that_says_so() {
     assert!(dials(hand.turn()));
     hand.ends(refused());
     assert!(matches!(hand.turn(), Pulse::Close(Some(_))));
+    // A good connection uses it up.
+    let mut hand = asked(Replace::IfGood, Life::first_is_free);
+    hand.comes(b"!");
+    hand.turn();
+    hand.loses(io::ErrorKind::ConnectionReset);
+    assert!(dials(ask(&mut hand)));
+    hand.ends(refused());
+    assert!(matches!(hand.turn(), Pulse::Close(Some(_))));
 }
 
 #[test]
@@ -250,6 +258,7 @@ fn an_answer_that_was_unread_is_not_late() {
     hand.now += 10 * SECOND;
     assert_eq!(hand.turn(), Pulse::Look);
     hand.comes(b"!");
+    hand.looked();
     assert_eq!(hand.turn(), Pulse::Rest(None));
     // The next late answer is looked for again.
     ask(&mut hand);
@@ -325,6 +334,10 @@ fn a_caller_can_have_the_connection_closed_and_counted_once() {
         assert_eq!(hand.role.0.life.ends(), 1);
         hand.opens();
         assert_eq!(hand.turn(), Pulse::Rest(None));
+        // Another connection is not meant.
+        hand.role.0.life.close_with(Error::invalid("enough"));
+        hand.opens();
+        assert_eq!(hand.turn(), Pulse::Rest(None));
     }
 }
 
@@ -376,4 +389,10 @@ fn a_wish_is_a_reason_for_an_attempt_until_it_is_withdrawn() {
     assert!(!hand.role.0.life.is_wanted());
     hand.role.0.life.unwant();
     assert!(hand.role.0.life.is_open(), "it was made");
+    hand.role.0.life.close();
+    hand.closes();
+    hand.role.0.life.want();
+    assert!(dials(hand.turn()));
+    hand.ends(refused());
+    assert_eq!(hand.turn(), Pulse::Close(None), "one attempt for each wish");
 }
