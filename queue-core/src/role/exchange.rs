@@ -31,7 +31,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Deadline, End, Error, Fate, Io, Late, Life, Pulse, Role, earliest};
+use crate::{Deadline, End, Error, Fate, Io, Late, LateCheck, Life, Pulse, Role, earliest};
 
 /// A client's error, as far as a connection makes and changes it: see [`wrap_error!`](crate::wrap_error).
 pub trait ConnectionError: Sized + From<Error> {
@@ -364,7 +364,7 @@ fn keep<P: Protocol>(
     let answered = mem::take(&mut life.has_answers);
     let late = match life.deadlines.check(io, awaits.answer, answered, now) {
         Ok(due) => {
-            life.in_time();
+            life.late_check.as_mut().into_iter().for_each(LateCheck::clear);
             let until = earliest([due, awaits.until, until, life.ready_by]);
             return Some(match awaits.expects {
                 Expects::End => Pulse::HalfClose(until),

@@ -290,15 +290,7 @@ impl<E> Life<E> {
         (self.is_open, self.has_served, self.has_answers) = (true, false, false);
         (self.is_wanted, self.is_moved, self.closing) = (false, true, None);
         self.deadlines.reset();
-        self.in_time();
         true
-    }
-
-    /// Nothing is late.
-    pub(super) fn in_time(&mut self) {
-        if let Some(check) = &mut self.late_check {
-            check.clear();
-        }
     }
 
     /// Counts the end of the connection, if there is one.

@@ -269,6 +269,20 @@ fn an_answer_that_was_unread_is_not_late() {
 }
 
 #[test]
+fn each_connection_has_the_whole_time_for_a_write() {
+    let mut hand = toy(Replace::UnlessTwice, |life| life);
+    for _ in 0..2 {
+        hand.turn();
+        hand.opens();
+        assert_eq!(hand.turn(), Pulse::Go(Some(hand.now + 5 * SECOND)));
+        hand.now += 4 * SECOND;
+        hand.loses(io::ErrorKind::ConnectionReset);
+        ask(&mut hand);
+    }
+    assert_eq!(causes(&hand), [Cause::Ended; 2]);
+}
+
+#[test]
 fn a_role_may_forgive_a_late_answer_but_not_a_late_write() {
     let mut hand = asked(Replace::IfGood, |life| life);
     hand.role.0.is_forgiving = true;
@@ -345,6 +359,7 @@ fn a_caller_can_have_the_connection_closed_and_counted_once() {
 fn whoever_waits_is_told_that_the_pump_is_gone_and_the_next_one_is_claimed() {
     let mut hand = toy(Replace::IfGood, |life| life);
     hand.turn();
+    assert!(hand.role.0.life.claim());
     hand.abandoned();
     hand.turn();
     assert_eq!(causes(&hand), [Cause::Abandoned]);
