@@ -8,12 +8,13 @@ use adf_queue_client::{
 use fixtures::{adf_queue::Server, fault::Fault};
 
 use crate::{
-    face::{Face, both_faces},
-    support::PATIENCE,
+    face::{Face, both_faces, in_memory_over_each_transport},
+    support::{PATIENCE, World, queue_name},
 };
 
+in_memory_over_each_transport!(an_answer_that_breaks_at_any_byte_leaves_the_next_call_its_own);
+
 both_faces!(
-    an_answer_that_breaks_at_any_byte_leaves_the_next_call_its_own,
     a_question_whose_answer_breaks_at_any_byte_is_asked_again,
     a_pull_whose_message_breaks_at_any_byte_gets_it_again,
     an_upgrade_that_breaks_at_any_byte_is_tried_again,
@@ -51,12 +52,14 @@ pub(crate) fn break_each(
     mut ask: impl FnMut(usize) -> bool,
 ) -> usize {
     for at in 0.. {
-        for fault in breaks(&Fault::nth(1).of(action), at) {
-            server.faults().add(fault);
-            if ask(at) {
-                server.faults().clear();
-                return at;
-            }
+        let fault = Fault::nth(1).of(action);
+        server.faults().add(match at % 2 {
+            0 => fault.cut_after(at),
+            _ => fault.reset_after(at),
+        });
+        if ask(at) {
+            server.faults().clear();
+            return at;
         }
     }
     unreachable!("no answer is endless")
@@ -96,35 +99,30 @@ fn changes<F: Face>() -> [Change<F>; 8] {
     ]
 }
 
-fn an_answer_that_breaks_at_any_byte_leaves_the_next_call_its_own<F: Face>() {
-    for transport in [Transport::WsBin, Transport::WsJson, Transport::HttpBin, Transport::HttpJson]
-    {
-        for Change { action, before, ask, after } in changes::<F>() {
-            let server = Server::start().unwrap();
-            let mut client: F = client(&server, transport);
-            let mut turn = 100;
-            let broken = break_each(&server, action, |at| {
-                let case = format!("{action} over {transport} cut after {at}");
-                turn += 1;
-                let queue: QueueName = format!("/{turn}").parse().unwrap();
-                if before != Before::NoQueue {
-                    client.create_queue(&queue).unwrap();
-                }
-                if matches!(before, Before::Ready | Before::Pulled) {
-                    client.rpush(&queue, "x".into()).unwrap();
-                }
-                let pulled = (before == Before::Pulled).then(|| client.pull(&queue).unwrap());
-                let outcome = ask(&mut client, &queue, pulled.as_ref());
-                if let Err(error) = &outcome {
-                    assert_eq!(error.fate(), Fate::Unknown, "{case}: {error}");
-                    assert_eq!(*error.kind(), ErrorKind::ConnectionLost, "{case}");
-                }
-                assert_eq!(client.count(&queue).ok(), after, "{case}");
-                assert!(server.wait_for(PATIENCE, |view| view.pulled == 0), "{case}");
-                outcome.is_ok()
-            });
-            assert!(broken > 10, "{action} over {transport}: {broken}");
-        }
+fn an_answer_that_breaks_at_any_byte_leaves_the_next_call_its_own<F: Face>(world: &World) {
+    let (server, transport) = (world.server.as_ref().unwrap(), world.address.transport());
+    for Change { action, before, ask, after } in changes::<F>() {
+        let mut client: F = client(server, transport);
+        let broken = break_each(server, action, |at| {
+            let case = format!("{action} cut after {at}");
+            let queue = queue_name();
+            if before != Before::NoQueue {
+                client.create_queue(&queue).unwrap();
+            }
+            if matches!(before, Before::Ready | Before::Pulled) {
+                client.rpush(&queue, "x".into()).unwrap();
+            }
+            let pulled = (before == Before::Pulled).then(|| client.pull(&queue).unwrap());
+            let outcome = ask(&mut client, &queue, pulled.as_ref());
+            if let Err(error) = &outcome {
+                assert_eq!(error.fate(), Fate::Unknown, "{case}: {error}");
+                assert_eq!(*error.kind(), ErrorKind::ConnectionLost, "{case}");
+            }
+            assert_eq!(client.count(&queue).ok(), after, "{case}");
+            assert!(server.wait_for(PATIENCE, |view| view.pulled == 0), "{case}");
+            outcome.is_ok()
+        });
+        assert!(broken > 10, "{action}: {broken}");
     }
 }
 

@@ -282,6 +282,26 @@ macro_rules! over_each_transport {
     )+};
 }
 
+/// The same without the real server.
+macro_rules! in_memory_over_each_transport {
+    ($name:ident) => {
+        mod $name {
+            mod ws_bin {
+                crate::face::in_memory!($name, WsBin);
+            }
+            mod ws_json {
+                crate::face::in_memory!($name, WsJson);
+            }
+            mod http_bin {
+                crate::face::in_memory!($name, HttpBin);
+            }
+            mod http_json {
+                crate::face::in_memory!($name, HttpJson);
+            }
+        }
+    };
+}
+
 /// Two tests of each function over a [`Face`]: async and blocking.
 macro_rules! both_faces {
     ($($name:ident),+ $(,)?) => {$(
@@ -302,6 +322,7 @@ macro_rules! both_faces {
 pub(crate) use both_faces;
 pub(crate) use by_transport;
 pub(crate) use in_memory;
+pub(crate) use in_memory_over_each_transport;
 pub(crate) use over_each_transport;
 pub(crate) use over_http;
 pub(crate) use over_websocket;

@@ -7,7 +7,7 @@ use std::{
 
 use queue_core::{
     End, Limit, Pulse, Random, RetryPolicy,
-    proof::{ByHand, Faults, Peer, Proof},
+    proof::{ByHand, Faults, Peer, Proof, seeds},
 };
 
 use super::exchange::{Exchange, HttpRequest, Reply};
@@ -590,7 +590,7 @@ impl Peer for Server {
 #[test]
 fn any_schedule_and_any_network_gives_each_request_its_own_answer_or_an_error() {
     let mut answered = 0;
-    for seed in 0..400 {
+    for seed in seeds(200) {
         let mut random = Random::new(seed);
         let refused = || Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
         let mut proof = Proof::new(Exchange::new(options(), 0), Server::default(), refused, seed);
@@ -629,5 +629,5 @@ fn any_schedule_and_any_network_gives_each_request_its_own_answer_or_an_error() 
             }
         }
     }
-    assert!(answered > 500, "{answered}");
+    assert!(answered > 250, "{answered}");
 }

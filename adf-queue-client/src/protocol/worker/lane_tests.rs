@@ -13,7 +13,7 @@ use fixtures::{
 };
 use queue_core::{
     Claim, Claimed, JobLimit, Pulse, Random, RetryPolicy,
-    proof::{ByHand, Faults, Idle, Proof},
+    proof::{ByHand, Faults, Idle, Proof, seeds},
 };
 
 use super::{Job, Key, Lane, News, Terms};
@@ -311,7 +311,7 @@ fn body(job: &Job) -> String {
 #[test]
 fn any_schedule_and_any_network_settles_every_message_once() {
     let (mut lost, mut unknown, mut returned) = (0, 0, 0);
-    for seed in 0..60 {
+    for seed in seeds(15) {
         let terms = Terms { prefetch: (seed % 3) as usize, ..terms() };
         let mut face = Face::new(seed, terms, &["/q", "/other"], server(&["/q", "/other"]));
         face.proof.faults = Faults { broken: 60, refused: 4, dropped: 6, late: 300 };
@@ -353,14 +353,14 @@ fn any_schedule_and_any_network_settles_every_message_once() {
         unknown += perhaps;
         returned += face.settled_as(JobFate::ReturnedRight);
     }
-    assert!(lost > 100 && unknown > 10 && returned > 60, "{lost} {unknown} {returned}");
+    assert!(lost > 25 && unknown > 2 && returned > 15, "{lost} {unknown} {returned}");
 }
 
 /// Whatever fails is in the dead-letter queue in the end, and nowhere else.
 #[test]
 fn any_schedule_and_any_network_moves_what_fails_to_the_dead_letter_queue() {
     let mut moved = 0;
-    for seed in 0..40 {
+    for seed in seeds(15) {
         let terms = Terms { max_duplications: 2, dead_letter: Some(name("/dead")), ..terms() };
         let mut face = Face::new(seed, terms, &["/q"], server(&["/q", "/dead"]));
         face.proof.faults = Faults { broken: 80, refused: 4, dropped: 6, late: 300 };
@@ -381,7 +381,7 @@ fn any_schedule_and_any_network_moves_what_fails_to_the_dead_letter_queue() {
         assert_eq!(face.count("/q"), 0, "seed {seed}");
         moved += face.settled_as(JobFate::DeadLettered);
     }
-    assert!(moved > 250, "{moved}");
+    assert!(moved > 90, "{moved}");
 }
 
 /// A worker that is stopped at any moment ends, and what it did not settle is where it was.
@@ -861,7 +861,7 @@ fn a_lane_that_goes_gives_its_share_of_a_limit_back() {
 #[test]
 fn a_worker_until_its_queues_are_empty_ends_on_any_network_when_they_are() {
     let mut seen = 0;
-    for seed in 0..60 {
+    for seed in seeds(24) {
         let prefetch = (seed % 3) as usize;
         let terms = Terms { until_empty: true, prefetch, ..terms() };
         let mut face = Face::new(seed, terms, &["/q", "/other"], server(&["/q", "/other"]));
@@ -888,7 +888,7 @@ fn a_worker_until_its_queues_are_empty_ends_on_any_network_when_they_are() {
         assert_eq!((left, face.running.len()), (0, 0), "seed {seed}: it ended too early");
         seen += face.settled_as(JobFate::ReturnedRight) + face.settled_as(JobFate::ReturnedLeft);
     }
-    assert!(seen > 100, "{seen}");
+    assert!(seen > 40, "{seen}");
 }
 
 /// Without that it never ended.
@@ -979,7 +979,7 @@ fn no_more_is_pulled_than_found_though_a_delivery_follows_actions_that_are_there
 /// Its consequence with the default interval.
 fn waits(is_late: bool) -> Vec<(u64, usize, f64)> {
     let mut waits = Vec::new();
-    for seed in 0..40 {
+    for seed in seeds(12) {
         let terms = Terms { slots: 1, until_empty: true, ..terms() };
         let quirks = Quirks { delivers_late: is_late, ..Quirks::default() };
         let server = Server::builder().queue("/q").quirks(quirks).offline();
@@ -1364,7 +1364,7 @@ fn pulls_that_are_dead_are_sent_again_at_the_first_find_over_the_same_connection
 /// Its connection cannot be replaced, because it is never idle.
 #[test]
 fn a_busy_worker_serves_a_queue_made_again_over_the_same_connection() {
-    for seed in 0..4 {
+    for seed in 0..2 {
         let (terms, queues) = (Terms { slots: 2, ..terms() }, ["/q", "/busy"]);
         let mut face = Face::new(seed, terms, &queues, server(&queues));
         face.proof.leaps = false;
@@ -1372,8 +1372,9 @@ fn a_busy_worker_serves_a_queue_made_again_over_the_same_connection() {
         assert!(face.ask("deletequeue", "/q", "").contains("ok"));
         assert!(face.ask("createqueue", "/q", "").contains("ok"));
         let (connection, start) = (face.lane().link.epoch(), face.proof.now());
-        let mut steps_alone = 0;
-        while face.settled.iter().filter(|(queue, ..)| queue == "/q").count() < 4 {
+        let (mut steps_alone, mut served) = (0, 0);
+        while served < 4 {
+            served += face.settled.drain(..).filter(|(queue, ..)| queue == "/q").count();
             assert!(face.proof.now() < start + 15 * SECOND, "seed {seed}: it is not served");
             for queue in queues {
                 if face.count(queue) == 0 {
