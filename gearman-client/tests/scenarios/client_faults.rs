@@ -39,19 +39,15 @@ both_faces!(
     a_refusal_is_final_and_leaves_the_connection,
     one_of_three_servers_dies_and_no_call_fails,
     a_server_that_comes_back_is_used_again,
-    the_same_id_keeps_its_server_and_moves_only_when_it_is_away,
     idempotent_jobs_are_seen_to_their_end_through_lost_connections,
     an_idempotent_job_outlives_a_server_that_is_away_for_a_while,
     a_batch_is_answered_to_the_last_whatever_breaks,
     a_connection_that_is_lost_while_idle_is_replaced_before_it_is_used,
     a_refused_connection_names_every_address,
-    a_full_backlog_of_a_listener_meets_the_connect_deadline,
     no_call_waits_long_for_a_connection_while_another_server_is_there,
     a_server_that_falls_silent_is_left_by_the_next_call,
     a_frozen_server_costs_one_call_and_is_used_again_when_it_answers,
     a_handle_goes_to_its_own_server_or_nowhere,
-    a_new_call_does_not_wait_for_the_delays_of_earlier_ones,
-    the_total_deadline_bounds_retries,
     the_deadline_of_a_job_bounds_its_repetitions,
     a_slow_network_changes_nothing,
 );
@@ -150,34 +146,6 @@ fn a_server_that_comes_back_is_used_again<F: Face>() {
     while used(&mut client) != first.address() {
         assert!(started.elapsed() < PATIENCE, "it is never used again");
         thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// G3: coalescing needs the same server.
-fn the_same_id_keeps_its_server_and_moves_only_when_it_is_away<F: Face>() {
-    for selection in [Selection::ByKey, Selection::ByKeyOnRing] {
-        an_id_keeps_its_server::<F>(selection);
-    }
-}
-
-fn an_id_keeps_its_server<F: Face>(selection: Selection) {
-    let mut servers: Vec<Server> = (0..3).map(|_| Server::start().unwrap()).collect();
-    let by_unique = || all(&servers).selection(selection);
-    let (mut one, mut other) = (F::connect(by_unique()).unwrap(), F::connect(by_unique()).unwrap());
-    let home = |client: &mut F, n: usize| {
-        let id = UniqueId::try_from(format!("id-{n}")).unwrap();
-        let same = options().unique(id).idempotent(true);
-        client.submit_background("f", b"w", same).unwrap().handle.server().unwrap().to_string()
-    };
-    let homes: Vec<String> = (0..60).map(|n| home(&mut one, n)).collect();
-    assert!((0..60).all(|n| home(&mut other, n) == homes[n]));
-    assert_eq!(servers.iter().map(|server| server.view().jobs).sum::<usize>(), 60, "all joined");
-    let away = servers.remove(0);
-    let gone = away.address().to_owned();
-    drop(away);
-    for (n, before) in homes.iter().enumerate() {
-        let now = home(&mut one, n);
-        assert_eq!(now == *before, *before != gone);
     }
 }
 
@@ -303,17 +271,6 @@ fn a_refused_connection_names_every_address<F: Face>() {
     let error = F::connect(nowhere).err().unwrap();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::Connect, Fate::NotSent));
     assert!(error.to_string().contains("no-such-host.invalid"), "{error}");
-}
-
-/// C1, like a black hole: nobody accepts, and the accept queue is full.
-fn a_full_backlog_of_a_listener_meets_the_connect_deadline<F: Face>() {
-    let dark = Dark::start().unwrap();
-    let address = dark.address().to_string();
-    let started = Instant::now();
-    let error = F::connect(quick(&address)).err().unwrap();
-    let kind = ErrorKind::Timeout(Deadline::Connect);
-    assert_eq!((error.kind(), error.fate()), (kind, Fate::NotSent), "{error}");
-    assert!(started.elapsed() < PATIENCE);
 }
 
 /// G3: a host that is switched off answers nothing for as long as it is asked.
@@ -445,19 +402,6 @@ fn a_handle_goes_to_its_own_server_or_nowhere<F: Face>() {
     assert!(!client.status(&gone).unwrap().is_known, "the job of another server was meant");
 }
 
-/// The whole call, with all its reconnects.
-fn the_total_deadline_bounds_retries<F: Face>() {
-    let server = Server::start().unwrap();
-    let patient = quick(server.address()).retry(RetryPolicy::new(1_000_000));
-    let mut client = F::connect(patient.total_timeout(Some(LATE))).unwrap();
-    drop(server);
-    let started = Instant::now();
-    let error = client.submit_background("f", b"w", options().idempotent(true)).unwrap_err();
-    assert!(started.elapsed() >= LATE - Duration::from_millis(1), "{:?}", started.elapsed());
-    assert!(started.elapsed() < PATIENCE);
-    assert_ne!(error.fate(), Fate::Refused, "{error}");
-}
-
 /// C4, C5 in front of any server: latency and pieces of a byte, within the deadlines.
 fn a_slow_network_changes_nothing<F: Face>() {
     let in_memory = Server::start().unwrap();
@@ -515,32 +459,4 @@ fn the_deadline_of_a_job_bounds_its_repetitions<F: Face>() {
             }
         }
     });
-}
-
-/// The delays of a server that has been away for a while are long.
-fn a_new_call_does_not_wait_for_the_delays_of_earlier_ones<F: Face>() {
-    const LIMIT: Duration = Duration::from_millis(500);
-    let server = Server::start().unwrap();
-    let proxies = [(); 2].map(|()| Proxy::start(server.socket_addr().unwrap()).unwrap());
-    let retry = RetryPolicy::new(50).seed(3);
-    let servers = |count| {
-        let retry = retry.backoff(Duration::from_millis(20), Duration::from_secs(1000));
-        let servers = proxies.iter().take(count).map(|proxy| {
-            let options: ConnectOptions = proxy.address().to_string().parse().unwrap();
-            options.total_timeout(Some(LIMIT)).retry(retry)
-        });
-        Servers::new(servers).unwrap()
-    };
-    for count in [1, 2] {
-        proxies.iter().for_each(Proxy::accept_connections);
-        let mut client = F::connect(servers(count)).unwrap();
-        proxies.iter().for_each(Proxy::refuse_connections);
-        proxies.iter().for_each(Proxy::reset_connections);
-        for _ in 0..3 {
-            client.submit_background("f", b"w", options().idempotent(true)).unwrap_err();
-        }
-        proxies.iter().for_each(Proxy::accept_connections);
-        thread::sleep(LIMIT / 2);
-        client.submit_background("f", b"w", options().idempotent(true)).unwrap();
-    }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fixtures::{fault::Fault, gearmand::Server};
-use gearman_client::{ConnectOptions, Fate, RetryPolicy, WorkerOptions};
+use gearman_client::{ConnectOptions, RetryPolicy, WorkerOptions};
 
 use super::{
     face::{Face, WorkFace, both_faces},
@@ -13,7 +13,6 @@ use super::{
 both_faces!(
     a_grab_whose_answer_breaks_at_any_byte_loses_no_job,
     a_barrier_whose_answer_breaks_at_any_byte_is_an_error,
-    a_client_whose_answer_breaks_at_any_byte_goes_on,
 );
 
 /// The longest answer that is cut here, and more.
@@ -76,28 +75,5 @@ fn a_barrier_whose_answer_breaks_at_any_byte_is_an_error<F: Face>() {
             assert_eq!(report.completed + report.unknown, 1, "{report}");
         }
     }
-    assert_eq!(server.view().jobs, 0);
-}
-
-/// C9, C10: the client reconnects, and the next call gets its own answer.
-fn a_client_whose_answer_breaks_at_any_byte_goes_on<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client = F::connect(quick(&server)).unwrap();
-    let answer = 12 + "H:localhost:1".len();
-    for at in 0..answer {
-        for fault in breaks(Fault::nth(1).of("SUBMIT_JOB_BG"), at) {
-            server.faults().add(fault);
-            let error = client.submit_background("f", b"w", options()).unwrap_err();
-            assert_eq!(error.fate(), Fate::Unknown, "cut after {at}: {error}");
-            assert_eq!(client.echo("own").unwrap(), "own", "cut after {at}");
-        }
-    }
-    let mut worker = F::Worker::connect(WorkerOptions::from(quick(&server))).unwrap();
-    worker.can_do("f");
-    for _ in 0..2 * answer {
-        let job = worker.next();
-        worker.complete(job, "").unwrap();
-    }
-    assert_eq!(worker.stop().completed, 2 * answer as u64);
     assert_eq!(server.view().jobs, 0);
 }

@@ -25,6 +25,14 @@ fn printed(name: &str, Output { status, stdout, stderr }: Output) -> String {
     String::from_utf8(stdout).unwrap()
 }
 
+/// In memory, and the real one if it is installed.
+fn on_each_server(runs: impl Fn(&str)) {
+    runs(fixtures::gearmand::Server::start().unwrap().address());
+    if let Some(server) = fixtures::real::Gearmand::start() {
+        runs(server.address());
+    }
+}
+
 fn moves_every_job(address: &str, submit: &str, worker: &str, admin: &str) {
     // As many as are submitted, and the one in the foreground.
     let working = Command::new(example(worker))
@@ -47,29 +55,15 @@ fn moves_every_job(address: &str, submit: &str, worker: &str, admin: &str) {
 }
 
 #[test]
-fn async_examples_move_every_job_through_the_real_server() {
-    if let Some(server) = fixtures::real::Gearmand::start() {
-        moves_every_job(server.address(), "submit", "worker", "admin");
-    }
+fn async_examples_move_every_job() {
+    on_each_server(|address| moves_every_job(address, "submit", "worker", "admin"));
 }
 
 #[test]
-fn blocking_examples_move_every_job_through_the_real_server() {
-    if let Some(server) = fixtures::real::Gearmand::start() {
-        moves_every_job(server.address(), "submit_blocking", "worker_blocking", "admin_blocking");
-    }
-}
-
-#[test]
-fn async_examples_move_every_job_through_the_in_memory_server() {
-    let server = fixtures::gearmand::Server::start().unwrap();
-    moves_every_job(server.address(), "submit", "worker", "admin");
-}
-
-#[test]
-fn blocking_examples_move_every_job_through_the_in_memory_server() {
-    let server = fixtures::gearmand::Server::start().unwrap();
-    moves_every_job(server.address(), "submit_blocking", "worker_blocking", "admin_blocking");
+fn blocking_examples_move_every_job() {
+    on_each_server(|address| {
+        moves_every_job(address, "submit_blocking", "worker_blocking", "admin_blocking");
+    });
 }
 
 fn streams_every_job(address: &str) {
@@ -80,15 +74,8 @@ fn streams_every_job(address: &str) {
 }
 
 #[test]
-fn the_example_of_streams_moves_every_job_through_the_in_memory_server() {
-    streams_every_job(fixtures::gearmand::Server::start().unwrap().address());
-}
-
-#[test]
-fn the_example_of_streams_moves_every_job_through_the_real_server() {
-    if let Some(server) = fixtures::real::Gearmand::start() {
-        streams_every_job(server.address());
-    }
+fn the_example_of_streams_moves_every_job() {
+    on_each_server(streams_every_job);
 }
 
 /// A worker process. It ends when its input does.

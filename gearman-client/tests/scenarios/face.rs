@@ -34,8 +34,7 @@ pub(crate) trait Face: Sized + Send + 'static {
     fn new(servers: impl Into<Servers>) -> Result<Self>;
     fn connect(servers: impl Into<Servers>) -> Result<Self>;
     fn call<R: Request>(&mut self, request: &R) -> Result<R::Reply>;
-    /// The first `take` answers of a batch, which is then dropped.
-    fn call_some<R: Request>(&mut self, take: usize, requests: Vec<R>) -> Vec<Result<R::Reply>>;
+    fn call_many<R: Request>(&mut self, requests: Vec<R>) -> Vec<Result<R::Reply>>;
     /// A foreground job: its handle, and its events until the last or an error.
     fn submit(
         &mut self,
@@ -74,10 +73,6 @@ pub(crate) trait Face: Sized + Send + 'static {
     fn to(address: &str) -> Self {
         Self::connect(address.parse::<Servers>().unwrap()).unwrap()
     }
-
-    fn call_many<R: Request>(&mut self, requests: Vec<R>) -> Vec<Result<R::Reply>> {
-        self.call_some(usize::MAX, requests)
-    }
 }
 
 impl Face for Blocking {
@@ -96,8 +91,8 @@ impl Face for Blocking {
         self.0.call(request)
     }
 
-    fn call_some<R: Request>(&mut self, take: usize, requests: Vec<R>) -> Vec<Result<R::Reply>> {
-        self.0.call_many(requests).take(take).collect()
+    fn call_many<R: Request>(&mut self, requests: Vec<R>) -> Vec<Result<R::Reply>> {
+        self.0.call_many(requests).collect()
     }
 
     fn submit(
@@ -183,12 +178,10 @@ impl Face for Async {
         self.runtime.block_on(self.client.call(request))
     }
 
-    fn call_some<R: Request>(&mut self, take: usize, requests: Vec<R>) -> Vec<Result<R::Reply>> {
+    fn call_many<R: Request>(&mut self, requests: Vec<R>) -> Vec<Result<R::Reply>> {
         self.runtime.block_on(async {
-            let mut replies = self.client.call_many(requests);
-            let mut found = Vec::new();
-            while found.len() < take {
-                let Some(reply) = replies.next().await else { break };
+            let (mut replies, mut found) = (self.client.call_many(requests), Vec::new());
+            while let Some(reply) = replies.next().await {
                 found.push(reply);
             }
             found

@@ -94,50 +94,6 @@ fn quirk_text_where_a_packet_belongs_ends_the_connection_with_its_words() {
 }
 
 #[test]
-fn a_foreground_job_is_submitted_again_only_on_request_and_as_a_job_of_its_own() {
-    let lose = |mut peer: Peer| {
-        peer.greet();
-        peer.expect(PacketType::SubmitJob);
-        peer.write(PacketType::JobCreated, &["H:x:1"]);
-    };
-    let (address, server) = Peer::serve(vec![Box::new(lose)]);
-    let mut client = blocking::Client::connect(impatient(&address)).unwrap();
-    let error = client.run("f", "x", options()).unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
-    assert_eq!(error.handle().unwrap().name(), b"H:x:1");
-    assert!(error.unique().is_some());
-    server.join().unwrap();
-
-    let (uniques, seen) = std::sync::mpsc::channel();
-    let unique_of =
-        |packet: gearman_client::protocol::Packet| packet.arguments().unwrap()[1].to_vec();
-    let again = uniques.clone();
-    let (address, server) = Peer::serve(vec![
-        Box::new(move |mut peer: Peer| {
-            peer.greet();
-            uniques.send(unique_of(peer.expect(PacketType::SubmitJob))).unwrap();
-            peer.write(PacketType::JobCreated, &["H:x:1"]);
-        }),
-        Box::new(move |mut peer: Peer| {
-            peer.greet();
-            again.send(unique_of(peer.expect(PacketType::SubmitJob))).unwrap();
-            peer.write(PacketType::JobCreated, &["H:x:2"]);
-            peer.write(PacketType::WorkComplete, &["H:x:2", "done"]);
-            peer.wait_for_end();
-        }),
-    ]);
-    runtime().block_on(async {
-        let client = Client::connect(impatient(&address)).await.unwrap();
-        let job = client.submit("f", "x", options().idempotent(true)).await.unwrap();
-        let outcome = job.outcome().await.unwrap();
-        assert_eq!(outcome.complete().unwrap(), "done");
-    });
-    // The server may still hold the first one, and would drop whoever joins it.
-    assert_ne!(seen.recv().unwrap(), seen.recv().unwrap());
-    server.join().unwrap();
-}
-
-#[test]
 fn a_backlog_that_nobody_reads_is_bounded() {
     let (address, server) = Peer::serve(vec![Box::new(|mut peer: Peer| {
         peer.greet();

@@ -1,8 +1,8 @@
 //! Jobs taken by hand and events, as streams: what a dropped wait leaves behind, and how they end.
 
-use std::{collections::HashSet, time::Duration};
+use std::collections::HashSet;
 
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::StreamExt;
 use gearman_client::{
     CallManyStream, Client, JobEvent, JobEventStream, JobStream, SubmitManyStream, Worker,
     WorkerEvent, WorkerEventKind, WorkerOptions,
@@ -17,7 +17,6 @@ each_server_async!(
     a_stream_of_jobs_ends_when_its_worker_is_stopped,
     jobs_of_a_stream_are_worked_on_side_by_side,
     the_events_of_a_worker_are_a_stream_that_ends_with_it,
-    streams_have_names_and_may_move_to_another_thread,
 );
 
 /// As many turns as a job takes to arrive, and more.
@@ -139,40 +138,11 @@ async fn the_events_of_a_worker_are_a_stream_that_ends_with_it(address: String) 
     assert!(matches!(&failed.what, WorkerEventKind::Failed { error, .. } if error == "on purpose"));
 }
 
-/// The types can be named, kept, and moved to another task.
-struct Kept {
-    events: JobEventStream,
-    many: SubmitManyStream<'static>,
-    answers: CallManyStream<'static, Submitted>,
-}
-
-async fn streams_have_names_and_may_move_to_another_thread(address: String) {
-    let client = Client::connect(address.as_str()).await.unwrap();
-    let mut worker = Worker::connect(address.as_str()).await.unwrap();
-    worker.can_do("f", None).unwrap();
-    let working = tokio::spawn(async move {
-        let mut jobs: JobStream<'_> = worker.jobs();
-        for _ in 0..3 {
-            jobs.next().await.unwrap().complete("done").await.unwrap();
-        }
-        drop(jobs);
-        worker.stop().await
-    });
-    let foreground = || Submit::foreground(function("f"), "x", options()).unwrap();
-    let background = Submit::background(function("f"), "x", options()).unwrap();
-    let kept = Kept {
-        events: client.submit("f", "x", options()).await.unwrap().into_stream(),
-        many: client.submit_many([foreground()]).into_stream(),
-        answers: client.call_many([background]).into_stream(),
-    };
-    let read = tokio::spawn(async move {
-        let Kept { events, many, answers } = kept;
-        let events: Vec<JobEvent> = events.try_collect().await.unwrap();
-        let many: Vec<_> = many.collect().await;
-        let answers: Vec<Submitted> = answers.try_collect().await.unwrap();
-        (events.len(), many.len(), answers.len())
-    });
-    let counts = tokio::time::timeout(Duration::from_secs(20), read).await.unwrap().unwrap();
-    assert_eq!((counts.1, counts.2), (2, 1), "{counts:?}");
-    assert_eq!(working.await.unwrap().completed, 3);
+#[test]
+fn streams_have_names_and_may_move_to_another_thread() {
+    fn may_move<T: Send>() {}
+    may_move::<JobEventStream>();
+    may_move::<JobStream<'static>>();
+    may_move::<SubmitManyStream<'static>>();
+    may_move::<CallManyStream<'static, Submitted>>();
 }

@@ -16,7 +16,6 @@ each_server!(
 
 each_server_async!(
     packets_of_the_async_face_are_answered_in_order,
-    a_wait_for_a_packet_may_be_dropped,
     an_async_admin_client_connects_at_its_first_call,
 );
 
@@ -52,32 +51,6 @@ async fn packets_of_the_async_face_are_answered_in_order(address: String) {
     assert_eq!(answer.packet_type, PacketType::NoJob);
     assert_eq!(packets.next(PATIENCE).await.unwrap().unwrap().body.len(), 300_000);
     assert_eq!(packets.next(Duration::from_millis(20)).await.unwrap(), None);
-}
-
-async fn a_wait_for_a_packet_may_be_dropped(address: String) {
-    let mut packets = Packets::connect(&*address).await.unwrap();
-    for polls in 0..20 {
-        let text = polls.to_string();
-        packets.send(&echo(&text)).await.unwrap();
-        let early = queue_core::proof::drop_after(polls % 4, packets.next(PATIENCE)).await;
-        let answer = match early {
-            Some(answer) => answer,
-            None => packets.next(PATIENCE).await,
-        };
-        assert_eq!(answer.unwrap().unwrap().body, text);
-    }
-}
-
-#[test]
-fn a_lost_connection_stays_lost() {
-    let server = fixtures::gearmand::Server::start().unwrap();
-    let mut packets = blocking::Packets::connect(server.address()).unwrap();
-    server.close_connections();
-    let error = packets.next(PATIENCE).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::ConnectionLost);
-    assert_eq!(packets.send(&echo("x")).unwrap_err().kind(), ErrorKind::ConnectionLost);
-    let mut packets = blocking::Packets::new("127.0.0.1:1").unwrap();
-    assert_eq!(packets.send(&echo("x")).unwrap_err().kind(), ErrorKind::Connect);
 }
 
 fn a_blocking_admin_client_connects_at_its_first_call(address: &str) {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use fixtures::gearmand::Server;
 use gearman_client::{
     ConnectOptions, ErrorKind, Fate, JobEvent, JobHandle, Outcome, RetryPolicy, Unique, UniqueId,
     blocking::Admin,
@@ -158,19 +157,6 @@ fn quirk_a_unique_id_of_63_bytes_coalesces<F: Face>(address: &str) {
     assert_eq!((&assignment.unique[..], &assignment.workload[..]), (unique.as_bytes(), &b"w"[..]));
     worker.complete(job, "").unwrap();
     assert_eq!(worker.stop().completed, 1);
-}
-
-/// Lists of the text protocol with names that break them; the row after it is still read.
-#[test]
-fn quirk_an_empty_line_in_show_unique_jobs_is_a_job_without_an_id() {
-    let server = Server::start().unwrap();
-    let mut client = gearman_client::blocking::Client::connect(server.address()).unwrap();
-    client.submit_background("f", "x", options().unique(Unique::None)).unwrap();
-    client.submit_background("f", "y", options()).unwrap();
-    let mut admin = Admin::connect(server.address()).unwrap();
-    let rows = admin.show_unique_jobs().unwrap();
-    assert_eq!(rows.len(), 2);
-    assert_eq!(rows.iter().filter(|row| row.unique.is_none()).count(), 1);
 }
 
 /// The server joins a submission to a queued job that it is going to skip because its submitter has gone, so it would

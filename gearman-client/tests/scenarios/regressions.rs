@@ -2,8 +2,6 @@
 
 use std::{
     collections::HashSet,
-    io::{Read, Write},
-    net::TcpListener,
     thread,
     time::{Duration, Instant},
 };
@@ -13,8 +11,8 @@ use fixtures::{
     proxy::{Proxy, Toxics},
 };
 use gearman_client::{
-    ConnectOptions, Deadline, ErrorKind, Fate, Outcome, RetryPolicy, WorkerOptions, blocking,
-    protocol::{Echo, Submit},
+    ConnectOptions, Deadline, ErrorKind, Fate, RetryPolicy, WorkerOptions, blocking,
+    protocol::Submit,
 };
 
 use super::{
@@ -30,18 +28,13 @@ fn patient(server: &Server) -> ConnectOptions {
 // A. The answer belongs to somebody else.
 
 both_faces!(
-    regress_nats_rs_182_a_submission_is_never_acknowledged_after_the_end,
     regress_redis_rs_275_a_lost_connection_ends_every_wait,
-    regress_redis_rs_1955_both_sides_may_write_at_once,
     regress_pheanstalk_303_a_dead_peer_is_noticed,
-    regress_python_gearman_37_a_missed_wake_up_is_made_up_for,
 );
 
 scenarios!(
     regress_go_redis_697_no_job_is_lost_when_it_comes_as_the_timeout_ends,
-    regress_ngaut_gearmand_8_another_worker_ends_the_wait,
     regress_gearman_go_56_two_writers_never_interleave,
-    regress_librdkafka_2006_stopping_does_not_hang,
 );
 
 // B. A job is lost between the server and the caller.
@@ -67,17 +60,6 @@ fn regress_go_redis_697_no_job_is_lost_when_it_comes_as_the_timeout_ends<F: Face
     assert_eq!(worker.stop().completed, JOBS as u64);
 }
 
-/// nats-io/nats.rs#182: publish returned Ok after the disconnect.
-fn regress_nats_rs_182_a_submission_is_never_acknowledged_after_the_end<F: Face>() {
-    let server = Server::start().unwrap();
-    let options_ = patient(&server).retry(RetryPolicy::never());
-    let mut client = F::connect(options_).unwrap();
-    drop(server);
-    for _ in 0..5 {
-        client.submit_background("f", b"x", options()).unwrap_err();
-    }
-}
-
 // C. Somebody waits forever.
 
 /// redis-rs/redis-rs#275, valkey-io/valkey-glide#5892: a multiplexed connection hung when it was lost.
@@ -96,36 +78,6 @@ fn regress_redis_rs_275_a_lost_connection_ends_every_wait<F: Face>() {
         .filter_map(|(number, event)| event.err().map(|error| (number, error.fate())))
         .collect();
     assert_eq!(errors, (0..100).map(|number| (number, Fate::Unknown)).collect());
-}
-
-/// redis-rs/redis-rs#1955: a TCP deadlock, when both sides wait for the other to read.
-fn regress_redis_rs_1955_both_sides_may_write_at_once<F: Face>() {
-    // An echo server of one thread with small habits: it reads nothing while it writes.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    let server = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        loop {
-            let mut header = [0; 12];
-            if stream.read_exact(&mut header).is_err() {
-                return;
-            }
-            let size = u32::from_be_bytes(header[8..].try_into().unwrap());
-            let mut body = vec![0; size as usize];
-            stream.read_exact(&mut body).unwrap();
-            // ECHO_RES and OPTION_RES follow their requests by number.
-            header[3] = b'S';
-            header[7] += 1;
-            stream.write_all(&header).unwrap();
-            stream.write_all(&body).unwrap();
-        }
-    });
-    let mut client = F::to(&address);
-    let large = vec![7_u8; 4 << 20];
-    let answers = client.call_many((0..8).map(|_| Echo(large.clone())).collect());
-    assert!(answers.into_iter().all(|answer| answer.unwrap() == large));
-    drop(client);
-    server.join().unwrap();
 }
 
 /// pheanstalk/pheanstalk#303, mikopbx/Core#1010: the peer vanished without a word.
@@ -168,23 +120,6 @@ fn regress_pheanstalk_303_a_dead_peer_is_noticed<F: Face>() {
     assert_eq!(worker.stop().completed, 1);
 }
 
-/// ngaut/gearmand#8: the worker died, and the client waited.
-fn regress_ngaut_gearmand_8_another_worker_ends_the_wait<F: Face>(address: &str) {
-    let mut worker = F::Worker::connect(address).unwrap();
-    worker.can_do("died");
-    let at = address.to_owned();
-    let waits = thread::spawn(move || F::to(&at).run("died", b"", options()).unwrap());
-    let job = worker.next();
-    drop(worker);
-    drop(job);
-    let mut second = F::Worker::connect(address).unwrap();
-    second.can_do("died");
-    let job = second.next();
-    second.complete(job, "r").unwrap();
-    assert_eq!(waits.join().unwrap(), Outcome::Complete("r".into()));
-    assert_eq!(second.stop().completed, 1);
-}
-
 // D. A reconnect is incomplete.
 
 // F. Framing and races.
@@ -217,32 +152,7 @@ fn regress_gearman_go_56_two_writers_never_interleave<F: Face>(address: &str) {
     drop(F::to(address));
 }
 
-/// gearman/gearmand#232 is `worker_faults::a_flood_of_noop_costs_next_to_nothing`. YelpArchive/python-gearman#37.
-fn regress_python_gearman_37_a_missed_wake_up_is_made_up_for<F: Face>() {
-    let server = Server::builder().mute_wakeups().start().unwrap();
-    let options_ = WorkerOptions::from(patient(&server)).regrab(Duration::from_millis(100));
-    let mut worker = F::Worker::connect(options_).unwrap();
-    worker.can_do("f");
-    worker.fall_asleep(&server);
-    F::to(server.address()).submit_background("f", b"x", options()).unwrap();
-    let job = worker.next();
-    worker.complete(job, "").unwrap();
-    assert_eq!(worker.stop().completed, 1);
-}
-
 // G. The life of workers.
-
-/// confluentinc/librdkafka#2006, #999, karafka/rdkafka-ruby#268: close or flush hung.
-fn regress_librdkafka_2006_stopping_does_not_hang<F: Face>(address: &str) {
-    let started = Instant::now();
-    let mut idle = F::Worker::connect(address).unwrap();
-    idle.can_do("f");
-    assert!(idle.next_within(Duration::from_millis(20)).is_none());
-    assert_eq!(idle.stop().completed, 0);
-    // Never started, and with nobody to talk to.
-    assert_eq!(F::Worker::connect(address).unwrap().stop().completed, 0);
-    assert!(started.elapsed() < PATIENCE);
-}
 
 /// The same with a real server that is frozen: the grace bounds it.
 #[test]

@@ -163,21 +163,9 @@ impl Peer {
         self.try_write_all(&[byte])
     }
 
-    /// Reads a line of the text protocol.
-    pub(crate) fn expect_line(&mut self, line: &str) {
-        let mut read = vec![0; line.len()];
-        self.stream.read_exact(&mut read).unwrap();
-        assert_eq!(read, line.as_bytes());
-    }
-
     /// Writes bytes; `false` when the client has closed.
     pub(crate) fn try_write_all(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
-    }
-
-    /// Waits until a client of the text protocol closes.
-    pub(crate) fn wait_for_text(mut self) {
-        let _ = std::io::copy(&mut self.stream, &mut std::io::sink());
     }
 
     /// Waits until the client closes.

@@ -21,7 +21,6 @@ use super::{
 each_server_async!(
     nothing_is_kept_of_a_wait_for_the_loss_of_a_job,
     a_job_taken_by_hand_is_lost_with_its_worker,
-    a_panic_behind_an_await_is_told,
 );
 
 scenarios!(
@@ -313,31 +312,4 @@ fn a_long_handler_costs_no_connection_that_answered_meanwhile<F: HandlerFace>() 
     assert_eq!(worker.handle.metrics().connections, 1);
     let report = worker.stop();
     assert_eq!((report.completed, report.unknown), (2, 0), "{report}");
-}
-
-/// The whole panic stays here, even after an await.
-async fn a_panic_behind_an_await_is_told(address: String) {
-    let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
-    let options_ = quick(&address).on_event(move |event| {
-        if let WorkerEventKind::Failed { error, .. } = &event.what {
-            told.send(error.clone()).unwrap();
-        }
-    });
-    let mut worker = gearman_client::Worker::connect(options_).await.unwrap();
-    worker
-        .register("f", |_| async {
-            tokio::task::yield_now().await;
-            if true {
-                panic!("later");
-            }
-            Ok("never")
-        })
-        .unwrap();
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let running = tokio::spawn(worker.run_until(stopped));
-    let client = gearman_client::Client::connect(&address).await.unwrap();
-    assert_eq!(client.run("f", "", options()).await.unwrap(), Outcome::Fail);
-    assert_eq!(tells.recv().await.unwrap(), "the handler panicked: later");
-    stop.send(()).unwrap();
-    assert_eq!(running.await.unwrap().failed, 1);
 }
