@@ -71,9 +71,9 @@ fuzz target seconds="600":
     mkdir -p fuzz/corpus/{{target}}
     ASAN_OPTIONS=quarantine_size_mb=16 cargo +nightly fuzz run {{target}} fuzz/corpus/{{target}} fuzz/seeds/{{target}} -- -rss_limit_mb=256 -max_total_time={{seconds}}
 
-# The proofs of the roles of Adf.QueueServer's client, with this many times their usual seeds.
+# The unit tests of the clients, whose proofs draw this many times their usual seeds.
 prove times="20":
-    TIMES={{times}} cargo test --release --locked -p adf-queue-client --lib -- any_
+    PROOFS={{times}} cargo test --release --locked -p beanstalk-client -p gearman-client -p adf-queue-client --lib
 
 # Runs the blocking faces' threads through many schedules; TIMES=100 through a hundred times as many.
 interleavings:

@@ -13,8 +13,6 @@ mod listener;
 mod scripted;
 
 use std::{
-    env,
-    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -34,17 +32,6 @@ pub use self::{
     scripted::{Scripted, Step},
 };
 use crate::{End, Io, Pulse, Random, Role};
-
-/// The seeds of a proof: as many as a quick run of the tests may take, or `TIMES` as many.
-///
-/// # Panics
-///
-/// When `TIMES` is not a number.
-#[must_use]
-pub fn seeds(quick: u64) -> Range<u64> {
-    let times = env::var("TIMES").map_or(1, |times| times.parse().expect("TIMES is a number"));
-    0..quick * times
-}
 
 /// A task that does nothing when it is woken. Its reference count shows whether its waker is kept.
 #[derive(Debug)]
