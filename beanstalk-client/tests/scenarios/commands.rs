@@ -29,7 +29,6 @@ fn names(tubes: &[TubeName]) -> Vec<&str> {
 scenarios!(
     use_and_watch_are_mirrored_and_listed,
     a_client_watches_what_it_is_told_and_nothing_else,
-    the_only_watched_tube_cannot_be_ignored,
     names_that_look_like_numbers_stay_names,
     a_draining_server_refuses_puts_and_serves_the_rest,
     quit_closes_the_connection,
@@ -75,17 +74,6 @@ fn a_client_watches_what_it_is_told_and_nothing_else<F: Face>(environment: Envir
     }
     assert_eq!(client.metrics().commands, commands, "nothing was sent");
     assert_eq!(names(client.watched_tubes()).len(), 2);
-}
-
-fn the_only_watched_tube_cannot_be_ignored<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    let error = client.ignore("default").unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::NotIgnored, Fate::Refused));
-    assert_eq!(error.command(), Some("ignore"));
-    assert!(client.is_connected());
-    assert_eq!(names(client.watched_tubes()), ["default"]);
-    assert_eq!(names(&client.list_tubes_watched().unwrap()), ["default"]);
 }
 
 fn names_that_look_like_numbers_stay_names<F: Face>(environment: Environment) {

@@ -1,19 +1,16 @@
 //! Ways to a server: unix sockets, forms of addresses, streams provided by the caller.
 
-use std::{
-    net::TcpStream,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use beanstalk_client::{
-    Address, Client, ConnectOptions, ErrorKind, Fate, PutOptions, ReleaseOptions, Reserved,
-    RetryPolicy, blocking, protocol::ReserveWithTimeout,
+    Address, Client, ConnectOptions, ErrorKind, Fate, PutOptions, ReleaseOptions, RetryPolicy,
+    protocol::ReserveWithTimeout,
 };
 use fixtures::beanstalkd::Server;
 use queue_core::proof::runtime;
 
 use crate::support::{
-    Async, Blocking, Environment, Face, both_faces,
+    Async, Environment, Face, both_faces,
     place::{PATIENCE, options},
     scenarios,
 };
@@ -228,26 +225,4 @@ fn the_async_face_uses_any_stream() {
     assert_eq!(job.body, body);
     face.delete(&job).unwrap();
     face.quit().unwrap();
-}
-
-#[test]
-fn a_client_over_a_given_stream_says_that_it_cannot_reconnect() {
-    fn check<F: Face>(server: &Server, mut face: F) {
-        assert_eq!(face.reserve_with_timeout(Duration::ZERO).unwrap(), Reserved::TimedOut);
-        server.close_connections();
-        assert!(server.wait_for(PATIENCE, |view| view.connections == 0));
-        assert!(!face.check_connection());
-        for error in [face.list_tube_used().unwrap_err(), face.reconnect().unwrap_err()] {
-            assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
-            assert!(error.to_string().contains("made from a stream cannot reconnect"), "{error}");
-        }
-    }
-    let server = Server::start().unwrap();
-    let stream = TcpStream::connect(server.address()).unwrap();
-    let client = blocking::Client::from_stream(stream, options("127.0.0.1")).unwrap();
-    check(&server, Blocking { client });
-    let runtime = runtime();
-    let stream = runtime.block_on(tokio::net::TcpStream::connect(server.address())).unwrap();
-    let client = Client::from_stream(stream, options("127.0.0.1"));
-    check(&server, Async { client, runtime });
 }

@@ -13,7 +13,7 @@ use std::{
 use beanstalk_client::{
     Client, ConnectOptions, Deadline, Error, ErrorKind, Fate, ProducerOptions, PutOptions,
     Reserved, RetryPolicy,
-    protocol::{Delete, Peek, Put, ReserveWithTimeout},
+    protocol::{Peek, Put, ReserveWithTimeout},
 };
 use fixtures::{beanstalkd::Server, fault::Fault, real::Beanstalkd};
 use queue_core::proof::{Flood, Scripts, read_bytes, read_line, read_to_end, runtime};
@@ -47,7 +47,6 @@ both_faces!(
     a_reply_that_drips_meets_the_same_deadline,
     a_server_that_does_not_read_meets_the_write_deadline,
     the_total_deadline_ends_a_reserve,
-    the_total_deadline_covers_both_commands_of_a_pair,
     a_silent_timed_reserve_ends_after_its_time_and_that_of_a_reply,
     each_waiter_of_a_silent_pipeline_gets_one_error,
     a_late_reply_is_not_taken_for_the_next,
@@ -108,17 +107,6 @@ fn the_total_deadline_ends_a_reserve<F: Face>() {
     let total = |address: &str| options(address).total_timeout(Some(LATE));
     let mut client = F::connect(total(&silent.address())).unwrap();
     assert_timeout(&client.reserve().unwrap_err(), Deadline::Total, Fate::Unknown);
-}
-
-fn the_total_deadline_covers_both_commands_of_a_pair<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client = F::connect(options(server.address()).total_timeout(Some(LATE))).unwrap();
-    let _ = client.put(b"x", PutOptions::default()).unwrap();
-    let job = client.reserve().unwrap().job().unwrap();
-    let next = ReserveWithTimeout::new(PATIENCE * 10).unwrap();
-    let (deleted, reserved) = client.call_pair(&Delete::new(&job), &next).unwrap();
-    deleted.unwrap();
-    assert_timeout(&reserved.unwrap_err(), Deadline::Total, Fate::Unknown);
 }
 
 fn a_silent_timed_reserve_ends_after_its_time_and_that_of_a_reply<F: Face>() {

@@ -15,16 +15,11 @@ fn put<F: Face>(client: &mut F, body: &str, priority: u32) -> u64 {
     client.put(body.as_bytes(), options).unwrap().id().get()
 }
 
-fn take<F: Face>(client: &mut F) -> u64 {
-    client.reserve_with_timeout(NOW).unwrap().job().expect("a ready job").id.get()
-}
-
 scenarios!(
     a_job_goes_through_whole,
     bodies_of_every_kind_come_back_unchanged,
     a_body_that_looks_like_commands_is_only_a_body,
     a_body_over_the_servers_limit_is_refused_and_the_connection_stays,
-    the_watch_list_decides_where_jobs_come_from,
     an_empty_queue_times_out,
     a_waiting_reserve_gets_a_job_that_is_put_later,
     a_job_can_be_reserved_by_id_in_any_state_but_reserved,
@@ -105,20 +100,6 @@ fn a_body_over_the_servers_limit_is_refused_and_the_connection_stays<F: Face>(
     assert_eq!(client.list_tube_used().unwrap(), "default");
     assert_eq!(client.stats().unwrap().max_job_size, 10);
     assert_eq!(client.epoch(), epoch);
-}
-
-fn the_watch_list_decides_where_jobs_come_from<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    client.use_tube("a").unwrap();
-    let a = put(&mut client, "a", 1);
-    client.use_tube("b").unwrap();
-    let b = put(&mut client, "b", 0);
-    assert_eq!(client.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
-    assert_eq!(client.watch("a").unwrap(), 2);
-    assert_eq!(take(&mut client), a);
-    assert_eq!(client.watch("b").unwrap(), 3);
-    assert_eq!(take(&mut client), b);
 }
 
 fn an_empty_queue_times_out<F: Face>(environment: Environment) {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use beanstalk_client::{
-    Delivery, ErrorKind, Fate, Inserted, ProducerOptions, ProducerState, PutOptions, blocking,
+    Delivery, ErrorKind, Fate, ProducerOptions, ProducerState, PutOptions, blocking,
 };
 use fixtures::{beanstalkd::Server, fault::Fault};
 use queue_core::proof::{Scripts, read_bytes, relay, reset};
@@ -33,7 +33,6 @@ crate::support::both_producers!(
     a_put_that_was_not_sent_whole_is_sent_again_and_exists_once,
     a_put_of_unknown_fate_fails_or_is_sent_again_as_was_chosen,
     refusals_are_typed_and_concern_their_put_alone,
-    a_job_that_the_server_could_only_bury_is_a_success_with_a_warning,
 );
 
 pub(crate) fn producer_options(address: &str) -> ProducerOptions {
@@ -258,16 +257,6 @@ fn refusals_are_typed_and_concern_their_put_alone<P: Producing>() {
         assert_eq!((report.inserted, report.refused), (2, 1));
         assert_eq!(report.connections, if stays { 1 } else { 2 }, "{reply}");
     }
-}
-
-/// B3.
-fn a_job_that_the_server_could_only_bury_is_a_success_with_a_warning<P: Producing>() {
-    let server = Server::start().unwrap();
-    server.faults().add(Fault::nth(1).of("put").reply("BURIED 77"));
-    let producer = P::connect(producer_options(server.address())).unwrap();
-    let inserted = producer.put_plain("a", b"x");
-    assert_eq!(inserted.unwrap(), Inserted::Buried(77.into()));
-    assert_eq!(producer.report().buried, 1);
 }
 
 crate::support::both_producers!(an_observer_is_told_of_servers_that_fail_and_of_puts_that_move);

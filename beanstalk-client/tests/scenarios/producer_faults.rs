@@ -371,7 +371,7 @@ fn what_was_accepted_is_put_when_the_last_clone_is_dropped<P: Producing>() {
 /// B19, C10.
 fn a_killed_server_loses_nothing_that_was_acknowledged<P: Producing>() {
     let folder = tempfile::tempdir().unwrap();
-    let log = Beanstalkd::builder().arg("-b").arg(folder.path());
+    let log = Beanstalkd::builder().arg("-b").arg(folder.path()).arg("-f").arg("0");
     let Some(mut server) = log.start() else { return };
     let options = producer_options(server.address()).delivery(Delivery::AtLeastOnce);
     let producer = P::connect(options).unwrap();

@@ -3,14 +3,11 @@
 use std::{fmt::Debug, time::Duration};
 
 use beanstalk_client::{
-    ErrorKind, JobStats, PutOptions, ReleaseOptions, ServerStats, TubeName, TubeStats,
-    protocol::{
-        Bury, Command, Delete, Ignore, Kick, KickJob, ListTubeUsed, PauseTube, Peek, Put, Release,
-        ReserveJob, ReserveWithTimeout, Response, Session, StatsJob, StatsTube, Touch, Use, Watch,
-    },
+    ErrorKind, JobStats, PutOptions, ServerStats, TubeName, TubeStats,
+    protocol::{ListTubeUsed, Put, Response, Session},
 };
 use fixtures::beanstalkd::{
-    Server, Verb, Version,
+    Server, Version,
     command::{self, Command as Parsed, PutLine},
     decode::{Decoder, Input},
 };
@@ -18,60 +15,12 @@ use proptest::prelude::*;
 
 use crate::support::{Async, Blocking, Face, catalogue::frame, place::connect};
 
-fn tube() -> impl Strategy<Value = String> {
-    "[A-Za-z0-9+/;.$_()][A-Za-z0-9+/;.$_()-]{0,199}"
-}
-
 fn seconds() -> impl Strategy<Value = Duration> {
     any::<u32>().prop_map(|seconds| Duration::from_secs(seconds.into()))
 }
 
-/// A frame is one line that the server's own parser takes for that command and nothing else.
-fn one_line<C: Command>(command: &C) -> String {
-    let frame = frame(command);
-    assert!(frame.len() <= Version::V1_10.line_limit() + 16, "{} is too long", C::NAME);
-    let mut decoder = Decoder::new(Version::V1_12);
-    decoder.feed(&frame);
-    let line = match decoder.next_input() {
-        Some(Input::Line(line)) => line.to_vec(),
-        other => panic!("{}: {other:?}", C::NAME),
-    };
-    assert_eq!(line.len() + 2, frame.len(), "{} is more than a line", C::NAME);
-    assert_eq!(decoder.next_input(), None);
-    let parsed = command::parse(&line, Version::V1_12);
-    assert_eq!(parsed.map(|parsed| parsed.verb()).ok(), C::NAME.parse::<Verb>().ok());
-    String::from_utf8(line).unwrap()
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn every_valid_command_is_one_line_that_says_what_was_meant(
-        id: u64, pri: u32, time in seconds(), name in tube(), bound: u32,
-    ) {
-        let secs = time.as_secs();
-        let tube = || TubeName::try_from(&name).unwrap();
-        let options = ReleaseOptions::new(pri).delay(time);
-        prop_assert_eq!(one_line(&Use(tube())), format!("use {name}"));
-        prop_assert_eq!(one_line(&Watch(tube())), format!("watch {name}"));
-        prop_assert_eq!(one_line(&Ignore(tube())), format!("ignore {name}"));
-        prop_assert_eq!(one_line(&StatsTube(tube())), format!("stats-tube {name}"));
-        prop_assert_eq!(one_line(&PauseTube::new(tube(), time).unwrap()), format!("pause-tube {name} {secs}"));
-        prop_assert_eq!(one_line(&Delete::new(id)), format!("delete {id}"));
-        prop_assert_eq!(one_line(&Release::new(id, options).unwrap()), format!("release {id} {pri} {secs}"));
-        prop_assert_eq!(one_line(&Bury::new(id, pri)), format!("bury {id} {pri}"));
-        prop_assert_eq!(one_line(&Touch::new(id)), format!("touch {id}"));
-        prop_assert_eq!(one_line(&Peek(id.into())), format!("peek {id}"));
-        prop_assert_eq!(one_line(&KickJob::new(id)), format!("kick-job {id}"));
-        prop_assert_eq!(one_line(&StatsJob(id.into())), format!("stats-job {id}"));
-        prop_assert_eq!(one_line(&ReserveJob(id.into())), format!("reserve-job {id}"));
-        prop_assert_eq!(one_line(&Kick(bound.into())), format!("kick {bound}"));
-        match ReserveWithTimeout::new(time) {
-            Ok(reserve) => prop_assert_eq!(one_line(&reserve), format!("reserve-with-timeout {secs}")),
-            Err(error) => prop_assert!(error.kind() == ErrorKind::InvalidInput && secs > i32::MAX as u64),
-        }
-    }
 
     #[test]
     fn a_put_is_a_line_and_exactly_its_body(

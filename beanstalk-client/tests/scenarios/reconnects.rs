@@ -6,7 +6,7 @@ use std::{
 };
 
 use beanstalk_client::{
-    ErrorKind, Fate, Job, PutOptions, ReleaseOptions, Reserved, Result, RetryPolicy,
+    ErrorKind, Fate, Job, PutOptions, ReleaseOptions, Reserved, Result,
     protocol::{AnyCommand, Bury, Delete, KickJob, Release, Reserve, ReserveWithTimeout, Touch},
 };
 use fixtures::{beanstalkd::Server, fault::Fault, real::Beanstalkd};
@@ -23,7 +23,6 @@ const NOW: Duration = Duration::ZERO;
 both_faces!(
     a_put_that_was_not_sent_whole_is_repeated_and_exists_once,
     a_put_whose_fate_is_unknown_is_not_repeated,
-    repeating_is_bounded,
     a_new_connection_has_the_old_tube_and_watch_list_before_anything_else,
     what_is_restored_survives_attempts_that_fail,
     a_reservation_ends_with_its_connection,
@@ -76,18 +75,6 @@ fn a_put_whose_fate_is_unknown_is_not_repeated<F: Face>() {
         assert_eq!(stats.total_jobs, u64::from(executed));
         assert_eq!(server.requests().len(), 2, "the put and the stats");
     }
-}
-
-fn repeating_is_bounded<F: Face>() {
-    let proxy = Scripts::start(|_, mut stream| {
-        read_bytes(&mut stream, 10);
-        reset(stream);
-    });
-    let quick = RetryPolicy::new(4).backoff(Duration::from_millis(1), Duration::from_millis(2));
-    let mut client = F::connect(options(&proxy.address()).retry(quick)).unwrap();
-    let error = client.put(&vec![b'x'; 24 << 20], PutOptions::default()).unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
-    assert_eq!(proxy.accepted(), 1 + 4);
 }
 
 fn lines(server: &Server, connection: u64) -> Vec<String> {
@@ -275,7 +262,7 @@ fn a_restarted_server_without_a_log_never_loses_a_stranger_s_job<F: Face>() {
 /// B19.
 fn a_restarted_server_with_a_log_gives_its_jobs_again<F: Face>() {
     let folder = tempfile::tempdir().unwrap();
-    let builder = Beanstalkd::builder().arg("-b").arg(folder.path());
+    let builder = Beanstalkd::builder().arg("-b").arg(folder.path()).arg("-f").arg("0");
     let Some(mut server) = builder.start() else { return };
     let mut client: F = connect(server.address());
     client.use_tube("out").unwrap();

@@ -200,8 +200,9 @@ fn a_connection_that_takes_long_holds_up_only_who_makes_it<P: Producing>() {
 /// G3 for beanstalkd: three servers, one after the other killed under load.
 fn a_server_killed_under_load_fails_no_put<P: Producing>() {
     let folders: Vec<_> = (0..3).map(|_| tempfile::tempdir().unwrap()).collect();
-    let start =
-        |folder: &tempfile::TempDir| Beanstalkd::builder().arg("-b").arg(folder.path()).start();
+    let start = |folder: &tempfile::TempDir| {
+        Beanstalkd::builder().arg("-b").arg(folder.path()).arg("-f").arg("0").start()
+    };
     let Some(mut servers) = folders.iter().map(start).collect::<Option<Vec<RealServer>>>() else {
         return;
     };

@@ -5,7 +5,7 @@ use fixtures::beanstalkd::{Server, Version};
 
 use crate::support::{Environment, Face, both_faces, place::connect, scenarios};
 
-scenarios!(statistics_count_what_was_done, nothing_is_known_of_what_does_not_exist);
+scenarios!(statistics_count_what_was_done);
 
 fn statistics_count_what_was_done<F: Face>(environment: Environment) {
     let place = environment.start();
@@ -34,15 +34,6 @@ fn statistics_count_what_was_done<F: Face>(environment: Environment) {
     assert_eq!(stats.entries().len(), JobStats::KEYS.len());
     assert_eq!((stats.tube.as_str(), stats.reserves, stats.file), ("1e5", 1, 0));
     assert!((55..60).contains(&stats.time_left), "{}", stats.time_left);
-}
-
-fn nothing_is_known_of_what_does_not_exist<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    assert_eq!(client.stats_job(u64::MAX).unwrap(), None);
-    assert_eq!(client.stats_tube("nowhere").unwrap(), None);
-    // Asking has not made it.
-    assert_eq!(client.list_tubes().unwrap(), ["default"]);
 }
 
 both_faces!(every_version_is_read_the_same);

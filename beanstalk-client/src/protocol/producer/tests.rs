@@ -18,6 +18,7 @@ use queue_core::{
     proof::{Faults, Idle, Peer, Proof, Steady, seeds},
 };
 
+use self::waiting::has_room;
 use super::*;
 use crate::{Selection, Servers};
 
@@ -543,9 +544,7 @@ fn a_put_that_finds_nothing_connected_has_its_server_tried_again() {
     assert!(matches!(world.ask(0), Pulse::Close(_)), "not sooner than the shortest delay");
     world.now += base;
     world.servers[0].is_down = false;
-    for _ in 0..4 {
-        world.turn(0, usize::MAX, usize::MAX);
-    }
+    world.rounds(4);
     world.collect();
     assert!(world.jobs.iter().all(|job| matches!(job.outcome, Some(Ok(_)))));
 }
@@ -575,56 +574,34 @@ fn who_waits_for_room_gets_it_in_turn() {
     for _ in 0..20 {
         world.put(0, Delivery::AtMostOnce, 60);
     }
-    let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
-    let tube: TubeName = "tube0".try_into().unwrap();
-    let timeout = Duration::from_secs(5);
-    let policy = Policy { delivery: Delivery::AtMostOnce, timeout, retries: true, key: None };
-    let deadline = Some(world.now + timeout);
-    let outbox = &mut world.outbox;
-    assert!(outbox.offer(&put, &tube, &policy, deadline, world.now).unwrap().is_none());
-    let places: Vec<SlotId> =
-        (0..3).map(|_| outbox.stand_in_line(&put, (&policy, deadline), Waker::noop())).collect();
-    let poll = |outbox: &mut Outbox, place: usize, now| {
-        let stands = (&policy, deadline);
-        outbox.poll_room(places[place], &put, &tube, stands, now, Waker::noop())
-    };
-    outbox.abandon(places[0]);
-    assert!(poll(outbox, 1, world.now).is_pending());
+    let timeout = 5 * SECOND;
+    let due = Some(world.now + timeout);
+    assert!(world.offer("tube0", b"x", &policy()).unwrap().is_none());
+    let places = [0; 3].map(|_| world.stand_in_line(1, due));
+    world.outbox.abandon(places[0]);
+    assert!(has_room(&mut world, places[1], 1).is_none());
     // One answer, after that to `use`, makes room for one put.
     for (takes, arrives) in [(0, 0), (0, 0), (usize::MAX, 0), (0, 2)] {
         world.turn(0, takes, arrives);
     }
-    assert!(poll(&mut world.outbox, 2, world.now).is_pending());
-    assert!(matches!(poll(&mut world.outbox, 1, world.now), Poll::Ready(Ok(()))));
-    assert!(poll(&mut world.outbox, 2, world.now).is_pending());
+    assert!(has_room(&mut world, places[2], 1).is_none());
+    assert!(has_room(&mut world, places[1], 1).unwrap().is_ok());
+    assert!(has_room(&mut world, places[2], 1).is_none());
     // Callers whose time is over are informed.
     world.now += timeout;
     world.turn(0, 0, 0);
-    let Poll::Ready(Err(error)) = poll(&mut world.outbox, 2, world.now) else { panic!() };
+    let error = has_room(&mut world, places[2], 1).unwrap().unwrap_err();
     assert_eq!((error.kind(), error.fate()), (overdue_kind(), Fate::NotSent));
     assert!(error.to_string().contains("queue was full"), "{error}");
-    world.outbox.abandon(places[1]);
     world.settle();
-    assert_eq!(
-        world.servers[0].stored.len(),
-        20,
-        "nor is the one whose time was over in the queue"
-    );
+    assert_eq!(world.servers[0].stored.len(), 21, "without the one whose time was over");
 }
 
 #[test]
 fn a_caller_that_queues_for_room_that_is_free_by_then_gets_it() {
     let mut world = World::new(1, Selection::InOrder, some_probes());
-    let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
-    let tube: TubeName = "tube0".try_into().unwrap();
-    let timeout = Duration::from_secs(5);
-    let policy = Policy { delivery: Delivery::AtMostOnce, timeout, retries: true, key: None };
-    let deadline = Some(world.now + timeout);
-    let place = world.outbox.stand_in_line(&put, (&policy, deadline), Waker::noop());
-    let stands = (&policy, deadline);
-    let room = world.outbox.poll_room(place, &put, &tube, stands, world.now, Waker::noop());
-    assert!(matches!(room, Poll::Ready(Ok(()))), "{room:?}");
-    world.outbox.abandon(place);
+    let place = world.stand_in_line(1, None);
+    assert!(has_room(&mut world, place, 1).unwrap().is_ok());
     world.settle();
 }
 
@@ -872,6 +849,12 @@ impl World {
             Poll::Ready(outcome) => Some(outcome),
             Poll::Pending => None,
         }
+    }
+
+    /// A caller with a put of this size that waits for room.
+    fn stand_in_line(&mut self, size: usize, due: Option<Instant>) -> SlotId {
+        let put = Put::new(vec![b'x'; size], crate::PutOptions::default()).unwrap();
+        self.outbox.stand_in_line(&put, (&policy(), due), Waker::noop())
     }
 
     /// The error that a put has got.

@@ -64,7 +64,7 @@ fn the_example_of_streams_moves_every_job_through_the_in_memory_server() {
 fn survives_kills(producer: &str) {
     let folder = tempfile::tempdir().unwrap();
     let log = fixtures::real::Beanstalkd::builder().arg("-b").arg(folder.path());
-    let Some(mut server) = log.start() else { return };
+    let Some(mut server) = log.arg("-f").arg("0").start() else { return };
     let mut child = Command::new(example(producer))
         .args([server.address(), "numbers"])
         .stdin(Stdio::piped())

@@ -100,7 +100,7 @@ fn all(numbers: u32) -> BTreeSet<String> {
 }
 
 fn with_log(folder: &std::path::Path) -> Option<RealServer> {
-    Beanstalkd::builder().arg("-b").arg(folder).start()
+    Beanstalkd::builder().arg("-b").arg(folder).arg("-f").arg("0").start()
 }
 
 /// B19.

@@ -59,7 +59,7 @@ pub(crate) fn start(environment: Environment) -> (Place, Option<TempDir>) {
         }
         Environment::Real => {
             let folder = tempfile::tempdir().unwrap();
-            let log = Beanstalkd::builder().arg("-b").arg(folder.path());
+            let log = Beanstalkd::builder().arg("-b").arg(folder.path()).arg("-f").arg("0");
             let mut server = log.start().unwrap();
             let mut client: Blocking = connect(server.address());
             client.use_tube("a").unwrap();

@@ -11,7 +11,7 @@ use std::{
 };
 
 use beanstalk_client::{
-    ConnectOptions, JobLimit, Outcome, PutOptions, Retries, Servers, SlotState, WorkerOptions,
+    ConnectOptions, Outcome, PutOptions, Retries, Servers, SlotState, WorkerOptions,
 };
 use fixtures::{
     beanstalkd::{Server, Version},
@@ -32,7 +32,6 @@ const SECOND: Duration = Duration::from_secs(1);
 both_faces!(
     a_reserve_cut_at_any_byte_loses_no_job,
     a_delete_whose_answer_is_lost_is_unknown_and_never_sent_again,
-    an_outcome_that_the_server_cannot_carry_out_gives_the_job_back,
     a_server_killed_again_and_again_loses_no_job,
     a_frozen_server_is_noticed_and_used_again_when_it_thaws,
     all_servers_are_served_and_one_that_dies_holds_up_nobody,
@@ -136,30 +135,10 @@ fn a_delete_whose_answer_is_lost_is_unknown_and_never_sent_again<F: WorkerFace>(
     }
 }
 
-/// B16.
-fn an_outcome_that_the_server_cannot_carry_out_gives_the_job_back<F: WorkerFace>() {
-    for (verb, outcome) in
-        [("delete", Outcome::Delete), ("release", Outcome::release()), ("bury", Outcome::bury())]
-    {
-        let server = Server::start().unwrap();
-        let mut client: F = connect(server.address());
-        let id = put(&mut client, "x");
-        server.faults().add(Fault::nth(1).of(verb).reply("OUT_OF_MEMORY").unexecuted());
-        let worker =
-            F::start(worker_options(at(server.address())).limit(JobLimit::new(2)), move |job| {
-                Ok(if job.stats().unwrap().reserves == 1 { outcome } else { Outcome::Delete })
-            });
-        let events = worker.events.clone();
-        let report = worker.end();
-        assert_eq!((report.abandoned, report.finished), (1, 1), "{verb}: {:?}", events.all());
-        assert_eq!(client.stats_job(id).unwrap(), None);
-    }
-}
-
 /// B19: with its log on disk, under load.
 fn a_server_killed_again_and_again_loses_no_job<F: WorkerFace>() {
     let folder = tempfile::tempdir().unwrap();
-    let builder = Beanstalkd::builder().arg("-b").arg(folder.path());
+    let builder = Beanstalkd::builder().arg("-b").arg(folder.path()).arg("-f").arg("0");
     let Some(mut server) = builder.start() else { return };
     let address = server.address().to_owned();
     let runs = Arc::new(Mutex::new(BTreeMap::<Vec<u8>, u32>::new()));

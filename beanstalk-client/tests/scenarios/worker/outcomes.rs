@@ -13,8 +13,6 @@ use beanstalk_client::{
 use super::faces::WorkerFace;
 use crate::support::{Environment, Face, Place, place::options, scenarios};
 
-const NOW: Duration = Duration::ZERO;
-
 /// Works for this server until nothing is ready.
 fn until_empty(place: &Place) -> WorkerOptions {
     WorkerOptions::new(options(place.address())).unwrap().until_empty()
@@ -24,8 +22,6 @@ scenarios!(
     every_job_is_run_once_and_deleted,
     a_handler_decides_what_becomes_of_its_job,
     a_failure_is_released_with_a_growing_delay_and_its_priority,
-    a_job_that_failed_too_often_is_buried,
-    a_job_that_was_reserved_too_often_is_buried_without_being_run,
     a_panic_is_a_failure_and_the_slot_goes_on,
     the_watch_list_is_what_was_asked_for,
     counters_are_there_before_and_on_demand,
@@ -121,50 +117,6 @@ fn a_failure_is_released_with_a_growing_delay_and_its_priority<F: WorkerFace>(
         assert_eq!(stats.pri.get(), 77);
         assert_eq!(events.count(&format!("failed {id}: no luck")), 1);
     }
-}
-
-/// B24.
-fn a_job_that_failed_too_often_is_buried<F: WorkerFace>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    let id = put(&mut client, &["hopeless"])[0];
-    let retries = Retries::default().backoff(NOW, 1, NOW).releases(3);
-    let report = F::start(until_empty(&place).retries(retries), |_| Err("no luck".into())).end();
-    assert_eq!((report.released, report.buried, report.total()), (3, 1, 4));
-    let stats = client.stats_job(id).unwrap().unwrap();
-    assert_eq!((stats.state, stats.pri.get(), stats.reserves), (JobState::Buried, 77, 4));
-}
-
-/// B25: the job takes its process with it, so that only its counters show it.
-fn a_job_that_was_reserved_too_often_is_buried_without_being_run<F: WorkerFace>(
-    environment: Environment,
-) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    let ids = put(&mut client, &["poison", "good"]);
-    for _ in 0..3 {
-        let mut crashed: F = place.connect();
-        let job = crashed.reserve_job(ids[0]).unwrap().unwrap();
-        assert_eq!(job.body, "poison");
-        drop(crashed);
-        while client.stats_job(ids[0]).unwrap().unwrap().state != JobState::Ready {}
-    }
-    let options = until_empty(&place).retries(Retries::default().reserves(3));
-    let worker = F::start(options, |job| {
-        assert_eq!(job.body(), b"good");
-        Ok(Outcome::Delete)
-    });
-    let events = worker.events.clone();
-    let report = worker.end();
-    assert_eq!((report.finished, report.buried, report.total()), (1, 1, 2));
-    let poisoned = format!("poisoned {}: it was reserved 4 times without a release", ids[0]);
-    assert_eq!(events.count(&poisoned), 1);
-    let stats = client.stats_job(ids[0]).unwrap().unwrap();
-    assert_eq!((stats.state, stats.pri.get()), (JobState::Buried, 77));
-    // A kick grants it as many runs again.
-    client.kick_job(ids[0]).unwrap();
-    let options = until_empty(&place).retries(Retries::default().reserves(3));
-    assert_eq!(F::start(options, |_| Ok(Outcome::Delete)).end().finished, 1);
 }
 
 /// B24: panics.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use beanstalk_client::{Heartbeat, JobLimit, Outcome, PutOptions, SlotState, WorkerOptions};
+use beanstalk_client::{Heartbeat, Outcome, PutOptions, SlotState, WorkerOptions};
 use fixtures::beanstalkd::Server;
 
 use super::faces::{Door, WorkerFace};
@@ -24,7 +24,6 @@ fn worker_options(address: &str) -> WorkerOptions {
 
 both_faces!(
     regress_symfony_65923_a_touch_takes_no_other_commands_reply,
-    regress_symfony_65922_an_outcome_is_not_sent_on_a_new_connection_unasked,
     regress_node_beanstalk_733_no_slot_is_lost_in_restarts,
 );
 scenarios!(regress_beanstalkd_262_a_quiet_connection_does_not_keep_a_job_that_is_over,);
@@ -94,27 +93,6 @@ fn regress_symfony_65923_a_touch_takes_no_other_commands_reply<F: WorkerFace>() 
     worker.events.wait_for("deleted", 8);
     assert_eq!(worker.stop().finished, 8);
     assert_eq!(server.view().jobs, 0);
-}
-
-/// symfony/symfony#65922: a delete that met a lost connection was sent again on the next one, where the job is
-/// anybody's.
-fn regress_symfony_65922_an_outcome_is_not_sent_on_a_new_connection_unasked<F: WorkerFace>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
-    put(&mut client, "x", 60);
-    let (open, door) = Door::new();
-    let worker = F::start(worker_options(server.address()).limit(JobLimit::new(1)), move |_| {
-        door.pass();
-        Ok(Outcome::Delete)
-    });
-    worker.events.wait_for("started", 1);
-    server.close_connections();
-    worker.events.wait_for("lost", 1);
-    open.send(()).unwrap();
-    let report = worker.stop();
-    assert_eq!((report.finished, report.lost), (0, 1));
-    assert!(server.requests().iter().all(|request| !request.text().starts_with("delete")));
-    assert_eq!(server.view().jobs, 1);
 }
 
 // G. Life cycle.

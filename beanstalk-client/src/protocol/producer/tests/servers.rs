@@ -484,9 +484,7 @@ fn an_overdue_answer_ends_the_connection_once_nothing_more_is_here() {
 fn a_put_after_one_that_was_overdue_goes_to_its_own_tube() {
     let mut world = World::new(1, Selection::InOrder, some_probes());
     put(&mut world);
-    for _ in 0..4 {
-        world.turn(0, usize::MAX, usize::MAX);
-    }
+    world.rounds(4);
     assert!(world.has(0));
     world.put(1, Delivery::AtMostOnce, 1);
     world.now += SECOND;

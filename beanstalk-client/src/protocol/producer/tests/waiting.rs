@@ -255,31 +255,20 @@ fn the_waiting_caller_of_a_put_is_woken_by_its_answer_and_when_another_server_ge
 fn room_that_a_caller_gives_up_goes_to_the_next_in_line() {
     let mut world = World::of(options(1, Selection::InOrder).max_jobs(1), some_probes());
     let first = world.offer("default", b"x", &policy()).unwrap().unwrap();
-    let put = Put::new(b"x", crate::PutOptions::default()).unwrap();
-    let tube = TubeName::default();
-    let stands = (&policy(), None);
-    let places: Vec<SlotId> = (0..3)
-        .map(|_| world.outbox.stand_in_line(&put, (&policy(), None), Waker::noop()))
-        .collect();
-    let poll = |world: &mut World, place: usize| {
-        world.outbox.poll_room(places[place], &put, &tube, stands, world.now, Waker::noop())
-    };
-    for _ in 0..4 {
-        world.turn(0, usize::MAX, usize::MAX);
-    }
+    let places = [0; 3].map(|_| world.stand_in_line(1, None));
+    let poll = |world: &mut World, place: usize| has_room(world, places[place], 1);
+    world.rounds(4);
     assert!(world.answer(first).unwrap().is_ok());
     // The first in line has its room, and goes away with it.
-    assert!(poll(&mut world, 1).is_pending());
+    assert!(poll(&mut world, 1).is_none());
     world.outbox.abandon(places[0]);
-    assert!(poll(&mut world, 2).is_pending());
-    assert!(poll(&mut world, 1).is_ready());
+    assert!(poll(&mut world, 2).is_none());
+    assert!(poll(&mut world, 1).is_some());
     // A put that was accepted is sent although its caller is gone.
     world.outbox.abandon(places[1]);
-    for _ in 0..4 {
-        world.turn(0, usize::MAX, usize::MAX);
-    }
+    world.rounds(4);
     assert_eq!(world.servers[0].stored.len(), 2);
-    assert!(poll(&mut world, 2).is_ready());
+    assert!(poll(&mut world, 2).is_some());
     world.settle();
     assert_eq!(world.servers[0].stored.len(), 3);
 }
@@ -290,16 +279,15 @@ fn full(sizes: &[(usize, u64)]) -> (World, SlotId, Vec<SlotId>) {
     let mut world = World::of(options, some_probes());
     let first = world.offer("default", &[b'x'; 50], &policy()).unwrap().unwrap();
     let line = sizes.iter().map(|(size, seconds)| {
-        let put = Put::new(vec![b'x'; *size], crate::PutOptions::default()).unwrap();
         let due = world.now + Duration::from_secs(*seconds);
-        world.outbox.stand_in_line(&put, (&policy(), Some(due)), Waker::noop())
+        world.stand_in_line(*size, Some(due))
     });
     let line = line.collect();
     (world, first, line)
 }
 
 /// Whether this caller has its room, and has put its job.
-fn has_room(world: &mut World, place: SlotId, size: usize) -> Option<Result<()>> {
+pub(super) fn has_room(world: &mut World, place: SlotId, size: usize) -> Option<Result<()>> {
     let put = Put::new(vec![b'x'; size], crate::PutOptions::default()).unwrap();
     let (tube, stands) = (TubeName::default(), (&policy(), None));
     match world.outbox.poll_room(place, &put, &tube, stands, world.now, Waker::noop()) {
@@ -328,9 +316,7 @@ fn a_small_put_goes_when_the_large_one_before_it_has_left_the_line() {
     assert!(matches!(has_room(&mut world, line[2], 0), Some(Err(_))));
     // It is too large for its server, as it turns out.
     let (mut world, first, line) = full(&[(1001, 60), (0, 60)]);
-    for _ in 0..4 {
-        world.turn(0, usize::MAX, usize::MAX);
-    }
+    world.rounds(4);
     assert!(world.answer(first).unwrap().is_ok());
     let error = has_room(&mut world, line[0], 1001).unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::JobTooBig);
@@ -341,15 +327,12 @@ fn a_small_put_goes_when_the_large_one_before_it_has_left_the_line() {
 fn whoever_stands_in_line_after_one_that_has_left_is_the_last() {
     let (mut world, first, line) = full(&[(50, 60), (50, 60), (50, 60)]);
     world.outbox.abandon(line[1]);
-    let put = Put::new([b'x'; 50], crate::PutOptions::default()).unwrap();
-    let last = world.outbox.stand_in_line(&put, (&policy(), None), Waker::noop());
+    let last = world.stand_in_line(50, None);
     // There is room for one at a time.
     let in_order = [(first, line[0]), (line[0], line[2]), (line[2], last)];
     for (before, next) in in_order {
         assert!(has_room(&mut world, next, 50).is_none());
-        for _ in 0..4 {
-            world.turn(0, usize::MAX, usize::MAX);
-        }
+        world.rounds(4);
         assert!(world.answer(before).unwrap().is_ok());
         assert!(next == last || has_room(&mut world, last, 50).is_none());
         assert!(has_room(&mut world, next, 50).unwrap().is_ok());
@@ -378,30 +361,23 @@ fn room_wakes_the_last_waker_of_its_caller() {
 #[test]
 fn places_are_used_again() {
     let (mut world, first, _) = full(&[]);
-    for _ in 0..4 {
-        world.turn(0, usize::MAX, usize::MAX);
-    }
+    world.rounds(4);
     assert!(world.answer(first).unwrap().is_ok());
     for _ in 0..20 {
         // Answered; gone before its answer; too large; gone while it was in line, or with its room.
         let answered = world.offer("default", b"x", &policy()).unwrap().unwrap();
         let gone = world.offer("default", b"x", &policy()).unwrap().unwrap();
-        let put = Put::new([b'x'; 60], crate::PutOptions::default()).unwrap();
-        let in_line = world.outbox.stand_in_line(&put, (&policy(), None), Waker::noop());
-        let with_room = world.outbox.stand_in_line(&put, (&policy(), None), Waker::noop());
+        let [in_line, with_room] = [0; 2].map(|_| world.stand_in_line(60, None));
         assert!(answered.max(gone).max(in_line).max(with_room) < 4);
         world.outbox.abandon(gone);
         world.outbox.abandon(in_line);
-        for _ in 0..4 {
-            world.turn(0, usize::MAX, usize::MAX);
-        }
+        world.rounds(4);
         assert!(world.answer(answered).unwrap().is_ok());
         world.outbox.abandon(with_room);
         assert_eq!(world.outbox.report().queued_jobs, 0);
         assert!(world.offer("default", &[b'x'; 1001], &policy()).is_err());
         // In line, and then too large.
-        let large = Put::new(vec![b'x'; 1001], crate::PutOptions::default()).unwrap();
-        let place = world.outbox.stand_in_line(&large, (&policy(), None), Waker::noop());
+        let place = world.stand_in_line(1001, None);
         assert!(matches!(has_room(&mut world, place, 1001), Some(Err(_))));
     }
 }
