@@ -53,8 +53,6 @@ pub use self::pump::tasks::{HandlerTasks, in_thread, join_until};
 #[cfg(feature = "tokio")]
 pub use self::pump::{Dialing, Wire};
 #[doc(hidden)]
-pub use self::role::{deadlines::Deadlines as Pace, late_check::LateCheck as Overdue};
-#[doc(hidden)]
 pub use self::role::{
     exchange::{Awaits, Cause, ConnectionError, Expects, Loss, Need, Protocol, exchange},
     life::{Life, Replace},
