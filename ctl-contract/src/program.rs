@@ -84,6 +84,9 @@ impl Ran {
     }
 }
 
+/// The folder of the settings that every tool has in its tests.
+pub(crate) const SETTINGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/settings");
+
 /// A tool's program.
 #[derive(Debug, Clone, Copy)]
 pub struct Program {
@@ -131,8 +134,8 @@ impl Program {
                 command.env_remove(&name);
             }
         }
-        // Nobody's configuration, and all the time that a busy machine needs: tests of time limits set their own.
-        command.env("XDG_CONFIG_HOME", "/nonexistent").args(arguments);
+        // All the time that a busy machine needs, also for connecting: tests of time limits set their own.
+        command.env("XDG_CONFIG_HOME", SETTINGS).args(arguments);
         command.env(format!("{}_TIMEOUT", self.prefix), "60s");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command

@@ -12,7 +12,7 @@ use rexpect::process::{Signal, WaitStatus};
 use rexpect::session::{PtySession, spawn_command};
 
 use crate::Case;
-use crate::program::Program;
+use crate::program::{Program, SETTINGS};
 use crate::session::repl;
 
 /// Time limit in milliseconds, which only broken code reaches.
@@ -85,6 +85,7 @@ impl Terminal {
         let state = tempfile::tempdir().unwrap();
         command.env_clear().env("PATH", "/usr/bin:/bin").env("TERM", "xterm");
         command.env("HOME", state.path()).env("XDG_STATE_HOME", state.path());
+        command.env("XDG_CONFIG_HOME", SETTINGS);
         command.envs(variables.iter().copied()).args(words);
         let pty = spawn_command(command, Some(PATIENCE)).unwrap();
         Self { pty, state, shown: String::new(), name: program.name }

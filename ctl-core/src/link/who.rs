@@ -65,11 +65,13 @@ pub fn explain(
         return error;
     }
     let bound = left.map_or(PATIENCE, |left| left.min(PATIENCE));
-    let meant = program.servers.kind;
+    let (meant, encrypted) = (program.servers.kind, format!("{}://", program.tls.scheme));
     for address in addresses {
         match stranger(address, bound).filter(|found| found.what != meant) {
             // Over TLS, this reply is the expected one.
-            Some(found) if found.what == TLS && error.exit == Exit::Permission => {}
+            Some(found)
+                if found.what == TLS
+                    && (error.exit == Exit::Permission || address.starts_with(&encrypted)) => {}
             // It breaks the protocol behind a correct handshake, which is what has to be said.
             Some(found) if found.what == HTTP && meant == ADF && upgrades(address, bound) => {}
             Some(found) => return found.error(address, program),
@@ -302,6 +304,10 @@ mod tests {
         assert_eq!(explained(b"", lost()).message, "gone");
         let negative = CliError::not_found("no such job");
         assert_eq!(explained(b"HTTP/1.1 200 OK\r\n\r\n", negative).code, "NOT_FOUND");
+        let mut program = TOOL;
+        program.tls.scheme = "tools";
+        let address = format!("tools://{}", says(b"\x15\x03\x01\x00\x02\x02\x46"));
+        assert_eq!(explain(lost(), &program, &[address], None).message, "gone");
     }
 
     #[test]
