@@ -124,7 +124,7 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
     }
     wanted.note_first_body(&mut tool.link, &tool.messages);
     if let Some(function) = wanted.common_function() {
-        note_missing_worker(tool, function);
+        note_missing_worker(tool, function)?;
     }
     let running = Box::new(begin(tool, &args, &wanted, tasks)?);
     let function = wanted.common_function().cloned();
@@ -132,11 +132,14 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
 }
 
 /// A person waiting for a result should know if no worker serves the function, usually because of a misspelt name.
-fn note_missing_worker(tool: &mut Tool, function: &FunctionName) {
+fn note_missing_worker(tool: &mut Tool, function: &FunctionName) -> Result<(), CliError> {
     if tool.messages.is_terminal() && is_unserved(tool, function) {
         let name = show_function(function);
+        // From here on, Ctrl-C ends the command as it should.
+        tool.interrupts()?;
         tool.messages.note(format!("no worker serves {name}: waiting for one; Ctrl-C stops"));
     }
+    Ok(())
 }
 
 /// Whether the only server reports at once that no worker serves this function: the job's own time is not for this.
