@@ -9,10 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use adf_queue_client::{
-    Client, ConnectOptions, ConnectionState, Deadline, ErrorKind, Fate, QueueName, RequestId,
-    RetryPolicy,
-};
+use adf_queue_client::{Client, ConnectOptions, Deadline, ErrorKind, Fate, QueueName};
 use fixtures::Dark;
 use tokio::time::timeout;
 
@@ -23,18 +20,9 @@ use crate::{
 };
 
 both_faces!(
-    a_kept_connection_serves_the_next_request,
     a_kept_connection_that_the_server_has_closed_is_replaced,
-    a_push_ends_its_connection,
-    a_page_instead_of_a_result_is_said,
-    a_redirect_is_not_followed,
-    a_server_that_goes_silent_behind_the_head_is_late,
-    a_pull_waits_longer_than_any_other_request,
     a_pull_that_came_too_late_for_a_message_brings_the_next_one,
-    no_request_accepts_gzip,
-    a_server_that_is_not_there_is_tried_again,
     a_pull_with_a_deadline_waits_no_longer_for_a_connection,
-    an_error_has_the_id_of_a_pull_that_was_lost,
     connecting_finds_out_who_is_there,
 );
 
@@ -59,20 +47,6 @@ fn message(asked: &Asked) -> String {
     asked.json(r#","body":"hi","duplications":1,"messageid":8"#)
 }
 
-fn a_kept_connection_serves_the_next_request<F: Face>() {
-    let server = Scripted::start(well);
-    let mut client = F::new(options(&server)).unwrap();
-    assert_eq!(client.connection_state(), ConnectionState::Idle);
-    for _ in 0..5 {
-        assert_eq!(client.count(&queue()).unwrap(), 7);
-    }
-    assert_eq!(client.connection_state(), ConnectionState::Ready);
-    assert!(server.asked(5).iter().all(|asked| asked.connection == 1));
-    let metrics = client.metrics();
-    assert_eq!((metrics.connections, metrics.commands, metrics.replies), (1, 5, 5));
-    assert!(metrics.bytes_out > 0 && metrics.bytes_in > 0);
-}
-
 /// Row 11.
 fn a_kept_connection_that_the_server_has_closed_is_replaced<F: Face>() {
     let server = Scripted::start(|asked| match well(asked) {
@@ -88,69 +62,6 @@ fn a_kept_connection_that_the_server_has_closed_is_replaced<F: Face>() {
     }
     let asked = server.asked(8);
     assert!(asked.iter().map(|asked| asked.connection).eq(1..=8), "{asked:?}");
-}
-
-/// Row 11.
-fn a_push_ends_its_connection<F: Face>() {
-    let server = Scripted::start(well);
-    let mut client = F::new(options(&server)).unwrap();
-    for _ in 0..3 {
-        client.rpush(&queue(), "a".into()).unwrap();
-    }
-    let asked = server.asked(3);
-    assert!(asked.iter().map(|asked| asked.connection).eq(1..=3), "{asked:?}");
-    assert!(asked.iter().all(|asked| asked.body == b"a"));
-}
-
-/// Row 10.
-fn a_page_instead_of_a_result_is_said<F: Face>() {
-    let server = Scripted::start(|_| Say::Keep(chunked("text/html", "<html>It works!</html>")));
-    let mut client = F::new(options(&server)).unwrap();
-    let error = client.count(&queue()).unwrap_err();
-    assert_eq!(error.kind(), &ErrorKind::Protocol);
-    assert!(error.to_string().contains("a page instead of a result"), "{error}");
-    assert_eq!(client.metrics().errors_of(ErrorKind::Protocol), 1);
-}
-
-/// Row 10.
-fn a_redirect_is_not_followed<F: Face>() {
-    let other = Scripted::start(well);
-    let place = other.address.clone();
-    let server = Scripted::start(move |_| {
-        Say::Close(format!(
-            "HTTP/1.1 302 Found\r\nLocation: http://{place}/\r\nContent-Length: 0\r\n\r\n"
-        ))
-    });
-    let mut client = F::new(options(&server)).unwrap();
-    let error = client.count(&queue()).unwrap_err();
-    assert!(error.to_string().contains("302 Found"), "{error}");
-    assert_eq!((server.asked(1).len(), other.asked(0).len()), (1, 0));
-}
-
-/// The server sends status and headers before it acts.
-fn a_server_that_goes_silent_behind_the_head_is_late<F: Face>() {
-    let server = Scripted::start(|_| Say::Hang(head("application/json")));
-    let options = options(&server).reply_timeout(Duration::from_millis(200));
-    let mut client = F::new(options).unwrap();
-    let error = client.count(&queue()).unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (&ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
-    server.ended(1);
-    assert_eq!(client.connection_state(), ConnectionState::Idle);
-}
-
-/// Rows 1 and 8.
-fn a_pull_waits_longer_than_any_other_request<F: Face>() {
-    let reply_timeout = Duration::from_millis(100);
-    let server = Scripted::start(move |asked| {
-        thread::sleep(4 * reply_timeout);
-        let id = asked.query("requestid");
-        let frame = format!("\x04\0\x20{id}\0\x01q\0\x02ok\0\x02hi\0\x01\0\0\0\0\0\0\0\x08");
-        Say::Keep(chunked("application/octet-stream", &frame))
-    });
-    let options: ConnectOptions = format!("http://{}", server.address).parse().unwrap();
-    let mut client = F::new(options.reply_timeout(reply_timeout)).unwrap();
-    let pulled = client.pull(&queue()).unwrap();
-    assert_eq!((&pulled.body()[..], pulled.message_id().get()), (&b"hi"[..], 8));
 }
 
 /// Row 2: another client was quicker.
@@ -176,30 +87,6 @@ fn a_pull_that_came_too_late_for_a_message_brings_the_next_one<F: Face>() {
     assert_eq!((pulls.len(), pulled.request_id().as_str()), (1, pulls[0].query("requestid")));
 }
 
-fn no_request_accepts_gzip<F: Face>() {
-    let server = Scripted::start(well);
-    let mut client = F::new(options(&server)).unwrap();
-    client.count(&queue()).unwrap();
-    client.rpush(&queue(), "a".into()).unwrap();
-    client.stats().unwrap_err();
-    for asked in server.asked(3) {
-        assert!(!asked.head.to_ascii_lowercase().contains("encoding"), "{}", asked.head);
-        assert!(asked.head.lines().all(|line| line.len() <= 512), "{}", asked.head);
-    }
-}
-
-fn a_server_that_is_not_there_is_tried_again<F: Face>() {
-    let address = fixtures::Port::take().unwrap().address();
-    let options: ConnectOptions = format!("http://{address}").parse().unwrap();
-    let delay = Duration::from_millis(1);
-    let options = options.retry(RetryPolicy::new(2).backoff(delay, delay));
-    let mut client = F::new(options.clone()).unwrap();
-    let error = client.rpush(&queue(), "a".into()).unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (&ErrorKind::Connect, Fate::NotSent));
-    assert!(error.to_string().contains(&address.to_string()), "{error}");
-    assert_eq!(F::connect(options).err().unwrap().kind(), &ErrorKind::Connect);
-}
-
 /// It had each attempt of the retry policy, with the whole connect timeout.
 fn a_pull_with_a_deadline_waits_no_longer_for_a_connection<F: Face>() {
     let dark = Dark::start().unwrap();
@@ -216,26 +103,13 @@ fn a_pull_with_a_deadline_waits_no_longer_for_a_connection<F: Face>() {
     }
 }
 
-fn an_error_has_the_id_of_a_pull_that_was_lost<F: Face>() {
-    let server = Scripted::start(|asked| match asked.action() {
-        "pull" => Say::Close(head("application/json")),
-        _ => well(asked),
-    });
-    let mut client = F::new(options(&server)).unwrap();
-    let id = RequestId::unique();
-    let error = client.pull_with_id(&queue(), id).unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (&ErrorKind::ConnectionLost, Fate::Unknown));
-    assert_eq!(error.request_id(), Some(&id));
-    let error = client.pull(&queue()).unwrap_err();
-    let asked = server.asked(4);
-    assert_eq!(error.request_id().unwrap().as_str(), asked[3].query("requestid"));
-    assert_eq!(asked[3].action(), "pull");
-}
-
 fn connecting_finds_out_who_is_there<F: Face>() {
     let server = Scripted::start(|_| Say::Keep(chunked("text/html", "<html>It works!</html>")));
     let error = F::connect(options(&server)).err().unwrap();
     assert!(error.to_string().contains("not the status page"), "{error}");
+    let mut client = F::new(options(&server)).unwrap();
+    assert_eq!(client.count(&queue()).unwrap_err().kind(), &ErrorKind::Protocol);
+    assert_eq!(client.metrics().errors_of(ErrorKind::Protocol), 1);
 }
 
 #[test]

@@ -36,15 +36,11 @@ over_websocket! {
 
 both_faces! {
     a_server_that_is_away_is_passed_over,
-    a_server_that_takes_no_connection_leaves_time_for_the_next,
     a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers,
     no_push_waits_long_for_a_connection_while_another_server_is_there,
     equal_keys_go_to_one_server,
-    round_robin_shares_alike,
     a_push_waits_for_its_server,
-    a_push_that_no_server_takes_in_time_says_why,
     a_push_of_unknown_fate_is_the_callers_or_is_sent_again,
-    a_push_whose_time_is_over_was_not_sent_again,
     a_server_that_falls_silent_is_left_by_the_next_push,
     what_cannot_be_sent_is_refused_at_once,
     a_producer_that_connects_needs_one_of_its_servers,
@@ -53,21 +49,26 @@ both_faces! {
 
 /// A producer, shared by threads.
 trait ProducerFace: Sized + Send + Sync + 'static {
-    type Client: Face;
     fn new(options: ProducerOptions) -> Self;
     fn connect(options: ProducerOptions) -> Result<Self>;
-    fn rpush(&self, queue: &QueueName, body: &str) -> Result<u64>;
-    fn lpush(&self, queue: &QueueName, body: &str) -> Result<u64>;
-    fn rpush_by_key(&self, key: &str, queue: &QueueName, body: &str) -> Result<u64>;
-    fn lpush_by_key(&self, key: &str, queue: &QueueName, body: &str) -> Result<u64>;
+    fn push(&self, end: End, key: Option<&str>, queue: &QueueName, body: &str) -> Result<u64>;
     fn report(&self) -> ProducerReport;
+
+    fn rpush(&self, queue: &QueueName, body: &str) -> Result<u64> {
+        self.push(End::Right, None, queue, body)
+    }
+}
+
+/// An end of a queue.
+#[derive(Clone, Copy)]
+enum End {
+    Left,
+    Right,
 }
 
 struct Shared(Producer, Runtime);
 
 impl ProducerFace for Shared {
-    type Client = Async;
-
     fn new(options: ProducerOptions) -> Self {
         Shared(Producer::new(options).unwrap(), runtime())
     }
@@ -77,26 +78,18 @@ impl ProducerFace for Shared {
         Ok(Shared(runtime.block_on(Producer::connect(options))?, runtime))
     }
 
-    fn rpush(&self, queue: &QueueName, body: &str) -> Result<u64> {
+    fn push(&self, end: End, key: Option<&str>, queue: &QueueName, body: &str) -> Result<u64> {
         let Shared(producer, runtime) = self;
-        runtime.block_on(producer.rpush(queue.clone(), body.to_owned())).map(|id| id.get())
-    }
-
-    fn lpush(&self, queue: &QueueName, body: &str) -> Result<u64> {
-        let Shared(producer, runtime) = self;
-        runtime.block_on(producer.lpush(queue.clone(), body.to_owned())).map(|id| id.get())
-    }
-
-    fn rpush_by_key(&self, key: &str, queue: &QueueName, body: &str) -> Result<u64> {
-        let Shared(producer, runtime) = self;
-        let push = producer.rpush_by_key(key, queue.clone(), body.to_owned());
-        runtime.block_on(push).map(|id| id.get())
-    }
-
-    fn lpush_by_key(&self, key: &str, queue: &QueueName, body: &str) -> Result<u64> {
-        let Shared(producer, runtime) = self;
-        let push = producer.lpush_by_key(key, queue.clone(), body.to_owned());
-        runtime.block_on(push).map(|id| id.get())
+        let (queue, body) = (queue.clone(), body.to_owned());
+        let id = runtime.block_on(async {
+            match (end, key) {
+                (End::Left, None) => producer.lpush(queue, body).await,
+                (End::Right, None) => producer.rpush(queue, body).await,
+                (End::Left, Some(key)) => producer.lpush_by_key(key, queue, body).await,
+                (End::Right, Some(key)) => producer.rpush_by_key(key, queue, body).await,
+            }
+        });
+        id.map(|id| id.get())
     }
 
     fn report(&self) -> ProducerReport {
@@ -105,8 +98,6 @@ impl ProducerFace for Shared {
 }
 
 impl ProducerFace for blocking::Producer {
-    type Client = Blocking;
-
     fn new(options: ProducerOptions) -> Self {
         blocking::Producer::new(options).unwrap()
     }
@@ -115,20 +106,15 @@ impl ProducerFace for blocking::Producer {
         blocking::Producer::connect(options)
     }
 
-    fn rpush(&self, queue: &QueueName, body: &str) -> Result<u64> {
-        self.rpush(queue.clone(), body.to_owned()).map(|id| id.get())
-    }
-
-    fn lpush(&self, queue: &QueueName, body: &str) -> Result<u64> {
-        self.lpush(queue.clone(), body.to_owned()).map(|id| id.get())
-    }
-
-    fn rpush_by_key(&self, key: &str, queue: &QueueName, body: &str) -> Result<u64> {
-        self.rpush_by_key(key, queue.clone(), body.to_owned()).map(|id| id.get())
-    }
-
-    fn lpush_by_key(&self, key: &str, queue: &QueueName, body: &str) -> Result<u64> {
-        self.lpush_by_key(key, queue.clone(), body.to_owned()).map(|id| id.get())
+    fn push(&self, end: End, key: Option<&str>, queue: &QueueName, body: &str) -> Result<u64> {
+        let (queue, body) = (queue.clone(), body.to_owned());
+        let id = match (end, key) {
+            (End::Left, None) => self.lpush(queue, body),
+            (End::Right, None) => self.rpush(queue, body),
+            (End::Left, Some(key)) => self.lpush_by_key(key, queue, body),
+            (End::Right, Some(key)) => self.rpush_by_key(key, queue, body),
+        };
+        id.map(|id| id.get())
     }
 
     fn report(&self) -> ProducerReport {
@@ -180,10 +166,8 @@ fn messages_of_many_threads_are_all_pushed<F: Produces>(world: &World) {
             scope.spawn(move || {
                 for number in 0..50 {
                     let body = format!("{thread}-{number}");
-                    match number % 2 {
-                        0 => producer.rpush(queue, &body).unwrap(),
-                        _ => producer.lpush(queue, &body).unwrap(),
-                    };
+                    let end = if number % 2 == 0 { End::Right } else { End::Left };
+                    producer.push(end, None, queue, &body).unwrap();
                 }
             });
         }
@@ -241,10 +225,10 @@ fn equal_keys_go_to_one_server<F: Produces>() {
     let all = options(&[&servers[0], &servers[1], &servers[2]], &queue);
     let producer = F::Producer::new(all.selection(Selection::ByKey));
     for key in 0..20 {
-        let (id, body) = (key.to_string(), |round| format!("{key} {round}"));
-        producer.rpush_by_key(&id, &queue, &body("second")).unwrap();
-        producer.rpush_by_key(&id, &queue, &body("third")).unwrap();
-        producer.lpush_by_key(&id, &queue, &body("first")).unwrap();
+        let id = key.to_string();
+        for (end, round) in [(End::Right, "second"), (End::Right, "third"), (End::Left, "first")] {
+            producer.push(end, Some(&id), &queue, &format!("{key} {round}")).unwrap();
+        }
     }
     let mut found = 0;
     for server in &servers {
@@ -260,17 +244,6 @@ fn equal_keys_go_to_one_server<F: Produces>() {
         found += bodies.len();
     }
     assert_eq!(found, 60);
-}
-
-fn round_robin_shares_alike<F: Produces>() {
-    let servers = [(); 2].map(|()| Server::start().unwrap());
-    let queue = queue_name();
-    let both = options(&[&servers[0], &servers[1]], &queue);
-    let producer = F::Producer::new(both.selection(Selection::RoundRobin));
-    for number in 0..10 {
-        producer.rpush(&queue, &number.to_string()).unwrap();
-    }
-    assert_eq!(servers.each_ref().map(|server| bodies(server, &queue).len()), [5, 5]);
 }
 
 /// A proxy in front of a server of its own that has the queue.
@@ -312,17 +285,6 @@ fn a_push_waits_for_its_server<F: Produces>() {
     assert_eq!(bodies(&server, &queue), ["x"]);
 }
 
-fn a_push_that_no_server_takes_in_time_says_why<F: Produces>() {
-    let away = fixtures::Port::take().unwrap();
-    let address: Address = away.address().to_string().parse().unwrap();
-    let options = ProducerOptions::from(quick(ConnectOptions::new(address.clone())));
-    let producer = F::Producer::new(options.timeout(Duration::from_millis(300)));
-    let error = producer.rpush(&queue_name(), "x").unwrap_err();
-    assert_eq!(error.fate(), Fate::NotSent);
-    assert!(matches!(error.kind(), ErrorKind::Timeout(_)), "{error}");
-    assert_eq!(producer.report().not_sent, 1);
-}
-
 fn a_push_of_unknown_fate_is_the_callers_or_is_sent_again<F: Produces>() {
     for again in [false, true] {
         let queue = queue_name();
@@ -351,29 +313,6 @@ fn a_push_of_unknown_fate_is_the_callers_or_is_sent_again<F: Produces>() {
     }
 }
 
-fn a_push_whose_time_is_over_was_not_sent_again<F: Produces>() {
-    let queue = queue_name();
-    let (server, proxy, options) = behind_proxy(&queue);
-    let events = Arc::new(Mutex::new(Vec::new()));
-    let told = Arc::clone(&events);
-    let options = options.at_least_once(true).timeout(LATE).on_event(move |event| {
-        told.lock().unwrap().push(event.what.clone());
-    });
-    let producer = F::Producer::new(options);
-    producer.rpush(&queue, "before").unwrap();
-    proxy.spoil_replies(Toxics::new().silence());
-    let error = producer.rpush(&queue, "x").unwrap_err();
-    assert_eq!(error.kind(), &ErrorKind::Timeout(Deadline::Total));
-    assert_eq!(error.fate(), Fate::Unknown);
-    let text = "not done within the total timeout of 3 s";
-    assert_eq!(error.to_string(), format!("rpush to {}: {text}", proxy.address()));
-    assert_eq!(producer.report().to_string(), "1 message pushed, 1 of unknown fate");
-    assert_eq!(bodies(&server, &queue), ["before", "x"]);
-    let events = events.lock().unwrap();
-    let is_resent = |what: &ProducerEventKind| matches!(what, ProducerEventKind::Resent);
-    assert!(!events.iter().any(is_resent), "{events:?}");
-}
-
 fn a_server_that_falls_silent_is_left_by_the_next_push<F: Produces>() {
     let queue = queue_name();
     let (silent, proxy, _) = behind_proxy(&queue);
@@ -381,14 +320,20 @@ fn a_server_that_falls_silent_is_left_by_the_next_push<F: Produces>() {
     let options = |address: &str| quick(ConnectOptions::new(address.parse().unwrap()));
     let first = options(&proxy.address().to_string()).connect_timeout(LATE / 3);
     let servers = Servers::new([first, options(other.address())]).unwrap();
-    let (options, failures) = counting_failures(ProducerOptions::new(servers).timeout(LATE));
+    let options = ProducerOptions::new(servers).at_least_once(true).timeout(LATE);
+    let (options, failures) = counting_failures(options);
     let producer = F::Producer::new(options);
     // On a busy machine, the first one may be too slow at first.
     while bodies(&silent, &queue).is_empty() {
         producer.rpush(&queue, "before").unwrap();
     }
     proxy.spoil_replies(Toxics::new().silence());
-    assert_eq!(producer.rpush(&queue, "late").unwrap_err().fate(), Fate::Unknown);
+    // It is not sent again.
+    let late = producer.rpush(&queue, "late").unwrap_err();
+    assert_eq!((late.kind(), late.fate()), (&ErrorKind::Timeout(Deadline::Total), Fate::Unknown));
+    let text = "not done within the total timeout of 3 s";
+    assert_eq!(late.to_string(), format!("rpush to {}: {text}", proxy.address()));
+    assert_eq!(producer.report().resent, 0);
     // Also after an attempt to reach the silent one was left unanswered in its turn.
     let end = failures.load(Ordering::SeqCst) + 1;
     while failures.load(Ordering::SeqCst) < end {
@@ -470,30 +415,6 @@ fn pushes_to_a_full_queue_wait_for_a_consumer<F: Produces>(world: &World) {
     pusher.join().unwrap();
 }
 
-/// A server that takes no connection, and a good one.
-fn dark_and_good(
-    queue: &QueueName,
-    options: impl Fn(ConnectOptions) -> ConnectOptions,
-) -> (ProducerOptions, Server, Dark) {
-    let dark = Dark::start().unwrap();
-    let good = Server::builder().queue(queue.as_str()).start().unwrap();
-    let servers = [&*dark.address().to_string(), good.address()];
-    let servers = servers.map(|address| options(ConnectOptions::new(address.parse().unwrap())));
-    (ProducerOptions::new(Servers::new(servers).unwrap()), good, dark)
-}
-
-/// The limit of a push is shorter than that of an attempt to connect.
-fn a_server_that_takes_no_connection_leaves_time_for_the_next<F: Produces>() {
-    let queue = queue_name();
-    let (options, good, _full) = dark_and_good(&queue, |options| options);
-    let producer = F::Producer::new(options.timeout(LATE));
-    for n in 0..4 {
-        producer.rpush(&queue, "x").unwrap_or_else(|error| panic!("push {n}: {error}"));
-        thread::sleep(Duration::from_millis(100));
-    }
-    assert_eq!(bodies(&good, &queue).len(), 4);
-}
-
 /// Another server is there for them. Only the first one waits for an attempt to connect.
 fn a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers<F: Produces>() {
     let queue = queue_name();
@@ -525,15 +446,19 @@ fn counting_failures(options: ProducerOptions) -> (ProducerOptions, Arc<AtomicUs
 /// A host that is switched off answers nothing for as long as it is asked.
 fn no_push_waits_long_for_a_connection_while_another_server_is_there<F: Produces>() {
     let queue = queue_name();
-    let endless = |options: ConnectOptions| options.connect_timeout(10 * PATIENCE);
-    let (options, good, _full) = dark_and_good(&queue, endless);
+    let dark = Dark::start().unwrap();
+    let good = Server::builder().queue(queue.as_str()).start().unwrap();
+    let servers = [&*dark.address().to_string(), good.address()];
+    let endless = |address: &str| {
+        ConnectOptions::new(address.parse().unwrap()).connect_timeout(10 * PATIENCE)
+    };
+    let options = ProducerOptions::new(Servers::new(servers.map(endless)).unwrap()).timeout(LATE);
     let started = Instant::now();
     let producer = F::Producer::connect(options.clone()).unwrap();
+    assert!(started.elapsed() < PATIENCE);
     for _ in 0..4 {
         producer.rpush(&queue, "x").unwrap();
     }
     F::Producer::new(options).rpush(&queue, "x").unwrap();
-    let took = started.elapsed();
-    assert!(took < PATIENCE, "{took:?}");
     assert_eq!(bodies(&good, &queue).len(), 5);
 }

@@ -26,7 +26,6 @@ both_faces!(
     a_json_pull_never_kills_the_server,
     a_server_that_behaves_serves_as_well,
     a_client_that_goes_does_not_wait_for_the_answer_to_its_close,
-    a_request_that_gets_no_answer_is_given_up_and_the_next_one_has_its_own,
     a_message_over_the_limit_ends_the_connection,
     what_is_no_queue_server_is_told_at_once,
     an_address_where_nobody_listens_is_told_at_once,
@@ -95,21 +94,6 @@ fn a_client_that_goes_does_not_wait_for_the_answer_to_its_close<F: Face>() {
     assert_eq!((server.view().websockets, server.view().pulled), (1, 1));
     drop(client);
     assert!(server.wait_for(PATIENCE, |view| view.connections == 0 && view.ready == 1));
-}
-
-/// Section 7, silent non-answers.
-fn a_request_that_gets_no_answer_is_given_up_and_the_next_one_has_its_own<F: Face>() {
-    let server = Server::builder().queue("/q").start().unwrap();
-    let queue = "/q".parse().unwrap();
-    let quick = options(&server, Transport::WsBin).reply_timeout(LATE);
-    let mut client = F::connect(quick.retry(RetryPolicy::never())).unwrap();
-    server.faults().add(Fault::nth(1).of("rpush").hang());
-    let error = client.rpush(&queue, "x".into()).unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Timeout(Deadline::Reply));
-    assert_eq!(error.fate(), Fate::Unknown);
-    server.faults().clear();
-    client.rpush(&queue, "y".into()).unwrap();
-    assert_eq!(client.metrics().connections, 2);
 }
 
 fn a_message_over_the_limit_ends_the_connection<F: Face>() {

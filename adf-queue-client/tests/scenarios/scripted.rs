@@ -15,7 +15,6 @@ pub(crate) struct Asked {
     /// The number of its connection, from 1.
     pub(crate) connection: usize,
     pub(crate) head: String,
-    pub(crate) body: Vec<u8>,
 }
 
 /// The server's reaction.
@@ -168,5 +167,5 @@ fn read(mut stream: &TcpStream, connection: usize) -> Option<Asked> {
     let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
     let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
     stream.read_exact(&mut body).ok()?;
-    Some(Asked { connection, head, body })
+    Some(Asked { connection, head })
 }

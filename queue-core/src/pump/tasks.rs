@@ -148,17 +148,18 @@ mod tests {
     #[tokio::test]
     async fn closing_or_dropping_ends_running_handlers() {
         for is_dropped in [false, true] {
-            let (mut tasks, (held, is_held)) = (HandlerTasks::default(), oneshot::channel::<()>());
+            let (tasks, (held, is_held)) = (HandlerTasks::default(), oneshot::channel::<()>());
             tasks.start(false, async {
                 let _held = held;
                 pending().await
             });
             yield_now().await;
-            match is_dropped {
-                true => tasks = HandlerTasks::default(),
-                false => tasks.close(),
-            }
+            let closed = match is_dropped {
+                true => None,
+                false => Some(tasks).inspect(HandlerTasks::close),
+            };
             assert!(is_held.await.is_err());
+            drop(closed);
         }
     }
 
