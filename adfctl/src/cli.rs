@@ -8,8 +8,7 @@ use ctl_core::link::diagnosis::Diagnosis;
 use ctl_core::program::Program;
 
 use crate::commands::{self, queues};
-use crate::error;
-use crate::link::Link;
+use crate::link::{self, Link};
 use crate::program;
 use crate::tool::{Adfctl, Session, Tool};
 
@@ -49,7 +48,7 @@ impl ctl_core::context::Tool for Adfctl {
     type Session = Session;
 
     fn run(tool: &mut Tool, command: Ready<Self>) -> Result<Exit, CliError> {
-        command.run(tool).map_err(|error| error::with_near_queue(&mut tool.link, error))
+        command.run(tool).map_err(|error| link::with_near_queue(&mut tool.link, error))
     }
 
     fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {

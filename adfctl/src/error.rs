@@ -4,9 +4,7 @@ use adf_queue_client::protocol::Action;
 use adf_queue_client::{Deadline, Error, ErrorKind, QueueName, Refusal};
 use ctl_core::error::{Change, CliError, Exit};
 use ctl_core::system::process;
-use ctl_core::text::spelling::{closest, did_you_mean};
 
-use crate::link::Link;
 use crate::servers::SERVERS;
 
 /// Exit code and stable name of an error kind.
@@ -41,20 +39,6 @@ pub fn no_queue(queue: &QueueName) -> CliError {
     let why = format!("{NO_QUEUE}{queue}");
     CliError::new(Exit::Negative, QUEUE_NOT_FOUND, why)
         .hint("adfctl queues, to list the queues of this server")
-}
-
-/// Adds the queue of the server that is probably meant by one that it does not know. Asks the server; whether it
-/// answers is no reason for another error.
-pub fn with_near_queue(link: &mut Link, error: CliError) -> CliError {
-    if error.code != QUEUE_NOT_FOUND {
-        return error;
-    }
-    let Some(typed) = error.message.strip_prefix(NO_QUEUE) else { return error };
-    let Ok(stats) = link.stats() else { return error };
-    match closest(typed, stats.queues.iter().map(|queue| queue.name.as_str())) {
-        Some(meant) => error.hint(did_you_mean(meant)),
-        None => error,
-    }
 }
 
 /// What precedes the name of a queue that does not exist.

@@ -15,6 +15,7 @@ use ctl_core::error::CliError;
 use ctl_core::link::tls::Tls;
 use ctl_core::link::{Dialer, Endpoint, Link as _, Pong, RequestLog, Setters};
 use ctl_core::output::messages::Trace;
+use ctl_core::text::spelling::{closest, did_you_mean};
 use fixtures::adf_queue::{Listen, Server};
 use fixtures::fault::Faults;
 
@@ -362,3 +363,17 @@ fn over_websocket(transport: Transport) -> Transport {
 
 /// The longest message that the client reads, in bytes.
 const MAX_MESSAGE: u64 = 64 << 20;
+
+/// Adds the queue of the server that is probably meant by one that it does not know. Asks the server; whether it
+/// answers is no reason for another error.
+pub fn with_near_queue(link: &mut Link, error: CliError) -> CliError {
+    if error.code != QUEUE_NOT_FOUND {
+        return error;
+    }
+    let Some(typed) = error.message.strip_prefix(NO_QUEUE) else { return error };
+    let Ok(stats) = link.stats() else { return error };
+    match closest(typed, stats.queues.iter().map(|queue| queue.name.as_str())) {
+        Some(meant) => error.hint(did_you_mean(meant)),
+        None => error,
+    }
+}

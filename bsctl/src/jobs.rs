@@ -6,11 +6,12 @@ pub mod leaving;
 pub mod mover;
 pub mod paused;
 pub mod scan;
-pub mod seen;
 pub mod select;
 pub mod state;
 pub mod sweep;
 pub mod taker;
+
+use std::time::Duration;
 
 use beanstalk_client::protocol::{ListTubes, StatsJob};
 use beanstalk_client::{JobId, JobStats, TubeName};
@@ -22,6 +23,7 @@ use serde::Deserialize;
 
 use crate::link::Link;
 use crate::names;
+use crate::producer::{Defaults, NewJob};
 
 /// What has become of reserved jobs whose connection is lost. A server that stopped keeps them only in its binlog, if it
 /// has one.
@@ -135,6 +137,21 @@ pub struct Described {
     pub ttr: Option<u32>,
     /// Its body.
     pub body: Vec<u8>,
+}
+
+impl Described {
+    /// As a job to put, with these defaults for what the record omits.
+    #[must_use]
+    pub fn to_put(self, defaults: &Defaults, label: String) -> NewJob {
+        let seconds = |seconds: u32| Duration::from_secs(seconds.into());
+        Defaults {
+            tube: self.tube.unwrap_or_else(|| defaults.tube.clone()),
+            pri: self.pri.unwrap_or(defaults.pri),
+            delay: self.delay.map_or(defaults.delay, seconds),
+            ttr: self.ttr.map_or(defaults.ttr, seconds),
+        }
+        .job(self.body, label)
+    }
 }
 
 #[derive(Deserialize)]

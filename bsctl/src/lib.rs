@@ -12,6 +12,7 @@ pub mod names;
 pub mod producer;
 pub mod program;
 pub mod repl;
+pub mod seen;
 pub mod servers;
 pub mod tool;
 pub mod tube_stats;

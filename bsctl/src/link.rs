@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use beanstalk_client::blocking::Client;
 use beanstalk_client::protocol::{
-    Command, Effect, Epoch, ListTubeUsed, Response, ServerWait, Stats,
+    Command, Effect, Epoch, ListTubeUsed, ReserveJob, Response, ServerWait, Stats,
 };
 use beanstalk_client::{
-    Address, ConnectOptions, Error, JobRef, RetryPolicy, ServerStats, Servers, TubeName, TubeStats,
+    Address, ConnectOptions, Error, JobId, JobRef, RetryPolicy, ServerStats, Servers, TubeName,
+    TubeStats,
 };
 use bytes::BytesMut;
 use ctl_core::error::CliError;
@@ -352,6 +353,18 @@ impl Link {
             client.set_total_timeout(bound);
             Ok(client)
         })
+    }
+
+    /// Asks for job 0, which never exists: a server that knows the command answers NOT_FOUND.
+    ///
+    /// # Errors
+    /// The failure of the connection.
+    pub fn knows_reserve_job(&mut self) -> Result<bool, CliError> {
+        match self.call(ReserveJob(JobId::from(0))) {
+            Ok(_) => Ok(true),
+            Err(error) if error.code == "UNSUPPORTED" => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -12,7 +12,6 @@ use ctl_core::output::messages::Messages;
 use ctl_core::text::units;
 
 use crate::error::{UNKNOWN_COMMAND, cli_error};
-use crate::jobs::Described;
 use crate::link::Link;
 use crate::tool::Tool;
 
@@ -50,19 +49,6 @@ impl Defaults {
     pub fn job(&self, body: Vec<u8>, label: String) -> NewJob {
         let options = PutOptions::default().priority(self.pri).delay(self.delay).ttr(self.ttr);
         NewJob { tube: self.tube.clone(), options, delayed: !self.delay.is_zero(), body, label }
-    }
-
-    /// The job of a record, with these defaults for what the record omits.
-    #[must_use]
-    pub fn described(&self, job: Described, label: String) -> NewJob {
-        let seconds = |seconds: u32| Duration::from_secs(seconds.into());
-        Self {
-            tube: job.tube.unwrap_or_else(|| self.tube.clone()),
-            pri: job.pri.unwrap_or(self.pri),
-            delay: job.delay.map_or(self.delay, seconds),
-            ttr: job.ttr.map_or(self.ttr, seconds),
-        }
-        .job(job.body, label)
     }
 }
 

@@ -4,10 +4,13 @@
 use beanstalk_client::protocol::{AnyCommand, PeekReady, Response, StatsJob, StatsTube, Use};
 use beanstalk_client::{JobId, TubeName, TubeStats};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::output::Record;
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::error::{BAD_FORMAT, UNKNOWN_COMMAND, cli_error};
-use crate::jobs::seen::Seen;
 use crate::link::Link;
+use crate::seen::Seen;
 
 /// A server's answer about a tube.
 pub enum Answer {
@@ -136,4 +139,16 @@ fn too_long(tube: &TubeName) -> CliError {
          most {ASKABLE} have room in a question"
     );
     CliError::new(Exit::BadData, BAD_FORMAT, message)
+}
+
+/// Statistics as a record: the server's keys in its order.
+///
+/// # Errors
+/// They are not a map, which is a defect.
+pub fn record<T: Serialize>(stats: &T) -> Result<Record, CliError> {
+    match serde_json::to_value(stats) {
+        Ok(Value::Object(map)) => Ok(map.into()),
+        Ok(_) => Err(CliError::internal("statistics are not a map")),
+        Err(error) => Err(CliError::internal(format!("statistics cannot be shown: {error}"))),
+    }
 }

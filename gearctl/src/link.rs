@@ -3,6 +3,7 @@
 
 mod absent;
 mod answer;
+mod status;
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -24,6 +25,7 @@ use gearman_client::{
 
 use self::absent::Absent;
 pub use self::answer::Answer;
+pub use self::status::{status_of, statuses};
 use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
 
 /// The connections that commands use.

@@ -11,8 +11,8 @@ use ctl_core::text::units;
 
 use super::delete::{limited, start, would};
 use crate::error::cli_error;
-use crate::jobs::seen::Seen;
 use crate::link::Link;
+use crate::seen::Seen;
 use crate::tool::{Tool, forget_held, held};
 use crate::{jobs, names};
 

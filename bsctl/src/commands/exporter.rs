@@ -9,10 +9,10 @@ use ctl_core::error::CliError;
 use ctl_core::output::{Field, Record};
 use serde_json::Value;
 
-use super::stats::record;
 use crate::attendance::Workers;
 use crate::link::Link;
 use crate::tool::Bsctl;
+use crate::tube_stats::record;
 use crate::tube_stats::{self, Answer, oldest_ages};
 
 /// The end of `exporter --help`.

@@ -11,7 +11,6 @@ use ctl_core::input::Argument;
 use ctl_core::input::intake::{self, Batches, Cut};
 use ctl_core::output::progress::Meter;
 
-use super::server::knows_reserve_job;
 use crate::jobs::hidden::{Hidden, bury};
 use crate::jobs::{self, Described};
 use crate::link::Link;
@@ -67,7 +66,7 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     }
     let from = Argument::Read(args.from);
     let limit = if tool.globals.dry_run { u64::MAX } else { max_job_size(&mut tool.link)? };
-    if args.keep_state && !tool.globals.dry_run && !knows_reserve_job(tool.link.side())? {
+    if args.keep_state && !tool.globals.dry_run && !tool.link.side().knows_reserve_job()? {
         return Err(CliError::new(
             Exit::Protocol,
             "UNSUPPORTED",
@@ -104,7 +103,7 @@ fn incoming(job: Described, tube: Option<&TubeName>, keep_state: bool, label: St
     };
     let pri = job.pri.map_or(Priority::default(), Priority::from);
     let job = Described { tube: tube.cloned().or(job.tube), delay, ..job };
-    Incoming { job: defaults.described(job, label), bury: buried.then_some(pri) }
+    Incoming { job: job.to_put(&defaults, label), bury: buried.then_some(pri) }
 }
 
 fn import(

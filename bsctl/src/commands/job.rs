@@ -6,8 +6,8 @@ use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Shape};
 
-use super::stats::record;
 use crate::tool::Tool;
+use crate::tube_stats::record;
 
 /// The end of `job --help`.
 pub const HELP: &str = "\

@@ -204,7 +204,7 @@ impl Making {
         let job = if self.ndjson {
             let record = jobs::parse(&bytes)?;
             self.compare(label, &record);
-            self.defaults.described(record, label.to_owned())
+            record.to_put(&self.defaults, label.to_owned())
         } else {
             self.defaults.job(bytes, label.to_owned())
         };

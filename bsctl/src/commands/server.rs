@@ -1,7 +1,7 @@
 //! `server`: what kind of server this is and what it supports.
 
-use beanstalk_client::protocol::{ListTubes, ReserveJob};
-use beanstalk_client::{JobId, TubeStats};
+use beanstalk_client::TubeStats;
+use beanstalk_client::protocol::ListTubes;
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::diagnosis::Diagnosis;
@@ -35,7 +35,7 @@ pub struct ServerArgs {}
 pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
     let address = tool.link.dialer.address()?;
     let stats = tool.link.server_stats()?;
-    let reserve_job = knows_reserve_job(tool.link.side())?;
+    let reserve_job = tool.link.side().knows_reserve_job()?;
     let record = Record::new()
         .with("address", address)
         .with("address-from", tool.link.dialer.source())
@@ -57,25 +57,13 @@ pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-/// Asks for job 0, which never exists: a server that knows the command answers NOT_FOUND.
-///
-/// # Errors
-/// The failure of the connection.
-pub fn knows_reserve_job(link: &mut Link) -> Result<bool, CliError> {
-    match link.call(ReserveJob(JobId::from(0))) {
-        Ok(_) => Ok(true),
-        Err(error) if error.code == "UNSUPPORTED" => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
 /// The server's state, for `doctor`.
 ///
 /// # Errors
 /// The failure of the connection.
 pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
     let stats = link.server_stats()?;
-    let reserve_job = knows_reserve_job(link)?;
+    let reserve_job = link.knows_reserve_job()?;
     let tubes = link.call(ListTubes)?;
     let answers = tube_stats::ask(link, &tubes)?;
     let paused = paused::of(&answers);

@@ -8,14 +8,12 @@ use ctl_core::context::fleet::{Answered, Fleet, on_each};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
 use ctl_core::output::{Column, Record, Shape};
-use serde::Serialize;
-use serde_json::Value;
 
 use super::exporter::only_grows;
 use crate::jobs;
 use crate::names::Tube;
 use crate::tool::Tool;
-use crate::tube_stats::{self, Answer};
+use crate::tube_stats::{self, Answer, record};
 
 /// The end of `stats --help`.
 pub const HELP: &str = "\
@@ -200,16 +198,4 @@ fn count(
 fn figures(noun: Option<&'static str>) -> Figures {
     let leaves_out = &["uptime", "rusage-utime", "rusage-stime"];
     Figures { noun, only_grows, leaves_out }
-}
-
-/// Statistics as a record: the server's keys in its order.
-///
-/// # Errors
-/// They are not a map, which is a defect.
-pub fn record<T: Serialize>(stats: &T) -> Result<Record, CliError> {
-    match serde_json::to_value(stats) {
-        Ok(Value::Object(map)) => Ok(map.into()),
-        Ok(_) => Err(CliError::internal("statistics are not a map")),
-        Err(error) => Err(CliError::internal(format!("statistics cannot be shown: {error}"))),
-    }
 }

@@ -10,11 +10,11 @@ use ctl_core::input::glob::tell_unmatched;
 use ctl_core::input::named::{self, Several};
 use ctl_core::output::{Column, Format, Record, Shape};
 
-use super::stats::record;
 use crate::jobs::paused::{self, Paused};
 use crate::jobs::state::AnyState;
 use crate::names::Tube;
 use crate::tool::Tool;
+use crate::tube_stats::record;
 use crate::tube_stats::{self, Answer};
 
 /// The end of `tubes --help`.

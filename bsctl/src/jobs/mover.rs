@@ -12,7 +12,6 @@ use ctl_core::commands::leaving::doubting;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::text::units;
 
-use crate::commands::server::knows_reserve_job;
 use crate::error::NOT_FOUND;
 use crate::jobs::hidden::{Hidden, bury};
 use crate::jobs::leaving::BETWEEN_TOUCHES;
@@ -89,7 +88,7 @@ impl Mover {
         buries: bool,
     ) -> Result<Self, CliError> {
         let limit = max_job_size(&mut to)?;
-        if buries && !knows_reserve_job(&mut to)? {
+        if buries && !to.knows_reserve_job()? {
             let why = "the server does not support reserve-job (1.12 or later), which is needed to bury jobs again";
             return Err(CliError::new(Exit::Protocol, "UNSUPPORTED", why)
                 .hint("--ready, to make jobs ready instead")

@@ -15,8 +15,8 @@ use ctl_core::system::signals::Interrupts;
 
 use crate::error::{NOT_FOUND, cli_error};
 use crate::jobs::paused;
-use crate::jobs::seen::damaged;
 use crate::link::{Link, SLICE};
+use crate::seen::damaged;
 
 /// Longest pause after a wait that the server has ended early.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -15,8 +15,8 @@ use ctl_core::text::units;
 
 use super::state::State;
 use crate::error::cli_error;
-use crate::jobs::seen::{Seen, damaged};
 use crate::jobs::{BODIES, explain_not_found, paused, record_with_body, taker};
+use crate::seen::{Seen, damaged};
 
 /// The longest wait in one command: touches can be sent in between, and Ctrl-C is noticed.
 const SLICE: Duration = Duration::from_secs(1);

@@ -13,7 +13,7 @@ use ctl_core::repl::reconnect::Reconnector;
 use super::held::{Due, Notebook, list};
 use crate::error::NOT_FOUND;
 use crate::jobs::WENT_BACK;
-use crate::jobs::seen::Seen;
+use crate::seen::Seen;
 use crate::tool::{Held, Session, Tool, forget_held, held};
 
 /// What happens to reserved jobs when a session ends: the values of `on_exit`.

@@ -16,8 +16,8 @@ use gearman_client::blocking::{Client, Worker};
 use gearman_client::protocol::{Echo, Submit};
 use gearman_client::{FunctionName, SubmitOptions};
 
-use super::functions::status_of;
 use crate::error::cli_error;
+use crate::link::status_of;
 use crate::link::{Answer, Link, next_job, worker};
 use crate::names::{self, show_function};
 use crate::scratch;

@@ -13,9 +13,10 @@ use ctl_core::link::Link as _;
 use ctl_core::rules::metrics::{Measurable, Named};
 use gearman_client::{FunctionName, FunctionPriorities, FunctionStatus, SubmitOptions};
 
-use super::functions::{priorities, status_of, statuses, workers};
+use super::functions::{priorities, workers};
 use crate::error::{TIMEOUT, cli_error};
 use crate::link::{Answer, Link};
+use crate::link::{status_of, statuses};
 use crate::names::{Function, show_function};
 use crate::program::PROGRAM;
 use crate::tool::Tool;

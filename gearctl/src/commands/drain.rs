@@ -20,8 +20,8 @@ use ctl_core::text::encoding::base64;
 use ctl_core::text::{escape, units};
 use gearman_client::FunctionName;
 
-use super::functions::status_of;
 use crate::link::Link;
+use crate::link::status_of;
 use crate::names::{Function, show_function};
 use crate::submit::tasks::VERSION;
 use crate::tool::Tool;

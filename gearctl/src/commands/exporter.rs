@@ -5,8 +5,8 @@ use ctl_core::error::CliError;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionPriorities, FunctionStatus};
 
-use super::functions::{status_of, statuses};
 use crate::link::{Answer, Link};
+use crate::link::{status_of, statuses};
 use crate::names::show_function;
 use crate::tool::Gearctl;
 

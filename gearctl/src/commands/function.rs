@@ -11,9 +11,10 @@ use ctl_core::text::units;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, MaxQueue};
 
-use super::functions::{no_function, status_of};
+use super::functions::no_function;
 use crate::error::cli_error;
 use crate::link::Link;
+use crate::link::status_of;
 use crate::names::{self, Function};
 use crate::tool::Tool;
 

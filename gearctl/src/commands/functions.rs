@@ -15,6 +15,7 @@ use ctl_core::output::{Column, Format, Record, Shape};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionPriorities, FunctionStatus};
 
+use crate::link::statuses;
 use crate::link::{Answer, Link};
 use crate::names::{Function, show_function};
 use crate::tool::Tool;
@@ -139,30 +140,11 @@ fn known_priorities(link: &mut Link, messages: &Messages) -> Result<Priorities, 
     })
 }
 
-/// The counts of every function.
-///
-/// # Errors
-/// The failure of the connection.
-pub fn statuses(link: &mut Link) -> Result<Vec<FunctionStatus>, CliError> {
-    Ok(link.listing::<FunctionStatus>(&AdminCommand::Status)?.into_rows())
-}
-
 /// The number of workers: of registrations, as in the counts of a function, so that one that serves three functions
 /// counts three times.
 #[must_use]
 pub fn workers(functions: &[FunctionStatus]) -> i64 {
     functions.iter().map(|function| function.workers).sum()
-}
-
-/// The counts of one function; none if the server does not know it.
-///
-/// # Errors
-/// The failure of the connection.
-pub fn status_of(
-    link: &mut Link,
-    function: &FunctionName,
-) -> Result<Option<FunctionStatus>, CliError> {
-    Ok(statuses(link)?.into_iter().find(|row| row.name == *function))
 }
 
 /// Queued jobs of each function, by priority.

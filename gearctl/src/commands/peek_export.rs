@@ -16,7 +16,7 @@ use gearman_client::blocking::GrabbedJob;
 use gearman_client::{FunctionName, FunctionStatus, JobLimit};
 
 use super::drain::{RECORDS, targets};
-use super::functions::status_of;
+use crate::link::status_of;
 use crate::link::{Link, next_job, worker};
 use crate::names::{Function, show_function, show_handle};
 use crate::tool::Tool;

@@ -14,8 +14,9 @@ use gearman_client::protocol::{AdminCommand, AdminReply};
 use gearman_client::{FunctionStatus, JobInfo, Listing, UniqueJob, WorkerInfo};
 use serde_json::Value;
 
-use crate::commands::functions::{statuses, workers};
+use crate::commands::functions::workers;
 use crate::error::cli_error;
+use crate::link::statuses;
 use crate::link::{Answer, Link};
 use crate::names::show_function;
 use crate::tool::Tool;

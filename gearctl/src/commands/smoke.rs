@@ -9,8 +9,8 @@ use gearman_client::blocking::{Client, GrabbedJob, Job, Worker};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, JobHandle, SubmitOptions, WorkerInfo};
 
-use super::functions::status_of;
 use crate::error::cli_error;
+use crate::link::status_of;
 use crate::link::{Answer, Link, worker};
 use crate::names::show_handle;
 use crate::scratch;

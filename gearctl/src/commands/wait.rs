@@ -11,9 +11,10 @@ use ctl_core::system::at_once::at_once;
 use gearman_client::{FunctionName, FunctionStatus, JobHandle};
 use serde_json::json;
 
-use super::functions::{no_function, status_of};
+use super::functions::no_function;
 use crate::error::cli_error;
 use crate::link::Link;
+use crate::link::status_of;
 use crate::names::{self, Function, show_function};
 use crate::tool::Tool;
 

@@ -11,7 +11,7 @@ use ctl_core::text::spelling::{closest, did_you_mean};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, WorkerInfo};
 
-use super::functions::statuses;
+use crate::link::statuses;
 use crate::names::{Function, show_function};
 use crate::tool::Tool;
 

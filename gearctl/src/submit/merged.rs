@@ -11,7 +11,7 @@ use ctl_core::system::at_once::at_once;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, JobHandle, JobInfo, JobStatus, UniqueId};
 
-use crate::commands::functions::status_of;
+use crate::link::status_of;
 use crate::link::{Answer, LOOK, Link};
 use crate::names::{show_handle, show_unique};
 

@@ -16,9 +16,9 @@ use ctl_core::text::encoding::from_base64;
 use gearman_client::{FunctionName, Priority, SubmitOptions, UniqueId};
 use serde::Deserialize;
 
-use crate::commands::functions::status_of;
 use crate::error::cli_error;
 use crate::link::Link;
+use crate::link::status_of;
 use crate::names::{self, Function, show_function};
 use crate::submit::merged::Submitted;
 

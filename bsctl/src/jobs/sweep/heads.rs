@@ -9,10 +9,10 @@ use ctl_core::bulk::Bulk;
 use ctl_core::error::CliError;
 
 use super::{Target, Way};
-use crate::jobs::seen::{Seen, damaged};
 use crate::jobs::state::State;
 use crate::jobs::taker::{bury_damaged, delete_all, reserve_ready};
 use crate::link::Link;
+use crate::seen::{Seen, damaged};
 
 /// Takes up to `most` jobs of one target, and deletes them once they have arrived. A job whose body the server lost in
 /// a crash cannot be kept: it counts as a failure and stays, buried. If nothing is to be kept, it is deleted like the

@@ -6,12 +6,11 @@ use ctl_core::bulk::Bulk;
 use ctl_core::error::CliError;
 
 use super::Way;
-use crate::commands::server::knows_reserve_job;
 use crate::jobs::scan::{Wanted, fetch};
-use crate::jobs::seen::{Seen, damaged};
 use crate::jobs::state::State;
 use crate::jobs::taker::bury_damaged;
 use crate::link::Link;
+use crate::seen::{Seen, damaged};
 
 /// Takes those of these jobs that are still wanted, and deletes them once they have arrived. Ready ones whose bodies
 /// are needed are reserved first (server 1.12 or later), so that nobody else works on them in the meantime.
@@ -26,7 +25,7 @@ pub(super) fn sweep_ids(
     bulk: &mut Bulk,
     way: &mut dyn Way,
 ) -> Result<(), CliError> {
-    let reserves = way.needs_bodies() && knows_reserve_job(link)?;
+    let reserves = way.needs_bodies() && link.knows_reserve_job()?;
     let (mut rest, gate) = (ids, bulk.gate());
     while !rest.is_empty() {
         let (chunk, behind) = rest.split_at(way.window(window).clamp(1, rest.len()));
