@@ -14,10 +14,10 @@ use fixtures::adf_queue::Server;
 use queue_core::proof::drop_after_turns;
 use queue_core::proof::runtime;
 
+use crate::face::async_with_queue;
 use crate::support::{PATIENCE, World, on_each_server, on_servers, queue_name};
 
-/// One thread: turns of the runtime are turns of the driver.
-/// As many turns as a call takes here, and more.
+/// As many turns of the runtime, which has one thread, as a call takes here, and more.
 const TURNS: usize = 24;
 
 async fn in_step(client: &Client, case: &str) {
@@ -30,50 +30,39 @@ async fn in_step(client: &Client, case: &str) {
 
 type Call = for<'a> fn(&'a Client, &'a str) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-fn calls() -> Vec<(&'static str, Call)> {
-    vec![
-        ("rpush", |client, queue| Box::pin(async move { drop(client.rpush(queue, "x").await) })),
-        ("lpush", |client, queue| Box::pin(async move { drop(client.lpush(queue, "x").await) })),
-        ("count", |client, queue| Box::pin(async move { drop(client.count(queue).await) })),
-        ("clear", |client, queue| Box::pin(async move { drop(client.clear(queue).await) })),
-        ("try_pull", |client, queue| Box::pin(async move { drop(client.try_pull(queue).await) })),
-        ("pull_within", |client, queue| {
-            Box::pin(async move { drop(client.pull_within(queue, PATIENCE).await) })
-        }),
-        ("ensure_queue", |client, queue| {
-            Box::pin(async move { drop(client.ensure_queue(queue).await) })
-        }),
-        ("create_queue", |client, queue| {
-            Box::pin(async move { drop(client.create_queue(queue).await) })
-        }),
-        ("delete_queue", |client, queue| {
-            Box::pin(async move {
-                drop(client.delete_queue(queue).await);
-                drop(client.ensure_queue(queue).await);
-            })
-        }),
-        ("call", |client, queue| {
-            Box::pin(async move {
-                let queue = queue.parse().unwrap();
-                let request = Request::count(RequestId::unique(), queue);
-                drop(client.call(request).await);
-            })
-        }),
-        ("stats", |client, _| Box::pin(async move { drop(client.stats().await) })),
-        ("queue_stats", |client, queue| {
-            Box::pin(async move { drop(client.queue_stats(queue).await) })
-        }),
-        ("ping", |client, _| Box::pin(async move { drop(client.ping().await) })),
-        ("reconnect", |client, _| Box::pin(async move { drop(client.reconnect().await) })),
-    ]
+/// The names of calls, and each call with its outcome dropped.
+macro_rules! calls {
+    ($(|$client:ident, $queue:pat_param| $name:literal: $call:expr;)+) => {
+        [$(($name, |$client, $queue| Box::pin(async move { drop($call.await) }))),+]
+    };
+}
+
+fn calls() -> [(&'static str, Call); 14] {
+    calls! {
+        |client, queue| "rpush": client.rpush(queue, "x");
+        |client, queue| "lpush": client.lpush(queue, "x");
+        |client, queue| "count": client.count(queue);
+        |client, queue| "clear": client.clear(queue);
+        |client, queue| "try_pull": client.try_pull(queue);
+        |client, queue| "pull_within": client.pull_within(queue, PATIENCE);
+        |client, queue| "ensure_queue": client.ensure_queue(queue);
+        |client, queue| "create_queue": client.create_queue(queue);
+        |client, queue| "delete_queue": async {
+            drop(client.delete_queue(queue).await);
+            client.ensure_queue(queue).await
+        };
+        |client, queue| "call": client.call(Request::count(RequestId::unique(), queue.parse().unwrap()));
+        |client, _| "stats": client.stats();
+        |client, queue| "queue_stats": client.queue_stats(queue);
+        |client, _| "ping": client.ping();
+        |client, _| "reconnect": client.reconnect();
+    }
 }
 
 fn every_call_may_be_dropped_at_any_turn(world: &World) {
     runtime().block_on(async {
         for (name, call) in calls() {
-            let client = Client::connect(world.options()).await.unwrap();
-            let queue = queue_name();
-            client.create_queue(&queue).await.unwrap();
+            let (client, queue) = async_with_queue(world).await;
             for turns in 0..TURNS {
                 drop_after_turns(turns, call(&client, queue.as_str())).await;
                 in_step(&client, &format!("{name} dropped after {turns} turns")).await;
@@ -89,9 +78,7 @@ fn every_call_may_be_dropped_at_any_turn(world: &World) {
 /// A message that a dropped pull had, or was about to get, goes to the next pull, over the same connection.
 fn a_pull_may_be_dropped_at_any_turn_and_no_message_is_lost(world: &World) {
     runtime().block_on(async {
-        let client = Client::connect(world.options()).await.unwrap();
-        let queue = queue_name();
-        client.create_queue(&queue).await.unwrap();
+        let (client, queue) = async_with_queue(world).await;
         let epoch = client.epoch();
         for turns in 0..TURNS {
             let body = turns.to_string();
@@ -111,9 +98,7 @@ fn a_pull_may_be_dropped_at_any_turn_and_no_message_is_lost(world: &World) {
 /// A dropped delete is executed or not: the message is gone, or can still be deleted.
 fn a_delete_may_be_dropped_at_any_turn(world: &World) {
     runtime().block_on(async {
-        let client = Client::connect(world.options()).await.unwrap();
-        let queue = queue_name();
-        client.create_queue(&queue).await.unwrap();
+        let (client, queue) = async_with_queue(world).await;
         for turns in 0..TURNS {
             client.rpush(&queue, "x").await.unwrap();
             let pulled = client.pull(&queue).await.unwrap();
@@ -152,9 +137,7 @@ fn calls_by_id() -> [(&'static str, ById, u32); 4] {
 fn what_acts_by_an_id_may_be_dropped_at_any_turn(world: &World) {
     runtime().block_on(async {
         for (name, call, ready) in calls_by_id() {
-            let client = Client::connect(world.options()).await.unwrap();
-            let queue = queue_name();
-            client.create_queue(&queue).await.unwrap();
+            let (client, queue) = async_with_queue(world).await;
             for turns in 0..TURNS {
                 let case = format!("{name} dropped after {turns} turns");
                 client.rpush(&queue, "x").await.unwrap();
@@ -181,9 +164,7 @@ fn what_acts_by_an_id_may_be_dropped_at_any_turn(world: &World) {
 /// The message goes to this client's next pull, or is found by the id.
 fn a_pull_with_an_id_may_be_dropped_at_any_turn_and_no_message_is_lost(world: &World) {
     runtime().block_on(async {
-        let client = Client::connect(world.options()).await.unwrap();
-        let queue = queue_name();
-        client.create_queue(&queue).await.unwrap();
+        let (client, queue) = async_with_queue(world).await;
         for turns in 0..TURNS {
             let (body, id) = (turns.to_string(), RequestId::unique());
             client.rpush(&queue, body.clone()).await.unwrap();

@@ -12,7 +12,7 @@ use adf_queue_client::{
 use bytes::Bytes;
 
 use crate::{
-    face::{Face, over_each_transport, over_websocket},
+    face::{Face, over_each_transport, over_websocket, with_queue},
     support::{PATIENCE, World, queue_name},
 };
 
@@ -83,9 +83,7 @@ fn what_was_put_back_is_pulled_again<F: Face>(world: &World) {
 }
 
 fn bodies_come_back_as_they_were_pushed<F: Face>(world: &World) {
-    let queue = queue_name();
-    let mut client = F::connect(world.options()).unwrap();
-    client.create_queue(&queue).unwrap();
+    let (mut client, queue) = with_queue::<F>(world);
     let mut bodies: Vec<Bytes> = vec![
         "".into(),
         "héllo 队列 😀 \"q\" \\ / \u{8}\u{c}\n\r\t".into(),
@@ -107,9 +105,7 @@ fn bodies_come_back_as_they_were_pushed<F: Face>(world: &World) {
 }
 
 fn what_the_transport_cannot_carry_is_refused_before_it_is_sent<F: Face>(world: &World) {
-    let queue = queue_name();
-    let mut client = F::connect(world.options()).unwrap();
-    client.create_queue(&queue).unwrap();
+    let (mut client, queue) = with_queue::<F>(world);
     let body = match world.is_json() {
         true => Bytes::from_static(b"\xff"),
         false => "x".repeat(65_536).into(),
@@ -147,9 +143,7 @@ fn a_pull_from_a_queue_that_does_not_exist_is_refused_and_the_server_lives<F: Fa
 }
 
 fn a_message_that_comes_too_late_is_the_next_pulls<F: Face>(world: &World) {
-    let queue = queue_name();
-    let mut client = F::connect(world.options()).unwrap();
-    client.create_queue(&queue).unwrap();
+    let (mut client, queue) = with_queue::<F>(world);
     assert!(client.pull_within(&queue, Duration::from_millis(20)).unwrap().is_none());
     client.rpush(&queue, "late".into()).unwrap();
     assert_eq!(client.count(&queue).unwrap(), 0, "the pull that was given up has it");
@@ -160,9 +154,7 @@ fn a_message_that_comes_too_late_is_the_next_pulls<F: Face>(world: &World) {
 }
 
 fn a_message_that_was_put_back_wakes_nobody<F: Face>(world: &World) {
-    let queue = queue_name();
-    let mut client = F::connect(world.options()).unwrap();
-    client.create_queue(&queue).unwrap();
+    let (mut client, queue) = with_queue::<F>(world);
     client.rpush(&queue, "first".into()).unwrap();
     let first = client.pull(&queue).unwrap();
     assert!(client.pull_within(&queue, Duration::from_millis(20)).unwrap().is_none());
@@ -178,9 +170,7 @@ fn a_message_that_was_put_back_wakes_nobody<F: Face>(world: &World) {
 
 /// The next pull joined the one that was given up, and waited for a push.
 fn a_message_that_woke_nobody_is_the_next_pulls<F: Face>(world: &World) {
-    let queue = queue_name();
-    let mut client = F::connect(world.options()).unwrap();
-    client.create_queue(&queue).unwrap();
+    let (mut client, queue) = with_queue::<F>(world);
     client.rpush(&queue, "x".into()).unwrap();
     let mut pulled = client.pull(&queue).unwrap();
     for _ in 0..3 {
@@ -194,9 +184,7 @@ fn a_message_that_woke_nobody_is_the_next_pulls<F: Face>(world: &World) {
 }
 
 fn a_pull_waits_for_the_push_of_another_client<F: Face>(world: &World) {
-    let queue = queue_name();
-    let mut pusher = F::connect(world.options()).unwrap();
-    pusher.create_queue(&queue).unwrap();
+    let (mut pusher, queue) = with_queue::<F>(world);
     let (mut puller, from) = (F::connect(world.options()).unwrap(), queue.clone());
     let pulling = thread::spawn(move || {
         let pulled = puller.pull(&from).unwrap();
@@ -238,9 +226,7 @@ fn a_message_belongs_to_the_connection_that_pulled_it<F: Face>(world: &World) {
 }
 
 fn a_client_that_goes_gives_back_what_it_had_pulled<F: Face>(world: &World) {
-    let queue = queue_name();
-    let mut stays = F::connect(world.options()).unwrap();
-    stays.create_queue(&queue).unwrap();
+    let (mut stays, queue) = with_queue::<F>(world);
     let mut goes = F::connect(world.options()).unwrap();
     for body in ["a", "b"] {
         goes.rpush(&queue, body.into()).unwrap();

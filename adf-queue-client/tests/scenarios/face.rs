@@ -9,6 +9,8 @@ use adf_queue_client::{
 };
 use tokio::runtime::Runtime;
 
+use crate::support::{World, queue_name};
+
 /// The async face. Its runtime has a thread of its own, so that drivers continue while a test does not wait.
 pub(crate) struct Async {
     pub(crate) client: Client,
@@ -56,6 +58,20 @@ pub(crate) trait Face: Sized + Send + 'static {
     fn connection_state(&self) -> ConnectionState;
     fn metrics(&self) -> Metrics;
     fn epoch(&self) -> Option<Epoch>;
+}
+
+/// A client of this world's server, and a queue of its own.
+pub(crate) fn with_queue<F: Face>(world: &World) -> (F, QueueName) {
+    let (mut client, queue) = (F::connect(world.options()).unwrap(), queue_name());
+    client.create_queue(&queue).unwrap();
+    (client, queue)
+}
+
+/// The same without a runtime of its own.
+pub(crate) async fn async_with_queue(world: &World) -> (Client, QueueName) {
+    let (client, queue) = (Client::connect(world.options()).await.unwrap(), queue_name());
+    client.create_queue(&queue).await.unwrap();
+    (client, queue)
 }
 
 /// Each method of both faces: its arguments in the trait, and as passed on.

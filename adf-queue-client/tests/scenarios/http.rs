@@ -13,7 +13,7 @@ use queue_core::Random;
 use tokio::{task::JoinSet, time::timeout};
 
 use crate::{
-    face::{Face, over_each_transport, over_http, runtime},
+    face::{Face, async_with_queue, over_each_transport, over_http, runtime, with_queue},
     support::{PATIENCE, World, queue_name},
 };
 
@@ -31,9 +31,7 @@ over_each_transport!(the_status_page_tells_of_queues,);
 
 /// Row 7.
 fn what_was_pulled_is_bound_to_no_client<F: Face>(world: &World) {
-    let queue = queue_name();
-    let mut client = F::connect(world.options()).unwrap();
-    client.create_queue(&queue).unwrap();
+    let (mut client, queue) = with_queue::<F>(world);
     client.rpush(&queue, "a".into()).unwrap();
     let pulled = client.pull(&queue).unwrap();
     assert_eq!((pulled.epoch(), client.epoch()), (None, None));
@@ -48,9 +46,7 @@ fn what_was_pulled_is_bound_to_no_client<F: Face>(world: &World) {
 
 /// Row 2.
 fn a_pull_with_a_deadline_leaves_nothing_on_the_server<F: Face>(world: &World) {
-    let queue = queue_name();
-    let mut client = F::connect(world.options()).unwrap();
-    client.create_queue(&queue).unwrap();
+    let (mut client, queue) = with_queue::<F>(world);
     let time = Duration::from_millis(300);
     assert!(client.pull_within(&queue, time).unwrap().is_none());
     assert!(client.try_pull(&queue).unwrap().is_none());
@@ -118,9 +114,7 @@ fn a_name_that_makes_too_long_a_line_is_refused<F: Face>(world: &World) {
 
 /// Row 16.
 fn a_large_body_comes_back_as_it_was<F: Face>(world: &World) {
-    let queue = queue_name();
-    let mut client = F::connect(world.options()).unwrap();
-    client.create_queue(&queue).unwrap();
+    let (mut client, queue) = with_queue::<F>(world);
     let top = if world.is_json() { 0x7f } else { 0xff };
     let body: Vec<u8> = (0..1_u32 << 20).map(|n| (n % 251) as u8 & top).collect();
     client.rpush(&queue, body.clone().into()).unwrap();
@@ -178,9 +172,7 @@ fn worlds() -> impl Iterator<Item = World> {
 fn the_message_of_a_pull_that_was_dropped_goes_to_the_next() {
     for world in worlds() {
         runtime().block_on(async {
-            let queue = queue_name();
-            let client = Client::connect(world.options()).await.unwrap();
-            client.create_queue(&queue).await.unwrap();
+            let (client, queue) = async_with_queue(&world).await;
             tokio::select! {
                 pulled = client.pull(&queue) => panic!("{pulled:?}"),
                 () = waits(&client, &queue, 1) => {}

@@ -10,6 +10,7 @@ use futures_util::{StreamExt, TryStreamExt};
 use queue_core::proof::drop_after_turns;
 use queue_core::proof::runtime;
 
+use crate::face::async_with_queue;
 use crate::support::{PATIENCE, World, on_each_server, on_servers, queue_name};
 
 on_each_server!(
@@ -30,9 +31,7 @@ const TURNS: usize = 24;
 
 fn a_stream_of_messages_dropped_at_any_turn_loses_no_message(world: &World) {
     runtime().block_on(async {
-        let client = Client::connect(world.options()).await.unwrap();
-        let queue = queue_name();
-        client.create_queue(&queue).await.unwrap();
+        let (client, queue) = async_with_queue(world).await;
         for turns in 0..TURNS {
             for is_stream_kept in [true, false] {
                 let body = format!("{turns} {is_stream_kept}");
@@ -81,9 +80,7 @@ struct Kept {
 
 fn streams_have_names_and_may_move_to_another_thread(world: &World) {
     runtime().block_on(async {
-        let client = Client::connect(world.options()).await.unwrap();
-        let queue = queue_name();
-        client.create_queue(&queue).await.unwrap();
+        let (client, queue) = async_with_queue(world).await;
         let pushes = ["one", "two"].map(|body| Push::right(queue.clone(), body));
         let pushed: PushManyStream<'_> = client.push_many(pushes).into_stream();
         assert_eq!(pushed.try_collect::<Vec<_>>().await.unwrap().len(), 2);

@@ -24,7 +24,7 @@ use fixtures::{
 use tokio::runtime::Runtime;
 
 use crate::{
-    face::{Async, Blocking, Face, both_faces, over_websocket, runtime},
+    face::{Async, Blocking, Face, both_faces, over_websocket, runtime, with_queue},
     support::{LATE, PATIENCE, World, queue_name},
 };
 
@@ -156,9 +156,7 @@ fn bodies(server: &Server, queue: &QueueName) -> Vec<String> {
 }
 
 fn messages_of_many_threads_are_all_pushed<F: Produces>(world: &World) {
-    let queue = queue_name();
-    let mut client = F::connect(world.options()).unwrap();
-    client.create_queue(&queue).unwrap();
+    let (mut client, queue) = with_queue::<F>(world);
     let producer = Arc::new(F::Producer::new(world.options().into()));
     thread::scope(|scope| {
         for thread in 0..4 {
@@ -392,9 +390,7 @@ fn an_observer_is_told_of_servers_that_fail_and_of_pushes_that_move<F: Produces>
 }
 
 fn pushes_to_a_full_queue_wait_for_a_consumer<F: Produces>(world: &World) {
-    let queue = queue_name();
-    let mut client = F::connect(world.options()).unwrap();
-    client.create_queue(&queue).unwrap();
+    let (mut client, queue) = with_queue::<F>(world);
     let options = ProducerOptions::from(world.options()).max_ready(3).timeout(PATIENCE);
     let options = options.depth_interval(Duration::from_millis(5));
     let producer = F::Producer::new(options);

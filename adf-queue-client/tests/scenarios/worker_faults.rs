@@ -6,21 +6,17 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use adf_queue_client::{
     Address, ConnectOptions, ErrorKind, JobContext, JobLimit, LostReason, Outcome, QueueName,
     RetryPolicy, Transport, Worker, WorkerOptions, blocking,
 };
-use fixtures::{
-    adf_queue::{Action, Request, Sent},
-    fault::Fault,
-    proxy::Proxy,
-};
+use fixtures::{fault::Fault, proxy::Proxy};
 
 use crate::{
-    face::{both_faces, over_websocket, runtime},
+    face::{both_faces, over_websocket, runtime, with_queue},
     support::{PATIENCE, World, queue_name},
     workers::{Watched, WorkerFace, bodies, handler, told},
 };
@@ -42,10 +38,7 @@ mod a_queue_that_is_deleted_and_made_again_is_served {
 
 both_faces! {
     a_server_that_accepts_and_closes_is_not_hammered,
-    a_server_that_closes_at_each_pull_is_not_hammered,
     a_pull_that_is_never_answered_is_not_repeated_without_end,
-    a_stop_does_not_wait_for_a_server_that_answers_no_settlement,
-    the_last_message_of_a_limit_has_all_the_time_it_needs,
 }
 
 /// A proxy in front of this world's server, and the options of a worker behind it.
@@ -66,9 +59,7 @@ fn a_handler_whose_connection_is_lost_is_told_and_its_message_is_run_again_after
 >(
     world: &World,
 ) {
-    let queue = queue_name();
-    let mut client = F::connect(world.options()).unwrap();
-    client.create_queue(&queue).unwrap();
+    let (mut client, queue) = with_queue::<F>(world);
     client.rpush(&queue, "x".into()).unwrap();
     let (proxy, options) = through_proxy(world);
     let bodies = bodies();
@@ -97,9 +88,7 @@ fn a_handler_whose_connection_is_lost_is_told_and_its_message_is_run_again_after
 }
 
 fn a_queue_that_is_deleted_and_made_again_is_served<F: WorkerFace>(world: &World) {
-    let queue = queue_name();
-    let mut client = F::connect(world.options()).unwrap();
-    client.create_queue(&queue).unwrap();
+    let (mut client, queue) = with_queue::<F>(world);
     let bodies = bodies();
     let seen = bodies.clone();
     let worker = F::work(
@@ -124,9 +113,7 @@ fn a_queue_that_is_deleted_and_made_again_is_served<F: WorkerFace>(world: &World
 }
 
 fn what_others_put_back_is_run<F: WorkerFace>(world: &World) {
-    let queue = queue_name();
-    let mut client = F::connect(world.options()).unwrap();
-    client.create_queue(&queue).unwrap();
+    let (mut client, queue) = with_queue::<F>(world);
     client.rpush(&queue, "x".into()).unwrap();
     let pulled = client.pull(&queue).unwrap();
     let (told, observe) = told();
@@ -146,9 +133,7 @@ fn thousands_of_messages_survive_a_worker_that_is_cut_off_in_the_middle<F: Worke
     world: &World,
 ) {
     const MESSAGES: usize = 2_000;
-    let queue = queue_name();
-    let mut client = F::connect(world.options()).unwrap();
-    client.create_queue(&queue).unwrap();
+    let (mut client, queue) = with_queue::<F>(world);
     let (proxy, options) = through_proxy(world);
     let bodies = bodies();
     let work = |options: WorkerOptions| {
@@ -202,34 +187,6 @@ fn a_server_that_accepts_and_closes_is_not_hammered<F: WorkerFace>() {
     worker.stop();
 }
 
-/// It answers counts, and so seems to be well.
-fn a_server_that_closes_at_each_pull_is_not_hammered<F: WorkerFace>() {
-    for is_limited in [true, false] {
-        let world = World::in_memory(Transport::WsBin);
-        let server = world.server.as_ref().unwrap();
-        let queues = [queue_name(), queue_name()];
-        let mut client = F::connect(world.options()).unwrap();
-        for queue in &queues {
-            client.create_queue(queue).unwrap();
-            client.rpush(queue, "x".into()).unwrap();
-        }
-        server.faults().add(Fault::always().of("pull").unexecuted().cut_after(0));
-        let slow = RetryPolicy::default().backoff(Duration::from_secs(1), Duration::from_secs(60));
-        let options = WorkerOptions::from(world.options().retry(slow.seed(7)));
-        let options = match is_limited {
-            true => options.limit(JobLimit::new(9)),
-            false => options.until_empty(),
-        };
-        let (told, observe) = told();
-        let worker = F::work(options.on_event(observe), &queues, handler(|_| Ok(Outcome::Delete)));
-        told.wait_for("disconnected");
-        std::thread::sleep(Duration::from_millis(500));
-        let connections = worker.handle.metrics().connections;
-        assert!(connections < 10, "{connections} connections, limited: {is_limited}");
-        worker.stop();
-    }
-}
-
 /// In JSON, a count comes before each pull.
 fn a_pull_that_is_never_answered_is_not_repeated_without_end<F: WorkerFace>() {
     let world = World::in_memory(Transport::WsJson);
@@ -243,55 +200,6 @@ fn a_pull_that_is_never_answered_is_not_repeated_without_end<F: WorkerFace>() {
     assert_eq!(*error.kind(), ErrorKind::ConnectionLost, "{error}");
     let connections = client.metrics().connections;
     assert!(connections < 10, "{connections} connections");
-}
-
-fn a_stop_does_not_wait_for_a_server_that_answers_no_settlement<F: WorkerFace>() {
-    let cases = [(Action::Delete, Outcome::Delete), (Action::Rcancel, Outcome::ReturnRight)];
-    for (asked, outcome) in cases {
-        let world = World::in_memory(Transport::WsBin);
-        let server = world.server.as_ref().unwrap();
-        let queue = queue_name();
-        let mut client = F::connect(world.options()).unwrap();
-        client.create_queue(&queue).unwrap();
-        client.rpush(&queue, "x".into()).unwrap();
-        server.faults().add(Fault::nth(1).of(asked.to_string()).unexecuted().hang());
-        let options = crate::workers::options(&world).grace(Duration::from_millis(100));
-        let worker = F::work(options, std::slice::from_ref(&queue), handler(move |_| Ok(outcome)));
-        let is_asked = |request: &Request| match &request.sent {
-            Sent::Action { action, .. } => *action == asked,
-            _ => false,
-        };
-        let start = Instant::now();
-        while !server.requests().iter().any(is_asked) {
-            assert!(start.elapsed() < PATIENCE, "no {asked}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let start = Instant::now();
-        let report = worker.stop();
-        assert!(start.elapsed() < PATIENCE / 2, "{asked}: {:?}", start.elapsed());
-        assert_eq!((report.unknown, report.total()), (1, 1), "{asked}: {report}");
-    }
-}
-
-/// The grace belongs to a stop.
-fn the_last_message_of_a_limit_has_all_the_time_it_needs<F: WorkerFace>() {
-    let world = World::in_memory(Transport::WsBin);
-    let queue = queue_name();
-    let mut client = F::connect(world.options()).unwrap();
-    client.create_queue(&queue).unwrap();
-    client.rpush(&queue, "x".into()).unwrap();
-    let options = crate::workers::options(&world).limit(JobLimit::new(1));
-    let worker = F::work(
-        options.grace(Duration::from_millis(50)),
-        std::slice::from_ref(&queue),
-        handler(|job| {
-            std::thread::sleep(Duration::from_millis(500));
-            assert!(!job.is_stopping());
-            Ok(Outcome::Delete)
-        }),
-    );
-    let report = worker.ended_in_time();
-    assert_eq!((report.deleted, report.total()), (1, 1), "{report}");
 }
 
 #[test]
