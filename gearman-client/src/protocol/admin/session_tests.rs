@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use queue_core::{
     End, Pulse, Random,
-    proof::{ByHand, Faults, Peer, Proof},
+    proof::{ByHand, Faults, Peer, Proof, seeds},
 };
 
 use super::{AdminCommand, AdminReply, AdminSession};
@@ -348,7 +348,7 @@ impl Peer for Server {
 #[test]
 fn any_schedule_and_any_network_gives_each_command_its_own_reply_or_an_error() {
     let mut answered = 0;
-    for seed in 0..400 {
+    for seed in seeds(400) {
         let mut random = Random::new(seed);
         let refused = || Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
         let mut proof = Proof::new(AdminSession::new(options()), Server::default(), refused, seed);

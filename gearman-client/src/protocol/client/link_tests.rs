@@ -9,7 +9,7 @@ use std::{
 use bytes::BytesMut;
 use queue_core::{
     End, Pulse, Random,
-    proof::{ByHand, Faults, Peer, Proof},
+    proof::{ByHand, Faults, Peer, Proof, seeds},
 };
 
 use super::{Link, Mail, answer};
@@ -764,7 +764,7 @@ impl Caller {
 #[test]
 fn any_schedule_and_any_network_gives_each_caller_one_outcome() {
     let (mut served, mut gone) = (0, 0);
-    for seed in 0..250 {
+    for seed in seeds(250) {
         let mut random = Random::new(seed);
         let refused = || Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
         let mut proof = Proof::new(Link::new(options()), Server::default(), refused, seed);

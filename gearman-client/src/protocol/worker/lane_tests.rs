@@ -10,7 +10,7 @@ use fixtures::{
 };
 use queue_core::{
     ConnectionState, End as Ended, JobLimit, Pulse, Random, RetryPolicy,
-    proof::{ByHand, Faults, Peer, Proof},
+    proof::{ByHand, Faults, Peer, Proof, seeds},
 };
 
 use super::{
@@ -149,7 +149,7 @@ impl Face {
 /// Every job is done, none twice at once, and the fate of each result is known.
 #[test]
 fn any_schedule_and_any_network_does_every_job() {
-    for seed in 0..50 {
+    for seed in seeds(50) {
         let mut face = Face::new(seed, Duration::from_secs(10), seed % 2 == 0);
         face.proof.faults = Faults { broken: 60, refused: 4, dropped: 6, late: 300 };
         for _ in 0..JOBS {
@@ -184,7 +184,7 @@ fn any_schedule_and_any_network_does_every_job() {
 /// It ends only once the server has nothing for it, and after its own jobs.
 #[test]
 fn a_worker_until_there_are_no_jobs_does_all_of_them_and_ends() {
-    for seed in 0..50 {
+    for seed in seeds(50) {
         let mut face = Face::with(seed, Duration::MAX, seed % 2 == 0, true);
         face.proof.faults = Faults { dropped: 4, ..Faults::default() };
         (0..JOBS).for_each(|_| face.proof.peer.submit());
@@ -200,7 +200,7 @@ fn a_worker_until_there_are_no_jobs_does_all_of_them_and_ends() {
 /// Without that it never ended.
 #[test]
 fn a_worker_until_there_are_no_jobs_gives_up_a_server_that_cannot_be_reached() {
-    for seed in 0..20 {
+    for seed in seeds(20) {
         let until_empty = seed % 4 > 0;
         let mut face = Face::with(seed, Duration::MAX, true, until_empty);
         face.proof.peer.submit();
@@ -227,7 +227,7 @@ fn a_worker_until_there_are_no_jobs_gives_up_a_server_that_cannot_be_reached() {
 /// Nothing is definitely lost on a network that only delays.
 #[test]
 fn every_result_is_confirmed_before_the_end() {
-    for seed in 0..50 {
+    for seed in seeds(50) {
         let mut face = Face::new(seed, Duration::MAX, true);
         face.proof.faults = Faults { dropped: 4, ..Faults::default() };
         (0..JOBS).for_each(|_| face.proof.peer.submit());
@@ -244,7 +244,7 @@ fn every_result_is_confirmed_before_the_end() {
 /// It may finish what it has begun, although the job is another worker's by then.
 #[test]
 fn a_stop_waits_for_the_handler_of_a_lost_job() {
-    for seed in 0..20 {
+    for seed in seeds(20) {
         let comes_back = seed % 2 > 0;
         let mut face = Face::new(seed, Duration::MAX, seed % 4 > 1);
         face.proof.peer.submit();
