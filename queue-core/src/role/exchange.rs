@@ -1,30 +1,28 @@
 //! The order of an exchange, written once.
 //!
-//! A role is converted like this:
+//! A role is made like this:
 //!
-//! 1. Give it a field `life: `[`Life`]`<Error>`, built with the role's [`Replace`] and, if they apply, `left_unread`,
-//!    `greets`, `first_is_free`, `given`. Remove its `Health`, `Deadlines`, `LateCheck`, and what only said whether there is a
-//!    connection, whether it has served, how many have ended, and why one has to end.
+//! 1. Give it a field `life: `[`Life`]`<Error>`, made with the role's [`Replace`](crate::Replace) and, if they apply,
+//!    `left_unread`, `greets`, `first_is_free`, `given`.
 //! 2. Write [`role!`](crate::role)`(Name, Error);` (or `impl Role` by hand if something has to happen around each
 //!    exchange) and `impl Protocol for Name`.
-//! 3. What the old `exchange` did in its order becomes hooks: the beginning of a connection `connected`, reading
-//!    `receive`, what a loss or a failed attempt does to requests `lost`, goals and limits of calls `needs`, writing
-//!    `send`. Limits that are due are settled in `needs`, which runs before anything is sent.
-//! 4. `health.proven()` becomes `life.served()`; `failed`, `lost` and `abandoned` vanish, since [`exchange`] counts.
-//!    `doom = Some(error)`, and `lose(error)` outside of the hooks, become `life.close_with(error)`.
-//! 5. A lone caller with a request at a time uses [`OneCall`](crate::OneCall); `life.asked(now)` as it comes.
+//! 3. What a connection begins with is `connected`, reading is `receive`, what a loss or a failed attempt does to
+//!    requests is `lost`; goals and limits of callers are `needs`, which runs before anything is sent; writing is `send`.
+//! 4. Say `life.served()` once an exchange has succeeded, and `life.answered()` with each answer. Failures are counted by
+//!    [`exchange`]. A role or a caller that wants the connection gone says `life.close_with(error)`.
+//! 5. A lone caller with a request at a time is a [`OneCall`](crate::OneCall); say `life.asked(now)` as it comes.
 //!
 //! What to know:
 //!
 //! * `receive` runs only while there is a connection. Who may have answers behind its end reads them in `needs`.
 //! * `ended` sees what was received and not taken; it is dropped afterwards. `Ok` means that the end was expected.
 //! * `lost` is called after the loss was counted, once for each connection and each failed attempt; `life.is_open()` is
-//!   false then. A role that wants to know why the last one ended keeps `loss.error.share()`.
+//!   false then. A role that has to know later why the last one ended keeps `loss.error.share()`.
 //! * `needs` is asked again after each loss, in the same exchange. To fail a connection there, call `close_with`, and
 //!   return anything; without a connection that does nothing.
 //! * `needs` and `send` are asked often with nothing new, and must say the same then: see [`Role`].
 //! * An otherwise idle role may send, too: [`Need::Keep`] calls `send`. [`Need::Close`] closes without counting; use it
-//!   for a connection that is out of use, and `close()` if another one follows in the same exchange.
+//!   for a connection that is out of use, and `life.close()` if another one follows in the same exchange.
 
 use std::{
     io, mem,
