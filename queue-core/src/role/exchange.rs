@@ -4,12 +4,12 @@
 //!
 //! 1. Give it a field `life: `[`Life`]`<Error>`, made with the role's [`Replace`](crate::Replace) and, if they apply,
 //!    `left_unread`, `greets`, `first_is_free`, `given`.
-//! 2. Write [`role!`](crate::role)`(Name, Error);` (or `impl Role` by hand if something has to happen around each
+//! 2. Write [`role!`](macro@crate::role)`(Name, Error);` (or `impl Role` by hand if something has to happen around each
 //!    exchange) and `impl Protocol for Name`.
-//! 3. What a connection begins with is `connected`, reading is `receive`, what a loss or a failed attempt does to
-//!    requests is `lost`; goals and limits of callers are `needs`, which runs before anything is sent; writing is `send`.
-//! 4. Say `life.served()` once an exchange has succeeded, and `life.answered()` with each answer. Failures are counted by
-//!    [`exchange`]. A role or a caller that wants the connection gone says `life.close_with(error)`.
+//! 3. What a connection begins with is `connected`, reading is `receive`, writing is `send`. What a loss or a failed
+//!    attempt does to requests is `lost`. Goals and limits of callers are `needs`, which runs before anything is sent.
+//! 4. Say `life.served()` once an exchange has succeeded, and `life.answered()` with each answer; [`exchange`] counts
+//!    failures. A role or a caller that wants the connection gone says `life.close_with(error)`.
 //! 5. A lone caller with a request at a time is a [`OneCall`](crate::OneCall); say `life.asked(now)` as it comes.
 //!
 //! What to know:
@@ -90,7 +90,7 @@ pub trait Protocol: Role<Failure: ConnectionError> {
     /// Does what is due, and says what it needs now. Asked again after a loss.
     fn needs(&mut self, io: &mut Io<Self::Failure>, now: Instant) -> Need;
 
-    /// How to make the connection that is needed: [`Life::dial`], [`Life::attempt`] or [`Life::dial_for_call`].
+    /// How to make the connection that is needed: [`Life::dial`], [`Life::attempt`] or [`Call::dial`](crate::Call).
     fn dial(&mut self, now: Instant) -> Pulse {
         self.life().dial(0, now)
     }
