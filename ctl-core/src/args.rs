@@ -192,24 +192,10 @@ impl GlobalArgs {
     pub fn style(&self, settings: &Settings, terminal: bool) -> Result<Style, CliError> {
         let chosen = settings.setting(keys::OUTPUT, ("--output", self.output), word)?;
         let default = if terminal { Format::Table } else { Format::Plain };
-        Ok(Style {
-            format: chosen.map_or(default, |setting| setting.value),
-            encoding: self.encoding.unwrap_or_default(),
-            decode: self.decode,
-            columns: self.columns.clone(),
-            sort_by: self.sort_by.clone(),
-            headers: !self.no_headers,
-            color: self
-                .color
-                .unwrap_or_default()
-                .decide(|name| settings.environment.var(name), terminal),
-            terminal,
-            force_raw: self.force_raw,
-            null: false,
-            dump: None,
-            upright: false,
-            colors: &[],
-        })
+        let format = chosen.map_or(default, |setting| setting.value);
+        let color = ColorWhen::Auto.decide(|name| settings.environment.var(name), terminal);
+        let usual = Style { color, terminal, ..Style::default() };
+        Ok(Style { format, ..self.restyle(&usual) })
     }
 
     /// `style` with these explicit flags on top: for one line of a session.

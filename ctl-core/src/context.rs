@@ -5,7 +5,7 @@ pub mod command;
 pub mod fleet;
 pub(crate) mod grammar;
 
-use clap::{Args, Command};
+use clap::Args;
 
 use crate::args::GlobalArgs;
 use crate::config::Settings;
@@ -48,13 +48,6 @@ pub trait Tool: Sized + 'static {
     /// # Errors
     /// The failure of the connection.
     fn diagnose(link: &mut Self::Link) -> Result<Diagnosis, CliError>;
-}
-
-/// The ids of the flags that select the servers.
-#[must_use]
-pub(crate) fn connect_flags<T: Tool>() -> Vec<String> {
-    let flags = T::Connect::augment_args(Command::new("connect"));
-    flags.get_arguments().map(|flag| flag.get_id().to_string()).collect()
 }
 
 /// The effects of a command, which determine how carefully it is handled.

@@ -119,10 +119,11 @@ impl Start {
         let pager = Pager::new(prefix, self.no_pager, &Environment::process());
         let written = self.written;
         let prompts = Prompts::new(person && style.color);
+        let grammar = tree::grammar::<G::Tool>();
         let host = Host {
             shared: &shared,
-            grammar: tree::grammar::<G::Tool>(),
-            start_flags: tree::start_flags::<G::Tool>(),
+            start_flags: tree::start_flags::<G::Tool>(&grammar),
+            grammar,
             line,
             interrupts: self.interrupts,
             ending: self.ending.clone(),

@@ -2,18 +2,17 @@
 //! those of every session.
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command, Subcommand};
+use clap::{Arg, ArgMatches, Command, Subcommand};
 
 use super::builtin;
 use super::grammar::with_editor;
 use super::guest::{Interactive, is};
 use super::help::Group;
 use crate::context::command::InSession;
-use crate::context::connect_flags;
 use crate::help;
 use crate::link::CONNECT;
 
-/// Global flags that a line may have; the others are for the start of the session.
+/// Global flags that a line may have; the others only count when the session starts.
 const LINE_FLAGS: &[&str] = &[
     "output",
     "columns",
@@ -29,32 +28,11 @@ const LINE_FLAGS: &[&str] = &[
     "force_raw",
 ];
 
-/// Global flags of every tool that only count when the session starts.
-const START_FLAGS: &[&str] = &[
-    "embedded",
-    "connect_timeout",
-    "retry",
-    "wait_for_server",
-    "quiet",
-    "verbose",
-    "color",
-    "tls",
-    "tls_ca",
-    "tls_crl",
-    "tls_cert",
-    "tls_key",
-    "tls_insecure",
-    "config",
-    CONTEXT,
-    "no_context",
-    "protected",
-];
-
 /// The flag that `connect` takes.
 const CONTEXT: &str = "context";
 
-/// The flag that only some tools take on a line.
-const TIMEOUT: &str = "timeout";
+/// The flag that a line may have without effect.
+const LOG_FORMAT: &str = "log_format";
 
 /// The formats of `:format`.
 pub(crate) const FORMATS: &[&str] =
@@ -78,7 +56,7 @@ const LEFT_OUT: &[&str] = &[
 /// replace commands of the same name, and those of every session.
 #[must_use]
 pub fn grammar<T: Interactive>() -> Command {
-    let (program, words, command_line) = (T::PROGRAM, T::WORDS, (T::PROGRAM.tree)());
+    let (program, command_line) = (T::PROGRAM, (T::PROGRAM.tree)());
     let verbs = T::Verb::augment_subcommands(Command::new("verbs"));
     let kept = command_line.get_subcommands().filter(|command| {
         let name = command.get_name();
@@ -86,11 +64,10 @@ pub fn grammar<T: Interactive>() -> Command {
             && !is::<T>(name, InSession::Absent)
             && !T::Verb::has_subcommand(name)
     });
-    let flags = command_line.get_arguments().cloned().map(|flag| {
-        let id = flag.get_id().as_str();
-        let shown = LINE_FLAGS.contains(&id) || words.line_flags.contains(&id);
-        if shown { flag } else { flag.hide(true) }
-    });
+    let flags = command_line
+        .get_arguments()
+        .cloned()
+        .map(|flag| if is_for_lines::<T>(&flag) { flag } else { flag.hide(true) });
     let mut grammar = Command::new(program.name)
         .no_binary_name(true)
         .subcommand_required(true)
@@ -121,15 +98,17 @@ pub fn groups<T: Interactive>(grammar: &Command) -> Vec<Group> {
     of_line.map(group).filter(|group| !group.verbs.is_empty()).collect()
 }
 
+/// Whether a line of a session of this tool may have this global flag.
+fn is_for_lines<T: Interactive>(flag: &Arg) -> bool {
+    let id = flag.get_id().as_str();
+    LINE_FLAGS.contains(&id) || T::WORDS.line_flags.contains(&id)
+}
+
 /// The ids of the global flags that only count when a session of this tool starts.
 #[must_use]
-pub(crate) fn start_flags<T: Interactive>() -> Vec<String> {
-    let mut flags: Vec<String> = START_FLAGS.iter().map(ToString::to_string).collect();
-    flags.extend(connect_flags::<T>());
-    if !T::WORDS.line_flags.contains(&TIMEOUT) {
-        flags.push(TIMEOUT.to_owned());
-    }
-    flags
+pub(crate) fn start_flags<T: Interactive>(grammar: &Command) -> Vec<String> {
+    let flags = grammar.get_arguments().filter(|flag| !is_for_lines::<T>(flag));
+    flags.map(|flag| flag.get_id().to_string()).filter(|id| id != LOG_FORMAT).collect()
 }
 
 /// A flag of a line that only counts when the session starts: one of these ids. `connect` may take a context.
