@@ -53,6 +53,7 @@ impl Client {
     fn connect(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Client {
             stream,
             received: vec![],
@@ -97,26 +98,37 @@ impl Client {
     fn close(&mut self) {
         // It may have ended already.
         let _ = self.stream.shutdown(Shutdown::Write);
-        let deadline = Instant::now() + PATIENCE;
         while !self.has_ended {
-            assert!(Instant::now() < deadline, "the server does not close its side");
-            self.drain();
-            std::thread::yield_now();
+            self.wait_for_more("the server does not close its side");
         }
+    }
+
+    /// Takes what has arrived, once there is something, or the end.
+    fn wait_for_more(&mut self, wrong: &str) {
+        while let Err(error) = self.stream.peek(&mut [0]) {
+            match error.kind() {
+                ErrorKind::Interrupted => {}
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => panic!("{wrong}"),
+                _ => break,
+            }
+        }
+        self.drain();
     }
 
     /// One command that is answered at once.
     fn ask(&mut self, command: &str) -> Masked {
+        self.ask_all(&[command.to_owned()]).remove(0)
+    }
+
+    /// Several in one piece, so that a busy machine does not have to turn to the server for each.
+    fn ask_all(&mut self, commands: &[String]) -> Vec<Masked> {
         let before = self.replies.len();
-        self.send(command.as_bytes());
-        self.send(b"\r\n");
-        let deadline = Instant::now() + PATIENCE;
-        while self.replies.len() == before {
-            self.drain();
-            assert!(!self.has_ended && Instant::now() < deadline, "no reply to {command:?}");
-            std::thread::yield_now();
+        self.send(format!("{}\r\n", commands.join("\r\n")).as_bytes());
+        while self.replies.len() < before + commands.len() {
+            self.wait_for_more("a command has no reply");
+            assert!(!self.has_ended, "the server ends the connection after {commands:?}");
         }
-        self.replies[before].clone()
+        self.replies[before..].to_vec()
     }
 }
 
@@ -282,16 +294,17 @@ impl<'a> Pair<'a> {
         for id in 1..=80 {
             questions.push(format!("stats-job {id}"));
         }
-        for question in questions {
-            let mut ask = || (self.memory.control.ask(&question), self.real.control.ask(&question));
-            let (mut memory, mut real) = ask();
-            // On a busy machine, what was sent without a reply to it may still be on its way to one of them.
-            for _ in 0..20 {
-                if memory != real {
-                    std::thread::sleep(Duration::from_millis(50));
-                    (memory, real) = ask();
-                }
+        let mut ask =
+            || [&mut self.memory, &mut self.real].map(|side| side.control.ask_all(&questions));
+        let [mut memory, mut real] = ask();
+        // On a busy machine, what was sent without a reply to it may still be on its way to one of them.
+        for _ in 0..20 {
+            if memory != real {
+                std::thread::sleep(Duration::from_millis(50));
+                [memory, real] = ask();
             }
+        }
+        for (question, (memory, real)) in questions.iter().zip(memory.iter().zip(&real)) {
             if memory != real {
                 return Err(format!("{question}:\nin memory: {memory}\nreal: {real}"));
             }
