@@ -87,12 +87,11 @@ impl Router {
 
     /// Handles the outcome of such an attempt to connect.
     pub(crate) fn tried(&mut self, server: usize, outcome: Result<()>, now: Instant) {
-        match outcome {
+        match (outcome, self.servers.get_mut(server)) {
             // Whether it takes pushes is not known yet.
-            Ok(()) => {
-                self.servers.get_mut(server).into_iter().for_each(|one| one.is_reached = true)
-            }
-            Err(error) => self.fails(server, &error, now),
+            (Ok(()), Some(server)) => server.is_reached = true,
+            (Ok(()), None) => {}
+            (Err(error), _) => self.fails(server, &error, now),
         }
     }
 
@@ -109,7 +108,7 @@ impl Router {
 
     /// Takes the events to report outside of any lock.
     pub(crate) fn take_events(&mut self) -> Vec<(usize, ProducerEventKind)> {
-        self.events.as_mut().map(std::mem::take).unwrap_or_default()
+        self.events.as_mut().map(mem::take).unwrap_or_default()
     }
 
     /// A server could not be reached, or was lost. For many pushes at once that is one failure.

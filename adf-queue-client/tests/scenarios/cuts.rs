@@ -203,7 +203,7 @@ fn answers_may_come_byte_by_byte<F: Face>() {
 }
 
 fn calls_to_a_server_that_is_gone_wait_only_for_their_own_delays<F: Face>() {
-    let retry = RetryPolicy::new(3).backoff(Duration::from_millis(5), Duration::from_secs(2));
+    let retry = RetryPolicy::new(3).backoff(Duration::from_millis(5), Duration::from_secs(60));
     for transport in [Transport::WsBin, Transport::HttpBin] {
         let server = Server::start().unwrap();
         let address: Address = server.address().parse().unwrap();
@@ -214,7 +214,7 @@ fn calls_to_a_server_that_is_gone_wait_only_for_their_own_delays<F: Face>() {
         for _ in 0..8 {
             client.ping().unwrap_err();
         }
-        // Up to 5, 10 and 20 ms for each call. If they went on growing, it would take some 15 seconds.
-        assert!(started.elapsed() < Duration::from_secs(4), "{transport}: {:?}", started.elapsed());
+        // Up to 5, 10 and 20 ms for each call. If they went on growing, the last call alone would take minutes.
+        assert!(started.elapsed() < PATIENCE, "{transport}: {:?}", started.elapsed());
     }
 }

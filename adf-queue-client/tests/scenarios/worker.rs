@@ -494,10 +494,9 @@ fn a_run_until_a_future_ends_finishes_the_running_handler_and_takes_nothing_more
             .unwrap();
     let begun = Arc::clone(&stop);
     worker
-        .register("/q", move |_| {
+        .register("/q", move |job: adf_queue_client::JobContext| {
             begun.notify_one();
-            // Longer than it takes to see that the future has ended.
-            async { tokio::time::sleep(Duration::from_millis(50)).await }
+            async move { job.stopping().await }
         })
         .unwrap();
     let report = queue_core::proof::runtime().block_on(async {

@@ -151,7 +151,7 @@ mod tests {
             let (tasks, (held, is_held)) = (HandlerTasks::default(), oneshot::channel::<()>());
             tasks.start(false, async {
                 let _held = held;
-                pending().await
+                pending::<()>().await;
             });
             yield_now().await;
             let closed = match is_dropped {
@@ -195,7 +195,7 @@ mod tests {
         let dropped = StartsAnother(tasks.clone());
         tasks.start(false, async {
             let _dropped = dropped;
-            pending().await
+            pending::<()>().await;
         });
         assert_eq!(Arc::strong_count(&tasks), 1);
     }

@@ -358,7 +358,9 @@ impl Exchange {
         let Some(late) = self.one.late(io, now) else { return };
         if self.given_up(io).is_some() {
             self.one.report(Err(late));
-            self.one.call_mut().into_iter().for_each(|call| call.total = Limit::never());
+            if let Some(call) = self.one.call_mut() {
+                call.total = Limit::never();
+            }
         } else {
             let is_queued = self.one.queued().is_some();
             self.one.settle(Err(late));
