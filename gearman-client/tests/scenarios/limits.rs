@@ -1,16 +1,9 @@
 //! Workers that take a limited number of jobs, and not one more.
 
-use std::{
-    future::Future,
-    pin::pin,
-    sync::Arc,
-    task::{Context, Waker},
-    time::Duration,
-};
+use std::time::Duration;
 
 use fixtures::{fault::Fault, gearmand::Server};
 use gearman_client::{JobLimit, Worker, WorkerOptions, blocking};
-use queue_core::proof::Idle;
 
 use super::{
     face::scenarios,
@@ -192,23 +185,4 @@ fn a_worker_that_was_told_to_stop_ends_without_an_error_however_its_connection_d
     std::thread::sleep(Duration::from_millis(50));
     worker.handle().stop();
     assert!(worker.next_job(Duration::ZERO).unwrap().is_none());
-}
-
-/// A limit may outlive any number of workers.
-#[tokio::test]
-async fn a_limit_keeps_nothing_of_workers_that_have_ended() {
-    let (server, limit, task) = (Server::start().unwrap(), JobLimit::new(1), Arc::new(Idle));
-    let options: WorkerOptions = server.address().parse().unwrap();
-    let waker = Waker::from(task.clone());
-    {
-        let worker = Worker::new(options.limit(limit.clone())).unwrap();
-        let mut run = pin!(worker.run());
-        assert!(run.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    }
-    drop(waker);
-    // Its own tasks end a little later.
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!((Arc::strong_count(&task), limit.left()), (1, 1));
 }

@@ -6,25 +6,17 @@ use fixtures::{
     gearmand::{Flavour, Server},
     real::{Geard, Gearmand, PerlGearmand, Rustygeard},
 };
-use gearman_client::{
-    ConnectOptions, ErrorKind, RetryPolicy, WorkerEventKind, WorkerOptions, blocking,
-};
+use gearman_client::{ConnectOptions, RetryPolicy, WorkerOptions, blocking};
 
 use super::{
     face::{Face, WorkFace, both_faces},
-    support::{LATE, PATIENCE, options},
+    support::{PATIENCE, options},
 };
 
 both_faces!(
     quirk_servers_without_gearmands_grabs_are_worked_for,
     an_exception_ends_its_job_on_every_server,
 );
-
-fn quick(address: &str) -> ConnectOptions {
-    let options: ConnectOptions = address.parse().unwrap();
-    let retry = RetryPolicy::new(20).backoff(Duration::from_millis(50), Duration::from_secs(10));
-    options.reply_timeout(LATE).retry(retry)
-}
 
 /// Lets a worker that gets no job try for this long, and until this has happened.
 fn wait_idly<F: Face>(worker: &mut F::Worker, time: Duration, has_happened: impl Fn() -> bool) {
@@ -105,37 +97,4 @@ fn an_exception_ends_its_job<F: Face>(address: &str) {
     let job = worker.next();
     assert_eq!(F::Worker::assignment(&job).workload, "again");
     worker.complete(job, "").unwrap();
-}
-
-/// tokio panics if it cannot start the thread that looks up a name.
-#[test]
-fn a_worker_without_threads_waits() {
-    let server = Server::start().unwrap();
-    let port = server.socket_addr().unwrap().port();
-    // No machine has that much memory for a stack, so no thread can be started.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .thread_stack_size(1 << 46)
-        .build()
-        .unwrap();
-    runtime.block_on(async {
-        let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
-        let to = quick(&format!("localhost:{port}"));
-        let options_ = WorkerOptions::from(to).on_event(move |event| {
-            if let WorkerEventKind::Disconnected(error) = &event.what {
-                told.send((error.kind(), error.to_string())).unwrap();
-            }
-        });
-        let worker = gearman_client::Worker::new(options_).unwrap();
-        let view = worker.handle();
-        let (kind, text) = tells.recv().await.unwrap();
-        assert_eq!(kind, ErrorKind::Connect, "{text}");
-        assert!(text.contains("thread"), "{text}");
-        // And keeps trying.
-        while view.metrics().errors_of(ErrorKind::Connect) < 4 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-        assert!(tells.try_recv().is_err(), "it is reported once");
-        worker.stop().await;
-    });
 }

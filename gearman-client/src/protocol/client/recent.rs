@@ -115,7 +115,7 @@ mod tests {
             5 => place.prop_map(Step::Remove),
             1 => any::<u32>().prop_map(Step::Miss),
         ];
-        proptest::collection::vec(step, 0..600)
+        proptest::collection::vec(step, 0..250)
     }
 
     proptest! {
