@@ -78,6 +78,11 @@ fn options(seed: u64) -> ConnectOptions {
 
 impl Face {
     /// A worker that waits for answers as long as it takes, because a proof lets hours pass between two bytes.
+    /// A lane that serves the only queue of its server, `/q`.
+    fn serving(seed: u64, terms: Terms) -> Self {
+        Self::new(seed, terms, &["/q"], server(&["/q"]))
+    }
+
     fn new(seed: u64, terms: Terms, queues: &[&str], server: Offline) -> Self {
         let retry = RetryPolicy::new(u32::MAX).backoff(SECOND / 100, 10 * SECOND);
         Self::with(retry, seed, terms, queues, server)
@@ -389,7 +394,7 @@ fn any_schedule_and_any_network_moves_what_fails_to_the_dead_letter_queue() {
 fn a_worker_stopped_at_any_moment_leaves_the_rest_in_its_order() {
     for seed in 0..100 {
         let terms = Terms { slots: 1, prefetch: 2, grace: Duration::MAX, ..terms() };
-        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, terms);
         face.proof.faults = Faults { dropped: 6, ..Faults::default() };
         let bodies: Vec<String> = ('a'..='h').map(String::from).collect();
         bodies.iter().for_each(|body| face.push("/q", body));
@@ -418,7 +423,7 @@ fn a_worker_stopped_at_any_moment_leaves_the_rest_in_its_order() {
 
 #[test]
 fn handlers_that_outlast_the_grace_lose_their_messages() {
-    let mut face = Face::new(2, terms(), &["/q"], server(&["/q"]));
+    let mut face = Face::serving(2, terms());
     face.push("/q", "slow");
     face.until(Outcome::Retry, |face| !face.running.is_empty() || face.lane().held() > 0);
     face.until_running();
@@ -438,8 +443,7 @@ fn handlers_that_outlast_the_grace_lose_their_messages() {
 /// It has all the time that it needs otherwise.
 #[test]
 fn the_last_message_of_a_limit_has_its_grace_from_a_stop_on() {
-    let mut face =
-        Face::new(2, Terms { limit: Some(JobLimit::new(1)), ..terms() }, &["/q"], server(&["/q"]));
+    let mut face = Face::serving(2, Terms { limit: Some(JobLimit::new(1)), ..terms() });
     face.push("/q", "slow");
     face.until_running();
     let start = face.proof.now();
@@ -458,7 +462,7 @@ fn the_last_message_of_a_limit_has_its_grace_from_a_stop_on() {
 #[test]
 fn a_stop_leaves_the_handler_of_a_lost_message_its_grace() {
     for finishes in [true, false] {
-        let mut face = Face::new(2, terms(), &["/q"], server(&["/q"]));
+        let mut face = Face::serving(2, terms());
         face.push("/q", "slow");
         face.until_running();
         face.proof.faults = Faults { broken: 1, refused: 1, ..Faults::default() };
@@ -529,8 +533,7 @@ fn what_comes_too_often_uses_up_no_limit() {
 fn what_was_lost_without_a_handler_uses_up_no_limit() {
     for seed in 0..2 {
         let limit = Some(JobLimit::new(2));
-        let terms = Terms { limit, slots: 1, prefetch: 1, ..terms() };
-        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, Terms { limit, slots: 1, prefetch: 1, ..terms() });
         ["a", "b"].iter().for_each(|body| face.push("/q", body));
         while face.running.is_empty() || face.lane().hold.waiting() == 0 {
             face.step();
@@ -565,7 +568,7 @@ fn a_worker_until_its_queues_are_empty_counts_an_empty_one_at_once_when_it_holds
 
 #[test]
 fn a_queue_that_is_busy_is_not_counted() {
-    let mut face = Face::new(2, Terms { slots: 1, ..terms() }, &["/q"], server(&["/q"]));
+    let mut face = Face::serving(2, Terms { slots: 1, ..terms() });
     face.proof.leaps = false;
     for messages in 1..=30 {
         face.push("/q", "x");
@@ -597,7 +600,7 @@ fn a_queue_that_was_deleted_and_made_again_while_its_pull_waits_is_served() {
 #[test]
 fn what_others_put_back_while_a_pull_waits_is_found() {
     for seed in 0..4 {
-        let mut face = Face::new(seed, terms(), &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, terms());
         // Somebody has it before the worker pulls, and puts it back when the worker's pull is waiting.
         face.push("/q", "x");
         assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
@@ -613,7 +616,7 @@ fn what_others_put_back_while_a_pull_waits_is_found() {
 #[test]
 fn what_others_put_back_is_found_over_the_next_connection_too() {
     for seed in 0..4 {
-        let mut face = Face::new(seed, terms(), &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, terms());
         face.push("/q", "x");
         assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
         let pulled = face.requests;
@@ -634,8 +637,7 @@ fn what_others_put_back_is_found_over_the_next_connection_too() {
 
 #[test]
 fn a_message_whose_connection_is_lost_before_its_handler_takes_it_is_not_run() {
-    let terms = Terms { slots: 1, prefetch: 1, ..terms() };
-    let mut face = Face::new(2, terms, &["/q"], server(&["/q"]));
+    let mut face = Face::serving(2, Terms { slots: 1, prefetch: 1, ..terms() });
     ["a", "b"].iter().for_each(|body| face.push("/q", body));
     while face.running.is_empty() || face.lane().hold.waiting() == 0 {
         face.step();
@@ -650,8 +652,7 @@ fn a_message_whose_connection_is_lost_before_its_handler_takes_it_is_not_run() {
 #[test]
 fn what_fails_is_run_again_though_a_pull_waits_already() {
     for seed in 0..4 {
-        let terms = Terms { recheck: NEVER, ..terms() };
-        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, Terms { recheck: NEVER, ..terms() });
         face.push("/q", "x");
         face.until_running();
         // A pull waits for the second slot.
@@ -668,7 +669,7 @@ fn what_fails_is_run_again_though_a_pull_waits_already() {
 #[test]
 fn a_queue_whose_pull_waits_is_counted_now_and_then() {
     for seed in 0..4 {
-        let mut face = Face::new(seed, Terms { slots: 1, ..terms() }, &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, Terms { slots: 1, ..terms() });
         face.quiet();
         let (start, before) = (face.proof.now(), face.lane().metrics().commands);
         while face.proof.now() < start + 100 * SECOND {
@@ -682,7 +683,7 @@ fn a_queue_whose_pull_waits_is_counted_now_and_then() {
 #[test]
 fn as_many_handlers_run_as_there_are_slots_and_the_end_of_the_connection_concerns_them() {
     for seed in 0..4 {
-        let mut face = Face::new(seed, terms(), &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, terms());
         for body in ["a", "b", "c", "d"] {
             face.push("/q", body);
         }
@@ -701,7 +702,7 @@ fn a_worker_until_its_queues_are_empty_pulls_no_more_than_it_found() {
     for seed in 0..8 {
         let slots = if seed < 4 { 1 } else { 2 };
         let terms = Terms { slots, until_empty: true, recheck: NEVER, ..terms() };
-        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, terms);
         face.push("/q", "x");
         for times in 1..=5 {
             face.until_running();
@@ -719,7 +720,7 @@ fn a_worker_until_its_queues_are_empty_pulls_no_more_than_it_found() {
 fn what_others_put_back_is_found_under_a_limit_at_the_first_count() {
     for seed in 0..4 {
         let limit = Some(JobLimit::new(1));
-        let mut face = Face::new(seed, Terms { limit, ..terms() }, &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, Terms { limit, ..terms() });
         face.push("/q", "x");
         assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
         let pulled = face.requests;
@@ -754,7 +755,7 @@ fn a_queue_that_shares_a_limit_is_looked_at_every_second() {
 fn what_comes_too_often_to_a_worker_until_empty_is_asked_for_less_and_less() {
     for seed in 0..4 {
         let terms = Terms { max_duplications: 0, until_empty: true, ..terms() };
-        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, terms);
         face.proof.leaps = false;
         face.push("/q", "x");
         while face.proof.now() < face.start + 20 * SECOND {
@@ -767,8 +768,7 @@ fn what_comes_too_often_to_a_worker_until_empty_is_asked_for_less_and_less() {
 #[test]
 fn what_comes_too_often_is_put_back_without_being_run_and_asked_for_less_and_less() {
     for seed in 0..2 {
-        let mut face =
-            Face::new(seed, Terms { max_duplications: 1, ..terms() }, &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, Terms { max_duplications: 1, ..terms() });
         face.push("/q", "poison");
         face.until(Outcome::Retry, |face| face.poisoned > 0);
         let start = face.proof.now();
@@ -785,7 +785,7 @@ fn what_comes_too_often_is_put_back_without_being_run_and_asked_for_less_and_les
 fn a_message_that_the_dead_letter_queue_does_not_take_stays() {
     for seed in 0..2 {
         let terms = Terms { max_duplications: 1, dead_letter: Some(name("/dead")), ..terms() };
-        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, terms);
         face.push("/q", "x");
         face.until(Outcome::Retry, |face| face.refused > 2);
         assert_eq!(face.settled_as(JobFate::DeadLettered), 0);
@@ -846,11 +846,11 @@ fn as_many_pulls_wait_as_there_is_room_for_and_one_for_each_queue() {
 fn a_lane_that_goes_gives_its_share_of_a_limit_back() {
     let limit = JobLimit::new(1);
     let terms = Terms { limit: Some(limit.clone()), ..terms() };
-    let mut first = Face::new(2, terms.clone(), &["/q"], server(&["/q"]));
+    let mut first = Face::serving(2, terms.clone());
     first.quiet();
     assert_eq!(first.lane().pulls(), 1);
     drop(first);
-    let mut second = Face::new(2, terms, &["/q"], server(&["/q"]));
+    let mut second = Face::serving(2, terms);
     second.proof.leaps = false;
     second.push("/q", "x");
     second.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
@@ -920,8 +920,7 @@ fn a_worker_until_its_queues_are_empty_gives_up_a_server_that_cannot_be_reached(
 #[test]
 fn a_worker_until_its_queues_are_empty_is_not_held_up_by_what_others_took_before_it() {
     for seed in 0..4 {
-        let terms = Terms { until_empty: true, recheck: NEVER, ..terms() };
-        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, Terms { until_empty: true, recheck: NEVER, ..terms() });
         face.push("/q", "x");
         // It has seen the message, and somebody else has it when the pull arrives.
         face.until(Outcome::Retry, |face| face.lane().pulls() > 0 || face.lane().held() > 0);
@@ -963,7 +962,7 @@ fn no_more_is_pulled_than_found_though_a_delivery_follows_actions_that_are_there
     let mut bad = Vec::new();
     for seed in 0..8 {
         let terms = Terms { slots: 1, until_empty: true, recheck: NEVER, ..terms() };
-        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, terms);
         face.push("/q", "x");
         for times in 1..=5 {
             face.until_running();
@@ -1019,7 +1018,7 @@ fn put_back_all(face: &mut Face, queue: &str, first: u64, last: u64) {
 fn many_messages_put_back_by_others_do_not_wait_for_a_count_each() {
     let mut slow = Vec::new();
     for seed in 0..4 {
-        let mut face = Face::new(seed, terms(), &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, terms());
         for n in 0..20 {
             face.push("/q", &n.to_string());
         }
@@ -1040,7 +1039,7 @@ fn many_messages_put_back_by_others_do_not_wait_for_a_count_each() {
 fn a_queue_deleted_and_made_again_is_served_at_full_speed_after_one_count() {
     let mut slow = Vec::new();
     for seed in 0..4 {
-        let mut face = Face::new(seed, terms(), &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, terms());
         face.quiet();
         assert!(face.ask("deletequeue", "/q", "").contains("ok"));
         assert!(face.ask("createqueue", "/q", "").contains("ok"));
@@ -1063,7 +1062,7 @@ fn a_lane_that_has_ended_keeps_no_share_of_a_limit() {
             slots: 1,
             ..terms()
         };
-        let mut first = Face::new(seed, terms.clone(), &["/q"], server(&["/q"]));
+        let mut first = Face::serving(seed, terms.clone());
         first.push("/q", "x");
         first.until(Outcome::Retry, |face| face.lane().pulls() > 0 || face.lane().held() > 0);
         if first.count("/q") == 0 {
@@ -1075,7 +1074,7 @@ fn a_lane_that_has_ended_keeps_no_share_of_a_limit() {
         assert!(first.started.is_empty());
         kept += 1;
         // The other lane of the same worker: `Running` keeps the first one until both have ended.
-        let mut second = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        let mut second = Face::serving(seed, terms);
         second.proof.leaps = false;
         second.push("/q", "y");
         second.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
@@ -1088,8 +1087,7 @@ fn a_lane_that_has_ended_keeps_no_share_of_a_limit() {
 fn no_message_is_held_behind_a_running_handler_without_prefetch() {
     let mut held = Vec::new();
     for seed in 0..8 {
-        let terms = Terms { slots: 1, prefetch: 0, ..terms() };
-        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, Terms { slots: 1, prefetch: 0, ..terms() });
         for n in 0..5 {
             face.push("/q", &n.to_string());
         }
@@ -1152,7 +1150,7 @@ fn a_count_that_is_refused_is_not_repeated_without_a_pause() {
     let mut face = (0..)
         .step_by(2)
         .find_map(|seed| {
-            let mut face = Face::new(seed, terms.clone(), &["/q"], server(&["/q"]));
+            let mut face = Face::serving(seed, terms.clone());
             face.proof.leaps = false;
             face.push("/q", "x");
             while face.lane().pulls() == 0 {
@@ -1176,7 +1174,7 @@ fn a_count_that_is_refused_is_not_repeated_without_a_pause() {
 #[test]
 fn a_worker_that_stops_at_once_leaves_its_handlers_no_grace() {
     for is_stopping in [false, true] {
-        let mut face = Face::new(2, terms(), &["/q"], server(&["/q"]));
+        let mut face = Face::serving(2, terms());
         face.push("/q", "slow");
         face.until_running();
         if is_stopping {
@@ -1219,7 +1217,7 @@ fn each_pull_and_each_settlement_is_measured() {
 #[test]
 fn a_message_that_comes_while_the_worker_stops_is_not_its_own() {
     for seed in 0..2 {
-        let mut face = Face::new(seed, terms(), &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, terms());
         face.push("/q", "slow");
         face.until_running();
         face.quiet();
@@ -1325,7 +1323,7 @@ fn a_message_that_comes_with_the_end_of_its_connection_is_not_held() {
 #[test]
 fn the_loss_of_the_connection_is_told_and_counted_unless_the_worker_stops() {
     for stops in [false, true] {
-        let mut face = Face::new(2, terms(), &["/q"], server(&["/q"]));
+        let mut face = Face::serving(2, terms());
         face.push("/q", "x");
         face.until_running();
         if stops {
@@ -1345,7 +1343,7 @@ fn the_loss_of_the_connection_is_told_and_counted_unless_the_worker_stops() {
 #[test]
 fn pulls_that_are_dead_are_sent_again_at_the_first_find_over_the_same_connection() {
     for (seed, slots) in [(0, 1), (1, 1), (2, 3), (3, 3)] {
-        let mut face = Face::new(seed, Terms { slots, ..terms() }, &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, Terms { slots, ..terms() });
         face.proof.leaps = false;
         face.quiet();
         let connection = face.lane().link.epoch();
@@ -1395,7 +1393,7 @@ fn a_busy_worker_serves_a_queue_made_again_over_the_same_connection() {
 fn a_find_under_a_limit_is_pulled_over_the_same_connection() {
     for seed in 0..4 {
         let limit = Some(JobLimit::new(10));
-        let mut face = Face::new(seed, Terms { limit, ..terms() }, &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, Terms { limit, ..terms() });
         face.push("/q", "x");
         assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
         let pulled = face.requests;
@@ -1411,7 +1409,7 @@ fn a_find_under_a_limit_is_pulled_over_the_same_connection() {
 #[test]
 fn a_queue_that_was_deleted_while_its_pull_waits_is_told_at_the_next_count() {
     for seed in 0..4 {
-        let mut face = Face::new(seed, terms(), &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, terms());
         face.proof.leaps = false;
         face.quiet();
         let start = face.proof.now();
@@ -1450,7 +1448,7 @@ fn a_worker_until_its_queues_are_empty_pulls_at_once_what_one_count_found() {
     for seed in 0..2 {
         for slots in [1, 3] {
             let terms = Terms { until_empty: true, slots, recheck: NEVER, ..terms() };
-            let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+            let mut face = Face::serving(seed, terms);
             (0..5).for_each(|n: u8| face.push("/q", &n.to_string()));
             while face.lane().pulls() == 0 {
                 face.step();
@@ -1480,7 +1478,7 @@ fn a_worker_until_its_queues_are_empty_pulls_at_once_what_one_count_found() {
 fn what_fails_under_a_limit_is_run_again_though_a_pull_waits_already() {
     for seed in 0..4 {
         let terms = Terms { limit: Some(JobLimit::new(10)), recheck: NEVER, ..terms() };
-        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, terms);
         face.push("/q", "x");
         face.until_running();
         face.quiet();
@@ -1523,8 +1521,7 @@ fn what_others_put_back_is_found_by_a_worker_that_would_end() {
 
 #[test]
 fn the_connection_is_checked_after_64_handlers_that_end_at_once() {
-    let mut face =
-        Face::new(2, Terms { slots: 1, prefetch: 99, ..terms() }, &["/q"], server(&["/q"]));
+    let mut face = Face::serving(2, Terms { slots: 1, prefetch: 99, ..terms() });
     (0..100).for_each(|n: u8| face.push("/q", &n.to_string()));
     while face.lane().held() < 100 {
         face.step();
@@ -1577,8 +1574,7 @@ fn a_copy_that_is_lost_with_its_connection_was_not_refused() {
 #[test]
 fn messages_without_a_handler_are_told_when_they_are_given_up() {
     for stops in [true, false] {
-        let terms = Terms { slots: 1, prefetch: 2, ..terms() };
-        let mut face = Face::new(2, terms, &["/q"], server(&["/q"]));
+        let mut face = Face::serving(2, Terms { slots: 1, prefetch: 2, ..terms() });
         ["a", "b", "c"].iter().for_each(|body| face.push("/q", body));
         while face.running.is_empty() || face.lane().hold.waiting() < 2 {
             face.step();
@@ -1601,7 +1597,7 @@ fn messages_without_a_handler_are_told_when_they_are_given_up() {
 #[test]
 fn a_message_whose_queue_was_deleted_is_lost() {
     for seed in 0..2 {
-        let mut face = Face::new(seed, terms(), &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, terms());
         face.push("/q", "x");
         face.until_running();
         assert!(face.ask("deletequeue", "/q", "").contains("ok"));
@@ -1638,8 +1634,7 @@ fn one_message_that_came_too_often_between_good_ones_costs_no_pause() {
 #[test]
 fn what_a_count_found_is_forgotten_with_its_connection() {
     for seed in 0..2 {
-        let terms = Terms { until_empty: true, slots: 1, ..terms() };
-        let mut face = Face::new(seed, terms, &["/q"], server(&["/q"]));
+        let mut face = Face::serving(seed, Terms { until_empty: true, slots: 1, ..terms() });
         (0..5).for_each(|n: u8| face.push("/q", &n.to_string()));
         face.until_running();
         face.quiet();
