@@ -39,10 +39,12 @@ pub enum InSession {
     Secret,
 }
 
+type Run<T> = dyn FnOnce(&mut Context<T>) -> Result<Exit, CliError>;
+
 /// A command with its arguments.
 pub struct Ready<T: Tool> {
     effect: Effect,
-    run: Box<dyn FnOnce(&mut Context<T>) -> Result<Exit, CliError>>,
+    run: Box<Run<T>>,
 }
 
 impl<T: Tool> Ready<T> {
