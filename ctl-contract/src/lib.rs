@@ -23,6 +23,7 @@ pub mod bounds;
 pub mod browser;
 #[cfg(unix)]
 pub mod bulk;
+mod case;
 #[cfg(unix)]
 pub mod color;
 pub mod documents;
@@ -66,109 +67,7 @@ pub mod wording;
 #[cfg(unix)]
 pub mod work;
 
-use ctl_core::commands::exporter::Names;
-use ctl_core::context::Tool;
-use ctl_core::link::{Endpoint, Link};
-use fixtures::Port;
-
-use crate::formats::Samples;
-use crate::program::{Program, Ran};
-
-/// The in-memory server of a tool.
-pub type Server<T> = <<T as Tool>::Link as Link>::Server;
-
-/// The tool's commands for the contract, and access to its in-memory server.
-pub struct Case<T: Tool> {
-    /// The program.
-    pub program: Program,
-    /// A command that adds a job to the queue `mail` without waiting; its body follows.
-    pub add: &'static str,
-    /// A command that adds a job to another queue; its name and its body follow.
-    pub add_to: &'static str,
-    /// A command that lists the queues; patterns may follow.
-    pub list: &'static str,
-    /// A command that moves the jobs of the queue `mail` to another server, whose address follows.
-    pub move_to: &'static str,
-    /// A command that shows figures of the queue `mail`.
-    pub figures: &'static str,
-    /// A command with an empty result.
-    pub nothing: &'static str,
-    /// A command that works on the queue `mail`; flags and a command follow.
-    pub work: &'static str,
-    /// The exporter's word for a queue.
-    pub noun: &'static str,
-    /// The prefix of its metrics, and of the files in `docs/monitoring`.
-    pub metrics: &'static str,
-    /// The exporter's naming schemes.
-    pub metric_names: &'static [Names],
-    /// The number of jobs in the server.
-    pub jobs: fn(&Server<T>) -> usize,
-    /// The number of clients that wait for a job.
-    pub waits: fn(&Server<T>) -> usize,
-    /// The number of jobs that clients hold.
-    pub held: fn(&Server<T>) -> usize,
-    /// A command that takes and deletes a job of the queue `mail`, and writes it to stdout.
-    pub pop: &'static str,
-    /// Commands that change something, each with the request that does. One job is in the queue `mail`.
-    pub changes: &'static [(&'static str, &'static str)],
-    /// A check of the queue `mail` that needs no worker.
-    pub check: &'static str,
-    /// Its metric of waiting jobs.
-    pub waiting: &'static str,
-    /// A command that waits until the queue `mail` has no job.
-    pub empty: &'static str,
-    /// A line for every command.
-    pub samples: Samples,
-}
-
-impl<T: Tool> Case<T> {
-    /// Starts an in-memory server, and returns its address.
-    #[must_use]
-    pub fn server() -> (Server<T>, String) {
-        T::Link::start(Endpoint::Tcp(([127, 0, 0, 1], 0).into()), None).unwrap()
-    }
-
-    /// Starts an in-memory server that ends within its test, or comes back: nobody else gets its port meanwhile.
-    #[must_use]
-    pub fn server_at(port: &Port) -> (Server<T>, String) {
-        T::Link::start(Endpoint::Tcp(port.address()), None).unwrap()
-    }
-
-    /// The address of a server that has ended.
-    #[must_use]
-    pub fn nobody() -> (Port, String) {
-        let port = Port::take().unwrap();
-        let (_, address) = Self::server_at(&port);
-        (port, address)
-    }
-
-    /// Runs a line of the case and more words against a server.
-    #[must_use]
-    pub fn run(&self, address: &str, line: &str, more: &[&str]) -> Ran {
-        let words: Vec<&str> = line.split(' ').chain(more.iter().copied()).collect();
-        self.program.at(address, &words)
-    }
-
-    /// Starts an in-memory server with a job in the queue `mail`, and returns its address.
-    #[must_use]
-    pub fn filled(&self) -> (Server<T>, String) {
-        let (server, address) = Self::server();
-        self.adds(&address, "body");
-        (server, address)
-    }
-
-    /// Adds a job to the queue `mail` of a server.
-    pub fn adds(&self, address: &str, body: &str) {
-        let _ = self.run(address, self.add, &[body]).exits(0);
-    }
-}
-
-/// Waits until this is true; the test runner limits the wait.
-pub fn until(mut is_true: impl FnMut() -> bool) {
-    while !is_true() {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-}
+pub use crate::case::{Case, Server, until};
 
 /// Tests that hold a tool to the contract, given its case.
 #[macro_export]
@@ -188,152 +87,146 @@ macro_rules! tool_contract {
                 commands_that_make_no_sense_in_a_session_are_left_out,
                 verbs_of_a_session_stand_for_commands_of_the_same_name,
             }
-            $crate::tool_contract! { @case documents
-                every_command_names_its_protocol_command_in_its_help,
-                every_option_is_explained_on_every_man_page,
-                there_is_a_man_page_for_every_command_with_exit_codes_and_environment,
-                the_generated_sections_list_commands_and_exit_codes,
-            }
-            $crate::tool_contract! { @case formats
-                every_command_has_a_sample,
-                json_is_one_document_for_every_command,
-                ndjson_is_one_document_per_line_for_every_command,
-                yaml_is_read_for_every_command,
-                tables_and_plain_lines_work_for_every_command,
-                what_changes_something_rehearses_or_refuses,
-                a_dead_port_is_69_with_one_error_object_for_every_command,
-                a_wrong_flag_is_2_with_one_error_object_for_every_command,
-                a_wrong_column_is_2_before_anything_is_sent,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case pipes
-                what_was_added_is_counted_although_it_cannot_be_printed,
-                what_nobody_reads_stays_where_it_is,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case bulk
-                without_a_terminal_and_yes_nothing_is_deleted,
-                a_clear_ends_though_a_producer_goes_on,
-                control_c_midway_reports_what_was_done,
-                a_lost_answer_is_4_and_says_what_may_have_happened,
-                an_empty_stdin_is_warned_of,
-                what_is_drained_and_imported_is_as_it_was,
-                a_thousand_jobs_are_exported_and_imported_as_they_were,
-            }
-            $crate::tool_contract! { @case judging
-                thresholds_are_judged_by_table,
-                a_wait_that_runs_out_is_124_and_not_early,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case examples
-                every_line_of_the_cheat_sheets_does_what_it_says,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case serve
-                what_a_command_adds_the_next_one_takes,
-                unix_sockets,
-                embedded_needs_no_server_and_leaves_none,
-                embedded_and_an_address_exclude_each_other,
-                faults_are_scripted_and_requests_recorded,
-                a_fault_on_no_command_names_the_commands,
-                a_server_begins_with_the_records_of_a_file,
+            $crate::tool_contract! { @cases
+                documents {
+                    every_command_names_its_protocol_command_in_its_help,
+                    every_option_is_explained_on_every_man_page,
+                    there_is_a_man_page_for_every_command_with_exit_codes_and_environment,
+                    the_generated_sections_list_commands_and_exit_codes,
+                }
+                formats {
+                    every_command_has_a_sample,
+                    json_is_one_document_for_every_command,
+                    ndjson_is_one_document_per_line_for_every_command,
+                    yaml_is_read_for_every_command,
+                    tables_and_plain_lines_work_for_every_command,
+                    what_changes_something_rehearses_or_refuses,
+                    a_dead_port_is_69_with_one_error_object_for_every_command,
+                    a_wrong_flag_is_2_with_one_error_object_for_every_command,
+                    a_wrong_column_is_2_before_anything_is_sent,
+                }
+                judging {
+                    thresholds_are_judged_by_table,
+                    a_wait_that_runs_out_is_124_and_not_early,
+                }
+                session {
+                    flags_of_the_start_are_refused_on_a_line_of_a_session,
+                    connect_goes_to_other_servers,
+                    only_commands_that_look_are_repeated_outside_of_a_session,
+                }
+                settings {
+                    what_is_protected_is_changed_by_its_name_only,
+                    what_goes_to_a_protected_server_is_confirmed_by_its_name,
+                }
+                strangers {
+                    a_server_of_another_kind_is_told,
+                    a_server_of_no_known_kind_is_asked_about,
+                    live_servers_are_named_when_one_is_dead,
+                    several_servers_are_asked_at_the_same_time,
+                    a_silent_one_of_several_servers_is_named,
+                    a_frozen_server_is_124_and_not_absent,
+                }
             }
             #[cfg(unix)]
-            $crate::tool_contract! { @case bench
-                every_mode_measures_and_leaves_nothing,
-                a_name_that_holds_jobs_is_left_alone,
-                ctrl_c_shows_what_was_measured,
-            }
-            $crate::tool_contract! { @case session
-                flags_of_the_start_are_refused_on_a_line_of_a_session,
-                connect_goes_to_other_servers,
-                only_commands_that_look_are_repeated_outside_of_a_session,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case session
-                watch_outlives_a_lost_connection,
-            }
-            $crate::tool_contract! { @case settings
-                what_is_protected_is_changed_by_its_name_only,
-                what_goes_to_a_protected_server_is_confirmed_by_its_name,
-            }
-            $crate::tool_contract! { @case strangers
-                a_server_of_another_kind_is_told,
-                a_server_of_no_known_kind_is_asked_about,
-                live_servers_are_named_when_one_is_dead,
-                several_servers_are_asked_at_the_same_time,
-                a_silent_one_of_several_servers_is_named,
-                a_frozen_server_is_124_and_not_absent,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case exporter
-                every_scrape_asks_the_servers_anew,
-                several_servers_are_told_apart,
-                scale_tells_what_there_is_to_do,
-                a_strict_parser_reads_the_metrics,
-                the_dashboard_and_the_alerts_ask_for_what_is_exported,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case top
-                programs_get_snapshots,
-                two_looks_tell_what_changed,
-                in_a_pipe_one_look_is_taken,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case tap
-                what_passes_a_tap_is_shown_recorded_and_played_back,
-                a_replay_goes_on_with_the_ids_that_its_server_gives,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case web
-                a_page_shows_what_the_servers_have_to_do,
-                a_page_changes_something_where_that_is_allowed,
-                every_action_says_what_it_would_do,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case layout
-                tables_fit_terminals_and_say_what_is_left_out,
-                a_check_groups_what_is_wrong_by_its_reason,
-                several_servers_are_one_question,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case shells
-                bash_goes_on_with_a_filter,
-                bash_continues_a_threshold,
-                checks_measure_what_completion_offers,
-                bash_offers_names_where_patterns_are_meant,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case work
-                a_server_that_is_away_at_the_start_is_69_and_can_be_waited_for,
-                a_worker_tells_once_that_its_server_is_lost_and_that_it_is_back,
-                a_worker_until_empty_ends_without_a_server_that_is_away,
-                a_job_that_does_not_end_well_is_told_on_a_line,
-                results_go_to_stdout_and_the_summary_to_stderr,
-                every_line_of_the_log_can_be_an_object,
-                the_first_signal_finishes_the_job,
-            }
-            #[cfg(target_os = "linux")]
-            $crate::tool_contract! { @case shortage
-                a_worker_without_a_descriptor_or_thread_waits_for_one_and_says_so_once,
-                a_worker_that_gets_no_thread_at_first_starts_later_or_ends_by_a_signal,
-            }
-            #[cfg(target_os = "linux")]
-            $crate::tool_contract! { @case permission
-                a_socket_that_this_user_may_not_open_is_77,
+            $crate::tool_contract! { @cases
+                pipes {
+                    what_was_added_is_counted_although_it_cannot_be_printed,
+                    what_nobody_reads_stays_where_it_is,
+                }
+                bulk {
+                    without_a_terminal_and_yes_nothing_is_deleted,
+                    a_clear_ends_though_a_producer_goes_on,
+                    control_c_midway_reports_what_was_done,
+                    a_lost_answer_is_4_and_says_what_may_have_happened,
+                    an_empty_stdin_is_warned_of,
+                    what_is_drained_and_imported_is_as_it_was,
+                    a_thousand_jobs_are_exported_and_imported_as_they_were,
+                }
+                examples {
+                    every_line_of_the_cheat_sheets_does_what_it_says,
+                }
+                serve {
+                    what_a_command_adds_the_next_one_takes,
+                    unix_sockets,
+                    embedded_needs_no_server_and_leaves_none,
+                    embedded_and_an_address_exclude_each_other,
+                    faults_are_scripted_and_requests_recorded,
+                    a_fault_on_no_command_names_the_commands,
+                    a_server_begins_with_the_records_of_a_file,
+                }
+                bench {
+                    every_mode_measures_and_leaves_nothing,
+                    a_name_that_holds_jobs_is_left_alone,
+                    ctrl_c_shows_what_was_measured,
+                }
+                session {
+                    watch_outlives_a_lost_connection,
+                }
+                exporter {
+                    every_scrape_asks_the_servers_anew,
+                    several_servers_are_told_apart,
+                    scale_tells_what_there_is_to_do,
+                    a_strict_parser_reads_the_metrics,
+                    the_dashboard_and_the_alerts_ask_for_what_is_exported,
+                }
+                top {
+                    programs_get_snapshots,
+                    two_looks_tell_what_changed,
+                    in_a_pipe_one_look_is_taken,
+                }
+                tap {
+                    what_passes_a_tap_is_shown_recorded_and_played_back,
+                    a_replay_goes_on_with_the_ids_that_its_server_gives,
+                }
+                web {
+                    a_page_shows_what_the_servers_have_to_do,
+                    a_page_changes_something_where_that_is_allowed,
+                    every_action_says_what_it_would_do,
+                }
+                layout {
+                    tables_fit_terminals_and_say_what_is_left_out,
+                    a_check_groups_what_is_wrong_by_its_reason,
+                    several_servers_are_one_question,
+                }
+                shells {
+                    bash_goes_on_with_a_filter,
+                    bash_continues_a_threshold,
+                    checks_measure_what_completion_offers,
+                    bash_offers_names_where_patterns_are_meant,
+                }
+                work {
+                    a_server_that_is_away_at_the_start_is_69_and_can_be_waited_for,
+                    a_worker_tells_once_that_its_server_is_lost_and_that_it_is_back,
+                    a_worker_until_empty_ends_without_a_server_that_is_away,
+                    a_job_that_does_not_end_well_is_told_on_a_line,
+                    results_go_to_stdout_and_the_summary_to_stderr,
+                    every_line_of_the_log_can_be_an_object,
+                    the_first_signal_finishes_the_job,
+                }
+                terminal {
+                    the_history_is_private_and_keeps_no_secrets,
+                    a_large_body_that_is_deleted_is_shown_whole,
+                    what_is_read_from_a_terminal_is_announced,
+                    results_that_come_one_by_one_are_their_own_progress,
+                    control_c_gives_up_the_answer_to_a_command,
+                    a_body_can_be_written_in_the_editor,
+                }
             }
             #[cfg(feature = "tls")]
-            $crate::tool_contract! { @case tls
-                a_server_is_trusted_for_its_certificate_only,
+            $crate::tool_contract! { @cases
+                tls {
+                    a_server_is_trusted_for_its_certificate_only,
+                }
             }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case terminal
-                the_history_is_private_and_keeps_no_secrets,
-                a_large_body_that_is_deleted_is_shown_whole,
-                what_is_read_from_a_terminal_is_announced,
-                results_that_come_one_by_one_are_their_own_progress,
-                control_c_gives_up_the_answer_to_a_command,
-                a_body_can_be_written_in_the_editor,
+            #[cfg(target_os = "linux")]
+            $crate::tool_contract! { @cases
+                shortage {
+                    a_worker_without_a_descriptor_or_thread_waits_for_one_and_says_so_once,
+                    a_worker_that_gets_no_thread_at_first_starts_later_or_ends_by_a_signal,
+                }
+                permission {
+                    a_socket_that_this_user_may_not_open_is_77,
+                }
             }
 
             #[test]
@@ -366,12 +259,12 @@ macro_rules! tool_contract {
             $crate::grammar::$name::<$tool>();
         }
     )*};
-    (@case $module:ident $($name:ident,)*) => {$(
+    (@cases $($module:ident { $($name:ident,)* })*) => {$($(
         #[test]
         fn $name() {
             $crate::$module::$name(&CASE);
         }
-    )*};
+    )*)*};
 }
 
 /// Tests of the kit alone, given the case of a tool to run them with.
@@ -384,149 +277,146 @@ macro_rules! kit_contract {
 
             const CASE: $crate::Case<$tool> = $case;
 
-            $crate::tool_contract! { @case documents
-                completions_know_every_command,
-            }
-            $crate::tool_contract! { @case judging
-                whatever_is_wrong_with_a_check_is_unknown,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case color
-                a_pipe_gets_colours_only_when_forced,
-                a_terminal_gets_colours_unless_told_otherwise,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case pipes
-                commands_that_look_end_quietly_without_a_reader,
-                a_reader_that_takes_the_beginning_gets_it,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case examples
-                cheat_sheets_are_listed_and_shown,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case serve
-                a_unix_socket_is_for_its_owner_only,
-                a_ready_file_is_never_written_through_a_link,
-                a_command_gets_the_server_and_gives_its_code,
-                no_process_is_left_behind,
-                the_address_is_printed_and_the_ready_file_written,
-                it_ends_with_its_parent,
-                a_socket_in_use_is_left_alone,
-                other_machines_are_kept_out_unless_allowed,
-                a_server_that_nobody_uses_ends,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case bench
-                an_open_loop_keeps_its_rate,
-                runs_are_compared,
-                it_is_bounded,
-            }
-            $crate::tool_contract! { @case session
-                a_dead_port_is_69_with_the_line_that_needed_it,
-                texts_and_files_win_over_a_redirected_stdin,
-                the_embedded_server_lives_as_long_as_the_session,
-                a_connect_that_fails_keeps_the_good_connection,
-                a_condition_that_did_not_come_true_is_124,
-                a_script_is_told_as_objects,
+            $crate::tool_contract! { @cases
+                documents {
+                    completions_know_every_command,
+                }
+                judging {
+                    whatever_is_wrong_with_a_check_is_unknown,
+                }
+                session {
+                    a_dead_port_is_69_with_the_line_that_needed_it,
+                    texts_and_files_win_over_a_redirected_stdin,
+                    the_embedded_server_lives_as_long_as_the_session,
+                    a_connect_that_fails_keeps_the_good_connection,
+                    a_condition_that_did_not_come_true_is_124,
+                    a_script_is_told_as_objects,
+                }
+                settings {
+                    a_wrong_setting_is_2_wherever_it_came_from,
+                    what_counts_more_is_used_and_named,
+                    contexts_are_kept_in_a_file_with_its_comments,
+                    changes_of_settings_are_told_in_json,
+                    a_wrong_configuration_file_is_78_with_its_line,
+                    a_session_goes_to_a_context,
+                    the_doctor_finds_what_is_wrong,
+                    a_misspelt_setting_is_told_what_was_meant,
+                }
+                strangers {
+                    common_commands_ask_several_servers_at_the_same_time,
+                    common_commands_name_a_silent_one_of_several_servers,
+                    a_session_does_not_go_to_a_server_of_another_kind,
+                    a_stranger_among_several_servers_is_told,
+                }
             }
             #[cfg(unix)]
-            $crate::tool_contract! { @case session
-                results_go_where_the_line_says,
-            }
-            $crate::tool_contract! { @case settings
-                a_wrong_setting_is_2_wherever_it_came_from,
-                what_counts_more_is_used_and_named,
-                contexts_are_kept_in_a_file_with_its_comments,
-                changes_of_settings_are_told_in_json,
-                a_wrong_configuration_file_is_78_with_its_line,
-                a_session_goes_to_a_context,
-                the_doctor_finds_what_is_wrong,
-                a_misspelt_setting_is_told_what_was_meant,
-            }
-            $crate::tool_contract! { @case strangers
-                common_commands_ask_several_servers_at_the_same_time,
-                common_commands_name_a_silent_one_of_several_servers,
-                a_session_does_not_go_to_a_server_of_another_kind,
-                a_stranger_among_several_servers_is_told,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case exporter
-                strangers_do_not_harm_the_exporter,
-                a_frozen_server_does_not_hold_up_healthz,
-                a_check_is_told_to_other_programs,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case top
-                a_live_view_gives_the_terminal_back,
-                a_live_view_ends_with_its_terminal,
-                a_queue_is_looked_at_closely_and_looks_are_recorded,
-                a_server_that_goes_away_comes_back_into_a_live_view,
-                a_live_view_waits_for_its_only_server,
-                a_session_goes_on_behind_a_live_view,
-                latency_tells_how_round_trips_are_spread,
-                a_person_is_told_that_nothing_changed,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case tap
-                a_line_is_chosen_by_more_of_its_body_than_is_shown,
-                a_tap_relays_between_unix_sockets,
-                a_tap_shows_what_is_in_a_body,
-                what_a_tap_cannot_do_is_said,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case web
-                a_person_adds_a_job_with_the_page,
-                only_its_own_page_may_ask,
-                nobody_is_let_in_without_the_token,
-                a_page_shows_its_context,
-                problems_come_first_and_are_never_cut_off,
-                what_a_page_changes_is_logged,
-                a_page_outlives_its_server_and_its_tool,
+            $crate::tool_contract! { @cases
+                color {
+                    a_pipe_gets_colours_only_when_forced,
+                    a_terminal_gets_colours_unless_told_otherwise,
+                }
+                pipes {
+                    commands_that_look_end_quietly_without_a_reader,
+                    a_reader_that_takes_the_beginning_gets_it,
+                }
+                examples {
+                    cheat_sheets_are_listed_and_shown,
+                }
+                serve {
+                    a_unix_socket_is_for_its_owner_only,
+                    a_ready_file_is_never_written_through_a_link,
+                    a_command_gets_the_server_and_gives_its_code,
+                    no_process_is_left_behind,
+                    the_address_is_printed_and_the_ready_file_written,
+                    it_ends_with_its_parent,
+                    a_socket_in_use_is_left_alone,
+                    other_machines_are_kept_out_unless_allowed,
+                    a_server_that_nobody_uses_ends,
+                }
+                bench {
+                    an_open_loop_keeps_its_rate,
+                    runs_are_compared,
+                    it_is_bounded,
+                }
+                session {
+                    results_go_where_the_line_says,
+                }
+                exporter {
+                    strangers_do_not_harm_the_exporter,
+                    a_frozen_server_does_not_hold_up_healthz,
+                    a_check_is_told_to_other_programs,
+                }
+                top {
+                    a_live_view_gives_the_terminal_back,
+                    a_live_view_ends_with_its_terminal,
+                    a_queue_is_looked_at_closely_and_looks_are_recorded,
+                    a_server_that_goes_away_comes_back_into_a_live_view,
+                    a_live_view_waits_for_its_only_server,
+                    a_session_goes_on_behind_a_live_view,
+                    latency_tells_how_round_trips_are_spread,
+                    a_person_is_told_that_nothing_changed,
+                }
+                tap {
+                    a_line_is_chosen_by_more_of_its_body_than_is_shown,
+                    a_tap_relays_between_unix_sockets,
+                    a_tap_shows_what_is_in_a_body,
+                    what_a_tap_cannot_do_is_said,
+                }
+                web {
+                    a_person_adds_a_job_with_the_page,
+                    only_its_own_page_may_ask,
+                    nobody_is_let_in_without_the_token,
+                    a_page_shows_its_context,
+                    problems_come_first_and_are_never_cut_off,
+                    what_a_page_changes_is_logged,
+                    a_page_outlives_its_server_and_its_tool,
+                }
+                layout {
+                    usage_errors_are_broken_between_words,
+                    a_doctor_tells_a_narrow_terminal_in_blocks,
+                    a_question_is_broken_between_words,
+                    what_follows_control_c_begins_a_line,
+                    help_is_broken_between_words,
+                }
+                shells {
+                    bash_offers_what_can_come_next,
+                    files_are_left_to_the_shell_and_scripts_are_short,
+                }
+                work {
+                    a_flag_that_the_command_gets_is_named,
+                }
+                terminal {
+                    control_c_gives_up_an_answer_that_does_not_come,
+                    what_is_shown_on_a_terminal_is_made_for_it,
+                    results_that_are_too_high_go_to_the_pager,
+                    no_word_of_a_wrong_line_acts_on_the_terminal,
+                    a_person_works_with_the_embedded_server,
+                    a_command_can_be_edited_with_the_editor,
+                    control_c_ends_a_watch_and_nothing_else,
+                    control_c_ends_connecting_at_once,
+                    a_session_begins_as_its_person_likes,
+                    bodies_of_several_lines_have_a_prompt_of_their_own,
+                    ping_shows_each_answer_as_it_comes_and_what_came_at_the_end,
+                    a_wait_says_on_a_terminal_what_it_waits_for,
+                }
             }
             #[cfg(all(unix, feature = "tls"))]
-            $crate::tool_contract! { @case web
-                the_page_is_encrypted_by_its_own_certificate,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case layout
-                usage_errors_are_broken_between_words,
-                a_doctor_tells_a_narrow_terminal_in_blocks,
-                a_question_is_broken_between_words,
-                what_follows_control_c_begins_a_line,
-                help_is_broken_between_words,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case shells
-                bash_offers_what_can_come_next,
-                files_are_left_to_the_shell_and_scripts_are_short,
-            }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case work
-                a_flag_that_the_command_gets_is_named,
-            }
-            #[cfg(target_os = "linux")]
-            $crate::tool_contract! { @case work
-                what_a_command_leaves_running_is_named_when_it_is_ended,
+            $crate::tool_contract! { @cases
+                web {
+                    the_page_is_encrypted_by_its_own_certificate,
+                }
             }
             #[cfg(feature = "tls")]
-            $crate::tool_contract! { @case tls
-                tls_flags_that_cannot_work_are_refused,
+            $crate::tool_contract! { @cases
+                tls {
+                    tls_flags_that_cannot_work_are_refused,
+                }
             }
-            #[cfg(unix)]
-            $crate::tool_contract! { @case terminal
-                control_c_gives_up_an_answer_that_does_not_come,
-                what_is_shown_on_a_terminal_is_made_for_it,
-                results_that_are_too_high_go_to_the_pager,
-                no_word_of_a_wrong_line_acts_on_the_terminal,
-                a_person_works_with_the_embedded_server,
-                a_command_can_be_edited_with_the_editor,
-                control_c_ends_a_watch_and_nothing_else,
-                control_c_ends_connecting_at_once,
-                a_session_begins_as_its_person_likes,
-                bodies_of_several_lines_have_a_prompt_of_their_own,
-                ping_shows_each_answer_as_it_comes_and_what_came_at_the_end,
-                a_wait_says_on_a_terminal_what_it_waits_for,
+            #[cfg(target_os = "linux")]
+            $crate::tool_contract! { @cases
+                work {
+                    what_a_command_leaves_running_is_named_when_it_is_ended,
+                }
             }
         }
     };
