@@ -47,6 +47,12 @@ impl Ran {
             .unwrap_or_else(|error| panic!("{error}: stdout is {:?}, {}", self.out(), self.err))
     }
 
+    /// The objects on the lines of stdout.
+    #[must_use]
+    pub fn objects(&self) -> Vec<Value> {
+        self.lines().into_iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
     /// The error object at the end of stderr.
     #[must_use]
     pub fn error(&self) -> Value {

@@ -10,13 +10,6 @@ use crate::harness::*;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A queue with these messages.
-fn filled(site: &Site, base: &str, bodies: &[&str]) -> Queue {
-    let queue = site.queue(base);
-    adfctl(site.address(), &[&["push", &queue.name], bodies].concat()).exits(0);
-    queue
-}
-
 fn records(bytes: &[u8]) -> Vec<Value> {
     let text = std::str::from_utf8(bytes).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -58,8 +51,7 @@ fn an_export_leaves_everything_where_it_was_and_counts_one_delivery() {
         let (address, queue) = (site.address(), filled(site, "stays", &["a", "b", "c", "d"]));
         let ran = adfctl(address, &["export", &queue.name, "--limit", "3", "-o", "json"]).exits(0);
         assert_eq!(of(ran.json().as_array().unwrap(), "body"), ["a", "b", "c"]);
-        let drained = adfctl(address, &["drain", &queue.name, "--yes"]).exits(0);
-        let drained = records(&drained.bytes);
+        let drained = adfctl(address, &["drain", &queue.name, "--yes"]).exits(0).objects();
         assert_eq!(of(&drained, "body"), ["a", "b", "c", "d"]);
         assert_eq!(of(&drained, "duplications"), [2, 2, 2, 1]);
         assert_eq!(of(&drained, "queue"), [&*queue.name; 4]);
@@ -104,14 +96,14 @@ fn who_waits_has_the_first(site: &Site, base: &str) -> bool {
     });
     wait("waiting>=2");
     let exported = ctl_contract::program::ended(export).exits(0);
-    assert_eq!(records(&exported.bytes).len(), 9);
+    assert_eq!(exported.objects().len(), 9);
     let mut got = pops.map(|pop| ctl_contract::program::ended(pop).exits(0).bytes);
     got.sort();
     if got != [b"0", b"1"] {
         return false;
     }
     let left = adfctl(address, &["drain", &queue.name, "--yes"]).exits(0);
-    let left = of(&records(&left.bytes), "body");
+    let left = of(&left.objects(), "body");
     assert_eq!(left[..6], ["2", "3", "4", "5", "6", "7"]);
     assert_eq!(left.len(), 7);
     true
@@ -124,7 +116,7 @@ fn an_export_over_http_is_refused_and_names_drain() {
         let ran = adfctl(&site.http(), &["export", &queue.name]).exits(2);
         assert!(ran.err.contains("order") && ran.err.contains("adfctl drain"), "{}", ran.err);
         let drained = adfctl(&site.http(), &["drain", &queue.name, "--yes"]).exits(0);
-        assert_eq!(of(&records(&drained.bytes), "body"), ["a"]);
+        assert_eq!(of(&drained.objects(), "body"), ["a"]);
         assert_eq!(ready(site.address(), &queue.name), 0);
     });
 }
@@ -137,7 +129,7 @@ fn what_json_cannot_carry_is_a_failure_and_stays() {
         adfctl(address, &["push", &queue.name, "b"]).exits(0);
         let addresses = [format!("adf+json://{address}"), format!("http+json://{address}")];
         let ran = adfctl(&addresses[0], &["export", &queue.name]).exits(3);
-        assert_eq!(of(&records(&ran.bytes), "body"), ["a", "b"]);
+        assert_eq!(of(&ran.objects(), "body"), ["a", "b"]);
         assert!(ran.err.contains("message 2 of") && ran.err.contains("U+FFFD"), "{}", ran.err);
         assert_eq!(ready(address, &queue.name), 3);
         for json in &addresses {
@@ -178,7 +170,7 @@ fn a_drain_of_a_busy_queue_ends_and_one_until_empty_takes_what_comes_meanwhile()
     adfctl(server.address(), &["push", "/r", "c"]).exits(0);
     let line = ["drain", "/q", "/r", "--yes", "--until-empty", "--batch", "1"];
     let ran = adfctl(server.address(), &line).exits(0);
-    assert_eq!(of(&records(&ran.bytes), "body"), ["a", "b", "c"]);
+    assert_eq!(of(&ran.objects(), "body"), ["a", "b", "c"]);
     assert_eq!((server.view().ready, server.view().pulled), (0, 0));
     adfctl(server.address(), &["drain", "/q"]).exits(0);
     adfctl(server.address(), &["drain", "/none", "--yes"]).exits(1);
@@ -188,25 +180,18 @@ fn a_drain_of_a_busy_queue_ends_and_one_until_empty_takes_what_comes_meanwhile()
 #[test]
 fn what_cannot_be_written_is_not_deleted() {
     let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else { return };
-    for line in ["drain /q --yes", "export /q"] {
-        for http in [false, true] {
-            if http && line.starts_with("export") {
-                continue;
-            }
-            let server = Server::builder().queue("/q").start().unwrap();
-            adfctl(server.address(), &["push", "/q", "a", "b", "c"]).exits(0);
-            let address = match http {
-                true => format!("http://{}", server.address()),
-                false => server.address().to_owned(),
-            };
-            let words: Vec<&str> = line.split(' ').collect();
-            let mut command = PROGRAM.command(&[&["--server", &address], &words[..]].concat());
-            let child = command.stdout(full.try_clone().unwrap()).spawn().unwrap();
-            ctl_contract::program::ended(child).exits(74);
-            assert!(server.wait_for(PATIENCE, |view| view.ready == 3), "{line}");
-            let bodies: Vec<_> = server.messages("/q").iter().map(|m| m.body.clone()).collect();
-            assert_eq!(bodies, [b"a", b"b", b"c"], "{line}");
-        }
+    let drain = &["drain", "/q", "--yes"][..];
+    let pop = &["pop", "/q", "-c", "3", "-o", "raw"][..];
+    for (scheme, line) in [("", drain), ("http://", drain), ("", &["export", "/q"]), ("", pop)] {
+        let server = Server::builder().queue("/q").start().unwrap();
+        adfctl(server.address(), &["push", "/q", "a", "b", "c"]).exits(0);
+        let address = format!("{scheme}{}", server.address());
+        let mut command = PROGRAM.command(&[&["--server", &address], line].concat());
+        let child = command.stdout(full.try_clone().unwrap()).spawn().unwrap();
+        ctl_contract::program::ended(child).exits(74);
+        assert!(server.wait_for(PATIENCE, |view| view.ready == 3), "{address} {line:?}");
+        let bodies: Vec<_> = server.messages("/q").iter().map(|m| m.body.clone()).collect();
+        assert_eq!(bodies, [b"a", b"b", b"c"], "{address} {line:?}");
     }
 }
 

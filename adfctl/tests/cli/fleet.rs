@@ -76,8 +76,7 @@ fn a_worker_takes_the_messages_of_every_server() {
     let ran = adfctl(&all, &[&flags[..], &["--exec", "sh", "-c", script]].concat()).exits(0);
     // A failed message is delivered again at once, but is not run then, however often it is delivered before the other
     // server is done.
-    let jobs: Vec<Value> =
-        ran.lines().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let jobs = ran.objects();
     let run = |address: &str| {
         let runs = jobs.iter().filter(|job| job["server"] == address && !job["exit"].is_null());
         runs.map(|job| job["fate"].as_str().unwrap()).collect::<Vec<_>>()

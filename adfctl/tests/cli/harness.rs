@@ -73,6 +73,13 @@ pub(crate) fn on_both(scenario: impl Fn(&Site)) {
     }
 }
 
+/// A queue with these messages.
+pub(crate) fn filled(site: &Site, base: &str, bodies: &[&str]) -> Queue {
+    let queue = site.queue(base);
+    adfctl(site.address(), &[&["push", &queue.name], bodies].concat()).exits(0);
+    queue
+}
+
 /// The number of ready messages.
 pub(crate) fn ready(address: &str, queue: &str) -> u64 {
     let ran = adfctl(address, &["count", queue, "-o", "name"]).exits(0);

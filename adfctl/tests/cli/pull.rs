@@ -13,13 +13,6 @@ use serde_json::json;
 
 use crate::harness::*;
 
-/// A queue with these messages.
-fn filled(site: &Site, base: &str, bodies: &[&str]) -> Queue {
-    let queue = site.queue(base);
-    adfctl(site.address(), &[&["push", &queue.name], bodies].concat()).exits(0);
-    queue
-}
-
 fn bodies(ran: &Ran) -> Vec<String> {
     let all = ran.json();
     let body = |one: &serde_json::Value| one["body"].as_str().unwrap().to_owned();
@@ -205,20 +198,6 @@ fn the_exit_code_of_a_command_decides() {
         adfctl(address, &line).exits(127);
         assert_eq!(ready(address, &queue.name), 1);
     });
-}
-
-#[test]
-fn what_cannot_be_written_stays_in_the_queue() {
-    let server = Server::builder().queue("/q").start().unwrap();
-    adfctl(server.address(), &["push", "/q", "a", "b", "c"]).exits(0);
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
-    let Ok(full) = full else { return };
-    let mut command =
-        PROGRAM.command(&["--server", server.address(), "pop", "/q", "-c", "3", "-o", "raw"]);
-    let child = command.stdout(full).spawn().unwrap();
-    ended(child).exits(74);
-    assert!(server.wait_for(Duration::from_secs(60), |view| view.ready == 3));
-    assert_eq!(server.messages("/q")[0].body, b"a");
 }
 
 #[test]

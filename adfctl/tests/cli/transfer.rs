@@ -7,13 +7,6 @@ use fixtures::fault::Fault;
 
 use crate::harness::*;
 
-/// A queue with these messages.
-fn filled(site: &Site, base: &str, bodies: &[&str]) -> Queue {
-    let queue = site.queue(base);
-    adfctl(site.address(), &[&["push", &queue.name], bodies].concat()).exits(0);
-    queue
-}
-
 /// The bodies of a queue's messages, in order.
 fn bodies(address: &str, queue: &str) -> Vec<String> {
     let ran = adfctl(address, &["export", queue]).exits(0);

@@ -14,10 +14,6 @@ fn work(address: &str, queue: &str, arguments: &[&str]) -> Ran {
     adfctl(address, &[&["work", "-Q", queue, "--exit-when-empty"], arguments].concat())
 }
 
-fn records(ran: &Ran) -> Vec<Value> {
-    ran.lines().iter().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 #[test]
 fn each_message_is_handled_by_a_command_and_deleted() {
     on_both(|site| {
@@ -29,7 +25,7 @@ fn each_message_is_handled_by_a_command_and_deleted() {
         for said in ["1 a", "2 b", "3 c"] {
             assert!(ran.err.contains(&format!("{} {said}", queue.name)), "{}", ran.err);
         }
-        let records = records(&ran);
+        let records = ran.objects();
         assert_eq!(records.len(), 3);
         assert!(
             records.iter().all(|one| one["fate"] == "deleted" && one["exit"] == 0),
@@ -48,7 +44,7 @@ fn what_fails_too_often_goes_to_the_dead_letter_queue() {
             let line = ["--max-duplications", "3", "--dead-letter", &dead.name, "--on-fail", end];
             let line = [&line[..], &["--log-jobs", "ndjson", "--exec", "false"]].concat();
             let ran = work(address, &queue.name, &line).exits(0);
-            let fates: Vec<_> = records(&ran).iter().map(|one| one["fate"].clone()).collect();
+            let fates: Vec<_> = ran.objects().iter().map(|one| one["fate"].clone()).collect();
             assert_eq!(fates, ["returned", "returned", "dead-lettered"], "{end}");
             let ran = adfctl(address, &["pop", &dead.name, "-o", "raw"]).exits(0);
             assert_eq!(ran.out(), "bad");

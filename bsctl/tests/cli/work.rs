@@ -18,15 +18,11 @@ fn work(address: &str, arguments: &[&str]) -> Ran {
 
 /// The same, with a record for each job.
 fn logged(address: &str, arguments: &[&str]) -> Vec<Value> {
-    records(&work(address, &[&["--log-jobs", "ndjson"], arguments].concat()).exits(0))
-}
-
-fn records(ran: &Ran) -> Vec<Value> {
-    ran.lines().iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    work(address, &[&["--log-jobs", "ndjson"], arguments].concat()).exits(0).objects()
 }
 
 fn fates(ran: &Ran) -> Vec<Value> {
-    records(ran).iter().map(|record| record["fate"].clone()).collect()
+    ran.objects().iter().map(|record| record["fate"].clone()).collect()
 }
 
 /// Or the signal, or the time that it takes.

@@ -7,11 +7,6 @@ use serde_json::{Value, json};
 
 use crate::harness::*;
 
-fn queued(address: &str, function: &str) -> i64 {
-    let rows = gearctl(address, &["functions", function, "-o", "json"]).exits(0).json();
-    rows[0]["queued"].as_i64().unwrap_or(0)
-}
-
 /// A client that waits for a job, once the server has the job.
 fn waiting(address: &str, function: &str, flags: &[&str]) -> std::process::Child {
     let before = queued(address, function);

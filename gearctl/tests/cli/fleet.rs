@@ -222,8 +222,7 @@ fn jobs_are_taken_from_every_server() {
     let fill = || [(one, b"x"), (two, b"y")].map(|(server, body)| queue(server, "mail", body));
     fill();
     let bodies = |ran: Ran| {
-        let rows: Vec<serde_json::Value> =
-            ran.lines().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let rows = ran.objects();
         // A handle names a job of one server only.
         for row in &rows {
             assert_eq!(row["server"], if row["body"] == "x" { one } else { two }, "{row}");

@@ -154,6 +154,13 @@ pub(crate) fn leaves(address: &str, run: &[&str]) {
     });
 }
 
+/// The number of queued jobs.
+pub(crate) fn queued(address: &str, function: &str) -> i64 {
+    let rows = Admin::connect(address).unwrap().status().unwrap();
+    let row = rows.iter().find(|row| row.name.as_str() == Some(function));
+    row.map_or(0, |row| row.queued())
+}
+
 /// Queues a background job, and returns its handle.
 pub(crate) fn queue(address: &str, function: &str, workload: &[u8]) -> String {
     let mut client = Client::connect(address).unwrap();

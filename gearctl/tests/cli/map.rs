@@ -1,6 +1,6 @@
 //! `map`: lines in, lines out.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::harness::*;
 
@@ -35,8 +35,7 @@ fn failed_lines_are_records_and_exit_3() {
         let ran = gearctl_with(address, &["map", "some", "--ordered"], b"a\nb\nc\n").exits(3);
         assert_eq!(ran.out(), "a\nc\n");
         let ran = gearctl_with(address, &["map", "some", "-o", "ndjson"], b"a\nb\nc\n").exits(3);
-        let rows: Vec<Value> =
-            ran.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let rows = ran.objects();
         assert_eq!(rows.iter().map(|row| &row["ok"]).collect::<Vec<_>>(), [true, false, true]);
         assert_eq!((&rows[2]["i"], &rows[2]["body"]), (&json!(3), &json!("c")));
         let ran = gearctl_with(address, &["map", "some", "--fail-fast"], b"b\n").exits(1);

@@ -12,10 +12,6 @@ fn worker(server: &Site, function: &str, program: &[&str]) -> Running {
     worker
 }
 
-fn events(ran: &Ran) -> Vec<Value> {
-    ran.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
 #[test]
 fn the_standard_worker_serves_run() {
     on_both_with_tools(|server| {
@@ -48,7 +44,7 @@ fn events_are_printed_as_records() {
     on_both_with_tools(|server| {
         let _worker = worker(server, "up", &["--", "tr", "a-z", "A-Z"]);
         let ran = gearctl(server.address(), &["run", "up", "hi", "-o", "ndjson"]).exits(0);
-        let events = events(&ran);
+        let events = ran.objects();
         assert_eq!(events[0]["event"], "created");
         assert!(events[0]["handle"].as_str().unwrap().starts_with("H:"));
         let result: String =

@@ -8,11 +8,6 @@ use serde_json::Value;
 
 use crate::harness::*;
 
-fn queued(address: &str, function: &str) -> i64 {
-    let rows = gearctl(address, &["functions", function, "-o", "json"]).exits(0).json();
-    rows[0]["queued"].as_i64().unwrap_or(0)
-}
-
 /// The bodies of the jobs of a function, sorted; this removes the jobs.
 fn drained(address: &str, function: &str) -> Vec<String> {
     let ran = gearctl(address, &["drain", function, "--to", "-", "--yes"]).exits(0);

@@ -51,8 +51,7 @@ fn the_exit_code_decides_the_fate() {
         gearctl(address, &["run", "code", "7\n"]).exits(1);
         let ran = worker.ended();
         let ran = ran.exits(0);
-        let jobs: Vec<Value> =
-            ran.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let jobs = ran.objects();
         assert_eq!((&jobs[0]["fate"], &jobs[0]["exit"]), (&json!("complete"), &json!(0)));
         assert_eq!((&jobs[1]["fate"], &jobs[1]["exit"]), (&json!("fail"), &json!(7)));
     });
@@ -168,12 +167,8 @@ fn builtins_answer() {
         assert_eq!(error["code"], "JOB_EXCEPTION");
         let _progress = worker(address, "progress", &["--builtin", "progress=3"]);
         let ran = gearctl(address, &["run", "progress", "x", "-o", "ndjson"]).exits(0);
-        let steps: Vec<Value> = ran
-            .out()
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).unwrap())
-            .filter(|event| event["event"] == "status")
-            .collect();
+        let mut steps = ran.objects();
+        steps.retain(|event| event["event"] == "status");
         assert_eq!(
             (steps.len(), &steps[2]["numerator"], &steps[2]["denominator"]),
             (3, &json!(3), &json!(3))
@@ -363,8 +358,7 @@ fn lines_of_stderr_report_progress() {
         let line = ["--warnings", "--status-prefix", "STATUS", "--shell", shell];
         let _worker = worker(address, "f", &line);
         let ran = gearctl(address, &["run", "f", "x", "-o", "ndjson"]).exits(0);
-        let events: Vec<Value> =
-            ran.out().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let events = ran.objects();
         let told: Vec<(&Value, &Value, &Value)> = events[1..4]
             .iter()
             .map(|event| (&event["event"], &event["numerator"], &event["body"]))
