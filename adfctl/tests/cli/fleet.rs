@@ -1,7 +1,6 @@
 //! Several servers, one of which may be dead.
 
 use fixtures::adf_queue::Server;
-use serde_json::Value;
 
 use crate::harness::*;
 

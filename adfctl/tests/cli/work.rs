@@ -5,7 +5,6 @@ use std::io::{BufReader, Read as _};
 use ctl_contract::program::{hears, signal};
 use fixtures::adf_queue::Server;
 use rustix::process::Signal;
-use serde_json::Value;
 
 use crate::harness::*;
 

@@ -12,7 +12,7 @@ use fixtures::gearmand::{Listen, Server};
 use fixtures::real::Gearmand;
 use gearman_client::blocking::{Admin, Client, JobContext, Worker};
 use gearman_client::protocol::JobLimit;
-use gearman_client::{Failure, Servers, WorkerOptions};
+use gearman_client::{ConnectOptions, Failure, Servers, WorkerOptions};
 
 /// The program.
 pub(crate) const PROGRAM: Program = Program::of::<gearctl::Gearctl>(env!("CARGO_BIN_EXE_gearctl"));
@@ -113,10 +113,16 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
     panic!("{what} did not come");
 }
 
+/// What connects as long, and waits as long, as a busy machine may take.
+fn patient(address: &str) -> ConnectOptions {
+    let minute = Duration::from_secs(60);
+    ConnectOptions::new(address.parse().unwrap()).connect_timeout(minute).reply_timeout(minute)
+}
+
 /// Waits until the function has this number of workers.
 #[track_caller]
 pub(crate) fn workers(address: &str, function: &str, count: i64) {
-    let mut admin = Admin::connect(address).unwrap();
+    let mut admin = Admin::connect(patient(address)).unwrap();
     eventually(&format!("{count} workers of {function}"), || {
         let rows = admin.status().unwrap();
         let now = rows.iter().find(|row| row.name.as_str() == Some(function));
@@ -140,7 +146,7 @@ type Handler = fn(&mut JobContext<'_>) -> Result<Vec<u8>, Failure>;
 /// Submits with a `run` that leaves before anybody has taken the job: the server skips it, and what is merged with it.
 pub(crate) fn leaves(address: &str, run: &[&str]) {
     let mut child = command(&[&["-s", address], run].concat()).spawn().unwrap();
-    let mut admin = Admin::connect(address).unwrap();
+    let mut admin = Admin::connect(patient(address)).unwrap();
     eventually("the job", || {
         let rows = admin.status().unwrap();
         let row = rows.iter().find(|row| row.name.as_str() == Some(run[1]))?;
@@ -156,14 +162,14 @@ pub(crate) fn leaves(address: &str, run: &[&str]) {
 
 /// The number of queued jobs.
 pub(crate) fn queued(address: &str, function: &str) -> i64 {
-    let rows = Admin::connect(address).unwrap().status().unwrap();
+    let rows = Admin::connect(patient(address)).unwrap().status().unwrap();
     let row = rows.iter().find(|row| row.name.as_str() == Some(function));
     row.map_or(0, |row| row.queued())
 }
 
 /// Queues a background job, and returns its handle.
 pub(crate) fn queue(address: &str, function: &str, workload: &[u8]) -> String {
-    let mut client = Client::connect(address).unwrap();
+    let mut client = Client::connect(patient(address)).unwrap();
     let job = client.submit_background(function, workload, Default::default()).unwrap();
     String::from_utf8(job.handle.name().to_vec()).unwrap()
 }
