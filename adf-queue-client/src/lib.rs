@@ -52,9 +52,9 @@
 //!
 //! # Where things are
 //!
-//! [`Client`] and [`blocking::Client`] have all requests. [`Address`] names a server and the transport. [`protocol`] is
-//! all of it without input and output: [`protocol::Request`] and [`protocol::Response`] are the ten actions and their
-//! answers, and [`protocol::Encoding`] encodes and decodes them.
+//! [`Client`] and [`blocking::Client`] have all requests. [`Address`] names a server and the transport. In
+//! [`protocol`], [`protocol::Request`] and [`protocol::Response`] are the ten actions and their answers, and
+//! [`protocol::Encoding`] encodes and decodes them.
 //!
 //! # Observability
 //!

@@ -68,8 +68,8 @@
 //! alive, retry what failed and bury what fails too often, survive restarts of servers, and stop in an orderly way.
 //!
 //! [`Client`] and [`blocking::Client`] have a method for each command of the protocol, `call` for any command value,
-//! `call_pair` to finish a job and ask for the next in one write, and `call_many` for pipelines. [`protocol`] is all of
-//! it without input and output.
+//! `call_pair` to finish a job and ask for the next in one write, and `call_many` for pipelines. [`protocol`] has
+//! the commands and replies.
 //!
 //! # After `fork`
 //!

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 use bytes::Bytes;
 use queue_core::{decimal, excerpt};
 
-use crate::{Error, protocol::Epoch};
+use crate::{Epoch, Error};
 
 /// The number of a job, unique on its server.
 ///

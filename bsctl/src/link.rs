@@ -5,12 +5,13 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use beanstalk_client::blocking::Client;
-use beanstalk_client::protocol::{
-    Command, Effect, Epoch, ListTubeUsed, ReserveJob, Response, ServerWait, Stats,
-};
 use beanstalk_client::{
     Address, ConnectOptions, Error, JobId, JobRef, RetryPolicy, ServerStats, Servers, TubeName,
     TubeStats,
+};
+use beanstalk_client::{
+    Epoch,
+    protocol::{Command, Effect, ListTubeUsed, ReserveJob, Response, ServerWait, Stats},
 };
 use bytes::BytesMut;
 use ctl_core::error::CliError;

@@ -63,8 +63,8 @@
 //! # Where things are
 //!
 //! [`Client`] and [`blocking::Client`] submit jobs and ask for their status; [`Worker`] and [`blocking::Worker`] run
-//! them; [`Admin`] and [`blocking::Admin`] speak the server's text protocol. [`protocol`] is all of it without input
-//! and output.
+//! them; [`Admin`] and [`blocking::Admin`] speak the server's text protocol. [`protocol`] has the packets and
+//! requests.
 //!
 //! # Observability
 //!
@@ -190,7 +190,7 @@ pub use self::{
     error::{Deadline, Error, ErrorKind, Fate},
     names::{ClientId, FunctionName, UniqueId},
     options::ConnectOptions,
-    protocol::{Assignment, Grab, JobLimit, MaxQueue, Submitted},
+    protocol::{Assignment, Grab, MaxQueue, Submitted},
     rows::{FunctionPriorities, FunctionStatus, JobInfo, Listing, Row, UniqueJob, WorkerInfo},
     servers::{Selection, Servers},
     submission::{
@@ -211,8 +211,8 @@ pub use queue_core::EventStream;
 #[cfg(feature = "json")]
 pub use queue_core::JsonError;
 pub use queue_core::{
-    AttributeValue, ConnectionState, Endpoint, Epoch, Instrument, Measurement, RetryPolicy,
-    ServerOptions,
+    AttributeValue, ConnectionState, Endpoint, Epoch, Instrument, JobLimit, Measurement,
+    RetryPolicy, ServerOptions,
 };
 #[cfg(feature = "__rustls")]
 pub use queue_core::{TlsOptions, rustls};

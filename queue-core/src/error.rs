@@ -63,6 +63,7 @@ impl About for () {
     }
 }
 
+#[doc(hidden)]
 impl<K, A: Default> Error<K, A> {
     /// A failure of this kind and fate.
     pub fn new(kind: K, fate: Fate, message: impl Into<Cow<'static, str>>) -> Self {
@@ -120,12 +121,14 @@ impl<K, A> Error<K, A> {
     }
 
     /// Details of the call.
+    #[doc(hidden)]
     #[must_use]
     pub fn about(&self) -> &A {
         &self.0.about
     }
 
     /// Mutable details of the call.
+    #[doc(hidden)]
     pub fn about_mut(&mut self) -> &mut A {
         &mut self.0.about
     }
@@ -136,7 +139,10 @@ impl<K, A> Error<K, A> {
         let cause = self.0.cause.as_deref().map(|cause| cause as &(dyn StdError + 'static));
         iter::successors(cause, |&cause| cause.source()).find_map(|cause| cause.downcast_ref())
     }
+}
 
+#[doc(hidden)]
+impl<K, A> Error<K, A> {
     /// Sets the fate.
     #[must_use]
     pub fn with_fate(mut self, fate: Fate) -> Self {
@@ -193,6 +199,7 @@ impl From<Infallible> for Error {
     }
 }
 
+#[doc(hidden)]
 impl Error {
     /// The error of a failure to connect to this address.
     pub fn cannot_connect(to: impl fmt::Display, cause: io::Error) -> Self {
@@ -268,6 +275,7 @@ impl<K: fmt::Debug, A: About> StdError for Error<K, A> {
 
 /// The common part of every client's error, without the details of its calls: a wrapper of [`Error`] with its own kind,
 /// which includes the kinds of [`ErrorKind`].
+#[doc(hidden)]
 #[macro_export]
 macro_rules! wrap_error {
     ($error:ident, $kind:ident) => {

@@ -1,16 +1,17 @@
-//! The shared, protocol-independent core of queue clients: address syntax, connecting over TCP, Unix sockets and TLS,
-//! named deadlines, reconnect delays.
+//! The engine of the clients of this repository: addresses, connecting over TCP, Unix sockets and TLS, named deadlines,
+//! reconnect delays, and connection logic separated from I/O. Use the clients, which re-export what their users need.
 //!
-//! It serves the clients of this repository, which re-export what their users need.
+//! Only what the clients re-export is stable and listed here. The rest is public for the clients alone, is hidden from
+//! this documentation, and may change in any version. In short:
 //!
-//! * [`Address`] is the address of a server of a [`System`], in the syntax of its [`Scheme`];
-//! * [`Limit`] is a point in time with the name of a [`Deadline`], and creates the [`Error`] once it has passed;
-//! * [`ServerOptions`] are the options for a server that all clients share; their [`Dial`] defines how connections are
-//!   made: TLS, keepalive, a custom connector;
-//! * [`RetryPolicy`] and [`Backoff`] define when to retry;
-//! * [`Role`] makes the decisions about a connection, based only on [`Io`] and the time; [`Protocol`] is what differs
-//!   between roles, and [`exchange`] the order that they share. `Wire` and `blocking::Wire` move the bytes;
-//! * [`Signal`] is an event that happens once, which tasks and threads can wait for;
+//! * `Address` is the address of a server of a `System`, in the syntax of its `Scheme`;
+//! * `Limit` is a point in time with the name of a `Deadline`, and creates the `Error` once it has passed;
+//! * `ServerOptions` are the options for a server that all clients share; their `Dial` defines how connections are made:
+//!   TLS, keepalive, a custom connector;
+//! * `RetryPolicy` and `Backoff` define when to retry;
+//! * `Role` makes the decisions about a connection, based only on `Io` and the time; `Protocol` is what differs between
+//!   roles, and `exchange` the order that they share. `Wire` and `blocking::Wire` move the bytes;
+//! * `Signal` is an event that happens once, which tasks and threads can wait for;
 //! * `connect` makes a connection (feature `tokio`), and so does `blocking::connect` (feature `blocking`).
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
@@ -25,6 +26,7 @@ mod error;
 mod exclusive;
 mod options;
 #[cfg(any(test, feature = "proof"))]
+#[doc(hidden)]
 pub mod proof;
 #[cfg(feature = "tokio")]
 mod pump;
@@ -33,83 +35,94 @@ mod role;
 mod signal;
 #[cfg(feature = "stream")]
 mod stream;
+#[doc(hidden)]
 pub mod sync;
 mod text;
 mod trace;
 mod worker;
 
+// What the clients re-export.
 #[cfg(feature = "tokio")]
-pub use self::dial::net::{Connector, Duplex, Timer, connect, within};
+pub use self::dial::net::Duplex;
 #[cfg(feature = "__rustls")]
 pub use self::dial::tls::TlsOptions;
+#[cfg(feature = "stream")]
+pub use self::stream::events::EventStream;
+#[cfg(feature = "json")]
+pub use self::text::json::JsonError;
+pub use self::{
+    address::{Address, chooser::Selection, scheme::Endpoint, servers::Servers},
+    error::{Error, ErrorKind, deadline::Deadline, fate::Fate},
+    options::{ServerOptions, retry::RetryPolicy},
+    role::epoch::Epoch,
+    trace::{
+        measure::{AttributeValue, Instrument, Measurement},
+        metrics::{ConnectionState, Metrics},
+    },
+    worker::job_limit::JobLimit,
+};
+#[cfg(feature = "__rustls")]
+pub use rustls;
+
+// The engine.
 #[cfg(feature = "serde")]
-pub use self::options::serde_forms::{counts, seconds};
-#[cfg(feature = "serde")]
-pub use self::options::serde_options::{Delays, Either, InSeconds, OrNever, given_or_form};
-#[cfg(feature = "tokio")]
-pub use self::pump::shared::{Driver, Serve, Shared, runtime};
-#[cfg(feature = "tokio")]
-pub use self::pump::tasks::{HandlerTasks, in_thread, join_until};
-#[cfg(feature = "tokio")]
-pub use self::pump::{Dialing, Wire};
 #[doc(hidden)]
-pub use self::role::{
-    exchange::{Awaits, Cause, ConnectionError, Expects, Loss, Need, Protocol, exchange},
-    life::{Life, Replace},
-    one_call::{Call, OneCall, Request},
+pub use self::options::{
+    serde_forms::{counts, seconds},
+    serde_options::{Delays, Either, InSeconds, OrNever, given_or_form},
 };
 #[cfg(feature = "stream")]
-pub use self::stream::{Steps, events::EventStream};
+#[doc(hidden)]
+pub use self::stream::Steps;
 #[cfg(feature = "json")]
-pub use self::text::json::{JsonError, from_json, to_json};
+#[doc(hidden)]
+pub use self::text::json::{from_json, to_json};
 #[cfg(any(feature = "blocking", feature = "tokio"))]
+#[doc(hidden)]
 pub use self::worker::registered::Registered;
 #[cfg(feature = "tower")]
+#[doc(hidden)]
 pub use self::worker::service::{NotCalled, SharedService};
+#[doc(hidden)]
 pub use self::{
     address::{
-        Address, System, Transports,
-        chooser::{Chooser, Selection, affinity, stable_hash},
+        System, Transports,
+        chooser::{Chooser, affinity, stable_hash},
         opening::Opening,
-        scheme::{Endpoint, Scheme},
-        servers::{Failure, OneServer, Servers},
+        scheme::Scheme,
+        servers::{Failure, OneServer},
     },
     clock::{after, now},
     dial::Dial,
     error::{
-        About, Error, ErrorKind,
-        deadline::Deadline,
-        fate::Fate,
-        limit::{Limit, Until, WRITE_STEP},
+        About,
+        limit::{Limit, Until},
     },
     options::{
-        ServerOptions,
         backoff::Backoff,
         duration::{Written, read_duration},
         level::Level,
-        retry::RetryPolicy,
     },
     random::{Random, mix},
     role::{
         Pulse, Role,
         deadlines::{Deadlines, Late},
         earliest,
-        epoch::Epoch,
+        exchange::{Awaits, Cause, ConnectionError, Expects, Loss, Need, Protocol, exchange},
         health::{Health, SLOW},
         idle_check::IdleCheck,
         io::{End, Io},
         late_check::LateCheck,
         later::Later,
+        life::{Life, Replace},
+        one_call::{Call, OneCall, Request},
         outage::Outage,
         outgoing::{emptied, written},
     },
     signal::{Signal, lock::lock, tickets::Tickets, wakers::Wakers},
     text::{counted, decimal, excerpt, panic_text, shorten, words::unknown_word},
     trace::{
-        measure::{
-            AttributeValue, Facts, Instrument, Measurement, Measures, Place, one_line, titled,
-        },
-        metrics::{ConnectionState, Metrics},
+        measure::{Facts, Measures, Place, one_line, titled},
         observer::Observer,
         operation::{Batch, Observation, Operation},
         span::{Line, Span, SpanHook, Words},
@@ -117,10 +130,18 @@ pub use self::{
     worker::{
         claimed::Claimed,
         contain::contain,
-        job_limit::{Claim, Claims, JobLimit, LimitWatch},
+        job_limit::{Claim, Claims, LimitWatch},
         quick::Quick,
         stop::{Haste, Stop, WorkerRun},
     },
 };
-#[cfg(feature = "__rustls")]
-pub use rustls;
+#[cfg(feature = "tokio")]
+#[doc(hidden)]
+pub use self::{
+    dial::net::{Connector, Timer, connect, within},
+    pump::{
+        Wire,
+        shared::{Driver, Serve, Shared, runtime},
+        tasks::{HandlerTasks, in_thread, join_until},
+    },
+};

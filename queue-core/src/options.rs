@@ -44,6 +44,7 @@ pub struct ServerOptions<S: System> {
 
 impl<S: System> ServerOptions<S> {
     /// Options for this server, everything else at its default.
+    #[doc(hidden)]
     #[must_use]
     pub fn new(address: Address<S>) -> Self {
         ServerOptions {

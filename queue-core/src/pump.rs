@@ -21,12 +21,12 @@ use tokio::{
 };
 
 use crate::{
-    Deadline, Duplex, End, Error, Io, Limit, Pulse, Role, ServerOptions, System, WRITE_STEP,
-    connect, dial::socket::reading, exclusive::Exclusive, now,
+    Deadline, Duplex, End, Error, Io, Limit, Pulse, Role, ServerOptions, System, connect,
+    dial::socket::reading, error::limit::WRITE_STEP, exclusive::Exclusive, now,
 };
 
 /// An attempt to connect, with its own time limit.
-pub type Dialing<F> = Pin<Box<dyn Future<Output = Result<Box<dyn Duplex>, F>> + Send>>;
+pub(crate) type Dialing<F> = Pin<Box<dyn Future<Output = Result<Box<dyn Duplex>, F>> + Send>>;
 
 type Dialer<F> = Box<dyn FnMut(usize, Option<Instant>) -> Dialing<F> + Send>;
 

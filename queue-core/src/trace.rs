@@ -9,6 +9,7 @@ pub(crate) mod span;
 /// The functions of a client that report its connections: the attempt, its outcome, the end, and the delay before the
 /// next one. Without the client's feature `tracing` they are no-ops. A macro, because a span's name and target are
 /// determined by where it is written.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! trace_connections {
     (@ $level:ident, $target:ident, $system:ident, $address:ident, { $($own:tt)* }, $words:literal) => {

@@ -17,11 +17,13 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod action;
+#[doc(hidden)]
 pub mod between;
 mod binary;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod client;
 mod head;
+#[doc(hidden)]
 pub mod http;
 mod json;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
@@ -38,6 +40,7 @@ pub(crate) mod session;
 mod status_page;
 #[cfg(test)]
 mod vectors;
+#[doc(hidden)]
 pub mod websocket;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod worker;

@@ -9,8 +9,8 @@ use std::{
 use queue_core::{Duplex, Wire};
 
 use crate::{
-    Address, ConnectOptions, Error, Metrics, PairReply, Result, TubeName,
-    protocol::{AnyCommand, ClientSession, Command, Epoch, Reset, Response},
+    Address, ConnectOptions, Epoch, Error, Metrics, PairReply, Result, TubeName,
+    protocol::{AnyCommand, ClientSession, Command, Reset, Response},
     trace,
 };
 

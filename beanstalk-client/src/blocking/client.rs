@@ -6,8 +6,8 @@ use queue_core::blocking::{Transport, Wire};
 
 use super::Duplex;
 use crate::{
-    Address, ConnectOptions, Error, Metrics, PairReply, Result, TubeName,
-    protocol::{AnyCommand, ClientSession, Command, Epoch, Reset, Response},
+    Address, ConnectOptions, Epoch, Error, Metrics, PairReply, Result, TubeName,
+    protocol::{AnyCommand, ClientSession, Command, Reset, Response},
     trace,
 };
 

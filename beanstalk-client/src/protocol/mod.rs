@@ -1,25 +1,18 @@
-//! The beanstalkd protocol, without input or output: commands, replies, and the state of one connection.
+//! The beanstalkd protocol, without input or output: commands and replies.
 //!
-//! Nothing here opens a socket, reads a clock or sleeps. Both faces use it, and so can other transports and tests
-//! without a server. It builds without features.
+//! Nothing here opens a socket, reads a clock or sleeps. It builds without features.
 //!
-//! A command is a value of a type with the [`Command`] trait. [`Session`] encodes it, and later finds its reply in the
-//! received bytes:
+//! A command is a value of a type with the [`Command`] trait, which encodes it and decodes its reply from a
+//! [`Response`]. Both faces take any such value:
 //!
 //! ```
-//! use beanstalk_client::{PutOptions, protocol::{Command, Put, Session}};
+//! use beanstalk_client::{JobId, PutOptions, protocol::{Command, Put, Response}};
 //!
-//! let mut session = Session::new(1 << 20);
 //! let put = Put::new(b"hello", PutOptions::default())?;
-//! let ticket = session.send(&put)?;
-//! assert_eq!(session.outgoing(), b"put 1024 0 60 5\r\nhello\r\n");
-//! session.sent(session.outgoing().len());
-//!
-//! let reply = b"INSERTED 1\r\n";
-//! session.space()[..reply.len()].copy_from_slice(reply);
-//! session.received(reply.len());
-//! let response = session.reply(ticket)?.expect("the whole reply is here");
-//! assert_eq!(session.decode(&put, response)?.id().get(), 1);
+//! let mut bytes = bytes::BytesMut::new();
+//! put.encode(&mut bytes);
+//! assert_eq!(bytes, "put 1024 0 60 5\r\nhello\r\n");
+//! assert_eq!(put.decode(Response::Inserted(JobId::from(1)))?.id().get(), 1);
 //! # Ok::<(), beanstalk_client::Error>(())
 //! ```
 //!
@@ -55,8 +48,6 @@ pub(crate) mod stats_text;
 mod window;
 mod worker;
 
-pub use queue_core::{Backoff, Dial, Limit, Measures, Random};
-
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::{
     client::ClientSession,
@@ -71,6 +62,10 @@ pub use self::{
         Reserve, ReserveJob, ReserveWithTimeout, Stats, StatsJob, StatsTube, Touch, Use, Watch,
     },
     response::Response,
-    session::{Epoch, Session, Ticket},
+};
+// For this crate and its proofs.
+#[doc(hidden)]
+pub use self::{
+    session::{Session, Ticket},
     worker::{Action, Change, JobKey, Taken, WorkerSlot},
 };

@@ -5,11 +5,7 @@ use std::convert::Infallible;
 use bytes::Bytes;
 use queue_core::{Io, decimal};
 
-use crate::{
-    Error, Job, JobId, JobRef,
-    error::excerpt,
-    protocol::{Epoch, Response},
-};
+use crate::{Epoch, Error, Job, JobId, JobRef, error::excerpt, protocol::Response};
 
 /// Maximum length of an accepted reply line, in bytes. The server's own lines stay below 250.
 const MAX_LINE: usize = 1024;

@@ -2,10 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{
-    Error, Job, JobId, JobRef,
-    protocol::{Epoch, parser::Parser},
-};
+use crate::{Epoch, Error, Job, JobId, JobRef, protocol::parser::Parser};
 
 /// A reply of the server, parsed without knowing which command it answers.
 ///

@@ -12,8 +12,7 @@ mod tests;
 use std::{collections::VecDeque, time::Instant};
 
 use bytes::BytesMut;
-pub use queue_core::Epoch;
-use queue_core::{Io, written};
+use queue_core::{Epoch, Io, written};
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::protocol::{Ignore, Watch};

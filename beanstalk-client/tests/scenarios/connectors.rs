@@ -12,9 +12,10 @@ use std::{
 
 use beanstalk_client::{
     Address, Client, ConnectOptions, Deadline, Error, ErrorKind, Fate, Producer, ProducerOptions,
-    PutOptions, RetryPolicy, TubeName, protocol::Backoff,
+    PutOptions, RetryPolicy, TubeName,
 };
 use fixtures::beanstalkd::Server;
+use queue_core::Backoff;
 
 use crate::support::{Face, both_faces, connectors::resolved_by, place::PATIENCE};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use beanstalk_client::protocol::{Epoch, ReserveJob};
+use beanstalk_client::{Epoch, protocol::ReserveJob};
 use beanstalk_client::{Job, JobId, JobStats, TubeName};
 use clap::{Args, ValueEnum};
 use ctl_core::bulk::{Action, Bulk, OnError};

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
-use beanstalk_client::protocol::{Epoch, Release, Stats};
+use beanstalk_client::{
+    Epoch,
+    protocol::{Release, Stats},
+};
 use beanstalk_client::{Job, JobRef, JobStats, ReleaseOptions, Released, TubeName};
 use clap::{Args, ValueEnum};
 use ctl_core::bulk::{Action, Bulk, OnError};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use beanstalk_client::protocol::Epoch;
+use beanstalk_client::Epoch;
 use beanstalk_client::{JobId, Priority, TubeName};
 use ctl_core::error::CliError;
 use ctl_core::repl::guest::{ASK, OnExit};

@@ -5,8 +5,8 @@ use std::time::Instant;
 use ctl_core::repl::guest::{ASK, OnExit};
 use ctl_core::repl::known::KnownNames;
 use ctl_core::repl::reconnect::Reconnector;
+use gearman_client::Epoch;
 use gearman_client::JobHandle;
-use gearman_client::protocol::Epoch;
 
 use crate::names::show_handle;
 use crate::repl::serving::Serving;

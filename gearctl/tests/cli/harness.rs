@@ -11,8 +11,7 @@ use fixtures::Port;
 use fixtures::gearmand::{Listen, Server};
 use fixtures::real::Gearmand;
 use gearman_client::blocking::{Admin, Client, JobContext, Worker};
-use gearman_client::protocol::JobLimit;
-use gearman_client::{ConnectOptions, Failure, Servers, WorkerOptions};
+use gearman_client::{ConnectOptions, Failure, JobLimit, Servers, WorkerOptions};
 
 /// The program.
 pub(crate) const PROGRAM: Program = Program::of::<gearctl::Gearctl>(env!("CARGO_BIN_EXE_gearctl"));

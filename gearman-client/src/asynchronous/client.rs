@@ -13,11 +13,11 @@ use std::{
 use queue_core::{Duplex, Limit, Measures, Opening, Operation, lock, now, sync::Mutex};
 
 use crate::{
-    Address, ConnectOptions, ConnectionState, Error, Metrics, Result, Servers,
+    Address, ConnectOptions, ConnectionState, Epoch, Error, Metrics, Result, Servers,
     asynchronous::{call::Call, link::Link, route::Route},
     observed,
     protocol::{
-        Epoch, Request,
+        Request,
         client::route::{Attempts, Order, Question, Router, no_server},
     },
     trace,

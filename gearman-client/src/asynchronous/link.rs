@@ -13,9 +13,10 @@ use std::{
 use queue_core::{Driver, Duplex, Io, Limit, Pulse, Serve, Shared, Wire, now, within};
 
 use crate::{
-    Address, ConnectOptions, ConnectionState, Error, ErrorKind, Fate, Metrics, Origin, Result,
+    Address, ConnectOptions, ConnectionState, Epoch, Error, ErrorKind, Fate, Metrics, Origin,
+    Result,
     protocol::{
-        Epoch, Request,
+        Request,
         client::{self, Letters, Mail, answer},
     },
 };

@@ -12,11 +12,11 @@ use tokio::task::consume_budget;
 use queue_core::{Batch as Told, Limit, now};
 
 use crate::{
-    Client, JobEvent, Origin, Result,
+    Client, Epoch, JobEvent, Origin, Result,
     asynchronous::link::Mailbox,
     observed,
     protocol::{
-        Epoch, Request, Submit,
+        Request, Submit,
         client::{
             Batch, Letters, Mail, Running, WINDOW,
             route::{may_repeat, no_server},

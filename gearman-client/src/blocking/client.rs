@@ -6,10 +6,10 @@ use queue_core::{Limit, Measures, Opening, Operation, blocking::Transport, now, 
 
 use super::{Duplex, link::Link};
 use crate::{
-    Address, ClientEventKind, ConnectOptions, ConnectionState, Error, Metrics, Result, Servers,
-    observed,
+    Address, ClientEventKind, ConnectOptions, ConnectionState, Epoch, Error, Metrics, Result,
+    Servers, observed,
+    protocol::Request,
     protocol::client::route::{Attempts, Order, Router, Step, Time, no_server},
-    protocol::{Epoch, Request},
     trace,
 };
 

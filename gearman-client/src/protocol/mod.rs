@@ -1,11 +1,9 @@
-//! The Gearman protocol, without input or output: packets, requests, and the state of one connection in each role.
+//! The Gearman protocol, without input or output: packets, requests, and administration.
 //!
-//! Nothing here opens a socket, reads a clock or sleeps. Both faces use it, and so can other transports and tests
-//! without a server. It builds without features.
+//! Nothing here opens a socket, reads a clock or sleeps. It builds without features.
 //!
-//! [`PacketType`] is the table of all packets, [`Packet`] a packet as a value, and [`Decoder`] finds packets in a
-//! stream. [`Session`] is the client role: it matches answers and events to requests. [`WorkerSession`] is the worker
-//! role: when to request jobs, and what became of results. [`AdminCommand`] and [`TextDecoder`] are the text protocol.
+//! [`PacketType`] is the table of all packets and [`Packet`] a packet as a value. A [`Request`] is what `call` takes,
+//! with the type of its reply. [`AdminCommand`] and [`AdminReply`] are the text protocol.
 //!
 //! # The life of a job
 //!
@@ -38,16 +36,20 @@ pub(crate) mod request;
 mod session;
 pub(crate) mod worker;
 
-pub use queue_core::Backoff;
-
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::decoder::Framing;
 pub use self::{
-    admin::{AdminCommand, AdminReply, MaxQueue, RawLine, ReplyShape, TextDecoder},
-    decoder::Decoder,
+    admin::{AdminCommand, AdminReply, MaxQueue, RawLine, ReplyShape},
     packet::{Direction, Magic, Packet, PacketType},
     question::{Echo, GetStatus, GetStatusUnique, SetExceptions},
     request::{Request, Submit, Submitted},
-    session::{Delivery, Epoch, Lost, Session},
-    worker::{Assignment, End, Grab, JobLimit, Report, Settled, WorkerSession},
+    worker::{Assignment, Grab},
+};
+// For this crate and its proofs.
+#[doc(hidden)]
+pub use self::{
+    admin::TextDecoder,
+    decoder::Decoder,
+    session::{Delivery, Lost, Session},
+    worker::{End, Report, Settled, WorkerSession},
 };

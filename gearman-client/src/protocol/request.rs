@@ -421,7 +421,10 @@ pub(crate) fn refusal(packet: &Packet) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Echo, Epoch, GetStatus, GetStatusUnique, Magic, SetExceptions};
+    use crate::{
+        Epoch,
+        protocol::{Echo, GetStatus, GetStatusUnique, Magic, SetExceptions},
+    };
 
     fn origin() -> Origin {
         Origin { server: std::sync::Arc::default(), epoch: Epoch::next() }

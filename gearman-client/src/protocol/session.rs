@@ -9,8 +9,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-pub use queue_core::Epoch;
-use queue_core::written;
+use queue_core::{Epoch, written};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use queue_core::{Io, emptied};
 

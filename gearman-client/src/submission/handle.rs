@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use crate::{Address, Error, error::excerpt, names::short::Short, protocol::Epoch};
+use crate::{Address, Epoch, Error, error::excerpt, names::short::Short};
 
 /// A job's name on a server, such as `H:host:17`.
 ///

@@ -13,9 +13,9 @@ use std::{
 use fixtures::gearmand::Server;
 use gearman_client::{
     Admin, Client, ConnectOptions, Deadline, ErrorKind, Fate, Outcome, RetryPolicy, Worker,
-    WorkerOptions, blocking, protocol::Backoff,
+    WorkerOptions, blocking,
 };
-use queue_core::proof::runtime;
+use queue_core::{Backoff, proof::runtime};
 
 use super::{
     face::{Face, both_faces},

@@ -7,9 +7,9 @@ use std::{
 
 use fixtures::gearmand::Server;
 use gearman_client::{
-    Client, Error, JobEvent, JobHandle, JobStatus, Outcome, Result, Servers, SubmitOptions, Worker,
-    WorkerHandle, WorkerOptions, WorkerReport, blocking,
-    protocol::{Assignment, Epoch, Request, Submit, Submitted},
+    Client, Epoch, Error, JobEvent, JobHandle, JobStatus, Outcome, Result, Servers, SubmitOptions,
+    Worker, WorkerHandle, WorkerOptions, WorkerReport, blocking,
+    protocol::{Assignment, Request, Submit, Submitted},
 };
 use tokio::runtime::Runtime;
 

@@ -12,11 +12,11 @@ mod pump;
 mod tls;
 mod transport;
 
+pub use self::{canceller::Canceller, duplex::Duplex};
+#[doc(hidden)]
 pub use self::{
-    canceller::Canceller,
     connect::{Connector, connect},
     desk::{Closing, Desk, Slices},
-    duplex::Duplex,
     pump::{Drive, Wire},
     transport::Transport,
 };

@@ -27,7 +27,7 @@ impl Until for Limit {
 
 /// Number of bytes of a long write covered by one write deadline; the next bytes get the same time again. So the time
 /// for a write grows with its length, but a peer that accepts a byte now and then cannot delay the end forever.
-pub const WRITE_STEP: usize = 64 * 1024;
+pub(crate) const WRITE_STEP: usize = 64 * 1024;
 
 /// When a step has to be done, with the name of its deadline for the error.
 #[derive(Clone, Copy, Debug)]

@@ -5,6 +5,7 @@
 /// They are serialized as a map without the fields that have their defaults, or as the required value alone if all
 /// have. They are deserialized from either; an unknown key is an error. A row is a key, its type, how to get the value
 /// from the options, and how to set it. The calling crate depends on `serde`.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! serde_options {
     ($options:ident, $error:ty, $given:ident: $given_type:ty = $get_given:expr;
@@ -63,6 +64,7 @@ macro_rules! serde_options {
 /// [`serde_options`](crate::serde_options) for a client's options of one server: the common rows, and the client's own.
 ///
 /// Connectors are code and TLS options are secret, so neither is serialized.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! serde_connect_options {
     ($options:ident, $error:ty, $address:ty; $($rows:tt)*) => {

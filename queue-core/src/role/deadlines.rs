@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Deadline, Error, Io, WRITE_STEP, earliest};
+use crate::{Deadline, Error, Io, earliest, error::limit::WRITE_STEP};
 
 /// Time limits of a connection: for the answer to its oldest request, and for each step of a write.
 ///
 /// They are checked at every exchange, so a deadline passes even while bytes keep arriving. A write of any length may
-/// continue as long as each [`WRITE_STEP`] of it is accepted in time; a peer that reads byte by byte is late.
+/// continue as long as each 64 KiB of it is accepted in time; a peer that reads byte by byte is late.
 #[derive(Clone, Debug)]
 pub struct Deadlines {
     reply: Option<Duration>,

@@ -8,6 +8,7 @@ pub struct Epoch(u64);
 
 impl Epoch {
     /// A number that no connection has had.
+    #[doc(hidden)]
     #[must_use]
     pub fn next() -> Self {
         static LAST: AtomicU64 = AtomicU64::new(0);

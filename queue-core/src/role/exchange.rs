@@ -112,6 +112,7 @@ pub trait Protocol: Role<Failure: ConnectionError> {
 }
 
 /// Implements [`Role`] for a type that implements [`Protocol`] with this error.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! role {
     ($role:ty, $error:ty) => {

@@ -15,11 +15,12 @@ use std::{
 use bytes::BytesMut;
 
 use crate::{
-    Awaits, Deadlines, Dialing, Driver, Duplex, End, Error, Expects, Io, Life, Loss, Need,
-    Protocol, Pulse, Replace, RetryPolicy, Role, Shared, Wire,
+    Awaits, Deadlines, Driver, Duplex, End, Error, Expects, Io, Life, Loss, Need, Protocol, Pulse,
+    Replace, RetryPolicy, Role, Shared, Wire,
     blocking::{self, Drive, Transport},
     now,
     proof::{Faults, Peer, Proof},
+    pump::Dialing,
 };
 
 /// Asks questions of one line each, all of them at once, and is answered with the same lines.

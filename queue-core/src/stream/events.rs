@@ -36,6 +36,7 @@ struct Queue<E> {
 
 impl<E: Clone + Send + 'static> EventStream<E> {
     /// A stream that keeps up to `capacity` events, and at least one, and the observer that fills it.
+    #[doc(hidden)]
     #[must_use]
     pub fn new(capacity: usize) -> (Observer<E>, Self) {
         let queue = Arc::new(Mutex::new(Queue {

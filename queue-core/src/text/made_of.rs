@@ -2,6 +2,7 @@
 
 /// Implements `TryFrom` for each kind of text, for a type with `FromStr`, so that everything that takes `impl
 /// TryInto<Type>` also takes text. The parameters of a generic type follow after a semicolon.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! try_from_text {
     (@ [$($generic:tt)*] $type:ty, $error:ty, $text:ty) => {
@@ -24,6 +25,7 @@ macro_rules! try_from_text {
 }
 
 /// The sources of options that name servers: each of these types, which `new` takes, and text.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! from_servers {
     ($options:ident, $error:ty: $($from:ty),+) => {

@@ -2,6 +2,7 @@
 
 /// A word for each variant of an enum without fields: `Display`, `FromStr`, and serde by these words if the calling
 /// crate has the feature `serde`.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! words {
     ($type:ty, $error:ty, $what:literal: $($word:literal = $variant:ident),+ $(,)?) => {
@@ -32,6 +33,7 @@ macro_rules! words {
 
 /// `Display` and `FromStr` for values with a `name()`, and serde by it if the calling crate has the feature `serde`.
 /// The table lists all values.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! named {
     ($type:ty, $error:ty, $what:literal: $($value:expr),+ $(,)?) => {
@@ -64,6 +66,7 @@ macro_rules! named {
 
 /// Serde for a type as the text of its `Display` and `FromStr`. The calling crate depends on `serde`. The parameters of
 /// a generic type, and their bounds, follow after semicolons.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! serde_as_text {
     ($type:ty $(; [$($generic:tt)+] $($bound:tt)+)?) => {

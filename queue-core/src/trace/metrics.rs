@@ -46,12 +46,14 @@ impl<Kind: Clone + PartialEq> Metrics<Kind> {
     }
 
     /// Counts a connection.
+    #[doc(hidden)]
     pub fn connected(&mut self) {
         self.reconnects += u64::from(self.connections > 0);
         self.connections += 1;
     }
 
     /// Counts a failure.
+    #[doc(hidden)]
     pub fn failed(&mut self, kind: Kind) {
         self.count(kind, 1);
     }
@@ -64,6 +66,7 @@ impl<Kind: Clone + PartialEq> Metrics<Kind> {
     }
 
     /// Adds the counters of another connection.
+    #[doc(hidden)]
     pub fn add(&mut self, other: &Self) {
         let Metrics { connections, reconnects, commands, replies, bytes_out, bytes_in, errors } =
             other;

@@ -286,6 +286,7 @@ impl Drop for Batch {
 /// is enabled or there is an observer. With `root` before the level, it is not a child of the current span. Numbers are
 /// signed, because the bridges to OpenTelemetry turn others into text. A macro, because a span's name and target are
 /// determined by where it is written.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! operation {
     (root $level:ident, $($rest:tt)+) => {

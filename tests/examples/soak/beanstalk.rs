@@ -8,8 +8,8 @@ mod workers;
 use std::{net::SocketAddr, sync::Arc, thread, time::Duration};
 
 use beanstalk_client::{
-    ConnectOptions, Delivery, Error, ErrorKind, Heartbeat, PutOptions, RetryPolicy,
-    blocking::Client, protocol::Epoch,
+    ConnectOptions, Delivery, Epoch, Error, ErrorKind, Heartbeat, PutOptions, RetryPolicy,
+    blocking::Client,
 };
 use fixtures::{
     history::{Event, Fate},

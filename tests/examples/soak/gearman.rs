@@ -17,7 +17,7 @@ use fixtures::{
     real::{Gearmand, GearmandBuilder},
 };
 use gearman_client::{
-    ConnectOptions, Error, Outcome, RetryPolicy, SubmitOptions, blocking::Admin, protocol::Epoch,
+    ConnectOptions, Epoch, Error, Outcome, RetryPolicy, SubmitOptions, blocking::Admin,
 };
 use tokio::runtime::Runtime;
 

@@ -2,7 +2,7 @@
 //! Run by `.ci/public-api`.
 mod names;
 
-use std::{env, error::Error, fmt::Write as _, fs, path::Path};
+use std::{collections::HashSet, env, error::Error, fmt::Write as _, fs, path::Path};
 
 use public_api::{Builder, PublicApi};
 
@@ -24,7 +24,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     for (library, items) in read {
         let mut listing = String::new();
-        for item in items.items().map(ToString::to_string).filter(|item| !is_implied(item)) {
+        // The library's own traits come with the trait and with the type.
+        let mut listed = HashSet::new();
+        for item in items.items().map(ToString::to_string) {
+            if is_implied(&item) || !listed.insert(item.clone()) {
+                continue;
+            }
             let _ = writeln!(listing, "{}", names.as_public(&item));
         }
         fs::write(Path::new(listings).join(library).with_extension("txt"), listing)?;

@@ -10,8 +10,8 @@ use queue_core::{Deadlines, Health, Io, LateCheck, SLOW};
 
 use super::{check::Outcomes, log::Log};
 use crate::{
-    ConnectOptions, Error, ErrorKind,
-    protocol::{Command, Epoch, Stats, parser::Parser},
+    ConnectOptions, Epoch, Error, ErrorKind,
+    protocol::{Command, Stats, parser::Parser},
 };
 
 /// An idle connection that was unused for this long is checked before it is used again. What is written to a closed

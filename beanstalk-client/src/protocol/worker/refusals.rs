@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::protocol::Backoff;
+use queue_core::Backoff;
 
 /// Refusals that will probably be repeated. The cycle of a worker is short: without a pause it would spin thousands of
 /// times a second.

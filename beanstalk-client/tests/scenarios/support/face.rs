@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use beanstalk_client::{
-    Address, Client, ConnectOptions, Inserted, Job, JobId, JobRef, JobStats, Metrics, PairReply,
-    Priority, PutOptions, ReleaseOptions, Released, Reserved, Result, ServerStats, TubeName,
-    TubeStats, blocking,
-    protocol::{Command, Epoch},
+    Address, Client, ConnectOptions, Epoch, Inserted, Job, JobId, JobRef, JobStats, Metrics,
+    PairReply, Priority, PutOptions, ReleaseOptions, Released, Reserved, Result, ServerStats,
+    TubeName, TubeStats, blocking, protocol::Command,
 };
 use queue_core::proof::runtime;
 use tokio::runtime::Runtime;

@@ -16,10 +16,10 @@ use super::{
     slots::{Slots, Ticket},
 };
 use crate::{
-    Address, ClientEventKind, ConnectOptions, ConnectionState, Error, ErrorKind, Fate, JobHandle,
-    Metrics, Origin, Result,
+    Address, ClientEventKind, ConnectOptions, ConnectionState, Epoch, Error, ErrorKind, Fate,
+    JobHandle, Metrics, Origin, Result,
     protocol::client::route::no_server,
-    protocol::{Epoch, Framing, GetStatus, Magic, PacketType, Request, Session, request::refusal},
+    protocol::{Framing, GetStatus, Magic, PacketType, Request, Session, request::refusal},
     trace,
 };
 

@@ -3,10 +3,7 @@
 use std::task::{Poll, Waker};
 
 use super::inbox::{Inbox, Letters, Mail};
-use crate::{
-    JobEvent,
-    protocol::{Epoch, Packet},
-};
+use crate::{Epoch, JobEvent, protocol::Packet};
 
 /// The recipient of an answer or an event: a slot, which of its requests, and the connection that the request went to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -157,7 +157,7 @@ impl<W: AsRef<[u8]>> Batch<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ErrorKind, Fate, FunctionName, Origin, SubmitOptions, UniqueId, protocol::Epoch};
+    use crate::{Epoch, ErrorKind, Fate, FunctionName, Origin, SubmitOptions, UniqueId};
 
     fn submit() -> Submit<&'static str> {
         let function = FunctionName::try_from("f").unwrap();

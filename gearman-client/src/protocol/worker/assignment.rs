@@ -3,9 +3,9 @@
 use bytes::Bytes;
 
 use crate::{
-    Address, Error, FunctionName, JobHandle, Origin,
+    Address, Epoch, Error, FunctionName, JobHandle, Origin,
     names::short::Short,
-    protocol::{Epoch, Packet, PacketType, request::received_handle},
+    protocol::{Packet, PacketType, request::received_handle},
 };
 
 /// How a worker asks for a job. gearmand knows all three; other servers answer the newer ones with an error, or not at

@@ -14,7 +14,7 @@ use super::{
     intake::{Intake, Oversize},
 };
 use crate::{
-    Error, FunctionName, JobHandle, LostReason, protocol::Epoch, protocol::client::route::no_server,
+    Epoch, Error, FunctionName, JobHandle, LostReason, protocol::client::route::no_server,
 };
 
 /// The worker role for one server: when to connect, what to register, when to request jobs, when to give a connection

@@ -16,8 +16,6 @@ mod session;
 mod session_tests;
 pub(crate) mod work;
 
-pub use queue_core::JobLimit;
-
 pub use self::{
     assignment::{Assignment, Grab},
     session::WorkerSession,

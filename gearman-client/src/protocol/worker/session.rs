@@ -27,9 +27,9 @@ use super::{
     work::Settled,
 };
 use crate::{
-    Address, ClientId, Error, FunctionName, Origin,
+    Address, ClientId, Epoch, Error, FunctionName, Origin,
     names::{keys::Keys, short::Short},
-    protocol::{Epoch, Packet, PacketType, packet::request},
+    protocol::{Packet, PacketType, packet::request},
     trace::Asking,
 };
 

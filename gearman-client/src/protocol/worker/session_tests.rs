@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{End, Grab, JobLimit, Report, Settled, WorkerSession};
+use super::{End, Grab, Report, Settled, WorkerSession};
 use crate::{
-    ClientId, ErrorKind, FunctionName, JobHandle,
+    ClientId, ErrorKind, FunctionName, JobHandle, JobLimit,
     protocol::{Decoder, Magic, Packet, PacketType},
 };
 

@@ -16,9 +16,9 @@ use super::{
     Answer, Held, LEAST_TIMEOUT, Rest, WorkerSession,
 };
 use crate::{
-    Error, JobHandle,
+    Epoch, Error, JobHandle,
     names::short::Short,
-    protocol::{Epoch, Packet, PacketType},
+    protocol::{Packet, PacketType},
     text::Decimal,
 };
 
