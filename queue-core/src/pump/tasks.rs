@@ -154,9 +154,11 @@ mod tests {
                 pending::<()>().await;
             });
             yield_now().await;
-            let closed = match is_dropped {
-                true => None,
-                false => Some(tasks).inspect(HandlerTasks::close),
+            let closed = if is_dropped {
+                drop(tasks);
+                None
+            } else {
+                Some(tasks).inspect(HandlerTasks::close)
             };
             assert!(is_held.await.is_err());
             drop(closed);
