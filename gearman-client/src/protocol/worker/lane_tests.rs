@@ -843,11 +843,18 @@ fn a_job_that_outlasts_the_grace_goes_back_and_sent_results_have_a_second_more()
         bench.completes(&ended);
         bench.turn();
         assert_eq!(bench.written().last().unwrap(), "WORK_COMPLETE");
+        #[cfg(feature = "tokio")]
+        {
+            let waker = std::task::Waker::noop().clone();
+            assert!(bench.lane().wake_on_loss(&mut None, waker).is_none());
+        }
         assert_eq!(bench.turn(), Pulse::Go(Some(start + 25 * SECOND)), "its handler runs");
+        assert_eq!(bench.woken(), 0);
         bench.hand.now += 25 * SECOND;
         let now = bench.hand.now;
         bench.lane().stop(now);
         assert_eq!(bench.turn(), Pulse::Go(Some(now + SECOND)), "its results matter");
+        assert_eq!(bench.woken(), usize::from(cfg!(feature = "tokio")), "the job is lost now");
         assert_eq!(bench.written(), ["ECHO_REQ"]);
         let lost = bench.lane().lost_reason(&held.handle, now);
         assert_eq!((lost, bench.lane().holds(&held.handle)), (Some(LostReason::Stopped), false));

@@ -69,7 +69,7 @@ impl Protocol for Lane {
     }
 
     fn needs(&mut self, io: &mut Io<Error>, now: Instant) -> Need {
-        self.heed_grace(now);
+        self.heed_grace(io, now);
         if !self.is_open() {
             return self.without_connection(io);
         }
@@ -151,12 +151,14 @@ impl Lane {
         has_stepped
     }
 
-    /// Leaves all jobs to the server once the grace of a stop has passed, including those that still arrive.
-    fn heed_grace(&mut self, now: Instant) {
+    /// Leaves all jobs to the server once the grace of a stop has passed, including those that still arrive. Whoever
+    /// waits for the loss of one learns of it at once, not with the end of the connection.
+    fn heed_grace(&mut self, io: &mut Io<Error>, now: Instant) {
         if let Stage::Stopping(Some(until)) = self.stage
             && until <= now
         {
             self.stage = Stage::Confirming(after(until, CONFIRMING));
+            io.wake.extend(self.losses.take());
         }
         if let Stage::Confirming(_) = self.stage {
             self.session.leave_all();
