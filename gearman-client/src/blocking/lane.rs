@@ -330,7 +330,7 @@ impl Lane {
     /// Whether this connection has lost a job, or its time has expired, as far as can be seen without waiting.
     pub(super) fn is_lost(&mut self, job: &JobHandle) -> bool {
         let since = now();
-        self.with(|role| role.look(since));
+        self.with(Role::look);
         self.call(Some(since + LOOK), |role, _| (!role.is_looking()).then_some(()));
         self.post.lost_reason(job).is_some()
     }

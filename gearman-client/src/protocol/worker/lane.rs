@@ -7,7 +7,9 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use queue_core::{ConnectionState, Deadlines, Life, Replace, RetryPolicy, Tickets, Wakers, after};
+use queue_core::{
+    ConnectionState, Deadlines, LateCheck, Life, Replace, RetryPolicy, Tickets, Wakers, after,
+};
 
 use super::{
     Assignment, WorkerSession,
@@ -43,8 +45,8 @@ pub(crate) struct Lane {
     /// Whether to end when there is no job, and how long to try to reach the server before.
     until_empty: Option<RetryPolicy>,
     has_sent_barrier: bool,
-    /// Set to read what has arrived since then.
-    looking: Option<Instant>,
+    /// Set to read what has arrived by now, as far as a server that keeps sending lets that end.
+    looking: Option<LateCheck>,
     /// The server's progress in answering at the last check.
     steps: u64,
     /// Number of unconfirmed results that the last barrier reported.
@@ -186,8 +188,8 @@ impl Lane {
 
     /// Has received data read without waiting.
     #[cfg(feature = "blocking")]
-    pub(crate) fn look(&mut self, since: Instant) {
-        self.looking = Some(since).filter(|_| self.is_open());
+    pub(crate) fn look(&mut self) {
+        self.looking = self.is_open().then(LateCheck::default);
     }
 
     /// Whether that has yet to be done.

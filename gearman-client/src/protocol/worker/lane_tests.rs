@@ -916,20 +916,38 @@ fn held_jobs_can_be_left_while_the_lane_works_on() {
 #[cfg(feature = "blocking")]
 fn what_has_arrived_can_be_read_without_waiting() {
     let mut bench = Bench::new(&terms(7));
-    let now = bench.hand.now;
-    bench.lane().look(now);
+    bench.lane().look();
     assert!(!bench.lane().is_looking(), "there is no connection");
     bench.opens();
-    bench.hand.now += SECOND / 10;
-    let now = bench.hand.now;
-    bench.lane().look(now);
+    bench.lane().look();
     assert!(bench.lane().is_looking());
     assert_eq!(bench.turn(), Pulse::Look);
     assert!(bench.lane().is_looking());
     bench.hand.looked();
     assert!(matches!(bench.turn(), Pulse::Go(_)));
     assert!(!bench.lane().is_looking());
-    bench.lane().look(now + SECOND);
+    bench.lane().look();
     bench.loses();
     assert!(!bench.lane().is_looking(), "nothing more can arrive");
+}
+
+/// A job over the limit that is still arriving keeps no handler waiting that asks about its own.
+#[test]
+#[cfg(feature = "blocking")]
+fn a_flood_does_not_put_off_the_end_of_a_look() {
+    let mut bench = Bench::open();
+    let mut flood = b"\0RES\0\0\0\x28\x01\0\0\0H:x:1\0f\0u\0\0".to_vec();
+    flood.resize(12 << 20, b'w');
+    bench.lane().look();
+    assert_eq!(bench.turn(), Pulse::Look);
+    let mut looks = 0;
+    for piece in flood.chunks(4 << 10) {
+        bench.hand.comes(piece);
+        if bench.turn() != Pulse::Look {
+            break;
+        }
+        looks += 1;
+    }
+    assert!(bench.lane().is_open() && !bench.lane().is_looking());
+    assert!((2..3_000).contains(&looks), "{looks}");
 }

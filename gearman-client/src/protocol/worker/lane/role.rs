@@ -84,13 +84,11 @@ impl Protocol for Lane {
         if self.wind_up(now) {
             return self.end(io);
         }
-        match self.looking {
-            Some(since) if !io.has_looked_since(since) => Need::Look,
-            _ => {
-                self.looking = None;
-                Need::Use(earliest([due, self.stops_at()]))
-            }
+        if self.looking.as_mut().is_some_and(|check| check.may_be_here(io, now)) {
+            return Need::Look;
         }
+        self.looking = None;
+        Need::Use(earliest([due, self.stops_at()]))
     }
 
     fn send(&mut self, io: &mut Io<Error>, _: Instant) -> Awaits {
