@@ -12,17 +12,21 @@ use std::{
     pin::pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use queue_core::{LimitWatch, Signal};
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::timeout};
 
 pub use self::{context::JobContext, grabbed::GrabbedJob, test_job::TestJob};
 use crate::{
     Error, JobLimit, Result, WorkerHandle, WorkerOptions, WorkerReport,
     asynchronous::{dispatch::Dispatch, lane::Lane},
-    protocol::client::route::no_server,
+    protocol::{client::route::no_server, worker::lane::CONFIRMING},
 };
+
+/// How much later than planned the last connection may end.
+const SLACK: Duration = Duration::from_secs(1);
 
 /// A worker for one or more Gearman servers.
 ///
@@ -40,6 +44,8 @@ pub struct Worker {
     tasks: JoinSet<()>,
     dispatch: Arc<Dispatch>,
     stop: Arc<Signal>,
+    /// The longest time that a stop takes.
+    patience: Duration,
     limit: Option<JobLimit>,
     until_empty: bool,
 }
@@ -94,8 +100,9 @@ impl Worker {
             tasks.spawn_on(lane.driver(&server), &runtime);
             lanes.push(lane);
         }
-        let WorkerOptions { limit, until_empty, .. } = options;
-        Ok(Worker { lanes, tasks, dispatch, stop: Arc::default(), limit, until_empty })
+        let WorkerOptions { grace, limit, until_empty, .. } = options;
+        let patience = grace.saturating_add(CONFIRMING).saturating_add(SLACK);
+        Ok(Worker { lanes, tasks, dispatch, stop: Arc::default(), patience, limit, until_empty })
     }
 
     /// Runs handlers until its [handle](Self::handle) [stops](Self::stop) it, the last job of the
@@ -233,7 +240,9 @@ impl Worker {
         self.dispatch.stopping.set();
         self.lanes.iter().for_each(|lane| lane.stop());
         self.dispatch.leave_untaken();
-        while self.tasks.join_next().await.is_some() {}
+        let all = async { while self.tasks.join_next().await.is_some() {} };
+        // The roles end in time by themselves, unless something keeps their tasks from it.
+        let _ = timeout(self.patience, all).await;
         // Handlers whose grace has passed may be running.
         self.give_up();
         let mut total = WorkerReport::default();

@@ -128,7 +128,7 @@ pub(crate) struct Barrier {
 }
 
 /// How long the server may take to confirm the last results after the grace of a stop.
-const CONFIRMING: Duration = Duration::from_secs(1);
+pub(crate) const CONFIRMING: Duration = Duration::from_secs(1);
 
 /// No further report or result is accepted while this many bytes wait to be written.
 const ENOUGH_OUTGOING: usize = 1 << 20;
