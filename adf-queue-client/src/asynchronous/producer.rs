@@ -1,6 +1,10 @@
 //! The async producer.
 
-use std::{fmt, sync::Arc, task::Poll};
+use std::{
+    fmt,
+    sync::{Arc, TryLockError},
+    task::Poll,
+};
 
 use bytes::Bytes;
 use queue_core::{
@@ -303,7 +307,11 @@ impl Server {
     /// The outcome of the ping, once it has ended. If there is none and `may_try` is set, one is sent.
     fn try_aside(&self, may_try: bool) -> Option<Result<()>> {
         // Nobody waits for this lock: observers of the link may push, too.
-        let Ok(mut ping) = self.ping.try_lock() else { return None };
+        let mut ping = match self.ping.try_lock() {
+            Ok(ping) => ping,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
         match *ping {
             Some(number) => {
                 let Poll::Ready(outcome) = self.link.try_outcome(number) else { return None };
