@@ -171,7 +171,8 @@ impl Job {
         let creation = Creation::again(self.limit.sooner(self.client.policy().0), submit);
         let again = self.client.create(creation, submit, attempts, self.wants_end_only).await;
         self.is_lost = false;
-        (self.submitted, self.mailbox) = again?;
+        // Whatever the outcome of this submission, the lost one may have been run.
+        (self.submitted, self.mailbox) = again.map_err(|error| error.with_fate(Fate::Unknown))?;
         Ok(())
     }
 }
