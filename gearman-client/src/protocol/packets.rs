@@ -274,6 +274,20 @@ mod tests {
         assert_eq!(bench.outcome().unwrap().unwrap(), None);
     }
 
+    #[test]
+    fn a_server_that_takes_nothing_is_left_once_the_limit_of_writing_has_passed() {
+        let mut bench = Bench::open();
+        assert_eq!(bench.send(), Pulse::Go(Some(bench.0.now + SECOND)));
+        bench.0.takes(5);
+        bench.0.now += SECOND / 2;
+        assert_eq!(bench.0.turn(), Pulse::Go(Some(bench.0.now + SECOND / 2)));
+        bench.0.now += SECOND / 2;
+        assert_eq!(bench.0.turn(), Pulse::Close(None));
+        let error = bench.outcome().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Write));
+        assert_eq!(error.fate(), Fate::NotSent);
+    }
+
     /// It is still written, so that the next packet begins where it ends.
     #[test]
     fn a_packet_behind_one_whose_caller_has_gone_is_sent_after_it() {
