@@ -67,8 +67,6 @@ struct Lane {
 pub(super) struct Seen {
     /// Lines it sent, with their time since the start.
     pub(super) lines: Vec<(Duration, String)>,
-    /// What it sent in one write.
-    pub(super) writes: Vec<String>,
     /// Jobs for its handler that have not ended.
     pub(super) running: Vec<(JobKey, u64)>,
     pub(super) actions: Vec<(Duration, String)>,
@@ -382,7 +380,6 @@ impl Lane {
         if !outgoing.is_empty() {
             self.io.took(outgoing.len(), at.instant);
             self.decoder.feed(&outgoing);
-            self.seen.writes.push(String::from_utf8(outgoing).unwrap());
             has_moved = true;
         }
         if half_closes && !self.is_half_closed {
