@@ -68,7 +68,8 @@ impl JobContext<'_> {
     }
 
     /// Whether the job now belongs to other workers, as far as can be seen without waiting: the connection that
-    /// delivered it is gone, so that its outcome will not be sent, or its announced timeout has expired.
+    /// delivered it is gone, or the [grace](crate::WorkerOptions::grace) of a stop has passed, so that its outcome will
+    /// not be sent; or its announced timeout has expired.
     #[must_use]
     pub fn is_lost(&mut self) -> bool {
         match &mut self.place {
@@ -78,8 +79,9 @@ impl JobContext<'_> {
         }
     }
 
-    /// Waits at most `timeout` until the connection that delivered the job is gone, or its announced timeout expires,
-    /// and returns which; `None` if the worker still holds the job.
+    /// Waits at most `timeout` until the connection that delivered the job is gone, the
+    /// [grace](crate::WorkerOptions::grace) of a stop has passed, or the job's announced timeout expires, and returns
+    /// which; `None` if the worker still holds the job.
     #[must_use]
     pub fn wait_lost(&mut self, timeout: Duration) -> Option<LostReason> {
         let job = &self.assignment.handle;

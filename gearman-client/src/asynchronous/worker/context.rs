@@ -66,8 +66,9 @@ impl JobContext {
         self.say(Report::Warning(data.as_ref())).await
     }
 
-    /// Whether the job now belongs to other workers: the connection that delivered it is gone, so that its outcome will
-    /// not be sent, or its announced timeout has expired.
+    /// Whether the job now belongs to other workers: the connection that delivered it is gone, or the
+    /// [grace](crate::WorkerOptions::grace) of a stop has passed, so that its outcome will not be sent; or its announced
+    /// timeout has expired.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         match &self.place {
@@ -76,8 +77,8 @@ impl JobContext {
         }
     }
 
-    /// Waits until the connection that delivered the job is gone, or its announced timeout expires, and returns which.
-    /// Use it in `select!` to abandon the work.
+    /// Waits until the connection that delivered the job is gone, the [grace](crate::WorkerOptions::grace) of a stop has
+    /// passed, or the job's announced timeout expires, and returns which. Use it in `select!` to abandon the work.
     ///
     /// # Cancel safety
     ///
