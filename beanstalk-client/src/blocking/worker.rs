@@ -1,8 +1,8 @@
 //! The blocking worker.
 
 mod context;
+mod handover;
 mod slot;
-mod stand_in;
 mod test_job;
 
 use std::{io, sync::Arc, time::Instant};
@@ -14,8 +14,8 @@ use queue_core::{
 
 pub use self::{context::JobContext, test_job::TestJob};
 use self::{
+    handover::Handover,
     slot::{SLICE, Slot},
-    stand_in::StandIn,
 };
 use crate::{
     Error, ErrorKind, Fate, IntoOutcome, Result, SlotState, WorkerEventKind, WorkerHandle,
@@ -98,28 +98,28 @@ impl Worker {
         let seats: Vec<Seat<'_>> = options
             .lanes()
             .map(|lane| {
-                let stand_in: Arc<StandIn> = Arc::default();
-                let slot = Slot::new(lane, &options, &board, stand_in.clone());
+                let handover: Arc<Handover> = Arc::default();
+                let slot = Slot::new(lane, &options, &board, handover.clone());
                 let telling = Telling::new(&options, lane.server);
-                Seat { lane, stand_in, telling, slot: Mutex::new(slot) }
+                Seat { lane, handover, telling, slot: Mutex::new(slot) }
             })
             .collect();
         thread::scope(|scope| {
             let vacant = seats.iter().map(|seat| Vacancy { seat, has_second: false });
             fill(vacant.collect(), &options, &board, |vacancy| {
-                let Seat { lane, stand_in, telling, slot } = vacancy.seat;
+                let Seat { lane, handover, telling, slot } = vacancy.seat;
                 let (number, board, handler) = (lane.slot, &board, &handler);
                 let run =
-                    move |job: &JobContext| stand_in::run(job, handler, board, number, telling);
+                    move |job: &JobContext| handover::run(job, handler, board, number, telling);
                 if !vacancy.has_second {
                     if options.prefetch > 1 {
-                        spawn_scoped(scope, Some("handler"), move || stand_in.work(run))?;
+                        spawn_scoped(scope, Some("handler"), move || handover.work(run))?;
                     } else {
-                        spawn_scoped(scope, Some("stand-in"), move || take_over(slot, stand_in))?;
+                        spawn_scoped(scope, Some("stand-in"), move || take_over(slot, handover))?;
                     }
                     vacancy.has_second = true;
                 }
-                spawn_scoped(scope, Some("slot"), move || drive(slot, stand_in, run))?;
+                spawn_scoped(scope, Some("slot"), move || drive(slot, handover, run))?;
                 Ok(())
             });
         });
@@ -128,10 +128,10 @@ impl Worker {
     }
 }
 
-/// A slot and the stand-in that its two threads share.
+/// A slot and the handover that its two threads share.
 struct Seat<'a> {
     lane: Lane,
-    stand_in: Arc<StandIn>,
+    handover: Arc<Handover>,
     telling: Telling,
     slot: Mutex<Slot<'a>>,
 }
@@ -170,7 +170,7 @@ fn fill<'a, 'b>(
         }
     }
     for Vacancy { seat, .. } in vacant {
-        seat.stand_in.close();
+        seat.handover.close();
         board.set_state(seat.lane.slot, SlotState::Ended);
     }
 }
@@ -183,20 +183,20 @@ fn tell(lane: Lane, options: &WorkerOptions, board: &Board, error: io::Error) {
 }
 
 /// The main loop of a slot's own thread, which releases the slot while it runs a handler.
-fn drive(slot: &Mutex<Slot<'_>>, stand_in: &StandIn, run: impl Fn(&JobContext) -> Ended) {
+fn drive(slot: &Mutex<Slot<'_>>, handover: &Handover, run: impl Fn(&JobContext) -> Ended) {
     loop {
         let job = lock(slot).advance();
         let Some(job) = job else { break };
-        stand_in.work_on(job, &run);
+        handover.work_on(job, &run);
     }
-    stand_in.close();
+    handover.close();
 }
 
 /// Drives the slot while a long-running handler occupies its thread: touches the job, and notifies the handler if the
 /// reservation is lost.
-fn take_over(slot: &Mutex<Slot<'_>>, stand_in: &StandIn) {
+fn take_over(slot: &Mutex<Slot<'_>>, handover: &Handover) {
     let mut job = None;
-    while let Some(long) = stand_in.wait_for_long(job) {
+    while let Some(long) = handover.wait_for_long(job) {
         lock(slot).stand_in(long);
         job = Some(long);
     }

@@ -15,7 +15,7 @@ use queue_core::{
 
 use super::{
     context::{Ask, JobContext},
-    stand_in::StandIn,
+    handover::Handover,
 };
 use crate::{
     Address, Error, WorkerEventKind, WorkerOptions,
@@ -30,17 +30,17 @@ pub(super) struct Slot<'a> {
     lane: Lane,
     board: &'a Board,
     server: Arc<Address>,
-    stand_in: Arc<StandIn>,
+    handover: Arc<Handover>,
     role: WorkerSlot,
     wire: Wire<Error>,
-    /// Whether jobs go to the other thread through the stand-in.
+    /// Whether jobs go to the other thread through the handover.
     has_runner: bool,
     /// The next job for the slot's own thread.
     next: Option<JobContext>,
     is_over: bool,
 }
 
-/// Longest wait on the socket or the stand-in alone.
+/// Longest wait on the socket or the handover alone.
 pub(super) const SLICE: Duration = Duration::from_millis(200);
 
 /// The same while a handler runs and an answer is due.
@@ -51,13 +51,13 @@ impl<'a> Slot<'a> {
         lane: Lane,
         options: &WorkerOptions,
         board: &'a Board,
-        stand_in: Arc<StandIn>,
+        handover: Arc<Handover>,
     ) -> Self {
         Slot {
             lane,
             board,
             server: Arc::new(options.address(lane.server).clone()),
-            stand_in,
+            handover,
             role: WorkerSlot::new(options, lane.server, lane.slot as u64),
             wire: Wire::aside(options.connect(lane.server)),
             has_runner: options.prefetch > 1,
@@ -76,7 +76,7 @@ impl<'a> Slot<'a> {
 
     /// Drives the slot while its own thread runs a handler, until the handler has ended.
     pub(super) fn stand_in(&mut self, job: JobKey) {
-        while self.next.is_none() && self.stand_in.runs(job) && self.role.is_connected() {
+        while self.next.is_none() && self.handover.runs(job) && self.role.is_connected() {
             self.step();
         }
     }
@@ -87,7 +87,7 @@ impl<'a> Slot<'a> {
         self.heed_stop(now);
         self.take_news(now);
         let was_connected = self.role.is_connected();
-        let slice = if self.stand_in.is_idle() { SLICE } else { BUSY_SLICE };
+        let slice = if self.handover.is_idle() { SLICE } else { BUSY_SLICE };
         let driven = self.wire.drive(&mut self.role, now.checked_add(slice), |role| {
             (role.has_actions() || role.is_connected() != was_connected).then_some(())
         });
@@ -96,7 +96,7 @@ impl<'a> Slot<'a> {
         match driven {
             Drive::Rest(until) => {
                 let left = until.map_or(SLICE, |until| until.saturating_duration_since(now));
-                self.stand_in.wait(left.min(SLICE));
+                self.handover.wait(left.min(SLICE));
             }
             Drive::Over => self.is_over = true,
             Drive::Done(()) | Drive::Late => {}
@@ -113,7 +113,7 @@ impl<'a> Slot<'a> {
 
     /// Takes outcomes and requests of handlers.
     fn take_news(&mut self, now: Instant) {
-        let news = self.stand_in.take_news();
+        let news = self.handover.take_news();
         for (job, ended) in news.ended {
             if let Some(error) = ended.reason {
                 self.tell(WorkerEventKind::Failed { job: job.id, error });
@@ -136,11 +136,11 @@ impl<'a> Slot<'a> {
         while let Some(action) = self.role.next_action() {
             match action {
                 Action::Run(taken) => {
-                    let (server, stand_in) = (self.server.clone(), self.stand_in.clone());
+                    let (server, handover) = (self.server.clone(), self.handover.clone());
                     let job =
-                        JobContext::new(taken, server, stand_in, self.board.stop.signal().clone());
+                        JobContext::new(taken, server, handover, self.board.stop.signal().clone());
                     if self.has_runner {
-                        self.stand_in.put(job);
+                        self.handover.put(job);
                     } else {
                         self.next = Some(job);
                     }
@@ -149,7 +149,7 @@ impl<'a> Slot<'a> {
                 // A thread cannot be aborted from outside.
                 Action::Abort(_) => {}
                 Action::HandBack => {
-                    for job in self.stand_in.take_waiting().into_iter().chain(self.next.take()) {
+                    for job in self.handover.take_waiting().into_iter().chain(self.next.take()) {
                         self.role.give_back(job.key(), now);
                     }
                 }
@@ -162,7 +162,7 @@ impl<'a> Slot<'a> {
     fn update(&self, key: JobKey, change: impl FnOnce(&mut View)) {
         match &self.next {
             Some(next) if next.key() == key => next.update(change),
-            _ => self.stand_in.update(key, change),
+            _ => self.handover.update(key, change),
         }
     }
 }

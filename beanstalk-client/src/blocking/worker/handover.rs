@@ -1,4 +1,4 @@
-//! What joins the two threads of a slot: the one that drives its connection, and the one that runs its handlers. Without
+//! What the two threads of a slot hand over: one drives its connection, the other one runs its handlers. Without
 //! prefetch these are the same thread, and the other one stands in on the connection while a handler takes long.
 //!
 //! `queue_core::blocking::Desk` is something else: it hands out jobs to any number of threads. A handler of this worker
@@ -26,7 +26,7 @@ use crate::{
 
 /// Passes jobs to the thread that runs handlers, outcomes and requests back, and has a thread stand in for it.
 #[derive(Default)]
-pub(super) struct StandIn {
+pub(super) struct Handover {
     state: Mutex<State>,
     /// Signals a job, or that no more will come.
     jobs: Condvar,
@@ -52,7 +52,7 @@ struct State {
     is_closed: bool,
 }
 
-/// What the slot takes from the stand-in.
+/// What the slot takes from the handover.
 #[derive(Default)]
 pub(super) struct News {
     pub(super) ended: VecDeque<(JobContext, Ended)>,
@@ -69,8 +69,8 @@ const SHORT: Duration = Duration::from_millis(20);
 /// No handler needs more requests at once. Newer ones are dropped, since the oldest are already being answered.
 const MAX_ASKS: usize = 1024;
 
-impl StandIn {
-    /// Runs handlers of the queued jobs until the stand-in is closed.
+impl Handover {
+    /// Runs handlers of the queued jobs until the handover is closed.
     pub(super) fn work(&self, run: impl Fn(&JobContext) -> Ended) {
         let mut told = Instant::now();
         while let Some(job) = self.next() {
@@ -108,7 +108,7 @@ impl StandIn {
     }
 
     /// Waits until a handler takes long or has a request, so that a thread has to stand in for its own; `None` when the
-    /// stand_in is closed. `done` is a handler that can no longer be helped.
+    /// handover is closed. `done` is a handler that can no longer be helped.
     pub(super) fn wait_for_long(&self, done: Option<JobKey>) -> Option<JobKey> {
         let mut state = lock(&self.state);
         state.is_stood_in = false;
@@ -151,7 +151,7 @@ impl StandIn {
         }
     }
 
-    /// Closes the stand-in, which lets the other thread end.
+    /// Closes the handover, which lets the other thread end.
     pub(super) fn close(&self) {
         lock(&self.state).is_closed = true;
         self.jobs.notify_one();
@@ -199,7 +199,7 @@ impl StandIn {
     }
 }
 
-impl Answers for StandIn {
+impl Answers for Handover {
     fn ask(&self, ask: Ask) {
         let mut state = lock(&self.state);
         if state.asks.len() < MAX_ASKS {
