@@ -223,6 +223,25 @@ fn records_that_are_none_are_named_and_the_others_are_imported() {
 }
 
 #[test]
+fn an_import_keeps_the_order_of_records_and_their_bytes() {
+    on_both(|site| {
+        let queue = site.queue("ordered");
+        let records = br#"{"body":"a"}
+{"body_base64":"/wA="}
+{"body":"c"}
+"#;
+        adfctl_with(site.address(), &["import", "-Q", &queue.name], records).exits(0);
+        let popped =
+            adfctl(site.address(), &["pop", &queue.name, "-c", "3", "-o", "json"]).exits(0);
+        let popped = popped.json();
+        let bodies =
+            popped.as_array().unwrap().iter().map(|one| one.get("body").or(one.get("body_base64")));
+        let bodies: Vec<_> = bodies.map(Option::unwrap).collect();
+        assert_eq!(bodies, ["a", "/wA=", "c"]);
+    });
+}
+
+#[test]
 fn queues_are_created_by_an_import_when_it_is_asked_to() {
     on_both(|site| {
         let (one, two) = (site.no_queue("made-a"), site.no_queue("made-b"));

@@ -35,6 +35,15 @@ fn each_message_is_handled_by_a_command_and_deleted() {
 }
 
 #[test]
+fn a_command_that_does_not_exist_keeps_its_message_and_ends_the_worker() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), filled(site, "kept", &["x"]));
+        work(address, &queue.name, &["--exec", "/no/such/command"]).exits(127);
+        assert_eq!(ready(address, &queue.name), 1);
+    });
+}
+
+#[test]
 fn what_fails_too_often_goes_to_the_dead_letter_queue() {
     on_both(|site| {
         let (address, queue, dead) = (site.address(), site.queue("failing"), site.queue("dead"));

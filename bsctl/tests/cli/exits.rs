@@ -109,6 +109,19 @@ fn failures_say_cause_and_next_step() {
 }
 
 #[test]
+fn the_flag_wins_over_the_environment_and_bsctl_over_beanstalkd() {
+    let (server, dead) = (Server::start().unwrap(), dead_address());
+    let pinged = |flag: &[&str], bsctl: &str, beanstalkd: &str| {
+        let mut command = command(&[&["ping", "-v"], flag].concat());
+        command.envs([("BSCTL_ADDR", bsctl), ("BEANSTALKD_ADDR", beanstalkd)]);
+        ended(command.spawn().unwrap()).exits(0)
+    };
+    pinged(&["-a", server.address()], &dead, &dead);
+    let ran = pinged(&[], server.address(), &dead);
+    assert!(ran.err.contains("(environment BSCTL_ADDR)"), "{}", ran.err);
+}
+
+#[test]
 fn an_illegal_name_shows_byte_position_and_rule() {
     let ran = bare(&["put", "-t", "a\rb", "x"]).exits(65);
     assert!(ran.err.contains("byte 0x0d") && ran.err.contains("position 1"), "{}", ran.err);
