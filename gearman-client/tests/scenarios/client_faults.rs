@@ -43,6 +43,7 @@ both_faces!(
     an_idempotent_job_outlives_a_server_that_is_away_for_a_while,
     a_batch_is_answered_to_the_last_whatever_breaks,
     a_connection_that_is_lost_while_idle_is_replaced_before_it_is_used,
+    a_new_call_does_not_wait_for_the_delays_of_earlier_attempts,
     a_refused_connection_names_every_address,
     no_call_waits_long_for_a_connection_while_another_server_is_there,
     a_server_that_falls_silent_is_left_by_the_next_call,
@@ -255,6 +256,20 @@ fn a_connection_that_is_lost_while_idle_is_replaced_before_it_is_used<F: Face>()
 }
 
 /// C1.
+/// Each failure doubles the delay, up to one that the call would not outlast.
+fn a_new_call_does_not_wait_for_the_delays_of_earlier_attempts<F: Face>() {
+    let port = Port::take().unwrap();
+    let retry = RetryPolicy::new(5).backoff(Duration::from_millis(5), 10_000 * PATIENCE).seed(3);
+    let address = port.address().to_string();
+    let patient = quick(&address).retry(retry).total_timeout(Some(PATIENCE));
+    let mut client = F::new(patient).unwrap();
+    for _ in 0..64 {
+        client.reconnect().unwrap_err();
+    }
+    let _server = Server::builder().listen(Listen::Tcp(port.address())).start().unwrap();
+    client.submit_background("f", b"w", options()).unwrap();
+}
+
 fn a_refused_connection_names_every_address<F: Face>() {
     let (free, other) = (Port::take().unwrap(), Port::take().unwrap());
     let (free, other) = (free.address().port(), other.address().port());
