@@ -5,18 +5,13 @@ use std::collections::BTreeSet;
 
 use clap::error::ErrorKind;
 use clap::{Command, FromArgMatches as _};
-use ctl_core::context::{Effect, Tool};
+use ctl_core::context::Tool;
 use ctl_core::repl::guest::Interactive;
 use ctl_core::tool::cli::{Line, tree};
 use serde_json::Value;
 
 use crate::Case;
 use crate::program::Ran;
-
-/// Whether a command leaves server and files unchanged.
-fn reads_only(effect: Effect) -> bool {
-    matches!(effect, Effect::Reads | Effect::ReadsForever)
-}
 
 /// A sample command line.
 #[derive(Debug, Clone, Copy)]
@@ -220,7 +215,7 @@ pub fn what_changes_something_rehearses_or_refuses<T: Interactive>(case: &Case<T
         let words = std::iter::once(&T::PROGRAM.name).chain(sample.line);
         let matches = tree.try_get_matches_from_mut(words).unwrap();
         let line = Line::<T>::from_arg_matches(&matches).unwrap();
-        let changes = matches!(line, Line::Own(command) if !reads_only(command.effect()));
+        let changes = matches!(line, Line::Own(command) if !command.effect().reads_only());
         // The exporter and a recording change nothing; replaying has a test of its own.
         changes && !["exporter", "tap"].contains(&sample.command)
             || sample.command == "check roundtrip"

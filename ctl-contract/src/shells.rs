@@ -2,8 +2,10 @@
 
 use std::process::Command;
 
+use ctl_core::commands::tap;
 use ctl_core::context::Tool;
 use ctl_core::repl::guest::Interactive;
+use ctl_core::rules::filter::Field;
 use ctl_core::tool::cli;
 
 use crate::Case;
@@ -99,9 +101,9 @@ pub fn bash_offers_what_can_come_next<T: Tool>(case: &Case<T>) {
 pub fn bash_goes_on_with_a_filter<T: Interactive>(case: &Case<T>) {
     let name = case.program.name;
     let tree = cli::tree::<T>();
-    let fields = ["verb", "from", "connection", "size", "took", "to", "args", "body", "error"];
-    let mut commands = vec![("tap".to_owned(), fields.to_vec())];
-    let own: Vec<&str> = T::FILTERS.iter().map(|field| field.name()).collect();
+    let names = |fields: &[Field]| fields.iter().map(Field::name).collect::<Vec<_>>();
+    let mut commands = vec![("tap".to_owned(), names(tap::FIELDS))];
+    let own = names(T::FILTERS);
     for command in tree.get_subcommands() {
         for (line, command) in with_children(command) {
             if command.get_arguments().any(|arg| arg.get_id() == "filters") {

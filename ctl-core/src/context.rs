@@ -66,7 +66,7 @@ pub enum Effect {
 impl Effect {
     /// Whether server and files stay unchanged.
     #[must_use]
-    pub(crate) fn reads_only(self) -> bool {
+    pub fn reads_only(self) -> bool {
         matches!(self, Self::Reads | Self::ReadsForever)
     }
 }

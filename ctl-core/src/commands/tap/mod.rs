@@ -46,7 +46,7 @@ use crate::text::units;
 pub(crate) const VERB: &str = "tap";
 
 /// The fields that its filters can name.
-pub(crate) const FIELDS: &[Field] = <Line as Fields>::FIELDS;
+pub const FIELDS: &[Field] = <Line as Fields>::FIELDS;
 
 /// Arguments of `tap`.
 #[derive(Debug, Args)]
