@@ -1,20 +1,23 @@
 //! Every command in the guide parses.
 
+use std::path::Path;
+
 use ctl_core::context::Tool;
 use ctl_core::tool::cli;
 
 use crate::lines::commands;
 
-/// Parses every command of the guide that begins with the tool's name, in a `console` block or a table. Runs nothing.
+/// Parses every command of the guide and the project's README that begins with the tool's name, in a `console` block or
+/// a table. Runs nothing.
 pub fn every_command_of_the_guide_can_be_typed<T: Tool>() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guide/src");
-    let Ok(pages) = std::fs::read_dir(folder) else {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let Ok(pages) = project.join("docs/guide/src").read_dir() else {
         // The crate was removed from the workspace.
         return;
     };
     let (mut typed, mut wrong) = (0, String::new());
-    for page in pages {
-        let page = page.unwrap().path();
+    let pages = pages.map(|page| page.unwrap().path());
+    for page in pages.chain([project.join("README.md")]) {
         let text = std::fs::read_to_string(&page).unwrap();
         let commands = shown(&text)
             .flat_map(|line| commands(line).into_iter().map(move |words| (line, words)));
