@@ -46,9 +46,12 @@ impl Summary {
             format!("{name} grows: {first} {unit} in the first third, {last} in the last; {margin} more are allowed")
         }));
         let figures = figures(&stage.ledger.counts, &report);
-        if options.length >= LONG {
-            let missing = figures.iter().filter(|(name, n)| *n == 0 && SURVIVED.contains(name));
-            problems.extend(missing.map(|(name, _)| format!("nothing to survive: no {name}")));
+        for name in SURVIVED {
+            let figure = figures.iter().find(|(known, _)| *known == name);
+            let (_, n) = figure.unwrap_or_else(|| panic!("there is no figure {name:?}"));
+            if *n == 0 && options.length >= LONG {
+                problems.push(format!("nothing to survive: no {name}"));
+            }
         }
         let head = format!("{} s, seed {}", took.as_secs(), options.seed);
         Summary { head, figures, trends, reports, problems }
