@@ -390,9 +390,10 @@ fn every_command_does_what_the_server_can_and_says_what_it_cannot() {
 
 #[test]
 fn every_command_does_the_same_with_the_real_servers() {
-    let starts: [(&str, fn() -> Option<RealServer>); 3] =
+    type Start = (&'static str, fn() -> Option<RealServer>);
+    const STARTS: [Start; 3] =
         [("geard", Geard::start), ("rustygeard", Rustygeard::start), ("perl", PerlGearmand::start)];
-    at_once(starts, |(kind, start)| {
+    at_once(STARTS, |(kind, start)| {
         let Some(real) = start() else { return };
         every_line(kind, real.address(), REAL_LIMIT);
     });
