@@ -26,8 +26,3 @@ pub use self::{
     pushes::Pushes,
     settle::{Leave, Once, Panicked, Settle, SettleLayer, SettleService},
 };
-
-/// The programs of the README are built.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
