@@ -123,12 +123,14 @@ fn sources() -> Vec<Source> {
                 let mut modules: Vec<String> =
                     modules.filter(|part| !plain.contains(&part.as_str())).collect();
                 let text = fs::read_to_string(&path).unwrap();
-                let is_contract = modules.starts_with(&["ctl_contract".into()]);
-                if is_contract {
-                    // Each tool has its checks in a module of this name.
-                    modules[0] = "contract".to_owned();
+                if modules.starts_with(&["ctl_contract".into()]) {
+                    for (module, checks) in checks_in(&text) {
+                        modules[0] = module.to_owned();
+                        found.push(Source { modules: modules.clone(), tests: checks });
+                    }
+                    continue;
                 }
-                let tests = if is_contract { checks_in(&text) } else { tests_in(&text) };
+                let tests = tests_in(&text);
                 found.push(Source { modules, tests });
             }
         }
@@ -158,16 +160,17 @@ fn tests_in(text: &str) -> HashSet<String> {
     found
 }
 
-/// The checks of the contract that every tool has to keep: `tool_contract!` makes a test of each that it names.
-fn checks_in(text: &str) -> HashSet<String> {
+/// The checks of the contract, by the module that has them: `tool_contract!` makes a test of each that it names in
+/// `contract`, for every tool, and `kit_contract!` in `kit`, for one.
+fn checks_in(text: &str) -> [(&'static str, HashSet<String>); 2] {
     let contract = fs::read_to_string(root().join("ctl-contract/src/lib.rs")).unwrap();
-    let listed = contract.split("macro_rules! tool_contract").nth(1).unwrap();
-    let is_listed = |name: &&str| listed.lines().any(|line| line.trim() == format!("{name},"));
-    text.lines()
-        .filter_map(|line| line.strip_prefix("pub fn ")?.split('<').next())
-        .filter(is_listed)
-        .map(str::to_owned)
-        .collect()
+    let (of_tools, of_kit) = contract.split_once("macro_rules! kit_contract").unwrap();
+    let (_, of_tools) = of_tools.split_once("macro_rules! tool_contract").unwrap();
+    [("contract", of_tools), ("kit", of_kit)].map(|(module, listed)| {
+        let is_listed = |name: &&str| listed.lines().any(|line| line.trim() == format!("{name},"));
+        let names = text.lines().filter_map(|line| line.strip_prefix("pub fn ")?.split('<').next());
+        (module, names.filter(is_listed).map(str::to_owned).collect())
+    })
 }
 
 /// The names between the parentheses of macros that make tests.
