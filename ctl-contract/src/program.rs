@@ -198,10 +198,14 @@ pub fn hears(output: &mut impl BufRead, text: &str) -> String {
     said
 }
 
-/// Sends a signal to a child.
+/// Sends a signal to a child, unless it has ended already.
 #[cfg(unix)]
 pub fn signal(child: &Child, signal: rustix::process::Signal) {
-    rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
+    let pid = rustix::process::Pid::from_child(child);
+    match rustix::process::kill_process(pid, signal) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// A program that runs beside a test; it is killed if the test fails before its end.
