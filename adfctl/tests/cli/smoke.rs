@@ -55,7 +55,7 @@ fn a_broken_connection_has_its_own_code_and_the_row_says_where() {
     ] {
         let server = Server::start().unwrap();
         server.faults().add(fault);
-        let ran = adfctl(server.address(), &["smoke", "--timeout", "1s"]).exits(code);
+        let ran = adfctl(server.address(), &["smoke", "--timeout", "3s"]).exits(code);
         let last = ran.lines().last().copied().unwrap_or_default();
         assert!(last.starts_with("lcancel\t") && last.ends_with("\tfalse"), "{ran:?}");
     }

@@ -98,7 +98,9 @@ fn no_figure_of_default_counts_the_tool_or_an_idle_producer() {
         run(2, &["check", "tube", "default", "-c", "workers=1:", "--zero-workers", "ok"]).exits(3);
         run(2, &["check", "tube", "default", "-c", "workers=5:", "--zero-workers", "ok"]).exits(2);
         run(2, &["check", "tube", "default", "-c", "workers=5", "--zero-workers", "ok"]).exits(0);
-        run(2, &["wait", "--for", "workers>=1", "-t", "default", "--timeout", "1s"]).exits(124);
+        let wait = ["wait", "--for", "workers>=1", "-t", "default", "--timeout", "3s"];
+        let ran = run(2, &wait).exits(124);
+        assert!(ran.err.contains("last seen"), "{}", ran.err);
 
         let mut worker = client(address);
         let job = worker.reserve_with_timeout(Duration::ZERO).unwrap().job().unwrap();

@@ -179,7 +179,7 @@ fn put_needs_no_statistics() {
     ] {
         let server = Server::start().unwrap();
         server.faults().add(fault);
-        let line = ["--timeout", "1s", "put", "-t", "t", "--lines"];
+        let line = ["--timeout", "3s", "put", "-t", "t", "--lines"];
         let ran = bsctl_with(server.address(), &line, b"a\nb\n").exits(0);
         assert_eq!(ran.lines(), ["1", "2"]);
         assert_eq!(bodies(server.address(), "t"), [b"a", b"b"]);

@@ -17,9 +17,9 @@ fn a_wait_names_its_tube_and_what_it_saw_last() {
         assert_eq!(wait(condition, &["-o", "json"]).exits(0).json()["tube"], json!(tube));
     }
     put(server.address(), "t", "");
-    let ran = wait("empty", &["--timeout", "1s", "-o", "json"]).exits(124);
+    let ran = wait("empty", &["--timeout", "3s", "-o", "json"]).exits(124);
     assert!(ran.error()["message"].as_str().unwrap().contains("last seen: 1 job"), "{}", ran.err);
-    let ran = wait("job-state=9:ready", &["--timeout", "1s", "--progress", "json"]).exits(124);
+    let ran = wait("job-state=9:ready", &["--timeout", "3s", "--progress", "json"]).exits(124);
     assert!(ran.err.contains("\"label\":\"waiting for `job-state=9:ready`\""), "{}", ran.err);
 }
 

@@ -220,7 +220,7 @@ fn raw_packets_are_sent_and_what_comes_is_shown() {
 fn raw_packets_that_come_later_are_waited_for() {
     on_both(|server| {
         let worker = serve(server.address(), "up", 1, |job| Ok(job.workload.to_vec()));
-        let line = ["raw", "--wait", "1s", "--packet", "SUBMIT_JOB", "up", "", "x", "-o", "name"];
+        let line = ["raw", "--wait", "3s", "--packet", "SUBMIT_JOB", "up", "", "x", "-o", "name"];
         let raw = gearctl(server.address(), &line).exits(0);
         assert_eq!(raw.out(), "JOB_CREATED\nWORK_COMPLETE\n");
         worker.join().unwrap();

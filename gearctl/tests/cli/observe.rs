@@ -102,7 +102,7 @@ fn waiting_ends_when_the_condition_is_true() {
         wait(&["queued==1", "-f", "f", "--stable", "2"]).exits(0);
         let done = format!("handle-done={handle}");
         at_once(["idle", &done], |condition| {
-            let late = wait(&[condition, "-f", "f", "--timeout", "1"]).exits(124);
+            let late = wait(&[condition, "-f", "f", "--timeout", "3"]).exits(124);
             let seen = if condition == "idle" { "last seen: total 1" } else { "queued" };
             assert!(late.err.contains(seen), "{}", late.err);
         });
