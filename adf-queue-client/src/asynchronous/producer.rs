@@ -347,4 +347,20 @@ mod tests {
         let size = size_of_val(&producer.rpush("/q", "hello"));
         assert!(size <= 1100, "{size} bytes");
     }
+
+    /// A panic of an observer poisons the lock.
+    #[tokio::test]
+    async fn a_server_is_tried_again_although_a_try_has_panicked() {
+        let server = Server::new("localhost:1".parse().unwrap());
+        let panicked = std::thread::scope(|scope| {
+            let observer = scope.spawn(|| {
+                let _ping = lock(&server.ping);
+                panic!("on purpose");
+            });
+            observer.join().is_err()
+        });
+        assert!(panicked);
+        assert!(server.try_aside(true).is_none());
+        assert!(lock(&server.ping).is_some(), "a ping is under way");
+    }
 }
