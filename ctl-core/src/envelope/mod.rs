@@ -19,7 +19,7 @@ pub use field::{FIELD, value};
 pub use found::{Envelope, MOST, Why};
 pub use short::short;
 
-/// The key of what a body contains, in a [`Record`].
+/// The key of what a body contains, in a [`Record`](crate::output::Record).
 pub const ENVELOPE: &str = "envelope";
 
 /// The value of `--decode`.

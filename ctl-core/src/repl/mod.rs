@@ -2,7 +2,7 @@
 //!
 //! A tool adds its vocabulary and its state ([`guest`]) and starts a session with them ([`start`]). The session
 //! ([`session`]) reads statements from a script ([`source`]) or from a person ([`editor`], [`plain`]), splits them into
-//! words ([`lexer`]), parses them by the tool's own clap grammar ([`tree`], [`grammar`]) and runs them.
+//! words ([`lexer`](crate::text::lexer)), parses them by the tool's own clap grammar ([`tree`], [`grammar`]) and runs them.
 
 pub mod args;
 pub mod body;
