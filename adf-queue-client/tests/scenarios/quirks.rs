@@ -134,7 +134,7 @@ fn what_is_no_queue_server_is_told_at_once<F: Face>() {
 }
 
 fn an_address_where_nobody_listens_is_told_at_once<F: Face>() {
-    let address = fixtures::Port::take().unwrap().address().to_string();
+    let address = fixtures::Port::take().unwrap().dead().to_string();
     let error = F::connect(address.parse().unwrap()).err().unwrap();
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::Connect, Fate::NotSent));
     assert!(error.to_string().contains(&address), "{error}");
@@ -160,7 +160,7 @@ fn a_call_has_a_total_time<F: Face>() {
 }
 
 fn a_client_may_start_before_its_server<F: Face>() {
-    let address = fixtures::Port::take().unwrap().address();
+    let address = fixtures::Port::take().unwrap().dead();
     let address: ConnectOptions = address.to_string().parse().unwrap();
     let retry = RetryPolicy::new(2).backoff(Duration::from_millis(1), Duration::from_millis(2));
     let mut client = F::new(address.retry(retry)).unwrap();

@@ -88,5 +88,5 @@ pub(crate) fn ready(address: &str, queue: &str) -> u64 {
 
 /// An address where nobody listens.
 pub(crate) fn dead_address() -> String {
-    fixtures::Port::take().unwrap().address().to_string()
+    fixtures::Port::take().unwrap().dead().to_string()
 }

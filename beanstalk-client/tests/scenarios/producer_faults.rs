@@ -117,7 +117,7 @@ impl blocking::Duplex for Blind {
 
 /// The address of a port where nobody listens.
 fn nobody() -> String {
-    fixtures::Port::take().unwrap().address().to_string()
+    fixtures::Port::take().unwrap().dead().to_string()
 }
 
 fn total() -> ErrorKind {

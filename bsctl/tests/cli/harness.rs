@@ -102,7 +102,7 @@ pub(crate) fn state(address: &str, id: JobId) -> String {
 
 /// An address where nobody listens.
 pub(crate) fn dead_address() -> String {
-    Port::take().unwrap().address().to_string()
+    Port::take().unwrap().dead().to_string()
 }
 
 /// Every job of a server: its statistics, by its body.

@@ -180,5 +180,5 @@ pub(crate) fn start_at(port: &Port) -> Server {
 
 /// An address where nobody listens.
 pub(crate) fn dead_address() -> String {
-    Port::take().unwrap().address().to_string()
+    Port::take().unwrap().dead().to_string()
 }

@@ -84,7 +84,7 @@ fn jobs_go_to_another_server_and_stay_when_it_is_not_there() {
         for n in 0..3 {
             queue(address, "mail", n.to_string().as_bytes());
         }
-        let nobody = fixtures::Port::take().unwrap().address().to_string();
+        let nobody = fixtures::Port::take().unwrap().dead().to_string();
         gearctl(address, &["move", "--from", "mail", "--to-server", &nobody, "--yes"]).exits(69);
         assert_eq!(queued(address, "mail"), 3);
         gearctl(address, &["move", "--from", "mail", "--to-server", target.address(), "--yes"])
