@@ -175,8 +175,7 @@ macro_rules! tool_contract {
                     in_a_pipe_one_look_is_taken,
                 }
                 tap {
-                    what_passes_a_tap_is_shown_recorded_and_played_back,
-                    a_replay_goes_on_with_the_ids_that_its_server_gives,
+                    what_passes_a_tap_is_shown_and_recorded,
                 }
                 web {
                     a_page_shows_what_the_servers_have_to_do,

@@ -1,11 +1,14 @@
 //! `tap`, between a program and its server.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::TcpStream;
 use std::process::{ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use ctl_core::context::Tool;
 use ctl_core::link::Endpoint;
 use ctl_core::link::Link as _;
+use fixtures::transcript::{Stage, Transcript, replay};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -99,8 +102,8 @@ pub fn a_tap_shows_what_is_in_a_body<T: Tool>(case: &Case<T>) {
     tap.end();
 }
 
-/// What the application has sent is sent again to another server, which answers the same.
-pub fn what_passes_a_tap_is_shown_recorded_and_played_back<T: Tool>(case: &Case<T>) {
+/// A transcript is complete: another server, sent what the application has sent, answers the same.
+pub fn what_passes_a_tap_is_shown_and_recorded<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("record.txt");
@@ -127,69 +130,37 @@ pub fn what_passes_a_tap_is_shown_recorded_and_played_back<T: Tool>(case: &Case<
     let again = case.program.at(&address, &["tap", "--record", file]).exits(74);
     assert!(again.err.contains("is not overwritten"), "{}", again.err);
     let (other, address) = Case::<T>::server();
-    let line = ["tap", "--replay", file, "--to", &address, "-o", "json"];
-    let would = case.program.bare(&[&line[..], &["--dry-run"]].concat()).exits(0).json();
-    assert_eq!((&would["dry_run"], (case.jobs)(&other)), (&true.into(), 0));
-    let played = case.program.bare(&line).exits(0).json();
-    assert_eq!((&played["events"], (case.jobs)(&other)), (&would["events"], 1));
-    // With the job that now exists, the replies differ.
-    let text = std::fs::read_to_string(file).unwrap().replace("body", "BODY");
-    let changed = folder.path().join("changed.txt");
-    std::fs::write(
-        &changed,
-        text.lines().chain(["< nobody says this"]).collect::<Vec<_>>().join("\n"),
-    )
-    .unwrap();
-    let line = ["tap", "--replay", changed.to_str().unwrap(), "--to", &address, "-o", "json"];
-    assert_eq!(case.program.bare(&line).exits(1).error()["code"], "DIFFERENT");
+    let text = std::fs::read_to_string(file).unwrap();
+    let transcript = Transcript::parse("record", &text).unwrap();
+    replay(&transcript, &mut Fresh(address)).unwrap();
+    assert_eq!((case.jobs)(&other), 1);
 }
 
-/// A server that has had other jobs assigns other ids, which the recorded requests would miss.
-pub fn a_replay_goes_on_with_the_ids_that_its_server_gives<T: Tool>(case: &Case<T>) {
-    let ((one, first), (two, second)) = (Case::<T>::server(), Case::<T>::server());
-    let (add, pop): (Vec<&str>, Vec<&str>) =
-        (case.add.split(' ').chain(["body"]).collect(), case.pop.split(' ').collect());
-    // A queue that exists, and numbers of one and of two digits.
-    for (address, before) in [(&first, 1), (&second, 12)] {
-        for _ in 0..before {
-            case.program.at(address, &add).exits(0);
-            case.program.at(address, &pop).exits(0);
-        }
+/// A server that a record is replayed against.
+struct Fresh(String);
+
+impl Stage for Fresh {
+    type Link = TcpStream;
+
+    fn connect(&mut self) -> io::Result<TcpStream> {
+        let stream = TcpStream::connect(&self.0)?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        Ok(stream)
     }
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("record.txt");
-    let file = file.to_str().unwrap();
-    let tap = Tap::start(&case.program, &first, &["--record", file]);
-    for _ in 0..2 {
-        case.program.at(&tap.address, &add).exits(0);
+
+    fn drain(&mut self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
-    for _ in 0..2 {
-        case.program.at(&tap.address, &pop).exits(0);
-    }
-    tap.end();
-    assert_eq!((case.jobs)(&one), 0);
-    let line = ["tap", "--replay", file, "--to", &second];
-    let ran = case.program.bare(&[&line[..], &["--exact"]].concat()).exits(1);
-    assert!(ran.err.contains("DIFFERENT"), "{}", ran.err);
-    while (case.jobs)(&two) > 0 {
-        case.program.at(&second, &pop).exits(0);
-    }
-    let played = case.program.bare(&[&line[..], &["-o", "json"]].concat()).exits(0).json();
-    assert_eq!((&played["other_ids"], (case.jobs)(&two)), (&2.into(), 0), "{played}");
-    // Again, with still other ids.
-    case.program.bare(&line).exits(0);
-    case.program.bare(&["tap", "--exact", "--to", &second]).exits(2);
 }
 
-/// To the server, from the application, and in a replay.
+/// To the server, and from the application.
 pub fn a_tap_relays_between_unix_sockets<T: Tool>(case: &Case<T>) {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    let (socket, taps, file) = (path("server"), path("tap"), path("record"));
+    let (socket, taps, file) = (path("server"), path("tap"), path("file"));
     let (server, address) = T::Link::start(Endpoint::Unix(socket), None).unwrap();
     let listen = format!("unix:{}", taps.display());
-    let record = file.to_str().unwrap();
-    let mut tap = Tap::start(&case.program, &address, &["--listen", &listen, "--record", record]);
+    let mut tap = Tap::start(&case.program, &address, &["--listen", &listen]);
     assert_eq!(tap.address, listen);
     let mode =
         std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&taps).unwrap().permissions());
@@ -199,14 +170,12 @@ pub fn a_tap_relays_between_unix_sockets<T: Tool>(case: &Case<T>) {
     tap.line(|line| line["body"].as_str().is_some_and(|body| body.contains("body")));
     tap.end();
     assert!(!taps.exists());
-    drop(server);
-    let (server, address) = T::Link::start(Endpoint::Unix(path("other")), None).unwrap();
-    case.program.bare(&["tap", "--replay", record, "--to", &address]).exits(0);
-    assert_eq!((case.jobs)(&server), 1);
     // A file that is not a socket is left alone.
-    let ran = case.program.bare(&["tap", "--to", &address, "--listen", &format!("unix:{record}")]);
+    std::fs::write(&file, "").unwrap();
+    let listen = format!("unix:{}", file.display());
+    let ran = case.program.bare(&["tap", "--to", &address, "--listen", &listen]);
     assert!(ran.exits(69).err.contains("is not a socket"));
-    assert!(std::fs::metadata(record).unwrap().is_file());
+    assert!(std::fs::metadata(&file).unwrap().is_file());
 }
 
 /// Each error names the alternative.
@@ -221,10 +190,7 @@ pub fn what_a_tap_cannot_do_is_said<T: Tool>(case: &Case<T>) {
     refused(&["--filter", "loud"], "must be FIELD OP VALUE");
     refused(&["--sort-by", "ms"], "--summary");
     refused(&["-o", "raw"], "--record");
-    refused(&["--replay", "x", "--record", "y"], "cannot be used with");
     refused(&["--dry-run"], "does not support --dry-run");
     let several = case.program.bare(&["tap", "--to", "127.0.0.1:1,127.0.0.1:2"]).exits(2);
     assert!(several.err.contains("relays to a single server"), "{}", several.err);
-    let line = ["tap", "--to", "127.0.0.1:1", "--replay", "/nonexistent"];
-    case.program.bare(&line).exits(66);
 }

@@ -1,13 +1,9 @@
 //! `tap`: shows what applications and the Adf.QueueServer send each other, over WebSocket and HTTP.
 
-mod replayed;
-
 use adf_queue_client::protocol::between::{FrameHead, FrameKind, Heading, RequestHead};
 use adf_queue_client::protocol::http::Answer;
 use adf_queue_client::protocol::{Action, Encoding};
 use ctl_core::commands::tap::{Decoder, Look, Said, Side};
-
-pub use self::replayed::Replayed;
 
 /// The end of `tap --help`.
 pub const HELP: &str = "\
@@ -16,9 +12,7 @@ WebSocket or HTTP, in binary or JSON: time, connection, sender, body size (in JS
 the server's response time, counted from the last byte of the request, and (-o wide) which request it answers. No byte
 is changed or held back; closes and resets are passed on. Lines that cannot be written fast enough are dropped and
 counted. The summary at the end goes to stderr.
---record writes a transcript with full bodies, readable by its owner only; --replay sends the client's part again and
-fails where the replies differ. Message ids may differ, if they do so consistently. With --exact, they have to be the
-same, too.
+--record writes a transcript with full bodies, readable by its owner only.
 --decode decodes bodies of up to 4 KiB, whatever --body says.
 FILTER tests a line: verb==rpush, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to, args and error.
 
@@ -26,8 +20,7 @@ Examples:
   adfctl tap --listen 127.0.0.1:6231 --to 127.0.0.1:6230
   adfctl tap --slow 50ms -o ndjson
   adfctl tap --listen :6231 --filter 'verb==rpush' --body 200
-  adfctl tap --record queue.txt
-  adfctl --embedded tap --replay queue.txt";
+  adfctl tap --record queue.txt";
 
 /// The longest answer over HTTP that is read, in bytes.
 const MAX_ANSWER: usize = 1 << 20;

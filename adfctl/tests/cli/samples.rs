@@ -7,9 +7,6 @@ use std::net::TcpStream;
 use ctl_contract::formats::{Sample, Samples};
 use fixtures::adf_queue::Server;
 
-const TRANSCRIPT: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/wire/adf-queue/actions.txt");
-
 pub(crate) const SAMPLES: Samples = Samples {
     succeeding: &[
         Sample::of("push", &["push", "mail", "x", "y"]),
@@ -36,7 +33,6 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("check roundtrip", &["check", "roundtrip"]),
         Sample::of("wait", &["wait", "--for", "ready>=1", "-Q", "mail"]),
         Sample::of("watch", &["watch", "-c", "2", "-i", "1ms", "--", "queues"]),
-        Sample::of("tap", &["tap", "--dry-run", "--replay", TRANSCRIPT]),
         Sample::of("repl", &["repl", "-e", "queues"]),
         Sample::of("raw", &["raw", "count", "mail"]),
         Sample::of("examples", &["examples", "push"]),

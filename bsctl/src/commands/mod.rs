@@ -130,8 +130,8 @@ pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
     "exporter" (ExporterArgs) = |tool, args| kit::exporter::run(tool, &args, &exporter::EXPORTS),
         Creates, exporter::HELP, [Absent],
         "Serve metrics for Prometheus and counts for autoscalers (stats, list-tubes, stats-tube)";
-    "tap" (TapArgs) = |tool, args| kit::tap::run(tool, &args, tap::Lines::default, tap::Lines::default),
-        Destroys if TapArgs::replays, else Creates, tap::HELP, [Absent],
+    "tap" (TapArgs) = |tool, args| kit::tap::run(tool, &args, tap::Lines::default),
+        Creates, tap::HELP, [Absent],
         "Show the traffic between applications and the server by relaying it (any command)";
     // The page asks for confirmation itself.
     "web" (WebArgs) = |tool, args| live::web::run(tool, &args, &exporter::EXPORTS, &top::BOARD, &web::SITE),

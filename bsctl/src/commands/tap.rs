@@ -1,7 +1,7 @@
 //! `tap`: shows what applications and beanstalkd send each other.
 
 use beanstalk_client::protocol::Response;
-use ctl_core::commands::tap::{Decoder, Id, Look, Said, Side};
+use ctl_core::commands::tap::{Decoder, Look, Said, Side};
 use fixtures::beanstalkd::Version;
 use fixtures::beanstalkd::command::{self, Command};
 
@@ -11,9 +11,7 @@ A relay: applications connect to it instead of the server, and it prints a line 
 connection, sender, body size and, for replies, the server's response time, counted from the last byte of the command,
 and (-o wide) which command it answers. No byte is changed or held back; closes and resets are passed on. Lines that
 cannot be written fast enough are dropped and counted. The summary at the end goes to stderr.
---record writes a transcript with full bodies, readable by its owner only; --replay sends the client's part again and
-fails where the replies differ. Job ids may differ: those that the server gives now replace the recorded ones in later
-commands. So may counters and ages in statistics. With --exact, replies have to be the same byte for byte.
+--record writes a transcript with full bodies, readable by its owner only.
 --decode decodes bodies of up to 4 KiB, whatever --body says.
 FILTER tests a line: verb==put, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to, args and error.
 
@@ -21,8 +19,7 @@ Examples:
   bsctl tap --listen 127.0.0.1:11301 --to 127.0.0.1:11300
   bsctl tap --slow 50ms -o ndjson
   bsctl tap --listen :11301 --filter 'verb==put' --filter 'size>65535' --body 200
-  bsctl tap --record mail.txt
-  bsctl --embedded tap --replay mail.txt";
+  bsctl tap --record mail.txt";
 
 /// The decoder of one connection.
 #[derive(Debug, Default)]
@@ -64,66 +61,7 @@ impl Decoder for Lines {
             None => said,
         })
     }
-
-    fn ids(&self, side: Side, unit: &[u8]) -> Vec<Id> {
-        let line = line(unit).unwrap_or(unit);
-        let mut words = line.split(|byte| *byte == b' ');
-        let (verb, id) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        if side == Side::Server && verb == b"OK" {
-            return figures(unit, line.len() + CRLF.len());
-        }
-        let known: &[&str] = match side {
-            Side::Client => &ABOUT_A_JOB,
-            Side::Server => &WITH_A_JOB,
-        };
-        let has_id = known.iter().any(|word| word.as_bytes() == verb);
-        if !has_id || id.is_empty() || !id.iter().all(u8::is_ascii_digit) {
-            return Vec::new();
-        }
-        let start = verb.len() + 1;
-        vec![Id { at: start..start + id.len(), space: Some(Vec::new()) }]
-    }
-
-    fn mend(&self, side: Side, unit: &mut Vec<u8>, change: i64) {
-        let Some(line) = line(unit).filter(|_| side == Side::Server) else { return };
-        let len = line.len();
-        let size = line.strip_prefix(b"OK ").and_then(|size| std::str::from_utf8(size).ok());
-        if let Some(size) = size.and_then(|size| size.parse::<i64>().ok()) {
-            unit.splice(..len, format!("OK {}", size + change).into_bytes());
-        }
-    }
 }
-
-/// The statistics that differ each time, and the id of the job that they belong to.
-fn figures(unit: &[u8], body: usize) -> Vec<Id> {
-    /// The statistics that do not change.
-    const FIXED: [&[u8]; 6] = [b"name", b"tube", b"state", b"pri", b"delay", b"ttr"];
-    /// Length of the server's id in `stats`.
-    const SERVER_ID: usize = 16;
-    let mut at = body;
-    let mut figures = Vec::new();
-    for line in unit.get(body..).unwrap_or_default().split_inclusive(|byte| *byte == b'\n') {
-        let start = at;
-        at += line.len();
-        let text = line.trim_ascii_end();
-        let Some(colon) = text.windows(2).position(|two| two == b": ") else { continue };
-        let key = text.get(..colon).unwrap_or_default();
-        let at = start + colon + 2..start + text.len();
-        if key == b"id" && at.len() < SERVER_ID {
-            figures.push(Id { at, space: Some(Vec::new()) });
-        } else if !FIXED.contains(&key) {
-            figures.push(Id { at, space: None });
-        }
-    }
-    figures
-}
-
-/// Commands whose first argument is a job's id.
-const ABOUT_A_JOB: [&str; 8] =
-    ["delete", "release", "bury", "touch", "peek", "kick-job", "reserve-job", "stats-job"];
-
-/// Replies whose first argument is a job's id.
-const WITH_A_JOB: [&str; 4] = ["INSERTED", "RESERVED", "FOUND", "BURIED"];
 
 fn line(data: &[u8]) -> Option<&[u8]> {
     data.windows(CRLF.len()).position(|two| two == CRLF).and_then(|end| data.get(..end))

@@ -7,9 +7,6 @@ use fixtures::beanstalkd::Server;
 
 use crate::harness::*;
 
-const TRANSCRIPT: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/wire/beanstalkd/use.txt");
-
 const RECORD: &str = r#"{"v":1,"tube":"imported","state":"ready","pri":1,"body":"x"}"#;
 
 pub(crate) const SAMPLES: Samples = Samples {
@@ -57,7 +54,6 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("watch", &["watch", "-c", "2", "-i", "1ms", "--", "stats-tube", "mail"]),
         Sample::of("repl", &["repl", "-e", "stats-tube mail"]),
         Sample::of("raw", &["raw", "stats-tube mail"]),
-        Sample::of("tap", &["tap", "--dry-run", "--replay", TRANSCRIPT]),
         Sample::of("examples", &["examples", "put"]),
     ],
     failing: &[Sample::of("touch", &["touch", "1"])],

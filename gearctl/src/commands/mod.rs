@@ -97,8 +97,8 @@ pub(crate) const COMMANDS: Table<Gearctl> = ctl_core::commands! {
     "exporter" (ExporterArgs) = |tool, args| kit::exporter::run(tool, &args, &exporter::EXPORTS),
         Creates, exporter::HELP, [Absent],
         "Serve metrics for Prometheus and counts for autoscalers (status)";
-    "tap" (TapArgs) = |tool, args| kit::tap::run(tool, &args, tap::Packets::default, tap::Packets::default),
-        Destroys if TapArgs::replays, else Creates, tap::HELP, [Absent],
+    "tap" (TapArgs) = |tool, args| kit::tap::run(tool, &args, tap::Packets::default),
+        Creates, tap::HELP, [Absent],
         "Show the traffic between applications and the server by relaying it (any packet)";
     // The page asks for confirmation itself.
     "web" (WebArgs) = |tool, args| live::web::run(tool, &args, &exporter::EXPORTS, &top::BOARD, &web::SITE),

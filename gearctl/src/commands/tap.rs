@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use bytes::Bytes;
-use ctl_core::commands::tap::{Decoder, Id, Look, Role, Said, Side};
+use ctl_core::commands::tap::{Decoder, Look, Role, Said, Side};
 use gearman_client::protocol::{AdminCommand, Magic, Packet, PacketType, ReplyShape};
 
 /// The end of `tap --help`.
@@ -15,9 +14,7 @@ the admin protocol: time, connection, sender, data size and, for replies, the se
 last byte of the request, and (-o wide) which request it answers. Unsolicited packets (NOOP, a worker's job updates)
 have no response time. No byte is changed or held back; closes and resets are passed on. Lines that cannot be written
 fast enough are dropped and counted. The summary at the end goes to stderr.
---record writes a transcript with full data, readable by its owner only; --replay sends the clients' part again and
-fails where the replies differ. Handles may differ: those that the server gives now replace the recorded ones in later
-packets. With --exact, handles have to be the same, too.
+--record writes a transcript with full data, readable by its owner only.
 --decode decodes bodies of up to 4 KiB, whatever --body says.
 FILTER tests a line: verb==SUBMIT_JOB, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to, args and error.
 
@@ -25,8 +22,7 @@ Examples:
   gearctl tap --listen 127.0.0.1:4731 --to 127.0.0.1:4730
   gearctl tap --slow 50ms -o ndjson
   gearctl tap --listen :4731 --filter 'verb==WORK_COMPLETE' --body 200
-  gearctl tap --record jobs.txt
-  gearctl --embedded tap --replay jobs.txt";
+  gearctl tap --record jobs.txt";
 
 /// The decoder of one connection.
 #[derive(Debug, Default)]
@@ -68,37 +64,6 @@ impl Decoder for Packets {
             Side::Server => self.answered(line, len),
         }
     }
-
-    fn ids(&self, side: Side, unit: &[u8]) -> Vec<Id> {
-        let at = if unit.first() == Some(&0) {
-            let packet_type = PacketType::from(number(unit, 4).unwrap_or_default());
-            let has_handle = packet_type.arguments().first() == Some(&"handle");
-            has_handle.then(|| argument(unit, HEADER, |byte| byte == 0))
-        } else {
-            let is_about_a_job = side == Side::Client && unit.starts_with(CANCEL);
-            is_about_a_job.then(|| argument(unit, CANCEL.len(), |byte| byte.is_ascii_whitespace()))
-        };
-        let ids = at.filter(|at| !at.is_empty()).map(|at| Id { at, space: Some(Vec::new()) });
-        ids.into_iter().collect()
-    }
-
-    fn mend(&self, _: Side, unit: &mut Vec<u8>, change: i64) {
-        let size = number(unit, 8).and_then(|size| u32::try_from(i64::from(size) + change).ok());
-        let is_packet = unit.first() == Some(&0);
-        if let (true, Some(size), Some(place)) = (is_packet, size, unit.get_mut(8..HEADER)) {
-            place.copy_from_slice(&size.to_be_bytes());
-        }
-    }
-}
-
-/// The line of administration that names a job.
-const CANCEL: &[u8] = b"cancel job ";
-
-/// The range of an argument that begins there.
-fn argument(unit: &[u8], from: usize, ends: impl Fn(u8) -> bool) -> Range<usize> {
-    let rest = unit.get(from..).unwrap_or_default();
-    let len = rest.iter().position(|byte| ends(*byte)).unwrap_or(rest.len());
-    from..from + len
 }
 
 fn packet(side: Side, data: &[u8]) -> Look {

@@ -9,9 +9,6 @@ use gearman_client::{Servers, WorkerOptions};
 
 use crate::harness::*;
 
-const TRANSCRIPT: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/wire/gearmand/submit.txt");
-
 pub(crate) const SAMPLES: Samples = Samples {
     succeeding: &[
         Sample::of("run", &["run", "up", "x", "y"]),
@@ -39,7 +36,6 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("check roundtrip", &["check", "roundtrip", "up", "--send", "x"]),
         Sample::of("wait", &["wait", "--for", "queued>=1", "-f", "mail"]),
         Sample::of("watch", &["watch", "-c", "2", "-i", "1ms", "--", "functions"]),
-        Sample::of("tap", &["tap", "--dry-run", "--replay", TRANSCRIPT]),
         Sample::of("server", &["server"]).without_shape(),
         Sample::of("version", &["version"]),
         Sample::of("pid", &["pid"]),

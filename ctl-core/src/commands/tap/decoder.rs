@@ -1,7 +1,6 @@
 //! What a tool tells the tap about its protocol: where a command, a reply or a packet ends, and what it contains.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 /// The sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,26 +47,6 @@ pub trait Decoder: Send + 'static {
     /// The contents of a unit of `len` bytes, of which at most the first 16 KiB are given. None for a unit without a
     /// line of its own, such as a part of a message.
     fn read(&mut self, side: Side, unit: &[u8], len: u64) -> Option<Said>;
-
-    /// The ids assigned by the server in the next unit: in an answer, or in a request that refers to them. A replay
-    /// replaces them by those that its own server assigns. They do not overlap, and are in order.
-    fn ids(&self, _side: Side, _unit: &[u8]) -> Vec<Id> {
-        Vec::new()
-    }
-
-    /// Corrects the length announced at the beginning of a unit after its ids were replaced by longer or shorter ones:
-    /// it now has `change` bytes more.
-    fn mend(&self, _side: Side, _unit: &mut Vec<u8>, _change: i64) {}
-}
-
-/// An id that a server has assigned, in a unit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Id {
-    /// Its position.
-    pub at: Range<usize>,
-    /// The id's scope, such as a queue whose messages have numbers of their own. None for a value that may differ each
-    /// time, such as an age.
-    pub space: Option<Vec<u8>>,
 }
 
 /// The contents of a unit.

@@ -8,7 +8,6 @@ mod cutter;
 mod decoder;
 mod record;
 mod relay;
-mod replay;
 mod summary;
 
 use std::io;
@@ -22,7 +21,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use self::connection::{Choice, Item, Line, News};
-pub use self::decoder::{Decoder, Id, Look, Role, Said, Side};
+pub use self::decoder::{Decoder, Look, Role, Said, Side};
 use self::record::Recorder;
 use self::relay::Target;
 use self::summary::Summary;
@@ -84,27 +83,9 @@ pub struct TapArgs {
     #[arg(long, conflicts_with_all = ["filter", "slow"])]
     summary: bool,
 
-    /// Record everything to this new file, as a transcript for --replay
+    /// Record everything to this new file, as a transcript
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-
-    /// Send the client's part of this transcript to the server and compare the replies
-    #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "listen", "allow_remote", "print_addr", "filter", "slow", "body", "summary", "record",
-    ])]
-    replay: Option<PathBuf>,
-
-    /// With --replay: also expect and send the recorded ids, byte for byte, instead of those the server gives now
-    #[arg(long, requires = "replay")]
-    exact: bool,
-}
-
-impl TapArgs {
-    /// Whether the tap itself sends something to the server.
-    #[must_use]
-    pub fn replays(&self) -> bool {
-        self.replay.is_some()
-    }
 }
 
 /// Maximum number of lines waiting to be shown.
@@ -113,7 +94,7 @@ const ROOM: usize = 8192;
 const TICK: Duration = Duration::from_millis(50);
 /// How often dropped lines are reported.
 const OFTEN: Duration = Duration::from_secs(1);
-/// Default time limit for connecting to the server, and for an answer in a replay.
+/// Default time limit for connecting to the server.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 static LINES: Shape = Shape::rows(
@@ -133,38 +114,17 @@ static LINES: Shape = Shape::rows(
     ],
 );
 
-/// Runs `tap`; `decoder` makes one for each connection, and `of_replay` one for each connection of a replay.
+/// Runs `tap`; `decoder` makes one for each connection.
 ///
 /// # Errors
-/// Flags that are wrong (2), an address that cannot be bound (69), a file that cannot be written (74). A replay fails
-/// if the server answers differently (1) or cannot be reached (69).
-pub fn run<T: Tool, D: Decoder, R: Decoder>(
+/// Flags that are wrong (2), an address that cannot be bound (69), a file that cannot be written (74).
+pub fn run<T: Tool, D: Decoder>(
     context: &mut Context<T>,
     args: &TapArgs,
     decoder: fn() -> D,
-    of_replay: fn() -> R,
 ) -> Result<Exit, CliError> {
     let to = server(context, args.to.as_deref())?;
-    if let Some(path) = &args.replay {
-        let transcript = replay::read(path)?;
-        let record = replay::record(&transcript).with("to", to.to_string());
-        let events = transcript.events.len();
-        if context.globals.dry_run {
-            let record = record.with("dry_run", true);
-            let sentence = format!("would replay {events} events to {to}");
-            return context.out.done(&record, &sentence);
-        }
-        let patience = context.link.dialer().timeout().unwrap_or(PATIENCE);
-        let ids = replay::play(&transcript, (&to, patience), args.exact, of_replay)?;
-        let with = match ids {
-            0 => String::new(),
-            ids => format!(", with other ids for {}", units::count(ids as u64, "recorded id")),
-        };
-        let sentence = format!("{to} replied to {events} events as in the transcript{with}");
-        let record = record.with("other_ids", ids);
-        return context.out.done_with(&record, &["events"], &sentence);
-    }
-    context.refuse_dry_run("tap", "--replay FILE --dry-run, to check a transcript")?;
+    context.refuse_dry_run("tap", "a tap changes nothing by itself")?;
     let choice = choice(context, args)?;
     let interrupts = context.interrupts()?;
     let (listener, address) = Listener::bind(&args.listen, args.allow_remote, "tap")?;
