@@ -6,7 +6,6 @@ use ctl_core::link::Link as _;
 use ctl_core::program::{CommonHelp, Program, QueueKey, TlsNames};
 use ctl_core::tool::cli;
 
-use crate::examples;
 use crate::link::Link;
 use crate::names;
 use crate::servers::SERVERS;
@@ -64,7 +63,7 @@ pub const PROGRAM: Program = Program {
         ("list", "adfctl queues lists the queues"),
         ("ls", "adfctl queues lists the queues"),
     ],
-    sheets: examples::SHEETS,
+    sheets: include_str!("examples.md"),
     meanings: &[(Exit::Negative, "nothing pulled, or a queue that does not exist")],
     colors: &[],
 };

@@ -5,7 +5,6 @@ pub mod attendance;
 pub mod cli;
 pub mod commands;
 pub mod error;
-pub mod examples;
 pub mod jobs;
 pub mod link;
 pub mod names;

@@ -7,7 +7,6 @@ use ctl_core::program::{CommonHelp, Program, QueueKey, TlsNames};
 use ctl_core::text::color::Role;
 use ctl_core::tool::cli;
 
-use crate::examples;
 use crate::link::Link;
 use crate::names;
 use crate::servers::SERVERS;
@@ -72,7 +71,7 @@ pub const PROGRAM: Program = Program {
         ("list", "bsctl tubes lists the tubes, bsctl jobs the jobs"),
         ("ls", "bsctl tubes lists the tubes, bsctl jobs the jobs"),
     ],
-    sheets: examples::SHEETS,
+    sheets: include_str!("examples.md"),
     meanings: &[
         (Exit::Negative, "nothing reserved"),
         (Exit::TryAgain, "or the server is draining, is out of memory, or buried a new job"),

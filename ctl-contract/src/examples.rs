@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use ctl_core::context::Tool;
-use ctl_core::program::sheet::{Ends, Example, Sheet};
+use ctl_core::program::sheet::{self, Example, Sheet};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ impl<T: Tool> Stage<T> {
         for (named, meant) in &self.meant {
             line = line.replace(named, meant);
         }
-        let exec = if example.ends == Ends::Stopped { "exec " } else { "" };
+        let exec = if example.exit().is_none() { "exec " } else { "" };
         let programs = Path::new(case.program.path).parent().unwrap().display();
         let path = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
         let address = &self.meant[0].1;
@@ -98,14 +98,17 @@ fn any_port(line: &str) -> String {
 /// Runs every line of every sheet in a shell, one after the other, against fresh servers. Lines that do not end by
 /// themselves run until the end of their sheet.
 pub fn every_line_of_the_cheat_sheets_does_what_it_says<T: Tool>(case: &Case<T>) {
-    let sheets = T::PROGRAM.sheets;
+    let sheets: Vec<Sheet> = sheet::sheets(T::PROGRAM.sheets).collect();
     assert!(sheets.len() >= 10, "{}", sheets.len());
+    for sheet in &sheets {
+        assert!(sheet.examples().next().is_some(), "{} is empty", sheet.topic);
+    }
     // A comment takes at most two lines of a narrow terminal, and is not a sentence.
-    let mut about = sheets.iter().flat_map(|sheet| sheet.examples).map(|example| example.about);
+    let mut about = sheets.iter().flat_map(Sheet::examples).map(|example| example.about());
     let wrong = about.find(|about| about.len() > 76 || about.ends_with('.'));
     assert_eq!(wrong, None);
     thread::scope(|scope| {
-        for sheet in sheets {
+        for sheet in &sheets {
             scope.spawn(|| perform(case, sheet));
         }
     });
@@ -114,22 +117,23 @@ pub fn every_line_of_the_cheat_sheets_does_what_it_says<T: Tool>(case: &Case<T>)
 fn perform<T: Tool>(case: &Case<T>, sheet: &Sheet) {
     let mut stage = Stage::<T>::new();
     let mut running = Vec::new();
-    for (at, example) in sheet.examples.iter().enumerate() {
+    let examples: Vec<Example> = sheet.examples().collect();
+    for (at, example) in examples.iter().enumerate() {
         let place = format!("{}: {}", sheet.topic, example.line);
         let mut shell = stage.shell(case, example);
-        match example.ends {
-            Ends::With(code) => {
+        match example.exit() {
+            Some(code) => {
                 let ran = ended(shell.spawn().unwrap());
                 let said = (String::from_utf8_lossy(&ran.bytes), &ran.err);
                 assert_eq!(ran.code, Some(code.into()), "{place}: {said:?}");
             }
-            Ends::Stopped => {
+            None => {
                 let begun = Begun::of(shell);
                 if let Some(shown) = listened(example.line) {
                     let said = begun.first_words(&place);
                     stage.meant.push((shown.to_owned(), stage.address_in(&said)));
                 }
-                running.push((place, begun, sheet.examples.get(at + 1)));
+                running.push((place, begun, examples.get(at + 1)));
             }
         }
     }
@@ -210,7 +214,8 @@ impl Begun {
 
 /// The list, a sheet as a script and as objects, the examples of a command, and an unknown topic.
 pub fn cheat_sheets_are_listed_and_shown<T: Tool>(case: &Case<T>) {
-    let (program, sheets) = (&case.program, T::PROGRAM.sheets);
+    let program = &case.program;
+    let sheets: Vec<Sheet> = sheet::sheets(T::PROGRAM.sheets).collect();
     let listed = program.bare(&["examples"]).exits(0);
     let topics: Vec<String> = sheets.iter().map(|s| format!("{}\t{}", s.topic, s.about)).collect();
     assert_eq!(listed.lines(), topics);
@@ -218,13 +223,13 @@ pub fn cheat_sheets_are_listed_and_shown<T: Tool>(case: &Case<T>) {
     let script = program.bare(&["examples", sheet.topic]).exits(0);
     assert!(script.says_out(&format!("# {}", sheet.about)), "{}", script.out());
     let records = program.bare(&["examples", sheet.topic, "-o", "json"]).exits(0).json();
-    let record = |example: &Example| {
+    let record = |example: Example| {
         json!({
-            "topic": sheet.topic, "about": example.about, "command": example.line,
+            "topic": sheet.topic, "about": example.about(), "command": example.line,
             "exit": example.exit(),
         })
     };
-    assert_eq!(records, sheet.examples.iter().map(record).collect::<Value>());
+    assert_eq!(records, sheet.examples().map(record).collect::<Value>());
     let by_command = program.bare(&["examples", "smoke", "-o", "name"]).exits(0);
     assert!(!by_command.lines().is_empty());
     assert!(by_command.lines().iter().all(|line| line.contains(" smoke")), "{}", by_command.out());

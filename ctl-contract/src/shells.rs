@@ -4,6 +4,7 @@ use std::process::Command;
 
 use ctl_core::commands::tap;
 use ctl_core::context::Tool;
+use ctl_core::program::sheet;
 use ctl_core::repl::guest::Interactive;
 use ctl_core::rules::filter::Field;
 use ctl_core::tool::cli;
@@ -79,7 +80,7 @@ pub fn bash_offers_what_can_come_next<T: Tool>(case: &Case<T>) {
     for nobody_knows in [format!("{flag} "), "wait --for ".to_owned(), "ping -c ".to_owned()] {
         assert_eq!(offered(&nobody_knows), [""; 0], "{nobody_knows}");
     }
-    let topics: Vec<_> = T::PROGRAM.sheets.iter().map(|sheet| sheet.topic).collect();
+    let topics: Vec<_> = sheet::sheets(T::PROGRAM.sheets).map(|sheet| sheet.topic).collect();
     assert_eq!(offered("examples "), topics);
     assert_eq!(offered("-o j"), ["json"]);
     assert_eq!(offered("--output=j"), ["json"]);

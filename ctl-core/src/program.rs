@@ -7,8 +7,6 @@ use clap::Command;
 use crate::error::{CliError, EXIT_CODES, Exit, ExitCode};
 use crate::text::color::Role;
 
-use self::sheet::Sheet;
-
 /// A tool: its names, its grammar, and its help texts. The only place that knows the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Program {
@@ -41,8 +39,8 @@ pub struct Program {
     /// What people type for commands that have other names or flags, and what they mean: a command, a flag, a command and a
     /// flag of it, or a command and `WORD` for a place that takes no word.
     pub guesses: &'static [(&'static str, &'static str)],
-    /// The cheat sheets.
-    pub sheets: &'static [Sheet],
+    /// The cheat sheets, in Markdown: see [`sheet`].
+    pub sheets: &'static str,
     /// Meanings of exit codes in addition to [`EXIT_CODES`].
     pub meanings: &'static [(Exit, &'static str)],
     /// The coloured words in tables.
@@ -214,7 +212,7 @@ pub(crate) const TOOL: Program = Program {
         serve: "",
     },
     guesses: &[],
-    sheets: &[],
+    sheets: "",
     meanings: &[(Exit::Negative, "nothing there")],
     colors: &[],
 };

@@ -4,7 +4,6 @@
 pub mod cli;
 pub mod commands;
 pub mod error;
-pub mod examples;
 pub mod link;
 pub mod names;
 pub mod program;

@@ -6,7 +6,6 @@ use ctl_core::link::Link as _;
 use ctl_core::program::{CommonHelp, Program, QueueKey, TlsNames};
 use ctl_core::tool::cli;
 
-use crate::examples;
 use crate::link::Link;
 use crate::names;
 use crate::servers::SERVERS;
@@ -68,7 +67,7 @@ pub const PROGRAM: Program = Program {
         ("list", "gearctl functions lists the functions, gearctl jobs the jobs"),
         ("ls", "gearctl functions lists the functions, gearctl jobs the jobs"),
     ],
-    sheets: examples::SHEETS,
+    sheets: include_str!("examples.md"),
     meanings: &[(Exit::Negative, "a failed job"), (Exit::TryAgain, "or a queue is full")],
     colors: &[],
 };

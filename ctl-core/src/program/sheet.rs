@@ -1,71 +1,96 @@
-//! Cheat sheets as data: command lines that can be copied, and how they end.
+//! Cheat sheets in Markdown: command lines that can be copied, and how they end.
+//!
+//! A heading `## TOPIC: ABOUT` begins a sheet. Its code block is a shell script of paragraphs, each a comment and the
+//! line that it explains.
 
 /// Command lines about one topic.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sheet {
     /// The word that `examples` takes.
     pub topic: &'static str,
     /// What the command lines are for.
     pub about: &'static str,
-    /// The command lines. They are run one after the other, so a later one may need what an earlier one did.
-    pub examples: &'static [Example],
+    script: &'static str,
 }
 
 /// A command line that can be copied.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Example {
-    /// What it does, without a full stop.
-    pub about: &'static str,
+    /// What it does, without a full stop, and how it ends, where that is not a success.
+    pub explained: &'static str,
     /// The line, for a POSIX shell.
     pub line: &'static str,
-    /// How it ends.
-    pub ends: Ends,
 }
 
-/// How a command line ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ends {
-    /// By itself, with this exit code.
-    With(u8),
-    /// When somebody stops it.
-    Stopped,
+/// The end of the comment on a line that somebody has to stop.
+const STOPPED: &str = " (until Ctrl-C)";
+
+/// The sheets of a Markdown text.
+pub fn sheets(markdown: &'static str) -> impl Iterator<Item = Sheet> {
+    markdown.split("\n## ").skip(1).filter_map(|section| {
+        let (heading, text) = section.split_once('\n')?;
+        let (topic, about) = heading.split_once(": ")?;
+        let (_, script) = text.split_once("```sh\n")?;
+        let (script, _) = script.split_once("\n```")?;
+        Some(Sheet { topic, about, script })
+    })
+}
+
+impl Sheet {
+    /// The command lines. They are run one after the other, so a later one may need what an earlier one did.
+    pub fn examples(&self) -> impl Iterator<Item = Example> + use<> {
+        self.script.split("\n\n").filter_map(|paragraph| {
+            let (comment, line) = paragraph.split_once('\n')?;
+            Some(Example { explained: comment.strip_prefix("# ")?, line })
+        })
+    }
 }
 
 impl Example {
-    /// A line that ends by itself, with exit code 0.
+    /// What it does.
     #[must_use]
-    pub const fn new(about: &'static str, line: &'static str) -> Self {
-        Self { about, line, ends: Ends::With(0) }
-    }
-
-    /// The same line, which ends with another exit code.
-    #[must_use]
-    pub const fn exits(self, code: u8) -> Self {
-        Self { ends: Ends::With(code), ..self }
-    }
-
-    /// The same line, which runs until somebody stops it.
-    #[must_use]
-    pub const fn until_stopped(self) -> Self {
-        Self { ends: Ends::Stopped, ..self }
+    pub fn about(&self) -> &'static str {
+        let text = self.explained;
+        let bare = text.strip_suffix(STOPPED).or_else(|| Some(text.rsplit_once(CODE)?.0));
+        bare.unwrap_or(text)
     }
 
     /// The exit code; none for a line that does not end by itself.
     #[must_use]
-    pub const fn exit(&self) -> Option<u8> {
-        match self.ends {
-            Ends::With(code) => Some(code),
-            Ends::Stopped => None,
+    pub fn exit(&self) -> Option<u8> {
+        if self.explained.ends_with(STOPPED) {
+            return None;
         }
+        let code = self.explained.rsplit_once(CODE).and_then(|(_, code)| code.strip_suffix(')'));
+        Some(code.and_then(|code| code.parse().ok()).unwrap_or(0))
     }
+}
 
-    /// What it does and how it ends, where that is not a success.
-    #[must_use]
-    pub fn explained(&self) -> String {
-        match self.ends {
-            Ends::With(0) => self.about.to_owned(),
-            Ends::With(code) => format!("{} (exit code {code})", self.about),
-            Ends::Stopped => format!("{} (until Ctrl-C)", self.about),
-        }
+/// What is in front of the exit code of a line that fails.
+const CODE: &str = " (exit code ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# Sheets\n\nText.\n\n## put: Put jobs\n\n```sh\n# Put one (or none)\ntool put x\n\n\
+                        # There is none (exit code 1)\ntool pop <<END\nx\nEND\n```\n\n\
+                        ## run: Run servers\n\n```sh\n# Serve (until Ctrl-C)\ntool serve\n```\n";
+
+    #[test]
+    fn a_code_block_below_a_heading_is_a_sheet() {
+        let sheets: Vec<Sheet> = sheets(TEXT).collect();
+        let headings: Vec<_> = sheets.iter().map(|sheet| (sheet.topic, sheet.about)).collect();
+        assert_eq!(headings, [("put", "Put jobs"), ("run", "Run servers")]);
+        let examples = sheets.iter().flat_map(Sheet::examples);
+        let examples: Vec<_> = examples.map(|e| (e.about(), e.line, e.exit())).collect();
+        assert_eq!(
+            examples,
+            [
+                ("Put one (or none)", "tool put x", Some(0)),
+                ("There is none", "tool pop <<END\nx\nEND", Some(1)),
+                ("Serve", "tool serve", None),
+            ]
+        );
     }
 }

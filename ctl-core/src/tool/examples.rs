@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::error::{CliError, Exit};
 use crate::output::{Column, Output, Record, Shape};
 use crate::program::Program;
-use crate::program::sheet::{Example, Sheet};
+use crate::program::sheet::{self, Example, Sheet};
 use crate::text::color::Role;
 
 /// Arguments of `examples`.
@@ -39,17 +39,16 @@ static EXAMPLES: Shape = Shape::rows(
 /// The command with the topics of this tool.
 pub(crate) fn with_topics(command: Command, program: &Program, tree: &Command) -> Command {
     let name = program.name;
-    let topics: BTreeSet<&str> = program.sheets.iter().map(|sheet| sheet.topic).collect();
+    let topics: BTreeSet<&str> = sheets(program).map(|sheet| sheet.topic).collect();
     let commands: BTreeSet<&str> = examples(program)
-        .flat_map(|(_, example)| commands(example, program, tree))
+        .flat_map(|(_, example)| commands(&example, program, tree))
         .filter(|command| !topics.contains(command))
         .collect();
-    let topics =
-        program.sheets.iter().map(|sheet| PossibleValue::new(sheet.topic).help(sheet.about));
+    let topics = sheets(program).map(|sheet| PossibleValue::new(sheet.topic).help(sheet.about));
     let commands =
         commands.into_iter().map(|command| PossibleValue::new(command.to_owned()).hide(true));
     let parser = PossibleValuesParser::new(topics.chain(commands));
-    let topic = program.sheets.first().map_or("", |sheet| sheet.topic);
+    let topic = sheets(program).next().map_or("", |sheet| sheet.topic);
     command.mut_arg("topic", |arg| arg.value_parser(parser)).after_help(format!(
         "A sheet is a shell script: its command lines are ready to copy, its comments say what they do and, unless it is 0,\n\
          the exit code. With -o json, each example is an object.\n\n\
@@ -67,10 +66,12 @@ fn commands<'t>(example: &Example, program: &Program, tree: &'t Command) -> BTre
         .collect()
 }
 
-fn examples(program: &Program) -> impl Iterator<Item = (&'static Sheet, &'static Example)> {
-    let of_sheet =
-        |sheet: &'static Sheet| sheet.examples.iter().map(move |example| (sheet, example));
-    program.sheets.iter().flat_map(of_sheet)
+fn sheets(program: &Program) -> impl Iterator<Item = Sheet> {
+    sheet::sheets(program.sheets)
+}
+
+fn examples(program: &Program) -> impl Iterator<Item = (Sheet, Example)> {
+    sheets(program).flat_map(|sheet| sheet.examples().map(move |example| (sheet, example)))
 }
 
 /// Runs `examples`.
@@ -101,7 +102,7 @@ pub fn run(
 
 fn list(out: &mut Output, program: &Program) -> Result<(), CliError> {
     let mut list = out.list(&TOPICS)?;
-    for sheet in program.sheets {
+    for sheet in sheets(program) {
         list.push(Record::new().with("topic", sheet.topic).with("about", sheet.about))?;
     }
     list.finish()
@@ -111,15 +112,15 @@ fn records(out: &mut Output, program: &Program, topic: &str) -> Result<(), CliEr
     let mut list = out.list(&EXAMPLES)?;
     for (sheet, example) in chosen(program, topic) {
         let exit = example.exit().map_or(Value::Null, Value::from);
-        let record = Record::new().with("topic", sheet.topic).with("about", example.about);
+        let record = Record::new().with("topic", sheet.topic).with("about", example.about());
         list.push(record.with("command", example.line).with("exit", exit))?;
     }
     list.finish()
 }
 
 /// The examples of a sheet, or those of all sheets that use a command.
-fn chosen(program: &Program, topic: &str) -> Vec<(&'static Sheet, &'static Example)> {
-    let is_topic = program.sheets.iter().any(|sheet| sheet.topic == topic);
+fn chosen(program: &Program, topic: &str) -> Vec<(Sheet, Example)> {
+    let is_topic = sheets(program).any(|sheet| sheet.topic == topic);
     let tree = (!is_topic).then(program.tree);
     let is_meant = |sheet: &Sheet, example: &Example| match &tree {
         None => sheet.topic == topic,
@@ -137,7 +138,7 @@ fn script(program: &Program, topic: &str, color: bool) -> String {
             script +=
                 &format!("{start}{}\n", Role::Heading.paint(&format!("# {}", sheet.about), color));
         }
-        let comment = Role::Faint.paint(&format!("# {}", example.explained()), color);
+        let comment = Role::Faint.paint(&format!("# {}", example.explained), color);
         script += &format!("\n{comment}\n{}\n", example.line);
     }
     script
@@ -148,21 +149,9 @@ mod tests {
     use super::*;
     use crate::program::TOOL;
 
-    const SHEETS: &[Sheet] = &[
-        Sheet {
-            topic: "put",
-            about: "Put jobs",
-            examples: &[
-                Example::new("Put one", "tool put x"),
-                Example::new("Take it elsewhere", "tool --flag pop | tool put -").exits(1),
-            ],
-        },
-        Sheet {
-            topic: "run",
-            about: "Run servers",
-            examples: &[Example::new("Serve", "tool serve").until_stopped()],
-        },
-    ];
+    const SHEETS: &str = "\n## put: Put jobs\n\n```sh\n# Put one\ntool put x\n\n\
+                          # Take it elsewhere (exit code 1)\ntool --flag pop | tool put -\n```\n\n\
+                          ## run: Run servers\n\n```sh\n# Serve (until Ctrl-C)\ntool serve\n```\n";
 
     fn program() -> Program {
         let tree = || {
