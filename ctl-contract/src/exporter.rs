@@ -117,7 +117,7 @@ pub fn several_servers_are_told_apart<T: Tool>(case: &Case<T>) {
     case.program.at(&living, &["exporter", "--once"]).exits(0);
     // A sum without a server's share would look like less work.
     let exporter = Exporter::start(&case.program, &all);
-    let (status, document) = exporter.scale(&format!("{}=mail", case.noun));
+    let (status, document) = exporter.scale("queue=mail");
     let error = document["error"].as_str().unwrap();
     assert!(status.contains("503") && document["value"].is_null(), "{status} {document}");
     assert!(error.starts_with("1 of 3 servers failed: ") && error.contains(dead), "{error}");
@@ -129,26 +129,24 @@ pub fn scale_tells_what_there_is_to_do<T: Tool>(case: &Case<T>) {
     let port = Port::take().unwrap();
     let (server, address) = Case::<T>::server_at(&port);
     let exporter = Exporter::start(&case.program, &address);
-    let noun = case.noun;
     for body in ["one", "two"] {
         case.adds(&address, body);
     }
-    let name = "mail";
-    let (status, document) = exporter.scale(&format!("{noun}={name}"));
+    let (status, document) = exporter.scale("queue=mail");
     assert_eq!((&*status, &document["value"]), ("HTTP/1.1 200 OK", &2.into()), "{document}");
-    assert_eq!(document[noun], name);
-    let (status, document) = exporter.scale(&format!("{noun}=none"));
+    assert_eq!(document["queue"], "mail");
+    let (status, document) = exporter.scale("queue=none");
     assert_eq!((&*status, &document["value"]), ("HTTP/1.1 200 OK", &0.into()), "{document}");
     assert!(exporter.scale("").0.contains("400"));
     // What is wrong with a question says nothing about the server.
-    for wrong in [format!("{noun}="), format!("{noun}=a&{noun}=b"), format!("{noun}=a&x=y")] {
-        let (status, document) = exporter.scale(&wrong);
+    for wrong in ["queue=", "queue=a&queue=b", "queue=a&x=y"] {
+        let (status, document) = exporter.scale(wrong);
         assert!(status.contains("400") && document["error"].is_string(), "{status} {document}");
     }
     assert!(exporter.metrics().contains(&format!("{}_up", case.metrics)));
     drop(server);
-    assert!(exporter.scale(&format!("{noun}=")).0.contains("400"));
-    let (status, document) = exporter.scale(&format!("{noun}={name}"));
+    assert!(exporter.scale("queue=").0.contains("400"));
+    let (status, document) = exporter.scale("queue=mail");
     assert!(status.contains("503") && document["error"].is_string(), "{status} {document}");
     let said = exporter.end().err;
     assert_eq!(said.matches("warning:").count(), 1, "only the server that has gone: {said}");

@@ -70,7 +70,7 @@ pub fn a_queue_is_looked_at_closely_and_looks_are_recorded<T: Tool>(case: &Case<
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(looks.len() >= 2, "{text}");
     for look in &looks {
-        let queues = look[format!("{}s", case.noun)].as_array().unwrap();
+        let queues = look["queues"].as_array().unwrap();
         assert_eq!(queues.len(), 1, "{look}");
     }
     let again = case.program.at(&address, &["top", "--once", "--record", path]).exits(74);
@@ -168,20 +168,19 @@ pub fn a_session_goes_on_behind_a_live_view<T: Tool>(case: &Case<T>) {
 pub fn programs_get_snapshots<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
     let top = |servers: &str, words: &[&str]| case.program.at(servers, &[&["top"], words].concat());
-    let queues = format!("{}s", case.noun);
     let once = top(&address, &["-o", "json"]).exits(0).json();
-    let queue = once[&queues]
+    let queue = once["queues"]
         .as_array()
         .unwrap()
         .iter()
-        .find(|queue| queue["name"].as_str().unwrap().ends_with("mail"));
+        .find(|queue| queue["queue"].as_str().unwrap().ends_with("mail"));
     let queue = queue.unwrap();
     assert!(queue["problem"].is_string() && once["ts"].is_string(), "{once}");
     assert_eq!(once["servers"][0]["up"], true);
     let twice = top(&address, &["--iterations", "2", "-i", "100ms", "-o", "ndjson"]).exits(0);
     let rate = |line: &str| {
         let snapshot: serde_json::Value = serde_json::from_str(line).unwrap();
-        let queues = snapshot[&queues].as_array().unwrap().clone();
+        let queues = snapshot["queues"].as_array().unwrap().clone();
         let fields = queues.last().unwrap().as_object().unwrap().clone();
         let rates: Vec<bool> = fields
             .iter()
@@ -202,7 +201,7 @@ pub fn programs_get_snapshots<T: Tool>(case: &Case<T>) {
     assert!(top(&address, &["--columns", "none"]).exits(2).err.contains("problem"));
     assert!(top(&address, &["-i", "1ms"]).exits(2).err.contains("at least 100ms"));
     // It continues until its reader has gone.
-    let words = [case.program.flag, &address, "top", "-i", "100ms", "--columns", "name"];
+    let words = [case.program.flag, &address, "top", "-i", "100ms", "--columns", "queue"];
     let mut child = case.program.command(&words).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     (0..4).for_each(|_| drop(lines.next().unwrap().unwrap()));
@@ -292,7 +291,7 @@ pub fn in_a_pipe_one_look_is_taken<T: Tool>(case: &Case<T>) {
     // An interval asks for more than one sample.
     assert_eq!(top(&["-i", "100ms", "--iterations", "2", "--filter", "busy"]), ["busy", "busy"]);
     let ran = case.program.at(&address, &["top", "-o", "json", "--filter", "busy"]).exits(0);
-    assert_eq!(ran.json()[format!("{}s", case.noun)].as_array().map(Vec::len), Some(1));
+    assert_eq!(ran.json()["queues"].as_array().map(Vec::len), Some(1));
 }
 
 /// An empty result is a sentence, not a table without rows.

@@ -140,8 +140,8 @@ pub fn a_page_shows_what_the_servers_have_to_do<T: Tool>(case: &Case<T>) {
     let (picture, _stream) = web.picture();
     let servers = picture["servers"].as_array().unwrap();
     assert_eq!(servers.iter().filter(|server| server["up"] == true).count(), 1, "{picture}");
-    let queues = picture[format!("{}s", case.noun)].as_array().unwrap();
-    let is_mail = |queue: &Value| queue["name"].as_str().unwrap().ends_with("mail");
+    let queues = picture["queues"].as_array().unwrap();
+    let is_mail = |queue: &Value| queue["queue"].as_str().unwrap().ends_with("mail");
     assert!(queues.iter().any(is_mail), "{picture}");
     // The number of streams is bounded, and one that ends frees its slot.
     let streams: Vec<TcpStream> = (1..16).map(|_| web.picture().1).collect();
@@ -229,8 +229,8 @@ pub fn every_action_says_what_it_would_do<T: Tool>(case: &Case<T>) {
     let (server, address) = case.filled();
     let web = Web::start(&case.program, &address, &["--write"]);
     let picture = web.picture().0;
-    let queues = picture[format!("{}s", case.noun)].as_array().unwrap();
-    let mut names = queues.iter().map(|queue| queue["name"].as_str().unwrap());
+    let queues = picture["queues"].as_array().unwrap();
+    let mut names = queues.iter().map(|queue| queue["queue"].as_str().unwrap());
     let mail = names.find(|name| name.ends_with("mail")).unwrap();
     for action in web.title()["site"]["actions"].as_array().unwrap() {
         let value = |field: &Value| match field["kind"].as_str().unwrap() {
@@ -309,8 +309,8 @@ pub fn what_a_page_changes_is_logged<T: Tool>(case: &Case<T>) {
     let mut web = Web::start(&case.program, &address, &["--write"]);
     let mut told = BufReader::new(web.child.stderr.take().unwrap());
     let picture = web.picture().0;
-    let queues = picture[format!("{}s", case.noun)].as_array().unwrap();
-    let mut names = queues.iter().map(|queue| queue["name"].as_str().unwrap());
+    let queues = picture["queues"].as_array().unwrap();
+    let mut names = queues.iter().map(|queue| queue["queue"].as_str().unwrap());
     let asked = json!({
         "server": picture["servers"][0]["server"], "name": web.title()["site"]["actions"][0]["name"],
         "queue": names.find(|name| name.ends_with("mail")), "values": { "body": "secret" }, "confirm": "",

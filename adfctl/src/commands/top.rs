@@ -34,7 +34,7 @@ const fn messages(state: &'static str, title: &'static str, rank: u8) -> Figure 
     figure.labelled(("state", state))
 }
 
-static SHAPE: Shape = Shape::rows("name", &columns(&FIGURES));
+static SHAPE: Shape = Shape::rows("queue", &columns(&FIGURES));
 
 /// What the view shows.
 pub static BOARD: Board = Board {

@@ -19,7 +19,7 @@ use crate::tube_stats::{self, Answer, oldest_ages};
 pub const HELP: &str = "\
 Protocol: stats, list-tubes, stats-tube; use, peek-ready and stats-job for the age of the oldest job.
 GET /metrics queries all servers in parallel, each for at most --timeout (2s): beanstalkd_up is 0 for a server that does
-not answer, and its other metrics are omitted. GET /scale?tube=NAME returns JSON for autoscalers such as KEDA's
+not answer, and its other metrics are omitted. GET /scale?queue=NAME returns JSON for autoscalers such as KEDA's
 metrics-api: ready, reserved, delayed, buried, and value, the sum of ready and reserved; 503 unless all servers answer,
 because a sum of some of them would look like less work. GET /healthz covers only the exporter itself.
 The exporter's own connection is in no figure. Every connection watches the tube default, also idle producers: its

@@ -21,7 +21,7 @@ With --write, k kicks the buried jobs of the selected tube and P pauses or resum
 Examples:
   bsctl top
   bsctl -a one:11300,two:11300 top --only 'mail*' --sort-by buried
-  bsctl top --once -o json | jq '.tubes[] | select(.problem)'";
+  bsctl top --once -o json | jq '.queues[] | select(.problem)'";
 
 const FIGURES: [Figure; 15] = [
     Figure::server(),
@@ -54,7 +54,7 @@ const fn jobs(state: &'static str, title: &'static str, rank: u8) -> Figure {
     figure.labelled(("state", state))
 }
 
-static SHAPE: Shape = Shape::rows("name", &columns(&FIGURES));
+static SHAPE: Shape = Shape::rows("queue", &columns(&FIGURES));
 
 /// What the view shows.
 pub static BOARD: Board = Board {

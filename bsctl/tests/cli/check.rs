@@ -85,7 +85,7 @@ fn no_figure_of_default_counts_the_tool_or_an_idle_producer() {
             1
         );
         let top = run(1, &["top", "--once", "-o", "json"]).exits(0).json();
-        assert_eq!(top["tubes"][0]["problem"], "no workers");
+        assert_eq!(top["queues"][0]["problem"], "no workers");
         assert!(run(1, &["doctor"]).out().contains("no worker serves default"));
 
         // One that serves another tube might serve this one, too, for all that the server tells.

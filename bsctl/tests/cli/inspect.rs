@@ -468,7 +468,7 @@ fn several_servers_are_told_apart_and_a_dead_one_hides_nothing() {
     let of_two = |metric: &&Value| metric["server"] == two.address() && metric["name"] == "workers";
     let metric = whole["metrics"].as_array().unwrap().iter().find(of_two).unwrap();
     assert_eq!(
-        (&metric["tube"], &metric["problem"]),
+        (&metric["queue"], &metric["problem"]),
         (&json!("mail"), &json!("ready jobs but no workers"))
     );
     let figure = format!("'{}_ready'=2;", two.address());

@@ -14,7 +14,7 @@ fn a_wait_names_its_tube_and_what_it_saw_last() {
         bsctl(server.address(), &[&["wait", "-t", "t", "--for", condition], more].concat())
     };
     for (condition, tube) in [("server", None), ("job-gone=999", None), ("ready==0", Some("t"))] {
-        assert_eq!(wait(condition, &["-o", "json"]).exits(0).json()["tube"], json!(tube));
+        assert_eq!(wait(condition, &["-o", "json"]).exits(0).json()["queue"], json!(tube));
     }
     put(server.address(), "t", "");
     let ran = wait("empty", &["--timeout", "3s", "-o", "json"]).exits(124);

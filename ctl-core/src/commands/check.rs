@@ -139,7 +139,7 @@ pub fn conclude(
         CheckFormat::Github => out.foreign_text(&report.github(&headline))?,
         CheckFormat::Json => {
             out.style.format = Format::Json;
-            out.document(&report.json(title.noun))?;
+            out.document(&report.json())?;
         }
     }
     out.flush()?;

@@ -39,7 +39,7 @@ pub type Look = (bool, String);
 /// The default of `--timeout`.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Checks until the condition holds. The record has the `subject` of the wait: its kind and its name.
+/// Checks until the condition holds. The record has the name of the `subject`, whose kind is for people.
 ///
 /// # Errors
 /// The condition did not become true in time (124), a signal, or errors of `look`.
@@ -77,7 +77,7 @@ pub fn until<T: Tool>(
     let waited = u64::try_from(wait.elapsed().as_millis()).unwrap_or(u64::MAX);
     let record = Record::new()
         .with("condition", flags.condition.as_str())
-        .with(noun, name)
+        .with("queue", name)
         .with("waited_ms", waited)
         .with("looks", looks);
     let after = units::show_duration(Duration::from_millis(waited));

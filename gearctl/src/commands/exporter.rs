@@ -14,7 +14,7 @@ use crate::tool::Gearctl;
 pub const HELP: &str = "\
 Protocol: status; version and prioritystatus where supported.
 GET /metrics queries all servers in parallel, each for at most --timeout (2s): gearman_up is 0 for a server that does
-not answer, and its other metrics are omitted. GET /scale?function=NAME returns JSON for autoscalers such as KEDA's
+not answer, and its other metrics are omitted. GET /scale?queue=NAME returns JSON for autoscalers such as KEDA's
 metrics-api: queued, running, workers, and value, the sum of queued and running; 503 unless all servers answer, because a
 sum of some of them would look like less work. GET /healthz covers only the exporter itself.
 

@@ -15,7 +15,7 @@ With several servers, one that does not answer is shown as down and recovers aut
 Examples:
   gearctl top
   gearctl -s one:4730,two:4730 top --only 'mail*' --sort-by workers
-  gearctl top --once -o json | jq '.functions[] | select(.problem)'";
+  gearctl top --once -o json | jq '.queues[] | select(.problem)'";
 
 const FIGURES: [Figure; 10] = [
     Figure::server(),
@@ -36,7 +36,7 @@ const fn by_priority(priority: &'static str, title: &'static str, rank: u8) -> F
     figure.labelled(("priority", priority))
 }
 
-static SHAPE: Shape = Shape::rows("name", &columns(&FIGURES));
+static SHAPE: Shape = Shape::rows("queue", &columns(&FIGURES));
 
 /// What the view shows.
 pub static BOARD: Board = Board {

@@ -38,7 +38,7 @@ fn functions_are_judged_by_thresholds_and_workers() {
         check(&["functions", "f*", "--exclude", "f"]).exits(0);
         let json = check(&["functions", "*", "-o", "json"]).exits(2).json();
         assert_eq!(
-            (&json["status"], &json["metrics"][0]["function"]),
+            (&json["status"], &json["metrics"][0]["queue"]),
             (&"CRITICAL".into(), &"f".into())
         );
     });

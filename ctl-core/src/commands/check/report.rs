@@ -17,7 +17,7 @@ use crate::text::wrap;
 pub struct Title<'a> {
     /// For example `server`, or the name of a queue.
     pub name: &'a str,
-    /// The noun for one subject, such as `function`: the key in documents.
+    /// The noun for one subject, such as `function`.
     pub noun: &'static str,
     /// Whether there may be several subjects.
     pub many: bool,
@@ -163,7 +163,7 @@ impl Report {
         text
     }
 
-    pub(super) fn json(&self, noun: &str) -> Value {
+    pub(super) fn json(&self) -> Value {
         let metrics: Vec<Value> = self
             .judged
             .iter()
@@ -171,7 +171,7 @@ impl Report {
                 let metric = &judged.metric;
                 let mut record = json!({
                     "name": metric.name,
-                    noun: metric.subject,
+                    "queue": metric.subject,
                     "server": metric.server,
                     "value": metric.value,
                     "unit": metric.unit,

@@ -199,11 +199,7 @@ impl<T: Tool> Exporter<T> {
                 Reply { status, content_type: "application/json", body }
             }
             "/healthz" => http::plain(StatusCode::OK, "ok\n"),
-            "/" => {
-                let noun = self.collector.exports.noun;
-                let known = format!("/metrics\n/healthz\n/scale?{noun}=NAME\n");
-                http::plain(StatusCode::OK, known)
-            }
+            "/" => http::plain(StatusCode::OK, "/metrics\n/healthz\n/scale?queue=NAME\n"),
             _ => {
                 http::plain(StatusCode::NOT_FOUND, "not found; try /metrics, /healthz or /scale\n")
             }
@@ -219,7 +215,7 @@ impl<T: Tool> Exporter<T> {
     /// down while the others are out of reach.
     async fn scale(&self, query: &str) -> Result<(StatusCode, Value), CliError> {
         let exports = self.collector.exports;
-        let name = queue_of(query, exports.noun)?;
+        let name = queue_of(query)?;
         (exports.valid)(&name)?;
         let (collector, asked) = (Arc::clone(&self.collector), name.clone());
         let ask = move || collector.ask_all(|link, _| (exports.scale)(link, &asked));
@@ -243,7 +239,7 @@ impl<T: Tool> Exporter<T> {
             return Err(CliError::unavailable(format!("{which}: {why}")));
         }
         let mut document = Map::new();
-        document.insert(exports.noun.to_owned(), name.into());
+        document.insert("queue".to_owned(), name.into());
         document.insert("servers".to_owned(), servers.into());
         document.extend(sums.into_iter().map(|(key, sum)| (key.to_owned(), sum.into())));
         Ok((StatusCode::OK, document.into()))
@@ -313,24 +309,24 @@ fn scrape<T: Tool>(collector: &Collector<T>) -> (Metrics, Vec<CliError>) {
 }
 
 /// The name in a query that has no other parameter: one that is ignored would give a wrong number.
-fn queue_of(query: &str, noun: &str) -> Result<String, CliError> {
-    let wrong = |why: String| Err(CliError::usage(format!("{why}: /scale?{noun}=NAME")));
+fn queue_of(query: &str) -> Result<String, CliError> {
+    let wrong = |why: String| Err(CliError::usage(format!("{why}: /scale?queue=NAME")));
     let mut name = None;
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if key != noun {
+        if key != "queue" {
             return wrong(format!("unknown parameter `{}`", escape::line(key)));
         }
         if value.contains('+') {
             return wrong("a + may mean itself or a space, so write %2B or %20".to_owned());
         }
         let value = percent_decode_str(value).decode_utf8();
-        let Ok(value) = value else { return wrong(format!("the {noun} is not UTF-8")) };
+        let Ok(value) = value else { return wrong("the name is not UTF-8".to_owned()) };
         if name.replace(value.into_owned()).is_some() {
-            return wrong(format!("several {noun}s are given, and the answer is about one"));
+            return wrong("several queues are given, and the answer is about one".to_owned());
         }
     }
-    name.map_or_else(|| wrong(format!("which {noun}?")), Ok)
+    name.map_or_else(|| wrong("which queue?".to_owned()), Ok)
 }
 
 #[cfg(test)]
@@ -378,16 +374,16 @@ mod tests {
 
     #[test]
     fn a_parameter_is_decoded_and_only_one_queue_is_asked_for() {
-        let of = |query| queue_of(query, "tube").map_err(|error| error.message);
-        assert_eq!(of("tube=a%20b%2Bc").as_deref(), Ok("a b+c"));
-        assert_eq!(of("&tube=a&").as_deref(), Ok("a"));
+        let of = |query| queue_of(query).map_err(|error| error.message);
+        assert_eq!(of("queue=a%20b%2Bc").as_deref(), Ok("a b+c"));
+        assert_eq!(of("&queue=a&").as_deref(), Ok("a"));
         for (query, why) in [
-            ("", "which tube?"),
-            ("tubes=x&tube=a", "unknown parameter `tubes`"),
-            ("tube=a&include=delayed", "unknown parameter `include`"),
-            ("tube=a&tube=b", "several tubes"),
-            ("tube=a+b", "%2B or %20"),
-            ("tube=%ff", "not UTF-8"),
+            ("", "which queue?"),
+            ("queues=x&queue=a", "unknown parameter `queues`"),
+            ("queue=a&include=delayed", "unknown parameter `include`"),
+            ("queue=a&queue=b", "several queues"),
+            ("queue=a+b", "%2B or %20"),
+            ("queue=%ff", "not UTF-8"),
         ] {
             assert!(of(query).unwrap_err().contains(why), "{query}: {:?}", of(query));
         }

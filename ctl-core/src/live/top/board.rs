@@ -96,7 +96,7 @@ impl Figure {
     /// The name of a queue.
     #[must_use]
     pub const fn name(title: &'static str) -> Self {
-        Self::new(Column::new("name", title), Source::Name, Unit::Text, 0)
+        Self::new(Column::new("queue", title), Source::Name, Unit::Text, 0)
     }
 
     /// What is wrong with a queue.

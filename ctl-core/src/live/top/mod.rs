@@ -270,7 +270,7 @@ mod tests {
         Figure::count(Column::new("waiting", "WAITING"), "waiting", 6),
         Figure::problem(),
     ];
-    static SHAPE: Shape = Shape::rows("name", &columns(&FIGURES));
+    static SHAPE: Shape = Shape::rows("queue", &columns(&FIGURES));
 
     /// A sample board.
     pub(super) static BOARD: Board = Board {

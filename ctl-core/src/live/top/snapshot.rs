@@ -143,7 +143,7 @@ fn number(figure: &Figure, value: Option<f64>) -> Value {
     }
 }
 
-/// `{"ts": .., "servers": [..], "tubes": [..]}`, with all queues.
+/// `{"ts": .., "servers": [..], "queues": [..]}`, with all queues.
 pub(crate) fn document(out: &Output, known: &Known) -> Result<Value, CliError> {
     selected(out, known, Selection::default())
 }
@@ -159,7 +159,7 @@ fn selected(out: &Output, known: &Known, selection: Selection<'_>) -> Result<Val
     let mut document = Map::new();
     document.insert("ts".to_owned(), now.into());
     document.insert("servers".to_owned(), servers.into());
-    document.insert(format!("{}s", known.noun), rows.into());
+    document.insert("queues".to_owned(), rows.into());
     Ok(document.into())
 }
 

@@ -59,8 +59,8 @@ function note(key, value) {
   history.set(key, values);
 }
 
-const keyOf = (queue) => JSON.stringify([queue.server ?? last.servers[0].server, queue.name]);
-const queues = () => (last ? last[title.noun + "s"] : []).map((q) => ({ server: last.servers[0].server, ...q }));
+const keyOf = (queue) => JSON.stringify([queue.server ?? last.servers[0].server, queue.queue]);
+const queues = () => (last ? last.queues : []).map((q) => ({ server: last.servers[0].server, ...q }));
 
 function headings(table, names) {
   const row = make("tr");
@@ -99,20 +99,20 @@ function showServers() {
 
 function showQueues() {
   const wanted = $("search").value.toLowerCase(), several = last.servers.length > 1;
-  const rows = queues().filter((q) => q.name.toLowerCase().includes(wanted));
+  const rows = queues().filter((q) => q.queue.toLowerCase().includes(wanted));
   // Problems come first until the user wants another order.
   const value = (q) => (sort ? q[sort.key] ?? "" : q.problem ? 0 : 1);
   rows.sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * (sort?.down ? -1 : 1));
   const table = $("queues");
   headings(table, [
-    [title.noun, false, "name"], ["Problem", false, "problem"], ...(several ? [["Server", false, "server"]] : []),
+    [title.noun, false, "queue"], ["Problem", false, "problem"], ...(several ? [["Server", false, "server"]] : []),
     ...title.figures.map((f) => [f.title, true, f.key]), ["History"],
   ]);
   const focused = document.activeElement?.dataset?.queue;
   table.tBodies[0].replaceChildren(...rows.map((queue) => {
     const row = make("tr", undefined, queue.problem ? { class: "problem" } : {});
     const name = make("th", undefined, { scope: "row" }), key = keyOf(queue);
-    const link = make("a", queue.name, { href: "#/" + encodeURIComponent(queue.server) + "/" + encodeURIComponent(queue.name) });
+    const link = make("a", queue.queue, { href: "#/" + encodeURIComponent(queue.server) + "/" + encodeURIComponent(queue.queue) });
     link.dataset.queue = key;
     name.append(link);
     row.append(name, make("td", queue.problem, { class: "bad" }));
@@ -127,7 +127,7 @@ function showQueues() {
 }
 
 function showFigures() {
-  const queue = queues().find((q) => q.server === at.server && q.name === at.queue);
+  const queue = queues().find((q) => q.server === at.server && q.queue === at.queue);
   const absent = last.servers.some((s) => s.server === at.server && !s.up) ? "unknown" : "gone";
   $("problem").textContent = queue?.problem ?? "";
   $("figures").replaceChildren(...title.figures.map((figure) => {
