@@ -5,7 +5,7 @@ use std::time::Duration;
 use adf_queue_client::{Delivery, QueueName};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::messages::Messages;
-use ctl_core::output::progress::{ProgressWhen, Wait};
+use ctl_core::output::progress::Wait;
 use ctl_core::system::signals::Interrupts;
 use ctl_core::text::units;
 
@@ -37,8 +37,8 @@ impl Taker {
 
     /// Shows how long it has waited.
     #[must_use]
-    pub fn showing(self, when: Option<ProgressWhen>) -> Self {
-        Self { wait: self.wait.showing(when), ..self }
+    pub fn showing(self, messages: &Messages) -> Self {
+        Self { wait: self.wait.showing(messages), ..self }
     }
 
     /// The next messages, at most `most`; none if none arrived in time, or on a signal.

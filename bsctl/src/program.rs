@@ -31,6 +31,7 @@ pub const PROGRAM: Program = Program {
         ("BSCTL_OUTPUT", "as --output"),
         ("BSCTL_LOG", "log filter in RUST_LOG syntax: debug, or bsctl=info,bsctl::protocol=trace"),
         ("BSCTL_LOG_FORMAT", "format of stderr lines: text or json"),
+        ("BSCTL_PROGRESS", "how to show progress on stderr: auto, bar, plain, json, never"),
         (
             "BSCTL_CONFIRM_ABOVE",
             "kick --all asks for confirmation above this number of jobs [default: 100]",

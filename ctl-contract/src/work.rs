@@ -6,7 +6,7 @@ use ctl_core::context::Tool;
 use serde_json::Value;
 
 use crate::Case;
-use crate::program::{Ran, Running, hears, signal};
+use crate::program::{Ran, Running, ended, hears, signal};
 
 /// Adds a job, and runs a worker with these flags and this shell line.
 fn work<T: Tool>(case: &Case<T>, address: &str, flags: &[&str], line: &str) -> Ran {
@@ -147,7 +147,12 @@ pub fn results_go_to_stdout_and_the_summary_to_stderr<T: Tool>(case: &Case<T>) {
 /// For log collectors.
 pub fn every_line_of_the_log_can_be_an_object<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    let ran = work(case, &address, &["--log-format", "json"], "echo broken >&2; exit 3");
+    case.adds(&address, "body");
+    let words = case.work.split(' ').chain(["--once", "--shell", "echo broken >&2; exit 3"]);
+    let line: Vec<&str> = [case.program.flag, &address].into_iter().chain(words).collect();
+    let variable = format!("{}_LOG_FORMAT", case.program.prefix);
+    let command = case.program.command(&line).env(variable, "json").spawn();
+    let ran = ended(command.unwrap()).exits(0);
     // The command's own output passes unchanged.
     let lines = ran.err.lines().filter(|line| *line != "broken");
     let lines: Vec<Value> = lines.map(|line| serde_json::from_str(line).expect(line)).collect();

@@ -9,11 +9,10 @@ use crate::config::{Settings, keys};
 use crate::envelope::Decode;
 use crate::error::CliError;
 use crate::input::confirm::Confirm;
-use crate::output::messages::{Filter, Level, LogFormat, Messages};
-use crate::output::progress::ProgressWhen;
+use crate::output::messages::{Filter, Level, Messages};
 use crate::output::{Encoding, Format, Style};
 use crate::program::Program;
-use crate::system::env::{Environment, word};
+use crate::system::env::word;
 use crate::text::color::ColorWhen;
 use crate::text::units;
 
@@ -56,10 +55,6 @@ pub struct GlobalArgs {
     #[arg(long, alias = "sort", global = true, hide_short_help = true, value_name = "COLUMN")]
     pub sort_by: Option<String>,
 
-    /// Print tables without a header row
-    #[arg(long, global = true, hide_short_help = true)]
-    pub no_headers: bool,
-
     /// How bodies are shown
     #[arg(
         long,
@@ -100,33 +95,9 @@ pub struct GlobalArgs {
     )]
     pub color: Option<ColorWhen>,
 
-    /// Format of stderr lines: text, json [default: text]
-    #[arg(
-        long,
-        global = true,
-        hide_short_help = true,
-        value_name = "FMT",
-        hide_possible_values = true
-    )]
-    pub log_format: Option<LogFormat>,
-
-    /// How to show progress on stderr: auto, bar, plain, json, never
-    #[arg(
-        long,
-        global = true,
-        hide_short_help = true,
-        value_name = "WHEN",
-        hide_possible_values = true
-    )]
-    pub progress: Option<ProgressWhen>,
-
     /// Answer yes to confirmations, except those that ask for a name
     #[arg(short, long, global = true)]
     pub yes: bool,
-
-    /// Never prompt; fail if an answer is needed
-    #[arg(long, global = true, hide_short_help = true)]
-    pub no_input: bool,
 
     /// Show what would be done without changing anything
     #[arg(short = 'n', long, global = true)]
@@ -136,29 +107,28 @@ pub struct GlobalArgs {
     #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     pub confirm: Option<String>,
 
-    /// Write binary bodies to a terminal unmodified (-o raw)
-    #[arg(long, global = true, hide_short_help = true)]
-    pub force_raw: bool,
+    /// Whether nobody can be asked, even on a terminal: the command runs beside others.
+    #[arg(skip)]
+    pub(crate) asks_nobody: bool,
 }
 
 impl GlobalArgs {
     /// The stream of messages to stderr, filtered by the flags and `PREFIX_LOG`.
     ///
     /// # Errors
-    /// An unreadable filter: exit 2.
-    pub fn messages(
-        &self,
-        program: &Program,
-        environment: &Environment,
-    ) -> Result<Messages, CliError> {
+    /// An unreadable filter or setting: exit 2.
+    pub fn messages(&self, program: &Program, settings: &Settings) -> Result<Messages, CliError> {
+        let environment = &settings.environment;
         let terminal = io::stderr().is_terminal();
         let color = self.color.unwrap_or_default().decide(|name| environment.var(name), terminal);
         let messages = Messages::to(Box::new(io::stderr()), program.name, color, terminal);
-        let variable = format!("{}_LOG_FORMAT", program.prefix);
-        let format = environment.setting(("--log-format", self.log_format), &[&variable], word)?;
-        let format = format.map(|setting| setting.value).unwrap_or_default();
         let filter = Filter::resolve(program.prefix, self.level(), environment)?;
-        Ok(messages.with_filter(filter).with_format(format))
+        let format = settings.setting(keys::LOG_FORMAT, ("", None), word)?;
+        let progress = settings.setting(keys::PROGRESS, ("", None), word)?;
+        Ok(messages
+            .with_filter(filter)
+            .with_format(format.map(|setting| setting.value).unwrap_or_default())
+            .with_progress(progress.map(|setting| setting.value).unwrap_or_default()))
     }
 
     /// The level that `-q` or `-v` asks for.
@@ -178,7 +148,7 @@ impl GlobalArgs {
         Confirm {
             yes: self.yes,
             name: self.confirm.clone(),
-            can_ask: !self.no_input && io::stdin().is_terminal(),
+            can_ask: !self.asks_nobody && io::stdin().is_terminal(),
             lock,
             is_unrehearsed: false,
             asking: None,
@@ -212,14 +182,13 @@ impl GlobalArgs {
             decode: self.decode.or(style.decode),
             columns: self.columns.clone().or_else(|| style.columns.clone()),
             sort_by: self.sort_by.clone().or_else(|| style.sort_by.clone()),
-            headers: style.headers && !self.no_headers,
+            headers: style.headers,
             color: match self.color.unwrap_or_default() {
                 ColorWhen::Auto => style.color,
                 ColorWhen::Always => true,
                 ColorWhen::Never => false,
             },
             terminal: style.terminal,
-            force_raw: style.force_raw || self.force_raw,
             null: false,
             dump: None,
             upright: style.upright,
@@ -233,6 +202,7 @@ mod tests {
     use super::*;
     use crate::config::SettingsArgs;
     use crate::program::TOOL;
+    use crate::system::env::Environment;
     use clap::Parser;
 
     #[derive(Parser)]
@@ -278,9 +248,9 @@ mod tests {
 
     #[test]
     fn a_line_of_a_session_changes_only_what_it_names() {
-        let session = Style { format: Format::Json, headers: true, ..Style::default() };
-        let line = globals(&["--no-headers"]).restyle(&session);
-        assert_eq!((line.format, line.headers), (Format::Json, false));
+        let session = Style { format: Format::Json, ..Style::default() };
+        let line = globals(&["--columns", "id"]).restyle(&session);
+        assert_eq!((line.format, line.columns), (Format::Json, Some(vec!["id".to_owned()])));
         assert_eq!(globals(&["-o", "raw"]).restyle(&session).format, Format::Raw);
     }
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::error::{CliError, Exit};
 use crate::output::messages::Messages;
 use crate::output::progress::Meter;
-use crate::output::progress::{Progress, ProgressWhen};
+use crate::output::progress::Progress;
 use crate::output::{Format, List, Output, Record};
 use crate::system::signals::Interrupts;
 use crate::text::units;
@@ -73,13 +73,12 @@ impl Bulk {
         action: Action,
         manner: impl Into<Manner>,
         total: Option<u64>,
-        progress: ProgressWhen,
         interrupts: Interrupts,
         messages: &Messages,
     ) -> Self {
         let manner = manner.into();
         let label = format!("{} {}s", action.past, action.noun);
-        let progress = Progress::start(progress, messages, label, total);
+        let progress = Progress::start(messages, label, total);
         let progress = Arc::new(Mutex::new(progress));
         Self {
             action,
@@ -248,7 +247,7 @@ impl Bulk {
 
     /// Hides the progress.
     pub fn hide(&mut self) {
-        let hidden = Progress::start(ProgressWhen::Never, &self.messages, "", None);
+        let hidden = Progress::start(&self.messages.without_progress(), "", None);
         *self.progress() = hidden;
     }
 

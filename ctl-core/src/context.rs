@@ -103,8 +103,7 @@ impl<T: Tool> Context<T> {
         settings: Settings,
     ) -> Result<Self, CliError> {
         let program = &T::PROGRAM;
-        let environment = &settings.environment;
-        let messages = globals.messages(program, environment)?;
+        let messages = globals.messages(program, &settings)?;
         let terminal = Output::stdout_is_terminal();
         let style = globals.style(&settings, terminal)?;
         let style = style.with_colors(program.colors);

@@ -127,8 +127,7 @@ fn measure(
     if let (Mode::Pull, Some(first)) = (mode, clients.first_mut()) {
         plan.fill(interrupts, |bodies, done| first.push(bodies, done))?;
     }
-    let progress = tool.globals.progress.unwrap_or_default();
-    bench::measure(plan, clients, (progress, &tool.messages), interrupts)
+    bench::measure(plan, clients, &tool.messages, interrupts)
 }
 
 struct BenchClient {

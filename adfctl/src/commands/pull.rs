@@ -83,7 +83,7 @@ impl TakeArgs {
         self.bodies.prepare(&mut tool.out, &BODIES)?;
         let queue = self.queue.name_or_usual(tool.settings())?;
         let taker = Taker::new(queue, self.wait, tool.interrupts()?, &tool.messages);
-        Ok(taker.showing(tool.globals.progress))
+        Ok(taker.showing(&tool.messages))
     }
 }
 

@@ -296,7 +296,7 @@ fn a_connection_that_breaks_leaves_every_push_counted_by_its_fate() {
 fn a_signal_in_the_midst_of_an_import_reports_what_was_done() {
     use std::io::Write as _;
     let server = Server::builder().queue("/q").start().unwrap();
-    let line = ["--server", server.address(), "import", "--progress", "never"];
+    let line = ["--server", server.address(), "import"];
     let mut command = PROGRAM.command(&line);
     let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();

@@ -138,8 +138,7 @@ fn a_wait_for_several_messages_is_shown() {
     let server = Server::builder().queue("/q").start().unwrap();
     for command in ["pull", "pop"] {
         let line = ["--server", server.address(), command, "/q", "-c", "2", "--wait", "1h"];
-        let line = [&line[..], &["--progress", "json"]].concat();
-        let mut child = PROGRAM.command(&line).spawn().unwrap();
+        let mut child = PROGRAM.command(&line).env("ADFCTL_PROGRESS", "json").spawn().unwrap();
         let mut err = std::io::BufReader::new(child.stderr.take().unwrap());
         hears(&mut err, "\"label\":\"waiting for a message\"");
         signal(&child, rustix::process::Signal::INT);

@@ -14,7 +14,6 @@ use ctl_core::commands::bench::{self, Client, Done, Kind, Plan};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::output::messages::Messages;
-use ctl_core::output::progress::ProgressWhen;
 use ctl_core::system::signals::Interrupts;
 
 use super::smoke::scratch_tube;
@@ -142,8 +141,7 @@ fn measure(
     if let (Mode::Reserve, Some(first)) = (mode, clients.first_mut()) {
         plan.fill(interrupts, |bodies, done| first.put(bodies, done))?;
     }
-    let progress = tool.globals.progress.unwrap_or_default();
-    bench::measure(plan, clients, (progress, &tool.messages), interrupts)
+    bench::measure(plan, clients, &tool.messages, interrupts)
 }
 
 struct BenchClient {
@@ -246,14 +244,8 @@ fn empty(link: &mut Link, tube: &TubeName, messages: &Messages) -> Result<bool, 
     let found =
         targets(link, slice::from_ref(tube), &[State::Ready, State::Delayed, State::Buried])?;
     let action = Action { past: "deleted", noun: "job", place: String::new() };
-    let mut bulk = Bulk::start(
-        action,
-        OnError::Continue,
-        None,
-        ProgressWhen::Never,
-        Interrupts::none(),
-        messages,
-    );
+    let (none, messages) = (Interrupts::none(), messages.without_progress());
+    let mut bulk = Bulk::start(action, OnError::Continue, None, none, &messages);
     for target in found.found.iter().filter(|target| target.count > 0) {
         sweep(link, target, target.count, BATCH, &mut bulk, &mut Nowhere)?;
     }

@@ -48,8 +48,7 @@ pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("pop", "bsctl peek --ready is read-only")?;
     let interrupts = tool.interrupts()?;
     let names = args.take.prepare(tool)?;
-    let taker = Taker::new(args.take.wait, interrupts.clone(), &tool.messages)
-        .showing(tool.globals.progress, &names);
+    let taker = Taker::new(args.take.wait, interrupts.clone(), &tool.messages).showing(&names);
     let mut bulk = tool.bulk_of("took", "job", args.take.count)?;
     let list = tool.out.list(&BODIES)?;
     bulk.beside(&list);

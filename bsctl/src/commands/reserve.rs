@@ -194,8 +194,7 @@ fn take_one(tool: &mut Tool, id: JobId) -> Result<Job, CliError> {
 }
 
 fn take_many(tool: &mut Tool, args: &TakeArgs, tubes: &[TubeName]) -> Result<Vec<Job>, CliError> {
-    let taker = Taker::new(args.wait, tool.interrupts()?, &tool.messages)
-        .showing(tool.globals.progress, tubes);
+    let taker = Taker::new(args.wait, tool.interrupts()?, &tool.messages).showing(tubes);
     let link = tool.link.side();
     let mut held: Vec<Job> = Vec::new();
     while (held.len() as u64) < args.count {

@@ -136,7 +136,7 @@ pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let left = args.count.unwrap_or(u64::MAX);
     let wait = Wait::new(&tool.messages, "waiting for jobs", None);
-    let waiting = wait.showing(tool.globals.progress).shown();
+    let waiting = wait.showing(&tool.messages).shown();
     match args.action {
         Then::Peek => {
             let wanted = Wanted { tubes, filters, ..Wanted::default() };

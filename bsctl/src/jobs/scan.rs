@@ -152,15 +152,14 @@ pub fn find(
 /// The failure of the connection.
 pub fn select(tool: &mut Tool, wanted: &Wanted, gate: &Gate) -> Result<Found, CliError> {
     let start = Instant::now();
-    let when = tool.globals.progress.unwrap_or_default();
-    let mut progress = Progress::start(when, &tool.messages, "querying ids", None);
+    let mut progress = Progress::start(&tool.messages, "querying ids", None);
     let found = find(&mut tool.link, wanted, gate, &mut progress)?;
     progress.finish();
     if wanted.filters.is_empty() {
         return Ok(Found { took: start.elapsed(), ..found });
     }
     let all = Some(found.ids.len() as u64);
-    let mut progress = Progress::start(when, &tool.messages, "reading jobs", all);
+    let mut progress = Progress::start(&tool.messages, "reading jobs", all);
     let most =
         wanted.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let mut ids: Vec<JobId> = Vec::new();

@@ -10,7 +10,7 @@ use beanstalk_client::{Job, JobRef, JobStats, Priority, TubeName};
 use ctl_core::bulk::Bulk;
 use ctl_core::error::CliError;
 use ctl_core::output::messages::Messages;
-use ctl_core::output::progress::{ProgressWhen, Wait};
+use ctl_core::output::progress::Wait;
 use ctl_core::system::signals::Interrupts;
 
 use crate::error::{NOT_FOUND, cli_error};
@@ -41,8 +41,8 @@ impl Taker {
 
     /// Shows how long it has waited, and which of these tubes are paused.
     #[must_use]
-    pub fn showing(self, when: Option<ProgressWhen>, tubes: &[TubeName]) -> Self {
-        Self { wait: self.wait.showing(when), tubes: tubes.to_vec(), ..self }
+    pub fn showing(self, tubes: &[TubeName]) -> Self {
+        Self { wait: self.wait.showing(&self.messages), tubes: tubes.to_vec(), ..self }
     }
 
     /// The next jobs, at most `most`; empty if none arrived in time, or on a signal. `held` jobs are touched so that

@@ -103,8 +103,8 @@ fn nothing_there_is_1_and_a_wait_that_runs_out_124() {
 fn a_wait_for_several_jobs_is_shown() {
     let server = Server::start().unwrap();
     for verb in ["reserve", "pop"] {
-        let line = ["-a", server.address(), verb, "-c", "2", "--wait", "1h", "--progress", "json"];
-        let mut child = command(&line).spawn().unwrap();
+        let line = ["-a", server.address(), verb, "-c", "2", "--wait", "1h"];
+        let mut child = command(&line).env("BSCTL_PROGRESS", "json").spawn().unwrap();
         let mut err = BufReader::new(child.stderr.take().unwrap());
         hears(&mut err, "\"label\":\"waiting for a job\"");
         signal(&child, rustix::process::Signal::INT);

@@ -19,7 +19,8 @@ fn a_wait_names_its_tube_and_what_it_saw_last() {
     put(server.address(), "t", "");
     let ran = wait("empty", &["--timeout", "3s", "-o", "json"]).exits(124);
     assert!(ran.error()["message"].as_str().unwrap().contains("last seen: 1 job"), "{}", ran.err);
-    let ran = wait("job-state=9:ready", &["--timeout", "3s", "--progress", "json"]).exits(124);
+    let line = ["-a", server.address(), "wait", "--for", "job-state=9:ready", "--timeout", "3s"];
+    let ran = ended(command(&line).env("BSCTL_PROGRESS", "json").spawn().unwrap()).exits(124);
     assert!(ran.err.contains("\"label\":\"waiting for `job-state=9:ready`\""), "{}", ran.err);
 }
 

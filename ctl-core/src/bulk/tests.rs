@@ -2,6 +2,7 @@ use queue_core::Fate;
 
 use super::*;
 use crate::error::Change;
+use crate::output::progress::ProgressWhen;
 use crate::output::{Memory, Style};
 
 fn bulk(on_error: OnError, interrupts: Interrupts) -> Bulk {
@@ -11,7 +12,7 @@ fn bulk(on_error: OnError, interrupts: Interrupts) -> Bulk {
 fn bulk_into(sink: Memory, on_error: OnError, interrupts: Interrupts) -> Bulk {
     let action = Action { past: "deleted", noun: "job", place: String::new() };
     let messages = Messages::to(Box::new(sink), "tool", false, false);
-    Bulk::start(action, on_error, None, ProgressWhen::Never, interrupts, &messages)
+    Bulk::start(action, on_error, None, interrupts, &messages)
 }
 
 fn report(bulk: Bulk) -> (Result<Exit, CliError>, String) {
@@ -127,9 +128,8 @@ fn what_was_done_before_is_told_of_several_and_not_of_one() {
         let sink = Memory::default();
         let messages = Messages::to(Box::new(sink.clone()), "tool", false, false);
         let action = Action { past: "put", noun: "job", place: String::new() };
-        let never = ProgressWhen::Never;
         let interrupts = Interrupts::none();
-        let mut bulk = Bulk::start(action, OnError::Continue, total, never, interrupts, &messages);
+        let mut bulk = Bulk::start(action, OnError::Continue, total, interrupts, &messages);
         (0..succeeded).for_each(|_| bulk.success());
         let error = bulk.failure("job", CliError::unavailable("lost")).unwrap_err();
         let _ = bulk.abort(error);
@@ -182,10 +182,10 @@ fn the_time_of_a_search_is_part_of_the_whole() {
 #[test]
 fn a_bulk_command_that_only_waits_shows_its_progress() {
     let sink = Memory::default();
-    let messages = Messages::to(Box::new(sink.clone()), "tool", false, false);
+    let messages = Messages::to(Box::new(sink.clone()), "tool", false, false)
+        .with_progress(ProgressWhen::Json);
     let action = Action { past: "moved", noun: "job", place: String::new() };
-    let (when, interrupts) = (ProgressWhen::Json, Interrupts::none());
-    let mut bulk = Bulk::start(action, OnError::Stop, Some(3), when, interrupts, &messages);
+    let mut bulk = Bulk::start(action, OnError::Stop, Some(3), Interrupts::none(), &messages);
     while !sink.text().contains("moved jobs") {
         bulk.see();
     }
@@ -196,9 +196,10 @@ fn a_bulk_command_that_only_waits_shows_its_progress() {
 fn a_command_that_waits_for_its_turn_shows_how_far_it_is() {
     let (sink, interrupts) = (Memory::default(), Interrupts::none());
     let action = Action { past: "deleted", noun: "job", place: String::new() };
-    let messages = Messages::to(Box::new(sink.clone()), "tool", false, false);
+    let messages = Messages::to(Box::new(sink.clone()), "tool", false, false)
+        .with_progress(ProgressWhen::Json);
     let manner = Manner { on_error: OnError::Continue, rate: Some("30/m".parse().unwrap()) };
-    let mut bulk = Bulk::start(action, manner, Some(2), ProgressWhen::Json, interrupts, &messages);
+    let mut bulk = Bulk::start(action, manner, Some(2), interrupts, &messages);
     let gate = bulk.gate();
     assert!(gate.turn(1));
     bulk.success();

@@ -84,7 +84,7 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &LatencyArgs) -> Result<Exit
     let (addresses, links): (Vec<String>, Vec<T::Link>) = servers.into_iter().unzip();
     let blank = Times::new()?;
     let wait = Wait::new(&messages, "measuring", Some(args.every));
-    let mut waiting = wait.showing(context.globals.progress).shown();
+    let mut waiting = wait.showing(&messages).shown();
     let mut wholes = vec![blank.clone(); addresses.len()];
     thread::scope(|scope| {
         let (lines, told) = mpsc::sync_channel(addresses.len());

@@ -54,7 +54,7 @@ pub fn until<T: Tool>(
     let interrupts = tool.interrupts()?;
     let subject = name.as_ref().map(|name| format!(" ({noun} {name})")).unwrap_or_default();
     let label = format!("waiting for `{}`{subject}", flags.condition);
-    let wait = Wait::new(&tool.messages, label, Some(bound)).showing(tool.globals.progress);
+    let wait = Wait::new(&tool.messages, label, Some(bound)).showing(&tool.messages);
     let mut shown = wait.shown();
     let (mut looks, mut agreeing) = (0_u64, 0);
     loop {

@@ -7,6 +7,8 @@ use toml_edit::{Array, Item, Value};
 
 use crate::error::CliError;
 use crate::output::Format;
+use crate::output::messages::LogFormat;
+use crate::output::progress::ProgressWhen;
 use crate::program::Program;
 use crate::system::env::word;
 use crate::text::color::Tint;
@@ -42,6 +44,10 @@ pub(crate) const RETRY: &str = "retry";
 pub(crate) const WAIT_FOR_SERVER: &str = "wait-for-server";
 /// The output format.
 pub(crate) const OUTPUT: &str = "output";
+/// The format of messages on stderr.
+pub(crate) const LOG_FORMAT: &str = "log-format";
+/// How progress is shown on stderr.
+pub(crate) const PROGRESS: &str = "progress";
 /// The colour of the context's name in the prompt of a session.
 pub(crate) const PROMPT_COLOR: &str = "prompt-color";
 /// Whether changes require the context's name.
@@ -58,6 +64,8 @@ enum Kind {
     Duration,
     Number,
     Format,
+    LogFormat,
+    Progress,
     Tint,
 }
 
@@ -91,6 +99,8 @@ pub const KEYS: &[Key] = &[
     key(RETRY, Kind::Number),
     key(WAIT_FOR_SERVER, Kind::Duration),
     key(OUTPUT, Kind::Format),
+    key(LOG_FORMAT, Kind::LogFormat),
+    key(PROGRESS, Kind::Progress),
 ];
 
 /// The keys of this tool.
@@ -137,6 +147,8 @@ impl Key {
             Kind::Duration => "a duration such as \"2s\", or a number of seconds".to_owned(),
             Kind::Number => "a whole number".to_owned(),
             Kind::Format => words::<Format>(),
+            Kind::LogFormat => words::<LogFormat>(),
+            Kind::Progress => words::<ProgressWhen>(),
             Kind::Tint => words::<Tint>(),
         }
     }
@@ -160,6 +172,8 @@ impl Key {
             TLS_KEY => one(program.tls.key),
             TIMEOUT => own("TIMEOUT"),
             OUTPUT => own("OUTPUT"),
+            LOG_FORMAT => own("LOG_FORMAT"),
+            PROGRESS => own("PROGRESS"),
             _ => Vec::new(),
         }
     }
@@ -169,7 +183,7 @@ impl Key {
     pub fn flag(self, program: &Program) -> Option<String> {
         match self.kind {
             Kind::Addresses => Some(program.servers.flag.trim_start_matches('-').to_owned()),
-            Kind::Queue | Kind::Tint => None,
+            Kind::Queue | Kind::LogFormat | Kind::Progress | Kind::Tint => None,
             _ => Some(self.name.replace('-', "_")),
         }
     }
@@ -233,6 +247,8 @@ impl Key {
                 text.parse::<u32>().map(drop).map_err(|_| not_so(text, "a whole number"))
             }
             Kind::Format => word::<Format>(text).map(drop),
+            Kind::LogFormat => word::<LogFormat>(text).map(drop),
+            Kind::Progress => word::<ProgressWhen>(text).map(drop),
             Kind::Tint => word::<Tint>(text).map(drop),
         }
     }

@@ -16,8 +16,7 @@ impl<T: Tool> Context<T> {
         total: Option<u64>,
     ) -> Result<Bulk, CliError> {
         let interrupts = self.interrupts()?;
-        let progress = self.globals.progress.unwrap_or_default();
-        Ok(Bulk::start(action, manner, total, progress, interrupts, &self.messages))
+        Ok(Bulk::start(action, manner, total, interrupts, &self.messages))
     }
 
     /// As [`Context::bulk`], for a command that continues after failures, on this many of `noun`.

@@ -9,7 +9,7 @@ use crate::config::{Settings, keys};
 use crate::error::CliError;
 use crate::link::CONNECT;
 use crate::output::messages::{Level, Messages};
-use crate::output::progress::{ProgressWhen, Wait};
+use crate::output::progress::Wait;
 use crate::system::env::{Setting, Source};
 use crate::text::units;
 
@@ -91,8 +91,6 @@ pub struct Plan {
     pub retry: Option<u32>,
     /// How long to wait for the server to answer.
     pub wait_for_server: Option<Duration>,
-    /// How to show that wait.
-    pub progress: ProgressWhen,
 }
 
 /// Pause after the first attempt; each further pause doubles, up to a second.
@@ -119,7 +117,6 @@ impl Plan {
             timeout: bound(keys::TIMEOUT, ("--timeout", globals.timeout))?,
             retry: retry.map(|setting| setting.value),
             wait_for_server: bound(keys::WAIT_FOR_SERVER, flag)?,
-            progress: globals.progress.unwrap_or_default(),
         })
     }
 
@@ -154,7 +151,7 @@ impl Plan {
         mut attempt: impl FnMut(Option<Duration>) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         let label = format!("waiting for {address}");
-        let wait = Wait::new(messages, label, self.wait_for_server).showing(Some(self.progress));
+        let wait = Wait::new(messages, label, self.wait_for_server).showing(messages);
         let mut shown = wait.shown();
         let mut left = self.retry.unwrap_or(0);
         let mut pause = FIRST_PAUSE;

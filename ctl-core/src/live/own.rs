@@ -91,14 +91,14 @@ impl<T: Interactive> Own<T> {
             .find(|(address, _)| address == server)
             .ok_or_else(|| CliError::usage("there is no such server"))?;
         let sibling = link.lock().unwrap_or_else(PoisonError::into_inner).sibling();
-        let whole = [T::PROGRAM.name, "--no-input"].map(str::to_owned);
-        let whole: Vec<String> = whole.into_iter().chain(line).collect();
+        let whole: Vec<String> = [T::PROGRAM.name.to_owned()].into_iter().chain(line).collect();
         let (cli, _) =
             cli::parse::<T>(&whole).map_err(|error| CliError::usage(error.render().to_string()))?;
         let command = cli.command.ok_or_else(|| CliError::usage("no command given"))?;
         let mut globals = cli.globals;
         // Inherits the flags of this command, except for what the line says.
         globals.verbose = 0;
+        globals.asks_nobody = true;
         globals.timeout = self.globals.timeout;
         let style = globals.restyle(&Style { format, ..Style::default() });
         let why = "the result is too long to show: narrow it down";

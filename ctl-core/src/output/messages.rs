@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 pub use self::filter::{Filter, Level};
 use crate::error::{CliError, Exit};
+use crate::output::progress::ProgressWhen;
 use crate::system::signals;
 use crate::text::color::Role;
 use crate::text::escape;
@@ -28,11 +29,13 @@ pub struct Messages {
     stamps: bool,
     /// The format of lines.
     format: LogFormat,
+    /// How progress is shown.
+    progress: ProgressWhen,
     /// The server that the messages are about, if there are several.
     server: Option<Arc<str>>,
 }
 
-/// The value of `--log-format`.
+/// The format of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum LogFormat {
     /// Lines for people.
@@ -69,6 +72,7 @@ impl Messages {
             filter,
             stamps: false,
             format: LogFormat::Text,
+            progress: ProgressWhen::Auto,
             server: None,
         }
     }
@@ -77,6 +81,24 @@ impl Messages {
     #[must_use]
     pub(crate) fn with_format(self, format: LogFormat) -> Self {
         Self { format, ..self }
+    }
+
+    /// The same stream, which shows progress like this.
+    #[must_use]
+    pub fn with_progress(&self, progress: ProgressWhen) -> Self {
+        Self { progress, ..self.clone() }
+    }
+
+    /// The same stream, which shows no progress.
+    #[must_use]
+    pub fn without_progress(&self) -> Self {
+        self.with_progress(ProgressWhen::Never)
+    }
+
+    /// How progress is shown.
+    #[must_use]
+    pub(super) fn progress(&self) -> ProgressWhen {
+        self.progress
     }
 
     /// The same stream with another filter.

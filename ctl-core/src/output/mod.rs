@@ -367,7 +367,6 @@ impl Output {
     fn look(&self, chosen: bool) -> table::Look {
         table::Look {
             color: self.style.color,
-            headers: self.style.headers,
             width: self.width().and_then(|width| u16::try_from(width).ok()),
             encoding: self.style.encoding,
             whole: false,

@@ -19,7 +19,7 @@ use crate::text::units;
 use self::rate::Rate;
 pub use self::wait::{Wait, Waiting};
 
-/// The value of `--progress`.
+/// How to show progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum ProgressWhen {
     /// A bar if stderr is a terminal.
@@ -63,8 +63,8 @@ enum Mode {
 }
 
 impl Mode {
-    fn of(when: ProgressWhen, messages: &Messages) -> Self {
-        match when {
+    fn of(messages: &Messages) -> Self {
+        match messages.progress() {
             ProgressWhen::Auto if messages.is_terminal() => Self::Bar,
             ProgressWhen::Auto | ProgressWhen::Never => Self::Hidden,
             ProgressWhen::Bar => Self::Bar,
@@ -82,24 +82,18 @@ const OBJECT_INTERVAL: Duration = Duration::from_secs(1);
 impl Progress {
     /// Starts measuring; `total` is `None` if unknown.
     #[must_use]
-    pub fn start(
-        when: ProgressWhen,
-        messages: &Messages,
-        label: impl Into<String>,
-        total: Option<u64>,
-    ) -> Self {
-        Self::since(Instant::now(), when, messages, label, total)
+    pub fn start(messages: &Messages, label: impl Into<String>, total: Option<u64>) -> Self {
+        Self::since(Instant::now(), messages, label, total)
     }
 
     /// [Starts](Self::start) it for what began earlier: a wait that showed nothing while it was not one yet.
     pub fn since(
         started: Instant,
-        when: ProgressWhen,
         messages: &Messages,
         label: impl Into<String>,
         total: Option<u64>,
     ) -> Self {
-        let mode = Mode::of(when, messages);
+        let mode = Mode::of(messages);
         Self {
             messages: messages.clone(),
             mode,
@@ -334,7 +328,8 @@ mod tests {
     fn an_object_says_how_far_it_came() {
         let sink = Memory::default();
         let messages = Messages::to(Box::new(sink.clone()), "tool", false, false);
-        let mut progress = Progress::start(ProgressWhen::Json, &messages, "kicking", Some(3));
+        let mut progress =
+            Progress::start(&messages.with_progress(ProgressWhen::Json), "kicking", Some(3));
         progress.advance_by(2);
         progress.finish();
         drop(progress);
@@ -349,14 +344,15 @@ mod tests {
     fn a_wait_says_what_it_sees_and_how_long_it_may_last() {
         let sink = Memory::default();
         let messages = Messages::to(Box::new(sink.clone()), "tool", false, false);
-        let mut progress = Progress::start(ProgressWhen::Json, &messages, "waiting", None);
+        let mut progress =
+            Progress::start(&messages.with_progress(ProgressWhen::Json), "waiting", None);
         progress.see("3 \x1bjobs", Some(Duration::from_secs(60)));
         assert_eq!(progress.wait(None), "waiting, 0s: 3 \\x1bjobs");
         progress.finish();
         drop(progress);
         let object: Value = serde_json::from_str(sink.text().trim_end()).unwrap();
         assert_eq!((&object["seen"], &object["total"]), (&"3 \\x1bjobs".into(), &60.into()));
-        let mut endless = Progress::start(ProgressWhen::Never, &messages, "waiting", None);
+        let mut endless = Progress::start(&messages.without_progress(), "waiting", None);
         endless.see("", None);
         assert_eq!(endless.wait(None), "waiting, 0s");
         // The whole time, not cut to seconds.
@@ -371,7 +367,8 @@ mod tests {
     #[test]
     fn a_label_never_acts_on_a_terminal() {
         let messages = Messages::to(Box::new(std::io::sink()), "tool", false, false);
-        let progress = Progress::start(ProgressWhen::Bar, &messages, "H:\u{202e}\x1b:1", None);
+        let progress =
+            Progress::start(&messages.with_progress(ProgressWhen::Bar), "H:\u{202e}\x1b:1", None);
         assert_eq!(progress.label, "H:\\u{202e}\\x1b:1");
     }
 }

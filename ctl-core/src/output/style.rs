@@ -71,14 +71,12 @@ pub struct Style {
     pub columns: Option<Vec<String>>,
     /// The column to sort lists by.
     pub sort_by: Option<String>,
-    /// Whether tables have a header row.
+    /// Whether CSV begins with a header row.
     pub headers: bool,
     /// Whether stdout gets colours.
     pub color: bool,
     /// Whether stdout is a terminal.
     pub terminal: bool,
-    /// Whether binary bodies may go to a terminal unmodified.
-    pub force_raw: bool,
     /// Whether raw bodies end with NUL.
     pub null: bool,
     /// The directory for bodies as files, if any.
@@ -152,7 +150,6 @@ impl Default for Style {
             headers: true,
             color: false,
             terminal: false,
-            force_raw: false,
             null: false,
             dump: None,
             upright: false,

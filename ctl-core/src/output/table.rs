@@ -20,7 +20,6 @@ use crate::text::wrap;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
     pub(super) color: bool,
-    pub(super) headers: bool,
     /// The terminal's width; `None` if stdout is not a terminal.
     pub(super) width: Option<u16>,
     pub(super) encoding: Encoding,
@@ -77,12 +76,10 @@ pub(super) fn rows(
         table.set_width(u16::try_from(whole).unwrap_or(u16::MAX));
     }
     let shown = |at: usize| columns.get(at).map_or("", |column| column.title);
-    if look.headers {
-        table.set_header(fit.shown.iter().map(|(at, _)| {
-            let cell = Cell::new(shown(*at));
-            if look.color { cell.add_attribute(Attribute::Bold) } else { cell }
-        }));
-    }
+    table.set_header(fit.shown.iter().map(|(at, _)| {
+        let cell = Cell::new(shown(*at));
+        if look.color { cell.add_attribute(Attribute::Bold) } else { cell }
+    }));
     for row in &grid {
         table.add_row(fit.shown.iter().filter_map(|(at, width)| {
             let (text, role) = row.get(*at)?;
@@ -220,7 +217,7 @@ pub(super) fn next_row(
         look.width.map_or_else(|| line.to_owned(), |width| fit::cut_line(line, width.into()))
     };
     let row = line(&mut cells.iter().map(String::as_str));
-    if !is_first || !look.headers {
+    if !is_first {
         return Ok(format!("{row}\n"));
     }
     let titles = line(&mut columns.iter().map(|column| column.title));
@@ -358,7 +355,6 @@ mod tests {
         let look = Look {
             whole: false,
             color,
-            headers: true,
             width: Some(width),
             encoding: Encoding::Auto,
             chosen: true,

@@ -81,11 +81,11 @@ impl Output {
     /// # Errors
     /// Binary bytes on a terminal: exit 2; write failures.
     pub fn raw_bytes(&mut self, body: &[u8]) -> Result<(), CliError> {
-        if self.style.terminal && !self.style.force_raw && !is_text(body) {
+        if self.style.terminal && !is_text(body) {
             return Err(CliError::usage(
                 "binary body not shown on a terminal: use -o raw > file, --encoding hex or --encoding base64",
             )
-            .hint("--force-raw shows it anyway"));
+            .hint("-o raw | cat shows it anyway"));
         }
         self.bytes(body)
     }

@@ -466,9 +466,7 @@ fn of_line(session: &GlobalArgs, line: GlobalArgs) -> GlobalArgs {
     GlobalArgs {
         timeout: line.timeout.or(session.timeout),
         output: line.output.or(session.output),
-        progress: line.progress.or(session.progress),
         yes: session.yes || line.yes,
-        no_input: session.no_input || line.no_input,
         dry_run: session.dry_run || line.dry_run,
         confirm: line.confirm.or_else(|| session.confirm.clone()),
         ..session.clone()

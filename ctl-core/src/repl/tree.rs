@@ -13,26 +13,11 @@ use crate::help;
 use crate::link::CONNECT;
 
 /// Global flags that a line may have; the others only count when the session starts.
-const LINE_FLAGS: &[&str] = &[
-    "output",
-    "columns",
-    "sort_by",
-    "no_headers",
-    "encoding",
-    "decode",
-    "progress",
-    "yes",
-    "no_input",
-    "dry_run",
-    "confirm",
-    "force_raw",
-];
+const LINE_FLAGS: &[&str] =
+    &["output", "columns", "sort_by", "encoding", "decode", "yes", "dry_run", "confirm"];
 
 /// The flag that `connect` takes.
 const CONTEXT: &str = "context";
-
-/// The flag that a line may have without effect.
-const LOG_FORMAT: &str = "log_format";
 
 /// The formats of `:format`.
 pub(crate) const FORMATS: &[&str] =
@@ -108,7 +93,7 @@ fn is_for_lines<T: Interactive>(flag: &Arg) -> bool {
 #[must_use]
 pub(crate) fn start_flags<T: Interactive>(grammar: &Command) -> Vec<String> {
     let flags = grammar.get_arguments().filter(|flag| !is_for_lines::<T>(flag));
-    flags.map(|flag| flag.get_id().to_string()).filter(|id| id != LOG_FORMAT).collect()
+    flags.map(|flag| flag.get_id().to_string()).collect()
 }
 
 /// A flag of a line that only counts when the session starts: one of these ids. `connect` may take a context.

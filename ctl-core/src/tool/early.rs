@@ -173,28 +173,27 @@ impl Early<'_> {
 
     /// Whether the command line or the environment requests a JSON format, even on an otherwise invalid line.
     fn wants_json(&self) -> bool {
-        let chosen = self.chosen(("--output", Some("-o")), "OUTPUT");
+        let texts: Vec<_> = self.line.iter().map(|text| text.to_string_lossy()).collect();
+        let flag = texts.iter().enumerate().rev().find_map(|(at, text)| {
+            if text == "--output" || text == "-o" {
+                return texts.get(at + 1).map(ToString::to_string);
+            }
+            let rest = text.strip_prefix("--output=").or_else(|| text.strip_prefix("-o"))?;
+            Some(rest.trim_start_matches('=').to_owned())
+        });
+        let chosen = flag.or_else(|| self.variable("OUTPUT"));
         chosen.is_some_and(|text| word::<Format>(&text).is_ok_and(Format::is_json))
     }
 
-    /// The format of messages, even on an otherwise invalid line.
+    /// The format of messages.
     fn log_format(&self) -> LogFormat {
-        let chosen = self.chosen(("--log-format", None), "LOG_FORMAT");
+        let chosen = self.variable("LOG_FORMAT");
         chosen.and_then(|text| word::<LogFormat>(&text).ok()).unwrap_or_default()
     }
 
-    /// What a flag, or else the variable with this name behind the tool's prefix, asks for.
-    fn chosen(&self, (long, short): (&str, Option<&str>), variable: &str) -> Option<String> {
-        let texts: Vec<_> = self.line.iter().map(|text| text.to_string_lossy()).collect();
-        let flag = texts.iter().enumerate().rev().find_map(|(at, text)| {
-            if text == long || Some(text.as_ref()) == short {
-                return texts.get(at + 1).map(ToString::to_string);
-            }
-            let behind_long = text.strip_prefix(long).and_then(|rest| rest.strip_prefix('='));
-            let rest = behind_long.or_else(|| text.strip_prefix(short?))?;
-            Some(rest.trim_start_matches('=').to_owned())
-        });
-        flag.or_else(|| self.environment.var(&format!("{}_{variable}", self.program.prefix)))
+    /// The variable with this name behind the tool's prefix.
+    fn variable(&self, name: &str) -> Option<String> {
+        self.environment.var(&format!("{}_{name}", self.program.prefix))
     }
 }
 
@@ -275,13 +274,10 @@ mod tests {
     #[test]
     fn the_format_of_messages_is_seen_in_a_wrong_line_too() {
         let (none, json) = (Environment::of(&[]), Environment::of(&[("TOOL_LOG_FORMAT", "json")]));
-        let is_json = |words: &[&str], environment: &Environment| {
-            seen(&TOOL, words, environment, |early| early.log_format() == LogFormat::Json)
+        let format = |environment: &Environment| {
+            seen(&TOOL, &["tool", "nope"], environment, |early| early.log_format())
         };
-        assert!(is_json(&["tool", "--log-format", "json", "nope"], &none));
-        assert!(is_json(&["tool", "nope", "--log-format=json"], &none));
-        assert!(is_json(&["tool", "nope"], &json));
-        assert!(!is_json(&["tool", "--log-format", "text", "nope"], &json));
+        assert_eq!((format(&none), format(&json)), (LogFormat::Text, LogFormat::Json));
     }
 
     #[test]

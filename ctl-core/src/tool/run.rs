@@ -164,11 +164,12 @@ fn serve<T: Interactive>(context: &mut Context<T>, args: &ServeArgs) -> Result<E
 /// where they go.
 fn seed<T: Interactive>(file: &OsStr, address: &str, messages: &Messages) -> Result<(), CliError> {
     let program = T::PROGRAM;
-    let words = [program.name, "--no-input", program.servers.flag, address];
+    let words = [program.name, program.servers.flag, address];
     let words = words.iter().chain(program.seed).chain(&["--on-error", "stop"]);
     let line: Vec<OsString> = words.map(OsString::from).chain([file.to_owned()]).collect();
     let unreadable = |error: clap::Error| CliError::internal(error.render().to_string());
-    let (cli, _) = cli::parse::<T>(&line).map_err(unreadable)?;
+    let (mut cli, _) = cli::parse::<T>(&line).map_err(unreadable)?;
+    cli.globals.asks_nobody = true;
     let settings = Settings::without_file(&program, &cli.settings, Environment::of(&[]));
     let mut context = Context::<T>::new((&cli.connect, false), &cli.tls, &cli.globals, settings)?;
     context.out = Output::to(Box::new(std::io::sink()), Style::default());

@@ -145,8 +145,7 @@ fn measure(
             _ => BenchClient::Submits(Submitter::new(link, mode, function)?),
         });
     }
-    let progress = tool.globals.progress.unwrap_or_default();
-    bench::measure(plan, clients, (progress, &tool.messages), interrupts)
+    bench::measure(plan, clients, &tool.messages, interrupts)
 }
 
 enum BenchClient {

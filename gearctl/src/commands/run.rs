@@ -62,7 +62,7 @@ pub struct RunArgs {
     #[command(flatten)]
     keep: KeepArgs,
 
-    /// How to show the worker's status, instead of --progress: auto, bar, plain, never
+    /// How to show the worker's status: auto, bar, plain, never
     #[arg(long, value_name = "WHEN", hide_possible_values = true)]
     show_status: Option<ProgressWhen>,
 
@@ -200,14 +200,14 @@ fn begin(
         most: args.keep.most(),
     };
     // A single job needs no count: its worker reports its progress.
-    let when = match shape.single {
-        true => ProgressWhen::Never,
-        false => tool.globals.progress.unwrap_or_default(),
+    let messages = match shape.single {
+        true => tool.messages.without_progress(),
+        false => tool.messages.clone(),
     };
     let action = Action { past: "ran", noun: "job", place: String::new() };
     let interrupts = tool.interrupts()?;
     let manner = Manner { on_error: args.on_error, rate: args.task.rate };
-    let bulk = Bulk::start(action, manner, None, when, interrupts, &tool.messages);
+    let bulk = Bulk::start(action, manner, None, interrupts, &messages);
     let kind = Kind::Foreground { retries: args.retries };
     let ordered = args.ordered.then_some(args.keep.most());
     let guard = Guard::new(&mut tool.link, &tool.messages)?;

@@ -194,8 +194,8 @@ fn wait(
     interrupts: &Interrupts,
 ) -> Result<(), CliError> {
     let bound = tool.link.dialer.timeout();
-    let wait = Wait::new(&tool.messages, "waiting for the jobs to end", bound)
-        .showing(tool.globals.progress);
+    let wait =
+        Wait::new(&tool.messages, "waiting for the jobs to end", bound).showing(&tool.messages);
     let mut shown = wait.shown();
     loop {
         let statuses = tool.link.client()?.call_many(pending.iter().cloned().map(GetStatus));

@@ -156,8 +156,7 @@ impl State<'_> {
         let name = show_handle_of(handle, self.tool.link.is_several());
         let mut other = self.elsewhere(handle)?;
         let interrupts = self.tool.interrupts()?;
-        let when = self.tool.globals.progress.unwrap_or_default();
-        let mut progress = Progress::start(when, &self.tool.messages, name.as_str(), None);
+        let mut progress = Progress::start(&self.tool.messages, name.as_str(), None);
         let mut known = false;
         loop {
             let link = other.as_mut().unwrap_or(&mut self.tool.link);

@@ -124,19 +124,13 @@ pub(crate) struct View<'a> {
     /// The state of incomplete results.
     pub(crate) results: Results,
     progress: Option<Progress>,
-    when: ProgressWhen,
     shape: Shape,
 }
 
 impl<'a> View<'a> {
     /// Results go to `out`, warnings to `messages`.
-    pub(crate) fn new(
-        out: &'a mut Output,
-        messages: Messages,
-        shape: Shape,
-        when: ProgressWhen,
-    ) -> Self {
-        Self { out, messages, results: Results::default(), progress: None, when, shape }
+    pub(crate) fn new(out: &'a mut Output, messages: Messages, shape: Shape) -> Self {
+        Self { out, messages, results: Results::default(), progress: None, shape }
     }
 
     /// Returns what remains to be shown another time.
@@ -316,7 +310,7 @@ impl<'a> View<'a> {
             self.end_progress();
         }
         let style = &self.out.style;
-        if style.terminal && !style.force_raw && style.format != Format::Raw {
+        if style.terminal && style.format != Format::Raw {
             let view = escape::bytes_view(bytes);
             self.out.text(&view)?;
         } else {
@@ -384,9 +378,8 @@ impl<'a> View<'a> {
 
     fn show(&mut self, share: &Share) {
         let Some(done) = share.numerator() else { return };
-        let progress = self
-            .progress
-            .get_or_insert_with(|| Progress::start(self.when, &self.messages, "job", None));
+        let progress =
+            self.progress.get_or_insert_with(|| Progress::start(&self.messages, "job", None));
         progress.set(done, share.denominator().filter(|whole| *whole > 0));
     }
 

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use ctl_core::bulk::Bulk;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::progress::ProgressWhen;
 use ctl_core::system::signals::Interrupts;
 use ctl_core::text::units;
 use gearman_client::{JobEvent, JobHandle, Progress as Share};
@@ -248,9 +247,12 @@ impl Running {
         let interrupts = tool.interrupts()?;
         let in_session = tool.session.is_some();
         let single = self.shape.single;
-        let when = self.shape.status.or(tool.globals.progress).unwrap_or_default();
-        let when = if single { when } else { ProgressWhen::Never };
-        let mut view = View::new(&mut tool.out, tool.messages.clone(), self.shape, when);
+        let messages = match self.shape.status {
+            _ if !single => tool.messages.without_progress(),
+            Some(when) => tool.messages.with_progress(when),
+            None => tool.messages.clone(),
+        };
+        let mut view = View::new(&mut tool.out, messages, self.shape);
         view.results = std::mem::take(&mut self.results);
         loop {
             let news = match self.next(&interrupts) {

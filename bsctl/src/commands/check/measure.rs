@@ -13,7 +13,7 @@ use ctl_core::error::CliError;
 use ctl_core::input::glob::Patterns;
 use ctl_core::link::Link as _;
 use ctl_core::output::messages::Messages;
-use ctl_core::output::progress::{Progress, ProgressWhen};
+use ctl_core::output::progress::Progress;
 use ctl_core::rules::filter::Filters;
 use ctl_core::system::signals::Interrupts;
 use ctl_core::text::units::milliseconds;
@@ -68,7 +68,7 @@ fn matching(
 ) -> Result<usize, CliError> {
     const CHUNK: usize = 100;
     let gate = Gate::of(&Interrupts::none());
-    let mut progress = Progress::start(ProgressWhen::Never, messages, "querying ids", None);
+    let mut progress = Progress::start(&messages.without_progress(), "querying ids", None);
     let wanted = Wanted { tubes: vec![tube], filters, ..Wanted::default() };
     let found = find(link, &wanted, &gate, &mut progress)?;
     progress.finish();

@@ -5,7 +5,7 @@ use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs, Gate};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
-use ctl_core::output::progress::{Progress, ProgressWhen};
+use ctl_core::output::progress::Progress;
 use ctl_core::text::units;
 
 use super::{Target, Targets, Way, describe, sweep, sweep_ids, targets};
@@ -231,8 +231,8 @@ impl Plan {
         }
         let (tubes, states) = (vec![target.tube.clone()], vec![target.state.into()]);
         let wanted = Wanted { tubes, states, ..Wanted::default() };
-        let messages = link.dialer.messages().clone();
-        let mut progress = Progress::start(ProgressWhen::Never, &messages, "", None);
+        let messages = link.dialer.messages().without_progress();
+        let mut progress = Progress::start(&messages, "", None);
         let mut ids = find(link, &wanted, &gate, &mut progress)?.ids;
         ids.retain(|id| *id != head);
         ids.truncate(usize::try_from(most).unwrap_or(usize::MAX));

@@ -19,7 +19,7 @@ use clap::Args;
 use crate::error::CliError;
 use crate::input::sizes::{Random, Sizes};
 use crate::output::messages::Messages;
-use crate::output::progress::{Progress, ProgressWhen};
+use crate::output::progress::Progress;
 use crate::output::times;
 use crate::system::files;
 use crate::system::signals::Interrupts;
@@ -328,12 +328,12 @@ impl Shared<'_> {
 pub fn measure<C: Client>(
     plan: &Plan,
     clients: Vec<C>,
-    (when, messages): (ProgressWhen, &Messages),
+    messages: &Messages,
     interrupts: &Interrupts,
 ) -> Result<Measured, CliError> {
     let blank = times::histogram()?;
     let total = Some(plan.most).filter(|most| *most < u64::MAX);
-    let mut progress = Progress::start(when, messages, plan.mode, total);
+    let mut progress = Progress::start(messages, plan.mode, total);
     let shared = Shared {
         plan,
         start: Instant::now(),

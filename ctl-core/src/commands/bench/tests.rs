@@ -27,7 +27,7 @@ impl<F: FnMut(u64) -> Result<(), CliError> + Send> Client for Fake<F> {
 
 fn run<C: Client>(plan: &Plan, clients: Vec<C>) -> Measured {
     let messages = Messages::to(Box::new(std::io::sink()), "tool", false, false);
-    measure(plan, clients, (ProgressWhen::Never, &messages), &Interrupts::none()).unwrap()
+    measure(plan, clients, &messages, &Interrupts::none()).unwrap()
 }
 
 #[test]

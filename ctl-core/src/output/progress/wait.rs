@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Mode, Progress, ProgressWhen};
+use super::{Mode, Progress};
 use crate::error::CliError;
 use crate::output::messages::Messages;
 use crate::system::signals::Interrupts;
@@ -13,7 +13,6 @@ pub struct Wait {
     messages: Messages,
     label: String,
     bound: Option<Duration>,
-    when: ProgressWhen,
     began: Instant,
 }
 
@@ -21,14 +20,14 @@ impl Wait {
     /// Begins now; `label` says what is waited for.
     #[must_use]
     pub fn new(messages: &Messages, label: impl Into<String>, bound: Option<Duration>) -> Self {
-        let (messages, label, when) = (messages.clone(), label.into(), ProgressWhen::Never);
-        Self { messages, label, bound, when, began: Instant::now() }
+        let (messages, label) = (messages.without_progress(), label.into());
+        Self { messages, label, bound, began: Instant::now() }
     }
 
-    /// Shows how long it has lasted.
+    /// Shows how long it has lasted, as these messages show progress.
     #[must_use]
-    pub fn showing(self, when: Option<ProgressWhen>) -> Self {
-        Self { when: when.unwrap_or_default(), ..self }
+    pub fn showing(self, messages: &Messages) -> Self {
+        Self { messages: messages.clone(), ..self }
     }
 
     /// How long it may last in total, if it has an end.
@@ -58,7 +57,7 @@ impl Wait {
     /// Whether anybody is to see it.
     #[must_use]
     pub fn is_seen(&self) -> bool {
-        !matches!(Mode::of(self.when, &self.messages), Mode::Hidden)
+        !matches!(Mode::of(&self.messages), Mode::Hidden)
     }
 
     /// What shows it from the first [`Waiting::see`] on, until it is dropped.
@@ -80,8 +79,8 @@ const STEP: Duration = Duration::from_secs(1);
 impl Waiting {
     /// It goes on, and this is seen, if anything.
     pub fn see(&mut self, seen: &str) {
-        let Wait { messages, label, bound, when, began } = &self.wait;
-        let progress = || Progress::since(*began, *when, messages, label.as_str(), None);
+        let Wait { messages, label, bound, began } = &self.wait;
+        let progress = || Progress::since(*began, messages, label.as_str(), None);
         self.progress.get_or_insert_with(progress).see(seen, *bound);
     }
 
@@ -118,13 +117,14 @@ impl Waiting {
 mod tests {
     use super::*;
     use crate::output::Memory;
+    use crate::output::progress::ProgressWhen;
 
     #[test]
     fn a_wait_that_is_over_at_once_shows_nothing() {
         let sink = Memory::default();
         let messages = Messages::to(Box::new(sink.clone()), "tool", false, false);
         let wait = Wait::new(&messages, "waiting for a job", Some(Duration::ZERO))
-            .showing(Some(ProgressWhen::Json));
+            .showing(&messages.with_progress(ProgressWhen::Json));
         assert!(wait.is_over());
         drop(wait.shown());
         assert_eq!(sink.text(), "");
@@ -143,7 +143,8 @@ mod tests {
     fn each_result_ends_a_wait() {
         let sink = Memory::default();
         let messages = Messages::to(Box::new(sink.clone()), "tool", false, false);
-        let wait = Wait::new(&messages, "waiting for jobs", None).showing(Some(ProgressWhen::Json));
+        let wait = Wait::new(&messages, "waiting for jobs", None)
+            .showing(&messages.with_progress(ProgressWhen::Json));
         let mut waiting = wait.shown();
         waiting.sleep(&Interrupts::none(), Duration::from_millis(1), "").unwrap();
         waiting.over();
