@@ -95,8 +95,7 @@ reserve, touch. Type help for a list.
 Reserved jobs are yours until you finish them or leave; on leaving, you are asked what to do with them.
 
 A script (stdin, -f, -e) stops at the first error and exits with its code. # starts a comment, <<END takes the lines up
-to END as a body, `expect 'ready==3' stats-tube mail` fails with exit 1 if that is not true, and ${NAME} is set with
---var. Interactively, results taller than the screen go to the pager, and \\e opens the editor. !CMD runs a shell
+to END as a body, and ${NAME} is set with --var. Interactively, results taller than the screen go to the pager, and \\e opens the editor. !CMD runs a shell
 command, CMD | SHELL COMMAND pipes into one, CMD > FILE and CMD >> FILE write files; :watch and `3 CMD` repeat a
 command, CMD \\G prints one value per line. Interactive sessions first run the commands in ~/.config/bsctl/replrc.
 

@@ -85,7 +85,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
     row(
         Exit::Negative,
         "negative",
-        "negative answer: NOT_FOUND, confirmation declined, failed smoke step, false expect",
+        "negative answer: NOT_FOUND, confirmation declined, failed smoke step",
     ),
     row(
         Exit::Usage,

@@ -89,8 +89,7 @@ Ctrl-C during run leaves the job running: fg brings it back. Foreground jobs nee
 you are asked what to do with them.
 
 A script (stdin, -f, -e) stops at the first error and exits with its code. # starts a comment, <<END takes the lines up
-to END as a workload, `expect 'workers>=1' functions mail` fails with exit 1 if that is not true, and ${NAME} is set
-with --var. Interactively, results taller than the screen go to the pager, and \\e opens the editor. !CMD runs a shell
+to END as a workload, and ${NAME} is set with --var. Interactively, results taller than the screen go to the pager, and \\e opens the editor. !CMD runs a shell
 command, CMD | SHELL COMMAND pipes into one, CMD > FILE and CMD >> FILE write files; :watch and `3 CMD` repeat a
 command, CMD \\G prints one value per line. Interactive sessions first run the commands in ~/.config/gearctl/replrc.
 

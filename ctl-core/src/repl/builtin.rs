@@ -10,8 +10,8 @@ use crate::link::CONNECT;
 pub(crate) const TITLE: &str = "Session";
 /// Their names.
 pub(crate) const VERBS: &[&str] = &[
-    "connect", "doctor", "help", "examples", "quit", "expect", ":watch", ":set", ":source",
-    ":timing", ":format", ":pager", ":history", ":cls", "\\e", "!",
+    "connect", "doctor", "help", "examples", "quit", ":watch", ":set", ":source", ":timing",
+    ":format", ":pager", ":history", ":cls", "\\e", "!",
 ];
 
 pub(super) const ADDRESS: &str = "address";
@@ -47,11 +47,6 @@ pub fn commands(formats: &'static [&'static str], addresses: &'static str) -> Ve
         Command::new("quit")
             .visible_aliases(["exit", "\\q"])
             .about("Leave the session; so does Ctrl-D"),
-        Command::new("expect")
-            .about("Run a command and fail unless its result meets a condition")
-            .after_help("count is the number of results, and other keys are those of the result in JSON.\nExample: expect 'count>=1' COMMAND")
-            .arg(optional("condition", "CONDITION").required(true))
-            .arg(words().required(true)),
         Command::new(":watch")
             .about("Repeat a command, until Ctrl-C or a given number of times")
             .after_help(

@@ -164,7 +164,7 @@ pub(crate) fn find(grammar: &Command, values: &dyn Values, partial: &Partial) ->
     whole(value(place.positional?, &typed))
 }
 
-/// Skips what precedes another command: `expect CONDITION`, `:watch i=5`.
+/// Skips what precedes another command: `:watch i=5`.
 fn without_prefix_commands<'p>(grammar: &Command, partial: &'p Partial) -> &'p [lexer::Word] {
     let mut words = partial.words.as_slice();
     while let [verb, rest @ ..] = words {

@@ -18,7 +18,6 @@ use super::vars::Vars;
 use super::{builtin, grammar, help, outside};
 use crate::error::{CliError, Exit};
 use crate::link::CONNECT;
-use crate::rules::expect::Condition;
 use crate::system::files;
 use crate::text::escape;
 use crate::text::lexer::{LexError, Word};
@@ -288,7 +287,6 @@ impl<'s, S: Shell> Session<'s, S> {
                 let shown = help::text(self.shell.grammar(), &groups, text("topic"))?;
                 self.shell.show(&shown)?;
             }
-            "expect" => self.expect(text("condition").unwrap_or_default(), words)?,
             ":watch" => return self.watch(words.get(1..).unwrap_or_default(), terminal),
             "!" => self.outside(words.get(1), terminal.is_some())?,
             "\\e" => {
@@ -371,26 +369,6 @@ impl<'s, S: Shell> Session<'s, S> {
         }
         let ran = outside::shell(line, &self.rules.vars, person);
         self.shell.interrupts().check().and(ran)
-    }
-
-    fn expect(&mut self, condition: &str, words: &[Word]) -> Result<(), CliError> {
-        let condition = Condition::parse(condition).map_err(CliError::usage)?;
-        let words = words.get(2..).unwrap_or_default();
-        let result = match grammar::parse(self.shell.grammar(), words)? {
-            grammar::Parsed::Matches(matches) if grammar::asks_for_editor(&matches) => {
-                return Err(needs_person("-e"));
-            }
-            grammar::Parsed::Matches(matches) => self.shell.result(&matches, words)?.1,
-            grammar::Parsed::Help(_) => Value::Null,
-        };
-        let verdict = condition.check(&result).map_err(|why| {
-            CliError::new(Exit::Negative, "EXPECTATION", format!("cannot check {condition}: {why}"))
-        })?;
-        if verdict.holds {
-            return Ok(());
-        }
-        let message = format!("expected {condition}, found {}", verdict.found);
-        Err(CliError::new(Exit::Negative, "EXPECTATION", message))
     }
 
     fn source(

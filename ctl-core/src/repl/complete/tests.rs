@@ -63,11 +63,6 @@ fn grammar() -> Command {
                 .subcommand(Command::new("tube").arg(Arg::new("t").value_name("TUBE"))),
         )
         .subcommand(
-            Command::new("expect")
-                .arg(Arg::new("condition").required(true))
-                .arg(Arg::new("command").value_name(COMMAND_WORDS).num_args(1..)),
-        )
-        .subcommand(
             Command::new(":watch").arg(Arg::new("command").value_name(COMMAND_WORDS).num_args(1..)),
         );
     grammar.build();
@@ -102,7 +97,7 @@ fn filters_go_on_where_they_end() {
 fn verbs_come_from_the_grammar() {
     assert_eq!(at("p"), (0, vec!["pause ".into(), "put ".into()]));
     assert_eq!(at("ad"), (0, vec!["add ".into()]));
-    assert_eq!(at("").1.len(), 8, "hidden verbs and aliases stay out");
+    assert_eq!(at("").1.len(), 7, "hidden verbs and aliases stay out");
     assert_eq!(at("put x\npu"), (6, vec!["put ".into()]));
 }
 
@@ -129,13 +124,6 @@ fn values_come_from_the_tool_or_from_the_grammar() {
 fn names_that_need_quotes_get_them() {
     assert_eq!(at("odd ").1, ["\"a b\" ", "\"-x\" "]);
     assert_eq!(at("odd \"a"), (5, vec!["a b".into()]));
-}
-
-#[test]
-fn expect_completes_the_command_behind_it() {
-    assert_eq!(at("expect 'a==1' pau"), (14, vec!["pause ".into()]));
-    assert_eq!(at("expect 'a==1' pause s").1, ["sms "]);
-    assert_eq!(at("expect ").1, [""; 0]);
 }
 
 #[test]

@@ -307,14 +307,6 @@ fn a_signal_ends_a_script_even_when_errors_are_passed_over() {
 }
 
 #[test]
-fn expect_compares_results() {
-    let (exit, fake) = script("expect 'words==2' say a b\nexpect 'name!=x' say", Rules::default());
-    assert_eq!(exit, Exit::Negative);
-    assert_eq!(fake.stderr, ["stdin:2: expected name!=x, found x"]);
-    assert!(fake.said.is_empty(), "the result is not shown");
-}
-
-#[test]
 fn a_number_repeats_a_command_until_it_fails() {
     assert_eq!(script("3 say a", Rules::default()).1.said, ["a", "a", "a"]);
     let (exit, fake) = script("3 fail 7", Rules::default());
