@@ -6,6 +6,7 @@ use clap::Command;
 
 use crate::error::ExitCode;
 use crate::program::Program;
+use crate::rules::preset;
 use crate::text::wrap;
 
 /// The commands of every tool in groups, which a tool's own groups with the same titles go before.
@@ -29,7 +30,8 @@ pub fn groups(program: &Program) -> Vec<(&'static str, Vec<&'static str>)> {
 
 /// The subcommands that documentation shows.
 pub fn visible(tree: &Command) -> impl Iterator<Item = &Command> {
-    tree.get_subcommands().filter(|command| !command.is_hide_set() && command.get_name() != "help")
+    let is_shown = |command: &&Command| !command.is_hide_set() && command.get_name() != "help";
+    tree.get_subcommands().filter(is_shown).filter(|command| !preset::is_short(command))
 }
 
 /// The short help: the commands in groups, without options.

@@ -3,4 +3,5 @@
 pub mod expect;
 pub mod filter;
 pub mod metrics;
+pub mod preset;
 pub mod thresholds;

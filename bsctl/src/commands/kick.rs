@@ -86,22 +86,6 @@ pub struct KickArgs {
     bulk: BulkArgs,
 }
 
-impl KickArgs {
-    /// All matching buried jobs of a tube.
-    pub(super) fn buried(tube: One<Tube>, select: SelectArgs, bulk: BulkArgs) -> Self {
-        Self {
-            tube,
-            count: None,
-            all: true,
-            state: Some(KickState::Buried),
-            job: Vec::new(),
-            all_tubes: false,
-            select,
-            bulk,
-        }
-    }
-}
-
 /// A state from which jobs can be kicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum KickState {

@@ -21,7 +21,6 @@ pub mod populate;
 pub mod put;
 pub mod raw;
 pub mod reserve;
-pub mod retry;
 pub mod server;
 pub mod smoke;
 pub mod stats;
@@ -85,7 +84,8 @@ pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
     "delete" | "rm" | "del" (delete::DeleteArgs) = delete::run, Destroys, delete::HELP, [Renames],
         "Delete jobs by id (delete)";
     "kick" (kick::KickArgs) = kick::run, Destroys, kick::HELP, [],
-        "Make buried or delayed jobs ready again (kick, kick-job)";
+        "Make buried or delayed jobs ready again (kick, kick-job)"
+        + "retry" = "--all --state buried";
     "bury" (bury_release::BuryArgs) = bury_release::bury, Destroys, bury_release::BURY_HELP, [],
         "Bury jobs (reserve-job, bury)";
     "release" (bury_release::ReleaseArgs) = bury_release::release, Destroys, bury_release::RELEASE_HELP, [],
@@ -108,8 +108,6 @@ pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
         "Copy jobs to another tube or server (stats-job and peek for every id, put)";
     "requeue" (transfer::RequeueArgs) = transfer::run_requeue, Destroys, transfer::REQUEUE_HELP, [],
         "Put the jobs of a tube again as new jobs (put, delete)";
-    "retry" (retry::RetryArgs) = retry::run, Destroys, retry::HELP, [],
-        "Kick all buried jobs of a tube (kick, kick-job)";
     "bury-all" (bury_all::BuryAllArgs) = bury_all::run, Destroys, bury_all::HELP, [],
         "Bury the ready jobs of tubes (reserve-with-timeout, bury)";
     "export" (export::ExportArgs) = export::run, Destroys if export::ExportArgs::drains, else Reads, export::HELP, [],

@@ -32,7 +32,6 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("move", &["move", "--from", "mail", "--to", "sms", "--yes"]),
         Sample::of("copy", &["copy", "--from", "mail", "--to", "sms"]),
         Sample::of("requeue", &["requeue", "mail", "--yes"]),
-        Sample::of("retry", &["retry", "mail"]),
         Sample::of("bury-all", &["bury-all", "mail", "--yes"]),
         Sample::of("populate", &["populate", "mail", "--count", "2"]),
         Sample::of("tail", &["tail", "mail", "--action", "release", "-c", "2", "-i", "1ms"]),

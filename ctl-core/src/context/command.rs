@@ -4,6 +4,7 @@ use clap::{ArgMatches, Command, FromArgMatches};
 
 use super::{Context, Effect, Tool, grammar};
 use crate::error::{CliError, Exit};
+use crate::rules::preset::{self, Preset};
 
 /// The commands of a tool, in the groups and the order of its help: see [`commands!`](crate::commands!).
 pub type Table<T> = &'static [(&'static str, &'static [Row<T>])];
@@ -18,6 +19,8 @@ pub struct Row<T: Tool> {
     pub about: &'static str,
     /// The end of its help.
     pub help: &'static str,
+    /// Words that are short for it with some of its arguments.
+    pub presets: &'static [Preset],
     /// What sessions know of it.
     pub in_session: &'static [InSession],
     /// Its arguments.
@@ -85,16 +88,20 @@ impl<T: Tool> Ready<T> {
 /// }
 /// ```
 ///
-/// An effect may depend on the arguments: `Creates if PullArgs::gives_back, else Destroys`.
+/// An effect may depend on the arguments: `Creates if PullArgs::gives_back, else Destroys`. At the end of a row, words
+/// that are short for the command with some of its arguments may follow: `+ "retry" = "--all --state buried"`, or
+/// `+ "resume" = "... 0"` where the arguments of a line go before a preset one.
 #[macro_export]
 macro_rules! commands {
     ($($group:literal { $($name:literal $(| $alias:literal)* ($args:ty) = $run:expr,
-        $effect:ident $(if $condition:path, else $otherwise:ident)?, $help:expr, [$($known:ident),*], $about:literal;)* })*) => {
+        $effect:ident $(if $condition:path, else $otherwise:ident)?, $help:expr, [$($known:ident),*], $about:literal
+        $(+ $short:literal = $preset:literal)*;)* })*) => {
         &[$(($group, &[$($crate::context::command::Row {
             name: $name,
             aliases: &[$($alias),*],
             about: $about,
             help: $help,
+            presets: &[$(($short, concat!($name, " ", $preset))),*],
             in_session: &[$($crate::context::command::InSession::$known),*],
             arguments: <$args as ::clap::Args>::augment_args,
             read: |matches| {
@@ -128,8 +135,22 @@ pub fn groups<T: Tool>() -> Vec<(&'static str, Vec<&'static str>)> {
 /// The grammars of those of the tool's own commands that the line may name.
 pub(crate) fn grammars<T: Tool>() -> impl Iterator<Item = Command> {
     let is_named = |row: &&Row<T>| grammar::is_named(row.name, row.aliases.iter().copied());
-    own::<T>().filter(is_named).map(|row| {
+    let commands = own::<T>().filter(is_named).map(|row| {
         let command = grammar::with_arguments(Command::new(row.name), row.arguments);
-        command.about(row.about).visible_aliases(row.aliases).after_help(row.help)
-    })
+        let short = row.presets.iter().map(|(word, words)| format!("\n  {word} = {words}"));
+        let help = match row.presets {
+            [] => row.help.to_owned(),
+            _ => format!("{}\n\nAliases:{}", row.help, short.collect::<String>()),
+        };
+        command.about(row.about).visible_aliases(row.aliases).after_help(help)
+    });
+    commands.chain(short(own::<T>().flat_map(|row| row.presets)))
+}
+
+/// The grammars of those short words that the line may name.
+pub(crate) fn short<'p>(
+    presets: impl IntoIterator<Item = &'p Preset>,
+) -> impl Iterator<Item = Command> {
+    let named = presets.into_iter().filter(|(word, _)| grammar::is_named(word, [].into_iter()));
+    named.copied().map(preset::grammar)
 }

@@ -10,6 +10,7 @@ use super::place::{Place, takes_value, value_name};
 use crate::rules::filter;
 use crate::rules::filter::Field;
 use crate::rules::metrics::{self, Measurable};
+use crate::rules::preset;
 use crate::rules::thresholds;
 use crate::text::lexer;
 use crate::text::lexer::Partial;
@@ -189,7 +190,10 @@ pub(super) const COMMAND_WORDS: &str = "COMMAND";
 
 fn verbs(command: &Command, typed: &str) -> Vec<(String, String)> {
     let mut names: Vec<(String, String)> = Vec::new();
-    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+    // Short words only if one is begun, so that the list stays short.
+    let is_offered =
+        |sub: &&Command| !sub.is_hide_set() && !(typed.is_empty() && preset::is_short(sub));
+    for sub in command.get_subcommands().filter(is_offered) {
         let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
         if sub.get_name().starts_with(typed) {
             names.push((sub.get_name().to_owned(), about));

@@ -6,6 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use super::place::value_name;
 use crate::error::CliError;
 use crate::help::tip;
+use crate::rules::preset;
 use crate::text::lexer::Word;
 use crate::text::literal;
 use crate::text::spelling::closest;
@@ -24,6 +25,8 @@ pub enum Parsed {
 /// # Errors
 /// They do not match the grammar: exit 2, with a suggestion.
 pub fn parse(grammar: &mut Command, words: &[Word]) -> Result<Parsed, CliError> {
+    let expanded = expanded(grammar, words).map(|(begun, end)| [begun, end].concat());
+    let words = expanded.as_deref().unwrap_or(words);
     let verb = words.first().map(|word| String::from_utf8_lossy(&word.bytes).into_owned());
     let bodies = verb.and_then(|verb| grammar.find_subcommand(&verb)).is_some_and(takes_bodies);
     let arguments = literal::to_arguments(words, bodies).map_err(CliError::usage)?;
@@ -37,6 +40,12 @@ pub fn parse(grammar: &mut Command, words: &[Word]) -> Result<Parsed, CliError> 
             _ => Err(refused(&error, words)),
         },
     }
+}
+
+/// The words that a line with a short word stands for, as [`preset::expanded`].
+pub(super) fn expanded(grammar: &Command, words: &[Word]) -> Option<(Vec<Word>, Vec<Word>)> {
+    let made = |short: &Word, text: &str| Word { bytes: text.into(), ..short.clone() };
+    preset::expanded(grammar, words, |word| String::from_utf8_lossy(&word.bytes), made)
 }
 
 /// Whether the command takes bodies as arguments.
@@ -135,6 +144,19 @@ mod tests {
             assert!(message.contains(said) && !message.contains("Usage"), "{message}");
             assert_eq!(message.lines().count(), 1, "{message}");
         }
+    }
+
+    #[test]
+    fn short_words_are_read_as_what_they_stand_for() {
+        let mut grammar = grammar().subcommand(preset::grammar(("note", "put ... note")));
+        let words = next_statement(b"note -t mail").unwrap().words;
+        let Ok(Parsed::Matches(matches)) = parse(&mut grammar, &words) else { panic!("note") };
+        let put = matches.subcommand_matches("put").unwrap();
+        let value = |id| put.get_one::<String>(id).map(String::as_str);
+        assert_eq!((value("tube"), value("body")), (Some("mail"), Some("note")));
+        let words = next_statement(b"note --help").unwrap().words;
+        let help = parse(&mut grammar, &words);
+        assert!(matches!(help, Ok(Parsed::Help(text)) if text.contains("Put")));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use clap::{Arg, Command};
 
+use super::grammar;
 use crate::text::lexer::Word;
 
 /// A place in the grammar, after some finished words.
@@ -22,17 +23,18 @@ pub(super) struct Place<'g> {
 }
 
 impl<'g> Place<'g> {
-    /// Follows `words` through `grammar`. `None` if the first word is not a verb.
-    pub(super) fn after(grammar: &'g Command, words: &[Word]) -> Option<Self> {
+    /// Follows `words` through `tree`. `None` if the first word is not a verb.
+    pub(super) fn after(tree: &'g Command, words: &[Word]) -> Option<Self> {
         let mut place = Self {
-            command: grammar,
+            command: tree,
             pending: None,
             positional: None,
             given: HashSet::new(),
             after_dashes: false,
         };
         let mut values = 0;
-        for word in words {
+        let expanded = grammar::expanded(tree, words).map(|(begun, _)| begun);
+        for word in expanded.as_deref().unwrap_or(words) {
             let text = String::from_utf8_lossy(&word.bytes);
             if place.pending.take().is_some() {
                 continue;

@@ -11,6 +11,7 @@ use super::help::Group;
 use crate::context::command::InSession;
 use crate::help;
 use crate::link::CONNECT;
+use crate::rules::preset;
 
 /// Global flags that a line may have; the others only count when the session starts.
 const LINE_FLAGS: &[&str] =
@@ -44,10 +45,11 @@ pub fn grammar<T: Interactive>() -> Command {
     let (program, command_line) = (T::PROGRAM, (T::PROGRAM.tree)());
     let verbs = T::Verb::augment_subcommands(Command::new("verbs"));
     let kept = command_line.get_subcommands().filter(|command| {
-        let name = command.get_name();
+        let short = preset::command(command);
+        let name = short.as_deref().unwrap_or(command.get_name());
         !LEFT_OUT.contains(&name)
             && !is::<T>(name, InSession::Absent)
-            && !T::Verb::has_subcommand(name)
+            && !T::Verb::has_subcommand(command.get_name())
     });
     let flags = command_line
         .get_arguments()

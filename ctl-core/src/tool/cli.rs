@@ -19,6 +19,7 @@ use crate::context::{Effect, Tool, grammar};
 use crate::link::tls::{self, TlsArgs};
 use crate::program::Program;
 use crate::repl::args::SessionArgs;
+use crate::rules::preset::{self, Preset};
 use crate::tool::docs::commands::{CompletionsArgs, DocsArgs, ManArgs};
 use crate::tool::examples::{self, ExamplesArgs};
 use crate::tool::shells::CompleteArgs;
@@ -82,7 +83,7 @@ impl<T: Tool> Subcommand for Line<T> {
         let is_named =
             |command: &&Command| grammar::is_named(command.get_name(), command.get_all_aliases());
         let common = common.get_subcommands().filter(is_named).cloned();
-        tree.subcommands(command::grammars::<T>().chain(common))
+        tree.subcommands(command::grammars::<T>().chain(common).chain(command::short(SHORT)))
     }
 
     fn augment_subcommands_for_update(tree: Command) -> Command {
@@ -93,6 +94,9 @@ impl<T: Tool> Subcommand for Line<T> {
         command::named::<T>(name).is_some() || Common::has_subcommand(name)
     }
 }
+
+/// Words that are short for one of the commands of every tool with some of its arguments.
+const SHORT: &[Preset] = &[];
 
 /// The commands of every tool.
 #[derive(Debug, Subcommand)]
@@ -198,8 +202,13 @@ fn handed_down(command: Command) -> Command {
 pub fn parse<T: Tool>(
     line: impl IntoIterator<Item = impl Into<OsString> + Clone>,
 ) -> Result<(Cli<T>, ArgMatches), clap::Error> {
-    let line: Vec<OsString> = line.into_iter().map(Into::into).collect();
-    match parse_by(grammar::of_line(&line, base::<T>), &line) {
+    let mut line: Vec<OsString> = line.into_iter().map(Into::into).collect();
+    let mut named = grammar::of_line(&line, base::<T>);
+    if let Some(expanded) = preset::of_line(&named, &line) {
+        line = expanded;
+        named = grammar::of_line(&line, base::<T>);
+    }
+    match parse_by(named, &line) {
         // Help and suggestions may be about any command.
         Err(error) if error.kind() != ErrorKind::DisplayVersion => parse_by(tree::<T>(), &line),
         parsed => parsed,

@@ -7,6 +7,7 @@ use clap_complete::Shell as Static;
 
 use crate::error::{CliError, ExitCode};
 use crate::help::visible;
+use crate::rules::preset;
 use crate::tool::shells::{self, Asking};
 
 /// A shell that completes lines.
@@ -106,7 +107,10 @@ fn commands_markdown(tree: &Command) -> String {
     let mut table = String::from("| Command | What it does |\n|---|---|\n");
     for command in visible(tree) {
         let mut names = format!("`{}`", command.get_name());
-        for alias in command.get_visible_aliases() {
+        let is_short =
+            |short: &&Command| preset::command(short).as_deref() == Some(command.get_name());
+        let short = tree.get_subcommands().filter(is_short).map(Command::get_name);
+        for alias in command.get_visible_aliases().chain(short) {
             names.push_str(&format!(", `{alias}`"));
         }
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
@@ -159,6 +163,7 @@ mod tests {
         Command::new("tool")
             .about("A tool")
             .subcommand(Command::new("put").about("Put jobs").visible_alias("add"))
+            .subcommand(preset::grammar(("rush", "put --pri 0")))
             .subcommand(Command::new("secret").hide(true))
     }
 
@@ -168,7 +173,7 @@ mod tests {
         let codes = vec![(*away, "away".to_owned())];
         let text = readme_sections(&tree(), &codes);
         let commands = section(&text, "commands").unwrap();
-        assert!(commands.ends_with("| `put`, `add` | Put jobs |"), "{commands}");
+        assert!(commands.ends_with("| `put`, `add`, `rush` | Put jobs |"), "{commands}");
         assert!(!commands.contains("secret"));
         assert!(section(&text, "exit-codes").unwrap().contains("| 69 | away |"));
         assert_eq!(section(&text, "other"), None);

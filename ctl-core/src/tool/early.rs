@@ -13,6 +13,7 @@ use crate::help::tip;
 use crate::output::Format;
 use crate::output::messages::{LogFormat, Messages};
 use crate::program::Program;
+use crate::rules::preset::{self, command_at};
 use crate::rules::thresholds::Verdict;
 use crate::system::env::{Environment, word};
 use crate::text::color::ColorWhen;
@@ -60,16 +61,19 @@ impl Early<'_> {
         }
         // Parses the line again with everything that help shows.
         let again = || {
-            help::documented(self.program, Some(help::width()))
-                .try_get_matches_from(self.line)
-                .err()
+            let tree = help::documented(self.program, Some(help::width()));
+            let expanded = preset::of_line(&tree, self.line);
+            tree.try_get_matches_from(expanded.as_deref().unwrap_or(self.line)).err()
         };
         if error.kind() == ErrorKind::DisplayHelp {
             // A closed pipe is fine.
             let _ = again().unwrap_or(error).print();
             return Exit::Done;
         }
-        tip::correct(&mut error, self.program, &(self.program.tree)(), self.line);
+        let tree = (self.program.tree)();
+        let expanded = preset::of_line(&tree, self.line);
+        let line = expanded.as_deref().unwrap_or(self.line);
+        tip::correct(&mut error, self.program, &tree, line);
         tip::escape(&mut error);
         if self.is_check() {
             self.unknown(&first_sentence(&error));
@@ -151,24 +155,9 @@ impl Early<'_> {
         if !self.line.iter().any(|word| word == "check") {
             return false;
         }
-        let tree = (self.program.tree)();
-        let takes_value = |flag: &str| {
-            tree.get_arguments().filter(|arg| arg.get_action().takes_values()).any(|arg| {
-                let long = arg.get_long().is_some_and(|long| flag == format!("--{long}"));
-                long || arg.get_short().is_some_and(|short| flag == format!("-{short}"))
-            })
-        };
-        let mut words = self.line.iter().skip(1).map(|word| word.to_string_lossy());
-        // The first word that is neither a flag nor a flag's value is the command.
-        while let Some(word) = words.next() {
-            if !word.starts_with('-') {
-                return word == "check";
-            }
-            if takes_value(&word) {
-                words.next();
-            }
-        }
-        false
+        let words = || self.line.iter().skip(1).map(|word| word.to_string_lossy());
+        let at = command_at(&(self.program.tree)(), words());
+        at.and_then(|at| words().nth(at)).is_some_and(|word| word == "check")
     }
 
     /// Whether the command line or the environment requests a JSON format, even on an otherwise invalid line.

@@ -56,6 +56,8 @@ fn grammar() -> Command {
         .subcommand(Command::new("odd").arg(Arg::new("o").value_name("ODD")))
         .subcommand(Command::new("load").arg(Arg::new("f").value_hint(ValueHint::FilePath)))
         .subcommand(Command::new("secret").hide(true))
+        .subcommand(preset::grammar(("rush", "put --format text --yes")))
+        .subcommand(preset::grammar(("resume", "pause ... 0")))
         .subcommand(
             Command::new("check")
                 .arg(warning.global(true).action(ArgAction::Append))
@@ -99,6 +101,14 @@ fn verbs_come_from_the_grammar() {
     assert_eq!(at("ad"), (0, vec!["add ".into()]));
     assert_eq!(at("").1.len(), 7, "hidden verbs and aliases stay out");
     assert_eq!(at("put x\npu"), (6, vec!["put ".into()]));
+}
+
+#[test]
+fn short_words_are_offered_and_completed_as_what_they_stand_for() {
+    assert_eq!(at("r").1, ["resume ", "rush "]);
+    assert_eq!(at("rush --").1, ["--filter ", "--tube "]);
+    assert_eq!(at("rush -t m").1, ["mail ", "mailbox "]);
+    assert_eq!(at("resume s").1, ["sms "]);
 }
 
 #[test]

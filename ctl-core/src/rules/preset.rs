@@ -1,0 +1,151 @@
+//! Words that are short for a command with some of its arguments, such as `retry` for `kick --all --state buried`.
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+
+use clap::{Arg, Command};
+
+/// A short word, and the words that it stands for. A line's arguments follow them, or replace `...`.
+pub type Preset = (&'static str, &'static str);
+
+/// Where the arguments of a line go, unless they go to the end.
+const ARGUMENTS: &str = " ... ";
+
+/// The description of a short word begins with this, and the words that it stands for follow: the grammar knows all
+/// that a line needs.
+const SHORT_FOR: &str = "Short for ";
+
+/// A short word as a command of the grammar, for completion and suggestions. It has no arguments: a line that is not
+/// [expanded](of_line) is refused.
+pub(crate) fn grammar((word, words): Preset) -> Command {
+    Command::new(word).about(format!("{SHORT_FOR}{words}"))
+}
+
+/// The words that this command of the grammar stands for, if it is a short word.
+fn words(command: &Command) -> Option<String> {
+    command.get_about()?.to_string().strip_prefix(SHORT_FOR).map(str::to_owned)
+}
+
+/// The name of the command that this command of the grammar stands for, if it is a short word.
+pub(crate) fn command(short: &Command) -> Option<String> {
+    words(short)?.split(' ').next().map(str::to_owned)
+}
+
+/// Whether this command of the grammar is a short word.
+pub(crate) fn is_short(command: &Command) -> bool {
+    words(command).is_some()
+}
+
+/// A line, which begins with the program's name, with the words that its command stands for, if that is a short word.
+pub(crate) fn of_line(tree: &Command, line: &[OsString]) -> Option<Vec<OsString>> {
+    let (program, words) = line.split_first()?;
+    let (begun, end) = expanded(tree, words, |word| word.to_string_lossy(), |_, text| text.into())?;
+    Some([vec![program.clone()], begun, end].concat())
+}
+
+/// The words that a line with a short word stands for: those up to its last argument, and what follows them. `text`
+/// reads a word, `made` makes one in place of another. `help WORD` asks for the help of the command.
+pub(crate) fn expanded<W: Clone>(
+    tree: &Command,
+    line: &[W],
+    text: impl Fn(&W) -> Cow<'_, str>,
+    made: impl Fn(&W, &str) -> W,
+) -> Option<(Vec<W>, Vec<W>)> {
+    let at = command_at(tree, line.iter().map(&text))?;
+    let is_help = text(line.get(at)?) == "help";
+    let (before, rest) = line.split_at_checked(at + usize::from(is_help))?;
+    let (short, arguments) = rest.split_first()?;
+    let words = words(tree.find_subcommand(text(short).as_ref())?)?;
+    let made = |words: &str| words.split(' ').map(|text| made(short, text)).collect::<Vec<W>>();
+    let (first, last) = words.split_once(ARGUMENTS).unwrap_or((&words, ""));
+    if is_help {
+        let command = first.split(" -").next()?;
+        let named = made(command.strip_prefix("help ").unwrap_or(command));
+        return Some(([before, &named, arguments].concat(), Vec::new()));
+    }
+    let end = if last.is_empty() { Vec::new() } else { made(last) };
+    Some(([before, &made(first), arguments].concat(), end))
+}
+
+/// Where the command is in these words of a line, even an invalid one: the first word that is neither a flag nor a
+/// flag's value.
+pub(crate) fn command_at<'w>(
+    tree: &Command,
+    words: impl Iterator<Item = Cow<'w, str>>,
+) -> Option<usize> {
+    let takes_next = |flag: &Arg| flag.get_action().takes_values() && !flag.is_require_equals_set();
+    let is_flag_with_value = |word: &str| match word.strip_prefix("--") {
+        Some(long) => tree.get_arguments().any(|flag| {
+            takes_next(flag)
+                && flag.get_long_and_visible_aliases().is_some_and(|all| all.contains(&long))
+        }),
+        None => {
+            // The first letter with a value takes the rest of its word, if there is any.
+            let with_value = |letter: char| {
+                let mut flags = tree.get_arguments().filter(|flag| takes_next(flag));
+                flags.any(|flag| {
+                    flag.get_short_and_visible_aliases().is_some_and(|all| all.contains(&letter))
+                })
+            };
+            let letters = word.chars().skip(1);
+            letters.clone().position(with_value).is_some_and(|at| at + 1 == letters.count())
+        }
+    };
+    let mut is_value = false;
+    words.enumerate().find_map(|(at, word)| {
+        if std::mem::take(&mut is_value) {
+            return None;
+        }
+        is_value = word.starts_with('-') && is_flag_with_value(&word);
+        (!word.starts_with('-')).then_some(at)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Arg, ArgAction};
+
+    use super::*;
+
+    /// A tool with the global flags `-a ADDR` and `-q`, two commands, and short words for them.
+    fn tool() -> Command {
+        let address = Arg::new("addr").short('a').long("addr");
+        let quiet = Arg::new("quiet").short('q').action(ArgAction::SetTrue);
+        let commands = ["kick", "pause"].map(Command::new);
+        let short = [("retry", "kick --all"), ("resume", "pause ... 0"), ("list", "help examples")];
+        Command::new("tool")
+            .args([address, quiet])
+            .subcommands(commands)
+            .subcommands(short.map(grammar))
+    }
+
+    #[test]
+    fn short_words_become_the_words_they_stand_for() {
+        for (line, expected) in [
+            ("retry", Some("kick --all")),
+            ("retry mail -q", Some("kick --all mail -q")),
+            ("-q retry mail", Some("-q kick --all mail")),
+            ("-a retry kick retry", None),
+            ("-qa retry kick", None),
+            ("-a x --addr=y retry", Some("-a x --addr=y kick --all")),
+            ("resume mail -q", Some("pause mail -q 0")),
+            ("help retry", Some("help kick")),
+            ("help resume", Some("help pause")),
+            ("help list", Some("help examples")),
+            ("retry --help", Some("kick --all --help")),
+            ("kick retry", None),
+            ("", None),
+        ] {
+            let line: Vec<OsString> =
+                ["tool"].into_iter().chain(line.split(' ')).map(OsString::from).collect();
+            let words = of_line(&tool(), &line).map(|words| words.join(" ".as_ref()));
+            let words = words.map(|words| words.into_string().unwrap());
+            assert_eq!(words, expected.map(|words| format!("tool {words}")), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_short_word_that_is_not_expanded_is_refused() {
+        assert!(tool().try_get_matches_from(["tool", "retry", "mail"]).is_err());
+    }
+}
