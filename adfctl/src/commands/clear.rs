@@ -1,33 +1,54 @@
 //! `clear`: removes the ready messages of queues.
 
+use std::collections::HashSet;
+
 use adf_queue_client::QueueName;
 use clap::Args;
-use ctl_core::bulk::{Action, OnError};
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
+use ctl_core::link::Link as _;
+use ctl_core::rules::filter;
+use ctl_core::rules::filter::{FilterArgs, Filters};
 
+use super::export::{Look, Pulled, give_back, require_websocket};
+use crate::messages::{Candidate, FILTER, filter_help, label};
 use crate::names::Queue;
 use crate::targets::Targets;
 use crate::tool::Tool;
 
 /// The end of `clear --help`.
-pub const HELP: &str = "\
-Protocol: clear.
-Removes the ready messages in one step. Messages already pulled stay with their consumer and can still be put back. Asks
-for confirmation; --yes skips it.
-With several servers, each is processed in turn and named in the output; the exit code is the most severe one.
+pub const HELP: &str = concat!(
+    "\
+Protocol: clear; with --filter, --limit or --rate: count, pull and delete, then close the connection.
+Removes the ready messages in one step, or those that match one by one; the others go back in place, with a delivery
+count (duplications) that is one higher. That needs WebSocket, as with export. Messages already pulled stay with their
+consumer and can still be put back. Asks for confirmation; --yes skips it.
+With several servers, each is processed in turn and named in the output; --limit applies to each; the exit code is the
+most severe one.
+",
+    filter_help!(),
+    "
 
 Examples:
   adfctl clear /mail --yes
-  adfctl -s one,two clear /mail --yes
-  adfctl clear /mail /sms --dry-run";
+  adfctl clear /mail --filter 'duplications>5' --yes
+  adfctl clear /mail /sms --dry-run"
+);
 
 /// Arguments of `clear`.
 #[derive(Debug, Args)]
+#[command(mut_args(filter::described(FILTER)))]
 pub struct ClearArgs {
     #[command(flatten)]
     queues: Several<Queue>,
+
+    #[command(flatten)]
+    filter: FilterArgs,
+
+    #[command(flatten)]
+    bulk: BulkArgs,
 }
 
 /// Runs `clear`.
@@ -36,26 +57,41 @@ pub struct ClearArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &ClearArgs) -> Result<Exit, CliError> {
     let queues = args.queues.names()?;
-    on_each(tool, |tool| clear(tool, queues.clone()))
+    on_each(tool, |tool| clear(tool, queues.clone(), args))
 }
 
-fn clear(tool: &mut Tool, queues: Vec<QueueName>) -> Result<Exit, CliError> {
+fn clear(tool: &mut Tool, queues: Vec<QueueName>, args: &ClearArgs) -> Result<Exit, CliError> {
+    let filters = args.filter.read::<Candidate<'_>>()?;
+    let limit = args.bulk.limit;
+    let one_by_one = !filters.is_empty() || limit.is_some() || args.bulk.rate.is_some();
+    if one_by_one {
+        require_websocket(tool.link.side(), "clear with --filter, --limit or --rate")?;
+    }
+    let fitting = match filters.is_empty() {
+        true => String::new(),
+        false => format!(" matching {filters}"),
+    };
     let mut targets = Targets::count(&mut tool.link, queues)?;
     if tool.globals.dry_run {
-        return targets.would(&mut tool.out, "delete", None);
+        return targets.would_with(&mut tool.out, "delete", limit, &fitting);
     }
-    let (ready, place) = (targets.total(None), targets.place());
+    let (ready, place) = (targets.total(limit), targets.place());
     if ready == 0 {
         // Nobody has agreed to lose messages that arrive from now on.
         targets.queues.clear();
     } else {
         let address = tool.link.dialer.address()?;
-        let question = format!("delete {} on {address}", targets.describe(None));
+        let question = format!("delete {} on {address}{fitting}", targets.describe(limit));
         tool.confirm().many(&question, &tool.messages)?;
     }
     let action = Action { past: "deleted", noun: "message", place };
-    let mut bulk = tool.bulk(action, OnError::Continue, Some(ready))?;
-    let cleared = targets.queues.iter().try_for_each(|(queue, _)| {
+    let total = filters.is_empty().then_some(ready);
+    let mut bulk = tool.bulk(action, &args.bulk, total)?;
+    let mut left = limit.unwrap_or(u64::MAX);
+    let cleared = targets.queues.iter().try_for_each(|(queue, ready)| {
+        if one_by_one {
+            return delete(tool, (queue, *ready), &mut left, &filters, &mut bulk);
+        }
         let what = format!("clear {queue}");
         match tool.link.ask(what, |client| client.clear(queue.clone())) {
             Ok(count) => {
@@ -66,4 +102,28 @@ fn clear(tool: &mut Tool, queues: Vec<QueueName>) -> Result<Exit, CliError> {
         }
     });
     bulk.after(cleared)?.finish(&mut tool.out)
+}
+
+/// Deletes messages that match, at most as many as are `left`, and gives the others back.
+fn delete(
+    tool: &mut Tool,
+    (queue, ready): (&QueueName, u64),
+    left: &mut u64,
+    filters: &Filters,
+    bulk: &mut Bulk,
+) -> Result<(), CliError> {
+    let mut link = tool.link.sibling();
+    let mut pulled = Pulled::default();
+    let look = Look { queue, ready, most: *left, filters };
+    let mut settled = HashSet::new();
+    let deleted = look.at(&mut link, &mut pulled, bulk, |link, message, bulk| {
+        let outcome = link.delete(&message);
+        if outcome.is_ok() {
+            settled.insert(*message.request_id());
+        }
+        bulk.count(label(&message), outcome)
+    });
+    *left = left.saturating_sub(settled.len() as u64);
+    pulled.forget(&settled);
+    deleted.and(give_back(&mut link, queue, &pulled))
 }

@@ -88,6 +88,27 @@ fn a_queue_is_deleted_and_cleared_only_after_a_yes() {
 }
 
 #[test]
+fn clear_with_a_filter_or_a_limit_leaves_the_others_in_place() {
+    on_both(|site| {
+        let (address, queue) = (site.address(), site.queue("some"));
+        adfctl(address, &["push", &queue.name, "a", "larger", "b", "c", "largest"]).exits(0);
+        let clear = |more: &[&str]| {
+            adfctl(address, &[&["clear", &queue.name, "--yes", "-o", "json"], more].concat())
+        };
+        let filter = ["--filter", "size>1"];
+        assert_eq!(clear(&[&filter[..], &["-n"]].concat()).exits(0).json()["messages"], 5);
+        let deleted = |more: &[&str]| clear(more).exits(0).json()["succeeded"].clone();
+        assert_eq!(deleted(&[&filter[..], &["--limit", "1"]].concat()), 1);
+        assert_eq!(deleted(&["--limit", "1", "--rate", "100/s"]), 1);
+        assert_eq!(deleted(&filter), 1);
+        let left = adfctl(address, &["pop", &queue.name, "-c", "9", "-o", "raw"]).exits(0);
+        assert_eq!(left.out(), "bc");
+        let over_http = adfctl(&site.http(), &["clear", &queue.name, "--limit", "1"]).exits(2);
+        assert!(over_http.err.contains("needs WebSocket"), "{}", over_http.err);
+    });
+}
+
+#[test]
 fn a_raw_request_shows_its_answer() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("raw"));
