@@ -48,7 +48,7 @@ pub const PROGRAM: Program = Program {
     },
     seed: &["import", "--create"],
     help: CommonHelp {
-        ping: ("WebSocket ping, or the status page over HTTP", PING),
+        ping: PING,
         watch: ("'ready==0'", WATCH),
         repl: ("Work in a session: one WebSocket, completion, history, scripts", REPL),
         strict: ("strict-pulled", "Exit 1 if a script ends while holding pulled messages"),

@@ -53,7 +53,7 @@ pub const PROGRAM: Program = Program {
     },
     seed: &["import", "--keep-state"],
     help: CommonHelp {
-        ping: ("list-tube-used", PING),
+        ping: PING,
         watch: ("'ready==0'", WATCH),
         repl: ("Work in a session: one connection, completion, history, scripts", REPL),
         strict: ("strict-reserved", "Exit 1 if a script ends while holding reserved jobs"),

@@ -15,6 +15,9 @@ use ctl_core::tool::docs::section;
 use crate::program::Program;
 use crate::{Case, lines};
 
+/// The longest summary of a command, so that a list of commands has a line for each on a terminal of 80 columns.
+const SUMMARY: usize = 65;
+
 fn names<T: Tool>() -> Vec<String> {
     visible(&cli::tree::<T>()).map(|command| command.get_name().to_owned()).collect()
 }
@@ -30,15 +33,17 @@ pub fn completions_know_every_command<T: Tool>(Case { program, .. }: &Case<T>) {
     program.bare(&["completions", "nonsense"]).exits(2);
 }
 
-/// In the line that lists it, unless it sends none of its own; a command below another one is explained with that one.
+/// Unless it sends none of its own; a command below another one is explained with that one. The line that lists it tells
+/// newcomers what it does, without the words of the protocol.
 pub fn every_command_names_its_protocol_command_in_its_help<T: Tool>(_: &Case<T>) {
     let groups = help::GROUPS.iter().flat_map(|(_, names)| names.iter());
     let of_every_tool: Vec<&str> = groups.copied().chain(["help"]).collect();
     for command in visible(&cli::tree::<T>()) {
         let text = |text: Option<&StyledStr>| text.map(ToString::to_string).unwrap_or_default();
         let (name, about) = (command.get_name(), text(command.get_about()));
-        assert!(of_every_tool.contains(&name) || about.contains('('), "{name}: {about}");
         let end = text(command.get_after_help());
+        assert!(of_every_tool.contains(&name) || end.contains("Protocol: "), "{name}: {end}");
+        assert!(!about.contains('(') && about.len() <= SUMMARY, "{name}: {about}");
         assert!(name == "help" || !end.is_empty(), "{name} has no examples");
         for inner in visible(command) {
             let its_end = text(inner.get_after_help());

@@ -97,8 +97,8 @@ pub struct TlsNames {
 /// The tool's own help texts for the common commands.
 #[derive(Debug, Clone, Copy)]
 pub struct CommonHelp {
-    /// What `ping` sends, in parentheses after its summary.
-    pub ping: (&'static str, &'static str),
+    /// The beginning of the help of `ping`.
+    pub ping: &'static str,
     /// A condition for `watch`, and examples.
     pub watch: (&'static str, &'static str),
     /// The summary of `repl`, and the end of its help.
@@ -204,13 +204,7 @@ pub(crate) const TOOL: Program = Program {
     queue: QueueKey { key: "tube", check: |_| Ok(()) },
     tls: TlsNames { scheme: "", authorities: "", revocations: "", certificate: "", key: "" },
     seed: &[],
-    help: CommonHelp {
-        ping: ("", ""),
-        watch: ("", ""),
-        repl: ("", ""),
-        strict: ("", ""),
-        serve: "",
-    },
+    help: CommonHelp { ping: "", watch: ("", ""), repl: ("", ""), strict: ("", ""), serve: "" },
     guesses: &[],
     sheets: "",
     meanings: &[(Exit::Negative, "nothing there")],

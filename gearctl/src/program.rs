@@ -52,9 +52,9 @@ pub const PROGRAM: Program = Program {
     },
     seed: &["import"],
     help: CommonHelp {
-        ping: ("ECHO_REQ, or GET_STATUS if that is unanswered", PING),
+        ping: PING,
         watch: ("'queued==0'", WATCH),
-        repl: ("Work in a session: lasting connections, completion, history, scripts", REPL),
+        repl: ("Work in a session: connections, completion, history, scripts", REPL),
         strict: ("strict-jobs", "Exit 1 if a script ends while foreground jobs are running"),
         serve: SERVE,
     },

@@ -14,6 +14,7 @@ use crate::tool::Tool;
 
 /// The end of `raw --help`.
 pub const HELP: &str = "\
+Protocol: any action but pull.
 Sends one of the ten actions with a request id of your choice, and prints the reply. An error reply is an error, as
 everywhere. A pull is rejected here, since nothing would end it on an empty queue: use adfctl pull.
 The id in a delete or a return refers to a pull on this connection or, over HTTP, on the whole server; if the queue

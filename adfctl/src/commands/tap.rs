@@ -7,6 +7,7 @@ use ctl_core::commands::tap::{Decoder, Look, Said, Side};
 
 /// The end of `tap --help`.
 pub const HELP: &str = "\
+Protocol: any action.
 A relay: applications connect to it instead of the server, and it prints a line for each action and each reply, over
 WebSocket or HTTP, in binary or JSON: time, connection, sender, body size (in JSON, of the whole text) and, for replies,
 the server's response time, counted from the last byte of the request, and (-o wide) which request it answers. No byte

@@ -48,98 +48,98 @@ use crate::tool::Bsctl;
 pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
 "Produce" {
     "put" | "add" | "enqueue" (put::PutArgs) = put::run, Creates, put::HELP, [Renames],
-        "Put jobs into a tube (put)";
+        "Put jobs into a tube";
     "populate" (populate::PopulateArgs) = populate::run, Creates, populate::HELP, [Renames],
-        "Put test data (put)";
+        "Put test data";
 }
 "Consume" {
     "reserve" (reserve::ReserveArgs) = reserve::run,
         Creates if reserve::ReserveArgs::gives_back, else Destroys, reserve::HELP, [],
-        "Reserve jobs, then release or finish them (reserve-with-timeout, reserve-job)";
+        "Reserve jobs, then release or finish them";
     "pop" (pop::PopArgs) = pop::run, Destroys, pop::HELP, [Renames],
-        "Take jobs for good: write them out, then delete them (reserve-with-timeout, delete)";
+        "Take jobs for good: write them out, then delete them";
     "tail" | "follow" (tail::TailArgs) = tail::run,
         ReadsForever if tail::TailArgs::only_looks, else Destroys, tail::HELP, [],
-        "Show jobs as they arrive (stats, stats-job, peek; reserve-with-timeout with --action)";
+        "Show jobs as they arrive";
     "work" (work::WorkArgs) = work::run, Destroys, work::HELP, [Absent],
-        "Run a command for every job (reserve-with-timeout, touch, delete, release, bury)";
+        "Run a command for every job";
 }
 "Inspect" {
     "peek" (peek::PeekArgs) = peek::run, Reads, peek::HELP, [Repeats],
-        "Show jobs without changing them (peek, peek-ready, peek-delayed, peek-buried)";
+        "Show jobs without changing them";
     "jobs" | "ls-jobs" | "list" (jobs::JobsArgs) = jobs::run, Reads, jobs::HELP, [Repeats],
-        "List jobs (stats-job and peek for every id)";
+        "List jobs";
     "job" | "stats-job" | "show" (job::JobArgs) = job::run, Reads, job::HELP, [Repeats],
-        "Show everything about one job (stats-job)";
+        "Show everything about one job";
     "tubes" | "ls" | "list-tubes" (tubes::TubesArgs) = tubes::run, Reads, tubes::HELP, [Repeats],
-        "List tubes with their job counts (list-tubes, stats-tube)";
+        "List tubes with their job counts";
     "stats" (stats::StatsArgs) = stats::run, Reads, stats::HELP, [Repeats],
-        "Show server statistics (stats)";
+        "Show server statistics";
     "stats-tube" (stats::StatsTubeArgs) = stats::run_tube, Reads, stats::TUBE_HELP, [Repeats],
-        "Show tube statistics (stats-tube)";
+        "Show tube statistics";
     "server" | "info" | "version" | "whoami" (server::ServerArgs) = server::run, Reads, server::HELP, [Repeats],
-        "Show the server's version and features (stats, reserve-job)";
+        "Show the server's version and features";
 }
 "Change state" {
     "delete" | "rm" | "del" (delete::DeleteArgs) = delete::run, Destroys, delete::HELP, [Renames],
-        "Delete jobs by id (delete)";
+        "Delete jobs by id";
     "kick" (kick::KickArgs) = kick::run, Destroys, kick::HELP, [],
         "Make buried or delayed jobs ready again (kick, kick-job)"
         + "retry" = "--all --state buried";
     "bury" (bury_release::BuryArgs) = bury_release::bury, Destroys, bury_release::BURY_HELP, [],
-        "Bury jobs (reserve-job, bury)";
+        "Bury jobs";
     "release" (bury_release::ReleaseArgs) = bury_release::release, Destroys, bury_release::RELEASE_HELP, [],
-        "Make jobs ready or delayed (reserve-job, release)";
+        "Make jobs ready or delayed";
     "touch" (bury_release::TouchArgs) = bury_release::touch, Creates, bury_release::TOUCH_HELP, [],
-        "Extend a reservation (REPL only)";
+        "Extend a reservation";
     "pause" (pause::PauseArgs) = pause::pause, Destroys, pause::PAUSE_HELP, [],
-        "Pause a tube: its jobs cannot be reserved for a while (pause-tube)";
+        "Pause a tube: its jobs cannot be reserved for a while";
     "resume" | "unpause" (pause::ResumeArgs) = pause::resume, Destroys, pause::RESUME_HELP, [],
-        "Resume a paused tube (pause-tube with 0)";
+        "Resume a paused tube";
 }
 "Bulk" {
     "clear" | "flush" | "purge" | "empty" (clear::ClearArgs) = clear::run, Destroys, clear::HELP, [Renames],
-        "Delete the jobs of tubes (reserve-with-timeout, peek-delayed, peek-buried, delete)";
+        "Delete the jobs of tubes";
     "drain" (drain::DrainArgs) = drain::run, Destroys, drain::HELP, [Renames],
-        "Move the jobs of tubes into a file or pipe (as clear, each written before it is deleted)";
+        "Move the jobs of tubes into a file or pipe";
     "move" (transfer::MoveArgs) = transfer::run_move, Destroys, transfer::MOVE_HELP, [Renames],
-        "Move jobs to another tube or server (as drain, each put there before it is deleted)";
+        "Move jobs to another tube or server";
     "copy" (transfer::CopyArgs) = transfer::run_copy, Creates, transfer::COPY_HELP, [Renames],
-        "Copy jobs to another tube or server (stats-job and peek for every id, put)";
+        "Copy jobs to another tube or server";
     "requeue" (transfer::RequeueArgs) = transfer::run_requeue, Destroys, transfer::REQUEUE_HELP, [],
-        "Put the jobs of a tube again as new jobs (put, delete)";
+        "Put the jobs of a tube again as new jobs";
     "bury-all" (bury_all::BuryAllArgs) = bury_all::run, Destroys, bury_all::HELP, [],
-        "Bury the ready jobs of tubes (reserve-with-timeout, bury)";
+        "Bury the ready jobs of tubes";
     "export" (export::ExportArgs) = export::run, Destroys if export::ExportArgs::drains, else Reads, export::HELP, [],
-        "Write jobs as NDJSON records (stats-job and peek for every id)";
+        "Write jobs as NDJSON records";
     "import" (import::ImportArgs) = import::run, Creates, import::HELP, [Renames],
-        "Put jobs from NDJSON records (put; reserve-job and bury for buried ones)";
+        "Put jobs from NDJSON records";
 }
 "Observe" {
     "top" (TopArgs) = |tool, args| live::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
         ReadsForever, top::HELP, [],
-        "Monitor the tubes live: backlog, rates and problems (stats, list-tubes, stats-tube)";
+        "Monitor the tubes live: backlog, rates and problems";
     "smoke" (SmokeArgs) = |tool, _| smoke::run(tool), Creates, smoke::HELP, [],
-        "Check that client, network and server work together (put to stats-tube, in a tube of its own)";
+        "Check that client, network and server work together";
     "check" (check::CheckArgs) = check::run, Reads, check::HELP, [],
-        "Compare metrics with thresholds, for monitoring and CI (stats, stats-tube)";
+        "Compare metrics with thresholds, for monitoring and CI";
     "wait" (wait::WaitArgs) = wait::run, Reads, wait::HELP, [],
-        "Wait until a condition is true (stats-tube, stats-job)";
+        "Wait until a condition is true";
     "exporter" (ExporterArgs) = |tool, args| kit::exporter::run(tool, &args, &exporter::EXPORTS),
         Creates, exporter::HELP, [Absent],
-        "Serve metrics for Prometheus and counts for autoscalers (stats, list-tubes, stats-tube)";
+        "Serve metrics for Prometheus and counts for autoscalers";
     "tap" (TapArgs) = |tool, args| kit::tap::run(tool, &args, tap::Lines::default),
         Creates, tap::HELP, [Absent],
-        "Show the traffic between applications and the server by relaying it (any command)";
+        "Relay traffic between applications and the server, and show it";
     // The page asks for confirmation itself.
     "web" (WebArgs) = |tool, args| live::web::run(tool, &args, &exporter::EXPORTS, &top::BOARD, &web::SITE),
         Creates, web::HELP, [Absent],
-        "Serve a live web page of servers and queues (as top, and commands of this tool)";
+        "Serve a live web page of servers and queues";
     "bench" (bench::BenchArgs) = bench::run, Destroys, bench::HELP, [Absent],
-        "Measure the server's throughput and latency (put, reserve-with-timeout, delete, in a tube of its own)";
+        "Measure the server's throughput and latency";
 }
 "Tool" {
     "raw" (raw::RawArgs) = raw::run, Destroys, raw::HELP, [Secret],
-        "Send one protocol line and print the reply (any command)";
+        "Send one protocol line and print the reply";
 }
 };

@@ -14,6 +14,7 @@ use crate::tool::Tool;
 
 /// The end of `raw --help`.
 pub const HELP: &str = "\
+Protocol: any command.
 Sends the line as it is and prints the reply line, then the body of the reply if it has one. A put takes its body as
 the last argument; the line's last number has to be the body's length. A refusal is an error, as everywhere.
 A job reserved this way is returned when the command ends.

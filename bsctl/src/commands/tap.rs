@@ -7,6 +7,7 @@ use fixtures::beanstalkd::command::{self, Command};
 
 /// The end of `tap --help`.
 pub const HELP: &str = "\
+Protocol: any command.
 A relay: applications connect to it instead of the server, and it prints a line for each command and each reply: time,
 connection, sender, body size and, for replies, the server's response time, counted from the last byte of the command,
 and (-o wide) which command it answers. No byte is changed or held back; closes and resets are passed on. Lines that

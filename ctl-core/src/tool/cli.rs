@@ -103,7 +103,7 @@ const SHORT: &[Preset] = &[];
 pub enum Common {
     /// Measure a round trip to the server
     Ping(PingArgs),
-    /// Measure round trips for longer, and show how they are spread
+    /// Measure round trips over time and show their distribution
     Latency(LatencyArgs),
     /// Repeat a read-only command
     Watch(WatchArgs),
@@ -117,7 +117,7 @@ pub enum Common {
     Context(ContextArgs),
     /// Show and change the configuration file
     Config(ConfigArgs),
-    /// Diagnose settings and servers: where settings come from, what is wrong, and how to fix it
+    /// Diagnose settings and servers, and say how to fix what is wrong
     Doctor(DoctorArgs),
     /// Show cheat sheets: command lines that are ready to copy
     Examples(ExamplesArgs),
@@ -252,7 +252,7 @@ impl Change for Command {
 /// Adds the tool's help texts to the common commands.
 fn with_help(tree: Command, program: &Program) -> Command {
     let Program { name, help, .. } = program;
-    let (question, ping) = help.ping;
+    let ping = help.ping;
     let (condition, looks) = help.watch;
     let (repl_about, repl) = help.repl;
     let (strict, strict_help) = help.strict;
@@ -279,14 +279,12 @@ fn with_help(tree: Command, program: &Program) -> Command {
         .change("context", |command| command.after_help(contexts_help(program)))
         .change("config", |command| command.after_help(config_help(program)))
         .change("ping", |command| {
-            let about = format!("Measure a round trip to the server ({question})");
-            command.about(about).after_help(format!(
+            command.after_help(format!(
                 "{ping}\n\nExamples:\n  {name} ping\n  {name} ping --count 10 --interval 100ms"
             ))
         })
     .change("latency", |command| {
-        let about = format!("Measure round trips over time and show their distribution ({question})");
-        command.about(about).after_help(format!(
+        command.after_help(format!(
             "Prints a line per period (--every) and server with the minimum, average, median, 99th percentile and maximum in\n\
              milliseconds until Ctrl-C, then a summary. In a pipe, it prints one line unless --count is given. If a server\n\
              goes away, the command waits for it to come back.\n\nExamples:\n  \

@@ -17,6 +17,7 @@ use crate::tool::Tool;
 
 /// The end of `raw --help`.
 pub const HELP: &str = "\
+Protocol: any command or packet.
 The line is sent unchanged, and the lines of the reply are printed without the dot that ends a list. An error reply is
 an error, as everywhere.
 --packet sends a packet: its name with its arguments, or a number (0 and those above 42 too) with any bytes, whose

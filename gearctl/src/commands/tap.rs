@@ -9,6 +9,7 @@ use gearman_client::protocol::{AdminCommand, Magic, Packet, PacketType, ReplySha
 
 /// The end of `tap --help`.
 pub const HELP: &str = "\
+Protocol: any packet.
 A relay: clients and workers connect to it instead of the server, and it prints a line for each packet and each line of
 the admin protocol: time, connection, sender, data size and, for replies, the server's response time, counted from the
 last byte of the request, and (-o wide) which request it answers. Unsolicited packets (NOOP, a worker's job updates)
