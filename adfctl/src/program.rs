@@ -49,7 +49,6 @@ pub const PROGRAM: Program = Program {
     seed: &["import", "--create"],
     help: CommonHelp {
         ping: PING,
-        watch: ("'ready==0'", WATCH),
         repl: ("Work in a session: one WebSocket, completion, history, scripts", REPL),
         strict: ("strict-pulled", "Exit 1 if a script ends while holding pulled messages"),
         serve: SERVE,
@@ -72,11 +71,6 @@ pub const PROGRAM: Program = Program {
 const PING: &str = "\
 Protocol: a WebSocket ping and its pong; over HTTP, the status page.
 The time limit for connecting and for the reply is 2 s unless --timeout is given.";
-
-const WATCH: &str = "  \
-  adfctl watch -- queues
-  adfctl watch -i 500ms --until 'ready==0' -- count /mail
-  adfctl watch -c 10 -o ndjson -- queues '/mail*'";
 
 const REPL: &str = "\
 Takes the commands of the command line, on one WebSocket, and the verbs that need one: pull, pulled, delete, lcancel and

@@ -54,7 +54,6 @@ pub const PROGRAM: Program = Program {
     seed: &["import", "--keep-state"],
     help: CommonHelp {
         ping: PING,
-        watch: ("'ready==0'", WATCH),
         repl: ("Work in a session: one connection, completion, history, scripts", REPL),
         strict: ("strict-reserved", "Exit 1 if a script ends while holding reserved jobs"),
         serve: SERVE,
@@ -83,11 +82,6 @@ pub const PROGRAM: Program = Program {
 const PING: &str = "\
 Protocol: list-tube-used, the cheapest command.
 The time limit for connecting and for the reply is 2 s unless --timeout is given.";
-
-const WATCH: &str = "  \
-  bsctl watch -- stats-tube mail
-  bsctl watch -i 500ms --until 'ready==0' -- stats-tube mail
-  bsctl watch -c 10 -o ndjson -- tubes";
 
 const REPL: &str = "\
 Takes the commands of the command line, on one connection, and the protocol verbs that need one: use, watch, ignore,

@@ -161,7 +161,7 @@ pub fn what_follows_control_c_begins_a_line<T: Tool>(case: &Case<T>) {
     // These terminals do not echo ^C, but its line is ended all the same.
     let (_, after) = text.split_once("\n\n").unwrap_or_else(|| panic!("{text}"));
     assert!(after.starts_with(&address), "{text}");
-    let words = ["watch", "-i", "1h", "--", case.list];
+    let words = [case.list, "-i", "1h"];
     let mut terminal = Terminal::sized(&case.program, &address, &[("NO_COLOR", "1")], 80, &words);
     terminal.sees("every 1h: ");
     terminal.types("\u{3}");

@@ -112,7 +112,6 @@ macro_rules! tool_contract {
                 session {
                     flags_of_the_start_are_refused_on_a_line_of_a_session,
                     connect_goes_to_other_servers,
-                    only_commands_that_look_are_repeated_outside_of_a_session,
                 }
                 settings {
                     what_is_protected_is_changed_by_its_name_only,
@@ -160,7 +159,7 @@ macro_rules! tool_contract {
                     ctrl_c_shows_what_was_measured,
                 }
                 session {
-                    watch_outlives_a_lost_connection,
+                    a_repeated_listing_outlives_a_lost_connection,
                 }
                 exporter {
                     every_scrape_asks_the_servers_anew,
@@ -171,7 +170,6 @@ macro_rules! tool_contract {
                 }
                 top {
                     programs_get_snapshots,
-                    two_looks_tell_what_changed,
                     in_a_pipe_one_look_is_taken,
                 }
                 tap {
@@ -288,7 +286,6 @@ macro_rules! kit_contract {
                     texts_and_files_win_over_a_redirected_stdin,
                     the_embedded_server_lives_as_long_as_the_session,
                     a_connect_that_fails_keeps_the_good_connection,
-                    a_condition_that_did_not_come_true_is_124,
                     a_script_is_told_as_objects,
                 }
                 settings {
@@ -352,8 +349,8 @@ macro_rules! kit_contract {
                     a_server_that_goes_away_comes_back_into_a_live_view,
                     a_live_view_waits_for_its_only_server,
                     a_session_goes_on_behind_a_live_view,
-                    latency_tells_how_round_trips_are_spread,
-                    a_person_is_told_that_nothing_changed,
+                    a_listing_is_repeated_at_an_interval,
+                    ping_tells_how_round_trips_are_spread,
                 }
                 tap {
                     a_line_is_chosen_by_more_of_its_body_than_is_shown,

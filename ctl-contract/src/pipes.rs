@@ -42,8 +42,8 @@ pub fn a_reader_that_takes_the_beginning_gets_it<T: Tool>(case: &Case<T>) {
     let long = "n".repeat(100);
     let script: String = (10..50).map(|at| format!("{} {at}{long} x\n", case.add_to)).collect();
     repl(&case.program, &address, &[], script).exits(0);
-    let watched = ["watch", "-c", "100", "-i", "1ms", "--", case.list];
-    for line in [&watched[..], &["man"], &["completions", "zsh"]] {
+    let repeated = [case.list, "-i", "100ms"];
+    for line in [&repeated[..], &["man"], &["completions", "zsh"]] {
         let line = [&[case.program.flag, &address], line].concat();
         let mut child = case.program.command(&line).stdout(Stdio::piped()).spawn().unwrap();
         let mut stdout = child.stdout.take().unwrap();

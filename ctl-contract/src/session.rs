@@ -211,25 +211,13 @@ pub fn results_go_where_the_line_says<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&server), 2);
 }
 
-/// Waits for the condition, up to its time limit.
-pub fn a_condition_that_did_not_come_true_is_124<T: Tool>(case: &Case<T>) {
-    let (_server, address) = Case::<T>::server();
-    let mut line = vec!["watch", "-i", "10ms", "-c", "2", "--until", "count==77", "--", case.list];
-    let ended = case.program.at(&address, &line).exits(124);
-    assert!(ended.err.contains("`count==77` did not become true in 2 runs"), "{ended:?}");
-    line[6] = "count!=77";
-    let _ = case.program.at(&address, &line).exits(0);
-    let line = ["--timeout", "1s", "watch", "-i", "10ms", "--until", "count==77", "--", case.list];
-    let _ = case.program.at(&address, &line).exits(124);
-}
-
-/// An unreachable server is reported once, and the session waits for it.
+/// An unreachable server is reported once, and is waited for.
 #[cfg(unix)]
-pub fn watch_outlives_a_lost_connection<T: Tool>(case: &Case<T>) {
+pub fn a_repeated_listing_outlives_a_lost_connection<T: Tool>(case: &Case<T>) {
     let port = fixtures::Port::take().unwrap();
     let (server, address) = Case::<T>::server_at(&port);
     case.adds(&address, "x");
-    let line = [case.program.flag, &address, "watch", "-i", "20ms", "--", case.list];
+    let line = [case.program.flag, &address, case.list, "-i", "100ms"];
     let mut child = case.program.command(&line).stdout(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut err = BufReader::new(child.stderr.take().unwrap());
@@ -242,22 +230,6 @@ pub fn watch_outlives_a_lost_connection<T: Tool>(case: &Case<T>) {
     assert_eq!(said.matches("trying again").count(), 0, "{said}");
     crate::program::signal(&child, rustix::process::Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
-}
-
-/// `watch` on the command line.
-pub fn only_commands_that_look_are_repeated_outside_of_a_session<T: Tool>(case: &Case<T>) {
-    let (server, address) = Case::<T>::server();
-    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    let watched = |line: &str| {
-        let words = words(line);
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        case.program.at(&address, &[&["watch", "-c", "1", "--"], words.as_slice()].concat())
-    };
-    watched(case.list).exits(0);
-    for line in [&format!("{} x", case.add), &format!("watch {}", case.list), "", "nonsense"] {
-        watched(line).exits(2);
-    }
-    assert_eq!((case.jobs)(&server), 0);
 }
 
 /// Each command with its position, result and duration, as objects.

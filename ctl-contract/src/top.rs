@@ -209,64 +209,50 @@ pub fn programs_get_snapshots<T: Tool>(case: &Case<T>) {
     assert_eq!(ended(child).code, Some(0));
 }
 
-/// A line per interval, and a summary even after Ctrl-C.
-pub fn latency_tells_how_round_trips_are_spread<T: Tool>(case: &Case<T>) {
+/// The distribution is shown at the end, even after Ctrl-C, and even if the clock has no such interval.
+pub fn ping_tells_how_round_trips_are_spread<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    let line = ["latency", "--every", "100ms", "-i", "1ms", "-o", "json"];
-    let twice = case.program.at(&address, &[&line[..], &["-c", "2"]].concat()).exits(0);
-    let rows = twice.json();
-    assert_eq!(rows.as_array().map(Vec::len), Some(2), "{rows}");
-    for row in rows.as_array().unwrap() {
-        let told = ["min_ms", "p50_ms", "p99_ms", "max_ms"].map(|key| row[key].as_f64().unwrap());
-        assert!(told.is_sorted() && row["n"].as_u64() > Some(0), "{row}");
-    }
-    assert!(twice.err.contains(" answered, min "), "{}", twice.err);
-    for repeats in ["latency", "ping"] {
-        case.program.at(&address, &[repeats, "-c", "0"]).exits(2);
-    }
-    case.program.at(&address, &["watch", "-c", "0", "--", "ping"]).exits(2);
-    // A pipe gets a single line.
-    assert_eq!(case.program.at(&address, &line[..5]).exits(0).lines().len(), 1);
-    case.program.at("127.0.0.1:1", &line).exits(69);
-    let some = format!("{address},127.0.0.1:1");
-    let some = case.program.at(&some, &line).exits(69);
-    assert_eq!(some.json().as_array().map(Vec::len), Some(2), "{}", some.out());
-    let words = ["latency", "--every", "100ms"];
-    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
-    terminal.sees("P99");
-    terminal.sees(&address);
-    terminal.sees(&address);
-    terminal.types("\u{3}");
-    terminal.sees(" p99 ");
-    assert_eq!(terminal.ends(), 130);
-    // Before its first line, it shows what it has measured until then, even if the clock has no such time.
-    const NEVER: &str = "18446744073709551615s";
-    for (every, interval) in [("1h", "1ms"), (NEVER, "1ms"), ("1h", NEVER)] {
-        let words = ["latency", "--every", every, "-i", interval];
+    let ping = |more: &[&str]| case.program.at(&address, &[&["ping"], more].concat());
+    let ran = ping(&["-c", "20", "-i", "1ms", "-o", "json"]).exits(0);
+    assert_eq!(ran.json().as_array().map(Vec::len), Some(20), "{}", ran.out());
+    assert!(ran.err.contains("20 of 20 answered, min ") && ran.err.contains(", p99 "), "{ran:?}");
+    assert_eq!(ping(&[]).exits(0).lines().len(), 1);
+    let _ = ping(&["-c", "0"]).exits(2);
+    for interval in ["1ms", "18446744073709551615s"] {
+        let words = ["ping", "-i", interval];
         let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
-        terminal.sees("measuring");
+        terminal.sees(&address);
         terminal.types("\u{3}");
-        terminal.sees("P99");
-        terminal.sees(" answered, min ");
+        terminal.sees(", p99 ");
         assert_eq!(terminal.ends(), 130);
-        assert!(!terminal.shown.contains("(none)"), "{}", terminal.shown);
     }
 }
 
-/// A single sample stays a single sample.
-pub fn two_looks_tell_what_changed<T: Tool>(case: &Case<T>) {
+/// A listing takes the place of the one before, and can also be read by programs.
+pub fn a_listing_is_repeated_at_an_interval<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
-    let figures: Vec<&str> = case.figures.split(' ').collect();
-    let look = |flags: &[&str]| case.program.at(&address, &[&figures[..], flags].concat());
-    assert_eq!(
-        look(&["--diff", "--interval", "100ms", "-o", "json"]).exits(0).json(),
-        serde_json::json!([])
-    );
-    assert_eq!(look(&["--rates", "-i", "100ms"]).exits(0).out(), "");
-    assert!(look(&["--rates", "-i", "99ms"]).exits(2).err.contains("at least 100ms"));
-    assert!(look(&["--interval", "1s"]).exits(2).err.contains("--rates"));
-    look(&["--rates", "--diff"]).exits(2);
-    look(&["--diff", "--columns", "none"]).exits(2);
+    let words = [case.list, "-i", "100ms"];
+    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+    for _ in 0..2 {
+        terminal.sees("\u{1b}[H\u{1b}[2J");
+        terminal.sees("every 100ms: ");
+        terminal.sees("mail");
+    }
+    terminal.types("\u{3}");
+    assert_eq!(terminal.ends(), 130);
+    for (format, end) in [("plain", ""), ("json", "]"), ("yaml", "---")] {
+        let line = [case.program.flag, &address, case.list, "-i", "100ms", "-o", format];
+        let mut child = case.program.command(&line).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.any(|line| line == end), "{format}");
+        assert!(lines.any(|line| line.contains("mail")), "{format}: again");
+        drop(lines);
+        assert_eq!(ended(child).code, Some(0), "{format}");
+    }
+    let too_short = case.program.at(&address, &[case.list, "-i", "99ms"]).exits(2);
+    assert!(too_short.err.contains("at least 100ms"), "{too_short:?}");
+    let ran = crate::session::repl(&case.program, &address, &[], format!("{} -i 1s", case.list));
+    assert!(ran.exits(2).err.contains("does not repeat"));
 }
 
 /// Nobody could end it in a pipe. The flags select what the screen would show.
@@ -292,14 +278,4 @@ pub fn in_a_pipe_one_look_is_taken<T: Tool>(case: &Case<T>) {
     assert_eq!(top(&["-i", "100ms", "--iterations", "2", "--filter", "busy"]), ["busy", "busy"]);
     let ran = case.program.at(&address, &["top", "-o", "json", "--filter", "busy"]).exits(0);
     assert_eq!(ran.json()["queues"].as_array().map(Vec::len), Some(1));
-}
-
-/// An empty result is a sentence, not a table without rows.
-pub fn a_person_is_told_that_nothing_changed<T: Tool>(case: &Case<T>) {
-    let (_server, address) = case.filled();
-    let words: Vec<&str> = case.figures.split(' ').chain(["--diff", "-i", "100ms"]).collect();
-    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
-    terminal.sees("nothing changed in ");
-    assert_eq!(terminal.ends(), 0);
-    assert!(!terminal.shown.contains("(none)"), "{}", terminal.shown);
 }

@@ -4,6 +4,7 @@ mod bulk;
 pub mod command;
 pub mod fleet;
 pub(crate) mod grammar;
+pub(crate) mod repeat;
 
 use clap::Args;
 
@@ -53,10 +54,8 @@ pub trait Tool: Sized + 'static {
 /// The effects of a command, which determine how carefully it is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Reads only, and leaves server and files unchanged: a closed pipe ends it quietly, and `watch` may repeat it.
+    /// Leaves server and files unchanged: a closed pipe ends it quietly.
     Reads,
-    /// Read-only and repeating by itself: `watch` does not repeat it.
-    ReadsForever,
     /// Takes, changes and removes nothing that exists: it only adds, works on what it added itself, or asks by itself.
     Creates,
     /// May take, change or remove what exists: asks first in a protected context.
@@ -67,7 +66,7 @@ impl Effect {
     /// Whether server and files stay unchanged.
     #[must_use]
     pub fn reads_only(self) -> bool {
-        matches!(self, Self::Reads | Self::ReadsForever)
+        self == Self::Reads
     }
 }
 

@@ -11,7 +11,7 @@ use crate::text::wrap;
 
 /// The commands of every tool in groups, which a tool's own groups with the same titles go before.
 pub const GROUPS: &[(&str, &[&str])] = &[
-    ("Observe", &["ping", "latency", "watch"]),
+    ("Observe", &["ping"]),
     ("Tool", &["repl", "serve", "context", "config", "doctor", "examples", "completions", "man"]),
 ];
 

@@ -99,8 +99,6 @@ pub struct TlsNames {
 pub struct CommonHelp {
     /// The beginning of the help of `ping`.
     pub ping: &'static str,
-    /// A condition for `watch`, and examples.
-    pub watch: (&'static str, &'static str),
     /// The summary of `repl`, and the end of its help.
     pub repl: (&'static str, &'static str),
     /// The flag that makes a script fail if it leaves something behind, and its help.
@@ -204,7 +202,7 @@ pub(crate) const TOOL: Program = Program {
     queue: QueueKey { key: "tube", check: |_| Ok(()) },
     tls: TlsNames { scheme: "", authorities: "", revocations: "", certificate: "", key: "" },
     seed: &[],
-    help: CommonHelp { ping: "", watch: ("", ""), repl: ("", ""), strict: ("", ""), serve: "" },
+    help: CommonHelp { ping: "", repl: ("", ""), strict: ("", ""), serve: "" },
     guesses: &[],
     sheets: "",
     meanings: &[(Exit::Negative, "nothing there")],

@@ -53,7 +53,6 @@ pub const PROGRAM: Program = Program {
     seed: &["import"],
     help: CommonHelp {
         ping: PING,
-        watch: ("'queued==0'", WATCH),
         repl: ("Work in a session: connections, completion, history, scripts", REPL),
         strict: ("strict-jobs", "Exit 1 if a script ends while foreground jobs are running"),
         serve: SERVE,
@@ -77,11 +76,6 @@ const PING: &str = "\
 Protocol: ECHO_REQ; the reply must return the bytes that were sent. If a server has not answered after half of the time
 limit, as with geard, GET_STATUS is sent; `packet` in JSON says which one was answered.
 The time limit is 2 s each for connecting and for the reply, unless --timeout is given.";
-
-const WATCH: &str = "  \
-  gearctl watch -- functions 'mail*'
-  gearctl watch -i 500ms --until 'queued==0' -- functions mail
-  gearctl watch -c 10 -o ndjson -- workers";
 
 const REPL: &str = "\
 Takes the commands of the command line, and some that need a session: start, fg, :jobs, attach. Type help for a list.

@@ -2,14 +2,12 @@
 
 use adf_queue_client::QueueName;
 use clap::Args;
-use ctl_core::commands::twice::{Twice, look_twice};
 use ctl_core::context::fleet;
 use ctl_core::context::fleet::{Answered, Fleet};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
 use ctl_core::output::{Column, Record, Shape};
 
-use super::queues::FIGURES;
 use crate::link::Link;
 use crate::names::Queue;
 use crate::tool::Tool;
@@ -20,7 +18,6 @@ Protocol: count.
 Counts ready messages. Pulled ones are not included: adfctl queues shows those, too.
 
 With several servers, all are queried, and the column SERVER shows where a count is from.
---rates and --diff take two samples, --interval apart, and show how much and how fast the counts changed.
 
 Examples:
   adfctl count /mail
@@ -33,9 +30,6 @@ Examples:
 pub struct CountArgs {
     #[command(flatten)]
     queues: Several<Queue>,
-
-    #[command(flatten)]
-    twice: Twice,
 }
 
 /// Counts of queues.
@@ -52,22 +46,6 @@ type Counted = Vec<(QueueName, Result<u32, CliError>)>;
 pub fn run(tool: &mut Tool, args: &CountArgs) -> Result<Exit, CliError> {
     let queues = args.queues.names_or_usual(tool.settings())?;
     let mut fleet = Fleet::of(tool)?;
-    if args.twice.is_wanted()? {
-        let mut last = Vec::new();
-        let exit = look_twice(tool, &args.twice, &FIGURES, |tool| {
-            last = fleet.ask(&mut tool.link, |link| count(link, &queues))?;
-            let of = |(server, counted): &Answered<Counted>| {
-                let ready = counted.iter().filter_map(|(queue, ready)| {
-                    let name = fleet::name_at(queue.as_str(), server.as_deref());
-                    let ready = *ready.as_ref().ok()?;
-                    Some(Record::new().with("name", name).with("ready", ready))
-                });
-                ready.collect::<Vec<_>>()
-            };
-            Ok((last.iter().flat_map(of).collect(), fleet.exit()))
-        })?;
-        return finish(tool, last, exit, |_| Ok(()));
-    }
     fleet.expect(&mut tool.out, &COUNTS)?;
     let all = fleet.ask(&mut tool.link, |link| count(link, &queues))?;
     let mut rows = Vec::new();

@@ -93,7 +93,7 @@ pub(crate) const COMMANDS: Table<Adfctl> = ctl_core::commands! {
 }
 "Observe" {
     "top" (TopArgs) = |tool, args| live::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
-        ReadsForever, top::HELP, [],
+        Reads, top::HELP, [],
         "Monitor the queues live: backlog, rates and problems";
     "smoke" (SmokeArgs) = |tool, _| smoke::run(tool), Creates, smoke::HELP, [],
         "Check that client, network and server work together";

@@ -3,8 +3,6 @@
 use std::cmp::Reverse;
 
 use clap::Args;
-use ctl_core::commands::twice::{Figures, Twice, look_twice};
-use ctl_core::context::fleet;
 use ctl_core::context::fleet::{Answered, Fleet};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::is_wanted;
@@ -28,11 +26,9 @@ particular order; a warning says if there are more (exit 3). A single queue is q
 WAITING counts waiting pulls, including those whose client has gone; PULLED counts messages not settled yet.
 With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
 
---rates and --diff take two samples, --interval apart, and show which values changed and how fast.
-
 Examples:
   adfctl queues
-  adfctl queues --rates --interval 10s
+  adfctl queues --interval 10s
   adfctl queues '/mail*' -o json
   adfctl queues -o name";
 
@@ -42,9 +38,6 @@ Examples:
 pub struct QueuesArgs {
     #[command(flatten)]
     patterns: Several<Queue>,
-
-    #[command(flatten)]
-    twice: Twice,
 }
 
 /// Queues with their counts.
@@ -74,19 +67,6 @@ pub fn run(tool: &mut Tool, args: &QueuesArgs) -> Result<Exit, CliError> {
     let patterns = args.patterns.texts();
     let wants = |queue: &str| is_wanted(queue, &patterns);
     let mut fleet = Fleet::of(tool)?;
-    if args.twice.is_wanted()? {
-        let mut last = Vec::new();
-        let exit = look_twice(tool, &args.twice, &FIGURES, |tool| {
-            last = fleet.ask(&mut tool.link, |link| self::list(link, wants))?;
-            let of = |(server, listed): &Answered<Listed>| {
-                let name = |queue: &QueueStats| fleet::name_at(&*queue.name, server.as_deref());
-                let figures = |queue| figures(Record::new().with("name", name(queue)), queue);
-                listed.queues.iter().map(figures).collect::<Vec<_>>()
-            };
-            Ok((last.iter().flat_map(of).collect(), fleet.exit()))
-        })?;
-        return Ok(tell_incomplete(&tool.messages, last, exit));
-    }
     fleet.expect(&mut tool.out, &QUEUES)?;
     let all = fleet.ask(&mut tool.link, |link| self::list(link, wants))?;
     let mut list = fleet.list(&mut tool.out, &QUEUES)?;
@@ -111,10 +91,6 @@ fn tell_incomplete(messages: &Messages, all: Vec<Answered<Listed>>, exit: Exit) 
     }
     if exit.is_done() && !is_complete { Exit::Partial } else { exit }
 }
-
-/// The server counts nothing that only grows.
-pub const FIGURES: Figures =
-    Figures { noun: Some("queue"), only_grows: |_| false, leaves_out: &[] };
 
 fn figures(record: Record, queue: &QueueStats) -> Record {
     record.with("waiting", queue.waiting).with("pulled", queue.pulled).with("ready", queue.ready)

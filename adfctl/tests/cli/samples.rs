@@ -32,7 +32,6 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("check queues", &["check", "queues", "*", "--zero-workers", "ok"]),
         Sample::of("check roundtrip", &["check", "roundtrip"]),
         Sample::of("wait", &["wait", "--for", "ready>=1", "-Q", "mail"]),
-        Sample::of("watch", &["watch", "-c", "2", "-i", "1ms", "--", "queues"]),
         Sample::of("repl", &["repl", "-e", "queues"]),
         Sample::of("raw", &["raw", "count", "mail"]),
         Sample::of("examples", &["examples", "push"]),

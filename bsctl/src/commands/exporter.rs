@@ -164,13 +164,6 @@ struct Subject {
 static OF_SERVER: Subject = Subject { before: "", figures: SERVER };
 static OF_TUBE: Subject = Subject { before: "tube_", figures: TUBE };
 
-/// Whether a figure of a server or tube only grows, by its key in the server's words.
-#[must_use]
-pub fn only_grows(key: &str) -> bool {
-    let all = SERVER.iter().chain(TUBE);
-    all.filter(|figure| figure.key == key).any(|figure| figure.kind == Kind::Counter)
-}
-
 fn scrape(
     link: &mut Link,
     names: &Names,

@@ -59,7 +59,7 @@ pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
     "pop" (pop::PopArgs) = pop::run, Destroys, pop::HELP, [Renames],
         "Take jobs for good: write them out, then delete them";
     "tail" | "follow" (tail::TailArgs) = tail::run,
-        ReadsForever if tail::TailArgs::only_looks, else Destroys, tail::HELP, [],
+        Reads if tail::TailArgs::only_looks, else Destroys, tail::HELP, [],
         "Show jobs as they arrive";
     "work" (work::WorkArgs) = work::run, Destroys, work::HELP, [Absent],
         "Run a command for every job";
@@ -117,7 +117,7 @@ pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
 }
 "Observe" {
     "top" (TopArgs) = |tool, args| live::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
-        ReadsForever, top::HELP, [],
+        Reads, top::HELP, [],
         "Monitor the tubes live: backlog, rates and problems";
     "smoke" (SmokeArgs) = |tool, _| smoke::run(tool), Creates, smoke::HELP, [],
         "Check that client, network and server work together";

@@ -3,13 +3,11 @@
 use beanstalk_client::{TubeName, TubeStats};
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, OnError};
-use ctl_core::commands::twice::{Figures, Twice, look_twice};
-use ctl_core::context::fleet::{Answered, Fleet, on_each};
+use ctl_core::context::fleet::{Fleet, on_each};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
-use ctl_core::output::{Column, Record, Shape};
+use ctl_core::output::{Column, Shape};
 
-use super::exporter::only_grows;
 use crate::jobs;
 use crate::names::Tube;
 use crate::tool::Tool;
@@ -22,12 +20,9 @@ Keys are the server's, in its order; cmd-* counters start with the server. The s
 reserve-job.
 With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
 
---rates and --diff take two samples, --interval apart, and show which values changed and how fast. A restart between the
-samples is reported; rates of counters that went backwards are then unknown.
-
 Examples:
   bsctl stats
-  bsctl stats --rates --interval 10s
+  bsctl stats --interval 10s -o ndjson
   bsctl stats --columns current-jobs-ready,current-jobs-buried -o json
   bsctl -a one:11300,two:11300 stats -o wide";
 
@@ -38,28 +33,20 @@ A tube exists while it has jobs or a client uses or watches it; its counters sta
 With several servers, each is queried in turn, and SERVER shows where a row is from; the exit code is the most severe
 one.
 
---rates and --diff take two samples, --interval apart, and show which values changed and how fast.
-
 Examples:
   bsctl stats-tube mail
-  bsctl stats-tube mail --diff --interval 1m
+  bsctl stats-tube mail --interval 10s
   bsctl stats-tube mail sms --columns name,ready";
 
 /// Arguments of `stats`.
 #[derive(Debug, Args)]
-pub struct StatsArgs {
-    #[command(flatten)]
-    twice: Twice,
-}
+pub struct StatsArgs {}
 
 /// Arguments of `stats-tube`.
 #[derive(Debug, Args)]
 pub struct StatsTubeArgs {
     #[command(flatten)]
     tubes: Several<Tube>,
-
-    #[command(flatten)]
-    twice: Twice,
 }
 
 static TUBE: Shape = Shape::blocks(
@@ -107,19 +94,8 @@ static SERVERS: Shape = Shape::rows(
 ///
 /// # Errors
 /// As documented in the table of exit codes.
-pub fn run(tool: &mut Tool, args: StatsArgs) -> Result<Exit, CliError> {
+pub fn run(tool: &mut Tool, _: StatsArgs) -> Result<Exit, CliError> {
     let mut fleet = Fleet::of(tool)?;
-    if args.twice.is_wanted()? {
-        let noun = fleet.is_several().then_some("server");
-        return look_twice(tool, &args.twice, &figures(noun), |tool| {
-            let all = fleet.ask(&mut tool.link, |link| record(&link.server_stats()?))?;
-            let named = |(server, stats): Answered<Record>| match server {
-                Some(server) => stats.led_by("name", server),
-                None => stats,
-            };
-            Ok((all.into_iter().map(named).collect(), fleet.exit()))
-        });
-    }
     if fleet.is_several() {
         tool.out.expect(&SERVERS)?;
     }
@@ -142,20 +118,6 @@ pub fn run(tool: &mut Tool, args: StatsArgs) -> Result<Exit, CliError> {
 /// As documented in the table of exit codes.
 pub fn run_tube(tool: &mut Tool, args: StatsTubeArgs) -> Result<Exit, CliError> {
     let tubes = args.tubes.names()?;
-    if args.twice.is_wanted()? {
-        let mut last = Vec::new();
-        look_twice(tool, &args.twice, &figures(Some("tube")), |tool| {
-            last = tube_stats::ask(&mut tool.link, &tubes)?;
-            let of = |answer: &Answer| match answer {
-                Answer::Stats(stats) => Some(record::<TubeStats>(stats)),
-                Answer::Gone | Answer::Unaskable(_) => None,
-            };
-            Ok((last.iter().filter_map(of).collect::<Result<_, _>>()?, Exit::Done))
-        })?;
-        let mut bulk = tool.bulk(found(), OnError::Continue, None)?;
-        count(&tubes, last, &mut bulk, |_| Ok(()))?;
-        return bulk.finish_silently();
-    }
     on_each(tool, |tool| show(tool, &tubes))
 }
 
@@ -192,10 +154,4 @@ fn count(
         }
     }
     Ok(())
-}
-
-/// How figures are compared.
-fn figures(noun: Option<&'static str>) -> Figures {
-    let leaves_out = &["uptime", "rusage-utime", "rusage-stime"];
-    Figures { noun, only_grows, leaves_out }
 }

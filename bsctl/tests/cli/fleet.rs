@@ -63,35 +63,6 @@ fn a_dead_server_is_told_and_the_others_go_on() {
     assert_eq!(ran.error()["code"], "UNAVAILABLE");
 }
 
-/// In a table, the statistics of a single server need no name; with several servers or tubes, each figure has one.
-#[test]
-fn figures_that_changed_are_told_apart_by_name() {
-    let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
-    let both = format!("{},{}", one.address(), two.address());
-    for (flag, heading) in [("--diff", "FIGURE BEFORE"), ("--rates", "FIGURE PER SECOND")] {
-        let look = ["stats", flag, "-i", "100ms"];
-        let table = |address: &str, line: &[&str]| {
-            let ran = bsctl(address, &[line, &["-o", "table"]].concat()).exits(0);
-            let lines = ran.lines().into_iter().map(str::to_owned);
-            lines
-                .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-                .collect::<Vec<_>>()
-        };
-        let alone = table(one.address(), &look);
-        assert!(alone[0].starts_with(heading), "{alone:?}");
-        assert!(alone[1].starts_with("cmd-stats "), "{alone:?}");
-        let several = table(&both, &look);
-        assert!(several[0].starts_with("NAME FIGURE "), "{several:?}");
-        for server in [&one, &two] {
-            let start = format!("{} cmd-stats ", server.address());
-            assert!(several.iter().any(|line| line.starts_with(&start)), "{several:?}");
-        }
-        // For programs, columns do not depend on the arguments.
-        let plain = bsctl(one.address(), &look).exits(0);
-        assert!(plain.out().starts_with("\tcmd-stats\t"), "{}", plain.out());
-    }
-}
-
 #[test]
 fn nothing_is_done_on_any_server_without_an_answer() {
     let (one, two) = (Server::start().unwrap(), Server::start().unwrap());

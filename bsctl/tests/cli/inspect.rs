@@ -478,34 +478,6 @@ fn several_servers_are_told_apart_and_a_dead_one_hides_nothing() {
     assert!(ran.err.contains("takes a single server"), "{}", ran.err);
 }
 
-#[test]
-fn rates_are_of_two_looks() {
-    let server = Server::start().unwrap();
-    let ran = bsctl(server.address(), &["stats", "--rates", "--interval", "100ms", "-o", "json"]);
-    let rows = ran.exits(0).json();
-    // The second sample counts the requests of the first.
-    let row = rows.as_array().unwrap().iter().find(|row| row["figure"] == "cmd-stats").unwrap();
-    assert_eq!((&row["change"], &row["name"]), (&json!(1), &json!(null)), "{rows}");
-    assert!(row["per_second"].as_f64() > Some(0.0), "{rows}");
-    // What cannot be sampled is reported, once, and is not a success.
-    put(server.address(), "mail", "x");
-    let twice = |tubes: &[&str]| {
-        let line = [&["stats-tube", "--rates", "-i", "100ms"], tubes].concat();
-        bsctl(server.address(), &line)
-    };
-    let ran = twice(&["mail", "gone"]).exits(3);
-    assert_eq!(ran.err.matches("tube gone").count(), 1, "{}", ran.err);
-    assert!(twice(&["gone"]).exits(1).err.contains("gone"));
-    // With several servers, all are sampled.
-    let dead = dead_address();
-    let all = format!("{},{dead}", server.address());
-    let ran = bsctl(&all, &["stats", "--diff", "-i", "100ms", "-o", "json"]).exits(69);
-    let rows = ran.json();
-    let row = rows.as_array().unwrap().iter().find(|row| row["figure"] == "cmd-stats").unwrap();
-    assert_eq!(row["name"], server.address(), "{rows}");
-    assert_eq!(ran.err.matches(&dead).count(), 1, "{}", ran.err);
-}
-
 /// The search ends although the highest id that is given is far above all jobs.
 #[test]
 fn ids_that_no_job_can_have_are_not_queried() {

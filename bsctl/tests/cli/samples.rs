@@ -50,7 +50,6 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("check job", &["check", "job", "1"]),
         Sample::of("check roundtrip", &["check", "roundtrip"]),
         Sample::of("wait", &["wait", "--for", "ready>=1", "-t", "mail"]),
-        Sample::of("watch", &["watch", "-c", "2", "-i", "1ms", "--", "stats-tube", "mail"]),
         Sample::of("repl", &["repl", "-e", "stats-tube mail"]),
         Sample::of("raw", &["raw", "stats-tube mail"]),
         Sample::of("examples", &["examples", "put"]),

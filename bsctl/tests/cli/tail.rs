@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use beanstalk_client::{PutOptions, TubeName, TubeStats};
 use ctl_contract::program::hears;
 use fixtures::Port;
-use fixtures::beanstalkd::Server;
 
 use crate::harness::*;
 
@@ -105,13 +104,6 @@ fn tail_takes_from_the_tubes_that_the_session_watches() {
         let said = bsctl(address, &[&configured[..], &["reserve"]].concat()).exits(1).err;
         assert!(said.contains("no job is ready in tube a"), "{said}");
     });
-}
-
-#[test]
-fn tail_is_not_repeated_by_watch() {
-    let server = Server::start().unwrap();
-    let said = bsctl(server.address(), &["watch", "-c", "1", "--", "tail"]).exits(2).err;
-    assert!(said.contains("run once"), "{said}");
 }
 
 /// The server goes away, and is replaced by another one at its address, whose ids start at 1 again.

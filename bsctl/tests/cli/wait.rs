@@ -1,4 +1,4 @@
-//! `wait` and `watch`.
+//! `wait`.
 
 use std::time::Duration;
 
@@ -81,27 +81,4 @@ fn what_does_not_exist_yet_is_waited_for() {
     }
     put(server.address(), "t", "");
     ended(child).exits(0);
-}
-
-#[test]
-fn watch_repeats_and_stops() {
-    let server = Server::start().unwrap();
-    put(server.address(), "t", "");
-    let ran =
-        bsctl(server.address(), &["watch", "-c", "2", "-i", "1ms", "--", "tubes", "-o", "name"])
-            .exits(0);
-    assert_eq!(ran.out(), "default\nt\n\ndefault\nt\n");
-    let line =
-        ["-o", "ndjson", "watch", "-i", "1ms", "--until", "ready==1", "--", "stats-tube", "t"];
-    let ran = bsctl(server.address(), &line).exits(0);
-    let tick: serde_json::Value = serde_json::from_str(ran.lines()[0]).unwrap();
-    assert_eq!((ran.lines().len(), &tick["result"][0]["current-jobs-ready"]), (1, &1.into()));
-    assert!(tick["ts"].is_string());
-    // Something that does not exist (yet) is shown, and polled again.
-    let ran =
-        bsctl(server.address(), &["watch", "-c", "2", "-i", "1ms", "--", "stats-tube", "none"])
-            .exits(0);
-    assert_eq!(ran.out().matches("NOT_FOUND").count(), 2);
-    bsctl(server.address(), &["watch", "--", "clear", "t", "--yes"]).exits(2);
-    bsctl(server.address(), &["watch", "--", "watch", "stats"]).exits(2);
 }

@@ -1,49 +1,54 @@
-//! `ping`: whether the servers answer, and how fast.
+//! `ping`: whether the servers answer, how fast, and how these times are distributed.
 
 use std::time::Duration;
 
 use clap::Args;
+use hdrhistogram::Histogram;
 
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::link::PATIENCE;
-use crate::output::Record;
+use crate::output::{Record, times};
 use crate::system::at_once::at_once;
 use crate::text::units;
 
 /// Arguments of `ping`.
 #[derive(Debug, Args)]
 pub struct PingArgs {
-    /// Number of round trips
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    count: u64,
+    /// Number of round trips [default: 1, or until Ctrl-C with --interval]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
 
-    /// Interval between two round trips
-    #[arg(short, long, value_name = "DUR", default_value = "1s", value_parser = units::duration)]
-    interval: Duration,
+    /// Interval between two round trips [default: 1s]
+    #[arg(short, long, value_name = "DUR", value_parser = units::duration)]
+    interval: Option<Duration>,
 }
 
-/// Runs `ping`: queries all servers at the same time, shows the answers of each round, and a summary at the end, also
-/// after Ctrl-C.
+/// Runs `ping`: queries all servers at the same time, shows the answers of each round, and at the end how the times
+/// are distributed, also after Ctrl-C.
 ///
 /// # Errors
 /// No server can be reached (69), answers in time (124) or answers correctly (76).
 pub fn run<T: Tool>(context: &mut Context<T>, args: &PingArgs) -> Result<Exit, CliError> {
     context.link.dialer_mut().default_timeout(PATIENCE);
     let interrupts = context.interrupts()?;
+    let blank = times::histogram()?;
+    let each = context.link.each()?.into_iter();
     let mut servers: Vec<Server<T::Link>> =
-        context.link.each()?.into_iter().map(Server::new).collect();
+        each.map(|(address, link)| Server::new(address, link, blank.clone())).collect();
     if let [only] = servers.as_mut_slice() {
         // Uses the session's connection, if there is one.
         std::mem::swap(&mut only.link, &mut context.link);
     }
     let mut list = context.out.list(T::Link::PING)?.live();
     let (mut asked, is_alone) = (Ok(()), servers.len() == 1);
-    'rounds: for n in 1..=args.count {
+    let most = args.count.unwrap_or(if args.interval.is_some() { u64::MAX } else { 1 });
+    'rounds: for n in 1..=most {
         if n > 1 {
             asked = list.flush();
-            if asked.is_err() || interrupts.sleep(args.interval).is_err() {
+            let interval = args.interval.unwrap_or(Duration::from_secs(1));
+            if asked.is_err() || interrupts.sleep(interval).is_err() {
                 break;
             }
         }
@@ -71,7 +76,7 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &PingArgs) -> Result<Exit, C
         return Err(failure.unwrap_or_else(|| CliError::interrupted(Exit::Interrupted)));
     }
     list.finish()?;
-    if args.count > 1 || servers.len() > 1 {
+    if most > 1 || servers.len() > 1 {
         servers.iter().for_each(|server| context.messages.note(server.summary()));
     }
     let worst = servers.iter().filter_map(|server| server.failure.as_ref()).max_by_key(|e| code(e));
@@ -87,15 +92,15 @@ fn code(error: &CliError) -> u8 {
 struct Server<L> {
     address: String,
     link: L,
-    times: Vec<Duration>,
+    times: Histogram<u64>,
     lost: u64,
     /// The last failure.
     failure: Option<CliError>,
 }
 
 impl<L: Link> Server<L> {
-    fn new((address, link): (String, L)) -> Self {
-        Self { address, link, times: Vec::new(), lost: 0, failure: None }
+    fn new(address: String, link: L, times: Histogram<u64>) -> Self {
+        Self { address, link, times, lost: 0, failure: None }
     }
 
     /// The record of the `n`th answer, or of its absence, with the reason.
@@ -104,7 +109,7 @@ impl<L: Link> Server<L> {
         // Connecting is not part of the measured time.
         match self.link.connect().and_then(|()| self.link.ping(n)) {
             Ok(pong) => {
-                self.times.push(pong.took);
+                self.times.saturating_record(times::nanoseconds(pong.took));
                 let record = record.with("ms", units::milliseconds(pong.took));
                 Ok(match pong.more {
                     Some((key, value)) => record.with(key, value),
@@ -121,19 +126,38 @@ impl<L: Link> Server<L> {
         }
     }
 
-    /// For example `localhost:11300: 4 of 5 answered, min 0.1 ms, avg 0.2 ms, max 0.3 ms`.
     fn summary(&self) -> String {
-        let came = self.times.len();
-        let asked = came as u64 + self.lost;
-        let count = format!("{}: {came} of {asked} answered", self.address);
-        let sum: Duration = self.times.iter().sum();
-        let average = u32::try_from(came).ok().and_then(|came| sum.checked_div(came));
-        match (self.times.iter().min(), average, self.times.iter().max()) {
-            (Some(min), Some(average), Some(max)) => {
-                let [min, average, max] = [*min, average, *max].map(units::milliseconds);
-                format!("{count}, min {min} ms, avg {average} ms, max {max} ms")
-            }
-            _ => count,
-        }
+        summary(&self.address, &self.times, self.lost)
+    }
+}
+
+/// For example `localhost:11300: 4 of 5 answered, min 0.1 ms, avg 0.2 ms, p50 0.2 ms, p99 0.3 ms, max 0.3 ms`.
+fn summary(address: &str, times: &Histogram<u64>, lost: u64) -> String {
+    let came = times.len();
+    let count = format!("{address}: {came} of {} answered", came + lost);
+    if times.is_empty() {
+        return count;
+    }
+    let [p50, p99] = [0.5, 0.99].map(|quantile| times.value_at_quantile(quantile));
+    let [min, avg, p50, p99, max] =
+        [times.min(), times.mean() as u64, p50, p99, times.max()].map(times::milliseconds);
+    format!("{count}, min {min} ms, avg {avg} ms, p50 {p50} ms, p99 {p99} ms, max {max} ms")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_tells_how_times_are_distributed() {
+        let mut times = times::histogram().unwrap();
+        assert_eq!(summary("x", &times, 3), "x: 0 of 3 answered");
+        (1..=100).for_each(|ms| times.saturating_record(ms * 1_000_000));
+        let text = summary("x", &times, 1);
+        let said: Vec<f64> = text.split(' ').filter_map(|word| word.parse().ok()).collect();
+        assert!(text.starts_with("x: 100 of 101 answered, min "), "{text}");
+        let near = |(said, expected): (&f64, f64)| (said - expected).abs() <= expected / 500.0;
+        let of_times = said[2..].iter().zip([1.0, 50.5, 50.0, 99.0, 100.0]);
+        assert!(said.len() == 7 && of_times.into_iter().all(near), "{text}");
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::{ArgMatches, Command, FromArgMatches};
 
-use super::{Context, Effect, Tool, grammar};
+use super::{Context, Effect, Tool, grammar, repeat};
 use crate::error::{CliError, Exit};
 use crate::rules::preset::{self, Preset};
 
@@ -34,12 +34,31 @@ pub struct Row<T: Tool> {
 pub enum InSession {
     /// Sessions do not have it.
     Absent,
-    /// It is repeated after a lost connection.
+    /// It only looks: sessions repeat it after a lost connection, and the command line at an interval.
     Repeats,
     /// The server's names may be others after it.
     Renames,
     /// It is kept out of the history file.
     Secret,
+}
+
+impl<T: Tool> Row<T> {
+    /// Reads the arguments of a line, and whether it repeats.
+    pub(crate) fn ready(&'static self, matches: &ArgMatches) -> Result<Ready<T>, clap::Error> {
+        let ready = (self.read)(matches)?;
+        let Some(every) = self.repeats().then(|| repeat::interval(matches)).flatten() else {
+            return Ok(ready);
+        };
+        let matches = matches.clone();
+        let run = move |context: &mut Context<T>| {
+            repeat::run(context, self.name, every, || (self.read)(&matches))
+        };
+        Ok(Ready { run: Box::new(run), ..ready })
+    }
+
+    fn repeats(&self) -> bool {
+        self.in_session.contains(&InSession::Repeats)
+    }
 }
 
 type Run<T> = dyn FnOnce(&mut Context<T>) -> Result<Exit, CliError>;
@@ -137,6 +156,7 @@ pub(crate) fn grammars<T: Tool>() -> impl Iterator<Item = Command> {
     let is_named = |row: &&Row<T>| grammar::is_named(row.name, row.aliases.iter().copied());
     let commands = own::<T>().filter(is_named).map(|row| {
         let command = grammar::with_arguments(Command::new(row.name), row.arguments);
+        let command = command.args(row.repeats().then(repeat::flag));
         let short = row.presets.iter().map(|(word, words)| format!("\n  {word} = {words}"));
         let help = match row.presets {
             [] => row.help.to_owned(),

@@ -6,13 +6,11 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::args::GlobalArgs;
-use crate::commands::latency::LatencyArgs;
 use crate::commands::ping::PingArgs;
 use crate::commands::serve::ServeArgs;
 use crate::commands::settings::config::ConfigArgs;
 use crate::commands::settings::context::ContextArgs;
 use crate::commands::settings::doctor::DoctorArgs;
-use crate::commands::watch::WatchArgs;
 use crate::config::{SettingsArgs, keys};
 use crate::context::command::{self, Ready};
 use crate::context::{Effect, Tool, grammar};
@@ -66,7 +64,7 @@ impl<T: Tool> FromArgMatches for Line<T> {
         let named =
             matches.subcommand().and_then(|(name, args)| Some((command::named(name)?, args)));
         match named {
-            Some((row, args)) => (row.read)(args).map(Self::Own),
+            Some((row, args)) => row.ready(args).map(Self::Own),
             None => Common::from_arg_matches(matches).map(Self::Common),
         }
     }
@@ -101,12 +99,8 @@ const SHORT: &[Preset] = &[];
 /// The commands of every tool.
 #[derive(Debug, Subcommand)]
 pub enum Common {
-    /// Measure a round trip to the server
+    /// Measure round trips to the server
     Ping(PingArgs),
-    /// Measure round trips over time and show their distribution
-    Latency(LatencyArgs),
-    /// Repeat a read-only command
-    Watch(WatchArgs),
     /// Work in a session
     #[command(visible_alias = "shell")]
     Repl(SessionArgs),
@@ -145,7 +139,6 @@ impl Common {
             | Self::Completions(_)
             | Self::Complete(_)
             | Self::Docs(_) => Effect::Reads,
-            Self::Latency(_) | Self::Watch(_) => Effect::ReadsForever,
             Self::Man(args) => reads(!args.writes()),
             Self::Context(args) => reads(args.reads_only()),
             Self::Config(args) => reads(args.reads_only()),
@@ -165,9 +158,7 @@ impl Common {
             | Self::Complete(_)
             | Self::Man(_)
             | Self::Docs(_) => true,
-            Self::Ping(_) | Self::Latency(_) | Self::Watch(_) | Self::Repl(_) | Self::Serve(_) => {
-                false
-            }
+            Self::Ping(_) | Self::Repl(_) | Self::Serve(_) => false,
         }
     }
 }
@@ -253,15 +244,8 @@ impl Change for Command {
 fn with_help(tree: Command, program: &Program) -> Command {
     let Program { name, help, .. } = program;
     let ping = help.ping;
-    let (condition, looks) = help.watch;
     let (repl_about, repl) = help.repl;
     let (strict, strict_help) = help.strict;
-    let watch = format!(
-        "Repeats a command that changes nothing. On a terminal, each result replaces the previous one; in a pipe,\n\
-         results follow each other, separated by blank lines; with -o ndjson (before the --), each run prints one object\n\
-         with the time `ts` and the command's result.\n\
-         --until takes a condition on the result, such as {condition}.\n\nExamples:\n{looks}"
-    );
     let completions = format!(
         "Examples:\n  {name} completions bash > ~/.local/share/bash-completion/completions/{name}\n  \
          {name} completions zsh > ~/.zfunc/_{name}\n  \
@@ -280,18 +264,9 @@ fn with_help(tree: Command, program: &Program) -> Command {
         .change("config", |command| command.after_help(config_help(program)))
         .change("ping", |command| {
             command.after_help(format!(
-                "{ping}\n\nExamples:\n  {name} ping\n  {name} ping --count 10 --interval 100ms"
+                "{ping}\n\nExamples:\n  {name} ping\n  {name} ping --count 1000 --interval 10ms"
             ))
         })
-    .change("latency", |command| {
-        command.after_help(format!(
-            "Prints a line per period (--every) and server with the minimum, average, median, 99th percentile and maximum in\n\
-             milliseconds until Ctrl-C, then a summary. In a pipe, it prints one line unless --count is given. If a server\n\
-             goes away, the command waits for it to come back.\n\nExamples:\n  \
-             {name} latency\n  {name} latency --interval 1ms --every 10s -o ndjson --count 60"
-        ))
-    })
-        .change("watch", |command| command.after_help(watch))
         .change("repl", |command| {
             let command = command.about(repl_about).after_help(repl);
             command.mut_arg("strict", |flag| flag.long(strict).help(strict_help))

@@ -1,15 +1,12 @@
 //! Running a tool: a whole command line, or one command of it.
 
 use std::ffi::{OsStr, OsString};
-use std::time::Duration;
 
 use clap::{ArgMatches, FromArgMatches};
 
-use crate::args::GlobalArgs;
+use crate::commands::ping;
 use crate::commands::serve::{self, Requests, ServeArgs};
 use crate::commands::settings;
-use crate::commands::watch::{Repeat, watch};
-use crate::commands::{latency, ping};
 use crate::config::Settings;
 use crate::context::{Context, Effect};
 use crate::error::{CliError, Exit};
@@ -116,11 +113,6 @@ fn common<T: Interactive>(context: &mut Context<T>, command: Common) -> Result<E
     let out = &mut context.out;
     match command {
         Common::Ping(args) => ping::run(context, &args),
-        Common::Latency(args) => latency::run(context, &args),
-        Common::Watch(args) => {
-            let interrupts = context.interrupts()?;
-            watch(context, &args, &interrupts)
-        }
         Common::Repl(args) => start::run(context, args, session_line::<T>),
         Common::Serve(args) => serve(context, &args),
         Common::Context(args) => settings::context::run(context, &args),
@@ -181,32 +173,5 @@ fn seed<T: Interactive>(file: &OsStr, address: &str, messages: &Messages) -> Res
     match exit {
         Exit::Done => Ok(()),
         exit => Err(CliError::new(exit, "SEED", "the server did not accept all of --seed-file")),
-    }
-}
-
-impl<T: Interactive> Repeat for Context<T> {
-    type Command = Line<T>;
-    const NAME: &'static str = T::PROGRAM.name;
-
-    fn read(line: &[String]) -> Result<Option<(GlobalArgs, Line<T>)>, clap::Error> {
-        let (cli, _) = cli::parse::<T>(line)?;
-        let looks = |line: &Line<T>| effect(line) == Effect::Reads;
-        Ok(cli.command.filter(looks).map(|command| (cli.globals, command)))
-    }
-
-    fn out(&mut self) -> &mut Output {
-        &mut self.out
-    }
-
-    fn messages(&self) -> &Messages {
-        &self.messages
-    }
-
-    fn timeout(&self) -> Option<Duration> {
-        self.link.dialer().timeout()
-    }
-
-    fn run(&mut self, line: Line<T>) -> Result<Exit, CliError> {
-        dispatch(self, line)
     }
 }

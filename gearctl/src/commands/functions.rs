@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 
 use clap::Args;
-use ctl_core::commands::twice::{Figures, Twice, look_twice};
-use ctl_core::context::fleet;
 use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::is_wanted;
@@ -28,11 +26,9 @@ disconnected, until a worker asks for work: `gearctl jobs` shows those as ignore
 several servers, SERVER shows where each row is from.
 A count below zero is a counter that wrapped around in the server.
 
---rates and --diff take two samples, --interval apart, and show which counts changed and how fast.
-
 Examples:
   gearctl functions
-  gearctl functions --rates --interval 10s
+  gearctl functions --interval 10s
   gearctl functions 'mail*' -o wide
   gearctl functions -o name";
 
@@ -42,9 +38,6 @@ Examples:
 pub struct FunctionsArgs {
     #[command(flatten)]
     patterns: Several<Function>,
-
-    #[command(flatten)]
-    twice: Twice,
 }
 
 /// Functions with their counts.
@@ -73,22 +66,6 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
         && style.sort_by.is_none();
     let patterns = args.patterns.texts();
     let mut fleet = Fleet::of(tool)?;
-    if args.twice.is_wanted()? {
-        let figures = Figures { noun: Some("function"), only_grows: |_| false, leaves_out: &[] };
-        return look_twice(tool, &args.twice, &figures, |tool| {
-            let all = fleet.ask(&mut tool.link, statuses)?;
-            let rows = all.iter().flat_map(|(server, functions)| {
-                let wanted =
-                    functions.iter().map(|function| (show_function(&function.name), function));
-                let wanted = wanted.filter(|(name, _)| is_wanted(name, &patterns));
-                wanted.map(|(name, function)| {
-                    let name = fleet::name_at(name, server.as_deref());
-                    counts(Record::new().with("name", name), function)
-                })
-            });
-            Ok((rows.collect(), fleet.exit()))
-        });
-    }
     fleet.expect(&mut tool.out, &FUNCTIONS)?;
     let messages = tool.messages.clone();
     let all = fleet.ask(&mut tool.link, |link| {

@@ -86,7 +86,7 @@ pub(crate) const COMMANDS: Table<Gearctl> = ctl_core::commands! {
 }
 "Observe" {
     "top" (TopArgs) = |tool, args| live::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
-        ReadsForever, top::HELP, [],
+        Reads, top::HELP, [],
         "Monitor the functions live: backlog, rates and problems";
     "smoke" (SmokeArgs) = |tool, _| smoke::run(tool), Creates, smoke::HELP, [Renames],
         "Check that client, worker, network and server work together";

@@ -81,8 +81,6 @@ fn what_is_listed_is_asked_of_every_server() {
     let ran = gearctl(&fleet.all(), &["functions"]).exits(69);
     assert_eq!(ran.out(), expected);
     assert_eq!(ran.err.matches(&fleet.dead).count(), 1, "{}", ran.err);
-    let ran = gearctl(&fleet.all(), &["functions", "--diff", "-i", "100ms"]).exits(69);
-    assert_eq!(ran.err.matches(&fleet.dead).count(), 1, "{}", ran.err);
     let rows = gearctl(&fleet.alive(), &["workers", "-o", "json"]).exits(0).json();
     assert!(rows.as_array().unwrap().iter().any(|row| row["server"] == two), "{rows}");
     let rows = gearctl(&fleet.all(), &["jobs", "-o", "json"]).exits(69).json();

@@ -35,7 +35,6 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("check functions", &["check", "functions", "*", "--zero-workers", "ok"]),
         Sample::of("check roundtrip", &["check", "roundtrip", "up", "--send", "x"]),
         Sample::of("wait", &["wait", "--for", "queued>=1", "-f", "mail"]),
-        Sample::of("watch", &["watch", "-c", "2", "-i", "1ms", "--", "functions"]),
         Sample::of("server", &["server"]).without_shape(),
         Sample::of("version", &["version"]),
         Sample::of("pid", &["pid"]),

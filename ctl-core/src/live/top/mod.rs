@@ -27,7 +27,7 @@ use self::snapshot::Recording;
 pub(crate) use self::snapshot::document;
 use self::view::{Action, Prompt, View};
 use crate::commands::exporter::{Choice, Collector, Exports, Look};
-use crate::commands::watch::pause;
+use crate::context::repeat::pause;
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::output::Format;

@@ -22,9 +22,8 @@ use self::https::HttpsArgs;
 use self::live::Live;
 use crate::commands::address;
 use crate::commands::exporter::{Choice, Collector, Exports};
-use crate::commands::watch;
 use crate::config::Settings;
-use crate::context::Context;
+use crate::context::{Context, repeat};
 use crate::error::{CliError, Exit};
 use crate::link::Link as _;
 use crate::live::own::Own;
@@ -68,7 +67,7 @@ pub struct WebArgs {
     print_addr: bool,
 
     /// Polling interval, at least 100ms
-    #[arg(short, long, value_name = "DUR", default_value = "2s", value_parser = watch::pause)]
+    #[arg(short, long, value_name = "DUR", default_value = "2s", value_parser = repeat::pause)]
     interval: Duration,
 
     #[command(flatten)]
