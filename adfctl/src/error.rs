@@ -65,7 +65,7 @@ fn change(error: &Error) -> Option<Change> {
         }
         Action::Pull if error.request_id().is_some() => (
             "a message may have been pulled",
-            "adfctl recover, with the id of the pull, to put it back",
+            "adfctl settle left, with the id of the pull, to put it back",
         ),
         Action::Pull | Action::Count => return None,
         Action::Delete => ("the message may have been deleted", COUNTS),

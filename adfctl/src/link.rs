@@ -277,7 +277,7 @@ impl Link {
         let ids = ids.collect::<Vec<_>>().join(", ");
         let why = lost.message;
         error.hint(format!(
-            "adfctl recover, for the pulls {ids}, which could not be given back: {why}"
+            "adfctl settle left, for the pulls {ids}, which could not be given back: {why}"
         ))
     }
 

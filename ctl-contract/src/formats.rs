@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use clap::{Command, FromArgMatches as _};
 use ctl_core::context::Tool;
 use ctl_core::repl::guest::Interactive;
+use ctl_core::rules::preset;
 use ctl_core::tool::cli::{Line, tree};
 use serde_json::Value;
 
@@ -140,7 +141,9 @@ impl Samples {
 
 fn commands(tree: &Command) -> BTreeSet<String> {
     // `complete` is called by shells, not by people.
-    let is_command = |command: &&Command| !["help", "complete"].contains(&command.get_name());
+    let is_command = |command: &&Command| {
+        !["help", "complete"].contains(&command.get_name()) && !preset::is_short(command)
+    };
     let mut names = BTreeSet::new();
     for command in tree.get_subcommands().filter(is_command) {
         let name = command.get_name();

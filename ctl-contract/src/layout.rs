@@ -84,7 +84,7 @@ pub fn tables_fit_terminals_and_say_what_is_left_out<T: Tool>(case: &Case<T>) {
     let text = shown(case, &both, 60, &["top", "--once"]);
     assert!(text.contains("no room for "), "{text}");
     // Columns that were asked for are kept.
-    let chosen = ["top", "--once", "--columns", "server,name,problem"];
+    let chosen = ["top", "--once", "--columns", "server,queue,problem"];
     let text = shown(case, &both, 60, &chosen);
     fits(&text, 60, &chosen);
     assert!(text.contains("PROBLEM") && !text.contains("no room for"), "{text}");

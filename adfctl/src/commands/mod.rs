@@ -1,5 +1,4 @@
-//! One file per command, or per family of commands: `settle` has `delete`, `lcancel`, `rcancel` and `recover`, and
-//! `transfer` has `move` and `copy`.
+//! One file per command; `transfer` has `move` and `copy`.
 
 pub mod bench;
 pub mod check;
@@ -33,7 +32,6 @@ use ctl_core::live;
 use ctl_core::live::top::TopArgs;
 use ctl_core::live::web::WebArgs;
 
-use self::settle::Fate;
 use crate::tool::Adfctl;
 
 /// Every command, in the groups and the order of the help.
@@ -49,20 +47,10 @@ pub(crate) const COMMANDS: Table<Adfctl> = ctl_core::commands! {
         "Take messages for good: write them out, then delete them";
     "work" (work::WorkArgs) = |tool, args| work::run(tool, &args), Destroys, work::HELP, [Absent],
         "Run a command for every message";
-}
-"Settle messages pulled over HTTP" {
-    "delete" (settle::SettleArgs) = |tool, args| settle::run(tool, &args, Fate::Delete),
-        Destroys, settle::DELETE_HELP, [],
-        "Delete a message pulled over HTTP";
-    "lcancel" (settle::SettleArgs) = |tool, args| settle::run(tool, &args, Fate::Lcancel),
-        Creates, settle::LCANCEL_HELP, [],
-        "Put a message pulled over HTTP back at the left end";
-    "rcancel" (settle::SettleArgs) = |tool, args| settle::run(tool, &args, Fate::Rcancel),
-        Creates, settle::RCANCEL_HELP, [],
-        "Put a message pulled over HTTP back at the right end";
-    "recover" (settle::SettleArgs) = |tool, args| settle::run(tool, &args, Fate::Recover),
-        Creates, settle::RECOVER_HELP, [],
-        "Put back a message swallowed by an abandoned HTTP pull";
+    "settle" (settle::SettleArgs) = |tool, args| settle::run(tool, &args),
+        Creates if settle::SettleArgs::gives_back, else Destroys, settle::HELP, [],
+        "Delete a message that was pulled over HTTP, or put it back"
+        + "delete" = "delete" + "lcancel" = "left" + "rcancel" = "right" + "recover" = "left";
 }
 "Queues" {
     "queues" | "ls" | "list" (queues::QueuesArgs) = |tool, args| queues::run(tool, &args),

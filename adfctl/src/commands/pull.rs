@@ -30,7 +30,7 @@ Over WebSocket, a message stays pulled only while its connection is open, so a s
   --then hold     keep it until Ctrl-C
   --exec CMD      pass the body to the command's stdin; exit 0 deletes the message, anything else puts it back
 Over HTTP (-s http://...), a message stays pulled until any client settles it by the request id of its pull: without
---then it stays pulled, and the request id is printed, for adfctl delete, lcancel and rcancel.
+--then it stays pulled, and the request id is printed, for adfctl settle.
 Without --wait, only what is ready now is taken, and nothing ready is exit 1. If --wait expires, the exit code is 124.
 
 Examples:
@@ -218,7 +218,7 @@ fn stays(tool: &mut Tool, held: &[Delivery]) -> Result<Exit, CliError> {
     for message in held {
         let (queue, id) = (message.queue(), message.request_id());
         tool.messages.note(format!(
-            "{} stays pulled as {id}: {program}delete {queue} {id} settles it, and so do lcancel and rcancel",
+            "{} stays pulled as {id}: {program}settle delete {queue} {id} deletes it, and left or right puts it back",
             label(message)
         ));
     }

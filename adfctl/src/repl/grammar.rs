@@ -80,7 +80,7 @@ Example: lcancel all";
 
 /// The names that sessions know.
 pub(super) const WORDS: Words = Words {
-    verbs: &[("Consume", &["pulled", "delete", "lcancel", "rcancel", "recover", "save", ":save"])],
+    verbs: &[("Consume", &["pulled", "delete", "lcancel", "rcancel", "save", ":save"])],
     reads: &["pulled"],
     renames: &[],
     line_flags: &[],

@@ -32,7 +32,8 @@ pub(crate) fn command(short: &Command) -> Option<String> {
 }
 
 /// Whether this command of the grammar is a short word.
-pub(crate) fn is_short(command: &Command) -> bool {
+#[must_use]
+pub fn is_short(command: &Command) -> bool {
     words(command).is_some()
 }
 
