@@ -287,17 +287,3 @@ fn expressions(value: &Value, found: &mut Vec<String>) {
         _ => {}
     }
 }
-
-/// The verdict and the exit code are the same in all formats.
-pub fn a_check_is_told_to_other_programs<T: Tool>(case: &Case<T>) {
-    let (_server, address) = Case::<T>::server();
-    let name = case.program.name;
-    let status = format!("{name}_check_status{{check=\"none\"}} 2.0\n");
-    for (format, said) in
-        [("junit", "<failure type=\"CRITICAL\""), ("github", "::error::"), ("prometheus", &*status)]
-    {
-        let line = ["check", case.noun, "none", "--must-exist", "--format", format];
-        let ran = case.program.at(&address, &line).exits(2);
-        assert!(ran.out().contains(said) && ran.out().ends_with('\n'), "{}", ran.out());
-    }
-}

@@ -183,7 +183,7 @@ pub fn a_check_groups_what_is_wrong_by_its_reason<T: Tool>(case: &Case<T>) {
     let script: String = (10..22).map(|at| format!("{} team-{at} x\n", case.add_to)).collect();
     repl(&case.program, &address, &[], script).exits(0);
     let what = format!("{}s", case.noun);
-    let words = ["check", &*what, "*team-*", "--zero-workers", "crit"];
+    let words = ["check", &*what, "*team-*"];
     let ran = case.program.at(&address, &words).exits(2);
     let first = ran.lines()[0];
     assert!(first.contains(&format!(" CRITICAL - 12 of 12 {what} critical: ")), "{first}");

@@ -340,7 +340,6 @@ macro_rules! kit_contract {
                 exporter {
                     strangers_do_not_harm_the_exporter,
                     a_frozen_server_does_not_hold_up_healthz,
-                    a_check_is_told_to_other_programs,
                 }
                 top {
                     a_live_view_gives_the_terminal_back,

@@ -215,7 +215,7 @@ pub fn checks_measure_what_completion_offers<T: Interactive>(case: &Case<T>) {
             assert_eq!(ran.code, Some(3), "{line:?} {metric}: {}", ran.out());
         }
         // What is measured without being asked for is in the table, too.
-        let report = case.program.at(&address, &[&line[..], &["--format", "json"]].concat()).json();
+        let report = case.program.at(&address, &[&line[..], &["-o", "json"]].concat()).json();
         let measured = report["metrics"].as_array().unwrap();
         assert!(!measured.is_empty(), "{line:?}: {report}");
         for metric in measured {

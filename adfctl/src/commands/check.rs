@@ -5,7 +5,7 @@ use std::time::Instant;
 use adf_queue_client::QueueStats;
 use clap::{Args, Subcommand};
 use ctl_core::commands::check::{
-    CheckFlags, Measured, Metric, Missing, Problem, Title, conclude, measure_all,
+    CheckFlags, Measured, Metric, Problem, Title, conclude, measure_all,
 };
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::Patterns;
@@ -17,9 +17,8 @@ use ctl_core::rules::metrics::{Measurable, Named};
 use ctl_core::text::units::milliseconds;
 
 use super::push::push;
-use super::queue::stats;
 use super::queues::list;
-use crate::error::QUEUE_NOT_FOUND;
+use crate::error::no_queue;
 use crate::link::Link;
 use crate::names::Queue;
 use crate::program::PROGRAM;
@@ -36,9 +35,9 @@ Metrics:
   server:     queues connections rtt
   a queue:    ready pulled waiting rtt
   roundtrip:  rtt (milliseconds)
-A queue with ready messages but no waiting pulls and no pulled messages is CRITICAL (--zero-workers): the server knows
-no workers, only waiting pulls and pulled messages. roundtrip proves that the server stores and returns messages,
-without competing with workers. A queue that does not exist is CRITICAL too (--missing).
+A queue with ready messages but no waiting pulls and no pulled messages is CRITICAL, unless -c says what is normal
+(waiting=0: is always fine): the server knows no workers, only waiting pulls and pulled messages. roundtrip proves that the server stores and returns messages,
+without competing with workers. A queue that does not exist counts as empty, unless --must-exist is given.
 With several servers, each value is for one of them, and the verdict is the most severe one; a server that is down is
 CRITICAL.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
@@ -100,12 +99,7 @@ pub fn run(tool: &mut Tool, args: &CheckArgs) -> Result<Exit, CliError> {
     };
     let (is_several, measured) = match allowed {
         Ok(()) => measure_all(servers, tool.link.side(), |link| {
-            match measure(link, &args.what, &messages) {
-                Err(error) if error.code == QUEUE_NOT_FOUND => {
-                    Measured::nothing(error.message, known(&args.what))
-                }
-                measured => measured.into(),
-            }
+            measure(link, &args.what, &messages).into()
         }),
         Err(error) => (false, error.into()),
     };
@@ -118,22 +112,25 @@ pub fn run(tool: &mut Tool, args: &CheckArgs) -> Result<Exit, CliError> {
     let is_of_server = matches!(args.what, What::Server | What::Roundtrip);
     let many = is_several || matches!(args.what, What::Queues(_));
     let noun = if is_several && is_of_server { "server" } else { "queue" };
-    // A queue exists until somebody deletes it.
-    let title = Title { name: &name, noun, many, missing: Missing::Crit };
+    let title = Title { name: &name, noun, many };
     conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
 }
 
-fn measure(link: &mut Link, what: &What, messages: &Messages) -> Result<Vec<Metric>, CliError> {
+fn measure(link: &mut Link, what: &What, messages: &Messages) -> Result<Measured, CliError> {
     if matches!(what, What::Roundtrip) {
-        return roundtrip(link);
+        return roundtrip(link).map(Measured::from);
     }
     let rtt = rtt(link)?;
     match what {
         What::Queue { queue } => {
-            let stats = stats(link, &queue.name_or_usual(link.dialer.settings())?)?;
-            let mut metrics = figures(&stats);
-            metrics.push(rtt.of(&stats.name));
-            Ok(metrics)
+            let name = queue.name_or_usual(link.dialer.settings())?;
+            let stats = link.queue_stats(&name)?;
+            let mut metrics = figures(name.as_str(), stats.as_ref());
+            metrics.push(rtt.of(name.as_str()));
+            Ok(match stats {
+                Some(_) => metrics.into(),
+                None => Measured::absent(no_queue(&name).message, metrics),
+            })
         }
         What::Queues(patterns) => {
             let listed = list(link, |queue| patterns.want(queue))?;
@@ -142,9 +139,11 @@ fn measure(link: &mut Link, what: &What, messages: &Messages) -> Result<Vec<Metr
             }
             if listed.queues.is_empty() {
                 let why = format!("no queue matches {patterns}");
-                return Err(CliError::new(Exit::Negative, QUEUE_NOT_FOUND, why));
+                return Ok(Measured::nothing(why, figures("", None)));
             }
-            Ok(listed.queues.iter().flat_map(figures).collect())
+            let queues = listed.queues.iter();
+            let metrics = queues.flat_map(|stats| figures(&stats.name, Some(stats)));
+            Ok(metrics.collect::<Vec<_>>().into())
         }
         What::Server | What::Roundtrip => {
             let stats = link.stats()?;
@@ -152,7 +151,8 @@ fn measure(link: &mut Link, what: &What, messages: &Messages) -> Result<Vec<Metr
                 Metric::new("queues", stats.queue_count as f64, "").usual(),
                 Metric::new("connections", stats.connections as f64, "").usual(),
                 rtt,
-            ])
+            ]
+            .into())
         }
     }
 }
@@ -163,24 +163,18 @@ fn rtt(link: &mut Link) -> Result<Metric, CliError> {
     Ok(Metric::new("rtt", milliseconds(pong.took), "ms").usual())
 }
 
-fn figures(stats: &QueueStats) -> Vec<Metric> {
-    let unattended = (stats.ready > 0 && stats.waiting == 0 && stats.pulled <= 0)
+/// A queue that does not exist counts as empty.
+fn figures(name: &str, stats: Option<&QueueStats>) -> Vec<Metric> {
+    let (ready, pulled, waiting) =
+        stats.map_or((0, 0, 0), |stats| (stats.ready, stats.pulled, stats.waiting));
+    let unattended = (ready > 0 && waiting == 0 && pulled <= 0)
         .then_some(Problem::Unattended("ready messages but no pulls"));
-    let metric = |name, value| Metric::new(name, value, "").of(&stats.name).usual();
+    let metric = |key, value| Metric::new(key, value, "").of(name).usual();
     vec![
-        Metric { problem: unattended, ..metric("ready", stats.ready as f64) },
-        metric("pulled", stats.pulled as f64),
-        metric("waiting", stats.waiting as f64),
+        metric("ready", ready as f64),
+        metric("pulled", pulled as f64),
+        Metric { problem: unattended, ..metric("waiting", waiting as f64) },
     ]
-}
-
-/// The metrics that thresholds can name without a queue.
-fn known(what: &What) -> Vec<Metric> {
-    let groups = match what {
-        What::Queue { .. } => &[QUEUE, RTT][..],
-        _ => &[QUEUE],
-    };
-    groups.iter().copied().flatten().copied().map(Metric::of_nothing).collect()
 }
 
 /// Sends a message through the server. The error says which part failed: the server did not answer, or the message did

@@ -13,17 +13,20 @@ fn queues_are_judged_by_thresholds_and_by_who_pulls() {
         adfctl(address, &["push", &queue.name, "x"]).exits(0);
         let lonely = check(&["queue", &queue.name]).exits(2);
         assert!(lonely.out().contains("no pulls"), "{}", lonely.out());
-        check(&["queue", &queue.name, "--zero-workers", "warn"]).exits(1);
-        let ok = ["queue", &queue.name, "--zero-workers", "ok"];
+        check(&["queue", &queue.name, "-w", "waiting=1:", "-c", "waiting=0:"]).exits(1);
+        let ok = ["queue", &queue.name, "-c", "waiting=0:"];
         check(&ok).exits(0);
         check(&[&ok[..], &["-w", "ready=0"]].concat()).exits(1);
         check(&[&ok[..], &["-c", "ready=@1:5"]].concat()).exits(2);
         check(&[&ok[..], &["-w", "nonsense=0"]].concat()).exits(3);
-        check(&["queues", &queue.name, "--exclude", &queue.name]).exits(2);
-        check(&["queues", &queue.name, "--zero-workers", "ok"]).exits(0);
+        check(&["queues", &queue.name, "--exclude", &queue.name]).exits(0);
+        check(&["queues", &queue.name, "-c", "waiting=0:"]).exits(0);
         let none = site.no_queue("none");
-        check(&["queue", &none.name]).exits(2);
-        check(&["queue", &none.name, "--missing", "ok"]).exits(0);
+        let empty = check(&["queue", &none.name]).exits(0);
+        assert!(empty.out().contains("there is no queue"), "{}", empty.out());
+        check(&["queue", &none.name, "-c", "ready=1:"]).exits(2);
+        check(&["queue", &none.name, "-c", "nonsense=1"]).exits(3);
+        check(&["queue", &none.name, "--must-exist"]).exits(2);
         check(&["roundtrip"]).exits(0);
     });
 }

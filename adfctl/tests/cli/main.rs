@@ -59,7 +59,7 @@ const CASE: ctl_contract::Case<adfctl::Adfctl> = ctl_contract::Case {
         ("queue create new", "createqueue"),
         ("queue delete mail --yes", "deletequeue"),
     ],
-    check: "check queue mail --zero-workers ok",
+    check: "check queue mail -c waiting=0:",
     waiting: "ready",
     empty: "wait -Q mail --for empty",
     samples: samples::SAMPLES,

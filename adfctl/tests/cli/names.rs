@@ -21,7 +21,7 @@ fn a_queue_is_named_by_place_or_by_flag() {
         for line in [&["queues", name][..], &["queues", "-Q", name]] {
             assert_eq!(adfctl(address, line).exits(0).lines().len(), 1, "{line:?}");
         }
-        adfctl(address, &["check", "queue", "-Q", name, "--zero-workers", "ok"]).exits(0);
+        adfctl(address, &["check", "queue", "-Q", name, "-c", "waiting=0:"]).exits(0);
         let worked = ["--exit-when-empty", "--", "true"];
         adfctl(address, &[&["work", name], &worked[..]].concat()).exits(0);
         assert_eq!(ready(address, name), 0);

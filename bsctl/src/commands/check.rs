@@ -4,7 +4,7 @@ mod measure;
 
 use beanstalk_client::JobId;
 use clap::{Args, Subcommand};
-use ctl_core::commands::check::{CheckFlags, Missing, Title, conclude, measure_all};
+use ctl_core::commands::check::{CheckFlags, Title, conclude, measure_all};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::Patterns;
 use ctl_core::input::named::One;
@@ -31,12 +31,13 @@ Metrics:
   a job:      age time-left reserves timeouts releases buries kicks, and 1 or 0 for ready reserved delayed buried
   roundtrip:  rtt (milliseconds)
 binlog-lag is the number of log files older than the current one. timeouts/s is measured over a second, and only if a
-threshold uses it. A job that is gone counts as done, unless --missing or --must-exist is given.
-oldest-age is the age of the job that would be reserved next. A tube with ready jobs and no workers is CRITICAL
-(--zero-workers); buried jobs and a pause are a WARNING, unless a threshold of buried or pause-left says what is normal.
+threshold uses it. A job that is gone counts as done, unless --must-exist is given.
+oldest-age is the age of the job that would be reserved next. A tube with ready jobs and no workers is CRITICAL,
+unless -c says what is normal (workers=0: is always fine); buried jobs and a pause are a WARNING, unless a threshold of
+buried or pause-left says what is normal.
 Workers are the connections that watch the tube. Every connection watches default: its workers are those that have also
 reserved, and UNKNOWN is the verdict if the server does not tell whether there are any. The tool's own connection is in
-no figure. A tube that does not exist counts as empty, unless --missing or --must-exist is given. A tube can look fine
+no figure. A tube that does not exist counts as empty, unless --must-exist is given. A tube can look fine
 while its workers are stuck: roundtrip proves that the server stores and returns jobs, without competing with workers.
 With several servers, each value is for one of them, and the verdict is the most severe one; a server that is down is
 CRITICAL.
@@ -165,7 +166,6 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
         What::Job { .. } => "job",
         _ => "tube",
     };
-    // A tube exists only while it is in use.
-    let title = Title { name: &name, noun, many, missing: Missing::Ok };
+    let title = Title { name: &name, noun, many };
     conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
 }

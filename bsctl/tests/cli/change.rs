@@ -204,7 +204,7 @@ fn a_paused_tube_is_named_wherever_its_jobs_do_not_come() {
         told(bsctl(address, &["work", "-t", "t", "--exit-when-empty", "--exec", "true"]).exits(0));
         told(bsctl(address, &["tubes", "-o", "table"]).exits(0));
         told(bsctl(address, &["doctor"]).exits(0));
-        let check = ["check", "tube", "t", "--zero-workers", "ok"];
+        let check = ["check", "tube", "t", "-c", "workers=0:"];
         let ran = bsctl(address, &check).exits(1);
         assert!(ran.out().contains("WARNING - t: paused"), "{}", ran.out());
         assert!(ran.out().contains("'t_pause-left'=35"), "{}", ran.out());

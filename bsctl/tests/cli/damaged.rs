@@ -48,8 +48,7 @@ fn it_is_listed_and_its_age_is_checked() {
         (serde_json::Value::Null, &"second".into())
     );
     assert!(ran.err.contains("BODY_DAMAGED"), "{}", ran.err);
-    bsctl(address, &["check", "tube", "t", "-w", "oldest-age=0:3600", "--zero-workers", "ok"])
-        .exits(0);
+    bsctl(address, &["check", "tube", "t", "-w", "oldest-age=0:3600", "-c", "workers=0:"]).exits(0);
 }
 
 #[test]

@@ -40,6 +40,6 @@ fn the_age_of_the_oldest_job_is_that_of_its_own_tube() {
         line.unwrap_or_else(|| panic!("{tube}: {text}")).parse().unwrap()
     };
     assert_eq!(["first", "second", "later", "default"].map(age), [7.0, 2.0, 0.0, 0.0]);
-    let check = ["check", "tube", "second", "-w", "oldest-age=0:3600", "--zero-workers", "ok"];
+    let check = ["check", "tube", "second", "-w", "oldest-age=0:3600", "-c", "workers=0:"];
     bsctl(address, &check).exits(0);
 }

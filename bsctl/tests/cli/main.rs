@@ -69,7 +69,7 @@ ctl_contract::tool_contract!(
             ("delete 1 --yes", "delete"),
             ("pause mail 1s", "pause-tube"),
         ],
-        check: "check tube mail --zero-workers ok",
+        check: "check tube mail -c workers=0:",
         waiting: "ready",
         empty: "wait -t mail --for empty",
         samples: samples::SAMPLES,

@@ -39,14 +39,8 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("export", &["export"]),
         Sample::of("import", &["import", "-"]).fed(RECORD),
         Sample::of("check server", &["check", "server"]),
-        Sample::of(
-            "check tube",
-            &["check", "tube", "mail", "--zero-workers", "ok", "-c", "buried=1"],
-        ),
-        Sample::of(
-            "check tubes",
-            &["check", "tubes", "*", "--zero-workers", "ok", "-c", "buried=1"],
-        ),
+        Sample::of("check tube", &["check", "tube", "mail", "-c", "workers=0:", "-c", "buried=1"]),
+        Sample::of("check tubes", &["check", "tubes", "*", "-c", "workers=0:", "-c", "buried=1"]),
         Sample::of("check job", &["check", "job", "1"]),
         Sample::of("check roundtrip", &["check", "roundtrip"]),
         Sample::of("wait", &["wait", "--for", "ready>=1", "-t", "mail"]),

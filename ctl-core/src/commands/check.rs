@@ -1,6 +1,5 @@
 //! Checks for monitoring and CI: figures, thresholds, verdicts, and reports about them.
 
-mod formats;
 mod measured;
 mod report;
 mod several;
@@ -8,8 +7,8 @@ mod several;
 use clap::{Args, ValueEnum};
 
 pub use self::measured::{Measured, Metric, Problem};
+pub use self::report::Title;
 use self::report::{Judged, Report};
-pub use self::report::{Missing, Title};
 pub use self::several::measure_all;
 use crate::error::{CliError, Exit};
 use crate::output::{Format, Output};
@@ -28,42 +27,13 @@ pub struct CheckFlags {
     #[arg(short, long, global = true, value_name = thresholds::VALUE)]
     critical: Vec<Threshold>,
 
-    /// Output format
-    #[arg(long, global = true, value_name = "FMT")]
-    format: Option<CheckFormat>,
-
     /// Verdict on a timeout
     #[arg(long, global = true, value_name = "VERDICT", default_value = "critical")]
     on_timeout: OnTimeout,
 
-    /// Verdict when jobs are waiting and there are no workers
-    #[arg(long, global = true, value_name = "VERDICT", default_value = "crit")]
-    zero_workers: ZeroWorkers,
-
-    /// Verdict when no queue matches
-    #[arg(long, global = true, value_name = "VERDICT")]
-    missing: Option<Missing>,
-
-    /// Fail if nothing matches (same as --missing crit)
-    #[arg(long, global = true, conflicts_with = "missing")]
+    /// Critical if it does not exist, or nothing matches
+    #[arg(long, global = true)]
     must_exist: bool,
-}
-
-/// The value of `--format`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum CheckFormat {
-    /// One line with performance data, for monitoring systems.
-    Nagios,
-    /// One JSON document.
-    Json,
-    /// Lines for people.
-    Text,
-    /// Prometheus metrics, for a textfile collector.
-    Prometheus,
-    /// Test report for CI systems.
-    Junit,
-    /// GitHub workflow annotations.
-    Github,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -83,16 +53,6 @@ impl OnTimeout {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ZeroWorkers {
-    /// Fine.
-    Ok,
-    /// Exit 1.
-    Warn,
-    /// Exit 2.
-    Crit,
-}
-
 /// Judges what was measured, writes the report and returns the exit code. Failures become verdicts; figures that
 /// arrived anyway are reported with them.
 ///
@@ -106,12 +66,6 @@ pub fn conclude(
     measured: impl Into<Measured>,
 ) -> Result<Exit, CliError> {
     let Measured { metrics, failure, absent, known } = measured.into();
-    let format = match (flags.format, out.style.format) {
-        (Some(format), _) => format,
-        (None, Format::Json | Format::Ndjson) => CheckFormat::Json,
-        (None, Format::Table | Format::Wide) => CheckFormat::Text,
-        (None, _) => CheckFormat::Nagios,
-    };
     let judged = match failure {
         None if metrics.is_empty() && absent.is_some() => {
             flags.require(&known).map(|()| Vec::new())
@@ -121,26 +75,19 @@ pub fn conclude(
     };
     let report = match judged {
         Ok(judged) => {
-            let missing = if flags.must_exist { Some(Missing::Crit) } else { flags.missing };
-            let verdict = missing.unwrap_or(title.missing).verdict();
+            let verdict = if flags.must_exist { Verdict::Critical } else { Verdict::Ok };
             Report::of(title, judged, absent.map(|why| (why, verdict)))
         }
         Err((error, judged)) => Report::failed(&error, flags.on_timeout.verdict(), judged),
     };
     let headline = report.verdict.headline(program, &report.summary);
-    match format {
-        CheckFormat::Nagios => out.text(&report.nagios(&headline, title.many))?,
-        CheckFormat::Text => out.text(&report.text(&headline, out.width()))?,
-        CheckFormat::Prometheus => out.foreign_text(&report.prometheus(program.name, title))?,
-        CheckFormat::Junit => {
-            let junit = report.junit(program.name, title);
-            out.foreign_text(&junit.map_err(|error| CliError::writing("the report", &error))?)?;
-        }
-        CheckFormat::Github => out.foreign_text(&report.github(&headline))?,
-        CheckFormat::Json => {
+    match out.style.format {
+        Format::Json | Format::Ndjson => {
             out.style.format = Format::Json;
             out.document(&report.json())?;
         }
+        Format::Table | Format::Wide => out.text(&report.text(&headline, out.width()))?,
+        _ => out.text(&report.nagios(&headline, title.many))?,
     }
     out.flush()?;
     Ok(report.verdict.exit())
@@ -197,27 +144,19 @@ impl CheckFlags {
             (least, Some(most)) if least != most => Verdict::Unknown,
             (least, _) => least,
         };
-        let has_threshold = warning.is_some() || critical.is_some();
-        let problem = metric.problem.map(|problem| self.verdict_of(problem, has_threshold));
-        let problem = problem.filter(|(verdict, _)| *verdict != Verdict::Ok);
+        let is_unjudged = |problem: &Problem| match problem {
+            Problem::Unattended(_) | Problem::Untold(_) => critical.is_none(),
+            Problem::Unusual(_) => critical.is_none() && warning.is_none(),
+        };
+        let problem = metric.problem.filter(is_unjudged).map(|problem| match problem {
+            Problem::Unattended(why) => (Verdict::Critical, why),
+            Problem::Untold(why) => (Verdict::Unknown, why),
+            Problem::Unusual(why) => (Verdict::Warning, why),
+        });
         let verdict = problem.map_or(by_range, |(verdict, _)| verdict.max(by_range));
         let text = |range: Option<Range>| range.map(|range| range.to_string());
         let problem = problem.map(|(_, why)| why);
         Judged { warning: text(warning), critical: text(critical), verdict, problem, metric }
-    }
-
-    /// The verdict on a problem of a figure, and the reason.
-    fn verdict_of(&self, problem: Problem, has_threshold: bool) -> (Verdict, &'static str) {
-        match (problem, self.zero_workers) {
-            (Problem::Unusual(why), _) if has_threshold => (Verdict::Ok, why),
-            (Problem::Unusual(why), _) => (Verdict::Warning, why),
-            (Problem::Unattended(why) | Problem::Untold(why), ZeroWorkers::Ok) => {
-                (Verdict::Ok, why)
-            }
-            (Problem::Untold(why), _) => (Verdict::Unknown, why),
-            (Problem::Unattended(why), ZeroWorkers::Warn) => (Verdict::Warning, why),
-            (Problem::Unattended(why), ZeroWorkers::Crit) => (Verdict::Critical, why),
-        }
     }
 }
 
@@ -251,8 +190,7 @@ mod tests {
             let measured = Measured { metrics, failure, ..Measured::default() };
             let sink = Memory::default();
             let mut out = Output::to(Box::new(sink.clone()), Style::default());
-            let title =
-                Title { name: "server", noun: "queue", many: false, missing: Missing::Crit };
+            let title = Title { name: "server", noun: "queue", many: false };
             let verdict = conclude(&mut out, &PROGRAM, &flags, title, measured).unwrap();
             let text = String::from_utf8(sink.bytes()).unwrap();
             assert_eq!(verdict.code(), exit, "{line:?}: {text}");

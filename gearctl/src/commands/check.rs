@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use ctl_core::commands::check::{
-    CheckFlags, Measured, Metric, Missing, Problem, Title, conclude, measure_all,
+    CheckFlags, Measured, Metric, Problem, Title, conclude, measure_all,
 };
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::Patterns;
@@ -35,8 +35,8 @@ Metrics:
   a function: queued running workers rtt queued-high queued-normal queued-low
   roundtrip:  rtt (milliseconds)
 The last three are queried only if a threshold uses them, and need a server that supports prioritystatus.
-A function with queued jobs and no workers is CRITICAL (--zero-workers). One that does not exist counts as having
-neither, unless --missing or --must-exist is given. Cancelled jobs count as queued until a worker asks for work. Workers
+A function with queued jobs and no workers is CRITICAL, unless -c says what is normal (workers=0: is always fine). One
+that does not exist counts as having neither, unless --must-exist is given. Cancelled jobs count as queued until a worker asks for work. Workers
 can be registered and stuck: roundtrip through a function proves that they answer, and the message says whether the
 server or the worker failed.
 With several servers, each is checked, and the verdict is the most severe one; a server that is down is CRITICAL. A
@@ -135,8 +135,7 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     let is_of_server = matches!(args.what, What::Server | What::Roundtrip { .. });
     let many = is_several || matches!(args.what, What::Functions(_));
     let noun = if is_several && is_of_server { "server" } else { "function" };
-    // A function exists only while it is in use.
-    let title = Title { name, noun, many, missing: Missing::Ok };
+    let title = Title { name, noun, many };
     conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
 }
 

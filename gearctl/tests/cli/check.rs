@@ -22,15 +22,15 @@ fn functions_are_judged_by_thresholds_and_workers() {
         assert!(ok.out().starts_with(line), "{}", ok.out());
         check(&["function", "f", "-c", "workers=1:"]).exits(2);
         check(&["function", "f", "--must-exist"]).exits(2);
-        check(&["functions", "f*", "--missing", "warn"]).exits(1);
+        check(&["functions", "f*", "--must-exist"]).exits(2);
         queue(address, "f", b"x");
         let lonely = check(&["function", "f"]).exits(2);
         assert!(
             lonely.out().contains("queued jobs but no workers")
                 && lonely.out().contains("'f_queued'=1;;;0;")
         );
-        check(&["function", "f", "--zero-workers", "warn"]).exits(1);
-        let ok = ["function", "f", "--zero-workers", "ok"];
+        check(&["function", "f", "-w", "workers=1:", "-c", "workers=0:"]).exits(1);
+        let ok = ["function", "f", "-c", "workers=0:"];
         check(&ok).exits(0);
         check(&[&ok[..], &["-w", "queued=0"]].concat()).exits(1);
         check(&[&ok[..], &["-w", "queued=0", "-c", "queued=@1:5"]].concat()).exits(2);
@@ -74,7 +74,7 @@ fn what_is_queued_is_told_by_priority_where_it_is_asked_for() {
     run(&["submit", "mail", "y"]).exits(0);
     for what in [&["server"][..], &["function", "mail"], &["functions", "m*"]] {
         let check = |threshold: &str| {
-            run(&[&["check"], what, &["--zero-workers", "ok", "-c", threshold]].concat())
+            run(&[&["check"], what, &["-c", "workers=0:", "-c", threshold]].concat())
         };
         assert!(check("queued-high=0").exits(2).out().contains("queued-high"), "{what:?}");
         check("queued-high=1").exits(0);

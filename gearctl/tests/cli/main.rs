@@ -59,7 +59,7 @@ ctl_contract::tool_contract!(
             ("function create new", "create"),
             ("function drop mail --yes --force", "drop"),
         ],
-        check: "check function mail --zero-workers ok",
+        check: "check function mail -c workers=0:",
         waiting: "queued",
         empty: "wait -f mail --for queued==0",
         samples: samples::SAMPLES,

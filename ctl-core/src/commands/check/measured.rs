@@ -6,9 +6,11 @@ use crate::rules::metrics::Named;
 /// What a figure means without any threshold, with the reason to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Problem {
-    /// Work waits and nobody takes it, such as `ready jobs but no workers`: the verdict of `--zero-workers`.
+    /// Work waits and nobody takes it, such as `ready jobs but no workers`: CRITICAL, unless a critical threshold of the
+    /// figure says what is normal.
     Unattended(&'static str),
-    /// Work waits and the server does not tell whether anybody takes it: UNKNOWN, unless `--zero-workers` is `ok`.
+    /// Work waits and the server does not tell whether anybody takes it: UNKNOWN, unless a critical threshold of the
+    /// figure says what is normal.
     Untold(&'static str),
     /// A warning, unless a threshold says what is normal.
     Unusual(&'static str),

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::measured::Metric;
@@ -21,29 +20,6 @@ pub struct Title<'a> {
     pub noun: &'static str,
     /// Whether there may be several subjects.
     pub many: bool,
-    /// What it means if there is none, unless a flag overrides it.
-    pub missing: Missing,
-}
-
-/// The value of `--missing`, and a tool's default for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Missing {
-    /// OK: a queue that exists only while in use counts as empty.
-    Ok,
-    /// Exit 1.
-    Warn,
-    /// Exit 2.
-    Crit,
-}
-
-impl Missing {
-    pub(super) fn verdict(self) -> Verdict {
-        match self {
-            Self::Ok => Verdict::Ok,
-            Self::Warn => Verdict::Warning,
-            Self::Crit => Verdict::Critical,
-        }
-    }
 }
 
 /// A metric with the verdict of its thresholds.
@@ -270,13 +246,6 @@ impl Judged {
             Some(why) => why.to_owned(),
             None => format!("{} {} (range {})", self.metric.name, self.number(), self.range()),
         }
-    }
-
-    /// The same with its subject.
-    pub(super) fn whole_reason(&self) -> String {
-        let subject = self.metric.place().map(|place| format!("{place} "));
-        let colon = if self.problem.is_some() { "has " } else { "" };
-        format!("{}{colon}{}", subject.unwrap_or_default(), self.reason())
     }
 
     /// Why it alerts, in the same words for all subjects with this reason; and the subject.
