@@ -2,7 +2,6 @@
 //!
 //! The keys are those of JSON, including a body's: `body` for text, else `body_base64`.
 
-use csv::WriterBuilder;
 use serde_json::Value;
 
 use super::record::{BODY, Field};
@@ -58,16 +57,15 @@ fn shown(body: &[u8], encoding: Encoding) -> Result<(&'static str, String), CliE
     Ok((shown.key(), escape::bytes_view(shown.text().as_bytes())))
 }
 
-/// One line.
-///
-/// # Errors
-/// None that can occur with a list in memory; exit 70.
-pub(super) fn line(
-    fields: impl IntoIterator<Item = impl AsRef<[u8]>>,
-) -> Result<Vec<u8>, CliError> {
-    let failed =
-        |error: &dyn std::fmt::Display| CliError::internal(format!("cannot write CSV: {error}"));
-    let mut row = WriterBuilder::new().buffer_capacity(512).from_writer(Vec::new());
-    row.write_record(fields).map_err(|error| failed(&error))?;
-    row.into_inner().map_err(|error| failed(&error))
+/// One line. What would end a field or a line, and a lone empty field, is quoted.
+pub(super) fn line(fields: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let quoted = |field: &str| match field.contains(['"', ',', '\n', '\r']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field.to_owned(),
+    };
+    let fields: Vec<String> = fields.into_iter().map(|field| quoted(field.as_ref())).collect();
+    match fields.as_slice() {
+        [only] if only.is_empty() => "\"\"\n".to_owned(),
+        fields => format!("{}\n", fields.join(",")),
+    }
 }

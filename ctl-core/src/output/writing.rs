@@ -160,10 +160,9 @@ impl Output {
     /// A CSV line.
     pub(super) fn csv_line(
         &mut self,
-        fields: impl IntoIterator<Item = impl AsRef<[u8]>>,
+        fields: impl IntoIterator<Item = impl AsRef<str>>,
     ) -> Result<(), CliError> {
-        let line = csv::line(fields)?;
-        self.bytes(&line)
+        self.bytes(csv::line(fields).as_bytes())
     }
 
     /// A value as JSON, on one line for NDJSON. Large values are not copied.

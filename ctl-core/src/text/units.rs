@@ -44,15 +44,31 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// A message with the value and the rule.
 pub fn size(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, u32, u32); 11] = [
+        ("", 1, 0),
+        ("b", 1, 0),
+        ("k", 1024, 1),
+        ("kib", 1024, 1),
+        ("kb", 1000, 1),
+        ("m", 1024, 2),
+        ("mib", 1024, 2),
+        ("mb", 1000, 2),
+        ("g", 1024, 3),
+        ("gib", 1024, 3),
+        ("gb", 1000, 3),
+    ];
+    let rule = || format!("`{text}` is not a size (examples: 512, 1k, 64KiB, 1MB)");
     let lower = text.trim().to_ascii_lowercase();
-    let binary = match lower.as_bytes() {
-        [.., digit, b'k' | b'm' | b'g'] if digit.is_ascii_digit() => format!("{lower}ib"),
-        _ => lower,
-    };
-    binary
-        .parse::<bytesize::ByteSize>()
-        .map(|size| size.as_u64())
-        .map_err(|_| format!("`{text}` is not a size (examples: 512, 1k, 64KiB, 1MB)"))
+    let end = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());
+    let (digits, unit) = lower.split_at(end);
+    let unit = UNITS.iter().find(|(name, ..)| *name == unit.trim_start()).ok_or_else(rule)?;
+    let factor = u64::from(unit.1).pow(unit.2);
+    if let Ok(whole) = digits.parse::<u64>() {
+        return whole.checked_mul(factor).ok_or_else(rule);
+    }
+    let bytes = digits.parse::<f64>().map_err(|_| rule())? * factor as f64;
+    // No fraction reaches 2^53, from which on a number no longer has one.
+    if bytes < 9e15 { Ok(bytes as u64) } else { Err(rule()) }
 }
 
 /// A size for people, exact: `256 MiB`, `1000 bytes`.

@@ -1,12 +1,5 @@
 //! Metrics for monitoring systems: families of labelled samples, in the OpenMetrics format.
 
-use std::fmt;
-
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _, text};
-use prometheus_client::metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge};
-use prometheus_client::registry::Registry;
-
 use crate::output::Record;
 
 /// How the value of a family changes.
@@ -131,34 +124,30 @@ impl Metrics {
 
     /// The text for scrapes.
     #[must_use]
-    pub fn text(self) -> String {
-        let mut registry = Registry::default();
-        registry.register_collector(Box::new(self));
+    pub fn text(&self) -> String {
         let mut text = String::new();
-        // Writing to memory does not fail.
-        let _ = text::encode(&mut text, &registry);
+        for Family { name, help, kind, samples } in &self.0 {
+            let (word, end) = match kind {
+                Kind::Gauge => ("gauge", ""),
+                Kind::Counter => ("counter", "_total"),
+            };
+            text.push_str(&format!("# HELP {name} {help}\n# TYPE {name} {word}\n"));
+            for Sample { labels, value } in samples {
+                let labels =
+                    labels.iter().map(|(key, text)| format!("{key}=\"{}\"", escaped(text)));
+                let labels = labels.collect::<Vec<_>>().join(",");
+                let labels = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
+                text.push_str(&format!("{name}{end}{labels} {value:?}\n"));
+            }
+        }
+        text.push_str("# EOF\n");
         text
     }
 }
 
-impl Collector for Metrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        for family in &self.0 {
-            let of = match family.kind {
-                Kind::Gauge => MetricType::Gauge,
-                Kind::Counter => MetricType::Counter,
-            };
-            let mut described = encoder.encode_descriptor(&family.name, family.help, None, of)?;
-            for sample in &family.samples {
-                let metric = described.encode_family(&sample.labels)?;
-                match family.kind {
-                    Kind::Gauge => ConstGauge::new(sample.value).encode(metric)?,
-                    Kind::Counter => ConstCounter::new(sample.value).encode(metric)?,
-                }
-            }
-        }
-        Ok(())
-    }
+/// The text of a label.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]

@@ -1,15 +1,16 @@
 //! The value of a filter, parsed according to its field's kind.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use regex::bytes::{Regex, RegexBuilder};
+use regex_lite::{Regex, RegexBuilder};
 
 use super::{Field, Kind, Operator, Value};
 use crate::text::escape;
 use crate::text::units;
 
-/// Maximum size of a compiled regular expression, and of its working memory.
+/// Maximum size of a compiled regular expression.
 const REGEX_MEMORY: usize = 1 << 20;
 
 /// A comparison with a value.
@@ -94,7 +95,7 @@ impl Test {
                 operator.accepts(order.unwrap_or_else(|| text.as_ref().cmp(wanted.as_bytes())))
             }
             (Self::Regex(wanted, regex), Some(Value::Text(text))) => {
-                regex.is_match(&text) == *wanted
+                regex.is_match(&as_text(&text)) == *wanted
             }
             (Self::Whole(operator, _), _)
             | (Self::Time(operator, _), _)
@@ -139,26 +140,25 @@ fn unquoted(value: &str) -> Result<String, Why> {
     })
 }
 
+/// What is not UTF-8 is matched byte by byte: `\xff` is the byte ff.
+fn as_text(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => bytes.iter().map(|byte| char::from(*byte)).collect(),
+    }
+}
+
 fn number(text: &[u8]) -> Option<f64> {
     let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     number.is_finite().then_some(number)
 }
 
 fn regex(text: &str) -> Result<Regex, Why> {
-    let built =
-        RegexBuilder::new(text).size_limit(REGEX_MEMORY).dfa_size_limit(REGEX_MEMORY).build();
-    built.map_err(|error| {
-        let what = match error {
-            regex::Error::CompiledTooBig(limit) => {
-                format!("its regular expression needs more than {}", units::show_size(limit as u64))
-            }
-            error => {
-                let all = error.to_string();
-                let last = all.lines().last().unwrap_or_default();
-                let why = last.strip_prefix("error: ").unwrap_or(last);
-                format!("its regular expression is not valid: {}", escape::line(why))
-            }
-        };
-        Why { what, hint: Some("\\ escapes a character, as in \\( or \\.".to_owned()) }
+    RegexBuilder::new(text).size_limit(REGEX_MEMORY).build().map_err(|error| {
+        let why = error.to_string();
+        Why {
+            what: format!("its regular expression is not valid: {}", escape::line(&why)),
+            hint: Some("\\ escapes a character, as in \\( or \\.".to_owned()),
+        }
     })
 }
