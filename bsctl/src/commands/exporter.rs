@@ -24,11 +24,11 @@ metrics-api: ready, reserved, delayed, buried, and value, the sum of ready and r
 because a sum of some of them would look like less work. GET /healthz covers only the exporter itself.
 The exporter's own connection is in no figure. Every connection watches the tube default, also idle producers: its
 workers are known only within beanstalkd_tube_workers_min and _max; for other tubes both are the number of watchers.
-Metric names are beanstalkd_* (native), or those of exporters that have dashboards (messagebird, davidtannock).
+Metric names are beanstalkd_*; --names messagebird writes those of that exporter, for which dashboards exist.
 
 Examples:
   bsctl exporter --listen 127.0.0.1:9419 --exclude 'tmp.*'
-  bsctl -a one:11300 exporter --names davidtannock
+  bsctl -a one:11300 exporter --names messagebird
   bsctl exporter --once > /var/lib/node_exporter/beanstalkd.prom";
 
 /// What is exported. `top` finds its figures by these names, and so do the dashboard and the alerts in `docs/monitoring`.
@@ -38,7 +38,6 @@ pub static EXPORTS: Exports<Bsctl> = Exports {
     names: &[
         Names { name: NATIVE, server: "server" },
         Names { name: MESSAGEBIRD, server: "instance" },
-        Names { name: DAVIDTANNOCK, server: "server" },
     ],
     scrape,
     valid: |name| crate::names::tube(name).map(drop),
@@ -52,7 +51,6 @@ pub const WORKERS_MAX: &str = "beanstalkd_tube_workers_max";
 
 const NATIVE: &str = "native";
 const MESSAGEBIRD: &str = "messagebird";
-const DAVIDTANNOCK: &str = "davidtannock";
 
 /// A figure, by its key in the server's words.
 #[derive(Clone, Copy)]
@@ -253,16 +251,6 @@ impl Subject {
         match names.name {
             MESSAGEBIRD if key == "pid" || key == "name" => None,
             MESSAGEBIRD => Some((Kind::Gauge, format!("{before}{plain}"), None)),
-            DAVIDTANNOCK => {
-                // Names of counters end in `_total`.
-                let (kind, end) = match key.split('-').next()? {
-                    "cmd" => (Kind::Counter, ""),
-                    "current" | "total" | "job" => (Kind::Gauge, "_count"),
-                    "pause" => (Kind::Gauge, "_seconds_total"),
-                    _ => return None,
-                };
-                Some((kind, format!("beanstalkd_{before}{plain}{end}"), None))
-            }
             _ => {
                 let Figure { kind, name, state, .. } = *figure?;
                 let name = name.unwrap_or(&plain);
