@@ -54,10 +54,10 @@ impl Sample {
     /// Whether it contacts no server, or succeeds when none answers.
     #[must_use]
     fn is_offline(&self) -> bool {
-        let about_settings = ["context ", "config "].iter().any(|it| self.command.starts_with(it));
+        let about_settings = self.command.starts_with("context ");
         !self.asks
             || about_settings
-            || ["tap", "web", "serve", "doctor", "examples", "completions", "man", "docs"]
+            || ["tap", "web", "serve", "doctor", "examples", "completions", "docs"]
                 .contains(&self.command)
     }
 
@@ -80,12 +80,8 @@ const COMMON: &[Sample] = &[
     Sample::of("context show", &["context", "show"]),
     Sample::of("context unselect", &["context", "unselect", "-n"]),
     Sample::of("context validate", &["context", "validate"]),
-    Sample::of("config path", &["config", "path"]),
-    Sample::of("config set", &["config", "set", "retry", "1", "-n"]),
-    Sample::of("config show", &["config", "show"]),
     Sample::of("doctor", &["doctor"]),
     Sample::of("completions", &["completions", "bash"]),
-    Sample::of("man", &["man"]),
     Sample::of("docs", &["docs"]),
 ];
 
@@ -98,8 +94,6 @@ const COMMON_FAILING: &[Sample] = &[
     Sample::of("context previous", &["context", "previous"]),
     Sample::of("context rm", &["context", "rm", "none"]),
     Sample::of("context select", &["context", "select", "none"]),
-    Sample::of("config edit", &["config", "edit", "-n"]),
-    Sample::of("config unset", &["config", "unset", "retry"]),
 ];
 
 /// Sample lines for the commands that a tool does not share with all others, or that need arguments of its own.

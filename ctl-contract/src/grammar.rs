@@ -115,18 +115,8 @@ pub fn every_verb_of_a_session_is_in_exactly_one_group_and_every_group_names_ver
 /// A session has no nested session, and no `docs`.
 pub fn commands_that_make_no_sense_in_a_session_are_left_out<T: Interactive>() {
     let names = tree::visible(&tree::grammar::<T>());
-    let left_out = [
-        "repl",
-        "serve",
-        "bench",
-        "exporter",
-        "context",
-        "config",
-        "completions",
-        "complete",
-        "man",
-        "docs",
-    ];
+    let left_out =
+        ["repl", "serve", "bench", "exporter", "context", "completions", "complete", "docs"];
     let rows = T::COMMANDS.iter().flat_map(|(_, rows)| *rows);
     let absent = rows.filter(|row| row.in_session.contains(&InSession::Absent));
     for name in left_out.iter().chain(absent.map(|row| &row.name)) {

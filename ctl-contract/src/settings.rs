@@ -180,17 +180,6 @@ pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
     run(&["edit", "c", "address=127.0.0.1:1"]).exits(0);
     run(&["validate", "--connect"]).exits(69);
     run(&["validate"]).exits(0);
-    let config = |line: &[&str]| folder.run(case, &[], &[&["config"], line].concat());
-    config(&["set", "contexts.c.timeout", "5"]).exits(0);
-    config(&["set", "output", "name"]).exits(0);
-    config(&["unset", "contexts.c.address"]).exits(0);
-    let text = folder.text();
-    assert!(text.contains("timeout = 5") && text.contains("output = \"name\""), "{text}");
-    assert!(!text.contains("127.0.0.1:1\""), "{text}");
-    config(&["unset", "contexts.c.address"]).exits(1);
-    config(&["set", "nonsense", "5"]).exits(2);
-    let shown = config(&["path"]).exits(0);
-    assert!(shown.says_out(&folder.file().to_string_lossy()), "{:?}", shown.bytes);
 }
 
 /// Each as one document; stderr has no JSON.
@@ -203,9 +192,7 @@ pub fn changes_of_settings_are_told_in_json<T: Tool>(case: &Case<T>) {
         &["context", "rm", "a", "b"],
         &["context", "select", "a"],
         &["context", "unselect"],
-        &["config", "set", "retry", "1"],
-        &["config", "unset", "retry"],
-        &["config", "edit"],
+        &["context", "edit"],
     ] {
         let folder = Folder::with(
             "context = \"b\"\nprevious-context = \"a\"\n[defaults]\nretry = 2\n[contexts.a]\n[contexts.b]\n",
@@ -243,8 +230,7 @@ pub fn a_wrong_configuration_file_is_78_with_its_line<T: Tool>(case: &Case<T>) {
         let folder = Folder::with(text);
         // Commands that do not need the file work.
         folder.run(case, &[], &["man"]).exits(0);
-        folder.run(case, &[], &["config", "path"]).exits(0);
-        folder.run(case, &[], &["config", "set", "retry", "1"]).exits(78);
+        folder.run(case, &[], &["context", "add", "b"]).exits(78);
         assert_eq!(folder.text(), text);
     }
     let folder = Folder::with("context = \"gone\"\n[contexts.here]\n");

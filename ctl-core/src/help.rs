@@ -12,7 +12,7 @@ use crate::text::wrap;
 /// The commands of every tool in groups, which a tool's own groups with the same titles go before.
 pub const GROUPS: &[(&str, &[&str])] = &[
     ("Observe", &["ping"]),
-    ("Tool", &["repl", "serve", "context", "config", "doctor", "examples", "completions", "man"]),
+    ("Tool", &["repl", "serve", "context", "doctor", "examples", "completions"]),
 ];
 
 /// All commands in groups: its own, and those of every tool.

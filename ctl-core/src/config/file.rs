@@ -84,7 +84,7 @@ impl Place {
             Some(text) => self.parse(&text, program).map(|(config, _)| config),
             None if self.is_named => Err(self
                 .wrong("does not exist")
-                .hint(format!("{} config edit, to create it", program.name))),
+                .hint(format!("{} context edit, to create it", program.name))),
             None => Ok(Config::default()),
         }
     }
@@ -147,7 +147,7 @@ impl Place {
             let place =
                 line.map_or_else(|| self.shown(), |line| format!("{}:{line}", self.shown()));
             CliError::config(format!("{place}: {what}"))
-                .hint(format!("{} config edit", program.name))
+                .hint(format!("{} context edit", program.name))
         };
         let document = Document::parse(text.to_owned())
             .map_err(|error| at(error.span().map(|span| span.start), error.message()))?;

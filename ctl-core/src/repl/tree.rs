@@ -25,8 +25,7 @@ pub(crate) const FORMATS: &[&str] =
     &["table", "wide", "plain", "json", "ndjson", "yaml", "csv", "name", "raw"];
 
 /// Commands of the command line that make no sense in any session.
-const LEFT_OUT: &[&str] =
-    &["repl", "serve", "context", "config", "completions", "complete", "man", "docs", "help"];
+const LEFT_OUT: &[&str] = &["repl", "serve", "context", "completions", "complete", "docs", "help"];
 
 /// The grammar of a session: the commands of the command line that make sense in it, the tool's own verbs, which
 /// replace commands of the same name, and those of every session.

@@ -8,7 +8,6 @@ use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Parser, Su
 use crate::args::GlobalArgs;
 use crate::commands::ping::PingArgs;
 use crate::commands::serve::ServeArgs;
-use crate::commands::settings::config::ConfigArgs;
 use crate::commands::settings::context::ContextArgs;
 use crate::commands::settings::doctor::DoctorArgs;
 use crate::config::{SettingsArgs, keys};
@@ -18,7 +17,7 @@ use crate::link::tls::{self, TlsArgs};
 use crate::program::Program;
 use crate::repl::args::SessionArgs;
 use crate::rules::preset::{self, Preset};
-use crate::tool::docs::commands::{CompletionsArgs, DocsArgs, ManArgs};
+use crate::tool::docs::commands::{CompletionsArgs, DocsArgs};
 use crate::tool::examples::{self, ExamplesArgs};
 use crate::tool::shells::CompleteArgs;
 
@@ -94,7 +93,7 @@ impl<T: Tool> Subcommand for Line<T> {
 }
 
 /// Words that are short for one of the commands of every tool with some of its arguments.
-const SHORT: &[Preset] = &[];
+const SHORT: &[Preset] = &[("man", "completions man")];
 
 /// The commands of every tool.
 #[derive(Debug, Subcommand)]
@@ -109,19 +108,15 @@ pub enum Common {
     Serve(ServeArgs),
     /// Manage contexts: named sets of settings, such as servers
     Context(ContextArgs),
-    /// Show and change the configuration file
-    Config(ConfigArgs),
     /// Diagnose settings and servers, and say how to fix what is wrong
     Doctor(DoctorArgs),
     /// Show cheat sheets: command lines that are ready to copy
     Examples(ExamplesArgs),
-    /// Print a completion script for a shell
+    /// Print a completion script for a shell, or the man pages
     Completions(CompletionsArgs),
     /// Say how a line of a shell can go on
     #[command(hide = true)]
     Complete(CompleteArgs),
-    /// Print or write the man pages
-    Man(ManArgs),
     /// Print the sections of the README that are made from the grammar
     #[command(hide = true)]
     Docs(DocsArgs),
@@ -136,12 +131,10 @@ impl Common {
             Self::Ping(_)
             | Self::Doctor(_)
             | Self::Examples(_)
-            | Self::Completions(_)
             | Self::Complete(_)
             | Self::Docs(_) => Effect::Reads,
-            Self::Man(args) => reads(!args.writes()),
+            Self::Completions(args) => reads(args.reads_only()),
             Self::Context(args) => reads(args.reads_only()),
-            Self::Config(args) => reads(args.reads_only()),
             Self::Repl(_) | Self::Serve(_) => Effect::Creates,
         }
     }
@@ -151,12 +144,10 @@ impl Common {
     pub(crate) fn is_about_settings(&self) -> bool {
         match self {
             Self::Context(args) => args.works_without(),
-            Self::Config(args) => args.works_without(),
             Self::Doctor(_)
             | Self::Examples(_)
             | Self::Completions(_)
             | Self::Complete(_)
-            | Self::Man(_)
             | Self::Docs(_) => true,
             Self::Ping(_) | Self::Repl(_) | Self::Serve(_) => false,
         }
@@ -250,18 +241,14 @@ fn with_help(tree: Command, program: &Program) -> Command {
         "Examples:\n  {name} completions bash > ~/.local/share/bash-completion/completions/{name}\n  \
          {name} completions zsh > ~/.zfunc/_{name}\n  \
          {name} completions fish > ~/.config/fish/completions/{name}.fish\n  \
-         {name} completions nushell | save ($nu.user-autoload-dirs.0)/{name}.nu"
-    );
-    let man = format!(
-        "Without --out, the main page of {name} goes to stdout; with it, one file is written per command.\n\n\
-         Examples:\n  {name} man | man -l -\n  {name} man --out ~/.local/share/man/man1"
+         {name} completions nushell | save ($nu.user-autoload-dirs.0)/{name}.nu\n  \
+         {name} man | man -l -\n  {name} man --out ~/.local/share/man/man1"
     );
     let examples = tree.find_subcommand("examples").cloned();
     let examples = examples.map(|examples| examples::with_topics(examples, program, &tree));
     tree.change("examples", |command| examples.unwrap_or(command))
         .change("doctor", |command| command.after_help(doctor_help(program)))
         .change("context", |command| command.after_help(contexts_help(program)))
-        .change("config", |command| command.after_help(config_help(program)))
         .change("ping", |command| {
             command.after_help(format!(
                 "{ping}\n\nExamples:\n  {name} ping\n  {name} ping --count 1000 --interval 10ms"
@@ -273,37 +260,27 @@ fn with_help(tree: Command, program: &Program) -> Command {
         })
         .change("serve", |command| command.after_help(help.serve))
         .change("completions", |command| command.after_help(completions))
-        .change("man", |command| command.after_help(man))
 }
 
 fn contexts_help(program: &Program) -> String {
     let Program { name, prefix, servers, queue, .. } = program;
     let (short, default, queue) = (servers.short, servers.default, queue.key);
+    let known: Vec<String> = keys::of(program)
+        .map(|key| format!("  {:<16} {}", key.shown(program), key.form(program)))
+        .collect();
+    let known = known.join("\n");
     format!(
         "A context is a table in the configuration file: servers, how to reach them, and defaults for them.\n\
          Each setting comes from its flag, else from the context named by --context, else from the environment, else from\n\
          the context that {prefix}_CONTEXT names or that is selected, else from [defaults] in the file. `{name} context show`\n\
          shows which. In a protected context, every command that takes, changes or removes anything asks for the context's\n\
          name; --confirm=NAME answers that, --yes does not.\n\n\
-         Examples:\n  {name} context add prod {short} {default} protected=true prompt-color=red\n  \
-         {name} context edit prod timeout=2s {queue}=NAME\n  {name} context select prod\n  {name} context show\n  \
-         {name} context validate --connect\n  {name} context select -\n  {name} --context prod ping"
-    )
-}
-
-fn config_help(program: &Program) -> String {
-    let Program { name, prefix, .. } = program;
-    let known: Vec<String> = keys::of(program)
-        .map(|key| format!("  {:<16} {}", key.shown(program), key.form(program)))
-        .collect();
-    format!(
-        "The file is the one named by --config or {prefix}_CONFIG, else $XDG_CONFIG_HOME/{name}/config.toml, else\n\
+         The file is the one named by --config or {prefix}_CONFIG, else $XDG_CONFIG_HOME/{name}/config.toml, else\n\
          ~/.config/{name}/config.toml. It is TOML: [defaults], a table [contexts.NAME] for each context, and context = \"NAME\"\n\
-         for the selected one. Both kinds of tables take these settings:\n{}\n\
-         Changes replace the file atomically and keep comments. A file that others can write is refused.\n\n\
-         Examples:\n  {name} config show\n  {name} config set timeout 5s\n  {name} config set contexts.prod.output json\n  \
-         {name} config unset timeout\n  {name} config edit",
-        known.join("\n")
+         for the selected one. A file that others can write is refused. Contexts and defaults take these settings:\n{known}\n\n\
+         Examples:\n  {name} context add prod {short} {default} protected=true prompt-color=red\n  \
+         {name} context edit prod timeout=2s {queue}=NAME\n  {name} context edit\n  {name} context select prod\n  {name} context show\n  \
+         {name} context validate --connect\n  {name} context select -\n  {name} --context prod ping"
     )
 }
 

@@ -27,25 +27,28 @@ pub enum Shell {
     PowerShell,
     /// Completes by asking the tool.
     Zsh,
+    /// No shell, but the man pages.
+    Man,
 }
 
 /// A completion script for one shell.
 #[must_use]
-pub fn completions(mut tree: Command, shell: Shell) -> String {
+pub fn completions(mut tree: Command, shell: Shell) -> Option<String> {
     let name = tree.get_name().to_owned();
     let mut fixed = |shell| {
         let mut script = Vec::new();
         clap_complete::generate(shell, &mut tree, name.clone(), &mut script);
         String::from_utf8_lossy(&script).into_owned()
     };
-    match shell {
+    Some(match shell {
         Shell::Bash => shells::script(Asking::Bash, &name),
         Shell::Elvish => fixed(Static::Elvish),
         Shell::Fish => shells::script(Asking::Fish, &name),
         Shell::Nushell => shells::script(Asking::Nushell, &name),
         Shell::PowerShell => fixed(Static::PowerShell),
         Shell::Zsh => shells::script(Asking::Zsh, &name),
-    }
+        Shell::Man => return None,
+    })
 }
 
 /// The man pages of the tool and of every subcommand: file name and text.
@@ -189,7 +192,7 @@ mod tests {
     #[test]
     fn completions_name_the_commands() {
         for shell in [Shell::Elvish, Shell::PowerShell] {
-            assert!(completions(tree(), shell).contains("put"), "{shell:?}");
+            assert!(completions(tree(), shell).unwrap().contains("put"), "{shell:?}");
         }
     }
 }

@@ -117,11 +117,11 @@ fn common<T: Interactive>(context: &mut Context<T>, command: Common) -> Result<E
         Common::Serve(args) => serve(context, &args),
         Common::Context(args) => settings::context::run(context, &args),
         Common::Doctor(args) => settings::doctor::run(context, &args),
-        Common::Config(args) => settings::config::run(context, &args),
         Common::Complete(args) => complete::run(context, &args),
         Common::Examples(args) => examples::run(out, &context.messages, &T::PROGRAM, &args),
-        Common::Completions(args) => commands::completions(out, &T::PROGRAM, &args),
-        Common::Man(args) => commands::man(out, &context.messages, &T::PROGRAM, &args),
+        Common::Completions(args) => {
+            commands::completions(out, &context.messages, &T::PROGRAM, &args)
+        }
         Common::Docs(args) => commands::readme(out, &T::PROGRAM, &args),
     }
 }

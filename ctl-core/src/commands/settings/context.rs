@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 use toml_edit::{DocumentMut, TableLike, Value};
 
+use super::edit::edit;
 use super::{ROWS, context_table, file, in_force, meant, place, row, set, set_value};
 use crate::config::CONTEXT;
 use crate::config::file::{CONTEXTS, Config, Fields, PREVIOUS, SELECTED, check_name};
@@ -53,11 +54,12 @@ enum Action {
         #[arg(value_name = CONTEXT)]
         name: Option<String>,
     },
-    /// Change a context from these values and the flags on this line; with neither, edit the file
+    /// Change a context from these values and the flags on this line; with neither, edit the file with $VISUAL or
+    /// $EDITOR
     Edit {
-        /// The context
+        /// The context [default: the whole file]
         #[arg(value_name = CONTEXT)]
-        name: String,
+        name: Option<String>,
 
         /// New settings; KEY= removes one
         #[arg(value_name = "KEY=VALUE", value_parser = pair)]
@@ -135,11 +137,14 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &ContextArgs) -> Result<Exit
         Action::Ls => ls(context),
         Action::Show { name } => show(context, name.as_deref()),
         Action::Validate { names, connect } => validate(context, names, *connect),
-        Action::Edit { name, fields } if fields.is_empty() && given(context).is_empty() => {
+        Action::Edit { name: None, .. } => edit(context),
+        Action::Edit { name: Some(name), fields }
+            if fields.is_empty() && given(context).is_empty() =>
+        {
             let (place, config) = file(context)?;
             require(&config, name, program)
                 .map_err(|error| error.remark(format!("in {}", place.shown())))?;
-            super::config::edit(context)
+            edit(context)
         }
         Action::Add { name, fields, select } => {
             check_name(name)?;
@@ -153,7 +158,7 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &ContextArgs) -> Result<Exit
                 if *select { self::select(document, config, name) } else { Ok(()) }
             })
         }
-        Action::Edit { name, fields } => {
+        Action::Edit { name: Some(name), fields } => {
             let fields = values(context, fields)?;
             change(context, name, &format!("changed context {name}"), |document, config| {
                 require(config, name, program)?;

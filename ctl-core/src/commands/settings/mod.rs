@@ -1,8 +1,8 @@
 //! Commands for settings: contexts, and their configuration file.
 
-pub mod config;
 pub mod context;
 pub mod doctor;
+mod edit;
 
 use toml_edit::{DocumentMut, Item, Table};
 

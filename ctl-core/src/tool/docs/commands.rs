@@ -1,7 +1,7 @@
-//! The common commands `completions`, `man` and `docs`.
+//! The common commands `completions` and `docs`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum as _};
 
@@ -16,24 +16,20 @@ use crate::text::units;
 /// Arguments of `completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// The shell
+    /// The shell, or man for the man pages
     #[arg(value_name = "SHELL")]
     shell: Shell,
-}
 
-/// Arguments of `man`.
-#[derive(Debug, Args)]
-pub struct ManArgs {
-    /// Write all pages to this directory
+    /// Write all man pages to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-impl ManArgs {
-    /// Whether it writes files.
+impl CompletionsArgs {
+    /// Whether it leaves files unchanged.
     #[must_use]
-    pub fn writes(&self) -> bool {
-        self.out.is_some()
+    pub(crate) fn reads_only(&self) -> bool {
+        self.out.is_none()
     }
 }
 
@@ -44,34 +40,38 @@ pub struct DocsArgs {}
 /// Runs `completions`.
 ///
 /// # Errors
-/// Write failures.
+/// `--out` without man pages (2); write failures.
 pub fn completions(
     out: &mut Output,
+    messages: &Messages,
     program: &Program,
     args: &CompletionsArgs,
 ) -> Result<Exit, CliError> {
-    let script = super::completions((program.tree)(), args.shell);
+    let Some(script) = super::completions((program.tree)(), args.shell) else {
+        return man(out, messages, program, args.out.as_deref());
+    };
+    if args.out.is_some() {
+        return Err(CliError::usage("--out is the directory of man pages")
+            .hint(format!("{} completions man --out DIR", program.name)));
+    }
     let shell = args.shell.to_possible_value().map(|value| value.get_name().to_owned());
     document(out, Record::new().with("shell", shell), "script", &script)
 }
 
-/// Runs `man`.
-///
-/// # Errors
-/// Write failures.
-pub fn man(
+/// Prints the main man page, or writes all pages to a directory.
+fn man(
     out: &mut Output,
     messages: &Messages,
     program: &Program,
-    args: &ManArgs,
+    directory: Option<&Path>,
 ) -> Result<Exit, CliError> {
     let pages = super::man_pages(help::documented(program, None))?;
-    let Some(directory) = &args.out else {
+    let Some(directory) = directory else {
         let page = pages.into_iter().next().map(|(_, page)| page).unwrap_or_default();
         if out.style.terminal {
             let name = program.name;
             messages.note(format!(
-                "this is the source of the page: {name} man | man -l - shows it, {name} man DIR writes all pages"
+                "this is the source of the page: {name} man | man -l - shows it, {name} man --out DIR writes all pages"
             ));
         }
         return document(
