@@ -61,7 +61,7 @@ pub const CONNECTION_LOST: &str = "CONNECTION_LOST";
 fn change(error: &Error) -> Option<Change> {
     let (may, look) = match error.action()? {
         Action::Lpush | Action::Rpush => {
-            ("the message may have been pushed", "adfctl count QUEUE, to see whether it is there")
+            ("the message may have been pushed", "adfctl queues QUEUE, to see whether it is there")
         }
         Action::Pull if error.request_id().is_some() => (
             "a message may have been pulled",

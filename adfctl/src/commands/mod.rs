@@ -3,7 +3,6 @@
 pub mod bench;
 pub mod check;
 pub mod clear;
-pub mod count;
 pub mod drain;
 pub mod export;
 pub mod exporter;
@@ -53,11 +52,9 @@ pub(crate) const COMMANDS: Table<Adfctl> = ctl_core::commands! {
         + "delete" = "delete" + "lcancel" = "left" + "rcancel" = "right" + "recover" = "left";
 }
 "Queues" {
-    "queues" | "ls" | "list" (queues::QueuesArgs) = |tool, args| queues::run(tool, &args),
+    "queues" | "ls" | "list" | "count" (queues::QueuesArgs) = |tool, args| queues::run(tool, &args),
         Reads, queues::HELP, [Repeats],
         "List queues with their message counts";
-    "count" (count::CountArgs) = |tool, args| count::run(tool, &args), Reads, count::HELP, [Repeats],
-        "Count the ready messages of queues";
     "queue" (queue::QueueArgs) = |tool, args| queue::run(tool, &args),
         Creates if queue::QueueArgs::only_adds, else Destroys, queue::HELP, [Renames],
         "Create or delete queues";

@@ -41,7 +41,7 @@ pub struct PopArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
-    tool.refuse_dry_run("pop", "adfctl count is read-only")?;
+    tool.refuse_dry_run("pop", "adfctl queues is read-only")?;
     let interrupts = tool.interrupts()?;
     let taker = args.take.prepare(tool)?;
     let mut bulk = tool.bulk_of("took", "message", args.take.count)?;

@@ -113,7 +113,7 @@ enum Then {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: PullArgs) -> Result<Exit, CliError> {
-    tool.refuse_dry_run("pull", "adfctl count is read-only")?;
+    tool.refuse_dry_run("pull", "adfctl queues is read-only")?;
     let is_http = tool.link.side().is_http()?;
     if is_http && args.then == Some(Then::Hold) {
         let why = "over HTTP, a message stays pulled anyway, so there is nothing to hold";

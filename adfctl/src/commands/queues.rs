@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use clap::Args;
 use ctl_core::context::fleet::{Answered, Fleet};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::glob::is_wanted;
+use ctl_core::input::glob::{is_wanted, tell_unmatched};
 use ctl_core::input::named::{self, Several};
 use ctl_core::link::diagnosis::Diagnosis;
 use ctl_core::output::messages::Messages;
@@ -22,7 +22,7 @@ use crate::tool::Tool;
 pub const HELP: &str = "\
 Protocol: the status page, over HTTP on the same port.
 The protocol itself cannot list queues, and the status page is made for people. It lists at most 100 queues, in no
-particular order; a warning says if there are more (exit 3). A single queue is queried by name.
+particular order; a warning says if there are more (exit 3). Queues that are named without * and ? are found anyway.
 WAITING counts waiting pulls, including those whose client has gone; PULLED counts messages not settled yet.
 With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
 
@@ -30,7 +30,7 @@ Examples:
   adfctl queues
   adfctl queues --interval 10s
   adfctl queues '/mail*' -o json
-  adfctl queues -o name";
+  test $(adfctl queues /mail --columns ready -o plain) -lt 1000";
 
 /// Arguments of `queues`.
 #[derive(Debug, Args)]
@@ -42,9 +42,9 @@ pub struct QueuesArgs {
 
 /// Queues with their counts.
 static QUEUES: Shape = Shape::rows(
-    "name",
+    "queue",
     &[
-        Column::new("name", "QUEUE"),
+        Column::new("queue", "QUEUE"),
         Column::new("waiting", "WAITING"),
         Column::new("pulled", "PULLED"),
         Column::new("ready", "READY"),
@@ -59,37 +59,63 @@ pub struct Listed {
     pub incomplete: Option<String>,
 }
 
+/// What a server has of the queues that are asked for, and the names of those that it is known to have.
+type Asked = (Listed, Vec<String>);
+
 /// Runs `queues`.
 ///
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &QueuesArgs) -> Result<Exit, CliError> {
     let patterns = args.patterns.texts();
-    let wants = |queue: &str| is_wanted(queue, &patterns);
     let mut fleet = Fleet::of(tool)?;
     fleet.expect(&mut tool.out, &QUEUES)?;
-    let all = fleet.ask(&mut tool.link, |link| self::list(link, wants))?;
+    let all = fleet.ask(&mut tool.link, |link| asked(link, &patterns))?;
     let mut list = fleet.list(&mut tool.out, &QUEUES)?;
-    for (server, listed) in &all {
+    for (server, (listed, _)) in &all {
         for queue in &listed.queues {
             let record =
-                Record::new().of_server(server.as_deref()).with("name", queue.name.as_str());
+                Record::new().of_server(server.as_deref()).with("queue", queue.name.as_str());
             list.push(figures(record, queue))?;
         }
     }
     list.finish()?;
+    let names = all.iter().flat_map(|(_, (_, names))| names.iter().map(String::as_str));
+    tell_unmatched(&tool.messages, "queues", &patterns, names);
     Ok(tell_incomplete(&tool.messages, all, fleet.exit()))
 }
 
 /// Reports which servers may have more, and returns the exit for that.
-fn tell_incomplete(messages: &Messages, all: Vec<Answered<Listed>>, exit: Exit) -> Exit {
+fn tell_incomplete(messages: &Messages, all: Vec<Answered<Asked>>, exit: Exit) -> Exit {
     let mut is_complete = true;
-    for (server, listed) in all {
+    for (server, (listed, _)) in all {
         let Some(why) = listed.incomplete else { continue };
         messages.warn(server.map_or(why.clone(), |server| format!("{server}: {why}")));
         is_complete = false;
     }
     if exit.is_done() && !is_complete { Exit::Partial } else { exit }
+}
+
+/// Queues that match, and those that are named, even if the page does not list them.
+fn asked(link: &mut Link, patterns: &[String]) -> Result<Asked, CliError> {
+    let mut listed = list(link, |_| true)?;
+    let mut names: Vec<String> = listed.queues.iter().map(|queue| queue.name.clone()).collect();
+    listed.queues.retain(|queue| is_wanted(&queue.name, patterns));
+    let is_name = |pattern: &&String| !pattern.contains(['*', '?']);
+    if listed.incomplete.is_some() {
+        for name in patterns.iter().filter(is_name) {
+            if !names.contains(name)
+                && let Some(found) = link.queue_stats(&crate::names::queue(name)?)?
+            {
+                names.push(found.name.clone());
+                listed.queues.push(found);
+            }
+        }
+        listed.queues.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    let are_all_named = !patterns.is_empty() && patterns.iter().all(|pattern| is_name(&pattern));
+    listed.incomplete = listed.incomplete.filter(|_| !are_all_named);
+    Ok((listed, names))
 }
 
 fn figures(record: Record, queue: &QueueStats) -> Record {
@@ -131,7 +157,7 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
         .fact("transport", transport)
         .fact("queues", stats.queue_count)
         .fact("connections", stats.connections)
-        .warn_if(!stats.is_complete(), told, "adfctl count QUEUE, for the missing ones")
+        .warn_if(!stats.is_complete(), told, "adfctl queues QUEUE, for the missing ones")
         .warn_if(
             !unattended.is_empty(),
             format!(

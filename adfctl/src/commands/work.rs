@@ -83,7 +83,7 @@ pub struct WorkArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
-    tool.refuse_dry_run("work", "adfctl count is read-only")?;
+    tool.refuse_dry_run("work", "adfctl queues is read-only")?;
     let queues = args.queues.names_or_usual(tool.settings())?;
     let recipe = Recipe::new(&args.flags, PLACES, "adfctl work -Q /mail", tool)?;
     let _pid = args.flags.create_pid_file(&tool.messages)?;

@@ -9,7 +9,6 @@ fn wrong_lines_are_2() {
     for line in [
         &["push"][..],
         &["pull"],
-        &["count"],
         &["clear"],
         &["wait", "--for", "empty"],
         &["pull", "/q", "-Q", "/r"],
@@ -27,7 +26,7 @@ fn wrong_lines_are_2() {
 fn a_wrong_scheme_is_2_and_a_wrong_name_or_id_65() {
     adfctl("gopher://a", &["ping"]).exits(2);
     bare(&["push", "", "x"]).exits(65);
-    bare(&["count", ""]).exits(65);
+    bare(&["clear", ""]).exits(65);
     bare(&["recover", "/q", "two words"]).exits(65);
 }
 
@@ -36,7 +35,7 @@ fn a_queue_that_does_not_exist_is_1_and_says_how_to_create_it() {
     on_both(|site| {
         let queue = site.no_queue("none");
         for line in
-            [&["push", &queue.name, "x"][..], &["pull", &queue.name], &["count", &queue.name]]
+            [&["push", &queue.name, "x"][..], &["pull", &queue.name], &["clear", &queue.name, "-n"]]
         {
             let ran = adfctl(site.address(), line).exits(1);
             let said = format!("there is no queue {}\n", queue.name);
@@ -54,8 +53,8 @@ fn the_transport_is_that_of_the_address_or_of_the_flag() {
     let json = format!("adf+json://{address}");
     // Only JSON carries names that are not ASCII,.
     adfctl(&json, &["push", "/队", "--create", "hello"]).exits(0);
-    adfctl(address, &["count", "/队"]).exits(65);
-    adfctl(address, &["--transport", "ws-json", "count", "/队"]).exits(0);
+    adfctl(address, &["clear", "/队", "-n"]).exits(65);
+    adfctl(address, &["--transport", "ws-json", "clear", "/队", "-n"]).exits(0);
     bare(&["--transport", "pigeon", "ping"]).exits(2);
     bare(&["--embedded", "--transport", "ws-json", "smoke"]).exits(0);
 }
@@ -70,7 +69,6 @@ fn a_queue_that_does_not_exist_is_the_one_that_is_named() {
         &["raw", "count", "no such queue", "--id", "7"],
         &["raw", "rpush", "no such queue", "x"],
         &["raw", "clear", "no such queue"],
-        &["count", "no such queue"],
         &["clear", "no such queue", "--yes"],
     ] {
         for address in [server.address(), &http] {
@@ -88,6 +86,6 @@ fn what_is_sent_and_answered_can_be_seen() {
     for line in ["> createqueue /q", "> rpush /q (5 bytes)", "< ok"] {
         assert!(ran.err.contains(line), "{line} {}", ran.err);
     }
-    let ran = adfctl(server.address(), &["-vvv", "count", "/none"]).exits(1);
+    let ran = adfctl(server.address(), &["-vvv", "clear", "/none", "-n"]).exits(1);
     assert!(ran.err.contains("< count: the server refused: queue not exists"), "{}", ran.err);
 }

@@ -82,7 +82,7 @@ pub(crate) fn filled(site: &Site, base: &str, bodies: &[&str]) -> Queue {
 
 /// The number of ready messages.
 pub(crate) fn ready(address: &str, queue: &str) -> u64 {
-    let ran = adfctl(address, &["count", queue, "-o", "name"]).exits(0);
+    let ran = adfctl(address, &["queues", queue, "--columns", "ready", "-o", "plain"]).exits(0);
     ran.out().trim().parse().unwrap()
 }
 

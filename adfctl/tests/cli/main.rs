@@ -42,7 +42,7 @@ const CASE: ctl_contract::Case<adfctl::Adfctl> = ctl_contract::Case {
     add_to: "push --create",
     list: "queues",
     move_to: "move --from mail --create --to-server",
-    figures: "count mail",
+    figures: "queues mail",
     nothing: "queues nobody",
     work: "work -Q mail",
     noun: "queue",

@@ -67,7 +67,7 @@ fn each_error_ends_the_script_with_its_own_code() {
         ("puhs /q x", 2),
         ("push /q \"x", 2),
         ("queues --transport ws-bin", 2),
-        ("count ''", 65),
+        ("clear ''", 65),
         (":source /does/not/exist", 66),
     ] {
         let ended =

@@ -15,7 +15,6 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("work", &["work", "-Q", "mail", "--exit-when-empty", "--exec", "true"]),
         Sample::of("settle", &["settle", "left", "mail", "pulled"]),
         Sample::of("queues", &["queues"]),
-        Sample::of("count", &["count", "mail"]),
         Sample::of("queue create", &["queue", "create", "new"]),
         Sample::of("queue delete", &["queue", "delete", "mail", "--yes"]),
         Sample::of("clear", &["clear", "mail", "--yes"]),
