@@ -49,8 +49,7 @@ pub const PROGRAM: Program = Program {
     seed: &["import", "--create"],
     help: CommonHelp {
         ping: PING,
-        repl: ("Work in a session: one WebSocket, completion, history, scripts", REPL),
-        strict: ("strict-pulled", "Exit 1 if a script ends while holding pulled messages"),
+        repl: ("Work in a session: one WebSocket, completion, history, scripts", REPL, SESSIONS),
         serve: SERVE,
     },
     guesses: &[
@@ -76,17 +75,12 @@ const REPL: &str = "\
 Takes the commands of the command line, on one WebSocket, and the verbs that need one: pull, pulled, delete, lcancel and
 rcancel act on messages that the session holds. Type help for a list.
 Pulled messages are yours until you settle them or leave; on leaving, you are asked what to do with them. An abandoned
-pull stays active in the server, so the next message of its queue still comes to the session, which reports it.
+pull stays active in the server, so the next message of its queue still comes to the session, which reports it.";
 
-A script (stdin, -f, -e) stops at the first error and exits with its code. # starts a comment, <<END takes the lines up
-to END as a body, and ${NAME} is set with --var. Interactively, results taller than the screen go to the pager, and \\e opens the editor. !CMD runs a shell command, CMD
-| SHELL COMMAND pipes into one, CMD > FILE and CMD >> FILE write files; :watch and `3 CMD` repeat a command, CMD \\G
-prints one value per line. Interactive sessions first run the commands in ~/.config/adfctl/replrc.
-
-Examples:
+const SESSIONS: &str = "  \
   adfctl repl
   adfctl repl -e 'queue create /mail' -e 'push /mail \"x\"'
-  adfctl --embedded repl -f test.script --var queue=/mail";
+  adfctl --embedded repl -f test.script";
 
 const SERVE: &str = "\
 An in-memory Adf.QueueServer, like the real one: everything is gone when it stops. WebSocket and HTTP share its port. It

@@ -54,8 +54,7 @@ pub const PROGRAM: Program = Program {
     seed: &["import", "--keep-state"],
     help: CommonHelp {
         ping: PING,
-        repl: ("Work in a session: one connection, completion, history, scripts", REPL),
-        strict: ("strict-reserved", "Exit 1 if a script ends while holding reserved jobs"),
+        repl: ("Work in a session: one connection, completion, history, scripts", REPL, SESSIONS),
         serve: SERVE,
     },
     guesses: &[
@@ -86,17 +85,12 @@ The time limit for connecting and for the reply is 2 s unless --timeout is given
 const REPL: &str = "\
 Takes the commands of the command line, on one connection, and the protocol verbs that need one: use, watch, ignore,
 reserve, touch. Type help for a list.
-Reserved jobs are yours until you finish them or leave; on leaving, you are asked what to do with them.
+Reserved jobs are yours until you finish them or leave; on leaving, you are asked what to do with them.";
 
-A script (stdin, -f, -e) stops at the first error and exits with its code. # starts a comment, <<END takes the lines up
-to END as a body, and ${NAME} is set with --var. Interactively, results taller than the screen go to the pager, and \\e opens the editor. !CMD runs a shell
-command, CMD | SHELL COMMAND pipes into one, CMD > FILE and CMD >> FILE write files; :watch and `3 CMD` repeat a
-command, CMD \\G prints one value per line. Interactive sessions first run the commands in ~/.config/bsctl/replrc.
-
-Examples:
+const SESSIONS: &str = "  \
   bsctl repl
   bsctl repl -e 'use mail' -e 'put \"x\"'
-  bsctl --embedded repl -f test.script --var tube=mail";
+  bsctl --embedded repl -f test.script";
 
 const SERVE: &str = "\
 An in-memory beanstalkd: nothing is stored, and everything is gone when it stops. It listens on this machine only unless

@@ -206,7 +206,6 @@ macro_rules! tool_contract {
                     what_is_read_from_a_terminal_is_announced,
                     results_that_come_one_by_one_are_their_own_progress,
                     control_c_gives_up_the_answer_to_a_command,
-                    a_body_can_be_written_in_the_editor,
                 }
             }
             #[cfg(feature = "tls")]
@@ -286,7 +285,6 @@ macro_rules! kit_contract {
                     texts_and_files_win_over_a_redirected_stdin,
                     the_embedded_server_lives_as_long_as_the_session,
                     a_connect_that_fails_keeps_the_good_connection,
-                    a_script_is_told_as_objects,
                 }
                 settings {
                     a_wrong_setting_is_2_wherever_it_came_from,
@@ -387,7 +385,6 @@ macro_rules! kit_contract {
                     no_word_of_a_wrong_line_acts_on_the_terminal,
                     a_person_works_with_the_embedded_server,
                     a_command_can_be_edited_with_the_editor,
-                    control_c_ends_a_watch_and_nothing_else,
                     control_c_ends_connecting_at_once,
                     a_session_begins_as_its_person_likes,
                     bodies_of_several_lines_have_a_prompt_of_their_own,

@@ -181,7 +181,7 @@ pub fn a_connect_that_fails_keeps_the_good_connection<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&one), 2);
 }
 
-/// To files and to other programs, but not if shell commands are off.
+/// To files and to other programs.
 #[cfg(unix)]
 pub fn results_go_where_the_line_says<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
@@ -200,14 +200,10 @@ pub fn results_go_where_the_line_says<T: Tool>(case: &Case<T>) {
     let out = ended.out();
     let has_line = out.lines().any(|line| line.contains(": ") && line.ends_with("mail"));
     assert!(out.contains("MAIL\t") && has_line && !out.contains("mail\t"), "{out}");
-    // Nothing is sent if its result could not be written, or by a script without a shell.
+    // Nothing is sent if its result could not be written.
     let lost = format!("{add} lost > '{name}/x'");
     let ended = repl(&case.program, &address, &[], lost).exits(74);
     assert!(ended.err.contains("results/x"), "{ended:?}");
-    for line in [format!("{add} hello > f"), format!("2 {add} hello |cat")] {
-        let ended = repl(&case.program, &address, &["--no-shell"], line).exits(2);
-        assert!(ended.err.contains("--no-shell"), "{ended:?}");
-    }
     repl(&case.program, &address, &[], format!("{list} | head -c 1 > /dev/null\n{list}")).exits(0);
     assert_eq!((case.jobs)(&server), 2);
 }
@@ -231,24 +227,4 @@ pub fn a_repeated_listing_outlives_a_lost_connection<T: Tool>(case: &Case<T>) {
     assert_eq!(said.matches("trying again").count(), 0, "{said}");
     crate::program::signal(&child, rustix::process::Signal::INT);
     assert_eq!(child.wait().unwrap().code(), Some(130));
-}
-
-/// Each command with its position, result and duration, as objects.
-pub fn a_script_is_told_as_objects<T: Tool>(case: &Case<T>) {
-    let (_server, address) = Case::<T>::server();
-    let add: String = format!("{} body", case.add);
-    let script =
-        format!("# nothing\n{add}\n:set nohints\n{}\n{} -o json\nnonsense\n", case.list, case.list);
-    let ran = repl(&case.program, &address, &["--echo", "-o", "ndjson"], &script).exits(2);
-    let objects: Vec<serde_json::Value> =
-        ran.lines().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let lines: Vec<&serde_json::Value> = objects.iter().map(|object| &object["line"]).collect();
-    assert_eq!(lines, [2, 3, 4, 5], "{}", ran.out());
-    assert_eq!(objects[0]["cmd"], add);
-    assert!(objects[1]["result"].is_null(), "{}", ran.out());
-    let listed = objects[2]["result"].as_array().unwrap();
-    let is_mail = |row: &serde_json::Value| row.to_string().contains("mail\"");
-    assert!(listed.iter().any(is_mail), "{listed:?}");
-    assert!(objects.iter().all(|object| object["ms"].is_number()), "{}", ran.out());
-    assert!(!ran.err.contains("> "), "{}", ran.err);
 }

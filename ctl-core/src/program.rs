@@ -99,10 +99,8 @@ pub struct TlsNames {
 pub struct CommonHelp {
     /// The beginning of the help of `ping`.
     pub ping: &'static str,
-    /// The summary of `repl`, and the end of its help.
-    pub repl: (&'static str, &'static str),
-    /// The flag that makes a script fail if it leaves something behind, and its help.
-    pub strict: (&'static str, &'static str),
+    /// The summary of `repl`, what its help says before the rules of every session, and its examples.
+    pub repl: (&'static str, &'static str, &'static str),
     /// The end of the help of `serve`.
     pub serve: &'static str,
 }
@@ -202,7 +200,7 @@ pub(crate) const TOOL: Program = Program {
     queue: QueueKey { key: "tube", check: |_| Ok(()) },
     tls: TlsNames { scheme: "", authorities: "", revocations: "", certificate: "", key: "" },
     seed: &[],
-    help: CommonHelp { ping: "", repl: ("", ""), strict: ("", ""), serve: "" },
+    help: CommonHelp { ping: "", repl: ("", "", ""), serve: "" },
     guesses: &[],
     sheets: "",
     meanings: &[(Exit::Negative, "nothing there")],

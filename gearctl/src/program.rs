@@ -53,8 +53,7 @@ pub const PROGRAM: Program = Program {
     seed: &["import"],
     help: CommonHelp {
         ping: PING,
-        repl: ("Work in a session: connections, completion, history, scripts", REPL),
-        strict: ("strict-jobs", "Exit 1 if a script ends while foreground jobs are running"),
+        repl: ("Work in a session: connections, completion, history, scripts", REPL, SESSIONS),
         serve: SERVE,
     },
     guesses: &[
@@ -80,17 +79,12 @@ The time limit is 2 s each for connecting and for the reply, unless --timeout is
 const REPL: &str = "\
 Takes the commands of the command line, and some that need a session: start, fg, :jobs, attach. Type help for a list.
 Ctrl-C during run leaves the job running: fg brings it back. Foreground jobs need their client: on leaving the session,
-you are asked what to do with them.
+you are asked what to do with them.";
 
-A script (stdin, -f, -e) stops at the first error and exits with its code. # starts a comment, <<END takes the lines up
-to END as a workload, and ${NAME} is set with --var. Interactively, results taller than the screen go to the pager, and \\e opens the editor. !CMD runs a shell
-command, CMD | SHELL COMMAND pipes into one, CMD > FILE and CMD >> FILE write files; :watch and `3 CMD` repeat a
-command, CMD \\G prints one value per line. Interactive sessions first run the commands in ~/.config/gearctl/replrc.
-
-Examples:
+const SESSIONS: &str = "  \
   gearctl repl
   gearctl repl -e 'submit mail \"a letter\"' -e 'functions'
-  gearctl -s one:4730,two:4730 repl -f test.script --var function=mail";
+  gearctl -s one:4730,two:4730 repl -f test.script";
 
 const SERVE: &str = "\
 An in-memory gearmand: nothing is stored, and everything is gone when it stops. It listens on this machine only unless

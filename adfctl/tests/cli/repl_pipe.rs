@@ -35,7 +35,7 @@ fn what_a_script_leaves_pulled_goes_back_and_is_named() {
         let text = format!("push {q} a b\npull {q}\npull {q}\n");
         let ended = repl(site.address(), &[], &text).exits(0);
         assert!(ended.err.contains("2 pulled messages went back to their queues"), "{ended:?}");
-        let ended = repl(site.address(), &["--strict-pulled"], &text).exits(1);
+        let ended = repl(site.address(), &["--strict"], &text).exits(1);
         assert!(ended.err.contains("went back"), "{ended:?}");
         let keeps = format!(":set on_exit delete\npull {q}\n");
         repl(site.address(), &[], keeps).exits(0);
@@ -49,10 +49,9 @@ fn a_pull_that_was_given_up_is_still_answered_to_the_session() {
     on_both(|site| {
         let queue = site.queue("given-up");
         let q = &queue.name;
-        let text =
-            format!(":set +e\npull {q} 100ms\n:set -e\npush {q} late\npull {q} 60s\npulled\n");
-        let ended = repl(site.address(), &[], text).exits(3);
-        assert!(ended.says("stdin:2: TIMEOUT"), "{ended:?}");
+        let text = format!("pull {q} 100ms\npush {q} late\npull {q} 60s\npulled\n");
+        let ended = repl(site.address(), &["--keep-going"], text).exits(3);
+        assert!(ended.says("stdin:1: TIMEOUT"), "{ended:?}");
         assert!(ended.out().contains("late"), "{ended:?}");
     });
 }
@@ -68,7 +67,7 @@ fn each_error_ends_the_script_with_its_own_code() {
         ("push /q \"x", 2),
         ("queues --transport ws-bin", 2),
         ("clear ''", 65),
-        (":source /does/not/exist", 66),
+        ("push /q @/does/not/exist", 66),
     ] {
         let ended =
             repl(server.address(), &[], format!("{line}\npush /q never --create\n")).exits(code);

@@ -43,7 +43,7 @@ fn each_error_ends_the_script_with_its_own_code() {
         ("put \"x", 2),
         ("put --nope x", 2),
         ("use a!b", 65),
-        (":source /does/not/exist", 66),
+        ("put @/does/not/exist", 66),
         ("reserve 1ms", 124),
         ("reserve", 1),
     ] {
@@ -123,7 +123,7 @@ fn flags_of_one_line_do_not_change_the_session() {
 #[test]
 fn a_piped_session_asks_the_server_nothing_of_its_own_but_who_it_is() {
     let server = Server::start().unwrap();
-    let ended = repl(server.address(), &[], "use mail\nput x\n:format json\nhelp\n");
+    let ended = repl(server.address(), &[], "use mail\nput x\n:set format json\nhelp\n");
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let lines: Vec<String> = server.requests().iter().map(|request| request.text()).collect();
     assert_eq!(lines, ["list-tube-used", "use mail", "put 1024 0 60 1"]);
@@ -134,7 +134,7 @@ fn a_piped_session_asks_the_server_nothing_of_its_own_but_who_it_is() {
 fn reserve_waits_as_on_the_command_line_and_takes_from_watched_tubes() {
     let server = Server::start().unwrap();
     let text = "put x\nreserve --wait 0\ndelete\n";
-    let ended = repl(server.address(), &["--strict-reserved"], text);
+    let ended = repl(server.address(), &["--strict"], text);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let ended = repl(server.address(), &[], "reserve -t mail\n");
     assert_eq!(ended.code, Some(2), "{ended:?}");
@@ -146,12 +146,12 @@ fn the_last_reserved_job_needs_no_id() {
     on_both(|address| {
         let text = "put -t default a b c\nreserve 0 -o name\nreserve 0 -o name\nreserve 0 -o name\n\
                     delete\nreserved --columns tube,id\ndelete\ndelete\nreserved\n";
-        let ended = repl(address, &["--strict-reserved"], text).exits(0);
+        let ended = repl(address, &["--strict"], text).exits(0);
         let [a, b, c] = ended.lines()[..3].try_into().unwrap();
         let held = [format!("default\t{a}"), format!("default\t{b}")];
         assert_eq!(ended.lines()[3..], [a, b, c, &held[0], &held[1]], "{ended:?}");
         let text = "use t\nput -p 9 a b\nwatch t\nignore default\nreserve 0\nbury\nreserve 0\nrelease -p 3\n";
-        let _ = repl(address, &["--strict-reserved"], text).exits(0);
+        let _ = repl(address, &["--strict"], text).exits(0);
         let mut client = Client::connect(address).unwrap();
         client.use_tube("t").unwrap();
         let (buried, ready) =
@@ -176,9 +176,9 @@ fn jobs_held_at_the_end_go_back_as_they_were_and_are_listed() {
         let mut client = Client::connect(address).unwrap();
         let stats = client.stats_job(ids[0].parse::<u64>().unwrap()).unwrap().unwrap();
         assert_eq!((stats.state, stats.pri.get(), stats.releases), (JobState::Ready, 5, 0));
-        let ended = repl(address, &["--strict-reserved"], "watch t\nreserve 0\n");
+        let ended = repl(address, &["--strict"], "watch t\nreserve 0\n");
         assert_eq!(ended.code, Some(1), "{ended:?}");
-        let ended = repl(address, &["--strict-reserved"], "watch t\nreserve 0\npeek 99999\n");
+        let ended = repl(address, &["--strict"], "watch t\nreserve 0\npeek 99999\n");
         assert_eq!(ended.code, Some(1), "{ended:?}");
     });
 }
@@ -193,7 +193,7 @@ fn a_setting_says_what_becomes_of_held_jobs() {
             ("delete", None, 0),
         ] {
             let text = format!(":set on_exit {setting}\nput -p 7 x\nreserve 0\n");
-            let ended = repl(address, &["--strict-reserved"], text);
+            let ended = repl(address, &["--strict"], text);
             assert_eq!(ended.code, Some(0), "{ended:?}");
             let id: u64 = ended.out().lines().next().unwrap().parse().unwrap();
             let stats = client.stats_job(id).unwrap();
@@ -270,21 +270,6 @@ fn connect_goes_to_another_server() {
     assert_eq!((one.view().jobs, two.view().jobs), (1, 1));
     let mut client = Client::connect(two.address()).unwrap();
     assert_eq!(client.stats_job(1).unwrap().unwrap().tube.as_str(), "default");
-}
-
-#[test]
-fn variables_are_filled_into_words_and_never_become_files_or_flags() {
-    let server = Server::start().unwrap();
-    let vars = ["--var", "tube=mail", "--var", "body=@/etc/hosts", "--var", "flag=-p 5"];
-    let text = "use ${tube}\nput ${body}\nput ${flag}\nput '${tube}' \"for ${tube}\" $${tube}\nput ${nobody}\n";
-    let ended = repl(server.address(), &vars, text);
-    assert_eq!(ended.code, Some(2), "{ended:?}");
-    assert!(ended.says("stdin:5: there is no variable `nobody`"), "{ended:?}");
-    let mut client = Client::connect(server.address()).unwrap();
-    let bodies: Vec<_> = (1..=5).map(|id: u64| client.peek(id).unwrap().unwrap().body).collect();
-    assert_eq!(bodies, ["@/etc/hosts", "-p 5", "${tube}", "for mail", "${tube}"]);
-    assert_eq!(client.stats_job(1).unwrap().unwrap().tube.as_str(), "mail");
-    assert_eq!(repl(server.address(), &["--var", "1x=2"], "").code, Some(2));
 }
 
 #[test]

@@ -283,10 +283,10 @@ fn control_characters_of_a_body_never_reach_the_terminal() {
         // This terminal gets no escape sequences of the line editor either.
         let mut terminal = start(address, &[("TERM", "dumb")]);
         for format in ["table", "wide", "plain", "json", "ndjson", "yaml"] {
-            terminal.says(&format!(":format {format}"), "> ");
+            terminal.says(&format!(":set format {format}"), "> ");
             terminal.says(&format!("peek {id}"), "> ");
         }
-        terminal.says(":format table", "> ");
+        terminal.says(":set format table", "> ");
         terminal.says("reserve", "end");
         terminal.says("reserved -o raw", "> ");
         terminal.says(&format!("peek {id} -o raw"), "binary body not shown on a terminal");

@@ -186,7 +186,6 @@ impl<'a> List<'a> {
     /// # Errors
     /// Write failures; a body that cannot be shown in the chosen encoding or on a terminal.
     pub fn push(&mut self, mut record: Record) -> Result<(), CliError> {
-        self.out.rows += 1;
         record = record.of_server(self.out.server.as_deref());
         self.decode(&mut record);
         record.cut();

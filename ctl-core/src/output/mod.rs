@@ -52,7 +52,6 @@ pub struct Output {
     /// How results look; commands may change it, and a session sets it for each line.
     pub style: Style,
     flushed: Instant,
-    rows: u64,
     /// Bytes passed to the sink.
     written: u64,
     /// Whether the last line is incomplete.
@@ -84,7 +83,6 @@ impl Output {
             destination,
             style,
             flushed: Instant::now(),
-            rows: 0,
             written: 0,
             in_line: false,
             server: None,
@@ -149,7 +147,6 @@ impl Output {
     /// # Errors
     /// `--columns` names an unknown key: exit 2; write failures.
     pub fn pairs(&mut self, mut record: Record) -> Result<(), CliError> {
-        self.rows += 1;
         if let Some(names) = self.style.columns.clone() {
             if let Some(unknown) = names.iter().find(|name| record.get(name).is_none()) {
                 let known: Vec<&str> = record.fields().map(|(key, _)| key).collect();
@@ -266,7 +263,6 @@ impl Output {
         plain: &[&str],
         sentence: &str,
     ) -> Result<Exit, CliError> {
-        self.rows += 1;
         let is_part = record.has_server();
         match self.style.format {
             Format::Json | Format::Yaml if is_part => {
@@ -329,11 +325,6 @@ impl Output {
             serde_json::to_value(&object).map_err(document::not_json)
         };
         records.into_iter().map(value).collect()
-    }
-
-    /// The number of results shown since the last call.
-    pub(crate) fn take_rows(&mut self) -> u64 {
-        std::mem::take(&mut self.rows)
     }
 
     /// Remembers the columns that were dropped for lack of space.

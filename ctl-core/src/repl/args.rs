@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::vars::assignment;
-
 /// The flags of `repl` in every tool.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SessionArgs {
@@ -20,26 +18,6 @@ pub struct SessionArgs {
     /// Continue after errors in a script; the exit code is then 3
     #[arg(long)]
     pub(super) keep_going: bool,
-
-    /// Show each command of a script on stderr before it runs
-    #[arg(long)]
-    pub(super) echo: bool,
-
-    /// Set a variable: ${NAME} in commands, an environment variable in shell commands (!); repeatable
-    #[arg(long = "var", value_name = "NAME=VALUE", value_parser = assignment)]
-    pub(super) vars: Vec<(String, String)>,
-
-    /// Disable shell commands (!)
-    #[arg(long)]
-    pub(super) no_shell: bool,
-
-    /// Do not run the rc file first
-    #[arg(long)]
-    pub(super) no_replrc: bool,
-
-    /// Never use a pager
-    #[arg(long)]
-    pub(super) no_pager: bool,
 
     /// Exit 1 if a script ends while it holds something
     #[arg(long)]

@@ -130,7 +130,7 @@ impl From<Flag> for Candidate {
 /// The completions of the word at the end; none if there is nothing to offer.
 pub(crate) fn find(grammar: &Command, values: &dyn Values, partial: &Partial) -> Option<Found> {
     let typed = String::from_utf8(partial.current.clone()).ok()?;
-    let words = without_prefix_commands(grammar, partial);
+    let words = partial.words.as_slice();
     let place = Place::after(grammar, words)?;
     let words_as_text = || {
         let text = |w: &lexer::Word| String::from_utf8_lossy(&w.bytes).into_owned();
@@ -164,29 +164,6 @@ pub(crate) fn find(grammar: &Command, values: &dyn Values, partial: &Partial) ->
     }
     whole(value(place.positional?, &typed))
 }
-
-/// Skips what precedes another command: `:watch i=5`.
-fn without_prefix_commands<'p>(grammar: &Command, partial: &'p Partial) -> &'p [lexer::Word] {
-    let mut words = partial.words.as_slice();
-    while let [verb, rest @ ..] = words {
-        let name = String::from_utf8_lossy(&verb.bytes);
-        let command = grammar.find_subcommand(name.as_ref());
-        let behind = command.and_then(|command| {
-            command.get_positionals().position(|arg| value_name(arg) == COMMAND_WORDS)
-        });
-        let options = match behind {
-            Some(0) => rest.iter().take_while(|word| word.bytes.contains(&b'=')).count(),
-            Some(fixed) => fixed,
-            None => break,
-        };
-        let Some(rest) = rest.get(options..) else { break };
-        words = rest;
-    }
-    words
-}
-
-/// The value name of an argument that takes another command's words.
-pub(super) const COMMAND_WORDS: &str = "COMMAND";
 
 fn verbs(command: &Command, typed: &str) -> Vec<(String, String)> {
     let mut names: Vec<(String, String)> = Vec::new();

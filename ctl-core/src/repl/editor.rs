@@ -185,14 +185,6 @@ impl Editor {
         remember(&mut self.inner, entry);
     }
 
-    /// Clears the screen.
-    ///
-    /// # Errors
-    /// The terminal fails: exit 74.
-    pub(crate) fn clear_screen(&mut self) -> Result<(), CliError> {
-        self.inner.clear_screen().map_err(unusable)
-    }
-
     /// A way to print above the edited line from other threads.
     pub fn notices(&mut self) -> Notices {
         match self.inner.create_external_printer() {

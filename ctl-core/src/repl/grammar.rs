@@ -1,7 +1,7 @@
 //! Parses a statement by the tool's grammar; errors take one line.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 
 use super::place::value_name;
 use crate::error::CliError;
@@ -53,24 +53,6 @@ fn takes_bodies(command: &Command) -> bool {
     command.get_positionals().any(|arg| value_name(arg).starts_with("BODY"))
 }
 
-/// The id of the flag for a body that is written in the editor.
-const EDITOR: &str = "editor";
-
-/// A command that takes bodies, with a flag for one that is written in the editor; any other command as it is.
-pub(super) fn with_editor(command: Command) -> Command {
-    if !takes_bodies(&command) {
-        return command;
-    }
-    let flag = Arg::new(EDITOR).short('e').long("edit").action(ArgAction::SetTrue);
-    command.arg(flag.help("Write the body, or one more, with $VISUAL or $EDITOR"))
-}
-
-/// Whether the line asks for a body that is written in the editor.
-pub(super) fn asks_for_editor(matches: &ArgMatches) -> bool {
-    let asks = |(_, line): (&str, &ArgMatches)| matches!(line.try_get_one(EDITOR), Ok(Some(true)));
-    matches.subcommand().is_some_and(asks)
-}
-
 fn unknown_verb(grammar: &Command, error: &clap::Error) -> CliError {
     let verb = match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(verb)) => verb.as_str(),
@@ -110,6 +92,8 @@ fn refused(error: &clap::Error, words: &[Word]) -> CliError {
 
 #[cfg(test)]
 mod tests {
+    use clap::Arg;
+
     use super::*;
     use crate::text::lexer::next_statement;
 

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
-use serde_json::Value;
 
 use super::Prompt;
 use super::connect;
@@ -27,7 +26,7 @@ use crate::context::Tool;
 use crate::context::command::InSession;
 use crate::error::{CliError, Exit};
 use crate::link::{CONNECT, Link};
-use crate::output::{Destination, Format, Memory, Output, Style};
+use crate::output::{Destination, Format, Output, Style};
 use crate::program::Program;
 use crate::system::signals::Interrupts;
 use crate::text::color::Role;
@@ -119,22 +118,6 @@ impl<G: Guest> Shell for Host<'_, G> {
                 );
             }
         }
-    }
-
-    fn result(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<(Exit, Value), CliError> {
-        let captured = Memory::default();
-        let json = Style { format: Format::Json, ..Style::default() };
-        let usual_style = std::mem::replace(&mut self.style, json.clone());
-        let usual_out = {
-            let mut guest = lock(self.shared);
-            let captured = Output::to(Box::new(captured.clone()), json);
-            std::mem::replace(&mut guest.parts().tool.out, captured)
-        };
-        let result = self.line(matches, words);
-        lock(self.shared).parts().tool.out = usual_out;
-        self.style = usual_style;
-        let exit = result?;
-        document(&captured.bytes()).map(|document| (exit, document))
     }
 
     fn divert(&mut self, sink: Box<dyn Write + Send>, destination: Destination) {
@@ -244,17 +227,13 @@ impl<G: Guest> Shell for Host<'_, G> {
         lock(self.shared).parts().tool.messages.note(text);
     }
 
-    fn output_time(&mut self) -> Duration {
+    fn starts(&mut self) {
         self.waiting.store(false, Ordering::SeqCst);
-        self.written.take_spent()
+        self.reading = Duration::ZERO;
     }
 
     fn reading_time(&mut self) -> Duration {
-        std::mem::take(&mut self.reading)
-    }
-
-    fn rows(&mut self) -> u64 {
-        lock(self.shared).parts().tool.out.take_rows()
+        self.reading
     }
 
     fn interrupts(&self) -> &Interrupts {
@@ -453,8 +432,8 @@ fn complete<G: Guest>(
     let Some(word) = guest.missing_word(verb, line)? else { return Ok(None) };
     let mut words = words.to_vec();
     let end = words.last().map_or(0, |word| word.end);
-    let (bytes, literal, heredoc, filled) = (word.into_bytes(), false, false, false);
-    words.push(Word { bytes, literal, start: end, end, heredoc, filled });
+    let (bytes, literal, heredoc) = (word.into_bytes(), false, false);
+    words.push(Word { bytes, literal, start: end, end, heredoc });
     match parse(grammar, &words)? {
         Parsed::Matches(matches) => Ok(Some(matches)),
         Parsed::Help(_) => Ok(None),
@@ -495,14 +474,4 @@ fn print_script_error(error: &CliError, place: &str) {
     }
     // A stderr that cannot be written has nowhere to be reported.
     let _ = io::stderr().write_all(text.as_bytes());
-}
-
-/// The result of a command that was kept instead of shown.
-fn document(bytes: &[u8]) -> Result<Value, CliError> {
-    if bytes.trim_ascii().is_empty() {
-        return Ok(Value::Null);
-    }
-    serde_json::from_slice(bytes).map_err(|error| {
-        CliError::usage(format!("the result of this command is not JSON: {error}"))
-    })
 }

@@ -37,7 +37,6 @@ pub mod start;
 pub mod terminal;
 pub mod tree;
 mod values;
-pub mod vars;
 mod watcher;
 
 pub(crate) use host::unreadable;

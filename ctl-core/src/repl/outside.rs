@@ -7,27 +7,19 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use tempfile::NamedTempFile;
 
-use super::vars::Vars;
 use crate::error::{CliError, Exit};
 use crate::system::process;
 use crate::text::lexer::Word;
 use crate::text::literal::to_path;
 
-/// Runs a shell line with the variables in its environment; it may read from a person's terminal, but never from a
+/// Runs a shell line; it may read from a person's terminal, but never from a
 /// script.
 ///
 /// # Errors
-/// A variable was put into the line: exit 2; it exited with a code other than 0, or could not be started: exit 1.
-pub(super) fn shell(line: &Word, vars: &Vars, person: bool) -> Result<(), CliError> {
-    if line.filled {
-        return Err(CliError::usage(
-            "variables are not substituted in a shell command, because the shell would execute their values",
-        )
-        .hint("!echo \"$name\", at the beginning of a line"));
-    }
+/// It exited with a code other than 0, or could not be started: exit 1.
+pub(super) fn shell(line: &Word, person: bool) -> Result<(), CliError> {
     let line = to_path(line).map_err(CliError::usage)?;
     let mut command = shell_command(line.as_os_str());
-    command.envs(vars.pairs());
     if !person {
         command.stdin(Stdio::null());
     }
@@ -129,9 +121,7 @@ mod tests {
             start: 0,
             end: 0,
             heredoc: false,
-            filled: false,
         };
-        let shell = |word: &Word, person| shell(word, &Vars::default(), person);
         shell(&word("test 'a b' = \"a b\""), false).unwrap();
         let error = shell(&word("exit 7"), false).unwrap_err();
         assert!(error.message.contains("code 7"), "{error}");

@@ -16,7 +16,7 @@ enum When {
     Never,
 }
 
-/// The values of `:pager`.
+/// The values of the setting `pager`.
 pub(super) const WORDS: &[&str] = &["on", "off", "auto"];
 
 /// Shows results to a person.
@@ -27,12 +27,11 @@ pub(super) struct Pager {
 
 impl Pager {
     /// The pager of `PREFIX_PAGER` or `PAGER`.
-    pub(super) fn new(prefix: &str, off: bool, environment: &Environment) -> Self {
+    pub(super) fn new(prefix: &str, environment: &Environment) -> Self {
         let named =
             environment.var(&format!("{prefix}_PAGER")).or_else(|| environment.var("PAGER"));
         let default = if cfg!(windows) { "more" } else { "less" };
-        let when = if off { When::Never } else { When::Auto };
-        Self { when, command: named.unwrap_or_else(|| default.to_owned()) }
+        Self { when: When::Auto, command: named.unwrap_or_else(|| default.to_owned()) }
     }
 
     /// Whether results must be measured before they are shown.
@@ -40,7 +39,7 @@ impl Pager {
         self.when != When::Never
     }
 
-    /// The current value of `:pager`.
+    /// The current value of the setting.
     pub(super) fn word(&self) -> &'static str {
         match self.when {
             When::Always => "on",
@@ -135,10 +134,9 @@ mod tests {
     #[test]
     fn the_tools_own_variable_wins() {
         let environment = Environment::of(&[("T_PAGER", "mine"), ("PAGER", "yours")]);
-        assert_eq!(Pager::new("T", false, &environment).command, "mine");
-        assert_eq!(Pager::new("X", false, &environment).command, "yours");
-        let mut pager = Pager::new("X", true, &Environment::of(&[]));
-        assert!(!pager.wants());
+        assert_eq!(Pager::new("T", &environment).command, "mine");
+        assert_eq!(Pager::new("X", &environment).command, "yours");
+        let mut pager = Pager::new("X", &Environment::of(&[]));
         for word in WORDS {
             pager.set(word);
             assert_eq!(pager.word(), *word);

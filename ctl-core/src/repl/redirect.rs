@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 use super::outside::{cannot_start, failed, shell_command};
-use super::vars::Vars;
 use crate::error::CliError;
 use crate::output::Destination;
 use crate::text::lexer::Word;
@@ -65,11 +64,11 @@ pub(super) struct Way {
 }
 
 impl Target {
-    /// Opens the file, or starts the shell with these variables in its environment.
+    /// Opens the file, or starts the shell.
     ///
     /// # Errors
     /// The file cannot be opened: exit 74; the shell cannot be started: exit 1.
-    pub(super) fn open(self, vars: &Vars) -> Result<Way, CliError> {
+    pub(super) fn open(self) -> Result<Way, CliError> {
         match self {
             Self::File { path, appends } => {
                 let name = path.display().to_string();
@@ -82,7 +81,7 @@ impl Target {
             Self::Shell(line) => {
                 let line = to_path(&line).map_err(CliError::usage)?;
                 let mut command = shell_command(line.as_os_str());
-                command.envs(vars.pairs()).stdin(Stdio::piped());
+                command.stdin(Stdio::piped());
                 let start = |error| cannot_start("the shell", &error);
                 let mut reader = command.spawn().map_err(start)?;
                 let stdin = reader.stdin.take();

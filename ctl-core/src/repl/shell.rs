@@ -4,7 +4,6 @@ use std::io::Write;
 use std::time::Duration;
 
 use clap::{ArgMatches, Command};
-use serde_json::Value;
 
 use super::Prompt;
 use super::editor::Edited;
@@ -37,12 +36,6 @@ pub trait Shell {
         words: &[Word],
         person: Option<&mut dyn Terminal>,
     ) -> Result<Exit, CliError>;
-
-    /// Runs a command of the tool and returns its result as JSON instead of showing it, with its exit.
-    ///
-    /// # Errors
-    /// As [`Shell::run`].
-    fn result(&mut self, matches: &ArgMatches, words: &[Word]) -> Result<(Exit, Value), CliError>;
 
     /// Sends results to `sink` from now on, in the format of a pipe.
     fn divert(&mut self, sink: Box<dyn Write + Send>, destination: Destination);
@@ -77,14 +70,11 @@ pub trait Shell {
     /// Writes a line for a person to stderr, such as a time.
     fn note(&mut self, text: &str);
 
-    /// How long writing results to stdout took since the last call.
-    fn output_time(&mut self) -> Duration;
+    /// Called before each statement.
+    fn starts(&mut self);
 
-    /// How long the person has been reading in the pager since the last call.
+    /// How long the person has been reading in the pager since the statement started.
     fn reading_time(&mut self) -> Duration;
-
-    /// Number of rows of results since the last call.
-    fn rows(&mut self) -> u64;
 
     /// The signals that interrupt commands.
     fn interrupts(&self) -> &Interrupts;
@@ -113,8 +103,6 @@ pub enum Leaving {
     Quit,
     /// The session switches to another server.
     Connect,
-    /// `:source` runs commands that do not know the session's state.
-    Source,
     /// The input ended, an error ended the script, or a signal arrived.
     End,
 }
@@ -138,12 +126,6 @@ pub trait Terminal {
 
     /// The entries, oldest first.
     fn entries(&self) -> &[String];
-
-    /// Clears the screen.
-    ///
-    /// # Errors
-    /// The terminal fails.
-    fn clear(&mut self) -> Result<(), CliError>;
 
     /// Turns hints on or off.
     fn set_hints(&mut self, on: bool);

@@ -1,4 +1,4 @@
-//! stdout of a session: records whether the last line was ended, how long writing took, and how its lines started.
+//! stdout of a session: records whether the last line was ended, and how its lines started.
 
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,6 @@ pub(super) struct Written(Arc<Mutex<Facts>>);
 struct Facts {
     /// The last line has no end yet.
     open_line: bool,
-    spent: Duration,
     head: Vec<u8>,
     /// Output held back until its height is known.
     held: Option<Held>,
@@ -37,11 +36,6 @@ impl Written {
     /// Whether the cursor is after some text. Calling this ends the line.
     pub(super) fn take_open_line(&self) -> bool {
         std::mem::take(&mut self.lock().open_line)
-    }
-
-    /// How long writing took since the last call.
-    pub(super) fn take_spent(&self) -> Duration {
-        std::mem::take(&mut self.lock().spent)
     }
 
     /// The first words of the lines since the last call; `id`, `handle` and borders of tables are skipped.
@@ -89,14 +83,12 @@ impl Sink {
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let started = Instant::now();
-        let overdue = self.written.lock().keep(bytes, started);
+        let overdue = self.written.lock().keep(bytes, Instant::now());
         let result = match overdue {
             None => Ok(bytes.len()),
             Some(held) => self.stdout.write_all(&held).and_then(|()| self.stdout.write(bytes)),
         };
         let mut facts = self.written.lock();
-        facts.spent += started.elapsed();
         if let Some(last) = bytes.last() {
             facts.open_line = *last != b'\n';
         }
@@ -106,10 +98,7 @@ impl Write for Sink {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let started = Instant::now();
-        let result = self.stdout.flush();
-        self.written.lock().spent += started.elapsed();
-        result
+        self.stdout.flush()
     }
 }
 

@@ -18,7 +18,7 @@ use super::host::{Host, within_session};
 use super::known::KnownNames;
 use super::pager::Pager;
 use super::prompt::Prompts;
-use super::session::{Rules, Session, open};
+use super::session::{Session, open};
 use super::sink::{Sink, Written};
 use super::source::{ReadLines, Script, StdinLines};
 use super::terminal::{Person, PersonSetup};
@@ -76,10 +76,9 @@ pub fn run<T: Interactive>(
 /// A session that is about to start: signals are caught, and stdout is set up.
 struct Start {
     from: Origin,
-    rules: Rules,
+    keep_going: bool,
     /// The commands that run first in each session of a person, unless others can change them.
     rc: Option<PathBuf>,
-    no_pager: bool,
     interrupts: Interrupts,
     ending: Ending,
     written: Written,
@@ -88,23 +87,14 @@ struct Start {
 impl Start {
     /// Catches the signals.
     fn new(args: SessionArgs, tool: &str) -> Result<Self, CliError> {
-        let rules = Rules {
-            keep_going: args.keep_going,
-            echo: args.echo,
-            no_shell: args.no_shell,
-            vars: args.vars.iter().cloned().collect(),
-        };
-        if !args.no_shell {
-            rules.vars.check(|name| std::env::var_os(name).is_some())?;
-        }
         let interrupts = Interrupts::install()?;
         let ending = Ending::install()?;
-        let no_pager = args.no_pager;
         let environment = Environment::process();
         let folder = folder(|name| environment.var(name), "XDG_CONFIG_HOME", ".config");
-        let rc = folder.filter(|_| !args.no_replrc).map(|folder| folder.join(tool).join("replrc"));
+        let rc = folder.map(|folder| folder.join(tool).join("replrc"));
+        let keep_going = args.keep_going;
         let (from, written) = (source(args), Written::default());
-        Ok(Self { from, rules, rc, no_pager, interrupts, ending, written })
+        Ok(Self { from, keep_going, rc, interrupts, ending, written })
     }
 
     /// Runs the session to its end. The second value says whether something was left unattended.
@@ -116,7 +106,7 @@ impl Start {
         let shared = Mutex::new(guest);
         let (waiting, over) = (AtomicBool::new(false), AtomicBool::new(false));
         let prefix = G::Tool::PROGRAM.prefix;
-        let pager = Pager::new(prefix, self.no_pager, &Environment::process());
+        let pager = Pager::new(prefix, &Environment::process());
         let written = self.written;
         let prompts = Prompts::new(person && style.color);
         let grammar = tree::grammar::<G::Tool>();
@@ -154,8 +144,8 @@ impl Start {
                 Watching { over: &over, thread: handle.thread().clone() }
             };
             match self.from {
-                Origin::Person => converse(host, self.rules, self.rc, start),
-                from => script(host, self.rules, from, start),
+                Origin::Person => converse(host, self.keep_going, self.rc, start),
+                from => script(host, self.keep_going, from, start),
             }
         })?;
         let left_behind = lock(&shared).left_behind();
@@ -203,13 +193,13 @@ fn source(args: SessionArgs) -> Origin {
 
 fn script<'s, G: Guest>(
     mut host: Host<'_, G>,
-    rules: Rules,
+    keep_going: bool,
     from: Origin,
     watch: impl FnOnce(Notices) -> Watching<'s>,
 ) -> Result<Exit, CliError> {
     let (interrupts, ending) = (host.interrupts.clone(), host.ending.clone());
     let _watching = watch(Notices::stderr());
-    let mut session = Session::new(&mut host, rules);
+    let mut session = Session::new(&mut host, keep_going);
     match from {
         Origin::File(file) => {
             let (name, lines) = open(&file)?;
@@ -225,7 +215,7 @@ fn script<'s, G: Guest>(
 
 fn converse<'s, G: Guest>(
     mut host: Host<'_, G>,
-    rules: Rules,
+    keep_going: bool,
     rc: Option<PathBuf>,
     watch: impl FnOnce(Notices) -> Watching<'s>,
 ) -> Result<Exit, CliError> {
@@ -237,7 +227,7 @@ fn converse<'s, G: Guest>(
     // Ending the thread before the person is dropped would be too early, after that too late, because the thread may be
     // waiting to print to the terminal.
     let watching = watch(person.notices());
-    let mut session = Session::new(&mut host, rules);
+    let mut session = Session::new(&mut host, keep_going);
     let result = match rc.map(|file| session.prepare(&file)).unwrap_or(Ok(false)) {
         Ok(true) => Ok(Exit::Done),
         Ok(false) => session.interactive(&mut person),

@@ -117,13 +117,6 @@ impl Terminal for Person {
         &self.entries
     }
 
-    fn clear(&mut self) -> Result<(), CliError> {
-        match &mut self.lines {
-            LinesFrom::Editor(editor) => editor.clear_screen(),
-            LinesFrom::Plain(_) => Ok(()),
-        }
-    }
-
     fn set_hints(&mut self, on: bool) {
         self.hints.set(on);
     }

@@ -5,7 +5,6 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, Subcommand};
 
 use super::builtin;
-use super::grammar::with_editor;
 use super::guest::{Interactive, is};
 use super::help::Group;
 use crate::context::command::InSession;
@@ -20,7 +19,7 @@ const LINE_FLAGS: &[&str] =
 /// The flag that `connect` takes.
 const CONTEXT: &str = "context";
 
-/// The formats of `:format`.
+/// The values of the setting `format`.
 pub(crate) const FORMATS: &[&str] =
     &["table", "wide", "plain", "json", "ndjson", "yaml", "csv", "name", "raw"];
 
@@ -50,9 +49,9 @@ pub fn grammar<T: Interactive>() -> Command {
         .disable_help_subcommand(true)
         .disable_version_flag(true)
         .args(flags)
-        .subcommands(kept.cloned().map(T::here).map(with_editor))
-        .subcommands(verbs.get_subcommands().cloned().map(with_editor))
-        .subcommands(builtin::commands(FORMATS, program.servers.forms));
+        .subcommands(kept.cloned().map(T::here))
+        .subcommands(verbs.get_subcommands().cloned())
+        .subcommands(builtin::commands(program.servers.forms));
     grammar = help::reflow(grammar, Some(help::width()));
     grammar.build();
     grammar

@@ -54,7 +54,7 @@ pub fn next_statement(text: &[u8]) -> Result<Statement, LexError> {
             Some((tag, strip_tabs)) => {
                 heredocs.push((words.len(), tag, strip_tabs));
                 let (bytes, end) = (Vec::new(), lexer.at);
-                words.push(Word { bytes, literal: true, start, end, heredoc: true, filled: false });
+                words.push(Word { bytes, literal: true, start, end, heredoc: true });
             }
             None => words.push(lexer.word()?),
         }

@@ -235,8 +235,15 @@ impl Change for Command {
 fn with_help(tree: Command, program: &Program) -> Command {
     let Program { name, help, .. } = program;
     let ping = help.ping;
-    let (repl_about, repl) = help.repl;
-    let (strict, strict_help) = help.strict;
+    let (repl_about, repl, sessions) = help.repl;
+    let repl = format!(
+        "{repl}\n\n\
+         A script (stdin, -f, -e) stops at the first error and exits with its code. # starts a comment, and <<END takes the\n\
+         lines up to END as a body. CMD | SHELL COMMAND pipes results, CMD > FILE and CMD >> FILE write them to a file, CMD \\G\n\
+         prints one value per line, and !CMD runs a shell command.\n\n\
+         On a terminal, Tab completes, results taller than the screen go to $PAGER, and \\e opens $VISUAL or $EDITOR. Before\n\
+         the first prompt, the commands in ~/.config/{name}/replrc are run.\n\nExamples:\n{sessions}"
+    );
     let completions = format!(
         "Examples:\n  {name} completions bash > ~/.local/share/bash-completion/completions/{name}\n  \
          {name} completions zsh > ~/.zfunc/_{name}\n  \
@@ -254,10 +261,7 @@ fn with_help(tree: Command, program: &Program) -> Command {
                 "{ping}\n\nExamples:\n  {name} ping\n  {name} ping --count 1000 --interval 10ms"
             ))
         })
-        .change("repl", |command| {
-            let command = command.about(repl_about).after_help(repl);
-            command.mut_arg("strict", |flag| flag.long(strict).help(strict_help))
-        })
+        .change("repl", |command| command.about(repl_about).after_help(repl))
         .change("serve", |command| command.after_help(help.serve))
         .change("completions", |command| command.after_help(completions))
 }

@@ -20,13 +20,13 @@ fn commands_run_in_order() {
         let address = site.address();
         let text = "# nobody works yet\nsubmit mail \"\\x00\\xff\" 'b'\nfunctions mail --columns total\n\
                     submit mail <<END\none\ntwo\nEND\nfunctions mail --columns queued\n\
-                    function maxqueue mail 3\n:set +e\nsubmit mail 'too many'\n";
+                    function maxqueue mail 3\nsubmit mail 'too many'\n";
         let ended = repl(address, &[], text);
-        assert_eq!(ended.code, Some(3), "{ended:?}");
+        assert_eq!(ended.code, Some(75), "{ended:?}");
         let lines = ended.lines();
         assert!([0, 1, 3].iter().all(|at| lines[*at].starts_with("H:")), "{ended:?}");
         assert_eq!((lines[2], lines[4]), ("2", "3"), "{ended:?}");
-        assert!(ended.says("stdin:11: QUEUE_FULL: "), "{ended:?}");
+        assert!(ended.says("stdin:10: QUEUE_FULL: "), "{ended:?}");
         assert!(!ended.err.contains("connected") && !ended.out().contains("> "), "{ended:?}");
     });
 }
@@ -41,7 +41,7 @@ fn each_error_ends_the_script_with_its_own_code() {
         ("submit --nope f x", 2),
         ("functions --retry 3", 2),
         ("submit 'a b' x", 65),
-        (":source /does/not/exist", 66),
+        ("submit f @/does/not/exist", 66),
         ("run nobody x --timeout 1s", 124),
     ] {
         let ended = repl(server.address(), &[], format!("# a comment\n{line}\nversion\n"));
@@ -55,7 +55,7 @@ fn each_error_ends_the_script_with_its_own_code() {
 fn a_short_patience_of_one_command_does_not_stay() {
     let server = Server::start().unwrap();
     // ping has its own time limit; run has none, and this one ends by its own flag.
-    let text = "ping\n:set +e\nrun nobody x --timeout 200ms\n:set -e\nping -o json\n";
+    let text = "ping\nrun nobody x --timeout 200ms\nping -o json\n";
     let ended = repl(server.address(), &["--keep-going"], text);
     assert_eq!(ended.code, Some(3), "{ended:?}");
     assert_eq!(ended.err.matches("TIMEOUT").count(), 1, "{ended:?}");
@@ -92,7 +92,7 @@ fn a_function_is_served_in_the_background_of_a_script() {
     on_both(|site| {
         let address = site.address();
         let text = "register up --builtin upper\nregister bad --builtin fail\nrun up hello\n\
-                    :set +e\nregister up --builtin echo\nrun bad x\nunregister nobody\n:set -e\n\
+                    register up --builtin echo\nrun bad x\nunregister nobody\n\
                     registered -o name\nunregister bad\nunregister up\nregistered\nwait --for 'workers==0' -f up\n";
         let ended = repl(address, &["--keep-going"], text);
         assert_eq!(ended.code, Some(3), "{ended:?}");
@@ -101,9 +101,9 @@ fn a_function_is_served_in_the_background_of_a_script() {
             ["up\tupper", "bad\tfail", "HELLO", "up", "bad", "bad\t0\t1\t0", "up\t1\t0\t0"];
         let said = ended.out().replace("HELLO", "HELLO\n");
         assert_eq!(said.lines().take(expected.len()).collect::<Vec<_>>(), expected);
-        assert!(ended.says("stdin:5: this session serves up already"), "{ended:?}");
-        assert!(ended.says("stdin:6: "), "{ended:?}");
-        assert!(ended.says("stdin:7: NOT_FOUND: this session does not serve nobody"), "{ended:?}");
+        assert!(ended.says("stdin:4: this session serves up already"), "{ended:?}");
+        assert!(ended.says("stdin:5: "), "{ended:?}");
+        assert!(ended.says("stdin:6: NOT_FOUND: this session does not serve nobody"), "{ended:?}");
     });
 }
 
@@ -151,7 +151,7 @@ fn started_jobs_are_listed_and_brought_back() {
     on_both(|site| {
         let address = site.address();
         // Queued before anybody works, so that the order is certain.
-        let mut fed = Fed::start(&PROGRAM, address, &["--strict-jobs"]);
+        let mut fed = Fed::start(&PROGRAM, address, &["--strict"]);
         let started = ["start up one", "start up 'two'", "submit later x"].map(|line| {
             fed.say(line);
             fed.hear()
@@ -181,11 +181,11 @@ fn a_job_that_failed_while_nobody_looked_says_so_when_somebody_does() {
     on_both(|site| {
         let address = site.address();
         let worker = serve(address, "no", 2, |_| Err(Failure::exception("no such thing")));
-        let text = "start no one\nstart no two\n:set +e\nfg\n:set -e\nfg\nversion\n";
-        let ended = repl(address, &[], text);
+        let text = "start no one\nstart no two\nfg\nfg\nfg\n";
+        let ended = repl(address, &["--keep-going"], text);
         worker.join().unwrap();
-        assert_eq!(ended.code, Some(1), "{ended:?}");
-        for line in ["stdin:4: JOB_EXCEPTION: ", "stdin:6: JOB_EXCEPTION: "] {
+        assert_eq!(ended.code, Some(3), "{ended:?}");
+        for line in ["stdin:3: JOB_EXCEPTION: ", "stdin:4: JOB_EXCEPTION: "] {
             assert!(ended.says(line), "{ended:?}");
         }
         assert!(ended.err.contains("no such thing"), "{ended:?}");
@@ -201,11 +201,11 @@ fn jobs_under_way_at_the_end_are_listed_or_waited_for() {
         let handles: Vec<&str> = ended.out().lines().collect();
         let said = format!("2 foreground jobs left to the server: {}", handles.join(", "));
         assert!(ended.err.contains(&said), "{ended:?}");
-        let ended = repl(address, &["--strict-jobs"], "start nobody a\n");
+        let ended = repl(address, &["--strict"], "start nobody a\n");
         assert_eq!(ended.code, Some(1), "{ended:?}");
         let worker = serve(address, "up", 2, upper);
         let text = ":set on_exit wait\nstart up a\nstart up b\n";
-        let ended = repl(address, &["--strict-jobs"], text);
+        let ended = repl(address, &["--strict"], text);
         worker.join().unwrap();
         assert_eq!(ended.code, Some(0), "{ended:?}");
         assert!(ended.out().ends_with("first Afirst B"), "{ended:?}");

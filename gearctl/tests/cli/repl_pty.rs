@@ -124,9 +124,9 @@ fn the_time_of_a_command_is_on_a_line_of_its_own() {
     let address = server.address();
     let worker = serve(address, "up", 1, |job| Ok(job.workload.to_ascii_uppercase()));
     let mut terminal = plain(address);
-    terminal.says(":timing on", READS);
+    terminal.says(":set timing on", READS);
     terminal.says("run up abc", "ABC\r\n");
-    assert!(!terminal.sees(" ms output)").contains("ABC"), "{}", terminal.shown);
+    assert!(!terminal.sees(" ms)").contains("ABC"), "{}", terminal.shown);
     worker.join().unwrap();
 }
 

@@ -63,9 +63,6 @@ fn grammar() -> Command {
                 .arg(warning.global(true).action(ArgAction::Append))
                 .subcommand(Command::new("server"))
                 .subcommand(Command::new("tube").arg(Arg::new("t").value_name("TUBE"))),
-        )
-        .subcommand(
-            Command::new(":watch").arg(Arg::new("command").value_name(COMMAND_WORDS).num_args(1..)),
         );
     grammar.build();
     grammar
@@ -99,7 +96,7 @@ fn filters_go_on_where_they_end() {
 fn verbs_come_from_the_grammar() {
     assert_eq!(at("p"), (0, vec!["pause ".into(), "put ".into()]));
     assert_eq!(at("ad"), (0, vec!["add ".into()]));
-    assert_eq!(at("").1.len(), 7, "hidden verbs and aliases stay out");
+    assert_eq!(at("").1.len(), 6, "hidden verbs and aliases stay out");
     assert_eq!(at("put x\npu"), (6, vec!["put ".into()]));
 }
 
@@ -137,13 +134,6 @@ fn names_that_need_quotes_get_them() {
 }
 
 #[test]
-fn watch_completes_the_command_behind_its_options() {
-    assert_eq!(at(":watch pau"), (7, vec!["pause ".into()]));
-    assert_eq!(at(":watch i=2 c=3 pause s").1, ["sms "]);
-    assert_eq!(at("!pau").1, [""; 0]);
-}
-
-#[test]
 fn files_come_after_an_at_sign_and_where_the_grammar_says_so() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("body.json"), "").unwrap();
@@ -162,4 +152,5 @@ fn files_come_after_an_at_sign_and_where_the_grammar_says_so() {
 fn nothing_is_offered_after_an_unknown_verb_or_in_a_comment() {
     assert_eq!(at("nope x").1, [""; 0]);
     assert_eq!(at("# pu").1, [""; 0]);
+    assert_eq!(at("!pau").1, [""; 0]);
 }

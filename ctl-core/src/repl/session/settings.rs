@@ -13,8 +13,6 @@ impl<S: Shell> Session<'_, S> {
     ) -> Result<Flow, CliError> {
         match (name, value) {
             (None, _) => self.show_settings(None)?,
-            (Some("-e"), None) => self.rules.keep_going = false,
-            (Some("+e"), None) => self.rules.keep_going = true,
             (Some(name), None) => {
                 let known = |name: &str| self.settings().iter().any(|s| s.name == name);
                 match name.strip_prefix("no").filter(|rest| known(rest)) {
@@ -52,7 +50,6 @@ impl<S: Shell> Session<'_, S> {
         let on = value == "on";
         match name {
             "timing" => self.timing = on,
-            "echo" => self.rules.echo = on,
             "hints" => {
                 self.hints = on;
                 if let Some(terminal) = terminal {
@@ -82,9 +79,8 @@ impl<S: Shell> Session<'_, S> {
             Setting { name, value, allowed: ON_OFF, about }
         };
         let mut settings = vec![
-            switch("timing", self.timing, "show how long each command takes"),
+            switch("timing", self.timing, "show how long each command takes, not only slow ones"),
             switch("hints", self.hints, "show grey hints while typing"),
-            switch("echo", self.rules.echo, "show the commands of scripts"),
         ];
         settings.extend(self.shell.settings());
         settings.sort_by_key(|setting| setting.name);

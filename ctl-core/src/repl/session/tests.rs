@@ -3,7 +3,6 @@ use std::fs;
 use std::io::Write;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
-use serde_json::json;
 
 use super::super::editor::Edited;
 use super::super::history::Keep;
@@ -12,7 +11,6 @@ use super::super::{Prompt, builtin};
 use super::*;
 use crate::output::Destination;
 use crate::system::signals::Interrupts;
-use crate::text::lexer::next_statement;
 
 /// A shell whose only commands are `say TEXT`, `fail CODE`, `secret`, `interrupt`.
 struct Fake {
@@ -23,7 +21,6 @@ struct Fake {
     left: Vec<Leaving>,
     stays: bool,
     color: String,
-    rows: u64,
     diverted: Option<Box<dyn Write + Send>>,
     is_upright: bool,
     reading: Duration,
@@ -41,7 +38,7 @@ impl Fake {
             .subcommand(Command::new("secret"))
             .subcommand(Command::new("interrupt"))
             .subcommand(Command::new("stop"))
-            .subcommands(builtin::commands(&["table", "json"], "host:port"));
+            .subcommands(builtin::commands("host:port"));
         Self {
             grammar,
             interrupts: Interrupts::none(),
@@ -50,7 +47,6 @@ impl Fake {
             left: Vec::new(),
             stays: false,
             color: "red".into(),
-            rows: 0,
             diverted: None,
             is_upright: false,
             reading: Duration::ZERO,
@@ -101,14 +97,9 @@ impl Shell for Fake {
                     return Ok(Exit::Done);
                 }
                 self.said.push(text);
-                self.rows += 3_u64.saturating_sub(self.said.len() as u64);
                 Ok(Exit::Done)
             }
         }
-    }
-
-    fn result(&mut self, matches: &ArgMatches, _: &[Word]) -> Result<(Exit, Value), CliError> {
-        Ok((Exit::Done, json!({"words": texts(matches).len(), "name": "x"})))
     }
 
     fn divert(&mut self, sink: Box<dyn Write + Send>, _: Destination) {
@@ -148,16 +139,10 @@ impl Shell for Fake {
         self.stderr.push(text.to_owned());
     }
 
-    fn output_time(&mut self) -> Duration {
-        Duration::ZERO
-    }
+    fn starts(&mut self) {}
 
     fn reading_time(&mut self) -> Duration {
         self.reading
-    }
-
-    fn rows(&mut self) -> u64 {
-        std::mem::take(&mut self.rows)
     }
 
     fn interrupts(&self) -> &Interrupts {
@@ -190,7 +175,6 @@ struct Typed {
     kept: Vec<Keep>,
     entries: Vec<String>,
     hints: Option<bool>,
-    cleared: usize,
 }
 
 impl Typed {
@@ -220,19 +204,14 @@ impl Terminal for Typed {
         &self.entries
     }
 
-    fn clear(&mut self) -> Result<(), CliError> {
-        self.cleared += 1;
-        Ok(())
-    }
-
     fn set_hints(&mut self, on: bool) {
         self.hints = Some(on);
     }
 }
 
-fn script(text: &str, rules: Rules) -> (Exit, Fake) {
+fn script(text: &str, keep_going: bool) -> (Exit, Fake) {
     let mut fake = Fake::new();
-    let exit = Session::new(&mut fake, rules)
+    let exit = Session::new(&mut fake, keep_going)
         .script("stdin", Script::new(ReadLines(text.as_bytes())))
         .unwrap();
     (exit, fake)
@@ -240,14 +219,14 @@ fn script(text: &str, rules: Rules) -> (Exit, Fake) {
 
 fn typed(terminal: &mut Typed) -> Fake {
     let mut fake = Fake::new();
-    let exit = Session::new(&mut fake, Rules::default()).interactive(terminal).unwrap();
+    let exit = Session::new(&mut fake, false).interactive(terminal).unwrap();
     assert_eq!(exit, Exit::Done);
     fake
 }
 
 #[test]
 fn a_script_stops_at_its_first_error_with_that_exit() {
-    let (exit, fake) = script("say a\nfail 75\nsay b\n", Rules::default());
+    let (exit, fake) = script("say a\nfail 75\nsay b\n", false);
     assert_eq!(exit.code(), 75);
     assert_eq!(fake.said, ["a"]);
     assert_eq!(fake.stderr, ["stdin:2: failed with 75"]);
@@ -256,91 +235,30 @@ fn a_script_stops_at_its_first_error_with_that_exit() {
 
 #[test]
 fn a_quiet_no_stops_a_script_too() {
-    let (exit, fake) = script("stop\nsay b\n", Rules::default());
+    let (exit, fake) = script("stop\nsay b\n", false);
     assert_eq!((exit, fake.said.len()), (Exit::Negative, 0));
 }
 
 #[test]
 fn keep_going_ends_with_three() {
-    let (exit, fake) =
-        script("fail 75\nsay b\nnope\n", Rules { keep_going: true, ..Rules::default() });
+    let (exit, fake) = script("fail 75\nsay b\nnope\n", true);
     assert_eq!(exit, Exit::Partial);
     assert_eq!(fake.said, ["b"]);
     assert_eq!(fake.stderr[1], "stdin:3: unknown command `nope`");
 }
 
 #[test]
-fn a_script_can_choose_to_go_on_and_to_stop_again() {
-    let (exit, fake) = script(":set +e\nfail 1\nsay a\n:set -e\nfail 69\nsay b", Rules::default());
-    assert_eq!((exit.code(), fake.said), (69, vec!["a".to_owned()]));
-    assert_eq!(script(":set +e\nfail 1\nquit\nfail 2", Rules::default()).0, Exit::Partial);
-}
-
-#[test]
 fn bad_quotes_send_nothing_and_cost_one_line() {
-    let (exit, fake) = script("say \"a\nsay b\n", Rules { keep_going: true, ..Rules::default() });
+    let (exit, fake) = script("say \"a\nsay b\n", true);
     assert_eq!(exit, Exit::Partial);
     assert!(fake.stderr[0].starts_with("stdin:1: Invalid argument(s)"), "{:?}", fake.stderr);
     assert_eq!(fake.said, ["b"]);
 }
 
 #[test]
-fn a_person_who_types_clear_alone_learns_how_to_clear_the_screen() {
-    let hints = |line: &str| {
-        let words = next_statement(line.as_bytes()).unwrap().words;
-        about_screen(CliError::usage("no tube given"), &words).hints
-    };
-    assert_eq!(hints("clear"), ["Ctrl-L or :cls, to clear the screen"]);
-    assert!(hints("clear --yes").is_empty() && hints("kick").is_empty());
-}
-
-#[test]
-fn echo_shows_the_commands_on_stderr() {
-    let (_, fake) = script("say <<E\nx\nE\nsay b", Rules { echo: true, ..Rules::default() });
-    assert_eq!(fake.stderr, ["> say <<E", "> x", "> E", "> say b"]);
-}
-
-#[test]
 fn a_signal_ends_a_script_even_when_errors_are_passed_over() {
-    let (exit, fake) = script("interrupt\nsay b", Rules { keep_going: true, ..Rules::default() });
+    let (exit, fake) = script("interrupt\nsay b", true);
     assert_eq!((exit, fake.said.len()), (Exit::Interrupted, 0));
-}
-
-#[test]
-fn a_number_repeats_a_command_until_it_fails() {
-    assert_eq!(script("3 say a", Rules::default()).1.said, ["a", "a", "a"]);
-    let (exit, fake) = script("3 fail 7", Rules::default());
-    assert_eq!((exit.code(), fake.stderr.len()), (7, 1));
-}
-
-#[test]
-fn sourced_files_name_their_lines_and_may_nest() {
-    let folder = tempfile::tempdir().unwrap();
-    let inner = folder.path().join("inner file");
-    fs::write(&inner, "say inner\n\nfail 9\nsay never\n").unwrap();
-    let outer = folder.path().join("outer");
-    fs::write(&outer, format!(":source \"{}\"\nsay never", inner.display())).unwrap();
-    let (exit, fake) = script(&format!(":source {}\nsay never", outer.display()), Rules::default());
-    assert_eq!(exit.code(), 9);
-    assert_eq!(fake.said, ["inner"]);
-    assert_eq!(fake.stderr, [format!("{}:3: failed with 9", inner.display())]);
-}
-
-#[test]
-fn a_file_that_sources_itself_ends() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("f");
-    fs::write(&file, format!(":source {}", file.display())).unwrap();
-    let (exit, fake) = script(&format!(":source {}", file.display()), Rules::default());
-    assert_eq!(exit, Exit::Usage);
-    assert!(fake.stderr[0].contains("nested"), "{:?}", fake.stderr);
-}
-
-#[test]
-fn a_missing_file_is_66() {
-    let (exit, fake) = script(":source /does/not/exist", Rules::default());
-    assert_eq!(exit.code(), 66);
-    assert!(fake.stderr[0].starts_with("stdin:1: /does/not/exist"), "{:?}", fake.stderr);
 }
 
 #[test]
@@ -393,7 +311,7 @@ fn leaving_can_be_cancelled() {
     let mut fake = Fake::new();
     fake.stays = true;
     let mut terminal = Typed::texts(&["quit", "say a", "\\q", "say never"]);
-    Session::new(&mut fake, Rules::default()).interactive(&mut terminal).unwrap();
+    Session::new(&mut fake, false).interactive(&mut terminal).unwrap();
     assert_eq!(fake.said, ["a"]);
     assert_eq!(fake.left, [Leaving::Quit, Leaving::Quit]);
 }
@@ -413,18 +331,15 @@ fn settings_are_shown_changed_and_checked() {
         ":set nope 1",
         ":set nohints",
         ":set timing",
-        ":format json",
-        ":cls",
     ]);
     let fake = typed(&mut terminal);
-    for name in ["color", "echo", "hints", "timing"] {
+    for name in ["color", "hints", "timing"] {
         assert!(fake.said[0].contains(name), "{}", fake.said[0]);
     }
     assert_eq!(fake.stderr[0], "color cannot be `green`: it is one of red, blue");
     assert!(fake.stderr[1].starts_with("there is no setting `nope`"));
-    assert!(fake.stderr[2].contains("ms server"), "timing was switched on: {:?}", fake.stderr);
-    assert_eq!(fake.color, "format=json");
-    assert_eq!((terminal.hints, terminal.cleared), (Some(false), 1));
+    assert!(fake.stderr[2].ends_with(" ms)"), "timing was switched on: {:?}", fake.stderr);
+    assert_eq!((&*fake.color, terminal.hints), ("color=blue", Some(false)));
 }
 
 #[test]
@@ -432,8 +347,8 @@ fn reading_in_the_pager_is_no_time_of_a_command() {
     let mut fake = Fake::new();
     fake.reading = Duration::from_secs(3600);
     let mut terminal = Typed::texts(&[":set timing", "say a"]);
-    Session::new(&mut fake, Rules::default()).interactive(&mut terminal).unwrap();
-    assert_eq!(fake.stderr.last().unwrap(), "(0.0 ms server and tool, 0.0 ms output)");
+    Session::new(&mut fake, false).interactive(&mut terminal).unwrap();
+    assert_eq!(fake.stderr.last().unwrap(), "(0.0 ms)");
 }
 
 #[test]
@@ -442,33 +357,8 @@ fn help_explains_commands_and_groups() {
         typed(&mut Typed::texts(&["help", "? say", "say --help", "help @session", "help x"]));
     assert!(fake.said[0].contains("@session"));
     assert!(fake.said[1].contains("Say something") && fake.said[2].contains("Say something"));
-    assert!(fake.said[3].contains(":source"));
+    assert!(fake.said[3].contains(":history"));
     assert!(fake.stderr[0].contains("no help for `x`"));
-}
-
-#[test]
-fn watch_repeats_until_it_is_enough_or_too_little_is_shown() {
-    let (exit, fake) = script(":watch i=100ms c=3 say a\nsay b", Rules::default());
-    assert_eq!((exit, fake.said), (Exit::Done, ["a", "a", "a", "b"].map(String::from).to_vec()));
-    // `say` shows fewer rows each time: 2, 1, 0.
-    let (_, fake) = script(":watch i=100ms m=2 say a", Rules::default());
-    assert_eq!(fake.said, ["a", "a"]);
-    let (exit, fake) = script(":watch i=100ms fail 7", Rules::default());
-    assert_eq!((exit.code(), fake.stderr.len()), (7, 1));
-    assert_eq!(script(":watch c=2", Rules::default()).0, Exit::Usage);
-    let (exit, _) = script(":watch i=1h interrupt", Rules::default());
-    assert_eq!(exit, Exit::Interrupted);
-}
-
-#[test]
-fn variables_are_filled_into_words() {
-    let vars = [("who".to_owned(), "you \"all".to_owned())].into_iter().collect();
-    let rules = Rules { vars, ..Rules::default() };
-    let (exit, fake) = script("say hello ${who} '${who}'\nsay ${nobody}", rules);
-    assert_eq!((exit, fake.said), (Exit::Usage, vec!["hello you \"all ${who}".to_owned()]));
-    assert_eq!(fake.stderr, ["stdin:2: there is no variable `nobody` (there are: who)"]);
-    let (_, fake) = script("say ${who}", Rules::default());
-    assert_eq!(fake.said, ["${who}"], "without variables nothing is looked for");
 }
 
 #[cfg(unix)]
@@ -478,16 +368,16 @@ fn results_go_where_the_line_says() {
     let file = folder.path().join("a file");
     let name = file.display();
     let text = format!(
-        "say a > \"{name}\"\n2 say b '>' >> '{name}'\nsay c | sed s/^/+/ >> '{name}'\nsay d \\G\nsay e f \\G >> '{name}'\nsay g"
+        "say a > \"{name}\"\nsay b '>' >> '{name}'\nsay c | sed s/^/+/ >> '{name}'\nsay d \\G\nsay e f \\G >> '{name}'\nsay g"
     );
-    let (exit, fake) = script(&text, Rules::default());
+    let (exit, fake) = script(&text, false);
     assert_eq!(
         (exit, fake.said),
         (Exit::Done, vec!["d".to_owned(), "g".to_owned()]),
         "{:?}",
         fake.stderr
     );
-    assert_eq!(fs::read_to_string(&file).unwrap(), "a\nb >\nb >\n+c\ne|f\n");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "a\nb >\n+c\ne|f\n");
     // A command that cannot be run leaves the file unchanged, and one whose target cannot be written is not run.
     for (line, exit) in [
         (format!("nope > '{name}'"), 2),
@@ -496,56 +386,22 @@ fn results_go_where_the_line_says() {
         ("fail 9 | cat".to_owned(), 9),
         ("say x |".to_owned(), 2),
     ] {
-        let (ended, fake) = script(&line, Rules::default());
+        let (ended, fake) = script(&line, false);
         assert_eq!((ended.code(), fake.said.len()), (exit, 0), "{line}: {:?}", fake.stderr);
     }
-    assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 5);
-    for line in [format!("say x > '{name}'"), "say x | cat".to_owned()] {
-        let (ended, fake) = script(&line, Rules { no_shell: true, ..Rules::default() });
-        assert_eq!(ended, Exit::Usage);
-        assert!(fake.stderr[0].contains("--no-shell"), "{:?}", fake.stderr);
-    }
-}
-
-#[test]
-fn a_variable_is_a_name_of_a_file_and_no_part_of_a_shell_command() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("f; exit 9").display().to_string();
-    let vars = [("file".to_owned(), file.clone())].into_iter().collect();
-    let rules = Rules { vars, ..Rules::default() };
-    let text = "say a >${file}\nsay b | cat >> \"$file\"\nsay c > ${nobody}";
-    let (exit, fake) = script(text, rules);
-    assert_eq!((exit, fake.said.len()), (Exit::Usage, 0), "{:?}", fake.stderr);
-    assert_eq!(fs::read_to_string(file).unwrap(), "a\nb\n");
+    assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 4);
 }
 
 #[cfg(unix)]
 #[test]
-fn shell_commands_run_unless_they_are_off() {
-    let (exit, fake) =
-        script("!true && test 'a b' = \"a b\"\nsay a\n!exit 3\nsay b", Rules::default());
+fn shell_commands_run() {
+    let (exit, fake) = script("!true && test 'a b' = \"a b\"\nsay a\n!exit 3\nsay b", false);
     assert_eq!((exit, fake.said), (Exit::Negative, vec!["a".to_owned()]));
     assert_eq!(fake.stderr, ["stdin:3: the shell command exited with code 3"]);
-    let (exit, fake) = script("!true", Rules { no_shell: true, ..Rules::default() });
-    assert_eq!(exit, Exit::Usage);
-    assert!(fake.stderr[0].contains("--no-shell"), "{:?}", fake.stderr);
-    assert_eq!(script("!", Rules::default()).0, Exit::Usage);
-    let (exit, fake) = script("!read -r line\nsay never", Rules::default());
+    assert_eq!(script("!", false).0, Exit::Usage);
+    let (exit, fake) = script("!read -r line\nsay never", false);
     assert_eq!((exit, fake.said.len()), (Exit::Negative, 0), "its stdin is closed");
-    let vars = [("body".to_owned(), "a; exit 9".to_owned())].into_iter().collect();
-    let rules = Rules { vars, ..Rules::default() };
-    let line = "!test \"${body}\" = 'a; exit 9' && test \"$(echo ${body})\" = 'a; exit 9'";
-    assert_eq!(script(line, rules.clone()).0, Exit::Done);
-    for line in ["1 ! \"echo ${body}\"", ":watch c=1 ! \"echo ${body}\""] {
-        let (exit, fake) = script(line, rules.clone());
-        assert_eq!(exit, Exit::Usage);
-        assert!(
-            fake.stderr[0].contains("are not substituted in a shell command"),
-            "{:?}",
-            fake.stderr
-        );
-    }
-    assert_eq!(script("\\e say a", Rules::default()).0, Exit::Usage, "nobody can edit in a script");
+    assert_eq!(script("\\e say a", false).0, Exit::Usage, "nobody can edit in a script");
 }
 
 #[cfg(unix)]
@@ -558,7 +414,7 @@ fn commands_that_others_can_write_do_not_run_when_a_session_starts() {
     let prepare = |mode| {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
         let mut fake = Fake::new();
-        let result = Session::new(&mut fake, Rules::default()).prepare(&file);
+        let result = Session::new(&mut fake, false).prepare(&file);
         (result.map_err(|error| (error.exit, error.message)), fake.said)
     };
     assert_eq!(prepare(0o600), (Ok(false), vec!["a".to_owned()]));

@@ -1,16 +1,15 @@
-//! What a person types: texts of any number of statements, `\e`, which edits one, and `-e`, which edits a body.
+//! What a person types: texts of any number of statements, and `\e`, which edits one.
 
 use std::time::{Duration, Instant};
 
-use super::{Flow, Session, lex_error, needs_person};
+use super::{Flow, Session, lex_error};
 use crate::error::{CliError, Exit};
 use crate::repl::editor::Edited;
-use crate::repl::grammar;
 use crate::repl::history::{self, Keep};
 use crate::repl::outside;
 use crate::repl::shell::{Leaving, Shell, Terminal};
 use crate::text::lexer;
-use crate::text::lexer::{Statement, Word};
+use crate::text::lexer::Statement;
 
 impl<S: Shell> Session<'_, S> {
     /// Talks with a person until they leave.
@@ -58,7 +57,7 @@ impl<S: Shell> Session<'_, S> {
     /// Runs everything in a typed or pasted text; returns true to leave.
     fn typed(&mut self, mut text: &[u8], terminal: &mut dyn Terminal) -> Result<bool, CliError> {
         while !text.is_empty() {
-            let mut statement = match lexer::next_statement(text) {
+            let statement = match lexer::next_statement(text) {
                 Ok(statement) => statement,
                 Err(error) => {
                     // It may have been a typing error, so offer it again unchanged.
@@ -80,10 +79,6 @@ impl<S: Shell> Session<'_, S> {
                     return Ok(true);
                 }
                 continue;
-            }
-            if let Err(error) = self.rules.vars.fill(this, &mut statement) {
-                self.shell.report(&error, None);
-                return Ok(false);
             }
             // A signal that arrived before may just have been cleared.
             if self.shell.ending().is_some() {
@@ -130,41 +125,6 @@ impl<S: Shell> Session<'_, S> {
         let shown = String::from_utf8_lossy(&edited).into_owned();
         shown.lines().for_each(|line| self.shell.note(&format!("> {line}")));
         self.typed(&edited, terminal)
-    }
-
-    /// Runs a line with one more body, which the person writes in the editor.
-    pub(super) fn written(
-        &mut self,
-        words: &[Word],
-        terminal: Option<&mut dyn Terminal>,
-    ) -> Result<Flow, CliError> {
-        if terminal.is_none() {
-            return Err(needs_person("-e"));
-        }
-        let opened = Instant::now();
-        let edited = outside::edit(b"", |name| std::env::var(name).ok());
-        self.slept += opened.elapsed();
-        let mut body = edited?;
-        // Editors end the last line, too; the body is what is in the lines, as after `<<`.
-        let ends = [&b"\r\n"[..], b"\n"];
-        if let Some(end) = ends.into_iter().find(|end| body.ends_with(end)) {
-            body.truncate(body.len() - end.len());
-        }
-        if body.is_empty() {
-            let text = "nothing was done: no body was written";
-            return Err(CliError::new(Exit::Negative, "CANCELLED", text));
-        }
-        let at = words.last().map_or(0, |word| word.end);
-        let body =
-            Word { bytes: body, literal: true, start: at, end: at, heredoc: true, filled: false };
-        let words = [words, &[body]].concat();
-        match grammar::parse(self.shell.grammar(), &words)? {
-            grammar::Parsed::Matches(matches) => {
-                let exit = self.shell.run(&matches, &words, terminal)?;
-                Ok(if exit.is_done() { Flow::Next } else { Flow::Failed(exit) })
-            }
-            grammar::Parsed::Help(text) => self.shell.show(&text).map(|()| Flow::Next),
-        }
     }
 
     fn remember(&mut self, text: &[u8], statement: &Statement, terminal: &mut dyn Terminal) {

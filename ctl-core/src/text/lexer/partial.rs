@@ -27,7 +27,6 @@ impl Partial {
             start: 0,
             end: 0,
             heredoc: false,
-            filled: false,
         };
         let (current, before) = match words.split_last() {
             Some((current, before)) => (bytes(current), before),

@@ -16,19 +16,17 @@ pub struct Word {
     pub end: usize,
     /// Whether the word is the body of a `<<` (its text is not at `start..end`, but below).
     pub heredoc: bool,
-    /// Whether a variable's value was put into it: such a word is never run by a shell.
-    pub filled: bool,
 }
 
 impl Word {
     pub(super) fn new(bytes: Vec<u8>, literal: bool, start: usize, end: usize) -> Self {
-        Self { bytes, literal, start, end, heredoc: false, filled: false }
+        Self { bytes, literal, start, end, heredoc: false }
     }
 
     /// The sign that redirects results to a file or to another program, if this is one. In quotes, it is data.
     #[must_use]
     pub(crate) fn redirection(&self) -> Option<&'static str> {
-        let is_data = self.literal || self.heredoc || self.filled;
+        let is_data = self.literal || self.heredoc;
         let signs = [">>", ">", "|"];
         signs.into_iter().find(|sign| !is_data && self.bytes == sign.as_bytes())
     }
