@@ -39,7 +39,7 @@ fn each_error_ends_the_script_with_its_own_code() {
         ("functoins", 2),
         ("submit f \"x", 2),
         ("submit --nope f x", 2),
-        ("functions --retry 3", 2),
+        ("functions --tls", 2),
         ("submit 'a b' x", 65),
         ("submit f @/does/not/exist", 66),
         ("run nobody x --timeout 1s", 124),

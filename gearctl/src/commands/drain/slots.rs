@@ -106,7 +106,7 @@ impl<'a> Slots<'a> {
     /// No connection, or no thread.
     pub(super) fn start(&mut self, target: &Target, most: u64) -> Result<Receiver<News>, CliError> {
         let link = self.fleet.at(self.own, target.server.as_deref());
-        // Connects like other commands, so that --wait-for-server and --retry apply here, too.
+        // Connects like other commands, so that --wait-for-server applies here, too.
         link.client()?;
         let (function, limit) = (&target.function, JobLimit::new(most));
         let options = link.worker_options()?.limit(limit.clone());
