@@ -45,7 +45,7 @@ Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
 
 Examples:
   adfctl check queue /mail -w ready=100 -c ready=1000 -c waiting=1:
-  adfctl check queues '/mail*' --exclude /mail.test -c ready=1000
+  adfctl check queues '/mail*' '!/mail.test' -c ready=1000
   adfctl check roundtrip -c rtt=50";
 
 /// The metrics that thresholds can name.

@@ -47,7 +47,7 @@ Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
 
 Examples:
   bsctl check tube mail -w ready=100 -c ready=1000 -c workers=1:
-  bsctl check tubes 'mail*' --exclude mail.test -c buried=0
+  bsctl check tubes 'mail*' '!mail.test' -c buried=0
   bsctl check job 42 -w age=3600 -c buried=0
   bsctl check tube mail --filter 'envelope.class~=SendMail' --older-than 1h -c matching=0
   bsctl check roundtrip -c rtt=50");

@@ -45,7 +45,7 @@ Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments). -
 
 Examples:
   gearctl check function mail -w queued=100 -c queued=1000 -c workers=1:
-  gearctl check functions 'mail*' --exclude mail.test -c queued=10
+  gearctl check functions 'mail*' '!mail.test' -c queued=10
   gearctl check roundtrip echo --send ping --expect ping -c rtt=50";
 
 /// The metrics that thresholds can name.

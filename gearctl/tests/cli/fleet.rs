@@ -206,7 +206,7 @@ fn what_only_one_server_can_be_asked_says_so() {
     for line in [
         &["raw", "version"][..],
         &["smoke"],
-        &["bench", "submit", "--msgs", "1"],
+        &["bench", "submit", "--count", "1"],
         &["move", "--from", "a", "--to", "b"],
     ] {
         let ran = gearctl(&fleet.alive(), line).exits(2);

@@ -265,7 +265,7 @@ fn a_server_that_ends_with_a_word_of_its_own_has_ended() {
 #[test]
 fn a_server_that_waits_for_more_than_a_line_is_no_gearman_server() {
     let address = ctl_contract::strangers::http();
-    for line in [&["functions"][..], &["version"], &["jobs"], &["exporter", "--once"]] {
+    for line in [&["functions"][..], &["version"], &["jobs"], &["exporter", "-c", "1"]] {
         // Without waiting for an answer; a busy machine may take too long to find out, but not every time.
         let is_told = |_| {
             let ran = gearctl(&address, &[line, &["--timeout", "10s", "-o", "json"]].concat());
