@@ -15,7 +15,7 @@ use gearman_client::protocol::GetStatus;
 use gearman_client::{JobHandle, Priority};
 
 use crate::error::cli_error;
-use crate::names::{show_function, show_handle_of, show_unique};
+use crate::names::{show_handle_of, show_unique};
 use crate::submit::merged::Guard;
 use crate::submit::pool::{Kind, Pool, What};
 use crate::submit::tasks::{TaskArgs, Tasks, Wanted};
@@ -157,13 +157,10 @@ pub(super) fn submit_all(
         // A signal closes the gate, but what is in flight still arrives.
         let Some(news) = pool.next(&Interrupts::none())? else { break };
         let outcome = match news.what {
-            What::Taken(handle, unique, function) => {
+            What::Taken(handle, unique, _) => {
                 bulk.success();
                 if let Some(handles) = &mut keep {
                     handles.push(handle.clone());
-                }
-                if let Some(session) = &mut tool.session {
-                    session.submitted(handle.clone(), show_function(&function));
                 }
                 let record = Record::new()
                     .with("handle", show_handle_of(&handle, is_several))
