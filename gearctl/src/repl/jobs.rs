@@ -44,8 +44,7 @@ impl State<'_> {
         let is_several = self.tool.link.is_several();
         let servers: Vec<Address> = self.tool.link.client()?.addresses().cloned().collect();
         let mut rows = Vec::new();
-        let seen: Vec<Seen> =
-            self.session().runs.iter().flat_map(Running::jobs).cloned().collect();
+        let seen: Vec<Seen> = self.session().runs.iter().flat_map(Running::jobs).cloned().collect();
         for seen in &seen {
             let Some(handle) = &seen.handle else { continue };
             let (is_several, state, progress) = match seen.end {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use ctl_contract::program::Ran;
 use ctl_contract::session::{self, Fed};
 use fixtures::gearmand::{Flavour, Server};
-use gearman_client::blocking::JobContext;
 use gearman_client::Failure;
+use gearman_client::blocking::JobContext;
 
 use crate::harness::{PROGRAM, leaves, on_both, serve};
 

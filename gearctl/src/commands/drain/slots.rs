@@ -97,7 +97,7 @@ impl<'a> Slots<'a> {
         gate: &Gate,
     ) -> Self {
         let plan = Plan { end, background_only: args.background_only };
-        Self { fleet, own, count: args.jobs, plan, gate: gate.clone() }
+        Self { fleet, own, count: args.pace.jobs, plan, gate: gate.clone() }
     }
 
     /// Starts taking at most `most` jobs of a function of a server. The events end when all slots have ended.
