@@ -65,7 +65,7 @@ pub struct GlobalArgs {
         hide_short_help = true,
         value_name = "FORMAT",
         hide_possible_values = true,
-        help = "Decode bodies as: auto, laravel, symfony, backburner, stalker, mod-gearman, json, php, msgpack, none\n[default: auto on a terminal, none in a pipe]"
+        help = "Decode bodies as: auto, laravel, symfony, backburner, stalker, mod-gearman, json, none\n[default: auto on a terminal, none in a pipe]"
     )]
     pub decode: Option<Decode>,
 
