@@ -189,7 +189,7 @@ pub fn what_a_tap_cannot_do_is_said<T: Tool>(case: &Case<T>) {
     };
     refused(&["--listen", "0.0.0.0:0"], "without --allow-remote");
     refused(&["--filter", "color==red"], "a line has no `color`");
-    refused(&["--filter", "loud"], "must be FIELD OP VALUE");
+    refused(&["--filter", "loud"], "must be KEY OP VALUE");
     refused(&["--sort-by", "ms"], "--summary");
     refused(&["-o", "raw"], "--record");
     refused(&["--dry-run"], "does not support --dry-run");

@@ -20,9 +20,11 @@ fn what_is_in_bodies_is_shown_beside_them() {
     in_memory(|address| {
         let id = put(address, "mail", LARAVEL).to_string();
         put(address, "other", "plain");
-        for filter in
-            ["envelope.class~=SendMail", "envelope.arguments.command~=\"joe\"", "envelope.format=laravel"]
-        {
+        for filter in [
+            "envelope.class~=SendMail",
+            "envelope.arguments.command~=\"joe\"",
+            "envelope.format=laravel",
+        ] {
             let ran = bsctl(address, &["jobs", "--filter", filter, "-o", "id"]).exits(0);
             assert_eq!(ran.out().trim(), id, "{filter}");
         }
