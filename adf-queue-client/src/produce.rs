@@ -10,7 +10,7 @@ use crate::{Address, ConnectOptions, Error, ProducerEvent, Servers};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::{
     Deadline, Fate, MessageId, ProducerEventKind, Result,
-    protocol::producer::attempts::{Counts, PushTerms},
+    protocol::producer::attempts::{PushCounts, PushTerms},
 };
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use queue_core::Limit;
@@ -155,11 +155,11 @@ impl ProducerOptions {
     }
 
     #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn tell(&self, events: Vec<(usize, ProducerEventKind)>) {
+    pub(crate) fn notify(&self, events: Vec<(usize, ProducerEventKind)>) {
         let Some(observer) = &self.observer else { return };
         for (server, what) in events {
             if let Some(server) = self.servers.options().get(server) {
-                observer.tell(&ProducerEvent { server: server.address().clone(), what });
+                observer.notify(&ProducerEvent { server: server.address().clone(), what });
             }
         }
     }
@@ -205,7 +205,7 @@ impl ProducerReport {
     }
 
     #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn count(&mut self, outcome: &Result<MessageId>, counts: Counts) {
+    pub(crate) fn count(&mut self, outcome: &Result<MessageId>, counts: PushCounts) {
         let count = match outcome.as_ref().map_err(Error::fate) {
             Ok(_) => &mut self.pushed,
             Err(Fate::Refused) => &mut self.refused,

@@ -50,8 +50,8 @@ impl Push {
 
     /// The request for it with this id.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn asked<'a>(&'a self, id: &'a str) -> crate::protocol::Asked<'a> {
+    pub(crate) fn asked<'a>(&'a self, id: &'a str) -> crate::protocol::RequestFields<'a> {
         let Push { action, queue, body } = self;
-        crate::protocol::Asked { action: *action, id, queue: queue.as_str(), body }
+        crate::protocol::RequestFields { action: *action, id, queue: queue.as_str(), body }
     }
 }

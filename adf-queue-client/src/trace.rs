@@ -3,15 +3,17 @@
 //!
 //! Without the feature `tracing` everything here is a no-op.
 
-use queue_core::{Batch, Facts, Fate, Instrument, Measures, Observation, Operation, one_line};
+use queue_core::{
+    BatchOperation, Facts, Fate, Instrument, Measures, Observation, Operation, one_line,
+};
 #[cfg(feature = "tracing")]
-use queue_core::{Line, Words};
+use queue_core::{OneLine, Words};
 
 use crate::{
     Address, ConnectOptions, Delivery, Error, MessageId, Push, QueueName, WorkerEventKind,
     protocol::{
         Action, Request, Success,
-        client::{Answer, Ask},
+        client::{Ask, AskAnswer},
     },
     work::Ended,
 };
@@ -93,12 +95,12 @@ pub(crate) fn worker_asks(
 /// Its outcome. A message counts as consumed when its handler starts.
 pub(crate) fn worker_answered(
     operation: Operation,
-    outcome: &Result<Answer, Error>,
+    outcome: &Result<AskAnswer, Error>,
 ) -> Observation {
     let observation = Observation::new(operation, failure(outcome));
     match outcome {
-        Ok(Answer::Success(Success::Pushed(id))) => observation.about(id, None),
-        Ok(Answer::Delivery(message)) => {
+        Ok(AskAnswer::Success(Success::Pushed(id))) => observation.about(id, None),
+        Ok(AskAnswer::Delivery(message)) => {
             observation.about(message.message_id(), Some(message.body().len()))
         }
         _ => observation,
@@ -106,15 +108,15 @@ pub(crate) fn worker_answered(
 }
 
 /// Records the outcome of a call, within its span if it has one.
-pub(crate) fn answered(operation: &mut Operation, outcome: &Result<Answer, Error>) {
+pub(crate) fn answered(operation: &mut Operation, outcome: &Result<AskAnswer, Error>) {
     match outcome {
-        Ok(Answer::Success(Success::Pushed(id))) => operation.is_about(id),
-        Ok(Answer::Success(Success::Delivered(message))) => {
+        Ok(AskAnswer::Success(Success::Pushed(id))) => operation.is_about(id),
+        Ok(AskAnswer::Success(Success::Delivered(message))) => {
             operation.is_about(message.message_id);
             operation.has_size(message.body.len());
             operation.delivered(1);
         }
-        Ok(Answer::Delivery(message)) => {
+        Ok(AskAnswer::Delivery(message)) => {
             operation.is_about(message.message_id());
             operation.has_size(message.body().len());
             operation.delivered(1);
@@ -173,8 +175,8 @@ pub(crate) fn pushes(options: &ConnectOptions, first: &Push) -> Operation {
 }
 
 /// Records the outcome of one of many pushes.
-pub(crate) fn pushed_one(told: &mut Batch, outcome: &Result<MessageId, Error>) {
-    told.sent(failure(outcome));
+pub(crate) fn pushed_one(observation: &mut BatchOperation, outcome: &Result<MessageId, Error>) {
+    observation.sent(failure(outcome));
 }
 
 /// Records a failed call.
@@ -202,7 +204,7 @@ pub(crate) fn pulling(address: &Address, pull: &Request) {
         target: TARGET,
         {
             messaging.system = SYSTEM,
-            messaging.destination.name = %Line(pull.queue()),
+            messaging.destination.name = %OneLine(pull.queue()),
             server.address = %address.endpoint().host(),
             server.port = address.endpoint().port().map(i64::from),
             request_id = %pull.id(),
@@ -220,7 +222,7 @@ pub(crate) fn forsaken(pull: &Request) {
         target: TARGET,
         {
             messaging.system = SYSTEM,
-            messaging.destination.name = %Line(pull.queue()),
+            messaging.destination.name = %OneLine(pull.queue()),
             request_id = %pull.id(),
         },
         "a pull over HTTP was abandoned: recover what it takes by its request id"
@@ -237,7 +239,7 @@ pub(crate) fn worker(address: &Address, what: &WorkerEventKind) {
             target: TARGET,
             {
                 messaging.system = SYSTEM,
-                messaging.destination.name = %Line(queue),
+                messaging.destination.name = %OneLine(queue),
                 server.address = %address.endpoint().host(),
                 messaging.message.id = %message,
                 duplications = i64::from(*duplications),
@@ -248,7 +250,7 @@ pub(crate) fn worker(address: &Address, what: &WorkerEventKind) {
             target: TARGET,
             {
                 messaging.system = SYSTEM,
-                messaging.destination.name = %Line(queue),
+                messaging.destination.name = %OneLine(queue),
                 server.address = %address.endpoint().host(),
                 "error.type" = error.kind().name(),
                 pause_ms = pause.as_millis() as i64,
@@ -267,7 +269,7 @@ pub(crate) fn worker(address: &Address, what: &WorkerEventKind) {
             target: TARGET,
             {
                 messaging.system = SYSTEM,
-                messaging.destination.name = %Line(queue),
+                messaging.destination.name = %OneLine(queue),
                 server.address = %address.endpoint().host(),
                 messaging.message.id = %message,
                 fate = fate.word(),
@@ -288,7 +290,7 @@ pub(crate) fn job(measures: &Measures, address: &Address, delivery: &Delivery) -
     let about =
         |operation, kind| facts(operation, Some(kind), Some(delivery.queue()), Some(address));
     if measures.is_set() {
-        measures.tell(Instrument::ConsumedMessages, 1.0, &about("pull", "receive"), None);
+        measures.notify(Instrument::ConsumedMessages, 1.0, &about("pull", "receive"), None);
     }
     queue_core::operation!(
         INFO,
@@ -317,7 +319,7 @@ pub(crate) fn handled(
             target: TARGET,
             {
                 messaging.system = SYSTEM,
-                messaging.destination.name = %Line(delivery.queue()),
+                messaging.destination.name = %OneLine(delivery.queue()),
                 messaging.message.id = %delivery.message_id(),
                 "error.type" = ended.error_type(),
                 error = logs_errors.then(|| tracing::field::display(Words(words))),

@@ -176,7 +176,7 @@ pub use self::asynchronous::{
     worker::{JobContext, TestJob, Worker},
 };
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub use self::work::board::WorkerHandle;
+pub use self::work::worker_status::WorkerHandle;
 pub use self::{
     address::Address,
     error::{Deadline, Error, ErrorKind, Fate},

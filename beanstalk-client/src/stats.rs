@@ -85,7 +85,7 @@ macro_rules! stats {
         #[cfg(feature = "serde")]
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = stats_text::Written::deserialize(deserializer)?;
+                let text = stats_text::StatsText::deserialize(deserializer)?;
                 Self::parse(text.0.as_bytes()).map_err(serde::de::Error::custom)
             }
         }

@@ -18,5 +18,13 @@ fn every_public_type_is_send_and_sync() {
     is_shareable::<(Address, Servers, ConnectOptions, ProducerOptions, WorkerOptions, Retries)>();
     is_shareable::<(Error, Metrics, Job, JobStats, TubeStats, ServerStats, Inserted, Reserved)>();
     is_shareable::<(ProducerReport, ProducerEvent, WorkerReport, WorkerEvent, Decision)>();
-    is_shareable::<(Session, WorkerSlot, Action, Change, Response, AnyCommand, RawCommand)>();
+    is_shareable::<(
+        Session,
+        WorkerSlot,
+        Action,
+        ReservationChange,
+        Response,
+        AnyCommand,
+        RawCommand,
+    )>();
 }

@@ -21,7 +21,7 @@ use crate::{
 };
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(crate) use self::events::{Telling, worker};
+pub(crate) use self::events::{JobReporter, worker};
 
 /// The target for filters.
 #[cfg(feature = "tracing")]
@@ -237,15 +237,15 @@ fn put_failed(error: &Error) {
 
 /// Reports the requests of a worker to one server: reserves, and the last commands of jobs.
 #[derive(Debug)]
-pub(crate) struct Asking {
+pub(crate) struct RequestReporter {
     measures: Measures,
     server: Option<Address>,
 }
 
-impl Asking {
+impl RequestReporter {
     pub(crate) fn new(server: Option<&ConnectOptions>) -> Self {
         let measures = server.map(|server| server.server.measures.clone()).unwrap_or_default();
-        Asking { measures, server: server.map(|server| server.address().clone()) }
+        RequestReporter { measures, server: server.map(|server| server.address().clone()) }
     }
 
     /// Starts the operation for the last command of a job; `None` without an observer.
@@ -264,7 +264,7 @@ impl Asking {
             messaging.message.id = command.job().map(|job| tracing::field::display(job.id)),
             messaging.message.body.size = tracing::field::Empty,
         );
-        operation.is_told().then(|| Box::new(operation))
+        operation.is_reported().then(|| Box::new(operation))
     }
 
     /// As [`Self::settles`], for a reserve.
@@ -283,7 +283,7 @@ impl Asking {
             messaging.message.id = tracing::field::Empty,
             messaging.message.body.size = tracing::field::Empty,
         );
-        operation.is_told().then(|| Box::new(operation))
+        operation.is_reported().then(|| Box::new(operation))
     }
 }
 

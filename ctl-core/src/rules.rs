@@ -1,6 +1,6 @@
-//! Rules about values, `KEY OP VALUE`: filters, thresholds, conditions and limits.
+//! The small languages of rules about values: filters, thresholds, and expectations.
 
-pub(crate) mod comparison;
+pub mod expect;
 pub mod filter;
 pub mod metrics;
 pub mod preset;

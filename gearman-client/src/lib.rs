@@ -183,7 +183,7 @@ pub use self::submission::client_events::{ClientEvent, ClientEventKind};
 pub use self::work::{
     events::{WorkerEvent, WorkerEventKind},
     handle::WorkerHandle,
-    ledger::{CrashLedger, Running, Verdict},
+    ledger::{CrashLedger, CrashVerdict, RunningJob},
 };
 pub use self::{
     address::Address,

@@ -6,7 +6,7 @@ pub(crate) mod short;
 
 use std::{borrow::Borrow, fmt, str::FromStr, sync::Arc};
 
-use crate::{Error, names::short::Short, random::random_bits};
+use crate::{Error, names::short::ShortId, random::random_bits};
 
 /// The name of a function: 1 to 512 visible ASCII bytes without spaces.
 ///
@@ -81,11 +81,11 @@ impl Borrow<[u8]> for FunctionName {
 /// workloads, and gives all submitters the handle of the first. gearmand silently truncates ids of 64 bytes and shifts
 /// the workload by a byte, so they are refused here.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct UniqueId(Short);
+pub struct UniqueId(ShortId);
 
 impl UniqueId {
     /// The maximum length of an id, in bytes.
-    pub const MAX_LEN: usize = Short::MAX_LEN;
+    pub const MAX_LEN: usize = ShortId::MAX_LEN;
 
     /// A random id, in the form of a version 4 UUID. It is unique but predictable; not a secret. Every submission has
     /// one unless it sets its own id; reproducible simulations use [`from_random_bits`](Self::from_random_bits).
@@ -118,7 +118,7 @@ impl UniqueId {
         put(19, one);
         put(24, other);
         put(28, &fourth);
-        UniqueId(Short::cut(&text))
+        UniqueId(ShortId::cut(&text))
     }
 
     /// An id derived from the payload, so that equal submissions are merged. It is the 128-bit FNV-1a hash in
@@ -136,7 +136,7 @@ impl UniqueId {
         for (to, from) in text.chunks_exact_mut(8).zip(parts) {
             to.copy_from_slice(&from);
         }
-        UniqueId(Short::cut(&text))
+        UniqueId(ShortId::cut(&text))
     }
 
     /// The id as sent on the wire.
@@ -145,12 +145,12 @@ impl UniqueId {
         self.0.as_bytes()
     }
 
-    pub(crate) fn short(self) -> Short {
+    pub(crate) fn short(self) -> ShortId {
         self.0
     }
 
     /// An id that was already validated.
-    pub(crate) fn known(short: Short) -> Self {
+    pub(crate) fn known(short: ShortId) -> Self {
         UniqueId(short)
     }
 }
@@ -162,9 +162,9 @@ fn hex_digits(number: u32) -> [u8; 8] {
     digits = (digits | digits << 16) & 0x0000_ffff_0000_ffff;
     digits = (digits | digits << 8) & 0x00ff_00ff_00ff_00ff;
     digits = (digits | digits << 4) & (0xf * EACH);
-    let letters = ((digits + 6 * EACH) >> 4) & EACH;
+    let unread = ((digits + 6 * EACH) >> 4) & EACH;
     let gap = u64::from(b'a' - b'0' - 10);
-    (digits + u64::from(b'0') * EACH + letters * gap).to_be_bytes()
+    (digits + u64::from(b'0') * EACH + unread * gap).to_be_bytes()
 }
 
 /// A worker's name in the `workers` listing: 1 to 127 bytes without spaces and control characters.
@@ -244,7 +244,7 @@ impl TryFrom<&[u8]> for UniqueId {
             // `Unique::ByPayload` asks for it by name.
             b"-" => "'-' has a meaning of its own: the server compares workloads".to_owned(),
             _ if id.len() > Self::MAX_LEN => format!("it has {} bytes (1 to 63)", id.len()),
-            _ => return Ok(UniqueId(Short::cut(id))),
+            _ => return Ok(UniqueId(ShortId::cut(id))),
         };
         Err(invalid("unique id", &why))
     }

@@ -1,6 +1,6 @@
 //! What is observed of the requests of clients.
 
-use queue_core::{Batch, Facts, Measures, Operation};
+use queue_core::{BatchOperation, Facts, Measures, Operation};
 
 #[cfg(feature = "tracing")]
 use crate::trace::TARGET;
@@ -55,22 +55,22 @@ pub(crate) fn pipeline<R: Request>(
 
 /// Records the answer to one of many requests.
 pub(crate) fn answered<R: Request>(
-    told: &mut Batch,
+    observation: &mut BatchOperation,
     request: &R,
     outcome: &Result<R::Reply, Error>,
 ) {
     let failure = failure(outcome);
     match is_submission(request.packet_type()) {
-        true => told.sent(failure),
-        false => told.answered(failure.map(|(error, _)| error)),
+        true => observation.sent(failure),
+        false => observation.answered(failure.map(|(error, _)| error)),
     }
 }
 
 /// Records an event of one of many jobs.
-pub(crate) fn event(told: &mut Batch, event: &Result<JobEvent, Error>) {
+pub(crate) fn event(observation: &mut BatchOperation, event: &Result<JobEvent, Error>) {
     match event {
-        Ok(JobEvent::Created(_)) => told.sent(None),
+        Ok(JobEvent::Created(_)) => observation.sent(None),
         Ok(_) => {}
-        Err(error) => told.answered(Some(error.kind().name())),
+        Err(error) => observation.answered(Some(error.kind().name())),
     }
 }

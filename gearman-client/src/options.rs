@@ -151,9 +151,9 @@ impl ConnectOptions {
 
     /// Calls the observer, if any.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn tell(&self, what: ClientEventKind) {
+    pub(crate) fn notify(&self, what: ClientEventKind) {
         if let Some(observer) = &self.observer {
-            observer.tell(&ClientEvent { server: self.address.clone(), what });
+            observer.notify(&ClientEvent { server: self.address.clone(), what });
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{borrow::Cow, fmt};
 
 use queue_core::{Facts, Fate, Instrument, Measures, Observation, Operation, one_line};
 #[cfg(all(feature = "tracing", any(feature = "tokio", feature = "blocking")))]
-use queue_core::{Line, Words};
+use queue_core::{OneLine, Words};
 
 #[cfg(feature = "tracing")]
 use crate::ErrorKind;
@@ -157,13 +157,13 @@ pub(crate) fn attempt(process: &Operation, attempt: u32) {
 
 /// Reports the requests of a worker to one server, and its results.
 #[derive(Debug, Default)]
-pub(crate) struct Asking {
+pub(crate) struct RequestReporter {
     measures: Measures,
 }
 
-impl Asking {
+impl RequestReporter {
     pub(crate) fn new(measures: &Measures) -> Self {
-        Asking { measures: measures.clone() }
+        RequestReporter { measures: measures.clone() }
     }
 
     /// Starts the operation for a grab; `None` without an observer.
@@ -183,7 +183,7 @@ impl Asking {
             messaging.message.id = tracing::field::Empty,
             messaging.message.body.size = tracing::field::Empty,
         );
-        operation.is_told().then(|| Box::new(operation))
+        operation.is_reported().then(|| Box::new(operation))
     }
 
     /// Starts the operation for the end of a job.
@@ -205,7 +205,7 @@ impl Asking {
             facts(end, Some("settle"), function, Some(server)),
             messaging.message.id = %job.name().escape_ascii(),
         );
-        operation.is_told().then(|| Box::new(operation))
+        operation.is_reported().then(|| Box::new(operation))
     }
 }
 
@@ -223,7 +223,7 @@ pub(crate) fn grabbed(operation: Operation, job: Option<(&JobHandle, usize)>) ->
 pub(crate) fn consumed(measures: &Measures, job: &JobHandle, function: &FunctionName) {
     if measures.is_set() {
         let facts = facts("GRAB_JOB", Some("receive"), Some(function), job.server());
-        measures.tell(Instrument::ConsumedMessages, 1.0, &facts, None);
+        measures.notify(Instrument::ConsumedMessages, 1.0, &facts, None);
     }
 }
 
@@ -264,7 +264,7 @@ pub(crate) fn oversized(job: &JobHandle, function: &FunctionName, size: usize) {
         target: TARGET,
         {
             messaging.system = SYSTEM,
-            messaging.destination.name = %Line(function),
+            messaging.destination.name = %OneLine(function),
             messaging.message.id = %job.name().escape_ascii(),
             messaging.message.envelope.size = size as i64,
         },
@@ -282,7 +282,7 @@ pub(crate) fn crashed(job: &JobHandle, function: &FunctionName, crashes: u32, is
         target: TARGET,
         {
             messaging.system = SYSTEM,
-            messaging.destination.name = %Line(function),
+            messaging.destination.name = %OneLine(function),
             messaging.message.id = %job.name().escape_ascii(),
             crashes = i64::from(crashes),
             is_run,

@@ -51,14 +51,14 @@ pub trait Transports: System {
 /// The address of a server of this system. It is well-formed, and its `Display` form parses back to the same address.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Address<S: System> {
-    place: Place,
+    place: Location,
     /// The index of its pair of schemes.
     pair: usize,
     system: PhantomData<S>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
-enum Place {
+enum Location {
     Tcp(String, u16),
     Tls(String, u16),
     Unix(PathBuf),
@@ -76,7 +76,7 @@ impl<S: System> Address<S> {
     ///
     /// `InvalidInput` for an invalid host, and for port 0.
     pub fn tcp(host: impl Into<String>, port: u16) -> Result<Self, S::Error> {
-        Self::new(Place::Tcp(host.into(), port))
+        Self::new(Location::Tcp(host.into(), port))
     }
 
     /// TLS over TCP. The certificate must carry the host name. Needs the feature `tls`, and never falls back to plain
@@ -86,7 +86,7 @@ impl<S: System> Address<S> {
     ///
     /// As [`tcp`](Self::tcp).
     pub fn tls(host: impl Into<String>, port: u16) -> Result<Self, S::Error> {
-        Self::new(Place::Tls(host.into(), port))
+        Self::new(Location::Tls(host.into(), port))
     }
 
     /// A unix socket, on Unix.
@@ -95,10 +95,10 @@ impl<S: System> Address<S> {
     ///
     /// `InvalidInput` for an empty path.
     pub fn unix(path: impl Into<PathBuf>) -> Result<Self, S::Error> {
-        Self::new(Place::Unix(path.into()))
+        Self::new(Location::Unix(path.into()))
     }
 
-    fn new(place: Place) -> Result<Self, S::Error> {
+    fn new(place: Location) -> Result<Self, S::Error> {
         S::SCHEME.check(place.endpoint())?;
         Ok(Address { place, pair: 0, system: PhantomData })
     }
@@ -106,8 +106,8 @@ impl<S: System> Address<S> {
     /// The same host and port over TLS. A Unix socket address is unchanged.
     #[must_use]
     pub fn over_tls(mut self) -> Self {
-        if let Place::Tcp(host, port) = self.place {
-            self.place = Place::Tls(host, port);
+        if let Location::Tcp(host, port) = self.place {
+            self.place = Location::Tls(host, port);
         }
         self
     }
@@ -115,7 +115,7 @@ impl<S: System> Address<S> {
     /// Whether the connection is encrypted.
     #[must_use]
     pub fn is_tls(&self) -> bool {
-        matches!(self.place, Place::Tls(..))
+        matches!(self.place, Location::Tls(..))
     }
 
     /// Where the server listens.
@@ -145,12 +145,12 @@ impl<S: Transports> Address<S> {
     }
 }
 
-impl Place {
+impl Location {
     fn endpoint(&self) -> Endpoint<'_> {
         match self {
-            Place::Tcp(host, port) => Endpoint::Tcp { host, port: *port },
-            Place::Tls(host, port) => Endpoint::Tls { host, port: *port },
-            Place::Unix(path) => Endpoint::Unix(path),
+            Location::Tcp(host, port) => Endpoint::Tcp { host, port: *port },
+            Location::Tls(host, port) => Endpoint::Tls { host, port: *port },
+            Location::Unix(path) => Endpoint::Unix(path),
         }
     }
 }
@@ -158,7 +158,7 @@ impl Place {
 impl<S: System> Default for Address<S> {
     /// The default port on 127.0.0.1.
     fn default() -> Self {
-        let place = Place::Tcp(Scheme::DEFAULT_HOST.into(), Self::DEFAULT_PORT);
+        let place = Location::Tcp(Scheme::DEFAULT_HOST.into(), Self::DEFAULT_PORT);
         Address { place, pair: 0, system: PhantomData }
     }
 }
@@ -169,9 +169,9 @@ impl<S: System> FromStr for Address<S> {
     fn from_str(text: &str) -> Result<Self, S::Error> {
         let (endpoint, pair) = S::SCHEME.parse(text)?;
         let place = match endpoint {
-            Endpoint::Tcp { host, port } => Place::Tcp(host.into(), port),
-            Endpoint::Tls { host, port } => Place::Tls(host.into(), port),
-            Endpoint::Unix(path) => Place::Unix(path.into()),
+            Endpoint::Tcp { host, port } => Location::Tcp(host.into(), port),
+            Endpoint::Tls { host, port } => Location::Tls(host.into(), port),
+            Endpoint::Unix(path) => Location::Unix(path.into()),
         };
         Ok(Address { place, pair, system: PhantomData })
     }

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{Deadline, Fate, options::duration::Spoken, text::shorten};
+use crate::{Deadline, Fate, options::duration::RoundedDuration, text::shorten};
 
 /// Why a call failed: the kind `K` of failure, whether the server may have acted, and further details `A` of the call.
 ///
@@ -215,7 +215,7 @@ impl Error {
     /// The same, of this length.
     #[must_use]
     pub fn timed_out_after(which: Deadline, time: Duration) -> Self {
-        let message = format!("{} of {}", which.message(), Spoken(time));
+        let message = format!("{} of {}", which.message(), RoundedDuration(time));
         Self::failed(ErrorKind::Timeout(which), message)
     }
 

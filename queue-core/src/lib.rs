@@ -90,7 +90,7 @@ pub use self::{
         chooser::{Chooser, affinity, stable_hash},
         opening::Opening,
         scheme::Scheme,
-        servers::{Failure, OneServer},
+        servers::{ClientError, OneServer},
     },
     clock::{after, now},
     dial::Dial,
@@ -100,7 +100,7 @@ pub use self::{
     },
     options::{
         backoff::Backoff,
-        duration::{Written, read_duration},
+        duration::{DurationText, read_duration},
         level::Level,
     },
     random::{Random, mix},
@@ -124,8 +124,8 @@ pub use self::{
     trace::{
         measure::{Facts, Measures, Place, one_line, titled},
         observer::Observer,
-        operation::{Batch, Observation, Operation},
-        span::{Line, Span, SpanHook, Words},
+        operation::{BatchOperation, Observation, Operation},
+        span::{OneLine, Span, SpanHook, Words},
     },
     worker::{
         claimed::Claimed,

@@ -35,7 +35,7 @@ type Dialer<F> = Box<dyn FnMut(usize, Option<Instant>) -> Dialing<F> + Send>;
 /// Futures and tasks only borrow it, so dropping one of them loses no byte and no attempt.
 pub struct Wire<F> {
     dialer: Exclusive<Dialer<F>>,
-    stage: Stage<F>,
+    stage: ConnectStage<F>,
     io: Io<F>,
     alarm: Option<Pin<Box<Sleep>>>,
     /// The pulse at which the task went to sleep.
@@ -44,7 +44,7 @@ pub struct Wire<F> {
     is_half_closed: bool,
 }
 
-enum Stage<F> {
+enum ConnectStage<F> {
     Closed,
     Dialing(usize, Exclusive<Dialing<F>>),
     Open(Exclusive<Box<dyn Duplex>>),
@@ -60,7 +60,7 @@ impl<F> Wire<F> {
     pub fn new(dial: impl FnMut(usize, Option<Instant>) -> Dialing<F> + Send + 'static) -> Self {
         Wire {
             dialer: Exclusive::new(Box::new(dial)),
-            stage: Stage::Closed,
+            stage: ConnectStage::Closed,
             io: Io::default(),
             alarm: None,
             slept: None,
@@ -173,17 +173,17 @@ impl<F> Wire<F> {
     }
 
     fn dial(&mut self, cx: &mut Context<'_>, server: usize, by: Option<Instant>) -> bool {
-        if !matches!(&self.stage, Stage::Dialing(of, _) if *of == server) {
+        if !matches!(&self.stage, ConnectStage::Dialing(of, _) if *of == server) {
             self.close();
             let attempt = self.dialer.get()(server, by);
-            self.stage = Stage::Dialing(server, Exclusive::new(attempt));
+            self.stage = ConnectStage::Dialing(server, Exclusive::new(attempt));
         }
-        let Stage::Dialing(_, attempt) = &mut self.stage else { return false };
+        let ConnectStage::Dialing(_, attempt) = &mut self.stage else { return false };
         let Poll::Ready(outcome) = attempt.get().as_mut().poll(cx) else { return false };
         match outcome {
             Ok(stream) => self.open(stream),
             Err(failure) => {
-                self.stage = Stage::Closed;
+                self.stage = ConnectStage::Closed;
                 self.io.ended(End::NotConnected(failure));
             }
         }
@@ -191,7 +191,7 @@ impl<F> Wire<F> {
     }
 
     fn open(&mut self, stream: Box<dyn Duplex>) {
-        self.stage = Stage::Open(Exclusive::new(stream));
+        self.stage = ConnectStage::Open(Exclusive::new(stream));
         (self.is_unflushed, self.is_half_closed) = (false, false);
         self.io.opened();
     }
@@ -199,7 +199,7 @@ impl<F> Wire<F> {
     /// Returns whether there was something to close.
     fn close(&mut self) -> bool {
         self.io.closed();
-        !matches!(std::mem::replace(&mut self.stage, Stage::Closed), Stage::Closed)
+        !matches!(std::mem::replace(&mut self.stage, ConnectStage::Closed), ConnectStage::Closed)
     }
 
     /// Writes what the stream accepts, and reads once; returns whether anything happened. Once everything is written,
@@ -223,7 +223,7 @@ impl<F> Wire<F> {
     }
 
     fn write(&mut self, cx: &mut Context<'_>, half_close: bool) -> Poll<io::Result<()>> {
-        let (Stage::Open(stream), true) = (&mut self.stage, self.io.is_open()) else {
+        let (ConnectStage::Open(stream), true) = (&mut self.stage, self.io.is_open()) else {
             return Poll::Pending;
         };
         let stream = stream.get();
@@ -248,7 +248,7 @@ impl<F> Wire<F> {
     /// Reads once; returns whether something arrived, including the end.
     fn read(&mut self, cx: &mut Context<'_>, expects: bool) -> bool {
         let may_read = self.io.is_open() && !self.io.is_full();
-        let (Stage::Open(stream), true) = (&mut self.stage, may_read) else {
+        let (ConnectStage::Open(stream), true) = (&mut self.stage, may_read) else {
             return false;
         };
         let mut space = ReadBuf::new(self.io.space());
@@ -284,9 +284,9 @@ impl<F> Wire<F> {
 impl<F> fmt::Debug for Wire<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match &self.stage {
-            Stage::Closed => "closed",
-            Stage::Dialing(..) => "dialing",
-            Stage::Open(_) => "open",
+            ConnectStage::Closed => "closed",
+            ConnectStage::Dialing(..) => "dialing",
+            ConnectStage::Open(_) => "open",
         };
         let Wire { io, slept, is_unflushed, is_half_closed, .. } = self;
         f.debug_struct("Wire")

@@ -61,7 +61,7 @@ macro_rules! trace_connections {
                     $target,
                     $system,
                     address,
-                    { "error.type" = error.kind().name(), error = %$crate::Line(error) },
+                    { "error.type" = error.kind().name(), error = %$crate::OneLine(error) },
                     "no connection"
                 ),
             }

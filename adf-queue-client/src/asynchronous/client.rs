@@ -9,8 +9,8 @@ use queue_core::{ConnectionState, Duplex, Epoch, Limit};
 
 use crate::{
     Address, ConnectOptions, Deadline, Error, MessageId, Metrics, Push, QueueName, Result,
-    asynchronous::{http::Http, link::Link},
-    protocol::client::{Answer, Ask},
+    asynchronous::{http::Http, link::ServerLink},
+    protocol::client::{Ask, AskAnswer},
     trace,
 };
 
@@ -41,17 +41,17 @@ use crate::{
 /// because its driver reads and discards what still arrives. A dropped pull loses no message; see [`pull`](Self::pull).
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    inner: Arc<ClientInner>,
 }
 
-struct Inner {
+struct ClientInner {
     options: ConnectOptions,
-    way: Way,
+    way: ClientTransport,
 }
 
 /// The transport.
-enum Way {
-    WebSocket(Box<Link>),
+enum ClientTransport {
+    WebSocket(Box<ServerLink>),
     Http(Box<Http>),
 }
 
@@ -91,10 +91,10 @@ impl Client {
         let options: ConnectOptions = options.try_into()?;
         options.check()?;
         let way = match options.address.transport().is_http() {
-            true => Way::Http(Box::new(Http::new(options.clone()))),
-            false => Way::WebSocket(Box::new(Link::new(options.clone()))),
+            true => ClientTransport::Http(Box::new(Http::new(options.clone()))),
+            false => ClientTransport::WebSocket(Box::new(ServerLink::new(options.clone()))),
         };
-        Ok(Client { inner: Arc::new(Inner { options, way }) })
+        Ok(Client { inner: Arc::new(ClientInner { options, way }) })
     }
 
     /// Uses a connected stream, and upgrades it. Such a client cannot reconnect; of the address in `options`, only the
@@ -112,9 +112,13 @@ impl Client {
         options: ConnectOptions,
     ) -> Result<Self> {
         options.check_stream()?;
-        let link = Link::for_stream(options.clone(), Box::new(stream))?;
-        let client =
-            Client { inner: Arc::new(Inner { options, way: Way::WebSocket(Box::new(link)) }) };
+        let link = ServerLink::for_stream(options.clone(), Box::new(stream))?;
+        let client = Client {
+            inner: Arc::new(ClientInner {
+                options,
+                way: ClientTransport::WebSocket(Box::new(link)),
+            }),
+        };
         client.ready().await?;
         Ok(client)
     }
@@ -124,7 +128,7 @@ impl Client {
         self.inner.way.run(Ask::Ready, limit).await?.done()
     }
 
-    async fn run(&self, ask: Ask, limit: Limit) -> Result<Answer> {
+    async fn run(&self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
         self.run_about(ask, None, limit).await
     }
 
@@ -134,7 +138,7 @@ impl Client {
         ask: Ask,
         message: Option<MessageId>,
         limit: Limit,
-    ) -> Result<Answer> {
+    ) -> Result<AskAnswer> {
         let options = &self.inner.options;
         let mut operation = trace::call(&options.measures, &options.address, &ask, message);
         let span = operation.span().clone();
@@ -143,20 +147,20 @@ impl Client {
         outcome
     }
 
-    async fn run_in_total(&self, ask: Ask) -> Result<Answer> {
+    async fn run_in_total(&self, ask: Ask) -> Result<AskAnswer> {
         self.run(ask, self.inner.options.total_limit()).await
     }
 
     /// The connection shared by all calls; `None` over HTTP.
-    pub(crate) fn link(&self) -> Option<&Link> {
+    pub(crate) fn link(&self) -> Option<&ServerLink> {
         match &self.inner.way {
-            Way::WebSocket(link) => Some(link),
-            Way::Http(_) => None,
+            ClientTransport::WebSocket(link) => Some(link),
+            ClientTransport::Http(_) => None,
         }
     }
 
     /// Makes a request over the link without waiting.
-    pub(crate) fn begin(&self, link: &Link, ask: Ask) -> Result<u64> {
+    pub(crate) fn begin(&self, link: &ServerLink, ask: Ask) -> Result<u64> {
         link.begin(ask, self.inner.options.total_limit())
     }
 
@@ -171,8 +175,10 @@ impl Client {
     async fn page(&self, queue: Option<&QueueName>) -> Result<Bytes> {
         let limit = self.inner.options.total_limit();
         match &self.inner.way {
-            Way::WebSocket(_) => Http::new(self.inner.options.clone()).page(queue, limit).await,
-            Way::Http(http) => http.page(queue, limit).await,
+            ClientTransport::WebSocket(_) => {
+                Http::new(self.inner.options.clone()).page(queue, limit).await
+            }
+            ClientTransport::Http(http) => http.page(queue, limit).await,
         }
     }
 
@@ -187,8 +193,8 @@ impl Client {
     /// The old connection is closed; the next call connects again.
     pub async fn reconnect(&self) -> Result<()> {
         match &self.inner.way {
-            Way::WebSocket(link) => link.disconnect(),
-            Way::Http(http) => http.disconnect(),
+            ClientTransport::WebSocket(link) => link.disconnect(),
+            ClientTransport::Http(http) => http.disconnect(),
         }
         self.ready().await
     }
@@ -209,8 +215,8 @@ impl Client {
     #[must_use]
     pub fn connection_state(&self) -> ConnectionState {
         match &self.inner.way {
-            Way::WebSocket(link) => link.connection_state(),
-            Way::Http(http) => http.connection_state(),
+            ClientTransport::WebSocket(link) => link.connection_state(),
+            ClientTransport::Http(http) => http.connection_state(),
         }
     }
 
@@ -218,8 +224,8 @@ impl Client {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         match &self.inner.way {
-            Way::WebSocket(link) => link.metrics(),
-            Way::Http(http) => http.metrics(),
+            ClientTransport::WebSocket(link) => link.metrics(),
+            ClientTransport::Http(http) => http.metrics(),
         }
     }
 
@@ -227,18 +233,18 @@ impl Client {
     #[must_use]
     pub fn epoch(&self) -> Option<Epoch> {
         match &self.inner.way {
-            Way::WebSocket(link) => link.epoch(),
-            Way::Http(_) => None,
+            ClientTransport::WebSocket(link) => link.epoch(),
+            ClientTransport::Http(_) => None,
         }
     }
 }
 
-impl Way {
-    async fn run(&self, ask: Ask, limit: Limit) -> Result<Answer> {
+impl ClientTransport {
+    async fn run(&self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
         match self {
-            Way::WebSocket(link) => link.run(ask, limit).await,
+            ClientTransport::WebSocket(link) => link.run(ask, limit).await,
             // Boxed because it is large, which no call over WebSocket should pay for.
-            Way::Http(http) => Box::pin(http.run(ask, limit)).await,
+            ClientTransport::Http(http) => Box::pin(http.run(ask, limit)).await,
         }
     }
 }

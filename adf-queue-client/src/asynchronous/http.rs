@@ -16,16 +16,16 @@ use tokio::{
 use crate::{
     ConnectOptions, Error, Metrics, QueueName, Result,
     protocol::client::{
-        Answer, Ask,
-        course::Course,
+        Ask, AskAnswer,
+        course::CallCourse,
         exchange::{Exchange, HttpRequest, Reply, unasked},
-        pool::{Lane, Pool, Wired, unmoved},
-        step::{Step, Terms},
+        pool::{ConnectionPool, FaceWire, PooledConnection, unmoved},
+        step::{ClientStep, RequestSettings},
     },
     trace,
 };
 
-impl Wired for Wire<Error> {
+impl FaceWire for Wire<Error> {
     fn io(&self) -> &Io<Error> {
         Wire::io(self)
     }
@@ -34,8 +34,8 @@ impl Wired for Wire<Error> {
 /// A server, and the connections to it. Callers that find all connections in use queue fairly.
 pub(crate) struct Http {
     options: ConnectOptions,
-    terms: Terms,
-    pool: Mutex<Pool<Wire<Error>>>,
+    terms: RequestSettings,
+    pool: Mutex<ConnectionPool<Wire<Error>>>,
     requests: Semaphore,
     /// Separate, because a pull may wait for hours, which must not hold up other requests.
     pulls: Semaphore,
@@ -44,8 +44,8 @@ pub(crate) struct Http {
 impl Http {
     pub(crate) fn new(options: ConnectOptions) -> Self {
         Http {
-            terms: Terms::of(&options),
-            pool: Mutex::new(Pool::new(options.seed)),
+            terms: RequestSettings::of(&options),
+            pool: Mutex::new(ConnectionPool::new(options.seed)),
             requests: Semaphore::new(options.max_connections),
             pulls: Semaphore::new(options.max_connections),
             options,
@@ -53,8 +53,8 @@ impl Http {
     }
 
     /// Makes a request, and waits for its outcome.
-    pub(crate) async fn run(&self, ask: Ask, limit: Limit) -> Result<Answer> {
-        let course = Course::new(ask, limit, &self.terms, || self.pool().id(), now());
+    pub(crate) async fn run(&self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
+        let course = CallCourse::new(ask, limit, &self.terms, || self.pool().id(), now());
         let outcome = match course {
             Ok(course) => self.follow(course).await,
             Err(error) => Err(error),
@@ -93,21 +93,21 @@ impl Http {
         self.pool().metrics().clone()
     }
 
-    fn pool(&self) -> MutexGuard<'_, Pool<Wire<Error>>> {
+    fn pool(&self) -> MutexGuard<'_, ConnectionPool<Wire<Error>>> {
         lock(&self.pool)
     }
 
-    async fn follow(&self, mut course: Course) -> Result<Answer> {
+    async fn follow(&self, mut course: CallCourse) -> Result<AskAnswer> {
         let mut last = None;
         loop {
             last = match course.next(last.take(), now()) {
-                Step::Adopt(queue, limit) => self.adopt(&queue, limit).await,
-                Step::Ask(request, limit) => Some(self.ask(request, limit).await),
-                Step::Wait(at) => {
+                ClientStep::Adopt(queue, limit) => self.adopt(&queue, limit).await,
+                ClientStep::Ask(request, limit) => Some(self.ask(request, limit).await),
+                ClientStep::Wait(at) => {
                     sleep_until(Instant::from_std(at)).await;
                     None
                 }
-                Step::Over(outcome) => return outcome,
+                ClientStep::Over(outcome) => return outcome,
             };
         }
     }
@@ -116,7 +116,7 @@ impl Http {
     async fn adopt(&self, queue: &QueueName, limit: Limit) -> Option<Result<Reply>> {
         let mut lane = self.pool().adopt(queue)?;
         lane.role.adopt(limit, now());
-        Some(Lent { http: self, lane: Some(lane) }.outcome().await)
+        Some(BorrowedConnection { http: self, lane: Some(lane) }.outcome().await)
     }
 
     async fn ask(&self, request: HttpRequest, limit: Limit) -> Result<Reply> {
@@ -130,29 +130,29 @@ impl Http {
         }
         let mut lane = self.lane();
         lane.role.begin(request, limit, now());
-        Lent { http: self, lane: Some(lane) }.outcome().await
+        BorrowedConnection { http: self, lane: Some(lane) }.outcome().await
     }
 
-    fn lane(&self) -> Lane<Wire<Error>> {
+    fn lane(&self) -> PooledConnection<Wire<Error>> {
         let (lane, closed) = self.pool().take(now());
         drop(closed);
         lane.unwrap_or_else(|| {
             let role = Exchange::new(self.options.clone(), self.pool().number());
-            Lane { role, wire: Wire::to(&self.options) }
+            PooledConnection { role, wire: Wire::to(&self.options) }
         })
     }
 }
 
 /// A connection in use, which returns to the pool however the request ends.
-struct Lent<'h> {
+struct BorrowedConnection<'h> {
     http: &'h Http,
-    lane: Option<Lane<Wire<Error>>>,
+    lane: Option<PooledConnection<Wire<Error>>>,
 }
 
-impl Lent<'_> {
+impl BorrowedConnection<'_> {
     /// The outcome of the request on this connection.
     async fn outcome(mut self) -> Result<Reply> {
-        let Some(Lane { role, wire }) = &mut self.lane else { return Err(unmoved()) };
+        let Some(PooledConnection { role, wire }) = &mut self.lane else { return Err(unmoved()) };
         let outcome = poll_fn(|cx| wire.poll(cx, role, Exchange::outcome)).await;
         let outcome = outcome.unwrap_or_else(|| Err(unmoved()));
         if let Ok(Reply::Success(request, _)) = &outcome {
@@ -163,7 +163,7 @@ impl Lent<'_> {
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for BorrowedConnection<'_> {
     fn drop(&mut self) {
         if let Some(lane) = self.lane.take() {
             let closed = self.http.pool().put(lane, now());

@@ -11,24 +11,24 @@ use queue_core::{ConnectionState, Driver, Duplex, Epoch, Limit, Shared, Wire, no
 
 use crate::{
     ConnectOptions, Error, Metrics, Result,
-    protocol::client::{self, Answer, Ask},
+    protocol::client::{self, Ask, AskAnswer},
 };
 
 /// A server, and the connection to it, which is made on demand.
-pub(crate) struct Link {
+pub(crate) struct ServerLink {
     options: ConnectOptions,
     role: Arc<Shared<client::Link>>,
 }
 
-impl Link {
+impl ServerLink {
     pub(crate) fn new(options: ConnectOptions) -> Self {
-        Link { role: Shared::new(client::Link::new(options.clone())), options }
+        ServerLink { role: Shared::new(client::Link::new(options.clone())), options }
     }
 
     /// A link over one connected stream.
     pub(crate) fn for_stream(options: ConnectOptions, stream: Box<dyn Duplex>) -> Result<Self> {
         let role = client::Link::for_stream(options.clone());
-        let link = Link { role: Shared::new(role), options };
+        let link = ServerLink { role: Shared::new(role), options };
         link.drive(|wire| wire.over(stream))?;
         Ok(link)
     }
@@ -49,13 +49,13 @@ impl Link {
     }
 
     /// Makes a request, and waits for its outcome. Dropping it withdraws the request as far as possible.
-    pub(crate) async fn run(&self, ask: Ask, limit: Limit) -> Result<Answer> {
+    pub(crate) async fn run(&self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
         self.call(ask, limit)?.await
     }
 
     /// Makes a request. Dropping the call withdraws it as far as possible.
-    pub(crate) fn call(&self, ask: Ask, limit: Limit) -> Result<Call<'_>> {
-        Ok(Call { link: self, number: Some(self.begin(ask, limit)?) })
+    pub(crate) fn call(&self, ask: Ask, limit: Limit) -> Result<TaskCall<'_>> {
+        Ok(TaskCall { link: self, number: Some(self.begin(ask, limit)?) })
     }
 
     /// How it connects.
@@ -74,12 +74,12 @@ impl Link {
     }
 
     /// The outcome of this task, if it has one.
-    pub(crate) fn try_outcome(&self, number: u64) -> Poll<Result<Answer>> {
+    pub(crate) fn try_outcome(&self, number: u64) -> Poll<Result<AskAnswer>> {
         self.with(|link| link.poll(number, Waker::noop()))
     }
 
     /// Waits for the outcome of this task. It can be awaited again after being dropped.
-    pub(crate) async fn outcome(&self, number: u64) -> Result<Answer> {
+    pub(crate) async fn outcome(&self, number: u64) -> Result<AskAnswer> {
         poll_fn(|cx| self.with(|link| link.poll(number, cx.waker()))).await
     }
 
@@ -106,7 +106,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for ServerLink {
     /// No client is left, so the task ends.
     fn drop(&mut self) {
         self.with(client::Link::close);
@@ -114,16 +114,16 @@ impl Drop for Link {
 }
 
 /// A caller's end of a task.
-pub(crate) struct Call<'a> {
-    link: &'a Link,
+pub(crate) struct TaskCall<'a> {
+    link: &'a ServerLink,
     /// `None` once it has passed.
     number: Option<u64>,
 }
 
-impl Future for Call<'_> {
-    type Output = Result<Answer>;
+impl Future for TaskCall<'_> {
+    type Output = Result<AskAnswer>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Answer>> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<AskAnswer>> {
         let Some(number) = self.number else { return Poll::Pending };
         let polled = self.link.with(|link| link.poll(number, cx.waker()));
         if polled.is_ready() {
@@ -133,7 +133,7 @@ impl Future for Call<'_> {
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for TaskCall<'_> {
     fn drop(&mut self) {
         if let Some(number) = self.number {
             self.link.leave(number);

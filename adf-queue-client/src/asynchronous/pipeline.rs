@@ -2,11 +2,11 @@
 
 use std::iter::Fuse;
 
-use queue_core::Batch;
+use queue_core::BatchOperation;
 
 use crate::{
     Client, MessageId, Push, Result,
-    protocol::client::window::{Next, Window},
+    protocol::client::window::{Window, WindowStep},
     trace,
 };
 
@@ -45,8 +45,8 @@ impl Client {
     where
         I: IntoIterator<Item = Push>,
     {
-        let (window, told) = (Window::default(), Batch::new());
-        PushMany { client: self, pushes: pushes.into_iter().fuse(), window, told }
+        let (window, observation) = (Window::default(), BatchOperation::new());
+        PushMany { client: self, pushes: pushes.into_iter().fuse(), window, observation }
     }
 }
 
@@ -56,7 +56,7 @@ pub struct PushMany<'a, I> {
     client: &'a Client,
     pushes: Fuse<I>,
     window: Window,
-    told: Batch,
+    observation: BatchOperation,
 }
 
 impl<I: Iterator<Item = Push>> PushMany<'_, I> {
@@ -76,22 +76,22 @@ impl<I: Iterator<Item = Push>> PushMany<'_, I> {
             return Some(self.client.push(push).await);
         };
         loop {
-            let PushMany { client, pushes, window, told } = self;
+            let PushMany { client, pushes, window, observation } = self;
             let mut counted = pushes.by_ref().inspect(|push| {
-                told.begin(|| trace::pushes(client.options(), push));
-                told.takes(1);
+                observation.begin(|| trace::pushes(client.options(), push));
+                observation.takes(1);
             });
             window.fill(&mut counted, |ask| client.begin(link, ask));
             match window.next() {
-                Next::Tell(outcome) => {
-                    trace::pushed_one(told, &outcome);
+                WindowStep::Tell(outcome) => {
+                    trace::pushed_one(observation, &outcome);
                     return Some(outcome);
                 }
-                Next::Wait(number) => {
-                    let span = told.span();
+                WindowStep::Wait(number) => {
+                    let span = observation.span();
                     window.came(span.follow(link.outcome(number)).await);
                 }
-                Next::End => return None,
+                WindowStep::End => return None,
             }
         }
     }

@@ -16,11 +16,11 @@ use tokio::time::timeout_at;
 use crate::{
     ConnectOptions, ConnectionState, Error, MessageId, ProducerOptions, ProducerReport, Push,
     QueueName, Result,
-    asynchronous::link::Link,
+    asynchronous::link::ServerLink,
     protocol::{
-        client::{Answer, Ask},
+        client::{Ask, AskAnswer},
         producer::{
-            Router,
+            ProducerServers,
             attempts::{PushAttempts, PushStep},
         },
     },
@@ -55,18 +55,18 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Producer {
-    inner: Arc<Inner>,
+    inner: Arc<ProducerInner>,
 }
 
-struct Inner {
+struct ProducerInner {
     options: ProducerOptions,
-    servers: Vec<Server>,
-    router: Mutex<Router>,
+    servers: Vec<ProducerServer>,
+    router: Mutex<ProducerServers>,
     report: Mutex<ProducerReport>,
 }
 
-struct Server {
-    link: Link,
+struct ProducerServer {
+    link: ServerLink,
     /// A ping for which nobody waits, while the server is doubtful.
     ping: Mutex<Option<u64>>,
 }
@@ -117,9 +117,9 @@ impl Producer {
         Error: From<O::Error>,
     {
         let options = options.try_into()?.checked()?;
-        let servers = options.servers.options().iter().cloned().map(Server::new).collect();
-        let router = Mutex::new(Router::of(&options));
-        let inner = Inner { options, servers, router, report: Mutex::default() };
+        let servers = options.servers.options().iter().cloned().map(ProducerServer::new).collect();
+        let router = Mutex::new(ProducerServers::of(&options));
+        let inner = ProducerInner { options, servers, router, report: Mutex::default() };
         Ok(Producer { inner: Arc::new(inner) })
     }
 
@@ -259,8 +259,8 @@ impl Producer {
         push: &PushAttempts,
         server: usize,
         connecting: Option<Limit>,
-    ) -> Result<Answer> {
-        let Server { link, .. } = self.server(server)?;
+    ) -> Result<AskAnswer> {
+        let ProducerServer { link, .. } = self.server(server)?;
         if let Some(limit) = connecting
             && link.connection_state() != ConnectionState::Ready
         {
@@ -269,22 +269,22 @@ impl Producer {
         link.call(push.request(), push.limit())?.await
     }
 
-    fn server(&self, server: usize) -> Result<&Server> {
+    fn server(&self, server: usize) -> Result<&ProducerServer> {
         self.inner.servers.get(server).ok_or_else(|| Error::invalid("there is no such server"))
     }
 
     /// Runs a step on the router, and reports the events of its servers.
-    fn step<T>(&self, step: impl FnOnce(&mut Router) -> T) -> T {
+    fn step<T>(&self, step: impl FnOnce(&mut ProducerServers) -> T) -> T {
         let mut router = self.router();
         let outcome = step(&mut router);
         let (events, mut later) = (router.take_events(), router.take_later());
         drop(router);
         later.run();
-        self.inner.options.tell(events);
+        self.inner.options.notify(events);
         outcome
     }
 
-    fn router(&self) -> MutexGuard<'_, Router> {
+    fn router(&self) -> MutexGuard<'_, ProducerServers> {
         lock(&self.inner.router)
     }
 
@@ -299,9 +299,9 @@ impl Producer {
     }
 }
 
-impl Server {
+impl ProducerServer {
     fn new(options: ConnectOptions) -> Self {
-        Server { link: Link::new(options), ping: Mutex::default() }
+        ProducerServer { link: ServerLink::new(options), ping: Mutex::default() }
     }
 
     /// The outcome of the ping, once it has ended. If there is none and `may_try` is set, one is sent.
@@ -351,7 +351,7 @@ mod tests {
     /// A panic of an observer poisons the lock.
     #[tokio::test]
     async fn a_server_is_tried_again_although_a_try_has_panicked() {
-        let server = Server::new("localhost:1".parse().unwrap());
+        let server = ProducerServer::new("localhost:1".parse().unwrap());
         let panicked = std::thread::scope(|scope| {
             let observer = scope.spawn(|| {
                 let _ping = lock(&server.ping);

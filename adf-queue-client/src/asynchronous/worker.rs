@@ -14,16 +14,16 @@ use std::{
 use queue_core::{Registered, in_thread, join_until};
 use tokio::task::JoinSet;
 
-use self::lane::Lane;
+use self::lane::LaneDriver;
 use crate::{
     Decision, Error, IntoOutcome, JobContext, Outcome, QueueName, Result, WorkerHandle,
     WorkerOptions, WorkerReport,
-    work::{Board, Ended},
+    work::{Ended, WorkerStatus},
 };
 
-type Handling = Pin<Box<dyn Future<Output = Ended> + Send>>;
+type HandlerFuture = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
-type Handler = Box<dyn Fn(JobContext) -> Handling + Send + Sync>;
+type Handler = Box<dyn Fn(JobContext) -> HandlerFuture + Send + Sync>;
 
 type Handlers = BTreeMap<QueueName, Registered<Handler>>;
 
@@ -64,7 +64,7 @@ type Handlers = BTreeMap<QueueName, Registered<Handler>>;
 ///   when the connection closes.
 pub struct Worker {
     options: WorkerOptions,
-    board: Arc<Board>,
+    worker_status: Arc<WorkerStatus>,
     handlers: Handlers,
 }
 
@@ -83,7 +83,11 @@ impl Worker {
     {
         let options = options.try_into()?;
         options.check()?;
-        Ok(Worker { board: Board::new(&options), options, handlers: Handlers::new() })
+        Ok(Worker {
+            worker_status: WorkerStatus::new(&options),
+            options,
+            handlers: Handlers::new(),
+        })
     }
 
     /// Serves a queue: `handler` runs for each of its messages. The output of its future decides how to settle the
@@ -196,7 +200,7 @@ impl Worker {
     /// A handle to stop and observe the worker.
     #[must_use]
     pub fn handle(&self) -> WorkerHandle {
-        WorkerHandle { board: self.board.clone() }
+        WorkerHandle { worker_status: self.worker_status.clone() }
     }
 
     /// Runs until [`WorkerHandle::stop`], the last message of the [limit](WorkerOptions::limit), or, with
@@ -220,20 +224,21 @@ impl Worker {
     /// As for [`run`](Self::run).
     pub async fn run_until(self, stop: impl Future) -> WorkerReport {
         let handle = self.handle();
-        let _run = handle.board.stop.run();
+        let _run = handle.worker_status.stop.run();
         let mut running = self.start();
         join_until(&mut running.drivers, stop, || handle.stop()).await;
         drop(running);
         handle.report()
     }
 
-    fn start(self) -> Running {
-        let Worker { options, board, handlers } = self;
+    fn start(self) -> WorkerTasks {
+        let Worker { options, worker_status, handlers } = self;
         let handlers = Arc::new(handlers);
-        let mut running = Running { drivers: JoinSet::new(), lanes: Vec::new() };
+        let mut running = WorkerTasks { drivers: JoinSet::new(), lanes: Vec::new() };
         for (index, server) in options.servers.options().iter().enumerate() {
             let role = options.lane(server, handlers.keys());
-            let lane = Lane::new(index, server, role, board.clone(), handlers.clone());
+            let lane =
+                LaneDriver::new(index, server, role, worker_status.clone(), handlers.clone());
             running.drivers.spawn(lane.driver(server.clone()));
             running.lanes.push(lane);
         }
@@ -242,12 +247,12 @@ impl Worker {
 }
 
 /// The tasks of a running worker. Dropping this ends them.
-struct Running {
+struct WorkerTasks {
     drivers: JoinSet<()>,
-    lanes: Vec<Arc<Lane>>,
+    lanes: Vec<Arc<LaneDriver>>,
 }
 
-impl Drop for Running {
+impl Drop for WorkerTasks {
     fn drop(&mut self) {
         self.lanes.iter().for_each(|lane| lane.close());
     }

@@ -5,13 +5,13 @@ mod requests;
 use std::time::Duration;
 
 use bytes::Bytes;
-use queue_core::{ConnectionState, Epoch, Limit, blocking::Transport};
+use queue_core::{ConnectionState, Epoch, Limit, blocking::TimedStream};
 
-use super::{Duplex, http::Http, link::Link};
+use super::{Duplex, http::Http, link::ServerLink};
 
 use crate::{
     Address, ConnectOptions, Deadline, Error, MessageId, Metrics, Push, QueueName, Result,
-    protocol::client::{Answer, Ask},
+    protocol::client::{Ask, AskAnswer},
     trace,
 };
 
@@ -36,12 +36,12 @@ use crate::{
 /// Messages pulled over a lost WebSocket return to the server ([`JobLost`](crate::ErrorKind::JobLost)).
 pub struct Client {
     options: ConnectOptions,
-    way: Way,
+    way: ClientTransport,
 }
 
 /// The transport.
-enum Way {
-    WebSocket(Box<Link>),
+enum ClientTransport {
+    WebSocket(Box<ServerLink>),
     Http(Box<Http>),
 }
 
@@ -77,8 +77,8 @@ impl Client {
         let options: ConnectOptions = options.try_into()?;
         options.check()?;
         let way = match options.address.transport().is_http() {
-            true => Way::Http(Box::new(Http::new(options.clone()))),
-            false => Way::WebSocket(Box::new(Link::new(options.clone()))),
+            true => ClientTransport::Http(Box::new(Http::new(options.clone()))),
+            false => ClientTransport::WebSocket(Box::new(ServerLink::new(options.clone()))),
         };
         Ok(Client { options, way })
     }
@@ -92,10 +92,10 @@ impl Client {
     /// transport, which needs more than one connection.
     pub fn from_stream(stream: impl Duplex + 'static, options: ConnectOptions) -> Result<Self> {
         options.check_stream()?;
-        let transport = Transport::new(Box::new(stream))
+        let transport = TimedStream::new(Box::new(stream))
             .map_err(|error| queue_core::Error::cannot_connect(&options.address, error))?;
-        let link = Link::over(transport, options.clone());
-        let mut client = Client { options, way: Way::WebSocket(Box::new(link)) };
+        let link = ServerLink::over(transport, options.clone());
+        let mut client = Client { options, way: ClientTransport::WebSocket(Box::new(link)) };
         client.ready()?;
         Ok(client)
     }
@@ -105,12 +105,17 @@ impl Client {
         self.way.run(Ask::Ready, limit)?.done()
     }
 
-    fn run(&mut self, ask: Ask, limit: Limit) -> Result<Answer> {
+    fn run(&mut self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
         self.run_about(ask, None, limit)
     }
 
     /// As `run`, for a request about a message.
-    fn run_about(&mut self, ask: Ask, message: Option<MessageId>, limit: Limit) -> Result<Answer> {
+    fn run_about(
+        &mut self,
+        ask: Ask,
+        message: Option<MessageId>,
+        limit: Limit,
+    ) -> Result<AskAnswer> {
         let options = &self.options;
         let mut operation = trace::call(&options.measures, &options.address, &ask, message);
         let outcome = operation.run(|| self.way.run(ask, limit));
@@ -118,7 +123,7 @@ impl Client {
         outcome
     }
 
-    fn run_in_total(&mut self, ask: Ask) -> Result<Answer> {
+    fn run_in_total(&mut self, ask: Ask) -> Result<AskAnswer> {
         self.run(ask, self.options.total_limit())
     }
 
@@ -128,18 +133,18 @@ impl Client {
     }
 
     /// The connection shared by all calls; `None` over HTTP.
-    pub(super) fn link(&mut self) -> Option<&mut Link> {
+    pub(super) fn link(&mut self) -> Option<&mut ServerLink> {
         match &mut self.way {
-            Way::WebSocket(link) => Some(link),
-            Way::Http(_) => None,
+            ClientTransport::WebSocket(link) => Some(link),
+            ClientTransport::Http(_) => None,
         }
     }
 
     /// The same, with the options.
-    pub(super) fn link_with_options(&mut self) -> Option<(&mut Link, &ConnectOptions)> {
+    pub(super) fn link_with_options(&mut self) -> Option<(&mut ServerLink, &ConnectOptions)> {
         match &mut self.way {
-            Way::WebSocket(link) => Some((link, &self.options)),
-            Way::Http(_) => None,
+            ClientTransport::WebSocket(link) => Some((link, &self.options)),
+            ClientTransport::Http(_) => None,
         }
     }
 
@@ -150,8 +155,8 @@ impl Client {
     fn page(&mut self, queue: Option<&QueueName>) -> Result<Bytes> {
         let limit = self.options.total_limit();
         match &mut self.way {
-            Way::WebSocket(_) => Http::new(self.options.clone()).page(queue, limit),
-            Way::Http(http) => http.page(queue, limit),
+            ClientTransport::WebSocket(_) => Http::new(self.options.clone()).page(queue, limit),
+            ClientTransport::Http(http) => http.page(queue, limit),
         }
     }
 
@@ -162,8 +167,8 @@ impl Client {
     /// As [`connect`](Self::connect).
     pub fn reconnect(&mut self) -> Result<()> {
         match &mut self.way {
-            Way::WebSocket(link) => link.disconnect(),
-            Way::Http(http) => http.disconnect(),
+            ClientTransport::WebSocket(link) => link.disconnect(),
+            ClientTransport::Http(http) => http.disconnect(),
         }
         self.ready()
     }
@@ -178,8 +183,8 @@ impl Client {
     #[must_use]
     pub fn is_connected(&self) -> bool {
         match &self.way {
-            Way::WebSocket(link) => link.is_connected(),
-            Way::Http(http) => http.connection_state() == ConnectionState::Ready,
+            ClientTransport::WebSocket(link) => link.is_connected(),
+            ClientTransport::Http(http) => http.connection_state() == ConnectionState::Ready,
         }
     }
 
@@ -197,9 +202,9 @@ impl Client {
     /// ```
     pub fn check_connection(&mut self) -> bool {
         match &mut self.way {
-            Way::WebSocket(link) => link.look(),
+            ClientTransport::WebSocket(link) => link.look(),
             // A lost HTTP connection loses no message, and any may end at any time.
-            Way::Http(_) => {}
+            ClientTransport::Http(_) => {}
         }
         self.is_connected()
     }
@@ -214,8 +219,8 @@ impl Client {
     #[must_use]
     pub fn connection_state(&self) -> ConnectionState {
         match &self.way {
-            Way::WebSocket(link) => link.connection_state(),
-            Way::Http(http) => http.connection_state(),
+            ClientTransport::WebSocket(link) => link.connection_state(),
+            ClientTransport::Http(http) => http.connection_state(),
         }
     }
 
@@ -223,8 +228,8 @@ impl Client {
     #[must_use]
     pub fn metrics(&self) -> &Metrics {
         match &self.way {
-            Way::WebSocket(link) => link.metrics(),
-            Way::Http(http) => http.metrics(),
+            ClientTransport::WebSocket(link) => link.metrics(),
+            ClientTransport::Http(http) => http.metrics(),
         }
     }
 
@@ -232,17 +237,17 @@ impl Client {
     #[must_use]
     pub fn epoch(&self) -> Option<Epoch> {
         match &self.way {
-            Way::WebSocket(link) => link.epoch(),
-            Way::Http(_) => None,
+            ClientTransport::WebSocket(link) => link.epoch(),
+            ClientTransport::Http(_) => None,
         }
     }
 }
 
-impl Way {
-    fn run(&mut self, ask: Ask, limit: Limit) -> Result<Answer> {
+impl ClientTransport {
+    fn run(&mut self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
         match self {
-            Way::WebSocket(link) => link.run(ask, limit),
-            Way::Http(http) => http.run(ask, limit),
+            ClientTransport::WebSocket(link) => link.run(ask, limit),
+            ClientTransport::Http(http) => http.run(ask, limit),
         }
     }
 }

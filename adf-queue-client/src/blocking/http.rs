@@ -6,16 +6,16 @@ use queue_core::{ConnectionState, Io, Limit, blocking::Wire, now, sync::thread};
 use crate::{
     ConnectOptions, Error, Metrics, QueueName, Result,
     protocol::client::{
-        Answer, Ask,
-        course::Course,
+        Ask, AskAnswer,
+        course::CallCourse,
         exchange::{Exchange, HttpRequest, Reply, unasked},
-        pool::{Lane, Pool, Wired, unmoved},
-        step::{Step, Terms},
+        pool::{ConnectionPool, FaceWire, PooledConnection, unmoved},
+        step::{ClientStep, RequestSettings},
     },
     trace,
 };
 
-impl Wired for Wire<Error> {
+impl FaceWire for Wire<Error> {
     fn io(&self) -> &Io<Error> {
         Wire::io(self)
     }
@@ -25,18 +25,22 @@ impl Wired for Wire<Error> {
 #[derive(Debug)]
 pub(super) struct Http {
     options: ConnectOptions,
-    terms: Terms,
-    pool: Pool<Wire<Error>>,
+    terms: RequestSettings,
+    pool: ConnectionPool<Wire<Error>>,
 }
 
 impl Http {
     pub(super) fn new(options: ConnectOptions) -> Self {
-        Http { terms: Terms::of(&options), pool: Pool::new(options.seed), options }
+        Http {
+            terms: RequestSettings::of(&options),
+            pool: ConnectionPool::new(options.seed),
+            options,
+        }
     }
 
     /// Makes a request, and waits for its outcome.
-    pub(super) fn run(&mut self, ask: Ask, limit: Limit) -> Result<Answer> {
-        Course::new(ask, limit, &self.terms, || self.pool.id(), now())
+    pub(super) fn run(&mut self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
+        CallCourse::new(ask, limit, &self.terms, || self.pool.id(), now())
             .and_then(|course| self.follow(course))
             .inspect_err(|error| {
                 self.pool.failed(error);
@@ -71,17 +75,17 @@ impl Http {
         self.pool.metrics()
     }
 
-    fn follow(&mut self, mut course: Course) -> Result<Answer> {
+    fn follow(&mut self, mut course: CallCourse) -> Result<AskAnswer> {
         let mut last = None;
         loop {
             last = match course.next(last.take(), now()) {
-                Step::Adopt(queue, limit) => self.adopt(&queue, limit),
-                Step::Ask(request, limit) => Some(self.ask(request, limit)),
-                Step::Wait(at) => {
+                ClientStep::Adopt(queue, limit) => self.adopt(&queue, limit),
+                ClientStep::Ask(request, limit) => Some(self.ask(request, limit)),
+                ClientStep::Wait(at) => {
                     thread::sleep(at.saturating_duration_since(now()));
                     None
                 }
-                Step::Over(outcome) => return outcome,
+                ClientStep::Over(outcome) => return outcome,
             };
         }
     }
@@ -103,7 +107,7 @@ impl Http {
         self.outcome(lane)
     }
 
-    fn outcome(&mut self, mut lane: Lane<Wire<Error>>) -> Result<Reply> {
+    fn outcome(&mut self, mut lane: PooledConnection<Wire<Error>>) -> Result<Reply> {
         let outcome = lane.wire.call(&mut lane.role, Exchange::outcome);
         drop(self.pool.put(lane, now()));
         let outcome = outcome.unwrap_or_else(|| Err(unmoved()));
@@ -113,10 +117,10 @@ impl Http {
         outcome
     }
 
-    fn lane(&mut self) -> Lane<Wire<Error>> {
+    fn lane(&mut self) -> PooledConnection<Wire<Error>> {
         self.pool.take(now()).0.unwrap_or_else(|| {
             let role = Exchange::new(self.options.clone(), self.pool.number());
-            Lane { role, wire: Wire::to(&self.options) }
+            PooledConnection { role, wire: Wire::to(&self.options) }
         })
     }
 }

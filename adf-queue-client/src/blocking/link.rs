@@ -7,37 +7,37 @@ use std::{
 
 use queue_core::{
     ConnectionError, ConnectionState, Epoch, Limit,
-    blocking::{Drive, Transport, Wire},
+    blocking::{Drive, TimedStream, Wire},
     now,
     sync::thread,
 };
 
 use crate::{
     ConnectOptions, Error, Metrics, Result,
-    protocol::client::{self, Answer, Ask},
+    protocol::client::{self, Ask, AskAnswer},
 };
 
 /// A server, and the connection to it, which is made on demand.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct ServerLink {
     role: client::Link,
     wire: Wire<Error>,
 }
 
-impl Link {
+impl ServerLink {
     pub(super) fn new(options: ConnectOptions) -> Self {
         let role = client::Link::new(options.clone());
-        Link { role, wire: Wire::to(&options) }
+        ServerLink { role, wire: Wire::to(&options) }
     }
 
     /// A link over one connected stream only.
-    pub(super) fn over(transport: Transport, options: ConnectOptions) -> Self {
+    pub(super) fn over(transport: TimedStream, options: ConnectOptions) -> Self {
         let role = client::Link::for_stream(options.clone());
-        Link { role, wire: Wire::to(&options).over(transport) }
+        ServerLink { role, wire: Wire::to(&options).over(transport) }
     }
 
     /// Makes a request, and waits for its outcome.
-    pub(super) fn run(&mut self, ask: Ask, limit: Limit) -> Result<Answer> {
+    pub(super) fn run(&mut self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
         let number = self.begin(ask, limit)?;
         self.outcome(number)
     }
@@ -55,7 +55,7 @@ impl Link {
     }
 
     /// Waits for the outcome of this task.
-    pub(super) fn outcome(&mut self, number: u64) -> Result<Answer> {
+    pub(super) fn outcome(&mut self, number: u64) -> Result<AskAnswer> {
         if let Poll::Ready(outcome) = self.role.poll(number, Waker::noop()) {
             return outcome;
         }
@@ -113,7 +113,7 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for ServerLink {
     /// Notifies the server, as far as possible without waiting.
     fn drop(&mut self) {
         self.role.close();

@@ -2,12 +2,12 @@
 
 use std::iter::Fuse;
 
-use queue_core::Batch;
+use queue_core::BatchOperation;
 
 use super::Client;
 use crate::{
     MessageId, Push, Result,
-    protocol::client::window::{Next, Window},
+    protocol::client::window::{Window, WindowStep},
     trace,
 };
 
@@ -42,8 +42,8 @@ impl Client {
     where
         I: IntoIterator<Item = Push>,
     {
-        let (window, told) = (Window::default(), Batch::new());
-        PushMany { client: self, pushes: pushes.into_iter().fuse(), window, told }
+        let (window, observation) = (Window::default(), BatchOperation::new());
+        PushMany { client: self, pushes: pushes.into_iter().fuse(), window, observation }
     }
 }
 
@@ -53,14 +53,14 @@ pub struct PushMany<'a, I> {
     client: &'a mut Client,
     pushes: Fuse<I>,
     window: Window,
-    told: Batch,
+    observation: BatchOperation,
 }
 
 impl<I: Iterator<Item = Push>> Iterator for PushMany<'_, I> {
     type Item = Result<MessageId>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let PushMany { client, pushes, window, told } = self;
+        let PushMany { client, pushes, window, observation } = self;
         if client.link().is_none() {
             let push = pushes.next()?;
             return Some(client.push(push));
@@ -68,21 +68,21 @@ impl<I: Iterator<Item = Push>> Iterator for PushMany<'_, I> {
         let (link, options) = client.link_with_options()?;
         loop {
             let counted = &mut pushes.by_ref().inspect(|push| {
-                told.begin(|| trace::pushes(options, push));
-                told.takes(1);
+                observation.begin(|| trace::pushes(options, push));
+                observation.takes(1);
             });
             let has_begun = window.fill(counted, |ask| link.begin(ask, options.total_limit()));
-            let span = told.span();
+            let span = observation.span();
             if has_begun {
                 span.run(|| link.push());
             }
             match window.next() {
-                Next::Tell(outcome) => {
-                    trace::pushed_one(told, &outcome);
+                WindowStep::Tell(outcome) => {
+                    trace::pushed_one(observation, &outcome);
                     return Some(outcome);
                 }
-                Next::Wait(number) => window.came(span.run(|| link.outcome(number))),
-                Next::End => return None,
+                WindowStep::Wait(number) => window.came(span.run(|| link.outcome(number))),
+                WindowStep::End => return None,
             }
         }
     }

@@ -11,13 +11,13 @@ use queue_core::{
     sync::{Mutex, MutexGuard, spawn},
 };
 
-use super::link::Link;
+use super::link::ServerLink;
 use crate::{
     ConnectOptions, Error, MessageId, ProducerOptions, ProducerReport, Push, QueueName, Result,
     protocol::{
-        client::{Answer, Ask},
+        client::{Ask, AskAnswer},
         producer::{
-            Router,
+            ProducerServers,
             attempts::{PushAttempts, PushStep},
         },
     },
@@ -54,17 +54,17 @@ use crate::{
 /// ```
 pub struct Producer {
     options: ProducerOptions,
-    pools: Vec<Pool>,
-    router: Mutex<Router>,
+    pools: Vec<IdleConnections>,
+    router: Mutex<ProducerServers>,
     report: Mutex<ProducerReport>,
 }
 
 /// The idle connections to one server. There are never more than the maximum number of concurrent pushes, and one.
-struct Pool {
+struct IdleConnections {
     options: ConnectOptions,
-    idle: Mutex<Vec<Link>>,
+    idle: Mutex<Vec<ServerLink>>,
     /// An attempt to connect, in a thread of its own.
-    attempt: Mutex<Option<mpsc::Receiver<Result<Link>>>>,
+    attempt: Mutex<Option<mpsc::Receiver<Result<ServerLink>>>>,
 }
 
 impl Producer {
@@ -109,8 +109,8 @@ impl Producer {
         Error: From<O::Error>,
     {
         let options = options.try_into()?.checked()?;
-        let pools = options.servers.options().iter().cloned().map(Pool::new).collect();
-        let router = Mutex::new(Router::of(&options));
+        let pools = options.servers.options().iter().cloned().map(IdleConnections::new).collect();
+        let router = Mutex::new(ProducerServers::of(&options));
         Ok(Producer { options, pools, router, report: Mutex::default() })
     }
 
@@ -202,7 +202,8 @@ impl Producer {
             let last = answer.take();
             match self.step(|router| push.next(last, router, now())) {
                 PushStep::Ask { server, connecting } => {
-                    let ask = |pool: &Pool| pool.ask(push.request(), connecting, push.limit());
+                    let ask =
+                        |pool: &IdleConnections| pool.ask(push.request(), connecting, push.limit());
                     answer = Some(self.pool(server).and_then(ask));
                 }
                 PushStep::Wait(at, back) => {
@@ -226,22 +227,22 @@ impl Producer {
         }
     }
 
-    fn pool(&self, server: usize) -> Result<&Pool> {
+    fn pool(&self, server: usize) -> Result<&IdleConnections> {
         self.pools.get(server).ok_or_else(|| Error::invalid("there is no such server"))
     }
 
     /// Runs a step on the router, and reports the events of its servers.
-    fn step<T>(&self, step: impl FnOnce(&mut Router) -> T) -> T {
+    fn step<T>(&self, step: impl FnOnce(&mut ProducerServers) -> T) -> T {
         let mut router = self.router();
         let outcome = step(&mut router);
         let (events, mut later) = (router.take_events(), router.take_later());
         drop(router);
         later.run();
-        self.options.tell(events);
+        self.options.notify(events);
         outcome
     }
 
-    fn router(&self) -> MutexGuard<'_, Router> {
+    fn router(&self) -> MutexGuard<'_, ProducerServers> {
         lock(&self.router)
     }
 
@@ -256,9 +257,9 @@ impl Producer {
     }
 }
 
-impl Pool {
+impl IdleConnections {
     fn new(options: ConnectOptions) -> Self {
-        Pool { options, idle: Mutex::default(), attempt: Mutex::default() }
+        IdleConnections { options, idle: Mutex::default(), attempt: Mutex::default() }
     }
 
     /// The outcome of the attempt to connect, once it has ended. If there is none and `may_try` is set, one is started.
@@ -276,7 +277,7 @@ impl Pool {
             let (outcome, started) = mpsc::sync_channel(1);
             let connects = move || {
                 let limit = options.connecting_limit();
-                let mut link = Link::new(options);
+                let mut link = ServerLink::new(options);
                 let ready = link.run(Ask::Ready, limit);
                 // The producer may be gone.
                 let _ = outcome.send(ready.map(|_| link));
@@ -288,10 +289,10 @@ impl Pool {
     }
 
     /// Makes a request. Connecting first may have a limit of its own.
-    fn ask(&self, ask: Ask, connecting: Option<Limit>, limit: Limit) -> Result<Answer> {
+    fn ask(&self, ask: Ask, connecting: Option<Limit>, limit: Limit) -> Result<AskAnswer> {
         // The most recently used one is the least likely to be stale.
         let idle = self.idle().pop();
-        let mut link = idle.unwrap_or_else(|| Link::new(self.options.clone()));
+        let mut link = idle.unwrap_or_else(|| ServerLink::new(self.options.clone()));
         let connecting = connecting.filter(|_| !link.is_connected());
         let ready = connecting.map_or(Ok(()), |limit| link.run(Ask::Ready, limit).map(drop));
         let outcome = ready.and_then(|()| link.run(ask, limit));
@@ -299,7 +300,7 @@ impl Pool {
         outcome
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<Link>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<ServerLink>> {
         lock(&self.idle)
     }
 }

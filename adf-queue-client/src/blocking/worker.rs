@@ -5,10 +5,10 @@ mod lane;
 use queue_core::{Registered, sync::thread};
 use std::{collections::BTreeMap, sync::Arc};
 
-use self::lane::Lane;
+use self::lane::LanePump;
 use crate::{
     Error, IntoOutcome, JobContext, QueueName, Result, WorkerHandle, WorkerOptions, WorkerReport,
-    work::{Board, Ended},
+    work::{Ended, WorkerStatus},
 };
 
 type Handler = Box<dyn Fn(&JobContext) -> Ended + Send + Sync>;
@@ -54,7 +54,7 @@ type Handlers = BTreeMap<QueueName, Registered<Handler>>;
 ///   when the connection closes.
 pub struct Worker {
     options: WorkerOptions,
-    board: Arc<Board>,
+    worker_status: Arc<WorkerStatus>,
     handlers: Handlers,
 }
 
@@ -73,7 +73,11 @@ impl Worker {
     {
         let options = options.try_into()?;
         options.check()?;
-        Ok(Worker { board: Board::new(&options), options, handlers: Handlers::new() })
+        Ok(Worker {
+            worker_status: WorkerStatus::new(&options),
+            options,
+            handlers: Handlers::new(),
+        })
     }
 
     /// Serves a queue: `handler` runs for each of its messages. Its return value decides how to settle the message
@@ -99,7 +103,7 @@ impl Worker {
     /// A handle to stop and observe the worker from another thread or a signal handler's thread.
     #[must_use]
     pub fn handle(&self) -> WorkerHandle {
-        WorkerHandle { board: self.board.clone() }
+        WorkerHandle { worker_status: self.worker_status.clone() }
     }
 
     /// Runs until [`WorkerHandle::stop`], which it notices within a fifth of a second or the current attempt to
@@ -111,9 +115,9 @@ impl Worker {
     /// goes back to the server, and `run` waits for the handler.
     #[must_use]
     pub fn run(self) -> WorkerReport {
-        let Worker { options, board, handlers } = &self;
-        let _run = board.stop.run();
-        let lane = |index, server| Lane::new(index, server, options, board, handlers);
+        let Worker { options, worker_status, handlers } = &self;
+        let _run = worker_status.stop.run();
+        let lane = |index, server| LanePump::new(index, server, options, worker_status, handlers);
         match options.servers.options() {
             [server] => lane(0, server).serve(),
             servers => thread::scope(|scope| {
@@ -123,7 +127,7 @@ impl Worker {
                 }
             }),
         }
-        board.report()
+        worker_status.report()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use queue_core::Written;
+use queue_core::DurationText;
 
 use crate::{Address, Error, QueueName};
 
@@ -54,7 +54,7 @@ impl fmt::Display for ProducerEventKind {
                 write!(f, "disconnected: {}", error.to_string().escape_debug())
             }
             ProducerEventKind::BackingOff(time) => {
-                write!(f, "skipped for {}", Written::rounded(*time))
+                write!(f, "skipped for {}", DurationText::rounded(*time))
             }
             ProducerEventKind::Moved => f.write_str("a push goes to another server"),
             ProducerEventKind::Resent => f.write_str("a push of unknown fate is sent again"),

@@ -3,7 +3,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use queue_core::excerpt;
 
-use super::{Action, Delivered, Refusal, Response, Success, request::Asked, response::OK};
+use super::{Action, Delivered, Refusal, Response, Success, request::RequestFields, response::OK};
 use crate::{Error, MessageId, RequestId, Result};
 
 /// Maximum length of a body, given by the width of its length field.
@@ -11,9 +11,9 @@ const MAX_BODY: usize = u16::MAX as usize;
 /// The fields after the body of a delivery: duplications and message id.
 const BEHIND_BODY: usize = 2 + 8;
 
-pub(super) fn encode(asked: &Asked<'_>, frame: &mut BytesMut) -> Result<()> {
+pub(super) fn encode(asked: &RequestFields<'_>, frame: &mut BytesMut) -> Result<()> {
     check(asked)?;
-    let Asked { action, id, queue, body } = *asked;
+    let RequestFields { action, id, queue, body } = *asked;
     frame.reserve(7 + id.len() + queue.len() + body.len());
     frame.put_u8(action.code());
     put(frame, id.as_bytes());
@@ -25,7 +25,7 @@ pub(super) fn encode(asked: &Asked<'_>, frame: &mut BytesMut) -> Result<()> {
 }
 
 /// Whether a frame can carry it unchanged.
-pub(super) fn check(asked: &Asked<'_>) -> Result<()> {
+pub(super) fn check(asked: &RequestFields<'_>) -> Result<()> {
     check_name(asked.queue)?;
     if asked.body.len() > MAX_BODY {
         return Err(Error::invalid(format!(
@@ -60,7 +60,7 @@ pub(super) fn decode(frame: Bytes) -> Result<Response> {
 }
 
 /// The parts of an answer.
-struct Answered<'a> {
+struct BinaryAnswer<'a> {
     action: Action,
     id: &'a [u8],
     queue: &'a [u8],
@@ -68,9 +68,9 @@ struct Answered<'a> {
     rest: &'a [u8],
 }
 
-fn split(frame: &[u8]) -> Option<Answered<'_>> {
+fn split(frame: &[u8]) -> Option<BinaryAnswer<'_>> {
     let mut rest = frame;
-    Some(Answered {
+    Some(BinaryAnswer {
         action: Action::from_code(rest.try_get_u8().ok()?)?,
         id: field(&mut rest)?,
         queue: field(&mut rest)?,
@@ -80,7 +80,7 @@ fn split(frame: &[u8]) -> Option<Answered<'_>> {
 }
 
 fn read(frame: &Bytes) -> Option<Response> {
-    let Answered { action, id, queue, result, rest } = split(frame)?;
+    let BinaryAnswer { action, id, queue, result, rest } = split(frame)?;
     let id = RequestId::checked(str::from_utf8(id).ok()?)?;
     let queue = frame.slice_ref(queue);
     let outcome = if result == OK.as_bytes() {
@@ -95,7 +95,7 @@ fn read(frame: &Bytes) -> Option<Response> {
 /// Parses the answer to a successful push without copying: its action, its id, and the number of the message.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(super) fn pushed(frame: &[u8]) -> Option<(Action, &[u8], MessageId)> {
-    let Answered { action, id, result, mut rest, .. } = split(frame)?;
+    let BinaryAnswer { action, id, result, mut rest, .. } = split(frame)?;
     let is_done = action.is_push() && result == OK.as_bytes();
     is_done.then_some(())?;
     Some((action, id, rest.try_get_u64().ok()?.into()))

@@ -48,7 +48,7 @@ pub(super) fn host_line(host: &str) -> Result<String> {
 }
 
 #[derive(Debug)]
-pub(super) struct Head {
+pub(super) struct HttpHead {
     pub(super) status: u16,
     reason: String,
     headers: Vec<(String, Vec<u8>)>,
@@ -56,7 +56,7 @@ pub(super) struct Head {
     pub(super) len: usize,
 }
 
-impl Head {
+impl HttpHead {
     /// The head at the front of `data`, once it is whole.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Head {
         };
         let within = data.get(..MAX_HEAD).unwrap_or(data);
         match response.parse(within).map_err(|_| bad())? {
-            httparse::Status::Complete(len) => Ok(Some(Head {
+            httparse::Status::Complete(len) => Ok(Some(HttpHead {
                 status: response.code.unwrap_or_default(),
                 reason: response.reason.unwrap_or_default().to_owned(),
                 headers: response

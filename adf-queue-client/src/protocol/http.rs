@@ -10,7 +10,7 @@ use queue_core::excerpt;
 
 use super::{
     Encoding, Request, Response, binary,
-    head::{self, Head},
+    head::{self, HttpHead},
     json,
 };
 use crate::{Error, ErrorKind, Fate, QueueName, Result};
@@ -93,7 +93,7 @@ pub fn encode_page(queue: Option<&QueueName>, host: &str, out: &mut BytesMut) ->
 #[derive(Debug)]
 pub struct Answer {
     max_body: usize,
-    head: Option<Head>,
+    head: Option<HttpHead>,
     length: Length,
     body: BytesMut,
     /// The length of the trailer so far.
@@ -103,7 +103,7 @@ pub struct Answer {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Length {
     /// Chunks, and the rest of the current one.
-    Chunked(Chunk),
+    Chunked(HttpChunk),
     /// This number of bytes is still to come.
     Counted(usize),
     /// Everything until the connection ends.
@@ -112,7 +112,7 @@ enum Length {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Chunk {
+enum HttpChunk {
     Size,
     Data(usize),
     LineEnd,
@@ -141,7 +141,7 @@ impl Answer {
     pub fn read(&mut self, data: &[u8]) -> Result<usize> {
         let mut taken = 0;
         if self.head.is_none() {
-            let Some(head) = Head::read(data)? else { return Ok(0) };
+            let Some(head) = HttpHead::read(data)? else { return Ok(0) };
             taken = head.len;
             self.length = self.length_by(&head)?;
             self.head = Some(head);
@@ -156,13 +156,13 @@ impl Answer {
         Ok(taken)
     }
 
-    fn length_by(&self, head: &Head) -> Result<Length> {
+    fn length_by(&self, head: &HttpHead) -> Result<Length> {
         // These have no body, whatever their headers say.
         if matches!(head.status, 100..=199 | 204 | 304) {
             return Ok(Length::Whole);
         }
         if head.is("Transfer-Encoding", "chunked") {
-            return Ok(Length::Chunked(Chunk::Size));
+            return Ok(Length::Chunked(HttpChunk::Size));
         }
         let Some(length) = head.get("Content-Length") else { return Ok(Length::ToTheEnd) };
         let length = queue_core::decimal(length.trim_ascii()).and_then(|n| usize::try_from(n).ok());
@@ -196,10 +196,10 @@ impl Answer {
         }
     }
 
-    fn take_chunk(&mut self, chunk: Chunk, rest: &[u8]) -> Result<usize> {
-        if let Chunk::Data(left) = chunk {
+    fn take_chunk(&mut self, chunk: HttpChunk, rest: &[u8]) -> Result<usize> {
+        if let HttpChunk::Data(left) = chunk {
             let n = self.keep(rest.get(..left).unwrap_or(rest))?;
-            let next = if n == left { Chunk::LineEnd } else { Chunk::Data(left - n) };
+            let next = if n == left { HttpChunk::LineEnd } else { HttpChunk::Data(left - n) };
             self.length = Length::Chunked(next);
             return Ok(n);
         }
@@ -209,26 +209,26 @@ impl Answer {
         };
         let line = rest.get(..end).unwrap_or_default().trim_ascii_end();
         self.length = match chunk {
-            Chunk::Size => {
+            HttpChunk::Size => {
                 let digits = line.split(|byte| *byte == b';').next().unwrap_or_default();
                 match size(digits).ok_or_else(|| bad_chunk(line))? {
-                    0 => Length::Chunked(Chunk::Trailer),
+                    0 => Length::Chunked(HttpChunk::Trailer),
                     n if n > self.max_body.saturating_sub(self.body.len()) => {
                         return Err(self.too_long(self.body.len().saturating_add(n)));
                     }
-                    n => Length::Chunked(Chunk::Data(n)),
+                    n => Length::Chunked(HttpChunk::Data(n)),
                 }
             }
-            Chunk::LineEnd if line.is_empty() => Length::Chunked(Chunk::Size),
-            Chunk::Trailer if line.is_empty() => Length::Whole,
-            Chunk::Trailer => {
+            HttpChunk::LineEnd if line.is_empty() => Length::Chunked(HttpChunk::Size),
+            HttpChunk::Trailer if line.is_empty() => Length::Whole,
+            HttpChunk::Trailer => {
                 self.trailer += end;
                 if self.trailer > MAX_TRAILER {
                     return Err(endless("the trailer", MAX_TRAILER));
                 }
-                Length::Chunked(Chunk::Trailer)
+                Length::Chunked(HttpChunk::Trailer)
             }
-            Chunk::LineEnd | Chunk::Data(_) => return Err(bad_chunk(line)),
+            HttpChunk::LineEnd | HttpChunk::Data(_) => return Err(bad_chunk(line)),
         };
         Ok(end + 1)
     }
@@ -246,7 +246,7 @@ impl Answer {
     #[must_use]
     pub fn missing(&self) -> usize {
         match self.length {
-            Length::Counted(left) | Length::Chunked(Chunk::Data(left)) => left,
+            Length::Counted(left) | Length::Chunked(HttpChunk::Data(left)) => left,
             Length::Chunked(_) | Length::ToTheEnd | Length::Whole => 0,
         }
     }

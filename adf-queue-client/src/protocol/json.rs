@@ -6,7 +6,7 @@ use bytes::{BufMut, BytesMut};
 use queue_core::excerpt;
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Delivered, Refusal, Response, Success, request::Asked, response::OK};
+use super::{Action, Delivered, Refusal, Response, Success, request::RequestFields, response::OK};
 use crate::{Error, RequestId, Result};
 
 #[derive(Serialize)]
@@ -20,7 +20,7 @@ struct Text<'a> {
 
 /// Fields that do not belong to an action, or to a failure, may be absent.
 #[derive(Deserialize)]
-struct Answered<'a> {
+struct JsonAnswer<'a> {
     #[serde(borrow)]
     action: Cow<'a, str>,
     #[serde(borrow)]
@@ -35,7 +35,7 @@ struct Answered<'a> {
     body: Option<String>,
 }
 
-pub(super) fn encode(asked: &Asked<'_>, frame: &mut BytesMut) -> Result<()> {
+pub(super) fn encode(asked: &RequestFields<'_>, frame: &mut BytesMut) -> Result<()> {
     let body = text(asked.body)?;
     let asked = Text {
         action: asked.action.name(),
@@ -53,7 +53,7 @@ pub(super) fn encode(asked: &Asked<'_>, frame: &mut BytesMut) -> Result<()> {
 
 /// Whether text can carry it unchanged.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(super) fn check(asked: &Asked<'_>) -> Result<()> {
+pub(super) fn check(asked: &RequestFields<'_>) -> Result<()> {
     text(asked.body).map(drop)
 }
 
@@ -74,7 +74,7 @@ pub(super) fn decode(frame: &[u8]) -> Result<Response> {
         error.with_detail(why.map_or(shown.clone(), |why| format!("{shown}: {why}")))
     };
     let valid = repaired(frame);
-    let mut answered: Answered<'_> =
+    let mut answered: JsonAnswer<'_> =
         serde_json::from_slice(&valid).map_err(|why| bad(Some(why)))?;
     let action = Action::from_name(&answered.action).ok_or_else(|| bad(None))?;
     let id = RequestId::checked(&answered.requestid).ok_or_else(|| bad(None))?;
@@ -85,7 +85,7 @@ pub(super) fn decode(frame: &[u8]) -> Result<Response> {
     Ok(Response { action, id, queue: answered.queue.into_owned().into(), outcome })
 }
 
-fn success(action: Action, answered: &mut Answered<'_>) -> Option<Success> {
+fn success(action: Action, answered: &mut JsonAnswer<'_>) -> Option<Success> {
     Some(match action {
         Action::Lpush | Action::Rpush => Success::Pushed(answered.messageid?.into()),
         Action::Clear | Action::Count => Success::Counted(answered.count?),

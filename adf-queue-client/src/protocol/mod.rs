@@ -47,7 +47,7 @@ pub(crate) mod worker;
 
 use bytes::{Bytes, BytesMut};
 
-pub(crate) use self::request::Asked;
+pub(crate) use self::request::RequestFields;
 pub use self::{
     action::Action,
     refusal::Refusal,
@@ -88,7 +88,7 @@ impl Encoding {
         self.write(&request.asked(), frame)
     }
 
-    fn write(self, asked: &Asked<'_>, frame: &mut BytesMut) -> Result<()> {
+    fn write(self, asked: &RequestFields<'_>, frame: &mut BytesMut) -> Result<()> {
         match self {
             Encoding::Binary => binary::encode(asked, frame),
             Encoding::Json => json::encode(asked, frame),
@@ -97,7 +97,7 @@ impl Encoding {
 
     /// Whether it can be carried unchanged.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn check(self, asked: &Asked<'_>) -> Result<()> {
+    pub(crate) fn check(self, asked: &RequestFields<'_>) -> Result<()> {
         match self {
             Encoding::Binary => binary::check(asked),
             Encoding::Json => json::check(asked),

@@ -6,18 +6,18 @@ use std::{mem, sync::Arc, time::Instant};
 
 use queue_core::{Chooser, Health, Later, Signal, stable_hash};
 
-use super::room::Rooms;
+use super::room::QueueLevels;
 use crate::{Error, ErrorKind, ProducerEventKind, ProducerOptions, Result, RetryPolicy, Servers};
 
 /// The servers of a producer.
 #[derive(Debug)]
-pub(crate) struct Router {
+pub(crate) struct ProducerServers {
     chooser: Chooser,
-    servers: Vec<Server>,
+    servers: Vec<ServerHealth>,
     /// Signals that a failed server has answered, or that a queue may have room.
     back: Arc<Signal>,
     /// Fill levels of the queues, if they are limited.
-    rooms: Option<Rooms>,
+    rooms: Option<QueueLevels>,
     /// Events by server that were not reported yet, if there is an observer. They are reported after each step.
     events: Option<Vec<(usize, ProducerEventKind)>>,
     /// Wakes pushes after each step.
@@ -25,7 +25,7 @@ pub(crate) struct Router {
 }
 
 #[derive(Debug)]
-struct Server {
+struct ServerHealth {
     /// After a failure, the server is skipped for a while.
     health: Health,
     /// Whether it was reported that it has answered since its last failure.
@@ -36,10 +36,10 @@ struct Server {
     is_reached: bool,
 }
 
-impl Server {
+impl ServerHealth {
     fn new(retry: RetryPolicy) -> Self {
         let health = Health::new(retry, None);
-        Server { health, answers: false, failure: None, is_reached: false }
+        ServerHealth { health, answers: false, failure: None, is_reached: false }
     }
 
     fn is_away(&self, now: Instant) -> bool {
@@ -52,11 +52,11 @@ impl Server {
     }
 }
 
-impl Router {
+impl ProducerServers {
     pub(crate) fn of(options: &ProducerOptions) -> Self {
-        let rooms = options.max_ready.map(|limit| Rooms::new(limit, options.depth_interval));
+        let rooms = options.max_ready.map(|limit| QueueLevels::new(limit, options.depth_interval));
         let events = options.observer.is_some().then(Vec::new);
-        Router { rooms, events, ..Self::new(&options.servers) }
+        ProducerServers { rooms, events, ..Self::new(&options.servers) }
     }
 
     pub(crate) fn new(servers: &Servers) -> Self {
@@ -65,9 +65,13 @@ impl Router {
         let retry = servers.options().first().map_or_else(RetryPolicy::default, |one| one.retry);
         let seed = retry.random().next_u64();
         let hashes = servers.addresses().map(hash).collect();
-        Router {
+        ProducerServers {
             chooser: Chooser::new(servers.selected(), hashes, seed),
-            servers: servers.options().iter().map(|server| Server::new(server.retry)).collect(),
+            servers: servers
+                .options()
+                .iter()
+                .map(|server| ServerHealth::new(server.retry))
+                .collect(),
             back: Arc::default(),
             rooms: None,
             events: None,
@@ -78,7 +82,7 @@ impl Router {
     /// The servers that have failed and not answered since, if another one is well, and whether they may be tried again:
     /// behind the backs of callers, who use the other one.
     pub(crate) fn doubtful(&self, now: Instant) -> Vec<(usize, bool)> {
-        if self.servers.iter().all(Server::is_doubtful) {
+        if self.servers.iter().all(ServerHealth::is_doubtful) {
             return Vec::new();
         }
         let doubtful = self.servers.iter().enumerate().filter(|(_, server)| server.is_doubtful());
@@ -170,7 +174,7 @@ mod tests {
         let drawn = |retry: RetryPolicy| {
             let servers: Servers = "one,two".parse().unwrap();
             let servers = servers.selection(Selection::Random).each(|server| server.retry(retry));
-            let mut router = Router::new(&servers);
+            let mut router = ProducerServers::new(&servers);
             let chosen = (0..64).filter_map(|_| router.chooser.choose(None, |_| true));
             chosen.collect::<Vec<_>>()
         };

@@ -15,12 +15,12 @@ use queue_core::{
 
 use super::{
     client::{
-        Answer, Link,
+        AskAnswer, Link,
         link_proof::Served,
         link_tests::{SECOND, queue, refused},
     },
     producer::{
-        Router,
+        ProducerServers,
         attempts::{PushAttempts, PushStep, PushTerms},
     },
 };
@@ -33,7 +33,7 @@ use crate::{
 /// links, which are.
 struct Face {
     links: Vec<Proof<Link, Served>>,
-    router: Router,
+    router: ProducerServers,
     terms: PushTerms,
     report: ProducerReport,
 }
@@ -53,7 +53,7 @@ enum At {
         number: u64,
     },
     /// What a server has answered.
-    Hears(Result<Answer>),
+    Hears(Result<AskAnswer>),
     Waits(Instant, Arc<Signal>),
 }
 
@@ -83,7 +83,7 @@ impl Face {
         );
         Face {
             links: links.collect(),
-            router: Router::new(&servers),
+            router: ProducerServers::new(&servers),
             terms,
             report: ProducerReport::default(),
         }
@@ -258,8 +258,8 @@ fn prove(seed: u64) -> ProducerReport {
 
 fn check(seed: u64, face: Face, tally: &Tally, begun: usize) -> ProducerReport {
     let Face { links, terms, report, .. } = face;
-    let told = tally.pushed.len() + tally.unknown.len() + tally.not_sent.len();
-    assert_eq!(told, begun, "seed {seed}: each has one outcome");
+    let total = tally.pushed.len() + tally.unknown.len() + tally.not_sent.len();
+    assert_eq!(total, begun, "seed {seed}: each has one outcome");
     let left: Vec<String> = links.into_iter().flat_map(|link| link.peer.left()).collect();
     let times = |body: &String| left.iter().filter(|one| *one == body).count();
     for body in &tally.pushed {

@@ -65,9 +65,9 @@ impl Request {
         Request { action, id, queue, body }
     }
 
-    pub(super) fn asked(&self) -> Asked<'_> {
+    pub(super) fn asked(&self) -> RequestFields<'_> {
         let Request { action, id, queue, body } = self;
-        Asked { action: *action, id: id.as_str(), queue: queue.as_str(), body }
+        RequestFields { action: *action, id: id.as_str(), queue: queue.as_str(), body }
     }
 
     /// The requested action.
@@ -97,7 +97,7 @@ impl Request {
 
 /// The fields of a request, wherever they are stored.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RequestFields<'a> {
     pub(crate) action: Action,
     pub(crate) id: &'a str,
     pub(crate) queue: &'a str,

@@ -11,14 +11,14 @@ use crate::QueueName;
 
 /// Fill levels of the queues of all servers.
 #[derive(Debug)]
-pub(crate) struct Rooms {
+pub(crate) struct QueueLevels {
     limit: u64,
     interval: Duration,
     levels: BTreeMap<(usize, QueueName), Level>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum Admission {
     /// It may, and is counted.
     Free,
     /// The caller has to ask the server first.
@@ -33,16 +33,16 @@ const MANY: usize = 1024;
 /// How long to wait for a query whose caller may be gone.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-impl Rooms {
+impl QueueLevels {
     pub(crate) fn new(limit: u64, interval: Duration) -> Self {
-        Rooms { limit, interval, levels: BTreeMap::new() }
+        QueueLevels { limit, interval, levels: BTreeMap::new() }
     }
 
     pub(crate) fn limit(&self) -> u64 {
         self.limit
     }
 
-    pub(crate) fn room(&mut self, server: usize, queue: &QueueName, now: Instant) -> Room {
+    pub(crate) fn room(&mut self, server: usize, queue: &QueueName, now: Instant) -> Admission {
         let interval = self.interval;
         if self.levels.len() >= MANY {
             self.levels.retain(|_, level| !level.may_ask(interval, now));
@@ -54,17 +54,17 @@ impl Rooms {
         }
         if level.may_ask(interval, now) {
             level.ask(now);
-            return Room::Ask;
+            return Admission::Ask;
         }
         match level.estimate() {
             Some(ready) if ready < self.limit => {
                 level.count(1);
-                Room::Free
+                Admission::Free
             }
             ready => {
                 let soon = level.ask_at(interval);
                 let until = soon.or_else(|| now.checked_add(PATIENCE)).unwrap_or(now);
-                Room::Full { until, ready }
+                Admission::Full { until, ready }
             }
         }
     }
@@ -87,26 +87,26 @@ mod tests {
 
     #[test]
     fn whoever_comes_first_asks_and_the_others_wait_for_the_answer() {
-        let (mut rooms, now) = (Rooms::new(2, INTERVAL), Instant::now());
+        let (mut rooms, now) = (QueueLevels::new(2, INTERVAL), Instant::now());
         let queue: QueueName = "/q".try_into().unwrap();
-        assert_eq!(rooms.room(0, &queue, now), Room::Ask);
-        let waits = Room::Full { until: now + PATIENCE, ready: None };
+        assert_eq!(rooms.room(0, &queue, now), Admission::Ask);
+        let waits = Admission::Full { until: now + PATIENCE, ready: None };
         assert_eq!(rooms.room(0, &queue, now), waits);
-        assert_eq!(rooms.room(1, &queue, now), Room::Ask, "each server has its own");
+        assert_eq!(rooms.room(1, &queue, now), Admission::Ask, "each server has its own");
         rooms.answered(0, &queue, Some(1));
-        assert_eq!(rooms.room(0, &queue, now), Room::Free);
-        let full = Room::Full { until: now + INTERVAL, ready: Some(2) };
+        assert_eq!(rooms.room(0, &queue, now), Admission::Free);
+        let full = Admission::Full { until: now + INTERVAL, ready: Some(2) };
         assert_eq!(rooms.room(0, &queue, now), full);
-        assert_eq!(rooms.room(0, &queue, now + INTERVAL), Room::Ask);
+        assert_eq!(rooms.room(0, &queue, now + INTERVAL), Admission::Ask);
         // It is never answered.
         rooms.answered(0, &queue, None);
-        assert_eq!(rooms.room(0, &queue, now + 2 * INTERVAL), Room::Ask);
-        assert_eq!(rooms.room(0, &queue, now + 2 * INTERVAL + PATIENCE), Room::Ask);
+        assert_eq!(rooms.room(0, &queue, now + 2 * INTERVAL), Admission::Ask);
+        assert_eq!(rooms.room(0, &queue, now + 2 * INTERVAL + PATIENCE), Admission::Ask);
     }
 
     #[test]
     fn queues_that_are_not_used_any_more_are_forgotten() {
-        let (mut rooms, now) = (Rooms::new(2, INTERVAL), Instant::now());
+        let (mut rooms, now) = (QueueLevels::new(2, INTERVAL), Instant::now());
         for n in 0..3 * MANY {
             let queue: QueueName = format!("/q{n}").try_into().unwrap();
             rooms.room(0, &queue, now + INTERVAL * n as u32);

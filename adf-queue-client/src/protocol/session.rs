@@ -11,10 +11,10 @@ use queue_core::{Io, Random, decimal};
 
 mod run;
 
-use self::run::{Place, Runs};
+use self::run::{Runs, UnansweredPush};
 use super::{
     Action, Encoding, Refusal, Request, Success, binary,
-    websocket::{Frame, Frames, Incoming, Next, Upgrade},
+    websocket::{Frame, Frames, FrontFrame, Incoming, Upgrade},
 };
 use crate::{Error, ErrorKind, Fate, Push, RequestId, Result};
 
@@ -155,7 +155,7 @@ impl<W: Clone> Session<W> {
             self.position += (self.out.len() - before) as u64;
             self.last_number += 1;
             self.due.push_back((self.last_number, self.position));
-            Place { action: push.action(), number: self.last_number, end: self.position }
+            UnansweredPush { action: push.action(), number: self.last_number, end: self.position }
         };
         let places = pushes.zip(first..).map(|(push, id)| push.map(|push| send(push, id)));
         self.runs.add(waiter, first, places.collect());
@@ -265,8 +265,8 @@ impl<W: Clone> Session<W> {
         }
         loop {
             let frame = match self.frames.next(io.data())? {
-                Next::Frame(frame) => frame,
-                Next::Missing(len) => {
+                FrontFrame::Frame(frame) => frame,
+                FrontFrame::Missing(len) => {
                     io.want(len);
                     return Ok(None);
                 }
@@ -365,9 +365,9 @@ fn fate<F>(end: u64, io: &Io<F>) -> Fate {
 
 /// Ids for a client's requests: decimal numbers, each used once.
 #[derive(Debug, Default)]
-pub(crate) struct Ids(u64);
+pub(crate) struct RequestIds(u64);
 
-impl Ids {
+impl RequestIds {
     pub(crate) fn next(&mut self) -> RequestId {
         RequestId::of(self.run(1))
     }
@@ -440,7 +440,7 @@ mod tests {
 
     #[test]
     fn an_id_is_used_once() {
-        let mut ids = Ids::default();
+        let mut ids = RequestIds::default();
         assert_eq!(ids.next().as_str(), "1");
         let pull = |id: &str| Request::pull(id.parse().unwrap(), "/q".parse().unwrap());
         ids.note(&pull("7")).unwrap();

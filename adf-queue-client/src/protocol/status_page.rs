@@ -149,17 +149,17 @@ fn row(start: &[u8]) -> Option<(QueueStats, &[u8])> {
     }
 }
 
-struct Counts([i64; 3]);
+struct QueueCounts([i64; 3]);
 
-impl Counts {
+impl QueueCounts {
     fn of(self, name: String) -> QueueStats {
-        let Counts([waiting, pulled, ready]) = self;
+        let QueueCounts([waiting, pulled, ready]) = self;
         QueueStats { name, waiting: unsigned(waiting), pulled, ready: unsigned(ready) }
     }
 }
 
 /// Parses a row after its name.
-fn counts(rest: &[u8]) -> Option<(Counts, &[u8])> {
+fn counts(rest: &[u8]) -> Option<(QueueCounts, &[u8])> {
     let mut rest = line_end(rest.strip_prefix(b"</td>")?)?;
     let mut counts = [0; 3];
     for place in &mut counts {
@@ -167,7 +167,7 @@ fn counts(rest: &[u8]) -> Option<(Counts, &[u8])> {
         (*place, rest) = (n, line_end(behind.strip_prefix(b"</td>")?)?);
     }
     let rest = line_end(rest.strip_prefix(b"</tr>")?)?.strip_prefix(b"</tbody>")?;
-    Some((Counts(counts), rest))
+    Some((QueueCounts(counts), rest))
 }
 
 /// A number, and the rest.
@@ -341,7 +341,7 @@ mod tests {
             let stats = Stats::parse(&page(&rows, "", ENDS[end])).unwrap();
             let expected: Vec<_> = rows
                 .iter()
-                .map(|(name, counts)| Counts(*counts).of((*name).to_owned()))
+                .map(|(name, counts)| QueueCounts(*counts).of((*name).to_owned()))
                 .collect();
             prop_assert_eq!(stats.queues, expected);
         }

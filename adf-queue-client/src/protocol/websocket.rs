@@ -18,7 +18,7 @@ use tungstenite::{
 
 use super::{
     Encoding,
-    head::{self, Head},
+    head::{self, HttpHead},
 };
 use crate::{Error, ErrorKind, Fate, Result};
 
@@ -81,7 +81,7 @@ impl Upgrade {
     ///
     /// `Protocol` when the server does not upgrade the connection, or is not a WebSocket server.
     pub fn finish(&self, data: &[u8]) -> Result<Option<usize>> {
-        let Some(head) = Head::read(data)? else { return Ok(None) };
+        let Some(head) = HttpHead::read(data)? else { return Ok(None) };
         if head.status != 101 || !head.is("Upgrade", "websocket") {
             let status = head.status_line();
             return Err(Error::protocol(format!(
@@ -123,7 +123,7 @@ pub enum Incoming {
 
 /// What is at the front of the received bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum FrontFrame {
     /// A frame.
     Frame(Frame),
     /// At least this number of bytes is missing.
@@ -197,8 +197,8 @@ impl Frames {
     /// # Errors
     ///
     /// `Protocol` when it is not a frame of a server, `MessageTooLarge` when a message exceeds the limit.
-    pub fn next(&self, data: &[u8]) -> Result<Next> {
-        let Some((header, start, len)) = header(data)? else { return Ok(Next::Missing(1)) };
+    pub fn next(&self, data: &[u8]) -> Result<FrontFrame> {
+        let Some((header, start, len)) = header(data)? else { return Ok(FrontFrame::Missing(1)) };
         if header.mask.is_some() || header.rsv1 || header.rsv2 || header.rsv3 {
             return Err(Error::protocol(
                 "the frame is masked or uses an extension, which servers must not do",
@@ -206,8 +206,8 @@ impl Frames {
         }
         let len = self.fits(header.opcode, len)?.saturating_add(start);
         Ok(match len.checked_sub(data.len()) {
-            None | Some(0) => Next::Frame(Frame { header, start, len }),
-            Some(missing) => Next::Missing(missing),
+            None | Some(0) => FrontFrame::Frame(Frame { header, start, len }),
+            Some(missing) => FrontFrame::Missing(missing),
         })
     }
 
@@ -325,11 +325,11 @@ mod tests {
     /// The first frame and its length.
     fn take(frames: &mut Frames, data: &Bytes) -> Result<(usize, Option<Incoming>)> {
         match frames.next(data)? {
-            Next::Frame(frame) => {
+            FrontFrame::Frame(frame) => {
                 let bytes = data.slice(..frame.len());
                 Ok((frame.len(), frames.read(&frame, bytes)?))
             }
-            Next::Missing(missing) => panic!("{missing} bytes are missing"),
+            FrontFrame::Missing(missing) => panic!("{missing} bytes are missing"),
         }
     }
 
@@ -412,7 +412,10 @@ mod tests {
         let mut frames = frames(Encoding::Binary);
         for len in 0..14 {
             let missing = frames.next(&data.slice(..len)).unwrap();
-            assert!(matches!(missing, Next::Missing(n) if n > 0 && n <= 14 - len), "{missing:?}");
+            assert!(
+                matches!(missing, FrontFrame::Missing(n) if n > 0 && n <= 14 - len),
+                "{missing:?}"
+            );
         }
         let message = bytes(b"\x09\0\x011\0\x02/q\0\x02ok");
         let first = take(&mut frames, &data).unwrap();

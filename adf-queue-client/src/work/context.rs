@@ -4,7 +4,7 @@ use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 
 use queue_core::Signal;
 
-use super::Loss;
+use super::MessageLoss;
 use crate::{Address, Delivery, LostReason};
 
 /// The context passed to a handler: the message and its state. Cloning is cheap.
@@ -14,7 +14,7 @@ use crate::{Address, Delivery, LostReason};
 pub struct JobContext {
     delivery: Arc<Delivery>,
     server: Arc<Address>,
-    loss: Arc<Loss>,
+    loss: Arc<MessageLoss>,
     stopping: Arc<Signal>,
 }
 
@@ -22,7 +22,7 @@ impl JobContext {
     pub(crate) fn new(
         delivery: Delivery,
         server: Arc<Address>,
-        loss: Arc<Loss>,
+        loss: Arc<MessageLoss>,
         stopping: Arc<Signal>,
     ) -> Self {
         JobContext { delivery: Arc::new(delivery), server, loss, stopping }

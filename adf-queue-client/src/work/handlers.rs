@@ -38,12 +38,12 @@ pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Ended {
 
 /// The loss of a message.
 #[derive(Debug, Default)]
-pub(crate) struct Loss {
+pub(crate) struct MessageLoss {
     reason: OnceLock<LostReason>,
     pub(crate) signal: Signal,
 }
 
-impl Loss {
+impl MessageLoss {
     pub(crate) fn set(&self, reason: LostReason) {
         // The first reason wins.
         let _ = self.reason.set(reason);

@@ -226,7 +226,7 @@ mod lanes {
         ConnectOptions, Error, QueueName, RequestId, Result,
         protocol::{
             Request,
-            worker::{Lane, Terms},
+            worker::{Lane, LaneSettings},
         },
     };
 
@@ -270,7 +270,7 @@ mod lanes {
             server: &ConnectOptions,
             queues: impl Iterator<Item = &'a QueueName>,
         ) -> Lane {
-            let terms = Terms {
+            let terms = LaneSettings {
                 slots: self.slots,
                 prefetch: self.prefetch,
                 max_duplications: self.max_duplications,

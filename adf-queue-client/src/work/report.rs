@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use queue_core::Written;
+use queue_core::DurationText;
 
 use crate::{Address, Error, MessageId, QueueName};
 
@@ -253,7 +253,7 @@ impl fmt::Display for WorkerEventKind {
                 write!(
                     f,
                     "{queue} is refused, waiting {}: {}",
-                    Written::rounded(*pause),
+                    DurationText::rounded(*pause),
                     error.escape_debug()
                 )
             }

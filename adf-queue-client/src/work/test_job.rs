@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use queue_core::Signal;
 
-use super::{JobContext, Loss};
+use super::{JobContext, MessageLoss};
 use crate::{Address, Delivery, LostReason};
 
 /// A message for testing a handler without a worker or a server.
@@ -27,7 +27,7 @@ use crate::{Address, Delivery, LostReason};
 #[derive(Debug)]
 pub struct TestJob {
     context: JobContext,
-    loss: Arc<Loss>,
+    loss: Arc<MessageLoss>,
     stopping: Arc<Signal>,
 }
 
@@ -35,7 +35,7 @@ impl TestJob {
     /// A message from a server at the default address.
     #[must_use]
     pub fn new(delivery: Delivery) -> Self {
-        let (loss, stopping) = (Arc::<Loss>::default(), Arc::<Signal>::default());
+        let (loss, stopping) = (Arc::<MessageLoss>::default(), Arc::<Signal>::default());
         let server = Arc::new(Address::default());
         let context = JobContext::new(delivery, server, loss.clone(), stopping.clone());
         TestJob { context, loss, stopping }

@@ -2,7 +2,7 @@
 
 use crate::{
     Client, Result,
-    protocol::{Command, Head, Window},
+    protocol::{Command, OldestCommand, Window},
 };
 
 impl Client {
@@ -91,8 +91,8 @@ where
         }
         self.window.fill(&mut client.role.session, &mut self.commands);
         let outcome = match self.window.head(&mut client.role)? {
-            Head::Refused(refusal) => return Some(Err(refusal)),
-            Head::Sent(ticket, wait) => {
+            OldestCommand::Refused(refusal) => return Some(Err(refusal)),
+            OldestCommand::Sent(ticket, wait) => {
                 client.role.await_reply(ticket, wait);
                 client.reply().await
             }

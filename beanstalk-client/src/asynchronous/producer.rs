@@ -9,7 +9,7 @@ use std::{fmt, future::poll_fn, sync::Arc, time::Duration};
 
 use queue_core::{Operation, now};
 
-use self::call::Call;
+use self::call::PutCall;
 pub use self::{many::PutMany, receipt::Receipt};
 use crate::{
     Delivery, Error, Inserted, ProducerOptions, ProducerReport, ProducerState, PutOptions, Result,
@@ -163,7 +163,7 @@ impl Producer {
     {
         let (tube, put) = (tube.try_into()?, Put::new(body, options)?);
         let mut operation = self.handle.shared.put(&tube, &put);
-        let mut call = Call::new(&self.handle.shared, &self.policy);
+        let mut call = PutCall::new(&self.handle.shared, &self.policy);
         let outcome = poll_fn(|cx| operation.run(|| call.poll_answer(&tube, &put, cx))).await;
         trace::inserted(&mut operation, &outcome);
         outcome
@@ -192,7 +192,7 @@ impl Producer {
     {
         let (tube, put) = (tube.try_into()?, Put::new(body, options)?);
         let mut operation = self.handle.shared.put(&tube, &put);
-        let mut call = Call::new(&self.handle.shared, &self.policy);
+        let mut call = PutCall::new(&self.handle.shared, &self.policy);
         match poll_fn(|cx| operation.run(|| call.poll_room(&tube, &put, cx))).await {
             Ok(()) => Ok(self.receipt(call, operation)),
             Err(error) => trace::refused(&mut operation, error),
@@ -216,7 +216,7 @@ impl Producer {
     {
         let (tube, put) = (tube.try_into()?, Put::new(body, options)?);
         let mut operation = self.handle.shared.put(&tube, &put);
-        let mut call = Call::new(&self.handle.shared, &self.policy);
+        let mut call = PutCall::new(&self.handle.shared, &self.policy);
         match call.try_enter(&tube, &put) {
             Ok(true) => Ok(self.receipt(call, operation)),
             Ok(false) => trace::refused(&mut operation, full()),
@@ -224,7 +224,7 @@ impl Producer {
         }
     }
 
-    fn receipt(&self, call: Call<'_>, operation: Operation) -> Receipt {
+    fn receipt(&self, call: PutCall<'_>, operation: Operation) -> Receipt {
         Receipt::new(self.handle.shared.clone(), call.take_slot(), operation)
     }
 

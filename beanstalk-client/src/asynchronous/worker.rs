@@ -16,7 +16,7 @@ pub use self::{context::JobContext, test_job::TestJob};
 use self::{handlers::Handler, slot::Slot};
 use crate::{
     Decision, Error, IntoOutcome, Outcome, Result, WorkerHandle, WorkerOptions, WorkerReport,
-    work::board::Board,
+    work::worker_status::WorkerStatus,
 };
 
 /// Runs a handler for every incoming job, and reports the outcome to the server.
@@ -60,7 +60,7 @@ use crate::{
 /// * **Several servers.** Each has its own slots. One that is down is retried without holding up the others.
 pub struct Worker {
     options: WorkerOptions,
-    board: Arc<Board>,
+    worker_status: Arc<WorkerStatus>,
 }
 
 impl Worker {
@@ -77,13 +77,13 @@ impl Worker {
     {
         let options = options.try_into()?;
         options.check()?;
-        Ok(Worker { board: Board::new(&options), options })
+        Ok(Worker { worker_status: WorkerStatus::new(&options), options })
     }
 
     /// A handle to stop and observe the worker.
     #[must_use]
     pub fn handle(&self) -> WorkerHandle {
-        WorkerHandle { board: self.board.clone() }
+        WorkerHandle { worker_status: self.worker_status.clone() }
     }
 
     /// Runs until [`WorkerHandle::stop`], or until the end set by the options.
@@ -147,7 +147,7 @@ impl Worker {
         T::Output: IntoOutcome + Send + 'static,
     {
         let handle = self.handle();
-        let _run = handle.board.stop.run();
+        let _run = handle.worker_status.stop.run();
         let mut slots = self.start(Handler::new(handler));
         join_until(&mut slots, stop, || handle.stop()).await;
         handle.report()
@@ -223,10 +223,10 @@ impl Worker {
     }
 
     fn start(self, handler: Handler) -> JoinSet<()> {
-        let Worker { options, board } = self;
+        let Worker { options, worker_status } = self;
         let mut slots = JoinSet::new();
         for lane in options.lanes() {
-            let slot = Slot::new(lane, &options, board.clone(), handler.clone());
+            let slot = Slot::new(lane, &options, worker_status.clone(), handler.clone());
             slots.spawn(slot.run());
         }
         slots

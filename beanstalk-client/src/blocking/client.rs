@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use queue_core::blocking::{Transport, Wire};
+use queue_core::blocking::{TimedStream, Wire};
 
 use super::Duplex;
 use crate::{
@@ -67,7 +67,7 @@ impl Client {
     ///
     /// `Connect` when the stream does not support timeouts.
     pub fn from_stream(stream: impl Duplex + 'static, options: ConnectOptions) -> Result<Self> {
-        let transport = Transport::new(Box::new(stream))
+        let transport = TimedStream::new(Box::new(stream))
             .map_err(|error| queue_core::Error::cannot_connect(&options.address, error))?;
         let wire = Wire::to(&options).over(transport);
         Ok(Client { role: ClientSession::new(options, false), wire })

@@ -3,7 +3,7 @@
 use super::Client;
 use crate::{
     Result,
-    protocol::{Command, Head, Window},
+    protocol::{Command, OldestCommand, Window},
 };
 
 impl Client {
@@ -73,8 +73,8 @@ where
         }
         self.window.fill(&mut client.role.session, &mut self.commands);
         let outcome = match self.window.head(&mut client.role)? {
-            Head::Refused(refusal) => return Some(Err(refusal)),
-            Head::Sent(ticket, wait) => {
+            OldestCommand::Refused(refusal) => return Some(Err(refusal)),
+            OldestCommand::Sent(ticket, wait) => {
                 client.role.await_reply(ticket, wait);
                 client.reply()
             }

@@ -3,8 +3,8 @@
 mod call;
 mod lead;
 mod many;
+mod parker;
 mod receipt;
-mod seat;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -78,7 +78,7 @@ pub struct Producer {
 
 /// Shared by the clones of a producer. Dropping the last one finishes the accepted puts.
 struct Handle {
-    shared: Arc<Shared>,
+    shared: Arc<ProducerShared>,
 }
 
 impl Drop for Handle {
@@ -87,7 +87,7 @@ impl Drop for Handle {
     }
 }
 
-struct Shared {
+struct ProducerShared {
     outbox: SharedOutbox,
     /// The connection to each server; the caller that drives it holds the lock.
     wires: Vec<Mutex<Wire<Error>>>,
@@ -133,7 +133,7 @@ impl Producer {
             .map(Mutex::new)
             .collect();
         let outbox = SharedOutbox::new(&options, Probes::ByPuts);
-        let shared = Arc::new(Shared { outbox, wires });
+        let shared = Arc::new(ProducerShared { outbox, wires });
         let policy = Policy::new(&options);
         Ok(Producer { handle: Arc::new(Handle { shared }), policy })
     }

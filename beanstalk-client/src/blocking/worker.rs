@@ -20,10 +20,10 @@ use self::{
 use crate::{
     Error, ErrorKind, Fate, IntoOutcome, Result, SlotState, WorkerEventKind, WorkerHandle,
     WorkerOptions, WorkerReport,
-    trace::Telling,
+    trace::JobReporter,
     work::{
-        board::{Board, Lane},
         outcome::Ended,
+        worker_status::{SlotServer, WorkerStatus},
     },
 };
 
@@ -58,7 +58,7 @@ use crate::{
 /// returning.
 pub struct Worker {
     options: WorkerOptions,
-    board: Arc<Board>,
+    worker_status: Arc<WorkerStatus>,
 }
 
 impl Worker {
@@ -75,13 +75,13 @@ impl Worker {
     {
         let options = options.try_into()?;
         options.check()?;
-        Ok(Worker { board: Board::new(&options), options })
+        Ok(Worker { worker_status: WorkerStatus::new(&options), options })
     }
 
     /// A handle to stop and observe the worker.
     #[must_use]
     pub fn handle(&self) -> WorkerHandle {
-        WorkerHandle { board: self.board.clone() }
+        WorkerHandle { worker_status: self.worker_status.clone() }
     }
 
     /// Runs until [`WorkerHandle::stop`], or until the end set by the options.
@@ -93,68 +93,69 @@ impl Worker {
         H: Fn(JobContext) -> R + Sync,
         R: IntoOutcome,
     {
-        let Worker { options, board } = self;
-        let _run = board.stop.run();
-        let seats: Vec<Seat<'_>> = options
+        let Worker { options, worker_status } = self;
+        let _run = worker_status.stop.run();
+        let parkers: Vec<SlotThreads<'_>> = options
             .lanes()
             .map(|lane| {
                 let handover: Arc<Handover> = Arc::default();
-                let slot = Slot::new(lane, &options, &board, handover.clone());
-                let telling = Telling::new(&options, lane.server);
-                Seat { lane, handover, telling, slot: Mutex::new(slot) }
+                let slot = Slot::new(lane, &options, &worker_status, handover.clone());
+                let reporter = JobReporter::new(&options, lane.server);
+                SlotThreads { lane, handover, reporter, slot: Mutex::new(slot) }
             })
             .collect();
         thread::scope(|scope| {
-            let vacant = seats.iter().map(|seat| Vacancy { seat, has_second: false });
-            fill(vacant.collect(), &options, &board, |vacancy| {
-                let Seat { lane, handover, telling, slot } = vacancy.seat;
-                let (number, board, handler) = (lane.slot, &board, &handler);
-                let run =
-                    move |job: &JobContext| handover::run(job, handler, board, number, telling);
-                if !vacancy.has_second {
+            let vacant = parkers.iter().map(|parker| StoppedSlot { parker, has_second: false });
+            fill(vacant.collect(), &options, &worker_status, |stopped_slot| {
+                let SlotThreads { lane, handover, reporter, slot } = stopped_slot.parker;
+                let (number, worker_status, handler) = (lane.slot, &worker_status, &handler);
+                let run = move |job: &JobContext| {
+                    handover::run(job, handler, worker_status, number, reporter)
+                };
+                if !stopped_slot.has_second {
                     if options.prefetch > 1 {
                         spawn_scoped(scope, Some("handler"), move || handover.work(run))?;
                     } else {
                         spawn_scoped(scope, Some("stand-in"), move || take_over(slot, handover))?;
                     }
-                    vacancy.has_second = true;
+                    stopped_slot.has_second = true;
                 }
                 spawn_scoped(scope, Some("slot"), move || drive(slot, handover, run))?;
                 Ok(())
             });
         });
-        drop(seats);
-        board.report()
+        drop(parkers);
+        worker_status.report()
     }
 }
 
 /// A slot and the handover that its two threads share.
-struct Seat<'a> {
-    lane: Lane,
+struct SlotThreads<'a> {
+    lane: SlotServer,
     handover: Arc<Handover>,
-    telling: Telling,
+    reporter: JobReporter,
     slot: Mutex<Slot<'a>>,
 }
 
 /// A slot without threads.
-struct Vacancy<'a, 'b> {
-    seat: &'a Seat<'b>,
+struct StoppedSlot<'a, 'b> {
+    parker: &'a SlotThreads<'b>,
     has_second: bool,
 }
 
 /// Starts the threads of all slots. If the system cannot start one now, its slot waits without holding up the others.
 fn fill<'a, 'b>(
-    mut vacant: Vec<Vacancy<'a, 'b>>,
+    mut vacant: Vec<StoppedSlot<'a, 'b>>,
     options: &WorkerOptions,
-    board: &Board,
-    mut start: impl FnMut(&mut Vacancy<'a, 'b>) -> io::Result<()>,
+    worker_status: &WorkerStatus,
+    mut start: impl FnMut(&mut StoppedSlot<'a, 'b>) -> io::Result<()>,
 ) {
     let mut delays = options.retry(0, vacant.len() as u64).delays();
     loop {
-        vacant.retain_mut(|vacancy| match start(vacancy) {
+        vacant.retain_mut(|stopped_slot| match start(stopped_slot) {
             Ok(()) => false,
             Err(error) => {
-                tell(vacancy.seat.lane, options, board, error);
+                notify(stopped_slot.parker.lane, options, worker_status, error);
                 true
             }
         });
@@ -162,24 +163,33 @@ fn fill<'a, 'b>(
             return;
         }
         let until = after(Instant::now(), delays.next_delay());
-        while Instant::now() < until && board.stop.asked().is_none() {
+        while Instant::now() < until && worker_status.stop.asked().is_none() {
             thread::sleep(SLICE.min(until.saturating_duration_since(Instant::now())));
         }
-        if board.stop.asked().is_some() {
+        if worker_status.stop.asked().is_some() {
             break;
         }
     }
-    for Vacancy { seat, .. } in vacant {
-        seat.handover.close();
-        board.set_state(seat.lane.slot, SlotState::Ended);
+    for StoppedSlot { parker, .. } in vacant {
+        parker.handover.close();
+        worker_status.set_state(parker.lane.slot, SlotState::Ended);
     }
 }
 
-fn tell(lane: Lane, options: &WorkerOptions, board: &Board, error: io::Error) {
+fn notify(
+    lane: SlotServer,
+    options: &WorkerOptions,
+    worker_status: &WorkerStatus,
+    error: io::Error,
+) {
     let why = "no thread could be started for a slot; it will be tried again";
     let error = Error::new(ErrorKind::Connect, Fate::NotSent, why).with_source(error);
-    board.tell(options.address(lane.server), lane.slot, WorkerEventKind::Disconnected(error));
-    board.set_state(lane.slot, SlotState::BackingOff);
+    worker_status.notify(
+        options.address(lane.server),
+        lane.slot,
+        WorkerEventKind::Disconnected(error),
+    );
+    worker_status.set_state(lane.slot, SlotState::BackingOff);
 }
 
 /// The main loop of a slot's own thread, which releases the slot while it runs a handler.

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use queue_core::Written;
+use queue_core::DurationText;
 
 use crate::{Address, Error};
 
@@ -71,7 +71,7 @@ impl fmt::Display for ProducerEventKind {
                 write!(f, "disconnected: {}", error.to_string().escape_debug())
             }
             ProducerEventKind::BackingOff(time) => {
-                write!(f, "skipped for {}", Written::rounded(*time))
+                write!(f, "skipped for {}", DurationText::rounded(*time))
             }
             ProducerEventKind::Refused { error, puts } => {
                 let puts = counted(*puts, "was refused", "were refused");

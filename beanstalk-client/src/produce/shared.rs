@@ -55,15 +55,15 @@ impl SharedOutbox {
         let events = outbox.take_events();
         drop(outbox);
         one.into_iter().chain(others).for_each(Waker::wake);
-        self.tell(events);
+        self.notify(events);
         outcome
     }
 
-    fn tell(&self, events: Vec<(usize, ProducerEventKind)>) {
+    fn notify(&self, events: Vec<(usize, ProducerEventKind)>) {
         let Some(observer) = &self.observer else { return };
         for (server, what) in events {
             if let Some(server) = self.servers.get(server) {
-                observer.tell(&ProducerEvent { server: server.clone(), what });
+                observer.notify(&ProducerEvent { server: server.clone(), what });
             }
         }
     }
@@ -86,7 +86,7 @@ impl SharedOutbox {
         if let Some(address) = self.servers.get(server).filter(|_| is_lost) {
             trace::connection_lost(address, None);
         }
-        self.tell(events);
+        self.notify(events);
         (pulse, more)
     }
 }

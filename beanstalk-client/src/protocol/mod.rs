@@ -52,7 +52,7 @@ mod worker;
 pub(crate) use self::{
     client::ClientSession,
     session::{Reset, is_gone},
-    window::{Head, Window},
+    window::{OldestCommand, Window},
 };
 pub use self::{
     command::{Command, Effect, ServerWait},
@@ -67,5 +67,5 @@ pub use self::{
 #[doc(hidden)]
 pub use self::{
     session::{Session, Ticket},
-    worker::{Action, Change, JobKey, Taken, WorkerSlot},
+    worker::{Action, HandlerJob, JobKey, ReservationChange, WorkerSlot},
 };

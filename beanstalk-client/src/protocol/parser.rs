@@ -18,21 +18,21 @@ const TEXT: usize = 64 * 1024;
 pub(crate) struct Parser {
     /// How many bytes of the current line were already searched for its end.
     scanned: usize,
-    state: State,
+    state: ParserState,
     epoch: Epoch,
     max_body: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum State {
+enum ParserState {
     Line,
-    Body { head: Head, size: usize },
+    Body { head: ReplyHead, size: usize },
     Discard { job: JobRef, size: u64, left: u64 },
 }
 
 /// The reply line in front of a body.
 #[derive(Debug, Clone, Copy)]
-enum Head {
+enum ReplyHead {
     /// `RESERVED` with a reservation, `FOUND` without.
     Job(JobRef),
     Ok,
@@ -43,12 +43,12 @@ const SKIPPED: usize = 16 * 1024;
 
 impl Parser {
     pub(crate) fn new(epoch: Epoch, max_body: usize) -> Self {
-        Parser { scanned: 0, state: State::Line, epoch, max_body }
+        Parser { scanned: 0, state: ParserState::Line, epoch, max_body }
     }
 
     /// Whether the stream is between two replies.
     pub(crate) fn is_at_boundary<F>(&self, io: &Io<F>) -> bool {
-        io.data().is_empty() && matches!(self.state, State::Line)
+        io.data().is_empty() && matches!(self.state, ParserState::Line)
     }
 
     /// Maximum size of a reply, in bytes.
@@ -66,9 +66,9 @@ impl Parser {
     pub(super) fn body_after(&mut self, line: &[u8]) -> Result<Option<u64>, Error> {
         self.begin(Bytes::copy_from_slice(line))?;
         Ok(match self.state {
-            State::Line => None,
-            State::Body { size, .. } => Some(size as u64),
-            State::Discard { size, .. } => Some(size),
+            ParserState::Line => None,
+            ParserState::Body { size, .. } => Some(size as u64),
+            ParserState::Discard { size, .. } => Some(size),
         })
     }
 
@@ -76,22 +76,22 @@ impl Parser {
     pub(crate) fn next<F>(&mut self, io: &mut Io<F>) -> Result<Option<Response>, Error> {
         loop {
             match self.state {
-                State::Line => {
+                ParserState::Line => {
                     let Some(line) = self.take_line(io)? else { return Ok(None) };
                     if let Some(response) = self.begin(line)? {
                         return Ok(Some(response));
                     }
                 }
-                State::Body { head, size } => return self.take_body(io, head, size),
-                State::Discard { job, size, left } => {
+                ParserState::Body { head, size } => return self.take_body(io, head, size),
+                ParserState::Discard { job, size, left } => {
                     let n = left.min(io.data().len() as u64);
                     io.take(usize::try_from(n).unwrap_or(usize::MAX));
                     if n < left {
-                        self.state = State::Discard { job, size, left: left - n };
+                        self.state = ParserState::Discard { job, size, left: left - n };
                         io.want(SKIPPED);
                         return Ok(None);
                     }
-                    self.state = State::Line;
+                    self.state = ParserState::Line;
                     return Ok(Some(Response::BodyTooLarge { job, size, limit: self.max_body }));
                 }
             }
@@ -158,7 +158,7 @@ impl Parser {
                 let id = JobId::from(number(first)?);
                 let reserved = word == b"RESERVED";
                 let job = JobRef { id, reservation: reserved.then_some(self.epoch) };
-                self.expect_body(Head::Job(job), job, number(second)?);
+                self.expect_body(ReplyHead::Job(job), job, number(second)?);
                 return Ok(None);
             }
             b"OK" => {
@@ -166,7 +166,7 @@ impl Parser {
                 let size = number(first)?;
                 let limit = self.max_text();
                 if let Some(size) = usize::try_from(size).ok().filter(|size| *size <= limit) {
-                    self.state = State::Body { head: Head::Ok, size };
+                    self.state = ParserState::Body { head: ReplyHead::Ok, size };
                     return Ok(None);
                 }
                 return Err(Error::protocol(format!(
@@ -178,17 +178,17 @@ impl Parser {
         Ok(Some(response))
     }
 
-    fn expect_body(&mut self, head: Head, job: JobRef, size: u64) {
+    fn expect_body(&mut self, head: ReplyHead, job: JobRef, size: u64) {
         self.state = match usize::try_from(size) {
-            Ok(size) if size <= self.max_body => State::Body { head, size },
-            _ => State::Discard { job, size, left: size.saturating_add(2) },
+            Ok(size) if size <= self.max_body => ParserState::Body { head, size },
+            _ => ParserState::Discard { job, size, left: size.saturating_add(2) },
         };
     }
 
     fn take_body<F>(
         &mut self,
         io: &mut Io<F>,
-        head: Head,
+        head: ReplyHead,
         size: usize,
     ) -> Result<Option<Response>, Error> {
         let whole = size.saturating_add(2);
@@ -198,16 +198,16 @@ impl Parser {
             return Ok(None);
         }
         let mut body = io.take(whole);
-        self.state = State::Line;
+        self.state = ParserState::Line;
         let end = body.get(size..).and_then(|end| <[u8; 2]>::try_from(end).ok());
         body.truncate(size);
         Ok(Some(match (head, end.as_ref()) {
-            (Head::Job(JobRef { id, reservation }), Some(b"\r\n")) => {
+            (ReplyHead::Job(JobRef { id, reservation }), Some(b"\r\n")) => {
                 let job = Job { id, body, reservation };
                 if reservation.is_some() { Response::Reserved(job) } else { Response::Found(job) }
             }
-            (Head::Ok, Some(b"\r\n")) => Response::Ok(body),
-            (Head::Job(job), Some(b"\0\0" | b"\r\0")) => Response::BodyDamaged { job, body },
+            (ReplyHead::Ok, Some(b"\r\n")) => Response::Ok(body),
+            (ReplyHead::Job(job), Some(b"\0\0" | b"\r\0")) => Response::BodyDamaged { job, body },
             _ => return Err(Error::protocol("the body of the reply is not followed by CRLF")),
         }))
     }

@@ -22,7 +22,7 @@ use crate::{
 };
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-pub(crate) use self::{frame::Frame, leftover::is_gone, reset::Reset};
+pub(crate) use self::{frame::EncodedCommand, leftover::is_gone, reset::Reset};
 
 /// The number of a command on its connection, and of its reply.
 ///
@@ -56,7 +56,7 @@ pub struct Session {
     /// How many bytes a pump has read.
     read: u64,
     decoder: Decoder,
-    pending: VecDeque<Pending>,
+    pending: VecDeque<PendingReply>,
     /// The number of replies read, which is the number of the next reply.
     answered: u64,
     /// Whether the server has answered a command since this was last asked.
@@ -71,13 +71,13 @@ pub struct Session {
     /// The touch that checks the oldest orphan, and when it was sent.
     asked: Option<(Ticket, Instant)>,
     end_of_stream: bool,
-    state: State,
+    state: SessionState,
     max_body: usize,
     metrics: Metrics,
 }
 
 #[derive(Debug)]
-struct Pending {
+struct PendingReply {
     /// Offset after the command's last byte.
     end: u64,
     /// Whether an old server may have truncated its line, and taken the rest for another command.
@@ -96,7 +96,7 @@ enum Meaning {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum SessionState {
     Open,
     /// Only for the replies that are under way; accepts no further command.
     Closing,
@@ -126,7 +126,7 @@ impl Session {
             holdings: reset::Holdings::default(),
             asked: None,
             end_of_stream: false,
-            state: State::Open,
+            state: SessionState::Open,
             max_body,
             metrics: Metrics::default(),
         }
@@ -210,7 +210,7 @@ impl Session {
         self.queued += frame.len() as u64;
         let ticket = Ticket(self.answered + self.pending.len() as u64);
         let job = job.map(|job| job.id);
-        self.pending.push_back(Pending { end: self.queued, may_be_cut, wait, meaning, job });
+        self.pending.push_back(PendingReply { end: self.queued, may_be_cut, wait, meaning, job });
         self.metrics.commands += 1;
         ticket
     }
@@ -314,27 +314,27 @@ impl Session {
 
     /// Marks the connection as unusable, for its pump to close.
     pub fn close(&mut self) {
-        self.state = State::Closed;
+        self.state = SessionState::Closed;
     }
 
     /// Lets outstanding replies arrive, but accepts no further command.
     pub fn close_after_replies(&mut self) {
-        if self.state == State::Open {
-            self.state = State::Closing;
+        if self.state == SessionState::Open {
+            self.state = SessionState::Closing;
         }
     }
 
     /// Whether the connection accepts commands.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.state == State::Open && !self.end_of_stream
+        self.state == SessionState::Open && !self.end_of_stream
     }
 
     /// Whether the connection accepts commands, or at least has replies outstanding.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn is_in_use(&self) -> bool {
-        let is_closing = self.state == State::Closing && self.awaits_replies();
-        (self.state == State::Open || is_closing) && !self.end_of_stream
+        let is_closing = self.state == SessionState::Closing && self.awaits_replies();
+        (self.state == SessionState::Open || is_closing) && !self.end_of_stream
     }
 
     /// Whether replies are outstanding.

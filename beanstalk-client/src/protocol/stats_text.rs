@@ -61,27 +61,27 @@ impl fmt::Debug for Pairs {
 
 /// A map's text from a source other than a server: string values are quoted.
 #[cfg(feature = "serde")]
-pub(crate) struct Written(pub(crate) String);
+pub(crate) struct StatsText(pub(crate) String);
 
 #[cfg(feature = "serde")]
-impl<'de> serde::Deserialize<'de> for Written {
+impl<'de> serde::Deserialize<'de> for StatsText {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Pen)
+        deserializer.deserialize_map(TextWriter)
     }
 }
 
 #[cfg(feature = "serde")]
-struct Pen;
+struct TextWriter;
 
 #[cfg(feature = "serde")]
-impl<'de> serde::de::Visitor<'de> for Pen {
-    type Value = Written;
+impl<'de> serde::de::Visitor<'de> for TextWriter {
+    type Value = StatsText;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a map of statistics")
     }
 
-    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Written, A::Error> {
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<StatsText, A::Error> {
         let mut text = String::from("---\n");
         while let Some((key, value)) = map.next_entry::<String, Value>()? {
             if !is_key(&key) || value.0.contains(['\n', '\r']) {
@@ -92,7 +92,7 @@ impl<'de> serde::de::Visitor<'de> for Pen {
             }
             text.extend([key.as_str(), ": ", value.0.as_str(), "\n"]);
         }
-        Ok(Written(text))
+        Ok(StatsText(text))
     }
 }
 
@@ -252,7 +252,7 @@ mod tests {
     #[cfg(feature = "serde")]
     #[test]
     fn a_map_from_elsewhere_has_keys_and_values_of_one_line() {
-        let read = |json: &str| serde_json::from_str::<Written>(json).map(|written| written.0);
+        let read = |json: &str| serde_json::from_str::<StatsText>(json).map(|written| written.0);
         assert_eq!(read(r#"{"a": 1, "b": "x"}"#).unwrap(), "---\na: 1\nb: \"x\"\n");
         for bad in [r#"{"a b": 1}"#, r#"{"": 1}"#, r#"{"a": "x\ny"}"#, r#"{"a\nb": "x"}"#] {
             assert!(read(bad).unwrap_err().to_string().contains("it has one line"), "{bad}");

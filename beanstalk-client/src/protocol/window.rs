@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use queue_core::{Batch, Span};
+use queue_core::{BatchOperation, Span};
 
 use crate::{
     Error, Result,
@@ -20,21 +20,21 @@ const ENOUGH_OUTGOING: u64 = 256 * 1024;
 /// Takes commands while there is room, and matches each reply with the oldest of them.
 #[derive(Debug)]
 pub(crate) struct Window<C> {
-    in_flight: VecDeque<InFlight<C>>,
+    in_flight: VecDeque<WindowEntry<C>>,
     size: usize,
     ended: bool,
-    batch: Batch,
+    batch: BatchOperation,
 }
 
 #[derive(Debug)]
-enum InFlight<C> {
+enum WindowEntry<C> {
     Sent(Ticket, C),
     Refused(Error),
 }
 
 /// The oldest command in flight.
 #[derive(Debug)]
-pub(crate) enum Head {
+pub(crate) enum OldestCommand {
     /// It was sent, and waits for its reply.
     Sent(Ticket, ServerWait),
     /// It was never sent.
@@ -43,7 +43,12 @@ pub(crate) enum Head {
 
 impl<C: Command> Window<C> {
     pub(crate) fn new() -> Self {
-        Window { in_flight: VecDeque::new(), size: DEFAULT_SIZE, ended: false, batch: Batch::new() }
+        Window {
+            in_flight: VecDeque::new(),
+            size: DEFAULT_SIZE,
+            ended: false,
+            batch: BatchOperation::new(),
+        }
     }
 
     /// The span of the pipeline, which starts at its first use.
@@ -67,7 +72,7 @@ impl<C: Command> Window<C> {
         let command = commands.next()?;
         self.batch.takes(1);
         let outcome = Err(error.with_command(command.name()));
-        self.tell(client, command.name(), &outcome);
+        self.notify(client, command.name(), &outcome);
         Some(outcome)
     }
 
@@ -86,8 +91,8 @@ impl<C: Command> Window<C> {
             };
             self.batch.takes(1);
             self.in_flight.push_back(match session.send(&command) {
-                Ok(ticket) => InFlight::Sent(ticket, command),
-                Err(refusal) => InFlight::Refused(refusal.with_command(command.name())),
+                Ok(ticket) => WindowEntry::Sent(ticket, command),
+                Err(refusal) => WindowEntry::Refused(refusal.with_command(command.name())),
             });
             self.ended = !session.is_open();
         }
@@ -98,17 +103,19 @@ impl<C: Command> Window<C> {
     }
 
     /// The oldest command in flight. A refused one is removed.
-    pub(crate) fn head(&mut self, client: &mut ClientSession) -> Option<Head> {
-        if let Some(InFlight::Sent(ticket, command)) = self.in_flight.front() {
-            return Some(Head::Sent(*ticket, command.server_wait()));
+    pub(crate) fn head(&mut self, client: &mut ClientSession) -> Option<OldestCommand> {
+        if let Some(WindowEntry::Sent(ticket, command)) = self.in_flight.front() {
+            return Some(OldestCommand::Sent(*ticket, command.server_wait()));
         }
         match self.in_flight.pop_front()? {
-            InFlight::Refused(refusal) => {
+            WindowEntry::Refused(refusal) => {
                 let outcome = Err::<(), _>(refusal);
-                self.tell(client, C::NAME, &outcome);
-                outcome.err().map(Head::Refused)
+                self.notify(client, C::NAME, &outcome);
+                outcome.err().map(OldestCommand::Refused)
             }
-            InFlight::Sent(ticket, command) => Some(Head::Sent(ticket, command.server_wait())),
+            WindowEntry::Sent(ticket, command) => {
+                Some(OldestCommand::Sent(ticket, command.server_wait()))
+            }
         }
     }
 
@@ -119,8 +126,8 @@ impl<C: Command> Window<C> {
         outcome: Result<Response>,
     ) -> Option<Result<C::Reply>> {
         let command = match self.in_flight.pop_front()? {
-            InFlight::Sent(_, command) => command,
-            InFlight::Refused(refusal) => return Some(Err(refusal)),
+            WindowEntry::Sent(_, command) => command,
+            WindowEntry::Refused(refusal) => return Some(Err(refusal)),
         };
         let outcome = match outcome {
             Ok(response) => {
@@ -132,12 +139,12 @@ impl<C: Command> Window<C> {
             Err(error) => Err(error.with_command(command.name())),
         };
         self.ended |= outcome.is_err() && !client.session.is_open();
-        self.tell(client, command.name(), &outcome);
+        self.notify(client, command.name(), &outcome);
         Some(outcome)
     }
 
     /// Reports the end of a command, within the span of the pipeline.
-    fn tell<T>(&mut self, client: &mut ClientSession, verb: &str, outcome: &Result<T>) {
+    fn notify<T>(&mut self, client: &mut ClientSession, verb: &str, outcome: &Result<T>) {
         client.count::<C, _>(outcome);
         let failure = trace::failure(outcome);
         match verb {
@@ -169,7 +176,7 @@ mod tests {
         client: &mut ClientSession,
         response: Response,
     ) -> Result<C::Reply> {
-        assert!(matches!(window.head(client), Some(Head::Sent(..))));
+        assert!(matches!(window.head(client), Some(OldestCommand::Sent(..))));
         window.complete(client, Ok(response)).unwrap()
     }
 
@@ -243,7 +250,7 @@ mod tests {
         client.session.close();
         let mut commands = deletes();
         window.fill(&mut client.session, &mut commands);
-        assert!(matches!(window.head(&mut client), Some(Head::Refused(_))));
+        assert!(matches!(window.head(&mut client), Some(OldestCommand::Refused(_))));
         window.fill(&mut client.session, &mut commands);
         assert!(window.head(&mut client).is_none());
     }
@@ -256,7 +263,9 @@ mod tests {
         window.fill(&mut client.session, &mut commands);
         assert_eq!(client.session.outgoing(), b"delete 1\r\ndelete 2\r\n");
         assert!(complete(&mut window, &mut client, Response::Deleted).is_ok());
-        let Some(Head::Refused(error)) = window.head(&mut client) else { panic!("{window:?}") };
+        let Some(OldestCommand::Refused(error)) = window.head(&mut client) else {
+            panic!("{window:?}")
+        };
         assert_eq!((error.kind(), error.command()), (ErrorKind::JobLost, Some("delete")));
         assert_eq!(client.session.metrics().errors_of(ErrorKind::JobLost), 1);
         assert!(complete(&mut window, &mut client, Response::Deleted).is_ok());

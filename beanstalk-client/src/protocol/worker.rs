@@ -5,13 +5,13 @@ mod ask;
 mod connection;
 mod end;
 mod held;
+mod inspection;
 mod keep;
+mod keepalive;
 mod lease;
-mod nudges;
+mod pause_after_deadline_soon;
 mod refusals;
 mod replies;
-mod storm;
-mod suspicion;
 #[cfg(test)]
 mod tests;
 
@@ -24,19 +24,19 @@ use queue_core::{
     Claimed, Deadlines, Io, Later, Life, Operation, Pulse, Replace, RetryPolicy, Role,
 };
 
-pub use self::action::{Action, Change, JobKey, Taken};
+pub use self::action::{Action, HandlerJob, JobKey, ReservationChange};
 use self::{
     connection::Connection,
-    held::{Held, Jobs, Last, Phase, Verdict},
-    nudges::Nudges,
+    held::{HeldJob, HeldPhase, JobVerdict, Jobs, LastCommand},
+    inspection::PoisonInspection,
+    keepalive::Keepalive,
+    pause_after_deadline_soon::DeadlineSoonPause,
     refusals::Refusals,
-    storm::Storm,
-    suspicion::Suspicion,
 };
 use crate::{
     Error, Heartbeat, JobFate, Metrics, SlotState, TubeName, WorkerEventKind, WorkerOptions,
     protocol::{Command, Response, ServerWait, Session, Ticket},
-    trace::Asking,
+    trace::RequestReporter,
 };
 
 /// What a worker does on one connection at a time: reserve, run, touch, finish, over and over; and from one connection
@@ -66,7 +66,7 @@ use crate::{
 #[derive(Debug)]
 pub struct WorkerSlot {
     settings: Settings,
-    asking: Asking,
+    asking: RequestReporter,
     claimed: Claimed,
     /// Other slots have claimed the rest of a limit: when to ask again.
     shares: Option<Instant>,
@@ -85,15 +85,15 @@ pub struct WorkerSlot {
     window: usize,
     /// Whether no job was ready at the last reserve.
     is_dry: bool,
-    storm: Storm,
+    pause_after_deadline_soon: DeadlineSoonPause,
     refusals: Refusals,
-    nudges: Nudges,
+    keepalive: Keepalive,
     /// The earliest moment at which a job may need attention.
     due: Option<Instant>,
     actions: VecDeque<Action>,
     /// What to tell the observers of commands.
     later: Later,
-    suspicion: Suspicion,
+    suspicion: PoisonInspection,
     has_warned: bool,
     ending: Ending,
     /// When running jobs are abandoned, after a stop.
@@ -120,16 +120,16 @@ struct Settings {
 #[derive(Debug)]
 struct Expected {
     ticket: Ticket,
-    what: What,
+    what: ExpectedReply,
     sent: Instant,
     /// How long the server may hold the answer back.
     wait: Duration,
     /// Its observation, if observed.
-    told: Option<Box<Operation>>,
+    observation: Option<Box<Operation>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum What {
+enum ExpectedReply {
     WatchList,
     Server,
     Reserve,
@@ -180,7 +180,7 @@ impl WorkerSlot {
             });
         WorkerSlot {
             settings,
-            asking: Asking::new(connect),
+            asking: RequestReporter::new(connect),
             claimed: Claimed::new(options.limit.clone()),
             shares: None,
             session: Session::new(max_body),
@@ -193,13 +193,13 @@ impl WorkerSlot {
             reserves: 0,
             window: 1,
             is_dry: false,
-            storm: Storm::default(),
+            pause_after_deadline_soon: DeadlineSoonPause::default(),
             refusals: Refusals::new(policy.delays()),
-            nudges: Nudges::default(),
+            keepalive: Keepalive::default(),
             due: None,
             actions: VecDeque::new(),
             later: Later::default(),
-            suspicion: Suspicion::new(options, policy.random()),
+            suspicion: PoisonInspection::new(options, policy.random()),
             has_warned: false,
             ending: Ending::No,
             stop: None,
@@ -255,7 +255,7 @@ impl WorkerSlot {
     }
 
     /// Queues a command. If that fails, the connection is closed, and nothing is sent.
-    fn queue<C: Command>(&mut self, command: &C, what: What, now: Instant) {
+    fn queue<C: Command>(&mut self, command: &C, what: ExpectedReply, now: Instant) {
         self.queue_observed(command, what, None, now);
     }
 
@@ -263,8 +263,8 @@ impl WorkerSlot {
     fn queue_observed<C: Command>(
         &mut self,
         command: &C,
-        what: What,
-        told: Option<Box<Operation>>,
+        what: ExpectedReply,
+        observation: Option<Box<Operation>>,
         now: Instant,
     ) {
         let wait = match command.server_wait() {
@@ -272,24 +272,26 @@ impl WorkerSlot {
             _ => Duration::ZERO,
         };
         match self.session.send(command) {
-            Ok(ticket) => self.expected.push_back(Expected { ticket, what, sent: now, wait, told }),
+            Ok(ticket) => {
+                self.expected.push_back(Expected { ticket, what, sent: now, wait, observation })
+            }
             Err(error) => self.life.close_with(error),
         }
     }
 
-    fn find(&self, key: JobKey) -> Option<&Held> {
+    fn find(&self, key: JobKey) -> Option<&HeldJob> {
         self.held.find(key)
     }
 
-    fn find_mut(&mut self, key: JobKey) -> Option<&mut Held> {
+    fn find_mut(&mut self, key: JobKey) -> Option<&mut HeldJob> {
         self.held.find_mut(key)
     }
 
-    fn tell(&mut self, what: WorkerEventKind) {
+    fn notify(&mut self, what: WorkerEventKind) {
         self.actions.push_back(Action::Tell(what));
     }
 
-    fn update(&mut self, key: JobKey, change: Change) {
+    fn update(&mut self, key: JobKey, change: ReservationChange) {
         self.actions.push_back(Action::Update(key, change));
     }
 
@@ -300,7 +302,7 @@ impl WorkerSlot {
 
     fn refuse_for(&mut self, command: &'static str, reply: &'static str, now: Instant) {
         if let Some((in_a_row, pause)) = self.refusals.refused(now) {
-            self.tell(WorkerEventKind::Refused { command, reply, in_a_row, pause });
+            self.notify(WorkerEventKind::Refused { command, reply, in_a_row, pause });
         }
     }
 

@@ -12,21 +12,21 @@ use crate::ErrorKind;
 use crate::{
     Address, Job, JobId, WorkerOptions,
     protocol::{Command, ReserveWithTimeout},
-    work::{outcome::Ended, view::View},
+    work::{outcome::Ended, view::ReservationState},
 };
 
 /// Reports the jobs of one server's slots.
 #[derive(Debug)]
-pub(crate) struct Telling {
+pub(crate) struct JobReporter {
     measures: Measures,
     on_span: SpanHook<Job>,
     #[cfg(feature = "tracing")]
     logs_errors: bool,
 }
 
-impl Telling {
+impl JobReporter {
     pub(crate) fn new(options: &WorkerOptions, server: usize) -> Self {
-        Telling {
+        JobReporter {
             measures: options.connect(server).server.measures.clone(),
             on_span: options.on_span.clone(),
             #[cfg(feature = "tracing")]
@@ -35,7 +35,12 @@ impl Telling {
     }
 
     /// Records the start of a handler.
-    pub(crate) fn begins(&self, server: &Address, job: &Job, view: &Mutex<View>) -> Process {
+    pub(crate) fn begins(
+        &self,
+        server: &Address,
+        job: &Job,
+        view: &Mutex<ReservationState>,
+    ) -> Process {
         let about = |operation| {
             let tube = lock(view).known_tube().map(|tube| tube.as_str().to_owned().into());
             facts(operation, tube, Some(server))
@@ -54,7 +59,7 @@ impl Telling {
             messaging.beanstalkd.message.delivery_attempt = attempt,
         );
         if self.measures.is_set() {
-            self.measures.tell(
+            self.measures.notify(
                 Instrument::ConsumedMessages,
                 1.0,
                 &about(ReserveWithTimeout::NAME),
@@ -72,7 +77,7 @@ impl Telling {
         &self,
         process: &mut Process,
         job: JobId,
-        view: &Mutex<View>,
+        view: &Mutex<ReservationState>,
         ended: &mut Ended,
     ) {
         #[cfg(feature = "tracing")]
@@ -113,7 +118,7 @@ impl Process {
 
     /// Records the counters that were unknown when it started.
     #[cfg(feature = "tracing")]
-    fn record_counters(&self, view: &Mutex<View>) {
+    fn record_counters(&self, view: &Mutex<ReservationState>) {
         if self.knows_counters || !self.span().is_enabled() {
             return;
         }

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr, time::Duration};
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use queue_core::SpanHook;
-use queue_core::{JobLimit, Measurement, Measures, Observer, Written, read_duration};
+use queue_core::{DurationText, JobLimit, Measurement, Measures, Observer, read_duration};
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::Job;
@@ -108,7 +108,7 @@ impl fmt::Display for Heartbeat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Heartbeat::Always => f.pad("always"),
-            Heartbeat::AtMost(time) => f.pad(&Written(*time).to_string()),
+            Heartbeat::AtMost(time) => f.pad(&DurationText(*time).to_string()),
             Heartbeat::Never => f.pad("never"),
         }
     }

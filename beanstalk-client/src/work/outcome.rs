@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr, time::Duration};
 
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use queue_core::Span;
-use queue_core::{Written, decimal, excerpt, read_duration, unknown_word};
+use queue_core::{DurationText, decimal, excerpt, read_duration, unknown_word};
 
 use crate::{Error, JobStats, Priority};
 
@@ -102,7 +102,7 @@ impl fmt::Display for Outcome {
             return priority.map_or(Ok(()), |priority| write!(f, " with priority {priority}"));
         };
         if !delay.is_zero() {
-            write!(f, " after {}", Written(*delay))?;
+            write!(f, " after {}", DurationText(*delay))?;
         }
         priority.map_or(Ok(()), |priority| write!(f, " with priority {priority}"))
     }
@@ -412,7 +412,7 @@ fn unfinished(stats: &JobStats) -> u64 {
 impl fmt::Display for Retries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Retries { base, factor, cap, releases, reserves, timeouts } = self;
-        write!(f, "base={},factor={factor},cap={}", Written(*base), Written(*cap))?;
+        write!(f, "base={},factor={factor},cap={}", DurationText(*base), DurationText(*cap))?;
         write!(f, ",releases={releases},reserves={reserves}")?;
         timeouts.map_or(Ok(()), |timeouts| write!(f, ",timeouts={timeouts}"))
     }

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use queue_core::Written;
+use queue_core::DurationText;
 
 use crate::{Address, Error, JobId, Poison};
 
@@ -256,14 +256,14 @@ impl fmt::Display for WorkerEventKind {
             WorkerEventKind::GivenUp => f.write_str("given up: the server cannot be reached"),
             WorkerEventKind::ServerReplaced => f.write_str("another server is at this address"),
             WorkerEventKind::Refused { command, reply, in_a_row, pause } => {
-                let pause = Written::rounded(*pause);
+                let pause = DurationText::rounded(*pause);
                 write!(f, "{command} was answered {reply} ({in_a_row} in a row), waiting {pause}")
             }
             WorkerEventKind::ShortTimeToRun { job, ttr } => {
-                write!(f, "job {job} has a time to run of only {}", Written(*ttr))
+                write!(f, "job {job} has a time to run of only {}", DurationText(*ttr))
             }
             WorkerEventKind::LateHeartbeat { job, late } => {
-                write!(f, "the heartbeat of job {job} was {} late", Written::rounded(*late))
+                write!(f, "the heartbeat of job {job} was {} late", DurationText::rounded(*late))
             }
             WorkerEventKind::Started(job) => write!(f, "job {job} started"),
             WorkerEventKind::Failed { job, error } => {

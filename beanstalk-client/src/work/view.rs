@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{Error, ErrorKind, Fate, Job, JobId, JobStats, LostReason, TubeName, protocol::Change};
+use crate::{
+    Error, ErrorKind, Fate, Job, JobId, JobStats, LostReason, TubeName, protocol::ReservationChange,
+};
 
 /// State of a reservation: the slot writes it, the handler reads it.
 #[derive(Debug, Default)]
-pub(crate) struct View {
+pub(crate) struct ReservationState {
     pub(crate) lost: Option<LostReason>,
     pub(crate) end: Option<Instant>,
     pub(crate) stats: Option<Box<JobStats>>,
@@ -20,23 +22,23 @@ pub(crate) struct View {
     pub(crate) has_ended: bool,
 }
 
-impl View {
-    pub(crate) fn apply(&mut self, change: Change) {
+impl ReservationState {
+    pub(crate) fn apply(&mut self, change: ReservationChange) {
         match change {
-            Change::Touched(end) => {
+            ReservationChange::Touched(end) => {
                 self.touches += 1;
                 self.refused = None;
                 self.end = end.or(self.end);
             }
-            Change::TouchRefused(kind) => {
+            ReservationChange::TouchRefused(kind) => {
                 self.touches += 1;
                 self.refused = Some(kind);
             }
-            Change::Known(stats, end) => {
+            ReservationChange::Known(stats, end) => {
                 self.stats = Some(stats);
                 self.end = end;
             }
-            Change::Lost(reason) => self.lost = Some(reason),
+            ReservationChange::Lost(reason) => self.lost = Some(reason),
         }
     }
 

@@ -269,8 +269,7 @@ fn with_help(tree: Command, program: &Program) -> Command {
 fn contexts_help(program: &Program) -> String {
     let Program { name, prefix, servers, queue, .. } = program;
     let (short, default, queue) = (servers.short, servers.default, queue.key);
-    let known: Vec<String> = keys::KEYS
-        .iter()
+    let known: Vec<String> = keys::of(program)
         .map(|key| format!("  {:<16} {}", key.shown(program), key.form(program)))
         .collect();
     let known = known.join("\n");

@@ -2,7 +2,7 @@
 
 use adf_queue_client::protocol::{
     Encoding,
-    websocket::{Frames, Incoming, Next},
+    websocket::{Frames, FrontFrame, Incoming},
 };
 use bytes::{Buf, BytesMut};
 
@@ -29,8 +29,8 @@ fn outcomes(data: &[u8], cut: Cut, encoding: Encoding) -> Vec<String> {
         buffer.extend_from_slice(piece);
         loop {
             let frame = match frames.next(&buffer) {
-                Ok(Next::Frame(frame)) => frame,
-                Ok(Next::Missing(missing)) => {
+                Ok(FrontFrame::Frame(frame)) => frame,
+                Ok(FrontFrame::Missing(missing)) => {
                     assert!((1..=MAX_MESSAGE + 14).contains(&missing), "{missing} bytes");
                     break;
                 }

@@ -1,8 +1,8 @@
 //! What producers write into bodies.
 
-use ctl_core::envelope::{Decode, decode, short};
+use ctl_core::envelope::{Decode, decode, php, short};
 
-const ALL: [Decode; 7] = [
+const ALL: [Decode; 9] = [
     Decode::Auto,
     Decode::Laravel,
     Decode::Symfony,
@@ -10,6 +10,8 @@ const ALL: [Decode; 7] = [
     Decode::Stalker,
     Decode::ModGearman,
     Decode::Json,
+    Decode::Php,
+    Decode::Msgpack,
 ];
 
 /// Whatever a body is, it is decoded, or one word says why not; what is shown is not longer than what came allows.
@@ -28,5 +30,9 @@ pub fn envelopes(data: &[u8]) {
         let text = value.to_string();
         // Each byte may take six, and each value its punctuation.
         assert!(text.len() < 1024 + 16 * data.len(), "{} bytes became {}", data.len(), text.len());
+    }
+    if php::read(data).is_ok() {
+        let longer = [data, b";"].concat();
+        assert!(php::read(&longer).is_err(), "what follows a value was passed over");
     }
 }

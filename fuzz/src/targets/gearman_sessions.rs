@@ -9,7 +9,7 @@ use bytes::Bytes;
 use gearman_client::{
     Address, Assignment, FunctionName, Grab, JobHandle, SubmitOptions,
     protocol::{
-        Decoder, Delivery, Echo, End, GetStatus, Magic, Packet, Session, Submit, WorkerSession,
+        Decoder, Echo, GetStatus, JobEnd, Magic, Packet, Recipient, Session, Submit, WorkerSession,
     },
 };
 
@@ -57,16 +57,16 @@ fn client(packets: &[Packet]) {
     let mut ended = [false; WAITERS];
     for packet in packets {
         match session.accept(packet.clone()) {
-            Ok(Delivery::Answer(waiter, _) | Delivery::Created(waiter, _)) => {
+            Ok(Recipient::Answer(waiter, _) | Recipient::Created(waiter, _)) => {
                 assert!(!answered[waiter], "{waiter} is answered twice");
                 answered[waiter] = true;
             }
-            Ok(Delivery::Event(waiter, event)) => {
+            Ok(Recipient::Event(waiter, event)) => {
                 assert!(answered[waiter], "{waiter} has a job before it was created");
                 assert!(!ended[waiter], "{waiter} hears of a job that has ended");
                 ended[waiter] = event.is_last();
             }
-            Ok(Delivery::Nobody) => {}
+            Ok(Recipient::Nobody) => {}
             Err(_) => break,
         }
         assert_eq!(session.pending(), answered.iter().filter(|answered| !**answered).count());
@@ -103,7 +103,7 @@ fn worker(packets: &[Packet]) {
             && let Some(job) = held.pop()
         {
             // What the server said of the job may make this an error.
-            let _ = session.finish(&job.handle, End::Complete(b"done"), now);
+            let _ = session.finish(&job.handle, JobEnd::Complete(b"done"), now);
         }
         let queued = session.outgoing().len();
         assert!(queued <= 64 * 1024, "{queued} bytes wait to be sent for one packet");

@@ -14,14 +14,14 @@ use tokio::time::{Sleep, sleep};
 use crate::{
     Address, Fate, Origin, Result,
     asynchronous::{
-        link::{Link, Mailbox},
+        link::{CallerInbox, ServerLink},
         route::Route,
     },
     protocol::{
         Request,
         client::{
-            Mail,
-            route::{Step, Time, no_server},
+            InboxItem,
+            route::{RouteStep, Time, no_server},
         },
     },
 };
@@ -29,34 +29,34 @@ use crate::{
 /// A request that goes to the servers of its route in turn until one answers, as a future.
 ///
 /// Dropping it leaves the connections in step: an answer that still arrives is discarded.
-pub(crate) struct Call<'a, R> {
+pub(crate) struct RoutedCall<'a, R> {
     route: Route<'a>,
     request: &'a R,
-    stage: Stage<'a, R>,
+    stage: AttemptStage<'a, R>,
     timer: Timer,
     /// Whether the caller need not be woken when its job is created.
     pub(crate) wants_end_only: bool,
 }
 
-enum Stage<'a, R> {
+enum AttemptStage<'a, R> {
     Next,
     /// No server may be tried yet.
     Waiting(Pin<Box<Sleep>>),
     /// Trying this server.
-    Trying(usize, Attempt<'a, R>),
+    Trying(usize, ServerAttempt<'a, R>),
 }
 
-impl<'a, R: Request> Call<'a, R> {
+impl<'a, R: Request> RoutedCall<'a, R> {
     pub(crate) fn new(route: Route<'a>, request: &'a R) -> Self {
         let timer = Timer::default();
-        Call { route, request, stage: Stage::Next, timer, wants_end_only: false }
+        RoutedCall { route, request, stage: AttemptStage::Next, timer, wants_end_only: false }
     }
 
-    /// The mailbox for the events of the submitted job, once it is created.
-    pub(crate) fn into_mailbox(self) -> Result<Mailbox> {
+    /// The inbox for the events of the submitted job, once it is created.
+    pub(crate) fn into_inbox(self) -> Result<CallerInbox> {
         match self.stage {
-            Stage::Trying(_, attempt) => attempt.into_mailbox().ok_or_else(no_server),
-            Stage::Next | Stage::Waiting(_) => Err(no_server()),
+            AttemptStage::Trying(_, attempt) => attempt.into_inbox().ok_or_else(no_server),
+            AttemptStage::Next | AttemptStage::Waiting(_) => Err(no_server()),
         }
     }
 
@@ -68,37 +68,40 @@ impl<'a, R: Request> Call<'a, R> {
     /// The server being tried, or the one that has answered.
     pub(crate) fn server(&self) -> Option<&Address> {
         match &self.stage {
-            Stage::Trying(_, attempt) => Some(&attempt.link.address),
-            Stage::Next | Stage::Waiting(_) => None,
+            AttemptStage::Trying(_, attempt) => Some(&attempt.link.address),
+            AttemptStage::Next | AttemptStage::Waiting(_) => None,
         }
     }
 
     /// Moves on to the next server.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        if let Stage::Waiting(sleep) = &mut self.stage {
+        if let AttemptStage::Waiting(sleep) = &mut self.stage {
             ready!(sleep.as_mut().poll(cx));
         }
         self.stage = match self.route.step() {
-            Step::Try(index) => {
+            RouteStep::Try(index) => {
                 let (request, wants_end_only) = (self.request, self.wants_end_only);
                 let link = self.route.link(index)?;
-                let (time, at) = (self.route.time(), At::Start(None));
-                Stage::Trying(index, Attempt { link, request, wants_end_only, time, at })
+                let (time, at) = (self.route.time(), AttemptServer::Start(None));
+                AttemptStage::Trying(
+                    index,
+                    ServerAttempt { link, request, wants_end_only, time, at },
+                )
             }
-            Step::Wait(time) => Stage::Waiting(Box::pin(sleep(time))),
-            Step::GiveUp(error) => return Poll::Ready(Err(error)),
+            RouteStep::Wait(time) => AttemptStage::Waiting(Box::pin(sleep(time))),
+            RouteStep::GiveUp(error) => return Poll::Ready(Err(error)),
         };
         Poll::Ready(Ok(()))
     }
 }
 
-impl<R: Request> Future for Call<'_, R> {
+impl<R: Request> Future for RoutedCall<'_, R> {
     type Output = Result<R::Reply>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let call = &mut *self;
         loop {
-            let Stage::Trying(index, attempt) = &mut call.stage else {
+            let AttemptStage::Trying(index, attempt) = &mut call.stage else {
                 ready!(call.poll_next(cx))?;
                 continue;
             };
@@ -108,7 +111,7 @@ impl<R: Request> Future for Call<'_, R> {
                 Err(error) => {
                     let error = error.with_command(call.request.packet_type().name());
                     let index = *index;
-                    call.stage = Stage::Next;
+                    call.stage = AttemptStage::Next;
                     call.route.attempts.failed(index, error, now())?;
                 }
             }
@@ -118,28 +121,29 @@ impl<R: Request> Future for Call<'_, R> {
 
 /// A request to one server, and its slot. It is queued once there is a connection with room, after at most one attempt
 /// to connect.
-struct Attempt<'a, R> {
-    link: &'a Arc<Link>,
+struct ServerAttempt<'a, R> {
+    link: &'a Arc<ServerLink>,
     request: &'a R,
     wants_end_only: bool,
     time: Time,
-    at: At,
+    at: AttemptServer,
 }
 
-enum At {
+enum AttemptServer {
     /// Not queued yet. Holds the number of attempts that had ended when the caller came.
     Start(Option<u64>),
-    /// Queued; its mail arrives in this slot.
+    /// Queued; its answers arrives in this slot.
     Slot(u32),
     End,
 }
 
-impl<'a, R: Request> Attempt<'a, R> {
+impl<'a, R: Request> ServerAttempt<'a, R> {
     fn poll_reply(&mut self, cx: &mut Context<'_>, timer: &mut Timer) -> Poll<Result<R::Reply>> {
-        let (was_queued, is_first) = (self.is_queued(), matches!(self.at, At::Start(None)));
+        let (was_queued, is_first) =
+            (self.is_queued(), matches!(self.at, AttemptServer::Start(None)));
         if let Poll::Ready(answer) = self.poll_answer(cx) {
-            let (mail, origin) = answer?;
-            return Poll::Ready(self.link.decode(self.request, &origin, mail));
+            let (item, origin) = answer?;
+            return Poll::Ready(self.link.decode(self.request, &origin, item));
         }
         let Time { connecting, total } = self.time;
         // Once queued, it is written whether or not anybody waits for the answer.
@@ -158,40 +162,40 @@ impl<'a, R: Request> Attempt<'a, R> {
     }
 
     fn is_queued(&self) -> bool {
-        !matches!(self.at, At::Start(_))
+        !matches!(self.at, AttemptServer::Start(_))
     }
 
-    fn poll_answer(&mut self, cx: &Context<'_>) -> Poll<Result<(Mail, Origin)>> {
+    fn poll_answer(&mut self, cx: &Context<'_>) -> Poll<Result<(InboxItem, Origin)>> {
         match &mut self.at {
-            At::Start(seen) => {
+            AttemptServer::Start(seen) => {
                 let slot =
                     ready!(self.link.poll_send(cx, seen, self.request, self.wants_end_only))?;
-                self.at = At::Slot(slot);
+                self.at = AttemptServer::Slot(slot);
                 Poll::Pending
             }
-            At::Slot(slot) => {
-                let (mail, origin, is_last) = ready!(self.link.poll_answer(cx, *slot));
+            AttemptServer::Slot(slot) => {
+                let (item, origin, is_last) = ready!(self.link.poll_answer(cx, *slot));
                 if is_last {
-                    self.at = At::End;
+                    self.at = AttemptServer::End;
                 }
-                Poll::Ready(Ok((mail, origin)))
+                Poll::Ready(Ok((item, origin)))
             }
-            At::End => Poll::Pending,
+            AttemptServer::End => Poll::Pending,
         }
     }
 
-    /// `None` when no more mail will arrive.
-    fn into_mailbox(mut self) -> Option<Mailbox> {
-        match std::mem::replace(&mut self.at, At::End) {
-            At::Slot(slot) => Some(Mailbox::new(self.link.clone(), slot)),
-            At::Start(_) | At::End => None,
+    /// `None` when no more items will arrive.
+    fn into_inbox(mut self) -> Option<CallerInbox> {
+        match std::mem::replace(&mut self.at, AttemptServer::End) {
+            AttemptServer::Slot(slot) => Some(CallerInbox::new(self.link.clone(), slot)),
+            AttemptServer::Start(_) | AttemptServer::End => None,
         }
     }
 }
 
-impl<R> Drop for Attempt<'_, R> {
+impl<R> Drop for ServerAttempt<'_, R> {
     fn drop(&mut self) {
-        if let At::Slot(slot) = self.at {
+        if let AttemptServer::Slot(slot) = self.at {
             self.link.leave_slot(slot);
         }
     }

@@ -14,11 +14,11 @@ use queue_core::{Duplex, Limit, Measures, Opening, Operation, lock, now, sync::M
 
 use crate::{
     Address, ConnectOptions, ConnectionState, Epoch, Error, Metrics, Result, Servers,
-    asynchronous::{call::Call, link::Link, route::Route},
+    asynchronous::{call::RoutedCall, link::ServerLink, route::Route},
     observed,
     protocol::{
         Request,
-        client::route::{Attempts, Order, Question, Router, no_server},
+        client::route::{Question, RouteAttempts, Router, ServerOrder, no_server},
     },
     trace,
 };
@@ -41,18 +41,18 @@ use crate::{
 /// arrives.
 #[derive(Clone)]
 pub struct Client {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<ClientInner>,
 }
 
-pub(crate) struct Inner {
-    pub(crate) links: Vec<Arc<Link>>,
+pub(crate) struct ClientInner {
+    pub(crate) links: Vec<Arc<ServerLink>>,
     pub(crate) router: Router,
     turn: AtomicUsize,
     /// Only its errors are used.
     failures: Mutex<Metrics>,
 }
 
-impl Drop for Inner {
+impl Drop for ClientInner {
     fn drop(&mut self) {
         self.links.iter().for_each(|link| link.leave());
     }
@@ -94,7 +94,7 @@ impl Client {
         let servers = servers.try_into()?;
         servers.check()?;
         let router = Router::new(&servers);
-        Ok(Self::over(servers.into_options().into_iter().map(Link::new).collect(), router))
+        Ok(Self::over(servers.into_options().into_iter().map(ServerLink::new).collect(), router))
     }
 
     /// Uses a connected stream. Such a client cannot reconnect; the address in `options` is only displayed.
@@ -111,15 +111,15 @@ impl Client {
         options: ConnectOptions,
     ) -> Result<Self> {
         let router = Router::new(&Servers::from(&options));
-        let link = Link::for_stream(options, Box::new(stream))?;
+        let link = ServerLink::for_stream(options, Box::new(stream))?;
         let client = Self::over(vec![link.clone()], router);
         link.connect(Limit::never()).await?;
         Ok(client)
     }
 
-    fn over(links: Vec<Arc<Link>>, router: Router) -> Self {
+    fn over(links: Vec<Arc<ServerLink>>, router: Router) -> Self {
         Client {
-            inner: Arc::new(Inner {
+            inner: Arc::new(ClientInner {
                 links,
                 router,
                 turn: AtomicUsize::new(0),
@@ -163,7 +163,7 @@ impl Client {
         idempotent: bool,
     ) -> Result<R::Reply> {
         let call = self.calling(request, idempotent, Limit::never())?;
-        self.told(self.asks(request), call, |call, _| call.server()).await
+        self.observed(self.asks(request), call, |call, _| call.server()).await
     }
 
     /// A request to the first server that accepts it, until `limit` or the limit of a call.
@@ -176,12 +176,12 @@ impl Client {
         request: &'a R,
         idempotent: bool,
         limit: Limit,
-    ) -> Result<Call<'a, R>> {
-        Ok(Call::new(self.route(request, idempotent)?.until(limit), request))
+    ) -> Result<RoutedCall<'a, R>> {
+        Ok(RoutedCall::new(self.route(request, idempotent)?.until(limit), request))
     }
 
     /// Runs a call in its span, and counts its failure. `server` returns the server that has answered.
-    pub(crate) async fn told<C, T>(
+    pub(crate) async fn observed<C, T>(
         &self,
         mut operation: Operation,
         mut call: C,
@@ -195,7 +195,7 @@ impl Client {
             let outcome = ready!(Pin::new(&mut call).poll(cx));
             self.count(&outcome);
             if self.inner.links.len() > 1
-                && operation.is_told()
+                && operation.is_reported()
                 && let Ok(answer) = &outcome
                 && let Some(server) = server(&call, answer)
             {
@@ -243,15 +243,15 @@ impl Client {
             _ => self.inner.turn.fetch_add(1, Ordering::Relaxed),
         };
         let (total, rounds) = self.policy();
-        let attempts = Attempts::new(self.order(turn, request)?, rounds, idempotent);
+        let attempts = RouteAttempts::new(self.order(turn, request)?, rounds, idempotent);
         Ok(Route::new(&self.inner.links, attempts, total))
     }
 
     /// The servers that a request may go to, in order of preference: only its job's own, if that is named.
-    pub(crate) fn order<R: Request>(&self, turn: usize, request: &R) -> Result<Order> {
+    pub(crate) fn order<R: Request>(&self, turn: usize, request: &R) -> Result<ServerOrder> {
         let own = request.handle().map(|handle| handle.position_in(self.servers()));
         let order = || self.inner.router.order(turn, request.route());
-        Ok(own.transpose()?.flatten().map_or_else(order, Order::only))
+        Ok(own.transpose()?.flatten().map_or_else(order, ServerOrder::only))
     }
 
     fn servers(&self) -> impl ExactSizeIterator<Item = &Address> + Clone {
@@ -262,7 +262,7 @@ impl Client {
     pub(crate) fn route_to(&self, question: Question) -> Route<'_> {
         let link = self.inner.links.get(question.server);
         let reply_timeout = link.map(|link| link.options.reply_timeout).unwrap_or_default();
-        let attempts = Attempts::question(question, reply_timeout, now());
+        let attempts = RouteAttempts::question(question, reply_timeout, now());
         Route::new(&self.inner.links, attempts, question.limit)
     }
 

@@ -18,13 +18,13 @@ use queue_core::{
 use crate::{
     CrashLedger, FunctionName, GrabbedJob, JobContext,
     names::keys::Keys,
-    work::{events::Teller, failure::Failed},
+    work::{events::EventReporter, failure::Failed},
 };
 
 /// The running handler and its result.
-pub(crate) type Running = Pin<Box<dyn Future<Output = Result<Bytes, Failed>> + Send>>;
+pub(crate) type RunningHandler = Pin<Box<dyn Future<Output = Result<Bytes, Failed>> + Send>>;
 
-pub(crate) type Handler = Box<dyn Fn(JobContext) -> Running + Send + Sync>;
+pub(crate) type Handler = Box<dyn Fn(JobContext) -> RunningHandler + Send + Sync>;
 
 /// Shared by all connections of a worker.
 #[derive(Default)]
@@ -35,11 +35,11 @@ pub(crate) struct Dispatch {
     ledger: Option<CrashLedger>,
     /// Tells handlers that the worker is stopping.
     pub(crate) stopping: Signal,
-    queue: Mutex<Queue>,
+    queue: Mutex<HandlerQueue>,
 }
 
 #[derive(Default)]
-struct Queue {
+struct HandlerQueue {
     jobs: VecDeque<GrabbedJob>,
     /// Whether nobody takes jobs any longer.
     is_closed: bool,
@@ -97,19 +97,19 @@ impl Dispatch {
         job.begin();
         let ledger = self.ledger.clone();
         let is_quick = registered.is_quick();
-        let mut process = job.teller().begins(&job);
+        let mut process = job.reporter().begins(&job);
         let span = process.span().clone();
         let running = span.follow(async move {
             // The ledger's entry is removed before the end of the job is sent.
             let outcome = match ledger.map_or(Ok(None), |ledger| ledger.admit(&job)) {
                 Ok(running) => {
-                    Teller::admitted(&process, running.as_ref());
+                    EventReporter::admitted(&process, running.as_ref());
                     let ended = registered.run(|handler| handler(job.context())).await;
                     ended.unwrap_or_else(|panic| Err(Failed::panic(&*panic)))
                 }
                 Err(poison) => Err(Failed::Handler(poison)),
             };
-            job.teller().ended(&mut process, &job, &outcome);
+            job.reporter().ended(&mut process, &job, &outcome);
             #[cfg(feature = "tower")]
             if let Err(Failed::NotRun(_)) = outcome {
                 return job.leave();
@@ -152,7 +152,7 @@ impl Dispatch {
         drop(jobs);
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, HandlerQueue> {
         lock(&self.queue)
     }
 }
@@ -162,7 +162,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
-    use crate::{WorkerOptions, asynchronous::lane::Lane, protocol::Assignment};
+    use crate::{WorkerOptions, asynchronous::lane::LaneDriver, protocol::Assignment};
 
     /// A connection may have brought a job that is on its way to its handler when the worker is dropped.
     #[tokio::test]
@@ -170,14 +170,14 @@ mod tests {
         let (dispatch, started) = (Arc::new(Dispatch::default()), Arc::new(AtomicUsize::new(0)));
         let function: FunctionName = "f".parse().unwrap();
         let counted = started.clone();
-        let handler = move |_| -> Running {
+        let handler = move |_| -> RunningHandler {
             counted.fetch_add(1, Ordering::Relaxed);
             Box::pin(std::future::pending())
         };
         dispatch.register(function.clone(), Box::new(handler));
         let options: WorkerOptions = "server:1".parse().unwrap();
         let server = options.lanes().next().unwrap();
-        let lane = Lane::new(&server, &options, dispatch.clone());
+        let lane = LaneDriver::new(&server, &options, dispatch.clone());
         let comes = || {
             let job = Assignment::for_test(function.clone(), "");
             dispatch.job(GrabbedJob::new(job, lane.clone()));

@@ -9,11 +9,11 @@ use tokio::{task::consume_budget, time::sleep};
 use crate::{
     Client, ClientEventKind, Deadline, Fate, JobEvent, JobHandle, JobStatus, Outcome, Result,
     SubmitOptions, UniqueId,
-    asynchronous::{call::Call, link::Mailbox},
+    asynchronous::{call::RoutedCall, link::CallerInbox},
     protocol::{
         Request, Submit, Submitted,
         client::{
-            Mail,
+            InboxItem,
             creation::{Creation, repeat},
             inquiry::Inquiry,
         },
@@ -28,7 +28,7 @@ use crate::{
 #[must_use = "the events of the job are read through it"]
 pub struct Job {
     client: Client,
-    mailbox: Mailbox,
+    inbox: CallerInbox,
     submitted: Submitted,
     limit: Limit,
     /// Number of events that arrived before the limit passed and are still to be returned.
@@ -72,14 +72,16 @@ impl Job {
         let operation = client.asks(&submit);
         let mut attempts = if idempotent { client.policy().1 } else { 0 };
         let creation = Creation::new(limit.sooner(client.policy().0));
-        let (submitted, mailbox) = {
+        let (submitted, inbox) = {
             let create = pin!(client.create(creation, &mut submit, &mut attempts, wants_end_only));
-            client.told(operation, create, |_, (submitted, _)| submitted.handle.server()).await?
+            client
+                .observed(operation, create, |_, (submitted, _)| submitted.handle.server())
+                .await?
         };
         let again = idempotent.then(|| (submit.owned(), attempts));
         let client = client.clone();
         let (overtime, end, is_lost) = (None, None, false);
-        Ok(Job { client, mailbox, submitted, limit, overtime, end, again, is_lost, wants_end_only })
+        Ok(Job { client, inbox, submitted, limit, overtime, end, again, is_lost, wants_end_only })
     }
 
     /// The server's name for the job.
@@ -141,29 +143,29 @@ impl Job {
             if self.is_lost {
                 self.submit_again().await?;
             }
-            let lost = match self.mail().await {
-                Ok(Mail::Event(event)) => return Ok(event),
-                Ok(Mail::Answer(_)) => continue,
-                Ok(Mail::Lost(error)) => error,
+            let lost = match self.item().await {
+                Ok(InboxItem::Event(event)) => return Ok(event),
+                Ok(InboxItem::Answer(_)) => continue,
+                Ok(InboxItem::Lost(error)) => error,
                 Err(error) => error.with_fate(Fate::Unknown),
             };
             let lost =
                 lost.with_handle(self.submitted.handle.clone()).with_unique(self.submitted.unique);
-            let lost = lost.with_server(&*self.mailbox.link.address);
+            let lost = lost.with_server(&*self.inbox.link.address);
             repeat(lost, &mut self.again)?;
             self.is_lost = true;
-            self.mailbox.link.options.tell(ClientEventKind::Resent);
+            self.inbox.link.options.notify(ClientEventKind::Resent);
         }
     }
 
-    /// The next mail. Once the limit has passed, only mail that arrived before it is returned.
-    async fn mail(&mut self) -> Result<Mail> {
+    /// The next item. Once the limit has passed, only an item that arrived before it is returned.
+    async fn item(&mut self) -> Result<InboxItem> {
         if self.limit.has_passed(now()) {
-            let left = self.overtime.get_or_insert_with(|| self.mailbox.len());
+            let left = self.overtime.get_or_insert_with(|| self.inbox.len());
             *left = left.checked_sub(1).ok_or_else(|| self.limit.error())?;
         }
-        let (_, mail, _) = within(self.limit, self.mailbox.next()).await?;
-        Ok(mail)
+        let (_, item, _) = within(self.limit, self.inbox.next()).await?;
+        Ok(item)
     }
 
     async fn submit_again(&mut self) -> Result<()> {
@@ -172,7 +174,7 @@ impl Job {
         let again = self.client.create(creation, submit, attempts, self.wants_end_only).await;
         self.is_lost = false;
         // Whatever the outcome of this submission, the lost one may have been run.
-        (self.submitted, self.mailbox) = again.map_err(|error| error.with_fate(Fate::Unknown))?;
+        (self.submitted, self.inbox) = again.map_err(|error| error.with_fate(Fate::Unknown))?;
         Ok(())
     }
 }
@@ -195,7 +197,7 @@ impl Client {
         submit: &mut Submit<W>,
         attempts: &mut u32,
         wants_end_only: bool,
-    ) -> Result<(Submitted, Mailbox)> {
+    ) -> Result<(Submitted, CallerInbox)> {
         loop {
             while let Some(question) = creation.question() {
                 let status = self.ask_each(&question, creation.limit).await;
@@ -206,14 +208,14 @@ impl Client {
             let mut call = self.calling(&*submit, false, creation.limit)?;
             call.wants_end_only = wants_end_only;
             let error = match (&mut call).await {
-                Ok(submitted) => return Ok((submitted, call.into_mailbox()?)),
+                Ok(submitted) => return Ok((submitted, call.into_inbox()?)),
                 Err(error) => error,
             };
             let failed_at = call.failed_at();
             drop(call);
             creation.failed(error, submit, attempts)?;
             if let Some(link) = failed_at.and_then(|index| self.inner.links.get(index)) {
-                link.options.tell(ClientEventKind::Resent);
+                link.options.notify(ClientEventKind::Resent);
             }
         }
     }
@@ -231,9 +233,9 @@ impl Client {
             link(index).is_some_and(|link| link.quarantine().is_some() || link.is_doubtful())
         };
         while let Some(question) = inquiry.next(is_away, now()) {
-            let call = Call::new(self.route_to(question), request);
+            let call = RoutedCall::new(self.route_to(question), request);
             let server = link(question.server).map(|link| &*link.address);
-            let status = self.told(self.asks(request), call, |_, _| server).await;
+            let status = self.observed(self.asks(request), call, |_, _| server).await;
             inquiry.answered(question, status);
         }
         inquiry.outcome()

@@ -15,29 +15,29 @@ use crate::{
     Address, ConnectOptions, Error, FunctionName, GrabbedJob, JobHandle, LostReason, Result,
     WorkerOptions,
     asynchronous::dispatch::Dispatch,
-    protocol::{End, PacketType, Report, worker::lane::Lane as Role},
-    work::{events::Teller, handle::Gauge},
+    protocol::{JobEnd, PacketType, Report, worker::lane::Lane as Role},
+    work::{events::EventReporter, handle::Gauge},
 };
 
 /// The worker role for one server.
-pub(crate) struct Lane {
+pub(crate) struct LaneDriver {
     pub(crate) address: Arc<Address>,
     role: Arc<Shared<Role>>,
     dispatch: Arc<Dispatch>,
     gauge: Gauge,
-    teller: Teller,
+    reporter: EventReporter,
 }
 
-impl Lane {
+impl LaneDriver {
     pub(crate) fn new(
         options: &ConnectOptions,
         worker: &WorkerOptions,
         dispatch: Arc<Dispatch>,
     ) -> Arc<Self> {
         let address = Arc::new(options.address.clone());
-        Arc::new(Lane {
+        Arc::new(LaneDriver {
             role: Shared::new(worker.lane(&address, options)),
-            teller: Teller::new(address.clone(), options, worker),
+            reporter: EventReporter::new(address.clone(), options, worker),
             address,
             dispatch,
             gauge: Gauge::default(),
@@ -45,8 +45,8 @@ impl Lane {
     }
 
     /// The task that maintains its connections.
-    pub(crate) fn driver(self: &Arc<Self>, options: &ConnectOptions) -> Driver<Station> {
-        Driver::new(Station(self.clone()), Wire::to(options))
+    pub(crate) fn driver(self: &Arc<Self>, options: &ConnectOptions) -> Driver<LaneService> {
+        Driver::new(LaneService(self.clone()), Wire::to(options))
     }
 
     /// Changes the role, and has its task follow up.
@@ -142,8 +142,8 @@ impl Lane {
         &self.dispatch
     }
 
-    pub(crate) fn teller(&self) -> &Teller {
-        &self.teller
+    pub(crate) fn reporter(&self) -> &EventReporter {
+        &self.reporter
     }
 
     pub(crate) fn gauge(&self) -> &Gauge {
@@ -165,7 +165,7 @@ impl Lane {
         &self,
         cx: &Context<'_>,
         job: &JobHandle,
-        end: End<'_>,
+        end: JobEnd<'_>,
     ) -> Poll<Result<()>> {
         self.poll_with_room(cx, |role| role.session.finish(job, end, now()))
     }
@@ -196,7 +196,7 @@ impl Lane {
 
     /// Waits until this connection has lost a job.
     pub(crate) async fn lost(&self, job: &JobHandle) -> LostReason {
-        let mut watch = Watch { lane: self, ticket: None };
+        let mut watch = LossWatch { lane: self, ticket: None };
         loop {
             let lost = poll_fn(|cx| watch.poll_lost(job, cx.waker()));
             let Some(until) = self.look(|role| role.session.held_until(job)) else {
@@ -222,17 +222,17 @@ impl Lane {
     /// Fails a job that its holder has dropped.
     pub(crate) fn drop_job(&self, job: &JobHandle) {
         // A lost job already belongs to another worker.
-        let _ = self.change(|role| role.session.finish(job, End::Fail, now()));
+        let _ = self.change(|role| role.session.finish(job, JobEnd::Fail, now()));
     }
 }
 
 /// A task that waits for the loss of a job.
-struct Watch<'a> {
-    lane: &'a Lane,
+struct LossWatch<'a> {
+    lane: &'a LaneDriver,
     ticket: Option<u64>,
 }
 
-impl Watch<'_> {
+impl LossWatch<'_> {
     fn poll_lost(&mut self, job: &JobHandle, waker: &Waker) -> Poll<LostReason> {
         let waker = waker.clone();
         let known = self.lane.look(|role| match role.lost_reason(job, now()) {
@@ -243,7 +243,7 @@ impl Watch<'_> {
     }
 }
 
-impl Drop for Watch<'_> {
+impl Drop for LossWatch<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
             drop(self.lane.look(|role| role.forget_loss(ticket)));
@@ -252,20 +252,20 @@ impl Drop for Watch<'_> {
 }
 
 /// What the task of a lane serves: passes jobs to their handlers, and news to those concerned.
-pub(crate) struct Station(Arc<Lane>);
+pub(crate) struct LaneService(Arc<LaneDriver>);
 
-impl Serve for Station {
+impl Serve for LaneService {
     type Failure = Error;
 
     fn exchange(&self, task: &Waker, io: &mut Io<Error>, now: Instant) -> Pulse {
-        let Station(lane) = self;
+        let LaneService(lane) = self;
         let collect = |role: &mut Role| {
             let (jobs, news) = role.take();
             lane.gauge.update(|seen| seen.follow(role, &news));
             (!(jobs.is_empty() && news.is_empty())).then_some((jobs, news))
         };
         lane.role.serve(task, io, now, collect, |(jobs, news)| {
-            news.iter().for_each(|news| lane.teller.tell_of(news));
+            news.iter().for_each(|news| lane.reporter.notify_of(news));
             for job in jobs {
                 lane.dispatch.job(GrabbedJob::new(job, lane.clone()));
             }

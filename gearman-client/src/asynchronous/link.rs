@@ -17,12 +17,12 @@ use crate::{
     Result,
     protocol::{
         Request,
-        client::{self, Letters, Mail, answer},
+        client::{self, InboxItem, UnreadItems, answer},
     },
 };
 
 /// A server, and the connection to it, which is made on demand.
-pub(crate) struct Link {
+pub(crate) struct ServerLink {
     pub(crate) options: ConnectOptions,
     pub(crate) address: Arc<Address>,
     role: Arc<Shared<client::Link>>,
@@ -32,21 +32,21 @@ pub(crate) struct Link {
 }
 
 /// What the task of a link serves: it brings news to the observer.
-struct Station {
+struct LinkService {
     role: Arc<Shared<client::Link>>,
     options: ConnectOptions,
 }
 
-impl Serve for Station {
+impl Serve for LinkService {
     type Failure = Error;
 
     fn exchange(&self, task: &Waker, io: &mut Io<Error>, now: Instant) -> Pulse {
-        let tell = |events: Vec<_>| events.into_iter().for_each(|what| self.options.tell(what));
-        self.role.serve(task, io, now, client::Link::take_events, tell)
+        let notify = |events: Vec<_>| events.into_iter().for_each(|what| self.options.notify(what));
+        self.role.serve(task, io, now, client::Link::take_events, notify)
     }
 }
 
-impl Link {
+impl ServerLink {
     pub(crate) fn new(options: ConnectOptions) -> Arc<Self> {
         let role = client::Link::new(options.clone());
         Arc::new(Self::of(role, options))
@@ -54,7 +54,7 @@ impl Link {
 
     fn of(role: client::Link, options: ConnectOptions) -> Self {
         let address = Arc::new(options.address.clone());
-        Link { options, address, role: Shared::new(role), has_failed: AtomicBool::new(false) }
+        ServerLink { options, address, role: Shared::new(role), has_failed: AtomicBool::new(false) }
     }
 
     /// A link over one connected stream.
@@ -70,7 +70,7 @@ impl Link {
 
     fn drive(&self, prepare: impl FnOnce(Wire<Error>) -> Wire<Error>) -> Result<()> {
         let wire = prepare(Wire::to(&self.options));
-        let station = Station { role: self.role.clone(), options: self.options.clone() };
+        let station = LinkService { role: self.role.clone(), options: self.options.clone() };
         Ok(Driver::new(station, wire).start("client")?)
     }
 
@@ -119,7 +119,7 @@ impl Link {
         late.with_fate(fate).with_server(&*self.address).into()
     }
 
-    /// Queues a request, with one attempt to connect; returns the slot for its mail. The caller is woken for it.
+    /// Queues a request, with one attempt to connect; returns the slot for its answers. The caller is woken for it.
     pub(crate) fn poll_send<R: Request>(
         &self,
         cx: &Context<'_>,
@@ -135,35 +135,39 @@ impl Link {
         })
     }
 
-    /// A mailbox for many requests, once there is a connection.
-    pub(crate) async fn mailbox(self: &Arc<Self>, limit: Limit) -> Result<Mailbox> {
+    /// An inbox for many requests, once there is a connection.
+    pub(crate) async fn inbox(self: &Arc<Self>, limit: Limit) -> Result<CallerInbox> {
         let mut seen = None;
         let opened = poll_fn(|cx| self.poll_open(cx, &mut seen, |link| link.open_slot(false)));
         let slot = within(limit, opened)
             .await
             .unwrap_or_else(|late| Err(self.outwaited(late, Fate::NotSent)))?;
-        Ok(Mailbox::new(self.clone(), slot))
+        Ok(CallerInbox::new(self.clone(), slot))
     }
 
-    /// The next mail of a slot, and whether it was the last one, which frees the slot.
-    pub(crate) fn poll_answer(&self, cx: &Context<'_>, slot: u32) -> Poll<(Mail, Origin, bool)> {
-        let (mail, epoch, is_over) = ready!(self.with(|link| {
-            link.poll_mail(slot, cx.waker()).map(|(_, mail, epoch)| {
+    /// The next item of a slot, and whether it was the last one, which frees the slot.
+    pub(crate) fn poll_answer(
+        &self,
+        cx: &Context<'_>,
+        slot: u32,
+    ) -> Poll<(InboxItem, Origin, bool)> {
+        let (item, epoch, is_over) = ready!(self.with(|link| {
+            link.poll_item(slot, cx.waker()).map(|(_, item, epoch)| {
                 let is_over = link.is_over(slot);
                 if is_over {
                     link.leave(slot);
                 }
-                (mail, epoch, is_over)
+                (item, epoch, is_over)
             })
         }));
-        Poll::Ready((mail, self.origin(epoch), is_over))
+        Poll::Ready((item, self.origin(epoch), is_over))
     }
 
     fn origin(&self, epoch: Epoch) -> Origin {
         Origin { server: self.address.clone(), epoch }
     }
 
-    /// Abandons a slot: mail that still arrives for it is discarded.
+    /// Abandons a slot: what still arrives for it is discarded.
     pub(crate) fn leave_slot(&self, slot: u32) {
         self.with(|link| link.leave(slot));
     }
@@ -173,9 +177,9 @@ impl Link {
         &self,
         request: &R,
         origin: &Origin,
-        mail: Mail,
+        item: InboxItem,
     ) -> Result<R::Reply> {
-        answer(request, origin, mail).inspect_err(|error| {
+        answer(request, origin, item).inspect_err(|error| {
             if error.kind() == ErrorKind::Protocol {
                 self.disconnect(origin.epoch, error);
             }
@@ -244,30 +248,30 @@ impl Link {
     }
 }
 
-/// A caller's end of a slot. Dropping it leaves the connection in step: mail that still arrives is discarded.
-pub(crate) struct Mailbox {
-    pub(crate) link: Arc<Link>,
+/// A caller's end of a slot. Dropping it leaves the connection in step: what still arrives is discarded.
+pub(crate) struct CallerInbox {
+    pub(crate) link: Arc<ServerLink>,
     slot: u32,
 }
 
-impl Mailbox {
-    pub(crate) fn new(link: Arc<Link>, slot: u32) -> Self {
-        Mailbox { link, slot }
+impl CallerInbox {
+    pub(crate) fn new(link: Arc<ServerLink>, slot: u32) -> Self {
+        CallerInbox { link, slot }
     }
 
-    /// The next mail, the tag of its request, and its origin.
-    pub(crate) async fn next(&self) -> (u32, Mail, Origin) {
+    /// The next item, the tag of its request, and its origin.
+    pub(crate) async fn next(&self) -> (u32, InboxItem, Origin) {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    fn poll_next(&self, cx: &Context<'_>) -> Poll<(u32, Mail, Origin)> {
-        let (tag, mail, epoch) =
-            ready!(self.link.with(|link| link.poll_mail(self.slot, cx.waker())));
-        Poll::Ready((tag, mail, self.link.origin(epoch)))
+    fn poll_next(&self, cx: &Context<'_>) -> Poll<(u32, InboxItem, Origin)> {
+        let (tag, item, epoch) =
+            ready!(self.link.with(|link| link.poll_item(self.slot, cx.waker())));
+        Poll::Ready((tag, item, self.link.origin(epoch)))
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.link.with(|link| link.mail(self.slot))
+        self.link.with(|link| link.item(self.slot))
     }
 
     /// Queues as many tagged requests as the connection has room for, in one step; returns their number.
@@ -288,13 +292,13 @@ impl Mailbox {
         count
     }
 
-    /// Moves all mail into `letters`, which must be empty, once there is some.
+    /// Moves all items into `unread`, which must be empty, once there are some.
     pub(crate) fn poll_all(
         &self,
-        letters: &mut Letters<(u32, Epoch)>,
+        unread: &mut UnreadItems<(u32, Epoch)>,
         cx: &Context<'_>,
     ) -> Poll<()> {
-        self.link.with(|link| link.poll_all(self.slot, letters, cx.waker()))
+        self.link.with(|link| link.poll_all(self.slot, unread, cx.waker()))
     }
 
     /// The server, and a connection to it.
@@ -303,7 +307,7 @@ impl Mailbox {
     }
 }
 
-impl Drop for Mailbox {
+impl Drop for CallerInbox {
     fn drop(&mut self) {
         self.link.leave_slot(self.slot);
     }

@@ -9,16 +9,16 @@ use std::{
 
 use tokio::task::consume_budget;
 
-use queue_core::{Batch as Told, Limit, now};
+use queue_core::{BatchOperation as Observation, Limit, now};
 
 use crate::{
     Client, Epoch, JobEvent, Origin, Result,
-    asynchronous::link::Mailbox,
+    asynchronous::link::CallerInbox,
     observed,
     protocol::{
         Request, Submit,
         client::{
-            Batch, Letters, Mail, Running, WINDOW,
+            BatchJob, InboxItem, JobBatch, UnreadItems, WINDOW,
             route::{may_repeat, no_server},
         },
     },
@@ -57,13 +57,13 @@ impl Client {
         I: IntoIterator<Item: Request>,
     {
         CallMany {
-            boxes: Boxes::new(self),
+            boxes: ServerInboxes::new(self),
             requests: requests.into_iter().fuse(),
             in_flight: VecDeque::new(),
             unsent: 0,
             window: WINDOW,
             tags: 0,
-            told: Told::new(),
+            observation: Observation::new(),
         }
     }
 
@@ -79,65 +79,65 @@ impl Client {
         I: IntoIterator<Item = Submit<W>>,
     {
         SubmitMany {
-            boxes: Boxes::new(self),
+            boxes: ServerInboxes::new(self),
             jobs: jobs.into_iter().fuse(),
             unsent: VecDeque::new(),
-            batch: Batch::new(self.policy().1),
+            batch: JobBatch::new(self.policy().1),
             tags: 0,
-            told: Told::new(),
+            observation: Observation::new(),
         }
     }
 }
 
-/// One mailbox for each server in use.
-struct Boxes {
+/// One inbox for each server in use.
+struct ServerInboxes {
     client: Client,
-    boxes: Vec<Option<Place>>,
+    boxes: Vec<Option<ServerInbox>>,
     /// The one to check first.
     turn: usize,
 }
 
-/// A mailbox, and the mail taken out of it in one step.
-struct Place {
-    mailbox: Mailbox,
-    letters: Letters<(u32, Epoch)>,
-    /// The origin of the last mail.
+/// An inbox, and the items taken out of it in one step.
+struct ServerInbox {
+    inbox: CallerInbox,
+    unread: UnreadItems<(u32, Epoch)>,
+    /// The origin of the last item.
     origin: Origin,
 }
 
-impl Place {
-    fn new(mailbox: Mailbox) -> Self {
-        let origin = mailbox.origin(mailbox.link.epoch());
-        Place { mailbox, letters: Letters::new(), origin }
+impl ServerInbox {
+    fn new(inbox: CallerInbox) -> Self {
+        let origin = inbox.origin(inbox.link.epoch());
+        ServerInbox { inbox, unread: UnreadItems::new(), origin }
     }
 
-    /// The next mail, and the tag of its request. It came from [`origin`](Self::origin).
-    fn poll_next(&mut self, cx: &Context<'_>) -> Poll<(u32, Mail)> {
-        if self.letters.is_empty() {
-            ready!(self.mailbox.poll_all(&mut self.letters, cx));
+    /// The next item, and the tag of its request. It came from [`origin`](Self::origin).
+    fn poll_next(&mut self, cx: &Context<'_>) -> Poll<(u32, InboxItem)> {
+        if self.unread.is_empty() {
+            ready!(self.inbox.poll_all(&mut self.unread, cx));
         }
-        let Some(((tag, epoch), mail)) = self.letters.pop_front() else { return Poll::Pending };
+        let Some(((tag, epoch), item)) = self.unread.pop_front() else { return Poll::Pending };
         if epoch != self.origin.epoch {
-            self.origin = self.mailbox.origin(epoch);
+            self.origin = self.inbox.origin(epoch);
         }
-        Poll::Ready((tag, mail))
+        Poll::Ready((tag, item))
     }
 
-    fn decode<R: Request>(&self, request: &R, mail: Mail) -> Result<R::Reply> {
-        self.mailbox.link.decode(request, &self.origin, mail)
+    fn decode<R: Request>(&self, request: &R, item: InboxItem) -> Result<R::Reply> {
+        self.inbox.link.decode(request, &self.origin, item)
     }
 }
 
-impl Boxes {
+impl ServerInboxes {
     fn new(client: &Client) -> Self {
         let boxes = client.inner.links.iter().map(|_| None).collect();
-        Boxes { client: client.clone(), boxes, turn: 0 }
+        ServerInboxes { client: client.clone(), boxes, turn: 0 }
     }
 
     /// Queues a run of requests if there is one connected server; returns the number queued.
     fn send_run<'r, R: Request + 'r>(&self, run: impl Iterator<Item = (&'r R, u32)>) -> usize {
         match self.boxes.as_slice() {
-            [Some(only)] => only.mailbox.send(run),
+            [Some(only)] => only.inbox.send(run),
             _ => 0,
         }
     }
@@ -152,17 +152,17 @@ impl Boxes {
             let Some(place) = self.boxes.get_mut(index) else { return Err(no_server()) };
             loop {
                 let run = std::iter::once((request, tag));
-                if place.as_ref().is_some_and(|place| place.mailbox.send(run) > 0) {
+                if place.as_ref().is_some_and(|place| place.inbox.send(run) > 0) {
                     return Ok(index);
                 }
-                // Waits for a connection with room. One mailbox serves all connections of the link.
+                // Waits for a connection with room. One inbox serves all connections of the link.
                 let limit = match link.is_connected() {
                     true => Limit::never(),
                     false => route.time().connecting,
                 };
-                match link.mailbox(limit).await {
-                    Ok(mailbox) => {
-                        place.get_or_insert_with(|| Place::new(mailbox));
+                match link.inbox(limit).await {
+                    Ok(inbox) => {
+                        place.get_or_insert_with(|| ServerInbox::new(inbox));
                     }
                     Err(error) => {
                         route.attempts.failed(index, error, now())?;
@@ -173,18 +173,18 @@ impl Boxes {
         }
     }
 
-    fn get(&mut self, index: usize) -> Result<&mut Place> {
+    fn get(&mut self, index: usize) -> Result<&mut ServerInbox> {
         self.boxes.get_mut(index).and_then(Option::as_mut).ok_or_else(no_server)
     }
 
-    fn poll_any(&mut self, cx: &Context<'_>) -> Poll<(usize, u32, Mail)> {
+    fn poll_any(&mut self, cx: &Context<'_>) -> Poll<(usize, u32, InboxItem)> {
         let count = self.boxes.len();
         self.turn = self.turn.wrapping_add(1);
         for offset in 0..count {
             let index = self.turn.wrapping_add(offset) % count;
             let Ok(one) = self.get(index) else { continue };
-            if let Poll::Ready((tag, mail)) = one.poll_next(cx) {
-                return Poll::Ready((index, tag, mail));
+            if let Poll::Ready((tag, item)) = one.poll_next(cx) {
+                return Poll::Ready((index, tag, item));
             }
         }
         Poll::Pending
@@ -194,14 +194,14 @@ impl Boxes {
 /// The answers to many requests, in the order of the requests. See [`Client::call_many`].
 #[must_use = "nothing is sent until the replies are requested"]
 pub struct CallMany<I: Iterator> {
-    boxes: Boxes,
+    boxes: ServerInboxes,
     requests: Fuse<I>,
     in_flight: VecDeque<InFlight<I::Item>>,
     /// Number of requests at its end that are not sent yet.
     unsent: usize,
     window: usize,
     tags: u32,
-    told: Told,
+    observation: Observation,
 }
 
 struct InFlight<R> {
@@ -231,16 +231,16 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
         // Lets other tasks run even if answers arrive faster than they are read.
         consume_budget().await;
         self.fill();
-        let span = self.told.span();
+        let span = self.observation.span();
         span.follow(self.next_answer()).await
     }
 
     async fn next_answer(&mut self) -> Option<Result<<I::Item as Request>::Reply>> {
         self.send().await;
-        let mail = self.mail().await?;
+        let item = self.item().await?;
         let InFlight { request, sent, .. } = self.in_flight.pop_front()?;
         let outcome = sent
-            .and_then(|index| self.boxes.get(index)?.decode(&request, mail.ok_or_else(no_server)?));
+            .and_then(|index| self.boxes.get(index)?.decode(&request, item.ok_or_else(no_server)?));
         let outcome = match outcome {
             Err(error) if may_repeat(&error, false) => {
                 match self.boxes.client.calling(&request, false, Limit::never()) {
@@ -251,7 +251,7 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
             outcome => outcome.map_err(|error| error.with_command(request.packet_type().name())),
         };
         self.boxes.client.count(&outcome);
-        observed::answered(&mut self.told, &request, &outcome);
+        observed::answered(&mut self.observation, &request, &outcome);
         Some(outcome)
     }
 
@@ -264,8 +264,8 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
         while self.in_flight.len() < self.window {
             let Some(request) = self.requests.next() else { return };
             let client = &self.boxes.client;
-            self.told.begin(|| client.asks_many(&request));
-            self.told.takes(1);
+            self.observation.begin(|| client.asks_many(&request));
+            self.observation.takes(1);
             self.tags = self.tags.wrapping_add(1);
             self.in_flight.push_back(InFlight { request, tag: self.tags, sent: Ok(0) });
             self.unsent += 1;
@@ -287,15 +287,15 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
         }
     }
 
-    /// The mail of the oldest request, or `Some(None)` if it could not be sent; `None` when there is no request.
-    async fn mail(&mut self) -> Option<Option<Mail>> {
+    /// The items of the oldest request, or `Some(None)` if it could not be sent; `None` when there is no request.
+    async fn item(&mut self) -> Option<Option<InboxItem>> {
         let InFlight { tag, sent, .. } = self.in_flight.front()?;
         let place = sent.as_ref().ok().and_then(|index| self.boxes.get(*index).ok());
         let Some(place) = place else { return Some(None) };
         loop {
-            let (to, mail) = poll_fn(|cx| place.poll_next(cx)).await;
+            let (to, item) = poll_fn(|cx| place.poll_next(cx)).await;
             if to == *tag {
-                return Some(Some(mail));
+                return Some(Some(item));
             }
         }
     }
@@ -304,13 +304,13 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
 /// The events of many foreground jobs. See [`Client::submit_many`].
 #[must_use = "nothing is sent until the events are requested"]
 pub struct SubmitMany<W, I> {
-    boxes: Boxes,
+    boxes: ServerInboxes,
     jobs: Fuse<I>,
     /// Jobs that were taken and not sent yet.
-    unsent: VecDeque<Running<W>>,
-    batch: Batch<W>,
+    unsent: VecDeque<BatchJob<W>>,
+    batch: JobBatch<W>,
     tags: u32,
-    told: Told,
+    observation: Observation,
 }
 
 impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
@@ -330,17 +330,17 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
     ///
     /// A dropped `next` loses nothing: the next call returns the event.
     pub async fn next(&mut self) -> Option<(usize, Result<JobEvent>)> {
-        if !self.told.is_begun() {
+        if !self.observation.is_begun() {
             self.fill();
         }
-        let span = self.told.span();
-        span.follow(self.next_told()).await
+        let span = self.observation.span();
+        span.follow(self.next_observed()).await
     }
 
-    async fn next_told(&mut self) -> Option<(usize, Result<JobEvent>)> {
+    async fn next_observed(&mut self) -> Option<(usize, Result<JobEvent>)> {
         let (number, event) = self.next_event().await?;
         self.boxes.client.count(&event);
-        observed::event(&mut self.told, &event);
+        observed::event(&mut self.observation, &event);
         Some((number, event))
     }
 
@@ -360,16 +360,16 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
                 return None;
             }
             let boxes = &mut self.boxes;
-            let (index, tag, mail) = poll_fn(|cx| boxes.poll_any(cx)).await;
-            self.take(index, tag, mail);
+            let (index, tag, item) = poll_fn(|cx| boxes.poll_any(cx)).await;
+            self.take(index, tag, item);
         }
     }
 
     fn fill(&mut self) {
         for submit in self.jobs.by_ref().take(self.batch.room(self.unsent.len())) {
             let client = &self.boxes.client;
-            self.told.begin(|| client.asks_many(&submit));
-            self.told.takes(1);
+            self.observation.begin(|| client.asks_many(&submit));
+            self.observation.takes(1);
             self.unsent.push_back(self.batch.take(submit));
         }
     }
@@ -398,10 +398,10 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
         }
     }
 
-    fn take(&mut self, index: usize, tag: u32, mail: Mail) {
+    fn take(&mut self, index: usize, tag: u32, item: InboxItem) {
         let SubmitMany { boxes, batch, unsent, .. } = self;
-        let again = batch.came(tag, |submit| match mail {
-            Mail::Event(event) => Ok(event),
+        let again = batch.came(tag, |submit| match item {
+            InboxItem::Event(event) => Ok(event),
             answer => Ok(JobEvent::Created(boxes.get(index)?.decode(submit, answer)?.handle)),
         });
         unsent.extend(again);

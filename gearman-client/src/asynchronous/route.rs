@@ -7,19 +7,19 @@ use tokio::time::sleep;
 
 use crate::{
     Result,
-    asynchronous::link::Link,
-    protocol::client::route::{Attempts, Step, Time, no_server},
+    asynchronous::link::ServerLink,
+    protocol::client::route::{RouteAttempts, RouteStep, Time, no_server},
 };
 
 /// The servers for a call, in turn.
 pub(crate) struct Route<'a> {
-    links: &'a [Arc<Link>],
-    pub(crate) attempts: Attempts,
+    links: &'a [Arc<ServerLink>],
+    pub(crate) attempts: RouteAttempts,
     pub(crate) total: Limit,
 }
 
 impl<'a> Route<'a> {
-    pub(crate) fn new(links: &'a [Arc<Link>], attempts: Attempts, total: Limit) -> Self {
+    pub(crate) fn new(links: &'a [Arc<ServerLink>], attempts: RouteAttempts, total: Limit) -> Self {
         Route { links, attempts, total }
     }
 
@@ -29,7 +29,7 @@ impl<'a> Route<'a> {
         self
     }
 
-    pub(crate) fn step(&mut self) -> Step {
+    pub(crate) fn step(&mut self) -> RouteStep {
         let links = self.links;
         let is_away = |index: usize| links.get(index).is_some_and(|link| link.is_away());
         if self.attempts.wants_haste(is_away) {
@@ -38,11 +38,11 @@ impl<'a> Route<'a> {
         let quarantine = |index: usize| links.get(index)?.quarantine();
         let is_doubtful = |index: usize| links.get(index).is_some_and(|link| link.is_doubtful());
         let step = self.attempts.step(quarantine, is_doubtful, self.total, now());
-        if let Step::Try(next) = step
+        if let RouteStep::Try(next) = step
             && let Some((failed, news)) = self.attempts.news(next)
             && let Some(link) = links.get(failed)
         {
-            news.tell(&link.options);
+            news.notify(&link.options);
         }
         step
     }
@@ -52,17 +52,17 @@ impl<'a> Route<'a> {
         self.attempts.time(self.total, now())
     }
 
-    pub(crate) fn link(&self, index: usize) -> Result<&'a Arc<Link>> {
+    pub(crate) fn link(&self, index: usize) -> Result<&'a Arc<ServerLink>> {
         self.links.get(index).ok_or_else(no_server)
     }
 
     /// The next server to try; waits while none may be tried yet.
-    pub(crate) async fn next(&mut self) -> Result<(usize, &'a Arc<Link>)> {
+    pub(crate) async fn next(&mut self) -> Result<(usize, &'a Arc<ServerLink>)> {
         loop {
             match self.step() {
-                Step::Try(index) => return self.link(index).map(|link| (index, link)),
-                Step::Wait(time) => sleep(time).await,
-                Step::GiveUp(error) => return Err(error),
+                RouteStep::Try(index) => return self.link(index).map(|link| (index, link)),
+                RouteStep::Wait(time) => sleep(time).await,
+                RouteStep::GiveUp(error) => return Err(error),
             }
         }
     }

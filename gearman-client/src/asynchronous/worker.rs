@@ -21,7 +21,7 @@ use tokio::{task::JoinSet, time::timeout};
 pub use self::{context::JobContext, grabbed::GrabbedJob, test_job::TestJob};
 use crate::{
     Error, JobLimit, Result, WorkerHandle, WorkerOptions, WorkerReport,
-    asynchronous::{dispatch::Dispatch, lane::Lane},
+    asynchronous::{dispatch::Dispatch, lane::LaneDriver},
     protocol::{client::route::no_server, worker::lane::CONFIRMING},
 };
 
@@ -40,7 +40,7 @@ const SLACK: Duration = Duration::from_secs(1);
 ///
 /// Dropping the worker closes its connections; unfinished jobs go back to the servers.
 pub struct Worker {
-    lanes: Vec<Arc<Lane>>,
+    lanes: Vec<Arc<LaneDriver>>,
     tasks: JoinSet<()>,
     dispatch: Arc<Dispatch>,
     stop: Arc<Signal>,
@@ -96,7 +96,7 @@ impl Worker {
         let mut tasks = JoinSet::new();
         let mut lanes = Vec::new();
         for server in options.lanes() {
-            let lane = Lane::new(&server, &options, dispatch.clone());
+            let lane = LaneDriver::new(&server, &options, dispatch.clone());
             tasks.spawn_on(lane.driver(&server), &runtime);
             lanes.push(lane);
         }
@@ -132,11 +132,11 @@ impl Worker {
             };
             let mut fail_others = pin!(fail_others);
             let mut limit = self.limit.clone().map(LimitWatch::new);
-            let (mut stop, mut told) = (pin!(stop), pin!(self.stop.wait()));
+            let (mut stop, mut stopped) = (pin!(stop), pin!(self.stop.wait()));
             let mut is_last = self.until_empty;
             poll_fn(|cx| {
                 let _: Poll<()> = fail_others.as_mut().poll(cx);
-                if told.as_mut().poll(cx).is_ready() || stop.as_mut().poll(cx).is_ready() {
+                if stopped.as_mut().poll(cx).is_ready() || stop.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(());
                 }
                 if limit.as_mut().is_some_and(|limit| limit.poll(cx).is_ready()) {
@@ -202,8 +202,8 @@ impl Worker {
     #[cfg(feature = "stream")]
     pub(crate) async fn next_until_stopped(&self) -> Option<GrabbedJob> {
         self.start();
-        let (mut told, mut job) = (pin!(self.stop.wait()), pin!(self.dispatched()));
-        poll_fn(|cx| match told.as_mut().poll(cx) {
+        let (mut stopped, mut job) = (pin!(self.stop.wait()), pin!(self.dispatched()));
+        poll_fn(|cx| match stopped.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(None),
             Poll::Pending => match job.as_mut().poll(cx) {
                 Poll::Pending if self.until_empty && self.have_ended(cx) => Poll::Ready(None),
@@ -219,7 +219,7 @@ impl Worker {
             // While it waited here, the server may have given it to another worker. If a limit has counted it, it is
             // handed over even so, and its end fails with `JobLost`.
             if self.limit.is_some() || job.is_held() {
-                job.teller().consumed(&job);
+                job.reporter().consumed(&job);
                 return job;
             }
         }

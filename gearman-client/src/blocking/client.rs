@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use queue_core::{Limit, Measures, Opening, Operation, blocking::Transport, now, sync::thread};
+use queue_core::{Limit, Measures, Opening, Operation, blocking::TimedStream, now, sync::thread};
 
-use super::{Duplex, link::Link};
+use super::{Duplex, link::ServerLink};
 use crate::{
     Address, ClientEventKind, ConnectOptions, ConnectionState, Epoch, Error, Metrics, Result,
     Servers, observed,
     protocol::Request,
-    protocol::client::route::{Attempts, Order, Router, Step, Time, no_server},
+    protocol::client::route::{RouteAttempts, RouteStep, Router, ServerOrder, Time, no_server},
     trace,
 };
 
@@ -21,7 +21,7 @@ use crate::{
 /// its request ([`Error::fate`]), unless the request definitely did not reach the server: then it goes to the next
 /// server, or to the same one over a new connection, within the [retry policy](crate::RetryPolicy).
 pub struct Client {
-    pub(super) links: Vec<Link>,
+    pub(super) links: Vec<ServerLink>,
     pub(super) router: Router,
     turn: usize,
     /// The server that last failed a request.
@@ -30,9 +30,9 @@ pub struct Client {
     failures: Metrics,
 }
 
-/// Where a caller's mail arrives.
+/// Where a caller's answers arrive.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct AnswerSlot {
     pub(super) link: usize,
     pub(super) slot: u32,
 }
@@ -70,7 +70,9 @@ impl Client {
         servers.check()?;
         let router = Router::new(&servers);
         let has_others = servers.options().len() > 1;
-        let link = |options| if has_others { Link::aside(options) } else { Link::new(options) };
+        let link = |options| {
+            if has_others { ServerLink::aside(options) } else { ServerLink::new(options) }
+        };
         let links = servers.into_options().into_iter().map(link).collect();
         Ok(Client { links, router, turn: 0, failed_at: 0, failures: Metrics::default() })
     }
@@ -81,10 +83,10 @@ impl Client {
     ///
     /// `Connect` when the stream does not support timeouts; any failure of the first exchange.
     pub fn from_stream(stream: impl Duplex + 'static, options: ConnectOptions) -> Result<Self> {
-        let transport = Transport::new(Box::new(stream))
+        let transport = TimedStream::new(Box::new(stream))
             .map_err(|error| queue_core::Error::cannot_connect(&options.address, error))?;
         let router = Router::new(&Servers::from(&options));
-        let links = vec![Link::over(transport, options)];
+        let links = vec![ServerLink::over(transport, options)];
         Ok(Client { links, router, turn: 0, failed_at: 0, failures: Metrics::default() })
     }
 
@@ -118,7 +120,7 @@ impl Client {
         request: &R,
         idempotent: bool,
     ) -> Result<R::Reply> {
-        self.told(self.asks(request), |client| {
+        self.observed(self.asks(request), |client| {
             let (reply, place) = client.send_to_some(request, idempotent, Limit::never())?;
             let link = place.link;
             client.leave(place);
@@ -127,7 +129,7 @@ impl Client {
     }
 
     /// Runs a call in its span, and counts its failure. The call also returns the link that answered it.
-    pub(super) fn told<T>(
+    pub(super) fn observed<T>(
         &mut self,
         mut operation: Operation,
         call: impl FnOnce(&mut Self) -> Result<(T, usize)>,
@@ -174,16 +176,16 @@ impl Client {
         request: &R,
         idempotent: bool,
         limit: Limit,
-    ) -> Result<(R::Reply, Place)> {
+    ) -> Result<(R::Reply, AnswerSlot)> {
         let ((reply, slot), link) =
             self.on_some_server(request, idempotent, limit, |_, link, time| {
                 link.call(request, time)
             })?;
-        Ok((reply, Place { link, slot }))
+        Ok((reply, AnswerSlot { link, slot }))
     }
 
     /// Abandons a caller's slot.
-    pub(super) fn leave(&mut self, Place { link, slot }: Place) {
+    pub(super) fn leave(&mut self, AnswerSlot { link, slot }: AnswerSlot) {
         if let Some(link) = self.links.get_mut(link) {
             link.leave(slot);
         }
@@ -195,46 +197,47 @@ impl Client {
         request: &R,
         idempotent: bool,
         limit: Limit,
-        step: impl FnMut(usize, &mut Link, Time) -> Result<T>,
+        step: impl FnMut(usize, &mut ServerLink, Time) -> Result<T>,
     ) -> Result<(T, usize)> {
         let order = self.order(self.turn, request)?;
         self.turn = self.turn.wrapping_add(1);
         let (total, rounds) = self.policy();
-        self.walk(Attempts::new(order, rounds, idempotent), total.sooner(limit), step)
+        self.walk(RouteAttempts::new(order, rounds, idempotent), total.sooner(limit), step)
     }
 
     /// The servers that a request may go to, in order of preference: only its job's own, if that is named.
-    pub(super) fn order<R: Request>(&self, turn: usize, request: &R) -> Result<Order> {
+    pub(super) fn order<R: Request>(&self, turn: usize, request: &R) -> Result<ServerOrder> {
         let own = request.handle().map(|handle| handle.position_in(self.servers()));
         let order = || self.router.order(turn, request.route());
-        Ok(own.transpose()?.flatten().map_or_else(order, Order::only))
+        Ok(own.transpose()?.flatten().map_or_else(order, ServerOrder::only))
     }
 
     fn servers(&self) -> impl ExactSizeIterator<Item = &Address> + Clone {
-        self.links.iter().map(Link::address)
+        self.links.iter().map(ServerLink::address)
     }
 
     /// Tries a step on the servers given by the attempts until one succeeds; returns which.
     pub(super) fn walk<T>(
         &mut self,
-        mut attempts: Attempts,
+        mut attempts: RouteAttempts,
         total: Limit,
-        mut step: impl FnMut(usize, &mut Link, Time) -> Result<T>,
+        mut step: impl FnMut(usize, &mut ServerLink, Time) -> Result<T>,
     ) -> Result<(T, usize)> {
         loop {
-            let is_away = |index: usize| self.links.get(index).is_some_and(Link::is_away);
+            let is_away = |index: usize| self.links.get(index).is_some_and(ServerLink::is_away);
             if attempts.wants_haste(is_away) {
-                self.links.iter_mut().for_each(Link::hurry);
+                self.links.iter_mut().for_each(ServerLink::hurry);
             }
             self.try_doubtful();
             let quarantine = |index: usize| self.links.get(index)?.quarantine();
-            let is_doubtful = |index: usize| self.links.get(index).is_some_and(Link::is_doubtful);
+            let is_doubtful =
+                |index: usize| self.links.get(index).is_some_and(ServerLink::is_doubtful);
             match attempts.step(quarantine, is_doubtful, total, now()) {
-                Step::Try(index) => {
+                RouteStep::Try(index) => {
                     if let Some((failed, news)) = attempts.news(index)
                         && let Some(link) = self.links.get(failed)
                     {
-                        news.tell(&link.options);
+                        news.notify(&link.options);
                     }
                     let time = attempts.time(total, now());
                     let link = self.links.get_mut(index).ok_or_else(no_server)?;
@@ -246,8 +249,8 @@ impl Client {
                         }
                     }
                 }
-                Step::Wait(time) => thread::sleep(time),
-                Step::GiveUp(error) => return Err(error),
+                RouteStep::Wait(time) => thread::sleep(time),
+                RouteStep::GiveUp(error) => return Err(error),
             }
         }
     }
@@ -256,14 +259,14 @@ impl Client {
     /// outcome.
     fn try_doubtful(&mut self) {
         if self.links.len() > 1 {
-            self.links.iter_mut().filter(|link| link.is_doubtful()).for_each(Link::try_aside);
+            self.links.iter_mut().filter(|link| link.is_doubtful()).for_each(ServerLink::try_aside);
         }
     }
 
     /// Reports that a request is resent after its answer was lost with the server that failed last.
     pub(super) fn resends(&self) {
         if let Some(link) = self.links.get(self.failed_at) {
-            link.options.tell(ClientEventKind::Resent);
+            link.options.notify(ClientEventKind::Resent);
         }
     }
 
@@ -291,12 +294,12 @@ impl Client {
     /// Whether at least one connection was good when it was last used.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.links.iter().any(Link::is_connected)
+        self.links.iter().any(ServerLink::is_connected)
     }
 
     /// Checks, without waiting, whether the servers have closed idle connections.
     pub fn check_connection(&mut self) -> bool {
-        self.links.iter_mut().for_each(Link::look);
+        self.links.iter_mut().for_each(ServerLink::look);
         self.is_connected()
     }
 
@@ -317,7 +320,7 @@ impl Client {
 
     /// The state of the connection to each server.
     pub fn connection_states(&self) -> impl ExactSizeIterator<Item = ConnectionState> {
-        self.links.iter().map(Link::connection_state)
+        self.links.iter().map(ServerLink::connection_state)
     }
 
     /// The addresses of the servers, in order.
@@ -345,12 +348,12 @@ impl Client {
     }
 
     pub(super) fn queued(&self) -> usize {
-        self.links.iter().map(Link::queued).sum()
+        self.links.iter().map(ServerLink::queued).sum()
     }
 
-    /// Writes queued bytes. A failure reaches the waiting callers as mail.
+    /// Writes queued bytes. A failure reaches the waiting callers as items.
     pub(super) fn flush_all(&mut self) {
-        self.links.iter_mut().filter(|link| link.queued() > 0).for_each(Link::flush);
+        self.links.iter_mut().filter(|link| link.queued() > 0).for_each(ServerLink::flush);
     }
 }
 

@@ -4,7 +4,7 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 
 use queue_core::{Signal, lock, sync::Mutex};
 
-use super::lane::{Lane, Post};
+use super::lane::{LanePump, SharedLane};
 use crate::{
     JobHandle, LostReason, Result,
     protocol::{Assignment, Report},
@@ -12,21 +12,21 @@ use crate::{
 };
 
 /// Jobs dropped by their holders, with their lanes. They have to be failed.
-pub(super) type Dropped = Arc<Mutex<Vec<(usize, JobHandle)>>>;
+pub(super) type DroppedJobs = Arc<Mutex<Vec<(usize, JobHandle)>>>;
 
 /// The context passed to a handler: the job, and methods to report on it.
 pub struct JobContext<'a> {
     pub(super) assignment: &'a Assignment,
-    pub(super) place: Place<'a>,
+    pub(super) place: HandlerPlace<'a>,
     pub(super) stopping: &'a Signal,
 }
 
 /// Where a handler runs.
-pub(super) enum Place<'a> {
+pub(super) enum HandlerPlace<'a> {
     /// In the thread that moves the bytes of the connection.
-    Here(&'a mut Lane),
+    Here(&'a mut LanePump),
     /// In a separate thread.
-    Aside(&'a Post),
+    Aside(&'a SharedLane),
     /// In a [test](super::TestJob).
     Test(&'a Script),
 }
@@ -61,9 +61,9 @@ impl JobContext<'_> {
 
     fn say(&mut self, report: Report<'_>) -> Result<()> {
         match &mut self.place {
-            Place::Here(lane) => lane.report(&self.assignment.handle, report),
-            Place::Aside(post) => post.report(&self.assignment.handle, report),
-            Place::Test(script) => script.say(&self.assignment.handle, report),
+            HandlerPlace::Here(lane) => lane.report(&self.assignment.handle, report),
+            HandlerPlace::Aside(shared_lane) => shared_lane.report(&self.assignment.handle, report),
+            HandlerPlace::Test(script) => script.say(&self.assignment.handle, report),
         }
     }
 
@@ -73,9 +73,11 @@ impl JobContext<'_> {
     #[must_use]
     pub fn is_lost(&mut self) -> bool {
         match &mut self.place {
-            Place::Here(lane) => lane.is_lost(&self.assignment.handle),
-            Place::Aside(post) => post.lost_reason(&self.assignment.handle).is_some(),
-            Place::Test(script) => script.lost_reason().is_some(),
+            HandlerPlace::Here(lane) => lane.is_lost(&self.assignment.handle),
+            HandlerPlace::Aside(shared_lane) => {
+                shared_lane.lost_reason(&self.assignment.handle).is_some()
+            }
+            HandlerPlace::Test(script) => script.lost_reason().is_some(),
         }
     }
 
@@ -86,9 +88,9 @@ impl JobContext<'_> {
     pub fn wait_lost(&mut self, timeout: Duration) -> Option<LostReason> {
         let job = &self.assignment.handle;
         match &mut self.place {
-            Place::Here(lane) => lane.wait_lost(job, timeout),
-            Place::Aside(post) => post.wait_lost(job, timeout),
-            Place::Test(script) => script.wait_lost(timeout),
+            HandlerPlace::Here(lane) => lane.wait_lost(job, timeout),
+            HandlerPlace::Aside(shared_lane) => shared_lane.wait_lost(job, timeout),
+            HandlerPlace::Test(script) => script.wait_lost(timeout),
         }
     }
 
@@ -121,7 +123,7 @@ pub struct GrabbedJob {
     pub(super) assignment: Assignment,
     pub(super) lane: usize,
     /// `None` once it has ended.
-    pub(super) dropped: Option<Dropped>,
+    pub(super) dropped: Option<DroppedJobs>,
 }
 
 impl Deref for GrabbedJob {

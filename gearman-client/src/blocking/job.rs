@@ -1,6 +1,6 @@
 //! A foreground job whose events are read.
 
-use super::{Client, client::Place};
+use super::{Client, client::AnswerSlot};
 use queue_core::{Limit, now};
 
 use crate::{
@@ -9,10 +9,10 @@ use crate::{
     protocol::{
         Request, Submit, Submitted,
         client::{
-            Mail,
+            InboxItem,
             creation::{Creation, repeat},
             inquiry::Inquiry,
-            route::{Attempts, Question, no_server},
+            route::{Question, RouteAttempts, no_server},
         },
     },
     submission::event::end_of,
@@ -27,7 +27,7 @@ use crate::{
 pub struct Job<'a> {
     client: &'a mut Client,
     submitted: Submitted,
-    place: Place,
+    place: AnswerSlot,
     limit: Limit,
     /// Whether the events that arrived before the limit passed were already checked for.
     is_late: bool,
@@ -66,7 +66,7 @@ impl<'a> Job<'a> {
         let operation = client.asks(&submit);
         let mut attempts = if idempotent { client.policy().1 } else { 0 };
         let creation = Creation::new(limit.sooner(client.policy().0));
-        let (submitted, place) = client.told(operation, |client| {
+        let (submitted, place) = client.observed(operation, |client| {
             let (submitted, place) = client.create(creation, &mut submit, &mut attempts)?;
             let link = place.link;
             Ok(((submitted, place), link))
@@ -112,9 +112,9 @@ impl<'a> Job<'a> {
                 link.look();
             }
             let lost = match link.next(self.place.slot, self.limit) {
-                Ok((_, Mail::Event(event))) => return Ok(event),
-                Ok((_, Mail::Answer(_))) => continue,
-                Ok((_, Mail::Lost(error))) | Err(error) => error,
+                Ok((_, InboxItem::Event(event))) => return Ok(event),
+                Ok((_, InboxItem::Answer(_))) => continue,
+                Ok((_, InboxItem::Lost(error))) | Err(error) => error,
             };
             let lost =
                 lost.with_handle(self.submitted.handle.clone()).with_unique(self.submitted.unique);
@@ -126,7 +126,7 @@ impl<'a> Job<'a> {
     fn submit_again(&mut self) -> Result<()> {
         let Some((submit, attempts)) = &mut self.again else { return Ok(()) };
         if let Some(link) = self.client.links.get(self.place.link) {
-            link.options.tell(ClientEventKind::Resent);
+            link.options.notify(ClientEventKind::Resent);
         }
         let creation = Creation::again(self.limit.sooner(self.client.policy().0), submit);
         let (submitted, place) = self.client.create(creation, submit, attempts)?;
@@ -163,7 +163,7 @@ impl Client {
         mut creation: Creation,
         submit: &mut Submit<W>,
         attempts: &mut u32,
-    ) -> Result<(Submitted, Place)> {
+    ) -> Result<(Submitted, AnswerSlot)> {
         loop {
             while let Some(question) = creation.question() {
                 let status = self.ask_each(&question, creation.limit);
@@ -194,7 +194,7 @@ impl Client {
         while let Some(question) = inquiry.next(|index| is_away(self, index), now()) {
             let operation = self.asks(request);
             let ask = |client: &mut Self| Ok((client.ask(question, request)?, question.server));
-            let status = self.told(operation, ask);
+            let status = self.observed(operation, ask);
             inquiry.answered(question, status);
         }
         inquiry.outcome()
@@ -202,10 +202,10 @@ impl Client {
 
     fn ask<R: Request>(&mut self, question: Question, request: &R) -> Result<R::Reply> {
         let link = self.links.get(question.server).ok_or_else(no_server)?;
-        let attempts = Attempts::question(question, link.options.reply_timeout, now());
+        let attempts = RouteAttempts::question(question, link.options.reply_timeout, now());
         let ((reply, slot), link) =
             self.walk(attempts, question.limit, |_, link, time| link.call(request, time))?;
-        self.leave(Place { link, slot });
+        self.leave(AnswerSlot { link, slot });
         Ok(reply)
     }
 }

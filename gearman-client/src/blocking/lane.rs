@@ -16,29 +16,29 @@ use queue_core::{
 use crate::{
     Address, ConnectOptions, Error, FunctionName, JobHandle, LostReason, Result, WorkerOptions,
     WorkerReport,
-    protocol::{Assignment, End, PacketType, Report, worker::lane::Lane as Role},
-    work::{events::Teller, handle::Gauge},
+    protocol::{Assignment, JobEnd, PacketType, Report, worker::lane::Lane as Role},
+    work::{events::EventReporter, handle::Gauge},
 };
 
 /// A server, and the wire of the thread that moves its bytes.
-pub(super) struct Lane {
+pub(super) struct LanePump {
     address: Arc<Address>,
-    post: Arc<Post>,
+    shared_lane: Arc<SharedLane>,
     wire: Wire<Error>,
     /// Jobs that arrived and were not taken yet.
     inbox: VecDeque<Assignment>,
 }
 
 /// The worker role for one server, shared by threads: one moves its bytes, and others hold its jobs.
-pub(super) struct Post {
-    state: Mutex<State>,
+pub(super) struct SharedLane {
+    state: Mutex<LaneState>,
     /// Signals a result of the last exchange.
     changed: Condvar,
     pub(super) gauge: Gauge,
-    pub(super) teller: Teller,
+    pub(super) reporter: EventReporter,
 }
 
-struct State {
+struct LaneState {
     role: Role,
     /// Number of threads that wait for a change.
     waiting: usize,
@@ -50,8 +50,8 @@ const LOOK: Duration = Duration::from_millis(10);
 /// The shortest possible wait on a socket.
 const GLANCE: Duration = Duration::from_millis(1);
 
-impl Post {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedLane {
+    fn lock(&self) -> MutexGuard<'_, LaneState> {
         // A panic leaves nothing in the state half done.
         lock(&self.state)
     }
@@ -107,26 +107,26 @@ impl Post {
     }
 
     /// Ends a job once there is room for its result. Another thread writes it.
-    pub(super) fn finish(&self, job: &JobHandle, end: End<'_>) -> Result<()> {
+    pub(super) fn finish(&self, job: &JobHandle, end: JobEnd<'_>) -> Result<()> {
         self.wait(None, |role| role.has_room().then_some(()));
         self.with(|role| role.session.finish(job, end, now()))
     }
 }
 
 /// The role as seen by the thread that moves its bytes.
-struct Mover<'a> {
-    post: &'a Post,
+struct PumpedLane<'a> {
+    shared_lane: &'a SharedLane,
     inbox: &'a mut VecDeque<Assignment>,
 }
 
-impl queue_core::Role for Mover<'_> {
+impl queue_core::Role for PumpedLane<'_> {
     type Failure = Error;
 
     fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
-        let mut state = self.post.lock();
+        let mut state = self.shared_lane.lock();
         let pulse = state.role.exchange(io, now);
         let (jobs, news) = state.role.take();
-        self.post.gauge.update(|seen| seen.follow(&mut state.role, &news));
+        self.shared_lane.gauge.update(|seen| seen.follow(&mut state.role, &news));
         let has_waiting = state.waiting > 0;
         drop(state);
         match self.inbox.is_empty() {
@@ -134,39 +134,39 @@ impl queue_core::Role for Mover<'_> {
             false => self.inbox.extend(jobs),
         }
         if has_waiting {
-            self.post.changed.notify_all();
+            self.shared_lane.changed.notify_all();
         }
-        news.iter().for_each(|news| self.post.teller.tell_of(news));
+        news.iter().for_each(|news| self.shared_lane.reporter.notify_of(news));
         pulse
     }
 }
 
-impl Lane {
+impl LanePump {
     pub(super) fn new(options: ConnectOptions, worker: &WorkerOptions) -> Self {
         let address = Arc::new(options.address.clone());
         let role = worker.lane(&address, &options);
-        let post = Post {
-            state: Mutex::new(State { role, waiting: 0 }),
+        let shared_lane = SharedLane {
+            state: Mutex::new(LaneState { role, waiting: 0 }),
             changed: Condvar::new(),
             gauge: Gauge::default(),
-            teller: Teller::new(address.clone(), &options, worker),
+            reporter: EventReporter::new(address.clone(), &options, worker),
         };
         // A server that takes no connection must not hold up a stop, nor the jobs of other servers.
         let wire = Wire::aside(&options);
-        let post = Arc::new(post);
-        Lane { address, post, wire, inbox: VecDeque::new() }
+        let shared_lane = Arc::new(shared_lane);
+        LanePump { address, shared_lane, wire, inbox: VecDeque::new() }
     }
 
     pub(super) fn address(&self) -> &Address {
         &self.address
     }
 
-    pub(super) fn post(&self) -> &Arc<Post> {
-        &self.post
+    pub(super) fn shared_lane(&self) -> &Arc<SharedLane> {
+        &self.shared_lane
     }
 
     fn with<T>(&self, step: impl FnOnce(&mut Role) -> T) -> T {
-        self.post.with(step)
+        self.shared_lane.with(step)
     }
 
     /// Moves bytes until `done` returns something, or until the time. Also `None` when the lane has ended.
@@ -176,10 +176,11 @@ impl Lane {
         mut done: impl FnMut(&mut Role, &VecDeque<Assignment>) -> Option<T>,
     ) -> Option<T> {
         loop {
-            let Lane { post, inbox, wire, .. } = self;
-            let mut mover = Mover { post, inbox };
-            let moved = wire
-                .drive(&mut mover, until, |mover| mover.post.with(|role| done(role, mover.inbox)));
+            let LanePump { shared_lane, inbox, wire, .. } = self;
+            let mut pumped = PumpedLane { shared_lane, inbox };
+            let moved = wire.drive(&mut pumped, until, |pumped| {
+                pumped.shared_lane.with(|role| done(role, pumped.inbox))
+            });
             match moved {
                 Drive::Done(outcome) => return Some(outcome),
                 Drive::Late | Drive::Over => return None,
@@ -280,10 +281,10 @@ impl Lane {
         if self.is_connected() {
             return self.receive(until);
         }
-        let Lane { post, inbox, wire, .. } = self;
-        let mut mover = Mover { post, inbox };
-        wire.drive(&mut mover, Some(until.max(now() + GLANCE)), |mover| {
-            mover.post.with(|role| role.is_open().then_some(()))
+        let LanePump { shared_lane, inbox, wire, .. } = self;
+        let mut pumped = PumpedLane { shared_lane, inbox };
+        wire.drive(&mut pumped, Some(until.max(now() + GLANCE)), |pumped| {
+            pumped.shared_lane.with(|role| role.is_open().then_some(()))
         });
     }
 
@@ -297,8 +298,8 @@ impl Lane {
         if epoch.is_none() {
             return Ok(());
         }
-        let Lane { post, inbox, wire, .. } = self;
-        wire.push(&mut Mover { post, inbox });
+        let LanePump { shared_lane, inbox, wire, .. } = self;
+        wire.push(&mut PumpedLane { shared_lane, inbox });
         let is_same =
             |role: &mut Role| role.is_open() && Some(role.session.origin().epoch) == epoch;
         match self.with(is_same) {
@@ -318,7 +319,7 @@ impl Lane {
     }
 
     /// Ends a job and requests another one. Both are queued.
-    pub(super) fn finish(&mut self, job: &JobHandle, end: End<'_>) -> Result<()> {
+    pub(super) fn finish(&mut self, job: &JobHandle, end: JobEnd<'_>) -> Result<()> {
         self.with(|role| role.session.finish(job, end, now()))
     }
 
@@ -332,14 +333,14 @@ impl Lane {
         let since = now();
         self.with(Role::look);
         self.call(Some(since + LOOK), |role, _| (!role.is_looking()).then_some(()));
-        self.post.lost_reason(job).is_some()
+        self.shared_lane.lost_reason(job).is_some()
     }
 
     /// Waits at most `timeout` until this connection has lost a job, or its time has expired; returns why.
     pub(super) fn wait_lost(&mut self, job: &JobHandle, timeout: Duration) -> Option<LostReason> {
-        let until = self.post.lost_by(job, timeout.max(GLANCE));
+        let until = self.shared_lane.lost_by(job, timeout.max(GLANCE));
         let lost = self.call(Some(until), |role, _| role.lost_reason(job, now()));
-        lost.or_else(|| self.post.lost_reason(job))
+        lost.or_else(|| self.shared_lane.lost_reason(job))
     }
 
     /// Fails if results were lost with a connection and no barrier has reported that yet; they then count as reported.
@@ -356,6 +357,6 @@ impl Lane {
     /// Makes sure that the server has accepted all results, and closes the connection.
     pub(super) fn end(&mut self) -> WorkerReport {
         self.call(None, |_, _| None::<()>);
-        self.post.gauge.report()
+        self.shared_lane.gauge.report()
     }
 }

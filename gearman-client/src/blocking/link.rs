@@ -7,7 +7,7 @@ use std::{
 
 use queue_core::{
     ConnectionError, Limit,
-    blocking::{Drive, Transport, Wire},
+    blocking::{Drive, TimedStream, Wire},
     now,
 };
 
@@ -18,7 +18,7 @@ use crate::{
     protocol::{
         Request,
         client::{
-            self, Mail, answer,
+            self, InboxItem, answer,
             route::{Time, no_server},
         },
     },
@@ -26,27 +26,27 @@ use crate::{
 
 /// A server, and the connection to it, which is made on demand.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct ServerLink {
     pub(super) options: ConnectOptions,
     role: client::Link,
     wire: Wire<Error>,
 }
 
-impl Link {
+impl ServerLink {
     pub(super) fn new(options: ConnectOptions) -> Self {
         let role = client::Link::new(options.clone());
-        Link { wire: Wire::to(&options), role, options }
+        ServerLink { wire: Wire::to(&options), role, options }
     }
 
     /// A link of a client with other servers, which need not wait for an attempt to connect to this one.
     pub(super) fn aside(options: ConnectOptions) -> Self {
-        Link { wire: Wire::aside(&options), ..Self::new(options) }
+        ServerLink { wire: Wire::aside(&options), ..Self::new(options) }
     }
 
     /// A link over one connected stream only.
-    pub(super) fn over(transport: Transport, options: ConnectOptions) -> Self {
+    pub(super) fn over(transport: TimedStream, options: ConnectOptions) -> Self {
         let role = client::Link::for_stream(options.clone());
-        let mut link = Link { wire: Wire::to(&options).over(transport), role, options };
+        let mut link = ServerLink { wire: Wire::to(&options).over(transport), role, options };
         link.settle();
         link
     }
@@ -65,7 +65,7 @@ impl Link {
                 Poll::Ready(outcome) => Some(outcome),
                 Poll::Pending => None,
             });
-            self.tell();
+            self.notify();
             match driven {
                 Drive::Done(outcome) => return outcome.map_err(|error| named(error, limit)),
                 Drive::Late => {
@@ -87,13 +87,13 @@ impl Link {
     /// Passes pending news to the role, and closes what it wants closed.
     fn settle(&mut self) {
         self.wire.drive(&mut self.role, Some(now()), |_| Some(()));
-        self.tell();
+        self.notify();
     }
 
     /// Brings news to the observer.
-    fn tell(&mut self) {
+    fn notify(&mut self) {
         for what in self.role.take_events().into_iter().flatten() {
-            self.options.tell(what);
+            self.options.notify(what);
         }
     }
 
@@ -132,7 +132,7 @@ impl Link {
         let name = request.packet_type().name();
         self.connect(time).map_err(|error| error.with_command(name))?;
         let (mut seen, mut slot) = (None, None);
-        let mail = self.drive(time.total, |role| {
+        let item = self.drive(time.total, |role| {
             let slot = match slot {
                 Some(slot) => slot,
                 None => {
@@ -142,12 +142,12 @@ impl Link {
                     opened
                 }
             };
-            role.poll_mail(slot, Waker::noop()).map(|(_, mail, _)| Ok(mail))
+            role.poll_item(slot, Waker::noop()).map(|(_, item, _)| Ok(item))
         });
         let fate = if slot.is_some() { Fate::Unknown } else { Fate::NotSent };
-        let outcome = mail
+        let outcome = item
             .map_err(|late| late.with_fate(fate).with_command(name))
-            .and_then(|mail| self.decode(request, mail));
+            .and_then(|item| self.decode(request, item));
         match (outcome, slot) {
             (Ok(reply), Some(slot)) => Ok((reply, slot)),
             (Err(error), Some(slot)) => {
@@ -161,9 +161,9 @@ impl Link {
 }
 
 /// For callers with many requests, and for jobs.
-impl Link {
+impl ServerLink {
     /// Queues a tagged request in the caller's slot, or in a new one, once there is a connection. It is written while
-    /// waiting for mail, or by [`flush`](Self::flush).
+    /// waiting for items, or by [`flush`](Self::flush).
     pub(super) fn queue<R: Request>(
         &mut self,
         request: &R,
@@ -195,35 +195,35 @@ impl Link {
         self.role.queued()
     }
 
-    /// Writes queued bytes. A failure reaches the waiting callers as mail.
+    /// Writes queued bytes. A failure reaches the waiting callers as items.
     pub(super) fn flush(&mut self) {
         self.wire.push(&mut self.role);
-        self.tell();
+        self.notify();
     }
 
-    /// The next mail of a slot, with the tag of its request.
+    /// The next item of a slot, with the tag of its request.
     ///
     /// # Errors
     ///
-    /// When `limit` has passed, or no mail can arrive.
-    pub(super) fn next(&mut self, slot: u32, limit: Limit) -> Result<(u32, Mail)> {
-        let mail = self.drive(limit, |role| {
-            role.poll_mail(slot, Waker::noop()).map(|(tag, mail, _)| Ok((tag, mail)))
+    /// When `limit` has passed, or no item can arrive.
+    pub(super) fn next(&mut self, slot: u32, limit: Limit) -> Result<(u32, InboxItem)> {
+        let item = self.drive(limit, |role| {
+            role.poll_item(slot, Waker::noop()).map(|(tag, item, _)| Ok((tag, item)))
         });
-        mail.map_err(|error| error.with_fate(Fate::Unknown))
+        item.map_err(|error| error.with_fate(Fate::Unknown))
     }
 
     /// Decodes the answer to a request. An answer that cannot belong to the request ends the connection.
-    pub(super) fn decode<R: Request>(&mut self, request: &R, mail: Mail) -> Result<R::Reply> {
+    pub(super) fn decode<R: Request>(&mut self, request: &R, item: InboxItem) -> Result<R::Reply> {
         let origin = self.role.origin();
-        answer(request, origin, mail).inspect_err(|error| {
+        answer(request, origin, item).inspect_err(|error| {
             if error.kind() == ErrorKind::Protocol {
                 self.fail(error);
             }
         })
     }
 
-    /// Abandons a slot: mail that still arrives for it is discarded.
+    /// Abandons a slot: what still arrives for it is discarded.
     pub(super) fn leave(&mut self, slot: u32) {
         self.role.leave(slot);
     }
@@ -238,7 +238,7 @@ impl Link {
     pub(super) fn look(&mut self) {
         self.role.look(now());
         self.wire.drive(&mut self.role, None, |role| (!role.is_looking()).then_some(()));
-        self.tell();
+        self.notify();
     }
 
     pub(super) fn set_reply_timeout(&mut self, timeout: Duration) {

@@ -6,15 +6,15 @@ use std::{
     time::Duration,
 };
 
-use super::{Client, client::Place};
-use queue_core::{Batch as Told, Limit};
+use super::{Client, client::AnswerSlot};
+use queue_core::{BatchOperation as Observation, Limit};
 
 use crate::{
     Deadline, Error, ErrorKind, JobEvent, Result, observed,
     protocol::{
         Request, Submit,
         client::{
-            Batch, Mail, Running, WINDOW,
+            BatchJob, InboxItem, JobBatch, WINDOW,
             route::{may_repeat, no_server},
         },
     },
@@ -52,12 +52,12 @@ impl Client {
         I: IntoIterator<Item: Request>,
     {
         CallMany {
-            boxes: Boxes::new(self),
+            boxes: ServerInboxes::new(self),
             requests: requests.into_iter().fuse(),
             in_flight: VecDeque::new(),
             early: HashMap::new(),
             window: WINDOW,
-            told: Told::new(),
+            observation: Observation::new(),
         }
     }
 
@@ -96,29 +96,29 @@ impl Client {
         W: AsRef<[u8]>,
         I: IntoIterator<Item = Submit<W>>,
     {
-        let batch = Batch::new(self.policy().1);
-        let (boxes, told) = (Boxes::new(self), Told::new());
-        SubmitMany { boxes, jobs: jobs.into_iter().fuse(), batch, turn: 0, told }
+        let batch = JobBatch::new(self.policy().1);
+        let (boxes, observation) = (ServerInboxes::new(self), Observation::new());
+        SubmitMany { boxes, jobs: jobs.into_iter().fuse(), batch, turn: 0, observation }
     }
 }
 
 /// One slot for each server in use.
-struct Boxes<'a> {
+struct ServerInboxes<'a> {
     client: &'a mut Client,
     slots: Vec<Option<u32>>,
     tags: u32,
 }
 
-impl<'a> Boxes<'a> {
+impl<'a> ServerInboxes<'a> {
     fn new(client: &'a mut Client) -> Self {
         let slots = client.links.iter().map(|_| None).collect();
-        Boxes { client, slots, tags: 0 }
+        ServerInboxes { client, slots, tags: 0 }
     }
 
     /// Queues a request on the first connected server of its order. Returns which, and the request's tag.
     fn queue<R: Request>(&mut self, request: &R) -> Result<(usize, u32)> {
         self.tags = self.tags.wrapping_add(1);
-        let Boxes { client, slots, tags } = self;
+        let ServerInboxes { client, slots, tags } = self;
         // The usual case: a single connected server.
         if let ([Some(slot)], [link]) = (slots.as_slice(), client.links.as_mut_slice())
             && link.queue_now(request, *slot, *tags)
@@ -136,21 +136,26 @@ impl<'a> Boxes<'a> {
         Ok((index, *tags))
     }
 
-    fn next(&mut self, index: usize, limit: Limit) -> Result<(u32, Mail)> {
+    fn next(&mut self, index: usize, limit: Limit) -> Result<(u32, InboxItem)> {
         let slot = self.slots.get(index).copied().flatten().ok_or_else(no_server)?;
         self.client.links.get_mut(index).ok_or_else(no_server)?.next(slot, limit)
     }
 
-    fn decode<R: Request>(&mut self, index: usize, request: &R, mail: Mail) -> Result<R::Reply> {
-        self.client.links.get_mut(index).ok_or_else(no_server)?.decode(request, mail)
+    fn decode<R: Request>(
+        &mut self,
+        index: usize,
+        request: &R,
+        item: InboxItem,
+    ) -> Result<R::Reply> {
+        self.client.links.get_mut(index).ok_or_else(no_server)?.decode(request, item)
     }
 }
 
-impl Drop for Boxes<'_> {
+impl Drop for ServerInboxes<'_> {
     fn drop(&mut self) {
         for (link, slot) in self.slots.iter().enumerate() {
             if let Some(slot) = *slot {
-                self.client.leave(Place { link, slot });
+                self.client.leave(AnswerSlot { link, slot });
             }
         }
     }
@@ -159,13 +164,13 @@ impl Drop for Boxes<'_> {
 /// The answers to many requests, in the order of the requests. See [`Client::call_many`].
 #[must_use = "nothing is sent until the replies are requested"]
 pub struct CallMany<'a, I: Iterator> {
-    boxes: Boxes<'a>,
+    boxes: ServerInboxes<'a>,
     requests: Fuse<I>,
     in_flight: VecDeque<InFlight<I::Item>>,
-    /// Mail for requests in flight that arrived while an earlier one was resent.
-    early: HashMap<u32, Mail>,
+    /// An item for requests in flight that arrived while an earlier one was resent.
+    early: HashMap<u32, InboxItem>,
     window: usize,
-    told: Told,
+    observation: Observation,
 }
 
 struct InFlight<R> {
@@ -190,9 +195,9 @@ impl<I: Iterator<Item: Request>> CallMany<'_, I> {
         while self.in_flight.len() < self.window && self.boxes.client.queued() < ENOUGH_OUTGOING {
             let Some(request) = self.requests.next() else { break };
             let boxes = &mut self.boxes;
-            self.told.begin(|| boxes.client.asks_many(&request));
-            self.told.takes(1);
-            let sent = self.told.run(|| boxes.queue(&request));
+            self.observation.begin(|| boxes.client.asks_many(&request));
+            self.observation.takes(1);
+            let sent = self.observation.run(|| boxes.queue(&request));
             let has_failed = sent.is_err();
             self.in_flight.push_back(InFlight { request, sent });
             if has_failed {
@@ -202,18 +207,22 @@ impl<I: Iterator<Item: Request>> CallMany<'_, I> {
         self.boxes.client.flush_all();
     }
 
-    fn answer(&mut self, InFlight { request, sent }: InFlight<I::Item>) -> Answer<I> {
+    fn answer(&mut self, InFlight { request, sent }: InFlight<I::Item>) -> ManyAnswer<I> {
         let answer = sent.and_then(|sent| self.answer_to(&request, sent));
         self.boxes.client.count(&answer);
-        observed::answered(&mut self.told, &request, &answer);
+        observed::answered(&mut self.observation, &request, &answer);
         answer
     }
 
-    fn answer_to(&mut self, request: &I::Item, (mut index, mut tag): (usize, u32)) -> Answer<I> {
+    fn answer_to(
+        &mut self,
+        request: &I::Item,
+        (mut index, mut tag): (usize, u32),
+    ) -> ManyAnswer<I> {
         let (_, mut attempts) = self.boxes.client.policy();
         loop {
             let outcome =
-                self.mail(index, tag).and_then(|mail| self.boxes.decode(index, request, mail));
+                self.item(index, tag).and_then(|item| self.boxes.decode(index, request, item));
             let named = |error: Error| error.with_command(request.packet_type().name());
             match outcome {
                 Err(error) if may_repeat(&error, false) && attempts > 0 => {
@@ -227,39 +236,39 @@ impl<I: Iterator<Item: Request>> CallMany<'_, I> {
     }
 
     /// The answer to one request. Answers to others in flight are kept for them.
-    fn mail(&mut self, index: usize, tag: u32) -> Result<Mail> {
+    fn item(&mut self, index: usize, tag: u32) -> Result<InboxItem> {
         // There are almost never any.
         if !self.early.is_empty()
-            && let Some(mail) = self.early.remove(&tag)
+            && let Some(item) = self.early.remove(&tag)
         {
-            return Ok(mail);
+            return Ok(item);
         }
         loop {
-            let (to, mail) = self.boxes.next(index, Limit::never())?;
+            let (to, item) = self.boxes.next(index, Limit::never())?;
             if to == tag {
-                return Ok(mail);
+                return Ok(item);
             }
             let is_to = |one: &InFlight<_>| matches!(one.sent, Ok((_, of)) if of == to);
             if self.in_flight.iter().any(is_to) {
-                // Mail after an answer, such as the events of a job, belongs to nobody.
-                self.early.entry(to).or_insert(mail);
+                // An item after an answer, such as the events of a job, belongs to nobody.
+                self.early.entry(to).or_insert(item);
             }
         }
     }
 }
 
-type Answer<I> = Result<<<I as Iterator>::Item as Request>::Reply>;
+type ManyAnswer<I> = Result<<<I as Iterator>::Item as Request>::Reply>;
 
 /// No further request is taken while this many bytes wait to be written.
 const ENOUGH_OUTGOING: usize = 256 * 1024;
 
 impl<I: Iterator<Item: Request>> Iterator for CallMany<'_, I> {
-    type Item = Answer<I>;
+    type Item = ManyAnswer<I>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.fill();
         let head = self.in_flight.pop_front()?;
-        let span = self.told.span();
+        let span = self.observation.span();
         Some(span.run(|| self.answer(head)))
     }
 }
@@ -267,12 +276,12 @@ impl<I: Iterator<Item: Request>> Iterator for CallMany<'_, I> {
 /// The events of many foreground jobs. See [`Client::submit_many`].
 #[must_use = "nothing is sent until the events are requested"]
 pub struct SubmitMany<'a, W, I> {
-    boxes: Boxes<'a>,
+    boxes: ServerInboxes<'a>,
     jobs: Fuse<I>,
-    batch: Batch<W>,
+    batch: JobBatch<W>,
     /// The server to listen to first.
     turn: usize,
-    told: Told,
+    observation: Observation,
 }
 
 impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
@@ -289,10 +298,10 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
             }
             let Some(submit) = self.jobs.next() else { break };
             let boxes = &self.boxes;
-            self.told.begin(|| boxes.client.asks_many(&submit));
-            self.told.takes(1);
+            self.observation.begin(|| boxes.client.asks_many(&submit));
+            self.observation.takes(1);
             let job = self.batch.take(submit);
-            let span = self.told.span();
+            let span = self.observation.span();
             if !span.run(|| self.send(job)) {
                 break;
             }
@@ -300,7 +309,7 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
         self.boxes.client.flush_all();
     }
 
-    fn send(&mut self, job: Running<W>) -> bool {
+    fn send(&mut self, job: BatchJob<W>) -> bool {
         match self.boxes.queue(&job.submit) {
             Ok((link, tag)) => {
                 self.batch.sent(job, link, tag);
@@ -313,7 +322,7 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
         }
     }
 
-    fn receive(&mut self) -> Result<(usize, u32, Mail)> {
+    fn receive(&mut self) -> Result<(usize, u32, InboxItem)> {
         let count = self.boxes.slots.len();
         loop {
             self.turn = self.turn.wrapping_add(1);
@@ -327,7 +336,7 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
                     _ => Limit::of(Deadline::Total, Some(SLICE)),
                 };
                 match self.boxes.next(index, limit) {
-                    Ok((tag, mail)) => return Ok((index, tag, mail)),
+                    Ok((tag, item)) => return Ok((index, tag, item)),
                     Err(error) if error.kind() == ErrorKind::Timeout(Deadline::Total) => {}
                     Err(error) => return Err(error),
                 }
@@ -335,10 +344,10 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
         }
     }
 
-    fn take(&mut self, index: usize, tag: u32, mail: Mail) {
+    fn take(&mut self, index: usize, tag: u32, item: InboxItem) {
         let SubmitMany { boxes, batch, .. } = self;
-        let again = batch.came(tag, |submit| match mail {
-            Mail::Event(event) => Ok(event),
+        let again = batch.came(tag, |submit| match item {
+            InboxItem::Event(event) => Ok(event),
             answer => Ok(JobEvent::Created(boxes.decode(index, submit, answer)?.handle)),
         });
         if let Some(job) = again {
@@ -352,11 +361,11 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> Iterator for SubmitMany<'_, 
     type Item = (usize, Result<JobEvent>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let span = self.told.span();
+        let span = self.observation.span();
         span.run(|| {
             let (number, event) = self.next_event()?;
             self.boxes.client.count(&event);
-            observed::event(&mut self.told, &event);
+            observed::event(&mut self.observation, &event);
             Some((number, event))
         })
     }
@@ -373,7 +382,7 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
                 return self.batch.next();
             }
             match self.receive() {
-                Ok((index, tag, mail)) => self.take(index, tag, mail),
+                Ok((index, tag, item)) => self.take(index, tag, item),
                 // The end of the connection was already reported to every job; this ends any that was missed.
                 Err(error) => self.batch.lost(&error),
             }

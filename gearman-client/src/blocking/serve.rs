@@ -5,20 +5,20 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use queue_core::{
     Registered, Signal, Span,
-    blocking::{Desk, Slices},
+    blocking::{JobQueue, Slices},
     now,
     sync::thread::{self, Scope},
 };
 
 use super::{
-    held::{JobContext, Place},
-    lane::{Lane, Post},
+    held::{HandlerPlace, JobContext},
+    lane::{LanePump, SharedLane},
 };
 use crate::{
     Failure, FunctionName, JobLimit, WorkerOptions, WorkerReport,
     names::keys::Keys,
-    protocol::{Assignment, End},
-    work::{events::Teller, failure::Failed},
+    protocol::{Assignment, JobEnd},
+    work::{events::EventReporter, failure::Failed},
 };
 
 type Handler = Box<dyn Fn(&mut JobContext<'_>) -> Result<Bytes, Failure> + Send + Sync>;
@@ -27,7 +27,7 @@ pub(super) type Handlers = HashMap<FunctionName, Registered<Handler>, Keys>;
 
 /// Shared by all servers of a worker.
 #[derive(Clone, Copy)]
-pub(super) struct Shop<'a> {
+pub(super) struct WorkerPool<'a> {
     pub(super) handlers: &'a Handlers,
     pub(super) options: &'a WorkerOptions,
     pub(super) stop: &'a Signal,
@@ -36,14 +36,14 @@ pub(super) struct Shop<'a> {
 /// Maximum number of bytes to queue before results are written.
 const ENOUGH_OUTGOING: usize = 64 * 1024;
 
-impl Shop<'_> {
+impl WorkerPool<'_> {
     /// Runs the jobs of one server until no more may be taken and running ones have ended, or the grace of a stop has passed.
-    pub(super) fn serve(&self, lane: &mut Lane) -> WorkerReport {
-        let desk = Desk::default();
+    pub(super) fn serve(&self, lane: &mut LanePump) -> WorkerReport {
+        let job_queue = JobQueue::default();
         lane.start();
         thread::scope(|scope| {
-            let _closing = desk.closing();
-            self.listen(scope, &desk, lane);
+            let _closing = job_queue.closing();
+            self.listen(scope, &job_queue, lane);
         });
         lane.end()
     }
@@ -51,10 +51,10 @@ impl Shop<'_> {
     fn listen<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
-        desk: &'env Desk<Assignment>,
-        lane: &mut Lane,
+        job_queue: &'env JobQueue<Assignment>,
+        lane: &mut LanePump,
     ) {
-        let post = lane.post().clone();
+        let shared_lane = lane.shared_lane().clone();
         let mut slices = Slices::default();
         while !lane.is_over() {
             if self.stop.is_set() {
@@ -62,22 +62,22 @@ impl Shop<'_> {
             } else if self.is_ending() {
                 lane.wind_down();
             }
-            let time = slices.next(desk, self.options.slots, || {
+            let time = slices.next(job_queue, self.options.slots, || {
                 // The steps below notice a lost connection.
                 let _ = lane.flush();
                 true
             });
             lane.receive(now() + time);
-            slices.listened(desk, lane.has_jobs());
+            slices.listened(job_queue, lane.has_jobs());
             while let Some(job) = lane.next() {
                 let Some(registered) = self.registered(lane, &job) else { continue };
                 if self.runs_all_here() || registered.is_quick() {
                     self.run_here(lane, registered, &job);
                     continue;
                 }
-                let post = post.clone();
-                let run = move |job| self.run_aside(&post, &job);
-                if let Some(job) = desk.start(scope, job, self.options.slots, run)
+                let shared_lane = shared_lane.clone();
+                let run = move |job| self.run_aside(&shared_lane, &job);
+                if let Some(job) = job_queue.start(scope, job, self.options.slots, run)
                     && let Some(registered) = self.registered(lane, &job)
                 {
                     self.run_here(lane, registered, &job);
@@ -93,7 +93,7 @@ impl Shop<'_> {
     }
 
     /// The handler of a job that may be run.
-    fn registered(&self, lane: &mut Lane, job: &Assignment) -> Option<&Registered<Handler>> {
+    fn registered(&self, lane: &mut LanePump, job: &Assignment) -> Option<&Registered<Handler>> {
         // While it waited here, the server may have given it to another worker. If a limit has counted it, it is handed
         // over even so, and its end fails with `JobLost`.
         if self.options.limit.is_none() && !lane.holds(&job.handle) {
@@ -104,7 +104,7 @@ impl Shop<'_> {
             if self.is_ending() {
                 lane.leave(&job.handle);
             } else {
-                let _ = lane.finish(&job.handle, End::Fail);
+                let _ = lane.finish(&job.handle, JobEnd::Fail);
             }
         }
         registered
@@ -116,10 +116,10 @@ impl Shop<'_> {
 
     /// Runs a job in the thread that moves the bytes. Its result goes out at once, or together with those of other
     /// jobs.
-    fn run_here(&self, lane: &mut Lane, registered: &Registered<Handler>, job: &Assignment) {
-        let post = lane.post().clone();
-        post.with(|role| role.session.begin(&job.handle));
-        let (outcome, span) = self.run(registered, &post, job, Place::Here(lane));
+    fn run_here(&self, lane: &mut LanePump, registered: &Registered<Handler>, job: &Assignment) {
+        let shared_lane = lane.shared_lane().clone();
+        shared_lane.with(|role| role.session.begin(&job.handle));
+        let (outcome, span) = self.run(registered, &shared_lane, job, HandlerPlace::Here(lane));
         if self.stop.is_set() {
             lane.stop();
         }
@@ -133,12 +133,13 @@ impl Shop<'_> {
     }
 
     /// Runs a job in a separate thread.
-    fn run_aside(&self, post: &Post, job: &Assignment) {
+    fn run_aside(&self, shared_lane: &SharedLane, job: &Assignment) {
         let Some(registered) = self.handlers.get(&job.function) else { return };
-        post.with(|role| role.session.begin(&job.handle));
-        let (outcome, span) = self.run(registered, post, job, Place::Aside(post));
+        shared_lane.with(|role| role.session.begin(&job.handle));
+        let (outcome, span) =
+            self.run(registered, shared_lane, job, HandlerPlace::Aside(shared_lane));
         // A lost job was counted, and the server has given it to another worker.
-        let _ = span.run(|| post.finish(&job.handle, ended(&outcome)));
+        let _ = span.run(|| shared_lane.finish(&job.handle, ended(&outcome)));
     }
 
     /// The outcome of a handler, and the span of its job, within which the outcome is sent. A panic is a failure of its
@@ -146,34 +147,34 @@ impl Shop<'_> {
     fn run(
         &self,
         registered: &Registered<Handler>,
-        post: &Post,
+        shared_lane: &SharedLane,
         job: &Assignment,
-        place: Place<'_>,
+        place: HandlerPlace<'_>,
     ) -> (Result<Bytes, Failed>, Span) {
         let ledger = self.options.ledger.as_ref();
-        let mut process = post.teller.begins(job);
+        let mut process = shared_lane.reporter.begins(job);
         let span = process.span().clone();
         let outcome = span.run(|| {
             let outcome = ledger
                 .map_or(Ok(None), |ledger| ledger.admit(job))
                 .map_err(Failed::Handler)
                 .and_then(|running| {
-                    Teller::admitted(&process, running.as_ref());
+                    EventReporter::admitted(&process, running.as_ref());
                     let stopping = self.stop;
                     let mut context = JobContext { assignment: job, place, stopping };
                     let ended = registered.run_here(|handler| handler(&mut context));
                     ended.map_err(|panic| Failed::panic(&*panic))?.map_err(Failed::Handler)
                 });
-            post.teller.ended(&mut process, job, &outcome);
+            shared_lane.reporter.ended(&mut process, job, &outcome);
             outcome
         });
         (outcome, span)
     }
 }
 
-fn ended(outcome: &Result<Bytes, Failed>) -> End<'_> {
+fn ended(outcome: &Result<Bytes, Failed>) -> JobEnd<'_> {
     match outcome {
-        Ok(result) => End::Complete(result),
+        Ok(result) => JobEnd::Complete(result),
         Err(failed) => failed.end(),
     }
 }

@@ -1,6 +1,6 @@
 //! Jobs for tests of handlers.
 
-use super::held::{JobContext, Place};
+use super::held::{HandlerPlace, JobContext};
 use crate::{Assignment, JobEvent, LostReason, work::script::Script};
 
 /// A job for testing a handler without a worker or a server.
@@ -39,7 +39,7 @@ impl TestJob {
     /// The context to pass to the handler.
     #[must_use]
     pub fn context(&self) -> JobContext<'_> {
-        let (place, stopping) = (Place::Test(&self.script), &self.script.stopping);
+        let (place, stopping) = (HandlerPlace::Test(&self.script), &self.script.stopping);
         JobContext { assignment: &self.assignment, place, stopping }
     }
 

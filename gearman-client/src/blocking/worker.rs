@@ -8,9 +8,9 @@ use bytes::Bytes;
 use queue_core::{Registered, Signal, sync::thread};
 
 use super::{
-    held::{Dropped, JobContext},
-    lane::Lane,
-    serve::{Handlers, Shop},
+    held::{DroppedJobs, JobContext},
+    lane::LanePump,
+    serve::{Handlers, WorkerPool},
 };
 use crate::{
     Error, Failure, FunctionName, Result, WorkerHandle, WorkerOptions, WorkerReport,
@@ -33,13 +33,13 @@ use crate::{
 /// or with [`batch_results`](WorkerOptions::batch_results), otherwise those that have proved quick. The others run in
 /// their own threads, one per slot, and their results go out within 16 ms.
 pub struct Worker {
-    lanes: Vec<Lane>,
+    lanes: Vec<LanePump>,
     handlers: Handlers,
     /// The lane to check first.
     turn: usize,
     options: WorkerOptions,
     stop: Arc<Signal>,
-    dropped: Dropped,
+    dropped: DroppedJobs,
 }
 
 impl Worker {
@@ -80,14 +80,14 @@ impl Worker {
     {
         let options = options.try_into()?;
         options.servers.check()?;
-        let lanes = options.lanes().map(|server| Lane::new(server, &options)).collect();
+        let lanes = options.lanes().map(|server| LanePump::new(server, &options)).collect();
         Ok(Worker {
             lanes,
             handlers: Handlers::default(),
             turn: 0,
             options,
             stop: Arc::default(),
-            dropped: Dropped::default(),
+            dropped: DroppedJobs::default(),
         })
     }
 
@@ -243,13 +243,13 @@ impl Worker {
 
     fn serve(&mut self) -> WorkerReport {
         let Worker { lanes, handlers, options, stop, .. } = self;
-        let shop = Shop { handlers, options, stop };
+        let pool = WorkerPool { handlers, options, stop };
         if let [lane] = &mut lanes[..] {
-            return shop.serve(lane);
+            return pool.serve(lane);
         }
         let mut total = WorkerReport::default();
         thread::scope(|scope| {
-            let serve = |lane| scope.spawn(move || shop.serve(lane));
+            let serve = |lane| scope.spawn(move || pool.serve(lane));
             let threads: Vec<_> = lanes.iter_mut().map(serve).collect();
             for thread in threads {
                 let report = thread.join();
@@ -263,7 +263,7 @@ impl Worker {
     /// that are taken manually, its stop ends the requests for further ones.
     #[must_use]
     pub fn handle(&self) -> WorkerHandle {
-        WorkerHandle::new(self.lanes.iter().map(|lane| &lane.post().gauge), &self.stop)
+        WorkerHandle::new(self.lanes.iter().map(|lane| &lane.shared_lane().gauge), &self.stop)
     }
 
     /// Waits until every server has read everything sent so far, and all results are accounted for. It first connects
@@ -294,7 +294,7 @@ impl Worker {
     pub fn stop(mut self) -> WorkerReport {
         self.stop.set();
         self.fail_dropped();
-        self.lanes.iter_mut().for_each(Lane::leave_held);
+        self.lanes.iter_mut().for_each(LanePump::leave_held);
         self.serve()
     }
 
@@ -306,13 +306,13 @@ impl Worker {
 
     fn is_ending(&self) -> bool {
         let Worker { handlers, options, stop, .. } = self;
-        Shop { handlers, options, stop }.is_ending()
+        WorkerPool { handlers, options, stop }.is_ending()
     }
 
     /// Requests no further job if the worker is stopping.
     fn heed_stop(&mut self) {
         if self.stop.is_set() {
-            self.lanes.iter().for_each(Lane::wind_down);
+            self.lanes.iter().for_each(LanePump::wind_down);
         }
     }
 }

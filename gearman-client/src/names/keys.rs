@@ -18,27 +18,27 @@ impl Default for Keys {
 }
 
 impl BuildHasher for Keys {
-    type Hasher = Folded;
+    type Hasher = FoldedHash;
 
-    fn build_hasher(&self) -> Folded {
-        Folded { state: self.start, factor: self.factor }
+    fn build_hasher(&self) -> FoldedHash {
+        FoldedHash { state: self.start, factor: self.factor }
     }
 }
 
 /// Multiplies each word of a name by a secret number, and folds both halves of the product.
-pub(crate) struct Folded {
+pub(crate) struct FoldedHash {
     state: u64,
     factor: u64,
 }
 
-impl Folded {
+impl FoldedHash {
     fn mix(&mut self, word: u64) {
         let product = u128::from(self.state ^ word) * u128::from(self.factor);
         self.state = (product as u64) ^ ((product >> 64) as u64);
     }
 }
 
-impl Hasher for Folded {
+impl Hasher for FoldedHash {
     fn write(&mut self, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<8>();
         words.iter().for_each(|word| self.mix(u64::from_le_bytes(*word)));

@@ -4,14 +4,14 @@ use std::hash::{Hash, Hasher};
 
 /// Up to 63 bytes: a job handle or a unique id.
 #[derive(Clone, Copy)]
-pub(crate) struct Short {
+pub(crate) struct ShortId {
     len: u8,
-    bytes: [u8; Short::MAX_LEN],
+    bytes: [u8; ShortId::MAX_LEN],
 }
 
-impl Short {
+impl ShortId {
     pub(crate) const MAX_LEN: usize = 63;
-    pub(crate) const EMPTY: Short = Short { len: 0, bytes: [0; Short::MAX_LEN] };
+    pub(crate) const EMPTY: ShortId = ShortId { len: 0, bytes: [0; ShortId::MAX_LEN] };
 
     /// `None` when there are too many bytes.
     pub(crate) fn new(bytes: &[u8]) -> Option<Self> {
@@ -33,33 +33,33 @@ impl Short {
     }
 }
 
-impl PartialEq for Short {
+impl PartialEq for ShortId {
     fn eq(&self, other: &Self) -> bool {
         self.as_bytes() == other.as_bytes()
     }
 }
 
-impl Eq for Short {}
+impl Eq for ShortId {}
 
-impl PartialOrd for Short {
+impl PartialOrd for ShortId {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Short {
+impl Ord for ShortId {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.as_bytes().cmp(other.as_bytes())
     }
 }
 
-impl Hash for Short {
+impl Hash for ShortId {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.as_bytes().hash(state);
     }
 }
 
-impl std::fmt::Debug for Short {
+impl std::fmt::Debug for ShortId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "\"{}\"", self.as_bytes().escape_ascii())
     }

@@ -84,7 +84,9 @@ impl Decoder {
     /// is unusable then. A worker's job updates are accepted from a server with either magic.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Packet>, Error> {
-        let Found::Packet(head, len) = self.framing.find(self.data())? else { return Ok(None) };
+        let PacketStart::Packet(head, len) = self.framing.find(self.data())? else {
+            return Ok(None);
+        };
         self.filled -= len;
         Ok(Some(head.with_body(self.buffer.split_to(len).freeze())))
     }
@@ -102,20 +104,20 @@ pub(crate) struct Framing {
 }
 
 /// The start of some bytes.
-enum Found {
+enum PacketStart {
     /// A whole packet of this many bytes.
-    Packet(Head, usize),
+    Packet(PacketHead, usize),
     /// A partial packet, missing at least this many bytes.
     Part(usize),
 }
 
 /// A packet without its body.
-struct Head {
+struct PacketHead {
     magic: Magic,
     packet_type: PacketType,
 }
 
-impl Head {
+impl PacketHead {
     /// The packet in these bytes.
     fn with_body(self, mut packet: Bytes) -> Packet {
         packet.advance(HEADER.min(packet.len()));
@@ -137,22 +139,22 @@ impl Framing {
     #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
     pub(crate) fn take<F>(&self, io: &mut Io<F>) -> Result<Option<Packet>, Error> {
         match self.find(io.data())? {
-            Found::Packet(head, len) => Ok(Some(head.with_body(io.take(len)))),
-            Found::Part(missing) => {
+            PacketStart::Packet(head, len) => Ok(Some(head.with_body(io.take(len)))),
+            PacketStart::Part(missing) => {
                 io.want(missing);
                 Ok(None)
             }
         }
     }
 
-    fn find(&self, data: &[u8]) -> Result<Found, Error> {
+    fn find(&self, data: &[u8]) -> Result<PacketStart, Error> {
         let magic = self.magic.bytes();
         let has_magic =
             data.first_chunk().map_or_else(|| magic.starts_with(data), |start| *start == magic);
         if !has_magic && !self.is_passed_on(data) {
             return Err(bad_magic(data));
         }
-        let Some(size) = size(data) else { return Ok(Found::Part(0)) };
+        let Some(size) = size(data) else { return Ok(PacketStart::Part(0)) };
         if size > self.max_packet {
             return Err(Error::new(
                 ErrorKind::PacketTooLarge,
@@ -165,11 +167,11 @@ impl Framing {
         }
         let len = HEADER + size;
         if data.len() < len {
-            return Ok(Found::Part(len - data.len()));
+            return Ok(PacketStart::Part(len - data.len()));
         }
         let packet_type = PacketType::from(number(data, 4).unwrap_or_default());
         let magic = if has_magic { self.magic } else { Magic::Request };
-        Ok(Found::Packet(Head { magic, packet_type }, len))
+        Ok(PacketStart::Packet(PacketHead { magic, packet_type }, len))
     }
 
     /// Whether this may be a worker's message about its job, as the server received it: rustygeard passes these on with

@@ -50,6 +50,6 @@ pub use self::{
 pub use self::{
     admin::TextDecoder,
     decoder::Decoder,
-    session::{Delivery, Lost, Session},
-    worker::{End, Report, Settled, WorkerSession},
+    session::{Lost, Recipient, Session},
+    worker::{JobEnd, Report, Settled, WorkerSession},
 };

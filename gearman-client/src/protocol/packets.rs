@@ -21,7 +21,7 @@ pub(crate) struct PacketSession {
     options: ConnectOptions,
     life: Life<Error>,
     framing: Framing,
-    wish: Option<Wish>,
+    wish: Option<CallerGoal>,
     /// Bytes not yet handed to the pump.
     frame: BytesMut,
     /// Why the connection was lost, for the next call that needs it.
@@ -34,7 +34,7 @@ pub(crate) struct PacketSession {
 
 /// The current goal of the caller.
 #[derive(Clone, Copy, Debug)]
-enum Wish {
+enum CallerGoal {
     /// A connection.
     Open,
     /// Its packet written. Holds the end offset on the connection, once it was handed to the pump.
@@ -66,21 +66,21 @@ impl PacketSession {
 
     /// Asks for a connection.
     pub(crate) fn open(&mut self, now: Instant) {
-        self.want(Wish::Open, now);
+        self.want(CallerGoal::Open, now);
     }
 
     /// Asks for a packet to be written.
     pub(crate) fn send(&mut self, packet: &Packet, now: Instant) {
-        self.want(Wish::Written(None), now);
+        self.want(CallerGoal::Written(None), now);
         packet.encode(&mut self.frame);
     }
 
     /// Asks for the next packet.
     pub(crate) fn next(&mut self, timeout: Duration, now: Instant) {
-        self.want(Wish::Next(timeout, None), now);
+        self.want(CallerGoal::Next(timeout, None), now);
     }
 
-    fn want(&mut self, wish: Wish, now: Instant) {
+    fn want(&mut self, wish: CallerGoal, now: Instant) {
         self.frame.clear();
         self.late_check.clear();
         self.outcome = None;
@@ -105,11 +105,11 @@ impl PacketSession {
     }
 
     /// The outcome of a goal behind the end of the connection.
-    fn after(&mut self, end: Error, wish: Wish, io: &Io<Error>) -> Result<Option<Packet>> {
+    fn after(&mut self, end: Error, wish: CallerGoal, io: &Io<Error>) -> Result<Option<Packet>> {
         let is_sent = match wish {
-            Wish::Open => false,
-            Wish::Written(end) => end.is_some_and(|end| end <= io.sent()),
-            Wish::Next(..) => match self.left.pop_front() {
+            CallerGoal::Open => false,
+            CallerGoal::Written(end) => end.is_some_and(|end| end <= io.sent()),
+            CallerGoal::Next(..) => match self.left.pop_front() {
                 Some(packet) => {
                     self.end = Some(end);
                     return Ok(Some(packet));
@@ -135,14 +135,14 @@ impl Protocol for PacketSession {
 
     fn receive(&mut self, io: &mut Io<Error>, _: Instant) -> Result<()> {
         match self.wish {
-            Some(Wish::Open) if io.is_open() => self.settle(Ok(None)),
-            Some(Wish::Written(Some(end))) if end <= io.sent() => self.settle(Ok(None)),
-            Some(Wish::Next(..)) => {
+            Some(CallerGoal::Open) if io.is_open() => self.settle(Ok(None)),
+            Some(CallerGoal::Written(Some(end))) if end <= io.sent() => self.settle(Ok(None)),
+            Some(CallerGoal::Next(..)) => {
                 if let Some(packet) = self.framing.take(io)? {
                     self.settle(Ok(Some(packet)));
                 }
             }
-            Some(Wish::Open | Wish::Written(_)) | None => {}
+            Some(CallerGoal::Open | CallerGoal::Written(_)) | None => {}
         }
         Ok(())
     }
@@ -168,7 +168,7 @@ impl Protocol for PacketSession {
             self.settle(outcome);
             return Need::Keep(None);
         }
-        let Some(Wish::Next(timeout, until)) =
+        let Some(CallerGoal::Next(timeout, until)) =
             self.wish.as_mut().filter(|_| self.life.is_connected())
         else {
             return Need::Use(None);
@@ -192,7 +192,7 @@ impl Protocol for PacketSession {
     }
 
     fn send(&mut self, io: &mut Io<Error>, _: Instant) -> Awaits {
-        if let Some(Wish::Written(end @ None)) = &mut self.wish {
+        if let Some(CallerGoal::Written(end @ None)) = &mut self.wish {
             *end = Some(io.sent() + (io.unwritten() + self.frame.len()) as u64);
             io.queue(&mut self.frame);
         }

@@ -8,7 +8,7 @@ use crate::{
     Error, ErrorKind, FunctionName, JobHandle, Origin, Priority, Schedule, SubmitOptions, Unique,
     UniqueId,
     error::excerpt,
-    names::short::Short,
+    names::short::ShortId,
     protocol::{
         Packet, PacketType,
         packet::{request, size_of_packet},
@@ -100,16 +100,16 @@ impl<R: Request> Request for &R {
 pub struct Submit<W> {
     packet_type: PacketType,
     function: FunctionName,
-    unique: Short,
+    unique: ShortId,
     /// Whether the caller chose the unique id.
     is_chosen: bool,
-    extra: Extra,
+    extra: ExtraArguments,
     workload: W,
 }
 
 /// The arguments between the unique id and the workload.
 #[derive(Clone, Debug)]
-enum Extra {
+enum ExtraArguments {
     Nothing,
     Epoch(u64),
     Schedule(Schedule),
@@ -144,7 +144,7 @@ impl<W: AsRef<[u8]>> Submit<W> {
             Priority::Normal => PacketType::SubmitJob,
             Priority::Low => PacketType::SubmitJobLow,
         };
-        Self::new(packet_type, function, workload, options, Extra::Nothing)
+        Self::new(packet_type, function, workload, options, ExtraArguments::Nothing)
     }
 
     /// A job that nobody waits for.
@@ -162,7 +162,7 @@ impl<W: AsRef<[u8]>> Submit<W> {
             Priority::Normal => PacketType::SubmitJobBg,
             Priority::Low => PacketType::SubmitJobLowBg,
         };
-        Self::new(packet_type, function, workload, options, Extra::Nothing)
+        Self::new(packet_type, function, workload, options, ExtraArguments::Nothing)
     }
 
     /// A background job that is not given to a worker before `at`, in whole seconds (rounded up).
@@ -186,7 +186,7 @@ impl<W: AsRef<[u8]>> Submit<W> {
                 "the time of the job is not valid: it is before 1970 or too far ahead",
             ));
         }
-        let extra = Extra::Epoch(seconds);
+        let extra = ExtraArguments::Epoch(seconds);
         Self::new(PacketType::SubmitJobEpoch, function, workload, options, extra)
     }
 
@@ -202,7 +202,7 @@ impl<W: AsRef<[u8]>> Submit<W> {
         options: SubmitOptions,
     ) -> Result<Self, Error> {
         only_normal(PacketType::SubmitJobSched, options)?;
-        let extra = Extra::Schedule(schedule);
+        let extra = ExtraArguments::Schedule(schedule);
         Self::new(PacketType::SubmitJobSched, function, workload, options, extra)
     }
 
@@ -218,7 +218,7 @@ impl<W: AsRef<[u8]>> Submit<W> {
         options: SubmitOptions,
     ) -> Result<Self, Error> {
         only_normal(PacketType::SubmitReduceJob, options)?;
-        let extra = Extra::Reducer(reducer);
+        let extra = ExtraArguments::Reducer(reducer);
         Self::new(PacketType::SubmitReduceJob, function, workload, options, extra)
     }
 
@@ -234,7 +234,7 @@ impl<W: AsRef<[u8]>> Submit<W> {
         options: SubmitOptions,
     ) -> Result<Self, Error> {
         only_normal(PacketType::SubmitReduceJobBackground, options)?;
-        let extra = Extra::Reducer(reducer);
+        let extra = ExtraArguments::Reducer(reducer);
         Self::new(PacketType::SubmitReduceJobBackground, function, workload, options, extra)
     }
 
@@ -243,13 +243,13 @@ impl<W: AsRef<[u8]>> Submit<W> {
         function: FunctionName,
         workload: W,
         options: SubmitOptions,
-        extra: Extra,
+        extra: ExtraArguments,
     ) -> Result<Self, Error> {
         let unique = match options.unique {
             Unique::Random => UniqueId::random().short(),
             Unique::Id(id) => id.short(),
-            Unique::ByPayload => Short::cut(b"-"),
-            Unique::None => Short::EMPTY,
+            Unique::ByPayload => ShortId::cut(b"-"),
+            Unique::None => ShortId::EMPTY,
         };
         // Names are bounded; 32 KiB are more than all arguments can have.
         size_of_packet(&[workload.as_ref().len(), 32 * 1024])
@@ -286,7 +286,7 @@ impl<W: AsRef<[u8]>> Submit<W> {
             return false;
         }
         if !self.unique.as_bytes().is_empty() {
-            self.unique = Short::cut(UniqueId::random().as_bytes());
+            self.unique = ShortId::cut(UniqueId::random().as_bytes());
         }
         true
     }
@@ -332,12 +332,14 @@ impl<W: AsRef<[u8]>> Request for Submit<W> {
         let unique = self.unique.as_bytes();
         let workload = self.workload.as_ref();
         match &self.extra {
-            Extra::Nothing => request(out, self.packet_type, &[function, unique], workload),
-            Extra::Epoch(seconds) => {
+            ExtraArguments::Nothing => {
+                request(out, self.packet_type, &[function, unique], workload)
+            }
+            ExtraArguments::Epoch(seconds) => {
                 let seconds = Decimal::new(*seconds);
                 request(out, self.packet_type, &[function, unique, seconds.as_bytes()], workload);
             }
-            Extra::Schedule(schedule) => {
+            ExtraArguments::Schedule(schedule) => {
                 let [minute, hour, day, month, weekday] =
                     schedule.fields.map(|field| Decimal::new(u64::from(field)));
                 let fields = [&minute, &hour, &day, &month, &weekday].map(Decimal::as_bytes);
@@ -346,7 +348,7 @@ impl<W: AsRef<[u8]>> Request for Submit<W> {
                 request(out, self.packet_type, &arguments, workload);
             }
             // The server reads an undocumented fourth argument, and does not use it.
-            Extra::Reducer(reducer) => {
+            ExtraArguments::Reducer(reducer) => {
                 let arguments = [function, unique, reducer.as_bytes(), b""];
                 request(out, self.packet_type, &arguments, workload);
             }
@@ -382,15 +384,15 @@ impl<W: AsRef<[u8]>> Request for Submit<W> {
 }
 
 /// The handle in a JOB_CREATED packet.
-pub(crate) fn created_handle(answer: &Packet) -> Result<Short, Error> {
+pub(crate) fn created_handle(answer: &Packet) -> Result<ShortId, Error> {
     received_handle(&answer.body)
 }
 
 /// A handle sent by the server, without trailing NULs.
-pub(crate) fn received_handle(bytes: &[u8]) -> Result<Short, Error> {
+pub(crate) fn received_handle(bytes: &[u8]) -> Result<ShortId, Error> {
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let name = bytes.get(..end).unwrap_or_default();
-    Short::new(name).filter(|short| !short.as_bytes().is_empty()).ok_or_else(|| {
+    ShortId::new(name).filter(|short| !short.as_bytes().is_empty()).ok_or_else(|| {
         Error::protocol("the server sent an invalid job handle").with_detail(excerpt(name))
     })
 }

@@ -15,7 +15,7 @@ use queue_core::{Io, emptied};
 
 use crate::{
     Address, Error, ErrorKind, Fate, JobEvent, JobHandle, Metrics, Origin, Progress,
-    names::{keys::Keys, short::Short},
+    names::{keys::Keys, short::ShortId},
     protocol::{
         Packet, PacketType, Request, SetExceptions,
         request::{created_handle, received_handle, refusal},
@@ -34,7 +34,7 @@ use crate::{
 ///   unique id, the server sends every packet once for each of them, so the n-th copy goes to the n-th submitter.
 ///
 /// ```
-/// use gearman_client::{Address, protocol::{Decoder, Delivery, Echo, Magic, Session}};
+/// use gearman_client::{Address, protocol::{Decoder, Recipient, Echo, Magic, Session}};
 ///
 /// let mut session = Session::new(Address::default().into());
 /// session.send(&Echo("hi"), 7);
@@ -46,7 +46,7 @@ use crate::{
 /// decoder.space()[..wire.len()].copy_from_slice(wire);
 /// decoder.received(wire.len());
 /// let packet = decoder.next()?.expect("it is whole");
-/// assert!(matches!(session.accept(packet)?, Delivery::Answer(7, _)));
+/// assert!(matches!(session.accept(packet)?, Recipient::Answer(7, _)));
 /// # Ok::<(), gearman_client::Error>(())
 /// ```
 #[derive(Debug)]
@@ -58,10 +58,10 @@ pub struct Session<T> {
     sent: u64,
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     received: u64,
-    pending: VecDeque<Pending<T>>,
+    pending: VecDeque<PendingRequest<T>>,
     /// Number of requests that are still in `outgoing`.
     unwritten: usize,
-    jobs: HashMap<Short, Waiters<T>, Keys>,
+    jobs: HashMap<ShortId, Waiters<T>, Keys>,
     exceptions: Exceptions,
     metrics: Metrics,
 }
@@ -79,7 +79,7 @@ enum Exceptions {
 }
 
 #[derive(Debug)]
-struct Pending<T> {
+struct PendingRequest<T> {
     /// Offset after the request's last byte.
     end: u64,
     request: PacketType,
@@ -102,7 +102,7 @@ enum Waiters<T> {
 
 /// The recipient of a packet.
 #[derive(Debug)]
-pub enum Delivery<T> {
+pub enum Recipient<T> {
     /// The answer to a request, or ERROR.
     Answer(T, Packet),
     /// The answer to the submission of a foreground job: its events follow.
@@ -194,7 +194,7 @@ impl<T: Copy> Session<T> {
         self.metrics.commands += 1;
         self.queued += (self.outgoing.len() - before) as u64;
         self.unwritten += 1;
-        self.pending.push_back(Pending {
+        self.pending.push_back(PendingRequest {
             end: self.queued,
             request: request.packet_type(),
             answered_by: request.answered_by(),
@@ -238,7 +238,7 @@ impl<T: Copy> Session<T> {
     /// # Errors
     ///
     /// `Protocol` when the packet answers no request, or not the next one. The connection is unusable then.
-    pub fn accept(&mut self, packet: Packet) -> Result<Delivery<T>, Error> {
+    pub fn accept(&mut self, packet: Packet) -> Result<Recipient<T>, Error> {
         match packet.packet_type {
             PacketType::WorkComplete
             | PacketType::WorkFail
@@ -247,12 +247,12 @@ impl<T: Copy> Session<T> {
             | PacketType::WorkWarning
             | PacketType::WorkStatus => self.event(&packet),
             // Meant for workers, which may share a connection.
-            PacketType::Noop => Ok(Delivery::Nobody),
+            PacketType::Noop => Ok(Recipient::Nobody),
             PacketType::OptionRes if self.is_asked_for_exceptions() => {
-                Ok(self.told_of_exceptions(Exceptions::Granted))
+                Ok(self.knows_exceptions(Exceptions::Granted))
             }
             PacketType::Error if self.refuses_exceptions(&packet) => {
-                Ok(self.told_of_exceptions(Exceptions::Refused))
+                Ok(self.knows_exceptions(Exceptions::Refused))
             }
             PacketType::Error => Ok(self.answer(packet)),
             answer => match self.pending.front() {
@@ -266,7 +266,7 @@ impl<T: Copy> Session<T> {
                         Entry::Vacant(job) => _ = job.insert(Waiters::One(waiter)),
                         Entry::Occupied(mut job) => job.get_mut().add(waiter),
                     }
-                    Ok(Delivery::Created(waiter, packet))
+                    Ok(Recipient::Created(waiter, packet))
                 }
                 Some(head) if head.answered_by == answer => Ok(self.answer(packet)),
                 Some(head) => {
@@ -298,10 +298,10 @@ impl<T: Copy> Session<T> {
         }
     }
 
-    fn told_of_exceptions(&mut self, answer: Exceptions) -> Delivery<T> {
+    fn knows_exceptions(&mut self, answer: Exceptions) -> Recipient<T> {
         self.exceptions = answer;
         self.metrics.replies += 1;
-        Delivery::Nobody
+        Recipient::Nobody
     }
 
     /// Notes that a request after the one for exceptions was answered.
@@ -311,26 +311,28 @@ impl<T: Copy> Session<T> {
         }
     }
 
-    fn answer(&mut self, packet: Packet) -> Delivery<T> {
+    fn answer(&mut self, packet: Packet) -> Recipient<T> {
         match self.pending.pop_front() {
             Some(answered) => {
                 self.metrics.replies += 1;
                 self.pass_over_exceptions();
-                Delivery::Answer(answered.waiter, packet)
+                Recipient::Answer(answered.waiter, packet)
             }
             // An error without a request concerns something that this connection does not wait for.
-            None => Delivery::Nobody,
+            None => Recipient::Nobody,
         }
     }
 
-    fn event(&mut self, packet: &Packet) -> Result<Delivery<T>, Error> {
+    fn event(&mut self, packet: &Packet) -> Result<Recipient<T>, Error> {
         let (handle, event) = event(packet)?;
-        let Entry::Occupied(mut job) = self.jobs.entry(handle) else { return Ok(Delivery::Nobody) };
+        let Entry::Occupied(mut job) = self.jobs.entry(handle) else {
+            return Ok(Recipient::Nobody);
+        };
         let (waiter, is_over) = job.get_mut().take_turn(event.is_last());
         if is_over {
             job.remove();
         }
-        Ok(waiter.map_or(Delivery::Nobody, |waiter| Delivery::Event(waiter, event)))
+        Ok(waiter.map_or(Recipient::Nobody, |waiter| Recipient::Event(waiter, event)))
     }
 
     /// Ends the session and returns everything that waits: the connection is lost.
@@ -425,7 +427,7 @@ impl<T: Copy> Waiters<T> {
 }
 
 /// The job and its event.
-fn event(packet: &Packet) -> Result<(Short, JobEvent), Error> {
+fn event(packet: &Packet) -> Result<(ShortId, JobEvent), Error> {
     if packet.packet_type == PacketType::WorkFail {
         return Ok((received_handle(&packet.body)?, JobEvent::Fail));
     }

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use queue_core::Written;
+use queue_core::DurationText;
 
 use crate::{Address, Error};
 
@@ -53,7 +53,7 @@ impl fmt::Display for ClientEventKind {
                 write!(f, "disconnected: {}", error.to_string().escape_debug())
             }
             ClientEventKind::BackingOff(time) => {
-                write!(f, "skipped for {}", Written::rounded(*time))
+                write!(f, "skipped for {}", DurationText::rounded(*time))
             }
             ClientEventKind::Moved => f.write_str("a request goes to another server"),
             ClientEventKind::Resent => f.write_str("a request of unknown fate is sent again"),

@@ -57,7 +57,7 @@ impl JobEvent {
     }
 }
 
-/// The outcome of the job, if this is its last mail.
+/// The outcome of the job, if this is its last item.
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn end_of(
     event: &crate::Result<JobEvent>,
@@ -247,7 +247,7 @@ impl serde::Serialize for Progress {
 /// The two numbers; `None` for a text that is not a number.
 #[cfg(feature = "serde")]
 #[derive(serde::Deserialize)]
-struct Shares {
+struct ProgressParts {
     #[serde(default)]
     numerator: Option<u64>,
     #[serde(default)]
@@ -255,8 +255,8 @@ struct Shares {
 }
 
 #[cfg(feature = "serde")]
-impl From<Shares> for Progress {
-    fn from(Shares { numerator, denominator }: Shares) -> Self {
+impl From<ProgressParts> for Progress {
+    fn from(ProgressParts { numerator, denominator }: ProgressParts) -> Self {
         let text = |number: Option<u64>| number.map_or_else(Bytes::new, |n| n.to_string().into());
         Progress::new(text(numerator), text(denominator))
     }
@@ -265,7 +265,7 @@ impl From<Shares> for Progress {
 #[cfg(feature = "serde")]
 impl<'de> serde::Deserialize<'de> for Progress {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Shares::deserialize(deserializer).map(Progress::from)
+        ProgressParts::deserialize(deserializer).map(Progress::from)
     }
 }
 
@@ -277,7 +277,7 @@ impl<'de> serde::Deserialize<'de> for JobStatus {
             known: bool,
             running: bool,
             #[serde(flatten)]
-            progress: Shares,
+            progress: ProgressParts,
             #[serde(default)]
             waiting: Option<u64>,
         }

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use crate::{Address, Epoch, Error, error::excerpt, names::short::Short};
+use crate::{Address, Epoch, Error, error::excerpt, names::short::ShortId};
 
 /// A job's name on a server, such as `H:host:17`.
 ///
@@ -19,14 +19,14 @@ use crate::{Address, Epoch, Error, error::excerpt, names::short::Short};
 /// ```
 #[derive(Clone)]
 pub struct JobHandle {
-    name: Short,
+    name: ShortId,
     server: Option<Arc<Address>>,
     epoch: Option<Epoch>,
 }
 
 impl JobHandle {
     /// The maximum length of a handle, in bytes: gearmand does not answer a request about a longer one.
-    pub const MAX_LEN: usize = Short::MAX_LEN;
+    pub const MAX_LEN: usize = ShortId::MAX_LEN;
 
     /// The handle as sent on the wire.
     #[must_use]
@@ -98,15 +98,15 @@ impl JobHandle {
     /// A handle that no job has.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn unknown() -> Self {
-        JobHandle { name: Short::cut(b"H:nobody:0"), server: None, epoch: None }
+        JobHandle { name: ShortId::cut(b"H:nobody:0"), server: None, epoch: None }
     }
 
-    pub(crate) fn short(&self) -> Short {
+    pub(crate) fn short(&self) -> ShortId {
         self.name
     }
 
     /// A handle sent by the server of this connection.
-    pub(crate) fn received(name: Short, origin: &Origin) -> Self {
+    pub(crate) fn received(name: ShortId, origin: &Origin) -> Self {
         JobHandle { name, server: Some(origin.server.clone()), epoch: Some(origin.epoch) }
     }
 }
@@ -130,7 +130,7 @@ impl TryFrom<&[u8]> for JobHandle {
         let why = match (name, bad) {
             ([], _) => "it is empty".to_owned(),
             (_, Some(at)) => format!("NUL or a line end at position {at}"),
-            _ => match Short::new(name) {
+            _ => match ShortId::new(name) {
                 Some(name) => return Ok(JobHandle { name, server: None, epoch: None }),
                 None => format!("it has {} bytes", name.len()),
             },

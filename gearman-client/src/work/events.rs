@@ -6,9 +6,9 @@ use queue_core::{Measures, Observer, Operation, Outage, SpanHook, lock, sync::Mu
 
 use crate::{
     Address, Assignment, ConnectOptions, Error, ErrorKind, FunctionName, JobHandle, WorkerOptions,
-    protocol::worker::lane::News,
+    protocol::worker::lane::LaneEvent,
     trace,
-    work::{failure::Failed, ledger::Running},
+    work::{failure::Failed, ledger::RunningJob},
 };
 
 /// An event of a worker. With the feature `serde` it can only be serialized, because it holds errors of this process.
@@ -91,7 +91,7 @@ impl fmt::Display for WorkerEventKind {
 }
 
 /// Reports the events of one of a worker's connections.
-pub(crate) struct Teller {
+pub(crate) struct EventReporter {
     server: Arc<Address>,
     observer: Option<Observer<WorkerEvent>>,
     logs_errors: bool,
@@ -101,13 +101,13 @@ pub(crate) struct Teller {
     outage: Mutex<Outage<ErrorKind>>,
 }
 
-impl Teller {
+impl EventReporter {
     pub(crate) fn new(
         server: Arc<Address>,
         connect: &ConnectOptions,
         options: &WorkerOptions,
     ) -> Self {
-        Teller {
+        EventReporter {
             server,
             observer: options.observer.clone(),
             logs_errors: options.logs_errors,
@@ -117,20 +117,20 @@ impl Teller {
         }
     }
 
-    pub(crate) fn tell_of(&self, news: &News) {
+    pub(crate) fn notify_of(&self, news: &LaneEvent) {
         match news {
-            News::Connected => self.connected(),
-            News::Lost(error, wait) => {
+            LaneEvent::Connected => self.connected(),
+            LaneEvent::Lost(error, wait) => {
                 self.disconnected(error);
                 trace::backing_off(&self.server, *wait);
             }
-            News::GivenUp => {
+            LaneEvent::GivenUp => {
                 trace::given_up(&self.server);
-                self.tell(|| WorkerEventKind::GivenUp);
+                self.notify(|| WorkerEventKind::GivenUp);
             }
-            News::Oversized(job, function, oversize) => {
+            LaneEvent::Oversized(job, function, oversize) => {
                 trace::oversized(job, function, oversize.size);
-                self.tell(|| WorkerEventKind::Oversized {
+                self.notify(|| WorkerEventKind::Oversized {
                     job: job.clone(),
                     function: function.clone(),
                     size: oversize.size,
@@ -142,14 +142,14 @@ impl Teller {
 
     fn connected(&self) {
         lock(&self.outage).ends();
-        self.tell(|| WorkerEventKind::Connected);
+        self.notify(|| WorkerEventKind::Connected);
     }
 
     fn disconnected(&self, error: &Error) {
         trace::lost(&self.server, error);
         let is_new = lock(&self.outage).is_new(error.kind());
         if is_new {
-            self.tell(|| WorkerEventKind::Disconnected(error.share()));
+            self.notify(|| WorkerEventKind::Disconnected(error.share()));
         }
     }
 
@@ -168,7 +168,7 @@ impl Teller {
     }
 
     /// Records the ledger's admission of a job.
-    pub(crate) fn admitted(process: &Operation, running: Option<&Running>) {
+    pub(crate) fn admitted(process: &Operation, running: Option<&RunningJob>) {
         if let Some(running) = running {
             trace::attempt(process, running.attempt());
         }
@@ -189,7 +189,7 @@ impl Teller {
         trace::done(&job.handle, failed.map(|failed| (failed.kind(), words.as_deref())));
         process.ended(failed.map(Failed::kind));
         if let Some(failed) = failed {
-            self.tell(|| WorkerEventKind::Failed {
+            self.notify(|| WorkerEventKind::Failed {
                 job: job.handle.clone(),
                 function: job.function.clone(),
                 error: failed.words().into_owned(),
@@ -197,9 +197,9 @@ impl Teller {
         }
     }
 
-    fn tell(&self, what: impl FnOnce() -> WorkerEventKind) {
+    fn notify(&self, what: impl FnOnce() -> WorkerEventKind) {
         if let Some(observer) = &self.observer {
-            observer.tell(&WorkerEvent { server: Address::clone(&self.server), what: what() });
+            observer.notify(&WorkerEvent { server: Address::clone(&self.server), what: what() });
         }
     }
 }

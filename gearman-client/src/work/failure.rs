@@ -103,12 +103,12 @@ impl Failed {
     }
 
     /// The end to send to the submitters.
-    pub(crate) fn end(&self) -> crate::protocol::End<'_> {
+    pub(crate) fn end(&self) -> crate::protocol::JobEnd<'_> {
         match self {
-            Failed::Handler(Failure::Exception(what)) => crate::protocol::End::Exception(what),
-            Failed::Handler(Failure::Fail) | Failed::Panic(_) => crate::protocol::End::Fail,
+            Failed::Handler(Failure::Exception(what)) => crate::protocol::JobEnd::Exception(what),
+            Failed::Handler(Failure::Fail) | Failed::Panic(_) => crate::protocol::JobEnd::Fail,
             #[cfg(feature = "tower")]
-            Failed::NotRun(_) => crate::protocol::End::Fail,
+            Failed::NotRun(_) => crate::protocol::JobEnd::Fail,
         }
     }
 

@@ -6,7 +6,7 @@ use queue_core::{Signal, lock, sync::Mutex};
 
 use crate::{
     ConnectionState, Metrics, WorkerReport,
-    protocol::worker::lane::{Lane, News},
+    protocol::worker::lane::{Lane, LaneEvent},
 };
 
 /// A handle to stop and observe a worker from anywhere, even after it has ended. Cloning is cheap.
@@ -94,10 +94,10 @@ impl fmt::Debug for WorkerHandle {
 
 /// Receives the state of one of a worker's connections.
 #[derive(Clone, Default)]
-pub(crate) struct Gauge(Arc<Mutex<Seen>>);
+pub(crate) struct Gauge(Arc<Mutex<ConnectionStatus>>);
 
 /// The state of one of a worker's connections and its predecessors.
-pub(crate) struct Seen {
+pub(crate) struct ConnectionStatus {
     pub(crate) metrics: Metrics,
     pub(crate) report: WorkerReport,
     pub(crate) running: usize,
@@ -105,9 +105,9 @@ pub(crate) struct Seen {
     pub(crate) state: ConnectionState,
 }
 
-impl Default for Seen {
+impl Default for ConnectionStatus {
     fn default() -> Self {
-        Seen {
+        ConnectionStatus {
             metrics: Metrics::default(),
             report: WorkerReport::default(),
             running: 0,
@@ -118,7 +118,7 @@ impl Default for Seen {
 }
 
 impl Gauge {
-    pub(crate) fn update<T>(&self, step: impl FnOnce(&mut Seen) -> T) -> T {
+    pub(crate) fn update<T>(&self, step: impl FnOnce(&mut ConnectionStatus) -> T) -> T {
         step(&mut lock(&self.0))
     }
 
@@ -127,9 +127,9 @@ impl Gauge {
     }
 }
 
-impl Seen {
+impl ConnectionStatus {
     /// Adds what has happened on the connections since the last call.
-    pub(crate) fn follow(&mut self, lane: &mut Lane, news: &[News]) {
+    pub(crate) fn follow(&mut self, lane: &mut Lane, news: &[LaneEvent]) {
         for settled in lane.session.settled() {
             self.report.add(settled);
         }
@@ -140,10 +140,10 @@ impl Seen {
         self.metrics.bytes_out += traffic.bytes_out;
         for what in news {
             match what {
-                News::Connected => self.metrics.connected(),
-                News::Lost(error, _) => self.metrics.failed(error.kind()),
-                News::GivenUp => self.report.given_up += 1,
-                News::Oversized(..) => {}
+                LaneEvent::Connected => self.metrics.connected(),
+                LaneEvent::Lost(error, _) => self.metrics.failed(error.kind()),
+                LaneEvent::GivenUp => self.report.given_up += 1,
+                LaneEvent::Oversized(..) => {}
             }
         }
         self.running = lane.session.running();

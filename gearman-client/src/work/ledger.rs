@@ -43,23 +43,23 @@ pub struct CrashLedger {
 #[derive(Debug)]
 #[must_use = "the job counts as running until this is dropped"]
 #[non_exhaustive]
-pub enum Verdict {
+pub enum CrashVerdict {
     /// Run it. If the process ends before this is dropped, that counts as one more crash.
-    Run(Running),
+    Run(RunningJob),
     /// It has killed too many processes to be run again. The ledger has now forgotten it.
     Poison(u32),
 }
 
 /// A running job.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningJob {
     /// `None` for a job that cannot be identified.
     entry: Option<PathBuf>,
     /// How many processes it has killed.
     crashes: u32,
 }
 
-impl Running {
+impl RunningJob {
     /// How often the job was run, including this time.
     pub(crate) fn attempt(&self) -> u32 {
         self.crashes.saturating_add(1)
@@ -86,28 +86,28 @@ impl CrashLedger {
     /// # Errors
     ///
     /// When the folder cannot be written to.
-    pub fn begin(&self, job: &Assignment) -> io::Result<Verdict> {
+    pub fn begin(&self, job: &Assignment) -> io::Result<CrashVerdict> {
         let Some(entry) = self.entry(job) else {
-            return Ok(Verdict::Run(Running { entry: None, crashes: 0 }));
+            return Ok(CrashVerdict::Run(RunningJob { entry: None, crashes: 0 }));
         };
         let crashes = crashes(&entry)?;
         if crashes >= self.limit {
             fs::remove_file(&entry)?;
             trace::crashed(&job.handle, &job.function, crashes, false);
-            return Ok(Verdict::Poison(crashes));
+            return Ok(CrashVerdict::Poison(crashes));
         }
         if crashes > 0 {
             trace::crashed(&job.handle, &job.function, crashes, true);
         }
         fs::write(&entry, (crashes + 1).to_string())?;
-        Ok(Verdict::Run(Running { entry: Some(entry), crashes }))
+        Ok(CrashVerdict::Run(RunningJob { entry: Some(entry), crashes }))
     }
 
     /// The same for a worker's handler: a poison job fails.
-    pub(crate) fn admit(&self, job: &Assignment) -> Result<Option<Running>, Failure> {
+    pub(crate) fn admit(&self, job: &Assignment) -> Result<Option<RunningJob>, Failure> {
         match self.begin(job) {
-            Ok(Verdict::Run(running)) => Ok(Some(running)),
-            Ok(Verdict::Poison(crashes)) => Err(Failure::exception(format!(
+            Ok(CrashVerdict::Run(running)) => Ok(Some(running)),
+            Ok(CrashVerdict::Poison(crashes)) => Err(Failure::exception(format!(
                 "not run: this job was running when {crashes} processes of its workers ended"
             ))),
             // A full disk is no reason to refuse a job.
@@ -133,7 +133,7 @@ fn crashes(entry: &Path) -> io::Result<u32> {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningJob {
     fn drop(&mut self) {
         if let Some(entry) = &self.entry {
             // Another worker with the same job may have removed it first.
@@ -157,10 +157,10 @@ mod tests {
         Assignment { handle, function, unique, reducer: None, workload: Bytes::new() }
     }
 
-    fn runs(ledger: &CrashLedger, job: &Assignment) -> Option<Running> {
+    fn runs(ledger: &CrashLedger, job: &Assignment) -> Option<RunningJob> {
         match ledger.begin(job).unwrap() {
-            Verdict::Run(running) => Some(running),
-            Verdict::Poison(_) => None,
+            CrashVerdict::Run(running) => Some(running),
+            CrashVerdict::Poison(_) => None,
         }
     }
 
@@ -177,7 +177,7 @@ mod tests {
         // Another process, and a job of another function with that id.
         let ledger = CrashLedger::open(folder.path().join("made/here"), 2).unwrap();
         assert!(runs(&ledger, &job("g", "bad")).is_some());
-        assert!(matches!(ledger.begin(&bad).unwrap(), Verdict::Poison(2)));
+        assert!(matches!(ledger.begin(&bad).unwrap(), CrashVerdict::Poison(2)));
         assert!(runs(&ledger, &bad).is_some(), "it was submitted anew");
         assert!(runs(&ledger, &good).is_some());
         assert_eq!(fs::read_dir(folder.path().join("made/here")).unwrap().count(), 0);

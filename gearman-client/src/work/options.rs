@@ -11,10 +11,10 @@ use queue_core::{Measurement, Measures};
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::protocol::{
     Assignment, WorkerSession,
-    worker::lane::{Lane, Terms},
+    worker::lane::{Lane, LaneSettings},
 };
 #[cfg(any(feature = "tokio", feature = "blocking"))]
-use crate::trace::Asking;
+use crate::trace::RequestReporter;
 use crate::{Address, ClientId, ConnectOptions, Error, JobLimit, Servers, protocol::Grab};
 
 /// Settings of a worker: one job at a time over one connection to each server, unless set.
@@ -287,14 +287,14 @@ impl WorkerOptions {
         let mut session =
             WorkerSession::new(server.clone(), self.slots, self.grab, self.regrab, now);
         session.set_reply_timeout(options.reply_timeout);
-        session.set_asking(Asking::new(&options.measures));
+        session.set_asking(RequestReporter::new(&options.measures));
         if let Some(limit) = &self.limit {
             session.set_limit(limit.clone());
         }
         if let Some(id) = &self.client_id {
             session.set_client_id(id);
         }
-        let terms = Terms {
+        let terms = LaneSettings {
             retry: options.retry,
             connect_timeout: options.connect_timeout,
             reply_timeout: options.reply_timeout,

@@ -15,7 +15,7 @@ pub trait OneServer:
 }
 
 /// The client's error type.
-pub type Failure<O> = <<O as OneServer>::System as System>::Error;
+pub type ClientError<O> = <<O as OneServer>::System as System>::Error;
 
 /// One or more servers, and how to select among them.
 ///
@@ -32,17 +32,17 @@ impl<O: OneServer> Servers<O> {
     /// # Errors
     ///
     /// `InvalidInput` for an invalid address, or for an empty list.
-    pub fn new<I>(servers: I) -> Result<Self, Failure<O>>
+    pub fn new<I>(servers: I) -> Result<Self, ClientError<O>>
     where
         I: IntoIterator,
         I::Item: TryInto<O>,
-        Failure<O>: From<<I::Item as TryInto<O>>::Error>,
+        ClientError<O>: From<<I::Item as TryInto<O>>::Error>,
     {
         let list: Vec<O> = servers.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
         Servers::of(list)
     }
 
-    pub(crate) fn of(list: Vec<O>) -> Result<Self, Failure<O>> {
+    pub(crate) fn of(list: Vec<O>) -> Result<Self, ClientError<O>> {
         if list.is_empty() {
             return Err(Error::invalid("no server is given: write at least one address").into());
         }
@@ -79,7 +79,7 @@ impl<O: OneServer> Servers<O> {
     /// # Errors
     ///
     /// As [`ServerOptions::check`].
-    pub fn check(&self) -> Result<(), Failure<O>> {
+    pub fn check(&self) -> Result<(), ClientError<O>> {
         self.list.iter().try_for_each(|server| server.check())
     }
 
@@ -121,9 +121,9 @@ impl<O: OneServer> From<&Servers<O>> for Servers<O> {
 }
 
 impl<O: OneServer> FromStr for Servers<O> {
-    type Err = Failure<O>;
+    type Err = ClientError<O>;
 
-    fn from_str(text: &str) -> Result<Self, Failure<O>> {
+    fn from_str(text: &str) -> Result<Self, ClientError<O>> {
         let addresses: Result<Vec<Address<O::System>>, _> =
             text.split(',').map(|address| address.trim().parse()).collect();
         Servers::new(addresses?)
@@ -140,7 +140,7 @@ impl<O: OneServer> fmt::Display for Servers<O> {
     }
 }
 
-crate::try_from_text!(Servers<O>, Failure<O>; O: OneServer);
+crate::try_from_text!(Servers<O>, ClientError<O>; O: OneServer);
 
 #[cfg(test)]
 mod tests {

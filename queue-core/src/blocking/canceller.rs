@@ -78,7 +78,12 @@ impl Canceller {
             }
         };
         let canceller = self.clone();
-        Ok(Box::new(Watched { stream, canceller, reads: Limit::NEW, writes: Limit::NEW }))
+        Ok(Box::new(Watched {
+            stream,
+            canceller,
+            reads: CancelLimit::NEW,
+            writes: CancelLimit::NEW,
+        }))
     }
 }
 
@@ -86,26 +91,26 @@ impl Canceller {
 struct Watched {
     stream: Box<dyn Duplex>,
     canceller: Canceller,
-    reads: Limit,
-    writes: Limit,
+    reads: CancelLimit,
+    writes: CancelLimit,
 }
 
 /// A time limit of the client, and the one of the stream below.
 #[derive(Clone, Copy)]
-struct Limit {
+struct CancelLimit {
     wanted: Option<Duration>,
     set: Option<Duration>,
 }
 
-impl Limit {
-    const NEW: Self = Limit { wanted: None, set: None };
+impl CancelLimit {
+    const NEW: Self = CancelLimit { wanted: None, set: None };
 }
 
 impl Watched {
     /// Repeats an operation of the stream, each time for a slice of the limit.
     fn wait_out<T>(
         &mut self,
-        of: fn(&mut Self) -> &mut Limit,
+        of: fn(&mut Self) -> &mut CancelLimit,
         set: fn(&mut dyn Duplex, Option<Duration>) -> io::Result<()>,
         mut operation: impl FnMut(&mut dyn Duplex) -> io::Result<T>,
     ) -> io::Result<T> {

@@ -13,10 +13,10 @@ use socket2::SockRef;
 #[cfg(unix)]
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::{Duplex, Transport, prompt::Prompt};
+use super::{Duplex, TimedStream, prompt::PromptAcks};
 use crate::{
     Dial, Endpoint, Error, Limit, ServerOptions, System,
-    dial::socket::{Attempts, no_answer_in_time, prepare},
+    dial::socket::{AddressAttempts, no_answer_in_time, prepare},
     now,
 };
 
@@ -50,7 +50,10 @@ impl fmt::Debug for Connector {
 /// # Errors
 ///
 /// The client's error for the failure; it names every address tried.
-pub fn connect<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Transport, S::Error> {
+pub fn connect<S: System>(
+    options: &ServerOptions<S>,
+    limit: Limit,
+) -> Result<TimedStream, S::Error> {
     let span = S::connecting(&options.address);
     span.run(|| {
         let outcome = attempt(options, limit).map_err(S::Error::from);
@@ -59,10 +62,10 @@ pub fn connect<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Tr
     })
 }
 
-fn attempt<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Transport, Error> {
+fn attempt<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<TimedStream, Error> {
     options.dial.check(&options.address)?;
     let stream = secured(options, limit)?;
-    Transport::new(stream).map_err(|error| cannot_connect(&options.address, error, limit))
+    TimedStream::new(stream).map_err(|error| cannot_connect(&options.address, error, limit))
 }
 
 #[cfg(feature = "__rustls")]
@@ -102,7 +105,7 @@ fn plain<S: System>(options: &ServerOptions<S>, limit: Limit) -> Result<Box<dyn 
         Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => {
             let stream = tcp(dial, host, port, limit)?;
             if dial.acknowledges_at_once {
-                return Ok(Box::new(Prompt::new(stream)));
+                return Ok(Box::new(PromptAcks::new(stream)));
             }
             Ok(Box::new(stream))
         }
@@ -135,13 +138,13 @@ fn tcp(dial: &Dial, host: &str, port: u16, limit: Limit) -> Result<TcpStream, Er
         .to_socket_addrs()
         .map_err(|error| Error::cannot_connect(format_args!("{host}:{port}"), error))?
         .collect::<Vec<_>>();
-    first_of(dial, Attempts::new(host, port, addresses.len()), addresses, limit)
+    first_of(dial, AddressAttempts::new(host, port, addresses.len()), addresses, limit)
 }
 
 /// Connects to the first address that answers.
 fn first_of(
     dial: &Dial,
-    mut attempts: Attempts<'_>,
+    mut attempts: AddressAttempts<'_>,
     addresses: Vec<SocketAddr>,
     limit: Limit,
 ) -> Result<TcpStream, Error> {
@@ -188,7 +191,7 @@ mod tests {
     use crate::{Deadline, dial::socket::tests::Places};
 
     fn reach(addresses: Vec<SocketAddr>, time: Duration) -> Result<TcpStream, Error> {
-        let attempts = Attempts::new("name", 7, addresses.len());
+        let attempts = AddressAttempts::new("name", 7, addresses.len());
         let limit = Limit::of(Deadline::Connect, Some(time));
         first_of(&Dial::default(), attempts, addresses, limit)
     }

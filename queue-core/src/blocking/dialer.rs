@@ -4,29 +4,29 @@
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
-use super::Transport;
+use super::TimedStream;
 use crate::earliest;
 #[cfg(not(shuttle))]
 use crate::{now, sync::spawn};
 
 pub(super) enum Dialer<F> {
     /// In the caller's thread. Gets the index of a server, and the deadline.
-    Here(Box<dyn FnMut(usize, Option<Instant>) -> Result<Transport, F> + Send>),
+    Here(Box<dyn FnMut(usize, Option<Instant>) -> Result<TimedStream, F> + Send>),
     #[cfg(not(shuttle))]
-    Aside(Aside<F>),
+    DialThread(DialThread<F>),
 }
 
 /// Makes connections to one server, each in a thread of its own, which ends with the attempt.
 #[cfg(not(shuttle))]
-pub(super) struct Aside<F> {
+pub(super) struct DialThread<F> {
     /// Gets the deadline.
-    start: Box<dyn Fn(Option<Instant>) -> Attempt<F> + Send>,
+    start: Box<dyn Fn(Option<Instant>) -> DialAttempt<F> + Send>,
     /// The attempt under way, and its deadline.
-    attempt: Option<(Option<Instant>, Attempt<F>)>,
+    attempt: Option<(Option<Instant>, DialAttempt<F>)>,
 }
 
 #[cfg(not(shuttle))]
-type Attempt<F> = mpsc::Receiver<Result<Transport, F>>;
+type DialAttempt<F> = mpsc::Receiver<Result<TimedStream, F>>;
 
 impl<F> Dialer<F> {
     /// The outcome of an attempt with the deadline `by`, unless it takes longer than `at_most`: then it goes on, if it
@@ -36,11 +36,11 @@ impl<F> Dialer<F> {
         server: usize,
         by: Option<Instant>,
         at_most: Option<Instant>,
-    ) -> Option<Result<Transport, F>> {
+    ) -> Option<Result<TimedStream, F>> {
         match self {
             Dialer::Here(dial) => Some(dial(server, earliest([by, at_most]))),
             #[cfg(not(shuttle))]
-            Dialer::Aside(aside) => aside.dial(by, at_most),
+            Dialer::DialThread(aside) => aside.dial(by, at_most),
         }
     }
 
@@ -50,19 +50,19 @@ impl<F> Dialer<F> {
     }
 
     /// The outcome of an attempt that has outlasted an earlier call.
-    pub(super) fn ended(&mut self) -> Option<Result<Transport, F>> {
+    pub(super) fn ended(&mut self) -> Option<Result<TimedStream, F>> {
         match self {
             Dialer::Here(_) => None,
             #[cfg(not(shuttle))]
-            Dialer::Aside(aside) => aside.ended(),
+            Dialer::DialThread(aside) => aside.ended(),
         }
     }
 }
 
 #[cfg(not(shuttle))]
-impl<F: Send + 'static> Aside<F> {
+impl<F: Send + 'static> DialThread<F> {
     pub(super) fn new(
-        connect: impl Fn(Option<Instant>) -> Result<Transport, F> + Send + Sync + 'static,
+        connect: impl Fn(Option<Instant>) -> Result<TimedStream, F> + Send + Sync + 'static,
     ) -> Self {
         let connect = Arc::new(connect);
         let start = move |by| {
@@ -75,17 +75,17 @@ impl<F: Send + 'static> Aside<F> {
             }
             attempt
         };
-        Aside { start: Box::new(start), attempt: None }
+        DialThread { start: Box::new(start), attempt: None }
     }
 }
 
 #[cfg(not(shuttle))]
-impl<F> Aside<F> {
+impl<F> DialThread<F> {
     fn dial(
         &mut self,
         by: Option<Instant>,
         at_most: Option<Instant>,
-    ) -> Option<Result<Transport, F>> {
+    ) -> Option<Result<TimedStream, F>> {
         // An attempt with another deadline is another one.
         let same = self.attempt.take().filter(|(of, _)| *of == by);
         let attempt = same.map_or_else(|| (self.start)(by), |(_, attempt)| attempt);
@@ -100,11 +100,11 @@ impl<F> Aside<F> {
         outcome
     }
 
-    fn ended(&mut self) -> Option<Result<Transport, F>> {
+    fn ended(&mut self) -> Option<Result<TimedStream, F>> {
         let mut outcome = self.attempt.as_ref()?.1.try_recv().ok()?;
         self.attempt = None;
         // The server may have closed the connection since then.
-        let is_closed = |stream: &mut Transport| stream.has_input() == Some(true);
+        let is_closed = |stream: &mut TimedStream| stream.has_input() == Some(true);
         (!outcome.as_mut().is_ok_and(is_closed)).then_some(outcome)
     }
 }
@@ -124,7 +124,7 @@ mod tests {
     const MOMENT: Duration = Duration::from_millis(1);
 
     /// Attempts that end when they are let go; tells how many were begun.
-    fn attempts(to: &TcpListener) -> (Aside<String>, mpsc::Sender<()>, mpsc::Receiver<()>) {
+    fn attempts(to: &TcpListener) -> (DialThread<String>, mpsc::Sender<()>, mpsc::Receiver<()>) {
         let address = to.local_addr().unwrap();
         let ((go, gate), (begun, begins)) = (mpsc::channel(), mpsc::channel());
         let gate = Mutex::new(gate);
@@ -132,9 +132,9 @@ mod tests {
             begun.send(()).map_err(|_| "nobody counts")?;
             gate.lock().unwrap().recv().map_err(|_| "not let go")?;
             let stream = TcpStream::connect(address).map_err(|error| error.to_string())?;
-            Transport::new(Box::new(stream)).map_err(|error| error.to_string())
+            TimedStream::new(Box::new(stream)).map_err(|error| error.to_string())
         };
-        (Aside::new(connect), go, begins)
+        (DialThread::new(connect), go, begins)
     }
 
     #[test]

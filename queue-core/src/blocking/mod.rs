@@ -3,9 +3,9 @@
 
 mod canceller;
 mod connect;
-mod desk;
 mod dialer;
 mod duplex;
+mod job_queue;
 mod prompt;
 mod pump;
 #[cfg(feature = "__rustls")]
@@ -16,7 +16,7 @@ pub use self::{canceller::Canceller, duplex::Duplex};
 #[doc(hidden)]
 pub use self::{
     connect::{Connector, connect},
-    desk::{Closing, Desk, Slices},
+    job_queue::{JobQueue, QueueCloser, Slices},
     pump::{Drive, Wire},
-    transport::Transport,
+    transport::TimedStream,
 };

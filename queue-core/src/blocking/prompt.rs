@@ -10,18 +10,18 @@ use super::Duplex;
 use crate::dial::socket::Acks;
 
 /// A socket that acknowledges received data before it waits for more.
-pub(super) struct Prompt {
+pub(super) struct PromptAcks {
     socket: TcpStream,
     acks: Acks,
 }
 
-impl Prompt {
+impl PromptAcks {
     pub(super) fn new(socket: TcpStream) -> Self {
-        Prompt { socket, acks: Acks::new(true) }
+        PromptAcks { socket, acks: Acks::new(true) }
     }
 }
 
-impl Read for Prompt {
+impl Read for PromptAcks {
     fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
         self.acks.waits(&self.socket);
         let outcome = self.socket.read(space);
@@ -32,7 +32,7 @@ impl Read for Prompt {
     }
 }
 
-impl Write for Prompt {
+impl Write for PromptAcks {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let outcome = self.socket.write(bytes);
         if outcome.is_ok() {
@@ -46,7 +46,7 @@ impl Write for Prompt {
     }
 }
 
-impl Duplex for Prompt {
+impl Duplex for PromptAcks {
     fn set_read_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         Duplex::set_read_timeout(&mut self.socket, timeout)
     }
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn the_second_part_of_an_answer_does_not_wait_for_the_first_to_be_acknowledged() {
         let held = shortest(in_two_parts(), |socket| Box::new(socket));
-        let prompt = shortest(in_two_parts(), |socket| Box::new(Prompt::new(socket)));
+        let prompt = shortest(in_two_parts(), |socket| Box::new(PromptAcks::new(socket)));
         assert!(2 * prompt < held, "{prompt:?} against {held:?}");
     }
 }

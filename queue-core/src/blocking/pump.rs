@@ -6,8 +6,8 @@ use std::{
 };
 
 #[cfg(not(shuttle))]
-use super::dialer::Aside;
-use super::{Transport, connect, dialer::Dialer};
+use super::dialer::DialThread;
+use super::{TimedStream, connect, dialer::Dialer};
 use crate::{
     Deadline, End, Error, Io, Limit, Pulse, Role, ServerOptions, System, earliest,
     exclusive::Exclusive, now, sync::thread,
@@ -16,7 +16,7 @@ use crate::{
 /// A connection, with all bytes in transit. Calls and threads only borrow it.
 pub struct Wire<F> {
     dialer: Exclusive<Dialer<F>>,
-    stream: Option<Exclusive<Transport>>,
+    stream: Option<Exclusive<TimedStream>>,
     io: Io<F>,
     is_aside: bool,
     /// Set when the peer has accepted nothing for a while: what it sends is read before the next attempt to write.
@@ -46,7 +46,7 @@ const GLANCE: Duration = Duration::from_millis(1);
 impl<F> Wire<F> {
     /// Makes connections with `dial`, which gets the index of a server and the deadline.
     pub fn new(
-        dial: impl FnMut(usize, Option<Instant>) -> Result<Transport, F> + Send + 'static,
+        dial: impl FnMut(usize, Option<Instant>) -> Result<TimedStream, F> + Send + 'static,
     ) -> Self {
         Self::dialing(Dialer::Here(Box::new(dial)))
     }
@@ -65,7 +65,7 @@ impl<F> Wire<F> {
         {
             let options = options.clone();
             let connect = move |by| connect(&options, Limit::until(Deadline::Connect, by));
-            Self::dialing(Dialer::Aside(Aside::new(connect)))
+            Self::dialing(Dialer::DialThread(DialThread::new(connect)))
         }
     }
 
@@ -93,7 +93,7 @@ impl<F> Wire<F> {
 
     /// Uses a connected stream until a role asks for another one.
     #[must_use]
-    pub fn over(mut self, stream: Transport) -> Self {
+    pub fn over(mut self, stream: TimedStream) -> Self {
         self.open(stream);
         self
     }
@@ -225,7 +225,7 @@ impl<F> Wire<F> {
         outcome.map(|outcome| self.dialed(outcome)).is_some()
     }
 
-    fn dialed(&mut self, outcome: Result<Transport, F>) {
+    fn dialed(&mut self, outcome: Result<TimedStream, F>) {
         match outcome {
             Ok(stream) => self.open(stream),
             Err(failure) => self.io.ended(End::NotConnected(failure)),
@@ -247,7 +247,7 @@ impl<F> Wire<F> {
         }
     }
 
-    fn open(&mut self, stream: Transport) {
+    fn open(&mut self, stream: TimedStream) {
         self.stream = Some(Exclusive::new(stream));
         (self.is_stuck, self.is_unflushed, self.is_half_closed) = (false, false, false);
         self.io.opened();

@@ -6,7 +6,7 @@ use super::Duplex;
 use crate::{Until, dial::socket::portion, now};
 
 /// A stream and its current timeouts, which are only set when they have to change.
-pub struct Transport {
+pub struct TimedStream {
     stream: Box<dyn Duplex>,
     read_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
@@ -17,7 +17,7 @@ pub struct Transport {
 /// Tolerance for a timeout that is already set, and therefore for the moment at which a limit passes.
 const SLACK: Duration = Duration::from_millis(20);
 
-impl Transport {
+impl TimedStream {
     /// Wraps a stream and clears its timeouts.
     ///
     /// # Errors
@@ -26,7 +26,7 @@ impl Transport {
     pub fn new(mut stream: Box<dyn Duplex>) -> io::Result<Self> {
         stream.set_read_timeout(None)?;
         stream.set_write_timeout(None)?;
-        Ok(Transport { stream, read_timeout: None, write_timeout: None, unflushed: false })
+        Ok(TimedStream { stream, read_timeout: None, write_timeout: None, unflushed: false })
     }
 
     /// Reads available bytes, at least one; 0 at the end of the stream, `None` if the limit passed.
@@ -111,9 +111,9 @@ impl Transport {
     }
 }
 
-impl std::fmt::Debug for Transport {
+impl std::fmt::Debug for TimedStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Transport").finish_non_exhaustive()
+        f.debug_struct("TimedStream").finish_non_exhaustive()
     }
 }
 
@@ -198,7 +198,7 @@ mod tests {
         {
             let writes = Arc::new(Mutex::new(Vec::new()));
             let greedy = Greedy { writes: Arc::clone(&writes), write_size };
-            let mut transport = Transport::new(Box::new(greedy)).unwrap();
+            let mut transport = TimedStream::new(Box::new(greedy)).unwrap();
             let limit = Limit::never();
             assert_eq!(transport.write(&[7; 1_000_000], limit).unwrap(), Some(expected));
             assert_eq!(transport.write(&[7; 10], limit).unwrap(), Some(10));

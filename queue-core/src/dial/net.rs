@@ -20,9 +20,9 @@ use tokio::{
 
 use crate::{
     Dial, Endpoint, Error, Limit, ServerOptions, System,
-    dial::socket::{Acks, Attempts, no_answer_in_time, prepare},
+    dial::socket::{Acks, AddressAttempts, no_answer_in_time, prepare},
     now,
-    pump::attentive::Attentive,
+    pump::attentive::AckAware,
 };
 
 /// A connected stream that a client can use: anything that reads, writes, and can be sent.
@@ -107,12 +107,12 @@ async fn transport<S: System>(
     match options.address.endpoint() {
         Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => {
             let acks = Acks::new(dial.acknowledges_at_once);
-            Ok(Box::new(Attentive::new(tcp(dial, host, port, limit).await?, acks)))
+            Ok(Box::new(AckAware::new(tcp(dial, host, port, limit).await?, acks)))
         }
         #[cfg(unix)]
         Endpoint::Unix(path) => {
             let stream = within(limit, tokio::net::UnixStream::connect(path)).await?;
-            Ok(Box::new(Attentive::new(stream.map_err(cannot_connect)?, Acks::new(false))))
+            Ok(Box::new(AckAware::new(stream.map_err(cannot_connect)?, Acks::new(false))))
         }
         #[cfg(not(unix))]
         Endpoint::Unix(_) => Err(cannot_connect(io::ErrorKind::Unsupported.into())),
@@ -124,7 +124,7 @@ async fn tcp(dial: &Dial, host: &str, port: u16, limit: Limit) -> Result<TcpStre
         .await
         .map_err(|_| limit.error_while(format!("the name {host} was not resolved in time")))?
         .map_err(|error| Error::cannot_connect(format_args!("{host}:{port}"), error))?;
-    first_of(dial, Attempts::new(host, port, addresses.len()), addresses, limit).await
+    first_of(dial, AddressAttempts::new(host, port, addresses.len()), addresses, limit).await
 }
 
 /// Resolves a name. tokio does so in a thread, and panics when it cannot start one, which may be temporary.
@@ -141,7 +141,7 @@ async fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 /// Connects to the first address that answers.
 async fn first_of(
     dial: &Dial,
-    mut attempts: Attempts<'_>,
+    mut attempts: AddressAttempts<'_>,
     addresses: Vec<SocketAddr>,
     limit: Limit,
 ) -> Result<TcpStream, Error> {
@@ -234,7 +234,7 @@ mod tests {
     use crate::{Deadline, dial::socket::tests::Places};
 
     async fn reach(addresses: Vec<SocketAddr>, time: Duration) -> Result<TcpStream, Error> {
-        let attempts = Attempts::new("name", 7, addresses.len());
+        let attempts = AddressAttempts::new("name", 7, addresses.len());
         let limit = Limit::of(Deadline::Connect, Some(time));
         first_of(&Dial::default(), attempts, addresses, limit).await
     }

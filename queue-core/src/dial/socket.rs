@@ -109,7 +109,7 @@ fn whole_seconds(time: Duration) -> Duration {
 }
 
 /// The addresses of a name, which are tried in turn, and the outcomes.
-pub(crate) struct Attempts<'a> {
+pub(crate) struct AddressAttempts<'a> {
     host: &'a str,
     port: u16,
     left: usize,
@@ -117,9 +117,9 @@ pub(crate) struct Attempts<'a> {
     last: Option<io::Error>,
 }
 
-impl<'a> Attempts<'a> {
+impl<'a> AddressAttempts<'a> {
     pub(crate) fn new(host: &'a str, port: u16, addresses: usize) -> Self {
-        Attempts { host, port, left: addresses, causes: Vec::new(), last: None }
+        AddressAttempts { host, port, left: addresses, causes: Vec::new(), last: None }
     }
 
     /// The time limit for the next address: an equal share of the rest, so that one that swallows packets leaves time
@@ -140,7 +140,7 @@ impl<'a> Attempts<'a> {
 
     /// The error when no address has answered.
     pub(crate) fn error(self, limit: Limit) -> Error {
-        let Attempts { host, port, causes, last, .. } = self;
+        let AddressAttempts { host, port, causes, last, .. } = self;
         let causes = match causes.as_slice() {
             [] => "the name has no address".to_owned(),
             causes => causes.join("; "),
@@ -273,7 +273,7 @@ pub(crate) mod tests {
         for (host, expected) in
             [("127.0.0.1", "connection refused"), ("localhost", "127.0.0.1:7: connection refused")]
         {
-            let mut attempts = Attempts::new(host, 7, 1);
+            let mut attempts = AddressAttempts::new(host, 7, 1);
             attempts.failed("127.0.0.1:7".parse().unwrap(), refused());
             assert_eq!(attempts.causes, [expected]);
         }

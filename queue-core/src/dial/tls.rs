@@ -153,7 +153,7 @@ impl TlsOptions {
             .with_safe_default_protocol_versions()
             .map_err(|error| unusable("the TLS versions", error))?;
         let builder = if self.unchecked {
-            let anybody = Arc::new(Anybody(Arc::clone(&provider)));
+            let anybody = Arc::new(AnyCertificate(Arc::clone(&provider)));
             builder.dangerous().with_custom_certificate_verifier(anybody)
         } else {
             let verifier = self.verifier(Arc::clone(&provider))?;
@@ -263,9 +263,9 @@ impl fmt::Debug for TlsOptions {
 
 /// A verifier that accepts any certificate.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -476,7 +476,7 @@ bxihJccMIcusnxmTOr8wjEafsLbHYg/Rn75jKgMXoNjfkDg+aAUgyiK3
             certificate: &CertificateDer<'_>,
             signature: &DigitallySignedStruct,
         ) -> Result<HandshakeSignatureValid, rustls::Error> {
-            Anybody(ring()).verify_tls12_signature(message, certificate, signature)
+            AnyCertificate(ring()).verify_tls12_signature(message, certificate, signature)
         }
 
         fn verify_tls13_signature(
@@ -485,7 +485,7 @@ bxihJccMIcusnxmTOr8wjEafsLbHYg/Rn75jKgMXoNjfkDg+aAUgyiK3
             certificate: &CertificateDer<'_>,
             signature: &DigitallySignedStruct,
         ) -> Result<HandshakeSignatureValid, rustls::Error> {
-            Anybody(ring()).verify_tls13_signature(message, certificate, signature)
+            AnyCertificate(ring()).verify_tls13_signature(message, certificate, signature)
         }
 
         fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -544,23 +544,23 @@ bxihJccMIcusnxmTOr8wjEafsLbHYg/Rn75jKgMXoNjfkDg+aAUgyiK3
 
     #[test]
     fn an_unusable_client_certificate_or_key_is_told_with_its_remedy() {
-        let told = |certificate: &str, key: &str| {
+        let error_of = |certificate: &str, key: &str| {
             let options = TlsOptions::default().client_certificate_pem(certificate, key);
             options.prepare("old").unwrap_err().to_string()
         };
         let expected = "the client key cannot be used: it is not the key of the client certificate";
-        assert_eq!(told(VERSION_1, OTHER_KEY), expected);
+        assert_eq!(error_of(VERSION_1, OTHER_KEY), expected);
         let pkcs8 = ITS_KEY.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
         let older = "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,DFBA58\n\nMIGH\n-----END EC PRIVATE KEY-----\n";
         for encrypted in [&pkcs8, older] {
-            let error = told(VERSION_1, encrypted);
+            let error = error_of(VERSION_1, encrypted);
             assert!(error.contains("it is encrypted") && error.contains("openssl pkey"), "{error}");
         }
-        let error = told(VERSION_1, "none");
+        let error = error_of(VERSION_1, "none");
         assert!(error.starts_with("the client key cannot be used"), "{error}");
         let nothing = "-----BEGIN CERTIFICATE-----\nMAAwAA==\n-----END CERTIFICATE-----\n";
         assert_eq!(
-            told(nothing, ITS_KEY),
+            error_of(nothing, ITS_KEY),
             "the client certificate cannot be used: it is not X.509"
         );
     }

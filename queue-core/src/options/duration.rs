@@ -34,9 +34,9 @@ pub fn read_duration(what: &str, text: &str) -> Result<Duration, Error> {
 
 /// Formats a duration as [`read_duration`] parses it: in seconds, or in milliseconds if it has a fraction of a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written(pub Duration);
+pub struct DurationText(pub Duration);
 
-impl Written {
+impl DurationText {
     /// A measured duration: in whole milliseconds.
     #[must_use]
     pub fn rounded(time: Duration) -> Self {
@@ -44,7 +44,7 @@ impl Written {
     }
 }
 
-impl fmt::Display for Written {
+impl fmt::Display for DurationText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.0.as_secs(), self.0.subsec_nanos()) {
             (seconds, 0) => write!(f, "{seconds}s"),
@@ -55,9 +55,9 @@ impl fmt::Display for Written {
 }
 
 /// A duration in an error.
-pub(crate) struct Spoken(pub(crate) Duration);
+pub(crate) struct RoundedDuration(pub(crate) Duration);
 
-impl fmt::Display for Spoken {
+impl fmt::Display for RoundedDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.as_secs_f64();
         match seconds < 1.0 {
@@ -85,14 +85,14 @@ mod tests {
         ] {
             let read = read_duration("pause", text).unwrap();
             assert_eq!(read, Duration::from_millis(millis), "{text}");
-            assert_eq!(read_duration("pause", &Written(read).to_string()).unwrap(), read);
+            assert_eq!(read_duration("pause", &DurationText(read).to_string()).unwrap(), read);
         }
-        assert_eq!(Written(Duration::from_millis(1500)).to_string(), "1500ms");
-        assert_eq!(Written(Duration::from_micros(1500)).to_string(), "0.0015s");
-        assert_eq!(Written::rounded(Duration::from_micros(7_000_714)).to_string(), "7s");
-        assert_eq!(Written::rounded(Duration::from_micros(54_264)).to_string(), "54ms");
-        assert_eq!(Spoken(Duration::from_micros(186_630)).to_string(), "187 ms");
-        assert_eq!(Written(Duration::from_secs(90)).to_string(), "90s");
+        assert_eq!(DurationText(Duration::from_millis(1500)).to_string(), "1500ms");
+        assert_eq!(DurationText(Duration::from_micros(1500)).to_string(), "0.0015s");
+        assert_eq!(DurationText::rounded(Duration::from_micros(7_000_714)).to_string(), "7s");
+        assert_eq!(DurationText::rounded(Duration::from_micros(54_264)).to_string(), "54ms");
+        assert_eq!(RoundedDuration(Duration::from_micros(186_630)).to_string(), "187 ms");
+        assert_eq!(DurationText(Duration::from_secs(90)).to_string(), "90s");
     }
 
     #[test]

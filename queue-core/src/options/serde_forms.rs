@@ -8,7 +8,7 @@ use serde::{
     ser::SerializeMap,
 };
 
-use crate::{Address, Failure, OneServer, Servers, System};
+use crate::{Address, ClientError, OneServer, Servers, System};
 
 crate::serde_as_text!(Address<S>; [S: System] where S::Error: fmt::Display);
 
@@ -32,7 +32,7 @@ where
 /// Deserializes such a list or map, or comma-separated addresses.
 impl<'de, O: OneServer + Deserialize<'de>> Deserialize<'de> for Servers<O>
 where
-    Failure<O>: fmt::Display,
+    ClientError<O>: fmt::Display,
     O::Selection: Deserialize<'de>,
 {
     fn deserialize<Z: Deserializer<'de>>(deserializer: Z) -> Result<Self, Z::Error> {
@@ -54,7 +54,7 @@ struct List<O: OneServer>(Servers<O>);
 
 impl<'de, O: OneServer + Deserialize<'de>> Deserialize<'de> for List<O>
 where
-    Failure<O>: fmt::Display,
+    ClientError<O>: fmt::Display,
 {
     fn deserialize<Z: Deserializer<'de>>(deserializer: Z) -> Result<Self, Z::Error> {
         deserializer.deserialize_any(ListVisitor(std::marker::PhantomData)).map(List)
@@ -65,7 +65,7 @@ struct ListVisitor<O>(std::marker::PhantomData<O>);
 
 impl<'de, O: OneServer + Deserialize<'de>> Visitor<'de> for ListVisitor<O>
 where
-    Failure<O>: fmt::Display,
+    ClientError<O>: fmt::Display,
 {
     type Value = Servers<O>;
 

@@ -21,15 +21,15 @@ const IDLE: Duration = Duration::from_micros(100);
 /// A runtime learns of received data when one of its threads polls for events, and reports nothing until then. On a
 /// busy machine that takes a while, and a caller that checks before it writes would write to a server that closed the
 /// connection long ago. Nobody could say whether that request was carried out.
-pub(crate) struct Attentive<S> {
+pub(crate) struct AckAware<S> {
     socket: S,
     used_at: Instant,
     acks: Acks,
 }
 
-impl<S> Attentive<S> {
+impl<S> AckAware<S> {
     pub(crate) fn new(socket: S, acks: Acks) -> Self {
-        Attentive { socket, used_at: Instant::now(), acks }
+        AckAware { socket, used_at: Instant::now(), acks }
     }
 
     fn has_written<T>(&mut self, outcome: Poll<T>) -> Poll<T> {
@@ -41,7 +41,7 @@ impl<S> Attentive<S> {
     }
 }
 
-impl<S> Attentive<S>
+impl<S> AckAware<S>
 where
     for<'a> SockRef<'a>: From<&'a S>,
 {
@@ -56,7 +56,7 @@ where
     }
 }
 
-impl<S> AsyncRead for Attentive<S>
+impl<S> AsyncRead for AckAware<S>
 where
     S: AsyncRead + Unpin,
     for<'a> SockRef<'a>: From<&'a S>,
@@ -89,7 +89,7 @@ fn is_no_answer(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
-impl<S> AsyncWrite for Attentive<S>
+impl<S> AsyncWrite for AckAware<S>
 where
     S: AsyncWrite + Unpin,
     for<'a> SockRef<'a>: From<&'a S>,
@@ -152,7 +152,7 @@ mod tests {
     async fn look(patience: Duration, act: impl FnOnce(std::net::TcpStream)) -> Option<Vec<u8>> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        let mut stream = Attentive::new(stream, Acks::new(false));
+        let mut stream = AckAware::new(stream, Acks::new(false));
         act(listener.accept().unwrap().0);
         let mut space = [0; 8];
         let start = Instant::now();
@@ -228,11 +228,11 @@ mod tests {
     }
 
     #[cfg(unix)]
-    fn greedy(send_buffer: usize) -> Attentive<Greedy> {
+    fn greedy(send_buffer: usize) -> AckAware<Greedy> {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
         let socket = socket.unwrap();
         socket.set_send_buffer_size(send_buffer).unwrap();
-        Attentive::new(Greedy(Vec::new(), socket), Acks::new(false))
+        AckAware::new(Greedy(Vec::new(), socket), Acks::new(false))
     }
 
     #[cfg(unix)]
@@ -277,7 +277,7 @@ mod tests {
 
         let socket = TcpStream::connect(crate::dial::socket::tests::in_two_parts()).await.unwrap();
         socket.set_nodelay(true).unwrap();
-        let mut stream = Attentive::new(socket, acks);
+        let mut stream = AckAware::new(socket, acks);
         let mut shortest = Duration::MAX;
         for round in 0..48 {
             let start = Instant::now();

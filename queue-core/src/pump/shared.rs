@@ -28,10 +28,10 @@ pub fn runtime(what: &str) -> Result<Handle, Error> {
 /// A role that many callers change under a short lock, while a [`Driver`] moves its bytes. The wire is not under the
 /// lock.
 #[derive(Debug)]
-pub struct Shared<R>(Mutex<Inner<R>>);
+pub struct Shared<R>(Mutex<SharedState<R>>);
 
 #[derive(Debug)]
-struct Inner<R> {
+struct SharedState<R> {
     role: R,
     /// The waker of the task, while it sleeps.
     driver: Option<Waker>,
@@ -40,10 +40,10 @@ struct Inner<R> {
 impl<R: Role> Shared<R> {
     /// Shares a role.
     pub fn new(role: R) -> Arc<Self> {
-        Arc::new(Shared(Mutex::new(Inner { role, driver: None })))
+        Arc::new(Shared(Mutex::new(SharedState { role, driver: None })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner<R>> {
+    fn lock(&self) -> MutexGuard<'_, SharedState<R>> {
         lock(&self.0)
     }
 

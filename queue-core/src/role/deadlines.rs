@@ -15,12 +15,12 @@ pub struct Deadlines {
     oldest: Option<Instant>,
     /// Something was unwritten at the last check: what waits now may be older than that.
     was_unwritten: bool,
-    stuck: Option<Stuck>,
+    stuck: Option<PendingStep>,
 }
 
 /// A step of a write that the peer has not accepted yet.
 #[derive(Clone, Copy, Debug)]
-struct Stuck {
+struct PendingStep {
     /// Number of bytes sent before it.
     from: u64,
     since: Instant,
@@ -82,9 +82,9 @@ impl Deadlines {
             _ if io.is_drained() => None,
             // What waits now was queued after everything else had been accepted, unless some of that still waits.
             Some(stuck) if io.sent() < stuck.all.min(stuck.from + WRITE_STEP as u64) => {
-                Some(Stuck { all, ..stuck })
+                Some(PendingStep { all, ..stuck })
             }
-            _ => Some(Stuck { from: io.sent(), since: now, all }),
+            _ => Some(PendingStep { from: io.sent(), since: now, all }),
         };
         let reply = self.reply.and_then(|reply| {
             self.oldest?.checked_add(reply.checked_add(holds.unwrap_or_default())?)

@@ -278,7 +278,7 @@ fn abandon<P: Protocol>(role: &mut P, io: &mut Io<P::Failure>, now: Instant) {
     }
     if life.is_wanted {
         life.failed(now);
-        tell(role, P::Failure::abandoned(), Cause::Abandoned, io, now);
+        notify(role, P::Failure::abandoned(), Cause::Abandoned, io, now);
     }
 }
 
@@ -292,7 +292,7 @@ fn lose<P: Protocol>(
 ) {
     let is_good = role.is_good(now);
     if role.life().end(is_good, now) {
-        tell(role, error, cause, io, now);
+        notify(role, error, cause, io, now);
     }
 }
 
@@ -301,11 +301,11 @@ fn fail<P: Protocol>(role: &mut P, error: P::Failure, io: &mut Io<P::Failure>, n
     let life = role.life();
     if !life.disregards_attempt() {
         life.failed(now);
-        tell(role, error, Cause::NotConnected, io, now);
+        notify(role, error, Cause::NotConnected, io, now);
     }
 }
 
-fn tell<P: Protocol>(
+fn notify<P: Protocol>(
     role: &mut P,
     error: P::Failure,
     cause: Cause,

@@ -9,10 +9,10 @@ use crate::Io;
 ///
 /// A server that keeps sending is no reason to keep waiting: an answer that arrived in time has little data before it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LateCheck(Option<Noticed>);
+pub struct LateCheck(Option<LateSince>);
 
 #[derive(Clone, Copy, Debug)]
-struct Noticed {
+struct LateSince {
     at: Instant,
     /// Number of bytes received by then.
     received: u64,
@@ -25,7 +25,7 @@ impl LateCheck {
     /// The answer is late. Returns whether it may have arrived already, so that the role should ask for a
     /// [`Look`](crate::Pulse::Look).
     pub fn may_be_here<F>(&mut self, io: &Io<F>, now: Instant) -> bool {
-        let noticed = *self.0.get_or_insert(Noticed { at: now, received: io.received() });
+        let noticed = *self.0.get_or_insert(LateSince { at: now, received: io.received() });
         !io.has_looked_since(noticed.at)
             && io.received().saturating_sub(noticed.received) < MAX_BEHIND
     }

@@ -18,8 +18,8 @@ impl Later {
     }
 
     /// Tells the observers and subscribers of this.
-    pub fn tell(&mut self, observation: Observation) {
-        self.push(|| observation.tell());
+    pub fn notify(&mut self, observation: Observation) {
+        self.push(|| observation.notify());
     }
 
     /// Sets this signal.

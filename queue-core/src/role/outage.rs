@@ -4,26 +4,26 @@
 /// outage, or a system out of file descriptors, would be reported with every attempt.
 #[derive(Clone, Debug)]
 pub struct Outage<K> {
-    told: Vec<K>,
+    reported: Vec<K>,
 }
 
 impl<K> Default for Outage<K> {
     fn default() -> Self {
-        Outage { told: Vec::new() }
+        Outage { reported: Vec::new() }
     }
 }
 
 impl<K: Copy + PartialEq> Outage<K> {
     /// There is a connection, so later failures are new.
     pub fn ends(&mut self) {
-        self.told.clear();
+        self.reported.clear();
     }
 
     /// Whether this kind of failure is new; marks it as reported.
     pub fn is_new(&mut self, kind: K) -> bool {
-        let is_new = !self.told.contains(&kind);
+        let is_new = !self.reported.contains(&kind);
         if is_new {
-            self.told.push(kind);
+            self.reported.push(kind);
         }
         is_new
     }

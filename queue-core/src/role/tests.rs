@@ -17,7 +17,7 @@ use bytes::BytesMut;
 use crate::{
     Awaits, Deadlines, Driver, Duplex, End, Error, Expects, Io, Life, Loss, Need, Protocol, Pulse,
     Replace, RetryPolicy, Role, Shared, Wire,
-    blocking::{self, Drive, Transport},
+    blocking::{self, Drive, TimedStream},
     now,
     proof::{Faults, Peer, Proof},
     pump::Dialing,
@@ -219,7 +219,7 @@ fn async_wire(address: std::net::SocketAddr) -> Wire<Error> {
 fn blocking_wire(address: std::net::SocketAddr) -> blocking::Wire<Error> {
     blocking::Wire::new(move |_, _| {
         let stream = TcpStream::connect(address).map_err(refused)?;
-        Transport::new(Box::new(stream)).map_err(refused)
+        TimedStream::new(Box::new(stream)).map_err(refused)
     })
 }
 

@@ -21,9 +21,9 @@ use crate::{Observer, lock, sync::Mutex};
 /// # Cancel safety
 ///
 /// A dropped wait loses nothing. Once the stream itself is dropped, events are no longer kept.
-pub struct EventStream<E>(Arc<Mutex<Queue<E>>>);
+pub struct EventStream<E>(Arc<Mutex<EventQueue<E>>>);
 
-struct Queue<E> {
+struct EventQueue<E> {
     events: VecDeque<E>,
     capacity: usize,
     missed: u64,
@@ -39,7 +39,7 @@ impl<E: Clone + Send + 'static> EventStream<E> {
     #[doc(hidden)]
     #[must_use]
     pub fn new(capacity: usize) -> (Observer<E>, Self) {
-        let queue = Arc::new(Mutex::new(Queue {
+        let queue = Arc::new(Mutex::new(EventQueue {
             events: VecDeque::new(),
             capacity: capacity.max(1),
             missed: 0,
@@ -61,7 +61,7 @@ impl<E> EventStream<E> {
 }
 
 /// The end that events come from.
-struct Source<E>(Arc<Mutex<Queue<E>>>);
+struct Source<E>(Arc<Mutex<EventQueue<E>>>);
 
 impl<E: Clone> Source<E> {
     fn push(&self, event: &E) {
@@ -156,11 +156,11 @@ mod tests {
     #[test]
     fn a_reader_that_falls_behind_gets_the_newest_and_the_number_of_the_others() {
         let (observer, mut events) = EventStream::new(2);
-        (1..=5).for_each(|event| observer.tell(&event));
+        (1..=5).for_each(|event| observer.notify(&event));
         assert_eq!((events.missed(), events.size_hint()), (3, (2, None)));
         assert_eq!([poll(&mut events), poll(&mut events)], [4, 5].map(|e| Poll::Ready(Some(e))));
         assert_eq!(poll(&mut events), Poll::Pending);
-        observer.tell(&6);
+        observer.notify(&6);
         assert_eq!((poll(&mut events), events.missed()), (Poll::Ready(Some(6)), 3));
     }
 
@@ -172,7 +172,7 @@ mod tests {
         let waker = Waker::from(woken.clone());
         let waits = Pin::new(&mut events).poll_next(&mut Context::from_waker(&waker));
         assert_eq!((waits, woken.count()), (Poll::Pending, 0));
-        other.tell(&1);
+        other.notify(&1);
         assert_eq!(woken.count(), 1);
         drop(other);
         assert_eq!(events.size_hint(), (1, Some(1)));
@@ -190,10 +190,10 @@ mod tests {
     fn nothing_is_kept_for_a_stream_that_was_dropped() {
         let event = Arc::new(());
         let (observer, events) = EventStream::new(8);
-        observer.tell(&event);
+        observer.notify(&event);
         assert_eq!(Arc::strong_count(&event), 2);
         drop(events);
-        observer.tell(&event);
+        observer.notify(&event);
         assert_eq!(Arc::strong_count(&event), 1);
     }
 }

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{Endpoint, Line};
+use crate::{Endpoint, OneLine};
 
 /// An instrument of OpenTelemetry's [messaging
 /// conventions](https://opentelemetry.io/docs/specs/semconv/messaging/messaging-metrics/).
@@ -197,7 +197,13 @@ impl Measures {
     }
 
     /// Reports a value.
-    pub fn tell(&self, instrument: Instrument, value: f64, facts: &Facts<'_>, error: Option<&str>) {
+    pub fn notify(
+        &self,
+        instrument: Instrument,
+        value: f64,
+        facts: &Facts<'_>,
+        error: Option<&str>,
+    ) {
         if let Some(observer) = &self.0 {
             let measurement = Measurement { instrument, value, facts, error };
             // The panic hook has already reported the panic.
@@ -248,7 +254,7 @@ impl<'a> From<Endpoint<'a>> for Place<'a> {
     fn from(endpoint: Endpoint<'a>) -> Self {
         let address = match endpoint {
             Endpoint::Tcp { host, .. } | Endpoint::Tls { host, .. } => one_line(host),
-            Endpoint::Unix(path) => Cow::Owned(Line(path.display()).to_string()),
+            Endpoint::Unix(path) => Cow::Owned(OneLine(path.display()).to_string()),
         };
         Place { address, port: endpoint.port() }
     }
@@ -312,7 +318,7 @@ impl fmt::Display for Title<'_> {
 pub fn one_line(name: &str) -> Cow<'_, str> {
     match name.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
         true => Cow::Borrowed(name),
-        false => Cow::Owned(Line(name).to_string()),
+        false => Cow::Owned(OneLine(name).to_string()),
     }
 }
 
@@ -347,8 +353,8 @@ mod tests {
 
     #[test]
     fn each_instrument_has_the_attributes_that_the_conventions_give_it() {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let tells = told.clone();
+        let observation = Arc::new(Mutex::new(Vec::new()));
+        let tells = observation.clone();
         let measures = Measures::new(move |one| {
             let attributes: Vec<String> =
                 one.attributes().map(|(name, value)| format!("{name}={value}")).collect();
@@ -359,12 +365,12 @@ mod tests {
                 attributes.join(" ")
             ));
         });
-        measures.tell(Instrument::OperationDuration, 0.5, &facts(), None);
-        measures.tell(Instrument::SentMessages, 2.0, &facts(), Some("timeout"));
+        measures.notify(Instrument::OperationDuration, 0.5, &facts(), None);
+        measures.notify(Instrument::SentMessages, 2.0, &facts(), Some("timeout"));
         let common = "messaging.system=queued messaging.operation.name=put";
         let rest = "messaging.destination.name=mail server.address=h server.port=7";
         assert_eq!(
-            *lock(&told),
+            *lock(&observation),
             [
                 format!(
                     "messaging.client.operation.duration 0.5 {common} messaging.operation.type=send {rest}"
@@ -377,7 +383,7 @@ mod tests {
     #[test]
     fn an_observer_that_panics_harms_nobody() {
         let measures = Measures::new(|_| panic!("in an observer"));
-        measures.tell(Instrument::SentMessages, 1.0, &facts(), None);
+        measures.notify(Instrument::SentMessages, 1.0, &facts(), None);
         assert!(measures.is_set() && !Measures::default().is_set());
     }
 

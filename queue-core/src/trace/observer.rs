@@ -24,15 +24,15 @@ impl<E> Observer<E> {
     {
         match first {
             Some(first) => Observer::new(move |event| {
-                first.tell(event);
-                self.tell(event);
+                first.notify(event);
+                self.notify(event);
             }),
             None => self,
         }
     }
 
     /// Reports an event.
-    pub fn tell(&self, event: &E) {
+    pub fn notify(&self, event: &E) {
         // The panic hook has already reported the panic.
         let _ = catch_unwind(AssertUnwindSafe(|| (self.0)(event)));
     }
@@ -59,16 +59,16 @@ mod tests {
 
     #[test]
     fn each_of_several_is_told_in_order_also_behind_one_that_panics() {
-        let told = Arc::new(Mutex::new(Vec::new()));
+        let observation = Arc::new(Mutex::new(Vec::new()));
         let noting = |name: &'static str| {
-            let told = told.clone();
+            let observation = observation.clone();
             Observer::new(move |event: &u8| {
-                lock(&told).push((name, *event));
+                lock(&observation).push((name, *event));
                 assert_ne!(name, "panics");
             })
         };
         let third = noting("third").after(Some(noting("panics").after(Some(noting("first")))));
-        third.tell(&7);
-        assert_eq!(*lock(&told), [("first", 7), ("panics", 7), ("third", 7)]);
+        third.notify(&7);
+        assert_eq!(*lock(&observation), [("first", 7), ("panics", 7), ("third", 7)]);
     }
 }

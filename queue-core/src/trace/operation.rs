@@ -56,13 +56,13 @@ impl Operation {
 
     /// Whether it has an enabled span or an observer.
     #[must_use]
-    pub fn is_told(&self) -> bool {
+    pub fn is_reported(&self) -> bool {
         self.span.is_enabled() || self.measured.is_some()
     }
 
     /// Sets the server, once known.
     pub fn at(&mut self, server: Endpoint<'_>) {
-        if !self.is_told() {
+        if !self.is_reported() {
             return;
         }
         let place = Place::from(server);
@@ -110,7 +110,7 @@ impl Operation {
 
     fn count(&self, instrument: Instrument, messages: u64, error: Option<&str>) {
         if let Some(Measured { measures, facts, .. }) = self.measured.as_deref() {
-            measures.tell(instrument, messages as f64, facts, error);
+            measures.notify(instrument, messages as f64, facts, error);
         }
     }
 
@@ -135,7 +135,7 @@ impl Operation {
                 _ => Instrument::OperationDuration,
             };
             let seconds = now().saturating_duration_since(began).as_secs_f64();
-            measures.tell(instrument, seconds, &facts, error);
+            measures.notify(instrument, seconds, &facts, error);
         }
     }
 }
@@ -178,7 +178,7 @@ impl Observation {
     }
 
     /// Tells observers and subscribers.
-    pub fn tell(mut self) {
+    pub fn notify(mut self) {
         #[cfg(feature = "tracing")]
         {
             self.id.iter().for_each(|id| self.operation.is_about(id));
@@ -190,18 +190,18 @@ impl Observation {
 
 /// Many messages of one call, with one span for all of them. It ends when it is dropped.
 #[derive(Debug)]
-pub struct Batch {
+pub struct BatchOperation {
     operation: Option<Operation>,
     messages: u64,
     /// The class of the first failure.
     error: Option<String>,
 }
 
-impl Batch {
+impl BatchOperation {
     /// An empty batch.
     #[must_use]
     pub fn new() -> Self {
-        Batch { operation: None, messages: 0, error: None }
+        BatchOperation { operation: None, messages: 0, error: None }
     }
 
     /// Starts the operation made by `make`, unless one has started.
@@ -228,7 +228,7 @@ impl Batch {
     pub fn answered(&mut self, error: Option<&str>) {
         if let Some(error) = error
             && self.error.is_none()
-            && self.is_told()
+            && self.is_reported()
         {
             self.error = Some(error.to_owned());
         }
@@ -247,8 +247,8 @@ impl Batch {
         self.operation.is_some()
     }
 
-    fn is_told(&self) -> bool {
-        self.operation.as_ref().is_some_and(Operation::is_told)
+    fn is_reported(&self) -> bool {
+        self.operation.as_ref().is_some_and(Operation::is_reported)
     }
 
     /// Runs a step within its span, once there is one.
@@ -266,13 +266,13 @@ impl Batch {
     }
 }
 
-impl Default for Batch {
+impl Default for BatchOperation {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Drop for Batch {
+impl Drop for BatchOperation {
     fn drop(&mut self) {
         if let Some(mut operation) = self.operation.take() {
             #[cfg(feature = "tracing")]
@@ -343,13 +343,13 @@ mod tests {
     use crate::lock;
 
     fn measured() -> (Arc<Mutex<Vec<String>>>, Measures) {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let tells = told.clone();
+        let observation = Arc::new(Mutex::new(Vec::new()));
+        let tells = observation.clone();
         let measures = Measures::new(move |one| {
             let value = if one.instrument().is_counter() { one.value() } else { 0.0 };
             lock(&tells).push(format!("{} {value} {:?}", one.instrument(), one.error_type()));
         });
-        (told, measures)
+        (observation, measures)
     }
 
     fn operation(measures: &Measures, kind: &'static str) -> Operation {
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn what_was_not_sent_is_not_counted_as_sent() {
-        let (told, measures) = measured();
+        let (observation, measures) = measured();
         let (sent, took) =
             ("messaging.client.sent.messages 1", "messaging.client.operation.duration 0");
         for (kind, failure, expected) in [
@@ -379,34 +379,34 @@ mod tests {
             ("settle", None, vec![format!("{took} None")]),
         ] {
             operation(&measures, kind).concluded(failure);
-            assert_eq!(std::mem::take(&mut *lock(&told)), expected);
+            assert_eq!(std::mem::take(&mut *lock(&observation)), expected);
         }
     }
 
     #[test]
     fn a_batch_ends_once_with_its_first_failure_when_it_is_dropped() {
-        let (told, measures) = measured();
-        let mut batch = Batch::new();
+        let (observation, measures) = measured();
+        let mut batch = BatchOperation::new();
         for failure in [None, Some(("draining", Fate::Refused)), Some(("other", Fate::NotSent))] {
             batch.begin(|| operation(&measures, "send"));
             batch.takes(1);
             batch.sent(failure);
         }
         drop(batch);
-        assert_eq!(lock(&told).len(), 3);
+        assert_eq!(lock(&observation).len(), 3);
         assert_eq!(
-            lock(&told).last().unwrap(),
+            lock(&observation).last().unwrap(),
             "messaging.client.operation.duration 0 Some(\"draining\")"
         );
-        drop(Batch::new());
-        assert_eq!(lock(&told).len(), 3, "nothing was under way");
+        drop(BatchOperation::new());
+        assert_eq!(lock(&observation).len(), 3, "nothing was under way");
     }
 
     #[test]
     fn a_handler_is_measured_by_an_instrument_of_its_own() {
-        let (told, measures) = measured();
+        let (observation, measures) = measured();
         operation(&measures, "process").ended(None);
-        assert_eq!(*lock(&told), ["messaging.process.duration 0 None"]);
+        assert_eq!(*lock(&observation), ["messaging.process.duration 0 None"]);
         Operation::none().ended(None);
     }
 }

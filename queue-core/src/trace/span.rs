@@ -149,9 +149,9 @@ impl<J> fmt::Debug for SpanHook<J> {
 
 /// Foreign text on a single line: escapes control characters, and those that change the text direction.
 #[derive(Clone, Copy, Debug)]
-pub struct Line<T>(pub T);
+pub struct OneLine<T>(pub T);
 
-impl<T: fmt::Display> fmt::Display for Line<T> {
+impl<T: fmt::Display> fmt::Display for OneLine<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         struct Escape<'a, 'b>(&'a mut fmt::Formatter<'b>);
 
@@ -179,7 +179,7 @@ impl fmt::Display for Words<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MOST: usize = 256;
         let end = self.0.char_indices().nth(MOST).map_or(self.0.len(), |(at, _)| at);
-        Line(self.0.get(..end).unwrap_or(self.0)).fmt(f)
+        OneLine(self.0.get(..end).unwrap_or(self.0)).fmt(f)
     }
 }
 
@@ -192,8 +192,8 @@ impl<'a> Endpoint<'a> {
         impl fmt::Display for Host<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self.0 {
-                    Endpoint::Tcp { host, .. } | Endpoint::Tls { host, .. } => Line(host).fmt(f),
-                    Endpoint::Unix(path) => Line(path.display()).fmt(f),
+                    Endpoint::Tcp { host, .. } | Endpoint::Tls { host, .. } => OneLine(host).fmt(f),
+                    Endpoint::Unix(path) => OneLine(path.display()).fmt(f),
                 }
             }
         }
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn text_of_others_stays_on_its_line() {
         assert_eq!(
-            Line("a\n\x1b[2J\u{202e}b é\u{7f}").to_string(),
+            OneLine("a\n\x1b[2J\u{202e}b é\u{7f}").to_string(),
             "a\\n\\u{1b}[2J\\u{202e}b é\\u{7f}"
         );
         let unix = Endpoint::Unix(Path::new("/a\rb"));

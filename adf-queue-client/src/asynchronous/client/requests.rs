@@ -11,12 +11,12 @@ use crate::{
     Result, Stats,
     protocol::{
         Action, Request, Success,
-        client::{Answer, Ask},
+        client::{Ask, AskAnswer},
     },
 };
 
 impl Client {
-    async fn plain<Q>(&self, action: Action, queue: Q, body: Bytes) -> Result<Answer>
+    async fn plain<Q>(&self, action: Action, queue: Q, body: Bytes) -> Result<AskAnswer>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
@@ -387,7 +387,7 @@ impl Client {
         self.lcancel_pulled(queue, id).await
     }
 
-    async fn by_id(&self, action: Action, queue: QueueName, id: &RequestId) -> Result<Answer> {
+    async fn by_id(&self, action: Action, queue: QueueName, id: &RequestId) -> Result<AskAnswer> {
         self.inner.options.check_by_id(action)?;
         self.run_in_total(Ask::Settle(action, queue, *id, None)).await
     }

@@ -9,58 +9,58 @@ use queue_core::{
 use super::Handlers;
 use crate::{
     Address, ConnectOptions, Error, JobContext, Outcome, WorkerEventKind,
-    protocol::worker::{self, Job},
-    work::{Board, Ended, Loss, panicked},
+    protocol::worker::{self, HandlerMessage},
+    work::{Ended, MessageLoss, WorkerStatus, panicked},
 };
 
-pub(super) struct Lane {
+pub(super) struct LaneDriver {
     index: usize,
     server: Arc<Address>,
     role: Arc<Shared<worker::Lane>>,
-    board: Arc<Board>,
+    worker_status: Arc<WorkerStatus>,
     handlers: Arc<Handlers>,
     /// They hold the lane, so they have to be closed.
     tasks: HandlerTasks,
 }
 
-impl Lane {
+impl LaneDriver {
     pub(super) fn new(
         index: usize,
         options: &ConnectOptions,
         role: worker::Lane,
-        board: Arc<Board>,
+        worker_status: Arc<WorkerStatus>,
         handlers: Arc<Handlers>,
     ) -> Arc<Self> {
-        Arc::new(Lane {
+        Arc::new(LaneDriver {
             index,
             server: Arc::new(options.address.clone()),
             role: Shared::new(role),
-            board,
+            worker_status,
             handlers,
             tasks: HandlerTasks::default(),
         })
     }
 
     /// The task that maintains its connections.
-    pub(super) fn driver(self: &Arc<Self>, options: ConnectOptions) -> Driver<Station> {
-        Driver::new(Station(self.clone()), Wire::to(&options))
+    pub(super) fn driver(self: &Arc<Self>, options: ConnectOptions) -> Driver<LaneService> {
+        Driver::new(LaneService(self.clone()), Wire::to(&options))
     }
 
     /// Ends running handlers, at their next await.
     pub(super) fn close(&self) {
         self.tasks.close();
-        self.board.close(self.index);
+        self.worker_status.close(self.index);
     }
 
     /// Runs the handler of a message, in a task of its own unless it has proved quick.
-    fn run(self: &Arc<Self>, job: Job, loss: Arc<Loss>) {
-        let Job { key, delivery } = job;
+    fn run(self: &Arc<Self>, job: HandlerMessage, loss: Arc<MessageLoss>) {
+        let HandlerMessage { key, delivery } = job;
         let (queue, message) = (delivery.queue().clone(), delivery.message_id());
-        self.board.tell(self.index, WorkerEventKind::Started { queue, message });
+        self.worker_status.notify(self.index, WorkerEventKind::Started { queue, message });
         let is_quick = self.handlers.get(delivery.queue()).is_some_and(Registered::is_quick);
-        let mut process = self.board.process(self.index, &delivery);
+        let mut process = self.worker_status.process(self.index, &delivery);
         let span = process.span().clone();
-        let stopping = self.board.stop.signal().clone();
+        let stopping = self.worker_status.stop.signal().clone();
         let context = JobContext::new(delivery, self.server.clone(), loss, stopping);
         let lane = self.clone();
         let running = span.follow(async move {
@@ -79,37 +79,44 @@ impl Lane {
         made.unwrap_or_else(|panic| panicked(&*panic))
     }
 
-    fn ended(&self, key: worker::Key, context: &JobContext, process: &mut Operation, ended: Ended) {
-        self.board.handled(self.index, key, context, process, &ended);
-        let finish = |role: &mut worker::Lane| self.board.finish(role, key, ended.outcome, now());
+    fn ended(
+        &self,
+        key: worker::HeldKey,
+        context: &JobContext,
+        process: &mut Operation,
+        ended: Ended,
+    ) {
+        self.worker_status.handled(self.index, key, context, process, &ended);
+        let finish =
+            |role: &mut worker::Lane| self.worker_status.finish(role, key, ended.outcome, now());
         self.role.with(|role| (finish(role), true));
     }
 }
 
 /// What the task of a lane serves: passes messages to their handlers, and news to those concerned.
-pub(super) struct Station(Arc<Lane>);
+pub(super) struct LaneService(Arc<LaneDriver>);
 
-impl Serve for Station {
+impl Serve for LaneService {
     type Failure = Error;
 
     fn exchange(&self, task: &Waker, io: &mut Io<Error>, now: Instant) -> Pulse {
-        let Station(lane) = self;
-        let board = &lane.board;
-        board.wake_on_stop(lane.index, task);
-        if board.is_limited() {
+        let LaneService(lane) = self;
+        let worker_status = &lane.worker_status;
+        worker_status.wake_on_stop(lane.index, task);
+        if worker_status.is_limited() {
             lane.role.with(|role| (role.wake_when_enough(task), false));
         }
-        if board.is_ending() {
-            lane.role.with(|role| (board.heed_stop(role, now), false));
+        if worker_status.is_ending() {
+            lane.role.with(|role| (worker_status.heed_stop(role, now), false));
         }
         let collect = |role: &mut worker::Lane| {
-            board.follow(lane.index, role, now);
+            worker_status.follow(lane.index, role, now);
             role.take()
         };
         lane.role.serve(task, io, now, collect, |(jobs, news)| {
-            let begin = |job: Job| (board.begin(lane.index, job.key), job);
+            let begin = |job: HandlerMessage| (worker_status.begin(lane.index, job.key), job);
             let jobs: Vec<_> = jobs.into_iter().map(begin).collect();
-            board.tell_all(lane.index, news);
+            worker_status.notify_all_events(lane.index, news);
             jobs.into_iter().for_each(|(loss, job)| lane.run(job, loss));
         })
     }
@@ -133,7 +140,13 @@ mod tests {
         let server: ConnectOptions = "one".parse().unwrap();
         let options = WorkerOptions::from(server.clone()).limit(limit.clone());
         let role = options.lane(&server, std::iter::empty());
-        let station = Station(Lane::new(0, &server, role, Board::new(&options), Arc::default()));
+        let station = LaneService(LaneDriver::new(
+            0,
+            &server,
+            role,
+            WorkerStatus::new(&options),
+            Arc::default(),
+        ));
         let waker = Waker::from(task.clone());
         station.exchange(&waker, &mut Io::default(), now());
         drop((station, waker));

@@ -5,14 +5,14 @@ use std::{fmt, sync::Arc};
 use queue_core::{NotCalled, SharedService};
 use tower_service::Service;
 
-use super::Handling;
+use super::HandlerFuture;
 use crate::{IntoOutcome, JobContext, Outcome, WorkerHandle, work::Ended};
 
 /// A handler that calls the service, and stops the worker when the service is broken.
 pub(super) fn handler<S>(
     service: S,
     worker: WorkerHandle,
-) -> impl Fn(JobContext) -> Handling + Send + Sync
+) -> impl Fn(JobContext) -> HandlerFuture + Send + Sync
 where
     S: Service<JobContext> + Send + 'static,
     S::Response: IntoOutcome + 'static,

@@ -11,12 +11,12 @@ use crate::{
     Result, Stats,
     protocol::{
         Action, Request, Success,
-        client::{Answer, Ask},
+        client::{Ask, AskAnswer},
     },
 };
 
 impl Client {
-    fn plain<Q>(&mut self, action: Action, queue: Q, body: Bytes) -> Result<Answer>
+    fn plain<Q>(&mut self, action: Action, queue: Q, body: Bytes) -> Result<AskAnswer>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
@@ -304,7 +304,7 @@ impl Client {
         self.lcancel_pulled(queue, id)
     }
 
-    fn by_id(&mut self, action: Action, queue: QueueName, id: &RequestId) -> Result<Answer> {
+    fn by_id(&mut self, action: Action, queue: QueueName, id: &RequestId) -> Result<AskAnswer> {
         self.options.check_by_id(action)?;
         self.run_in_total(Ask::Settle(action, queue, *id, None))
     }

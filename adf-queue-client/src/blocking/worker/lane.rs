@@ -8,7 +8,7 @@ use std::{
 
 use queue_core::{
     Io, Pulse, Registered, Role, Span,
-    blocking::{Desk, Drive, Slices, Wire},
+    blocking::{Drive, JobQueue, Slices, Wire},
     lock, now,
     sync::{
         Condvar, Mutex, MutexGuard,
@@ -19,61 +19,61 @@ use queue_core::{
 use super::{Handler, Handlers};
 use crate::{
     Address, ConnectOptions, Error, JobContext, Outcome, WorkerEventKind, WorkerOptions,
-    protocol::worker::{self, Key},
-    work::{Board, panicked},
+    protocol::worker::{self, HeldKey},
+    work::{WorkerStatus, panicked},
 };
 
-pub(super) struct Lane<'a> {
+pub(super) struct LanePump<'a> {
     index: usize,
     role: worker::Lane,
     wire: Wire<Error>,
-    floor: Floor<'a>,
+    lane_shared: LaneShared<'a>,
 }
 
 /// Shared by the thread of the lane and those of its handlers.
-struct Floor<'a> {
+struct LaneShared<'a> {
     index: usize,
     slots: usize,
     server: Arc<Address>,
-    board: &'a Board,
+    worker_status: &'a WorkerStatus,
     handlers: &'a Handlers,
-    desk: Desk<(Key, JobContext)>,
-    mail: Mail,
+    job_queue: JobQueue<(HeldKey, JobContext)>,
+    mail: DecisionBox,
 }
 
-impl<'a> Lane<'a> {
+impl<'a> LanePump<'a> {
     pub(super) fn new(
         index: usize,
         server: &ConnectOptions,
         options: &WorkerOptions,
-        board: &'a Board,
+        worker_status: &'a WorkerStatus,
         handlers: &'a Handlers,
     ) -> Self {
-        let floor = Floor {
+        let lane_shared = LaneShared {
             index,
             slots: options.slots,
             server: Arc::new(server.address.clone()),
-            board,
+            worker_status,
             handlers,
-            desk: Desk::default(),
-            mail: Mail::default(),
+            job_queue: JobQueue::default(),
+            mail: DecisionBox::default(),
         };
         let role = options.lane(server, handlers.keys());
-        Lane { index, role, wire: Wire::aside(server), floor }
+        LanePump { index, role, wire: Wire::aside(server), lane_shared }
     }
 
     /// Runs until the worker is stopping and running handlers have ended.
     pub(super) fn serve(self) {
-        let Lane { index, mut role, mut wire, floor } = self;
+        let LanePump { index, mut role, mut wire, lane_shared } = self;
         thread::scope(|scope| {
-            let _closing = floor.desk.closing();
-            floor.listen(scope, &mut role, &mut wire);
-            floor.board.close(index);
+            let _closing = lane_shared.job_queue.closing();
+            lane_shared.listen(scope, &mut role, &mut wire);
+            lane_shared.worker_status.close(index);
         });
     }
 }
 
-impl Floor<'_> {
+impl LaneShared<'_> {
     fn listen<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
@@ -83,23 +83,23 @@ impl Floor<'_> {
         let mut slices = Slices::default();
         while !role.is_over() {
             self.step(role, wire, &mut slices);
-            self.board.follow(self.index, role, now());
+            self.worker_status.follow(self.index, role, now());
             let mut have_come = false;
             while let Some((jobs, news)) = role.take() {
                 have_come |= !jobs.is_empty();
                 let jobs: Vec<_> = jobs.into_iter().map(|job| self.begin(job)).collect();
-                self.board.tell_all(self.index, news);
+                self.worker_status.notify_all_events(self.index, news);
                 jobs.into_iter().for_each(|(key, job)| self.run(scope, role, key, job));
             }
-            slices.listened(&self.desk, have_come);
+            slices.listened(&self.job_queue, have_come);
         }
     }
 
     /// Serves the connection until something arrives, or for a slice.
     fn step(&self, role: &mut worker::Lane, wire: &mut Wire<Error>, slices: &mut Slices) {
         let was_connected = role.is_connected();
-        let mut station = Station { role, floor: self };
-        let time = slices.next(&self.desk, self.slots, || {
+        let mut station = LaneService { role, lane_shared: self };
+        let time = slices.next(&self.job_queue, self.slots, || {
             wire.push(&mut station);
             !station.role.has_news()
         });
@@ -113,10 +113,10 @@ impl Floor<'_> {
         }
     }
 
-    fn begin(&self, job: worker::Job) -> (Key, JobContext) {
-        let worker::Job { key, delivery } = job;
-        let loss = self.board.begin(self.index, key);
-        let stopping = self.board.stop.signal().clone();
+    fn begin(&self, job: worker::HandlerMessage) -> (HeldKey, JobContext) {
+        let worker::HandlerMessage { key, delivery } = job;
+        let loss = self.worker_status.begin(self.index, key);
+        let stopping = self.worker_status.stop.signal().clone();
         (key, JobContext::new(delivery, self.server.clone(), loss, stopping))
     }
 
@@ -125,21 +125,21 @@ impl Floor<'_> {
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
         role: &mut worker::Lane,
-        key: Key,
+        key: HeldKey,
         job: JobContext,
     ) {
         let Some(registered) = self.handlers.get(job.queue()) else { return };
         if registered.is_quick() {
             let Decided { outcome, span } = self.handle(registered, key, &job);
-            return span.run(|| self.board.finish(role, key, outcome, now()));
+            return span.run(|| self.worker_status.finish(role, key, outcome, now()));
         }
         let run = |(key, job): (_, _)| self.run_aside(key, &job);
-        if let Some((key, job)) = self.desk.start(scope, (key, job), self.slots, run) {
+        if let Some((key, job)) = self.job_queue.start(scope, (key, job), self.slots, run) {
             self.run_aside(key, &job);
         }
     }
 
-    fn run_aside(&self, key: Key, job: &JobContext) {
+    fn run_aside(&self, key: HeldKey, job: &JobContext) {
         if let Some(registered) = self.handlers.get(job.queue()) {
             let decided = self.handle(registered, key, job);
             self.mail.put(key, decided);
@@ -147,15 +147,15 @@ impl Floor<'_> {
     }
 
     /// A panic is a failure of its message only.
-    fn handle(&self, registered: &Registered<Handler>, key: Key, job: &JobContext) -> Decided {
+    fn handle(&self, registered: &Registered<Handler>, key: HeldKey, job: &JobContext) -> Decided {
         let (queue, message) = (job.queue().clone(), job.message_id());
-        self.board.tell(self.index, WorkerEventKind::Started { queue, message });
-        let mut process = self.board.process(self.index, job);
+        self.worker_status.notify(self.index, WorkerEventKind::Started { queue, message });
+        let mut process = self.worker_status.process(self.index, job);
         let span = process.span().clone();
         let outcome = span.run(|| {
             let made = registered.run_here(|handler| handler(job));
             let ended = made.unwrap_or_else(|panic| panicked(&*panic));
-            self.board.handled(self.index, key, job, &mut process, &ended);
+            self.worker_status.handled(self.index, key, job, &mut process, &ended);
             ended.outcome
         });
         Decided { outcome, span }
@@ -169,19 +169,19 @@ struct Decided {
 }
 
 /// The role as seen by the wire: decisions of handlers come first.
-struct Station<'a> {
+struct LaneService<'a> {
     role: &'a mut worker::Lane,
-    floor: &'a Floor<'a>,
+    lane_shared: &'a LaneShared<'a>,
 }
 
-impl Role for Station<'_> {
+impl Role for LaneService<'_> {
     type Failure = Error;
 
     fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
-        let Floor { board, mail, .. } = self.floor;
-        board.heed_stop(self.role, now);
+        let LaneShared { worker_status, mail, .. } = self.lane_shared;
+        worker_status.heed_stop(self.role, now);
         for (key, Decided { outcome, span }) in mail.take() {
-            span.run(|| board.finish(self.role, key, outcome, now));
+            span.run(|| worker_status.finish(self.role, key, outcome, now));
         }
         self.role.exchange(io, now)
     }
@@ -189,22 +189,22 @@ impl Role for Station<'_> {
 
 /// The decisions of handlers.
 #[derive(Default)]
-struct Mail {
-    decisions: Mutex<Vec<(Key, Decided)>>,
+struct DecisionBox {
+    decisions: Mutex<Vec<(HeldKey, Decided)>>,
     came: Condvar,
 }
 
-impl Mail {
-    fn lock(&self) -> MutexGuard<'_, Vec<(Key, Decided)>> {
+impl DecisionBox {
+    fn lock(&self) -> MutexGuard<'_, Vec<(HeldKey, Decided)>> {
         lock(&self.decisions)
     }
 
-    fn put(&self, key: Key, decided: Decided) {
+    fn put(&self, key: HeldKey, decided: Decided) {
         self.lock().push((key, decided));
         self.came.notify_one();
     }
 
-    fn take(&self) -> Vec<(Key, Decided)> {
+    fn take(&self) -> Vec<(HeldKey, Decided)> {
         mem::take(&mut *self.lock())
     }
 

@@ -30,7 +30,7 @@ pub(crate) enum Ask {
 
 /// The outcome.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum AskAnswer {
     /// Success without a value.
     Yes,
     /// The answer of the server.
@@ -77,10 +77,10 @@ impl Ask {
     }
 }
 
-impl Answer {
+impl AskAnswer {
     pub(crate) fn done(self) -> Result<()> {
         match self {
-            Answer::Yes | Answer::Success(Success::Done) => Ok(()),
+            AskAnswer::Yes | AskAnswer::Success(Success::Done) => Ok(()),
             other => Err(other.unexpected()),
         }
     }
@@ -88,28 +88,28 @@ impl Answer {
     /// The number of the pushed message.
     pub(crate) fn pushed(self) -> Result<MessageId> {
         match self {
-            Answer::Success(Success::Pushed(id)) => Ok(id),
+            AskAnswer::Success(Success::Pushed(id)) => Ok(id),
             other => Err(other.unexpected()),
         }
     }
 
     pub(crate) fn all_pushed(self) -> Result<Vec<Result<MessageId>>> {
         match self {
-            Answer::Pushed(outcomes) => Ok(outcomes),
+            AskAnswer::Pushed(outcomes) => Ok(outcomes),
             other => Err(other.unexpected()),
         }
     }
 
     pub(crate) fn counted(self) -> Result<u32> {
         match self {
-            Answer::Success(Success::Counted(count)) => Ok(count),
+            AskAnswer::Success(Success::Counted(count)) => Ok(count),
             other => Err(other.unexpected()),
         }
     }
 
     pub(crate) fn success(self) -> Result<Success> {
         match self {
-            Answer::Success(success) => Ok(success),
+            AskAnswer::Success(success) => Ok(success),
             other => Err(other.unexpected()),
         }
     }
@@ -117,23 +117,23 @@ impl Answer {
     /// A message, if there is one.
     pub(crate) fn delivery(self) -> Result<Option<Delivery>> {
         match self {
-            Answer::Delivery(delivery) => Ok(Some(delivery)),
-            Answer::Nothing => Ok(None),
+            AskAnswer::Delivery(delivery) => Ok(Some(delivery)),
+            AskAnswer::Nothing => Ok(None),
             other => Err(other.unexpected()),
         }
     }
 
     /// A message. There always is one.
     pub(crate) fn message(self) -> Result<Delivery> {
-        self.delivery()?.ok_or_else(|| Answer::Nothing.unexpected())
+        self.delivery()?.ok_or_else(|| AskAnswer::Nothing.unexpected())
     }
 
     fn unexpected(&self) -> Error {
         let what = match self {
-            Answer::Yes => "heartbeat",
-            Answer::Success(_) | Answer::Pushed(_) => "reply to another action",
-            Answer::Delivery(_) => "message",
-            Answer::Nothing => "empty reply",
+            AskAnswer::Yes => "heartbeat",
+            AskAnswer::Success(_) | AskAnswer::Pushed(_) => "reply to another action",
+            AskAnswer::Delivery(_) => "message",
+            AskAnswer::Nothing => "empty reply",
         };
         Error::new(ErrorKind::Protocol, Fate::Unknown, format!("unexpected {what}"))
     }

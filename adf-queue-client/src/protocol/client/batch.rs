@@ -2,15 +2,15 @@
 
 use crate::{
     Error, MessageId, Push, RequestId, Result,
-    protocol::{Encoding, session::Ids},
+    protocol::{Encoding, session::RequestIds},
 };
 
 /// Pushes that one caller makes together.
 #[derive(Debug)]
-pub(super) struct Batch {
+pub(super) struct PushBatch {
     /// The id of the first place; the other places have consecutive ids.
     pub(super) first: u64,
-    places: Vec<Place>,
+    places: Vec<BatchEntry>,
     /// Number of unfinished pushes.
     undone: usize,
     /// Whether the connection has the unfinished ones.
@@ -18,35 +18,35 @@ pub(super) struct Batch {
 }
 
 #[derive(Debug)]
-enum Place {
+enum BatchEntry {
     Open(Push),
     Done(Result<MessageId>),
 }
 
-impl Batch {
+impl PushBatch {
     /// Pushes that cannot be sent fail at once, and `refused` is called for each.
     pub(super) fn new(
         pushes: Vec<Push>,
         encoding: Encoding,
-        ids: &mut Ids,
+        ids: &mut RequestIds,
         mut refused: impl FnMut(&Error),
     ) -> Self {
         let first = ids.run(pushes.len() as u64);
         let mut undone = pushes.len();
         let places = pushes.into_iter().zip(first..).map(|(push, id)| {
-            let Err(error) = encoding.check(&push.asked("")) else { return Place::Open(push) };
+            let Err(error) = encoding.check(&push.asked("")) else { return BatchEntry::Open(push) };
             let error = error.with_request(push.action(), &RequestId::of(id));
             undone -= 1;
             refused(&error);
-            Place::Done(Err(error))
+            BatchEntry::Done(Err(error))
         });
         let places = places.collect();
-        Batch { first, places, undone, is_sent: false }
+        PushBatch { first, places, undone, is_sent: false }
     }
 
     /// The same, for another connection.
     pub(super) fn unsent(self) -> Self {
-        Batch { is_sent: false, ..self }
+        PushBatch { is_sent: false, ..self }
     }
 
     /// Number of unfinished pushes.
@@ -63,8 +63,8 @@ impl Batch {
     /// The unfinished pushes, each at its place.
     pub(super) fn open(&self) -> impl Iterator<Item = Option<&Push>> {
         self.places.iter().map(|place| match place {
-            Place::Open(push) => Some(push),
-            Place::Done(_) => None,
+            BatchEntry::Open(push) => Some(push),
+            BatchEntry::Done(_) => None,
         })
     }
 
@@ -72,21 +72,21 @@ impl Batch {
     pub(super) fn settle(&mut self, place: usize, outcome: Result<MessageId>) -> Option<&Error> {
         let id = self.first + place as u64;
         let place = self.places.get_mut(place)?;
-        let Place::Open(push) = place else { return None };
+        let BatchEntry::Open(push) = place else { return None };
         let outcome =
             outcome.map_err(|error| error.with_request(push.action(), &RequestId::of(id)));
         self.undone -= 1;
-        *place = Place::Done(outcome);
+        *place = BatchEntry::Done(outcome);
         match place {
-            Place::Done(Err(error)) => Some(error),
+            BatchEntry::Done(Err(error)) => Some(error),
             _ => None,
         }
     }
 
-    /// Fails all unfinished pushes with this error; `told` gets it as reported to each caller.
-    pub(super) fn fail(&mut self, error: &Error, mut told: impl FnMut(&Error)) {
+    /// Fails all unfinished pushes with this error; `report` gets it as reported to each caller.
+    pub(super) fn fail(&mut self, error: &Error, mut report: impl FnMut(&Error)) {
         for place in 0..self.places.len() {
-            self.settle(place, Err(error.share())).into_iter().for_each(&mut told);
+            self.settle(place, Err(error.share())).into_iter().for_each(&mut report);
         }
     }
 
@@ -94,8 +94,8 @@ impl Batch {
     pub(super) fn take_outcomes(&mut self) -> Vec<Result<MessageId>> {
         let over = std::mem::take(&mut self.places).into_iter();
         over.filter_map(|place| match place {
-            Place::Done(outcome) => Some(outcome),
-            Place::Open(_) => None,
+            BatchEntry::Done(outcome) => Some(outcome),
+            BatchEntry::Open(_) => None,
         })
         .collect()
     }

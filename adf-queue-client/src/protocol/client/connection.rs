@@ -12,10 +12,10 @@ use queue_core::{
 
 use super::{
     Link,
-    ask::{Answer, Ask},
+    ask::{Ask, AskAnswer},
     link::{Waiter, only_one_stream},
-    pulls::Kept,
-    task::{Message, Stage},
+    pulls::UnclaimedMessage,
+    task::{EncodedRequest, TaskStage},
 };
 use crate::{
     Deadline, Error, ErrorKind, Fate, QueueName, RequestId, Result,
@@ -171,7 +171,7 @@ impl Link {
             Event::Pong(waiter) => {
                 self.prove();
                 if let Some(Waiter::Task(number)) = waiter {
-                    self.finish(number, Ok(Answer::Yes));
+                    self.finish(number, Ok(AskAnswer::Yes));
                 }
             }
             Event::Answer { waiter, id, number, outcome } => {
@@ -186,8 +186,8 @@ impl Link {
                 self.metrics.replies += 1;
                 self.prove();
                 if let Waiter::Task(number) = waiter {
-                    let outcome = outcome.map(Answer::Success).map_err(Error::from);
-                    self.settle_place(number, place, outcome.and_then(Answer::pushed));
+                    let outcome = outcome.map(AskAnswer::Success).map_err(Error::from);
+                    self.settle_place(number, place, outcome.and_then(AskAnswer::pushed));
                 }
             }
         }
@@ -201,7 +201,7 @@ impl Link {
         };
         let ready: Vec<u64> = self.queued.iter().filter(is_ready).collect();
         for number in ready {
-            self.finish(number, Ok(Answer::Yes));
+            self.finish(number, Ok(AskAnswer::Yes));
         }
     }
 
@@ -247,7 +247,9 @@ impl Link {
         match (waiter, outcome) {
             (Waiter::Task(number), outcome) => self.settle(number, outcome, now),
             (Waiter::Pull(queue), Ok(Success::Delivered(delivered))) => {
-                if let Some((caller, kept)) = self.pulls.put(&queue, Kept { id, delivered }) {
+                if let Some((caller, kept)) =
+                    self.pulls.put(&queue, UnclaimedMessage { id, delivered })
+                {
                     self.give(caller, &queue, kept);
                 }
             }
@@ -269,7 +271,7 @@ impl Link {
     /// Handles the answer to a request of a task, whose caller may be gone.
     fn settle(&mut self, number: u64, outcome: Result<Success, Refusal>, now: Instant) {
         let Some(task) = self.tasks.get(&number) else { return };
-        if let Stage::Checking(message) = &task.stage
+        if let TaskStage::Checking(message) = &task.stage
             && outcome.is_ok()
         {
             let message = message.clone();
@@ -280,7 +282,7 @@ impl Link {
                 let queue = queue.clone();
                 return self.pull_soon(number, &queue, ready, now);
             }
-            (_, outcome) => outcome.map(Answer::Success).map_err(Error::from),
+            (_, outcome) => outcome.map(AskAnswer::Success).map_err(Error::from),
         };
         self.finish(number, outcome);
     }
@@ -291,12 +293,12 @@ impl Link {
             return self.give(number, queue, kept);
         }
         if ready == 0 {
-            return self.finish(number, Ok(Answer::Nothing));
+            return self.finish(number, Ok(AskAnswer::Nothing));
         }
         let soon = now.checked_add(self.options.reply_timeout);
         self.limit_more(number, Limit::until(Deadline::Reply, soon));
         if let Some(task) = self.tasks.get_mut(&number) {
-            task.stage = Stage::Pulling;
+            task.stage = TaskStage::Pulling;
         }
         // The messages have not woken the pulls that wait.
         let has_spare = self.pulls.has_spare(queue);
@@ -314,7 +316,7 @@ impl Link {
         outcome: Result<Success, Refusal>,
         id: &RequestId,
     ) {
-        if !self.tasks.get(&caller).is_some_and(|task| matches!(task.stage, Stage::Pulling)) {
+        if !self.tasks.get(&caller).is_some_and(|task| matches!(task.stage, TaskStage::Pulling)) {
             return;
         }
         match outcome {
@@ -352,13 +354,13 @@ impl Link {
             self.limits.remove(&(at, number));
             let Some(task) = self.tasks.get(&number) else { continue };
             let outcome = match &task.stage {
-                Stage::Pulling if self.is_open() => Ok(Answer::Nothing),
-                Stage::Pulling => Err(self.why_not().with_fate(Fate::NotSent)),
+                TaskStage::Pulling if self.is_open() => Ok(AskAnswer::Nothing),
+                TaskStage::Pulling => Err(self.why_not().with_fate(Fate::NotSent)),
                 // A request handed to the connection goes out in full, including its unwritten part.
-                Stage::Sent(_) | Stage::Pinging => {
+                TaskStage::Sent(_) | TaskStage::Pinging => {
                     Err(task.limit.error().with_fate(Fate::Unknown).into())
                 }
-                Stage::Batch(batch) if batch.is_sent => {
+                TaskStage::PushBatch(batch) if batch.is_sent => {
                     Err(task.limit.error().with_fate(Fate::Unknown).into())
                 }
                 _ => Err(task.limit.error().with_fate(Fate::NotSent).into()),
@@ -434,19 +436,21 @@ impl Link {
 
     fn send_task(&mut self, number: u64) {
         let Some(task) = self.tasks.get_mut(&number) else { return };
-        if let (Stage::Batch(batch), Some(session)) = (&mut task.stage, &mut self.session) {
+        if let (TaskStage::PushBatch(batch), Some(session)) = (&mut task.stage, &mut self.session) {
             self.metrics.commands += batch.undone() as u64;
             session.send_run(batch.first, batch.open(), Waiter::Task(number));
             batch.is_sent = true;
             return;
         }
-        let Stage::Queued(message) = mem::replace(&mut task.stage, Stage::Pinging) else { return };
+        let TaskStage::Queued(message) = mem::replace(&mut task.stage, TaskStage::Pinging) else {
+            return;
+        };
         if let Some(message) = &message {
             self.names.remove(&message.name());
         }
         match message {
             Some(message) if message.action == Action::Pull && self.encoding == Encoding::Json => {
-                task.stage = Stage::Checking(message);
+                task.stage = TaskStage::Checking(message);
                 if let Some(queue) = task.ask.queue().cloned() {
                     self.send_for(Action::Count, &queue, Waiter::Task(number));
                 }
@@ -461,13 +465,13 @@ impl Link {
         }
     }
 
-    fn send_message(&mut self, number: u64, message: Message) {
+    fn send_message(&mut self, number: u64, message: EncodedRequest) {
         let (Some(task), Some(session)) = (self.tasks.get_mut(&number), &mut self.session) else {
             return;
         };
         self.metrics.commands += 1;
         session.send(message.action, &message.id, &message.frame, Waiter::Task(number));
-        task.stage = Stage::Sent(message);
+        task.stage = TaskStage::Sent(message);
         task.epoch = self.epoch;
     }
 

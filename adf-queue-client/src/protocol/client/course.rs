@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use super::{
-    Answer, Ask,
+    Ask, AskAnswer,
     exchange::{HttpRequest, Reply, unasked},
-    pulling::{Message, Patience, Pulling},
-    step::{Step, Terms},
+    pulling::{PullWait, PulledMessage, Pulling},
+    step::{ClientStep, RequestSettings},
 };
 use queue_core::Limit;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[derive(Debug)]
-pub(crate) enum Course {
+pub(crate) enum CallCourse {
     /// A single request.
     Single(Option<(HttpRequest, Limit)>),
     /// A pull that returns a delivery.
@@ -25,7 +25,7 @@ pub(crate) enum Course {
     RawPull(Pulling),
 }
 
-impl Course {
+impl CallCourse {
     /// A call for this request, within this limit. `id` makes ids for requests without one.
     ///
     /// # Errors
@@ -34,11 +34,11 @@ impl Course {
     pub(crate) fn new(
         ask: Ask,
         limit: Limit,
-        terms: &Terms,
+        terms: &RequestSettings,
         mut id: impl FnMut() -> RequestId,
         now: Instant,
     ) -> Result<Self> {
-        let pulling = |pull: Request, patience: Patience, total: Limit| {
+        let pulling = |pull: Request, patience: PullWait, total: Limit| {
             Pulling::new(pull, terms.clone(), patience, total)
         };
         let request = match ask {
@@ -48,23 +48,23 @@ impl Course {
             Ask::Ping => return Ok(Self::single(HttpRequest::page(None, &terms.host)?, limit)),
             Ask::Pull(queue) => {
                 let pull = Request::pull(id(), queue);
-                return Ok(Course::Pull(match limit.at {
+                return Ok(CallCourse::Pull(match limit.at {
                     Some(at) => {
-                        pulling(pull, Patience::Until(at), Limit::never()).connecting_in_time()
+                        pulling(pull, PullWait::Until(at), Limit::never()).connecting_in_time()
                     }
-                    None => pulling(pull, Patience::Endless, limit),
+                    None => pulling(pull, PullWait::Endless, limit),
                 }));
             }
             Ask::TryPull(queue) => {
                 let pull = Request::pull(id(), queue);
-                return Ok(Course::Pull(pulling(pull, Patience::Until(now), limit)));
+                return Ok(CallCourse::Pull(pulling(pull, PullWait::Until(now), limit)));
             }
             Ask::Settle(Action::Pull, queue, id, _) => {
                 let pull = Request::pull(id, queue);
-                return Ok(Course::Pull(pulling(pull, Patience::ByItself, limit)));
+                return Ok(CallCourse::Pull(pulling(pull, PullWait::ByItself, limit)));
             }
             Ask::Raw(request) if request.action() == Action::Pull => {
-                return Ok(Course::RawPull(pulling(request, Patience::ByItself, limit)));
+                return Ok(CallCourse::RawPull(pulling(request, PullWait::ByItself, limit)));
             }
             Ask::Settle(action, _, id, Some(_)) => return Err(of_websocket(action, &id)),
             Ask::Settle(action, queue, id, None) => {
@@ -81,38 +81,39 @@ impl Course {
     }
 
     fn single(request: HttpRequest, limit: Limit) -> Self {
-        Course::Single(Some((request, limit)))
+        CallCourse::Single(Some((request, limit)))
     }
 
     /// The next step. `last` is the outcome of the previous one; `None` if it was a wait, or if there was nothing to
     /// adopt.
-    pub(crate) fn next(&mut self, last: Option<Result<Reply>>, now: Instant) -> Step {
+    pub(crate) fn next(&mut self, last: Option<Result<Reply>>, now: Instant) -> ClientStep {
         match self {
-            Course::Single(request) => match request.take() {
-                Some((request, limit)) => Step::Ask(request, limit),
-                None => Step::Over(last.unwrap_or_else(|| Err(unasked())).and_then(answer)),
+            CallCourse::Single(request) => match request.take() {
+                Some((request, limit)) => ClientStep::Ask(request, limit),
+                None => ClientStep::Over(last.unwrap_or_else(|| Err(unasked())).and_then(answer)),
             },
-            Course::Pull(pulling) => pulling.next(last, now).map(|message| {
-                message.map_or(Answer::Nothing, |(pull, message)| {
+            CallCourse::Pull(pulling) => pulling.next(last, now).map(|message| {
+                message.map_or(AskAnswer::Nothing, |(pull, message)| {
                     let (queue, id) = (pull.queue().clone(), *pull.id());
-                    Answer::Delivery(Delivery::new(queue, id, message, None))
+                    AskAnswer::Delivery(Delivery::new(queue, id, message, None))
                 })
             }),
-            Course::RawPull(pulling) => pulling.next(last, now).map(raw),
+            CallCourse::RawPull(pulling) => pulling.next(last, now).map(raw),
         }
     }
 }
 
-fn answer(reply: Reply) -> Result<Answer> {
+fn answer(reply: Reply) -> Result<AskAnswer> {
     match reply {
-        Reply::Success(_, success) => Ok(Answer::Success(success)),
+        Reply::Success(_, success) => Ok(AskAnswer::Success(success)),
         // Any other page does not show that the server is alive.
-        Reply::Page(page) => Stats::parse(&page).map(|_| Answer::Yes),
+        Reply::Page(page) => Stats::parse(&page).map(|_| AskAnswer::Yes),
     }
 }
 
-fn raw(message: Option<Message>) -> Answer {
-    message.map_or(Answer::Nothing, |(_, message)| Answer::Success(Success::Delivered(message)))
+fn raw(message: Option<PulledMessage>) -> AskAnswer {
+    message
+        .map_or(AskAnswer::Nothing, |(_, message)| AskAnswer::Success(Success::Delivered(message)))
 }
 
 fn of_websocket(action: Action, id: &RequestId) -> Error {
@@ -129,12 +130,12 @@ mod tests {
     #[test]
     fn a_pull_by_an_id_of_the_caller_takes_several_requests() {
         let options: ConnectOptions = "http://server:1".parse().unwrap();
-        let (terms, now) = (Terms::of(&options), queue_core::now());
+        let (terms, now) = (RequestSettings::of(&options), queue_core::now());
         let id = || "h1".parse::<RequestId>().unwrap();
-        let course = |ask| Course::new(ask, Limit::never(), &terms, id, now).unwrap();
+        let course = |ask| CallCourse::new(ask, Limit::never(), &terms, id, now).unwrap();
         let [pull, count] =
             [Request::pull, Request::count].map(|of| of(id(), "/q".parse().unwrap()));
-        assert!(matches!(course(Ask::Raw(pull)), Course::RawPull(_)));
-        assert!(matches!(course(Ask::Raw(count)), Course::Single(_)));
+        assert!(matches!(course(Ask::Raw(pull)), CallCourse::RawPull(_)));
+        assert!(matches!(course(Ask::Raw(count)), CallCourse::Single(_)));
     }
 }

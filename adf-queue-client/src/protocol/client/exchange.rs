@@ -24,14 +24,14 @@ const KEPT: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(crate) struct HttpRequest {
     frame: Bytes,
-    of: Of,
+    of: RequestOrigin,
     is_tried_again: bool,
     /// When there has to be a connection for it.
     connected_by: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
-enum Of {
+enum RequestOrigin {
     Action(Encoding, Request),
     Page,
 }
@@ -46,7 +46,7 @@ impl HttpRequest {
         let mut frame = BytesMut::new();
         http::encode(encoding, &request, host, &mut frame)
             .map_err(|error| error.with_request(request.action(), request.id()))?;
-        Ok(Self::new(frame, Of::Action(encoding, request)))
+        Ok(Self::new(frame, RequestOrigin::Action(encoding, request)))
     }
 
     /// A request for the status page of one queue, or of all.
@@ -57,10 +57,10 @@ impl HttpRequest {
     pub(crate) fn page(queue: Option<&QueueName>, host: &str) -> Result<Self> {
         let mut frame = BytesMut::new();
         http::encode_page(queue, host, &mut frame)?;
-        Ok(Self::new(frame, Of::Page))
+        Ok(Self::new(frame, RequestOrigin::Page))
     }
 
-    fn new(frame: BytesMut, of: Of) -> Self {
+    fn new(frame: BytesMut, of: RequestOrigin) -> Self {
         HttpRequest { frame: frame.freeze(), of, is_tried_again: true, connected_by: None }
     }
 
@@ -83,22 +83,24 @@ impl HttpRequest {
     /// Whether it may be carried out twice without a visible difference.
     fn is_idempotent(&self) -> bool {
         match &self.of {
-            Of::Action(_, request) => request.action() == Action::Count,
-            Of::Page => true,
+            RequestOrigin::Action(_, request) => request.action() == Action::Count,
+            RequestOrigin::Page => true,
         }
     }
 
     /// The pull in this request, if it is one. It has no deadline.
     pub(crate) fn pull(&self) -> Option<&Request> {
         match &self.of {
-            Of::Action(_, request) if request.action() == Action::Pull => Some(request),
+            RequestOrigin::Action(_, request) if request.action() == Action::Pull => Some(request),
             _ => None,
         }
     }
 
     /// Decodes the answer.
     fn understand(&self, answer: Answer) -> Result<Reply> {
-        let Of::Action(encoding, request) = &self.of else { return answer.page().map(Reply::Page) };
+        let RequestOrigin::Action(encoding, request) = &self.of else {
+            return answer.page().map(Reply::Page);
+        };
         let response = answer.finish(*encoding)?;
         if !response.answers(request) {
             return Err(unasked());
@@ -110,8 +112,8 @@ impl HttpRequest {
 impl queue_core::Request<Error> for HttpRequest {
     fn name(&self, error: Error) -> Error {
         match &self.of {
-            Of::Action(_, request) => error.with_request(request.action(), request.id()),
-            Of::Page => error,
+            RequestOrigin::Action(_, request) => error.with_request(request.action(), request.id()),
+            RequestOrigin::Page => error,
         }
     }
 }
@@ -144,12 +146,12 @@ pub(crate) struct Exchange {
     kept_until: Option<Instant>,
     /// Set to read what has arrived since then: nobody has read while the pull had no caller.
     look_since: Option<Instant>,
-    seen: Seen,
+    seen: ExchangeEvents,
 }
 
 /// Events since the last call of [`Exchange::seen`].
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ExchangeEvents {
     connections: u64,
     requests: u64,
     answers: u64,
@@ -159,7 +161,7 @@ pub(crate) struct Seen {
     pub(crate) is_well: Option<bool>,
 }
 
-impl Seen {
+impl ExchangeEvents {
     pub(crate) fn add_to(self, metrics: &mut Metrics) {
         (0..self.connections).for_each(|_| metrics.connected());
         metrics.commands += self.requests;
@@ -182,7 +184,7 @@ impl Exchange {
             received: 0,
             kept_until: None,
             look_since: None,
-            seen: Seen::default(),
+            seen: ExchangeEvents::default(),
             options,
         }
     }
@@ -219,7 +221,7 @@ impl Exchange {
         }
     }
 
-    pub(crate) fn seen(&mut self) -> Seen {
+    pub(crate) fn seen(&mut self) -> ExchangeEvents {
         mem::take(&mut self.seen)
     }
 

@@ -16,15 +16,15 @@ use queue_core::{
 };
 
 use super::{
-    ask::{Answer, Ask},
-    pulls::{Kept, Pulls},
-    task::{InOrder, Stage, Task},
+    ask::{Ask, AskAnswer},
+    pulls::{Pulls, UnclaimedMessage},
+    task::{InOrder, Task, TaskStage},
 };
 use crate::{
     ConnectOptions, Delivery, Error, ErrorKind, Fate, Metrics, QueueName, RequestId, Result,
     protocol::{
         Action, Encoding, Success,
-        session::{Ids, Session},
+        session::{RequestIds, Session},
     },
     trace,
 };
@@ -40,7 +40,7 @@ pub(crate) struct Link {
     pub(super) encoding: Encoding,
     pub(super) host: String,
     pub(super) random: Random,
-    pub(super) ids: Ids,
+    pub(super) ids: RequestIds,
     pub(super) tasks: HashMap<u64, Task, FixedState>,
     last_task: u64,
     /// The tasks to be sent.
@@ -109,7 +109,7 @@ impl Link {
             encoding: options.address.transport().encoding(),
             host: crate::address::host(&options.address),
             random: options.random(),
-            ids: Ids::default(),
+            ids: RequestIds::default(),
             tasks: HashMap::default(),
             last_task: 0,
             queued: InOrder::default(),
@@ -166,7 +166,7 @@ impl Link {
         self.metrics.failed(error.kind().counted());
     }
 
-    fn delivery(&self, queue: &QueueName, kept: Kept) -> Delivery {
+    fn delivery(&self, queue: &QueueName, kept: UnclaimedMessage) -> Delivery {
         Delivery::new(queue.clone(), kept.id, kept.delivered, self.epoch)
     }
 
@@ -191,7 +191,7 @@ impl Link {
     }
 
     /// The outcome of a task; until then, registers the caller to be woken.
-    pub(crate) fn poll(&mut self, number: u64, caller: &Waker) -> Poll<Result<Answer>> {
+    pub(crate) fn poll(&mut self, number: u64, caller: &Waker) -> Poll<Result<AskAnswer>> {
         match self.tasks.get_mut(&number) {
             Some(task) if !task.is_done() => {
                 match &mut task.waker {
@@ -201,7 +201,7 @@ impl Link {
                 Poll::Pending
             }
             _ => match self.tasks.remove(&number).map(|task| task.stage) {
-                Some(Stage::Done(outcome)) => Poll::Ready(outcome),
+                Some(TaskStage::Done(outcome)) => Poll::Ready(outcome),
                 _ => Poll::Ready(Err(only_one_stream())),
             },
         }
@@ -217,10 +217,10 @@ impl Link {
         self.unqueue(number, &task.stage);
         self.unfinished -= usize::from(!task.is_done());
         match (task.stage, task.ask) {
-            (Stage::Pulling, Ask::Pull(queue) | Ask::TryPull(queue)) => {
+            (TaskStage::Pulling, Ask::Pull(queue) | Ask::TryPull(queue)) => {
                 self.pulls.leave(&queue, number);
             }
-            (Stage::Sent(message), Ask::Raw(request)) if message.action == Action::Pull => {
+            (TaskStage::Sent(message), Ask::Raw(request)) if message.action == Action::Pull => {
                 let (queue, session) = (request.queue(), self.session.as_mut());
                 let waiter = Waiter::Pull(queue.clone());
                 let sent = session.and_then(|it| it.hand_on(Action::Pull, &message.id, waiter));
@@ -228,23 +228,25 @@ impl Link {
                     self.pulls.sent(queue, number);
                 }
             }
-            (Stage::Done(Ok(Answer::Delivery(delivery))), _) if delivery.epoch() == self.epoch => {
-                let (queue, kept) = Kept::of(delivery);
+            (TaskStage::Done(Ok(AskAnswer::Delivery(delivery))), _)
+                if delivery.epoch() == self.epoch =>
+            {
+                let (queue, kept) = UnclaimedMessage::of(delivery);
                 self.put(&queue, kept);
             }
             (
-                Stage::Done(Ok(Answer::Success(Success::Delivered(delivered)))),
+                TaskStage::Done(Ok(AskAnswer::Success(Success::Delivered(delivered)))),
                 Ask::Raw(request),
             ) if task.epoch == self.epoch => {
                 let id = *request.id();
-                self.put(request.queue(), Kept { id, delivered });
+                self.put(request.queue(), UnclaimedMessage { id, delivered });
             }
             _ => {}
         }
     }
 
     /// Keeps a message of this connection that nobody has.
-    fn put(&mut self, queue: &QueueName, kept: Kept) {
+    fn put(&mut self, queue: &QueueName, kept: UnclaimedMessage) {
         if self.session.is_some()
             && let Some((caller, kept)) = self.pulls.put(queue, kept)
         {
@@ -252,21 +254,21 @@ impl Link {
         }
     }
 
-    pub(super) fn give(&mut self, caller: u64, queue: &QueueName, kept: Kept) {
+    pub(super) fn give(&mut self, caller: u64, queue: &QueueName, kept: UnclaimedMessage) {
         let delivery = self.delivery(queue, kept);
-        self.finish(caller, Ok(Answer::Delivery(delivery)));
+        self.finish(caller, Ok(AskAnswer::Delivery(delivery)));
     }
 
     /// Finishes a task.
-    pub(super) fn finish(&mut self, number: u64, outcome: Result<Answer>) {
+    pub(super) fn finish(&mut self, number: u64, outcome: Result<AskAnswer>) {
         let Some(task) = self.tasks.get_mut(&number).filter(|task| !task.is_done()) else { return };
         let outcome = outcome.map_err(|error| error.with_server(&self.options.address));
         let outcome = match (&mut task.stage, outcome) {
-            (Stage::Batch(batch), Err(error)) => {
+            (TaskStage::PushBatch(batch), Err(error)) => {
                 batch.fail(&error, |error| {
                     note_failure(&mut self.metrics, &mut self.later, Some(error));
                 });
-                Ok(Answer::Pushed(batch.take_outcomes()))
+                Ok(AskAnswer::Pushed(batch.take_outcomes()))
             }
             (_, outcome) => outcome.map_err(|error| task.named(error)),
         };
@@ -274,12 +276,14 @@ impl Link {
         if let Some(at) = task.limit.at {
             self.limits.remove(&(at, number));
         }
-        if let (Stage::Pulling, Ask::Pull(queue) | Ask::TryPull(queue)) = (&task.stage, &task.ask) {
+        if let (TaskStage::Pulling, Ask::Pull(queue) | Ask::TryPull(queue)) =
+            (&task.stage, &task.ask)
+        {
             self.pulls.leave(queue, number);
         }
         self.unfinished -= 1;
         self.woken.extend(task.waker.take());
-        let stage = mem::replace(&mut task.stage, Stage::Done(outcome));
+        let stage = mem::replace(&mut task.stage, TaskStage::Done(outcome));
         self.unqueue(number, &stage);
     }
 
@@ -290,27 +294,28 @@ impl Link {
         place: usize,
         outcome: Result<crate::MessageId>,
     ) {
-        let Some(Task { stage: Stage::Batch(batch), .. }) = self.tasks.get_mut(&number) else {
+        let Some(Task { stage: TaskStage::PushBatch(batch), .. }) = self.tasks.get_mut(&number)
+        else {
             return;
         };
         let outcome = outcome.map_err(|error| error.with_server(&self.options.address));
         note_failure(&mut self.metrics, &mut self.later, batch.settle(place, outcome));
         if batch.undone() == 0 {
             let outcomes = batch.take_outcomes();
-            self.finish(number, Ok(Answer::Pushed(outcomes)));
+            self.finish(number, Ok(AskAnswer::Pushed(outcomes)));
         }
     }
 
     /// Removes a task in this stage from the queue.
-    fn unqueue(&mut self, number: u64, stage: &Stage) {
+    fn unqueue(&mut self, number: u64, stage: &TaskStage) {
         match stage {
-            Stage::Queued(message) => {
+            TaskStage::Queued(message) => {
                 self.queued.remove(number);
                 if let Some(message) = message {
                     self.names.remove(&message.name());
                 }
             }
-            Stage::Batch(batch) if !batch.is_sent => self.queued.remove(number),
+            TaskStage::PushBatch(batch) if !batch.is_sent => self.queued.remove(number),
             _ => {}
         }
     }

@@ -12,7 +12,7 @@ use queue_core::{
 };
 
 use super::{
-    Answer, Ask, Link,
+    Ask, AskAnswer, Link,
     link_tests::{SECOND, json, options, push, queue, refused, settle},
 };
 use crate::{
@@ -146,7 +146,7 @@ impl Caller {
                 assert_eq!(outcomes.len(), bodies.len());
                 bodies.iter().zip(outcomes).for_each(|(body, outcome)| tally.push(body, outcome));
             }
-            (What::Pull, Ok(Answer::Nothing)) => {}
+            (What::Pull, Ok(AskAnswer::Nothing)) => {}
             (What::Pull, Ok(answer)) => {
                 let delivery = answer.message().unwrap();
                 let body = String::from_utf8(delivery.body().to_vec()).unwrap();
@@ -271,7 +271,7 @@ fn pull_all(proof: &mut Proof<Link, Served>) -> Vec<String> {
                 break outcome;
             }
         };
-        match outcome.and_then(Answer::delivery) {
+        match outcome.and_then(AskAnswer::delivery) {
             Ok(Some(delivery)) => {
                 let body = String::from_utf8(delivery.body().to_vec()).unwrap();
                 bodies.push((delivery.epoch(), body));

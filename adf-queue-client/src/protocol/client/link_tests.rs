@@ -12,7 +12,7 @@ use fixtures::{
 };
 use queue_core::{ConnectionState, End, Limit, Pulse, proof::ByHand};
 
-use super::{Answer, Ask, Link, connection::MAX_SPARE};
+use super::{Ask, AskAnswer, Link, connection::MAX_SPARE};
 use crate::{
     ConnectOptions, Deadline, Delivery, Error, ErrorKind, Fate, MessageId, Push, QueueName,
     Refusal, RetryPolicy,
@@ -185,7 +185,7 @@ impl Bench {
         self.go();
         self.hand.now += SECOND;
         self.go();
-        assert!(matches!(self.outcome(late), Some(Ok(Answer::Nothing))));
+        assert!(matches!(self.outcome(late), Some(Ok(AskAnswer::Nothing))));
     }
 
     /// Creates or deletes the queue.
@@ -219,7 +219,7 @@ impl Bench {
         self.hand.now += 10 * SECOND;
         self.go();
         let outcome = self.outcome(next).unwrap();
-        assert!(matches!(outcome, Ok(Answer::Delivery(_))), "{outcome:?}");
+        assert!(matches!(outcome, Ok(AskAnswer::Delivery(_))), "{outcome:?}");
     }
 
     fn refused(&mut self, ask: Ask) -> Error {
@@ -227,7 +227,7 @@ impl Bench {
         self.link().begin(ask, Limit::never(), now).unwrap_err()
     }
 
-    fn outcome(&mut self, number: u64) -> Option<crate::Result<Answer>> {
+    fn outcome(&mut self, number: u64) -> Option<crate::Result<AskAnswer>> {
         match self.link().poll(number, Waker::noop()) {
             Poll::Ready(outcome) => Some(outcome),
             Poll::Pending => None,
@@ -244,7 +244,7 @@ impl Bench {
     }
 
     /// Sends a request, and gets the answer.
-    fn ask(&mut self, ask: Ask) -> crate::Result<Answer> {
+    fn ask(&mut self, ask: Ask) -> crate::Result<AskAnswer> {
         let number = self.begin(ask);
         self.go();
         self.outcome(number).expect("no answer came")
@@ -281,7 +281,7 @@ fn nothing_is_sent_before_the_server_has_upgraded_the_connection() {
 fn an_open_connection_is_ready_at_once() {
     let mut bench = Bench::open(options());
     let number = bench.begin(Ask::Ready);
-    assert!(matches!(bench.outcome(number), Some(Ok(Answer::Yes))));
+    assert!(matches!(bench.outcome(number), Some(Ok(AskAnswer::Yes))));
 }
 
 #[test]
@@ -480,7 +480,7 @@ fn a_pull_of_what_was_ready_ends_in_time_if_another_client_was_faster() {
     assert!(bench.outcome_is_open(pull));
     bench.hand.now += 10 * SECOND;
     bench.turn_and_look();
-    assert!(matches!(bench.outcome(pull), Some(Ok(Answer::Nothing))));
+    assert!(matches!(bench.outcome(pull), Some(Ok(AskAnswer::Nothing))));
 }
 
 #[cfg(feature = "blocking")]
@@ -861,7 +861,7 @@ fn a_connection_that_is_to_be_made_anew_serves_nobody() {
     assert!(matches!(bench.turn(), Pulse::Dial { .. }));
     assert!(bench.outcome_is_open(ready));
     bench.connect();
-    assert!(matches!(bench.outcome(ready), Some(Ok(Answer::Yes))));
+    assert!(matches!(bench.outcome(ready), Some(Ok(AskAnswer::Yes))));
     assert_ne!(bench.epoch(), before);
 }
 
@@ -877,7 +877,7 @@ fn a_connection_that_is_being_made_is_the_new_one() {
     let second = bench.begin(Ask::Ready);
     bench.go();
     for ready in [first, second] {
-        assert!(matches!(bench.outcome(ready), Some(Ok(Answer::Yes))));
+        assert!(matches!(bench.outcome(ready), Some(Ok(AskAnswer::Yes))));
     }
 }
 
@@ -948,12 +948,12 @@ fn pushes(bodies: &[&str]) -> Ask {
 }
 
 /// The outcome of each push of a batch: the number of its message, or the fate of the failure.
-fn all_pushed(outcome: crate::Result<Answer>) -> Vec<Result<u64, (ErrorKind, Fate)>> {
-    let told = |outcome: crate::Result<MessageId>| match outcome {
+fn all_pushed(outcome: crate::Result<AskAnswer>) -> Vec<Result<u64, (ErrorKind, Fate)>> {
+    let described = |outcome: crate::Result<MessageId>| match outcome {
         Ok(id) => Ok(id.get()),
         Err(error) => Err((error.kind().clone(), error.fate())),
     };
-    outcome.unwrap().all_pushed().unwrap().into_iter().map(told).collect()
+    outcome.unwrap().all_pushed().unwrap().into_iter().map(described).collect()
 }
 
 #[test]
@@ -981,7 +981,7 @@ fn pushes_that_go_together_have_each_their_own_outcome() {
         let refused = (ErrorKind::Refused(Refusal::QueueNotFound), Fate::Refused);
         let invalid = (ErrorKind::InvalidInput, Fate::NotSent);
         let expected = vec![Ok(1), Err(invalid.clone()), Err(refused), Ok(2)];
-        assert_eq!(all_pushed(Ok(Answer::Pushed(outcomes))), expected);
+        assert_eq!(all_pushed(Ok(AskAnswer::Pushed(outcomes))), expected);
         assert_eq!(bench.pull().body(), "first");
         let metrics = bench.link().metrics().clone();
         assert_eq!(metrics.errors.iter().map(|(_, times)| times).sum::<u64>(), 2, "{metrics:?}");
@@ -1353,7 +1353,7 @@ fn a_message_that_is_here_is_told_by_a_try_pull() {
     bench.change_elsewhere("rpush");
     bench.go();
     let outcome = bench.outcome(next).unwrap();
-    assert!(matches!(outcome, Ok(Answer::Delivery(_))), "{outcome:?}");
+    assert!(matches!(outcome, Ok(AskAnswer::Delivery(_))), "{outcome:?}");
 }
 
 impl Bench {
@@ -1598,8 +1598,11 @@ fn the_answer_to_a_later_push_does_not_extend_the_time_of_an_earlier_one() {
 #[test]
 fn an_answer_of_another_kind_is_not_taken_for_success() {
     let kind = |error: Error| error.kind().clone();
-    assert_eq!(Answer::Nothing.done().map_err(kind), Err(ErrorKind::Protocol));
-    assert_eq!(Answer::Success(Success::Counted(1)).done().map_err(kind), Err(ErrorKind::Protocol));
+    assert_eq!(AskAnswer::Nothing.done().map_err(kind), Err(ErrorKind::Protocol));
+    assert_eq!(
+        AskAnswer::Success(Success::Counted(1)).done().map_err(kind),
+        Err(ErrorKind::Protocol)
+    );
 }
 
 #[test]

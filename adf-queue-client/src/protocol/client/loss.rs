@@ -8,7 +8,7 @@ use super::{
     Link,
     ask::Ask,
     link::{Waiter, job_lost},
-    task::Stage,
+    task::TaskStage,
 };
 use crate::{Error, ErrorKind, Fate, protocol::session::Session, trace};
 
@@ -65,11 +65,11 @@ impl Link {
     /// Handles a task whose request was in flight when the connection was lost.
     fn sent_in_vain(&mut self, number: u64, fate: Fate, error: &Error) {
         let Some(task) = self.tasks.get(&number) else { return };
-        let told = error.share().with_fate(fate);
+        let reported = error.share().with_fate(fate);
         match fate {
-            Fate::NotSent => self.retry(number, &told, false),
-            _ if task.ask.is_repeatable() => self.retry(number, &told, is_fatal(error)),
-            _ => self.finish(number, Err(told)),
+            Fate::NotSent => self.retry(number, &reported, false),
+            _ if task.ask.is_repeatable() => self.retry(number, &reported, is_fatal(error)),
+            _ => self.finish(number, Err(reported)),
         }
     }
 
@@ -80,9 +80,9 @@ impl Link {
             let Some(task) = self.tasks.get(&number) else { continue };
             let is_last = is_fatal(error);
             match (&task.stage, &task.ask) {
-                (Stage::Sent(_) | Stage::Checking(_) | Stage::Pinging, _) => {}
+                (TaskStage::Sent(_) | TaskStage::Checking(_) | TaskStage::Pinging, _) => {}
                 (_, Ask::Ready) if is_upgraded => {}
-                (Stage::Pulling, _) => self.retry(number, error, is_last),
+                (TaskStage::Pulling, _) => self.retry(number, error, is_last),
                 _ => self.retry(number, error, is_last && !is_upgraded),
             }
         }
@@ -91,13 +91,15 @@ impl Link {
     /// Resends the requests of unfinished tasks.
     fn queue_again(&mut self) {
         let again = self.tasks.iter_mut().filter_map(|(number, task)| {
-            task.stage = match mem::replace(&mut task.stage, Stage::Pinging) {
-                Stage::Sent(message) | Stage::Checking(message) => {
+            task.stage = match mem::replace(&mut task.stage, TaskStage::Pinging) {
+                TaskStage::Sent(message) | TaskStage::Checking(message) => {
                     self.names.insert(message.name());
-                    Stage::Queued(Some(message))
+                    TaskStage::Queued(Some(message))
                 }
-                Stage::Pinging => Stage::Queued(None),
-                Stage::Batch(batch) if batch.is_sent => Stage::Batch(batch.unsent()),
+                TaskStage::Pinging => TaskStage::Queued(None),
+                TaskStage::PushBatch(batch) if batch.is_sent => {
+                    TaskStage::PushBatch(batch.unsent())
+                }
                 other => {
                     task.stage = other;
                     return None;

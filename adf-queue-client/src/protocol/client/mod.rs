@@ -21,6 +21,6 @@ mod task;
 pub(crate) mod window;
 
 pub(crate) use self::{
-    ask::{Answer, Ask},
+    ask::{Ask, AskAnswer},
     link::Link,
 };

@@ -13,13 +13,13 @@ use crate::{
 
 /// A connection with its role; `W` is the wire of a face.
 #[derive(Debug)]
-pub(crate) struct Lane<W> {
+pub(crate) struct PooledConnection<W> {
     pub(crate) role: Exchange,
     pub(crate) wire: W,
 }
 
 /// What a face's wire knows of its connection.
-pub(crate) trait Wired {
+pub(crate) trait FaceWire {
     fn io(&self) -> &Io<Error>;
 }
 
@@ -28,10 +28,10 @@ pub(crate) trait Wired {
 /// Connections are closed only when the pool is next used, or dropped: no task looks after them. A face may hold a lock
 /// on the pool, and the streams of a custom connector are user code, so they are returned to be dropped.
 #[derive(Debug)]
-pub(crate) struct Pool<W: Wired> {
+pub(crate) struct ConnectionPool<W: FaceWire> {
     /// Ordered by last use.
-    kept: Vec<Lane<W>>,
-    given_up: Vec<Lane<W>>,
+    kept: Vec<PooledConnection<W>>,
+    given_up: Vec<PooledConnection<W>>,
     /// Number of connections numbered so far.
     numbers: u64,
     metrics: Metrics,
@@ -45,24 +45,24 @@ const MOST_KEPT: usize = 16;
 /// Maximum number of abandoned pulls on the server; each of them occupies a thread there.
 const MOST_GIVEN_UP: usize = 16;
 
-impl<W: Wired> Drop for Pool<W> {
+impl<W: FaceWire> Drop for ConnectionPool<W> {
     fn drop(&mut self) {
-        for pull in self.given_up.iter().filter_map(Lane::given_up) {
+        for pull in self.given_up.iter().filter_map(PooledConnection::given_up) {
             trace::forsaken(pull);
         }
     }
 }
 
-impl<W: Wired> Lane<W> {
+impl<W: FaceWire> PooledConnection<W> {
     fn given_up(&self) -> Option<&Request> {
         self.role.given_up(self.wire.io())
     }
 }
 
-impl<W: Wired> Pool<W> {
+impl<W: FaceWire> ConnectionPool<W> {
     /// An empty pool; a seed makes its ids repeatable.
     pub(crate) fn new(seed: Option<u64>) -> Self {
-        Pool {
+        ConnectionPool {
             kept: Vec::new(),
             given_up: Vec::new(),
             numbers: 0,
@@ -81,14 +81,21 @@ impl<W: Wired> Pool<W> {
     }
 
     /// An idle connection, and those to close because they were idle too long.
-    pub(crate) fn take(&mut self, now: Instant) -> (Option<Lane<W>>, Vec<Lane<W>>) {
+    pub(crate) fn take(
+        &mut self,
+        now: Instant,
+    ) -> (Option<PooledConnection<W>>, Vec<PooledConnection<W>>) {
         let closed = self.no_longer_kept(now);
         (self.kept.pop(), closed)
     }
 
     /// Puts a connection back after its caller has finished or gone. Returns connections to close.
     #[must_use]
-    pub(crate) fn put(&mut self, mut lane: Lane<W>, now: Instant) -> Vec<Lane<W>> {
+    pub(crate) fn put(
+        &mut self,
+        mut lane: PooledConnection<W>,
+        now: Instant,
+    ) -> Vec<PooledConnection<W>> {
         let seen = lane.role.seen();
         seen.add_to(&mut self.metrics);
         self.is_well = seen.is_well.unwrap_or(self.is_well);
@@ -105,26 +112,27 @@ impl<W: Wired> Pool<W> {
         closed
     }
 
-    fn no_longer_kept(&mut self, now: Instant) -> Vec<Lane<W>> {
+    fn no_longer_kept(&mut self, now: Instant) -> Vec<PooledConnection<W>> {
         self.kept.extract_if(.., |lane| !lane.role.is_kept(now)).collect()
     }
 
     /// The oldest abandoned pull of this queue.
-    pub(crate) fn adopt(&mut self, queue: &QueueName) -> Option<Lane<W>> {
+    pub(crate) fn adopt(&mut self, queue: &QueueName) -> Option<PooledConnection<W>> {
         let is_of_queue =
-            |lane: &Lane<W>| lane.given_up().is_some_and(|pull| pull.queue() == queue);
+            |lane: &PooledConnection<W>| lane.given_up().is_some_and(|pull| pull.queue() == queue);
         let at = self.given_up.iter().position(is_of_queue)?;
         Some(self.given_up.remove(at))
     }
 
     /// An action has succeeded. If it settled the message of an abandoned pull, its connection is to be closed.
     #[must_use]
-    pub(crate) fn done(&mut self, request: &Request) -> Vec<Lane<W>> {
+    pub(crate) fn done(&mut self, request: &Request) -> Vec<PooledConnection<W>> {
         if !matches!(request.action(), Action::Delete | Action::Lcancel | Action::Rcancel) {
             return Vec::new();
         }
-        let is_done =
-            |lane: &mut Lane<W>| lane.given_up().is_none_or(|pull| pull.id() == request.id());
+        let is_done = |lane: &mut PooledConnection<W>| {
+            lane.given_up().is_none_or(|pull| pull.id() == request.id())
+        };
         self.given_up.extract_if(.., is_done).collect()
     }
 
@@ -145,7 +153,7 @@ impl<W: Wired> Pool<W> {
 
     /// The idle connections, to be closed.
     #[must_use]
-    pub(crate) fn close_kept(&mut self) -> Vec<Lane<W>> {
+    pub(crate) fn close_kept(&mut self) -> Vec<PooledConnection<W>> {
         self.is_well = false;
         mem::take(&mut self.kept)
     }
@@ -188,7 +196,7 @@ mod tests {
         protocol::{Encoding, client::exchange::HttpRequest},
     };
 
-    impl Wired for Io<Error> {
+    impl FaceWire for Io<Error> {
         fn io(&self) -> &Io<Error> {
             self
         }
@@ -197,7 +205,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     /// A connection with this request and, if there is one, its answer.
-    fn lane(request: Request, answer: Option<&str>, now: Instant) -> Lane<Io<Error>> {
+    fn lane(request: Request, answer: Option<&str>, now: Instant) -> PooledConnection<Io<Error>> {
         let options: ConnectOptions = "http://server:1".parse().unwrap();
         let (mut role, mut io) = (Exchange::new(options, 0), Io::default());
         let asked = HttpRequest::action(Encoding::Json, request, "server:1").unwrap();
@@ -214,21 +222,21 @@ mod tests {
         }
         role.exchange(&mut io, now);
         assert_eq!(role.outcome().is_some(), answer.is_some());
-        Lane { role, wire: io }
+        PooledConnection { role, wire: io }
     }
 
-    fn kept(now: Instant) -> Lane<Io<Error>> {
+    fn kept(now: Instant) -> PooledConnection<Io<Error>> {
         let answer = "HTTP/1.1 200 OK\nConnection: keep-alive\nContent-Length: 1\n\nx";
         lane(Request::count("h1".parse().unwrap(), "/q".parse().unwrap()), Some(answer), now)
     }
 
-    fn given_up(id: &str, queue: &str, now: Instant) -> Lane<Io<Error>> {
+    fn given_up(id: &str, queue: &str, now: Instant) -> PooledConnection<Io<Error>> {
         lane(Request::pull(id.parse().unwrap(), queue.parse().unwrap()), None, now)
     }
 
     #[test]
     fn connections_are_kept_within_bounds_of_number_and_time() {
-        let (mut pool, now) = (Pool::new(None), queue_core::now());
+        let (mut pool, now) = (ConnectionPool::new(None), queue_core::now());
         let mut closed = 0;
         for n in 0..40 {
             closed += pool.put(kept(now + n * SECOND / 10), now + n * SECOND / 10).len();
@@ -249,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_pull_that_was_given_up_goes_to_the_next_of_its_queue_and_the_oldest_first() {
-        let (mut pool, now) = (Pool::new(None), queue_core::now());
+        let (mut pool, now) = (ConnectionPool::new(None), queue_core::now());
         for (id, queue) in [("1", "/a"), ("2", "/b"), ("3", "/a")] {
             assert!(pool.put(given_up(id, queue, now), now).is_empty());
         }
@@ -267,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_pull_whose_message_was_settled_is_waited_for_no_more() {
-        let (mut pool, now) = (Pool::new(None), queue_core::now());
+        let (mut pool, now) = (ConnectionPool::new(None), queue_core::now());
         for id in ["1", "2"] {
             assert!(pool.put(given_up(id, "/a", now), now).is_empty());
         }
@@ -280,7 +288,7 @@ mod tests {
 
     #[test]
     fn pulls_are_refused_once_too_many_were_given_up() {
-        let (mut pool, now) = (Pool::new(None), queue_core::now());
+        let (mut pool, now) = (ConnectionPool::new(None), queue_core::now());
         for n in 0..MOST_GIVEN_UP {
             pool.check_room().unwrap();
             assert!(pool.put(given_up(&n.to_string(), "/a", now), now).is_empty());
@@ -294,21 +302,21 @@ mod tests {
 
     #[test]
     fn failed_calls_are_counted() {
-        let mut pool = Pool::<Io<Error>>::new(None);
+        let mut pool = ConnectionPool::<Io<Error>>::new(None);
         pool.failed(&unmoved());
         assert_eq!(pool.metrics().errors.iter().map(|(_, times)| times).sum::<u64>(), 1);
     }
 
     #[test]
     fn each_connection_has_a_number_of_its_own() {
-        let mut pool = Pool::<Io<Error>>::new(None);
+        let mut pool = ConnectionPool::<Io<Error>>::new(None);
         assert_eq!([pool.number(), pool.number()], [1, 2]);
     }
 
     #[test]
     fn a_seed_gives_the_same_ids_again() {
         let ids = |seed| {
-            let mut pool = Pool::<Io<Error>>::new(seed);
+            let mut pool = ConnectionPool::<Io<Error>>::new(seed);
             [pool.id(), pool.id()]
         };
         assert_eq!(ids(Some(7)), ids(Some(7)));

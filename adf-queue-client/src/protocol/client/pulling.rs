@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{
     exchange::{HttpRequest, Reply, unasked},
     pulls::LOOK_EVERY,
-    step::{Step, Terms},
+    step::{ClientStep, RequestSettings},
 };
 use queue_core::Limit;
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// A message, and the pull that it was delivered to.
-pub(crate) type Message = (Request, Delivered);
+pub(crate) type PulledMessage = (Request, Delivered);
 
 /// A pull, from the first request to the message.
 ///
@@ -29,10 +29,10 @@ pub(crate) type Message = (Request, Delivered);
 #[derive(Debug)]
 pub(crate) struct Pulling {
     pull: Request,
-    terms: Terms,
-    patience: Patience,
+    terms: RequestSettings,
+    patience: PullWait,
     total: Limit,
-    doing: Doing,
+    doing: PullStage,
     /// How long to wait before the next count.
     delay: Duration,
     /// Whether an abandoned pull waits, and there were no ready messages.
@@ -43,7 +43,7 @@ pub(crate) struct Pulling {
 
 /// How long to wait for a message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Patience {
+pub(crate) enum PullWait {
     /// Without limit, by the caller's own pull or by an abandoned one.
     Endless,
     /// Without limit, by this pull only.
@@ -53,7 +53,7 @@ pub(crate) enum Patience {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Doing {
+enum PullStage {
     Nothing,
     Adopting,
     Counting,
@@ -68,9 +68,14 @@ const MOST: Duration = Duration::from_secs(1);
 const CONNECTING: Duration = Duration::from_secs(1);
 
 impl Pulling {
-    pub(crate) fn new(pull: Request, terms: Terms, patience: Patience, total: Limit) -> Self {
+    pub(crate) fn new(
+        pull: Request,
+        terms: RequestSettings,
+        patience: PullWait,
+        total: Limit,
+    ) -> Self {
         let (joins, connects_in_time) = (false, false);
-        let doing = Doing::Nothing;
+        let doing = PullStage::Nothing;
         Pulling { pull, terms, patience, total, doing, delay: FIRST, joins, connects_in_time }
     }
 
@@ -85,113 +90,113 @@ impl Pulling {
         &mut self,
         last: Option<Result<Reply>>,
         now: Instant,
-    ) -> Step<Option<Message>> {
+    ) -> ClientStep<Option<PulledMessage>> {
         match (self.doing, last) {
-            (Doing::Nothing, _) => match self.patience {
-                Patience::ByItself => self.begin(now),
-                Patience::Endless | Patience::Until(_) => self.adopt(now),
+            (PullStage::Nothing, _) => match self.patience {
+                PullWait::ByItself => self.begin(now),
+                PullWait::Endless | PullWait::Until(_) => self.adopt(now),
             },
-            (Doing::Waiting, _) => match self.patience {
-                Patience::Until(at) if at <= now => Step::Over(Ok(None)),
+            (PullStage::Waiting, _) => match self.patience {
+                PullWait::Until(at) if at <= now => ClientStep::Over(Ok(None)),
                 _ => self.adopt(now),
             },
-            (Doing::Adopting, None) => {
+            (PullStage::Adopting, None) => {
                 self.joins = false;
                 self.begin(now)
             }
-            (Doing::Counting, Some(Ok(Reply::Success(_, Success::Counted(count))))) => {
+            (PullStage::Counting, Some(Ok(Reply::Success(_, Success::Counted(count))))) => {
                 self.counted(count, now)
             }
             (
-                Doing::Adopting | Doing::Pulling,
+                PullStage::Adopting | PullStage::Pulling,
                 Some(Ok(Reply::Success(pull, Success::Delivered(message)))),
-            ) => Step::Over(Ok(Some((pull, message)))),
-            (Doing::Adopting, Some(Err(error))) if self.is_bound(&error, now) => {
+            ) => ClientStep::Over(Ok(Some((pull, message)))),
+            (PullStage::Adopting, Some(Err(error))) if self.is_bound(&error, now) => {
                 self.joins = true;
                 self.count(now)
             }
-            (Doing::Pulling, Some(Err(error))) if self.is_bound(&error, now) => {
-                Step::Over(Ok(None))
+            (PullStage::Pulling, Some(Err(error))) if self.is_bound(&error, now) => {
+                ClientStep::Over(Ok(None))
             }
             // Its own caller has not seen this failure, and the current one has not asked yet.
-            (Doing::Adopting, Some(Err(error))) if !self.is_late(&error) => self.adopt(now),
-            (_, Some(Err(error))) => Step::Over(Err(error)),
-            (_, Some(Ok(_)) | None) => Step::Over(Err(unasked())),
+            (PullStage::Adopting, Some(Err(error))) if !self.is_late(&error) => self.adopt(now),
+            (_, Some(Err(error))) => ClientStep::Over(Err(error)),
+            (_, Some(Ok(_)) | None) => ClientStep::Over(Err(unasked())),
         }
     }
 
-    fn adopt(&mut self, now: Instant) -> Step<Option<Message>> {
-        self.doing = Doing::Adopting;
+    fn adopt(&mut self, now: Instant) -> ClientStep<Option<PulledMessage>> {
+        self.doing = PullStage::Adopting;
         let again = match self.patience {
             // The server wakes it for what comes from now on, unless it is dead.
-            Patience::Endless if self.joins => queue_core::after(now, LOOK_EVERY),
+            PullWait::Endless if self.joins => queue_core::after(now, LOOK_EVERY),
             _ => self.next_count(now),
         };
         let limit = self.total.sooner(Limit::until(Deadline::Total, Some(again)));
-        Step::Adopt(self.pull.queue().clone(), limit)
+        ClientStep::Adopt(self.pull.queue().clone(), limit)
     }
 
-    fn begin(&mut self, now: Instant) -> Step<Option<Message>> {
-        if self.terms.encoding == Encoding::Json || matches!(self.patience, Patience::Until(_)) {
+    fn begin(&mut self, now: Instant) -> ClientStep<Option<PulledMessage>> {
+        if self.terms.encoding == Encoding::Json || matches!(self.patience, PullWait::Until(_)) {
             return self.count(now);
         }
         self.pull(now)
     }
 
-    fn count(&mut self, now: Instant) -> Step<Option<Message>> {
-        self.doing = Doing::Counting;
+    fn count(&mut self, now: Instant) -> ClientStep<Option<PulledMessage>> {
+        self.doing = PullStage::Counting;
         let count = Request::count(*self.pull.id(), self.pull.queue().clone());
         match (self.ask(count, self.total), self.patience) {
-            (Step::Ask(ask, limit), Patience::Until(at)) if self.connects_in_time => {
+            (ClientStep::Ask(ask, limit), PullWait::Until(at)) if self.connects_in_time => {
                 let by = at.max(queue_core::after(now, CONNECTING));
-                Step::Ask(ask.connected_by(by), limit)
+                ClientStep::Ask(ask.connected_by(by), limit)
             }
             (step, _) => step,
         }
     }
 
-    fn counted(&mut self, count: u32, now: Instant) -> Step<Option<Message>> {
+    fn counted(&mut self, count: u32, now: Instant) -> ClientStep<Option<PulledMessage>> {
         match self.patience {
-            Patience::Until(at) if count == 0 && at <= now => Step::Over(Ok(None)),
-            Patience::Until(_) if count == 0 => {
+            PullWait::Until(at) if count == 0 && at <= now => ClientStep::Over(Ok(None)),
+            PullWait::Until(_) if count == 0 => {
                 let step = if self.joins { self.adopt(now) } else { self.wait(now) };
                 self.delay = (2 * self.delay).min(MOST);
                 step
             }
-            Patience::Endless if count == 0 && self.joins => self.adopt(now),
+            PullWait::Endless if count == 0 && self.joins => self.adopt(now),
             _ => self.pull(now),
         }
     }
 
-    fn wait(&mut self, now: Instant) -> Step<Option<Message>> {
-        self.doing = Doing::Waiting;
-        Step::Wait(self.next_count(now))
+    fn wait(&mut self, now: Instant) -> ClientStep<Option<PulledMessage>> {
+        self.doing = PullStage::Waiting;
+        ClientStep::Wait(self.next_count(now))
     }
 
     fn next_count(&self, now: Instant) -> Instant {
         let again = queue_core::after(now, self.delay);
         match self.patience {
-            Patience::Until(at) => again.min(at),
-            Patience::Endless | Patience::ByItself => again,
+            PullWait::Until(at) => again.min(at),
+            PullWait::Endless | PullWait::ByItself => again,
         }
     }
 
-    fn pull(&mut self, now: Instant) -> Step<Option<Message>> {
-        self.doing = Doing::Pulling;
+    fn pull(&mut self, now: Instant) -> ClientStep<Option<PulledMessage>> {
+        self.doing = PullStage::Pulling;
         self.ask(self.pull.clone(), self.limit(now))
     }
 
-    fn ask(&self, request: Request, limit: Limit) -> Step<Option<Message>> {
+    fn ask(&self, request: Request, limit: Limit) -> ClientStep<Option<PulledMessage>> {
         match HttpRequest::action(self.terms.encoding, request, &self.terms.host) {
-            Ok(ask) => Step::Ask(ask, limit),
-            Err(error) => Step::Over(Err(error)),
+            Ok(ask) => ClientStep::Ask(ask, limit),
+            Err(error) => ClientStep::Over(Err(error)),
         }
     }
 
     /// The limit of a pull. There was a message a moment ago, so one with a deadline gets at least the time of an
     /// answer.
     fn limit(&self, now: Instant) -> Limit {
-        let Patience::Until(at) = self.patience else { return self.total };
+        let PullWait::Until(at) = self.patience else { return self.total };
         let at = at.max(queue_core::after(now, self.terms.reply_timeout));
         self.total.sooner(Limit::until(Deadline::Total, Some(at)))
     }
@@ -218,8 +223,8 @@ mod tests {
         action("h1".parse().unwrap(), "/q".parse().unwrap())
     }
 
-    fn pulling(encoding: Encoding, patience: Patience, total: Limit) -> Pulling {
-        let terms = Terms { encoding, host: "server:1".into(), reply_timeout: REPLY };
+    fn pulling(encoding: Encoding, patience: PullWait, total: Limit) -> Pulling {
+        let terms = RequestSettings { encoding, host: "server:1".into(), reply_timeout: REPLY };
         Pulling::new(request(Request::pull), terms, patience, total)
     }
 
@@ -238,17 +243,17 @@ mod tests {
     }
 
     /// The request and its limit.
-    fn asked(step: Step<Option<Message>>) -> (Action, Option<Instant>) {
+    fn asked(step: ClientStep<Option<PulledMessage>>) -> (Action, Option<Instant>) {
         match step {
-            Step::Ask(ask, limit) if ask.pull().is_some() => (Action::Pull, limit.at),
-            Step::Ask(_, limit) => (Action::Count, limit.at),
+            ClientStep::Ask(ask, limit) if ask.pull().is_some() => (Action::Pull, limit.at),
+            ClientStep::Ask(_, limit) => (Action::Count, limit.at),
             other => panic!("{other:?}"),
         }
     }
 
-    fn outcome(step: Step<Option<Message>>) -> Result<Option<Message>> {
+    fn outcome(step: ClientStep<Option<PulledMessage>>) -> Result<Option<PulledMessage>> {
         match step {
-            Step::Over(outcome) => outcome,
+            ClientStep::Over(outcome) => outcome,
             other => panic!("{other:?}"),
         }
     }
@@ -256,20 +261,20 @@ mod tests {
     #[test]
     fn a_pull_takes_over_what_was_given_up_before_it_asks() {
         let now = queue_core::now();
-        let mut pull = pulling(Encoding::Binary, Patience::Endless, Limit::never());
-        assert!(matches!(pull.next(None, now), Step::Adopt(..)));
+        let mut pull = pulling(Encoding::Binary, PullWait::Endless, Limit::never());
+        assert!(matches!(pull.next(None, now), ClientStep::Adopt(..)));
         assert_eq!(asked(pull.next(None, now)), (Action::Pull, None));
         assert!(outcome(pull.next(delivered(), now)).unwrap().is_some());
-        let mut pull = pulling(Encoding::Binary, Patience::Endless, Limit::never());
+        let mut pull = pulling(Encoding::Binary, PullWait::Endless, Limit::never());
         pull.next(None, now);
         assert!(outcome(pull.next(delivered(), now)).unwrap().is_some());
         // The outcome belongs to the former caller.
-        let mut pull = pulling(Encoding::Binary, Patience::Endless, Limit::never());
+        let mut pull = pulling(Encoding::Binary, PullWait::Endless, Limit::never());
         pull.next(None, now);
         let lost = Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "lost");
-        assert!(matches!(pull.next(Some(Err(lost)), now), Step::Adopt(..)));
+        assert!(matches!(pull.next(Some(Err(lost)), now), ClientStep::Adopt(..)));
         assert_eq!(asked(pull.next(None, now)).0, Action::Pull);
-        let mut by_itself = pulling(Encoding::Binary, Patience::ByItself, Limit::never());
+        let mut by_itself = pulling(Encoding::Binary, PullWait::ByItself, Limit::never());
         assert_eq!(asked(by_itself.next(None, now)).0, Action::Pull);
     }
 
@@ -277,17 +282,17 @@ mod tests {
     #[test]
     fn a_pull_in_json_asks_whether_there_is_such_a_queue() {
         let now = queue_core::now();
-        for patience in [Patience::Endless, Patience::ByItself] {
+        for patience in [PullWait::Endless, PullWait::ByItself] {
             let mut pull = pulling(Encoding::Json, patience, Limit::never());
             let mut step = pull.next(None, now);
-            if matches!(step, Step::Adopt(..)) {
+            if matches!(step, ClientStep::Adopt(..)) {
                 step = pull.next(None, now);
             }
             assert_eq!(asked(step).0, Action::Count);
             let error = outcome(pull.next(Some(Err(Refusal::QueueNotFound.into())), now));
             assert_eq!(error.unwrap_err().kind(), &ErrorKind::Refused(Refusal::QueueNotFound));
         }
-        let mut pull = pulling(Encoding::Json, Patience::ByItself, Limit::never());
+        let mut pull = pulling(Encoding::Json, PullWait::ByItself, Limit::never());
         pull.next(None, now);
         assert_eq!(asked(pull.next(counted(0), now)).0, Action::Pull);
     }
@@ -298,18 +303,20 @@ mod tests {
         for encoding in [Encoding::Binary, Encoding::Json] {
             let start = queue_core::now();
             let mut now = start;
-            let until = Patience::Until(start + 10 * SECOND);
+            let until = PullWait::Until(start + 10 * SECOND);
             let mut pull = pulling(encoding, until, Limit::never());
             let (mut waits, mut last) = (Vec::new(), None);
             let end = loop {
                 match pull.next(last.take(), now) {
-                    Step::Adopt(..) => assert!(now < start + 10 * SECOND, "its patience is over"),
-                    Step::Ask(ask, _) if ask.pull().is_none() => last = counted(0),
-                    Step::Wait(at) => {
+                    ClientStep::Adopt(..) => {
+                        assert!(now < start + 10 * SECOND, "its patience is over")
+                    }
+                    ClientStep::Ask(ask, _) if ask.pull().is_none() => last = counted(0),
+                    ClientStep::Wait(at) => {
                         waits.push(at - now);
                         now = at;
                     }
-                    Step::Over(outcome) => break outcome,
+                    ClientStep::Over(outcome) => break outcome,
                     other => panic!("{other:?}"),
                 }
             };
@@ -323,7 +330,7 @@ mod tests {
     fn a_pull_that_follows_a_count_has_the_time_of_an_answer() {
         let now = queue_core::now();
         for (patience, expected) in [(SECOND, REPLY), (60 * SECOND, 60 * SECOND)] {
-            let patience = Patience::Until(now + patience);
+            let patience = PullWait::Until(now + patience);
             let mut pull = pulling(Encoding::Binary, patience, Limit::never());
             pull.next(None, now);
             pull.next(None, now);
@@ -332,9 +339,9 @@ mod tests {
         }
     }
 
-    fn adopts_until(step: Step<Option<Message>>) -> Option<Instant> {
+    fn adopts_until(step: ClientStep<Option<PulledMessage>>) -> Option<Instant> {
         match step {
-            Step::Adopt(_, limit) => limit.at,
+            ClientStep::Adopt(_, limit) => limit.at,
             other => panic!("{other:?}"),
         }
     }
@@ -343,21 +350,21 @@ mod tests {
     #[test]
     fn what_has_not_woken_an_abandoned_pull_is_counted_before_that_is_waited_for() {
         let start = queue_core::now();
-        for patience in [Patience::Endless, Patience::Until(start + 10 * SECOND)] {
+        for patience in [PullWait::Endless, PullWait::Until(start + 10 * SECOND)] {
             let mut pull = pulling(Encoding::Binary, patience, Limit::never());
             let mut now = adopts_until(pull.next(None, start)).unwrap();
             assert!(now <= start + SECOND / 10, "it looks soon");
             assert_eq!(asked(pull.next(late(), now)).0, Action::Count);
             let again = adopts_until(pull.next(counted(0), now)).unwrap();
             // One without a limit waits for what comes from now on, and looks again in case that never wakes the pull.
-            assert_eq!(again == now + LOOK_EVERY, matches!(patience, Patience::Endless));
+            assert_eq!(again == now + LOOK_EVERY, matches!(patience, PullWait::Endless));
             now = again;
             assert_eq!(asked(pull.next(late(), now)).0, Action::Count);
             assert_eq!(asked(pull.next(counted(1), now)).0, Action::Pull);
             assert!(outcome(pull.next(delivered(), now)).unwrap().is_some());
         }
         // Without patience, too.
-        let mut pull = pulling(Encoding::Binary, Patience::Until(start), Limit::never());
+        let mut pull = pulling(Encoding::Binary, PullWait::Until(start), Limit::never());
         assert_eq!(adopts_until(pull.next(None, start)), Some(start));
         assert_eq!(asked(pull.next(late(), start)).0, Action::Count);
         assert!(outcome(pull.next(counted(0), start)).unwrap().is_none());
@@ -367,13 +374,13 @@ mod tests {
     fn the_end_of_the_call_is_an_error_and_that_of_patience_is_not() {
         let now = queue_core::now();
         let total = Limit::until(Deadline::Total, Some(now + SECOND));
-        for patience in [Patience::Endless, Patience::Until(now + 2 * SECOND)] {
+        for patience in [PullWait::Endless, PullWait::Until(now + 2 * SECOND)] {
             let mut pull = pulling(Encoding::Binary, patience, total);
             pull.next(None, now);
             let error = outcome(pull.next(late(), now + SECOND)).unwrap_err();
             assert_eq!(error.kind(), &ErrorKind::Timeout(Deadline::Total));
         }
-        let mut pull = pulling(Encoding::Binary, Patience::Until(now + SECOND / 2), total);
+        let mut pull = pulling(Encoding::Binary, PullWait::Until(now + SECOND / 2), total);
         pull.next(None, now);
         assert_eq!(asked(pull.next(late(), now + SECOND / 2)).0, Action::Count);
         assert!(outcome(pull.next(counted(0), now + SECOND / 2)).unwrap().is_none());
@@ -382,7 +389,7 @@ mod tests {
     #[test]
     fn the_failure_of_a_pull_is_its_callers() {
         let now = queue_core::now();
-        let patience = Patience::Until(now + SECOND);
+        let patience = PullWait::Until(now + SECOND);
         let mut pull = pulling(Encoding::Binary, patience, Limit::never());
         pull.next(None, now);
         pull.next(None, now);
@@ -396,12 +403,12 @@ mod tests {
     fn a_pull_without_end_waits_for_an_abandoned_one_only_if_there_is_one_and_nothing_is_ready() {
         let now = queue_core::now();
         for (is_there, ready, joins) in [(false, 0, false), (true, 1, false), (true, 0, true)] {
-            let mut pull = pulling(Encoding::Json, Patience::Endless, Limit::never());
+            let mut pull = pulling(Encoding::Json, PullWait::Endless, Limit::never());
             pull.next(None, now);
             let adopted = if is_there { late() } else { None };
             assert_eq!(asked(pull.next(adopted, now)).0, Action::Count);
             match pull.next(counted(ready), now) {
-                Step::Adopt(_, limit) => assert!(joins && limit.at == Some(now + LOOK_EVERY)),
+                ClientStep::Adopt(_, limit) => assert!(joins && limit.at == Some(now + LOOK_EVERY)),
                 step => assert!(!joins && asked(step).0 == Action::Pull),
             }
         }

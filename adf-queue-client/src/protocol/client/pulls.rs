@@ -18,16 +18,16 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// A received message without an owner.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct UnclaimedMessage {
     pub(super) id: RequestId,
     pub(super) delivered: Delivered,
 }
 
-impl Kept {
+impl UnclaimedMessage {
     /// From a delivery whose caller is gone.
     pub(super) fn of(delivery: Delivery) -> (QueueName, Self) {
         let (queue, id, delivered) = delivery.into_parts();
-        (queue, Kept { id, delivered })
+        (queue, UnclaimedMessage { id, delivered })
     }
 }
 
@@ -42,7 +42,7 @@ impl Kept {
 /// and created again; and so is every pull sent before a request that finds no such queue.
 #[derive(Debug, Default)]
 pub(super) struct Pulls {
-    lines: BTreeMap<QueueName, Line>,
+    lines: BTreeMap<QueueName, PullQueue>,
     /// Queues with more callers than pulls, by the first caller without one.
     lacking: BTreeMap<u64, QueueName>,
     /// Callers who have joined an abandoned pull, which messages that are ready have not woken: these are to be counted.
@@ -55,18 +55,18 @@ pub(super) struct Pulls {
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct PullQueue {
     callers: InOrder,
     /// The pulls in flight, by their numbers on the connection.
     pulls: InOrder,
     /// Number of pulls for which only the count before them is in flight.
     checks: usize,
-    kept: VecDeque<Kept>,
+    kept: VecDeque<UnclaimedMessage>,
     /// When to count again for its callers.
     look_at: Option<Instant>,
 }
 
-impl Line {
+impl PullQueue {
     fn outstanding(&self) -> usize {
         self.pulls.len() + self.checks
     }
@@ -88,7 +88,7 @@ impl Line {
 
 impl Pulls {
     /// Changes a line, and updates the totals.
-    fn change<T>(&mut self, queue: &QueueName, change: impl FnOnce(&mut Line) -> T) -> T {
+    fn change<T>(&mut self, queue: &QueueName, change: impl FnOnce(&mut PullQueue) -> T) -> T {
         let line = self.lines.entry(queue.clone()).or_default();
         self.spare -= line.spare();
         let lacked = line.lacking();
@@ -109,7 +109,7 @@ impl Pulls {
     }
 
     /// A kept message, if there is one.
-    pub(super) fn take_kept(&mut self, queue: &QueueName) -> Option<Kept> {
+    pub(super) fn take_kept(&mut self, queue: &QueueName) -> Option<UnclaimedMessage> {
         if !self.lines.contains_key(queue) {
             return None;
         }
@@ -187,7 +187,7 @@ impl Pulls {
 
     /// Whether an abandoned pull waits.
     pub(super) fn has_spare(&self, queue: &QueueName) -> bool {
-        self.lines.get(queue).is_some_and(Line::has_spare_pull)
+        self.lines.get(queue).is_some_and(PullQueue::has_spare_pull)
     }
 
     /// The pull with this number is in flight.
@@ -230,7 +230,11 @@ impl Pulls {
     }
 
     /// A message has lost its owner. Returns the caller that gets it; without one, it is kept.
-    pub(super) fn put(&mut self, queue: &QueueName, kept: Kept) -> Option<(u64, Kept)> {
+    pub(super) fn put(
+        &mut self,
+        queue: &QueueName,
+        kept: UnclaimedMessage,
+    ) -> Option<(u64, UnclaimedMessage)> {
         let bytes = kept.delivered.body.len();
         let served = self.change(queue, |line| match line.callers.pop() {
             Some(caller) => Some((caller, kept)),
@@ -255,7 +259,8 @@ impl Pulls {
         for (queue, line) in lines {
             if let Some(first) = line.callers.first() {
                 self.lacking.insert(first, queue.clone());
-                self.lines.insert(queue, Line { callers: line.callers, ..Line::default() });
+                self.lines
+                    .insert(queue, PullQueue { callers: line.callers, ..PullQueue::default() });
             }
         }
     }
@@ -279,13 +284,13 @@ mod tests {
         "/q".parse().unwrap()
     }
 
-    fn kept(id: &str) -> Kept {
+    fn kept(id: &str) -> UnclaimedMessage {
         let delivered =
             Delivered { message_id: 1.into(), duplications: 1, body: id.to_owned().into() };
-        Kept { id: id.parse().unwrap(), delivered }
+        UnclaimedMessage { id: id.parse().unwrap(), delivered }
     }
 
-    fn who(served: Option<(u64, Kept)>) -> Option<u64> {
+    fn who(served: Option<(u64, UnclaimedMessage)>) -> Option<u64> {
         served.map(|(caller, _)| caller)
     }
 

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use queue_core::Limit;
 
-use super::{Answer, exchange::HttpRequest};
+use super::{AskAnswer, exchange::HttpRequest};
 use crate::{ConnectOptions, QueueName, Result, protocol::Encoding};
 
 /// The next step for a face.
 #[derive(Debug)]
-pub(crate) enum Step<T = Answer> {
+pub(crate) enum ClientStep<T = AskAnswer> {
     /// Wait for the answer to an abandoned pull of this queue, if there is one.
     Adopt(QueueName, Limit),
     /// Send this request, and wait for the answer.
@@ -22,15 +22,15 @@ pub(crate) enum Step<T = Answer> {
 
 /// The encoding and the deadlines of requests to one server.
 #[derive(Clone, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct RequestSettings {
     pub(crate) encoding: Encoding,
     pub(crate) host: Box<str>,
     pub(crate) reply_timeout: Duration,
 }
 
-impl Terms {
+impl RequestSettings {
     pub(crate) fn of(options: &ConnectOptions) -> Self {
-        Terms {
+        RequestSettings {
             encoding: options.address.transport().encoding(),
             host: crate::address::host(&options.address).into(),
             reply_timeout: options.reply_timeout,
@@ -38,13 +38,13 @@ impl Terms {
     }
 }
 
-impl<T> Step<T> {
-    pub(super) fn map<U>(self, over: impl FnOnce(T) -> U) -> Step<U> {
+impl<T> ClientStep<T> {
+    pub(super) fn map<U>(self, over: impl FnOnce(T) -> U) -> ClientStep<U> {
         match self {
-            Step::Adopt(queue, limit) => Step::Adopt(queue, limit),
-            Step::Ask(request, limit) => Step::Ask(request, limit),
-            Step::Wait(at) => Step::Wait(at),
-            Step::Over(outcome) => Step::Over(outcome.map(over)),
+            ClientStep::Adopt(queue, limit) => ClientStep::Adopt(queue, limit),
+            ClientStep::Ask(request, limit) => ClientStep::Ask(request, limit),
+            ClientStep::Wait(at) => ClientStep::Wait(at),
+            ClientStep::Over(outcome) => ClientStep::Over(outcome.map(over)),
         }
     }
 }

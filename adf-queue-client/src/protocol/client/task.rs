@@ -5,8 +5,8 @@ use std::{collections::VecDeque, task::Waker};
 use bytes::Bytes;
 
 use super::{
-    ask::{Answer, Ask},
-    batch::Batch,
+    ask::{Ask, AskAnswer},
+    batch::PushBatch,
 };
 use queue_core::Limit;
 
@@ -16,7 +16,7 @@ use crate::{Error, RequestId, Result, protocol::Action};
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) ask: Ask,
-    pub(super) stage: Stage,
+    pub(super) stage: TaskStage,
     pub(super) limit: Limit,
     /// Number of failed attempts.
     pub(super) tries: u32,
@@ -26,32 +26,32 @@ pub(super) struct Task {
 }
 
 #[derive(Debug)]
-pub(super) enum Stage {
+pub(super) enum TaskStage {
     /// Waits for a connection, to be sent then.
-    Queued(Option<Message>),
+    Queued(Option<EncodedRequest>),
     /// Waits for the answer to this request.
-    Sent(Message),
+    Sent(EncodedRequest),
     /// Sends this pull once its queue is known to exist.
-    Checking(Message),
+    Checking(EncodedRequest),
     /// Waits for a pong.
     Pinging,
     /// Pushes, some of them unfinished, to be sent or already sent.
-    Batch(Batch),
+    PushBatch(PushBatch),
     /// Waits among the callers that pull from its queue.
     Pulling,
     /// Finished; the caller does not know yet.
-    Done(Result<Answer>),
+    Done(Result<AskAnswer>),
 }
 
 /// An encoded request.
 #[derive(Clone, Debug)]
-pub(super) struct Message {
+pub(super) struct EncodedRequest {
     pub(super) action: Action,
     pub(super) id: RequestId,
     pub(super) frame: Bytes,
 }
 
-impl Message {
+impl EncodedRequest {
     /// The key of the server's answer.
     pub(super) fn name(&self) -> (Action, RequestId) {
         (self.action, self.id)
@@ -109,15 +109,18 @@ impl InOrder {
 
 impl Task {
     pub(super) fn is_done(&self) -> bool {
-        matches!(self.stage, Stage::Done(_))
+        matches!(self.stage, TaskStage::Done(_))
     }
 
     /// Its own request, if it has one.
-    pub(super) fn message(&self) -> Option<&Message> {
+    pub(super) fn message(&self) -> Option<&EncodedRequest> {
         match &self.stage {
-            Stage::Queued(message) => message.as_ref(),
-            Stage::Sent(message) | Stage::Checking(message) => Some(message),
-            Stage::Batch(_) | Stage::Pinging | Stage::Pulling | Stage::Done(_) => None,
+            TaskStage::Queued(message) => message.as_ref(),
+            TaskStage::Sent(message) | TaskStage::Checking(message) => Some(message),
+            TaskStage::PushBatch(_)
+            | TaskStage::Pinging
+            | TaskStage::Pulling
+            | TaskStage::Done(_) => None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Answer, Ask};
+use super::{Ask, AskAnswer};
 use crate::{Error, ErrorKind, MessageId, Push, Result};
 
 /// Maximum number of pushes in a batch, and of bytes in their bodies, unless a single push exceeds it.
@@ -30,7 +30,7 @@ struct UnderWay {
 
 /// The next step for a face.
 #[derive(Debug)]
-pub(crate) enum Next {
+pub(crate) enum WindowStep {
     /// Return the outcome of the oldest push.
     Tell(Result<MessageId>),
     /// Wait for the outcome of this task.
@@ -70,14 +70,14 @@ impl Window {
         batch
     }
 
-    pub(crate) fn next(&mut self) -> Next {
+    pub(crate) fn next(&mut self) -> WindowStep {
         loop {
             if let Some(outcome) = self.outcomes.pop_front() {
-                return Next::Tell(outcome);
+                return WindowStep::Tell(outcome);
             }
-            let Some(oldest) = self.under_way.front() else { return Next::End };
+            let Some(oldest) = self.under_way.front() else { return WindowStep::End };
             match &oldest.begun {
-                Ok(number) => return Next::Wait(*number),
+                Ok(number) => return WindowStep::Wait(*number),
                 Err(error) => {
                     let error = error.share();
                     self.came(Err(error));
@@ -88,9 +88,9 @@ impl Window {
 
     /// Handles the outcome of the oldest task. After a failure that does not concern a single push, no more pushes are
     /// taken.
-    pub(crate) fn came(&mut self, answer: Result<Answer>) {
+    pub(crate) fn came(&mut self, answer: Result<AskAnswer>) {
         let Some(UnderWay { len, .. }) = self.under_way.pop_front() else { return };
-        match answer.and_then(Answer::all_pushed) {
+        match answer.and_then(AskAnswer::all_pushed) {
             Ok(outcomes) => self.outcomes.extend(outcomes),
             Err(error) => self.outcomes.extend((0..len).map(|_| Err(error.share()))),
         }
@@ -144,7 +144,7 @@ mod tests {
 
         fn waits_for(&mut self) -> Option<u64> {
             match self.window.next() {
-                Next::Wait(number) => Some(number),
+                WindowStep::Wait(number) => Some(number),
                 _ => None,
             }
         }
@@ -156,13 +156,13 @@ mod tests {
         assert!(bench.fill() && !bench.fill());
         assert_eq!(bench.begun, [128, 128]);
         assert_eq!(bench.waits_for(), Some(1));
-        bench.window.came(Ok(Answer::Pushed(vec![Ok(7.into())])));
+        bench.window.came(Ok(AskAnswer::Pushed(vec![Ok(7.into())])));
         assert!(bench.fill());
         assert_eq!(bench.begun, [128, 128, 44]);
-        assert!(matches!(bench.window.next(), Next::Tell(Ok(id)) if id.get() == 7));
+        assert!(matches!(bench.window.next(), WindowStep::Tell(Ok(id)) if id.get() == 7));
         assert_eq!(bench.waits_for(), Some(2));
         assert_eq!(bench.window.end().collect::<Vec<_>>(), [2, 3]);
-        assert!(!bench.fill() && matches!(bench.window.next(), Next::End));
+        assert!(!bench.fill() && matches!(bench.window.next(), WindowStep::End));
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
         let mut bench = bench(5, 256 << 10);
         bench.fill();
         assert_eq!(bench.begun, [2, 2]);
-        bench.window.came(Ok(Answer::Pushed(Vec::new())));
+        bench.window.came(Ok(AskAnswer::Pushed(Vec::new())));
         bench.fill();
         assert_eq!(bench.begun, [2, 2, 1]);
     }
@@ -182,16 +182,16 @@ mod tests {
         for (error, goes_on) in [(refused, true), (lost, false)] {
             let mut bench = bench(300, 1);
             bench.fill();
-            bench.window.came(Ok(Answer::Pushed(vec![Err(error)])));
+            bench.window.came(Ok(AskAnswer::Pushed(vec![Err(error)])));
             assert_eq!(bench.fill(), goes_on);
         }
         let mut bench = bench(300, 1);
         bench.fill();
         bench.window.came(Err(Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "lost")));
-        let told = std::iter::from_fn(|| match bench.window.next() {
-            Next::Tell(outcome) => Some(outcome.is_err()),
+        let outcomes = std::iter::from_fn(|| match bench.window.next() {
+            WindowStep::Tell(outcome) => Some(outcome.is_err()),
             _ => None,
         });
-        assert_eq!(told.collect::<Vec<_>>(), [true; 128]);
+        assert_eq!(outcomes.collect::<Vec<_>>(), [true; 128]);
     }
 }

@@ -5,13 +5,13 @@ use std::{mem, sync::Arc, time::Instant};
 use bytes::Bytes;
 use queue_core::{Limit, Signal, earliest, stable_hash};
 
-use super::{Router, Server};
+use super::{ProducerServers, ServerHealth};
 use crate::{
     Deadline, Error, ErrorKind, Fate, MessageId, ProducerEventKind, Push, Refusal, Result,
     protocol::{
         Action,
-        client::{Answer, Ask},
-        room::Room,
+        client::{Ask, AskAnswer},
+        room::Admission,
     },
 };
 
@@ -38,7 +38,7 @@ pub(crate) struct PushAttempts {
     last_error: Option<Error>,
     /// The last server that the message was meant for.
     pub(crate) server: Option<usize>,
-    pub(crate) counts: Counts,
+    pub(crate) counts: PushCounts,
 }
 
 /// How to treat a push.
@@ -51,7 +51,7 @@ pub(crate) struct PushTerms {
 
 /// Counts of one push, to be added to a report.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct PushCounts {
     pub(crate) created: u64,
     pub(crate) resent: u64,
     pub(crate) moved: u64,
@@ -93,7 +93,7 @@ impl PushAttempts {
             may_be_there: false,
             last_error: None,
             server: None,
-            counts: Counts::default(),
+            counts: PushCounts::default(),
         }
     }
 
@@ -104,18 +104,20 @@ impl PushAttempts {
     /// The next step, given the answer if the last one was a question.
     pub(crate) fn next(
         &mut self,
-        answer: Option<Result<Answer>>,
-        router: &mut Router,
+        answer: Option<Result<AskAnswer>>,
+        router: &mut ProducerServers,
         now: Instant,
     ) -> PushStep {
         if let (Some((question, server)), Some(answer)) = (self.asked.take(), answer) {
             let over = match question {
-                Question::Push => self.pushed(router, server, answer.and_then(Answer::pushed), now),
+                Question::Push => {
+                    self.pushed(router, server, answer.and_then(AskAnswer::pushed), now)
+                }
                 Question::CreateQueue => {
-                    self.created(router, server, answer.and_then(Answer::done), now)
+                    self.created(router, server, answer.and_then(AskAnswer::done), now)
                 }
                 Question::Count => {
-                    self.counted(router, server, answer.and_then(Answer::counted), now)
+                    self.counted(router, server, answer.and_then(AskAnswer::counted), now)
                 }
             };
             if let Some(outcome) = over {
@@ -144,7 +146,7 @@ impl PushAttempts {
     fn ask(
         &mut self,
         question: Question,
-        router: &Router,
+        router: &ProducerServers,
         server: usize,
         now: Instant,
     ) -> PushStep {
@@ -157,13 +159,13 @@ impl PushAttempts {
 
     /// How long connecting to this server may take: the servers that are left need their shares of the time, and it does
     /// not wait long while there are some. `None` if there are none.
-    fn connecting(&self, router: &Router, server: usize, now: Instant) -> Option<Limit> {
+    fn connecting(&self, router: &ProducerServers, server: usize, now: Instant) -> Option<Limit> {
         let left = self.left(router, server, now);
         (left > 0).then(|| self.terms.limit.connecting(left, left, now))
     }
 
     /// Selects a server, or waits for one.
-    fn select(&mut self, router: &mut Router, now: Instant) -> PushStep {
+    fn select(&mut self, router: &mut ProducerServers, now: Instant) -> PushStep {
         let mut chosen = self.choose(router, now);
         if mem::take(&mut self.is_new) && chosen.is_none() {
             router.hurry(now);
@@ -185,8 +187,8 @@ impl PushAttempts {
         self.ask(Question::Push, router, server, now)
     }
 
-    fn choose(&self, router: &mut Router, now: Instant) -> Option<usize> {
-        let Router { chooser, servers, .. } = router;
+    fn choose(&self, router: &mut ProducerServers, now: Instant) -> Option<usize> {
+        let ProducerServers { chooser, servers, .. } = router;
         let is_open = |server: usize| self.is_open(servers, server, now);
         let is_well = |server: usize| {
             is_open(server) && servers.get(server).is_some_and(|server| !server.is_doubtful())
@@ -197,17 +199,17 @@ impl PushAttempts {
         }
     }
 
-    fn is_open(&self, servers: &[Server], server: usize, now: Instant) -> bool {
+    fn is_open(&self, servers: &[ServerHealth], server: usize, now: Instant) -> bool {
         !self.tried.contains(&server) && servers.get(server).is_some_and(|one| !one.is_away(now))
     }
 
     /// Number of other servers that the push may go to.
-    fn left(&self, router: &Router, server: usize, now: Instant) -> usize {
+    fn left(&self, router: &ProducerServers, server: usize, now: Instant) -> usize {
         let others = (0..router.servers.len()).filter(|other| *other != server);
         others.filter(|other| self.is_open(&router.servers, *other, now)).count()
     }
 
-    fn wait(&self, at: Instant, router: &Router) -> PushStep {
+    fn wait(&self, at: Instant, router: &ProducerServers) -> PushStep {
         let at = earliest([Some(at), self.terms.limit.at]).unwrap_or(at);
         PushStep::Wait(at, router.back.clone())
     }
@@ -215,17 +217,17 @@ impl PushAttempts {
     /// The step before a push to its queue on this server, if one is needed.
     fn look_for_room(
         &mut self,
-        router: &mut Router,
+        router: &mut ProducerServers,
         server: usize,
         now: Instant,
     ) -> Option<PushStep> {
         match router.rooms.as_mut()?.room(server, self.push.queue(), now) {
-            Room::Free => {
+            Admission::Free => {
                 self.found_full = None;
                 None
             }
-            Room::Ask => Some(self.ask(Question::Count, router, server, now)),
-            Room::Full { until, ready } => {
+            Admission::Ask => Some(self.ask(Question::Count, router, server, now)),
+            Admission::Full { until, ready } => {
                 self.found_full = ready.or(self.found_full);
                 Some(self.wait(until, router))
             }
@@ -235,7 +237,7 @@ impl PushAttempts {
     /// Handles the number of ready messages; returns the final outcome, if any.
     fn counted(
         &mut self,
-        router: &mut Router,
+        router: &mut ProducerServers,
         server: usize,
         outcome: Result<u32>,
         now: Instant,
@@ -259,7 +261,7 @@ impl PushAttempts {
                 }
                 let error = error.with_fate(Fate::NotSent);
                 if !is_of_the_server(error.kind()) {
-                    return Some(Err(self.told(error)));
+                    return Some(Err(self.reported_error(error)));
                 }
                 self.passes(router, server, error, now);
             }
@@ -274,7 +276,7 @@ impl PushAttempts {
     /// Handles the outcome of a push to this server; returns the final outcome, if any.
     fn pushed(
         &mut self,
-        router: &mut Router,
+        router: &mut ProducerServers,
         server: usize,
         outcome: Result<MessageId>,
         now: Instant,
@@ -296,7 +298,7 @@ impl PushAttempts {
             }
             (ErrorKind::Refused(_), _) => {
                 router.answers(server);
-                Some(Err(self.told(error)))
+                Some(Err(self.reported_error(error)))
             }
             (kind, Fate::NotSent) if is_of_the_server(kind) => {
                 self.passes(router, server, error, now);
@@ -314,7 +316,7 @@ impl PushAttempts {
             }
             _ => {
                 self.gives_up(router, server, &error, now);
-                Some(Err(self.told(error)))
+                Some(Err(self.reported_error(error)))
             }
         }
     }
@@ -322,7 +324,7 @@ impl PushAttempts {
     /// Handles the outcome of creating the queue on this server; returns the final outcome, if any.
     fn created(
         &mut self,
-        router: &mut Router,
+        router: &mut ProducerServers,
         server: usize,
         outcome: Result<()>,
         now: Instant,
@@ -332,10 +334,10 @@ impl PushAttempts {
                 // The push itself was refused.
                 if *error.kind() == ErrorKind::Timeout(Deadline::Total) {
                     self.gives_up(router, server, &error, now);
-                    return Some(Err(self.told(error.with_fate(Fate::NotSent))));
+                    return Some(Err(self.reported_error(error.with_fate(Fate::NotSent))));
                 }
                 if !is_of_the_server(error.kind()) {
-                    return Some(Err(self.told(error.with_fate(Fate::Refused))));
+                    return Some(Err(self.reported_error(error.with_fate(Fate::Refused))));
                 }
                 self.passes(router, server, error.with_fate(Fate::NotSent), now);
             }
@@ -353,14 +355,14 @@ impl PushAttempts {
 
     /// The push ends with this error. If the message was sent and not answered, later ones go to another server, if
     /// there is one.
-    fn gives_up(&self, router: &mut Router, server: usize, error: &Error, now: Instant) {
+    fn gives_up(&self, router: &mut ProducerServers, server: usize, error: &Error, now: Instant) {
         if error.fate() == Fate::Unknown && self.left(router, server, now) > 0 {
             router.fails(server, error, now);
         }
     }
 
     /// Moves on to the next server.
-    fn passes(&mut self, router: &mut Router, server: usize, error: Error, now: Instant) {
+    fn passes(&mut self, router: &mut ProducerServers, server: usize, error: Error, now: Instant) {
         router.fails(server, &error, now);
         self.found_full = None;
         self.tried.push(server);
@@ -369,19 +371,19 @@ impl PushAttempts {
     }
 
     /// The time of the push has expired.
-    fn over(&mut self, router: &Router) -> Error {
+    fn over(&mut self, router: &ProducerServers) -> Error {
         if let (Some(ready), Some(rooms)) = (self.found_full, &router.rooms) {
             let (queue, limit) = (self.push.queue(), rooms.limit());
             let message = format!(
                 "the queue {queue} is full: {ready} messages are ready or in flight, and the limit is {limit} (more consumers, or a larger max_ready)"
             );
-            return self.told(Error::new(ErrorKind::QueueFull, Fate::NotSent, message));
+            return self.reported_error(Error::new(ErrorKind::QueueFull, Fate::NotSent, message));
         }
-        self.told(self.terms.limit.error().into())
+        self.reported_error(self.terms.limit.error().into())
     }
 
     /// The error as reported to the caller.
-    fn told(&mut self, error: Error) -> Error {
+    fn reported_error(&mut self, error: Error) -> Error {
         let error = error.after(self.last_error.take());
         match self.may_be_there {
             true => error.with_fate(Fate::Unknown),
@@ -409,15 +411,15 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn router(selection: Selection) -> Router {
+    fn router(selection: Selection) -> ProducerServers {
         let servers: Servers = "one,two,three".parse().unwrap();
-        Router::new(&servers.selection(selection))
+        ProducerServers::new(&servers.selection(selection))
     }
 
     /// A router of a server whose queues have room for two messages.
-    fn narrow_router() -> Router {
+    fn narrow_router() -> ProducerServers {
         let options: ProducerOptions = "one".parse().unwrap();
-        Router::of(&options.max_ready(2).depth_interval(SECOND))
+        ProducerServers::of(&options.max_ready(2).depth_interval(SECOND))
     }
 
     fn attempts(limit: Limit, key: Option<&[u8]>, at_least_once: bool) -> PushAttempts {
@@ -430,27 +432,27 @@ mod tests {
         attempts(Limit::after(Deadline::Total, Some(5 * SECOND), now), None, at_least_once)
     }
 
-    fn taken() -> Result<Answer> {
-        Ok(Answer::Success(Success::Pushed(MessageId::from(1))))
+    fn taken() -> Result<AskAnswer> {
+        Ok(AskAnswer::Success(Success::Pushed(MessageId::from(1))))
     }
 
-    fn done() -> Result<Answer> {
-        Ok(Answer::Success(Success::Done))
+    fn done() -> Result<AskAnswer> {
+        Ok(AskAnswer::Success(Success::Done))
     }
 
-    fn counted(ready: u32) -> Result<Answer> {
-        Ok(Answer::Success(Success::Counted(ready)))
+    fn counted(ready: u32) -> Result<AskAnswer> {
+        Ok(AskAnswer::Success(Success::Counted(ready)))
     }
 
     fn lost(fate: Fate) -> Error {
         Error::new(ErrorKind::ConnectionLost, fate, "lost")
     }
 
-    fn failed(fate: Fate) -> Result<Answer> {
+    fn failed(fate: Fate) -> Result<AskAnswer> {
         Err(lost(fate))
     }
 
-    fn refused(refusal: Refusal) -> Result<Answer> {
+    fn refused(refusal: Refusal) -> Result<AskAnswer> {
         Err(refusal.into())
     }
 
@@ -458,8 +460,8 @@ mod tests {
     #[track_caller]
     fn asks(
         push: &mut PushAttempts,
-        answer: Option<Result<Answer>>,
-        router: &mut Router,
+        answer: Option<Result<AskAnswer>>,
+        router: &mut ProducerServers,
         now: Instant,
     ) -> (Action, usize) {
         match push.next(answer, router, now) {
@@ -691,7 +693,7 @@ mod tests {
     #[test]
     fn equal_keys_go_to_one_server_and_elsewhere_only_while_it_is_away() {
         let (mut router, now) = (router(Selection::ByKey), Instant::now());
-        let server = |router: &mut Router, key: usize| {
+        let server = |router: &mut ProducerServers, key: usize| {
             let mut push = attempts(Limit::never(), Some(key.to_string().as_bytes()), false);
             asks(&mut push, None, router, now).1
         };
@@ -709,7 +711,7 @@ mod tests {
     fn a_push_that_comes_while_every_server_is_away_has_one_tried_soon_and_the_others_hear_of_it() {
         let retry = RetryPolicy::default().seed(1).backoff(SECOND / 10, 1000 * SECOND);
         let server: ConnectOptions = "one".parse().unwrap();
-        let mut router = Router::new(&server.retry(retry).into());
+        let mut router = ProducerServers::new(&server.retry(retry).into());
         let new = || attempts(Limit::never(), None, false);
         let (mut now, mut first, mut answer) = (Instant::now(), new(), None);
         let (at, back) = loop {
@@ -787,8 +789,8 @@ mod tests {
     fn what_happens_to_servers_and_pushes_is_told_once() {
         let servers: Servers = "one,two".parse().unwrap();
         let options = ProducerOptions::new(servers.selection(Selection::InOrder)).on_event(|_| {});
-        let (mut router, mut now) = (Router::of(&options), Instant::now());
-        let told = |router: &mut Router| {
+        let (mut router, mut now) = (ProducerServers::of(&options), Instant::now());
+        let events = |router: &mut ProducerServers| {
             let name = |(server, what)| match what {
                 ProducerEventKind::Connected => (server, "connected"),
                 ProducerEventKind::Disconnected(_) => (server, "disconnected"),
@@ -801,21 +803,21 @@ mod tests {
         };
         let mut push = push(true, now);
         assert_eq!(asks(&mut push, None, &mut router, now), (Action::Rpush, 0));
-        assert_eq!((told(&mut router), push.counts.moved), (vec![], 0));
+        assert_eq!((events(&mut router), push.counts.moved), (vec![], 0));
         assert_eq!(
             asks(&mut push, Some(failed(Fate::Unknown)), &mut router, now),
             (Action::Rpush, 1)
         );
         let lost = [(0, "resent"), (0, "disconnected"), (0, "backs off"), (0, "moved")];
-        assert_eq!((told(&mut router), push.counts.moved), (lost.to_vec(), 1));
+        assert_eq!((events(&mut router), push.counts.moved), (lost.to_vec(), 1));
         let missing = || Some(refused(Refusal::QueueNotFound));
         assert_eq!(asks(&mut push, missing(), &mut router, now), (Action::CreateQueue, 1));
-        assert_eq!(told(&mut router), [(1, "connected")]);
+        assert_eq!(events(&mut router), [(1, "connected")]);
         assert_eq!(asks(&mut push, Some(done()), &mut router, now), (Action::Rpush, 1));
-        assert_eq!(told(&mut router), [(1, "created")]);
+        assert_eq!(events(&mut router), [(1, "created")]);
         let back = router.back.clone();
         assert!(matches!(push.next(Some(taken()), &mut router, now), PushStep::Done(Ok(_))));
-        assert_eq!(told(&mut router), []);
+        assert_eq!(events(&mut router), []);
         router.take_later().run();
         assert!(!back.is_set(), "it was not away");
         let message = || Ok(MessageId::from(1));
@@ -831,7 +833,7 @@ mod tests {
         ] {
             now += 60 * SECOND;
             let _ = push.pushed(&mut router, 0, outcome, now);
-            assert_eq!(told(&mut router), expected);
+            assert_eq!(events(&mut router), expected);
             router.take_later().run();
         }
         assert!(back.is_set());

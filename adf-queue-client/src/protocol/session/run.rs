@@ -9,21 +9,21 @@ use crate::{RequestId, protocol::Action};
 
 /// The runs of a connection that are not completely answered, in the order of their ids.
 #[derive(Debug)]
-pub(super) struct Runs<W>(VecDeque<Run<W>>);
+pub(super) struct Runs<W>(VecDeque<PushRun<W>>);
 
 #[derive(Debug)]
-struct Run<W> {
+struct PushRun<W> {
     waiter: W,
     /// The id of the first place.
     first: u64,
     /// `None` where nothing was sent, or where the answer has arrived.
-    places: Vec<Option<Place>>,
+    places: Vec<Option<UnansweredPush>>,
     unanswered: usize,
 }
 
 /// A push of a run that is not answered yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct UnansweredPush {
     pub(super) action: Action,
     /// Its number on the connection.
     pub(super) number: u64,
@@ -43,9 +43,9 @@ impl<W: Clone> Runs<W> {
     }
 
     /// Adds a run whose first place has this id. No earlier run may have higher ids.
-    pub(super) fn add(&mut self, waiter: W, first: u64, places: Vec<Option<Place>>) {
+    pub(super) fn add(&mut self, waiter: W, first: u64, places: Vec<Option<UnansweredPush>>) {
         let unanswered = places.iter().flatten().count();
-        self.0.push_back(Run { waiter, first, places, unanswered });
+        self.0.push_back(PushRun { waiter, first, places, unanswered });
     }
 
     /// The run, the place and the number of this id, if its request is in flight.
@@ -82,16 +82,16 @@ impl<W: Clone> Runs<W> {
 
     /// The connection has ended. Returns everybody who waits for an answer, with the places.
     pub(super) fn end(&mut self) -> impl Iterator<Item = (Waiting<W>, usize)> + use<'_, W> {
-        self.0.drain(..).flat_map(|Run { waiter, places, .. }| {
+        self.0.drain(..).flat_map(|PushRun { waiter, places, .. }| {
             places.into_iter().enumerate().filter_map(move |(place, sent)| {
-                let Place { number, end, .. } = sent?;
+                let UnansweredPush { number, end, .. } = sent?;
                 Some((Waiting { waiter: waiter.clone(), number, end }, place))
             })
         })
     }
 }
 
-impl<W> Run<W> {
+impl<W> PushRun<W> {
     fn place(&self, id: u64) -> Option<usize> {
         let place = usize::try_from(id.checked_sub(self.first)?).ok()?;
         (place < self.places.len()).then_some(place)
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_run_is_forgotten_with_its_last_answer() {
         let mut runs = Runs::default();
-        let place = |number| Some(Place { action: Action::Rpush, number, end: 0 });
+        let place = |number| Some(UnansweredPush { action: Action::Rpush, number, end: 0 });
         runs.add("caller", 1, vec![place(1), None, place(2)]);
         assert_eq!(runs.answered(Action::Rpush, b"3"), Some(("caller", 2, 2)));
         assert!(!runs.is_empty());

@@ -9,11 +9,11 @@ use queue_core::Epoch;
 use crate::{Delivery, JobFate, MessageId, QueueName, RequestId};
 
 /// Identifies a held message to a lane and its handlers. Keys are never reused.
-pub(crate) type Key = u64;
+pub(crate) type HeldKey = u64;
 
 /// A pulled message that is not settled yet.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldMessage {
     pub(super) queue: QueueName,
     pub(super) id: RequestId,
     pub(super) message: MessageId,
@@ -21,11 +21,11 @@ pub(super) struct Held {
     pub(super) epoch: Option<Epoch>,
     /// For the dead-letter queue, if there is one.
     pub(super) body: Bytes,
-    pub(super) stage: Stage,
+    pub(super) stage: HeldStage,
 }
 
 #[derive(Debug)]
-pub(super) enum Stage {
+pub(super) enum HeldStage {
     /// Waiting for a free handler.
     Waiting(Delivery),
     /// With a handler.
@@ -39,20 +39,20 @@ pub(super) enum Stage {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Hold {
-    pub(super) messages: HashMap<Key, Held, FixedState>,
-    pub(super) last: Key,
+pub(super) struct HeldEntry {
+    pub(super) messages: HashMap<HeldKey, HeldMessage, FixedState>,
+    pub(super) last: HeldKey,
     /// Messages with a copy or settlement in flight, with its task, in order.
-    pub(super) asked: VecDeque<(u64, Key)>,
+    pub(super) asked: VecDeque<(u64, HeldKey)>,
     /// Messages with running handlers, including lost ones.
-    pub(super) running: Vec<Key>,
+    pub(super) running: Vec<HeldKey>,
     /// Messages that wait for a handler, oldest first.
-    pub(super) waiting: VecDeque<Key>,
+    pub(super) waiting: VecDeque<HeldKey>,
     /// Number given to handlers since the connection was last checked.
     pub(super) started: usize,
 }
 
-impl Hold {
+impl HeldEntry {
     pub(super) fn len(&self) -> usize {
         self.messages.len()
     }
@@ -81,37 +81,37 @@ impl Hold {
         self.asked.len()
     }
 
-    pub(super) fn add(&mut self, held: Held) -> Key {
+    pub(super) fn add(&mut self, held: HeldMessage) -> HeldKey {
         self.last += 1;
         self.messages.insert(self.last, held);
         self.last
     }
 
     /// The next message to run. A message whose earlier run is still active waits for that run to end.
-    pub(super) fn next(&mut self) -> Option<Key> {
-        let name = |key: &Key| self.messages.get(key).map(|held| (&held.queue, held.message));
-        let is_twin = |key: &Key| self.running.iter().any(|other| name(other) == name(key));
+    pub(super) fn next(&mut self) -> Option<HeldKey> {
+        let name = |key: &HeldKey| self.messages.get(key).map(|held| (&held.queue, held.message));
+        let is_twin = |key: &HeldKey| self.running.iter().any(|other| name(other) == name(key));
         let place = self.waiting.iter().position(|key| !is_twin(key))?;
         self.waiting.remove(place)
     }
 
     /// A handler has stopped running it.
-    pub(super) fn stopped(&mut self, key: Key) {
+    pub(super) fn stopped(&mut self, key: HeldKey) {
         self.running.retain(|running| *running != key);
     }
 
     /// The messages in this stage, oldest first.
-    pub(super) fn keys(&self, is: impl Fn(&Stage) -> bool) -> Vec<Key> {
+    pub(super) fn keys(&self, is: impl Fn(&HeldStage) -> bool) -> Vec<HeldKey> {
         let held = self.messages.iter().filter(|(_, held)| is(&held.stage));
-        let mut keys: Vec<Key> = held.map(|(key, _)| *key).collect();
+        let mut keys: Vec<HeldKey> = held.map(|(key, _)| *key).collect();
         keys.sort_unstable();
         keys
     }
 
     /// Messages with running handlers that are not lost, oldest first.
-    pub(super) fn own_running(&self) -> impl Iterator<Item = Key> {
-        let is_own = |key: &Key| {
-            self.messages.get(key).is_some_and(|held| matches!(held.stage, Stage::Running))
+    pub(super) fn own_running(&self) -> impl Iterator<Item = HeldKey> {
+        let is_own = |key: &HeldKey| {
+            self.messages.get(key).is_some_and(|held| matches!(held.stage, HeldStage::Running))
         };
         self.running.iter().copied().filter(is_own)
     }

@@ -16,13 +16,13 @@ use queue_core::{
 
 use self::asking::SHARED;
 use super::{
-    held::{Hold, Key},
-    line::{Line, Look},
+    held::{HeldEntry, HeldKey},
+    line::{CountReason, ServedQueue},
 };
 use crate::{
     ConnectOptions, Delivery, Error, ErrorKind, JobFate, LostReason, MessageId, Metrics, QueueName,
     Refusal, Result, WorkerEventKind,
-    protocol::client::{Answer, Ask, Link},
+    protocol::client::{Ask, AskAnswer, Link},
     trace,
 };
 
@@ -47,11 +47,11 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(super) link: Link,
-    pub(super) terms: Terms,
+    pub(super) terms: LaneSettings,
     pub(super) claimed: Claimed,
-    lines: Vec<Line>,
-    pub(super) hold: Hold,
-    phase: Phase,
+    lines: Vec<ServedQueue>,
+    pub(super) hold: HeldEntry,
+    phase: LanePhase,
     /// How long to try to reach the server when the lane runs until its queues are empty.
     patience: RetryPolicy,
     /// The connection, until its loss is noticed.
@@ -62,10 +62,10 @@ pub(crate) struct Lane {
     was_holding: bool,
     /// Whether the link has something new to send.
     is_changed: bool,
-    pub(super) jobs: Vec<Job>,
-    news: Vec<News>,
+    pub(super) jobs: Vec<HandlerMessage>,
+    news: Vec<LaneEvent>,
     /// Observed pulls and settlements in progress, by their tasks.
-    told: Vec<(u64, Operation)>,
+    observations: Vec<(u64, Operation)>,
     /// What to tell their observers.
     later: Later,
 }
@@ -78,7 +78,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The settings of a lane.
 #[derive(Clone, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct LaneSettings {
     pub(crate) slots: usize,
     pub(crate) prefetch: usize,
     pub(crate) max_duplications: u16,
@@ -93,21 +93,21 @@ pub(crate) struct Terms {
 
 /// A message for a handler.
 #[derive(Debug)]
-pub(crate) struct Job {
-    pub(crate) key: Key,
+pub(crate) struct HandlerMessage {
+    pub(crate) key: HeldKey,
     pub(crate) delivery: Delivery,
 }
 
 /// An event for the worker.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum LaneEvent {
     Tell(WorkerEventKind),
     /// The message is lost, and its handler is still running.
-    Lost(Key, LostReason),
+    Lost(HeldKey, LostReason),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum LanePhase {
     Working,
     /// Handlers may run until then, or as long as they need.
     Stopping(Option<Instant>),
@@ -120,20 +120,20 @@ impl Lane {
     /// A lane for these queues.
     pub(crate) fn new(
         options: ConnectOptions,
-        terms: Terms,
+        terms: LaneSettings,
         queues: impl IntoIterator<Item = QueueName>,
     ) -> Self {
         // Waiting tasks wait as long as the worker runs.
         let patience = options.retry;
         let retry = patience.up_to(u32::MAX);
-        let lines = queues.into_iter().map(|queue| Line::new(queue, retry)).collect();
+        let lines = queues.into_iter().map(|queue| ServedQueue::new(queue, retry)).collect();
         Lane {
             link: Link::new(options.retry(retry)).patient(),
             claimed: Claimed::new(terms.limit.clone()),
             terms,
             lines,
-            hold: Hold::default(),
-            phase: Phase::Working,
+            hold: HeldEntry::default(),
+            phase: LanePhase::Working,
             patience,
             connection: None,
             wants_renewal: false,
@@ -141,7 +141,7 @@ impl Lane {
             is_changed: false,
             jobs: Vec::new(),
             news: Vec::new(),
-            told: Vec::new(),
+            observations: Vec::new(),
             later: Later::default(),
         }
     }
@@ -154,8 +154,8 @@ impl Lane {
 
     /// Pulls nothing more, and ends when running handlers have ended.
     pub(crate) fn wind_down(&mut self) {
-        if self.phase == Phase::Working {
-            self.phase = Phase::Stopping(None);
+        if self.phase == LanePhase::Working {
+            self.phase = LanePhase::Stopping(None);
             self.take_back_untaken();
         }
     }
@@ -163,7 +163,7 @@ impl Lane {
     /// The same, or when the grace has passed.
     pub(crate) fn stop(&mut self, now: Instant) {
         self.wind_down();
-        if let Phase::Stopping(until) | Phase::Leaving(until) = &mut self.phase {
+        if let LanePhase::Stopping(until) | LanePhase::Leaving(until) = &mut self.phase {
             until.get_or_insert_with(|| after(now, self.terms.grace));
         }
     }
@@ -171,18 +171,18 @@ impl Lane {
     /// The same without grace.
     pub(crate) fn stop_now(&mut self, now: Instant) {
         self.wind_down();
-        if let Phase::Stopping(until) | Phase::Leaving(until) = &mut self.phase {
+        if let LanePhase::Stopping(until) | LanePhase::Leaving(until) = &mut self.phase {
             *until = Some(now);
         }
     }
 
     #[cfg(feature = "blocking")]
     pub(crate) fn is_over(&self) -> bool {
-        self.phase == Phase::Over
+        self.phase == LanePhase::Over
     }
 
     /// Messages for handlers, and events, since the last call.
-    pub(crate) fn take(&mut self) -> Option<(Vec<Job>, Vec<News>)> {
+    pub(crate) fn take(&mut self) -> Option<(Vec<HandlerMessage>, Vec<LaneEvent>)> {
         let is_empty = self.jobs.is_empty() && self.news.is_empty();
         (!is_empty).then(|| (mem::take(&mut self.jobs), mem::take(&mut self.news)))
     }
@@ -199,7 +199,7 @@ impl Lane {
     }
 
     pub(super) fn is_working(&self) -> bool {
-        self.phase == Phase::Working
+        self.phase == LanePhase::Working
     }
 
     /// Number of held messages.
@@ -224,23 +224,23 @@ impl Lane {
 
     pub(crate) fn connection_state(&self, now: Instant) -> ConnectionState {
         match self.phase {
-            Phase::Over => ConnectionState::Closed,
+            LanePhase::Over => ConnectionState::Closed,
             _ => self.link.connection_state(now),
         }
     }
 
-    pub(super) fn tell(&mut self, what: WorkerEventKind) {
-        self.news.push(News::Tell(what));
+    pub(super) fn notify(&mut self, what: WorkerEventKind) {
+        self.news.push(LaneEvent::Tell(what));
     }
 
-    pub(super) fn lost(&mut self, key: Key, reason: LostReason) {
-        self.news.push(News::Lost(key, reason));
+    pub(super) fn lost(&mut self, key: HeldKey, reason: LostReason) {
+        self.news.push(LaneEvent::Lost(key, reason));
     }
 
     pub(super) fn line<T>(
         &mut self,
         queue: &QueueName,
-        step: impl FnOnce(&mut Line) -> T,
+        step: impl FnOnce(&mut ServedQueue) -> T,
     ) -> Option<T> {
         self.lines.iter_mut().find(|line| line.queue == *queue).map(step)
     }
@@ -255,13 +255,13 @@ impl Lane {
         self.is_changed = true;
         let operation = trace::worker_asks(self.link.options(), &ask, message);
         let begun = self.link.begin(ask, Limit::never(), now);
-        if operation.is_told() {
+        if operation.is_reported() {
             match &begun {
-                Ok(task) => self.told.push((*task, operation)),
+                Ok(task) => self.observations.push((*task, operation)),
                 Err(error) => {
                     let failure = Some((error.kind().name(), error.fate()));
                     let observation = Observation::new(operation, failure);
-                    self.later.tell(observation);
+                    self.later.notify(observation);
                 }
             }
         }
@@ -269,13 +269,13 @@ impl Lane {
     }
 
     /// What came of it.
-    pub(super) fn poll(&mut self, task: u64) -> Poll<Result<Answer>> {
+    pub(super) fn poll(&mut self, task: u64) -> Poll<Result<AskAnswer>> {
         let polled = self.link.poll(task, Waker::noop());
         if let Poll::Ready(outcome) = &polled
-            && let Some(operation) = self.take_told(task)
+            && let Some(operation) = self.take_observation(task)
         {
             let observation = trace::worker_answered(operation, outcome);
-            self.later.tell(observation);
+            self.later.notify(observation);
         }
         polled
     }
@@ -284,15 +284,15 @@ impl Lane {
     pub(super) fn leave(&mut self, task: u64) {
         self.is_changed = true;
         self.link.leave(task);
-        if let Some(operation) = self.take_told(task) {
+        if let Some(operation) = self.take_observation(task) {
             // Subscribers hear of the end of its span.
             self.later.push(|| drop(operation));
         }
     }
 
-    fn take_told(&mut self, task: u64) -> Option<Operation> {
-        let place = self.told.iter().position(|(told, _)| *told == task)?;
-        Some(self.told.swap_remove(place).1)
+    fn take_observation(&mut self, task: u64) -> Option<Operation> {
+        let place = self.observations.iter().position(|(observed, _)| *observed == task)?;
+        Some(self.observations.swap_remove(place).1)
     }
 
     /// Handles everything that has arrived.
@@ -303,7 +303,7 @@ impl Lane {
         self.follow_connection(now);
         self.start_waiting();
         self.end(now);
-        if self.phase == Phase::Working {
+        if self.phase == LanePhase::Working {
             self.renew();
             self.ask(now);
         }
@@ -323,10 +323,10 @@ impl Lane {
         }
     }
 
-    fn pulled(&mut self, index: usize, outcome: Result<Answer>, now: Instant) {
-        match outcome.and_then(Answer::message) {
+    fn pulled(&mut self, index: usize, outcome: Result<AskAnswer>, now: Instant) {
+        match outcome.and_then(AskAnswer::message) {
             // A message that arrives too late goes back with the connection.
-            Ok(delivery) if self.phase == Phase::Working && self.is_here(&delivery) => {
+            Ok(delivery) if self.phase == LanePhase::Working && self.is_here(&delivery) => {
                 self.hold(delivery, now);
             }
             Ok(_) => {
@@ -354,7 +354,7 @@ impl Lane {
         }
         let (queue, pause) = (line.queue.clone(), line.back_off(now));
         if matches!(error.kind(), ErrorKind::Refused(_) | ErrorKind::InvalidInput) {
-            self.tell(WorkerEventKind::Refused { queue, error, pause });
+            self.notify(WorkerEventKind::Refused { queue, error, pause });
         }
     }
 
@@ -367,7 +367,13 @@ impl Lane {
                 line.look = None;
                 let last = line.pulls.back().copied();
                 line.is_settled |= last.is_none() || last == known.last_pull;
-                self.counted(index, look, known.is_settled, outcome.and_then(Answer::counted), now);
+                self.counted(
+                    index,
+                    look,
+                    known.is_settled,
+                    outcome.and_then(AskAnswer::counted),
+                    now,
+                );
             }
         }
     }
@@ -375,33 +381,33 @@ impl Lane {
     fn counted(
         &mut self,
         index: usize,
-        look: Look,
+        look: CountReason,
         is_sure: bool,
         count: Result<u32>,
         now: Instant,
     ) {
         let most = self.capacity();
         let Some(line) = self.lines.get_mut(index) else { return };
-        if look != Look::Last {
+        if look != CountReason::Last {
             line.look_in(self.terms.recheck, now);
         }
         line.is_dry = matches!(count, Ok(0));
         match (look, count) {
-            (Look::First, Ok(0)) => line.rest_dry(LOOK_EVERY, now),
-            (Look::First, Ok(count)) => {
+            (CountReason::First, Ok(0)) => line.rest_dry(LOOK_EVERY, now),
+            (CountReason::First, Ok(count)) => {
                 if self.terms.until_empty {
                     line.known = count - 1;
                 }
                 self.pull(index, now);
             }
-            (Look::First, Err(error)) => self.refused(index, error, now),
+            (CountReason::First, Err(error)) => self.refused(index, error, now),
             (_, Ok(0)) => {}
             // The pulls that waited are answered: if there is room, others follow.
             (_, Ok(_)) if line.pulls.is_empty() => {}
             (look, Ok(_)) if !is_sure => line.doubt = Some(look),
             // Another pull takes a message that is ready without having woken anybody.
-            (Look::Last, Ok(_)) if line.pulls.len() <= most => self.pull(index, now),
-            (Look::Last, Ok(_)) => line.rest_for(SHARED, now),
+            (CountReason::Last, Ok(_)) if line.pulls.len() <= most => self.pull(index, now),
+            (CountReason::Last, Ok(_)) => line.rest_for(SHARED, now),
             (_, Ok(count)) => {
                 let waiting = line.pulls.len();
                 line.has_returned |= count > 1 && waiting <= most;
@@ -426,10 +432,10 @@ impl Lane {
     /// Notices the loss of the connection, or a new one.
     fn follow_connection(&mut self, now: Instant) {
         if let Some(error) = self.link.take_failure()
-            && self.phase == Phase::Working
+            && self.phase == LanePhase::Working
         {
             self.link.count_failure(&error);
-            self.tell(WorkerEventKind::Disconnected(error));
+            self.notify(WorkerEventKind::Disconnected(error));
         }
         let present = self.link.epoch().filter(|_| self.link.is_open());
         if present == self.connection {
@@ -442,7 +448,7 @@ impl Lane {
         if present.is_some() {
             // Waiting pulls continue over the new connection.
             self.lines.iter_mut().for_each(|line| line.look_in(self.terms.recheck, now));
-            self.tell(WorkerEventKind::Connected);
+            self.notify(WorkerEventKind::Connected);
         }
     }
 
@@ -478,11 +484,11 @@ impl Lane {
         if is_done {
             self.wind_down();
         }
-        if self.phase == Phase::Working && self.gives_up() {
-            self.tell(WorkerEventKind::GivenUp);
+        if self.phase == LanePhase::Working && self.gives_up() {
+            self.notify(WorkerEventKind::GivenUp);
             self.stop(now);
         }
-        let Phase::Stopping(until) = self.phase else { return };
+        let LanePhase::Stopping(until) = self.phase else { return };
         if let Some(until) = until {
             if until <= now {
                 self.lose_running(LostReason::Stopped);
@@ -498,7 +504,7 @@ impl Lane {
                 self.claimed.give_back();
             });
         }
-        self.phase = Phase::Leaving(until);
+        self.phase = LanePhase::Leaving(until);
         self.is_changed = true;
         self.link.close();
     }
@@ -514,7 +520,7 @@ impl Lane {
         }
         if mem::take(&mut self.was_holding) {
             // A message may have been returned.
-            self.lines.iter_mut().for_each(Line::wet);
+            self.lines.iter_mut().for_each(ServedQueue::wet);
         }
         // Without a queue, nothing needs a connection.
         self.lines.is_empty() || self.link.is_open() && self.lines.iter().all(|line| line.is_dry)
@@ -528,14 +534,14 @@ impl Lane {
     /// When something is due without received data.
     fn next_moment(&self, now: Instant) -> Option<Instant> {
         match self.phase {
-            Phase::Working if self.has_room() => {
+            LanePhase::Working if self.has_room() => {
                 let moments = self.lines.iter().filter(|line| line.look.is_none()).map(|line| {
                     let look_at = line.look_at.filter(|_| asking::may_count(&self.link, line));
                     line.resting(now).or(look_at)
                 });
                 moments.flatten().min()
             }
-            Phase::Stopping(until) if self.has_running() => until,
+            LanePhase::Stopping(until) if self.has_running() => until,
             _ => None,
         }
     }
@@ -556,13 +562,13 @@ impl Role for Lane {
         self.claimed.append_woken_to(&mut io.wake);
         self.later.append_to(&mut io.later);
         if pulse == Pulse::Over {
-            if let Phase::Leaving(until) = self.phase
+            if let LanePhase::Leaving(until) = self.phase
                 && until.is_none_or(|until| until > now)
                 && self.hold.has_handlers()
             {
                 return Pulse::Close(until);
             }
-            self.phase = Phase::Over;
+            self.phase = LanePhase::Over;
         }
         let pulse = match pulse {
             // The end of the connection matters to handlers.

@@ -16,7 +16,7 @@ use queue_core::{
     proof::{ByHand, Faults, Idle, Proof, seeds},
 };
 
-use super::{Job, Key, Lane, News, Terms};
+use super::{HandlerMessage, HeldKey, Lane, LaneEvent, LaneSettings};
 use crate::{
     ConnectOptions, ConnectionState, JobFate, LostReason, Outcome, QueueName, WorkerEventKind,
     protocol::client::{
@@ -32,8 +32,8 @@ const NEVER: Duration = Duration::from_secs(100_000);
 struct Face {
     proof: Proof<Lane, Served>,
     random: Random,
-    running: Vec<Job>,
-    lost: HashSet<Key>,
+    running: Vec<HandlerMessage>,
+    lost: HashSet<HeldKey>,
     /// The bodies that handlers began with, in order.
     started: Vec<String>,
     /// The bodies that were deleted or moved, as reported by the worker.
@@ -47,8 +47,8 @@ struct Face {
     start: Instant,
 }
 
-fn terms() -> Terms {
-    Terms {
+fn terms() -> LaneSettings {
+    LaneSettings {
         slots: 3,
         prefetch: 0,
         max_duplications: u16::MAX,
@@ -79,16 +79,22 @@ fn options(seed: u64) -> ConnectOptions {
 impl Face {
     /// A worker that waits for answers as long as it takes, because a proof lets hours pass between two bytes.
     /// A lane that serves the only queue of its server, `/q`.
-    fn serving(seed: u64, terms: Terms) -> Self {
+    fn serving(seed: u64, terms: LaneSettings) -> Self {
         Self::new(seed, terms, &["/q"], server(&["/q"]))
     }
 
-    fn new(seed: u64, terms: Terms, queues: &[&str], server: Offline) -> Self {
+    fn new(seed: u64, terms: LaneSettings, queues: &[&str], server: Offline) -> Self {
         let retry = RetryPolicy::new(u32::MAX).backoff(SECOND / 100, 10 * SECOND);
         Self::with(retry, seed, terms, queues, server)
     }
 
-    fn with(retry: RetryPolicy, seed: u64, terms: Terms, queues: &[&str], server: Offline) -> Self {
+    fn with(
+        retry: RetryPolicy,
+        seed: u64,
+        terms: LaneSettings,
+        queues: &[&str],
+        server: Offline,
+    ) -> Self {
         let options = options(seed).retry(retry.seed(seed));
         Self::by(options, seed, terms, queues, server)
     }
@@ -96,7 +102,7 @@ impl Face {
     fn by(
         options: ConnectOptions,
         seed: u64,
-        terms: Terms,
+        terms: LaneSettings,
         queues: &[&str],
         server: Offline,
     ) -> Self {
@@ -198,7 +204,7 @@ impl Face {
         assert!(is_over || lane.is_connected() == is_ready);
     }
 
-    fn take(&mut self) -> Option<(Vec<Job>, Vec<News>)> {
+    fn take(&mut self) -> Option<(Vec<HandlerMessage>, Vec<LaneEvent>)> {
         #[cfg(feature = "blocking")]
         let has_news = self.lane().has_news();
         let taken = self.lane().take();
@@ -207,19 +213,19 @@ impl Face {
         taken
     }
 
-    fn hear(&mut self, news: News) {
+    fn hear(&mut self, news: LaneEvent) {
         match news {
-            News::Lost(key, _) => assert!(self.lost.insert(key), "a message is lost twice"),
-            News::Tell(WorkerEventKind::Settled { queue, message, fate }) => {
+            LaneEvent::Lost(key, _) => assert!(self.lost.insert(key), "a message is lost twice"),
+            LaneEvent::Tell(WorkerEventKind::Settled { queue, message, fate }) => {
                 assert_ne!(fate, JobFate::Lost(LostReason::NotPulled), "settled elsewhere");
                 self.settled.push((queue.to_string(), message.get(), fate));
             }
-            News::Tell(WorkerEventKind::Poisoned { .. }) => self.poisoned += 1,
-            News::Tell(WorkerEventKind::GivenUp) => self.given_up += 1,
-            News::Tell(WorkerEventKind::Refused { .. }) => self.refused += 1,
-            News::Tell(WorkerEventKind::Connected) => self.connected += 1,
-            News::Tell(WorkerEventKind::Disconnected(_)) => self.disconnected += 1,
-            News::Tell(_) => {}
+            LaneEvent::Tell(WorkerEventKind::Poisoned { .. }) => self.poisoned += 1,
+            LaneEvent::Tell(WorkerEventKind::GivenUp) => self.given_up += 1,
+            LaneEvent::Tell(WorkerEventKind::Refused { .. }) => self.refused += 1,
+            LaneEvent::Tell(WorkerEventKind::Connected) => self.connected += 1,
+            LaneEvent::Tell(WorkerEventKind::Disconnected(_)) => self.disconnected += 1,
+            LaneEvent::Tell(_) => {}
         }
     }
 
@@ -307,7 +313,7 @@ impl Face {
     }
 }
 
-fn body(job: &Job) -> String {
+fn body(job: &HandlerMessage) -> String {
     String::from_utf8(job.delivery.body().to_vec()).unwrap()
 }
 
@@ -317,7 +323,7 @@ fn body(job: &Job) -> String {
 fn any_schedule_and_any_network_settles_every_message_once() {
     let (mut lost, mut unknown, mut returned) = (0, 0, 0);
     for seed in seeds(15) {
-        let terms = Terms { prefetch: (seed % 3) as usize, ..terms() };
+        let terms = LaneSettings { prefetch: (seed % 3) as usize, ..terms() };
         let mut face = Face::new(seed, terms, &["/q", "/other"], server(&["/q", "/other"]));
         face.proof.faults = Faults { broken: 60, refused: 4, dropped: 6, late: 300 };
         for number in 0..30 {
@@ -366,7 +372,8 @@ fn any_schedule_and_any_network_settles_every_message_once() {
 fn any_schedule_and_any_network_moves_what_fails_to_the_dead_letter_queue() {
     let mut moved = 0;
     for seed in seeds(15) {
-        let terms = Terms { max_duplications: 2, dead_letter: Some(name("/dead")), ..terms() };
+        let terms =
+            LaneSettings { max_duplications: 2, dead_letter: Some(name("/dead")), ..terms() };
         let mut face = Face::new(seed, terms, &["/q"], server(&["/q", "/dead"]));
         face.proof.faults = Faults { broken: 80, refused: 4, dropped: 6, late: 300 };
         for number in 0..10 {
@@ -393,7 +400,7 @@ fn any_schedule_and_any_network_moves_what_fails_to_the_dead_letter_queue() {
 #[test]
 fn a_worker_stopped_at_any_moment_leaves_the_rest_in_its_order() {
     for seed in 0..100 {
-        let terms = Terms { slots: 1, prefetch: 2, grace: Duration::MAX, ..terms() };
+        let terms = LaneSettings { slots: 1, prefetch: 2, grace: Duration::MAX, ..terms() };
         let mut face = Face::serving(seed, terms);
         face.proof.faults = Faults { dropped: 6, ..Faults::default() };
         let bodies: Vec<String> = ('a'..='h').map(String::from).collect();
@@ -443,7 +450,7 @@ fn handlers_that_outlast_the_grace_lose_their_messages() {
 /// It has all the time that it needs otherwise.
 #[test]
 fn the_last_message_of_a_limit_has_its_grace_from_a_stop_on() {
-    let mut face = Face::serving(2, Terms { limit: Some(JobLimit::new(1)), ..terms() });
+    let mut face = Face::serving(2, LaneSettings { limit: Some(JobLimit::new(1)), ..terms() });
     face.push("/q", "slow");
     face.until_running();
     let start = face.proof.now();
@@ -502,7 +509,7 @@ fn a_queue_that_is_not_there_is_told_and_asked_again_until_it_is() {
 fn a_pull_that_was_refused_keeps_no_share_of_a_limit() {
     for seed in 0..2 {
         let limit = Some(JobLimit::new(1));
-        let mut face = Face::new(seed, Terms { limit, ..terms() }, &["/q"], server(&[]));
+        let mut face = Face::new(seed, LaneSettings { limit, ..terms() }, &["/q"], server(&[]));
         face.until(Outcome::Delete, |face| face.refused == 3);
         face.proof.leaps = false;
         assert!(face.ask("createqueue", "/q", "").contains("ok"));
@@ -514,7 +521,7 @@ fn a_pull_that_was_refused_keeps_no_share_of_a_limit() {
 #[test]
 fn a_name_that_cannot_be_sent_is_told_again_and_again_under_a_limit_too() {
     let limit = Some(JobLimit::new(1));
-    let mut face = Face::new(2, Terms { limit, ..terms() }, &["/é"], server(&[]));
+    let mut face = Face::new(2, LaneSettings { limit, ..terms() }, &["/é"], server(&[]));
     face.until(Outcome::Delete, |face| face.refused == 3);
 }
 
@@ -522,7 +529,7 @@ fn a_name_that_cannot_be_sent_is_told_again_and_again_under_a_limit_too() {
 fn what_comes_too_often_uses_up_no_limit() {
     for seed in 0..2 {
         let (limit, dead_letter) = (Some(JobLimit::new(1)), Some(name("/dead")));
-        let terms = Terms { limit, dead_letter, max_duplications: 0, ..terms() };
+        let terms = LaneSettings { limit, dead_letter, max_duplications: 0, ..terms() };
         let mut face = Face::new(seed, terms, &["/q"], server(&["/q", "/dead"]));
         ["a", "b"].iter().for_each(|body| face.push("/q", body));
         face.until(Outcome::Delete, |face| face.settled_as(JobFate::DeadLettered) == 2);
@@ -533,7 +540,8 @@ fn what_comes_too_often_uses_up_no_limit() {
 fn what_was_lost_without_a_handler_uses_up_no_limit() {
     for seed in 0..2 {
         let limit = Some(JobLimit::new(2));
-        let mut face = Face::serving(seed, Terms { limit, slots: 1, prefetch: 1, ..terms() });
+        let mut face =
+            Face::serving(seed, LaneSettings { limit, slots: 1, prefetch: 1, ..terms() });
         ["a", "b"].iter().for_each(|body| face.push("/q", body));
         while face.running.is_empty() || face.lane().hold.waiting() == 0 {
             face.step();
@@ -551,7 +559,7 @@ fn what_was_lost_without_a_handler_uses_up_no_limit() {
 fn a_worker_until_its_queues_are_empty_counts_an_empty_one_at_once_when_it_holds_nothing() {
     let queues = ["/q", "/empty"];
     for seed in 0..4 {
-        let terms = Terms { until_empty: true, ..terms() };
+        let terms = LaneSettings { until_empty: true, ..terms() };
         let mut face = Face::new(seed, terms, &queues, server(&queues));
         face.proof.leaps = false;
         face.push("/q", "slow");
@@ -568,7 +576,7 @@ fn a_worker_until_its_queues_are_empty_counts_an_empty_one_at_once_when_it_holds
 
 #[test]
 fn a_queue_that_is_busy_is_not_counted() {
-    let mut face = Face::serving(2, Terms { slots: 1, ..terms() });
+    let mut face = Face::serving(2, LaneSettings { slots: 1, ..terms() });
     face.proof.leaps = false;
     for messages in 1..=30 {
         face.push("/q", "x");
@@ -637,7 +645,7 @@ fn what_others_put_back_is_found_over_the_next_connection_too() {
 
 #[test]
 fn a_message_whose_connection_is_lost_before_its_handler_takes_it_is_not_run() {
-    let mut face = Face::serving(2, Terms { slots: 1, prefetch: 1, ..terms() });
+    let mut face = Face::serving(2, LaneSettings { slots: 1, prefetch: 1, ..terms() });
     ["a", "b"].iter().for_each(|body| face.push("/q", body));
     while face.running.is_empty() || face.lane().hold.waiting() == 0 {
         face.step();
@@ -652,7 +660,7 @@ fn a_message_whose_connection_is_lost_before_its_handler_takes_it_is_not_run() {
 #[test]
 fn what_fails_is_run_again_though_a_pull_waits_already() {
     for seed in 0..4 {
-        let mut face = Face::serving(seed, Terms { recheck: NEVER, ..terms() });
+        let mut face = Face::serving(seed, LaneSettings { recheck: NEVER, ..terms() });
         face.push("/q", "x");
         face.until_running();
         // A pull waits for the second slot.
@@ -669,7 +677,7 @@ fn what_fails_is_run_again_though_a_pull_waits_already() {
 #[test]
 fn a_queue_whose_pull_waits_is_counted_now_and_then() {
     for seed in 0..4 {
-        let mut face = Face::serving(seed, Terms { slots: 1, ..terms() });
+        let mut face = Face::serving(seed, LaneSettings { slots: 1, ..terms() });
         face.quiet();
         let (start, before) = (face.proof.now(), face.lane().metrics().commands);
         while face.proof.now() < start + 100 * SECOND {
@@ -701,7 +709,7 @@ fn as_many_handlers_run_as_there_are_slots_and_the_end_of_the_connection_concern
 fn a_worker_until_its_queues_are_empty_pulls_no_more_than_it_found() {
     for seed in 0..8 {
         let slots = if seed < 4 { 1 } else { 2 };
-        let terms = Terms { slots, until_empty: true, recheck: NEVER, ..terms() };
+        let terms = LaneSettings { slots, until_empty: true, recheck: NEVER, ..terms() };
         let mut face = Face::serving(seed, terms);
         face.push("/q", "x");
         for times in 1..=5 {
@@ -720,7 +728,7 @@ fn a_worker_until_its_queues_are_empty_pulls_no_more_than_it_found() {
 fn what_others_put_back_is_found_under_a_limit_at_the_first_count() {
     for seed in 0..4 {
         let limit = Some(JobLimit::new(1));
-        let mut face = Face::serving(seed, Terms { limit, ..terms() });
+        let mut face = Face::serving(seed, LaneSettings { limit, ..terms() });
         face.push("/q", "x");
         assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
         let pulled = face.requests;
@@ -737,7 +745,7 @@ fn a_queue_that_shares_a_limit_is_looked_at_every_second() {
     for seed in 0..4 {
         let limit = Some(JobLimit::new(10));
         let queues = ["/q", "/other"];
-        let mut face = Face::new(seed, Terms { limit, ..terms() }, &queues, server(&queues));
+        let mut face = Face::new(seed, LaneSettings { limit, ..terms() }, &queues, server(&queues));
         while face.proof.now() < face.start + 100 * SECOND {
             face.step();
         }
@@ -754,7 +762,7 @@ fn a_queue_that_shares_a_limit_is_looked_at_every_second() {
 #[test]
 fn what_comes_too_often_to_a_worker_until_empty_is_asked_for_less_and_less() {
     for seed in 0..4 {
-        let terms = Terms { max_duplications: 0, until_empty: true, ..terms() };
+        let terms = LaneSettings { max_duplications: 0, until_empty: true, ..terms() };
         let mut face = Face::serving(seed, terms);
         face.proof.leaps = false;
         face.push("/q", "x");
@@ -768,7 +776,7 @@ fn what_comes_too_often_to_a_worker_until_empty_is_asked_for_less_and_less() {
 #[test]
 fn what_comes_too_often_is_put_back_without_being_run_and_asked_for_less_and_less() {
     for seed in 0..2 {
-        let mut face = Face::serving(seed, Terms { max_duplications: 1, ..terms() });
+        let mut face = Face::serving(seed, LaneSettings { max_duplications: 1, ..terms() });
         face.push("/q", "poison");
         face.until(Outcome::Retry, |face| face.poisoned > 0);
         let start = face.proof.now();
@@ -784,7 +792,8 @@ fn what_comes_too_often_is_put_back_without_being_run_and_asked_for_less_and_les
 #[test]
 fn a_message_that_the_dead_letter_queue_does_not_take_stays() {
     for seed in 0..2 {
-        let terms = Terms { max_duplications: 1, dead_letter: Some(name("/dead")), ..terms() };
+        let terms =
+            LaneSettings { max_duplications: 1, dead_letter: Some(name("/dead")), ..terms() };
         let mut face = Face::serving(seed, terms);
         face.push("/q", "x");
         face.until(Outcome::Retry, |face| face.refused > 2);
@@ -799,7 +808,7 @@ fn a_message_that_the_dead_letter_queue_does_not_take_stays() {
 fn a_limit_is_kept_and_none_is_pulled_beyond_it() {
     for seed in 0..40 {
         let limit = JobLimit::new(7);
-        let terms = Terms { limit: Some(limit.clone()), ..terms() };
+        let terms = LaneSettings { limit: Some(limit.clone()), ..terms() };
         let mut face = Face::new(seed, terms, &["/q", "/other"], server(&["/q", "/other"]));
         face.proof.faults = Faults { broken: 60, refused: 4, dropped: 6, late: 0 };
         for number in 0..20 {
@@ -829,7 +838,7 @@ fn as_many_pulls_wait_as_there_is_room_for_and_one_for_each_queue() {
     ];
     for (slots, prefetch, queues, [at_first, with_one]) in cases {
         for seed in 0..2 {
-            let terms = Terms { slots, prefetch, ..terms() };
+            let terms = LaneSettings { slots, prefetch, ..terms() };
             let mut face = Face::new(seed, terms, queues, server(queues));
             face.quiet();
             let case = format!("{slots} slots, prefetch {prefetch}, {queues:?}");
@@ -845,7 +854,7 @@ fn as_many_pulls_wait_as_there_is_room_for_and_one_for_each_queue() {
 #[test]
 fn a_lane_that_goes_gives_its_share_of_a_limit_back() {
     let limit = JobLimit::new(1);
-    let terms = Terms { limit: Some(limit.clone()), ..terms() };
+    let terms = LaneSettings { limit: Some(limit.clone()), ..terms() };
     let mut first = Face::serving(2, terms.clone());
     first.quiet();
     assert_eq!(first.lane().pulls(), 1);
@@ -863,7 +872,7 @@ fn a_worker_until_its_queues_are_empty_ends_on_any_network_when_they_are() {
     let mut seen = 0;
     for seed in seeds(24) {
         let prefetch = (seed % 3) as usize;
-        let terms = Terms { until_empty: true, prefetch, ..terms() };
+        let terms = LaneSettings { until_empty: true, prefetch, ..terms() };
         let mut face = Face::new(seed, terms, &["/q", "/other"], server(&["/q", "/other"]));
         face.proof.faults = Faults { broken: 60, refused: 4, dropped: 6, late: 300 };
         for number in 0..20 {
@@ -896,7 +905,7 @@ fn a_worker_until_its_queues_are_empty_ends_on_any_network_when_they_are() {
 fn a_worker_until_its_queues_are_empty_gives_up_a_server_that_cannot_be_reached() {
     for seed in 0..20 {
         let retry = RetryPolicy::new(2).backoff(SECOND, SECOND);
-        let terms = Terms { until_empty: seed % 4 > 0, ..terms() };
+        let terms = LaneSettings { until_empty: seed % 4 > 0, ..terms() };
         let mut face = Face::with(retry, seed, terms, &["/q"], server(&["/q"]));
         face.push("/q", "x");
         let is_lost_later = seed % 2 > 0;
@@ -920,7 +929,8 @@ fn a_worker_until_its_queues_are_empty_gives_up_a_server_that_cannot_be_reached(
 #[test]
 fn a_worker_until_its_queues_are_empty_is_not_held_up_by_what_others_took_before_it() {
     for seed in 0..4 {
-        let mut face = Face::serving(seed, Terms { until_empty: true, recheck: NEVER, ..terms() });
+        let mut face =
+            Face::serving(seed, LaneSettings { until_empty: true, recheck: NEVER, ..terms() });
         face.push("/q", "x");
         // It has seen the message, and somebody else has it when the pull arrives.
         face.until(Outcome::Retry, |face| face.lane().pulls() > 0 || face.lane().held() > 0);
@@ -942,7 +952,7 @@ fn a_worker_until_its_queues_are_empty_is_not_held_up_by_what_others_took_before
 #[test]
 fn a_worker_until_its_queues_are_empty_looks_for_no_message_where_there_is_no_queue() {
     for seed in 0..2 {
-        let terms = Terms { until_empty: true, ..terms() };
+        let terms = LaneSettings { until_empty: true, ..terms() };
         let mut face = Face::new(seed, terms, &["/q", "/none"], server(&["/q"]));
         face.push("/q", "x");
         let mut steps = 0;
@@ -961,7 +971,7 @@ fn a_worker_until_its_queues_are_empty_looks_for_no_message_where_there_is_no_qu
 fn no_more_is_pulled_than_found_though_a_delivery_follows_actions_that_are_there() {
     let mut bad = Vec::new();
     for seed in 0..8 {
-        let terms = Terms { slots: 1, until_empty: true, recheck: NEVER, ..terms() };
+        let terms = LaneSettings { slots: 1, until_empty: true, recheck: NEVER, ..terms() };
         let mut face = Face::serving(seed, terms);
         face.push("/q", "x");
         for times in 1..=5 {
@@ -979,7 +989,7 @@ fn no_more_is_pulled_than_found_though_a_delivery_follows_actions_that_are_there
 fn waits(is_late: bool) -> Vec<(u64, usize, f64)> {
     let mut waits = Vec::new();
     for seed in seeds(12) {
-        let terms = Terms { slots: 1, until_empty: true, ..terms() };
+        let terms = LaneSettings { slots: 1, until_empty: true, ..terms() };
         let quirks = Quirks { delivers_late: is_late, ..Quirks::default() };
         let server = Server::builder().queue("/q").quirks(quirks).offline();
         let mut face = Face::new(seed, terms, &["/q"], server);
@@ -1055,7 +1065,7 @@ fn a_queue_deleted_and_made_again_is_served_at_full_speed_after_one_count() {
 fn a_lane_that_has_ended_keeps_no_share_of_a_limit() {
     let mut kept = 0;
     for seed in 0..40 {
-        let terms = Terms {
+        let terms = LaneSettings {
             until_empty: true,
             limit: Some(JobLimit::new(1)),
             is_one_of_many: true,
@@ -1087,7 +1097,7 @@ fn a_lane_that_has_ended_keeps_no_share_of_a_limit() {
 fn no_message_is_held_behind_a_running_handler_without_prefetch() {
     let mut held = Vec::new();
     for seed in 0..8 {
-        let mut face = Face::serving(seed, Terms { slots: 1, prefetch: 0, ..terms() });
+        let mut face = Face::serving(seed, LaneSettings { slots: 1, prefetch: 0, ..terms() });
         for n in 0..5 {
             face.push("/q", &n.to_string());
         }
@@ -1104,7 +1114,7 @@ fn no_message_is_held_behind_a_running_handler_without_prefetch() {
 #[test]
 fn one_missing_queue_is_one_refusal_however_many_pulls_were_sent() {
     for seed in 0..2 {
-        let terms = Terms { slots: 8, ..terms() };
+        let terms = LaneSettings { slots: 8, ..terms() };
         let mut face = Face::new(seed, terms, &["/q"], server(&[]));
         let mut times = Vec::new();
         let mut seen = 0;
@@ -1126,7 +1136,7 @@ fn a_queue_that_is_made_soon_is_served_soon_however_many_slots_there_are() {
     let mean = |slots: usize| {
         let mut sum = 0.0;
         for seed in 0..40 {
-            let mut face = Face::new(seed, Terms { slots, ..terms() }, &["/q"], server(&[]));
+            let mut face = Face::new(seed, LaneSettings { slots, ..terms() }, &["/q"], server(&[]));
             face.proof.leaps = false;
             while face.refused < slots {
                 face.step();
@@ -1146,7 +1156,7 @@ fn a_queue_that_is_made_soon_is_served_soon_however_many_slots_there_are() {
 
 #[test]
 fn a_count_that_is_refused_is_not_repeated_without_a_pause() {
-    let terms = Terms { slots: 1, until_empty: true, ..terms() };
+    let terms = LaneSettings { slots: 1, until_empty: true, ..terms() };
     let mut face = (0..)
         .step_by(2)
         .find_map(|seed| {
@@ -1192,7 +1202,7 @@ fn a_worker_that_stops_at_once_leaves_its_handlers_no_grace() {
 #[test]
 fn a_lane_wakes_its_face_when_another_one_starts_the_last_job() {
     let (limit, task) = (JobLimit::new(1), Arc::new(Idle));
-    let terms = Terms { limit: Some(limit), ..terms() };
+    let terms = LaneSettings { limit: Some(limit), ..terms() };
     let mut lane = Lane::new(options(2), terms, [name("/q")]);
     lane.wake_when_enough(&Waker::from(task.clone()));
     assert_eq!(Arc::strong_count(&task), 2, "its waker is kept");
@@ -1201,8 +1211,8 @@ fn a_lane_wakes_its_face_when_another_one_starts_the_last_job() {
 #[test]
 fn each_pull_and_each_settlement_is_measured() {
     for seed in 0..2 {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let tells = told.clone();
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let tells = reported.clone();
         let options = options(seed).on_measurement(move |one| {
             tells.lock().unwrap().push((one.operation().to_owned(), one.error_type().is_some()));
         });
@@ -1210,7 +1220,7 @@ fn each_pull_and_each_settlement_is_measured() {
         face.push("/q", "x");
         face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
         let [pull, delete] = ["pull", "delete"].map(|name| (name.to_owned(), false));
-        assert_eq!(*told.lock().unwrap(), [pull, delete]);
+        assert_eq!(*reported.lock().unwrap(), [pull, delete]);
     }
 }
 
@@ -1235,7 +1245,7 @@ fn a_message_that_comes_while_the_worker_stops_is_not_its_own() {
 }
 
 /// A lane whose handler has a message of a server that falls silent then.
-fn held_from_a_silent_server(terms: Terms) -> (ByHand<Lane>, Key) {
+fn held_from_a_silent_server(terms: LaneSettings) -> (ByHand<Lane>, HeldKey) {
     let mut server = server(&["/q", "/dead"]);
     let other = server.connect();
     server.send(other, b"POST /queue/rpush.json?queue=/q&requestid=1 HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: 1\r\n\r\nx");
@@ -1258,9 +1268,9 @@ fn held_from_a_silent_server(terms: Terms) -> (ByHand<Lane>, Key) {
 /// A stop waited for the reply timeout.
 #[test]
 fn a_settlement_without_an_answer_ends_a_second_after_the_grace() {
-    let copies = Terms { dead_letter: Some(name("/dead")), ..terms() };
+    let copies = LaneSettings { dead_letter: Some(name("/dead")), ..terms() };
     let cases = [
-        (Terms { grace: 5 * SECOND, ..terms() }, Outcome::Delete, JobFate::Unknown),
+        (LaneSettings { grace: 5 * SECOND, ..terms() }, Outcome::Delete, JobFate::Unknown),
         // The message itself goes back with the connection.
         (copies, Outcome::DeadLetter, JobFate::Lost(LostReason::Stopped)),
     ];
@@ -1275,13 +1285,13 @@ fn a_settlement_without_an_answer_ends_a_second_after_the_grace() {
             true => hand.role.0.stop_now(start),
             false => hand.role.0.stop(start),
         }
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         loop {
             let pulse = hand.turn();
             hand.takes_all();
             for news in hand.role.0.take().map_or(Vec::new(), |(_, news)| news) {
-                if let News::Tell(WorkerEventKind::Settled { fate, .. }) = news {
-                    told.push((fate, hand.now - start));
+                if let LaneEvent::Tell(WorkerEventKind::Settled { fate, .. }) = news {
+                    reported.push((fate, hand.now - start));
                 }
             }
             match pulse {
@@ -1290,7 +1300,7 @@ fn a_settlement_without_an_answer_ends_a_second_after_the_grace() {
                 pulse => hand.now = pulse.until().unwrap_or(hand.now).max(hand.now),
             }
         }
-        assert_eq!(told, [(expected, grace + SECOND)], "{outcome:?}, at once: {at_once}");
+        assert_eq!(reported, [(expected, grace + SECOND)], "{outcome:?}, at once: {at_once}");
         assert!(hand.now - start <= grace + 2 * SECOND, "{:?}", hand.now - start);
     }
 }
@@ -1298,7 +1308,7 @@ fn a_settlement_without_an_answer_ends_a_second_after_the_grace() {
 #[test]
 fn a_message_that_comes_with_the_end_of_its_connection_is_not_held() {
     let (limit, mut server) = (JobLimit::new(1), server(&["/q"]));
-    let terms = Terms { limit: Some(limit.clone()), is_one_of_many: true, ..terms() };
+    let terms = LaneSettings { limit: Some(limit.clone()), is_one_of_many: true, ..terms() };
     let mut hand = ByHand::new(Lane::new(options(2), terms, [name("/q")]));
     let other = server.connect();
     server.send(other, b"POST /queue/rpush.json?queue=/q&requestid=1 HTTP/1.1\r\nContent-Type: application/octet-stream\r\nContent-Length: 1\r\n\r\nx");
@@ -1315,7 +1325,8 @@ fn a_message_that_comes_with_the_end_of_its_connection_is_not_held() {
     hand.turn();
     let (jobs, news) = hand.role.0.take().unwrap();
     assert!(jobs.is_empty());
-    let is_loss = |one: &News| matches!(one, News::Tell(WorkerEventKind::Disconnected(_)));
+    let is_loss =
+        |one: &LaneEvent| matches!(one, LaneEvent::Tell(WorkerEventKind::Disconnected(_)));
     assert!(news.len() == 1 && news.iter().all(is_loss), "{news:?}");
     assert_eq!(Claimed::new(Some(limit)).ask(), Claim::Granted, "another lane may have its share");
 }
@@ -1333,9 +1344,9 @@ fn the_loss_of_the_connection_is_told_and_counted_unless_the_worker_stops() {
         while face.lost.is_empty() {
             face.step();
         }
-        let told = usize::from(!stops);
+        let reported = usize::from(!stops);
         let errors: u64 = face.lane().metrics().errors.iter().map(|(_, times)| times).sum();
-        assert_eq!((face.connected, face.disconnected, errors), (1, told, told as u64));
+        assert_eq!((face.connected, face.disconnected, errors), (1, reported, reported as u64));
     }
 }
 
@@ -1343,7 +1354,7 @@ fn the_loss_of_the_connection_is_told_and_counted_unless_the_worker_stops() {
 #[test]
 fn pulls_that_are_dead_are_sent_again_at_the_first_find_over_the_same_connection() {
     for (seed, slots) in [(0, 1), (1, 1), (2, 3), (3, 3)] {
-        let mut face = Face::serving(seed, Terms { slots, ..terms() });
+        let mut face = Face::serving(seed, LaneSettings { slots, ..terms() });
         face.proof.leaps = false;
         face.quiet();
         let connection = face.lane().link.epoch();
@@ -1363,7 +1374,7 @@ fn pulls_that_are_dead_are_sent_again_at_the_first_find_over_the_same_connection
 #[test]
 fn a_busy_worker_serves_a_queue_made_again_over_the_same_connection() {
     for seed in 0..2 {
-        let (terms, queues) = (Terms { slots: 2, ..terms() }, ["/q", "/busy"]);
+        let (terms, queues) = (LaneSettings { slots: 2, ..terms() }, ["/q", "/busy"]);
         let mut face = Face::new(seed, terms, &queues, server(&queues));
         face.proof.leaps = false;
         face.quiet();
@@ -1393,7 +1404,7 @@ fn a_busy_worker_serves_a_queue_made_again_over_the_same_connection() {
 fn a_find_under_a_limit_is_pulled_over_the_same_connection() {
     for seed in 0..4 {
         let limit = Some(JobLimit::new(10));
-        let mut face = Face::serving(seed, Terms { limit, ..terms() });
+        let mut face = Face::serving(seed, LaneSettings { limit, ..terms() });
         face.push("/q", "x");
         assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
         let pulled = face.requests;
@@ -1435,7 +1446,7 @@ fn under_a_limit_one_pull_waits_where_no_other_queue_or_lane_may_need_it() {
     for (is_one_of_many, queues, expected) in cases {
         for seed in 0..2 {
             let limit = Some(JobLimit::new(10));
-            let terms = Terms { limit, is_one_of_many, ..terms() };
+            let terms = LaneSettings { limit, is_one_of_many, ..terms() };
             let mut face = Face::new(seed, terms, queues, server(queues));
             face.quiet();
             assert_eq!(face.lane().pulls(), expected, "{queues:?}, of many: {is_one_of_many}");
@@ -1447,7 +1458,7 @@ fn under_a_limit_one_pull_waits_where_no_other_queue_or_lane_may_need_it() {
 fn a_worker_until_its_queues_are_empty_pulls_at_once_what_one_count_found() {
     for seed in 0..2 {
         for slots in [1, 3] {
-            let terms = Terms { until_empty: true, slots, recheck: NEVER, ..terms() };
+            let terms = LaneSettings { until_empty: true, slots, recheck: NEVER, ..terms() };
             let mut face = Face::serving(seed, terms);
             (0..5).for_each(|n: u8| face.push("/q", &n.to_string()));
             while face.lane().pulls() == 0 {
@@ -1477,7 +1488,7 @@ fn a_worker_until_its_queues_are_empty_pulls_at_once_what_one_count_found() {
 #[test]
 fn what_fails_under_a_limit_is_run_again_though_a_pull_waits_already() {
     for seed in 0..4 {
-        let terms = Terms { limit: Some(JobLimit::new(10)), recheck: NEVER, ..terms() };
+        let terms = LaneSettings { limit: Some(JobLimit::new(10)), recheck: NEVER, ..terms() };
         let mut face = Face::serving(seed, terms);
         face.push("/q", "x");
         face.until_running();
@@ -1492,7 +1503,7 @@ fn what_fails_under_a_limit_is_run_again_though_a_pull_waits_already() {
 fn what_others_put_back_is_found_by_a_worker_that_would_end() {
     let mut found = 0;
     for seed in 0..16 {
-        let terms = Terms { until_empty: true, recheck: NEVER, ..terms() };
+        let terms = LaneSettings { until_empty: true, recheck: NEVER, ..terms() };
         let queues = ["/q", "/other"];
         let mut face = Face::new(seed, terms, &queues, server(&queues));
         face.push("/other", "keeps it");
@@ -1521,7 +1532,7 @@ fn what_others_put_back_is_found_by_a_worker_that_would_end() {
 
 #[test]
 fn the_connection_is_checked_after_64_handlers_that_end_at_once() {
-    let mut face = Face::serving(2, Terms { slots: 1, prefetch: 99, ..terms() });
+    let mut face = Face::serving(2, LaneSettings { slots: 1, prefetch: 99, ..terms() });
     (0..100).for_each(|n: u8| face.push("/q", &n.to_string()));
     while face.lane().held() < 100 {
         face.step();
@@ -1541,7 +1552,8 @@ fn the_connection_is_checked_after_64_handlers_that_end_at_once() {
 #[test]
 fn what_fails_the_last_time_is_moved_before_it_comes_too_often() {
     for seed in 0..2 {
-        let terms = Terms { max_duplications: 2, dead_letter: Some(name("/dead")), ..terms() };
+        let terms =
+            LaneSettings { max_duplications: 2, dead_letter: Some(name("/dead")), ..terms() };
         let mut face = Face::new(seed, terms, &["/q"], server(&["/q", "/dead"]));
         face.push("/q", "x");
         face.until(Outcome::Retry, |face| face.settled_as(JobFate::DeadLettered) == 1);
@@ -1553,7 +1565,8 @@ fn what_fails_the_last_time_is_moved_before_it_comes_too_often() {
 fn a_copy_that_is_lost_with_its_connection_was_not_refused() {
     let mut lost = 0;
     for seed in 0..16 {
-        let terms = Terms { max_duplications: 1, dead_letter: Some(name("/dead")), ..terms() };
+        let terms =
+            LaneSettings { max_duplications: 1, dead_letter: Some(name("/dead")), ..terms() };
         let mut face = Face::new(seed, terms, &["/q"], server(&["/q", "/dead"]));
         face.push("/q", "x");
         face.until_running();
@@ -1574,7 +1587,7 @@ fn a_copy_that_is_lost_with_its_connection_was_not_refused() {
 #[test]
 fn messages_without_a_handler_are_told_when_they_are_given_up() {
     for stops in [true, false] {
-        let mut face = Face::serving(2, Terms { slots: 1, prefetch: 2, ..terms() });
+        let mut face = Face::serving(2, LaneSettings { slots: 1, prefetch: 2, ..terms() });
         ["a", "b", "c"].iter().for_each(|body| face.push("/q", body));
         while face.running.is_empty() || face.lane().hold.waiting() < 2 {
             face.step();
@@ -1611,7 +1624,7 @@ fn a_message_whose_queue_was_deleted_is_lost() {
 fn one_message_that_came_too_often_between_good_ones_costs_no_pause() {
     let retry = RetryPolicy::new(u32::MAX).backoff(20 * SECOND, 20 * SECOND);
     let dead_letter = Some(name("/dead"));
-    let terms = Terms { slots: 1, max_duplications: 1, dead_letter, ..terms() };
+    let terms = LaneSettings { slots: 1, max_duplications: 1, dead_letter, ..terms() };
     let mut face = Face::with(retry, 2, terms, &["/q"], server(&["/q", "/dead"]));
     face.proof.leaps = false;
     face.push("/q", "good");
@@ -1634,7 +1647,7 @@ fn one_message_that_came_too_often_between_good_ones_costs_no_pause() {
 #[test]
 fn what_a_count_found_is_forgotten_with_its_connection() {
     for seed in 0..2 {
-        let mut face = Face::serving(seed, Terms { until_empty: true, slots: 1, ..terms() });
+        let mut face = Face::serving(seed, LaneSettings { until_empty: true, slots: 1, ..terms() });
         (0..5).for_each(|n: u8| face.push("/q", &n.to_string()));
         face.until_running();
         face.quiet();

@@ -11,13 +11,13 @@ use crate::QueueName;
 
 /// A queue that a worker serves.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct ServedQueue {
     pub(super) queue: QueueName,
     /// The tasks of its pulls, oldest first, which is also answered first. There is one more than there is room for
     /// while messages are ready that woke nobody.
     pub(super) pulls: VecDeque<u64>,
     /// A count in flight.
-    pub(super) look: Option<(u64, Look, Known)>,
+    pub(super) look: Option<(u64, CountReason, LastCount)>,
     /// When to count although a pull waits.
     pub(super) look_at: Option<Instant>,
     /// A message was returned while a pull waits.
@@ -36,12 +36,12 @@ pub(super) struct Line {
     /// Whether the server has answered a request that followed the last pull, and so has delivered what was ready.
     pub(super) is_settled: bool,
     /// A count found messages, some of which the last pull may have taken since: count again.
-    pub(super) doubt: Option<Look>,
+    pub(super) doubt: Option<CountReason>,
 }
 
 /// Why messages are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum CountReason {
     /// To pull only if there is something.
     First,
     /// A message was returned, which wakes no waiting pull.
@@ -54,14 +54,14 @@ pub(super) enum Look {
 
 /// What a count follows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
+pub(super) struct LastCount {
     pub(super) last_pull: Option<u64>,
     pub(super) is_settled: bool,
 }
 
-impl Line {
+impl ServedQueue {
     pub(super) fn new(queue: QueueName, retry: RetryPolicy) -> Self {
-        Line {
+        ServedQueue {
             queue,
             pulls: VecDeque::new(),
             look: None,
@@ -153,7 +153,7 @@ mod tests {
         let (retry, now) =
             (RetryPolicy::default().backoff(Duration::MAX, Duration::MAX), queue_core::now());
         for seed in 0..100 {
-            let mut line = Line::new("/q".parse().unwrap(), retry.seed(seed));
+            let mut line = ServedQueue::new("/q".parse().unwrap(), retry.seed(seed));
             line.back_off(now);
             assert!(line.resting(now).is_some(), "seed {seed}");
         }

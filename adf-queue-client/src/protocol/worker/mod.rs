@@ -7,6 +7,6 @@ mod lane_tests;
 mod line;
 
 pub(crate) use self::{
-    held::Key,
-    lane::{Job, Lane, News, Terms},
+    held::HeldKey,
+    lane::{HandlerMessage, Lane, LaneEvent, LaneSettings},
 };

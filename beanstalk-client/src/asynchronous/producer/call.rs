@@ -18,23 +18,23 @@ use crate::{
 };
 
 /// A put and its slot. Dropping it abandons the slot; an accepted put continues.
-pub(super) struct Call<'a> {
+pub(super) struct PutCall<'a> {
     shared: &'a Arc<SharedOutbox>,
     policy: &'a Policy,
-    stage: Stage,
+    stage: CallStage,
     deadline: Option<Instant>,
 }
 
-enum Stage {
+enum CallStage {
     New,
     InLine(SlotId),
     Queued(SlotId),
     Done,
 }
 
-impl<'a> Call<'a> {
+impl<'a> PutCall<'a> {
     pub(super) fn new(shared: &'a Arc<SharedOutbox>, policy: &'a Policy) -> Self {
-        Call { shared, policy, stage: Stage::New, deadline: None }
+        PutCall { shared, policy, stage: CallStage::New, deadline: None }
     }
 
     pub(super) fn poll_answer<B: AsRef<[u8]>>(
@@ -45,9 +45,9 @@ impl<'a> Call<'a> {
     ) -> Poll<Result<Inserted>> {
         self.shared.with(|outbox| {
             ready!(self.poll_room_in(outbox, tube, put, cx))?;
-            let Stage::Queued(slot) = self.stage else { return Poll::Pending };
+            let CallStage::Queued(slot) = self.stage else { return Poll::Pending };
             let answer = ready!(outbox.poll_answer(slot, cx.waker()));
-            self.stage = Stage::Done;
+            self.stage = CallStage::Done;
             Poll::Ready(answer)
         })
     }
@@ -69,21 +69,21 @@ impl<'a> Call<'a> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<()>> {
         match self.stage {
-            Stage::New => {
+            CallStage::New => {
                 if !self.enter(outbox, tube, put)? {
                     let slot = outbox.stand_in_line(put, (self.policy, self.deadline), cx.waker());
-                    self.stage = Stage::InLine(slot);
+                    self.stage = CallStage::InLine(slot);
                     return Poll::Pending;
                 }
             }
-            Stage::InLine(slot) => {
+            CallStage::InLine(slot) => {
                 let stands = (self.policy, self.deadline);
                 let room = ready!(outbox.poll_room(slot, put, tube, stands, now(), cx.waker()));
                 // On an error the outbox has freed the slot.
-                self.stage = if room.is_ok() { Stage::Queued(slot) } else { Stage::Done };
+                self.stage = if room.is_ok() { CallStage::Queued(slot) } else { CallStage::Done };
                 return Poll::Ready(room);
             }
-            Stage::Queued(_) | Stage::Done => {}
+            CallStage::Queued(_) | CallStage::Done => {}
         }
         Poll::Ready(Ok(()))
     }
@@ -107,23 +107,23 @@ impl<'a> Call<'a> {
         self.deadline = now.checked_add(self.policy.timeout);
         let slot = outbox.offer(put, tube, self.policy, self.deadline, now)?;
         if let Some(slot) = slot {
-            self.stage = Stage::Queued(slot);
+            self.stage = CallStage::Queued(slot);
         }
         Ok(slot.is_some())
     }
 
     /// Takes the slot of an accepted put, which this no longer abandons.
     pub(super) fn take_slot(mut self) -> Option<SlotId> {
-        match std::mem::replace(&mut self.stage, Stage::Done) {
-            Stage::Queued(slot) => Some(slot),
+        match std::mem::replace(&mut self.stage, CallStage::Done) {
+            CallStage::Queued(slot) => Some(slot),
             _ => None,
         }
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for PutCall<'_> {
     fn drop(&mut self) {
-        if let Stage::InLine(slot) | Stage::Queued(slot) = self.stage {
+        if let CallStage::InLine(slot) | CallStage::Queued(slot) = self.stage {
             self.shared.with(|outbox| outbox.abandon(slot));
         }
     }

@@ -14,16 +14,16 @@ pub(super) fn spawn(
     options: &ConnectOptions,
 ) {
     outbox.with(|outbox| outbox.claim(server));
-    runtime.spawn(Driver::new(Lane { outbox: outbox.clone(), server }, Wire::to(options)));
+    runtime.spawn(Driver::new(DrivenLane { outbox: outbox.clone(), server }, Wire::to(options)));
 }
 
 /// A lane as seen by its driver.
-struct Lane {
+struct DrivenLane {
     outbox: Arc<SharedOutbox>,
     server: usize,
 }
 
-impl Serve for Lane {
+impl Serve for DrivenLane {
     type Failure = Error;
 
     fn exchange(&self, task: &Waker, io: &mut Io<Error>, now: Instant) -> Pulse {

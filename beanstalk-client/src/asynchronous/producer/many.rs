@@ -2,9 +2,9 @@
 
 use std::{collections::VecDeque, fmt, future::poll_fn, iter::Fuse};
 
-use queue_core::{Batch, Operation};
+use queue_core::{BatchOperation, Operation};
 
-use super::{Producer, Receipt, call::Call};
+use super::{Producer, Receipt, call::PutCall};
 use crate::{Error, Inserted, PutOptions, Result, TubeName, protocol::Put, trace};
 
 const WINDOW: usize = 256;
@@ -55,7 +55,7 @@ impl Producer {
             window: WINDOW,
             under_way: VecDeque::new(),
             waiting: None,
-            batch: Batch::new(),
+            batch: BatchOperation::new(),
         })
     }
 }
@@ -71,7 +71,7 @@ pub struct PutMany<'a, I: Iterator> {
     under_way: VecDeque<Result<Receipt>>,
     /// The put that waits for room while other callers fill the queue.
     waiting: Option<Put<I::Item>>,
-    batch: Batch,
+    batch: BatchOperation,
 }
 
 impl<I> PutMany<'_, I>
@@ -114,7 +114,7 @@ where
             }
             // Other callers fill the queue.
             let put = self.waiting.as_ref()?;
-            let mut call = Call::new(&self.producer.handle.shared, &self.producer.policy);
+            let mut call = PutCall::new(&self.producer.handle.shared, &self.producer.policy);
             let room = poll_fn(|cx| call.poll_room(&self.tube, put, cx)).await;
             self.under_way.push_back(room.map(|()| self.producer.receipt(call, Operation::none())));
             self.waiting = None;
@@ -139,7 +139,7 @@ where
                 },
             };
             let entered = put.and_then(|put| {
-                let mut call = Call::new(&self.producer.handle.shared, &self.producer.policy);
+                let mut call = PutCall::new(&self.producer.handle.shared, &self.producer.policy);
                 let is_in = call.try_enter(&self.tube, &put)?;
                 let receipt = |call| self.producer.receipt(call, Operation::none());
                 Ok(if is_in { Ok(receipt(call)) } else { Err(put) })

@@ -7,60 +7,60 @@ use tokio::sync::Notify;
 
 use crate::{
     Address, Job, JobStats, LostReason, Result, TubeName,
-    protocol::{Change, JobKey, Taken},
-    work::view::View,
+    protocol::{HandlerJob, JobKey, ReservationChange},
+    work::view::ReservationState,
 };
 
 /// The context passed to a handler: the [`Job`] and its reservation. Cloning is cheap.
 #[derive(Clone)]
-pub struct JobContext(pub(super) Arc<Inner>);
+pub struct JobContext(pub(super) Arc<ContextInner>);
 
-pub(super) struct Inner {
+pub(super) struct ContextInner {
     key: JobKey,
     job: Job,
     server: Arc<Address>,
-    view: Mutex<View>,
+    view: Mutex<ReservationState>,
     changed: Notify,
-    slot: Slot,
+    slot: Answerer,
     stopping: Arc<Signal>,
 }
 
 /// Answers the handler's requests.
-pub(super) enum Slot {
-    Worker(Arc<Mail>),
+pub(super) enum Answerer {
+    Worker(Arc<HandlerRequests>),
     /// A [test](super::TestJob) of a handler has no slot.
     Test,
 }
 
-impl Inner {
+impl ContextInner {
     pub(super) fn new(
-        taken: Taken,
+        taken: HandlerJob,
         server: Arc<Address>,
-        slot: Slot,
+        slot: Answerer,
         stopping: Arc<Signal>,
     ) -> Arc<Self> {
-        let Taken { key, job, tube, stats, end } = taken;
-        let view = Mutex::new(View { tube, stats, end, ..View::default() });
-        Arc::new(Inner { key, job, server, view, changed: Notify::new(), slot, stopping })
+        let HandlerJob { key, job, tube, stats, end } = taken;
+        let view = Mutex::new(ReservationState { tube, stats, end, ..ReservationState::default() });
+        Arc::new(ContextInner { key, job, server, view, changed: Notify::new(), slot, stopping })
     }
 }
 
 impl JobContext {
     pub(super) fn new(
-        taken: Taken,
+        taken: HandlerJob,
         server: Arc<Address>,
-        mail: Arc<Mail>,
+        mail: Arc<HandlerRequests>,
         stopping: Arc<Signal>,
     ) -> Self {
-        JobContext(Inner::new(taken, server, Slot::Worker(mail), stopping))
+        JobContext(ContextInner::new(taken, server, Answerer::Worker(mail), stopping))
     }
 
-    fn ask(&self, ask: Ask) {
+    fn ask(&self, ask: HandlerRequest) {
         match (&self.0.slot, ask) {
-            (Slot::Worker(mail), ask) => mail.ask(ask),
-            (Slot::Test, Ask::Touch(_)) => self.confirm_touch(),
+            (Answerer::Worker(mail), ask) => mail.ask(ask),
+            (Answerer::Test, HandlerRequest::Touch(_)) => self.confirm_touch(),
             // A test job knows its counters from the start.
-            (Slot::Test, Ask::Look(_)) => {}
+            (Answerer::Test, HandlerRequest::Look(_)) => {}
         }
     }
 
@@ -70,7 +70,7 @@ impl JobContext {
             if view.lost.is_none() {
                 let ttr = view.stats.as_ref().map_or(0, |stats| stats.ttr.unsigned_abs());
                 let end = now().checked_add(Duration::from_secs(ttr));
-                view.apply(Change::Touched(end));
+                view.apply(ReservationChange::Touched(end));
             }
         });
     }
@@ -87,11 +87,11 @@ impl JobContext {
         self.0.key
     }
 
-    pub(super) fn view(&self) -> &Mutex<View> {
+    pub(super) fn view(&self) -> &Mutex<ReservationState> {
         &self.0.view
     }
 
-    pub(super) fn update(&self, change: impl FnOnce(&mut View)) {
+    pub(super) fn update(&self, change: impl FnOnce(&mut ReservationState)) {
         change(&mut lock(&self.0.view));
         self.0.changed.notify_waiters();
     }
@@ -153,7 +153,7 @@ impl JobContext {
     /// The touch may still be carried out.
     pub async fn touch(&self) -> Result<()> {
         let touches = lock(&self.0.view).touches;
-        self.ask(Ask::Touch(self.0.key));
+        self.ask(HandlerRequest::Touch(self.0.key));
         self.wait(|view| view.touch_after(self.0.job.id, touches)).await
     }
 
@@ -186,12 +186,12 @@ impl JobContext {
     /// Dropping it does no harm.
     pub async fn stats(&self) -> Result<JobStats> {
         if lock(&self.0.view).stats.is_none() {
-            self.ask(Ask::Look(self.0.key));
+            self.ask(HandlerRequest::Look(self.0.key));
         }
         self.wait(|view| view.counters(self.0.job.id)).await
     }
 
-    async fn wait<T>(&self, mut look: impl FnMut(&View) -> Option<T>) -> T {
+    async fn wait<T>(&self, mut look: impl FnMut(&ReservationState) -> Option<T>) -> T {
         loop {
             let mut changed = std::pin::pin!(self.0.changed.notified());
             changed.as_mut().enable();
@@ -219,26 +219,26 @@ impl std::fmt::Debug for JobContext {
 
 /// A handler's request to its slot.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Ask {
+pub(super) enum HandlerRequest {
     Touch(JobKey),
     Look(JobKey),
 }
 
 /// Mailbox from handlers to their slot.
 #[derive(Debug, Default)]
-pub(super) struct Mail(Mutex<Post>);
+pub(super) struct HandlerRequests(Mutex<QueuedRequests>);
 
 #[derive(Debug, Default)]
-struct Post {
-    asks: VecDeque<Ask>,
+struct QueuedRequests {
+    asks: VecDeque<HandlerRequest>,
     waker: Option<Waker>,
 }
 
 /// No handler needs more requests at once. Newer ones are dropped, since the oldest are already being answered.
 const MAX_ASKS: usize = 1024;
 
-impl Mail {
-    fn ask(&self, ask: Ask) {
+impl HandlerRequests {
+    fn ask(&self, ask: HandlerRequest) {
         let mut post = lock(&self.0);
         if post.asks.len() < MAX_ASKS {
             post.asks.push_back(ask);
@@ -250,7 +250,7 @@ impl Mail {
         }
     }
 
-    pub(super) fn take(&self, waker: &Waker) -> VecDeque<Ask> {
+    pub(super) fn take(&self, waker: &Waker) -> VecDeque<HandlerRequest> {
         let mut post = lock(&self.0);
         match &mut post.waker {
             Some(known) => known.clone_from(waker),

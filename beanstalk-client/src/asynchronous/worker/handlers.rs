@@ -16,17 +16,17 @@ use super::context::JobContext;
 use crate::{
     IntoOutcome,
     protocol::JobKey,
-    trace::Telling,
-    work::{outcome::Ended, view::View},
+    trace::JobReporter,
+    work::{outcome::Ended, view::ReservationState},
 };
 
-type Running = Pin<Box<dyn Future<Output = Ended> + Send>>;
+type RunningHandler = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
 /// The user's handler, whatever its types.
 #[derive(Clone)]
 pub(super) struct Handler(Arc<Run>);
 
-type Run = dyn Fn(JobContext, &Arc<Telling>) -> Running + Send + Sync;
+type Run = dyn Fn(JobContext, &Arc<JobReporter>) -> RunningHandler + Send + Sync;
 
 impl Handler {
     pub(super) fn new<H, T>(handler: H) -> Self
@@ -35,9 +35,9 @@ impl Handler {
         T: Future + Send + 'static,
         T::Output: IntoOutcome,
     {
-        Handler(Arc::new(move |job, telling| {
-            let mut process = telling.begins(job.server(), &job, job.view());
-            let (span, telling) = (process.span().clone(), telling.clone());
+        Handler(Arc::new(move |job, reporter| {
+            let mut process = reporter.begins(job.server(), &job, job.view());
+            let (span, reporter) = (process.span().clone(), reporter.clone());
             // The handler is called here, where its job is handed over; its future may run in another task.
             let made = span.run(|| catch_unwind(AssertUnwindSafe(|| handler(job.clone()))));
             Box::pin(span.follow(async move {
@@ -50,7 +50,7 @@ impl Handler {
                     Ok(made) => Ended::with(made),
                     Err(panic) => Ended::panicked(&*panic),
                 };
-                telling.ended(&mut process, job.id, job.view(), &mut ended);
+                reporter.ended(&mut process, job.id, job.view(), &mut ended);
                 ended
             }))
         }))
@@ -58,28 +58,28 @@ impl Handler {
 }
 
 /// The jobs that one slot has given to the handler, in order. Only the first one runs.
-pub(super) struct Handlers {
+pub(super) struct SlotHandlers {
     handler: Handler,
-    telling: Arc<Telling>,
+    reporter: Arc<JobReporter>,
     /// Whether the first poll is made inline, without a task.
     is_inline: bool,
     jobs: VecDeque<JobContext>,
-    task: Option<Task>,
+    task: Option<HandlerTask>,
 }
 
 /// A handler's task; dropping it aborts the task.
-struct Task(JoinHandle<Ended>);
+struct HandlerTask(JoinHandle<Ended>);
 
-impl Drop for Task {
+impl Drop for HandlerTask {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-impl Handlers {
-    pub(super) fn new(handler: Handler, telling: Telling, is_inline: bool) -> Self {
-        let telling = Arc::new(telling);
-        Handlers { handler, telling, is_inline, jobs: VecDeque::new(), task: None }
+impl SlotHandlers {
+    pub(super) fn new(handler: Handler, reporter: JobReporter, is_inline: bool) -> Self {
+        let reporter = Arc::new(reporter);
+        SlotHandlers { handler, reporter, is_inline, jobs: VecDeque::new(), task: None }
     }
 
     pub(super) fn push(&mut self, job: JobContext) {
@@ -90,7 +90,7 @@ impl Handlers {
         self.jobs.iter().find(|job| job.key() == key)
     }
 
-    pub(super) fn update(&self, key: JobKey, change: impl FnOnce(&mut View)) {
+    pub(super) fn update(&self, key: JobKey, change: impl FnOnce(&mut ReservationState)) {
         if let Some(job) = self.find(key) {
             job.update(change);
         }
@@ -109,7 +109,7 @@ impl Handlers {
     pub(super) fn clear(&mut self) {
         self.task = None;
         for job in self.jobs.drain(..) {
-            job.update(View::abandon);
+            job.update(ReservationState::abandon);
         }
     }
 
@@ -142,11 +142,11 @@ impl Handlers {
                         Ended::lost()
                     } else {
                         began(job);
-                        let running = (self.handler.0)(job.clone(), &self.telling);
+                        let running = (self.handler.0)(job.clone(), &self.reporter);
                         match begin(running, self.is_inline, cx) {
                             Ok(ended) => ended,
                             Err(running) => {
-                                self.task = Some(Task(tokio::spawn(running)));
+                                self.task = Some(HandlerTask(tokio::spawn(running)));
                                 continue;
                             }
                         }
@@ -161,14 +161,18 @@ impl Handlers {
     }
 }
 
-impl Drop for Handlers {
+impl Drop for SlotHandlers {
     fn drop(&mut self) {
         self.clear();
     }
 }
 
 /// Starts a handler: polls its future once if it is to run inline, and otherwise spawns it.
-fn begin(mut running: Running, is_inline: bool, cx: &mut Context<'_>) -> Result<Ended, Running> {
+fn begin(
+    mut running: RunningHandler,
+    is_inline: bool,
+    cx: &mut Context<'_>,
+) -> Result<Ended, RunningHandler> {
     let first = catch_unwind(AssertUnwindSafe(|| {
         if is_inline && let Poll::Ready(ended) = running.as_mut().poll(cx) {
             return Ok(ended);

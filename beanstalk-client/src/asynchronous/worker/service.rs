@@ -8,10 +8,10 @@ use tower_service::Service;
 use super::context::JobContext;
 use crate::{Decision, IntoOutcome, Outcome, WorkerHandle};
 
-type Running = Pin<Box<dyn Future<Output = Decision> + Send>>;
+type RunningService = Pin<Box<dyn Future<Output = Decision> + Send>>;
 
 /// A handler that calls the service; it stops the worker when the service is broken.
-pub(super) fn handler<S>(service: S, worker: WorkerHandle) -> impl Fn(JobContext) -> Running
+pub(super) fn handler<S>(service: S, worker: WorkerHandle) -> impl Fn(JobContext) -> RunningService
 where
     S: Service<JobContext> + Send + 'static,
     S::Response: IntoOutcome + 'static,

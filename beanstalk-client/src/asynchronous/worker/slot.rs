@@ -10,22 +10,22 @@ use std::{
 use queue_core::{Haste, Wire, now};
 
 use super::{
-    context::{Ask, JobContext, Mail},
-    handlers::{Handler, Handlers},
+    context::{HandlerRequest, HandlerRequests, JobContext},
+    handlers::{Handler, SlotHandlers},
 };
 use crate::{
     Address, Error, WorkerEventKind, WorkerOptions,
     protocol::{Action, WorkerSlot},
-    trace::Telling,
-    work::board::{Board, Lane},
+    trace::JobReporter,
+    work::worker_status::{SlotServer, WorkerStatus},
 };
 
 pub(super) struct Slot {
-    lane: Lane,
-    board: Arc<Board>,
+    lane: SlotServer,
+    worker_status: Arc<WorkerStatus>,
     server: Arc<Address>,
-    mail: Arc<Mail>,
-    handlers: Handlers,
+    mail: Arc<HandlerRequests>,
+    handlers: SlotHandlers,
     role: WorkerSlot,
     wire: Wire<Error>,
 }
@@ -35,19 +35,19 @@ const MAX_ROUNDS: usize = 64;
 
 impl Slot {
     pub(super) fn new(
-        lane: Lane,
+        lane: SlotServer,
         options: &WorkerOptions,
-        board: Arc<Board>,
+        worker_status: Arc<WorkerStatus>,
         handler: Handler,
     ) -> Self {
         Slot {
             lane,
-            board,
+            worker_status,
             server: Arc::new(options.address(lane.server).clone()),
-            mail: Arc::new(Mail::default()),
-            handlers: Handlers::new(
+            mail: Arc::new(HandlerRequests::default()),
+            handlers: SlotHandlers::new(
                 handler,
-                Telling::new(options, lane.server),
+                JobReporter::new(options, lane.server),
                 options.prefetch > 1,
             ),
             role: WorkerSlot::new(options, lane.server, lane.slot as u64),
@@ -59,14 +59,14 @@ impl Slot {
     pub(super) async fn run(mut self) {
         poll_fn(|cx| {
             let polled = self.poll(cx);
-            self.board.follow(self.lane.slot, &mut self.role);
+            self.worker_status.follow(self.lane.slot, &mut self.role);
             polled
         })
         .await;
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.board.stop.wake(self.lane.slot, cx.waker());
+        self.worker_status.stop.wake(self.lane.slot, cx.waker());
         self.role.wake_when_enough(cx.waker());
         for _ in 0..MAX_ROUNDS {
             let now = now();
@@ -88,7 +88,7 @@ impl Slot {
     }
 
     fn heed_stop(&mut self, now: Instant) {
-        match self.board.stop.asked() {
+        match self.worker_status.stop.asked() {
             Some(Haste::AtOnce) => self.role.stop_now(now),
             Some(Haste::Gently) => self.role.stop(now),
             None => {}
@@ -98,8 +98,8 @@ impl Slot {
     fn answer_mail(&mut self, cx: &Context<'_>, now: Instant) {
         for ask in self.mail.take(cx.waker()) {
             match ask {
-                Ask::Touch(key) => self.role.touch(key, now),
-                Ask::Look(key) => self.role.look(key, now),
+                HandlerRequest::Touch(key) => self.role.touch(key, now),
+                HandlerRequest::Look(key) => self.role.look(key, now),
             }
         }
     }
@@ -107,19 +107,20 @@ impl Slot {
     /// Starts handlers, and reports those that have ended.
     fn poll_handlers(&mut self, cx: &mut Context<'_>, now: Instant) {
         loop {
-            let (board, server, slot) = (&self.board, &self.server, self.lane.slot);
-            let began =
-                |job: &JobContext| board.tell(server, slot, WorkerEventKind::Started(job.id));
+            let (worker_status, server, slot) = (&self.worker_status, &self.server, self.lane.slot);
+            let began = |job: &JobContext| {
+                worker_status.notify(server, slot, WorkerEventKind::Started(job.id))
+            };
             let Poll::Ready((job, ended)) = self.handlers.poll(cx, began) else { return };
             if let Some(error) = ended.reason {
-                self.tell(WorkerEventKind::Failed { job: job.id, error });
+                self.notify(WorkerEventKind::Failed { job: job.id, error });
             }
             ended.span.run(|| self.role.finish(job.key(), ended.outcome, now));
         }
     }
 
-    fn tell(&self, what: WorkerEventKind) {
-        self.board.tell(&self.server, self.lane.slot, what);
+    fn notify(&self, what: WorkerEventKind) {
+        self.worker_status.notify(&self.server, self.lane.slot, what);
     }
 
     fn act(&mut self, now: Instant) {
@@ -127,8 +128,12 @@ impl Slot {
             match action {
                 Action::Run(taken) => {
                     let (server, mail) = (self.server.clone(), self.mail.clone());
-                    let job =
-                        JobContext::new(taken, server, mail, self.board.stop.signal().clone());
+                    let job = JobContext::new(
+                        taken,
+                        server,
+                        mail,
+                        self.worker_status.stop.signal().clone(),
+                    );
                     self.handlers.push(job);
                 }
                 Action::Update(key, change) => {
@@ -140,8 +145,8 @@ impl Slot {
                         self.role.give_back(job.key(), now);
                     }
                 }
-                Action::Connected(id) => self.board.connected(&self.server, self.lane, &id),
-                Action::Tell(what) => self.tell(what),
+                Action::Connected(id) => self.worker_status.connected(&self.server, self.lane, &id),
+                Action::Tell(what) => self.notify(what),
             }
         }
     }
@@ -152,6 +157,6 @@ impl Drop for Slot {
     fn drop(&mut self) {
         self.role.cut();
         self.act(now());
-        self.board.follow(self.lane.slot, &mut self.role);
+        self.worker_status.follow(self.lane.slot, &mut self.role);
     }
 }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use queue_core::Signal;
 
-use super::context::{Inner, JobContext, Slot};
+use super::context::{Answerer, ContextInner, JobContext};
 use crate::{
     Address, Job, JobStats, LostReason,
-    protocol::{Change, JobKey, Taken},
+    protocol::{HandlerJob, JobKey, ReservationChange},
     work::view::test_stats,
 };
 
@@ -42,10 +42,14 @@ impl TestJob {
     #[must_use]
     pub fn new(job: Job) -> Self {
         let stats = test_stats(&job).map(Box::new);
-        let taken = Taken { key: JobKey::default(), job, tube: None, stats, end: None };
+        let taken = HandlerJob { key: JobKey::default(), job, tube: None, stats, end: None };
         let server = Arc::new(Address::default());
-        let test =
-            TestJob(JobContext(Inner::new(taken, server, Slot::Test, Signal::default().into())));
+        let test = TestJob(JobContext(ContextInner::new(
+            taken,
+            server,
+            Answerer::Test,
+            Signal::default().into(),
+        )));
         test.0.confirm_touch();
         test.0.update(|view| view.touches = 0);
         test
@@ -71,7 +75,7 @@ impl TestJob {
 
     /// Ends the reservation.
     pub fn lose(&self, reason: LostReason) {
-        self.0.update(|view| view.apply(Change::Lost(reason)));
+        self.0.update(|view| view.apply(ReservationChange::Lost(reason)));
     }
 
     /// Tells the handler that its worker is stopping.

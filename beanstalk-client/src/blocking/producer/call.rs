@@ -4,7 +4,7 @@ use std::{sync::Arc, task::Poll};
 
 use queue_core::now;
 
-use super::Shared;
+use super::ProducerShared;
 use crate::{
     Result, TubeName,
     protocol::{
@@ -15,7 +15,7 @@ use crate::{
 
 /// Waits for room, and returns the slot of the accepted put.
 pub(super) fn accept<B: AsRef<[u8]>>(
-    shared: &Arc<Shared>,
+    shared: &Arc<ProducerShared>,
     policy: &Policy,
     tube: &TubeName,
     put: &Put<B>,

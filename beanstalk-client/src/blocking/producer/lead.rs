@@ -8,14 +8,14 @@ use std::{
 
 use queue_core::{Io, Pulse, Role, blocking::Drive, now, sync::spawn};
 
-use super::{Shared, seat::Seat};
+use super::{ProducerShared, parker::Parker};
 use crate::{
     Error, ProducerReport,
     produce::shared::SharedOutbox,
-    protocol::producer::{Lead, Left, Outbox, SlotId},
+    protocol::producer::{Leadership, Outbox, SlotId, UnwaitedPuts},
 };
 
-impl Shared {
+impl ProducerShared {
     /// Waits until `poll` is ready. Moves bytes in the meantime if no other caller does. `slot` is the put that is
     /// waited for, if any.
     pub(super) fn wait<T>(
@@ -33,7 +33,7 @@ impl Shared {
         slot: Option<SlotId>,
         mut poll: impl FnMut(&mut Outbox, &Waker) -> Poll<T>,
     ) -> T {
-        let (seat, waker) = Seat::own();
+        let (parker, waker) = Parker::own();
         let mut poll = |outbox: &mut Outbox| poll(outbox, &waker);
         let mut last = None;
         loop {
@@ -43,13 +43,13 @@ impl Shared {
             });
             match lead {
                 Err(outcome) => return outcome,
-                Ok(Lead::Drive(server, until)) => {
+                Ok(Leadership::Drive(server, until)) => {
                     last = Some(server);
                     if let Some(outcome) = self.drive(server, until, &mut poll) {
                         return outcome;
                     }
                 }
-                Ok(Lead::Park(until)) => seat.wait(until),
+                Ok(Leadership::Park(until)) => parker.wait(until),
             }
         }
     }
@@ -61,9 +61,9 @@ impl Shared {
         until: Option<Instant>,
         poll: &mut impl FnMut(&mut Outbox) -> Poll<T>,
     ) -> Option<T> {
-        let _resigns = Resigns { outbox: &self.outbox, server };
+        let _resigns = StepDown { outbox: &self.outbox, server };
         let mut wire = self.wires.get(server).map(queue_core::lock)?;
-        let mut lane = Lane { outbox: &self.outbox, server, poll, outcome: None };
+        let mut lane = LedLane { outbox: &self.outbox, server, poll, outcome: None };
         match wire.drive(&mut lane, until, |lane| lane.outcome.take()) {
             Drive::Done(outcome) => Some(outcome),
             Drive::Rest(_) | Drive::Late | Drive::Over => None,
@@ -75,26 +75,31 @@ impl Shared {
         loop {
             match self.outbox.with(|outbox| outbox.left(now())) {
                 // A socket that takes nothing more, or a server that has to prove itself first.
-                Left::Push(server) if !self.push_to(server) => {
-                    if let Left::Help = self.outbox.with(Outbox::needs_help) {
+                UnwaitedPuts::Push(server) if !self.push_to(server) => {
+                    if let UnwaitedPuts::Help = self.outbox.with(Outbox::needs_help) {
                         self.help();
                     }
                     return;
                 }
-                Left::Push(_) => {}
-                Left::Help => return self.help(),
-                Left::Nothing => return,
+                UnwaitedPuts::Push(_) => {}
+                UnwaitedPuts::Help => return self.help(),
+                UnwaitedPuts::Nothing => return,
             }
         }
     }
 
     /// Returns whether all is written or settled that could be.
     fn push_to(&self, server: usize) -> bool {
-        let _resigns = Resigns { outbox: &self.outbox, server };
+        let _resigns = StepDown { outbox: &self.outbox, server };
         let Some(mut wire) = self.wires.get(server).map(queue_core::lock) else { return false };
         let sent = wire.io().sent();
         let mut poll = |_: &mut Outbox| Poll::<()>::Pending;
-        wire.try_push(&mut Lane { outbox: &self.outbox, server, poll: &mut poll, outcome: None });
+        wire.try_push(&mut LedLane {
+            outbox: &self.outbox,
+            server,
+            poll: &mut poll,
+            outcome: None,
+        });
         let io = wire.io();
         !io.is_open() || (io.is_drained() && io.sent() != sent)
     }
@@ -119,14 +124,14 @@ impl Shared {
 }
 
 /// A lane as seen by the caller that drives it. What that caller waits for is polled under the same lock.
-struct Lane<'a, P, T> {
+struct LedLane<'a, P, T> {
     outbox: &'a SharedOutbox,
     server: usize,
     poll: &'a mut P,
     outcome: Option<T>,
 }
 
-impl<T, P: FnMut(&mut Outbox) -> Poll<T>> Role for Lane<'_, P, T> {
+impl<T, P: FnMut(&mut Outbox) -> Poll<T>> Role for LedLane<'_, P, T> {
     type Failure = Error;
 
     fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
@@ -138,13 +143,13 @@ impl<T, P: FnMut(&mut Outbox) -> Poll<T>> Role for Lane<'_, P, T> {
     }
 }
 
-/// Resigns when dropped, so that another caller can take over.
-struct Resigns<'a> {
+/// Steps down when dropped, so that another caller can take over.
+struct StepDown<'a> {
     outbox: &'a SharedOutbox,
     server: usize,
 }
 
-impl Drop for Resigns<'_> {
+impl Drop for StepDown<'_> {
     fn drop(&mut self) {
         self.outbox.with(|outbox| outbox.resign(self.server));
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, fmt, iter::Fuse};
 
-use queue_core::{Batch, Operation};
+use queue_core::{BatchOperation, Operation};
 
 use super::{Producer, Receipt};
 use crate::{Error, Inserted, PutOptions, Result, TubeName, protocol::Put, trace};
@@ -50,7 +50,7 @@ impl Producer {
             options,
             window: WINDOW,
             under_way: VecDeque::new(),
-            batch: Batch::new(),
+            batch: BatchOperation::new(),
         })
     }
 }
@@ -64,7 +64,7 @@ pub struct PutMany<'a, I: Iterator> {
     options: PutOptions,
     window: usize,
     under_way: VecDeque<Result<Receipt>>,
-    batch: Batch,
+    batch: BatchOperation,
 }
 
 impl<I> PutMany<'_, I>

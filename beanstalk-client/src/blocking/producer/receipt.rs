@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use queue_core::Operation;
 
-use super::Shared;
+use super::ProducerShared;
 use crate::{Inserted, Result, protocol::producer::SlotId, trace};
 
 /// The answer to a put. Dropping it discards only the answer: the job is still put. A failure is then counted in the
@@ -13,13 +13,13 @@ use crate::{Inserted, Result, protocol::producer::SlotId, trace};
 /// Returned by [`Producer::enqueue`](super::Producer::enqueue) and [`try_put`](super::Producer::try_put).
 #[must_use = "whether the job was put is known only from the answer"]
 pub struct Receipt {
-    shared: Arc<Shared>,
+    shared: Arc<ProducerShared>,
     slot: Option<SlotId>,
     operation: Operation,
 }
 
 impl Receipt {
-    pub(super) fn new(shared: Arc<Shared>, slot: SlotId, operation: Operation) -> Self {
+    pub(super) fn new(shared: Arc<ProducerShared>, slot: SlotId, operation: Operation) -> Self {
         Receipt { shared, slot: Some(slot), operation }
     }
 

@@ -13,27 +13,27 @@ use queue_core::{
 
 use crate::{
     Address, Job, JobStats, LostReason, Result, TubeName,
-    protocol::{Change, JobKey, Taken},
-    work::view::View,
+    protocol::{HandlerJob, JobKey, ReservationChange},
+    work::view::ReservationState,
 };
 
 /// The context passed to a handler: the [`Job`] and its reservation. Cloning is cheap.
 #[derive(Clone)]
-pub struct JobContext(pub(super) Arc<Inner>);
+pub struct JobContext(pub(super) Arc<ContextInner>);
 
-pub(super) struct Inner {
+pub(super) struct ContextInner {
     key: JobKey,
     job: Job,
     server: Arc<Address>,
-    view: Mutex<View>,
+    view: Mutex<ReservationState>,
     changed: Condvar,
-    slot: Slot,
+    slot: Answerer,
     stopping: Arc<Signal>,
 }
 
 /// A handler's request to its slot.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Ask {
+pub(super) enum HandlerRequest {
     Touch(JobKey),
     Look(JobKey),
 }
@@ -41,45 +41,45 @@ pub(super) enum Ask {
 /// What a handler's requests go to.
 pub(super) trait Answers: Send + Sync {
     /// Takes a request; the answer changes the job's view.
-    fn ask(&self, ask: Ask);
+    fn ask(&self, ask: HandlerRequest);
 }
 
 /// Answers the handler's requests.
-pub(super) enum Slot {
+pub(super) enum Answerer {
     Worker(Arc<dyn Answers>),
     /// A [test](super::TestJob) of a handler has no slot.
     Test,
 }
 
-impl Inner {
+impl ContextInner {
     pub(super) fn new(
-        taken: Taken,
+        taken: HandlerJob,
         server: Arc<Address>,
-        slot: Slot,
+        slot: Answerer,
         stopping: Arc<Signal>,
     ) -> Arc<Self> {
-        let Taken { key, job, tube, stats, end } = taken;
-        let view = Mutex::new(View { tube, stats, end, ..View::default() });
-        Arc::new(Inner { key, job, server, view, changed: Condvar::new(), slot, stopping })
+        let HandlerJob { key, job, tube, stats, end } = taken;
+        let view = Mutex::new(ReservationState { tube, stats, end, ..ReservationState::default() });
+        Arc::new(ContextInner { key, job, server, view, changed: Condvar::new(), slot, stopping })
     }
 }
 
 impl JobContext {
     pub(super) fn new(
-        taken: Taken,
+        taken: HandlerJob,
         server: Arc<Address>,
         answers: Arc<dyn Answers>,
         stopping: Arc<Signal>,
     ) -> Self {
-        JobContext(Inner::new(taken, server, Slot::Worker(answers), stopping))
+        JobContext(ContextInner::new(taken, server, Answerer::Worker(answers), stopping))
     }
 
-    fn ask(&self, ask: Ask) {
+    fn ask(&self, ask: HandlerRequest) {
         match (&self.0.slot, ask) {
-            (Slot::Worker(answers), ask) => answers.ask(ask),
-            (Slot::Test, Ask::Touch(_)) => self.confirm_touch(),
+            (Answerer::Worker(answers), ask) => answers.ask(ask),
+            (Answerer::Test, HandlerRequest::Touch(_)) => self.confirm_touch(),
             // A test job knows its counters from the start.
-            (Slot::Test, Ask::Look(_)) => {}
+            (Answerer::Test, HandlerRequest::Look(_)) => {}
         }
     }
 
@@ -89,7 +89,7 @@ impl JobContext {
             if view.lost.is_none() {
                 let ttr = view.stats.as_ref().map_or(0, |stats| stats.ttr.unsigned_abs());
                 let end = now().checked_add(Duration::from_secs(ttr));
-                view.apply(Change::Touched(end));
+                view.apply(ReservationChange::Touched(end));
             }
         });
     }
@@ -106,11 +106,11 @@ impl JobContext {
         self.0.key
     }
 
-    pub(super) fn view(&self) -> &Mutex<View> {
+    pub(super) fn view(&self) -> &Mutex<ReservationState> {
         &self.0.view
     }
 
-    pub(super) fn update(&self, change: impl FnOnce(&mut View)) {
+    pub(super) fn update(&self, change: impl FnOnce(&mut ReservationState)) {
         change(&mut lock(&self.0.view));
         self.0.changed.notify_all();
     }
@@ -163,7 +163,7 @@ impl JobContext {
     /// `JobLost` if the reservation or the handler has ended; a refusal by the server.
     pub fn touch(&self) -> Result<()> {
         let touches = lock(&self.0.view).touches;
-        self.ask(Ask::Touch(self.0.key));
+        self.ask(HandlerRequest::Touch(self.0.key));
         self.wait_for_ever(|view| view.touch_after(self.0.job.id, touches))
     }
 
@@ -188,13 +188,13 @@ impl JobContext {
     /// `JobLost` if they were not read before the reservation or the handler ended.
     pub fn stats(&self) -> Result<JobStats> {
         if lock(&self.0.view).stats.is_none() {
-            self.ask(Ask::Look(self.0.key));
+            self.ask(HandlerRequest::Look(self.0.key));
         }
         self.wait_for_ever(|view| view.counters(self.0.job.id))
     }
 
     /// Waits without a limit: the slot answers everything, at the latest when the connection is lost.
-    fn wait_for_ever<T>(&self, mut look: impl FnMut(&View) -> Option<T>) -> T {
+    fn wait_for_ever<T>(&self, mut look: impl FnMut(&ReservationState) -> Option<T>) -> T {
         loop {
             if let Some(found) = self.wait(None, &mut look) {
                 return found;
@@ -205,7 +205,7 @@ impl JobContext {
     fn wait<T>(
         &self,
         deadline: Option<Instant>,
-        mut look: impl FnMut(&View) -> Option<T>,
+        mut look: impl FnMut(&ReservationState) -> Option<T>,
     ) -> Option<T> {
         let mut view = lock(&self.0.view);
         loop {

@@ -16,18 +16,18 @@ use queue_core::{
     sync::{Condvar, Mutex},
 };
 
-use super::context::{Answers, Ask, JobContext};
+use super::context::{Answers, HandlerRequest, JobContext};
 use crate::{
     IntoOutcome, WorkerEventKind,
     protocol::JobKey,
-    trace::Telling,
-    work::{board::Board, outcome::Ended, view::View},
+    trace::JobReporter,
+    work::{outcome::Ended, view::ReservationState, worker_status::WorkerStatus},
 };
 
 /// Passes jobs to the thread that runs handlers, outcomes and requests back, and has a thread stand in for it.
 #[derive(Default)]
 pub(super) struct Handover {
-    state: Mutex<State>,
+    state: Mutex<HandoverState>,
     /// Signals a job, or that no more will come.
     jobs: Condvar,
     /// Signals an outcome or a request.
@@ -37,12 +37,12 @@ pub(super) struct Handover {
 }
 
 #[derive(Default)]
-struct State {
+struct HandoverState {
     /// Jobs whose handlers have not started.
     waiting: VecDeque<JobContext>,
     running: Option<JobContext>,
     ended: VecDeque<(JobContext, Ended)>,
-    asks: VecDeque<Ask>,
+    asks: VecDeque<HandlerRequest>,
     /// Number of handlers started on the slot's own thread.
     begun: u64,
     /// Whether no thread checks for long-running handlers until the next one starts.
@@ -54,9 +54,9 @@ struct State {
 
 /// What the slot takes from the handover.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct HandoverItem {
     pub(super) ended: VecDeque<(JobContext, Ended)>,
-    pub(super) asks: VecDeque<Ask>,
+    pub(super) asks: VecDeque<HandlerRequest>,
 }
 
 /// Batch size for reporting the outcomes of short jobs; they are also reported after a short time.
@@ -72,16 +72,16 @@ const MAX_ASKS: usize = 1024;
 impl Handover {
     /// Runs handlers of the queued jobs until the handover is closed.
     pub(super) fn work(&self, run: impl Fn(&JobContext) -> Ended) {
-        let mut told = Instant::now();
+        let mut notified_at = Instant::now();
         while let Some(job) = self.next() {
             let ended = run(&job);
             let mut state = lock(&self.state);
             state.running = None;
             state.ended.push_back((job, ended));
             let is_news = state.waiting.is_empty() || state.ended.len() >= BATCH;
-            if is_news || told.elapsed() >= MOMENT {
+            if is_news || notified_at.elapsed() >= MOMENT {
                 drop(state);
-                told = Instant::now();
+                notified_at = Instant::now();
                 self.news.notify_one();
             }
         }
@@ -163,10 +163,10 @@ impl Handover {
         self.jobs.notify_one();
     }
 
-    pub(super) fn take_news(&self) -> News {
+    pub(super) fn take_news(&self) -> HandoverItem {
         let mut state = lock(&self.state);
         let (ended, asks) = (std::mem::take(&mut state.ended), std::mem::take(&mut state.asks));
-        News { ended, asks }
+        HandoverItem { ended, asks }
     }
 
     /// Waits at most `time` for something to take.
@@ -188,7 +188,7 @@ impl Handover {
         state.waiting.is_empty() && state.running.is_none()
     }
 
-    pub(super) fn update(&self, key: JobKey, change: impl FnOnce(&mut View)) {
+    pub(super) fn update(&self, key: JobKey, change: impl FnOnce(&mut ReservationState)) {
         let state = lock(&self.state);
         let known =
             state.running.iter().chain(&state.waiting).find(|job| job.key() == key).cloned();
@@ -200,7 +200,7 @@ impl Handover {
 }
 
 impl Answers for Handover {
-    fn ask(&self, ask: Ask) {
+    fn ask(&self, ask: HandlerRequest) {
         let mut state = lock(&self.state);
         if state.asks.len() < MAX_ASKS {
             state.asks.push_back(ask);
@@ -215,33 +215,33 @@ impl Answers for Handover {
 pub(super) fn run<R: IntoOutcome>(
     job: &JobContext,
     handler: impl Fn(JobContext) -> R,
-    board: &Board,
+    worker_status: &WorkerStatus,
     slot: usize,
-    telling: &Telling,
+    reporter: &JobReporter,
 ) -> Ended {
-    let ended = run_told(job, handler, board, slot, telling);
+    let ended = run_observed(job, handler, worker_status, slot, reporter);
     job.update(|view| view.has_ended = true);
     ended
 }
 
-fn run_told<R: IntoOutcome>(
+fn run_observed<R: IntoOutcome>(
     job: &JobContext,
     handler: impl Fn(JobContext) -> R,
-    board: &Board,
+    worker_status: &WorkerStatus,
     slot: usize,
-    telling: &Telling,
+    reporter: &JobReporter,
 ) -> Ended {
     if job.is_lost() {
         return Ended::lost();
     }
-    board.tell(job.server(), slot, WorkerEventKind::Started(job.id));
-    let mut process = telling.begins(job.server(), job, job.view());
+    worker_status.notify(job.server(), slot, WorkerEventKind::Started(job.id));
+    let mut process = reporter.begins(job.server(), job, job.view());
     let span = process.span().clone();
     span.run(|| {
         let made = catch_unwind(AssertUnwindSafe(|| Ended::with(handler(job.clone()))));
         // A panic is a failure of its job, and is logged within its span.
         let mut ended = made.unwrap_or_else(|panic| Ended::panicked(&*panic));
-        telling.ended(&mut process, job.id, job.view(), &mut ended);
+        reporter.ended(&mut process, job.id, job.view(), &mut ended);
         ended
     })
 }

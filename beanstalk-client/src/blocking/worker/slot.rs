@@ -14,21 +14,21 @@ use queue_core::{
 };
 
 use super::{
-    context::{Ask, JobContext},
+    context::{HandlerRequest, JobContext},
     handover::Handover,
 };
 use crate::{
     Address, Error, WorkerEventKind, WorkerOptions,
     protocol::{Action, JobKey, WorkerSlot},
     work::{
-        board::{Board, Lane},
-        view::View,
+        view::ReservationState,
+        worker_status::{SlotServer, WorkerStatus},
     },
 };
 
 pub(super) struct Slot<'a> {
-    lane: Lane,
-    board: &'a Board,
+    lane: SlotServer,
+    worker_status: &'a WorkerStatus,
     server: Arc<Address>,
     handover: Arc<Handover>,
     role: WorkerSlot,
@@ -48,14 +48,14 @@ const BUSY_SLICE: Duration = Duration::from_millis(20);
 
 impl<'a> Slot<'a> {
     pub(super) fn new(
-        lane: Lane,
+        lane: SlotServer,
         options: &WorkerOptions,
-        board: &'a Board,
+        worker_status: &'a WorkerStatus,
         handover: Arc<Handover>,
     ) -> Self {
         Slot {
             lane,
-            board,
+            worker_status,
             server: Arc::new(options.address(lane.server).clone()),
             handover,
             role: WorkerSlot::new(options, lane.server, lane.slot as u64),
@@ -92,7 +92,7 @@ impl<'a> Slot<'a> {
             (role.has_actions() || role.is_connected() != was_connected).then_some(())
         });
         self.act(now);
-        self.board.follow(self.lane.slot, &mut self.role);
+        self.worker_status.follow(self.lane.slot, &mut self.role);
         match driven {
             Drive::Rest(until) => {
                 let left = until.map_or(SLICE, |until| until.saturating_duration_since(now));
@@ -104,7 +104,7 @@ impl<'a> Slot<'a> {
     }
 
     fn heed_stop(&mut self, now: Instant) {
-        match self.board.stop.asked() {
+        match self.worker_status.stop.asked() {
             Some(Haste::AtOnce) => self.role.stop_now(now),
             Some(Haste::Gently) => self.role.stop(now),
             None => {}
@@ -116,20 +116,20 @@ impl<'a> Slot<'a> {
         let news = self.handover.take_news();
         for (job, ended) in news.ended {
             if let Some(error) = ended.reason {
-                self.tell(WorkerEventKind::Failed { job: job.id, error });
+                self.notify(WorkerEventKind::Failed { job: job.id, error });
             }
             ended.span.run(|| self.role.finish(job.key(), ended.outcome, now));
         }
         for ask in news.asks {
             match ask {
-                Ask::Touch(key) => self.role.touch(key, now),
-                Ask::Look(key) => self.role.look(key, now),
+                HandlerRequest::Touch(key) => self.role.touch(key, now),
+                HandlerRequest::Look(key) => self.role.look(key, now),
             }
         }
     }
 
-    fn tell(&self, what: WorkerEventKind) {
-        self.board.tell(&self.server, self.lane.slot, what);
+    fn notify(&self, what: WorkerEventKind) {
+        self.worker_status.notify(&self.server, self.lane.slot, what);
     }
 
     fn act(&mut self, now: Instant) {
@@ -137,8 +137,12 @@ impl<'a> Slot<'a> {
             match action {
                 Action::Run(taken) => {
                     let (server, handover) = (self.server.clone(), self.handover.clone());
-                    let job =
-                        JobContext::new(taken, server, handover, self.board.stop.signal().clone());
+                    let job = JobContext::new(
+                        taken,
+                        server,
+                        handover,
+                        self.worker_status.stop.signal().clone(),
+                    );
                     if self.has_runner {
                         self.handover.put(job);
                     } else {
@@ -153,13 +157,13 @@ impl<'a> Slot<'a> {
                         self.role.give_back(job.key(), now);
                     }
                 }
-                Action::Connected(id) => self.board.connected(&self.server, self.lane, &id),
-                Action::Tell(what) => self.tell(what),
+                Action::Connected(id) => self.worker_status.connected(&self.server, self.lane, &id),
+                Action::Tell(what) => self.notify(what),
             }
         }
     }
 
-    fn update(&self, key: JobKey, change: impl FnOnce(&mut View)) {
+    fn update(&self, key: JobKey, change: impl FnOnce(&mut ReservationState)) {
         match &self.next {
             Some(next) if next.key() == key => next.update(change),
             _ => self.handover.update(key, change),

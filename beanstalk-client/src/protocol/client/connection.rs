@@ -4,7 +4,7 @@ use std::{io, time::Instant};
 
 use queue_core::{End, Io, Pulse, earliest};
 
-use super::{ClientSession, Goal, Stage, closed, named};
+use super::{ClientSession, TaskGoal, TaskStage, closed, named};
 use crate::{
     Deadline, Error, Fate,
     error::lost,
@@ -14,7 +14,7 @@ use crate::{
 
 /// State of the current connection, or of the last one.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct ConnectionFlags {
     /// Whether the server has answered on it.
     pub(super) has_served: bool,
     /// Whether its sending side ends after the queued bytes.
@@ -23,9 +23,9 @@ pub(super) struct Line {
     pub(super) is_over: bool,
 }
 
-impl Default for Line {
+impl Default for ConnectionFlags {
     fn default() -> Self {
-        Line { has_served: false, is_ending: false, is_over: true }
+        ConnectionFlags { has_served: false, is_ending: false, is_over: true }
     }
 }
 
@@ -37,13 +37,13 @@ impl ClientSession {
         }
         self.session.metrics_mut().connected();
         io.limit(self.session.largest_reply());
-        self.line = Line { has_served: false, is_ending: false, is_over: false };
+        self.line = ConnectionFlags { has_served: false, is_ending: false, is_over: false };
         (self.leftover, self.heard) = Default::default();
         self.used_at = Some(now);
         let Some(task) = &mut self.task else { return };
         task.attempts = task.attempts.saturating_sub(1);
         task.look = None;
-        if matches!(task.goal, Goal::Connection) {
+        if matches!(task.goal, TaskGoal::Connection) {
             self.settle(Ok(None));
         }
     }
@@ -67,7 +67,7 @@ impl ClientSession {
                 let total = task.total;
                 let pulse = match task.goal {
                     // The caller asked for this connection explicitly.
-                    Goal::Connection => self.health.attempt(0, now),
+                    TaskGoal::Connection => self.health.attempt(0, now),
                     _ => self.health.dial(0, now),
                 };
                 return match pulse {
@@ -121,13 +121,15 @@ impl ClientSession {
         let Some(stage) = self.task.as_ref().map(|task| task.stage) else { return };
         let Some(ticket) = stage.ticket() else { return self.give_up(error) };
         let error = match (stage, self.session.fail(ticket, error)) {
-            (Stage::TakingOver(..), error) if !self.takes_over() => error.with_fate(Fate::NotSent),
+            (TaskStage::TakingOver(..), error) if !self.takes_over() => {
+                error.with_fate(Fate::NotSent)
+            }
             (_, error) => error,
         };
         self.leave_line(now);
         match stage {
             _ if self.may_repeat(&error, now) => self.repeat(error, io),
-            Stage::Confirming { .. } => self.give_up(error.with_command(Touch::NAME)),
+            TaskStage::Confirming { .. } => self.give_up(error.with_command(Touch::NAME)),
             _ => self.give_up(error),
         }
     }
@@ -136,7 +138,7 @@ impl ClientSession {
         let [first, second] = &self.frames;
         let acts_on_a_job = first.job.is_some() || (self.is_pair && second.job.is_some());
         self.task.as_ref().is_some_and(|task| {
-            matches!((&task.goal, task.stage), (Goal::Call, Stage::Sent(..)))
+            matches!((&task.goal, task.stage), (TaskGoal::Call, TaskStage::Sent(..)))
                 && task.attempts > 0
                 && !task.is_late(now)
         }) && error.fate() == Fate::NotSent
@@ -151,7 +153,7 @@ impl ClientSession {
             second.bytes = io.take_back(second.len);
         }
         first.bytes = io.take_back(first.len);
-        self.enter(Stage::Waiting);
+        self.enter(TaskStage::Waiting);
         if let Some(task) = &mut self.task {
             task.last = Some(error);
         }

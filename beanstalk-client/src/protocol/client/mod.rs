@@ -11,11 +11,13 @@ use std::time::{Duration, Instant};
 use queue_core::{Deadlines, Health, Io, Operation, Pulse, Role, earliest};
 
 use self::{
-    connection::Line,
-    task::{Goal, Stage, Task},
-    wait::{Heard, Leftover, Slices},
+    connection::ConnectionFlags,
+    task::{Task, TaskGoal, TaskStage},
+    wait::{AbandonedReserve, LastReceived, WaitSlices},
 };
-use super::{Command, Effect, Reserve, Response, ServerWait, Session, Ticket, session::Frame};
+use super::{
+    Command, Effect, Reserve, Response, ServerWait, Session, Ticket, session::EncodedCommand,
+};
 use crate::{
     ConnectOptions, Deadline, Error, ErrorKind, Fate, Result, trace, work::options::RESERVE_WAIT,
 };
@@ -41,18 +43,18 @@ pub(crate) struct ClientSession {
     pub(crate) options: ConnectOptions,
     /// Whether there is an address to connect to; false for a client of a given stream.
     can_reconnect: bool,
-    line: Line,
+    line: ConnectionFlags,
     health: Health,
     deadlines: Deadlines,
     /// When the connection was last known to be good, or a call began.
     used_at: Option<Instant>,
-    heard: Heard,
-    leftover: Leftover,
+    heard: LastReceived,
+    leftover: AbandonedReserve,
     /// The command to send, and the one to send in the same write.
-    frames: [Frame; 2],
+    frames: [EncodedCommand; 2],
     is_pair: bool,
     /// The slices of a reserve that waits for as long as it takes.
-    slices: Option<Slices>,
+    slices: Option<WaitSlices>,
     /// Deadline of a pair as a whole.
     pair_total: Option<Instant>,
     second: Option<Ticket>,
@@ -69,14 +71,14 @@ impl ClientSession {
         ClientSession {
             session: Session::new(options.max_body_size),
             can_reconnect,
-            line: Line::default(),
+            line: ConnectionFlags::default(),
             health: Health::new(options.retry, Some(options.connecting_timeout())),
             deadlines: Deadlines::new(Some(options.reply_timeout), Some(options.write_timeout)),
             options,
             used_at: None,
-            heard: Heard::default(),
-            leftover: Leftover::default(),
-            frames: [Frame::default(), Frame::default()],
+            heard: LastReceived::default(),
+            leftover: AbandonedReserve::default(),
+            frames: [EncodedCommand::default(), EncodedCommand::default()],
             is_pair: false,
             slices: None,
             pair_total: None,
@@ -92,23 +94,23 @@ impl ClientSession {
             self.session.close();
         }
         self.line.is_over = true;
-        self.want(Goal::Connection, 1);
+        self.want(TaskGoal::Connection, 1);
     }
 
     /// Asks for a connection that accepts commands and has no replies outstanding.
     pub(crate) fn prepare(&mut self) {
-        self.want(Goal::Quiet, self.attempts());
+        self.want(TaskGoal::Quiet, self.attempts());
     }
 
     /// Asks whether the connection is still good.
     pub(crate) fn look(&mut self) {
-        self.want(Goal::Look, 0);
+        self.want(TaskGoal::Look, 0);
     }
 
     /// Asks for the connection to be closed, and for the next one to start with the defaults.
     pub(crate) fn forget(&mut self) {
         self.session.forget();
-        self.want(Goal::Look, 0);
+        self.want(TaskGoal::Look, 0);
     }
 
     /// Asks for a command to be carried out.
@@ -122,7 +124,7 @@ impl ClientSession {
     /// noticed.
     pub(crate) fn begin_reserve(&mut self) {
         self.begin(&Reserve);
-        self.slices = Some(Slices::new(self.options.retry.delays()));
+        self.slices = Some(WaitSlices::new(self.options.retry.delays()));
     }
 
     /// Asks for two commands to be carried out, in one write if possible. The first outcome is that of the first
@@ -140,7 +142,7 @@ impl ClientSession {
         let [first, second] = &mut self.frames;
         match self.second.take() {
             Some(ticket) => {
-                let goal = Goal::Reply { name: Some(second.name), pipelined: None };
+                let goal = TaskGoal::Reply { name: Some(second.name), pipelined: None };
                 let wait = second.wait;
                 self.want(goal, 0);
                 self.await_ticket(ticket, wait);
@@ -157,15 +159,14 @@ impl ClientSession {
 
     /// Asks for the reply to a queued command of a pipeline. Only one reply is awaited at a time.
     pub(crate) fn await_reply(&mut self, ticket: Ticket, wait: ServerWait) {
-        let since = match &self.task {
-            Some(Task { goal: Goal::Reply { pipelined: Some(since), .. }, stage, .. })
-                if stage.ticket() == Some(ticket) =>
-            {
-                *since
-            }
-            _ => None,
-        };
-        self.want(Goal::Reply { name: None, pipelined: Some(since) }, 0);
+        let since =
+            match &self.task {
+                Some(Task {
+                    goal: TaskGoal::Reply { pipelined: Some(since), .. }, stage, ..
+                }) if stage.ticket() == Some(ticket) => *since,
+                _ => None,
+            };
+        self.want(TaskGoal::Reply { name: None, pipelined: Some(since) }, 0);
         self.await_ticket(ticket, wait);
     }
 
@@ -237,7 +238,7 @@ impl ClientSession {
 
     fn begin_frame(&mut self, is_pair: bool) {
         self.is_pair = is_pair;
-        self.want(Goal::Call, self.attempts());
+        self.want(TaskGoal::Call, self.attempts());
     }
 
     /// How many connections may be made for a call. The client's first connection is not a retry.
@@ -246,17 +247,17 @@ impl ClientSession {
         self.options.retry.attempts().saturating_add(first)
     }
 
-    fn want(&mut self, goal: Goal, attempts: u32) {
+    fn want(&mut self, goal: TaskGoal, attempts: u32) {
         self.leftover.nobody_waits();
         (self.outcome, self.slices) = (None, None);
         self.task = Some(Task::new(goal, attempts));
     }
 
     fn await_ticket(&mut self, ticket: Ticket, wait: ServerWait) {
-        self.enter(Stage::Sent(ticket, wait));
+        self.enter(TaskStage::Sent(ticket, wait));
     }
 
-    fn enter(&mut self, stage: Stage) {
+    fn enter(&mut self, stage: TaskStage) {
         self.deadlines.reset();
         if let Some(task) = &mut self.task {
             task.stage = stage;
@@ -309,7 +310,7 @@ impl ClientSession {
                 break;
             }
             // A command is written whole even if it is refused early. Only a pipeline cannot afford that.
-            let may_be_early = matches!(goal, Goal::Reply { pipelined: Some(_), .. });
+            let may_be_early = matches!(goal, TaskGoal::Reply { pipelined: Some(_), .. });
             if self.session.is_open() && !may_be_early && !self.session.is_sent(ticket) {
                 self.session.pass_over_in(ticket, io)?;
                 break;
@@ -328,7 +329,9 @@ impl ClientSession {
 
     /// Reads the replies to dropped calls. If one violates the protocol, only the connection is lost.
     fn pass_over_dropped(&mut self, io: &mut Io<Error>) {
-        if let Some(Task { goal: Goal::Call | Goal::Quiet, stage: Stage::Waiting, .. }) = &self.task
+        if let Some(Task {
+            goal: TaskGoal::Call | TaskGoal::Quiet, stage: TaskStage::Waiting, ..
+        }) = &self.task
             && self.session.is_open()
         {
             let _ = self.session.pass_over_all_in(io);
@@ -339,7 +342,9 @@ impl ClientSession {
     /// connection, which a half-close would end. After a job reserved by its id the connection is closed, because the
     /// caller of `reserve_job` has to know what it holds.
     fn take_over(&mut self, io: &Io<Error>) {
-        let Some(Task { goal: Goal::Call, stage: Stage::Waiting, .. }) = &self.task else { return };
+        let Some(Task { goal: TaskGoal::Call, stage: TaskStage::Waiting, .. }) = &self.task else {
+            return;
+        };
         if !(io.is_open() && self.session.is_open()) {
             return;
         }
@@ -354,7 +359,7 @@ impl ClientSession {
             _ => None,
         };
         if let Some((ticket, wait)) = earlier {
-            self.enter(Stage::TakingOver(ticket, wait));
+            self.enter(TaskStage::TakingOver(ticket, wait));
         }
     }
 
@@ -375,13 +380,15 @@ impl ClientSession {
 
     /// Makes progress towards a connection and on it. Returns a pulse when there is nothing to write for now.
     fn advance(&mut self, io: &mut Io<Error>, now: Instant) -> Option<Pulse> {
-        let Some(Task { goal, stage: Stage::Waiting, look, .. }) = &self.task else { return None };
-        let (is_look, look) = (matches!(goal, Goal::Look), *look);
+        let Some(Task { goal, stage: TaskStage::Waiting, look, .. }) = &self.task else {
+            return None;
+        };
+        let (is_look, look) = (matches!(goal, TaskGoal::Look), *look);
         let [first, _] = &self.frames;
         let wants_it_idle = match goal {
-            Goal::Quiet => true,
-            Goal::Call => first.effect == Effect::ReserveJob,
-            Goal::Connection | Goal::Look | Goal::Reply { .. } => false,
+            TaskGoal::Quiet => true,
+            TaskGoal::Call => first.effect == Effect::ReserveJob,
+            TaskGoal::Connection | TaskGoal::Look | TaskGoal::Reply { .. } => false,
         };
         if wants_it_idle && self.session.abandoned_reserve().is_some() {
             self.session.close();
@@ -439,7 +446,7 @@ impl ClientSession {
     fn send(&mut self, now: Instant) -> Result<()> {
         let Some(task) = &self.task else { return Ok(()) };
         let spent = task.spent;
-        if !matches!(task.goal, Goal::Call) {
+        if !matches!(task.goal, TaskGoal::Call) {
             self.settle(Ok(None));
             return Ok(());
         }
@@ -480,22 +487,24 @@ impl ClientSession {
     fn answered(&mut self, response: Response, now: Instant) {
         let Some(task) = &self.task else { return };
         match task.stage {
-            Stage::TakingOver(..) => self.taken_over(response, now),
-            Stage::Confirming { sent, is_own, .. } => self.confirmed(response, sent, is_own, now),
-            Stage::Sent(..)
+            TaskStage::TakingOver(..) => self.taken_over(response, now),
+            TaskStage::Confirming { sent, is_own, .. } => {
+                self.confirmed(response, sent, is_own, now)
+            }
+            TaskStage::Sent(..)
                 if matches!(response, Response::Reserved(_) | Response::Touched)
                     && !self.session.is_open() =>
             {
                 self.given_back();
             }
-            Stage::Sent(..) => match &mut self.slices {
+            TaskStage::Sent(..) => match &mut self.slices {
                 Some(slices) if response == Response::TimedOut => {
                     slices.ended(now);
-                    self.enter(Stage::Waiting);
+                    self.enter(TaskStage::Waiting);
                 }
                 _ => self.settle(Ok(Some(response))),
             },
-            Stage::Waiting => {}
+            TaskStage::Waiting => {}
         }
     }
 
@@ -516,9 +525,9 @@ impl ClientSession {
     fn name(&self) -> Option<&'static str> {
         let [first, _] = &self.frames;
         match &self.task.as_ref()?.goal {
-            Goal::Call => Some(first.name),
-            Goal::Reply { name, .. } => *name,
-            Goal::Connection | Goal::Quiet | Goal::Look => None,
+            TaskGoal::Call => Some(first.name),
+            TaskGoal::Reply { name, .. } => *name,
+            TaskGoal::Connection | TaskGoal::Quiet | TaskGoal::Look => None,
         }
     }
 }

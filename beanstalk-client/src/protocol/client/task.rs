@@ -13,8 +13,8 @@ use crate::{
 /// The caller's current goal.
 #[derive(Debug)]
 pub(super) struct Task {
-    pub(super) goal: Goal,
-    pub(super) stage: Stage,
+    pub(super) goal: TaskGoal,
+    pub(super) stage: TaskStage,
     /// When it was first polled.
     pub(super) began: Option<Instant>,
     /// Its total deadline.
@@ -32,7 +32,7 @@ pub(super) struct Task {
 }
 
 #[derive(Debug)]
-pub(super) enum Goal {
+pub(super) enum TaskGoal {
     Connection,
     /// A connection that accepts commands and has no replies outstanding.
     Quiet,
@@ -49,7 +49,7 @@ pub(super) enum Goal {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Stage {
+pub(super) enum TaskStage {
     /// For a connection, or for nothing.
     Waiting,
     /// For the reply to an earlier reserve, which the server may hold back for this long.
@@ -60,23 +60,23 @@ pub(super) enum Stage {
     Sent(Ticket, ServerWait),
 }
 
-impl Stage {
+impl TaskStage {
     /// The awaited reply.
     pub(super) fn ticket(self) -> Option<Ticket> {
         match self {
-            Stage::Waiting => None,
-            Stage::TakingOver(ticket, _)
-            | Stage::Confirming { ticket, .. }
-            | Stage::Sent(ticket, _) => Some(ticket),
+            TaskStage::Waiting => None,
+            TaskStage::TakingOver(ticket, _)
+            | TaskStage::Confirming { ticket, .. }
+            | TaskStage::Sent(ticket, _) => Some(ticket),
         }
     }
 }
 
 impl Task {
-    pub(super) fn new(goal: Goal, attempts: u32) -> Self {
+    pub(super) fn new(goal: TaskGoal, attempts: u32) -> Self {
         Task {
             goal,
-            stage: Stage::Waiting,
+            stage: TaskStage::Waiting,
             began: None,
             total: None,
             attempts,
@@ -101,12 +101,12 @@ impl ClientSession {
         let is_silent = self.is_silent(io, now);
         let Some(task) = &mut self.task else { return };
         task.began = Some(now);
-        if matches!(task.goal, Goal::Quiet | Goal::Call) {
+        if matches!(task.goal, TaskGoal::Quiet | TaskGoal::Call) {
             self.health.hurry(now);
         }
         match task.goal {
-            Goal::Look => task.look = Some(now),
-            Goal::Connection | Goal::Quiet | Goal::Call => {
+            TaskGoal::Look => task.look = Some(now),
+            TaskGoal::Connection | TaskGoal::Quiet | TaskGoal::Call => {
                 let total = || now.checked_add(self.options.total_timeout?);
                 // The second command of a pair has the rest of the pair's time.
                 task.total = task.total.or_else(total);
@@ -117,7 +117,7 @@ impl ClientSession {
                 let is_idle = self.used_at.replace(now).is_some_and(is_idle);
                 task.look = (is_idle || is_silent).then_some(now);
             }
-            Goal::Reply { .. } => {}
+            TaskGoal::Reply { .. } => {}
         }
     }
 }

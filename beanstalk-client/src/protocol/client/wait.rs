@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use queue_core::{Backoff, Io, Pulse, after, earliest};
 
-use super::{ClientSession, Goal, Stage, Task, named};
+use super::{ClientSession, Task, TaskGoal, TaskStage, named};
 use crate::{
     Deadline, Error, ErrorKind, Fate, Result,
     protocol::{Command, Effect, ReserveWithTimeout, Response, ServerWait, Ticket, Touch, is_gone},
@@ -18,7 +18,7 @@ const HELD: Duration = Duration::from_millis(250);
 /// A reserve whose caller is gone. Later reserves wait for its reply, each for its own timeout. Each of these waits is
 /// too short to tell a slow reply from a dead connection; their sum, including the time between them, is not.
 #[derive(Debug, Default)]
-pub(super) struct Leftover {
+pub(super) struct AbandonedReserve {
     of: Option<Ticket>,
     since: Option<Instant>,
     received: u64,
@@ -26,7 +26,7 @@ pub(super) struct Leftover {
     is_left: bool,
 }
 
-impl Leftover {
+impl AbandonedReserve {
     pub(super) fn nobody_waits(&mut self) {
         self.is_left = true;
     }
@@ -35,7 +35,7 @@ impl Leftover {
     /// long reply only gets as far as the socket buffers hold.
     fn since(&mut self, ticket: Ticket, received: u64, now: Instant) -> Instant {
         if self.of != Some(ticket) {
-            *self = Leftover { of: Some(ticket), since: None, received, is_left: false };
+            *self = AbandonedReserve { of: Some(ticket), since: None, received, is_left: false };
         } else if self.is_left && received > self.received {
             (self.since, self.is_left) = (None, false);
         }
@@ -48,7 +48,7 @@ impl Leftover {
 
 /// The slices of a reserve that waits for as long as it takes.
 #[derive(Debug)]
-pub(super) struct Slices {
+pub(super) struct WaitSlices {
     /// When the current one was sent.
     pub(super) began: Option<Instant>,
     /// After slices that the server ended far too early, and would end too early again.
@@ -56,9 +56,9 @@ pub(super) struct Slices {
     not_before: Option<Instant>,
 }
 
-impl Slices {
+impl WaitSlices {
     pub(super) fn new(delays: Backoff) -> Self {
-        Slices { began: None, delays, not_before: None }
+        WaitSlices { began: None, delays, not_before: None }
     }
 
     /// The server has ended one without a job.
@@ -79,15 +79,15 @@ impl Slices {
 
 /// When bytes were last received on a connection.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct LastReceived {
     received: u64,
     at: Option<Instant>,
 }
 
-impl Heard {
+impl LastReceived {
     pub(super) fn follow(&mut self, io: &Io<Error>, now: Instant) {
         if io.received() != self.received {
-            *self = Heard { received: io.received(), at: Some(now) };
+            *self = LastReceived { received: io.received(), at: Some(now) };
         }
     }
 }
@@ -112,8 +112,8 @@ impl ClientSession {
         if task.is_late(now) {
             return Err(match (&task.goal, task.last.take()) {
                 // A connection made on request is not part of a call.
-                (Goal::Connection, Some(error)) => error,
-                (Goal::Connection, None) => self.options.timed_out(Deadline::Connect).into(),
+                (TaskGoal::Connection, Some(error)) => error,
+                (TaskGoal::Connection, None) => self.options.timed_out(Deadline::Connect).into(),
                 (_, last) => Error::from(self.options.timed_out(Deadline::Total)).after(last),
             });
         }
@@ -122,8 +122,8 @@ impl ClientSession {
             return Ok(at);
         }
         let (ticket, wait, own) = match stage {
-            Stage::Waiting => return Ok(total),
-            Stage::TakingOver(ticket, wait) => {
+            TaskStage::Waiting => return Ok(total),
+            TaskStage::TakingOver(ticket, wait) => {
                 let since = self.leftover.since(ticket, io.received(), now);
                 let overdue = reply_time(self.options.reply_timeout, wait)
                     .and_then(|time| since.checked_add(time))
@@ -134,8 +134,8 @@ impl ClientSession {
                 let patience = self.patience(wait, began).filter(|at| *at > now);
                 (None, wait, earliest([overdue, patience]))
             }
-            Stage::Confirming { ticket, .. } => (Some(ticket), ServerWait::None, None),
-            Stage::Sent(ticket, wait) => (Some(ticket), wait, None),
+            TaskStage::Confirming { ticket, .. } => (Some(ticket), ServerWait::None, None),
+            TaskStage::Sent(ticket, wait) => (Some(ticket), wait, None),
         };
         let holds = ticket.filter(|ticket| self.session.is_sent(*ticket)).map(|_| match wait {
             ServerWait::None => Duration::ZERO,
@@ -154,12 +154,12 @@ impl ClientSession {
         io: &Io<Error>,
         now: Instant,
     ) -> Result<Option<Option<Instant>>> {
-        let Some(Task { goal: Goal::Reply { pipelined: Some(since), .. }, stage, .. }) =
+        let Some(Task { goal: TaskGoal::Reply { pipelined: Some(since), .. }, stage, .. }) =
             &mut self.task
         else {
             return Ok(None);
         };
-        let Stage::Sent(_, wait) = *stage else { return Ok(None) };
+        let TaskStage::Sent(_, wait) = *stage else { return Ok(None) };
         let is_written = self.session.unsent() == 0 && io.is_drained();
         let since = *since.get_or_insert(now);
         let reply = reply_time(self.options.reply_timeout, wait);
@@ -180,7 +180,7 @@ impl ClientSession {
     /// Stops waiting for an earlier reserve after the command's own time, and leaves that reserve to the next command.
     /// Checks once more whether the reply has arrived before it stops.
     pub(super) fn lose_patience(&mut self, io: &Io<Error>, now: Instant) -> Option<Pulse> {
-        let Some(Task { stage: Stage::TakingOver(_, earlier), began, .. }) = &self.task else {
+        let Some(Task { stage: TaskStage::TakingOver(_, earlier), began, .. }) = &self.task else {
             return None;
         };
         let (earlier, began) = (*earlier, began.unwrap_or(now));
@@ -223,7 +223,8 @@ impl ClientSession {
 
     /// Handles the reply to the earlier reserve.
     pub(super) fn taken_over(&mut self, response: Response, now: Instant) {
-        let Some(Task { stage: Stage::TakingOver(_, earlier), began, spent, .. }) = &mut self.task
+        let Some(Task { stage: TaskStage::TakingOver(_, earlier), began, spent, .. }) =
+            &mut self.task
         else {
             return;
         };
@@ -242,7 +243,7 @@ impl ClientSession {
             }
             Response::Reserved(job) => {
                 self.session.keep_orphan(job);
-                self.enter(Stage::Waiting);
+                self.enter(TaskStage::Waiting);
             }
             outcome @ (Response::DeadlineSoon
             | Response::BodyTooLarge { .. }
@@ -252,14 +253,14 @@ impl ClientSession {
                 self.settle(Ok(Some(outcome)));
             }
             _ if is_over => self.settle(Ok(Some(Response::TimedOut))),
-            _ => self.enter(Stage::Waiting),
+            _ => self.enter(TaskStage::Waiting),
         }
     }
 
     /// Closes the connection, and continues on the next one.
     fn leave_to_the_server(&mut self) {
         self.session.close_after_replies();
-        self.enter(Stage::Waiting);
+        self.enter(TaskStage::Waiting);
     }
 
     /// Has the server confirm that the oldest orphan is still held: its time to run started when the server assigned
@@ -267,7 +268,7 @@ impl ClientSession {
     /// session keeps the job until it is answered.
     pub(super) fn confirm(&mut self, now: Instant) -> Result<()> {
         let (ticket, sent) = self.session.touch_orphan(now).map_err(named(Touch::NAME))?;
-        self.enter(Stage::Confirming { ticket, sent, is_own: sent == now });
+        self.enter(TaskStage::Confirming { ticket, sent, is_own: sent == now });
         Ok(())
     }
 
@@ -280,7 +281,7 @@ impl ClientSession {
         now: Instant,
     ) {
         let Some(touch) = self.session.orphan().map(Touch::new) else {
-            return self.enter(Stage::Waiting);
+            return self.enter(TaskStage::Waiting);
         };
         match self.session.decode(&touch, response) {
             // The reply to a leftover touch may be older than that.
@@ -288,11 +289,11 @@ impl ClientSession {
                 let job = self.session.take_orphan();
                 self.settle(Ok(job.map(Response::Reserved)));
             }
-            Ok(()) => self.enter(Stage::Waiting),
+            Ok(()) => self.enter(TaskStage::Waiting),
             Err(error) => {
                 self.session.take_orphan();
                 match is_gone(&error) {
-                    true => self.enter(Stage::Waiting),
+                    true => self.enter(TaskStage::Waiting),
                     false => self.settle(Err(error)),
                 }
             }
@@ -304,7 +305,7 @@ impl ClientSession {
         let [first, _] = &self.frames;
         let command = ReserveWithTimeout::new(part).map_err(named(first.name))?;
         let ticket = self.session.send(&command).map_err(named(first.name))?;
-        self.enter(Stage::Sent(ticket, command.server_wait()));
+        self.enter(TaskStage::Sent(ticket, command.server_wait()));
         Ok(())
     }
 }

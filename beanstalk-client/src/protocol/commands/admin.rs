@@ -61,8 +61,8 @@ peek_heads! {
 }
 
 /// The error for a reply that is out of step or does not belong to this command.
-pub(super) fn about_another(what: &str, asked: impl Display, told: impl Display) -> Error {
-    Error::protocol(format!("the reply is about {what} {told} instead of {what} {asked}"))
+pub(super) fn about_another(what: &str, asked: impl Display, answered: impl Display) -> Error {
+    Error::protocol(format!("the reply is about {what} {answered} instead of {what} {asked}"))
 }
 
 fn found(response: Response) -> Result<Option<Job>, Error> {

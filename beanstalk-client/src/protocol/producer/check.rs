@@ -5,7 +5,7 @@ use std::{
     time::Instant,
 };
 
-use super::{Outbox, lane::Phase};
+use super::{Outbox, lane::LanePhase};
 use crate::{Fate, Result};
 
 /// How often a server had answered and failed when a check began.
@@ -27,14 +27,14 @@ impl Outbox {
         for lane in &mut self.lanes {
             match lane.phase {
                 // Any answer will do.
-                Phase::Ready if lane.log.is_empty() => lane.log.probe(),
-                Phase::Ready | Phase::Closed => {}
+                LanePhase::Ready if lane.log.is_empty() => lane.log.probe(),
+                LanePhase::Ready | LanePhase::Closed => {}
                 _ => {
                     lane.is_wanted = true;
                     lane.ask(now);
                 }
             }
-            lane.nudge(&mut self.wakers);
+            lane.keepalive_sent(&mut self.wakers);
         }
         Ok(Check(before))
     }
@@ -46,7 +46,7 @@ impl Outbox {
             return Poll::Ready(Ok(()));
         }
         if servers().all(|(lane, before)| {
-            lane.phase == Phase::Closed || lane.outcomes.failures > before.failures
+            lane.phase == LanePhase::Closed || lane.outcomes.failures > before.failures
         }) {
             let error = self.why_not_connected("check").with_fate(Fate::NotSent);
             self.lanes.iter_mut().for_each(|lane| lane.is_wanted = false);

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use queue_core::earliest;
 
 use super::{
-    Outbox, Slot,
-    lane::{Lane, Phase},
-    log::{Item, Taken},
-    parcel::{Owner, Parcel},
+    Outbox, PutSlot,
+    lane::{Lane, LanePhase},
+    log::{LogItem, UnsentPut},
+    queued_put::{PutCaller, QueuedPut},
     too_big,
 };
 use crate::{
@@ -31,7 +31,8 @@ impl Outbox {
         // Puts that wait for unreachable servers can go here instead.
         let mut waiting = Vec::new();
         let (lanes, probes) = (self.lanes.iter_mut().enumerate(), self.probes);
-        let is_away = |lane: &Lane| lane.phase == Phase::Backoff || (probes && lane.is_slow(now));
+        let is_away =
+            |lane: &Lane| lane.phase == LanePhase::Backoff || (probes && lane.is_slow(now));
         for (from, lane) in lanes.filter(|(_, lane)| is_away(lane)) {
             waiting.extend(lane.log.take_all().into_iter().map(|taken| (from, taken)));
         }
@@ -44,7 +45,7 @@ impl Outbox {
 
     /// Moves puts that wait for a server that takes long to connect to one that is ready.
     pub(super) fn relieve(&mut self, server: usize, now: Instant) {
-        let is_ready = |lane: &Lane| lane.phase == Phase::Ready && lane.is_usable(now, true);
+        let is_ready = |lane: &Lane| lane.phase == LanePhase::Ready && lane.is_usable(now, true);
         if !self.probes || !self.lanes.iter().any(is_ready) {
             return;
         }
@@ -57,8 +58,8 @@ impl Outbox {
     }
 
     /// Queues a put that waited for this server where it is served best.
-    fn place(&mut self, from: usize, taken: Taken, now: Instant) {
-        let server = self.choose(taken.parcel.key, now);
+    fn place(&mut self, from: usize, taken: UnsentPut, now: Instant) {
+        let server = self.choose(taken.queued_put.key, now);
         if server != from {
             self.moved(from);
         }
@@ -70,10 +71,10 @@ impl Outbox {
         self.note(from, ProducerEventKind::Moved { puts: 1 });
     }
 
-    fn queue_checked(&mut self, server: usize, taken: Taken) {
-        let size = taken.parcel.body;
+    fn queue_checked(&mut self, server: usize, taken: UnsentPut) {
+        let size = taken.queued_put.body;
         match self.lanes.get(server).and_then(|lane| lane.is_too_big(size)) {
-            Some(max) => self.settle(taken.parcel, Err(too_big(size, max))),
+            Some(max) => self.settle(taken.queued_put, Err(too_big(size, max))),
             None => self.queue(server, taken),
         }
     }
@@ -92,38 +93,38 @@ impl Outbox {
         lane.outcomes.answers += 1;
         self.wakers.append(&mut self.checkers);
         let frame = lane.log.frame(&entry);
-        let parcel = match entry.item {
-            Item::Use(tube) => {
+        let queued_put = match entry.item {
+            LogItem::Use(tube) => {
                 check_used(response, &tube)?;
                 lane.log.settle(tube);
                 lane.log.release();
                 return Ok(());
             }
-            Item::Put(parcel) => parcel,
+            LogItem::Put(queued_put) => queued_put,
         };
         lane.log.release();
         let error = match response {
             Response::Inserted(id) => {
                 lane.accepted();
-                self.settle(parcel, Ok(Inserted::Ready(id)));
+                self.settle(queued_put, Ok(Inserted::Ready(id)));
                 return Ok(());
             }
             Response::Buried(Some(id)) => {
                 lane.accepted();
-                self.settle(parcel, Ok(Inserted::Buried(id)));
+                self.settle(queued_put, Ok(Inserted::Buried(id)));
                 return Ok(());
             }
             other => other.refuse().with_command("put"),
         };
         match error.kind() {
             ErrorKind::Draining | ErrorKind::OutOfMemory => {
-                let taken = Taken { parcel, frame, fate: Fate::Refused };
+                let taken = UnsentPut { queued_put, frame, fate: Fate::Refused };
                 self.refused(server, taken, error, now);
                 Ok(())
             }
             // The server reads the body, or the rest of it, as commands.
             ErrorKind::BadFormat | ErrorKind::UnknownCommand | ErrorKind::ExpectedCrlf => {
-                self.settle(parcel, Err(error));
+                self.settle(queued_put, Err(error));
                 Err(Error::new(
                     ErrorKind::ConnectionLost,
                     Fate::Unknown,
@@ -131,32 +132,32 @@ impl Outbox {
                 ))
             }
             ErrorKind::Protocol => {
-                self.settle(parcel, Err(error.share()));
+                self.settle(queued_put, Err(error.share()));
                 Err(error)
             }
             _ => {
                 lane.health.proven();
-                self.settle(parcel, Err(error));
+                self.settle(queued_put, Err(error));
                 Ok(())
             }
         }
     }
 
     /// The server accepts no jobs now; another one may, also one that has only lost its connection.
-    fn refused(&mut self, server: usize, taken: Taken, error: Error, now: Instant) {
+    fn refused(&mut self, server: usize, taken: UnsentPut, error: Error, now: Instant) {
         if let Some(lane) = self.lanes.get_mut(server) {
             lane.health.failed(now);
             lane.last_error = Some(error.share());
         }
         self.note(server, ProducerEventKind::Refused { error: error.share(), puts: 1 });
-        let may_move = self.lanes.len() > 1 && taken.parcel.owner.is_some();
-        let other = may_move.then(|| self.choose_usable(taken.parcel.key, now)).flatten();
+        let may_move = self.lanes.len() > 1 && taken.queued_put.owner.is_some();
+        let other = may_move.then(|| self.choose_usable(taken.queued_put.key, now)).flatten();
         match other.or_else(|| self.soonest(Lane::is_returning).filter(|_| may_move)) {
             Some(other) => {
                 self.moved(server);
                 self.queue(other, taken);
             }
-            None => self.settle(taken.parcel, Err(error)),
+            None => self.settle(taken.queued_put, Err(error)),
         }
     }
 
@@ -165,13 +166,13 @@ impl Outbox {
         let Some(lane) = self.lanes.get_mut(server) else { return };
         // No part of a put is sent before the greeting is answered.
         let error = match lane.phase {
-            Phase::Ready => error.share(),
+            LanePhase::Ready => error.share(),
             _ => error.share().with_fate(Fate::NotSent),
         };
         lane.fail(&error, now);
         self.expire(server, now);
         let Some(lane) = self.lanes.get_mut(server) else { return };
-        let is_news = lane.told.replace(error.kind()) != Some(error.kind());
+        let is_news = lane.reported.replace(error.kind()) != Some(error.kind());
         let pause = lane.health.not_before().map(|at| at.saturating_duration_since(now));
         let taken = lane.log.take_all();
         lane.next_due = None;
@@ -182,24 +183,24 @@ impl Outbox {
             self.note(server, ProducerEventKind::BackingOff(pause));
         }
         for mut put in taken {
-            let is_live = put.parcel.owner.is_some();
+            let is_live = put.queued_put.owner.is_some();
             let again = match put.fate {
-                Fate::NotSent | Fate::Refused => put.parcel.retries,
-                Fate::Unknown => put.parcel.delivery == Delivery::AtLeastOnce,
+                Fate::NotSent | Fate::Refused => put.queued_put.retries,
+                Fate::Unknown => put.queued_put.delivery == Delivery::AtLeastOnce,
             };
             if !(is_live && again) {
                 let fate = put.fate;
-                let told = error.share().with_fate(fate).with_command("put");
-                let told = self.of_server(server, told);
-                self.settle(put.parcel, Err(told));
+                let reported = error.share().with_fate(fate).with_command("put");
+                let reported = self.of_server(server, reported);
+                self.settle(put.queued_put, Err(reported));
                 continue;
             }
             if put.fate == Fate::Unknown {
-                put.parcel.may_exist = true;
+                put.queued_put.may_exist = true;
                 self.report.resent += 1;
                 self.note(server, ProducerEventKind::Resent { puts: 1 });
             }
-            let other = self.choose(put.parcel.key, now);
+            let other = self.choose(put.queued_put.key, now);
             if other != server {
                 self.moved(server);
             }
@@ -223,28 +224,28 @@ impl Outbox {
         let error = Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why);
         let Some(lane) = self.lanes.get_mut(server) else { return };
         for taken in lane.log.take_all() {
-            let told = error.share().with_fate(taken.fate).with_command("put");
-            let told = self.of_server(server, told);
-            self.settle(taken.parcel, Err(told));
+            let reported = error.share().with_fate(taken.fate).with_command("put");
+            let reported = self.of_server(server, reported);
+            self.settle(taken.queued_put, Err(reported));
         }
         self.note(server, ProducerEventKind::Disconnected(error));
         self.end(server);
-        if self.lanes.iter().all(|lane| lane.phase == Phase::Closed) {
+        if self.lanes.iter().all(|lane| lane.phase == LanePhase::Closed) {
             self.close();
         }
     }
 
     /// Adds a put taken from a log to the queue of a server.
-    fn queue(&mut self, server: usize, taken: Taken) {
+    fn queue(&mut self, server: usize, taken: UnsentPut) {
         let Some(lane) = self.lanes.get_mut(server) else { return };
-        lane.next_due = earliest([lane.next_due, taken.parcel.deadline]);
-        let follows = match taken.parcel.owner.and_then(|owner| self.slots.get(owner.slot)) {
+        lane.next_due = earliest([lane.next_due, taken.queued_put.deadline]);
+        let follows = match taken.queued_put.owner.and_then(|owner| self.slots.get(owner.slot)) {
             // A caller that drives the lane of its own put has to follow the put.
-            Some(Slot::Queued { lane, waker, .. }) => {
+            Some(PutSlot::Queued { lane, waker, .. }) => {
                 let has_moved = std::mem::replace(lane, server) != server;
                 waker.take_if(|_| has_moved)
             }
-            Some(Slot::Abandoned { lane }) => {
+            Some(PutSlot::Abandoned { lane }) => {
                 *lane = server;
                 None
             }
@@ -252,22 +253,23 @@ impl Outbox {
         };
         self.wakers.extend(follows);
         lane.log.push_again(taken);
-        lane.nudge(&mut self.wakers);
+        lane.keepalive_sent(&mut self.wakers);
     }
 
     /// Removes a finished put from the queue.
-    pub(super) fn settle(&mut self, parcel: Parcel, outcome: Result<Inserted>) {
-        let outcome = outcome
-            .map_err(|error| if parcel.may_exist { error.with_fate(Fate::Unknown) } else { error });
-        self.room.leave(parcel.weight);
-        if let Some(owner) = parcel.owner {
+    pub(super) fn settle(&mut self, queued_put: QueuedPut, outcome: Result<Inserted>) {
+        let outcome = outcome.map_err(|error| {
+            if queued_put.may_exist { error.with_fate(Fate::Unknown) } else { error }
+        });
+        self.room.leave(queued_put.weight);
+        if let Some(owner) = queued_put.owner {
             self.answer(owner, outcome);
         }
         self.grant();
     }
 
     /// Gives the outcome of a put to its owner.
-    fn answer(&mut self, owner: Owner, outcome: Result<Inserted>) {
+    fn answer(&mut self, owner: PutCaller, outcome: Result<Inserted>) {
         let count = match &outcome {
             Ok(Inserted::Ready(_)) => &mut self.report.inserted,
             Ok(Inserted::Buried(_)) => &mut self.report.buried,
@@ -278,7 +280,8 @@ impl Outbox {
             },
         };
         *count += 1;
-        if let (Err(error), Some(Slot::Abandoned { lane })) = (&outcome, self.slots.get(owner.slot))
+        if let (Err(error), Some(PutSlot::Abandoned { lane })) =
+            (&outcome, self.slots.get(owner.slot))
         {
             let (server, error) = (*lane, error.share());
             self.note(server, ProducerEventKind::Failed { error, puts: 1 });
@@ -302,14 +305,14 @@ impl Outbox {
             return;
         };
         // The last byte of these is, or may be, written: the frame stays in the log, but is not resent.
-        let begun: Vec<(Owner, Duration)> = lane
+        let begun: Vec<(PutCaller, Duration)> = lane
             .log
             .begun()
-            .filter(|parcel| parcel.is_due(now))
-            .filter_map(|parcel| Some((parcel.owner.take()?, parcel.timeout)))
+            .filter(|queued_put| queued_put.is_due(now))
+            .filter_map(|queued_put| Some((queued_put.owner.take()?, queued_put.timeout)))
             .collect();
         let not_begun = lane.log.take_due(now);
-        lane.next_due = lane.log.parcels().filter_map(Parcel::due_at).min();
+        lane.next_due = lane.log.queued_puts().filter_map(QueuedPut::due_at).min();
         let cause = lane.last_error.clone();
         if !begun.is_empty() {
             self.left_waiting(server, now);
@@ -319,8 +322,8 @@ impl Outbox {
             self.answer(owner, Err(late));
         }
         for taken in not_begun {
-            let late = overdue(taken.parcel.timeout, Fate::NotSent, cause.clone());
-            self.settle(taken.parcel, Err(late));
+            let late = overdue(taken.queued_put.timeout, Fate::NotSent, cause.clone());
+            self.settle(taken.queued_put, Err(late));
         }
     }
 
@@ -330,7 +333,7 @@ impl Outbox {
         let has_others = others.any(|(_, lane)| lane.is_usable(now, self.probes));
         if let Some(lane) = self.lanes.get_mut(server)
             && has_others
-            && lane.phase == Phase::Ready
+            && lane.phase == LanePhase::Ready
             && lane.health.quarantine(now).is_none()
         {
             lane.health.failed(now);
@@ -342,7 +345,7 @@ impl Outbox {
         let mut line = std::mem::take(&mut self.line);
         line.retain(|slot| {
             let (deadline, time) = match self.slots.get(*slot) {
-                Some(Slot::InLine { deadline, timeout, .. }) => (*deadline, *timeout),
+                Some(PutSlot::InLine { deadline, timeout, .. }) => (*deadline, *timeout),
                 _ => return false,
             };
             if deadline.is_some_and(|at| at <= now) {
@@ -361,7 +364,7 @@ impl Outbox {
     /// The driver of a lane is done.
     pub(super) fn end(&mut self, server: usize) {
         if let Some(lane) = self.lanes.get_mut(server) {
-            lane.phase = Phase::Closed;
+            lane.phase = LanePhase::Closed;
             lane.is_driven = false;
             // The rest was already answered.
             lane.log.take_all();

@@ -6,7 +6,7 @@ use queue_core::{End, Io, Pulse, earliest};
 
 use super::{
     Outbox,
-    lane::{Lane, Phase},
+    lane::{Lane, LanePhase},
 };
 use crate::{
     Deadline, Error, Fate, Result,
@@ -52,10 +52,12 @@ impl Outbox {
             }
         }
         match io.take_end() {
-            Some(End::NotConnected(error)) if self.is_in(server, &[Phase::Connecting]) => {
+            Some(End::NotConnected(error)) if self.is_in(server, &[LanePhase::Connecting]) => {
                 self.failed(server, &error, now);
             }
-            Some(End::Lost(error)) if self.is_in(server, &[Phase::Greeting, Phase::Ready]) => {
+            Some(End::Lost(error))
+                if self.is_in(server, &[LanePhase::Greeting, LanePhase::Ready]) =>
+            {
                 self.failed(server, &lost(error), now);
             }
             Some(End::Abandoned) => self.orphaned(server),
@@ -75,7 +77,7 @@ impl Outbox {
         let lane = self.lanes.get_mut(server).filter(|lane| lane.is_connected())?;
         let phase = lane.phase;
         let outcome = match lane.parser.next(io).transpose()? {
-            Ok(response) if phase == Phase::Ready => self.answered(server, response, now),
+            Ok(response) if phase == LanePhase::Ready => self.answered(server, response, now),
             Ok(response) => max_job_size(response).map(|limit| self.opened(server, limit, now)),
             Err(error) => Err(error),
         };
@@ -94,15 +96,15 @@ impl Outbox {
         let Some(lane) = self.lanes.get_mut(server) else { return false };
         let which = match lane.phase {
             // The pump's report about an attempt comes first.
-            Phase::Connecting => lane.health.is_overdue(now).then_some(Deadline::Connect),
-            Phase::Greeting => {
+            LanePhase::Connecting => lane.health.is_overdue(now).then_some(Deadline::Connect),
+            LanePhase::Greeting => {
                 lane.connect_by.is_some_and(|at| at <= now).then_some(Deadline::Connect)
             }
-            Phase::Ready => {
+            LanePhase::Ready => {
                 let waits = lane.log.awaits_reply().then_some(Duration::ZERO);
                 lane.deadlines.check(io, waits, answered, now).err().map(Deadline::from)
             }
-            Phase::Idle | Phase::Backoff | Phase::Closed => None,
+            LanePhase::Idle | LanePhase::Backoff | LanePhase::Closed => None,
         };
         let is_late = matches!(which, Some(Deadline::Reply | Deadline::Connect))
             || (which.is_none() && lane.has_overdue_answers(now));
@@ -127,24 +129,24 @@ impl Outbox {
         let slow_at = |lane: &Lane| lane.slow_at().filter(|at| probes && *at > now);
         let due = earliest([lane.next_due, self.line_due]);
         match lane.phase {
-            Phase::Closed => Pulse::Over,
-            Phase::Greeting => Pulse::Go(earliest([lane.connect_by, due, slow_at(lane)])),
-            Phase::Ready => self.send(server, io, due, now),
+            LanePhase::Closed => Pulse::Over,
+            LanePhase::Greeting => Pulse::Go(earliest([lane.connect_by, due, slow_at(lane)])),
+            LanePhase::Ready => self.send(server, io, due, now),
             // The connection failed for a reason that the lane found.
             _ if io.is_open() => Pulse::Close(None),
-            Phase::Backoff if lane.health.quarantine(now).is_some() => {
+            LanePhase::Backoff if lane.health.quarantine(now).is_some() => {
                 Pulse::Close(earliest([lane.health.quarantine(now), due]))
             }
-            Phase::Idle if !lane.has_work() => Pulse::Close(due),
-            Phase::Backoff if !lane.has_work() && !probes => {
-                lane.phase = Phase::Idle;
+            LanePhase::Idle if !lane.has_work() => Pulse::Close(due),
+            LanePhase::Backoff if !lane.has_work() && !probes => {
+                lane.phase = LanePhase::Idle;
                 Pulse::Close(due)
             }
-            Phase::Idle | Phase::Backoff | Phase::Connecting => {
-                if lane.phase != Phase::Connecting {
+            LanePhase::Idle | LanePhase::Backoff | LanePhase::Connecting => {
+                if lane.phase != LanePhase::Connecting {
                     lane.connecting_since = Some(now);
                 }
-                lane.phase = Phase::Connecting;
+                lane.phase = LanePhase::Connecting;
                 lane.connect_by = lane.health.attempt(server, now).until();
                 // A caller that connects gives up with its own put; the other callers have their own alarms.
                 let ask = earliest([due, slow_at(lane)]).filter(|_| !by_callers);
@@ -173,7 +175,7 @@ impl Outbox {
         if lane.has_work() { Pulse::Go(until) } else { Pulse::Rest(until) }
     }
 
-    fn is_in(&self, server: usize, phases: &[Phase]) -> bool {
+    fn is_in(&self, server: usize, phases: &[LanePhase]) -> bool {
         self.lanes.get(server).is_some_and(|lane| phases.contains(&lane.phase))
     }
 

@@ -25,7 +25,7 @@ pub(super) const CHECKED: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) log: Log,
-    pub(super) phase: Phase,
+    pub(super) phase: LanePhase,
     pub(super) health: Health,
     pub(super) deadlines: Deadlines,
     pub(super) parser: Parser,
@@ -49,7 +49,7 @@ pub(super) struct Lane {
     max_job_size: Option<u64>,
     pub(super) last_error: Option<Error>,
     /// The kind of failure reported last; each is reported once until a connection succeeds.
-    pub(super) told: Option<ErrorKind>,
+    pub(super) reported: Option<ErrorKind>,
     /// What became of it so far.
     pub(super) outcomes: Outcomes,
     /// Number of finished attempts to connect.
@@ -70,7 +70,7 @@ pub(super) struct Lane {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum LanePhase {
     /// Not connected, and nothing to send.
     Idle,
     Connecting,
@@ -87,7 +87,7 @@ impl Lane {
     pub(super) fn new(options: &ConnectOptions) -> Self {
         Lane {
             log: Log::default(),
-            phase: Phase::Idle,
+            phase: LanePhase::Idle,
             health: Health::new(options.retry, Some(options.connecting_timeout())),
             deadlines: Deadlines::new(Some(options.reply_timeout), Some(options.write_timeout)),
             parser: Parser::new(Epoch::next(), options.max_body_size),
@@ -102,7 +102,7 @@ impl Lane {
             is_lost: false,
             max_job_size: None,
             last_error: None,
-            told: None,
+            reported: None,
             outcomes: Outcomes::default(),
             attempts: 0,
             has_served: false,
@@ -120,18 +120,18 @@ impl Lane {
     pub(super) fn is_usable(&self, now: Instant, probes: bool) -> bool {
         let has_not_failed = self.health.failures() == 0;
         match self.phase {
-            Phase::Closed => false,
-            Phase::Ready => self.health.quarantine(now).is_none(),
+            LanePhase::Closed => false,
+            LanePhase::Ready => self.health.quarantine(now).is_none(),
             _ if probes => has_not_failed && !self.is_slow(now),
             // Only one put at a time tries a failed server again.
-            Phase::Connecting | Phase::Greeting => has_not_failed && !self.is_slow(now),
-            Phase::Idle | Phase::Backoff => self.health.quarantine(now).is_none(),
+            LanePhase::Connecting | LanePhase::Greeting => has_not_failed && !self.is_slow(now),
+            LanePhase::Idle | LanePhase::Backoff => self.health.quarantine(now).is_none(),
         }
     }
 
     /// When a connection that is being made has taken so long that puts had better go to another server.
     pub(super) fn slow_at(&self) -> Option<Instant> {
-        let is_on_its_way = matches!(self.phase, Phase::Connecting | Phase::Greeting);
+        let is_on_its_way = matches!(self.phase, LanePhase::Connecting | LanePhase::Greeting);
         self.connecting_since.filter(|_| is_on_its_way)?.checked_add(SLOW)
     }
 
@@ -148,11 +148,11 @@ impl Lane {
 
     /// Whether the server, which has served, has lost its connection and is to have another.
     pub(super) fn is_returning(&self) -> bool {
-        self.has_served && !matches!(self.phase, Phase::Ready | Phase::Closed)
+        self.has_served && !matches!(self.phase, LanePhase::Ready | LanePhase::Closed)
     }
 
     pub(super) fn is_connected(&self) -> bool {
-        matches!(self.phase, Phase::Greeting | Phase::Ready)
+        matches!(self.phase, LanePhase::Greeting | LanePhase::Ready)
     }
 
     pub(super) fn has_work(&self) -> bool {
@@ -167,7 +167,7 @@ impl Lane {
     /// Whether puts wait to be written. Answers may be read later.
     #[cfg(feature = "blocking")]
     pub(super) fn has_unwritten(&self) -> bool {
-        self.phase != Phase::Closed && self.log.has_queued()
+        self.phase != LanePhase::Closed && self.log.has_queued()
     }
 
     /// A caller drives it from now on.
@@ -182,15 +182,15 @@ impl Lane {
         !self.is_driven
             && self.has_work()
             && match self.phase {
-                Phase::Closed => false,
-                Phase::Backoff => self.health.quarantine(now).is_none(),
+                LanePhase::Closed => false,
+                LanePhase::Backoff => self.health.quarantine(now).is_none(),
                 _ => true,
             }
     }
 
     /// Starts on a new connection. Asks the server for its limit, which also shows that it answers.
     pub(super) fn greet(&mut self, io: &mut Io<Error>) {
-        self.phase = Phase::Greeting;
+        self.phase = LanePhase::Greeting;
         self.parser = Parser::new(Epoch::next(), self.max_body_size);
         (self.moved, self.used_at) = (0, None);
         self.deadlines.reset();
@@ -202,9 +202,9 @@ impl Lane {
 
     /// The server has answered, so puts may go.
     pub(super) fn open(&mut self, max_job_size: Option<u64>) {
-        self.phase = Phase::Ready;
+        self.phase = LanePhase::Ready;
         self.is_wanted = false;
-        self.told = None;
+        self.reported = None;
         self.attempts += 1;
         self.outcomes.answers += 1;
         self.max_job_size = max_job_size;
@@ -214,8 +214,8 @@ impl Lane {
     /// The connection was lost or could not be made. The log keeps its entries.
     pub(super) fn fail(&mut self, error: &Error, now: Instant) {
         match self.phase {
-            Phase::Connecting | Phase::Greeting => self.attempts += 1,
-            Phase::Ready => {
+            LanePhase::Connecting | LanePhase::Greeting => self.attempts += 1,
+            LanePhase::Ready => {
                 self.starts_slowly = !self.log.is_quiet();
                 self.is_lost = true;
             }
@@ -224,14 +224,14 @@ impl Lane {
         self.outcomes.failures += 1;
         self.health.failed(now);
         self.deadlines.reset();
-        self.phase = Phase::Backoff;
+        self.phase = LanePhase::Backoff;
         self.max_job_size = None;
         self.last_error = Some(error.share());
     }
 
     /// A put has arrived: a failed server is tried again soon.
     pub(super) fn ask(&mut self, now: Instant) {
-        if self.phase == Phase::Backoff {
+        if self.phase == LanePhase::Backoff {
             self.health.hurry(now);
         }
     }
@@ -243,7 +243,7 @@ impl Lane {
 
     /// Notes how much the connection has moved.
     pub(super) fn note_moved(&mut self, io: &Io<Error>, now: Instant) {
-        if self.phase == Phase::Ready {
+        if self.phase == LanePhase::Ready {
             self.log.note_written(io.sent().saturating_sub(self.greeting));
         }
         let moved = io.sent() + io.received();
@@ -260,7 +260,7 @@ impl Lane {
         checked_at.is_none_or(|checked| is_older(checked, CHECKED))
     }
 
-    pub(super) fn nudge(&mut self, wakers: &mut Vec<Waker>) {
+    pub(super) fn keepalive_sent(&mut self, wakers: &mut Vec<Waker>) {
         wakers.extend(self.driver.take());
     }
 }

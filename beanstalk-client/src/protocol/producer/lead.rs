@@ -8,13 +8,13 @@ use std::{
 use queue_core::earliest;
 
 use super::{
-    Outbox, Slot, SlotId,
-    lane::{Lane, Phase},
+    Outbox, PutSlot, SlotId,
+    lane::{Lane, LanePhase},
 };
 
 /// The task of a waiting caller.
 #[derive(Debug)]
-pub(crate) enum Lead {
+pub(crate) enum Leadership {
     /// Drive this lane, until then at most, and [resign](Outbox::resign).
     Drive(usize, Option<Instant>),
     /// Sleep until then, or until woken.
@@ -23,7 +23,7 @@ pub(crate) enum Lead {
 
 /// What a caller does about puts that nobody waits for.
 #[derive(Debug)]
-pub(crate) enum Left {
+pub(crate) enum UnwaitedPuts {
     /// Write to this lane without waiting, and [resign](Outbox::resign).
     Push(usize),
     /// Start a thread that waits until everything is written.
@@ -37,9 +37,14 @@ const TURN: Duration = Duration::from_millis(20);
 impl Outbox {
     /// The task of a caller that waits for the answer to the put in this slot, or for anything else, and has driven
     /// this lane until its turn was over.
-    pub(crate) fn lead(&mut self, slot: Option<SlotId>, last: Option<usize>, now: Instant) -> Lead {
+    pub(crate) fn lead(
+        &mut self,
+        slot: Option<SlotId>,
+        last: Option<usize>,
+        now: Instant,
+    ) -> Leadership {
         let own = slot.and_then(|slot| match self.slots.get(slot) {
-            Some(Slot::Queued { lane, deadline, .. }) => Some((*lane, *deadline)),
+            Some(PutSlot::Queued { lane, deadline, .. }) => Some((*lane, *deadline)),
             _ => None,
         });
         let mut wake_at = None;
@@ -56,16 +61,16 @@ impl Outbox {
                 lane.is_handed_on = false;
             }
             wake_at = earliest([wake_at, lane.next_due]);
-            if lane.phase == Phase::Backoff && !lane.is_driven && lane.has_work() {
+            if lane.phase == LanePhase::Backoff && !lane.is_driven && lane.has_work() {
                 wake_at = earliest([wake_at, lane.health.quarantine(now)]);
             }
         }
         let home = own.map(|(lane, _)| lane);
         let Some(server) = self.next_to_drive(home, last, now) else {
-            return Lead::Park(earliest([wake_at, self.line_due]));
+            return Leadership::Park(earliest([wake_at, self.line_due]));
         };
         let has_others = self.others(home, now).any(|other| other != server);
-        let Some(lane) = self.lanes.get_mut(server) else { return Lead::Park(wake_at) };
+        let Some(lane) = self.lanes.get_mut(server) else { return Leadership::Park(wake_at) };
         lane.drive();
         // An attempt to connect would be cut short.
         let takes_turns =
@@ -74,7 +79,10 @@ impl Outbox {
         if home != Some(server) {
             self.turn = server;
         }
-        Lead::Drive(server, earliest([turn, own.map_or(self.line_due, |(_, deadline)| deadline)]))
+        Leadership::Drive(
+            server,
+            earliest([turn, own.map_or(self.line_due, |(_, deadline)| deadline)]),
+        )
     }
 
     /// The lane for a caller to drive next: its own, in turns with those that nobody drives.
@@ -103,35 +111,36 @@ impl Outbox {
         })
     }
 
-    /// A lane that nobody drives, with something to write or to expire. The caller [writes](Left::Push) what it can, and
-    /// [resigns](Self::resign), or starts the thread that [helps](Left::Help).
-    pub(crate) fn left(&mut self, now: Instant) -> Left {
+    /// A lane that nobody drives, with something to write or to expire. The caller [writes](UnwaitedPuts::Push) what it can, and
+    /// [resigns](Self::resign), or starts the thread that [helps](UnwaitedPuts::Help).
+    pub(crate) fn left(&mut self, now: Instant) -> UnwaitedPuts {
         let is_left = |lane: &Lane| !lane.is_driven && !lane.is_handed_on;
         let may_move = |lane: &Lane| {
             let is_due = lane.has_work() && lane.next_due.is_some_and(|at| at <= now);
-            is_left(lane) && ((lane.phase == Phase::Ready && lane.log.has_unwritten()) || is_due)
+            is_left(lane)
+                && ((lane.phase == LanePhase::Ready && lane.log.has_unwritten()) || is_due)
         };
         if let Some(server) = self.lanes.iter().position(may_move)
             && let Some(lane) = self.lanes.get_mut(server)
         {
             lane.drive();
-            return Left::Push(server);
+            return UnwaitedPuts::Push(server);
         }
         self.needs_help()
     }
 
     /// Whether a thread has to write what callers have left.
-    pub(crate) fn needs_help(&mut self) -> Left {
+    pub(crate) fn needs_help(&mut self) -> UnwaitedPuts {
         let is_left = |lane: &Lane| !lane.is_driven && !lane.is_handed_on && lane.has_unwritten();
         if !self.lanes.iter().any(is_left) {
-            return Left::Nothing;
+            return UnwaitedPuts::Nothing;
         }
         if std::mem::replace(&mut self.has_helper, true) {
             // It may sleep until a later moment.
             self.wakers.append(&mut self.watchers);
-            return Left::Nothing;
+            return UnwaitedPuts::Nothing;
         }
-        Left::Help
+        UnwaitedPuts::Help
     }
 
     /// Waits until everything is written, for the thread that helps.
@@ -153,9 +162,9 @@ impl Outbox {
     pub(crate) fn resign(&mut self, server: usize) {
         let Some(lane) = self.lanes.get_mut(server) else { return };
         lane.is_driven = false;
-        if lane.phase == Phase::Connecting {
+        if lane.phase == LanePhase::Connecting {
             // An attempt was announced, but is not in progress.
-            lane.phase = Phase::Idle;
+            lane.phase = LanePhase::Idle;
             lane.health.lost();
         }
         if self.is_closing {
@@ -164,9 +173,9 @@ impl Outbox {
         if !lane.has_work() {
             return;
         }
-        let mut owners = lane.log.parcels().filter_map(|parcel| parcel.owner);
+        let mut owners = lane.log.queued_puts().filter_map(|queued_put| queued_put.owner);
         let waits = owners.find_map(|owner| match self.slots.get(owner.slot) {
-            Some(Slot::Queued { waker, .. }) => waker.take(),
+            Some(PutSlot::Queued { waker, .. }) => waker.take(),
             _ => None,
         });
         drop(owners);
@@ -176,7 +185,7 @@ impl Outbox {
             return;
         }
         match self.line.front().and_then(|slot| self.slots.get(*slot)) {
-            Some(Slot::InLine { waker, .. }) => self.wakers.push(waker.clone()),
+            Some(PutSlot::InLine { waker, .. }) => self.wakers.push(waker.clone()),
             _ => self.wakers.append(&mut self.watchers),
         }
     }

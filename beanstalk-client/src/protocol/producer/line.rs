@@ -7,7 +7,7 @@ use std::{
 
 use queue_core::earliest;
 
-use super::{Outbox, Policy, SlotId, slots::Slot, weight};
+use super::{Outbox, Policy, SlotId, slots::PutSlot, weight};
 use crate::{Result, TubeName, protocol::Put};
 
 impl Outbox {
@@ -19,13 +19,13 @@ impl Outbox {
         waker: &Waker,
     ) -> SlotId {
         let (weight, timeout) = (weight(put), policy.timeout);
-        let waiting = Slot::InLine { weight, deadline, timeout, waker: waker.clone() };
+        let waiting = PutSlot::InLine { weight, deadline, timeout, waker: waker.clone() };
         let slot = self.slots.open(waiting);
         self.line.push_back(slot);
         self.line_due = earliest([self.line_due, deadline]);
         // The drivers have to take the deadline into account.
         for lane in &mut self.lanes {
-            lane.nudge(&mut self.wakers);
+            lane.keepalive_sent(&mut self.wakers);
         }
         // Room may have become free since the caller found none, and nothing else may happen that grants it.
         self.grant();
@@ -43,11 +43,11 @@ impl Outbox {
         waker: &Waker,
     ) -> Poll<Result<()>> {
         match self.slots.get(slot) {
-            Some(Slot::InLine { waker: present, .. }) => {
+            Some(PutSlot::InLine { waker: present, .. }) => {
                 present.clone_from(waker);
                 return Poll::Pending;
             }
-            Some(Slot::Granted { weight }) => self.room.leave(*weight),
+            Some(PutSlot::Granted { weight }) => self.room.leave(*weight),
             _ => return Poll::Ready(self.take_outcome(slot).map(drop)),
         }
         let added = self
@@ -63,14 +63,14 @@ impl Outbox {
     /// Grants room to waiting callers, in order.
     pub(super) fn grant(&mut self) {
         while let Some(slot) = self.line.front().copied() {
-            if let Some(state @ Slot::InLine { .. }) = self.slots.get(slot) {
-                let Slot::InLine { weight, .. } = *state else { return };
+            if let Some(state @ PutSlot::InLine { .. }) = self.slots.get(slot) {
+                let PutSlot::InLine { weight, .. } = *state else { return };
                 if !self.room.fits(weight) {
                     return;
                 }
                 self.room.enter(weight);
-                if let Slot::InLine { waker, .. } =
-                    std::mem::replace(state, Slot::Granted { weight })
+                if let PutSlot::InLine { waker, .. } =
+                    std::mem::replace(state, PutSlot::Granted { weight })
                 {
                     self.wakers.push(waker);
                 }

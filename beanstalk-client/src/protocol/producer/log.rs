@@ -7,7 +7,7 @@ use std::{collections::VecDeque, time::Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::parcel::Parcel;
+use super::queued_put::QueuedPut;
 use crate::{
     Fate, TubeName,
     protocol::{Command, Use},
@@ -25,9 +25,9 @@ use crate::{
 /// ```
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<LogEntry>,
     /// Sealed chunks, ready for writing. Each ends at a frame boundary.
-    chunks: VecDeque<Chunk>,
+    chunks: VecDeque<LogChunk>,
     /// Frames after the last chunk.
     tail: BytesMut,
     queued: u64,
@@ -44,21 +44,21 @@ pub(super) struct Log {
 
 /// One command.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct LogEntry {
     start: u64,
     end: u64,
-    pub(super) item: Item,
+    pub(super) item: LogItem,
 }
 
 #[derive(Debug)]
-pub(super) enum Item {
+pub(super) enum LogItem {
     /// Switches the puts after it to another tube.
     Use(TubeName),
-    Put(Parcel),
+    Put(QueuedPut),
 }
 
 #[derive(Debug)]
-struct Chunk {
+struct LogChunk {
     start: u64,
     bytes: Bytes,
 }
@@ -69,7 +69,7 @@ const BLOCK: usize = 32 * 1024;
 /// With less room than this, a new block is started.
 const SMALL: usize = 1024;
 
-impl Chunk {
+impl LogChunk {
     fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
@@ -77,8 +77,8 @@ impl Chunk {
 
 /// A put taken from a log.
 #[derive(Debug)]
-pub(super) struct Taken {
-    pub(super) parcel: Parcel,
+pub(super) struct UnsentPut {
+    pub(super) queued_put: QueuedPut,
     pub(super) frame: Bytes,
     /// Whether the server may have acted on it.
     pub(super) fate: Fate,
@@ -96,11 +96,11 @@ impl Log {
     }
 
     /// Appends a put, preceded by a `use` if its tube differs.
-    pub(super) fn push(&mut self, parcel: Parcel, encode: impl FnOnce(&mut BytesMut)) {
-        if self.used.as_ref().is_some_and(|used| *used != parcel.tube) {
-            self.switch(parcel.tube.clone());
+    pub(super) fn push(&mut self, queued_put: QueuedPut, encode: impl FnOnce(&mut BytesMut)) {
+        if self.used.as_ref().is_some_and(|used| *used != queued_put.tube) {
+            self.switch(queued_put.tube.clone());
         }
-        self.append(Item::Put(parcel), encode);
+        self.append(LogItem::Put(queued_put), encode);
     }
 
     /// Appends a command that changes nothing, for its answer. The log must be empty.
@@ -110,10 +110,10 @@ impl Log {
 
     fn switch(&mut self, tube: TubeName) {
         self.used = Some(tube.clone());
-        self.append(Item::Use(tube.clone()), |out| Use(tube).encode(out));
+        self.append(LogItem::Use(tube.clone()), |out| Use(tube).encode(out));
     }
 
-    fn append(&mut self, item: Item, encode: impl FnOnce(&mut BytesMut)) {
+    fn append(&mut self, item: LogItem, encode: impl FnOnce(&mut BytesMut)) {
         let before = self.tail.len();
         if self.tail.capacity() - before < SMALL {
             self.tail.reserve(BLOCK);
@@ -122,13 +122,13 @@ impl Log {
         let size = self.tail.len() - before;
         let start = self.queued;
         self.queued += size as u64;
-        self.entries.push_back(Entry { start, end: self.queued, item });
+        self.entries.push_back(LogEntry { start, end: self.queued, item });
     }
 
     /// Appends a put taken from a log.
-    pub(super) fn push_again(&mut self, taken: Taken) {
-        let Taken { parcel, frame, .. } = taken;
-        self.push(parcel, |out| out.put_slice(&frame));
+    pub(super) fn push_again(&mut self, taken: UnsentPut) {
+        let UnsentPut { queued_put, frame, .. } = taken;
+        self.push(queued_put, |out| out.put_slice(&frame));
     }
 
     /// The bytes to write next.
@@ -165,7 +165,7 @@ impl Log {
     }
 
     /// Takes the oldest command, for its reply; `None` when no reply can have arrived.
-    pub(super) fn take_oldest(&mut self) -> Option<Entry> {
+    pub(super) fn take_oldest(&mut self) -> Option<LogEntry> {
         // Some refusals arrive as soon as the server has read the command line.
         if self.entries.front()?.start >= self.written {
             return None;
@@ -178,7 +178,7 @@ impl Log {
     }
 
     /// The frame of a command, until the log is [released](Self::release).
-    pub(super) fn frame(&self, entry: &Entry) -> Bytes {
+    pub(super) fn frame(&self, entry: &LogEntry) -> Bytes {
         let at = self.chunks.partition_point(|chunk| chunk.end() <= entry.start);
         self.chunks.get(at).map_or_else(Bytes::new, |chunk| {
             let offset = |at: u64| size(at - chunk.start);
@@ -201,7 +201,7 @@ impl Log {
     }
 
     /// Takes all puts, oldest first, because the connection is gone.
-    pub(super) fn take_all(&mut self) -> Vec<Taken> {
+    pub(super) fn take_all(&mut self) -> Vec<UnsentPut> {
         self.seal();
         let entries = std::mem::take(&mut self.entries);
         let taken = entries.into_iter().filter_map(|entry| self.take_off(entry)).collect();
@@ -210,19 +210,19 @@ impl Log {
     }
 
     /// Takes the overdue puts that are entirely unwritten; the others stay in order.
-    pub(super) fn take_due(&mut self, now: Instant) -> Vec<Taken> {
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<UnsentPut> {
         let begun = self.entries.partition_point(|entry| entry.start < self.handed);
-        let is_due = |entry: &Entry| matches!(&entry.item, Item::Put(put) if put.is_due(now));
+        let is_due = |entry: &LogEntry| matches!(&entry.item, LogItem::Put(put) if put.is_due(now));
         let Some(first) = self.entries.range(begun..).position(is_due) else { return Vec::new() };
         let rest = self.cut(begun + first).into_iter();
-        let (due, others) = rest.partition(|put| put.parcel.is_due(now));
-        let others: Vec<Taken> = others;
+        let (due, others) = rest.partition(|put| put.queued_put.is_due(now));
+        let others: Vec<UnsentPut> = others;
         others.into_iter().for_each(|put| self.push_again(put));
         due
     }
 
     /// Truncates the log before an entry that is entirely unwritten.
-    fn cut(&mut self, at: usize) -> Vec<Taken> {
+    fn cut(&mut self, at: usize) -> Vec<UnsentPut> {
         self.seal();
         let entries = self.entries.split_off(at.min(self.entries.len()));
         let Some(end) = entries.front().map(|entry| entry.start) else { return Vec::new() };
@@ -234,20 +234,20 @@ impl Log {
         self.queued = end;
         if self.used.is_some() {
             let last = self.entries.iter().rev().find_map(|entry| match &entry.item {
-                Item::Use(tube) => Some(tube),
-                Item::Put(_) => None,
+                LogItem::Use(tube) => Some(tube),
+                LogItem::Put(_) => None,
             });
             self.used = Some(last.unwrap_or(&self.settled).clone());
         }
         taken
     }
 
-    fn take_off(&self, entry: Entry) -> Option<Taken> {
+    fn take_off(&self, entry: LogEntry) -> Option<UnsentPut> {
         let fate = if entry.end <= self.written { Fate::Unknown } else { Fate::NotSent };
         let frame = self.frame(&entry);
         match entry.item {
-            Item::Use(_) => None,
-            Item::Put(parcel) => Some(Taken { parcel, frame, fate }),
+            LogItem::Use(_) => None,
+            LogItem::Put(queued_put) => Some(UnsentPut { queued_put, frame, fate }),
         }
     }
 
@@ -255,26 +255,26 @@ impl Log {
     fn seal(&mut self) {
         if !self.tail.is_empty() {
             let start = self.queued - self.tail.len() as u64;
-            self.chunks.push_back(Chunk { start, bytes: self.tail.split().freeze() });
+            self.chunks.push_back(LogChunk { start, bytes: self.tail.split().freeze() });
         }
     }
 
     /// The puts that are, or may be, partly written, oldest first.
-    pub(super) fn begun(&mut self) -> impl Iterator<Item = &mut Parcel> {
+    pub(super) fn begun(&mut self) -> impl Iterator<Item = &mut QueuedPut> {
         let handed = self.handed;
         self.entries.iter_mut().take_while(move |entry| entry.start < handed).filter_map(|entry| {
             match &mut entry.item {
-                Item::Put(parcel) => Some(parcel),
-                Item::Use(_) => None,
+                LogItem::Put(queued_put) => Some(queued_put),
+                LogItem::Use(_) => None,
             }
         })
     }
 
     /// All puts, oldest first.
-    pub(super) fn parcels(&self) -> impl Iterator<Item = &Parcel> {
+    pub(super) fn queued_puts(&self) -> impl Iterator<Item = &QueuedPut> {
         self.entries.iter().filter_map(|entry| match &entry.item {
-            Item::Put(parcel) => Some(parcel),
-            Item::Use(_) => None,
+            LogItem::Put(queued_put) => Some(queued_put),
+            LogItem::Use(_) => None,
         })
     }
 
@@ -311,7 +311,7 @@ fn size(bytes: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::parcel::Owner, *};
+    use super::{super::queued_put::PutCaller, *};
     use crate::Delivery;
 
     fn put(log: &mut Log, body: &[u8]) {
@@ -319,8 +319,8 @@ mod tests {
     }
 
     fn put_by(log: &mut Log, body: &[u8], deadline: Option<Instant>) {
-        let parcel = Parcel {
-            owner: Some(Owner { slot: 0, generation: 0 }),
+        let queued_put = QueuedPut {
+            owner: Some(PutCaller { slot: 0, generation: 0 }),
             tube: TubeName::default(),
             body: body.len(),
             weight: body.len(),
@@ -331,7 +331,7 @@ mod tests {
             key: None,
             may_exist: false,
         };
-        log.push(parcel, |out| out.put_slice(body));
+        log.push(queued_put, |out| out.put_slice(body));
     }
 
     #[test]

@@ -5,17 +5,17 @@
 //! role ([`exchange`](Outbox::exchange)): a pump moves its bytes. Time comes in as `now`; wakers are returned, to be
 //! woken outside of any lock.
 
-mod barrier;
+mod capacity;
 mod check;
 mod deliver;
 mod exchange;
+mod flushes;
 mod lane;
 #[cfg(feature = "blocking")]
 mod lead;
 mod line;
 mod log;
-mod parcel;
-mod room;
+mod queued_put;
 mod slots;
 #[cfg(feature = "tokio")]
 mod tasks;
@@ -33,14 +33,14 @@ pub(crate) use queue_core::stable_hash;
 use queue_core::{Chooser, earliest};
 
 #[cfg(feature = "blocking")]
-pub(crate) use self::lead::{Lead, Left};
+pub(crate) use self::lead::{Leadership, UnwaitedPuts};
 pub(crate) use self::slots::SlotId;
 use self::{
-    barrier::Barrier,
-    lane::{Lane, Phase},
-    parcel::{Owner, Parcel},
-    room::Room,
-    slots::{Slot, Slots},
+    capacity::Capacity,
+    flushes::Flushes,
+    lane::{Lane, LanePhase},
+    queued_put::{PutCaller, QueuedPut},
+    slots::{PutSlot, PutSlots},
 };
 use crate::{
     Delivery, Error, ErrorKind, Fate, Inserted, ProducerEventKind, ProducerOptions, ProducerReport,
@@ -54,13 +54,13 @@ pub(crate) struct Outbox {
     lanes: Vec<Lane>,
     addresses: Vec<String>,
     chooser: Chooser,
-    slots: Slots,
+    slots: PutSlots,
     /// The callers that wait for room, in order.
     line: VecDeque<SlotId>,
     /// No put in the line is due before this.
     line_due: Option<Instant>,
-    room: Room,
-    barrier: Barrier,
+    room: Capacity,
+    barrier: Flushes,
     /// Callers that wait for a flush, for the close, or for a connection.
     watchers: Vec<Waker>,
     /// Callers that wait for any answer of a server.
@@ -136,11 +136,11 @@ impl Outbox {
             lanes: servers.iter().map(Lane::new).collect(),
             addresses,
             chooser: Chooser::new(options.servers.selected(), hashes, seed),
-            slots: Slots::default(),
+            slots: PutSlots::default(),
             line: VecDeque::new(),
             line_due: None,
-            room: Room::new(options.max_jobs, options.max_bytes),
-            barrier: Barrier::new(),
+            room: Capacity::new(options.max_jobs, options.max_bytes),
+            barrier: Flushes::new(),
             watchers: Vec::new(),
             checkers: Vec::new(),
             report: ProducerReport::default(),
@@ -183,7 +183,7 @@ impl Outbox {
         if !self.line.is_empty() || !self.room.fits(weight(put)) {
             return Ok(None);
         }
-        let slot = self.slots.open(Slot::Free);
+        let slot = self.slots.open(PutSlot::Free);
         let added = self.add(slot, put, tube, policy, deadline, now);
         if added.is_err() {
             self.slots.close(slot);
@@ -203,15 +203,15 @@ impl Outbox {
         let body = put.body().as_ref().len();
         let server = self.choose(policy.key, now);
         let Some(lane) = self.lanes.get_mut(server) else { return Err(closed("put")) };
-        if lane.phase == Phase::Closed {
+        if lane.phase == LanePhase::Closed {
             return Err(closed("put"));
         }
         if let Some(max) = lane.is_too_big(body) {
             return Err(too_big(body, max));
         }
         let weight = weight(put);
-        let parcel = Parcel {
-            owner: Some(Owner { slot, generation: self.barrier.enter() }),
+        let queued_put = QueuedPut {
+            owner: Some(PutCaller { slot, generation: self.barrier.enter() }),
             tube: tube.clone(),
             body,
             weight,
@@ -226,15 +226,15 @@ impl Outbox {
         self.report.accepted += 1;
         lane.next_due = earliest([lane.next_due, deadline]);
         lane.ask(now);
-        lane.log.push(parcel, |out| put.encode(out));
-        lane.nudge(&mut self.wakers);
-        self.slots.set(slot, Slot::Queued { lane: server, deadline, waker: None });
+        lane.log.push(queued_put, |out| put.encode(out));
+        lane.keepalive_sent(&mut self.wakers);
+        self.slots.set(slot, PutSlot::Queued { lane: server, deadline, waker: None });
         Ok(())
     }
 
     /// The answer to a put; taking it frees the slot.
     pub(crate) fn poll_answer(&mut self, slot: SlotId, waker: &Waker) -> Poll<Result<Inserted>> {
-        if let Some(Slot::Queued { waker: present, .. }) = self.slots.get(slot) {
+        if let Some(PutSlot::Queued { waker: present, .. }) = self.slots.get(slot) {
             match present {
                 Some(present) => present.clone_from(waker),
                 none => *none = Some(waker.clone()),
@@ -246,7 +246,7 @@ impl Outbox {
 
     fn take_outcome(&mut self, slot: SlotId) -> Result<Inserted> {
         match self.slots.close(slot) {
-            Slot::Done(outcome) => outcome,
+            PutSlot::Done(outcome) => outcome,
             _ => Err(closed("put")),
         }
     }
@@ -254,18 +254,18 @@ impl Outbox {
     /// The caller of a slot is gone. An accepted put continues.
     pub(crate) fn abandon(&mut self, slot: SlotId) {
         match self.slots.get(slot) {
-            Some(state @ Slot::Queued { .. }) => {
-                if let Slot::Queued { lane, .. } = *state {
-                    *state = Slot::Abandoned { lane };
+            Some(state @ PutSlot::Queued { .. }) => {
+                if let PutSlot::Queued { lane, .. } = *state {
+                    *state = PutSlot::Abandoned { lane };
                 }
             }
-            Some(Slot::InLine { .. }) => {
+            Some(PutSlot::InLine { .. }) => {
                 self.line.retain(|waiting| *waiting != slot);
                 self.slots.close(slot);
                 // The next caller in line may fit.
                 self.grant();
             }
-            Some(Slot::Granted { weight }) => {
+            Some(PutSlot::Granted { weight }) => {
                 self.room.leave(*weight);
                 self.slots.close(slot);
                 self.grant();
@@ -310,8 +310,8 @@ impl Outbox {
     /// Asks every driver for a connection.
     pub(crate) fn want_connections(&mut self) {
         for lane in &mut self.lanes {
-            lane.is_wanted = lane.phase != Phase::Ready;
-            lane.nudge(&mut self.wakers);
+            lane.is_wanted = lane.phase != LanePhase::Ready;
+            lane.keepalive_sent(&mut self.wakers);
         }
     }
 
@@ -321,7 +321,7 @@ impl Outbox {
         if self.report.connections > 0 {
             return Poll::Ready(Ok(()));
         }
-        if self.lanes.iter().all(|lane| lane.attempts > 0 || lane.phase == Phase::Closed) {
+        if self.lanes.iter().all(|lane| lane.attempts > 0 || lane.phase == LanePhase::Closed) {
             return Poll::Ready(Err(self.why_not_connected("connect")));
         }
         self.watch(waker);
@@ -359,7 +359,7 @@ impl Outbox {
 
     /// Waits until everything has its answer and every driver has ended.
     pub(crate) fn poll_closed(&mut self, waker: &Waker) -> Poll<ProducerReport> {
-        let has_ended = |lane: &Lane| lane.phase == Phase::Closed || !lane.is_driven;
+        let has_ended = |lane: &Lane| lane.phase == LanePhase::Closed || !lane.is_driven;
         if self.is_over() && self.lanes.iter().all(has_ended) {
             return Poll::Ready(self.report());
         }
@@ -385,7 +385,7 @@ impl Outbox {
     /// Wakes drivers and watchers after a change that concerns all of them.
     fn wake_all(&mut self) {
         for lane in &mut self.lanes {
-            lane.nudge(&mut self.wakers);
+            lane.keepalive_sent(&mut self.wakers);
         }
         self.wakers.append(&mut self.watchers);
         self.wakers.append(&mut self.checkers);
@@ -425,11 +425,11 @@ impl Outbox {
 
 fn state_of(lane: &Lane) -> ProducerState {
     match lane.phase {
-        Phase::Idle => ProducerState::Idle,
-        Phase::Connecting | Phase::Greeting => ProducerState::Connecting,
-        Phase::Ready => ProducerState::Ready,
-        Phase::Backoff => ProducerState::Backoff,
-        Phase::Closed => ProducerState::Closed,
+        LanePhase::Idle => ProducerState::Idle,
+        LanePhase::Connecting | LanePhase::Greeting => ProducerState::Connecting,
+        LanePhase::Ready => ProducerState::Ready,
+        LanePhase::Backoff => ProducerState::Backoff,
+        LanePhase::Closed => ProducerState::Closed,
     }
 }
 

@@ -9,15 +9,15 @@ use crate::{Inserted, Result};
 
 /// The slots of a producer.
 #[derive(Debug, Default)]
-pub(super) struct Slots {
-    slots: Vec<Slot>,
+pub(super) struct PutSlots {
+    slots: Vec<PutSlot>,
     free: Vec<SlotId>,
 }
 
 pub(crate) type SlotId = u32;
 
 #[derive(Debug, Default)]
-pub(super) enum Slot {
+pub(super) enum PutSlot {
     #[default]
     Free,
     /// Its put waits for room in the queue.
@@ -40,8 +40,8 @@ pub(super) enum Slot {
     Abandoned { lane: usize },
 }
 
-impl Slots {
-    pub(super) fn open(&mut self, slot: Slot) -> SlotId {
+impl PutSlots {
+    pub(super) fn open(&mut self, slot: PutSlot) -> SlotId {
         let Some(id) = self.free.pop() else {
             self.slots.push(slot);
             return SlotId::try_from(self.slots.len() - 1).unwrap_or(SlotId::MAX);
@@ -50,19 +50,19 @@ impl Slots {
         id
     }
 
-    pub(super) fn get(&mut self, id: SlotId) -> Option<&mut Slot> {
+    pub(super) fn get(&mut self, id: SlotId) -> Option<&mut PutSlot> {
         self.slots.get_mut(id as usize)
     }
 
-    pub(super) fn set(&mut self, id: SlotId, state: Slot) {
+    pub(super) fn set(&mut self, id: SlotId, state: PutSlot) {
         if let Some(slot) = self.get(id) {
             *slot = state;
         }
     }
 
     /// Frees a slot, and returns its content.
-    pub(super) fn close(&mut self, id: SlotId) -> Slot {
-        let Some(slot) = self.get(id) else { return Slot::Free };
+    pub(super) fn close(&mut self, id: SlotId) -> PutSlot {
+        let Some(slot) = self.get(id) else { return PutSlot::Free };
         let state = std::mem::take(slot);
         self.free.push(id);
         state
@@ -71,10 +71,10 @@ impl Slots {
     /// Stores the outcome of a put; returns the waker of its caller.
     pub(super) fn finish(&mut self, id: SlotId, outcome: Result<Inserted>) -> Option<Waker> {
         let slot = self.get(id)?;
-        match std::mem::replace(slot, Slot::Done(outcome)) {
-            Slot::Queued { waker, .. } => waker,
-            Slot::InLine { waker, .. } => Some(waker),
-            Slot::Abandoned { .. } => {
+        match std::mem::replace(slot, PutSlot::Done(outcome)) {
+            PutSlot::Queued { waker, .. } => waker,
+            PutSlot::InLine { waker, .. } => Some(waker),
+            PutSlot::Abandoned { .. } => {
                 self.close(id);
                 None
             }

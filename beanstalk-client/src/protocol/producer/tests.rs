@@ -653,7 +653,7 @@ fn puts_leave_a_server_that_does_not_answer_in_time_if_there_is_another() {
         world.put(0, Delivery::AtMostOnce, 1);
         for _ in 0..4 {
             // The first one takes everything, and its answers to puts do not arrive.
-            let is_ready = world.outbox.lanes[0].phase == Phase::Ready;
+            let is_ready = world.outbox.lanes[0].phase == LanePhase::Ready;
             world.turn(0, usize::MAX, if is_ready { 0 } else { usize::MAX });
             world.turn(1, usize::MAX, usize::MAX);
         }
@@ -739,7 +739,7 @@ fn a_put_that_stays_where_it_was_was_not_moved() {
 /// Number of puts in each lane.
 #[cfg(feature = "blocking")]
 fn queued(outbox: &Outbox) -> Vec<usize> {
-    outbox.lanes.iter().map(|lane| lane.log.parcels().count()).collect()
+    outbox.lanes.iter().map(|lane| lane.log.queued_puts().count()).collect()
 }
 
 #[test]

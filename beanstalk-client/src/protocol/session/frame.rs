@@ -11,7 +11,7 @@ use crate::{
 
 /// An encoded command, kept by whoever may have to resend it.
 #[derive(Debug)]
-pub(crate) struct Frame {
+pub(crate) struct EncodedCommand {
     /// Empty while the bytes are queued for writing.
     pub(crate) bytes: BytesMut,
     /// The length of the whole command.
@@ -23,9 +23,9 @@ pub(crate) struct Frame {
     pub(crate) job: Option<JobRef>,
 }
 
-impl Default for Frame {
+impl Default for EncodedCommand {
     fn default() -> Self {
-        Frame {
+        EncodedCommand {
             bytes: BytesMut::new(),
             len: 0,
             name: "",
@@ -36,7 +36,7 @@ impl Default for Frame {
     }
 }
 
-impl Frame {
+impl EncodedCommand {
     /// Encodes another command into this frame. Reuses the memory, unless a large body made it large.
     pub(crate) fn encode<C: Command>(&mut self, command: &C) {
         emptied(&mut self.bytes);
@@ -51,7 +51,7 @@ impl Frame {
 
 impl Session {
     /// As [`send`](Self::send), for an encoded command. Its bytes move into the outgoing ones.
-    pub(crate) fn send_frame(&mut self, frame: &mut Frame) -> Result<Ticket, Error> {
+    pub(crate) fn send_frame(&mut self, frame: &mut EncodedCommand) -> Result<Ticket, Error> {
         self.refuse(frame.job)?;
         let before = self.outgoing.len();
         if before == 0 {

@@ -2,7 +2,7 @@
 
 use queue_core::Io;
 
-use super::{Meaning, Pending, Session, State, Ticket, closed, ended};
+use super::{Meaning, PendingReply, Session, SessionState, Ticket, closed, ended};
 use crate::{
     Error, ErrorKind, Fate,
     protocol::{Command, Effect, Response},
@@ -87,7 +87,7 @@ impl Session {
 
     fn refuse_closed(&mut self, ticket: Ticket) -> Result<(), Error> {
         match self.state {
-            State::Closed => Err(self.fail(ticket, closed())),
+            SessionState::Closed => Err(self.fail(ticket, closed())),
             _ => Ok(()),
         }
     }
@@ -101,7 +101,7 @@ impl Session {
         let response = match decoded {
             Ok(Some(response)) => response,
             Ok(None) if self.end_of_stream => match self.pending.front() {
-                Some(Pending { meaning: Meaning::Command(Effect::Quit), .. })
+                Some(PendingReply { meaning: Meaning::Command(Effect::Quit), .. })
                     if self.decoder.is_at_boundary() =>
                 {
                     Response::Closed
@@ -132,7 +132,7 @@ impl Session {
 
     /// Takes the oldest command, for its reply. No reply can arrive before the command's first byte was sent; the last
     /// byte may be unsent, since some refusals arrive as soon as the server has read the command line.
-    fn take_begun(&mut self) -> Option<Pending> {
+    fn take_begun(&mut self) -> Option<PendingReply> {
         if self.sent <= self.answered_to {
             return None;
         }

@@ -12,7 +12,7 @@ pub struct JobKey(pub(super) u64);
 /// A job for the handler.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Taken {
+pub struct HandlerJob {
     /// Its key in later calls.
     pub key: JobKey,
     /// The job.
@@ -30,9 +30,9 @@ pub struct Taken {
 #[non_exhaustive]
 pub enum Action {
     /// Give this job to the handler, after those that it already has.
-    Run(Taken),
+    Run(HandlerJob),
     /// Show this change to the handler of a job.
-    Update(JobKey, Change),
+    Update(JobKey, ReservationChange),
     /// Abort this job's handler, if the face can do that.
     Abort(JobKey),
     /// Give back the jobs whose handlers have not started: none of them is to be run.
@@ -46,7 +46,7 @@ pub enum Action {
 /// A change of a reservation.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Change {
+pub enum ReservationChange {
     /// It was extended; until then, if the time to run is known.
     Touched(Option<Instant>),
     /// A touch was refused although the job is still held. The next one is due after another third of the time to run.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use queue_core::Claim;
 
-use super::{Action, Ending, JobKey, Phase, Verdict, What, WorkerSlot};
+use super::{Action, Ending, ExpectedReply, HeldPhase, JobKey, JobVerdict, WorkerSlot};
 use crate::{Error, protocol::ReserveWithTimeout};
 
 /// How long to wait for jobs that other slots have asked for under a limit.
@@ -20,7 +20,7 @@ impl WorkerSlot {
         if is_idle && self.claimed.is_reached() {
             return self.run_out(now);
         }
-        let is_stormy = self.storm.holds(now);
+        let is_stormy = self.pause_after_deadline_soon.holds(now);
         if self.shares.is_some_and(|until| until > now) {
             return Ok(());
         }
@@ -33,7 +33,7 @@ impl WorkerSlot {
         if active + ghosts > 0 && is_stormy {
             return Ok(());
         }
-        self.storm.ended();
+        self.pause_after_deadline_soon.ended();
         let mut free = self.settings.places.saturating_sub(active + ghosts + self.reserves);
         if active == 0 && self.reserves == 0 {
             if self.settings.until_empty.is_some() && self.is_dry && ghosts > 0 {
@@ -89,8 +89,8 @@ impl WorkerSlot {
             return Ok(claim);
         }
         let command = ReserveWithTimeout::new(wait)?;
-        let told = self.asking.reserves(&command, self.only_tube());
-        self.queue_observed(&command, What::Reserve, told, now);
+        let observation = self.asking.reserves(&command, self.only_tube());
+        self.queue_observed(&command, ExpectedReply::Reserve, observation, now);
         self.reserves += 1;
         Ok(Claim::Granted)
     }
@@ -132,11 +132,11 @@ impl WorkerSlot {
         let unstarted: Vec<JobKey> = self
             .held
             .iter()
-            .filter(|held| held.phase() == Phase::Checking)
+            .filter(|held| held.phase() == HeldPhase::Checking)
             .map(|held| held.key)
             .collect();
         for key in unstarted {
-            self.conclude(key, Verdict::GiveBack, now)?;
+            self.conclude(key, JobVerdict::GiveBack, now)?;
         }
         if self.held.active() + self.held.finishing() > 0 {
             return Ok(());

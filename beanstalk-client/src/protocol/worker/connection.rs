@@ -11,7 +11,7 @@ use queue_core::{
     earliest,
 };
 
-use super::{Action, Ending, Phase, What, WorkerSlot};
+use super::{Action, Ending, ExpectedReply, HeldPhase, WorkerSlot};
 use crate::{
     Error, ErrorKind, Fate, JobFate, LostReason, SlotState, TubeName, WorkerEventKind,
     protocol::{Ignore, Session, Stats, Watch},
@@ -51,8 +51,8 @@ impl Protocol for WorkerSlot {
         self.expected = VecDeque::new();
         self.window = 1;
         self.is_dry = false;
-        self.storm = super::Storm::default();
-        self.nudges.end();
+        self.pause_after_deadline_soon = super::DeadlineSoonPause::default();
+        self.keepalive.end();
         self.has_warned = false;
         self.suspicion.opened();
         self.ending = Ending::No;
@@ -75,7 +75,7 @@ impl Protocol for WorkerSlot {
 
     fn lost(&mut self, loss: Loss<Error>, _: &mut Io<Error>, now: Instant) {
         if loss.cause == Cause::NotConnected {
-            return self.tell(WorkerEventKind::Disconnected(loss.error));
+            return self.notify(WorkerEventKind::Disconnected(loss.error));
         }
         if loss.cause == Cause::Unusable && loss.error.kind() != ErrorKind::ConnectionLost {
             // It would come again at once on the next connection.
@@ -92,7 +92,7 @@ impl Protocol for WorkerSlot {
             self.ending = Ending::Done;
             return;
         }
-        self.tell(WorkerEventKind::Disconnected(error));
+        self.notify(WorkerEventKind::Disconnected(error));
         self.actions.push_back(Action::HandBack);
     }
 
@@ -113,9 +113,14 @@ impl Protocol for WorkerSlot {
             0 => SlotState::Waiting,
             held => SlotState::Busy(held),
         };
-        let until = earliest([self.due, self.nudges.next(), self.stop]);
+        let until = earliest([self.due, self.keepalive.next(), self.stop]);
         let until = match self.ending {
-            Ending::No => earliest([until, self.storm.until(), self.refusals.until(), self.shares]),
+            Ending::No => earliest([
+                until,
+                self.pause_after_deadline_soon.until(),
+                self.refusals.until(),
+                self.shares,
+            ]),
             Ending::HalfClosed(since) => earliest([until, since.checked_add(GOODBYE)]),
             Ending::Stopping | Ending::Done => until,
         };
@@ -165,12 +170,12 @@ impl WorkerSlot {
         let default = TubeName::default();
         let tubes = self.settings.tubes.clone();
         let watches_default = tubes.contains(&default);
-        self.queue(&Stats, What::Server, now);
+        self.queue(&Stats, ExpectedReply::Server, now);
         for tube in tubes.into_iter().filter(|tube| *tube != default) {
-            self.queue(&Watch(tube), What::WatchList, now);
+            self.queue(&Watch(tube), ExpectedReply::WatchList, now);
         }
         if !watches_default {
-            self.queue(&Ignore(default), What::WatchList, now);
+            self.queue(&Ignore(default), ExpectedReply::WatchList, now);
         }
     }
 
@@ -192,14 +197,16 @@ impl WorkerSlot {
     /// What becomes of the jobs that the lost connection held.
     fn lose_jobs(&mut self, error: &Error) {
         let sent = self.sent_lasts();
-        for told in self.expected.iter_mut().filter_map(|expected| expected.told.take()) {
-            let observation = trace::broken_off(*told, error);
-            self.later.tell(observation);
+        for observation in
+            self.expected.iter_mut().filter_map(|expected| expected.observation.take())
+        {
+            let observation = trace::broken_off(*observation, error);
+            self.later.notify(observation);
         }
         self.session.close();
         for key in self.held.keys() {
             let Some(held) = self.find(key) else { continue };
-            if held.phase() != Phase::Finishing {
+            if held.phase() != HeldPhase::Finishing {
                 self.lose(key, LostReason::ConnectionLost);
                 continue;
             }
@@ -246,7 +253,7 @@ impl WorkerSlot {
         }
         if self.settings.until_empty.is_some_and(|retry| self.life.has_failed_for(&retry)) {
             // The worker runs until its tubes are empty, and this server is left out.
-            self.tell(WorkerEventKind::GivenUp);
+            self.notify(WorkerEventKind::GivenUp);
             self.ending = Ending::Done;
             return self.leave(now);
         }

@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use super::{Change, JobKey, Last, Phase, Verdict, What, WorkerSlot};
+use super::{
+    ExpectedReply, HeldPhase, JobKey, JobVerdict, LastCommand, ReservationChange, WorkerSlot,
+};
 use crate::{
     Error, JobFate, JobId, JobRef, LostReason, Outcome, WorkerEventKind,
     protocol::{Bury, Command, Delete, Release},
@@ -12,7 +14,7 @@ impl WorkerSlot {
     /// Reports that the handler has ended.
     pub fn finish(&mut self, key: JobKey, outcome: Outcome, now: Instant) {
         self.returned(key, now);
-        if let Err(error) = self.conclude(key, Verdict::Outcome(outcome), now) {
+        if let Err(error) = self.conclude(key, JobVerdict::Outcome(outcome), now) {
             self.life.close_with(error);
         }
     }
@@ -20,7 +22,7 @@ impl WorkerSlot {
     /// Gives back a job whose handler has not started and will not.
     pub fn give_back(&mut self, key: JobKey, now: Instant) {
         self.returned(key, now);
-        if let Err(error) = self.conclude(key, Verdict::GiveBack, now) {
+        if let Err(error) = self.conclude(key, JobVerdict::GiveBack, now) {
             self.life.close_with(error);
         }
     }
@@ -28,18 +30,18 @@ impl WorkerSlot {
     pub(super) fn conclude(
         &mut self,
         key: JobKey,
-        verdict: Verdict,
+        verdict: JobVerdict,
         now: Instant,
     ) -> Result<(), Error> {
         let retries = self.settings.retries;
         let Some(held) = self.find(key) else { return Ok(()) };
         match held.phase() {
-            Phase::Lost => {
+            HeldPhase::Lost => {
                 self.held.remove(key);
                 return Ok(());
             }
-            Phase::Finishing => return Ok(()),
-            Phase::Checking | Phase::Running | Phase::Deciding(_) => {}
+            HeldPhase::Finishing => return Ok(()),
+            HeldPhase::Checking | HeldPhase::Running | HeldPhase::Deciding(_) => {}
         }
         self.is_touch_due(key, now);
         let Some(held) = self.find(key) else { return Ok(()) };
@@ -53,11 +55,11 @@ impl WorkerSlot {
         match held.command(verdict, &retries) {
             Some(last) if is_certain => {
                 let job = held.job;
-                self.held.set_phase(key, Phase::Finishing);
+                self.held.set_phase(key, HeldPhase::Finishing);
                 self.send_last(key, job, last, now)
             }
             _ => {
-                self.held.set_phase(key, Phase::Deciding(verdict));
+                self.held.set_phase(key, HeldPhase::Deciding(verdict));
                 self.look(key, now);
                 self.plan(key);
                 Ok(())
@@ -69,15 +71,15 @@ impl WorkerSlot {
         &mut self,
         key: JobKey,
         job: JobRef,
-        last: Last,
+        last: LastCommand,
         now: Instant,
     ) -> Result<(), Error> {
         match last {
-            Last::Delete => self.send_finish(&Delete::new(job), key, JobFate::Deleted, now),
-            Last::Bury(priority) => {
+            LastCommand::Delete => self.send_finish(&Delete::new(job), key, JobFate::Deleted, now),
+            LastCommand::Bury(priority) => {
                 self.send_finish(&Bury::new(job, priority), key, JobFate::Buried, now);
             }
-            Last::Release(options, fate) => {
+            LastCommand::Release(options, fate) => {
                 self.send_finish(&Release::new(job, options)?, key, fate, now);
             }
         }
@@ -86,8 +88,8 @@ impl WorkerSlot {
 
     fn send_finish<C: Command>(&mut self, command: &C, key: JobKey, fate: JobFate, now: Instant) {
         let counters = || self.find(key)?.stats.as_deref().map(|stats| &stats.tube);
-        let told = self.asking.settles(command, self.only_tube().or_else(counters));
-        self.queue_observed(command, What::Finish(key, fate), told, now);
+        let observation = self.asking.settles(command, self.only_tube().or_else(counters));
+        self.queue_observed(command, ExpectedReply::Finish(key, fate), observation, now);
     }
 
     /// The task that drove it is gone, and with it the connection.
@@ -101,15 +103,15 @@ impl WorkerSlot {
     pub(super) fn abandon(&mut self) {
         for held in self.held.take() {
             match held.phase() {
-                Phase::Running => {
-                    self.update(held.key, Change::Lost(LostReason::Stopped));
+                HeldPhase::Running => {
+                    self.update(held.key, ReservationChange::Lost(LostReason::Stopped));
                     self.settle(held.job.id(), JobFate::Abandoned);
                 }
-                Phase::Checking | Phase::Deciding(_) => {
+                HeldPhase::Checking | HeldPhase::Deciding(_) => {
                     self.settle(held.job.id(), JobFate::Abandoned);
                 }
-                Phase::Finishing => self.settle(held.job.id(), JobFate::Unknown),
-                Phase::Lost => {}
+                HeldPhase::Finishing => self.settle(held.job.id(), JobFate::Unknown),
+                HeldPhase::Lost => {}
             }
         }
         self.close();
@@ -120,7 +122,7 @@ impl WorkerSlot {
         let lasts = self.expected.iter().filter(|expected| self.session.is_sent(expected.ticket));
         lasts
             .filter_map(|expected| match expected.what {
-                What::Finish(key, _) => Some(key),
+                ExpectedReply::Finish(key, _) => Some(key),
                 _ => None,
             })
             .collect()
@@ -128,31 +130,31 @@ impl WorkerSlot {
 
     pub(super) fn lose(&mut self, key: JobKey, reason: LostReason) {
         let Some(held) = self.find(key) else { return };
-        if held.phase() == Phase::Finishing {
+        if held.phase() == HeldPhase::Finishing {
             // The answer to its last command decides: a delete also removes a job that is ready again.
             return;
         }
         let id = held.job.id();
-        let Some(phase) = self.held.set_phase(key, Phase::Lost) else { return };
+        let Some(phase) = self.held.set_phase(key, HeldPhase::Lost) else { return };
         match phase {
-            Phase::Running => {
-                self.update(key, Change::Lost(reason));
+            HeldPhase::Running => {
+                self.update(key, ReservationChange::Lost(reason));
                 self.settle(id, JobFate::Lost(reason));
                 self.contain(key, reason);
             }
-            Phase::Deciding(_) => {
+            HeldPhase::Deciding(_) => {
                 self.settle(id, JobFate::Lost(reason));
                 self.held.remove(key);
             }
             // Its handler has not started.
-            Phase::Checking => {
+            HeldPhase::Checking => {
                 self.held.remove(key);
             }
-            Phase::Finishing | Phase::Lost => {}
+            HeldPhase::Finishing | HeldPhase::Lost => {}
         }
     }
 
     pub(super) fn settle(&mut self, job: JobId, fate: JobFate) {
-        self.tell(WorkerEventKind::Settled { job, fate });
+        self.notify(WorkerEventKind::Settled { job, fate });
     }
 }

@@ -11,7 +11,7 @@ use crate::{Heartbeat, Job, JobFate, JobId, JobRef, JobStats, Outcome, ReleaseOp
 /// All jobs, in order of arrival. The number in each phase is counted, since every step needs it.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    all: VecDeque<Held>,
+    all: VecDeque<HeldJob>,
     active: usize,
     lost: usize,
 }
@@ -40,13 +40,13 @@ impl Jobs {
         self.all.len() - self.active - self.lost
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Held> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &HeldJob> {
         self.all.iter()
     }
 
     /// A reservation of this job that may have expired by now.
     pub(super) fn stale_of(&self, id: JobId, now: Instant) -> Option<JobKey> {
-        let is_it = |held: &&Held| {
+        let is_it = |held: &&HeldJob| {
             held.job.id() == id && held.phase.is_active() && !held.lease.is_fresh(now)
         };
         self.all.iter().find(is_it).map(|held| held.key)
@@ -57,34 +57,34 @@ impl Jobs {
     }
 
     /// Adds a job. Its key must be the greatest.
-    pub(super) fn push(&mut self, held: Held) {
+    pub(super) fn push(&mut self, held: HeldJob) {
         self.enter(held.phase);
         self.all.push_back(held);
     }
 
-    pub(super) fn find(&self, key: JobKey) -> Option<&Held> {
+    pub(super) fn find(&self, key: JobKey) -> Option<&HeldJob> {
         self.place(key).and_then(|place| self.all.get(place))
     }
 
-    pub(super) fn find_mut(&mut self, key: JobKey) -> Option<&mut Held> {
+    pub(super) fn find_mut(&mut self, key: JobKey) -> Option<&mut HeldJob> {
         self.place(key).and_then(|place| self.all.get_mut(place))
     }
 
     /// Changes a job's phase; returns the previous one.
-    pub(super) fn set_phase(&mut self, key: JobKey, phase: Phase) -> Option<Phase> {
+    pub(super) fn set_phase(&mut self, key: JobKey, phase: HeldPhase) -> Option<HeldPhase> {
         let before = std::mem::replace(&mut self.find_mut(key)?.phase, phase);
         self.leave(before);
         self.enter(phase);
         Some(before)
     }
 
-    pub(super) fn remove(&mut self, key: JobKey) -> Option<Held> {
+    pub(super) fn remove(&mut self, key: JobKey) -> Option<HeldJob> {
         let held = self.place(key).and_then(|place| self.all.remove(place))?;
         self.leave(held.phase);
         Some(held)
     }
 
-    pub(super) fn take(&mut self) -> VecDeque<Held> {
+    pub(super) fn take(&mut self) -> VecDeque<HeldJob> {
         std::mem::take(self).all
     }
 
@@ -93,24 +93,24 @@ impl Jobs {
         self.all.binary_search_by_key(&key.0, |held| held.key.0).ok()
     }
 
-    fn enter(&mut self, phase: Phase) {
+    fn enter(&mut self, phase: HeldPhase) {
         self.active += usize::from(phase.is_active());
-        self.lost += usize::from(phase == Phase::Lost);
+        self.lost += usize::from(phase == HeldPhase::Lost);
     }
 
-    fn leave(&mut self, phase: Phase) {
+    fn leave(&mut self, phase: HeldPhase) {
         self.active -= usize::from(phase.is_active());
-        self.lost -= usize::from(phase == Phase::Lost);
+        self.lost -= usize::from(phase == HeldPhase::Lost);
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldJob {
     pub(super) key: JobKey,
     pub(super) job: JobRef,
     /// Until it is given to the handler.
     pub(super) body: Option<Job>,
-    phase: Phase,
+    phase: HeldPhase,
     pub(super) lease: Lease,
     pub(super) stats: Option<Box<JobStats>>,
     /// Whether a `stats-job` is in flight.
@@ -120,13 +120,13 @@ pub(super) struct Held {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Phase {
+pub(super) enum HeldPhase {
     /// Not yet given to the handler: its reservation or its counters are being checked.
     Checking,
     /// With the handler.
     Running,
     /// The handler has ended, and the decision needs the job's counters.
-    Deciding(Verdict),
+    Deciding(JobVerdict),
     /// The last command is in flight.
     Finishing,
     /// Lost, but the handler does not know yet or has not ended.
@@ -135,16 +135,16 @@ pub(super) enum Phase {
 
 /// What to do with a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum JobVerdict {
     Outcome(Outcome),
     /// Give it back as if it had not been taken.
     GiveBack,
 }
 
-impl Phase {
+impl HeldPhase {
     /// Whether the server has the job reserved for us.
     pub(super) fn is_active(self) -> bool {
-        matches!(self, Phase::Checking | Phase::Running | Phase::Deciding(_))
+        matches!(self, HeldPhase::Checking | HeldPhase::Running | HeldPhase::Deciding(_))
     }
 }
 
@@ -163,20 +163,20 @@ impl Settings {
 }
 
 /// The last command for a job.
-pub(super) enum Last {
+pub(super) enum LastCommand {
     Delete,
     Release(ReleaseOptions, JobFate),
     Bury(crate::Priority),
 }
 
-impl Held {
+impl HeldJob {
     /// A job from a reserve sent at that moment; `body` is `None` if it must not be run.
     pub(super) fn new(key: JobKey, job: JobRef, body: Option<Job>, sent: Instant) -> Self {
-        Held {
+        HeldJob {
             key,
             job,
             body,
-            phase: Phase::Checking,
+            phase: HeldPhase::Checking,
             lease: Lease::new(sent),
             stats: None,
             is_looking: false,
@@ -184,23 +184,30 @@ impl Held {
         }
     }
 
-    pub(super) fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> HeldPhase {
         self.phase
     }
 
     /// The command for a verdict; `None` while it still needs the job's counters.
-    pub(super) fn command(&self, verdict: Verdict, retries: &crate::Retries) -> Option<Last> {
+    pub(super) fn command(
+        &self,
+        verdict: JobVerdict,
+        retries: &crate::Retries,
+    ) -> Option<LastCommand> {
         let known = self.stats.as_ref().map(|stats| stats.pri);
-        let release =
-            |priority, delay, fate| Last::Release(ReleaseOptions::new(priority).delay(delay), fate);
+        let release = |priority, delay, fate| {
+            LastCommand::Release(ReleaseOptions::new(priority).delay(delay), fate)
+        };
         Some(match verdict {
-            Verdict::GiveBack => release(known?, Duration::ZERO, JobFate::Abandoned),
-            Verdict::Outcome(Outcome::Delete) => Last::Delete,
-            Verdict::Outcome(Outcome::Release { delay, priority }) => {
+            JobVerdict::GiveBack => release(known?, Duration::ZERO, JobFate::Abandoned),
+            JobVerdict::Outcome(Outcome::Delete) => LastCommand::Delete,
+            JobVerdict::Outcome(Outcome::Release { delay, priority }) => {
                 release(priority.or(known)?, delay, JobFate::Released(delay))
             }
-            Verdict::Outcome(Outcome::Bury { priority }) => Last::Bury(priority.or(known)?),
-            Verdict::Outcome(failed @ (Outcome::Retry | Outcome::RetryAfter(_))) => {
+            JobVerdict::Outcome(Outcome::Bury { priority }) => {
+                LastCommand::Bury(priority.or(known)?)
+            }
+            JobVerdict::Outcome(failed @ (Outcome::Retry | Outcome::RetryAfter(_))) => {
                 let stats = self.stats.as_ref()?;
                 let outcome = match (failed, retries.failed(stats)) {
                     (Outcome::RetryAfter(delay), Outcome::Release { priority, .. }) => {
@@ -208,7 +215,7 @@ impl Held {
                     }
                     (_, outcome) => outcome,
                 };
-                return self.command(Verdict::Outcome(outcome), retries);
+                return self.command(JobVerdict::Outcome(outcome), retries);
             }
         })
     }
@@ -224,20 +231,20 @@ mod tests {
         let counts = |jobs: &Jobs| (jobs.active(), jobs.lost(), jobs.finishing(), jobs.len());
         for key in 1..=5 {
             let job = JobRef::from(JobId::from(7));
-            jobs.push(Held::new(JobKey(key), job, None, now));
+            jobs.push(HeldJob::new(JobKey(key), job, None, now));
         }
         assert_eq!(counts(&jobs), (5, 0, 0, 5));
-        assert_eq!(jobs.set_phase(JobKey(1), Phase::Running), Some(Phase::Checking));
-        assert_eq!(jobs.set_phase(JobKey(2), Phase::Finishing), Some(Phase::Checking));
-        assert_eq!(jobs.set_phase(JobKey(4), Phase::Lost), Some(Phase::Checking));
-        assert_eq!(jobs.set_phase(JobKey(6), Phase::Lost), None);
+        assert_eq!(jobs.set_phase(JobKey(1), HeldPhase::Running), Some(HeldPhase::Checking));
+        assert_eq!(jobs.set_phase(JobKey(2), HeldPhase::Finishing), Some(HeldPhase::Checking));
+        assert_eq!(jobs.set_phase(JobKey(4), HeldPhase::Lost), Some(HeldPhase::Checking));
+        assert_eq!(jobs.set_phase(JobKey(6), HeldPhase::Lost), None);
         assert_eq!(counts(&jobs), (3, 1, 1, 5));
-        assert_eq!(jobs.remove(JobKey(2)).map(|held| held.phase()), Some(Phase::Finishing));
+        assert_eq!(jobs.remove(JobKey(2)).map(|held| held.phase()), Some(HeldPhase::Finishing));
         assert!(jobs.remove(JobKey(2)).is_none() && jobs.find(JobKey(2)).is_none());
-        assert_eq!(jobs.remove(JobKey(4)).map(|held| held.phase()), Some(Phase::Lost));
+        assert_eq!(jobs.remove(JobKey(4)).map(|held| held.phase()), Some(HeldPhase::Lost));
         assert_eq!(counts(&jobs), (3, 0, 0, 3));
         assert_eq!(jobs.keys(), [1, 3, 5].map(JobKey));
-        assert_eq!(jobs.find(JobKey(1)).map(Held::phase), Some(Phase::Running));
+        assert_eq!(jobs.find(JobKey(1)).map(HeldJob::phase), Some(HeldPhase::Running));
         assert_eq!((jobs.take().len(), counts(&jobs)), (3, (0, 0, 0, 0)));
     }
 }

@@ -2,22 +2,22 @@
 
 use std::time::Instant;
 
-use super::{Action, Ending, Held, JobKey, What, WorkerSlot};
+use super::{Action, Ending, ExpectedReply, HeldJob, JobKey, WorkerSlot};
 use crate::{
     Heartbeat, LostReason, WorkerEventKind,
     protocol::{ListTubeUsed, StatsJob, Touch},
 };
 
 impl WorkerSlot {
-    /// Sends a nudge after the end of a reservation whose handler still runs.
+    /// Sends a keepalive after the end of a reservation whose handler still runs.
     pub(super) fn speak(&mut self, now: Instant) {
-        if !self.nudges.is_due(now) {
+        if !self.keepalive.is_due(now) {
             return;
         }
         if self.held.lost() > 0 && matches!(self.ending, Ending::No | Ending::Stopping) {
-            self.queue(&ListTubeUsed, What::Nudge, now);
+            self.queue(&ListTubeUsed, ExpectedReply::Nudge, now);
         } else {
-            self.nudges.end();
+            self.keepalive.end();
         }
     }
 
@@ -66,7 +66,7 @@ impl WorkerSlot {
         let Some(held) = self.find(key) else { return };
         if held.lease.is_over(now) {
             self.lose(key, LostReason::TimeToRun);
-            self.nudges.begin(now);
+            self.keepalive.begin(now);
         } else if !held.lease.is_known() {
             if !held.lease.is_fresh(now) {
                 self.look(key, now);
@@ -87,13 +87,13 @@ impl WorkerSlot {
         };
         let (job, late) = (held.job.id(), now.saturating_duration_since(beat));
         if held.lease.is_long(late) {
-            self.tell(WorkerEventKind::LateHeartbeat { job, late });
+            self.notify(WorkerEventKind::LateHeartbeat { job, late });
         }
         true
     }
 
     /// When a job next needs attention.
-    fn due_at(&self, held: &Held) -> Option<Instant> {
+    fn due_at(&self, held: &HeldJob) -> Option<Instant> {
         if !held.phase().is_active() {
             return None;
         }
@@ -120,7 +120,7 @@ impl WorkerSlot {
         if held.phase().is_active() && !held.lease.is_touching() {
             held.lease.touch_sent(now);
             let job = held.job;
-            self.queue(&Touch::new(job), What::Touch(key), now);
+            self.queue(&Touch::new(job), ExpectedReply::Touch(key), now);
             self.plan(key);
         }
     }
@@ -131,7 +131,7 @@ impl WorkerSlot {
         if held.phase().is_active() && !held.is_looking {
             held.is_looking = true;
             let id = held.job.id();
-            self.queue(&StatsJob(id), What::Look(key), now);
+            self.queue(&StatsJob(id), ExpectedReply::Look(key), now);
         }
     }
 }

@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 use queue_core::Io;
 
 use super::ask::SHARED;
-use super::{Action, Change, Ending, Expected, Held, JobKey, Phase, Verdict, What, WorkerSlot};
+use super::{
+    Action, Ending, Expected, ExpectedReply, HeldJob, HeldPhase, JobKey, JobVerdict,
+    ReservationChange, WorkerSlot,
+};
 use crate::{
     Error, Job, JobFate, JobRef, JobState, JobStats, LostReason, Outcome, Poison, WorkerEventKind,
     protocol::{
@@ -40,9 +43,9 @@ impl WorkerSlot {
         response: Response,
         now: Instant,
     ) -> Result<(), Error> {
-        let Expected { what, sent, wait, told, .. } = expected;
+        let Expected { what, sent, wait, observation, .. } = expected;
         match (what, response) {
-            (What::Server, response) => {
+            (ExpectedReply::Server, response) => {
                 // A server without statistics can be worked for, too.
                 let id = match response {
                     Response::Ok(_) => Stats.decode(response)?.id,
@@ -51,25 +54,25 @@ impl WorkerSlot {
                 self.connection.is_welcome = true;
                 self.actions.push_back(Action::Connected(id));
             }
-            (What::WatchList, Response::Watching(_)) | (What::Nudge, _) => {}
-            (What::Reserve, response) => {
-                if let Some(told) = told {
-                    let observation = trace::reserved(*told, &response);
-                    self.later.tell(observation);
+            (ExpectedReply::WatchList, Response::Watching(_)) | (ExpectedReply::Nudge, _) => {}
+            (ExpectedReply::Reserve, response) => {
+                if let Some(observation) = observation {
+                    let observation = trace::reserved(*observation, &response);
+                    self.later.notify(observation);
                 }
                 self.reserves -= 1;
                 self.reserved(response, sent, wait, now)?;
             }
-            (What::Touch(key), response) => self.touched(key, &response, now),
-            (What::Look(key), response) => self.looked(key, response, now)?,
-            (What::Finish(key, fate), response) => {
-                if let Some(told) = told {
-                    let observation = trace::settled(*told, &response);
-                    self.later.tell(observation);
+            (ExpectedReply::Touch(key), response) => self.touched(key, &response, now),
+            (ExpectedReply::Look(key), response) => self.looked(key, response, now)?,
+            (ExpectedReply::Finish(key, fate), response) => {
+                if let Some(observation) = observation {
+                    let observation = trace::settled(*observation, &response);
+                    self.later.notify(observation);
                 }
                 self.finished(key, fate, response, now)?;
             }
-            (What::WatchList, other) => {
+            (ExpectedReply::WatchList, other) => {
                 return Err(Error::protocol(format!(
                     "the server replied {} while the watch list was set up",
                     other.word()
@@ -119,8 +122,8 @@ impl WorkerSlot {
     ) -> Result<(), Error> {
         let _ = self.claimed.take();
         let key = self.hold(job, None, sent, now);
-        self.tell(WorkerEventKind::Poisoned { job: job.id(), why });
-        self.conclude(key, Verdict::Outcome(Outcome::bury()), now)
+        self.notify(WorkerEventKind::Poisoned { job: job.id(), why });
+        self.conclude(key, JobVerdict::Outcome(Outcome::bury()), now)
     }
 
     fn nothing_reserved(
@@ -152,7 +155,7 @@ impl WorkerSlot {
                     // These are about jobs that this side does not know.
                     self.refuse(ReserveWithTimeout::NAME, &response, now);
                 }
-                if !self.storm.began(now) {
+                if !self.pause_after_deadline_soon.began(now) {
                     // Several reserves were in flight.
                     return Ok(());
                 }
@@ -178,7 +181,7 @@ impl WorkerSlot {
         }
         self.keys += 1;
         let key = JobKey(self.keys);
-        self.held.push(Held::new(key, job, body, sent));
+        self.held.push(HeldJob::new(key, job, body, sent));
         key
     }
 
@@ -212,8 +215,8 @@ impl WorkerSlot {
         let Some(held) = self.find_mut(key) else { return };
         let Some(job) = held.body.take() else { return };
         let (stats, end) = (held.stats.clone(), held.lease.end());
-        let taken = super::Taken { key, job, tube, stats, end };
-        self.held.set_phase(key, Phase::Running);
+        let taken = super::HandlerJob { key, job, tube, stats, end };
+        self.held.set_phase(key, HeldPhase::Running);
         self.actions.push_back(Action::Run(taken));
         self.given.push_back(key);
         self.starts(now);
@@ -225,10 +228,10 @@ impl WorkerSlot {
         match response {
             Response::Touched => {
                 held.lease.touch_done();
-                let (end, is_running) = (held.lease.end(), held.phase() == Phase::Running);
-                self.storm.touched();
+                let (end, is_running) = (held.lease.end(), held.phase() == HeldPhase::Running);
+                self.pause_after_deadline_soon.touched();
                 if is_running {
-                    self.update(key, Change::Touched(end));
+                    self.update(key, ReservationChange::Touched(end));
                 }
                 self.start_if_ready(key, now);
             }
@@ -239,7 +242,7 @@ impl WorkerSlot {
             other => {
                 let kind = other.clone().refuse().kind();
                 if held.lease.touch_refused(now) {
-                    self.update(key, Change::TouchRefused(kind));
+                    self.update(key, ReservationChange::TouchRefused(kind));
                 } else {
                     self.lose(key, LostReason::Refused);
                     self.refuse(Touch::NAME, response, now);
@@ -263,14 +266,14 @@ impl WorkerSlot {
         let stats = Box::new(stats);
         held.stats = Some(stats.clone());
         let (phase, end, id) = (held.phase(), held.lease.end(), held.job.id());
-        if phase == Phase::Running {
-            self.update(key, Change::Known(stats, end));
+        if phase == HeldPhase::Running {
+            self.update(key, ReservationChange::Known(stats, end));
         }
         if ttr <= SHORT && !std::mem::replace(&mut self.has_warned, true) {
-            self.tell(WorkerEventKind::ShortTimeToRun { job: id, ttr });
+            self.notify(WorkerEventKind::ShortTimeToRun { job: id, ttr });
         }
         match phase {
-            Phase::Deciding(verdict) => self.conclude(key, verdict, now)?,
+            HeldPhase::Deciding(verdict) => self.conclude(key, verdict, now)?,
             _ => self.start_if_ready(key, now),
         }
         self.plan(key);
@@ -280,7 +283,7 @@ impl WorkerSlot {
     /// Gives a checked job to the handler, once all answers about it are in.
     fn start_if_ready(&mut self, key: JobKey, now: Instant) {
         let Some(held) = self.find(key) else { return };
-        if held.phase() != Phase::Checking || held.is_looking || held.lease.is_touching() {
+        if held.phase() != HeldPhase::Checking || held.is_looking || held.lease.is_touching() {
             return;
         }
         let poison =
@@ -292,14 +295,14 @@ impl WorkerSlot {
             None if self.ending != Ending::No => {}
             None => self.run(key, now),
             Some(why) => {
-                self.tell(WorkerEventKind::Poisoned { job: id, why });
+                self.notify(WorkerEventKind::Poisoned { job: id, why });
                 self.finish_poisoned(key, now);
             }
         }
     }
 
     fn finish_poisoned(&mut self, key: JobKey, now: Instant) {
-        if let Err(error) = self.conclude(key, Verdict::Outcome(Outcome::bury()), now) {
+        if let Err(error) = self.conclude(key, JobVerdict::Outcome(Outcome::bury()), now) {
             self.life.close_with(error);
         }
     }

@@ -12,7 +12,7 @@ use queue_core::{
     proof::{ByHand, Faults, Peer, Proof, seeds},
 };
 
-use super::{Action, Change, JobKey, WorkerSlot};
+use super::{Action, JobKey, ReservationChange, WorkerSlot};
 use crate::{
     ConnectOptions, Error, ErrorKind, Fate, JobFate, Outcome, Retries, RetryPolicy,
     WorkerEventKind, WorkerOptions,
@@ -362,20 +362,24 @@ impl Bench {
     /// The decisions for the handlers since the last call.
     fn did(&mut self) -> Vec<String> {
         let actions: Vec<Action> = std::iter::from_fn(|| self.hand.role.0.next_action()).collect();
-        actions.into_iter().map(|action| self.told(action)).collect()
+        actions.into_iter().map(|action| self.described(action)).collect()
     }
 
-    fn told(&mut self, action: Action) -> String {
+    fn described(&mut self, action: Action) -> String {
         let job = |key| self.given.iter().find(|(given, _)| *given == key).map_or(0, |(_, id)| *id);
         match action {
             Action::Run(taken) => {
                 self.given.push((taken.key, taken.job.id.get()));
                 format!("run {}", taken.job.id)
             }
-            Action::Update(key, Change::Touched(_)) => format!("touched {}", job(key)),
-            Action::Update(key, Change::TouchRefused(_)) => format!("not touched {}", job(key)),
-            Action::Update(key, Change::Known(..)) => format!("known {}", job(key)),
-            Action::Update(key, Change::Lost(why)) => format!("lost {}: {why:?}", job(key)),
+            Action::Update(key, ReservationChange::Touched(_)) => format!("touched {}", job(key)),
+            Action::Update(key, ReservationChange::TouchRefused(_)) => {
+                format!("not touched {}", job(key))
+            }
+            Action::Update(key, ReservationChange::Known(..)) => format!("known {}", job(key)),
+            Action::Update(key, ReservationChange::Lost(why)) => {
+                format!("lost {}: {why:?}", job(key))
+            }
             Action::Abort(key) => format!("abort {}", job(key)),
             Action::HandBack => "hand back".to_owned(),
             Action::Connected(id) => format!("connected {id}"),

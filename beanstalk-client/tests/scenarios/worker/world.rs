@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use beanstalk_client::{
     Error, JobFate, Outcome, WorkerEventKind, WorkerOptions,
-    protocol::{Action, Change, JobKey, WorkerSlot},
+    protocol::{Action, JobKey, ReservationChange, WorkerSlot},
 };
 use fixtures::{
     beanstalkd::{
@@ -425,9 +425,11 @@ impl Lane {
                 self.seen.running.push((taken.key, id));
                 format!("run {id}")
             }
-            Action::Update(_, Change::Lost(reason)) => format!("lost: {reason}"),
-            Action::Update(_, Change::Touched(_)) => "touched".into(),
-            Action::Update(_, Change::TouchRefused(kind)) => format!("touch refused: {kind:?}"),
+            Action::Update(_, ReservationChange::Lost(reason)) => format!("lost: {reason}"),
+            Action::Update(_, ReservationChange::Touched(_)) => "touched".into(),
+            Action::Update(_, ReservationChange::TouchRefused(kind)) => {
+                format!("touch refused: {kind:?}")
+            }
             Action::Tell(what) => self.note_event(what),
             other => format!("{other:?}").to_lowercase(),
         };

@@ -1,7 +1,7 @@
 //! How a filter that is being typed can go on.
 
-use super::{Field, Kind};
-use crate::rules::comparison::{Operator, SIGNS};
+use super::parse::SIGNS;
+use super::{Field, Kind, Operator};
 
 /// What a filter can become.
 #[derive(Debug, PartialEq, Eq)]

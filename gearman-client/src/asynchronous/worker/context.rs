@@ -6,7 +6,7 @@ use queue_core::Signal;
 
 use crate::{
     LostReason, Result,
-    asynchronous::lane::Lane,
+    asynchronous::lane::LaneDriver,
     protocol::{Assignment, Report},
     work::script::Script,
 };
@@ -15,13 +15,13 @@ use crate::{
 #[derive(Clone)]
 pub struct JobContext {
     pub(super) assignment: Arc<Assignment>,
-    pub(super) place: Place,
+    pub(super) place: HandlerPlace,
 }
 
 /// Where the handler runs.
 #[derive(Clone)]
-pub(super) enum Place {
-    Lane(Arc<Lane>),
+pub(super) enum HandlerPlace {
+    LaneDriver(Arc<LaneDriver>),
     /// In a [test](super::TestJob).
     Test(Arc<Script>),
 }
@@ -72,8 +72,8 @@ impl JobContext {
     #[must_use]
     pub fn is_lost(&self) -> bool {
         match &self.place {
-            Place::Lane(lane) => lane.why_lost(&self.assignment.handle).is_some(),
-            Place::Test(script) => script.lost_reason().is_some(),
+            HandlerPlace::LaneDriver(lane) => lane.why_lost(&self.assignment.handle).is_some(),
+            HandlerPlace::Test(script) => script.lost_reason().is_some(),
         }
     }
 
@@ -85,8 +85,8 @@ impl JobContext {
     /// Dropping it does no harm.
     pub async fn lost(&self) -> LostReason {
         match &self.place {
-            Place::Lane(lane) => lane.lost(&self.assignment.handle).await,
-            Place::Test(script) => script.lost().await,
+            HandlerPlace::LaneDriver(lane) => lane.lost(&self.assignment.handle).await,
+            HandlerPlace::Test(script) => script.lost().await,
         }
     }
 
@@ -109,16 +109,16 @@ impl JobContext {
 
     fn stop_signal(&self) -> &Signal {
         match &self.place {
-            Place::Lane(lane) => &lane.dispatch().stopping,
-            Place::Test(script) => &script.stopping,
+            HandlerPlace::LaneDriver(lane) => &lane.dispatch().stopping,
+            HandlerPlace::Test(script) => &script.stopping,
         }
     }
 
     async fn say(&self, report: Report<'_>) -> Result<()> {
         let job = &self.assignment.handle;
         match &self.place {
-            Place::Lane(lane) => poll_fn(|cx| lane.poll_say(cx, job, report)).await,
-            Place::Test(script) => script.say(job, report),
+            HandlerPlace::LaneDriver(lane) => poll_fn(|cx| lane.poll_say(cx, job, report)).await,
+            HandlerPlace::Test(script) => script.say(job, report),
         }
     }
 }

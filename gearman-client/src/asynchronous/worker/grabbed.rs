@@ -2,25 +2,25 @@
 
 use std::{future::poll_fn, ops::Deref, sync::Arc};
 
-use super::context::{JobContext, Place};
+use super::context::{HandlerPlace, JobContext};
 use crate::{
     Result,
-    asynchronous::lane::Lane,
-    protocol::{Assignment, End},
-    work::events::Teller,
+    asynchronous::lane::LaneDriver,
+    protocol::{Assignment, JobEnd},
+    work::events::EventReporter,
 };
 
 /// A job that was taken manually. Dropping it without ending it fails the job.
 #[must_use = "the job has to be completed or failed"]
 pub struct GrabbedJob {
     context: JobContext,
-    lane: Arc<Lane>,
+    lane: Arc<LaneDriver>,
     has_ended: bool,
 }
 
 impl GrabbedJob {
-    pub(crate) fn new(assignment: Assignment, lane: Arc<Lane>) -> Self {
-        let place = Place::Lane(Arc::clone(&lane));
+    pub(crate) fn new(assignment: Assignment, lane: Arc<LaneDriver>) -> Self {
+        let place = HandlerPlace::LaneDriver(Arc::clone(&lane));
         let context = JobContext { assignment: Arc::new(assignment), place };
         GrabbedJob { context, lane, has_ended: false }
     }
@@ -34,8 +34,8 @@ impl GrabbedJob {
         self.lane.begin(&self.context.assignment.handle);
     }
 
-    pub(crate) fn teller(&self) -> &Teller {
-        self.lane.teller()
+    pub(crate) fn reporter(&self) -> &EventReporter {
+        self.lane.reporter()
     }
 
     pub(super) fn is_held(&self) -> bool {
@@ -63,7 +63,7 @@ impl GrabbedJob {
     ///
     /// If it is dropped before it is ready, the job fails.
     pub async fn complete(self, result: impl AsRef<[u8]>) -> Result<()> {
-        self.end(End::Complete(result.as_ref())).await
+        self.end(JobEnd::Complete(result.as_ref())).await
     }
 
     /// Ends the job as failed (`WORK_FAIL`).
@@ -76,7 +76,7 @@ impl GrabbedJob {
     ///
     /// If it is dropped before it is ready, the job fails.
     pub async fn fail(self) -> Result<()> {
-        self.end(End::Fail).await
+        self.end(JobEnd::Fail).await
     }
 
     /// Ends the job as failed, with a description of the error (`WORK_EXCEPTION`).
@@ -89,10 +89,10 @@ impl GrabbedJob {
     ///
     /// If it is dropped before it is ready, the job fails.
     pub async fn exception(self, what: impl AsRef<[u8]>) -> Result<()> {
-        self.end(End::Exception(what.as_ref())).await
+        self.end(JobEnd::Exception(what.as_ref())).await
     }
 
-    pub(crate) async fn end(mut self, end: End<'_>) -> Result<()> {
+    pub(crate) async fn end(mut self, end: JobEnd<'_>) -> Result<()> {
         let assignment = &self.context.assignment;
         let outcome = poll_fn(|cx| self.lane.poll_finish(cx, &assignment.handle, end)).await;
         self.has_ended = true;

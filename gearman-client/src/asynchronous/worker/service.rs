@@ -7,14 +7,14 @@ use queue_core::{NotCalled, SharedService, Signal};
 use tower_service::Service;
 
 use super::JobContext;
-use crate::{Failure, asynchronous::dispatch::Running, work::failure::Failed};
+use crate::{Failure, asynchronous::dispatch::RunningHandler, work::failure::Failed};
 
 /// A handler that calls the service, and stops the worker when the service is broken.
 pub(super) fn handler<S, C>(
     service: S,
     classify: C,
     stop: Arc<Signal>,
-) -> impl Fn(JobContext) -> Running + Send + Sync
+) -> impl Fn(JobContext) -> RunningHandler + Send + Sync
 where
     S: Service<JobContext> + Send + 'static,
     S::Response: Into<Bytes> + 'static,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::context::{JobContext, Place};
+use super::context::{HandlerPlace, JobContext};
 use crate::{Assignment, JobEvent, LostReason, work::script::Script};
 
 /// A job for testing a handler without a worker or a server.
@@ -44,7 +44,7 @@ impl TestJob {
     /// The context to pass to the handler.
     #[must_use]
     pub fn context(&self) -> JobContext {
-        let place = Place::Test(Arc::clone(&self.script));
+        let place = HandlerPlace::Test(Arc::clone(&self.script));
         JobContext { assignment: Arc::clone(&self.assignment), place }
     }
 

@@ -7,8 +7,8 @@ use queue_core::{after, lock, now, sync::thread};
 use super::Worker;
 use crate::{
     LostReason, Result,
-    blocking::{held::GrabbedJob, lane::Lane},
-    protocol::{Assignment, End, Report, client::route::no_server, worker::work::job_lost},
+    blocking::{held::GrabbedJob, lane::LanePump},
+    protocol::{Assignment, JobEnd, Report, client::route::no_server, worker::work::job_lost},
 };
 
 /// Longest pause between two rounds over several servers.
@@ -35,7 +35,7 @@ impl Worker {
         if let Some((lane, assignment)) = &next
             && let Some(lane) = self.lanes.get(*lane)
         {
-            lane.post().teller.consumed(assignment);
+            lane.shared_lane().reporter.consumed(assignment);
         }
         Ok(next.map(|(lane, assignment)| GrabbedJob {
             assignment,
@@ -53,7 +53,7 @@ impl Worker {
     ///
     /// `JobLost` when the connection that held the job is gone; a connection failure.
     pub fn complete(&mut self, job: GrabbedJob, result: impl AsRef<[u8]>) -> Result<()> {
-        self.end(job, End::Complete(result.as_ref()))
+        self.end(job, JobEnd::Complete(result.as_ref()))
     }
 
     /// Ends a job as failed (`WORK_FAIL`).
@@ -62,7 +62,7 @@ impl Worker {
     ///
     /// As [`complete`](Self::complete).
     pub fn fail(&mut self, job: GrabbedJob) -> Result<()> {
-        self.end(job, End::Fail)
+        self.end(job, JobEnd::Fail)
     }
 
     /// Ends a job as failed, with a description of the error (`WORK_EXCEPTION`).
@@ -71,10 +71,10 @@ impl Worker {
     ///
     /// As [`complete`](Self::complete).
     pub fn exception(&mut self, job: GrabbedJob, what: impl AsRef<[u8]>) -> Result<()> {
-        self.end(job, End::Exception(what.as_ref()))
+        self.end(job, JobEnd::Exception(what.as_ref()))
     }
 
-    fn end(&mut self, mut job: GrabbedJob, end: End<'_>) -> Result<()> {
+    fn end(&mut self, mut job: GrabbedJob, end: JobEnd<'_>) -> Result<()> {
         job.dropped = None;
         self.heed_stop();
         let lane = self.lanes.get_mut(job.lane).ok_or_else(|| job_lost(&job.handle))?;
@@ -130,7 +130,7 @@ impl Worker {
 
     fn next_assignment(&mut self, timeout: Duration) -> Result<Option<(usize, Assignment)>> {
         let until = after(now(), timeout);
-        self.lanes.iter().for_each(Lane::start);
+        self.lanes.iter().for_each(LanePump::start);
         let mut pause = GLANCE;
         loop {
             self.fail_dropped();
@@ -138,7 +138,7 @@ impl Worker {
                 return Ok(Some(next));
             }
             self.heed_stop();
-            if self.is_ending() && !self.lanes.iter().any(Lane::is_asking) {
+            if self.is_ending() && !self.lanes.iter().any(LanePump::is_asking) {
                 return Ok(None);
             }
             if self.have_ended() {
@@ -155,7 +155,7 @@ impl Worker {
                     return Err(self
                         .lanes
                         .iter()
-                        .find_map(Lane::failure)
+                        .find_map(LanePump::failure)
                         .unwrap_or_else(no_server));
                 }
                 return Ok(None);
@@ -168,7 +168,7 @@ impl Worker {
     }
 
     fn have_ended(&self) -> bool {
-        self.lanes.iter().all(Lane::is_over)
+        self.lanes.iter().all(LanePump::is_over)
     }
 
     /// Checks every server once, starting with another one each time; returns whether a job arrived. A single server is
@@ -206,7 +206,7 @@ impl Worker {
         let dropped = std::mem::take(&mut *lock(&self.dropped));
         for (index, handle) in dropped {
             if let Some(lane) = self.lanes.get_mut(index) {
-                let _ = lane.finish(&handle, End::Fail).and_then(|()| lane.flush());
+                let _ = lane.finish(&handle, JobEnd::Fail).and_then(|()| lane.flush());
             }
         }
     }

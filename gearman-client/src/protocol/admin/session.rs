@@ -22,13 +22,13 @@ use crate::{ConnectOptions, Deadline, Error, Fate, Result, protocol::client::rou
 pub(crate) struct AdminSession {
     options: ConnectOptions,
     life: Life<Error>,
-    one: OneCall<Command, AdminReply, Error>,
+    one: OneCall<PendingCommand, AdminReply, Error>,
     decoder: TextDecoder,
     is_out_of_step: bool,
 }
 
 #[derive(Debug)]
-struct Command {
+struct PendingCommand {
     frame: Bytes,
     name: &'static str,
     shape: ReplyShape,
@@ -36,7 +36,7 @@ struct Command {
     is_last: bool,
 }
 
-impl Request<Error> for Command {
+impl Request<Error> for PendingCommand {
     fn name(&self, error: Error) -> Error {
         error.with_command(self.name)
     }
@@ -76,7 +76,7 @@ impl AdminSession {
         }
         let mut frame = BytesMut::new();
         command.encode(&mut frame)?;
-        let request = Command {
+        let request = PendingCommand {
             frame: frame.freeze(),
             name: command.name(),
             shape: command.shape(),

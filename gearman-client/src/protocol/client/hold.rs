@@ -17,13 +17,13 @@ const LONGEST: Duration = Duration::from_millis(1);
 
 /// Holds back the requests of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Hold {
+pub(crate) struct RequestHold {
     until: Option<Instant>,
 }
 
 /// Requests in flight and waiting on a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Load {
+pub(crate) struct ConnectionLoad {
     /// Written and unanswered requests.
     pub(crate) under_way: usize,
     /// Requests waiting to be written.
@@ -32,21 +32,21 @@ pub(crate) struct Load {
     pub(crate) bytes: usize,
 }
 
-impl Hold {
+impl RequestHold {
     /// Until when to hold the requests back, unless checked again earlier; `None` to write them now.
-    pub(crate) fn check(&mut self, load: Load, now: Instant) -> Option<Instant> {
+    pub(crate) fn check(&mut self, load: ConnectionLoad, now: Instant) -> Option<Instant> {
         let until = self.until.or_else(|| now.checked_add(LONGEST));
         self.until = until.filter(|until| *until > now && load.is_worth_waiting());
         self.until
     }
 
     /// Whether requests were held back at the last [check](Self::check), and still would be.
-    pub(crate) fn goes_on(&self, load: Load) -> bool {
+    pub(crate) fn goes_on(&self, load: ConnectionLoad) -> bool {
         self.until.is_some() && load.is_worth_waiting()
     }
 }
 
-impl Load {
+impl ConnectionLoad {
     fn is_worth_waiting(self) -> bool {
         self.waiting < self.under_way
             && self.under_way >= MANY
@@ -58,13 +58,13 @@ impl Load {
 mod tests {
     use super::*;
 
-    fn load(under_way: usize, waiting: usize) -> Load {
-        Load { under_way, waiting, bytes: waiting * 100 }
+    fn load(under_way: usize, waiting: usize) -> ConnectionLoad {
+        ConnectionLoad { under_way, waiting, bytes: waiting * 100 }
     }
 
     #[test]
     fn many_wait_until_half_of_them_are_answered() {
-        let (mut hold, now) = (Hold::default(), Instant::now());
+        let (mut hold, now) = (RequestHold::default(), Instant::now());
         assert_eq!(hold.check(load(0, 64), now), None);
         // A timer has its cost.
         assert_eq!(hold.check(load(64, 0), now), None, "there is nothing to hold back");
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn few_never_wait() {
-        let mut hold = Hold::default();
+        let mut hold = RequestHold::default();
         for under_way in 0..MANY {
             assert_eq!(hold.check(load(under_way, 1), Instant::now()), None, "{under_way}");
         }
@@ -85,13 +85,13 @@ mod tests {
 
     #[test]
     fn large_ones_never_wait() {
-        let large = Load { under_way: 64, waiting: 1, bytes: WORTH_A_WRITE };
-        assert_eq!(Hold::default().check(large, Instant::now()), None);
+        let large = ConnectionLoad { under_way: 64, waiting: 1, bytes: WORTH_A_WRITE };
+        assert_eq!(RequestHold::default().check(large, Instant::now()), None);
     }
 
     #[test]
     fn nobody_waits_long() {
-        let (mut hold, now) = (Hold::default(), Instant::now());
+        let (mut hold, now) = (RequestHold::default(), Instant::now());
         let until = hold.check(load(64, 1), now).unwrap();
         assert_eq!(until - now, LONGEST);
         assert_eq!(hold.check(load(64, 1), until), None);

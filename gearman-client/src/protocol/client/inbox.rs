@@ -1,4 +1,4 @@
-//! Mail for callers that was not read yet.
+//! Items for callers that was not read yet.
 
 use std::collections::VecDeque;
 
@@ -6,19 +6,19 @@ use crate::{Error, ErrorKind, Fate, JobEvent, protocol::Packet};
 
 /// Something for a caller.
 #[derive(Debug)]
-pub(crate) enum Mail {
+pub(crate) enum InboxItem {
     Answer(Packet),
     Event(JobEvent),
     Lost(Error),
 }
 
-/// Mail in order, each with the number of its request.
-pub(crate) type Letters<T> = VecDeque<(T, Mail)>;
+/// Items in order, each with the number of its request.
+pub(crate) type UnreadItems<T> = VecDeque<(T, InboxItem)>;
 
-/// The mail of a caller. Events of jobs are kept up to the backlog limit.
+/// The items of a caller. Events of jobs are kept up to the backlog limit.
 #[derive(Debug)]
 pub(crate) struct Inbox<T> {
-    mail: Letters<T>,
+    item: UnreadItems<T>,
     /// Bytes of events.
     backlog: usize,
     /// Requests with more events than the backlog allows.
@@ -27,20 +27,20 @@ pub(crate) struct Inbox<T> {
 
 impl<T> Default for Inbox<T> {
     fn default() -> Self {
-        Inbox { mail: VecDeque::new(), backlog: 0, choked: Vec::new() }
+        Inbox { item: VecDeque::new(), backlog: 0, choked: Vec::new() }
     }
 }
 
 impl<T: Copy + PartialEq> Inbox<T> {
-    pub(crate) fn put(&mut self, to: T, mail: Mail) {
-        self.mail.push_back((to, mail));
+    pub(crate) fn put(&mut self, to: T, item: InboxItem) {
+        self.item.push_back((to, item));
     }
 
-    /// Adds the last mail of a request.
-    pub(crate) fn put_last(&mut self, to: T, mail: Mail) {
+    /// Adds the last item of a request.
+    pub(crate) fn put_last(&mut self, to: T, item: InboxItem) {
         self.choked.retain(|choked| *choked != to);
-        self.backlog += weight(&mail);
-        self.put(to, mail);
+        self.backlog += weight(&item);
+        self.put(to, item);
     }
 
     /// Adds an event that does not end its job, if at most `max` bytes of events wait then.
@@ -49,9 +49,9 @@ impl<T: Copy + PartialEq> Inbox<T> {
             return;
         }
         // Of queued progress reports, only the latest matters.
-        if self.mail.len() >= MANY
-            && let (Some((of, Mail::Event(JobEvent::Status(old)))), JobEvent::Status(new)) =
-                (self.mail.back_mut(), &event)
+        if self.item.len() >= MANY
+            && let (Some((of, InboxItem::Event(JobEvent::Status(old)))), JobEvent::Status(new)) =
+                (self.item.back_mut(), &event)
             && *of == to
         {
             old.clone_from(new);
@@ -64,46 +64,46 @@ impl<T: Copy + PartialEq> Inbox<T> {
                  max_backlog)"
             );
             let error = Error::new(ErrorKind::Backlog, Fate::Unknown, message);
-            self.put(to, Mail::Lost(error));
+            self.put(to, InboxItem::Lost(error));
             return;
         }
         self.backlog += event.weight();
-        self.put(to, Mail::Event(event));
+        self.put(to, InboxItem::Event(event));
     }
 
-    /// The oldest mail, and its request.
-    pub(crate) fn pop(&mut self) -> Option<(T, Mail)> {
-        let (to, mail) = self.mail.pop_front()?;
-        self.backlog = self.backlog.saturating_sub(weight(&mail));
-        Some((to, mail))
+    /// The oldest item, and its request.
+    pub(crate) fn pop(&mut self) -> Option<(T, InboxItem)> {
+        let (to, item) = self.item.pop_front()?;
+        self.backlog = self.backlog.saturating_sub(weight(&item));
+        Some((to, item))
     }
 
-    /// Moves everything into `letters`, which must be empty, by swapping the two and their memory.
-    pub(crate) fn empty_into(&mut self, letters: &mut Letters<T>) {
-        std::mem::swap(&mut self.mail, letters);
+    /// Moves everything into `unread`, which must be empty, by swapping the two and their memory.
+    pub(crate) fn empty_into(&mut self, unread: &mut UnreadItems<T>) {
+        std::mem::swap(&mut self.item, unread);
         self.backlog = 0;
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.mail.len()
+        self.item.len()
     }
 
     /// Clears it, but keeps its memory.
     pub(crate) fn clear(&mut self) {
-        let Inbox { mail, backlog, choked } = self;
-        mail.clear();
+        let Inbox { item, backlog, choked } = self;
+        item.clear();
         choked.clear();
         *backlog = 0;
     }
 }
 
-/// Above this amount of mail, a progress report replaces the one before it.
+/// Above this backlog, a progress report replaces the one before it.
 const MANY: usize = 32;
 
-fn weight(mail: &Mail) -> usize {
-    match mail {
-        Mail::Event(event) => event.weight(),
-        Mail::Answer(_) | Mail::Lost(_) => 0,
+fn weight(item: &InboxItem) -> usize {
+    match item {
+        InboxItem::Event(event) => event.weight(),
+        InboxItem::Answer(_) | InboxItem::Lost(_) => 0,
     }
 }
 
@@ -123,21 +123,21 @@ mod tests {
         for _ in 0..10 {
             inbox.put_event(1, data(100), room);
         }
-        inbox.put_last(1, Mail::Event(JobEvent::Complete("r".into())));
+        inbox.put_last(1, InboxItem::Event(JobEvent::Complete("r".into())));
         let kinds: Vec<_> = std::iter::from_fn(|| inbox.pop())
-            .map(|(_, mail)| match mail {
-                Mail::Event(event) => event.is_last(),
-                Mail::Lost(error) => {
+            .map(|(_, item)| match item {
+                InboxItem::Event(event) => event.is_last(),
+                InboxItem::Lost(error) => {
                     assert_eq!(error.kind(), ErrorKind::Backlog);
                     false
                 }
-                Mail::Answer(_) => panic!("nobody answered"),
+                InboxItem::Answer(_) => panic!("nobody answered"),
             })
             .collect();
         assert_eq!(kinds, [false, false, false, true]);
         // The room is free again, also for the same request.
         inbox.put_event(1, data(100), room);
-        assert!(matches!(inbox.pop(), Some((1, Mail::Event(JobEvent::Data(_))))));
+        assert!(matches!(inbox.pop(), Some((1, InboxItem::Event(JobEvent::Data(_))))));
     }
 
     /// The next caller may use the same numbers.
@@ -149,15 +149,18 @@ mod tests {
             assert_eq!(inbox.len(), 3, "the last one is the error");
         };
         choke(&mut inbox);
-        let mut letters = Letters::new();
-        inbox.empty_into(&mut letters);
-        assert_eq!((letters.len(), inbox.len()), (3, 0));
+        let mut unread = UnreadItems::new();
+        inbox.empty_into(&mut unread);
+        assert_eq!((unread.len(), inbox.len()), (3, 0));
         inbox.put_event(1, data(100), room);
         assert_eq!(inbox.len(), 0, "its caller knows that the rest is lost");
-        inbox.put_last(1, Mail::Event(JobEvent::Fail));
+        inbox.put_last(1, InboxItem::Event(JobEvent::Fail));
         inbox.put_event(1, data(100), room);
-        let last = inbox.mail.back();
-        assert!(matches!(last, Some((1, Mail::Event(JobEvent::Data(_))))), "it is another job");
+        let last = inbox.item.back();
+        assert!(
+            matches!(last, Some((1, InboxItem::Event(JobEvent::Data(_))))),
+            "it is another job"
+        );
         inbox.clear();
         assert_eq!(inbox.len(), 0);
         choke(&mut inbox);
@@ -170,14 +173,14 @@ mod tests {
         let (mut inbox, ends) = (Inbox::default(), 100);
         let room = 2 * data(100).weight() + ends * JobEvent::Fail.weight();
         for job in 0..ends {
-            inbox.put_last(job, Mail::Event(JobEvent::Fail));
+            inbox.put_last(job, InboxItem::Event(JobEvent::Fail));
         }
         (0..2).for_each(|_| inbox.put_event(ends, data(100), room));
         assert!((0..ends).all(|_| inbox.pop().is_some()));
         let more = room / data(100).weight();
         (0..more).for_each(|_| inbox.put_event(ends, data(100), room));
         let errors = std::iter::from_fn(|| inbox.pop())
-            .filter(|(_, mail)| matches!(mail, Mail::Lost(_)))
+            .filter(|(_, item)| matches!(item, InboxItem::Lost(_)))
             .count();
         assert_eq!(errors, 1);
     }
@@ -191,7 +194,9 @@ mod tests {
         }
         assert_eq!(inbox.len(), MANY);
         let last = std::iter::from_fn(|| inbox.pop()).last();
-        let Some((1, Mail::Event(JobEvent::Status(progress)))) = last else { panic!("{last:?}") };
+        let Some((1, InboxItem::Event(JobEvent::Status(progress)))) = last else {
+            panic!("{last:?}")
+        };
         assert_eq!(progress.numerator(), Some(1000));
     }
 }

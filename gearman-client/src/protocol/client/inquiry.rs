@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use queue_core::Limit;
 
-use super::route::{Order, Question, may_repeat, no_server};
+use super::route::{Question, ServerOrder, may_repeat, no_server};
 use crate::{Deadline, Error, ErrorKind, JobStatus, Result};
 
 /// A question to each server until one knows the job, and then to those that are away, which may come back. One that is
@@ -22,7 +22,7 @@ pub(crate) struct Inquiry {
 }
 
 impl Inquiry {
-    pub(crate) fn new(order: &Order, rounds: u32, limit: Limit) -> Self {
+    pub(crate) fn new(order: &ServerOrder, rounds: u32, limit: Limit) -> Self {
         let servers: Vec<usize> = order.iter().collect();
         let is_first_round = servers.len() > 1;
         let (order, best) = (servers.into_iter(), Err(no_server()));
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
     use crate::{
         Fate, Progress,
-        protocol::client::route::{Attempts, Step},
+        protocol::client::route::{RouteAttempts, RouteStep},
     };
     use queue_core::SLOW;
 
@@ -115,10 +115,10 @@ mod tests {
         Some((question.server, question.rounds, 60 / share.as_secs()))
     }
 
-    fn tried(question: Question) -> Attempts {
-        let mut attempts = Attempts::question(question, 10 * SECOND, *START);
+    fn tried(question: Question) -> RouteAttempts {
+        let mut attempts = RouteAttempts::question(question, 10 * SECOND, *START);
         let step = attempts.step(|_| None, |_| false, Limit::never(), *START);
-        assert!(matches!(step, Step::Try(server) if server == question.server), "{step:?}");
+        assert!(matches!(step, RouteStep::Try(server) if server == question.server), "{step:?}");
         attempts
     }
 

@@ -11,9 +11,9 @@ use std::{
 use queue_core::{Deadlines, IdleCheck, Life, Outage, Replace, Wakers};
 
 use super::{
-    hold::Hold,
-    inbox::{Letters, Mail},
-    slots::{Slots, Ticket},
+    hold::RequestHold,
+    inbox::{InboxItem, UnreadItems},
+    slots::{CallerSlots, SlotTicket},
 };
 use crate::{
     Address, ClientEventKind, ConnectOptions, ConnectionState, Epoch, Error, ErrorKind, Fate,
@@ -25,15 +25,15 @@ use crate::{
 
 /// A server, and the connection to it, which is made when a caller needs it.
 ///
-/// Any number of callers queue requests, each in its own slot, and find their mail there. Queued requests go out
+/// Any number of callers queue requests, each in its own slot, and find their answers there. Queued requests go out
 /// together, after the request for exceptions, which is the first on a connection and which nobody waits for.
 #[derive(Debug)]
 pub(crate) struct Link {
     options: ConnectOptions,
     address: Arc<Address>,
     framing: Framing,
-    session: Session<Ticket>,
-    slots: Slots,
+    session: Session<SlotTicket>,
+    slots: CallerSlots,
     life: Life<Error>,
     can_dial: bool,
     /// Whether no caller is left.
@@ -46,7 +46,7 @@ pub(crate) struct Link {
     is_silent: bool,
     /// Why the last connection has ended, or could not be made.
     last_error: Option<Error>,
-    hold: Hold,
+    hold: RequestHold,
     idle_check: IdleCheck,
     /// Whether the pump has to act at once. Otherwise it acts when the queued bytes are worth a write.
     is_urgent: bool,
@@ -67,9 +67,13 @@ const ENOUGH_OUTGOING: usize = 1 << 20;
 /// # Errors
 ///
 /// Any refusal by the server; `Protocol` when the connection becomes unusable.
-pub(crate) fn answer<R: Request>(request: &R, origin: &Origin, mail: Mail) -> Result<R::Reply> {
-    let outcome = match mail {
-        Mail::Answer(packet) => {
+pub(crate) fn answer<R: Request>(
+    request: &R,
+    origin: &Origin,
+    item: InboxItem,
+) -> Result<R::Reply> {
+    let outcome = match item {
+        InboxItem::Answer(packet) => {
             if packet.packet_type == PacketType::JobCreated {
                 trace::created(&packet.body);
             }
@@ -78,8 +82,8 @@ pub(crate) fn answer<R: Request>(request: &R, origin: &Origin, mail: Mail) -> Re
                 _ => request.decode(packet, origin),
             }
         }
-        Mail::Lost(error) => Err(error),
-        Mail::Event(_) => Err(Error::protocol("an event arrived before its job was created")),
+        InboxItem::Lost(error) => Err(error),
+        InboxItem::Event(_) => Err(Error::protocol("an event arrived before its job was created")),
     };
     let name = request.packet_type().name();
     outcome.map_err(|error| error.with_command(name).with_server(&*origin.server))
@@ -95,7 +99,7 @@ impl Link {
         Link {
             framing: Framing::new(Magic::Response, options.max_packet_size),
             session: Session::new(address.clone()),
-            slots: Slots::new(options.max_backlog),
+            slots: CallerSlots::new(options.max_backlog),
             life: Life::new(options.retry, connect, deadlines, Replace::UnlessTwice).left_unread(),
             can_dial: true,
             is_leaving: false,
@@ -103,7 +107,7 @@ impl Link {
             is_outwaited: false,
             is_silent: false,
             last_error: None,
-            hold: Hold::default(),
+            hold: RequestHold::default(),
             idle_check: IdleCheck::default(),
             is_urgent: false,
             has_queued: false,
@@ -163,41 +167,41 @@ impl Link {
     pub(crate) fn send<R: Request>(&mut self, request: &R, slot: u32, tag: u32) {
         self.slots.expect(slot);
         let epoch = self.session.origin().epoch;
-        self.session.send(request, Ticket { slot, tag, epoch });
+        self.session.send(request, SlotTicket { slot, tag, epoch });
         self.has_queued = true;
     }
 
-    /// Registers the caller to be woken for mail.
+    /// Registers the caller to be woken for items.
     pub(crate) fn wait(&mut self, slot: u32, caller: &Waker) {
         self.slots.wait(slot, caller);
     }
 
-    /// The next mail of a slot, with the tag of its request and its origin.
-    pub(crate) fn poll_mail(&mut self, slot: u32, caller: &Waker) -> Poll<(u32, Mail, Epoch)> {
+    /// The next item of a slot, with the tag of its request and its origin.
+    pub(crate) fn poll_item(&mut self, slot: u32, caller: &Waker) -> Poll<(u32, InboxItem, Epoch)> {
         self.slots.poll(slot, caller)
     }
 
-    /// Moves all mail of a slot into `letters`, which must be empty, once there is some.
+    /// Moves all items of a slot into `unread`, which must be empty, once there are some.
     pub(crate) fn poll_all(
         &mut self,
         slot: u32,
-        letters: &mut Letters<(u32, Epoch)>,
+        unread: &mut UnreadItems<(u32, Epoch)>,
         caller: &Waker,
     ) -> Poll<()> {
-        self.slots.poll_all(slot, letters, caller)
+        self.slots.poll_all(slot, unread, caller)
     }
 
-    /// The amount of mail in a slot.
-    pub(crate) fn mail(&self, slot: u32) -> usize {
+    /// How much waits in a slot.
+    pub(crate) fn item(&self, slot: u32) -> usize {
         self.slots.waiting(slot)
     }
 
-    /// Whether all mail of a slot has arrived and was taken.
+    /// Whether all items of a slot have arrived and were taken.
     pub(crate) fn is_over(&self, slot: u32) -> bool {
         self.slots.is_over(slot)
     }
 
-    /// Abandons a slot: mail that still arrives for it is discarded.
+    /// Abandons a slot: what still arrives for it is discarded.
     pub(crate) fn leave(&mut self, slot: u32) {
         self.slots.leave(slot);
     }

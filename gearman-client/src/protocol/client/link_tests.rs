@@ -12,7 +12,7 @@ use queue_core::{
     proof::{ByHand, Faults, Peer, Proof, seeds},
 };
 
-use super::{Link, Mail, answer};
+use super::{InboxItem, Link, answer};
 use crate::{
     ClientEventKind, ConnectOptions, ConnectionState, Deadline, Error, ErrorKind, Fate,
     FunctionName, JobEvent, RetryPolicy, SubmitOptions,
@@ -123,16 +123,16 @@ impl Bench {
         self.hand.comes(&wire);
     }
 
-    fn mail(&mut self, slot: u32) -> Option<Mail> {
-        match self.link().poll_mail(slot, Waker::noop()) {
-            Poll::Ready((_, mail, _)) => Some(mail),
+    fn item(&mut self, slot: u32) -> Option<InboxItem> {
+        match self.link().poll_item(slot, Waker::noop()) {
+            Poll::Ready((_, item, _)) => Some(item),
             Poll::Pending => None,
         }
     }
 
     fn lost(&mut self, slot: u32) -> (ErrorKind, Fate) {
-        match self.mail(slot) {
-            Some(Mail::Lost(error)) => (error.kind(), error.fate()),
+        match self.item(slot) {
+            Some(InboxItem::Lost(error)) => (error.kind(), error.fate()),
             other => panic!("{other:?}"),
         }
     }
@@ -168,9 +168,9 @@ fn requests_of_all_callers_go_out_behind_the_greeting_in_one_write() {
     bench.comes(PacketType::EchoRes, &["two"]);
     assert_eq!(bench.turn(), Pulse::Rest(None));
     for (slot, text) in [(two, "two"), (one, "one")] {
-        let mail = bench.mail(slot).unwrap();
+        let item = bench.item(slot).unwrap();
         let origin = bench.link().origin().clone();
-        assert_eq!(answer(&Echo(text), &origin, mail).unwrap(), text);
+        assert_eq!(answer(&Echo(text), &origin, item).unwrap(), text);
     }
 }
 
@@ -225,7 +225,7 @@ fn a_slot_whose_caller_has_gone_is_used_again_once_its_answer_has_come() {
     bench.comes(PacketType::EchoRes, &["one"]);
     bench.comes(PacketType::EchoRes, &["two"]);
     bench.turn();
-    assert!(matches!(bench.mail(two), Some(Mail::Answer(packet)) if packet.body == "two"));
+    assert!(matches!(bench.item(two), Some(InboxItem::Answer(packet)) if packet.body == "two"));
     assert_eq!(bench.echo("four"), one);
 }
 
@@ -346,7 +346,7 @@ fn callers_are_woken_for_a_connection_for_mail_and_for_room() {
     bench.connects();
     assert_eq!(bench.woken(), 1, "it waited for the connection");
     let slot = bench.echo("one");
-    assert!(bench.mail(slot).is_none());
+    assert!(bench.item(slot).is_none());
     bench.turn();
     bench.written();
     assert_eq!(bench.woken(), 0);
@@ -377,9 +377,9 @@ fn a_caller_can_be_woken_for_mail_without_looking_for_it() {
 fn a_refusal_and_an_event_before_its_job_are_no_answers() {
     let origin = Bench::new(options()).link().origin().clone();
     let full = Packet::new(Magic::Response, PacketType::Error, &["QUEUE_ERROR", "full"]).unwrap();
-    let refused = answer(&Echo("hi"), &origin, Mail::Answer(full)).unwrap_err();
+    let refused = answer(&Echo("hi"), &origin, InboxItem::Answer(full)).unwrap_err();
     assert_eq!((refused.kind(), refused.command()), (ErrorKind::QueueFull, Some("ECHO_REQ")));
-    let early = answer(&Echo("hi"), &origin, Mail::Event(JobEvent::Fail)).unwrap_err();
+    let early = answer(&Echo("hi"), &origin, InboxItem::Event(JobEvent::Fail)).unwrap_err();
     assert_eq!(early.kind(), ErrorKind::Protocol);
 }
 
@@ -521,14 +521,14 @@ fn a_job_has_events_until_its_end() {
     bench.comes(PacketType::JobCreated, &["H:x:1"]);
     bench.comes(PacketType::WorkData, &["H:x:1", "piece"]);
     assert_eq!(bench.turn(), Pulse::Go(None), "the job may take any time");
-    assert!(matches!(bench.mail(slot), Some(Mail::Answer(_))));
-    assert!(matches!(bench.mail(slot), Some(Mail::Event(JobEvent::Data(_)))));
+    assert!(matches!(bench.item(slot), Some(InboxItem::Answer(_))));
+    assert!(matches!(bench.item(slot), Some(InboxItem::Event(JobEvent::Data(_)))));
     assert!(!bench.link().is_over(slot));
     bench.comes(PacketType::WorkComplete, &["H:x:1", "result"]);
     assert_eq!(bench.turn(), Pulse::Rest(None));
-    assert_eq!((bench.link().mail(slot), bench.link().is_over(slot)), (1, false));
-    assert!(matches!(bench.mail(slot), Some(Mail::Event(JobEvent::Complete(_)))));
-    assert_eq!((bench.link().mail(slot), bench.link().is_over(slot)), (0, true));
+    assert_eq!((bench.link().item(slot), bench.link().is_over(slot)), (1, false));
+    assert!(matches!(bench.item(slot), Some(InboxItem::Event(JobEvent::Complete(_)))));
+    assert_eq!((bench.link().item(slot), bench.link().is_over(slot)), (0, true));
 }
 
 #[test]
@@ -540,9 +540,9 @@ fn the_loss_of_a_job_names_it() {
         bench.written();
         bench.comes(PacketType::JobCreated, &["H:x:1"]);
         bench.turn();
-        assert!(matches!(bench.mail(slot), Some(Mail::Answer(_))));
+        assert!(matches!(bench.item(slot), Some(InboxItem::Answer(_))));
         bench.loses();
-        let Some(Mail::Lost(error)) = bench.mail(slot) else { panic!("it is lost") };
+        let Some(InboxItem::Lost(error)) = bench.item(slot) else { panic!("it is lost") };
         assert_eq!((error.command(), error.fate()), (Some("SUBMIT_JOB"), Fate::Unknown));
         assert_eq!(error.handle().unwrap().name(), b"H:x:1");
         assert!(!bench.is_away(), "a server that accepts jobs is a good one");
@@ -571,7 +571,7 @@ fn the_end_of_a_pump_fails_an_attempt_and_nothing_else() {
 #[test]
 fn an_observer_is_told_of_connections_and_once_of_each_kind_of_failure_between_them() {
     let mut bench = Bench::new(options().exceptions(false).on_event(|_| {}));
-    let told = |bench: &mut Bench| -> Vec<String> {
+    let reported = |bench: &mut Bench| -> Vec<String> {
         let events = bench.link().take_events().unwrap_or_default();
         let kind = |event: &ClientEventKind| match event {
             ClientEventKind::Connected => "connected".to_owned(),
@@ -588,19 +588,19 @@ fn an_observer_is_told_of_connections_and_once_of_each_kind_of_failure_between_t
     for _ in 0..2 {
         bench.is_refused();
         let refused = [ErrorKind::Connect.name(), "backing off"];
-        assert_eq!(told(&mut bench), refused);
+        assert_eq!(reported(&mut bench), refused);
         bench.is_refused();
-        assert_eq!(told(&mut bench), ["backing off"]);
+        assert_eq!(reported(&mut bench), ["backing off"]);
         bench.connects();
-        assert_eq!(told(&mut bench), ["connected"]);
+        assert_eq!(reported(&mut bench), ["connected"]);
         bench.echo("hello");
         bench.turn();
         bench.written();
         bench.comes(PacketType::EchoRes, &["hello"]);
         bench.turn();
-        assert_eq!(told(&mut bench), [""; 0]);
+        assert_eq!(reported(&mut bench), [""; 0]);
         bench.loses();
-        assert_eq!(told(&mut bench), [ErrorKind::ConnectionLost.name()]);
+        assert_eq!(reported(&mut bench), [ErrorKind::ConnectionLost.name()]);
     }
     let mut unobserved = Bench::new(options());
     unobserved.is_refused();
@@ -729,19 +729,19 @@ impl Caller {
             }
             return;
         };
-        while let Poll::Ready((_, mail, _)) = link.poll_mail(slot, Waker::noop()) {
+        while let Poll::Ready((_, item, _)) = link.poll_item(slot, Waker::noop()) {
             assert!(self.outcome.is_none(), "nothing comes behind the end");
-            match mail {
-                Mail::Answer(_) if self.is_job => {}
-                Mail::Answer(packet) => {
+            match item {
+                InboxItem::Answer(_) if self.is_job => {}
+                InboxItem::Answer(packet) => {
                     assert_eq!(packet.body, self.text);
                     self.outcome = Some(Ok(()));
                 }
-                Mail::Event(JobEvent::Complete(result)) => {
+                InboxItem::Event(JobEvent::Complete(result)) => {
                     assert_eq!(result, self.text);
                     self.outcome = Some(Ok(()));
                 }
-                Mail::Lost(error) => self.outcome = Some(Err(error.fate())),
+                InboxItem::Lost(error) => self.outcome = Some(Err(error.fate())),
                 other => panic!("{other:?}"),
             }
         }

@@ -14,9 +14,9 @@ mod slots;
 mod window;
 
 #[cfg(feature = "tokio")]
-pub(crate) use self::inbox::Letters;
+pub(crate) use self::inbox::UnreadItems;
 pub(crate) use self::{
-    inbox::Mail,
+    inbox::InboxItem,
     link::{Link, answer},
-    window::{Batch, Running, WINDOW},
+    window::{BatchJob, JobBatch, WINDOW},
 };

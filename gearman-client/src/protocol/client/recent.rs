@@ -12,7 +12,7 @@ const GAP: usize = 64;
 /// thousands costs it several waits each. The few that stay much longer than their neighbours move to a table, so that
 /// the row is never much longer than what is in it.
 #[derive(Debug)]
-pub(crate) struct Recent<T> {
+pub(crate) struct RecentItems<T> {
     /// The number of the first in the row.
     first: u32,
     row: VecDeque<Option<T>>,
@@ -21,13 +21,13 @@ pub(crate) struct Recent<T> {
     old: HashMap<u32, T, Keys>,
 }
 
-impl<T> Default for Recent<T> {
+impl<T> Default for RecentItems<T> {
     fn default() -> Self {
-        Recent { first: 0, row: VecDeque::new(), in_row: 0, old: HashMap::default() }
+        RecentItems { first: 0, row: VecDeque::new(), in_row: 0, old: HashMap::default() }
     }
 }
 
-impl<T> Recent<T> {
+impl<T> RecentItems<T> {
     pub(crate) fn len(&self) -> usize {
         self.in_row + self.old.len()
     }
@@ -122,7 +122,7 @@ mod tests {
         /// It answers as a plain map does, across the wrap of numbers too, and its row stays in proportion.
         #[test]
         fn it_is_a_map(start in prop_oneof![Just(0u32), Just(u32::MAX - 100)], steps in steps()) {
-            let (mut recent, mut plain) = (Recent::default(), Vec::new());
+            let (mut recent, mut plain) = (RecentItems::default(), Vec::new());
             let mut next = start;
             for step in steps {
                 match step {
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn values_with_gaps_between_them_take_no_more_room_than_values() {
-        let mut recent = Recent::default();
+        let mut recent = RecentItems::default();
         for value in 1..=100 {
             recent.insert(60 * value, value);
             assert!(recent.row.len() <= 2 * recent.len() + GAP, "{}", recent.row.len());
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn one_that_stays_costs_no_room_and_one_that_came_round_is_replaced() {
-        let mut recent = Recent::default();
+        let mut recent = RecentItems::default();
         recent.insert(7, "stays");
         for number in 8..100_000 {
             assert_eq!(recent.insert(number, "goes"), None);

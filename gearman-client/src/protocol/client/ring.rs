@@ -14,13 +14,13 @@ const HASHES: u32 = 4;
 
 /// The points of all servers.
 #[derive(Clone, Debug)]
-pub(crate) struct Ring {
+pub(crate) struct HashRing {
     /// Sorted, with the index of the server.
     points: Vec<(u32, usize)>,
     servers: usize,
 }
 
-impl Ring {
+impl HashRing {
     /// Builds the ring. Names count as written, and IPv6 addresses without brackets.
     pub(crate) fn new<'a>(servers: impl IntoIterator<Item = &'a Address>) -> Self {
         let mut points = Vec::new();
@@ -40,7 +40,7 @@ impl Ring {
             }
         }
         points.sort_unstable();
-        Ring { points, servers: count }
+        HashRing { points, servers: count }
     }
 
     /// All servers, starting with the one for an id, each followed by those that take over its ids.
@@ -85,8 +85,8 @@ mod tests {
     use super::*;
     use crate::Servers;
 
-    fn ring(servers: &str) -> Ring {
-        Ring::new(servers.parse::<Servers>().unwrap().addresses())
+    fn ring(servers: &str) -> HashRing {
+        HashRing::new(servers.parse::<Servers>().unwrap().addresses())
     }
 
     /// Values from crate `gearman` 0.2.0, whose own tests compare it with libgearman 2.2.0: with all servers up, and

@@ -8,7 +8,7 @@ use std::{
 
 use queue_core::{Limit, affinity, stable_hash};
 
-use super::ring::Ring;
+use super::ring::HashRing;
 use crate::{
     Address, ClientEventKind, ConnectOptions, Deadline, Error, ErrorKind, Fate, Result, Selection,
     Servers,
@@ -16,8 +16,8 @@ use crate::{
 
 /// The attempts of one call: rounds over the servers in order of preference, until one answers.
 #[derive(Debug)]
-pub(crate) struct Attempts {
-    order: Order,
+pub(crate) struct RouteAttempts {
+    order: ServerOrder,
     position: usize,
     /// The servers of this round that are tried last.
     doubtful: Vec<usize>,
@@ -41,7 +41,7 @@ pub(crate) struct Attempts {
 }
 
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum RouteStep {
     /// Try this server.
     Try(usize),
     /// Wait, because no server may be tried yet.
@@ -61,25 +61,25 @@ pub(crate) struct Time {
 
 /// The event to report for a request that is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct News {
+pub(crate) struct RetryEvent {
     is_moved: bool,
     is_resent: bool,
 }
 
-impl News {
-    pub(crate) fn tell(self, server: &ConnectOptions) {
+impl RetryEvent {
+    pub(crate) fn notify(self, server: &ConnectOptions) {
         if self.is_resent {
-            server.tell(ClientEventKind::Resent);
+            server.notify(ClientEventKind::Resent);
         }
         if self.is_moved {
-            server.tell(ClientEventKind::Moved);
+            server.notify(ClientEventKind::Moved);
         }
     }
 }
 
-impl Attempts {
-    pub(crate) fn new(order: Order, rounds: u32, idempotent: bool) -> Self {
-        Attempts {
+impl RouteAttempts {
+    pub(crate) fn new(order: ServerOrder, rounds: u32, idempotent: bool) -> Self {
+        RouteAttempts {
             order,
             position: 0,
             doubtful: Vec::new(),
@@ -101,7 +101,7 @@ impl Attempts {
     pub(crate) fn question(question: Question, reply_timeout: Duration, now: Instant) -> Self {
         let Question { server, rounds, has_others, .. } = question;
         let patience = Limit::after(Deadline::Reply, Some(reply_timeout), now);
-        Attempts { patience, has_others, ..Self::new(Order::only(server), rounds, true) }
+        RouteAttempts { patience, has_others, ..Self::new(ServerOrder::only(server), rounds, true) }
     }
 
     /// The limits of an attempt at the server of the last step. The servers after it need their shares of the time, and
@@ -133,12 +133,12 @@ impl Attempts {
         is_doubtful: impl Fn(usize) -> bool,
         total: Limit,
         now: Instant,
-    ) -> Step {
+    ) -> RouteStep {
         if self.last.is_some() && total.has_passed(now) {
             return self.give_up();
         }
         if let Some(index) = self.again.take() {
-            return Step::Try(index);
+            return RouteStep::Try(index);
         }
         // A caller that may never wait tries the server even so.
         let only_chance = self.rounds == 0
@@ -152,14 +152,14 @@ impl Attempts {
                     continue;
                 }
                 self.has_repeated = false;
-                return Step::Try(index);
+                return RouteStep::Try(index);
             }
         }
         // An attempt that was begun for an earlier call may have failed by now.
         self.doubtful.retain(|index| quarantine(*index).is_none());
         if !self.doubtful.is_empty() {
             self.has_repeated = false;
-            return Step::Try(self.doubtful.remove(0));
+            return RouteStep::Try(self.doubtful.remove(0));
         }
         if self.rounds == 0 {
             return self.give_up();
@@ -168,13 +168,13 @@ impl Attempts {
         self.position = 0;
         let waits = self.order.iter().map(|index| quarantine(index).unwrap_or_default());
         let wait = waits.min().unwrap_or_default().max(LEAST_WAIT);
-        Step::Wait(total.remaining(now).map_or(wait, |left| left.min(wait)))
+        RouteStep::Wait(total.remaining(now).map_or(wait, |left| left.min(wait)))
     }
 
     /// What the next attempt, at this server, means for the one where the last has failed.
-    pub(crate) fn news(&mut self, next: usize) -> Option<(usize, News)> {
+    pub(crate) fn news(&mut self, next: usize) -> Option<(usize, RetryEvent)> {
         let (failed, is_unknown) = self.failed.take()?;
-        let news = News { is_moved: failed != next, is_resent: is_unknown };
+        let news = RetryEvent { is_moved: failed != next, is_resent: is_unknown };
         (news.is_moved || news.is_resent).then_some((failed, news))
     }
 
@@ -183,8 +183,8 @@ impl Attempts {
         self.failed.map(|(index, _)| index)
     }
 
-    fn give_up(&mut self) -> Step {
-        Step::GiveUp(self.last.take().unwrap_or_else(no_server))
+    fn give_up(&mut self) -> RouteStep {
+        RouteStep::GiveUp(self.last.take().unwrap_or_else(no_server))
     }
 
     /// Records a server's failure.
@@ -229,14 +229,14 @@ pub(crate) struct Question {
 
 /// Server indexes in order of preference. A single server needs no allocation.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(crate) struct ServerOrder {
     first: usize,
     others: Vec<usize>,
 }
 
-impl Order {
+impl ServerOrder {
     pub(crate) fn only(first: usize) -> Self {
-        Order { first, others: Vec::new() }
+        ServerOrder { first, others: Vec::new() }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -255,11 +255,11 @@ impl Order {
     }
 }
 
-impl FromIterator<usize> for Order {
+impl FromIterator<usize> for ServerOrder {
     fn from_iter<I: IntoIterator<Item = usize>>(indexes: I) -> Self {
         let mut indexes = indexes.into_iter();
         let first = indexes.next().unwrap_or_default();
-        Order { first, others: indexes.collect() }
+        ServerOrder { first, others: indexes.collect() }
     }
 }
 
@@ -270,7 +270,7 @@ pub(crate) struct Router {
     /// A hash of each server's address.
     addresses: Arc<[u64]>,
     /// The ring, if ids are placed on it.
-    ring: Option<Arc<Ring>>,
+    ring: Option<Arc<HashRing>>,
 }
 
 impl Router {
@@ -278,15 +278,15 @@ impl Router {
         let hash = |server: &Address| stable_hash(server.to_string().as_bytes());
         let addresses = servers.addresses().map(hash).collect();
         let is_on_ring = servers.selected() == Selection::ByKeyOnRing;
-        let ring = is_on_ring.then(|| Arc::new(Ring::new(servers.addresses())));
+        let ring = is_on_ring.then(|| Arc::new(HashRing::new(servers.addresses())));
         Router { selection: servers.selected(), addresses, ring }
     }
 
     /// The indexes of all servers in order of preference. `turn` counts the requests.
-    pub(crate) fn order(&self, turn: usize, unique: Option<&[u8]>) -> Order {
+    pub(crate) fn order(&self, turn: usize, unique: Option<&[u8]>) -> ServerOrder {
         let count = self.addresses.len();
         if count == 1 {
-            return Order::only(0);
+            return ServerOrder::only(0);
         }
         let rotated = || (0..count).map(|n| (turn.wrapping_add(n)) % count).collect();
         match (self.selection, unique) {
@@ -396,16 +396,16 @@ mod tests {
         Error::new(ErrorKind::ConnectionLost, fate, "gone")
     }
 
-    fn tried(attempts: &mut Attempts) -> Option<usize> {
+    fn tried(attempts: &mut RouteAttempts) -> Option<usize> {
         match attempts.step(|_| None, |_| false, Limit::never(), *START) {
-            Step::Try(index) => Some(index),
+            RouteStep::Try(index) => Some(index),
             _ => None,
         }
     }
 
     #[test]
     fn what_was_not_sent_goes_to_every_server_in_every_round() {
-        let mut attempts = Attempts::new(Order::from_iter([1, 0]), 1, false);
+        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([1, 0]), 1, false);
         for expected in [Some(1), Some(0), None, Some(1), Some(0), None] {
             let index = tried(&mut attempts);
             assert_eq!(index, expected);
@@ -417,15 +417,17 @@ mod tests {
 
     #[test]
     fn a_call_ends_after_its_rounds() {
-        let mut attempts = Attempts::new(Order::only(7), 2, false);
+        let mut attempts = RouteAttempts::new(ServerOrder::only(7), 2, false);
         for is_last in [false, false, true] {
             assert_eq!(tried(&mut attempts), Some(7));
             attempts.failed(7, lost(Fate::NotSent), *START).unwrap();
             let step = attempts.step(|_| None, |_| false, Limit::never(), *START);
             match step {
-                Step::GiveUp(error) => assert_eq!((error.fate(), is_last), (Fate::NotSent, true)),
-                Step::Wait(wait) => assert_eq!((wait, is_last), (LEAST_WAIT, false)),
-                Step::Try(index) => panic!("{index}"),
+                RouteStep::GiveUp(error) => {
+                    assert_eq!((error.fate(), is_last), (Fate::NotSent, true))
+                }
+                RouteStep::Wait(wait) => assert_eq!((wait, is_last), (LEAST_WAIT, false)),
+                RouteStep::Try(index) => panic!("{index}"),
             }
         }
     }
@@ -433,7 +435,7 @@ mod tests {
     #[test]
     fn ids_on_a_ring_go_where_the_ring_says_and_others_in_turn() {
         let on_ring = router(Selection::ByKeyOnRing, "a,b,c");
-        let ring = Ring::new("a,b,c".parse::<Servers>().unwrap().addresses());
+        let ring = HashRing::new("a,b,c".parse::<Servers>().unwrap().addresses());
         for id in 0..100 {
             let id = id.to_string();
             assert_eq!(order(&on_ring, 0, Some(id.as_bytes())), ring.order(id.as_bytes()));
@@ -443,26 +445,26 @@ mod tests {
 
     #[test]
     fn a_doubtful_server_is_tried_behind_the_others_unless_it_is_the_only_one() {
-        let step = |attempts: &mut Attempts, away: bool| {
+        let step = |attempts: &mut RouteAttempts, away: bool| {
             let wait = away.then_some(SLOW);
             match attempts.step(|_| wait, |index| index == 0, Limit::never(), *START) {
-                Step::Try(index) => index,
+                RouteStep::Try(index) => index,
                 other => panic!("{other:?}"),
             }
         };
-        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, true);
+        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, true);
         for expected in [1, 1, 0, 0] {
             assert_eq!(step(&mut attempts, false), expected, "each is tried twice");
             attempts.failed(expected, lost(Fate::Unknown), *START).unwrap();
         }
-        let mut only = Attempts::new(Order::only(0), 0, false);
+        let mut only = RouteAttempts::new(ServerOrder::only(0), 0, false);
         assert_eq!(step(&mut only, true), 0);
     }
 
     #[test]
     fn servers_that_take_long_to_connect_share_the_rest_of_the_time() {
         let total = Limit::after(Deadline::Total, Some(3000 * SECOND), *START);
-        let mut attempts = Attempts::new(Order::from_iter([0, 1, 2]), 0, false);
+        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1, 2]), 0, false);
         for server in [0, 1] {
             assert_eq!(tried(&mut attempts), Some(server));
             attempts.failed(server, Error::timed_out(Deadline::Connect), *START).unwrap();
@@ -471,7 +473,7 @@ mod tests {
         let now = *START + 600 * SECOND;
         let third = attempts.time(total, now).connecting;
         assert_eq!(third.at, Some(now + 800 * SECOND), "one of three shares of what is left");
-        let mut only = Attempts::new(Order::only(0), 0, false);
+        let mut only = RouteAttempts::new(ServerOrder::only(0), 0, false);
         assert_eq!(tried(&mut only), Some(0));
         let whole = only.time(total, now);
         assert_eq!((whole.connecting.at, whole.total.at), (total.at, total.at));
@@ -479,19 +481,19 @@ mod tests {
 
     #[test]
     fn only_a_new_call_hurries_and_only_if_every_server_is_away() {
-        let mut call = Attempts::new(Order::from_iter([0, 1]), 1, false);
+        let mut call = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 1, false);
         assert!(call.wants_haste(|_| true) && !call.wants_haste(|_| true));
-        let mut call = Attempts::new(Order::from_iter([0, 1]), 1, false);
+        let mut call = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 1, false);
         assert!(!call.wants_haste(|index| index == 0) && !call.wants_haste(|_| true));
     }
 
     #[test]
     fn the_server_that_has_failed_is_told_what_becomes_of_its_request() {
-        let told = |idempotent: bool, fate: Fate, next: usize| {
-            let (tell, told) = std::sync::mpsc::channel();
+        let events = |idempotent: bool, fate: Fate, next: usize| {
+            let (send, receive) = std::sync::mpsc::channel();
             let options: ConnectOptions = "server:1".parse().unwrap();
-            let server = options.on_event(move |event| tell.send(event.clone()).unwrap());
-            let mut attempts = Attempts::new(Order::from_iter([1, 2]), 1, idempotent);
+            let server = options.on_event(move |event| send.send(event.clone()).unwrap());
+            let mut attempts = RouteAttempts::new(ServerOrder::from_iter([1, 2]), 1, idempotent);
             assert_eq!((attempts.failed_at(), attempts.news(1)), (None, None));
             attempts.failed(1, lost(fate), *START).unwrap();
             assert_eq!(attempts.failed_at(), Some(1));
@@ -499,47 +501,52 @@ mod tests {
             assert_eq!(attempts.news(next), None, "it is told once");
             if let Some((failed, news)) = news {
                 assert_eq!(failed, 1);
-                news.tell(&server);
+                news.notify(&server);
             }
             drop(server);
-            told.iter().map(|event| event.what.to_string()).collect::<Vec<_>>()
+            receive.iter().map(|event| event.what.to_string()).collect::<Vec<_>>()
         };
         let resent = &ClientEventKind::Resent.to_string();
         let moved = &ClientEventKind::Moved.to_string();
         let nothing: [&str; 0] = [];
-        assert_eq!(told(false, Fate::NotSent, 1), nothing, "a retry is nothing special");
-        assert_eq!(told(false, Fate::NotSent, 2), [moved.as_str()]);
-        assert_eq!(told(true, Fate::Unknown, 1), [resent.as_str()]);
-        assert_eq!(told(true, Fate::Unknown, 2), [resent.as_str(), moved]);
+        assert_eq!(events(false, Fate::NotSent, 1), nothing, "a retry is nothing special");
+        assert_eq!(events(false, Fate::NotSent, 2), [moved.as_str()]);
+        assert_eq!(events(true, Fate::Unknown, 1), [resent.as_str()]);
+        assert_eq!(events(true, Fate::Unknown, 2), [resent.as_str(), moved]);
     }
 
     #[test]
     fn what_may_have_run_is_repeated_only_on_request_and_on_the_same_server_first() {
-        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, false);
+        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, false);
         assert!(attempts.failed(0, lost(Fate::Unknown), *START).is_err());
-        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, true);
+        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, true);
         for expected in [0, 0, 1, 1] {
             assert_eq!(tried(&mut attempts), Some(expected));
             attempts.failed(expected, lost(Fate::Unknown), *START).unwrap();
         }
         assert!(matches!(
             attempts.step(|_| None, |_| false, Limit::never(), *START),
-            Step::GiveUp(_)
+            RouteStep::GiveUp(_)
         ));
         let refused = Error::refused(ErrorKind::QueueFull, "QUEUE_ERROR", "full");
-        assert!(Attempts::new(Order::from_iter([0]), 5, true).failed(0, refused, *START).is_err());
+        assert!(
+            RouteAttempts::new(ServerOrder::from_iter([0]), 5, true)
+                .failed(0, refused, *START)
+                .is_err()
+        );
     }
 
     #[test]
     fn the_fate_of_a_call_is_unknown_when_that_of_one_attempt_is() {
-        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, true);
+        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, true);
         attempts.failed(0, lost(Fate::Unknown), *START).unwrap();
         for _ in 0..3 {
             if let Some(index) = tried(&mut attempts) {
                 attempts.failed(index, lost(Fate::NotSent), *START).unwrap();
             }
         }
-        let Step::GiveUp(error) = attempts.step(|_| None, |_| false, Limit::never(), *START) else {
+        let RouteStep::GiveUp(error) = attempts.step(|_| None, |_| false, Limit::never(), *START)
+        else {
             panic!()
         };
         assert_eq!(error.fate(), Fate::Unknown);
@@ -550,7 +557,7 @@ mod tests {
 
     #[test]
     fn a_call_whose_time_ends_in_a_later_attempt_tells_why_the_earlier_one_failed() {
-        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, false);
+        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, false);
         attempts.failed(0, lost(Fate::NotSent), *START).unwrap();
         let error = attempts.failed(1, Error::timed_out(Deadline::Total), *START).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Total));
@@ -561,49 +568,59 @@ mod tests {
     fn a_call_whose_time_has_passed_tries_no_other_server() {
         let total = Limit::after(Deadline::Total, Some(SECOND), *START);
         let late = *START + SECOND;
-        let step = |attempts: &mut Attempts, now| attempts.step(|_| None, |_| false, total, now);
-        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
+        let step =
+            |attempts: &mut RouteAttempts, now| attempts.step(|_| None, |_| false, total, now);
+        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 1, false);
         let first = step(&mut attempts, late);
-        assert!(matches!(first, Step::Try(0)), "it has the error of one: {first:?}");
+        assert!(matches!(first, RouteStep::Try(0)), "it has the error of one: {first:?}");
         attempts.failed(0, lost(Fate::NotSent), late).unwrap();
-        assert!(matches!(step(&mut attempts, late), Step::GiveUp(_)));
-        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
+        assert!(matches!(step(&mut attempts, late), RouteStep::GiveUp(_)));
+        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 1, false);
         attempts.failed(0, lost(Fate::NotSent), *START).unwrap();
-        assert!(matches!(step(&mut attempts, *START), Step::Try(0)));
+        assert!(matches!(step(&mut attempts, *START), RouteStep::Try(0)));
     }
 
     #[test]
     fn a_quarantined_server_is_passed_over_and_then_waited_for() {
         let wait = Duration::from_secs(3);
-        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
+        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 1, false);
         let first_away = |index| (index == 0).then_some(wait);
         assert!(matches!(
             attempts.step(first_away, |_| false, Limit::never(), *START),
-            Step::Try(1)
+            RouteStep::Try(1)
         ));
-        let mut once = Attempts::new(Order::from_iter([0, 1]), 0, false);
-        assert!(matches!(once.step(first_away, |_| false, Limit::never(), *START), Step::Try(1)));
-        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
+        let mut once = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, false);
+        assert!(matches!(
+            once.step(first_away, |_| false, Limit::never(), *START),
+            RouteStep::Try(1)
+        ));
+        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 1, false);
         let longer = |index| Some(if index == 0 { 2 * wait } else { wait });
         let step = attempts.step(longer, |_| false, Limit::never(), *START);
-        assert!(matches!(step, Step::Wait(time) if time == wait), "the first that may be tried");
-        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
+        assert!(
+            matches!(step, RouteStep::Wait(time) if time == wait),
+            "the first that may be tried"
+        );
+        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 1, false);
         let total = Limit::after(Deadline::Total, Some(wait), *START);
         let step = attempts.step(longer, |_| false, total, *START + 2 * SECOND);
-        assert!(matches!(step, Step::Wait(SECOND)), "no longer than the call: {step:?}");
-        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 1, false);
+        assert!(matches!(step, RouteStep::Wait(SECOND)), "no longer than the call: {step:?}");
+        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 1, false);
         let all_away = |_| Some(wait);
         assert!(
-            matches!(attempts.step(all_away, |_| false, Limit::never(), *START), Step::Wait(w) if w == wait)
+            matches!(attempts.step(all_away, |_| false, Limit::never(), *START), RouteStep::Wait(w) if w == wait)
         );
-        let mut never = Attempts::new(Order::from_iter([0]), 0, false);
-        assert!(matches!(never.step(all_away, |_| false, Limit::never(), *START), Step::Try(0)));
+        let mut never = RouteAttempts::new(ServerOrder::from_iter([0]), 0, false);
+        assert!(matches!(
+            never.step(all_away, |_| false, Limit::never(), *START),
+            RouteStep::Try(0)
+        ));
     }
 
     #[test]
     fn a_server_that_takes_long_to_connect_is_tried_last_and_then_waited_for() {
         let late = || Error::timed_out(Deadline::Connect);
-        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, false);
+        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, false);
         assert_eq!(tried(&mut attempts), Some(0));
         let time = attempts.time(Limit::never(), *START);
         assert_eq!(time.connecting.at, Some(*START + SLOW));
@@ -614,13 +631,13 @@ mod tests {
         assert_eq!(attempts.time(Limit::never(), *START).connecting.at, None);
         attempts.failed(0, late(), *START).unwrap();
         assert_eq!(tried(&mut attempts), None);
-        let mut attempts = Attempts::new(Order::from_iter([0, 1]), 0, false);
+        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, false);
         for server in [0, 1] {
             assert_eq!(tried(&mut attempts), Some(server));
             attempts.failed(server, late(), *START).unwrap();
         }
         let away = |index: usize| (index == 0).then_some(SLOW);
         let step = attempts.step(away, |_| false, Limit::never(), *START);
-        assert!(matches!(step, Step::GiveUp(_)), "its attempt has failed meanwhile: {step:?}");
+        assert!(matches!(step, RouteStep::GiveUp(_)), "its attempt has failed meanwhile: {step:?}");
     }
 }

@@ -1,39 +1,39 @@
-//! The mailboxes of a connection's callers.
+//! The inboxes of a connection's callers.
 
 use std::task::{Poll, Waker};
 
-use super::inbox::{Inbox, Letters, Mail};
+use super::inbox::{Inbox, InboxItem, UnreadItems};
 use crate::{Epoch, JobEvent, protocol::Packet};
 
 /// The recipient of an answer or an event: a slot, which of its requests, and the connection that the request went to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket {
+pub(crate) struct SlotTicket {
     pub(super) slot: u32,
     pub(super) tag: u32,
     pub(super) epoch: Epoch,
 }
 
-impl Ticket {
+impl SlotTicket {
     fn request(self) -> (u32, Epoch) {
         (self.tag, self.epoch)
     }
 }
 
-/// The mailboxes of all callers. An abandoned one is reused once its last mail has arrived.
+/// The inboxes of all callers. An abandoned one is reused once its last item has arrived.
 #[derive(Debug)]
-pub(super) struct Slots {
-    list: Vec<Slot>,
+pub(super) struct CallerSlots {
+    list: Vec<CallerSlot>,
     free: Vec<u32>,
     max_backlog: usize,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct CallerSlot {
     inbox: Inbox<(u32, Epoch)>,
     waker: Option<Waker>,
-    /// Requests and jobs whose last mail has not arrived.
+    /// Requests and jobs whose last item has not arrived.
     open: u32,
-    /// Whether it has a caller, or mail for a former one is still to arrive.
+    /// Whether it has a caller, or something for a former one is still to arrive.
     is_taken: bool,
     /// Whether the caller is gone.
     is_abandoned: bool,
@@ -41,15 +41,15 @@ struct Slot {
     wants_end_only: bool,
 }
 
-impl Slots {
+impl CallerSlots {
     /// Keeps up to `max_backlog` bytes of events in each, not counting results.
     pub(super) fn new(max_backlog: usize) -> Self {
-        Slots { list: Vec::new(), free: Vec::new(), max_backlog }
+        CallerSlots { list: Vec::new(), free: Vec::new(), max_backlog }
     }
 
     pub(super) fn open(&mut self, wants_end_only: bool) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.list.push(Slot::default());
+            self.list.push(CallerSlot::default());
             u32::try_from(self.list.len() - 1).unwrap_or(u32::MAX)
         });
         if let Some(slot) = self.get(index) {
@@ -58,7 +58,7 @@ impl Slots {
         index
     }
 
-    fn get(&mut self, index: u32) -> Option<&mut Slot> {
+    fn get(&mut self, index: u32) -> Option<&mut CallerSlot> {
         self.list.get_mut(index as usize)
     }
 
@@ -70,14 +70,14 @@ impl Slots {
     }
 
     /// Delivers the answer to the submission of a foreground job. Like the methods below, returns the waker.
-    pub(super) fn created(&mut self, ticket: Ticket, answer: Packet) -> Option<Waker> {
+    pub(super) fn created(&mut self, ticket: SlotTicket, answer: Packet) -> Option<Waker> {
         let slot = self.get(ticket.slot).filter(|slot| !slot.is_abandoned)?;
-        slot.inbox.put(ticket.request(), Mail::Answer(answer));
+        slot.inbox.put(ticket.request(), InboxItem::Answer(answer));
         if slot.wants_end_only { None } else { slot.waker.take() }
     }
 
     /// Delivers an event that does not end its job.
-    pub(super) fn event(&mut self, ticket: Ticket, event: JobEvent) -> Option<Waker> {
+    pub(super) fn event(&mut self, ticket: SlotTicket, event: JobEvent) -> Option<Waker> {
         let max = self.max_backlog;
         let slot = self.get(ticket.slot)?;
         if slot.is_abandoned || slot.wants_end_only {
@@ -87,12 +87,12 @@ impl Slots {
         slot.waker.take()
     }
 
-    /// Delivers the last mail of a request.
-    pub(super) fn last(&mut self, ticket: Ticket, mail: Mail) -> Option<Waker> {
+    /// Delivers the last item of a request.
+    pub(super) fn last(&mut self, ticket: SlotTicket, item: InboxItem) -> Option<Waker> {
         let slot = self.get(ticket.slot)?;
         slot.open = slot.open.saturating_sub(1);
         if !slot.is_abandoned {
-            slot.inbox.put_last(ticket.request(), mail);
+            slot.inbox.put_last(ticket.request(), item);
             return slot.waker.take();
         }
         if slot.open == 0 {
@@ -101,7 +101,7 @@ impl Slots {
         None
     }
 
-    /// Registers the caller to be woken for mail.
+    /// Registers the caller to be woken for items.
     pub(super) fn wait(&mut self, index: u32, caller: &Waker) {
         match self.get(index).map(|slot| &mut slot.waker) {
             Some(Some(waker)) => waker.clone_from(caller),
@@ -110,26 +110,26 @@ impl Slots {
         }
     }
 
-    /// The next mail, with the tag of its request and the connection that it came by.
-    pub(super) fn poll(&mut self, index: u32, caller: &Waker) -> Poll<(u32, Mail, Epoch)> {
+    /// The next item, with the tag of its request and the connection that it came by.
+    pub(super) fn poll(&mut self, index: u32, caller: &Waker) -> Poll<(u32, InboxItem, Epoch)> {
         let Some(slot) = self.get(index) else { return Poll::Pending };
-        let Some(((tag, epoch), mail)) = slot.inbox.pop() else {
+        let Some(((tag, epoch), item)) = slot.inbox.pop() else {
             self.wait(index, caller);
             return Poll::Pending;
         };
-        Poll::Ready((tag, mail, epoch))
+        Poll::Ready((tag, item, epoch))
     }
 
-    /// Moves all mail of a slot, once there is some.
+    /// Moves all items of a slot, once there are some.
     pub(super) fn poll_all(
         &mut self,
         index: u32,
-        letters: &mut Letters<(u32, Epoch)>,
+        unread: &mut UnreadItems<(u32, Epoch)>,
         caller: &Waker,
     ) -> Poll<()> {
         match self.get(index) {
             Some(slot) if slot.inbox.len() > 0 => {
-                slot.inbox.empty_into(letters);
+                slot.inbox.empty_into(unread);
                 Poll::Ready(())
             }
             _ => {
@@ -143,12 +143,12 @@ impl Slots {
         self.list.get(index as usize).map_or(0, |slot| slot.inbox.len())
     }
 
-    /// Whether all mail has arrived and was taken.
+    /// Whether all items have arrived and were taken.
     pub(super) fn is_over(&self, index: u32) -> bool {
         self.list.get(index as usize).is_none_or(|slot| slot.open == 0 && slot.inbox.len() == 0)
     }
 
-    /// Abandons a slot: mail that still arrives for it is discarded.
+    /// Abandons a slot: what still arrives for it is discarded.
     pub(super) fn leave(&mut self, index: u32) {
         let Some(slot) = self.get(index).filter(|slot| slot.is_taken) else { return };
         if slot.open == 0 {
@@ -162,7 +162,7 @@ impl Slots {
     /// Resets a slot. The memory of its queues serves the next caller.
     fn release(&mut self, index: u32) {
         let Some(slot) = self.get(index) else { return };
-        let Slot { inbox, waker, open, is_taken, is_abandoned, wants_end_only } = slot;
+        let CallerSlot { inbox, waker, open, is_taken, is_abandoned, wants_end_only } = slot;
         inbox.clear();
         (*waker, *open, *is_taken) = (None, 0, false);
         (*is_abandoned, *wants_end_only) = (false, false);
@@ -188,24 +188,24 @@ mod tests {
         Packet::new(Magic::Response, PacketType::EchoRes, &[text]).unwrap()
     }
 
-    fn answer(text: &str) -> Mail {
-        Mail::Answer(packet(text))
+    fn answer(text: &str) -> InboxItem {
+        InboxItem::Answer(packet(text))
     }
 
     fn data() -> JobEvent {
         JobEvent::Data("d".into())
     }
 
-    fn result() -> Mail {
-        Mail::Event(JobEvent::Complete("r".into()))
+    fn result() -> InboxItem {
+        InboxItem::Event(JobEvent::Complete("r".into()))
     }
 
     /// A slot for a job, and the ticket of its submission.
-    fn submitted(wants_end_only: bool) -> (Slots, u32, Ticket) {
-        let mut slots = Slots::new(1 << 20);
+    fn submitted(wants_end_only: bool) -> (CallerSlots, u32, SlotTicket) {
+        let mut slots = CallerSlots::new(1 << 20);
         let slot = slots.open(wants_end_only);
         slots.expect(slot);
-        (slots, slot, Ticket { slot, tag: 7, epoch: Epoch::next() })
+        (slots, slot, SlotTicket { slot, tag: 7, epoch: Epoch::next() })
     }
 
     #[test]
@@ -225,11 +225,11 @@ mod tests {
             };
             assert!(woken.is_some_and(|woken| woken.will_wake(&caller)), "{step}");
             assert_eq!((slots.waiting(slot), slots.is_over(slot)), (1, false), "it was not read");
-            let Poll::Ready((7, mail, _)) = slots.poll(slot, &caller) else { panic!("{step}") };
+            let Poll::Ready((7, item, _)) = slots.poll(slot, &caller) else { panic!("{step}") };
             match step {
-                0 => assert!(matches!(mail, Mail::Answer(_))),
-                1 => assert!(matches!(mail, Mail::Event(JobEvent::Data(_)))),
-                _ => assert!(matches!(mail, Mail::Event(JobEvent::Complete(_)))),
+                0 => assert!(matches!(item, InboxItem::Answer(_))),
+                1 => assert!(matches!(item, InboxItem::Event(JobEvent::Data(_)))),
+                _ => assert!(matches!(item, InboxItem::Event(JobEvent::Complete(_)))),
             }
             assert_eq!(slots.waiting(slot), 0);
         }
@@ -239,16 +239,16 @@ mod tests {
     #[test]
     fn a_caller_that_wants_only_the_end_of_its_job_is_woken_for_that_alone() {
         let (mut slots, slot, ticket) = submitted(true);
-        let (caller, mut letters) = (Waker::from(Arc::new(Idle)), Letters::new());
-        assert!(slots.poll_all(slot, &mut letters, &caller).is_pending());
+        let (caller, mut unread) = (Waker::from(Arc::new(Idle)), UnreadItems::new());
+        assert!(slots.poll_all(slot, &mut unread, &caller).is_pending());
         assert!(slots.created(ticket, packet("created")).is_none());
         assert!(slots.event(ticket, data()).is_none());
         assert!(slots.last(ticket, result()).is_some_and(|woken| woken.will_wake(&caller)));
-        assert!(slots.poll_all(slot, &mut letters, &caller).is_ready());
-        assert!(matches!(letters[0].1, Mail::Answer(_)), "it has the handle");
-        assert!(matches!(letters[1].1, Mail::Event(JobEvent::Complete(_))));
-        assert_eq!((letters.len(), slots.waiting(slot)), (2, 0));
-        assert!(slots.poll_all(slot, &mut Letters::new(), &caller).is_pending());
+        assert!(slots.poll_all(slot, &mut unread, &caller).is_ready());
+        assert!(matches!(unread[0].1, InboxItem::Answer(_)), "it has the handle");
+        assert!(matches!(unread[1].1, InboxItem::Event(JobEvent::Complete(_))));
+        assert_eq!((unread.len(), slots.waiting(slot)), (2, 0));
+        assert!(slots.poll_all(slot, &mut UnreadItems::new(), &caller).is_pending());
     }
 
     #[test]
@@ -277,12 +277,12 @@ mod tests {
 
     #[test]
     fn each_mail_says_by_which_connection_it_came() {
-        let mut slots = Slots::new(1 << 20);
+        let mut slots = CallerSlots::new(1 << 20);
         let slot = slots.open(false);
         let (first, second) = (Epoch::next(), Epoch::next());
         for (tag, epoch) in [(0, first), (1, second)] {
             slots.expect(slot);
-            slots.last(Ticket { slot, tag, epoch }, answer("x"));
+            slots.last(SlotTicket { slot, tag, epoch }, answer("x"));
         }
         for expected in [(0, first), (1, second)] {
             let Poll::Ready((tag, _, epoch)) = slots.poll(slot, Waker::noop()) else { panic!() };
@@ -292,21 +292,21 @@ mod tests {
 
     #[test]
     fn a_slot_with_several_requests_is_over_with_the_last_of_them() {
-        let mut slots = Slots::new(1 << 20);
+        let mut slots = CallerSlots::new(1 << 20);
         let slot = slots.open(false);
         let epoch = Epoch::next();
         (0..2).for_each(|_| slots.expect(slot));
         for (tag, is_over) in [(0, false), (1, true)] {
-            slots.last(Ticket { slot, tag, epoch }, answer("x"));
-            let mut letters = Letters::new();
-            assert!(slots.poll_all(slot, &mut letters, Waker::noop()).is_ready());
-            assert_eq!((letters.len(), slots.is_over(slot)), (1, is_over));
+            slots.last(SlotTicket { slot, tag, epoch }, answer("x"));
+            let mut unread = UnreadItems::new();
+            assert!(slots.poll_all(slot, &mut unread, Waker::noop()).is_ready());
+            assert_eq!((unread.len(), slots.is_over(slot)), (1, is_over));
         }
     }
 
     #[test]
     fn a_slot_that_is_left_twice_has_one_caller_again() {
-        let mut slots = Slots::new(1 << 20);
+        let mut slots = CallerSlots::new(1 << 20);
         let slot = slots.open(false);
         slots.leave(slot);
         slots.leave(slot);

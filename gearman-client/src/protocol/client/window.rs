@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{recent::Recent, route::may_repeat};
+use super::{recent::RecentItems, route::may_repeat};
 use crate::{
     Error, JobEvent, JobHandle, Result,
     protocol::{Request, Submit},
@@ -11,9 +11,9 @@ use crate::{
 pub(crate) const WINDOW: usize = 256;
 
 /// The jobs of one caller, with a window of them in flight.
-pub(crate) struct Batch<W> {
+pub(crate) struct JobBatch<W> {
     /// Unfinished jobs, by the tag of their request.
-    running: Recent<Running<W>>,
+    running: RecentItems<BatchJob<W>>,
     /// How many of them each link has.
     links: Vec<usize>,
     ready: VecDeque<(usize, Result<JobEvent>)>,
@@ -24,7 +24,7 @@ pub(crate) struct Batch<W> {
 }
 
 /// A job of a batch, unsent or in flight.
-pub(crate) struct Running<W> {
+pub(crate) struct BatchJob<W> {
     number: usize,
     pub(crate) submit: Submit<W>,
     handle: Option<JobHandle>,
@@ -32,10 +32,10 @@ pub(crate) struct Running<W> {
     attempts: u32,
 }
 
-impl<W: AsRef<[u8]>> Batch<W> {
+impl<W: AsRef<[u8]>> JobBatch<W> {
     pub(crate) fn new(attempts: u32) -> Self {
-        let (running, ready) = (Recent::default(), VecDeque::new());
-        Batch { running, links: Vec::new(), ready, window: WINDOW, taken: 0, attempts }
+        let (running, ready) = (RecentItems::default(), VecDeque::new());
+        JobBatch { running, links: Vec::new(), ready, window: WINDOW, taken: 0, attempts }
     }
 
     pub(crate) fn set_window(&mut self, jobs: usize) {
@@ -50,14 +50,14 @@ impl<W: AsRef<[u8]>> Batch<W> {
     }
 
     /// The next job, with its number.
-    pub(crate) fn take(&mut self, submit: Submit<W>) -> Running<W> {
+    pub(crate) fn take(&mut self, submit: Submit<W>) -> BatchJob<W> {
         let (number, attempts) = (self.taken, self.attempts);
         self.taken += 1;
-        Running { number, submit, handle: None, link: 0, attempts }
+        BatchJob { number, submit, handle: None, link: 0, attempts }
     }
 
     /// A job was queued on this link, with this tag.
-    pub(crate) fn sent(&mut self, mut job: Running<W>, link: usize, tag: u32) {
+    pub(crate) fn sent(&mut self, mut job: BatchJob<W>, link: usize, tag: u32) {
         job.link = link;
         if self.links.len() <= link {
             self.links.resize(link + 1, 0);
@@ -71,25 +71,25 @@ impl<W: AsRef<[u8]>> Batch<W> {
     }
 
     /// A job is in flight no longer.
-    fn remove(&mut self, tag: u32) -> Option<Running<W>> {
+    fn remove(&mut self, tag: u32) -> Option<BatchJob<W>> {
         let job = self.running.remove(tag)?;
         self.left(&job);
         Some(job)
     }
 
-    fn left(&mut self, job: &Running<W>) {
+    fn left(&mut self, job: &BatchJob<W>) {
         if let Some(jobs) = self.links.get_mut(job.link) {
             *jobs -= 1;
         }
     }
 
-    /// Handles mail for a job; `event` decodes it. Returns the job if it has to be resent.
+    /// Handles an item for a job; `event` decodes it. Returns the job if it has to be resent.
     pub(crate) fn came(
         &mut self,
         tag: u32,
         event: impl FnOnce(&Submit<W>) -> Result<JobEvent>,
-    ) -> Option<Running<W>> {
-        // Mail for a job after an error is ignored.
+    ) -> Option<BatchJob<W>> {
+        // An item for a job after an error is ignored.
         let job = self.running.get_mut(tag)?;
         let error = match event(&job.submit) {
             Ok(event) => {
@@ -115,7 +115,7 @@ impl<W: AsRef<[u8]>> Batch<W> {
     }
 
     /// A job ends with an error that has everything needed to ask for the job's status.
-    pub(crate) fn failed(&mut self, job: &Running<W>, error: Error) {
+    pub(crate) fn failed(&mut self, job: &BatchJob<W>, error: Error) {
         let error =
             error.with_command(job.submit.packet_type().name()).with_unique(job.submit.unique());
         let error = match &job.handle {
@@ -166,25 +166,25 @@ mod tests {
     }
 
     /// A batch with this number of jobs in flight on link 0, whose tags are their numbers.
-    fn batch(jobs: u32) -> Batch<&'static str> {
-        let mut batch = Batch::new(2);
+    fn batch(jobs: u32) -> JobBatch<&'static str> {
+        let mut batch = JobBatch::new(2);
         for tag in 0..jobs {
             sends(&mut batch, 0, tag);
         }
         batch
     }
 
-    fn sends(batch: &mut Batch<&'static str>, link: usize, tag: u32) {
+    fn sends(batch: &mut JobBatch<&'static str>, link: usize, tag: u32) {
         let job = batch.take(submit());
         batch.sent(job, link, tag);
     }
 
     fn created() -> JobEvent {
         let origin = Origin { server: std::sync::Arc::default(), epoch: Epoch::next() };
-        JobEvent::Created(JobHandle::received(crate::names::short::Short::cut(b"H:x:1"), &origin))
+        JobEvent::Created(JobHandle::received(crate::names::short::ShortId::cut(b"H:x:1"), &origin))
     }
 
-    fn gets(batch: &mut Batch<&'static str>, tag: u32, event: JobEvent) {
+    fn gets(batch: &mut JobBatch<&'static str>, tag: u32, event: JobEvent) {
         assert!(batch.came(tag, |_| Ok(event)).is_none());
     }
 
@@ -234,7 +234,7 @@ mod tests {
         for (link, tag) in [(2, 0), (0, 1), (2, 2)] {
             sends(&mut batch, link, tag);
         }
-        let uses = |batch: &Batch<_>| [0, 1, 2, 3].map(|link| batch.uses(link));
+        let uses = |batch: &JobBatch<_>| [0, 1, 2, 3].map(|link| batch.uses(link));
         assert_eq!(uses(&batch), [true, false, true, false]);
         gets(&mut batch, 0, JobEvent::Fail);
         assert_eq!(uses(&batch), [true, false, true, false]);

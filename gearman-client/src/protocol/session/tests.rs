@@ -22,11 +22,11 @@ fn foreground() -> Submit<&'static str> {
 /// Who got it, as text.
 fn accept(session: &mut Session<u32>, packet: Packet) -> Option<(u32, String)> {
     match session.accept(packet).unwrap() {
-        Delivery::Answer(waiter, packet) | Delivery::Created(waiter, packet) => {
+        Recipient::Answer(waiter, packet) | Recipient::Created(waiter, packet) => {
             Some((waiter, packet.packet_type.to_string()))
         }
-        Delivery::Event(waiter, event) => Some((waiter, format!("{event:?}"))),
-        Delivery::Nobody => None,
+        Recipient::Event(waiter, event) => Some((waiter, format!("{event:?}"))),
+        Recipient::Nobody => None,
     }
 }
 
@@ -251,7 +251,7 @@ fn quirk_progress_may_be_no_number() {
     session.send(&foreground(), 1);
     accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
     let status = packet(PacketType::WorkStatus, &["H:x:1", "half", "-1"]);
-    let Delivery::Event(1, JobEvent::Status(progress)) = session.accept(status).unwrap() else {
+    let Recipient::Event(1, JobEvent::Status(progress)) = session.accept(status).unwrap() else {
         panic!("it is for the submitter");
     };
     assert_eq!((progress.numerator(), progress.raw()), (None, (&b"half"[..], &b"-1"[..])));

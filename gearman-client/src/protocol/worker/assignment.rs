@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::{
     Address, Epoch, Error, FunctionName, JobHandle, Origin,
-    names::short::Short,
+    names::short::ShortId,
     protocol::{Packet, PacketType, request::received_handle},
 };
 
@@ -81,7 +81,7 @@ impl Assignment {
     pub fn for_test(function: FunctionName, workload: impl Into<Bytes>) -> Self {
         let origin = Origin { server: Address::default().into(), epoch: Epoch::next() };
         Assignment {
-            handle: JobHandle::received(Short::cut(b"H:test:1"), &origin),
+            handle: JobHandle::received(ShortId::cut(b"H:test:1"), &origin),
             function,
             unique: Bytes::new(),
             reducer: None,

@@ -42,11 +42,11 @@ struct Asked {
     #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
     end: u64,
     /// Its observation, if observed.
-    told: Told,
+    observation: Observed,
 }
 
 /// The observation of something in progress, if observed.
-pub(super) type Told = Option<Box<Operation>>;
+pub(super) type Observed = Option<Box<Operation>>;
 
 #[derive(Debug)]
 struct Work {
@@ -57,16 +57,16 @@ struct Work {
     count: u64,
     /// Whether it only repeats the end sent just before.
     is_repeated: bool,
-    told: Told,
+    observation: Observed,
 }
 
 impl Work {
     /// Its observation ends, and so does it.
     fn ended(&mut self, error: Option<ErrorKind>, later: &mut Later) {
-        if let Some(told) = self.told.take() {
+        if let Some(observation) = self.observation.take() {
             let failure = error.map(|error| (error.name(), Fate::Unknown));
-            let observation = Observation::new(*told, failure);
-            later.tell(observation);
+            let observation = Observation::new(*observation, failure);
+            later.notify(observation);
         }
     }
 
@@ -88,14 +88,20 @@ impl Confirmations {
     }
 
     /// That packet was a request with this end offset; returns its number.
-    pub(super) fn asked(&mut self, grab: Option<Grab>, end: u64, told: Told, now: Instant) -> u64 {
-        self.asked.push_back(Asked { number: self.number, grab, since: now, end, told });
+    pub(super) fn asked(
+        &mut self,
+        grab: Option<Grab>,
+        end: u64,
+        observation: Observed,
+        now: Instant,
+    ) -> u64 {
+        self.asked.push_back(Asked { number: self.number, grab, since: now, end, observation });
         self.grabs += usize::from(grab.is_some());
         self.number
     }
 
     /// That packet was a result or a report.
-    pub(super) fn told(&mut self, packet_type: PacketType, told: Told) {
+    pub(super) fn result_or_report(&mut self, packet_type: PacketType, observation: Observed) {
         let asked = self.asked.back().map_or(0, |asked| asked.number);
         let latest = self.unconfirmed.iter_mut().rev();
         let mut reports = latest.take_while(|work| work.is_report() && work.number > asked);
@@ -104,14 +110,14 @@ impl Confirmations {
             return;
         }
         let (number, count) = (self.number, 1);
-        let work = Work { number, packet_type, count, is_repeated: false, told };
+        let work = Work { number, packet_type, count, is_repeated: false, observation };
         self.unconfirmed.push_back(work);
     }
 
     /// That packet repeated the end of a job.
     pub(super) fn repeated(&mut self, packet_type: PacketType) {
         let (number, count) = (self.number, 1);
-        let work = Work { number, packet_type, count, is_repeated: true, told: None };
+        let work = Work { number, packet_type, count, is_repeated: true, observation: None };
         self.unconfirmed.push_back(work);
     }
 
@@ -179,12 +185,12 @@ impl Confirmations {
         by: PacketType,
         is_grab: bool,
         now: Instant,
-    ) -> Result<(Option<Grab>, Told), Error> {
+    ) -> Result<(Option<Grab>, Observed), Error> {
         let Some(asked) = self.asked.pop_front() else {
             return Err(Error::protocol(format!("unexpected {by}, which matches no request")));
         };
         if asked.grab.is_some() != is_grab {
-            self.abandoned(asked.told);
+            self.abandoned(asked.observation);
             return Err(Error::protocol(format!("unexpected {by}, which matches another request")));
         }
         self.grabs -= usize::from(is_grab);
@@ -200,22 +206,22 @@ impl Confirmations {
                 });
             }
         }
-        Ok((asked.grab, asked.told))
+        Ok((asked.grab, asked.observation))
     }
 
     /// A grab was answered, with a job without `missing` bytes of its workload or with none.
-    pub(super) fn grabbed(&mut self, told: Told, job: Option<(&Assignment, usize)>) {
-        if let Some(told) = told {
+    pub(super) fn grabbed(&mut self, observation: Observed, job: Option<(&Assignment, usize)>) {
+        if let Some(observation) = observation {
             let job = job.map(|(job, missing)| (&job.handle, job.workload.len() + missing));
-            let observation = trace::grabbed(*told, job);
-            self.later.tell(observation);
+            let observation = trace::grabbed(*observation, job);
+            self.later.notify(observation);
         }
     }
 
     /// A request gets no answer, so its operation has no outcome. Subscribers hear of the end of its span.
-    pub(super) fn abandoned(&mut self, told: Told) {
-        if let Some(told) = told {
-            self.later.push(|| drop(told));
+    pub(super) fn abandoned(&mut self, observation: Observed) {
+        if let Some(observation) = observation {
+            self.later.push(|| drop(observation));
         }
     }
 
@@ -223,7 +229,7 @@ impl Confirmations {
     pub(super) fn withdraw_grab(&mut self, now: Instant) -> Option<Grab> {
         let grab = self.next_grab()?;
         let unanswered = self.asked.pop_front();
-        self.abandoned(unanswered.and_then(|asked| asked.told));
+        self.abandoned(unanswered.and_then(|asked| asked.observation));
         self.grabs -= 1;
         self.step(now);
         Some(grab)
@@ -281,7 +287,7 @@ impl Confirmations {
             work.ended(Some(ErrorKind::ConnectionLost), &mut self.later);
         }
         for asked in std::mem::take(&mut self.asked) {
-            self.abandoned(asked.told);
+            self.abandoned(asked.observation);
         }
         self.grabs = 0;
     }
@@ -297,7 +303,7 @@ mod tests {
 
     fn tells(confirmations: &mut Confirmations, packet_type: PacketType) {
         confirmations.count();
-        confirmations.told(packet_type, None);
+        confirmations.result_or_report(packet_type, None);
     }
 
     fn asks(confirmations: &mut Confirmations, now: Instant) {

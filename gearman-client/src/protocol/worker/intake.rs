@@ -24,7 +24,7 @@ pub(super) struct Intake {
 }
 
 /// What was taken.
-pub(super) enum Taken {
+pub(super) enum TakenJob {
     Packet(Packet),
     /// The packet of a job over the limit, without its workload.
     Oversized(Packet, Oversize),
@@ -63,10 +63,10 @@ impl Intake {
     ///
     /// As [`Framing::take`]. The server sends a job as long as it keeps it, so nothing can be said about one before all
     /// of it was read.
-    pub(super) fn take<F>(&mut self, io: &mut Io<F>) -> Result<Option<Taken>, Error> {
+    pub(super) fn take<F>(&mut self, io: &mut Io<F>) -> Result<Option<TakenJob>, Error> {
         if self.skipping.is_none() {
             match self.framing.take(io) {
-                Ok(packet) => return Ok(packet.map(Taken::Packet)),
+                Ok(packet) => return Ok(packet.map(TakenJob::Packet)),
                 Err(error) if self.skips && error.kind() == ErrorKind::PacketTooLarge => {
                     self.skipping = Skipping::begin(io, error)?;
                 }
@@ -75,8 +75,9 @@ impl Intake {
         }
         let limit = self.limit;
         let whole = self.skipping.take_if(|skipping| skipping.is_past(io));
-        Ok(whole
-            .map(|Skipping { start, size, .. }| Taken::Oversized(start, Oversize { size, limit })))
+        Ok(whole.map(|Skipping { start, size, .. }| {
+            TakenJob::Oversized(start, Oversize { size, limit })
+        }))
     }
 }
 
@@ -143,7 +144,7 @@ mod tests {
         intake: &mut Intake,
         bytes: &[u8],
         piece: usize,
-    ) -> Result<(Vec<Taken>, usize), Error> {
+    ) -> Result<(Vec<TakenJob>, usize), Error> {
         let mut io = Io::default();
         io.opened();
         let (mut taken, mut kept) = (Vec::new(), 0);
@@ -171,7 +172,8 @@ mod tests {
             for piece in 1..bytes.len() {
                 let mut intake = Intake::new(LIMIT, true);
                 let (taken, kept) = taken(&mut intake, &bytes, piece).unwrap();
-                let [Taken::Oversized(start, oversize), Taken::Packet(next)] = &taken[..] else {
+                let [TakenJob::Oversized(start, oversize), TakenJob::Packet(next)] = &taken[..]
+                else {
                     panic!("{packet_type}, {piece}: {} packets", taken.len());
                 };
                 assert_eq!(*oversize, Oversize { size, limit: LIMIT });
@@ -210,6 +212,6 @@ mod tests {
         assert!(begun.is_empty());
         intake.reopen();
         let (next, _) = taken(&mut intake, &wire(PacketType::NoJob, &[]), 100).unwrap();
-        assert!(matches!(next[..], [Taken::Packet(_)]));
+        assert!(matches!(next[..], [TakenJob::Packet(_)]));
     }
 }

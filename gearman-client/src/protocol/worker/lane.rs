@@ -39,7 +39,7 @@ pub(crate) struct Lane {
     pub(crate) session: WorkerSession,
     intake: Intake,
     life: Life<Error>,
-    stage: Stage,
+    stage: LaneStage,
     grace: Duration,
     with_barrier: bool,
     /// Whether to end when there is no job, and how long to try to reach the server before.
@@ -50,14 +50,14 @@ pub(crate) struct Lane {
     /// The server's progress in answering at the last check.
     steps: u64,
     /// Number of unconfirmed results that the last barrier reported.
-    told_unknown: u64,
+    observed_unknown: u64,
     /// Number of bytes that the connection had not yet written.
     unwritten: usize,
     spare: BytesMut,
     /// Why the last connection has ended, or could not be made.
     last_error: Option<Error>,
     jobs: Vec<Assignment>,
-    news: Vec<News>,
+    news: Vec<LaneEvent>,
     traffic: Traffic,
     /// The bytes that the connection has read and written, as far as counted.
     counted: (u64, u64),
@@ -71,7 +71,7 @@ pub(crate) struct Lane {
 
 /// The lane's settings: how to connect, and how long to wait.
 #[derive(Clone, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct LaneSettings {
     pub(crate) retry: RetryPolicy,
     pub(crate) connect_timeout: Duration,
     pub(crate) reply_timeout: Duration,
@@ -88,7 +88,7 @@ pub(crate) struct Terms {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum LaneStage {
     Working,
     /// Running jobs may take until then, or as long as they need.
     Stopping(Option<Instant>),
@@ -101,7 +101,7 @@ enum Stage {
 
 /// An event for the worker.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum LaneEvent {
     Connected,
     /// It was lost, or could not be made; the next attempt is made after this time.
     Lost(Error, Duration),
@@ -121,7 +121,7 @@ pub(crate) struct Traffic {
 
 /// An ECHO on a connection, whose answer shows that the server has read everything before it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Barrier {
+pub(crate) struct EchoBarrier {
     epoch: Epoch,
     /// `None` without a connection.
     number: Option<u64>,
@@ -134,7 +134,7 @@ pub(crate) const CONFIRMING: Duration = Duration::from_secs(1);
 const ENOUGH_OUTGOING: usize = 1 << 20;
 
 impl Lane {
-    pub(crate) fn new(session: WorkerSession, terms: &Terms) -> Self {
+    pub(crate) fn new(session: WorkerSession, terms: &LaneSettings) -> Self {
         let deadlines = Deadlines::new(Some(terms.reply_timeout), Some(terms.write_timeout));
         let connect = Some(terms.connect_timeout);
         let life = Life::new(terms.retry, connect, deadlines, Replace::IfGood);
@@ -142,14 +142,14 @@ impl Lane {
             session,
             intake: Intake::new(terms.max_packet_size, terms.fails_oversized),
             life: life.left_unread().first_is_free(),
-            stage: Stage::Working,
+            stage: LaneStage::Working,
             grace: terms.grace,
             with_barrier: terms.with_barrier,
             until_empty: terms.until_empty.then_some(terms.retry),
             has_sent_barrier: false,
             looking: None,
             steps: 0,
-            told_unknown: 0,
+            observed_unknown: 0,
             unwritten: 0,
             spare: BytesMut::new(),
             last_error: None,
@@ -166,8 +166,8 @@ impl Lane {
 
     /// Requests no further job, and ends when the running ones have ended.
     pub(crate) fn wind_down(&mut self) {
-        if self.stage == Stage::Working {
-            self.stage = Stage::Stopping(None);
+        if self.stage == LaneStage::Working {
+            self.stage = LaneStage::Stopping(None);
         }
         self.session.stop();
     }
@@ -175,7 +175,7 @@ impl Lane {
     /// The same, or when the grace has passed, which begins with the first call.
     pub(crate) fn stop(&mut self, now: Instant) {
         self.wind_down();
-        if let Stage::Stopping(until) = &mut self.stage {
+        if let LaneStage::Stopping(until) = &mut self.stage {
             until.get_or_insert_with(|| after(now, self.grace));
         }
     }
@@ -201,13 +201,13 @@ impl Lane {
     /// Ends at once; unfinished jobs go back to the server.
     #[cfg(feature = "tokio")]
     pub(crate) fn cut(&mut self) {
-        self.stage = Stage::Cut;
+        self.stage = LaneStage::Cut;
         self.life.close();
         self.session.close();
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Cut | Stage::Over)
+        matches!(self.stage, LaneStage::Cut | LaneStage::Over)
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -235,7 +235,7 @@ impl Lane {
     /// Why this connection has lost a job, or that the job's announced timeout has passed; `None` if it still holds the
     /// job.
     pub(crate) fn lost_reason(&self, job: &JobHandle, now: Instant) -> Option<LostReason> {
-        if matches!(self.stage, Stage::Confirming(_) | Stage::Cut) {
+        if matches!(self.stage, LaneStage::Confirming(_) | LaneStage::Cut) {
             return Some(LostReason::Stopped);
         }
         let is_here = self.is_open() && job.epoch() == Some(self.session.origin().epoch);
@@ -248,24 +248,24 @@ impl Lane {
 
     /// Fails if results were lost with a connection and no barrier has reported that yet; they then count as reported.
     pub(crate) fn check_losses(&mut self) -> Result<(), Error> {
-        let told = std::mem::replace(&mut self.told_unknown, self.session.unknown());
-        if self.session.unknown() > told { Err(self.why_lost()) } else { Ok(()) }
+        let known = std::mem::replace(&mut self.observed_unknown, self.session.unknown());
+        if self.session.unknown() > known { Err(self.why_lost()) } else { Ok(()) }
     }
 
     /// Starts a barrier, which is passed when the server has read everything sent so far.
-    pub(crate) fn barrier(&mut self, now: Instant) -> Barrier {
+    pub(crate) fn barrier(&mut self, now: Instant) -> EchoBarrier {
         let number = self.is_open().then(|| self.session.send_barrier(now));
-        Barrier { epoch: self.session.origin().epoch, number }
+        EchoBarrier { epoch: self.session.origin().epoch, number }
     }
 
     /// Whether a barrier is passed; `None` while it is not.
-    pub(crate) fn is_past(&mut self, barrier: Barrier) -> Option<Result<(), Error>> {
+    pub(crate) fn is_past(&mut self, barrier: EchoBarrier) -> Option<Result<(), Error>> {
         match barrier.number {
             Some(number) if self.is_open() && self.session.origin().epoch == barrier.epoch => {
                 self.session.is_past(number).then_some(Ok(()))
             }
             _ => {
-                self.told_unknown = self.session.unknown();
+                self.observed_unknown = self.session.unknown();
                 Some(Err(self.why_lost()))
             }
         }
@@ -314,7 +314,7 @@ impl Lane {
     }
 
     /// Takes the jobs that have arrived, and the events for the worker.
-    pub(crate) fn take(&mut self) -> (Vec<Assignment>, Vec<News>) {
+    pub(crate) fn take(&mut self) -> (Vec<Assignment>, Vec<LaneEvent>) {
         // The next ones are most likely as many.
         let room = Vec::with_capacity(self.jobs.len());
         (std::mem::replace(&mut self.jobs, room), std::mem::take(&mut self.news))

@@ -14,8 +14,8 @@ use queue_core::{
 };
 
 use super::{
-    Assignment, End, Grab, Report, Settled, WorkerSession,
-    lane::{Lane, News, Terms},
+    Assignment, Grab, JobEnd, Report, Settled, WorkerSession,
+    lane::{Lane, LaneEvent, LaneSettings},
 };
 use crate::{
     Deadline, Error, ErrorKind, FunctionName, LostReason,
@@ -26,8 +26,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const JOBS: usize = 30;
 const PLACES: usize = 3;
 
-fn terms(seed: u64) -> Terms {
-    Terms {
+fn terms(seed: u64) -> LaneSettings {
+    LaneSettings {
         retry: RetryPolicy::new(2).seed(seed).backoff(SECOND / 100, SECOND),
         connect_timeout: 5 * SECOND,
         reply_timeout: 10 * SECOND,
@@ -41,7 +41,7 @@ fn terms(seed: u64) -> Terms {
 }
 
 /// A lane for the function `f`.
-fn lane(terms: &Terms) -> Lane {
+fn lane(terms: &LaneSettings) -> Lane {
     let (regrab, now) = (10 * SECOND, queue_core::now());
     let session = WorkerSession::new(Default::default(), PLACES, Grab::All, regrab, now);
     let mut lane = Lane::new(session, terms);
@@ -109,7 +109,7 @@ impl Face {
     }
 
     fn with(seed: u64, timeout: Duration, with_barrier: bool, until_empty: bool) -> Self {
-        let lane = lane(&Terms {
+        let lane = lane(&LaneSettings {
             reply_timeout: timeout,
             write_timeout: timeout,
             with_barrier,
@@ -128,7 +128,7 @@ impl Face {
     fn step(&mut self) -> Pulse {
         let pulse = self.proof.step();
         let (came, news) = self.lane().take();
-        self.given_up += news.iter().filter(|news| matches!(news, News::GivenUp)).count();
+        self.given_up += news.iter().filter(|news| matches!(news, LaneEvent::GivenUp)).count();
         for job in came {
             self.lane().session.begin(&job.handle);
             self.running.push(job);
@@ -139,7 +139,7 @@ impl Face {
         if self.may_end && !self.running.is_empty() && self.random.one_in(3) {
             let job = self.running.swap_remove(self.random.below(self.running.len()));
             let now = self.proof.now();
-            let ended = self.lane().session.finish(&job.handle, End::Complete(b"w"), now);
+            let ended = self.lane().session.finish(&job.handle, JobEnd::Complete(b"w"), now);
             self.ended += usize::from(ended.is_ok());
         }
         pulse
@@ -281,7 +281,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(terms: &Terms) -> Self {
+    fn new(terms: &LaneSettings) -> Self {
         Bench { hand: ByHand::new(lane(terms)) }
     }
 
@@ -337,7 +337,7 @@ impl Bench {
 
     fn completes(&mut self, job: &Assignment) {
         let now = self.hand.now;
-        self.lane().session.finish(&job.handle, End::Complete(b"r"), now).unwrap();
+        self.lane().session.finish(&job.handle, JobEnd::Complete(b"r"), now).unwrap();
     }
 
     /// The connection is lost.
@@ -373,23 +373,25 @@ fn only_the_first_attempt_and_one_behind_a_good_connection_are_free() {
     assert_eq!(bench.lane().state(), ConnectionState::Idle);
     let by = bench.hand.now + 6 * SECOND;
     assert_eq!(bench.is_refused(), Pulse::Dial { server: 0, by: Some(by), ask: None });
-    assert!(matches!(bench.lane().take().1[..], [News::Lost(_, Duration::ZERO)]));
+    assert!(matches!(bench.lane().take().1[..], [LaneEvent::Lost(_, Duration::ZERO)]));
     assert_eq!(bench.lane().state(), ConnectionState::Connecting);
     let why = bench.lane().connection().unwrap().unwrap_err();
     assert_eq!(why.kind(), ErrorKind::Timeout(Deadline::Connect));
     let Pulse::Close(Some(until)) = bench.is_refused() else { panic!("it waits") };
     assert_eq!(bench.lane().state(), ConnectionState::Backoff);
     let wait = until - bench.hand.now;
-    assert!(matches!(bench.lane().take().1[..], [News::Lost(_, told)] if told == wait));
+    assert!(
+        matches!(bench.lane().take().1[..], [LaneEvent::Lost(_, reported)] if reported == wait)
+    );
     bench.hand.now = until;
     bench.opens();
-    assert!(matches!(bench.lane().take().1[..], [News::Connected]));
+    assert!(matches!(bench.lane().take().1[..], [LaneEvent::Connected]));
     assert_eq!(bench.lane().state(), ConnectionState::Ready);
     assert!(bench.lane().connection().unwrap().is_ok());
     bench.gets_job("f");
     assert!(matches!(bench.loses(), Pulse::Dial { .. }), "it has brought a job");
     let (_, news) = bench.lane().take();
-    let [News::Lost(error, Duration::ZERO)] = &news[..] else { panic!("{news:?}") };
+    let [LaneEvent::Lost(error, Duration::ZERO)] = &news[..] else { panic!("{news:?}") };
     assert_eq!(error.kind(), ErrorKind::ConnectionLost);
     bench.hand.opens();
     bench.turn();
@@ -400,7 +402,7 @@ fn only_the_first_attempt_and_one_behind_a_good_connection_are_free() {
 #[test]
 fn a_job_over_the_limit_fails_once_it_was_read_and_costs_no_other_job() {
     for limit in [None, Some(2), Some(9)] {
-        let mut bench = Bench::new(&Terms { max_packet_size: 100, ..terms(7) });
+        let mut bench = Bench::new(&LaneSettings { max_packet_size: 100, ..terms(7) });
         if let Some(limit) = limit {
             bench.lane().session.set_limit(JobLimit::new(limit));
         }
@@ -428,7 +430,9 @@ fn a_job_over_the_limit_fails_once_it_was_read_and_costs_no_other_job() {
         };
         assert_eq!(bench.written(), next, "it counts as one of {limit:?}");
         let (jobs, news) = bench.lane().take();
-        let [News::Oversized(failed, function, oversize)] = &news[..] else { panic!("{news:?}") };
+        let [LaneEvent::Oversized(failed, function, oversize)] = &news[..] else {
+            panic!("{news:?}")
+        };
         assert_eq!((failed.name(), function.as_bytes()), (&b"H:x:2"[..], &b"f"[..]));
         assert_eq!((oversize.size, oversize.limit), (packet.body.len(), 100));
         assert!(jobs.is_empty() && bench.lane().holds(&job.handle));
@@ -445,7 +449,8 @@ fn a_job_over_the_limit_fails_once_it_was_read_and_costs_no_other_job() {
 
 #[test]
 fn a_job_over_the_limit_ends_its_connection_if_it_must_not_fail() {
-    let mut bench = Bench::new(&Terms { max_packet_size: 100, fails_oversized: false, ..terms(7) });
+    let mut bench =
+        Bench::new(&LaneSettings { max_packet_size: 100, fails_oversized: false, ..terms(7) });
     bench.opens();
     bench.comes(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", &"w".repeat(100)]);
     bench.turn();
@@ -557,7 +562,7 @@ fn a_lost_connection_holds_nothing_and_whoever_waits_learns_of_it() {
         assert_eq!(reason, Some(LostReason::ConnectionLost));
         let error = bench.lane().is_past(barrier).unwrap().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionLost);
-        let late = bench.lane().session.finish(&job.handle, End::Fail, now).unwrap_err();
+        let late = bench.lane().session.finish(&job.handle, JobEnd::Fail, now).unwrap_err();
         assert_eq!(late.kind(), ErrorKind::JobLost);
     }
     assert_eq!(bench.settled(), [Settled::Abandoned]);
@@ -712,7 +717,7 @@ fn a_server_that_stops_answering_is_looked_at_and_left() {
     bench.hand.looked();
     bench.turn();
     let (_, news) = bench.lane().take();
-    let Some(News::Lost(error, _)) = news.last() else { panic!("{news:?}") };
+    let Some(LaneEvent::Lost(error, _)) = news.last() else { panic!("{news:?}") };
     assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
 }
 
@@ -754,7 +759,7 @@ fn a_server_that_no_longer_answers_a_grab_is_asked_with_an_older_one() {
 #[test]
 fn a_stopping_worker_keeps_its_connection_until_its_results_are_confirmed() {
     for with_barrier in [true, false] {
-        let mut bench = Bench::new(&Terms { with_barrier, ..terms(7) });
+        let mut bench = Bench::new(&LaneSettings { with_barrier, ..terms(7) });
         bench.opens();
         let job = bench.gets_job("f");
         assert_eq!(bench.written(), ["GRAB_JOB_ALL"; 2]);
@@ -788,7 +793,7 @@ fn a_stopping_worker_keeps_its_connection_until_its_results_are_confirmed() {
 
 #[test]
 fn a_server_that_does_not_end_a_half_closed_connection_is_left() {
-    let mut bench = Bench::new(&Terms { with_barrier: false, ..terms(7) });
+    let mut bench = Bench::new(&LaneSettings { with_barrier: false, ..terms(7) });
     bench.opens();
     let job = bench.gets_job("f");
     bench.lane().wind_down();
@@ -816,7 +821,7 @@ fn a_lane_that_is_cut_leaves_its_jobs_at_once() {
     assert_eq!(bench.settled(), [Settled::Abandoned]);
     let now = bench.hand.now;
     assert_eq!(bench.lane().lost_reason(&job.handle, now), Some(LostReason::Stopped));
-    assert!(bench.lane().session.finish(&job.handle, End::Fail, now).is_err());
+    assert!(bench.lane().session.finish(&job.handle, JobEnd::Fail, now).is_err());
     let other = bench.lane().connection().unwrap();
     assert!(other.is_err());
     let mut running = Bench::open();

@@ -19,5 +19,5 @@ pub(crate) mod work;
 pub use self::{
     assignment::{Assignment, Grab},
     session::WorkerSession,
-    work::{End, Report, Settled},
+    work::{JobEnd, Report, Settled},
 };

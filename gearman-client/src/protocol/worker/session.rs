@@ -17,7 +17,7 @@ use bytes::BytesMut;
 use queue_core::Later;
 use queue_core::{Claims, Health, JobLimit, emptied, written};
 
-use self::abilities::Change;
+use self::abilities::AbilityChange;
 use super::{
     assignment::{Assignment, Grab},
     budget::Budget,
@@ -28,9 +28,9 @@ use super::{
 };
 use crate::{
     Address, ClientId, Epoch, Error, FunctionName, Origin,
-    names::{keys::Keys, short::Short},
+    names::{keys::Keys, short::ShortId},
     protocol::{Packet, PacketType, packet::request},
-    trace::Asking,
+    trace::RequestReporter,
 };
 
 /// The worker role on successive connections to one server: [`reopen`](Self::reopen) starts the next.
@@ -73,7 +73,7 @@ pub struct WorkerSession {
     /// The functions and their timeouts, as announced on each new connection.
     abilities: Vec<(FunctionName, Option<Duration>)>,
     /// What the server has yet to be told of them.
-    changes: VecDeque<Change>,
+    changes: VecDeque<AbilityChange>,
     places: usize,
     dialect: Dialect,
     /// Whether the server has answered a grab on this connection.
@@ -88,16 +88,16 @@ pub struct WorkerSession {
     /// Maximum number of grabs in flight.
     window: usize,
     /// The jobs that this connection holds.
-    running: HashMap<Short, Held, Keys>,
+    running: HashMap<ShortId, HeldJob, Keys>,
     /// Jobs that may not start yet.
     waiting: Vec<Assignment>,
     /// Jobs that were assigned to this connection again while they run here, because their timeout has passed.
     again: Vec<Assignment>,
     /// Jobs of earlier connections whose handlers are still running.
-    going_on: Vec<(Epoch, Short)>,
+    going_on: Vec<(Epoch, ShortId)>,
     /// Number of jobs left to the server, which gets them back when the connection closes.
     left: usize,
-    rest: Rest,
+    rest: IdleState,
     regrab: Duration,
     /// How long to wait for the answer to a kind of grab that the server may not know.
     silence: Duration,
@@ -106,12 +106,12 @@ pub struct WorkerSession {
     is_started: bool,
     is_stopping: bool,
     limit: Option<Claims>,
-    asking: Asking,
+    asking: RequestReporter,
 }
 
 /// A job that the connection holds.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct HeldJob {
     /// Whether its handler has started.
     has_begun: bool,
     /// When its announced timeout passes, if it has one: the server then gives it to another worker.
@@ -119,7 +119,7 @@ struct Held {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rest {
+enum IdleState {
     Awake,
     /// PRE_SLEEP was sent.
     Asleep(Instant),
@@ -129,7 +129,7 @@ enum Rest {
 
 /// The grab that an answer belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Answer {
+enum AnsweredGrab {
     /// The oldest grab in flight.
     Expected,
     /// One that was given up.
@@ -170,7 +170,7 @@ impl WorkerSession {
             again: Vec::new(),
             going_on: Vec::new(),
             left: 0,
-            rest: Rest::Awake,
+            rest: IdleState::Awake,
             regrab,
             silence: SILENCE,
             budget: Budget::new(now),
@@ -178,7 +178,7 @@ impl WorkerSession {
             is_started: false,
             is_stopping: false,
             limit: None,
-            asking: Asking::default(),
+            asking: RequestReporter::default(),
         }
     }
 
@@ -199,7 +199,7 @@ impl WorkerSession {
         self.is_grab_proven = false;
         self.confirmations.reopen();
         self.window = 1;
-        self.rest = Rest::Awake;
+        self.rest = IdleState::Awake;
         self.budget = Budget::new(now);
         self.dialect.reconnected(now);
         if let Some(id) = self.client_id.clone() {
@@ -214,7 +214,7 @@ impl WorkerSession {
 
     /// Sets the observer of grabs and results.
     #[cfg(any(feature = "tokio", feature = "blocking"))]
-    pub(crate) fn set_asking(&mut self, asking: Asking) {
+    pub(crate) fn set_asking(&mut self, asking: RequestReporter) {
         self.asking = asking;
     }
 
@@ -303,29 +303,29 @@ impl WorkerSession {
     pub fn accept(&mut self, packet: &Packet, now: Instant) -> Result<Option<Assignment>, Error> {
         match packet.packet_type {
             PacketType::Noop => {
-                if let Rest::Asleep(_) = self.rest {
+                if let IdleState::Asleep(_) = self.rest {
                     self.rest = match self.budget.spend(now) {
-                        Ok(()) => Rest::Awake,
-                        Err(until) => Rest::Paused(until),
+                        Ok(()) => IdleState::Awake,
+                        Err(until) => IdleState::Paused(until),
                     };
                 }
             }
             PacketType::NoJob => {
-                let (answer, told) = self.answered_grab(packet.packet_type, now)?;
-                self.confirmations.grabbed(told, None);
-                if answer == Answer::Late {
+                let (answer, observation) = self.answered_grab(packet.packet_type, now)?;
+                self.confirmations.grabbed(observation, None);
+                if answer == AnsweredGrab::Late {
                     return Ok(None);
                 }
                 self.give_back(1);
                 self.window = 1;
                 if self.confirmations.grabs() == 0 && !self.is_stopping {
                     self.put(PacketType::PreSleep, &[], b"");
-                    self.rest = Rest::Asleep(queue_core::after(now, self.regrab));
+                    self.rest = IdleState::Asleep(queue_core::after(now, self.regrab));
                 }
             }
             PacketType::JobAssign | PacketType::JobAssignUniq | PacketType::JobAssignAll => {
                 let (job, timeout, answer) = self.assigned(packet, 0, now)?;
-                return Ok(self.take(job, Held::new(timeout, now), answer));
+                return Ok(self.take(job, HeldJob::new(timeout, now), answer));
             }
             PacketType::EchoRes => {
                 if self.may_be_unknown() && self.confirmations.next_grab().is_some() {
@@ -450,7 +450,7 @@ impl WorkerSession {
     /// Whether the server has no job for it: it has answered NO_JOB, and will send NOOP for the next one.
     #[must_use]
     pub fn is_asleep(&self) -> bool {
-        matches!(self.rest, Rest::Asleep(_))
+        matches!(self.rest, IdleState::Asleep(_))
     }
 
     /// Whether no job can come for now: the server has none, or was told of no function.

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{End, Grab, Report, Settled, WorkerSession};
+use super::{Grab, JobEnd, Report, Settled, WorkerSession};
 use crate::{
     ClientId, ErrorKind, FunctionName, JobHandle, JobLimit,
     protocol::{Decoder, Magic, Packet, PacketType},
@@ -67,7 +67,7 @@ impl Bench {
     }
 
     fn completes(&mut self, job: &JobHandle) {
-        self.worker.finish(job, End::Complete(b"r"), self.now).unwrap();
+        self.worker.finish(job, JobEnd::Complete(b"r"), self.now).unwrap();
     }
 
     fn settled(&mut self) -> Vec<Settled> {
@@ -88,9 +88,9 @@ fn a_result_and_the_next_grab_go_out_together() {
 fn each_report_and_each_end_is_one_packet_and_its_fate_is_known() {
     let mut bench = Bench::started(1);
     for (number, end, packet, fate) in [
-        (1, End::Complete(b"r"), "WORK_COMPLETE", Settled::Completed),
-        (2, End::Fail, "WORK_FAIL", Settled::Failed),
-        (3, End::Exception(b"why"), "WORK_EXCEPTION", Settled::Failed),
+        (1, JobEnd::Complete(b"r"), "WORK_COMPLETE", Settled::Completed),
+        (2, JobEnd::Fail, "WORK_FAIL", Settled::Failed),
+        (3, JobEnd::Exception(b"why"), "WORK_EXCEPTION", Settled::Failed),
     ] {
         let job = bench.gets_job(number);
         bench.worker.report(&job, Report::Status(1, 2)).unwrap();
@@ -243,7 +243,7 @@ fn a_barrier_confirms_every_result_before_it() {
     bench.sent();
     bench.worker.stop();
     bench.completes(&one);
-    bench.worker.finish(&two, End::Exception(b"why"), bench.now).unwrap();
+    bench.worker.finish(&two, JobEnd::Exception(b"why"), bench.now).unwrap();
     bench.worker.send_barrier(bench.now);
     assert_eq!(bench.sent(), ["WORK_COMPLETE", "WORK_EXCEPTION", "ECHO_REQ"]);
     assert!(bench.worker.has_unconfirmed());
@@ -326,12 +326,12 @@ fn a_job_ends_once_and_only_on_its_own_connection() {
     let mut bench = Bench::started(1);
     let job = bench.gets_job(1);
     bench.completes(&job);
-    let again = bench.worker.finish(&job, End::Fail, bench.now).unwrap_err();
+    let again = bench.worker.finish(&job, JobEnd::Fail, bench.now).unwrap_err();
     assert_eq!((again.kind(), again.fate()), (ErrorKind::JobLost, crate::Fate::NotSent));
     // After a restart of the server, another job has the same handle.
     let mut later = Bench::started(1);
     later.gets_job(1);
-    let stale = later.worker.finish(&job, End::Complete(b""), later.now).unwrap_err();
+    let stale = later.worker.finish(&job, JobEnd::Complete(b""), later.now).unwrap_err();
     assert_eq!(stale.kind(), ErrorKind::JobLost);
     assert!(later.sent().is_empty());
 }
@@ -425,16 +425,16 @@ fn a_request_behind_one_that_is_given_up_has_the_whole_time() {
 #[test]
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 fn each_grab_and_each_result_is_measured_with_its_outcome() {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (notify, receive) = std::sync::mpsc::channel();
     let measures = queue_core::Measures::new(move |measured: &queue_core::Measurement<'_>| {
         let function = measured.destination().unwrap_or("any");
         let outcome = measured.error_type().unwrap_or("ok");
-        tell.send(format!("{} {function}: {outcome}", measured.operation())).unwrap();
+        notify.send(format!("{} {function}: {outcome}", measured.operation())).unwrap();
     });
     let mut bench = Bench::limited(1, &JobLimit::new(100));
-    bench.worker.set_asking(crate::trace::Asking::new(&measures));
-    let heard = || told.try_iter().collect::<Vec<_>>();
-    let told = |bench: &mut Bench| {
+    bench.worker.set_asking(crate::trace::RequestReporter::new(&measures));
+    let heard = || receive.try_iter().collect::<Vec<_>>();
+    let observed = |bench: &mut Bench| {
         let mut later = queue_core::Later::default();
         bench.worker.hand_out(&mut later, &mut Vec::new());
         assert_eq!(heard(), [""; 0], "nobody is told while a lock may be held");
@@ -442,23 +442,26 @@ fn each_grab_and_each_result_is_measured_with_its_outcome() {
         heard()
     };
     let job = bench.gets_job(1);
-    assert_eq!(told(&mut bench), ["GRAB_JOB_ALL f: ok"]);
+    assert_eq!(observed(&mut bench), ["GRAB_JOB_ALL f: ok"]);
     bench.completes(&job);
-    assert_eq!(told(&mut bench), [""; 0], "it is not known yet");
+    assert_eq!(observed(&mut bench), [""; 0], "it is not known yet");
     bench.gets(PacketType::NoJob, &[]);
-    assert_eq!(told(&mut bench), ["WORK_COMPLETE f: ok", "GRAB_JOB_ALL f: ok"]);
+    assert_eq!(observed(&mut bench), ["WORK_COMPLETE f: ok", "GRAB_JOB_ALL f: ok"]);
     bench.worker.can_do(&FunctionName::try_from("g").unwrap(), None);
     bench.gets(PacketType::Noop, &[]);
     let job = bench.gets_job(2);
-    assert_eq!(told(&mut bench), ["GRAB_JOB_ALL any: ok"]);
-    bench.worker.finish(&job, End::Fail, bench.now).unwrap();
+    assert_eq!(observed(&mut bench), ["GRAB_JOB_ALL any: ok"]);
+    bench.worker.finish(&job, JobEnd::Fail, bench.now).unwrap();
     bench.gets(PacketType::Error, &["JOB_NOT_FOUND", "Job given in work result not found"]);
-    assert_eq!(told(&mut bench), [format!("WORK_FAIL any: {}", ErrorKind::JobNotFound)]);
+    assert_eq!(observed(&mut bench), [format!("WORK_FAIL any: {}", ErrorKind::JobNotFound)]);
     let job = bench.gets_job(3);
-    bench.worker.finish(&job, End::Exception(b"why"), bench.now).unwrap();
-    told(&mut bench);
+    bench.worker.finish(&job, JobEnd::Exception(b"why"), bench.now).unwrap();
+    observed(&mut bench);
     bench.worker.close();
-    assert_eq!(told(&mut bench), [format!("WORK_EXCEPTION any: {}", ErrorKind::ConnectionLost)]);
+    assert_eq!(
+        observed(&mut bench),
+        [format!("WORK_EXCEPTION any: {}", ErrorKind::ConnectionLost)]
+    );
 }
 
 #[test]
@@ -505,8 +508,8 @@ fn functions_are_withdrawn_behind_the_answers_to_grabs() {
     let job = bench.gets_job(1);
     assert!(bench.sent().is_empty(), "it asks for no more before");
     bench.completes(&job);
-    let told = ["WORK_COMPLETE", "CANT_DO", "CAN_DO", "GRAB_JOB_ALL", "GRAB_JOB_ALL"];
-    assert_eq!(bench.sent(), told);
+    let observed = ["WORK_COMPLETE", "CANT_DO", "CAN_DO", "GRAB_JOB_ALL", "GRAB_JOB_ALL"];
+    assert_eq!(bench.sent(), observed);
     bench.worker.reset_abilities().unwrap();
     bench.gets(PacketType::NoJob, &[]);
     assert!(bench.sent().is_empty());
@@ -566,7 +569,7 @@ fn grabs_of_all_connections_together_stay_within_the_limit() {
     two.completes(&last);
     assert_eq!(two.sent(), ["WORK_COMPLETE"]);
     assert_eq!(two.worker.poll(two.now), None);
-    assert!(one.worker.finish(&job, End::Fail, one.now).is_err());
+    assert!(one.worker.finish(&job, JobEnd::Fail, one.now).is_err());
 }
 
 #[test]
@@ -606,7 +609,7 @@ fn a_job_that_nobody_will_end_does_not_keep_a_connection_open() {
     assert!(!bench.worker.is_drained());
     bench.completes(&held);
     assert!(bench.worker.is_drained());
-    assert!(bench.worker.finish(&untaken, End::Fail, bench.now).is_err());
+    assert!(bench.worker.finish(&untaken, JobEnd::Fail, bench.now).is_err());
     bench.worker.close();
     assert_eq!(bench.settled(), [Settled::Abandoned, Settled::Unknown]);
 }
@@ -946,7 +949,7 @@ fn a_handler_that_outlives_its_connection_keeps_its_place() {
     bench.worker.close();
     bench.worker.reopen(bench.now);
     assert_eq!(bench.sent(), ["CAN_DO"], "over any number of connections");
-    let ended = bench.worker.finish(&job, End::Complete(b"late"), bench.now);
+    let ended = bench.worker.finish(&job, JobEnd::Complete(b"late"), bench.now);
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::JobLost);
     assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
 }
@@ -1074,7 +1077,7 @@ fn a_job_that_comes_again_after_its_time_begins_when_its_first_run_has_ended() {
     assert_eq!(bench.worker.running(), 1);
     bench.sent();
     // The server would treat it as the result of the second run.
-    let error = bench.worker.finish(&job, End::Fail, bench.now).unwrap_err();
+    let error = bench.worker.finish(&job, JobEnd::Fail, bench.now).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::JobLost);
     assert!(!bench.sent().contains(&"WORK_FAIL".to_owned()));
     assert_eq!(bench.settled(), [Settled::Rejected]);
@@ -1088,7 +1091,7 @@ fn a_job_that_comes_again_after_its_time_begins_when_its_first_run_has_ended() {
     assert_eq!(bench.gets(PacketType::JobAssignAll, &again), None);
     bench.worker.reopen(bench.now);
     bench.sent();
-    assert!(bench.worker.finish(&job, End::Fail, bench.now).is_err());
+    assert!(bench.worker.finish(&job, JobEnd::Fail, bench.now).is_err());
     let third = bench.gets_job(1);
     bench.completes(&third);
     assert!(bench.worker.released().is_none());
@@ -1105,7 +1108,7 @@ fn a_job_that_comes_again_after_its_time_begins_when_its_first_run_has_ended() {
 fn an_exception_is_followed_by_a_failure_where_it_does_not_end_a_job() {
     let mut bench = Bench::started(1);
     let job = bench.gets_job(1);
-    bench.worker.finish(&job, End::Exception(b"why"), bench.now).unwrap();
+    bench.worker.finish(&job, JobEnd::Exception(b"why"), bench.now).unwrap();
     assert_eq!(bench.sent(), ["WORK_EXCEPTION", "GRAB_JOB_ALL"]);
 
     let mut old = Bench::started(1);
@@ -1114,7 +1117,7 @@ fn an_exception_is_followed_by_a_failure_where_it_does_not_end_a_job() {
         assert_eq!(old.sent(), [grab]);
     }
     let job = old.gets(PacketType::JobAssign, &["H:x:1", "f", "w"]).unwrap();
-    old.worker.finish(&job, End::Exception(b"why"), old.now).unwrap();
+    old.worker.finish(&job, JobEnd::Exception(b"why"), old.now).unwrap();
     assert_eq!(old.sent(), ["WORK_EXCEPTION", "WORK_FAIL", "GRAB_JOB"]);
     // Both end the same job. A server that ends it with the first may refuse the second.
     old.gets(PacketType::Error, &["JOB_NOT_FOUND", "Job given in work result not found"]);
@@ -1135,7 +1138,7 @@ fn a_second_run_of_a_job_waits_for_the_end_of_the_first() {
     assert_eq!((bench.worker.running(), bench.sent().len()), (0, 1), "one place is free");
     let other = bench.gets_job(2);
     assert!(bench.worker.released().is_none());
-    assert!(bench.worker.finish(&job, End::Fail, bench.now).is_err());
+    assert!(bench.worker.finish(&job, JobEnd::Fail, bench.now).is_err());
     let again = bench.worker.released().unwrap();
     assert_eq!(again.handle.name(), b"H:x:1");
     bench.completes(&again.handle);

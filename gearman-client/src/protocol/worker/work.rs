@@ -17,7 +17,7 @@ pub enum Report<'a> {
 /// How a worker ends a job.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum End<'a> {
+pub enum JobEnd<'a> {
     /// WORK_COMPLETE, with the result.
     Complete(&'a [u8]),
     /// WORK_FAIL.
@@ -26,12 +26,12 @@ pub enum End<'a> {
     Exception(&'a [u8]),
 }
 
-impl End<'_> {
+impl JobEnd<'_> {
     pub(super) fn packet_type(self) -> PacketType {
         match self {
-            End::Complete(_) => PacketType::WorkComplete,
-            End::Fail => PacketType::WorkFail,
-            End::Exception(_) => PacketType::WorkException,
+            JobEnd::Complete(_) => PacketType::WorkComplete,
+            JobEnd::Fail => PacketType::WorkFail,
+            JobEnd::Exception(_) => PacketType::WorkException,
         }
     }
 }

@@ -8,18 +8,18 @@ use super::{Link, Waiter, job_lost, note_failure, only_one_stream};
 use crate::{
     Delivery, Error, ErrorKind, Fate, QueueName, RequestId, Result,
     protocol::{
-        Action, Asked, Request,
+        Action, Request, RequestFields,
         client::{
-            ask::{Answer, Ask},
-            batch::Batch,
-            task::{Message, Stage, Task},
+            ask::{Ask, AskAnswer},
+            batch::PushBatch,
+            task::{EncodedRequest, Task, TaskStage},
         },
         session::encoded,
     },
 };
 
 impl Link {
-    /// Starts a task, which has to finish within its limit. A late pull returns [`Answer::Nothing`]; anything else
+    /// Starts a task, which has to finish within its limit. A late pull returns [`AskAnswer::Nothing`]; anything else
     /// fails with the error of the limit.
     ///
     /// # Errors
@@ -46,12 +46,12 @@ impl Link {
             self.limits.extend(limit.at.map(|at| (at, number)));
         }
         match (&task.stage, &task.ask) {
-            (Stage::Queued(message), _) => {
+            (TaskStage::Queued(message), _) => {
                 self.queued.insert(number);
-                self.names.extend(message.as_ref().map(Message::name));
+                self.names.extend(message.as_ref().map(EncodedRequest::name));
             }
-            (Stage::Batch(_), _) => self.queued.insert(number),
-            (Stage::Pulling, Ask::Pull(queue)) => self.pulls.join_and_look(queue, number),
+            (TaskStage::PushBatch(_), _) => self.queued.insert(number),
+            (TaskStage::Pulling, Ask::Pull(queue)) => self.pulls.join_and_look(queue, number),
             _ => {}
         }
         self.tasks.insert(number, task);
@@ -61,26 +61,26 @@ impl Link {
         Ok(number)
     }
 
-    fn stage(&mut self, ask: &mut Ask, number: u64) -> Result<Stage> {
+    fn stage(&mut self, ask: &mut Ask, number: u64) -> Result<TaskStage> {
         let is_over = !self.can_dial && self.epoch.is_some() && self.session.is_none();
         if is_over && !matches!(ask, Ask::Settle(..)) {
             return Err(only_one_stream());
         }
         Ok(match ask {
-            Ask::Ready if self.is_open() => Stage::Done(Ok(Answer::Yes)),
-            Ask::Ready | Ask::Ping => Stage::Queued(None),
+            Ask::Ready if self.is_open() => TaskStage::Done(Ok(AskAnswer::Yes)),
+            Ask::Ready | Ask::Ping => TaskStage::Queued(None),
             Ask::Plain(action, queue, body) => {
                 let id = self.ids.next();
                 self.queued(&Request::new(*action, id, queue.clone(), body.clone()))?
             }
             Ask::Pushes(pushes) => {
                 let Link { encoding, ids, metrics, later, .. } = self;
-                let mut batch = Batch::new(mem::take(pushes), *encoding, ids, |error| {
+                let mut batch = PushBatch::new(mem::take(pushes), *encoding, ids, |error| {
                     note_failure(metrics, later, Some(error));
                 });
                 match batch.undone() {
-                    0 => Stage::Done(Ok(Answer::Pushed(batch.take_outcomes()))),
-                    _ => Stage::Batch(batch),
+                    0 => TaskStage::Done(Ok(AskAnswer::Pushed(batch.take_outcomes()))),
+                    _ => TaskStage::PushBatch(batch),
                 }
             }
             Ask::Raw(request) => {
@@ -92,8 +92,8 @@ impl Link {
                 self.check_held(*epoch)?;
                 let request = Request::new(*action, *id, queue.clone(), bytes::Bytes::new());
                 match self.queued(&request)? {
-                    Stage::Queued(Some(message)) if self.take_over(&message, number) => {
-                        Stage::Sent(message)
+                    TaskStage::Queued(Some(message)) if self.take_over(&message, number) => {
+                        TaskStage::Sent(message)
                     }
                     stage => {
                         self.check_unused(*action, id)?;
@@ -102,21 +102,21 @@ impl Link {
                 }
             }
             Ask::Pull(queue) => match self.take_kept(queue) {
-                Some(delivery) => Stage::Done(Ok(Answer::Delivery(delivery))),
+                Some(delivery) => TaskStage::Done(Ok(AskAnswer::Delivery(delivery))),
                 None => {
                     // A request that cannot be encoded fails now, not when it is sent.
                     let queue = queue.as_str();
-                    self.encoding.check(&Asked {
+                    self.encoding.check(&RequestFields {
                         action: Action::Pull,
                         id: "",
                         queue,
                         body: b"",
                     })?;
-                    Stage::Pulling
+                    TaskStage::Pulling
                 }
             },
             Ask::TryPull(queue) => match self.take_kept(queue) {
-                Some(delivery) => Stage::Done(Ok(Answer::Delivery(delivery))),
+                Some(delivery) => TaskStage::Done(Ok(AskAnswer::Delivery(delivery))),
                 None => {
                     let id = self.ids.next();
                     self.queued(&Request::count(id, queue.clone()))?
@@ -125,14 +125,14 @@ impl Link {
         })
     }
 
-    fn queued(&self, request: &Request) -> Result<Stage> {
+    fn queued(&self, request: &Request) -> Result<TaskStage> {
         let frame = encoded(self.encoding, request)?;
         let (action, id) = (request.action(), *request.id());
-        Ok(Stage::Queued(Some(Message { action, id, frame })))
+        Ok(TaskStage::Queued(Some(EncodedRequest { action, id, frame })))
     }
 
     /// Whether the same request is in flight for a former caller: this task then takes over its answer.
-    fn take_over(&mut self, message: &Message, number: u64) -> bool {
+    fn take_over(&mut self, message: &EncodedRequest, number: u64) -> bool {
         let Some(session) = &mut self.session else { return false };
         let is_gone = match session.waiter(message.action, &message.id) {
             Some(Waiter::Task(caller)) => !self.tasks.contains_key(caller),
@@ -156,7 +156,7 @@ impl Link {
 
     fn is_in_batch(&self, id: &RequestId) -> bool {
         self.tasks.values().any(|task| match &task.stage {
-            Stage::Batch(batch) => batch.has(id),
+            TaskStage::PushBatch(batch) => batch.has(id),
             _ => false,
         })
     }

@@ -11,7 +11,7 @@ use super::Lane;
 use crate::protocol::{
     Action,
     client::{Ask, Link},
-    worker::line::{Known, Line, Look},
+    worker::line::{CountReason, LastCount, ServedQueue},
 };
 
 /// Maximum number of messages being settled before more are pulled.
@@ -23,7 +23,7 @@ const MAX_PULLS: usize = 256;
 pub(super) const SHARED: Duration = Duration::from_millis(10);
 
 /// Whether a count behind the pulls of this queue may begin. One that overtook a pull would find its message, too.
-pub(super) fn may_count(link: &Link, line: &Line) -> bool {
+pub(super) fn may_count(link: &Link, line: &ServedQueue) -> bool {
     link.is_open() && !line.pulls.is_empty() && link.has_pulled(&line.queue)
 }
 
@@ -55,7 +55,7 @@ impl Lane {
         }
         let most = self.capacity().saturating_sub(self.hold.taken()).min(MAX_PULLS);
         let mut left = most.saturating_sub(self.pulls());
-        let is_served = |line: &Line| {
+        let is_served = |line: &ServedQueue| {
             let has_more = !until_empty || line.known > 0;
             has_more && !line.pulls.is_empty() && line.resting(now).is_none()
         };
@@ -84,14 +84,14 @@ impl Lane {
                 line.known -= 1;
                 return self.pull(index, now);
             }
-            true if looks_first => Look::First,
+            true if looks_first => CountReason::First,
             true => return self.pull(index, now),
             false if !may_count(&self.link, line) => return,
             false => match line.doubt.take() {
                 Some(look) => look,
-                None if mem::take(&mut line.has_returned) => Look::Returned,
-                None if line.look_at.is_some_and(|at| at <= now) => Look::Again,
-                None if is_last && !line.is_dry => Look::Last,
+                None if mem::take(&mut line.has_returned) => CountReason::Returned,
+                None if line.look_at.is_some_and(|at| at <= now) => CountReason::Again,
+                None if is_last && !line.is_dry => CountReason::Last,
                 None => return,
             },
         };
@@ -100,7 +100,7 @@ impl Lane {
             Ok(task) => {
                 if let Some(line) = self.lines.get_mut(index) {
                     let last_pull = line.pulls.back().copied();
-                    let known = Known { last_pull, is_settled: line.is_settled };
+                    let known = LastCount { last_pull, is_settled: line.is_settled };
                     line.look = Some((task, look, known));
                 }
             }

@@ -5,16 +5,16 @@ use std::{mem, task::Poll, time::Instant};
 use bytes::Bytes;
 use queue_core::Limit;
 
-use super::{Job, Lane};
+use super::{HandlerMessage, Lane};
 use crate::{
     Deadline, Delivery, Error, ErrorKind, Fate, JobFate, LostReason, Outcome, Refusal, Result,
     WorkerEventKind,
     protocol::{
         Action,
-        client::{Answer, Ask},
+        client::{Ask, AskAnswer},
         worker::{
-            held::{Held, Key, Stage},
-            line::Line,
+            held::{HeldKey, HeldMessage, HeldStage},
+            line::ServedQueue,
         },
     },
 };
@@ -25,29 +25,29 @@ const MAX_STARTED: usize = 64;
 impl Lane {
     /// Handles a new message.
     pub(super) fn hold(&mut self, delivery: Delivery, now: Instant) {
-        let mut held = Held {
+        let mut held = HeldMessage {
             queue: delivery.queue().clone(),
             id: *delivery.request_id(),
             message: delivery.message_id(),
             duplications: delivery.duplications(),
             epoch: delivery.epoch(),
             body: Bytes::new(),
-            stage: Stage::Copying,
+            stage: HeldStage::Copying,
         };
         if self.terms.dead_letter.is_some() {
             held.body = delivery.body().clone();
         }
         let (queue, message, duplications) = (held.queue.clone(), held.message, held.duplications);
         if duplications <= self.terms.max_duplications {
-            self.line(&queue, Line::note_work);
-            held.stage = Stage::Waiting(delivery);
+            self.line(&queue, ServedQueue::note_work);
+            held.stage = HeldStage::Waiting(delivery);
             let key = self.hold.add(held);
             self.hold.waiting.push_back(key);
             return;
         }
         self.claimed.give_back();
         self.line(&queue, |line| line.note_poison(now));
-        self.tell(WorkerEventKind::Poisoned { queue, message, duplications });
+        self.notify(WorkerEventKind::Poisoned { queue, message, duplications });
         let key = self.hold.add(held);
         self.set_aside(key, now);
     }
@@ -69,34 +69,35 @@ impl Lane {
                 return self.hold.waiting.push_front(key);
             }
             if let Some(held) = self.hold.messages.get_mut(&key)
-                && let Stage::Waiting(delivery) = mem::replace(&mut held.stage, Stage::Running)
+                && let HeldStage::Waiting(delivery) =
+                    mem::replace(&mut held.stage, HeldStage::Running)
             {
                 self.hold.running.push(key);
                 self.hold.started += 1;
-                self.jobs.push(Job { key, delivery });
+                self.jobs.push(HandlerMessage { key, delivery });
             }
         }
     }
 
     /// A handler has ended with this outcome.
-    pub(crate) fn finish(&mut self, key: Key, outcome: Outcome, now: Instant) {
+    pub(crate) fn finish(&mut self, key: HeldKey, outcome: Outcome, now: Instant) {
         let Some(held) = self.hold.messages.get(&key) else { return };
         let is_last_time = held.duplications >= self.terms.max_duplications;
         match held.stage {
-            Stage::Running => {
+            HeldStage::Running => {
                 self.hold.stopped(key);
                 self.decided(key, outcome, is_last_time, now);
             }
-            Stage::Lost => {
+            HeldStage::Lost => {
                 self.hold.stopped(key);
                 self.hold.messages.remove(&key);
             }
-            Stage::Waiting(_) | Stage::Copying | Stage::Settling(_) => return,
+            HeldStage::Waiting(_) | HeldStage::Copying | HeldStage::Settling(_) => return,
         }
         self.start_next();
     }
 
-    fn decided(&mut self, key: Key, outcome: Outcome, is_last_time: bool, now: Instant) {
+    fn decided(&mut self, key: HeldKey, outcome: Outcome, is_last_time: bool, now: Instant) {
         match outcome {
             Outcome::Delete => self.settle(key, JobFate::Deleted, now),
             Outcome::ReturnLeft => self.settle(key, JobFate::ReturnedLeft, now),
@@ -108,12 +109,12 @@ impl Lane {
     }
 
     /// Copies a message to the dead-letter queue, or returns it if there is none.
-    fn set_aside(&mut self, key: Key, now: Instant) {
+    fn set_aside(&mut self, key: HeldKey, now: Instant) {
         let Some(queue) = self.terms.dead_letter.clone() else {
             return self.settle(key, JobFate::ReturnedRight, now);
         };
         let Some(held) = self.hold.messages.get_mut(&key) else { return };
-        held.stage = Stage::Copying;
+        held.stage = HeldStage::Copying;
         let copy = Ask::Plain(Action::Rpush, queue, held.body.clone());
         match self.begin(copy, None, now) {
             Ok(task) => self.hold.asked.push_back((task, key)),
@@ -122,16 +123,16 @@ impl Lane {
     }
 
     /// The dead-letter queue did not accept a message, so it stays.
-    fn not_copied(&mut self, key: Key, error: Error, now: Instant) {
+    fn not_copied(&mut self, key: HeldKey, error: Error, now: Instant) {
         let Some(held) = self.hold.messages.get(&key) else { return };
         let (source, queue) = (held.queue.clone(), self.terms.dead_letter.clone());
         let pause = self.line(&source, |line| line.back_off(now)).unwrap_or_default();
-        self.tell(WorkerEventKind::Refused { queue: queue.unwrap_or(source), error, pause });
+        self.notify(WorkerEventKind::Refused { queue: queue.unwrap_or(source), error, pause });
         self.settle(key, JobFate::ReturnedRight, now);
     }
 
     /// Settles a message on the server.
-    fn settle(&mut self, key: Key, fate: JobFate, now: Instant) {
+    fn settle(&mut self, key: HeldKey, fate: JobFate, now: Instant) {
         let action = match fate {
             JobFate::ReturnedLeft => Action::Lcancel,
             JobFate::ReturnedRight => Action::Rcancel,
@@ -140,7 +141,7 @@ impl Lane {
         let Some(held) = self.hold.messages.get_mut(&key) else { return };
         let ask = Ask::Settle(action, held.queue.clone(), held.id, held.epoch);
         let message = held.message;
-        held.stage = Stage::Settling(fate);
+        held.stage = HeldStage::Settling(fate);
         match self.begin(ask, Some(message), now) {
             Ok(task) => self.hold.asked.push_back((task, key)),
             // The connection that pulled it is gone.
@@ -166,10 +167,10 @@ impl Lane {
         }
     }
 
-    fn answered(&mut self, key: Key, outcome: Result<Answer>, now: Instant) {
+    fn answered(&mut self, key: HeldKey, outcome: Result<AskAnswer>, now: Instant) {
         let Some(held) = self.hold.messages.get(&key) else { return };
         let (queue, fate) = match held.stage {
-            Stage::Settling(fate) => (held.queue.clone(), fate),
+            HeldStage::Settling(fate) => (held.queue.clone(), fate),
             _ => {
                 return match outcome {
                     Ok(_) => self.settle(key, JobFate::DeadLettered, now),
@@ -183,7 +184,7 @@ impl Lane {
         match outcome {
             Ok(_) => {
                 if matches!(fate, JobFate::ReturnedLeft | JobFate::ReturnedRight) {
-                    self.line(&queue, Line::was_returned);
+                    self.line(&queue, ServedQueue::was_returned);
                 }
                 self.ended(key, fate);
             }
@@ -192,10 +193,10 @@ impl Lane {
     }
 
     /// Reports the fate of a message.
-    fn ended(&mut self, key: Key, fate: JobFate) {
+    fn ended(&mut self, key: HeldKey, fate: JobFate) {
         if let Some(held) = self.hold.messages.remove(&key) {
-            let Held { queue, message, .. } = held;
-            self.tell(WorkerEventKind::Settled { queue, message, fate });
+            let HeldMessage { queue, message, .. } = held;
+            self.notify(WorkerEventKind::Settled { queue, message, fate });
         }
     }
 
@@ -209,7 +210,8 @@ impl Lane {
             }
         }
         self.drop_waiting(JobFate::Lost(LostReason::ConnectionLost));
-        let copying = self.hold.keys(|stage| matches!(stage, Stage::Copying | Stage::Settling(_)));
+        let copying =
+            self.hold.keys(|stage| matches!(stage, HeldStage::Copying | HeldStage::Settling(_)));
         for key in copying {
             self.ended(key, JobFate::Lost(LostReason::ConnectionLost));
         }
@@ -221,9 +223,9 @@ impl Lane {
         if self.claimed.is_limited() {
             return;
         }
-        for Job { key, delivery } in mem::take(&mut self.jobs).into_iter().rev() {
+        for HandlerMessage { key, delivery } in mem::take(&mut self.jobs).into_iter().rev() {
             if let Some(held) = self.hold.messages.get_mut(&key) {
-                held.stage = Stage::Waiting(delivery);
+                held.stage = HeldStage::Waiting(delivery);
                 self.hold.stopped(key);
                 self.hold.waiting.push_front(key);
             }
@@ -242,11 +244,11 @@ impl Lane {
     pub(super) fn lose_running(&mut self, reason: LostReason) {
         for key in self.hold.own_running().collect::<Vec<_>>() {
             let Some(held) = self.hold.messages.get_mut(&key) else { continue };
-            held.stage = Stage::Lost;
+            held.stage = HeldStage::Lost;
             let (queue, message) = (held.queue.clone(), held.message);
             self.lost(key, reason);
             let fate = JobFate::Lost(reason);
-            self.tell(WorkerEventKind::Settled { queue, message, fate });
+            self.notify(WorkerEventKind::Settled { queue, message, fate });
         }
     }
 

@@ -11,8 +11,8 @@ fn lead(
     last: Option<usize>,
 ) -> (Option<usize>, Option<Instant>) {
     match world.outbox.lead(slot, last, world.now) {
-        Lead::Drive(server, until) => (Some(server), until),
-        Lead::Park(until) => (None, until),
+        Leadership::Drive(server, until) => (Some(server), until),
+        Leadership::Park(until) => (None, until),
     }
 }
 
@@ -153,7 +153,7 @@ fn a_caller_whose_server_is_to_be_left_alone_sleeps_until_it_may_be_tried() {
     assert_eq!(lead(&mut world, Some(slots[0]), Some(0)), (Some(0), due));
     // Another driver is there, and looks after it.
     world.outbox.lanes[0].health.failed(world.now);
-    world.outbox.lanes[0].phase = Phase::Backoff;
+    world.outbox.lanes[0].phase = LanePhase::Backoff;
     assert_eq!(lead(&mut world, Some(slots[0]), Some(0)), (None, due));
 }
 
@@ -196,7 +196,7 @@ fn a_caller_is_told_of_its_own_deadline_and_drives_no_lane_that_is_closed() {
     assert_eq!(error.kind(), overdue_kind());
     assert!(error.to_string().contains("not done within the total timeout of 60 s"), "{error}");
     let (mut world, _) = self::world(&[false]);
-    world.outbox.lanes[0].phase = Phase::Closed;
+    world.outbox.lanes[0].phase = LanePhase::Closed;
     assert_eq!(lead(&mut world, None, None).0, None);
 }
 

@@ -18,7 +18,7 @@ fn by_puts() -> Option<Probes> {
 
 /// Number of puts in each lane.
 fn lanes(world: &World) -> Vec<usize> {
-    world.outbox.lanes.iter().map(|lane| lane.log.parcels().count()).collect()
+    world.outbox.lanes.iter().map(|lane| lane.log.queued_puts().count()).collect()
 }
 
 fn put(world: &mut World) {
@@ -312,10 +312,10 @@ fn a_draining_server_is_told_and_shown() {
     for (takes, arrives) in [(0, 0), (0, 0), (usize::MAX, 0), (0, 3)] {
         world.turn(0, takes, arrives);
     }
-    let told = world.events();
-    assert_eq!(told[0], "0 connected");
-    assert!(told[1].starts_with("0 2 puts were refused: put: DRAINING"), "{told:?}");
-    assert_eq!(told[2], "0 2 puts go to another server");
+    let events = world.events();
+    assert_eq!(events[0], "0 connected");
+    assert!(events[1].starts_with("0 2 puts were refused: put: DRAINING"), "{events:?}");
+    assert_eq!(events[2], "0 2 puts go to another server");
     let report = world.outbox.report();
     assert!(report.servers[0].last_error.as_ref().unwrap().contains("DRAINING"));
     assert_eq!(report.moved, 2);
@@ -350,7 +350,7 @@ fn a_put_that_falls_due_as_its_connection_is_lost_is_part_of_that_failure() {
             true => world.turn(0, 0, 0),
             false => world.end(0, End::Lost(std::io::ErrorKind::ConnectionReset.into())),
         }
-        assert_eq!(world.outbox.lanes[0].phase, Phase::Backoff);
+        assert_eq!(world.outbox.lanes[0].phase, LanePhase::Backoff);
         assert_eq!(world.outbox.lanes[0].health.failures(), 1, "{is_silent}");
         let error = world.failure(0);
         assert_eq!((error.kind(), error.fate()), (overdue_kind(), Fate::Unknown));
@@ -363,15 +363,15 @@ fn each_kind_of_failure_is_told_once_until_there_is_a_connection() {
     let mut world = World::of(options, some_probes());
     world.servers[0].is_down = true;
     world.put(0, Delivery::AtMostOnce, 3600);
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     for _ in 0..3 {
         world.turn(0, 0, 0);
         world.now += 60 * SECOND;
-        told.extend(world.events());
+        events.extend(world.events());
     }
-    let news: Vec<_> = told.iter().filter(|event| event.contains("disconnected")).collect();
+    let news: Vec<_> = events.iter().filter(|event| event.contains("disconnected")).collect();
     assert_eq!(news, ["0 disconnected: refused"]);
-    assert_eq!(told.len(), 4, "each pause is told: {told:?}");
+    assert_eq!(events.len(), 4, "each pause is told: {events:?}");
     world.servers[0].is_down = false;
     world.turn(0, 0, 0);
     assert_eq!(world.events(), ["0 connected"]);
@@ -393,9 +393,9 @@ fn each_kind_of_failure_is_told_once_until_there_is_a_connection() {
             world.turn(0, takes, arrives);
         }
         world.step(&Step::Break { server: 0, takes: 0 });
-        let told = world.events();
-        assert!(told.iter().any(|event| event.contains("disconnected")), "again: {told:?}");
-        assert!(told.iter().any(|event| event.contains("sent again")), "{told:?}");
+        let events = world.events();
+        assert!(events.iter().any(|event| event.contains("disconnected")), "again: {events:?}");
+        assert!(events.iter().any(|event| event.contains("sent again")), "{events:?}");
     }
 }
 
@@ -406,9 +406,9 @@ fn puts_that_move_or_are_refused_together_are_told_together() {
     world.servers[0].is_down = true;
     (0..3).for_each(|_| put(&mut world));
     world.turn(0, 0, 0);
-    let told = world.events();
-    assert_eq!(told[0], "0 disconnected: refused");
-    assert_eq!(told.last().unwrap(), "0 3 puts go to another server");
+    let events = world.events();
+    assert_eq!(events[0], "0 disconnected: refused");
+    assert_eq!(events.last().unwrap(), "0 3 puts go to another server");
     assert!(!world.outbox.take_lost(0), "it never served");
 }
 

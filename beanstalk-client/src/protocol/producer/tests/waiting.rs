@@ -214,8 +214,8 @@ fn a_lane_whose_task_is_gone_is_told() {
     assert!(world.outbox.poll_closed(&sleeper.waker()).is_pending());
     world.servers[0].io.abandoned();
     assert_eq!(world.ask(0), Pulse::Over);
-    let told = world.events();
-    assert!(told[0].contains("driver is gone"), "{told:?}");
+    let events = world.events();
+    assert!(events[0].contains("driver is gone"), "{events:?}");
     assert!(sleeper.is_awake(&mut world.outbox));
 }
 

@@ -177,8 +177,8 @@ fn a_server_that_warns_of_a_job_that_nobody_holds_is_asked_after_a_pause() {
     let mut bench = Bench::connected(&options(1));
     assert_eq!(bench.hear("DEADLINE_SOON\r\n"), "");
     let did = bench.did();
-    let told = "reserve-with-timeout was answered DEADLINE_SOON (1 in a row)";
-    assert!(did[0].starts_with(told), "{did:?}");
+    let expected = "reserve-with-timeout was answered DEADLINE_SOON (1 in a row)";
+    assert!(did[0].starts_with(expected), "{did:?}");
     let until = bench.hand.turn().until().unwrap();
     assert!(until > bench.hand.now);
     assert_eq!(bench.wait(10 * SECOND), RESERVE);
@@ -201,9 +201,9 @@ fn a_reserve_that_ends_much_too_early_is_followed_by_a_pause() {
     let mut bench = Bench::connected(&options(1));
     let early = |bench: &mut Bench, nth: u32| {
         bench.hear("TIMED_OUT\r\n");
-        let told = format!("reserve-with-timeout was answered TIMED_OUT ({nth} in a row)");
+        let expected = format!("reserve-with-timeout was answered TIMED_OUT ({nth} in a row)");
         let did = bench.did();
-        assert!(did[0].starts_with(&told), "{did:?}");
+        assert!(did[0].starts_with(&expected), "{did:?}");
         assert_eq!(bench.wait(10 * SECOND), RESERVE);
     };
     early(&mut bench, 1);
@@ -328,8 +328,9 @@ fn a_job_that_cannot_be_run_is_buried_as_it_is() {
         assert_eq!(bench.hear(&counters(7, &as_usual())), format!("bury 7 77\r\n{RESERVE}"));
         bench.hear("BURIED\r\n");
         let did = bench.did();
-        let told = did[0].starts_with("job 7 is buried without being run") && did[0].contains(why);
-        assert!(told && did[1..] == ["job 7 buried"], "{did:?}");
+        let expected =
+            did[0].starts_with("job 7 is buried without being run") && did[0].contains(why);
+        assert!(expected && did[1..] == ["job 7 buried"], "{did:?}");
     }
     let mut bench = Bench::connected(&options(1).retries(Retries::default().reserves(3)));
     bench.hear(&reserved(7));

@@ -11,10 +11,10 @@ use super::Link;
 use crate::{
     ClientEventKind, Error, Result,
     protocol::{
-        Delivery, Lost, Magic, Packet, Session,
+        Lost, Magic, Packet, Recipient, Session,
         client::{
-            hold::{Hold, Load},
-            inbox::Mail,
+            hold::{ConnectionLoad, RequestHold},
+            inbox::InboxItem,
         },
     },
     trace,
@@ -42,7 +42,7 @@ impl Protocol for Link {
             session.ask_for_exceptions();
         }
         (self.session, self.is_outwaited) = (session, false);
-        (self.hold, self.idle_check) = (Hold::default(), IdleCheck::new(now));
+        (self.hold, self.idle_check) = (RequestHold::default(), IdleCheck::new(now));
         self.waiting.append_to(&mut io.wake);
         self.outage.ends();
         self.note(|| ClientEventKind::Connected);
@@ -83,12 +83,12 @@ impl Protocol for Link {
             self.note(|| ClientEventKind::BackingOff(time));
         }
         for Lost { waiter, fate, request, handle } in self.session.close() {
-            let mut told = error.share().with_fate(fate).with_command(request);
-            told = told.with_server(&*self.address);
+            let mut reported = error.share().with_fate(fate).with_command(request);
+            reported = reported.with_server(&*self.address);
             if let Some(handle) = handle {
-                told = told.with_handle(handle);
+                reported = reported.with_handle(handle);
             }
-            io.wake.extend(self.slots.last(waiter, Mail::Lost(told)));
+            io.wake.extend(self.slots.last(waiter, InboxItem::Lost(reported)));
         }
         self.is_silent |= cause == Cause::Late;
         self.is_outwaited = false;
@@ -132,19 +132,19 @@ impl Link {
     /// Delivers a packet; returns the waker of its caller.
     fn deliver(&mut self, packet: Packet) -> Result<Option<Waker>> {
         Ok(match self.session.accept(packet)? {
-            Delivery::Created(ticket, packet) => {
+            Recipient::Created(ticket, packet) => {
                 self.life.served();
                 self.slots.created(ticket, packet)
             }
-            Delivery::Answer(ticket, packet) => {
+            Recipient::Answer(ticket, packet) => {
                 self.life.served();
-                self.slots.last(ticket, Mail::Answer(packet))
+                self.slots.last(ticket, InboxItem::Answer(packet))
             }
-            Delivery::Event(ticket, event) if event.is_last() => {
-                self.slots.last(ticket, Mail::Event(event))
+            Recipient::Event(ticket, event) if event.is_last() => {
+                self.slots.last(ticket, InboxItem::Event(event))
             }
-            Delivery::Event(ticket, event) => self.slots.event(ticket, event),
-            Delivery::Nobody => None,
+            Recipient::Event(ticket, event) => self.slots.event(ticket, event),
+            Recipient::Nobody => None,
         })
     }
 
@@ -154,9 +154,9 @@ impl Link {
         }
     }
 
-    pub(super) fn load(&self) -> Load {
+    pub(super) fn load(&self) -> ConnectionLoad {
         let waiting = self.session.unwritten();
-        Load {
+        ConnectionLoad {
             under_way: self.session.pending().saturating_sub(waiting),
             waiting,
             bytes: self.session.outgoing().len(),

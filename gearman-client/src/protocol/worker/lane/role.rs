@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use queue_core::{Awaits, Expects, Io, Life, Loss, Need, Protocol, Pulse, Role, after, earliest};
 
-use super::{super::intake::Taken, CONFIRMING, Lane, News, Stage};
+use super::{super::intake::TakenJob, CONFIRMING, Lane, LaneEvent, LaneStage};
 use crate::Error;
 
 impl Role for Lane {
@@ -31,7 +31,7 @@ impl Protocol for Lane {
         self.session.reopen(now);
         self.intake.reopen();
         (self.counted, self.has_sent_barrier) = ((0, 0), false);
-        self.news.push(News::Connected);
+        self.news.push(LaneEvent::Connected);
         self.connecting.append_to(&mut io.wake);
     }
 
@@ -42,11 +42,11 @@ impl Protocol for Lane {
         while let Some(taken) = self.intake.take(io)? {
             self.traffic.replies += 1;
             match taken {
-                Taken::Packet(packet) => self.jobs.extend(self.session.accept(&packet, now)?),
-                Taken::Oversized(start, oversize) => {
+                TakenJob::Packet(packet) => self.jobs.extend(self.session.accept(&packet, now)?),
+                TakenJob::Oversized(start, oversize) => {
                     let failed = self.session.refuse(&start, oversize, now)?;
                     self.news.extend(
-                        failed.map(|job| News::Oversized(job.handle, job.function, oversize)),
+                        failed.map(|job| LaneEvent::Oversized(job.handle, job.function, oversize)),
                     );
                 }
             }
@@ -62,8 +62,8 @@ impl Protocol for Lane {
             self.jobs.clear();
         }
         self.close(io);
-        if self.stage == Stage::Working {
-            self.news.push(News::Lost(loss.error.share(), loss.delay.unwrap_or_default()));
+        if self.stage == LaneStage::Working {
+            self.news.push(LaneEvent::Lost(loss.error.share(), loss.delay.unwrap_or_default()));
         }
         self.last_error = Some(loss.error);
     }
@@ -131,10 +131,12 @@ impl Lane {
     fn end(&mut self, io: &mut Io<Error>) -> Need {
         self.close(io);
         match self.stage {
-            Stage::Stopping(until) if !self.session.is_idle() => return Need::Close(until),
+            LaneStage::Stopping(until) if !self.session.is_idle() => return Need::Close(until),
             // Handlers whose grace has passed may be running.
-            Stage::Confirming(_) | Stage::Cut => self.stage = Stage::Cut,
-            Stage::Working | Stage::Stopping(_) | Stage::Over => self.stage = Stage::Over,
+            LaneStage::Confirming(_) | LaneStage::Cut => self.stage = LaneStage::Cut,
+            LaneStage::Working | LaneStage::Stopping(_) | LaneStage::Over => {
+                self.stage = LaneStage::Over
+            }
         }
         Need::Over
     }
@@ -152,13 +154,13 @@ impl Lane {
     /// Leaves all jobs to the server once the grace of a stop has passed, including those that still arrive. Whoever
     /// waits for the loss of one learns of it at once, not with the end of the connection.
     fn heed_grace(&mut self, io: &mut Io<Error>, now: Instant) {
-        if let Stage::Stopping(Some(until)) = self.stage
+        if let LaneStage::Stopping(Some(until)) = self.stage
             && until <= now
         {
-            self.stage = Stage::Confirming(after(until, CONFIRMING));
+            self.stage = LaneStage::Confirming(after(until, CONFIRMING));
             io.wake.extend(self.losses.take());
         }
-        if let Stage::Confirming(_) = self.stage {
+        if let LaneStage::Confirming(_) = self.stage {
             self.session.leave_all();
         }
     }
@@ -166,18 +168,18 @@ impl Lane {
     /// When the stop goes on even if nothing arrives before.
     fn stops_at(&self) -> Option<Instant> {
         match self.stage {
-            Stage::Stopping(until) => until,
-            Stage::Confirming(until) => Some(until),
-            Stage::Working | Stage::Cut | Stage::Over => None,
+            LaneStage::Stopping(until) => until,
+            LaneStage::Confirming(until) => Some(until),
+            LaneStage::Working | LaneStage::Cut | LaneStage::Over => None,
         }
     }
 
     /// Whether a stopping worker has nothing left to request or do.
     fn is_drained(&self) -> bool {
         match self.stage {
-            Stage::Stopping(_) => self.session.is_drained(),
-            Stage::Confirming(_) => true,
-            Stage::Working | Stage::Cut | Stage::Over => false,
+            LaneStage::Stopping(_) => self.session.is_drained(),
+            LaneStage::Confirming(_) => true,
+            LaneStage::Working | LaneStage::Cut | LaneStage::Over => false,
         }
     }
 
@@ -191,7 +193,7 @@ impl Lane {
         if !self.is_drained() || !self.session.has_unconfirmed() {
             return self.is_drained();
         }
-        if matches!(self.stage, Stage::Confirming(until) if until <= now) {
+        if matches!(self.stage, LaneStage::Confirming(until) if until <= now) {
             return true;
         }
         if self.with_barrier && !self.has_sent_barrier {
@@ -202,12 +204,12 @@ impl Lane {
     }
 
     fn without_connection(&mut self, io: &mut Io<Error>) -> Need {
-        if self.stage != Stage::Working {
+        if self.stage != LaneStage::Working {
             return self.end(io);
         }
         let gives_up = |retry| self.life.has_failed_for(&retry) && self.session.is_idle();
         if self.until_empty.is_some_and(gives_up) {
-            self.news.push(News::GivenUp);
+            self.news.push(LaneEvent::GivenUp);
             return self.end(io);
         }
         Need::Use(None)

@@ -7,7 +7,7 @@ use crate::{ClientId, Error, FunctionName, protocol::PacketType, text::Decimal};
 
 /// A change of the functions, as the server has to be told of it.
 #[derive(Debug)]
-pub(super) enum Change {
+pub(super) enum AbilityChange {
     Can(FunctionName, Option<Duration>),
     Cannot(FunctionName),
     Reset,
@@ -28,28 +28,28 @@ impl WorkerSession {
         self.abilities.push((function.clone(), timeout));
         if let Entry::Vacant(place) = self.functions.entry(function.clone()) {
             place.insert(timeout);
-            self.change(Change::Can(function.clone(), timeout));
+            self.change(AbilityChange::Can(function.clone(), timeout));
         }
     }
 
-    fn change(&mut self, change: Change) {
+    fn change(&mut self, change: AbilityChange) {
         self.changes.push_back(change);
-        self.tell_changes();
+        self.notify_changes();
     }
 
     /// Tells the server of changes, in order. Withdrawals wait for the answers to grabs, and for the ends of the jobs
     /// that these bring: the server would give them to other workers.
-    pub(super) fn tell_changes(&mut self) {
+    pub(super) fn notify_changes(&mut self) {
         let is_busy = self.confirmations.grabs() > 0 || !self.running.is_empty();
         while let Some(next) = self.changes.front()
-            && (!is_busy || matches!(next, Change::Can(..)))
+            && (!is_busy || matches!(next, AbilityChange::Can(..)))
         {
             match self.changes.pop_front() {
-                Some(Change::Can(function, timeout)) => self.announce(&function, timeout),
-                Some(Change::Cannot(function)) => {
+                Some(AbilityChange::Can(function, timeout)) => self.announce(&function, timeout),
+                Some(AbilityChange::Cannot(function)) => {
                     self.put(PacketType::CantDo, &[], function.as_bytes());
                 }
-                Some(Change::Reset) => self.put(PacketType::ResetAbilities, &[], b""),
+                Some(AbilityChange::Reset) => self.put(PacketType::ResetAbilities, &[], b""),
                 None => {}
             }
         }
@@ -76,7 +76,7 @@ impl WorkerSession {
         self.refuse_while_running(PacketType::CantDo)?;
         self.functions.remove(function);
         self.abilities.retain(|(known, _)| known != function);
-        self.change(Change::Cannot(function.clone()));
+        self.change(AbilityChange::Cannot(function.clone()));
         Ok(())
     }
 
@@ -89,7 +89,7 @@ impl WorkerSession {
         self.refuse_while_running(PacketType::ResetAbilities)?;
         self.functions.clear();
         self.abilities.clear();
-        self.change(Change::Reset);
+        self.change(AbilityChange::Reset);
         Ok(())
     }
 

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use queue_core::{Claim, Claims};
 
 use super::{
-    super::{assignment::Grab, confirm::Told},
-    Answer, Rest, WorkerSession,
+    super::{assignment::Grab, confirm::Observed},
+    AnsweredGrab, IdleState, WorkerSession,
 };
 use crate::{
     Error, ErrorKind,
@@ -35,23 +35,25 @@ impl WorkerSession {
         self.given_up.push_back(grab);
         self.give_back(1);
         self.dialect.step_down();
-        self.rest = Rest::Awake;
+        self.rest = IdleState::Awake;
     }
 
     pub(super) fn advance(&mut self, now: Instant) -> Option<Instant> {
-        self.tell_changes();
+        self.notify_changes();
         let may_ask = self.is_started && !self.is_stopping && self.changes.is_empty();
         if !may_ask || self.functions.is_empty() {
             return None;
         }
         match self.rest {
-            Rest::Awake => {}
-            Rest::Asleep(until) | Rest::Paused(until) if until > now => return Some(until),
-            Rest::Asleep(_) => self.rest = Rest::Awake,
-            Rest::Paused(_) => {
+            IdleState::Awake => {}
+            IdleState::Asleep(until) | IdleState::Paused(until) if until > now => {
+                return Some(until);
+            }
+            IdleState::Asleep(_) => self.rest = IdleState::Awake,
+            IdleState::Paused(_) => {
                 // This is the postponed wake-up.
                 let _ = self.budget.spend(now);
-                self.rest = Rest::Awake;
+                self.rest = IdleState::Awake;
             }
         }
         let taken = self.running.len() + self.left + self.going_on.len();
@@ -70,11 +72,11 @@ impl WorkerSession {
 
     pub(super) fn ask(&mut self, now: Instant) {
         let grab = self.dialect.grab();
-        let told =
+        let observation =
             self.asking.grabs(grab.packet_type().name(), self.only_function(), &self.origin.server);
         self.put(grab.packet_type(), &[], b"");
         self.unique.0 += u64::from(grab == Grab::Uniq);
-        self.confirmations.asked(Some(grab), self.queued, told, now);
+        self.confirmations.asked(Some(grab), self.queued, observation, now);
     }
 
     /// The purpose of the answer to a grab, and its observation.
@@ -82,7 +84,7 @@ impl WorkerSession {
         &mut self,
         by: PacketType,
         now: Instant,
-    ) -> Result<(Answer, Told), Error> {
+    ) -> Result<(AnsweredGrab, Observed), Error> {
         let named = Grab::answered_with(by);
         let late = match (named, self.confirmations.next_grab()) {
             (Some(named), Some(next)) if named == next => None,
@@ -91,18 +93,18 @@ impl WorkerSession {
             (Some(named), _) => self.given_up.iter().position(|grab| named.may_answer(*grab)),
             (None, None) => (!self.given_up.is_empty()).then_some(0),
         };
-        let (grab, answer, told) = match late.and_then(|at| self.given_up.drain(..=at).next_back())
-        {
-            Some(grab) => {
-                self.confirmations.step(now);
-                // The answer proves only this kind.
-                (Some(named.map_or(grab, |named| named.min(grab))), Answer::Late, None)
-            }
-            None => {
-                let (grab, told) = self.confirmations.answered(by, true, now)?;
-                (grab, Answer::Expected, told)
-            }
-        };
+        let (grab, answer, observation) =
+            match late.and_then(|at| self.given_up.drain(..=at).next_back()) {
+                Some(grab) => {
+                    self.confirmations.step(now);
+                    // The answer proves only this kind.
+                    (Some(named.map_or(grab, |named| named.min(grab))), AnsweredGrab::Late, None)
+                }
+                None => {
+                    let (grab, observation) = self.confirmations.answered(by, true, now)?;
+                    (grab, AnsweredGrab::Expected, observation)
+                }
+            };
         self.unique.1 += u64::from(named == Some(Grab::Uniq));
         let (asked, answered) = self.unique;
         // Among more of these answers than such grabs, one was to a grab for all.
@@ -112,7 +114,7 @@ impl WorkerSession {
         }
         self.refusals.reset();
         self.is_grab_proven = true;
-        Ok((answer, told))
+        Ok((answer, observation))
     }
 
     /// Returns the share of grabs that brought no job to the limit.
@@ -139,9 +141,9 @@ impl WorkerSession {
         if self.confirmations.withdraw_grab(now).is_some() {
             self.give_back(1);
             self.rest = if self.dialect.step_down() {
-                Rest::Awake
+                IdleState::Awake
             } else {
-                Rest::Paused(queue_core::after(now, self.refusals.next_delay()))
+                IdleState::Paused(queue_core::after(now, self.refusals.next_delay()))
             };
             self.poll(now);
         }

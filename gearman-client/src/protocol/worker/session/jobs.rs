@@ -10,24 +10,24 @@ use super::super::intake::Oversize;
 use super::{
     super::{
         assignment::Assignment,
-        confirm::Told,
-        work::{End, Report, job_lost},
+        confirm::Observed,
+        work::{JobEnd, Report, job_lost},
     },
-    Answer, Held, LEAST_TIMEOUT, Rest, WorkerSession,
+    AnsweredGrab, HeldJob, IdleState, LEAST_TIMEOUT, WorkerSession,
 };
 use crate::{
     Epoch, Error, JobHandle,
-    names::short::Short,
+    names::short::ShortId,
     protocol::{Packet, PacketType},
     text::Decimal,
 };
 
-impl Held {
+impl HeldJob {
     /// A new job of a function with this announced timeout.
     pub(super) fn new(timeout: Option<Duration>, now: Instant) -> Self {
         let timeout = timeout.filter(|timeout| !timeout.is_zero());
         let until = timeout.and_then(|timeout| now.checked_add(timeout.max(LEAST_TIMEOUT)));
-        Held { has_begun: false, until }
+        HeldJob { has_begun: false, until }
     }
 }
 
@@ -38,8 +38,8 @@ impl WorkerSession {
         packet: &Packet,
         missing: usize,
         now: Instant,
-    ) -> Result<(Assignment, Option<Duration>, Answer), Error> {
-        let (answer, told) = self.answered_grab(packet.packet_type, now)?;
+    ) -> Result<(Assignment, Option<Duration>, AnsweredGrab), Error> {
+        let (answer, observation) = self.answered_grab(packet.packet_type, now)?;
         self.window = (self.window * 2).min(self.places);
         self.budget.refill(now);
         let mut timeout = None;
@@ -52,19 +52,19 @@ impl WorkerSession {
         let job = match job {
             Ok(job) => job,
             Err(error) => {
-                self.confirmations.abandoned(told);
+                self.confirmations.abandoned(observation);
                 return Err(error);
             }
         };
-        self.confirmations.grabbed(told, Some((&job, missing)));
+        self.confirmations.grabbed(observation, Some((&job, missing)));
         self.has_brought_job = true;
         Ok((job, timeout, answer))
     }
 
     /// Whether the limit allows a new job. Otherwise the job is left to the server.
-    fn is_allowed(&mut self, answer: Answer) -> bool {
+    fn is_allowed(&mut self, answer: AnsweredGrab) -> bool {
         let is_allowed =
-            self.limit.as_mut().is_none_or(|limit| limit.take(answer == Answer::Expected));
+            self.limit.as_mut().is_none_or(|limit| limit.take(answer == AnsweredGrab::Expected));
         self.left += usize::from(!is_allowed);
         is_allowed
     }
@@ -73,8 +73,8 @@ impl WorkerSession {
     pub(super) fn take(
         &mut self,
         job: Assignment,
-        held: Held,
-        answer: Answer,
+        held: HeldJob,
+        answer: AnsweredGrab,
     ) -> Option<Assignment> {
         if !self.is_allowed(answer) {
             return None;
@@ -109,7 +109,7 @@ impl WorkerSession {
         }
         let why =
             format!("not run: its packet of {size} bytes is over the worker's limit of {limit}");
-        self.end(&job.handle, End::Exception(why.as_bytes()), now);
+        self.end(&job.handle, JobEnd::Exception(why.as_bytes()), now);
         Ok(Some(job))
     }
 
@@ -152,7 +152,7 @@ impl WorkerSession {
                 let (numerator, denominator) = (Decimal::new(numerator), Decimal::new(denominator));
                 let arguments = [handle.as_bytes(), numerator.as_bytes()];
                 self.put(PacketType::WorkStatus, &arguments, denominator.as_bytes());
-                self.confirmations.told(PacketType::WorkStatus, None);
+                self.confirmations.result_or_report(PacketType::WorkStatus, None);
             }
             Report::Data(data) => self.put_work(PacketType::WorkData, handle, data, None),
             Report::Warning(data) => self.put_work(PacketType::WorkWarning, handle, data, None),
@@ -165,34 +165,34 @@ impl WorkerSession {
     /// # Errors
     ///
     /// `JobLost` when this connection does not hold the job.
-    pub fn finish(&mut self, job: &JobHandle, end: End<'_>, now: Instant) -> Result<(), Error> {
+    pub fn finish(&mut self, job: &JobHandle, end: JobEnd<'_>, now: Instant) -> Result<(), Error> {
         self.let_go(job, now)?;
         self.end(job, end, now);
         Ok(())
     }
 
     /// Queues the end of a job, and the request for the next one.
-    fn end(&mut self, job: &JobHandle, end: End<'_>, now: Instant) {
+    fn end(&mut self, job: &JobHandle, end: JobEnd<'_>, now: Instant) {
         let (handle, packet_type) = (job.short(), end.packet_type());
-        let told =
+        let observation =
             self.asking.ends(packet_type.name(), job, self.only_function(), &self.origin.server);
         match end {
-            End::Complete(data) => self.put_work(packet_type, handle, data, told),
-            End::Exception(data) => {
-                self.put_work(packet_type, handle, data, told);
+            JobEnd::Complete(data) => self.put_work(packet_type, handle, data, observation),
+            JobEnd::Exception(data) => {
+                self.put_work(packet_type, handle, data, observation);
                 if self.dialect.is_oldest() {
                     // This server forwards the exception without ending the job.
                     self.put(PacketType::WorkFail, &[], handle.as_bytes());
                     self.confirmations.repeated(PacketType::WorkFail);
                 }
             }
-            End::Fail => {
+            JobEnd::Fail => {
                 self.put(packet_type, &[], handle.as_bytes());
-                self.confirmations.told(packet_type, told);
+                self.confirmations.result_or_report(packet_type, observation);
             }
         }
-        if let Rest::Asleep(_) = self.rest {
-            self.rest = Rest::Awake;
+        if let IdleState::Asleep(_) = self.rest {
+            self.rest = IdleState::Awake;
         }
         self.poll(now);
     }
@@ -241,7 +241,7 @@ impl WorkerSession {
             // The server would take this result for that of the second run, which can start now.
             let again = self.again.remove(at);
             let timeout = self.functions.get(&again.function).copied().flatten();
-            self.running.insert(handle, Held::new(timeout, now));
+            self.running.insert(handle, HeldJob::new(timeout, now));
             self.waiting.push(again);
             self.confirmations.reject();
         } else {
@@ -253,13 +253,13 @@ impl WorkerSession {
     /// A handler of an earlier connection has ended, which frees its slot.
     pub(super) fn end_elsewhere(&mut self, job: &JobHandle) {
         let handle = job.short();
-        let is_it = |going: &(Epoch, Short)| job.epoch() == Some(going.0) && going.1 == handle;
+        let is_it = |going: &(Epoch, ShortId)| job.epoch() == Some(going.0) && going.1 == handle;
         if let Some(at) = self.going_on.iter().position(is_it) {
             self.going_on.swap_remove(at);
         }
     }
 
-    pub(super) fn held(&self, job: &JobHandle) -> Result<Short, Error> {
+    pub(super) fn held(&self, job: &JobHandle) -> Result<ShortId, Error> {
         let handle = job.short();
         if job.epoch() == Some(self.origin.epoch) && self.running.contains_key(&handle) {
             return Ok(handle);
@@ -270,11 +270,11 @@ impl WorkerSession {
     pub(super) fn put_work(
         &mut self,
         packet_type: PacketType,
-        handle: Short,
+        handle: ShortId,
         data: &[u8],
-        told: Told,
+        observation: Observed,
     ) {
         self.put(packet_type, &[handle.as_bytes()], data);
-        self.confirmations.told(packet_type, told);
+        self.confirmations.result_or_report(packet_type, observation);
     }
 }

@@ -11,9 +11,9 @@ use queue_core::{
 use crate::{
     Address, ConnectOptions, ConnectionState, Delivery, JobContext, LostReason, Metrics, Outcome,
     WorkerEvent, WorkerEventKind, WorkerOptions, WorkerReport,
-    protocol::worker::{Key, Lane, News},
+    protocol::worker::{HeldKey, Lane, LaneEvent},
     trace,
-    work::{Ended, Loss},
+    work::{Ended, MessageLoss},
 };
 
 /// A handle to stop and observe a worker from anywhere, even after it has ended. Cloning is cheap.
@@ -21,7 +21,7 @@ use crate::{
 /// It keeps only the worker's counters alive.
 #[derive(Clone)]
 pub struct WorkerHandle {
-    pub(crate) board: Arc<Board>,
+    pub(crate) worker_status: Arc<WorkerStatus>,
 }
 
 /// A server of a worker, and its state.
@@ -40,24 +40,24 @@ pub struct ServerStatus {
 impl WorkerHandle {
     /// Pulls nothing more; running handlers may finish within the grace. All other messages go back to the servers.
     pub fn stop(&self) {
-        self.board.stop.ask(Haste::Gently);
+        self.worker_status.stop.ask(Haste::Gently);
     }
 
     /// Gives the messages of running handlers back at once; `lost` notifies them.
     pub fn stop_now(&self) {
-        self.board.stop.ask(Haste::AtOnce);
+        self.worker_status.stop.ask(Haste::AtOnce);
     }
 
     /// Whether the worker was told to stop.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        self.board.stop.asked().is_some()
+        self.worker_status.stop.asked().is_some()
     }
 
     /// Outcomes of messages so far.
     #[must_use]
     pub fn report(&self) -> WorkerReport {
-        self.board.report()
+        self.worker_status.report()
     }
 
     /// Traffic so far, over all connections. `errors` counts failures on them and failed attempts to connect, by the
@@ -65,20 +65,20 @@ impl WorkerHandle {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let mut total = Metrics::default();
-        self.board.lanes.iter().for_each(|lane| total.add(&lane.lock().metrics));
+        self.worker_status.lanes.iter().for_each(|lane| total.add(&lane.lock().metrics));
         total
     }
 
     /// The number of messages that it holds.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.board.lanes.iter().map(|lane| lane.lock().held).sum()
+        self.worker_status.lanes.iter().map(|lane| lane.lock().held).sum()
     }
 
     /// The state of each server, in order.
     #[must_use]
     pub fn servers(&self) -> Vec<ServerStatus> {
-        self.board.lanes.iter().map(Side::status).collect()
+        self.worker_status.lanes.iter().map(QueueSide::status).collect()
     }
 }
 
@@ -93,25 +93,25 @@ impl fmt::Debug for WorkerHandle {
 }
 
 /// Shared by the lanes.
-pub(crate) struct Board {
+pub(crate) struct WorkerStatus {
     /// Wakes sleeping lanes, and notifies handlers.
     pub(crate) stop: Stop,
-    lanes: Vec<Side>,
+    lanes: Vec<QueueSide>,
     limit: Option<JobLimit>,
     observer: Option<Observer<WorkerEvent>>,
     logs_errors: bool,
     on_span: SpanHook<Delivery>,
 }
 
-struct Side {
+struct QueueSide {
     server: Address,
     measures: Measures,
-    seen: Mutex<Seen>,
+    seen: Mutex<LaneStatus>,
 }
 
 /// A lane's state, over all its connections.
 #[derive(Default)]
-struct Seen {
+struct LaneStatus {
     state: ConnectionState,
     held: usize,
     /// Whether the lane has ended.
@@ -120,29 +120,29 @@ struct Seen {
     report: WorkerReport,
     outage: Outage<&'static str>,
     /// The handlers to notify when their message is lost.
-    running: HashMap<Key, Arc<Loss>, FixedState>,
+    running: HashMap<HeldKey, Arc<MessageLoss>, FixedState>,
 }
 
-impl Side {
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+impl QueueSide {
+    fn lock(&self) -> MutexGuard<'_, LaneStatus> {
         lock(&self.seen)
     }
 
     fn status(&self) -> ServerStatus {
-        let Seen { state, held, .. } = *self.lock();
+        let LaneStatus { state, held, .. } = *self.lock();
         ServerStatus { server: self.server.clone(), state, held }
     }
 }
 
-impl Board {
+impl WorkerStatus {
     pub(crate) fn new(options: &WorkerOptions) -> Arc<Self> {
-        let side = |server: &ConnectOptions| Side {
+        let side = |server: &ConnectOptions| QueueSide {
             server: server.address.clone(),
             measures: server.measures.clone(),
             seen: Mutex::default(),
         };
         let lanes = options.servers.options().iter().map(side);
-        Arc::new(Board {
+        Arc::new(WorkerStatus {
             stop: Stop::new(lanes.len()),
             lanes: lanes.collect(),
             limit: options.limit.clone(),
@@ -180,21 +180,21 @@ impl Board {
     }
 
     /// Passes a handler's outcome to its lane, which starts no further handler if it is stopping.
-    pub(crate) fn finish(&self, lane: &mut Lane, key: Key, outcome: Outcome, now: Instant) {
+    pub(crate) fn finish(&self, lane: &mut Lane, key: HeldKey, outcome: Outcome, now: Instant) {
         self.heed_stop(lane, now);
         lane.finish(key, outcome, now);
     }
 
     /// A handler starts with a message; it is notified when that is lost.
-    pub(crate) fn begin(&self, lane: usize, key: Key) -> Arc<Loss> {
-        let loss = Arc::<Loss>::default();
+    pub(crate) fn begin(&self, lane: usize, key: HeldKey) -> Arc<MessageLoss> {
+        let loss = Arc::<MessageLoss>::default();
         self.update(lane, |seen| seen.running.insert(key, loss.clone()));
         loss
     }
 
     /// The operation to record for a handler that starts with a message.
     pub(crate) fn process(&self, lane: usize, delivery: &Delivery) -> Operation {
-        let Some(Side { server, measures, .. }) = self.lanes.get(lane) else {
+        let Some(QueueSide { server, measures, .. }) = self.lanes.get(lane) else {
             return Operation::none();
         };
         let process = trace::job(measures, server, delivery);
@@ -206,7 +206,7 @@ impl Board {
     pub(crate) fn handled(
         &self,
         lane: usize,
-        key: Key,
+        key: HeldKey,
         context: &JobContext,
         process: &mut Operation,
         ended: &Ended,
@@ -215,7 +215,7 @@ impl Board {
         trace::handled(process, context, ended, self.logs_errors);
         if let Some(error) = &ended.error {
             let (queue, message) = (context.queue().clone(), context.message_id());
-            self.tell(lane, WorkerEventKind::Failed { queue, message, error: error.clone() });
+            self.notify(lane, WorkerEventKind::Failed { queue, message, error: error.clone() });
         }
     }
 
@@ -240,11 +240,11 @@ impl Board {
     }
 
     /// Reports events to the handlers and the observer.
-    pub(crate) fn tell_all(&self, lane: usize, news: Vec<News>) {
+    pub(crate) fn notify_all_events(&self, lane: usize, news: Vec<LaneEvent>) {
         for news in news {
             match news {
-                News::Tell(what) => self.tell(lane, what),
-                News::Lost(key, reason) => {
+                LaneEvent::Tell(what) => self.notify(lane, what),
+                LaneEvent::Lost(key, reason) => {
                     let loss = self.update(lane, |seen| seen.running.get(&key).cloned());
                     if let Some(loss) = loss.flatten() {
                         loss.set(reason);
@@ -254,17 +254,17 @@ impl Board {
         }
     }
 
-    pub(crate) fn tell(&self, lane: usize, what: WorkerEventKind) {
-        let Some(side) = self.lanes.get(lane).filter(|side| side.lock().takes_note(&what)) else {
+    pub(crate) fn notify(&self, lane: usize, what: WorkerEventKind) {
+        let Some(side) = self.lanes.get(lane).filter(|side| side.lock().is_observed(&what)) else {
             return;
         };
         trace::worker(&side.server, &what);
         if let Some(observer) = &self.observer {
-            observer.tell(&WorkerEvent { server: side.server.clone(), what });
+            observer.notify(&WorkerEvent { server: side.server.clone(), what });
         }
     }
 
-    fn update<T>(&self, lane: usize, step: impl FnOnce(&mut Seen) -> T) -> Option<T> {
+    fn update<T>(&self, lane: usize, step: impl FnOnce(&mut LaneStatus) -> T) -> Option<T> {
         self.lanes.get(lane).map(|side| step(&mut side.lock()))
     }
 
@@ -275,9 +275,9 @@ impl Board {
     }
 }
 
-impl Seen {
+impl LaneStatus {
     /// Counts an event; returns whether to report it.
-    fn takes_note(&mut self, what: &WorkerEventKind) -> bool {
+    fn is_observed(&mut self, what: &WorkerEventKind) -> bool {
         match what {
             WorkerEventKind::Settled { fate, .. } => self.report.count(*fate),
             WorkerEventKind::GivenUp => self.report.given_up += 1,

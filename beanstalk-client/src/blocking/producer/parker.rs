@@ -15,7 +15,7 @@ use queue_core::{
 };
 
 /// Parks one thread. Waking it costs a system call only if it sleeps.
-pub(super) struct Seat {
+pub(super) struct Parker {
     thread: Thread,
     state: AtomicU8,
 }
@@ -25,14 +25,14 @@ const ASLEEP: u8 = 1;
 /// Woken, but the thread has not noticed yet.
 const WOKEN: u8 = 2;
 
-impl Seat {
+impl Parker {
     /// The seat of the calling thread, and its waker.
-    pub(super) fn own() -> (Arc<Seat>, Waker) {
+    pub(super) fn own() -> (Arc<Parker>, Waker) {
         queue_core::sync::thread_local! {
-            static OWN: (Arc<Seat>, Waker) = {
+            static OWN: (Arc<Parker>, Waker) = {
                 let state = AtomicU8::new(AWAKE);
-                let seat = Arc::new(Seat { thread: thread::current(), state });
-                (Arc::clone(&seat), Waker::from(seat))
+                let parker = Arc::new(Parker { thread: thread::current(), state });
+                (Arc::clone(&parker), Waker::from(parker))
             };
         }
         OWN.with(Clone::clone)
@@ -51,7 +51,7 @@ impl Seat {
     }
 }
 
-impl Wake for Seat {
+impl Wake for Parker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -72,21 +72,21 @@ mod tests {
     #[test]
     fn no_call_to_wake_is_lost_however_the_two_threads_meet() {
         const TIMES: usize = 20_000;
-        let (tell, told) = mpsc::channel();
+        let (send, receive) = mpsc::channel();
         let (count, counted) = mpsc::channel();
         let sleeper = thread::spawn(move || {
-            let (seat, waker) = Seat::own();
-            tell.send(waker).unwrap();
+            let (parker, waker) = Parker::own();
+            send.send(waker).unwrap();
             let mut seen = 0;
             while seen < TIMES {
                 seen += counted.try_iter().count();
                 if seen < TIMES {
                     // A lost wake-up would block it forever.
-                    seat.wait(None);
+                    parker.wait(None);
                 }
             }
         });
-        let waker: Waker = told.recv().unwrap();
+        let waker: Waker = receive.recv().unwrap();
         for n in 0..TIMES {
             count.send(()).unwrap();
             waker.wake_by_ref();
@@ -99,11 +99,11 @@ mod tests {
 
     #[test]
     fn nobody_waits_past_the_time() {
-        let (seat, _) = Seat::own();
+        let (parker, _) = Parker::own();
         let start = now();
         let until = start + Duration::from_millis(20);
         while now() < until {
-            seat.wait(Some(until));
+            parker.wait(Some(until));
         }
         assert!(start.elapsed() < Duration::from_secs(20));
     }

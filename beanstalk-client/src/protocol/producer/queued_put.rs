@@ -7,9 +7,9 @@ use crate::{Delivery, TubeName};
 
 /// A queued put. Its frame is in a log.
 #[derive(Debug)]
-pub(super) struct Parcel {
+pub(super) struct QueuedPut {
     /// Who waits for it; `None` after the answer was given.
-    pub(super) owner: Option<Owner>,
+    pub(super) owner: Option<PutCaller>,
     pub(super) tube: TubeName,
     /// The length of the body.
     pub(super) body: usize,
@@ -27,12 +27,12 @@ pub(super) struct Parcel {
 
 /// Where to leave the answer to a put, and which flushes wait for it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Owner {
+pub(super) struct PutCaller {
     pub(super) slot: SlotId,
     pub(super) generation: u64,
 }
 
-impl Parcel {
+impl QueuedPut {
     /// When to tell the owner that the time has expired.
     pub(super) fn due_at(&self) -> Option<Instant> {
         self.owner.and(self.deadline)

@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 
 /// Counts open puts by generation; each flush starts a new generation.
 #[derive(Debug)]
-pub(super) struct Barrier {
+pub(super) struct Flushes {
     /// Open puts of each generation, from the oldest that has any.
     open: VecDeque<u64>,
     /// The oldest generation in `open`.
     first: u64,
 }
 
-impl Barrier {
+impl Flushes {
     pub(super) fn new() -> Self {
-        Barrier { open: VecDeque::from([0]), first: 0 }
+        Flushes { open: VecDeque::from([0]), first: 0 }
     }
 
     /// Counts an accepted put; returns its generation.
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_flush_waits_for_what_came_before_it_and_for_nothing_else() {
-        let mut barrier = Barrier::new();
+        let mut barrier = Flushes::new();
         assert!(barrier.is_clear());
         let nothing = barrier.raise();
         assert!(barrier.is_passed(nothing));
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn the_last_put_before_a_flush_is_told_from_the_others() {
-        let mut barrier = Barrier::new();
+        let mut barrier = Flushes::new();
         let [a, b] = [(); 2].map(|()| barrier.enter());
         barrier.raise();
         let c = barrier.enter();

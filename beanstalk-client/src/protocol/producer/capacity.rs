@@ -2,16 +2,16 @@
 
 /// The limits of the queue, and what is in it.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct Capacity {
     pub(super) jobs: usize,
     pub(super) bytes: usize,
     max_jobs: usize,
     max_bytes: usize,
 }
 
-impl Room {
+impl Capacity {
     pub(super) fn new(max_jobs: usize, max_bytes: usize) -> Self {
-        Room { jobs: 0, bytes: 0, max_jobs: max_jobs.max(1), max_bytes }
+        Capacity { jobs: 0, bytes: 0, max_jobs: max_jobs.max(1), max_bytes }
     }
 
     /// Whether another put of this size fits. A put larger than the limit is admitted alone.

@@ -14,7 +14,7 @@ use crate::{Inspect, JobId, Retries, WorkerOptions};
 ///   or was overtaken by jobs of another priority;
 /// * any other job is inspected at random, whatever its id, so that no order of jobs hides one forever.
 #[derive(Debug)]
-pub(super) struct Suspicion {
+pub(super) struct PoisonInspection {
     inspect: Inspect,
     seen: u32,
     newest: Option<JobId>,
@@ -30,13 +30,13 @@ const ODDS: usize = 32;
 /// Limits below this are kept exactly. Above it, a few uncounted reserves make no difference.
 const EXACT: u64 = 10;
 
-impl Suspicion {
+impl PoisonInspection {
     pub(super) fn new(options: &WorkerOptions, random: Random) -> Self {
         let inspect = match options.inspect {
             Inspect::Suspects if is_exact(&options.retries) => Inspect::Before,
             other => other,
         };
-        Suspicion { inspect, seen: 0, newest: None, random }
+        PoisonInspection { inspect, seen: 0, newest: None, random }
     }
 
     /// A new connection, perhaps to another server, and perhaps because something went wrong.
@@ -68,13 +68,13 @@ fn is_exact(retries: &Retries) -> bool {
 mod tests {
     use super::*;
 
-    fn suspicion(retries: Retries) -> Suspicion {
+    fn suspicion(retries: Retries) -> PoisonInspection {
         let options = WorkerOptions::new("127.0.0.1:1").unwrap().retries(retries);
-        Suspicion::new(&options, Random::new(7))
+        PoisonInspection::new(&options, Random::new(7))
     }
 
     /// The number of these jobs that are inspected.
-    fn looks(suspicion: &mut Suspicion, jobs: impl IntoIterator<Item = u64>) -> usize {
+    fn looks(suspicion: &mut PoisonInspection, jobs: impl IntoIterator<Item = u64>) -> usize {
         jobs.into_iter().filter(|job| suspicion.looks(JobId::from(*job))).count()
     }
 

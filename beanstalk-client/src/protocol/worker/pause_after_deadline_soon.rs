@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// A pause in reserving, while the server would answer every reserve with `DEADLINE_SOON`, thousands of times a second.
 #[derive(Debug, Default)]
-pub(super) struct Storm {
+pub(super) struct DeadlineSoonPause {
     until: Option<Instant>,
     last: Option<Instant>,
     /// The answer was repeated although a touch was confirmed in between: no touch ends the pause.
@@ -15,7 +15,7 @@ pub(super) struct Storm {
 /// second. A time to run of one second is always within it, touched or not.
 const MARGIN: Duration = Duration::from_secs(1);
 
-impl Storm {
+impl DeadlineSoonPause {
     /// Starts the pause. Returns `false` if it is already on.
     pub(super) fn began(&mut self, now: Instant) -> bool {
         if self.until.is_some_and(|until| until > now) {
@@ -57,23 +57,30 @@ mod tests {
 
     #[test]
     fn a_touch_ends_the_first_pause_and_not_the_second() {
-        let (mut storm, start) = (Storm::default(), Instant::now());
-        assert!(storm.began(start) && storm.began(start + MARGIN), "it was over");
-        let (mut storm, start) = (Storm::default(), Instant::now());
-        assert!(storm.began(start) && !storm.began(start));
-        storm.ended();
-        assert!(storm.until().is_none(), "what it was about is no longer held");
-        let (mut storm, start) = (Storm::default(), Instant::now());
-        assert!(storm.began(start) && !storm.began(start));
-        assert_eq!(storm.until(), Some(start + MARGIN));
-        storm.touched();
-        assert!(!storm.holds(start));
+        let (mut pause_after_deadline_soon, start) = (DeadlineSoonPause::default(), Instant::now());
+        assert!(
+            pause_after_deadline_soon.began(start)
+                && pause_after_deadline_soon.began(start + MARGIN),
+            "it was over"
+        );
+        let (mut pause_after_deadline_soon, start) = (DeadlineSoonPause::default(), Instant::now());
+        assert!(pause_after_deadline_soon.began(start) && !pause_after_deadline_soon.began(start));
+        pause_after_deadline_soon.ended();
+        assert!(pause_after_deadline_soon.until().is_none(), "what it was about is no longer held");
+        let (mut pause_after_deadline_soon, start) = (DeadlineSoonPause::default(), Instant::now());
+        assert!(pause_after_deadline_soon.began(start) && !pause_after_deadline_soon.began(start));
+        assert_eq!(pause_after_deadline_soon.until(), Some(start + MARGIN));
+        pause_after_deadline_soon.touched();
+        assert!(!pause_after_deadline_soon.holds(start));
         let again = start + MARGIN;
-        assert!(storm.began(again));
-        storm.touched();
-        assert!(storm.holds(again) && !storm.holds(again + MARGIN));
-        assert!(storm.began(again + 2 * MARGIN));
-        storm.touched();
-        assert!(!storm.holds(again + 2 * MARGIN), "that was another one");
+        assert!(pause_after_deadline_soon.began(again));
+        pause_after_deadline_soon.touched();
+        assert!(
+            pause_after_deadline_soon.holds(again)
+                && !pause_after_deadline_soon.holds(again + MARGIN)
+        );
+        assert!(pause_after_deadline_soon.began(again + 2 * MARGIN));
+        pause_after_deadline_soon.touched();
+        assert!(!pause_after_deadline_soon.holds(again + 2 * MARGIN), "that was another one");
     }
 }

@@ -9,15 +9,15 @@ use crate::{
 
 /// Jobs `T` for handlers that run in their own threads, which are started on demand.
 #[derive(Debug)]
-pub struct Desk<T> {
-    state: Mutex<Queue<T>>,
+pub struct JobQueue<T> {
+    state: Mutex<QueueState<T>>,
     ready: Condvar,
     /// Signals the end of a job.
     done: Condvar,
 }
 
 #[derive(Debug)]
-struct Queue<T> {
+struct QueueState<T> {
     jobs: VecDeque<T>,
     threads: usize,
     idle: usize,
@@ -26,40 +26,40 @@ struct Queue<T> {
     is_closed: bool,
 }
 
-impl<T> Queue<T> {
+impl<T> QueueState<T> {
     fn is_full(&self, most: usize) -> bool {
         self.threads - self.idle + self.jobs.len() >= most
     }
 }
 
-/// Ends the threads of a desk, even if the supplier of jobs panics, and joins them.
+/// Ends the threads of a job queue, even if the supplier of jobs panics, and joins them.
 #[derive(Debug)]
-pub struct Closing<'a, T>(&'a Desk<T>);
+pub struct QueueCloser<'a, T>(&'a JobQueue<T>);
 
-impl<T> Drop for Closing<'_, T> {
+impl<T> Drop for QueueCloser<'_, T> {
     fn drop(&mut self) {
         self.0.lock().is_closed = true;
         self.0.ready.notify_all();
     }
 }
 
-impl<T> Default for Desk<T> {
+impl<T> Default for JobQueue<T> {
     fn default() -> Self {
         let queue =
-            Queue { jobs: VecDeque::new(), threads: 0, idle: 0, ended: 0, is_closed: false };
-        Desk { state: Mutex::new(queue), ready: Condvar::new(), done: Condvar::new() }
+            QueueState { jobs: VecDeque::new(), threads: 0, idle: 0, ended: 0, is_closed: false };
+        JobQueue { state: Mutex::new(queue), ready: Condvar::new(), done: Condvar::new() }
     }
 }
 
-impl<T> Desk<T> {
-    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
+impl<T> JobQueue<T> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<T>> {
         lock(&self.state)
     }
 
-    /// A guard that closes the desk when dropped. Jobs already queued are still run.
+    /// A guard that closes the job queue when dropped. Jobs already queued are still run.
     #[must_use]
-    pub fn closing(&self) -> Closing<'_, T> {
-        Closing(self)
+    pub fn closing(&self) -> QueueCloser<'_, T> {
+        QueueCloser(self)
     }
 
     /// The number of jobs that have ended, or `None` when none runs or waits.
@@ -93,7 +93,7 @@ impl<T> Desk<T> {
         needs_thread
     }
 
-    /// Queues a job for the desk's threads, at most `most`; where another is needed, it does its [work](Self::work) with
+    /// Queues a job for the job queue's threads, at most `most`; where another is needed, it does its [work](Self::work) with
     /// `run`. Returns a job that no thread takes because none can be started: the caller has to run it.
     #[must_use]
     pub fn start<'scope, 'env>(
@@ -120,7 +120,7 @@ impl<T> Desk<T> {
         if queue.threads == 0 { queue.jobs.pop_front() } else { None }
     }
 
-    /// Runs jobs until the desk is closed and empty.
+    /// Runs jobs until the job queue is closed and empty.
     pub fn work(&self, mut run: impl FnMut(T)) {
         while let Some(job) = self.take() {
             run(job);
@@ -145,7 +145,7 @@ impl<T> Desk<T> {
 #[derive(Debug)]
 pub struct Slices {
     slice: Duration,
-    /// The desk's progress at the start of the current slice.
+    /// The job queue's progress at the start of the current slice.
     progress: Option<u64>,
 }
 
@@ -165,13 +165,17 @@ impl Slices {
     /// returns whether there is nothing more urgent.
     pub fn next<T>(
         &mut self,
-        desk: &Desk<T>,
+        job_queue: &JobQueue<T>,
         most: usize,
         flush: impl FnOnce() -> bool,
     ) -> Duration {
-        self.progress = desk.progress();
+        self.progress = job_queue.progress();
         match self.progress {
-            Some(_) if desk.is_full(most) && flush() && desk.wait_while_full(most, LONGEST) => {
+            Some(_)
+                if job_queue.is_full(most)
+                    && flush()
+                    && job_queue.wait_while_full(most, LONGEST) =>
+            {
                 SHORTEST
             }
             Some(_) => self.slice,
@@ -180,8 +184,8 @@ impl Slices {
     }
 
     /// The slice is over. The next one is short if jobs have come, or a handler has ended.
-    pub fn listened<T>(&mut self, desk: &Desk<T>, have_come: bool) {
-        self.slice = match have_come || desk.progress() != self.progress {
+    pub fn listened<T>(&mut self, job_queue: &JobQueue<T>, have_come: bool) {
+        self.slice = match have_come || job_queue.progress() != self.progress {
             true => SHORTEST,
             false => (self.slice * 2).min(LONGEST),
         };
@@ -205,37 +209,38 @@ mod tests {
 
     #[test]
     fn slices_grow_while_nothing_happens_and_a_busy_desk_is_waited_for() {
-        let (desk, mut slices) = (Desk::default(), Slices::default());
-        assert_eq!(slices.next(&desk, 1, || unreachable!("nothing is queued")), IDLE);
-        assert!(desk.put((), 1));
+        let (job_queue, mut slices) = (JobQueue::default(), Slices::default());
+        assert_eq!(slices.next(&job_queue, 1, || unreachable!("nothing is queued")), IDLE);
+        assert!(job_queue.put((), 1));
         let mut lengths = Vec::new();
         for _ in 0..6 {
-            lengths.push(slices.next(&desk, 3, || unreachable!("a handler is free")).as_millis());
-            slices.listened(&desk, false);
+            lengths
+                .push(slices.next(&job_queue, 3, || unreachable!("a handler is free")).as_millis());
+            slices.listened(&job_queue, false);
         }
         assert_eq!(lengths, [1, 2, 4, 8, 16, 16]);
         // In vain: nobody takes it.
-        assert_eq!(slices.next(&desk, 1, || true), SHORTEST);
-        assert_eq!(slices.next(&desk, 1, || false), LONGEST);
-        slices.listened(&desk, true);
-        assert_eq!(slices.next(&desk, 3, || true), SHORTEST);
-        slices.listened(&desk, false);
-        desk.lock().ended += 1;
-        slices.listened(&desk, false);
-        assert_eq!(slices.next(&desk, 3, || true), SHORTEST, "a handler has ended");
+        assert_eq!(slices.next(&job_queue, 1, || true), SHORTEST);
+        assert_eq!(slices.next(&job_queue, 1, || false), LONGEST);
+        slices.listened(&job_queue, true);
+        assert_eq!(slices.next(&job_queue, 3, || true), SHORTEST);
+        slices.listened(&job_queue, false);
+        job_queue.lock().ended += 1;
+        slices.listened(&job_queue, false);
+        assert_eq!(slices.next(&job_queue, 3, || true), SHORTEST, "a handler has ended");
     }
 
     #[test]
     fn every_job_is_run_by_as_many_threads_as_there_may_be() {
-        let (desk, run) = (Desk::default(), AtomicUsize::new(0));
+        let (job_queue, run) = (JobQueue::default(), AtomicUsize::new(0));
         thread::scope(|scope| {
-            let _closing = desk.closing();
+            let _closing = job_queue.closing();
             let mut threads = 0;
             for job in 1..=100 {
-                if desk.put(job, 3) {
+                if job_queue.put(job, 3) {
                     threads += 1;
                     scope.spawn(|| {
-                        desk.work(|job| {
+                        job_queue.work(|job| {
                             run.fetch_add(job, Ordering::Relaxed);
                         });
                     });
@@ -243,34 +248,34 @@ mod tests {
             }
             assert!((1..=3).contains(&threads), "{threads}");
         });
-        assert_eq!(desk.lock().ended, 100);
+        assert_eq!(job_queue.lock().ended, 100);
         assert_eq!(run.into_inner(), 5050);
     }
 
     #[test]
     fn the_end_of_a_job_ends_the_wait_for_a_handler_that_is_free() {
-        let (desk, long) = (Desk::default(), Duration::from_secs(600));
-        assert!(!desk.wait_while_full(1, long), "nothing runs");
+        let (job_queue, long) = (JobQueue::default(), Duration::from_secs(600));
+        assert!(!job_queue.wait_while_full(1, long), "nothing runs");
         let (go, may_go) = std::sync::mpsc::channel::<()>();
         thread::scope(|scope| {
-            let _closing = desk.closing();
-            assert!(desk.put((), 1));
+            let _closing = job_queue.closing();
+            assert!(job_queue.put((), 1));
             scope.spawn(|| {
                 let may_go = may_go;
-                desk.work(|()| may_go.recv().unwrap());
+                job_queue.work(|()| may_go.recv().unwrap());
             });
-            assert!(!desk.wait_while_full(2, long), "another one is free");
-            assert!(desk.wait_while_full(1, Duration::from_millis(1)));
+            assert!(!job_queue.wait_while_full(2, long), "another one is free");
+            assert!(job_queue.wait_while_full(1, Duration::from_millis(1)));
             go.send(()).unwrap();
-            assert!(!desk.wait_while_full(1, long));
+            assert!(!job_queue.wait_while_full(1, long));
         });
     }
 
     #[test]
     fn a_job_whose_thread_cannot_be_made_is_given_back() {
-        let desk = Desk::default();
-        assert!(desk.put("one", 1));
-        assert_eq!(desk.no_thread(), Some("one"));
-        assert_eq!(desk.progress(), None);
+        let job_queue = JobQueue::default();
+        assert!(job_queue.put("one", 1));
+        assert_eq!(job_queue.no_thread(), Some("one"));
+        assert_eq!(job_queue.progress(), None);
     }
 }

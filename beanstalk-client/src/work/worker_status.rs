@@ -14,30 +14,30 @@ use crate::{
 /// It keeps only the worker's counters alive.
 #[derive(Clone)]
 pub struct WorkerHandle {
-    pub(crate) board: Arc<Board>,
+    pub(crate) worker_status: Arc<WorkerStatus>,
 }
 
 impl WorkerHandle {
     /// Takes no further job. Running jobs may finish within the grace, and are given back after it.
     pub fn stop(&self) {
-        self.board.stop.ask(Haste::Gently);
+        self.worker_status.stop.ask(Haste::Gently);
     }
 
     /// Gives running jobs back at once. Handlers see their reservation end.
     pub fn stop_now(&self) {
-        self.board.stop.ask(Haste::AtOnce);
+        self.worker_status.stop.ask(Haste::AtOnce);
     }
 
     /// Whether the worker was told to stop.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        self.board.stop.asked().is_some()
+        self.worker_status.stop.asked().is_some()
     }
 
     /// Outcomes of jobs so far.
     #[must_use]
     pub fn report(&self) -> WorkerReport {
-        self.board.report()
+        self.worker_status.report()
     }
 
     /// Traffic so far, over all connections, including heartbeats. `errors` counts lost connections and failed attempts
@@ -45,24 +45,24 @@ impl WorkerHandle {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let mut total = Metrics::default();
-        self.board.slots.iter().for_each(|slot| total.add(&lock(slot).metrics));
+        self.worker_status.slots.iter().for_each(|slot| total.add(&lock(slot).metrics));
         total
     }
 
     /// The number of jobs that it holds.
     #[must_use]
     pub fn running(&self) -> usize {
-        let held = |slot: &Mutex<Seen>| match lock(slot).status.state {
+        let held = |slot: &Mutex<SlotHistory>| match lock(slot).status.state {
             SlotState::Busy(held) => held,
             _ => 0,
         };
-        self.board.slots.iter().map(held).sum()
+        self.worker_status.slots.iter().map(held).sum()
     }
 
     /// The state of every slot.
     #[must_use]
     pub fn slots(&self) -> Vec<SlotStatus> {
-        self.board.slots.iter().map(|slot| lock(slot).status.clone()).collect()
+        self.worker_status.slots.iter().map(|slot| lock(slot).status.clone()).collect()
     }
 }
 
@@ -77,31 +77,31 @@ impl std::fmt::Debug for WorkerHandle {
 }
 
 /// Shared by the slots.
-pub(crate) struct Board {
+pub(crate) struct WorkerStatus {
     /// Wakes sleeping slots, and notifies handlers.
     pub(crate) stop: Stop,
-    slots: Vec<Mutex<Seen>>,
+    slots: Vec<Mutex<SlotHistory>>,
     /// The server id at each address, in the order of the options.
     servers: Mutex<Vec<Option<String>>>,
     observer: Option<Observer<WorkerEvent>>,
 }
 
 /// A slot's state, over all its connections.
-struct Seen {
+struct SlotHistory {
     status: SlotStatus,
     metrics: Metrics,
     report: WorkerReport,
     outage: Outage<ErrorKind>,
 }
 
-impl Board {
+impl WorkerStatus {
     pub(crate) fn new(options: &WorkerOptions) -> Arc<Self> {
-        let slots: Vec<Mutex<Seen>> = options
+        let slots: Vec<Mutex<SlotHistory>> = options
             .lanes()
             .map(|lane| {
                 let server = options.address(lane.server).clone();
                 let status = SlotStatus { server, state: SlotState::default() };
-                Mutex::new(Seen {
+                Mutex::new(SlotHistory {
                     status,
                     metrics: Metrics::default(),
                     report: WorkerReport::default(),
@@ -109,7 +109,7 @@ impl Board {
                 })
             })
             .collect();
-        Arc::new(Board {
+        Arc::new(WorkerStatus {
             stop: Stop::new(slots.len()),
             slots,
             servers: Mutex::new(options.servers.options().iter().map(|_| None).collect()),
@@ -132,17 +132,17 @@ impl Board {
         });
     }
 
-    fn update(&self, slot: usize, step: impl FnOnce(&mut Seen)) {
+    fn update(&self, slot: usize, step: impl FnOnce(&mut SlotHistory)) {
         if let Some(seen) = self.slots.get(slot) {
             step(&mut lock(seen));
         }
     }
 
     /// A slot is connected to a server with this id.
-    pub(crate) fn connected(&self, address: &Address, lane: Lane, id: &str) {
-        self.tell(address, lane.slot, WorkerEventKind::Connected);
+    pub(crate) fn connected(&self, address: &Address, lane: SlotServer, id: &str) {
+        self.notify(address, lane.slot, WorkerEventKind::Connected);
         if self.is_replaced(lane.server, id) {
-            self.tell(address, lane.slot, WorkerEventKind::ServerReplaced);
+            self.notify(address, lane.slot, WorkerEventKind::ServerReplaced);
         }
     }
 
@@ -157,14 +157,14 @@ impl Board {
         }
     }
 
-    pub(crate) fn tell(&self, server: &Address, slot: usize, what: WorkerEventKind) {
+    pub(crate) fn notify(&self, server: &Address, slot: usize, what: WorkerEventKind) {
         crate::trace::worker(server, slot, &what);
-        let is_news = self.slots.get(slot).is_some_and(|seen| lock(seen).takes_note(&what));
+        let is_news = self.slots.get(slot).is_some_and(|seen| lock(seen).is_observed(&what));
         if !is_news {
             return;
         }
         if let Some(observer) = &self.observer {
-            observer.tell(&WorkerEvent { server: server.clone(), slot, what });
+            observer.notify(&WorkerEvent { server: server.clone(), slot, what });
         }
     }
 
@@ -175,9 +175,9 @@ impl Board {
     }
 }
 
-impl Seen {
+impl SlotHistory {
     /// Counts an event; returns whether to report it.
-    fn takes_note(&mut self, what: &WorkerEventKind) -> bool {
+    fn is_observed(&mut self, what: &WorkerEventKind) -> bool {
         match what {
             WorkerEventKind::Settled { fate, .. } => self.report.count(*fate),
             WorkerEventKind::GivenUp => self.report.given_up += 1,
@@ -194,7 +194,7 @@ impl Seen {
 
 /// A slot's place among the servers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lane {
+pub(crate) struct SlotServer {
     /// Its number, from 0.
     pub(crate) slot: usize,
     /// The index of its server.
@@ -203,8 +203,8 @@ pub(crate) struct Lane {
 
 impl WorkerOptions {
     /// All slots, in equal numbers for each server.
-    pub(crate) fn lanes(&self) -> impl Iterator<Item = Lane> + use<> {
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = SlotServer> + use<> {
         let servers = self.servers.options().len();
-        (0..self.slots * servers).map(move |slot| Lane { slot, server: slot % servers })
+        (0..self.slots * servers).map(move |slot| SlotServer { slot, server: slot % servers })
     }
 }

@@ -1,26 +1,26 @@
-//! Nudges: commands that make the server check its clock.
+//! Commands that make the server check its clock.
 
 use std::time::{Duration, Instant};
 
-/// When to send a nudge after the end of a reservation whose handler still runs: some releases forget the timer of a
+/// When to send a keepalive after the end of a reservation whose handler still runs: some releases forget the timer of a
 /// quiet connection (beanstalkd/beanstalkd#262, #380).
 #[derive(Debug, Default)]
-pub(super) struct Nudges {
+pub(super) struct Keepalive {
     next: Option<Instant>,
     left: u8,
 }
 
-/// Number of nudges, and the interval between the end of the reservation and each of them.
+/// Number of keepalives, and the interval between the end of the reservation and each of them.
 const TIMES: u8 = 3;
 const AFTER: Duration = Duration::from_secs(1);
 
-impl Nudges {
+impl Keepalive {
     /// A reservation has expired.
     pub(super) fn begin(&mut self, now: Instant) {
         (self.next, self.left) = (now.checked_add(AFTER), TIMES);
     }
 
-    /// Whether a nudge is due; if so, it counts as sent.
+    /// Whether a keepalive is due; if so, it counts as sent.
     pub(super) fn is_due(&mut self, now: Instant) -> bool {
         let is_due = self.next.is_some_and(|next| next <= now);
         if is_due {
@@ -30,12 +30,12 @@ impl Nudges {
         is_due
     }
 
-    /// No more nudges are needed.
+    /// No more keepalives are needed.
     pub(super) fn end(&mut self) {
-        *self = Nudges::default();
+        *self = Keepalive::default();
     }
 
-    /// When the next nudge is due.
+    /// When the next keepalive is due.
     pub(super) fn next(&self) -> Option<Instant> {
         self.next
     }
@@ -47,17 +47,17 @@ mod tests {
 
     #[test]
     fn it_speaks_three_times_a_second_apart() {
-        let (mut nudges, mut now) = (Nudges::default(), Instant::now());
-        assert!(!nudges.is_due(now));
-        nudges.begin(now);
+        let (mut keepalive, mut now) = (Keepalive::default(), Instant::now());
+        assert!(!keepalive.is_due(now));
+        keepalive.begin(now);
         for _ in 0..TIMES {
-            assert!(!nudges.is_due(now));
+            assert!(!keepalive.is_due(now));
             now += AFTER;
-            assert!(nudges.is_due(now));
+            assert!(keepalive.is_due(now));
         }
-        assert_eq!(nudges.next(), None);
-        nudges.begin(now);
-        nudges.end();
-        assert!(!nudges.is_due(now + AFTER));
+        assert_eq!(keepalive.next(), None);
+        keepalive.begin(now);
+        keepalive.end();
+        assert!(!keepalive.is_due(now + AFTER));
     }
 }
