@@ -231,7 +231,7 @@ pub fn the_history_is_private_and_keeps_no_secrets<T: Tool>(case: &Case<T>) {
     terminal.leaves();
     assert_eq!((case.jobs)(&server), 4, "{}", terminal.shown);
     let text = std::fs::read_to_string(terminal.history()).unwrap();
-    assert_eq!(text, format!("{add} hello\n{add} @<5000 bytes>\n{add} <<E\\none\\nE\nquit\n"));
+    assert_eq!(text, format!("#V2\n{add} hello\n{add} @<5000 bytes>\n{add} <<E\\none\\nE\nquit\n"));
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let history = terminal.history();
     assert_eq!((mode(&history), mode(history.parent().unwrap())), (0o600, 0o700));

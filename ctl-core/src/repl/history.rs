@@ -1,13 +1,14 @@
-//! The history file: private, written after every command, shared by concurrent sessions.
-//!
-//! The format is one entry per line with `\n` for a line end and `\\` for a backslash. Entries are
-//! appended with one write each, so that concurrent sessions do not mix up their lines.
+//! The history file: private, written after every command, shared by concurrent sessions. How it is written, locked and
+//! limited is rustyline's; what may be written is decided here.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::system::files;
+use rustyline::Config;
+use rustyline::error::ReadlineError;
+use rustyline::history::{FileHistory, History as _};
+
 use crate::text::lexer;
 use crate::text::lexer::Statement;
 
@@ -18,9 +19,10 @@ pub const MAX_ENTRIES: usize = 10_000;
 const MAX_WORD: usize = 4 * 1024;
 
 /// The place where the entries of one tool are kept, if any.
-#[derive(Debug)]
+#[derive(Default)]
 pub struct HistoryFile {
     path: Option<PathBuf>,
+    kept: FileHistory,
 }
 
 impl HistoryFile {
@@ -32,24 +34,20 @@ impl HistoryFile {
         override_: Option<&str>,
         var: impl Fn(&str) -> Option<String>,
     ) -> Self {
-        let path = match override_ {
+        match override_ {
             Some("" | "/dev/null") => None,
             Some(path) => Some(PathBuf::from(path)),
             None => folder(var, "XDG_STATE_HOME", ".local/state")
                 .map(|folder| folder.join(tool).join("history")),
-        };
-        Self { path }
+        }
+        .map_or_else(Self::default, Self::at)
     }
 
     /// A history in this file.
     pub fn at(path: impl Into<PathBuf>) -> Self {
-        Self { path: Some(path.into()) }
-    }
-
-    /// No file: nothing is kept after the session.
-    #[must_use]
-    pub fn none() -> Self {
-        Self { path: None }
+        let config = Config::builder().max_history_size(MAX_ENTRIES);
+        let config = config.map(rustyline::config::Builder::build).unwrap_or_default();
+        Self { path: Some(path.into()), kept: FileHistory::with_config(&config) }
     }
 
     /// The file, if there is one.
@@ -58,44 +56,37 @@ impl HistoryFile {
         self.path.as_deref()
     }
 
-    /// The newest [`MAX_ENTRIES`] entries, oldest first. A file with more than twice as many is cut.
+    /// The newest [`MAX_ENTRIES`] entries, oldest first.
     ///
     /// # Errors
-    /// The file exists but cannot be read or cut.
-    pub fn load(&self) -> io::Result<Vec<String>> {
-        let Some(path) = &self.path else { return Ok(Vec::new()) };
-        let mut bytes = Vec::new();
-        match File::open(path) {
-            Ok(mut file) => file.read_to_end(&mut bytes)?,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(e),
-        };
-        let text = String::from_utf8_lossy(&bytes);
-        let mut entries: Vec<String> =
-            text.lines().filter(|line| !line.is_empty()).map(unescape).collect();
-        if entries.len() > MAX_ENTRIES {
-            let crowded = entries.len() > 2 * MAX_ENTRIES;
-            entries.drain(..entries.len() - MAX_ENTRIES);
-            if crowded {
-                rewrite(path, &entries)?;
-            }
+    /// The file exists but cannot be read.
+    pub fn load(&mut self) -> io::Result<Vec<String>> {
+        if let Some(path) = self.path.as_ref().filter(|path| path.exists()) {
+            self.kept.load(path).map_err(plain)?;
         }
-        Ok(entries)
+        Ok(self.kept.iter().cloned().collect())
     }
 
-    /// Adds one entry to the file. The file is created with mode 0600, its folder with 0700; a file
-    /// that others could read is made private.
+    /// Adds one entry to the file, unless it is the same as the one before. The file is created with mode 0600, its
+    /// folder with 0700; a file that others could read is made private.
     ///
     /// # Errors
     /// The folder or file cannot be made or written.
-    pub fn append(&self, entry: &str) -> io::Result<()> {
+    pub fn append(&mut self, entry: &str) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             create_private_folder(folder)?;
         }
-        let mut file = private(OpenOptions::new().append(true).create(true)).open(path)?;
-        make_private(&file)?;
-        file.write_all(format!("{}\n", escape(entry)).as_bytes())
+        // One that rustyline creates could replace that of a session which starts at the same time.
+        private(OpenOptions::new().append(true).create(true)).open(path)?;
+        self.kept.add(entry).and_then(|_| self.kept.append(path)).map_err(plain)
+    }
+}
+
+fn plain(error: ReadlineError) -> io::Error {
+    match error {
+        ReadlineError::Io(error) => error,
+        other => io::Error::other(other),
     }
 }
 
@@ -164,33 +155,6 @@ pub(super) fn folder(
     set("HOME").map(|home| home.join(in_home)).or_else(|| set("LOCALAPPDATA"))
 }
 
-fn escape(entry: &str) -> String {
-    entry.replace('\\', "\\\\").replace('\n', "\\n")
-}
-
-fn unescape(line: &str) -> String {
-    let mut entry = String::with_capacity(line.len());
-    let mut chars = line.chars();
-    while let Some(c) = chars.next() {
-        match (c, c == '\\') {
-            (c, false) => entry.push(c),
-            _ => match chars.next() {
-                Some('n') => entry.push('\n'),
-                Some(other) => entry.push(other),
-                None => entry.push('\\'),
-            },
-        }
-    }
-    entry
-}
-
-/// Replaces the file as a whole: another session may do the same, or read it. A link is kept, and its target changed.
-fn rewrite(path: &Path, entries: &[String]) -> io::Result<()> {
-    let path = fs::canonicalize(path)?;
-    let text: String = entries.iter().map(|entry| format!("{}\n", escape(entry))).collect();
-    files::replace(&path, text.as_bytes(), 0o600).map(drop)
-}
-
 #[cfg(unix)]
 fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     use std::os::unix::fs::OpenOptionsExt;
@@ -200,21 +164,6 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
 #[cfg(not(unix))]
 fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     options
-}
-
-#[cfg(unix)]
-fn make_private(file: &File) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    let metadata = file.metadata()?;
-    if metadata.is_file() && metadata.permissions().mode() & 0o077 != 0 {
-        file.set_permissions(fs::Permissions::from_mode(0o600))?;
-    }
-    Ok(())
-}
-
-#[cfg(not(unix))]
-fn make_private(_file: &File) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(unix)]
@@ -265,42 +214,54 @@ mod tests {
     fn entries_come_back_in_order_from_every_session() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state/tool/history");
-        let (one, two) = (HistoryFile::at(&path), HistoryFile::at(&path));
+        let (mut one, mut two) = (HistoryFile::at(&path), HistoryFile::at(&path));
         assert!(one.load().unwrap().is_empty());
         one.append("put <<E\na\\n\nE").unwrap();
         two.append("stats").unwrap();
         one.append("tubes").unwrap();
-        assert_eq!(two.load().unwrap(), ["put <<E\na\\n\nE", "stats", "tubes"]);
+        one.append("tubes").unwrap();
+        let entries = HistoryFile::at(&path).load().unwrap();
+        assert_eq!(entries, ["put <<E\na\\n\nE", "stats", "tubes"]);
     }
 
     #[test]
-    fn a_file_that_grew_is_cut_to_the_newest_entries() {
+    fn sessions_that_write_at_once_lose_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history");
-        let lines: String = (0..2 * MAX_ENTRIES + 1).map(|n| format!("{n}\n")).collect();
-        fs::write(&path, lines).unwrap();
+        std::thread::scope(|scope| {
+            for session in 0..4 {
+                let mut file = HistoryFile::at(&path);
+                scope.spawn(move || {
+                    (0..50).for_each(|n| file.append(&format!("put {session} {n}")).unwrap());
+                });
+            }
+        });
         let entries = HistoryFile::at(&path).load().unwrap();
-        assert_eq!(entries.len(), MAX_ENTRIES);
-        assert_eq!(entries.last().unwrap(), &(2 * MAX_ENTRIES).to_string());
-        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), MAX_ENTRIES);
+        assert_eq!(entries.len(), 200);
+        for session in 0..4 {
+            let start = format!("put {session} ");
+            let own = entries.iter().filter_map(|entry| entry.strip_prefix(&start));
+            assert!(own.eq((0..50).map(|n| n.to_string())), "{entries:?}");
+        }
     }
 
-    /// As several sessions do that start at once.
+    /// In place, so that a link is kept, and nothing that somebody else prepared is written.
     #[cfg(unix)]
     #[test]
-    fn a_file_is_cut_through_no_prepared_link_and_keeps_its_own() {
+    fn a_full_file_is_cut_to_the_newest_entries() {
         let folder = tempfile::tempdir().unwrap();
-        let [link, path, trap, victim] =
-            ["link", "history", "history.new", "victim"].map(|name| folder.path().join(name));
-        let lines: String = (0..2 * MAX_ENTRIES + 1).map(|n| format!("{n}\n")).collect();
+        let [link, path] = ["link", "history"].map(|name| folder.path().join(name));
+        let lines: String = (0..MAX_ENTRIES + 5).map(|n| format!("{n}\n")).collect();
         fs::write(&path, lines).unwrap();
-        fs::write(&victim, "precious").unwrap();
-        std::os::unix::fs::symlink(&victim, &trap).unwrap();
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        assert_eq!(HistoryFile::at(&link).load().unwrap().len(), MAX_ENTRIES);
-        assert_eq!(fs::read(&victim).unwrap(), b"precious");
+        HistoryFile::at(&link).append("last").unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), MAX_ENTRIES);
+        let entries = HistoryFile::at(&path).load().unwrap();
+        assert_eq!(
+            (entries.len(), &*entries[0], &*entries[MAX_ENTRIES - 1]),
+            (MAX_ENTRIES, "6", "last")
+        );
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
     #[cfg(unix)]

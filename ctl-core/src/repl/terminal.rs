@@ -48,7 +48,7 @@ impl Person {
     ///
     /// # Errors
     /// The terminal cannot be used: exit 74.
-    pub fn new(setup: PersonSetup) -> Result<(Self, Option<CliError>), CliError> {
+    pub fn new(mut setup: PersonSetup) -> Result<(Self, Option<CliError>), CliError> {
         let (entries, trouble) = match setup.history.load() {
             Ok(entries) => (entries, None),
             Err(error) => (Vec::new(), Some(history_error(&setup.history, &error))),
@@ -99,13 +99,10 @@ impl Terminal for Person {
             Keep::InMemory(entry) => (entry, false),
             Keep::InFile(entry) => (entry, true),
         };
-        if in_file
-            && self.entries.last() != Some(&entry)
-            && let Err(error) = self.history.append(&entry)
-        {
+        if in_file && let Err(error) = self.history.append(&entry) {
             // Reported once, because the session works without the file.
             self.notices.print(&format!("warning: {}", history_error(&self.history, &error)));
-            self.history = HistoryFile::none();
+            self.history = HistoryFile::default();
         }
         if let LinesFrom::Editor(editor) = &mut self.lines {
             editor.remember(&entry);
