@@ -58,8 +58,7 @@ pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
         "Reserve jobs, then release or finish them";
     "pop" (pop::PopArgs) = pop::run, Destroys, pop::HELP, [Renames],
         "Take jobs for good: write them out, then delete them";
-    "tail" | "follow" (tail::TailArgs) = tail::run,
-        Reads if tail::TailArgs::only_looks, else Destroys, tail::HELP, [],
+    "tail" | "follow" (tail::TailArgs) = tail::run, Reads, tail::HELP, [],
         "Show jobs as they arrive";
     "work" (work::WorkArgs) = work::run, Destroys, work::HELP, [Absent],
         "Run a command for every job";
@@ -84,7 +83,7 @@ pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
     "delete" | "rm" | "del" (delete::DeleteArgs) = delete::run, Destroys, delete::HELP, [Renames],
         "Delete jobs by id";
     "kick" (kick::KickArgs) = kick::run, Destroys, kick::HELP, [],
-        "Make buried or delayed jobs ready again (kick, kick-job)"
+        "Make buried or delayed jobs ready again"
         + "retry" = "--all --state buried";
     "bury" (bury_release::BuryArgs) = bury_release::bury, Destroys, bury_release::BURY_HELP, [],
         "Bury jobs";

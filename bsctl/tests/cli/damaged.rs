@@ -68,16 +68,6 @@ fn taking_jobs_sets_it_aside_with_a_warning() {
 }
 
 #[test]
-fn tail_that_gives_back_sets_it_aside_with_a_warning() {
-    let server = server(ready);
-    let line = ["tail", "t", "--action", "release", "-c", "2", "-i", "10ms", "-o", "raw"];
-    let ran = bsctl(server.address(), &line).exits(0);
-    assert_eq!(ran.out(), "secondthird");
-    assert!(ran.err.contains("BODY_DAMAGED") && ran.err.contains("job 1"), "{}", ran.err);
-    assert_eq!(state(server.address(), 1.into()), "buried");
-}
-
-#[test]
 fn it_is_buried_released_and_deleted_by_its_id() {
     let server = server(ready);
     let address = server.address();

@@ -34,7 +34,6 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("requeue", &["requeue", "mail", "--yes"]),
         Sample::of("bury-all", &["bury-all", "mail", "--yes"]),
         Sample::of("populate", &["populate", "mail", "--count", "2"]),
-        Sample::of("tail", &["tail", "mail", "--action", "release", "-c", "2", "-i", "1ms"]),
         Sample::of("work", &["work", "-t", "mail", "--exit-when-empty", "--exec", "true"]),
         Sample::of("export", &["export"]),
         Sample::of("import", &["import", "-"]).fed(RECORD),
@@ -48,7 +47,11 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("raw", &["raw", "stats-tube mail"]),
         Sample::of("examples", &["examples", "put"]),
     ],
-    failing: &[Sample::of("touch", &["touch", "1"])],
+    failing: &[
+        // It goes on until jobs arrive.
+        Sample::of("tail", &["tail", "mail", "--filter", "nothing"]),
+        Sample::of("touch", &["touch", "1"]),
+    ],
     prepared,
 };
 
