@@ -61,6 +61,7 @@ pub const PROGRAM: Program = Program {
         ("wait --empty", "bsctl wait TUBE --for empty"),
         ("wait --server", "bsctl wait --for server"),
         ("kick WORD", "bsctl kick --job ID... for jobs, bsctl kick TUBE for one tube"),
+        ("touch", "bsctl repl: only the connection that reserved a job can touch it"),
         ("pause --for", "bsctl pause TUBE DUR"),
         ("move WORD", "bsctl move --from OLD --to NEW"),
         ("copy WORD", "bsctl copy --from OLD --to NEW"),

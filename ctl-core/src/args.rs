@@ -190,7 +190,6 @@ impl GlobalArgs {
             },
             terminal: style.terminal,
             null: false,
-            dump: None,
             upright: style.upright,
             colors: style.colors,
         }

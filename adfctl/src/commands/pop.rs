@@ -19,14 +19,11 @@ place (exit 74). Except into a file, messages are written one at a time, so a re
 the queue; the last message it read is named. If the reader does not read a message, pop waits, and says so after 10 s;
 only the last of -c messages is deleted regardless.
 Only Linux shows what the reader of a pipe has read.
-With --dump, each body is on disk, in a file named after the message's number, before its message is deleted; existing
-files are never overwritten.
 Without --wait, only what is ready now is taken, and nothing ready is exit 1. If --wait expires, the exit code is 124.
 
 Examples:
   adfctl pop /mail -o raw > letter
   adfctl pop /files -c 100 -0 | xargs -0 rm --
-  adfctl pop /mail -c 100 --dump letters
   adfctl pop /mail --wait 1m -o ndjson";
 
 /// Arguments of `pop`.

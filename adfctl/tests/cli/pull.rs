@@ -20,19 +20,6 @@ fn bodies(ran: &Ran) -> Vec<String> {
 }
 
 #[test]
-fn a_dumped_body_is_in_a_file_before_its_message_is_gone() {
-    on_both(|site| {
-        let (address, queue) = (site.address(), filled(site, "dump", &["a", "b"]));
-        let folder = tempfile::tempdir().unwrap();
-        let line = ["pop", &queue.name, "-o", "json", "--dump", folder.path().to_str().unwrap()];
-        let message = adfctl(address, &line).exits(0).json();
-        assert!(message[0].get("body").is_none(), "{message}");
-        assert_eq!(std::fs::read(message[0]["file"].as_str().unwrap()).unwrap(), b"a");
-        assert_eq!(ready(address, &queue.name), 1);
-    });
-}
-
-#[test]
 fn a_pulled_message_is_given_back_where_it_was() {
     on_both(|site| {
         let (address, queue) = (site.address(), filled(site, "back", &["a", "b", "c"]));

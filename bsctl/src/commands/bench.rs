@@ -34,7 +34,8 @@ Protocol: put, reserve-with-timeout 0, delete, list-tube-used, in a tube of its 
   reserve  reserve and delete a job that was put beforehand
   cycle    put a job, reserve one, delete it
   latency  a round trip without side effects (list-tube-used)
-A named tube must have no jobs and no watchers; everything in it is deleted at the end.
+A named tube must have no jobs and no watchers; everything in it is deleted at the end. `put --keep` puts test data into
+any tube, and leaves it there.
 Without --rate, each client sends its next operations once the previous ones are answered (a closed loop), so a slow
 reply hides how long others would have waited. With --rate, operations are due by the clock, and their times count from
 then.
@@ -43,6 +44,7 @@ holds exit 1. The last row is the total of all clients.
 
 Examples:
   bsctl bench put -j 4 --duration 10s --size 1k..64k
+  bsctl populate -t test --count 1000 --size 1k..4k
   bsctl bench cycle --rate 500 --duration 30s --warmup 5s -o json > base.json
   bsctl bench cycle --rate 500 --duration 30s --warmup 5s --compare base.json --fail-if 'p99>20%'";
 
@@ -100,7 +102,10 @@ pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
     };
     let largest = max_job_size(&mut tool.link)?;
     let plan = Plan::new(&args.bench, args.mode.of_kit(), Some(largest))?;
-    check_unused(&mut tool.link, &tube)?;
+    // Jobs that stay may be those of others, too.
+    if !(args.mode == Mode::Put && plan.keeps()) {
+        check_unused(&mut tool.link, &tube)?;
+    }
     let measured = measure(tool, &plan, args.mode, &tube, &interrupts);
     if args.mode != Mode::Latency && !plan.keeps() {
         clean_up(&mut tool.link, &tube, &tool.messages);

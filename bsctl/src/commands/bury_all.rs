@@ -1,60 +1,30 @@
-//! `bury-all`: set the ready jobs of a tube aside.
+//! `bury --all`: sets the ready jobs of tubes aside.
 
 use beanstalk_client::protocol::ReserveJob;
 use beanstalk_client::{Job, TubeName};
-use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::named::Several;
 
-use crate::jobs::select::{SelectArgs, filter_help};
+use crate::jobs::select::SelectArgs;
 use crate::jobs::state::State;
 use crate::jobs::sweep::{Plan, SweepArgs, Way};
 use crate::jobs::taker::{bury_all, stats_of};
 use crate::link::Link;
-use crate::names::Tube;
 use crate::tool::Tool;
 
-/// The end of `bury-all --help`.
-pub const HELP: &str = concat!(
-    "\
-Protocol: reserve-with-timeout 0, stats-job and bury; with filters, stats-job for every id and reserve-job (server 1.12
-or later).
-Only a reserved job can be buried, so each is reserved first: the counters `reserves` and `buries` grow by one. Jobs
-keep their priorities. Buries as many jobs as there were at the start; retry or kick makes them ready again. Asks for
-confirmation; --yes skips it.
-With several servers, each is processed in turn and named in the output; the exit code is the most severe one.
-",
-    filter_help!(),
-    "
-
-Examples:
-  bsctl bury-all mail
-  bsctl bury-all mail --filter 'reserves>=3' --dry-run"
-);
-
-/// Arguments of `bury-all`.
-#[derive(Debug, Args)]
-pub struct BuryAllArgs {
-    #[command(flatten)]
-    tubes: Several<Tube>,
-
-    #[command(flatten)]
-    select: SelectArgs,
-
-    #[command(flatten)]
-    bulk: BulkArgs,
-}
-
-/// Runs `bury-all`.
+/// Buries the ready jobs of these tubes that match.
 ///
 /// # Errors
 /// As documented in the table of exit codes.
-pub fn run(tool: &mut Tool, args: BuryAllArgs) -> Result<Exit, CliError> {
-    let tubes = args.tubes.names()?;
-    let sweep = SweepArgs { state: vec![State::Ready], until_empty: false, select: args.select };
-    on_each(tool, |tool| bury(tool, tubes.clone(), &sweep, &args.bulk))
+pub fn run(
+    tool: &mut Tool,
+    tubes: &[TubeName],
+    select: SelectArgs,
+    args: &BulkArgs,
+) -> Result<Exit, CliError> {
+    let sweep = SweepArgs { state: vec![State::Ready], until_empty: false, select };
+    on_each(tool, |tool| bury(tool, tubes.to_vec(), &sweep, args))
 }
 
 fn bury(

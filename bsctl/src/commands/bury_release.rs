@@ -1,4 +1,4 @@
-//! `bury`, `release` and `touch` of single jobs.
+//! `bury` and `release`: single jobs by id, and the ready jobs of tubes.
 
 use std::time::Duration;
 
@@ -9,21 +9,32 @@ use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::text::units;
 
+use super::bury_all;
 use super::delete::{limited, start, would};
 use crate::error::cli_error;
+use crate::jobs::select::{SelectArgs, filter_help};
 use crate::link::Link;
 use crate::seen::Seen;
 use crate::tool::{Tool, forget_held, held};
 use crate::{jobs, names};
 
 /// The end of `bury --help`.
-pub const BURY_HELP: &str = "\
-Protocol: stats-job ID, reserve-job ID and bury ID PRI on one connection (server 1.12 or later).
-Only a reserved job can be buried, so the job is reserved first; its counter `reserves` grows by one. It keeps its
-priority unless -p is given. A job reserved by another connection cannot be buried.
+pub const BURY_HELP: &str = concat!(
+    "\
+Protocol: stats-job ID, reserve-job ID and bury ID PRI on one connection (server 1.12 or later); with --all,
+reserve-with-timeout 0, stats-job and bury, and with filters as for ids.
+Only a reserved job can be buried, so each is reserved first: the counters `reserves` and `buries` grow by one. A job
+keeps its priority unless -p is given. A job reserved by another connection cannot be buried.
+--all buries as many jobs as were ready in the tubes at the start, and asks for confirmation. With several servers, each
+is processed in turn and named in the output; the exit code is the most severe one.
+",
+    filter_help!(),
+    "
 
-Example:
-  bsctl bury 42";
+Examples:
+  bsctl bury 42
+  bsctl bury --all -t mail --filter 'reserves>=3' --dry-run"
+);
 
 /// The end of `release --help`.
 pub const RELEASE_HELP: &str = "\
@@ -35,22 +46,28 @@ Examples:
   bsctl release 42
   bsctl release 42 -d 10m -p 5";
 
-/// The end of `touch --help`.
-pub const TOUCH_HELP: &str = "\
-Protocol: touch ID.
-Only the connection that reserved a job can touch it, and this command's connection has reserved none.
-In `bsctl repl`, touch works on the session's jobs; `bsctl reserve --then hold` keeps touching.";
-
 /// Arguments of `bury`.
 #[derive(Debug, Args)]
+#[command(mut_arg("filters", |filters| filters.requires("all")))]
 pub struct BuryArgs {
     /// Job ids, or - to read ids from stdin
-    #[arg(value_name = "ID", required = true)]
+    #[arg(value_name = "ID")]
     ids: Vec<String>,
+
+    /// Bury the ready jobs of the tubes
+    #[arg(long, requires = "tube", conflicts_with_all = ["ids", "pri"])]
+    all: bool,
+
+    /// A tube for --all; repeatable
+    #[arg(short, long, value_name = "TUBE", requires = "all")]
+    tube: Vec<String>,
 
     /// New priority [default: unchanged]
     #[arg(short, long, value_name = "N")]
     pri: Option<u32>,
+
+    #[command(flatten)]
+    select: SelectArgs,
 
     #[command(flatten)]
     bulk: BulkArgs,
@@ -75,19 +92,21 @@ pub struct ReleaseArgs {
     bulk: BulkArgs,
 }
 
-/// Arguments of `touch`.
-#[derive(Debug, Args)]
-pub struct TouchArgs {
-    /// The job's id
-    #[arg(value_name = "ID")]
-    id: u64,
-}
-
 /// Runs `bury`.
 ///
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn bury(tool: &mut Tool, args: BuryArgs) -> Result<Exit, CliError> {
+    if args.all {
+        let tubes =
+            args.tube.iter().map(|tube| names::tube(tube)).collect::<Result<Vec<_>, _>>()?;
+        return bury_all::run(tool, &tubes, args.select, &args.bulk);
+    }
+    if args.ids.is_empty() {
+        return Err(CliError::usage("no job is named")
+            .hint("bsctl bury ID...")
+            .hint("bsctl bury --all -t TUBE, for the ready jobs of a tube"));
+    }
     let act = |link: &mut Link, job: JobRef, pri: Priority| link.call(Bury::new(job, pri));
     each(tool, "buried", "bury", &args.ids, args.pri, &args.bulk, act)
 }
@@ -113,19 +132,6 @@ pub fn release(tool: &mut Tool, args: ReleaseArgs) -> Result<Exit, CliError> {
 pub fn buried_instead(id: JobId) -> CliError {
     let why = format!("the server was out of memory and buried job {id} instead");
     CliError::new(Exit::TryAgain, "BURIED", why).hint("bsctl kick, to make it ready")
-}
-
-/// Runs `touch`, which cannot work outside a session.
-///
-/// # Errors
-/// Always: exit 2 with the explanation.
-pub fn touch(_: &mut Tool, args: TouchArgs) -> Result<Exit, CliError> {
-    Err(CliError::usage(format!(
-        "job {} cannot be touched by a single command: only the connection that reserved a job can touch it",
-        args.id
-    ))
-    .hint("bsctl repl: reserve, touch and delete share one connection there")
-    .hint("bsctl reserve --then hold, to keep a job reserved"))
 }
 
 /// Reserves each job and acts on it, on one connection. A job that the session already holds is not reserved again.

@@ -27,7 +27,7 @@ starts with ~, since bash expands it: 'ready=~:10'.
 Metrics:
   server:     ready buried delayed reserved urgent waiting workers connections uptime draining binlog-lag timeouts/s rtt
   a tube:     ready buried delayed reserved urgent waiting watching workers oldest-age pause-left rtt
-              and matching, the number of jobs that fit --filter and --older-than, which change no other metric
+              and matching, the number of jobs that fit --filter, which changes no other metric
   a job:      age time-left reserves timeouts releases buries kicks, and 1 or 0 for ready reserved delayed buried
   roundtrip:  rtt (milliseconds)
 binlog-lag is the number of log files older than the current one. timeouts/s is measured over a second, and only if a
@@ -49,7 +49,7 @@ Examples:
   bsctl check tube mail -w ready=100 -c ready=1000 -c workers=1:
   bsctl check tubes 'mail*' --exclude mail.test -c buried=0
   bsctl check job 42 -w age=3600 -c buried=0
-  bsctl check tube mail --filter 'envelope.class~=SendMail' --older-than 1h -c matching=0
+  bsctl check tube mail --filter 'envelope.class~=SendMail' --filter 'age>1h' -c matching=0
   bsctl check roundtrip -c rtt=50");
 
 /// The metrics that thresholds can name.

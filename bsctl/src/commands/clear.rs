@@ -29,7 +29,7 @@ then 3.
 
 Examples:
   bsctl clear mail --yes
-  bsctl clear mail --state buried --older-than 7d --dry-run"
+  bsctl clear mail --state buried --filter 'age>7d' --dry-run"
 );
 
 /// Arguments of `clear`.

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 
 use beanstalk_client::TubeName;
-use beanstalk_client::protocol::ListTubes;
 use clap::Args;
 use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::context::fleet::on_each;
@@ -60,36 +59,20 @@ pub struct DrainArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
-    drain(tool, args.tubes.names()?, &args.to, &args.sweep, &args.bulk)
-}
-
-/// Takes jobs out of the queue, from all tubes if none is named.
-///
-/// # Errors
-/// As documented in the table of exit codes.
-pub fn drain(
-    tool: &mut Tool,
-    tubes: Vec<TubeName>,
-    to: &OsString,
-    sweep: &SweepArgs,
-    args: &BulkArgs,
-) -> Result<Exit, CliError> {
+    let tubes = args.tubes.names()?;
     // One file receives the jobs of all servers.
     let mut file = None;
-    on_each(tool, |tool| drain_one(tool, tubes.clone(), (to, &mut file), sweep, args))
+    on_each(tool, |tool| drain(tool, tubes.clone(), (&args.to, &mut file), &args.sweep, &args.bulk))
 }
 
-fn drain_one(
+fn drain(
     tool: &mut Tool,
-    mut tubes: Vec<TubeName>,
+    tubes: Vec<TubeName>,
     (to, file): (&OsString, &mut Option<Output>),
     sweep: &SweepArgs,
     args: &BulkArgs,
 ) -> Result<Exit, CliError> {
     records::prepare(&mut tool.out, tool.globals.output, to, &JOBS_WITH_BODY)?;
-    if tubes.is_empty() {
-        tubes = tool.link.call(ListTubes)?;
-    }
     let plan = Plan::make(tool, tubes, sweep, args, false)?;
     if tool.globals.dry_run {
         return plan.would(tool, "drain", "");

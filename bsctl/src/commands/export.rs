@@ -1,7 +1,5 @@
 //! `export`: the jobs of a server as NDJSON records.
 
-use std::ffi::OsString;
-
 use bytes::Bytes;
 use clap::Args;
 use ctl_core::bulk::{Action, BulkArgs, Gate};
@@ -10,11 +8,9 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
 use ctl_core::output::records;
 
-use super::drain::drain;
 use crate::jobs::scan::{Wanted, fetch, select, tell_absent, tell_missing};
 use crate::jobs::select::{SelectArgs, filter_help};
-use crate::jobs::state::{AnyState, State};
-use crate::jobs::sweep::SweepArgs;
+use crate::jobs::state::AnyState;
 use crate::jobs::{self, JOBS_WITH_BODY};
 use crate::names::Tube;
 use crate::tool::Tool;
@@ -22,8 +18,7 @@ use crate::tool::Tool;
 /// The end of `export --help`.
 pub const HELP: &str = concat!(
     "\
-Protocol: --scan sends stats-job and peek for every id and changes nothing; --drain is `drain`: it removes the jobs from
-the queue.
+Protocol: stats-job and peek for every id, both read-only. `drain` also takes the jobs out of the queue.
 One record per line:
   {\"v\":1,\"id\":7,\"tube\":\"mail\",\"state\":\"ready\",\"pri\":1024,\"delay\":0,\"ttr\":60,\"age\":12,\"reserves\":0,
    \"timeouts\":0,\"releases\":0,\"buries\":0,\"kicks\":0,\"body\":\"...\"}
@@ -48,31 +43,15 @@ pub struct ExportArgs {
     #[command(flatten)]
     tubes: Several<Tube>,
 
-    /// Only jobs in these states (comma-separated) [default: all; with --drain, all but reserved]
+    /// Only jobs in these states (comma-separated) [default: all]
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<AnyState>,
 
     #[command(flatten)]
     select: SelectArgs,
 
-    /// Read only (the default)
-    #[arg(long, conflicts_with = "drain")]
-    scan: bool,
-
-    /// Delete each job once it is written
-    #[arg(long)]
-    drain: bool,
-
     #[command(flatten)]
     bulk: BulkArgs,
-}
-
-impl ExportArgs {
-    /// Whether jobs are taken out of the queue.
-    #[must_use]
-    pub fn drains(&self) -> bool {
-        self.drain
-    }
 }
 
 /// Runs `export`.
@@ -80,22 +59,7 @@ impl ExportArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
-    if args.drain {
-        if args.state.contains(&AnyState::Reserved) {
-            let why = "--drain cannot take reserved jobs: each belongs to the connection that reserved it";
-            return Err(CliError::usage(why)
-                .hint("--state ready,delayed,buried, or --scan to read reserved ones, too"));
-        }
-        let tubes = args.tubes.given()?;
-        let states = [State::Ready, State::Delayed, State::Buried];
-        let is_taken =
-            |state: &State| args.state.is_empty() || args.state.contains(&AnyState::from(*state));
-        let state = states.into_iter().filter(is_taken).collect();
-        let sweep = SweepArgs { state, until_empty: false, select: args.select };
-        return drain(tool, tubes, &OsString::from("-"), &sweep, &args.bulk);
-    }
-    let tubes = args.tubes.given()?;
-    let filters = args.select.read()?;
+    let (tubes, filters) = (args.tubes.given()?, args.select.read()?);
     let wanted = Wanted { tubes, states: args.state, filters, ..Wanted::default() };
     on_each(tool, |tool| scan(tool, &wanted, &args.bulk))
 }

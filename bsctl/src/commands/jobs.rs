@@ -19,7 +19,7 @@ Protocol: stats-job ID for every id, pipelined; peek ID for bodies.
 beanstalkd has no command to list jobs. Ids grow by one with every put, so ids are queried one by one, newest first,
 until as many jobs are found as the server counts. Read-only.
 On a server restarted with its log (-b), ids above the number of puts are tried too; the number of jobs not found is
-reported. --from-id and --to-id limit the search.
+reported. --filter 'id>=N' and 'id<=N' limit the search.
 With several servers, each is processed in turn, and SERVER shows where a job is; --limit applies to each; the exit code
 is the most severe one.
 ", filter_help!(), "
@@ -39,14 +39,6 @@ pub struct JobsArgs {
     /// Only jobs in these states (comma-separated)
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<AnyState>,
-
-    /// Only jobs with this id or higher
-    #[arg(long, value_name = "ID")]
-    from_id: Option<u64>,
-
-    /// Only jobs with this id or lower
-    #[arg(long, value_name = "ID")]
-    to_id: Option<u64>,
 
     /// Only the newest N
     #[arg(long, value_name = "N")]
@@ -72,8 +64,6 @@ pub fn run(tool: &mut Tool, args: JobsArgs) -> Result<Exit, CliError> {
     let wanted = Wanted {
         tubes: args.tubes.given()?,
         states: args.state,
-        from: args.from_id,
-        to: args.to_id,
         limit: args.limit,
         filters: args.select.read()?,
     };
@@ -113,7 +103,7 @@ fn list(tool: &mut Tool, wanted: &Wanted, with_body: bool) -> Result<Exit, CliEr
     list.finish()?;
     if found.missing > 0 {
         tool.messages.warn(format!(
-            "the server counts {} more that were not found: try --to-id with a higher id",
+            "the server counts {} more that were not found: try --filter 'id>=N' --filter 'id<=M' with higher ids",
             ctl_core::text::units::count(found.missing, "job")
         ));
     }

@@ -72,7 +72,7 @@ pub struct KickArgs {
 
     /// Kick these jobs, or - to read ids from stdin
     #[arg(long, value_name = "ID", num_args = 1.., group = "how-many",
-          conflicts_with_all = [named::NAMES, "filters", "older_than"])]
+          conflicts_with_all = [named::NAMES, "filters"])]
     job: Vec<String>,
 
     /// Kick in every tube

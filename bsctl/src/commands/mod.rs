@@ -1,5 +1,5 @@
-//! One file per command, or per family of commands: `bury_release` has `bury`, `release` and `touch`, `pause` has
-//! `resume`, `stats` has `stats-tube`, and `transfer` has `move`, `copy` and `requeue`.
+//! One file per command, or per family of commands: `bury_release` has `bury` and `release`, `transfer` has `move` and
+//! `copy`.
 
 pub mod bench;
 pub mod bury_all;
@@ -17,13 +17,11 @@ pub mod kick;
 pub mod pause;
 pub mod peek;
 pub mod pop;
-pub mod populate;
 pub mod put;
 pub mod raw;
 pub mod reserve;
 pub mod server;
 pub mod smoke;
-pub mod stats;
 pub mod tail;
 pub mod tap;
 pub mod top;
@@ -49,8 +47,6 @@ pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
 "Produce" {
     "put" | "add" | "enqueue" (put::PutArgs) = put::run, Creates, put::HELP, [Renames],
         "Put jobs into a tube";
-    "populate" (populate::PopulateArgs) = populate::run, Creates, populate::HELP, [Renames],
-        "Put test data";
 }
 "Consume" {
     "reserve" (reserve::ReserveArgs) = reserve::run,
@@ -71,13 +67,11 @@ pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
     "job" | "stats-job" | "show" (job::JobArgs) = job::run, Reads, job::HELP, [Repeats],
         "Show everything about one job";
     "tubes" | "ls" | "list-tubes" (tubes::TubesArgs) = tubes::run, Reads, tubes::HELP, [Repeats],
-        "List tubes with their job counts";
-    "stats" (stats::StatsArgs) = stats::run, Reads, stats::HELP, [Repeats],
-        "Show server statistics";
-    "stats-tube" (stats::StatsTubeArgs) = stats::run_tube, Reads, stats::TUBE_HELP, [Repeats],
-        "Show tube statistics";
+        "List tubes with their job counts"
+        + "stats-tube" = "--all";
     "server" | "info" | "version" | "whoami" (server::ServerArgs) = server::run, Reads, server::HELP, [Repeats],
-        "Show the server's version and features";
+        "Show the server's version, features and statistics"
+        + "stats" = "--all";
 }
 "Change state" {
     "delete" | "rm" | "del" (delete::DeleteArgs) = delete::run, Destroys, delete::HELP, [Renames],
@@ -86,15 +80,13 @@ pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
         "Make buried or delayed jobs ready again"
         + "retry" = "--all --state buried";
     "bury" (bury_release::BuryArgs) = bury_release::bury, Destroys, bury_release::BURY_HELP, [],
-        "Bury jobs";
+        "Bury jobs"
+        + "bury-all" = "--all";
     "release" (bury_release::ReleaseArgs) = bury_release::release, Destroys, bury_release::RELEASE_HELP, [],
         "Make jobs ready or delayed";
-    "touch" (bury_release::TouchArgs) = bury_release::touch, Creates, bury_release::TOUCH_HELP, [],
-        "Extend a reservation";
-    "pause" (pause::PauseArgs) = pause::pause, Destroys, pause::PAUSE_HELP, [],
-        "Pause a tube: its jobs cannot be reserved for a while";
-    "resume" | "unpause" (pause::ResumeArgs) = pause::resume, Destroys, pause::RESUME_HELP, [],
-        "Resume a paused tube";
+    "pause" (pause::PauseArgs) = pause::run, Destroys, pause::HELP, [],
+        "Pause a tube: its jobs cannot be reserved for a while"
+        + "resume" = "... 0";
 }
 "Bulk" {
     "clear" | "flush" | "purge" | "empty" (clear::ClearArgs) = clear::run, Destroys, clear::HELP, [Renames],
@@ -102,14 +94,11 @@ pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
     "drain" (drain::DrainArgs) = drain::run, Destroys, drain::HELP, [Renames],
         "Move the jobs of tubes into a file or pipe";
     "move" (transfer::MoveArgs) = transfer::run_move, Destroys, transfer::MOVE_HELP, [Renames],
-        "Move jobs to another tube or server";
+        "Move jobs to another tube or server"
+        + "requeue" = "--from $1 --to $1 --state buried";
     "copy" (transfer::CopyArgs) = transfer::run_copy, Creates, transfer::COPY_HELP, [Renames],
         "Copy jobs to another tube or server";
-    "requeue" (transfer::RequeueArgs) = transfer::run_requeue, Destroys, transfer::REQUEUE_HELP, [],
-        "Put the jobs of a tube again as new jobs";
-    "bury-all" (bury_all::BuryAllArgs) = bury_all::run, Destroys, bury_all::HELP, [],
-        "Bury the ready jobs of tubes";
-    "export" (export::ExportArgs) = export::run, Destroys if export::ExportArgs::drains, else Reads, export::HELP, [],
+    "export" (export::ExportArgs) = export::run, Reads, export::HELP, [],
         "Write jobs as NDJSON records";
     "import" (import::ImportArgs) = import::run, Creates, import::HELP, [Renames],
         "Put jobs from NDJSON records";
@@ -135,7 +124,8 @@ pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
         Creates, web::HELP, [Absent],
         "Serve a live web page of servers and queues";
     "bench" (bench::BenchArgs) = bench::run, Destroys, bench::HELP, [Absent],
-        "Measure the server's throughput and latency";
+        "Measure the server's throughput and latency"
+        + "populate" = "put --keep";
 }
 "Tool" {
     "raw" (raw::RawArgs) = raw::run, Destroys, raw::HELP, [Secret],

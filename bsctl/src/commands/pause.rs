@@ -1,5 +1,6 @@
-//! `pause` and `resume`: keep the jobs of a tube from being reserved for a while.
+//! `pause`: keeps the jobs of a tube from being reserved for a while.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use beanstalk_client::TubeName;
@@ -7,7 +8,7 @@ use beanstalk_client::protocol::PauseTube;
 use clap::Args;
 use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::named::One;
+use ctl_core::input::named::Leading;
 use ctl_core::output::Record;
 use ctl_core::text::units;
 
@@ -17,58 +18,40 @@ use crate::names::Tube;
 use crate::tool::Tool;
 
 /// The end of `pause --help`.
-pub const PAUSE_HELP: &str = "\
+pub const HELP: &str = "\
 Protocol: pause-tube TUBE SECONDS.
 Jobs can still be put, peeked, kicked and reserved by id; only reserving from the tube stops.
 With several servers, each is processed in turn and named in the output; the exit code is the most severe one.
 
 Examples:
   bsctl pause mail 10m
+  bsctl resume mail
   bsctl -a one,two pause mail 10m";
-
-/// The end of `resume --help`.
-pub const RESUME_HELP: &str = "\
-Protocol: pause-tube TUBE 0.
-With several servers, each is processed in turn and named in the output; the exit code is the most severe one.
-
-Example:
-  bsctl resume mail";
 
 /// Arguments of `pause`.
 #[derive(Debug, Args)]
-#[command(allow_missing_positional = true)]
 pub struct PauseArgs {
     #[command(flatten)]
-    tube: One<Tube>,
+    tube: Leading<Tube>,
 
-    /// Duration of the pause
-    #[arg(value_name = "DUR", value_parser = units::duration)]
-    duration: Duration,
-}
-
-/// Arguments of `resume`.
-#[derive(Debug, Args)]
-pub struct ResumeArgs {
-    #[command(flatten)]
-    tube: One<Tube>,
+    /// Duration of the pause; 0 ends it
+    #[arg(value_name = "DUR")]
+    duration: Option<OsString>,
 }
 
 /// Runs `pause`.
 ///
 /// # Errors
 /// As documented in the table of exit codes.
-pub fn pause(tool: &mut Tool, args: PauseArgs) -> Result<Exit, CliError> {
-    let tube = args.tube.name()?;
-    on_each(tool, |tool| set(tool, &tube, args.duration))
-}
-
-/// Runs `resume`.
-///
-/// # Errors
-/// As documented in the table of exit codes.
-pub fn resume(tool: &mut Tool, args: ResumeArgs) -> Result<Exit, CliError> {
-    let tube = args.tube.name()?;
-    on_each(tool, |tool| set(tool, &tube, Duration::ZERO))
+pub fn run(tool: &mut Tool, args: PauseArgs) -> Result<Exit, CliError> {
+    let (tube, duration) = args.tube.split_one(args.duration.as_ref())?;
+    let Some(duration) = duration else {
+        return Err(CliError::usage(format!("for how long should tube {tube} be paused?"))
+            .hint(format!("bsctl pause {tube} 10m"))
+            .hint(format!("bsctl resume {tube}, to end a pause")));
+    };
+    let duration = units::duration(&duration.to_string_lossy()).map_err(CliError::usage)?;
+    on_each(tool, |tool| set(tool, &tube, duration))
 }
 
 fn set(tool: &mut Tool, tube: &TubeName, duration: Duration) -> Result<Exit, CliError> {

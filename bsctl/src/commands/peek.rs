@@ -2,7 +2,7 @@
 
 use beanstalk_client::JobId;
 use beanstalk_client::protocol::{Peek, PeekBuried, PeekDelayed, PeekReady, StatsJob};
-use clap::{ArgGroup, Args};
+use clap::Args;
 use ctl_core::bulk::{Action, OnError};
 use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
@@ -22,27 +22,18 @@ With several servers, each shows its own first job, and SERVER names it; an id b
 
 Examples:
   bsctl peek 42 43
-  bsctl peek --buried -t mail -o raw";
+  bsctl peek --state buried -t mail -o raw";
 
 /// Arguments of `peek`.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("what").required(true))]
 pub struct PeekArgs {
     /// Job ids, or - to read ids from stdin
-    #[arg(value_name = "ID", group = "what")]
+    #[arg(value_name = "ID")]
     ids: Vec<String>,
 
-    /// The job that would be reserved next
-    #[arg(long, group = "what")]
-    ready: bool,
-
-    /// The delayed job that becomes ready next
-    #[arg(long, group = "what")]
-    delayed: bool,
-
-    /// The job that would be kicked next
-    #[arg(long, group = "what")]
-    buried: bool,
+    /// Without ids: the first job of the tube in this state, which would be reserved, become ready or be kicked next
+    #[arg(long, value_name = "STATE", default_value = "ready", conflicts_with = "ids")]
+    state: State,
 
     /// The tube [default: default]
     #[arg(short, long, value_name = "TUBE", conflicts_with = "ids")]
@@ -73,15 +64,13 @@ fn head(tool: &mut Tool, args: &PeekArgs) -> Result<Exit, CliError> {
         return Err(jobs::no_tube_at(&mut tool.link, &tube));
     }
     tool.link.use_tube(&tube)?;
-    let (state, found) = if args.ready {
-        (State::Ready, tool.link.call(PeekReady)?)
-    } else if args.delayed {
-        (State::Delayed, tool.link.call(PeekDelayed)?)
-    } else {
-        (State::Buried, tool.link.call(PeekBuried)?)
+    let found = match args.state {
+        State::Ready => tool.link.call(PeekReady)?,
+        State::Delayed => tool.link.call(PeekDelayed)?,
+        State::Buried => tool.link.call(PeekBuried)?,
     };
     let Some(job) = found else {
-        return Err(CliError::not_found(format!("tube {tube} has no {} job", state.word()))
+        return Err(CliError::not_found(format!("tube {tube} has no {} job", args.state.word()))
             .hint("bsctl tubes, to see where jobs are"));
     };
     let stats = tool.link.call(StatsJob(job.id))?;
@@ -97,7 +86,7 @@ fn by_id(tool: &mut Tool, texts: &[String]) -> Result<Exit, CliError> {
             let tube = texts.iter().find(|text| text.parse::<JobId>().is_err() && *text != "-");
             match tube.filter(|tube| error.exit == Exit::Usage && names::tube(tube).is_ok()) {
                 Some(tube) => {
-                    error.hint(format!("bsctl peek --ready -t {tube}, for the first job of a tube"))
+                    error.hint(format!("bsctl peek -t {tube}, for the first job of a tube"))
                 }
                 None => error,
             }

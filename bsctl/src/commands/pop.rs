@@ -23,14 +23,11 @@ and the jobs return to the queue (exit 74). Except into a file, jobs are written
 away leaves the rest in the queue; the last job it read is named. If the reader does not read a job, pop waits, and says
 so after 10 s; only the last of -c jobs is deleted regardless.
 Only Linux shows what the reader of a pipe has read.
-With --dump, each body is on disk, in a file named after the job's id, before its job is deleted; existing files are
-never overwritten.
 Without --wait, only what is ready now is taken, and nothing ready is exit 1. If --wait expires, the exit code is 124.
 
 Examples:
   bsctl pop -t mail -o raw > letter
   bsctl pop -t files -c 100 -0 | xargs -0 rm --
-  bsctl pop -t mail -c 100 --dump letters
   bsctl pop -t mail --wait 1m -o ndjson";
 
 /// Arguments of `pop`.
@@ -45,7 +42,7 @@ pub struct PopArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
-    tool.refuse_dry_run("pop", "bsctl peek --ready is read-only")?;
+    tool.refuse_dry_run("pop", "bsctl peek is read-only")?;
     let interrupts = tool.interrupts()?;
     let names = args.take.prepare(tool)?;
     let taker = Taker::new(args.take.wait, interrupts.clone(), &tool.messages).showing(&names);

@@ -138,7 +138,7 @@ enum Then {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: ReserveArgs) -> Result<Exit, CliError> {
-    tool.refuse_dry_run("reserve", "bsctl peek --ready is read-only")?;
+    tool.refuse_dry_run("reserve", "bsctl peek is read-only")?;
     let interrupts = tool.interrupts()?;
     let tubes = args.take.prepare(tool)?;
     let held = match args.job {

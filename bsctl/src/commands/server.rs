@@ -3,16 +3,17 @@
 use beanstalk_client::TubeStats;
 use beanstalk_client::protocol::ListTubes;
 use clap::Args;
+use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::diagnosis::Diagnosis;
-use ctl_core::output::Record;
+use ctl_core::output::{Column, Format, Shape};
 use ctl_core::text::units;
 
 use crate::attendance::{Load, Problem, Workers};
 use crate::jobs::paused;
 use crate::link::Link;
 use crate::tool::Tool;
-use crate::tube_stats::{self, Answer};
+use crate::tube_stats::{self, Answer, record};
 
 /// Number of tubes that a sentence names.
 const SHOWN: usize = 5;
@@ -20,40 +21,92 @@ const SHOWN: usize = 5;
 /// The end of `server --help`.
 pub const HELP: &str = "\
 Protocol: stats, and reserve-job 0 to test whether the server supports the command (1.12 and later).
+--all shows all statistics, with the server's keys in its order; so do documents, and lines in a pipe. cmd-* counters
+start with the server, which does not count kick-job and reserve-job.
+With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
 
-Example:
-  bsctl server -o json";
+Examples:
+  bsctl server
+  bsctl stats --interval 10s
+  bsctl server --columns current-jobs-ready,current-jobs-buried
+  bsctl -a one:11300,two:11300 server";
 
 /// Arguments of `server`.
 #[derive(Debug, Args)]
-pub struct ServerArgs {}
+pub struct ServerArgs {
+    /// Show all statistics
+    #[arg(long)]
+    all: bool,
+}
+
+/// Several servers, one row each; documents contain everything.
+static SERVERS: Shape = Shape::rows(
+    "server",
+    &[
+        Column::new("server", "SERVER"),
+        Column::new("current-jobs-ready", "READY"),
+        Column::new("current-jobs-reserved", "RESERVED"),
+        Column::new("current-jobs-delayed", "DELAYED"),
+        Column::new("current-jobs-buried", "BURIED"),
+        Column::new("current-workers", "WORKERS"),
+        Column::new("current-connections", "CONNECTIONS"),
+        Column::new("uptime", "UPTIME"),
+        Column::wide("current-tubes", "TUBES"),
+        Column::wide("current-waiting", "WAITING"),
+        Column::wide("total-jobs", "TOTAL"),
+        Column::wide("job-timeouts", "TIMEOUTS"),
+        Column::wide("version", "VERSION"),
+        Column::wide("draining", "DRAINING"),
+    ],
+);
+
+/// The statistics in a table, unless all are asked for.
+const BRIEF: [&str; 13] = [
+    "server",
+    "version",
+    "uptime",
+    "draining",
+    "max-job-size",
+    "current-connections",
+    "current-tubes",
+    "reserve_job",
+    "pid",
+    "id",
+    "hostname",
+    "os",
+    "platform",
+];
 
 /// Runs `server`.
 ///
 /// # Errors
 /// As documented in the table of exit codes.
-pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
+pub fn run(tool: &mut Tool, args: ServerArgs) -> Result<Exit, CliError> {
+    let mut fleet = Fleet::of(tool)?;
+    if fleet.is_several() {
+        tool.out.expect(&SERVERS)?;
+    }
+    let all = fleet.ask(&mut tool.link, |link| {
+        let stats = record(&link.server_stats()?)?;
+        Ok(stats.with("reserve_job", link.side().knows_reserve_job()?))
+    })?;
+    if fleet.is_several() {
+        let mut list = tool.out.list(&SERVERS)?;
+        for (server, stats) in all {
+            list.push(stats.of_server(server.as_deref()))?;
+        }
+        list.finish()?;
+        return Ok(fleet.exit());
+    }
     let address = tool.link.dialer.address()?;
-    let stats = tool.link.server_stats()?;
-    let reserve_job = tool.link.side().knows_reserve_job()?;
-    let record = Record::new()
-        .with("address", address)
-        .with("address-from", tool.link.dialer.source())
-        .with("version", stats.version.as_str())
-        .with("uptime", stats.uptime)
-        .with("draining", stats.draining)
-        .with("max-job-size", stats.max_job_size)
-        .with("binlog", stats.binlog_current_index > 0)
-        .with("binlog-oldest-index", stats.binlog_oldest_index)
-        .with("binlog-current-index", stats.binlog_current_index)
-        .with("connections", stats.current_connections)
-        .with("reserve-job", reserve_job)
-        .with("pid", stats.pid)
-        .with("id", stats.id.as_str())
-        .with("hostname", stats.hostname.as_str())
-        .with("os", stats.os.as_deref())
-        .with("platform", stats.platform.as_deref());
-    tool.out.pairs(record)?;
+    let is_table = tool.out.style.format == Format::Table && tool.out.style.columns.is_none();
+    for (_, stats) in all {
+        let mut stats = stats.of_server(Some(&address));
+        if is_table && !args.all {
+            stats.select(&BRIEF.map(str::to_owned));
+        }
+        tool.out.pairs(stats)?;
+    }
     Ok(Exit::Done)
 }
 

@@ -1,4 +1,4 @@
-//! `move`, `copy` and `requeue`: put jobs into another tube, or into their own as new jobs.
+//! `move` and `copy`: put jobs into another tube, or into their own as new jobs.
 
 use beanstalk_client::TubeName;
 use bytes::Bytes;
@@ -6,7 +6,6 @@ use clap::Args;
 use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::named::One;
 use ctl_core::link::Link as _;
 use ctl_core::output::Format;
 use ctl_core::output::Record;
@@ -17,7 +16,7 @@ use crate::jobs::scan::{Found, Wanted, fetch, tell_absent};
 use crate::jobs::select::{SelectArgs, filter_help};
 use crate::jobs::state::State;
 use crate::jobs::sweep::{Plan, SweepArgs, chosen};
-use crate::names::{self, Tube};
+use crate::names;
 use crate::producer::after_refusals;
 use crate::tool::Tool;
 
@@ -29,8 +28,10 @@ or later).
 A job is put at the target first and deleted at the source once the server confirms it, so none is lost. If this process
 or a connection ends in between, up to --batch jobs may exist twice; the error names those it knows of. Ready jobs are
 reserved in the meantime; if another client takes a delayed or buried one, its copy is deleted again. Jobs get new ids,
-and their counters start at 0. Delayed jobs keep the rest of their delay, and buried jobs are buried again; --ready
-makes them all ready. Reserved jobs belong to their workers and stay.
+and their counters start at 0. Delayed jobs keep the rest of their delay, and buried jobs are buried again; -d 0 makes
+them all ready. Reserved jobs belong to their workers and stay.
+To the same tube, jobs are put again as new ones, ready or with the delay of -d. To keep ids and counters, use kick. With
+several servers, each is processed in turn, and jobs stay on their server.
 Moves as many jobs as there were at the start; --until-empty continues until there are none. Asks for confirmation;
 --yes skips it.
 ",
@@ -39,7 +40,8 @@ Moves as many jobs as there were at the start; --until-empty continues until the
 
 Examples:
   bsctl move --from mail --to mail-old --state buried
-  bsctl move --from mail --to-addr other:11300 --rate 100/s
+  bsctl move --from mail --to-server other:11300 --rate 100/s
+  bsctl requeue mail --filter 'pri<100' --pri 1024
   bsctl move --from mail --to slow --filter 'body~=newsletter' --pri 5000"
 );
 
@@ -49,7 +51,7 @@ pub const COPY_HELP: &str = concat!(
 Protocol: stats-job and peek for every id, both read-only; then use TUBE and put at the target; pause-tube, reserve-job
 and bury for buried jobs (server 1.12 or later).
 The jobs themselves stay unchanged; their copies get new ids and counters that start at 0. Delayed jobs keep the rest of
-their delay, and buried ones are buried; --ready makes them all ready. Jobs that come and go in the meantime may be
+their delay, and buried ones are buried; -d 0 makes them all ready. Jobs that come and go in the meantime may be
 missed. After an interruption, what was copied stays; the error names jobs whose copies are uncertain.
 ",
     filter_help!(),
@@ -57,25 +59,7 @@ missed. After an interruption, what was copied stays; the error names jobs whose
 
 Examples:
   bsctl copy --from mail --to mail-test --limit 100
-  bsctl copy --from mail --to-addr other:11300 --state ready"
-);
-
-/// The end of `requeue --help`.
-pub const REQUEUE_HELP: &str = concat!(
-    "\
-Protocol: as move, within one tube.
-Each job is put again and then deleted: the new job is ready or delayed (--delay), has a new id, and its counters start
-at 0. --pri and --ttr change its priority and time to run. To keep ids and counters, use kick or retry.
-As with move, none is lost, and after an interruption jobs may exist twice. Asks for confirmation; --yes skips it.
-With several servers, each is processed in turn and named in the output, and jobs stay on their server; the exit code is
-the most severe one.
-",
-    filter_help!(),
-    "
-
-Examples:
-  bsctl requeue mail
-  bsctl requeue mail --state ready --filter 'pri<100' --pri 1024"
+  bsctl copy --from mail --to-server other:11300 --state ready"
 );
 
 /// The target of `move` and `copy`.
@@ -85,17 +69,13 @@ pub struct WhereArgs {
     #[arg(long, value_name = "TUBE")]
     from: String,
 
-    /// Target tube [default with --to-addr: the same name]
-    #[arg(long, value_name = "TUBE", required_unless_present = "to_addr")]
+    /// Target tube [default with --to-server: the same name]
+    #[arg(long, value_name = "TUBE", required_unless_present = "to_server")]
     to: Option<String>,
 
     /// Target server
-    #[arg(long, visible_alias = "to-server", value_name = "ADDR")]
-    to_addr: Option<String>,
-
-    /// Make all jobs ready, whatever their state
-    #[arg(long)]
-    ready: bool,
+    #[arg(long, value_name = "ADDR")]
+    to_server: Option<String>,
 
     #[command(flatten)]
     changes: Changes,
@@ -136,26 +116,6 @@ pub struct CopyArgs {
     bulk: BulkArgs,
 }
 
-/// Arguments of `requeue`.
-#[derive(Debug, Args)]
-pub struct RequeueArgs {
-    #[command(flatten)]
-    tube: One<Tube>,
-
-    /// Only jobs in these states (comma-separated)
-    #[arg(long, value_name = "STATE", value_delimiter = ',', default_value = "buried")]
-    state: Vec<State>,
-
-    #[command(flatten)]
-    changes: Changes,
-
-    #[command(flatten)]
-    select: SelectArgs,
-
-    #[command(flatten)]
-    bulk: BulkArgs,
-}
-
 /// The source and the target of jobs.
 struct Route {
     from: TubeName,
@@ -167,21 +127,22 @@ struct Route {
 }
 
 impl WhereArgs {
-    fn route(&self, tool: &mut Tool, states: &[State]) -> Result<Route, CliError> {
+    /// The source and target tubes.
+    fn tubes(&self) -> Result<(TubeName, TubeName), CliError> {
         let from = names::tube(&self.from)?;
-        let to = self.to.as_deref().map(names::tube).transpose()?.unwrap_or_else(|| from.clone());
-        let (server, elsewhere) = tool.link.side().elsewhere(self.to_addr.as_deref())?;
+        let to = self.to.as_deref().map(names::tube).transpose()?;
+        Ok((from.clone(), to.unwrap_or(from)))
+    }
+
+    fn route(&self, tool: &mut Tool, states: &[State]) -> Result<Route, CliError> {
+        let (from, to) = self.tubes()?;
+        let (server, elsewhere) = tool.link.side().elsewhere(self.to_server.as_deref())?;
         if from == to && elsewhere.is_none() {
             return Err(CliError::usage(format!("source and target are the same tube: {from}"))
-                .hint("another tube, or --to-addr for another server")
-                .hint(format!("bsctl requeue {from}, to put jobs into their own tube again")));
+                .hint("another tube, or --to-server for another server"));
         }
-        let buries = !self.ready && self.changes.delay.is_none() && states.contains(&State::Buried);
-        let (to_tube, changes) = (to.clone(), self.changes.clone());
-        let mut mover = Mover::new(server, to_tube, changes, buries)?;
-        if self.ready {
-            mover = mover.making_ready();
-        }
+        let buries = self.changes.delay.is_none() && states.contains(&State::Buried);
+        let mover = Mover::new(server, to.clone(), self.changes.clone(), buries)?;
         let place = match &elsewhere {
             Some(address) => format!("to tube {to} on {address}"),
             None => format!("to tube {to}"),
@@ -196,37 +157,32 @@ impl WhereArgs {
 /// As documented in the table of exit codes.
 pub fn run_move(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
     args.sweep.select.read()?;
+    let (from, to) = args.place.tubes()?;
+    if from == to && args.place.to_server.is_none() {
+        return on_each(tool, |tool| requeue(tool, &from, &args));
+    }
     let route = args.place.route(tool, &args.sweep.state)?;
-    let plan = Plan::make(tool, vec![route.from.clone()], &args.sweep, &args.bulk, false)?;
+    let plan = Plan::make(tool, vec![from], &args.sweep, &args.bulk, false)?;
     relocate(tool, ("move", "moved"), route, &plan, &args.bulk)
 }
 
-/// Runs `requeue`.
-///
-/// # Errors
-/// As documented in the table of exit codes.
-pub fn run_requeue(tool: &mut Tool, args: RequeueArgs) -> Result<Exit, CliError> {
-    let tube = args.tube.name()?;
-    args.select.read()?;
-    // No buried job returns to the list that it is taken from. Jobs in other states would, so they are listed first.
-    let by_id = args.state != [State::Buried];
-    let sweep = SweepArgs { state: args.state, until_empty: false, select: args.select };
-    on_each(tool, |tool| requeue(tool, &tube, args.changes.clone(), (&sweep, by_id), &args.bulk))
-}
-
-fn requeue(
-    tool: &mut Tool,
-    tube: &TubeName,
-    changes: Changes,
-    (sweep, by_id): (&SweepArgs, bool),
-    args: &BulkArgs,
-) -> Result<Exit, CliError> {
-    let link = tool.link.side().sibling();
-    let mover = Mover::new(link, tube.clone(), changes, false)?.making_ready();
+/// Puts the jobs of a tube into it again.
+fn requeue(tool: &mut Tool, tube: &TubeName, args: &MoveArgs) -> Result<Exit, CliError> {
+    if args.sweep.until_empty {
+        return Err(CliError::usage(format!(
+            "jobs put into tube {tube} again never leave it empty"
+        ))
+        .hint("without --until-empty"));
+    }
+    let mut changes = args.place.changes.clone();
+    changes.delay.get_or_insert_default();
+    let mover = Mover::new(tool.link.side().sibling(), tube.clone(), changes, false)?;
     let place = "as new jobs".to_owned();
     let route = Route { from: tube.clone(), mover, place, elsewhere: None };
-    let plan = Plan::make(tool, vec![tube.clone()], sweep, args, by_id)?;
-    relocate(tool, ("requeue", "requeued"), route, &plan, args)
+    // No buried job returns to the list that it is taken from. Jobs in other states would, so they are listed first.
+    let by_id = args.sweep.state != [State::Buried];
+    let plan = Plan::make(tool, vec![tube.clone()], &args.sweep, &args.bulk, by_id)?;
+    relocate(tool, ("requeue", "requeued"), route, &plan, &args.bulk)
 }
 
 fn relocate(

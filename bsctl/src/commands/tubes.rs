@@ -20,7 +20,8 @@ use crate::tube_stats::{self, Answer};
 /// The end of `tubes --help`.
 pub const HELP: &str = "\
 Protocol: list-tubes, then stats-tube for each, pipelined.
-A tube exists while it has jobs or a client uses or watches it.
+A tube exists while it has jobs or a client uses or watches it; its counters start from zero each time.
+--all shows all that the server tells.
 Servers before 1.11 cannot report on tubes with names over 195 bytes: these are listed without counts, and the exit code
 is 3.
 With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
@@ -29,6 +30,7 @@ Examples:
   bsctl tubes
   bsctl tubes 'mail*' --state buried
   bsctl tubes -o name
+  bsctl stats-tube mail
   bsctl -a one:11300,two:11300 tubes";
 
 /// Arguments of `tubes`.
@@ -41,7 +43,29 @@ pub struct TubesArgs {
     /// Only tubes with jobs in one of these states (comma-separated)
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<AnyState>,
+
+    /// Show all statistics, each on a line
+    #[arg(long)]
+    all: bool,
 }
+
+/// The statistics of a tube, in the server's order.
+const ALL: [&str; 14] = [
+    "name",
+    "current-jobs-urgent",
+    "current-jobs-ready",
+    "current-jobs-reserved",
+    "current-jobs-delayed",
+    "current-jobs-buried",
+    "total-jobs",
+    "current-using",
+    "current-watching",
+    "current-waiting",
+    "cmd-delete",
+    "cmd-pause-tube",
+    "pause",
+    "pause-time-left",
+];
 
 /// Tubes with their statistics.
 static TUBES: Shape = Shape::rows(
@@ -72,6 +96,15 @@ static TUBES: Shape = Shape::rows(
 pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
     let patterns = args.patterns.texts();
     let mut fleet = Fleet::of(tool)?;
+    if args.all {
+        // So many figures need a line each.
+        let style = &mut tool.out.style;
+        style.upright = true;
+        if style.columns.is_none() && !style.format.is_structured() {
+            let server = fleet.is_several().then_some("server");
+            style.columns = Some(server.into_iter().chain(ALL).map(str::to_owned).collect());
+        }
+    }
     fleet.expect(&mut tool.out, &TUBES)?;
     let all = fleet.ask(&mut tool.link, |link| {
         let mut tubes = link.call(ListTubes)?;

@@ -35,7 +35,7 @@ pub static SITE: Site = Site {
                 "--tube={queue}",
                 "--state={state}",
                 "--filter={filter}",
-                "--to-id={to}",
+                "--filter=id<={to}",
                 "--limit={limit}",
                 "--decode={decode}",
                 "--with-body",

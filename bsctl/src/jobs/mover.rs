@@ -42,8 +42,6 @@ pub struct Mover {
     to: Link,
     tube: TubeName,
     changes: Changes,
-    /// Whether buried and delayed jobs keep their state.
-    keeps_state: bool,
     limit: u64,
     /// The copies of jobs that have not been deleted yet.
     copies: BTreeMap<JobId, JobId>,
@@ -91,14 +89,13 @@ impl Mover {
         if buries && !to.knows_reserve_job()? {
             let why = "the server does not support reserve-job (1.12 or later), which is needed to bury jobs again";
             return Err(CliError::new(Exit::Protocol, "UNSUPPORTED", why)
-                .hint("--ready, to make jobs ready instead")
+                .hint("-d 0, to make jobs ready instead")
                 .hint("--state ready,delayed"));
         }
         Ok(Self {
             to,
             tube,
             changes,
-            keeps_state: true,
             limit,
             copies: BTreeMap::new(),
             broken: None,
@@ -107,13 +104,6 @@ impl Mover {
             staying: Vec::new(),
             touched: Instant::now(),
         })
-    }
-
-    /// Every job becomes ready, or delayed if a delay is asked for.
-    #[must_use]
-    pub fn making_ready(mut self) -> Self {
-        self.keeps_state = false;
-        self
     }
 
     /// Number of new jobs that the server has buried because it was out of memory.
@@ -179,7 +169,7 @@ impl Mover {
     }
 
     fn copy(&self, job: &Original<'_>, stats: &JobStats) -> Copy {
-        let state = if self.keeps_state { stats.state.as_str() } else { "ready" };
+        let state = stats.state.as_str();
         let left = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
         let pri = self.changes.pri.map_or(stats.pri, Priority::from);
         let bury = (state == "buried" && self.changes.delay.is_none()).then_some(pri);

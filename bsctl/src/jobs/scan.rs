@@ -32,10 +32,6 @@ pub struct Wanted {
     pub tubes: Vec<TubeName>,
     /// In these states; all if empty.
     pub states: Vec<AnyState>,
-    /// From this id on.
-    pub from: Option<u64>,
-    /// Up to this id.
-    pub to: Option<u64>,
     /// Only this number of the newest.
     pub limit: Option<u64>,
     /// Matching all of these.
@@ -92,8 +88,12 @@ pub fn find(
 ) -> Result<Found, CliError> {
     let target = target(link, wanted)?;
     let stats = link.call(Stats)?;
-    let lowest = wanted.from.unwrap_or(1).max(1);
-    let newest = match (wanted.from, wanted.to) {
+    let (from, to) = wanted.filters.bounds("id");
+    // Jobs below a lower bound are not found, so that as many are searched for above all others, unless there is an
+    // upper bound. With fewer ids than that search has, finding all is cheaper.
+    let from = from.filter(|_| to.is_some() || stats.total_jobs > MOST_BEYOND);
+    let lowest = from.unwrap_or(1).max(1);
+    let newest = match (from, to) {
         (Some(_), Some(to)) => to,
         // Ids above the count of puts are searched for with a limit.
         (_, to) => to.map_or(stats.total_jobs, |to| to.min(stats.total_jobs)),
@@ -110,7 +110,7 @@ pub fn find(
     }
     if range >= MANY && scan.goes_on() {
         let ids = units::count(range, "id");
-        let text = "limit it with --from-id and --to-id, or stop it with Ctrl-C";
+        let text = "limit it with --filter 'id>=N', or stop it with Ctrl-C";
         link.dialer.messages().note(format!("querying up to {ids}: {text}"));
     }
     scan.progress.expect(Some(range));
@@ -120,7 +120,7 @@ pub fn find(
         scan.ask(link, (bottom..=top).rev())?;
         top = bottom - 1;
     }
-    let highest = wanted.to.unwrap_or(u64::MAX);
+    let highest = to.unwrap_or(u64::MAX);
     if highest > newest && scan.goes_on() {
         scan.progress.expect(None);
         Beyond::new((newest.saturating_add(1).max(lowest), highest)).search(link, &mut scan)?;
@@ -132,7 +132,7 @@ pub fn find(
         let count = units::count(count, "job");
         link.dialer.messages().warn(format!("interrupted after querying {asked}: {count} found"));
     }
-    let ranged = wanted.from.is_some() || wanted.to.is_some();
+    let ranged = from.is_some() || to.is_some();
     let missing = if ranged || !gate.is_open() {
         0
     } else {

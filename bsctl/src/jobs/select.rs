@@ -22,10 +22,6 @@ pub(crate) use filter_help;
 pub struct SelectArgs {
     #[command(flatten)]
     filter: FilterArgs,
-
-    /// Only jobs older than this; same as --filter 'age>DUR'
-    #[arg(long, value_name = "DUR")]
-    older_than: Option<String>,
 }
 
 impl SelectArgs {
@@ -34,11 +30,7 @@ impl SelectArgs {
     /// # Errors
     /// A filter is not valid: exit 2.
     pub fn read(&self) -> Result<Filters, CliError> {
-        let mut filters = self.filter.read::<Candidate<'_>>()?;
-        if let Some(time) = &self.older_than {
-            filters.add::<Candidate<'_>>(&format!("age>{time}"))?;
-        }
-        Ok(filters)
+        self.filter.read::<Candidate<'_>>()
     }
 }
 

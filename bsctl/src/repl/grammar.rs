@@ -118,7 +118,7 @@ pub(super) const ON_LAST_JOB: &[&str] = &["release", "bury", "delete"];
 pub(super) const WORDS: Words = Words {
     verbs: &[
         ("Produce", &["use"]),
-        ("Consume", &["watch", "ignore", "reserved", "hold", "unhold", "save", ":save"]),
+        ("Consume", &["watch", "ignore", "reserved", "touch", "hold", "unhold", "save", ":save"]),
     ],
     reads: &["reserved"],
     renames: &["use", "watch", "ignore"],

@@ -84,7 +84,8 @@ impl Guest for State<'_> {
 
     fn missing_word(&self, verb: &str, line: &ArgMatches) -> Result<Option<String>, CliError> {
         let has_ids = line.try_contains_id("ids").unwrap_or(true);
-        if has_ids || !ON_LAST_JOB.contains(&verb) {
+        let is_of_all = matches!(line.try_get_one("all"), Ok(Some(true)));
+        if has_ids || is_of_all || !ON_LAST_JOB.contains(&verb) {
             return Ok(None);
         }
         self.last_held().map(|id| Some(id.to_string()))

@@ -223,14 +223,14 @@ fn a_tube_that_does_not_exist_is_told_from_an_empty_one() {
             let ran = bsctl(address, line).exits(0);
             assert!(ran.err.contains("tube none does not exist"), "{}", ran.err);
         }
-        let ran = bsctl(address, &["peek", "--ready", "-t", "none"]).exits(1);
+        let ran = bsctl(address, &["peek", "-t", "none"]).exits(1);
         assert!(ran.err.contains("tube none does not exist"), "{}", ran.err);
         put(address, "t", "");
         assert!(!bsctl(address, &["jobs", "t"]).exits(0).err.contains("exist"));
-        let ran = bsctl(address, &["peek", "--buried", "-t", "t"]).exits(1);
+        let ran = bsctl(address, &["peek", "--state", "buried", "-t", "t"]).exits(1);
         assert!(ran.err.contains("tube t has no buried job"), "{}", ran.err);
         let ran = bsctl(address, &["peek", "t"]).exits(2);
-        assert!(ran.err.contains("bsctl peek --ready -t t"), "{}", ran.err);
+        assert!(ran.err.contains("bsctl peek -t t"), "{}", ran.err);
         let ran = bsctl(address, &["requeue", "t", "--yes"]).exits(0);
         assert!(ran.err.contains("there is no buried job in tube t (--state"), "{}", ran.err);
     });

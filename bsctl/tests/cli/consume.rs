@@ -35,31 +35,6 @@ fn pop_many_with_null_separators() {
 }
 
 #[test]
-fn a_dumped_body_is_in_a_file_before_its_job_is_gone() {
-    on_both(|address| {
-        let folder = tempfile::tempdir().unwrap();
-        let letters = folder.path().join("letters");
-        let dump = |more: &[&str]| {
-            let line = ["pop", "-t", "t", "--dump", letters.to_str().unwrap()];
-            bsctl(address, &[&line, more].concat())
-        };
-        let (one, two) = (put(address, "t", "a\0\n"), put(address, "t", "b"));
-        let ran = dump(&["--columns", "id,body"]).exits(0);
-        let file = letters.join(one.to_string());
-        assert_eq!(ran.out(), format!("{one}\t{}\n", file.display()));
-        assert_eq!(std::fs::read(file).unwrap(), b"a\0\n");
-        assert_eq!(state(address, one), "gone");
-        // An existing file is left alone, and so is the job.
-        std::fs::write(letters.join(two.to_string()), "mine").unwrap();
-        let ran = dump(&[]).exits(74);
-        assert!(ran.err.contains("already exists"), "{}", ran.err);
-        assert_eq!(std::fs::read(letters.join(two.to_string())).unwrap(), b"mine");
-        assert_eq!(state(address, two), "ready");
-        assert!(dump(&["-o", "raw"]).exits(2).err.contains("--dump"));
-    });
-}
-
-#[test]
 fn pop_as_one_document_deletes_after_it() {
     on_both(|address| {
         put(address, "t", "a");

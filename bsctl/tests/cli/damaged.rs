@@ -23,8 +23,7 @@ fn ready(seed: Seed) -> Seed {
 fn looking_at_one_is_65_and_says_what_to_do() {
     let server = server(ready);
     let address = server.address();
-    for line in [&["peek", "1"][..], &["peek", "--ready", "-t", "t"], &["job", "1", "--with-body"]]
-    {
+    for line in [&["peek", "1"][..], &["peek", "-t", "t"], &["job", "1", "--with-body"]] {
         let error = bsctl(address, &[line, &["-o", "json"]].concat()).exits(65).error();
         assert_eq!(error["code"], "BODY_DAMAGED", "{line:?}");
         let message = error["message"].to_string();

@@ -263,23 +263,7 @@ fn without_keep_state_everything_becomes_ready() {
 }
 
 #[test]
-fn draining_refuses_reserved_jobs_instead_of_doing_nothing() {
-    on_both(|address| {
-        put(address, "t", "x");
-        let mut holder = client(address);
-        holder.watch("t").unwrap();
-        holder.reserve().unwrap().job().unwrap();
-        for state in ["reserved", "ready,reserved"] {
-            let line = ["export", "t", "--drain", "--yes", "--state", state];
-            let said = bsctl(address, &line).exits(2).err;
-            assert!(said.contains("reserved") && said.contains("--scan"), "{said}");
-        }
-        bsctl(address, &["export", "t", "--state", "reserved", "-o", "ndjson"]).exits(0);
-    });
-}
-
-#[test]
-fn export_changes_nothing_and_export_drain_empties() {
+fn export_changes_nothing() {
     on_both(|address| {
         let id = put(address, "a", "1");
         put_buried(address, "b", "2");
@@ -287,9 +271,8 @@ fn export_changes_nothing_and_export_drain_empties() {
         let stats = stats(address, id).unwrap();
         assert_eq!((stats.reserves, stats.releases), (0, 0));
         assert_eq!(bsctl(address, &["export", "b"]).exits(0).lines().len(), 1);
-        let ran = bsctl(address, &["export", "--drain", "--yes"]).exits(0);
-        assert_eq!(ran.lines().len(), 2);
-        assert_eq!(bsctl(address, &["export"]).exits(0).out(), "");
+        let line = ["export", "--state", "reserved", "-o", "ndjson"];
+        assert_eq!(bsctl(address, &line).exits(0).out(), "");
     });
 }
 

@@ -98,7 +98,8 @@ fn lists_of_several_servers_are_one() {
         assert_eq!(csv.lines().len(), 3);
         let none = bsctl(&both, &["jobs", "-t", "none", "-o", "json"]).exits(0);
         assert_eq!(none.out(), "[]\n");
-        let peeked = bsctl(&both, &["peek", "--buried", "-t", "mail", "-o", "ndjson"]).exits(1);
+        let peeked =
+            bsctl(&both, &["peek", "--state", "buried", "-t", "mail", "-o", "ndjson"]).exits(1);
         assert_eq!(peeked.json()["server"], two);
         assert!(peeked.err.contains(one), "{}", peeked.err);
         let exported = bsctl(&both, &["export"]).exits(0);
@@ -116,7 +117,7 @@ fn jobs_of_several_servers_are_set_aside_and_taken_out() {
         for address in [one, two] {
             put(address, "mail", address);
         }
-        bsctl(&both, &["bury-all", "mail", "--yes"]).exits(0);
+        bsctl(&both, &["bury-all", "-t", "mail", "--yes"]).exits(0);
         bsctl(&both, &["requeue", "mail", "--yes"]).exits(0);
         for address in [one, two] {
             let tube = client(address).stats_tube("mail").unwrap().unwrap();
@@ -155,7 +156,6 @@ fn several_servers_share_what_is_put() {
         assert!(ran.says("warning: ") && ran.err.contains(&dead), "{}", ran.err);
         // The format does not depend on which server happens to be down.
         let some = format!("{dead},{one}");
-        bsctl(&some, &["populate", "-t", "mail", "-c", "1"]).exits(0);
         let ran = bsctl(&some, &["put", "-t", "mail", "x"]).exits(0);
         assert!(ran.out().starts_with(&format!("{one}\t")), "{}", ran.out());
         let ran = bsctl(&some, &["put", "-t", "mail", "x", "-o", "name"]).exits(0);

@@ -2,15 +2,6 @@
 
 use crate::harness::*;
 
-#[test]
-fn touch_explains_itself() {
-    let ran = bare(&["touch", "1", "-o", "json"]).exits(2);
-    assert_eq!(ran.bytes, b"");
-    let error = ran.error();
-    assert!(error["message"].as_str().unwrap().contains("only the connection"), "{error}");
-    assert!(error["hints"].to_string().contains("repl"), "{error}");
-}
-
 /// A job of Laravel, whose command is in PHP's serialization.
 const LARAVEL: &str = r#"{"displayName":"App\\SendMail","job":"Illuminate\\Queue\\CallQueuedHandler@call","data":{"commandName":"App\\SendMail","command":"O:12:\"App\\SendMail\":2:{s:2:\"to\";s:3:\"joe\";s:5:\"queue\";s:4:\"mail\";}"}}"#;
 

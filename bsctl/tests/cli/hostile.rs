@@ -30,7 +30,7 @@ fn bodies_never_act_on_a_terminal_behind_a_pipe() {
         let json = bsctl(address, &["peek", &id, "-o", "ndjson"]).exits(0).json();
         assert_eq!(json["body"], BODY);
         // Text rejected by the grammar or as a name is quoted, too.
-        for line in [&["stats-tube", BODY][..], &["put", "-p", BODY, "x"], &["--a\x1b[2J"]] {
+        for line in [&["kick", BODY][..], &["put", "-p", BODY, "x"], &["--a\x1b[2J"]] {
             let ran = bsctl(address, line);
             assert!(ran.code != Some(0) && !ran.err.contains(acts), "{line:?} {:?}", ran.err);
         }

@@ -40,7 +40,6 @@ fn a_reader_that_takes_one_job_of_many_costs_one() {
             "reserve -t T -c 1000 --then delete",
             "drain T --yes",
             "drain T --yes --state buried",
-            "export T --drain --yes",
         ]
         .iter()
         .enumerate()
@@ -75,7 +74,6 @@ fn jobs_that_nobody_reads_stay_in_the_queue() {
             &["pop", "-t", "t", "-o", "json"],
             &["reserve", "-t", "t", "--then", "delete"],
             &["drain", "t", "--yes"],
-            &["export", "t", "--drain", "--yes"],
         ] {
             let (reader, writer) = std::io::pipe().unwrap();
             drop(reader);
@@ -122,7 +120,6 @@ fn jobs_go_into_files_whole() {
             ("a", "\"$0\" pop -t a -c 1000 -o ndjson > out"),
             ("b", "\"$0\" drain b --yes --to out"),
             ("c", "\"$0\" drain c --yes > out"),
-            ("d", "\"$0\" export d --drain --yes > out"),
             ("e", "\"$0\" reserve -t e -c 1000 -o ndjson --then delete > out"),
         ] {
             fill(address, tube, 250, false);

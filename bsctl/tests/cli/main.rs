@@ -52,7 +52,7 @@ ctl_contract::tool_contract!(
         add: "put -t mail",
         add_to: "put -t",
         list: "tubes",
-        move_to: "move --from mail --to-addr",
+        move_to: "move --from mail --to-server",
         figures: "stats-tube mail",
         nothing: "jobs --tube none",
         work: "work -t mail",

@@ -11,7 +11,7 @@ fn the_tube_that_is_probably_meant_is_named() {
         put(address, "mail", "x");
         for line in [
             &["pop", "mial"][..],
-            &["peek", "--ready", "-t", "mial"],
+            &["peek", "-t", "mial"],
             &["kick", "mial"],
             &["pause", "mial", "1s"],
             &["jobs", "mial"],

@@ -143,7 +143,7 @@ fn tail_shows_in_a_table_what_tells_jobs_apart() {
                 put(address, "a", "body");
                 thread::sleep(Duration::from_millis(10));
             }
-            ended(child).exits(0).out()
+            ended(child).exits(0).out().to_owned()
         };
         let few = tail("table");
         assert!(few.starts_with("id:   ") && few.ends_with("\ntube: a\n\nbody\n"), "{few}");

@@ -1,4 +1,4 @@
-//! `move`, `copy`, `requeue`, `retry`, `bury-all`, `populate`, and the filters and pace of bulk commands.
+//! `move`, `copy`, `requeue`, `retry`, `bury-all`, and the filters and pace of bulk commands.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -88,9 +88,10 @@ fn move_to_another_server_with_other_options() {
             "move",
             "--from",
             "a",
-            "--to-addr",
+            "--to-server",
             to,
-            "--ready",
+            "--delay",
+            "0",
             "--pri",
             "3",
             "--ttr",
@@ -149,8 +150,8 @@ fn filters_choose_what_is_moved_cleared_drained_kicked_and_buried() {
         assert_eq!(drained.lines().len(), 1);
         assert!(drained.out().contains("\"x1\""), "{}", drained.out());
         bsctl(address, &["clear", "b", "--filter", "state==ready", "--yes"]).exits(0);
-        bsctl(address, &["clear", "a", "--older-than", "1h", "--yes"]).exits(0);
-        bsctl(address, &["bury-all", "a", "--filter", "body==keep", "--yes"]).exits(0);
+        bsctl(address, &["clear", "a", "--filter", "age>1h", "--yes"]).exits(0);
+        bsctl(address, &["bury-all", "-t", "a", "--filter", "body==keep", "--yes"]).exits(0);
         bsctl(address, &["kick", "b", "--all", "--filter", "buries>0"]).exits(0);
         bsctl(address, &["retry", "a", "--filter", "body==old"]).exits(0);
         bsctl(address, &["retry", "nowhere", "--filter", "body==old"]).exits(1);
@@ -180,7 +181,7 @@ fn copy_leaves_everything_as_it_was() {
         let states: Vec<_> = copies.iter().map(|(body, s)| format!("{body} {}", s.state)).collect();
         assert_eq!(states, ["b buried", "d delayed", "r1 ready", "r2 ready"]);
         let ran = bsctl(address, &["copy", "--from", "a", "--to", "a"]).exits(2);
-        assert!(ran.err.contains("requeue"), "{}", ran.err);
+        assert!(ran.err.contains("the same tube"), "{}", ran.err);
     });
 }
 
@@ -194,12 +195,15 @@ fn requeue_makes_new_jobs_once_each() {
         assert_eq!(state(address, old), "gone");
         assert_eq!(places(address), ["b a ready", "c a ready", "d a delayed"]);
         let line =
-            ["requeue", "a", "--state", "ready,delayed", "--pri", "1", "--yes", "-o", "json"];
-        let report = bsctl(address, &line).exits(0).json();
+            ["move", "--from", "a", "--to", "a", "--state", "ready,delayed", "--pri", "1", "--yes"];
+        let report = bsctl(address, &[&line[..], &["-o", "json"]].concat()).exits(0).json();
         assert_eq!(report["succeeded"], 3);
         assert_eq!(state(address, waiting), "gone");
         assert_eq!(places(address), ["b a ready", "c a ready", "d a ready"]);
         assert!(all(address).iter().all(|(_, stats)| stats.pri.get() == 1));
+        bsctl(address, &[&line[..], &["--until-empty"]].concat()).exits(2);
+        bsctl(address, &["requeue", "a", "--state", "ready", "--yes"]).exits(2);
+        bsctl(address, &["requeue", "--yes"]).exits(2);
     });
 }
 
@@ -209,9 +213,9 @@ fn bury_all_and_retry_are_there_and_back() {
         for n in 0..5u32 {
             put_with(address, "a", n.to_string(), PutOptions::default().priority(n));
         }
-        let ran = bsctl(address, &["bury-all", "a", "--limit", "4"]).exits(2);
+        let ran = bsctl(address, &["bury-all", "-t", "a", "--limit", "4"]).exits(2);
         assert!(ran.err.contains("bury 4 of 5 jobs (5 ready) from tube a"), "{}", ran.err);
-        bsctl(address, &["bury-all", "a", "--yes", "--limit", "4"]).exits(0);
+        bsctl(address, &["bury-all", "-t", "a", "--yes", "--limit", "4"]).exits(0);
         let states: Vec<_> =
             all(address).iter().map(|(_, s)| (s.state.to_string(), s.pri.get())).collect();
         let buried = |pri| ("buried".to_owned(), pri);
@@ -219,7 +223,7 @@ fn bury_all_and_retry_are_there_and_back() {
         bsctl(address, &["retry", "a"]).exits(0);
         assert!(all(address).iter().all(|(_, s)| s.state.as_str() == "ready"));
         bsctl(address, &["pause", "a", "1h"]).exits(0);
-        bsctl(address, &["bury-all", "a", "--yes"]).exits(0);
+        bsctl(address, &["bury-all", "-t", "a", "--yes"]).exits(0);
         assert!(
             all(address).iter().all(|(_, s)| s.state.as_str() == "buried"),
             "also while paused"
@@ -245,9 +249,9 @@ fn a_server_by_another_name_is_no_other_server() {
     on_both(|address| {
         put(address, "a", "x");
         let alias = format!("localhost:{}", address.rsplit(':').next().unwrap());
-        let ran = bsctl(address, &["move", "--from", "a", "--to-addr", &alias, "--yes"]).exits(2);
+        let ran = bsctl(address, &["move", "--from", "a", "--to-server", &alias, "--yes"]).exits(2);
         assert!(ran.err.contains("source and target are the same tube: a"), "{}", ran.err);
-        let line = ["move", "--from", "a", "--to", "b", "--to-addr", &alias, "--yes", "-v"];
+        let line = ["move", "--from", "a", "--to", "b", "--to-server", &alias, "--yes", "-v"];
         bsctl(address, &line).exits(0);
         assert_eq!(bsctl(address, &["pop", "-t", "b", "-o", "raw"]).exits(0).out(), "x");
     });
@@ -260,7 +264,7 @@ fn a_lost_connection_names_the_jobs_that_may_be_there_twice() {
     let ids: Vec<_> = (0..5).map(|n| put(address, "a", n.to_string())).collect();
     // The third put arrives, but its answer does not.
     target.faults().add(Fault::nth(3).of("put").cut_after(0));
-    let line = ["move", "--from", "a", "--to-addr", to, "--yes", "-o", "json"];
+    let line = ["move", "--from", "a", "--to-server", to, "--yes", "-o", "json"];
     let ran = bsctl(address, &line).exits(4);
     let message = ran.error_alone()["message"].to_string();
     let named = format!("job {} may be both", ids[2]);
@@ -270,7 +274,7 @@ fn a_lost_connection_names_the_jobs_that_may_be_there_twice() {
         assert!(everything.iter().any(|place| place.starts_with(&n.to_string())), "{everything:?}");
     }
     // Running the same command again moves the rest.
-    bsctl(address, &["move", "--from", "a", "--to-addr", to, "--yes"]).exits(0);
+    bsctl(address, &["move", "--from", "a", "--to-server", to, "--yes"]).exits(0);
     assert!(places(address).is_empty());
     let bodies: std::collections::BTreeSet<_> = all(to).into_iter().map(|(body, _)| body).collect();
     assert_eq!(bodies.len(), 5);
@@ -284,7 +288,7 @@ fn what_the_target_does_not_take_stays_where_it_is() {
         put(address, "a", n.to_string());
     }
     target.faults().add(Fault::nth(2).of("put").reply("DRAINING"));
-    let line = ["move", "--from", "a", "--to-addr", to, "--yes"];
+    let line = ["move", "--from", "a", "--to-server", to, "--yes"];
     bsctl(address, &line).exits(3);
     assert_eq!(
         (places(address), places(to)),
@@ -293,13 +297,13 @@ fn what_the_target_does_not_take_stays_where_it_is() {
     let old = Server::builder().version(Version::V1_11).start().unwrap();
     put_buried(address, "b", "x");
     let ran =
-        bsctl(address, &["move", "--from", "b", "--to-addr", old.address(), "--yes"]).exits(76);
-    assert!(ran.err.contains("--ready"), "{}", ran.err);
-    bsctl(address, &["move", "--from", "b", "--to-addr", old.address(), "--yes", "--ready"])
+        bsctl(address, &["move", "--from", "b", "--to-server", old.address(), "--yes"]).exits(76);
+    assert!(ran.err.contains("-d 0"), "{}", ran.err);
+    bsctl(address, &["move", "--from", "b", "--to-server", old.address(), "--yes", "-d", "0"])
         .exits(0);
     assert_eq!(places(old.address()), ["x b ready"]);
     let ran =
-        bsctl(address, &["move", "--from", "a", "--to-addr", &dead_address(), "--yes"]).exits(69);
+        bsctl(address, &["move", "--from", "a", "--to-server", &dead_address(), "--yes"]).exits(69);
     assert!(ran.err.contains("127.0.0.1"), "{}", ran.err);
     assert_eq!(places(address), ["1 a ready"]);
 }
@@ -313,7 +317,7 @@ fn a_job_that_cannot_be_moved_hides_none_behind_it() {
         for body in ["larger than the target takes", "0", "1", "2", "3", "4"] {
             put(source.address(), "a", body);
         }
-        let line = ["move", "--from", "a", "--to-addr", target.address(), "--yes", "-o", "json"];
+        let line = ["move", "--from", "a", "--to-server", target.address(), "--yes", "-o", "json"];
         let report = bsctl(source.address(), &line).exits(3).json();
         assert_eq!((&report["succeeded"], &report["failed"]), (&5.into(), &1.into()), "{report}");
         assert_eq!((all(source.address()).len(), all(target.address()).len()), (1, 5));
@@ -330,7 +334,7 @@ fn a_job_that_cannot_be_moved_is_tried_once_however_long_the_rest_takes() {
     for n in 0..30 {
         put_with(source.address(), "a", n.to_string(), short);
     }
-    let to = ["--to-addr", target.address(), "--rate", "20/s", "--yes", "-o", "json"];
+    let to = ["--to-server", target.address(), "--rate", "20/s", "--yes", "-o", "json"];
     let report =
         bsctl(source.address(), &[&["move", "--from", "a"], &to[..]].concat()).exits(3).json();
     assert_eq!((&report["succeeded"], &report["failed"]), (&30.into(), &1.into()), "{report}");
@@ -351,7 +355,7 @@ fn a_move_that_is_killed_loses_nothing() {
             "move",
             "--from",
             "a",
-            "--to-addr",
+            "--to-server",
             target.address(),
             "--yes",
             "--batch",
@@ -380,32 +384,6 @@ fn a_move_that_is_killed_loses_nothing() {
 }
 
 #[test]
-fn populate_makes_the_same_jobs_from_the_same_seed() {
-    on_both(|address| {
-        for tube in ["a", "b"] {
-            let line = [
-                "populate", tube, "--count", "30", "--size", "10..2k", "--seed", "7", "-o", "json",
-            ];
-            let report = bsctl(address, &line).exits(0).json();
-            assert_eq!(report["succeeded"], 30);
-        }
-        let bodies = |tube: &str| -> Vec<String> {
-            all(address)
-                .into_iter()
-                .filter(|(_, s)| s.tube == *tube)
-                .map(|(body, _)| body)
-                .collect()
-        };
-        assert_eq!(bodies("a"), bodies("b"));
-        assert!(bodies("a").iter().all(|body| (10..=2048).contains(&body.len())));
-        let ran = bsctl(address, &["populate", "a", "--count", "1", "--size", "1k..2g"]).exits(65);
-        assert!(ran.err.contains("max-job-size"), "{}", ran.err);
-        bsctl(address, &["populate", "a", "--count", "0.5"]).exits(2);
-        bsctl(address, &["populate", "a"]).exits(2);
-    });
-}
-
-#[test]
 fn a_pace_is_kept() {
     let server = Server::start().unwrap();
     let address = server.address();
@@ -416,7 +394,8 @@ fn a_pace_is_kept() {
     };
     // Four jobs have three pauses of a tenth of a second between them, however fast the machine.
     let least = Duration::from_millis(300);
-    assert!(took(&["populate", "a", "--count", "4", "--rate", "10/s"]) >= least);
+    let line = ["put", "-t", "a", "x", "--count", "4", "--batch", "1", "--rate", "10/s"];
+    assert!(took(&line) >= least);
     assert!(took(&["move", "--from", "a", "--to", "b", "--yes", "--rate", "600/m"]) >= least);
     assert!(took(&["clear", "b", "--yes", "--rate", "10"]) >= least);
     let ran = bsctl(address, &["clear", "b", "--yes", "--rate", "0/s"]).exits(2);
@@ -432,7 +411,7 @@ fn copies_that_a_lost_connection_keeps_from_being_buried_are_named() {
             put_buried(source.address(), "a", body);
         }
         target.faults().add(Fault::nth(nth).of(verb).cut_after(0));
-        let line = ["copy", "--from", "a", "--to-addr", target.address()];
+        let line = ["copy", "--from", "a", "--to-server", target.address()];
         let ran = bsctl(source.address(), &line).exits(4);
         let named = ran.err.split_once("(job").unwrap().1.split_once(" may be both").unwrap().0;
         let copied = ran.err.split_once("before that: copied ").unwrap().1;

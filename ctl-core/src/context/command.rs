@@ -109,7 +109,7 @@ impl<T: Tool> Ready<T> {
 ///
 /// An effect may depend on the arguments: `Creates if PullArgs::gives_back, else Destroys`. At the end of a row, words
 /// that are short for the command with some of its arguments may follow: `+ "retry" = "--all --state buried"`, or
-/// `+ "resume" = "... 0"` where the arguments of a line go before a preset one.
+/// `+ "resume" = "... 0"` where the arguments of a line go before a preset one; `$1` stands for the first of them.
 #[macro_export]
 macro_rules! commands {
     ($($group:literal { $($name:literal $(| $alias:literal)* ($args:ty) = $run:expr,

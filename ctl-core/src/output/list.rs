@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::object::Object;
 use super::record::{Column, Field, Layout, Record, SERVER, Shape, Show};
-use super::{BODY, Format, Output, Style, bodies, csv, document, no_body, table, unknown_column};
+use super::{BODY, Format, Output, Style, csv, document, no_body, table, unknown_column};
 use crate::envelope::ENVELOPE;
 use crate::envelope::{self, Decode};
 use crate::error::CliError;
@@ -60,21 +60,15 @@ impl Rows {
             .hint("-o plain, json, ndjson, yaml or table"));
         }
         let server = by_server.then_some(&SERVER);
-        let (mut selected, sort_by) = shape.chosen(&out.style, server)?;
+        let (selected, sort_by) = shape.chosen(&out.style, server)?;
         let all = || server.into_iter().chain(shape.columns);
         let find = |key: &&str| all().find(|column| column.key == *key);
-        let mut columns: Vec<Column> = match &selected {
+        let columns: Vec<Column> = match &selected {
             Some(keys) => {
                 keys.iter().filter_map(|key| find(key).or(shape.column_of(key))).copied().collect()
             }
             None => all().filter(|c| shown(c, out.style.format)).copied().collect(),
         };
-        if out.style.dump.is_some() {
-            let body = columns.iter_mut().filter(|column| column.key == BODY);
-            body.for_each(|column| *column = bodies::FILE);
-            let body = selected.iter_mut().flatten().filter(|key| **key == BODY);
-            body.for_each(|key| *key = bodies::FILE.key);
-        }
         let selected = selected.map(|keys| keys.into_iter().map(str::to_owned).collect());
         let layout = if out.style.upright { Layout::Block } else { shape.layout };
         Ok(Self { layout, columns, selected, sort_by, ..Self::none(shape) })
@@ -189,9 +183,6 @@ impl<'a> List<'a> {
         record = record.of_server(self.out.server.as_deref());
         self.decode(&mut record);
         record.cut();
-        if let Some(folder) = &self.out.style.dump {
-            bodies::dump(&mut record, self.rows.shape.name, folder)?;
-        }
         let waits = matches!(self.out.style.format, Format::Table | Format::Wide)
             && !self.rows.layout.is_block();
         if let (Some(widths), true, None) = (&mut self.rows.live, waits, self.rows.sort_by) {
@@ -332,7 +323,7 @@ impl<'a> List<'a> {
                     let is_server = |column: &&Column| column.key == SERVER.key;
                     let server = self.rows.columns.iter().find(is_server);
                     let keys = server.map(|column| column.key).into_iter().chain(keys);
-                    keys.chain([ENVELOPE, bodies::FILE.key]).map(str::to_owned).collect()
+                    keys.chain([ENVELOPE]).map(str::to_owned).collect()
                 };
                 record.select(&self.rows.selected.clone().unwrap_or_else(all));
                 let block = table::block(&record, self.look(true))?;

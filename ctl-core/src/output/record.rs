@@ -94,13 +94,6 @@ impl Record {
         self.fields.push((key.into(), Field::Value(value.into())));
     }
 
-    /// Replaces this field by a value under another key.
-    pub(super) fn replace(&mut self, field: &str, key: &'static str, value: Value) {
-        if let Some(found) = self.fields.iter_mut().find(|(name, _)| name == field) {
-            *found = (Cow::Borrowed(key), Field::Value(value));
-        }
-    }
-
     /// The field of this name.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Field> {

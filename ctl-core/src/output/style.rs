@@ -1,7 +1,5 @@
 //! How results look: the format of `-o`, and what goes with it.
 
-use std::path::PathBuf;
-
 use clap::ValueEnum;
 
 use super::body::Encoding;
@@ -79,8 +77,6 @@ pub struct Style {
     pub terminal: bool,
     /// Whether raw bodies end with NUL.
     pub null: bool,
-    /// The directory for bodies as files, if any.
-    pub dump: Option<PathBuf>,
     /// Whether tables have a line per value instead of a row per result.
     pub upright: bool,
     /// The tool's own coloured words in tables, in addition to the common ones.
@@ -151,7 +147,6 @@ impl Default for Style {
             color: false,
             terminal: false,
             null: false,
-            dump: None,
             upright: false,
             colors: &[],
         }

@@ -340,33 +340,6 @@ fn what_is_in_a_body_cannot_act_on_a_terminal() {
     }
 }
 
-/// A list of one job with its bodies in files.
-fn dumped(id: impl Into<Value>, folder: &std::path::Path) -> Result<Value, CliError> {
-    let shared = Memory::default();
-    let dump = Some(folder.to_owned());
-    let mut out = Output::to(Box::new(shared.clone()), Style { dump, ..style(Format::Ndjson) });
-    let mut list = out.list(&JOBS)?;
-    list.push(Record::new().with("id", id).with_body(b"a\xff"))?;
-    list.finish()?;
-    Ok(serde_json::from_str(&shared.text()).unwrap())
-}
-
-#[test]
-fn a_dumped_body_is_in_a_new_file_of_its_folder_whatever_its_job_is_called() {
-    let folder = tempfile::tempdir().unwrap();
-    let inner = folder.path().join("bodies");
-    std::fs::create_dir(&inner).unwrap();
-    for (id, file) in [("H:host:7", "H:host:7"), ("../up", "%2E.%2Fup"), ("a b\n", "a%20b%0A")] {
-        let path = inner.join(file);
-        assert_eq!(dumped(id, &inner).unwrap(), serde_json::json!({"id": id, "file": path}));
-        assert_eq!(std::fs::read(&path).unwrap(), b"a\xff");
-    }
-    std::fs::write(inner.join("8"), "mine").unwrap();
-    assert_eq!(dumped(8, &inner).unwrap_err().exit, Exit::Io);
-    assert_eq!(std::fs::read(inner.join("8")).unwrap(), b"mine");
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-}
-
 #[test]
 fn lists_of_several_servers_are_one_and_another_shape_ends_it() {
     static TUBES: Shape = Shape::rows("name", &[Column::new("name", "TUBE")]);

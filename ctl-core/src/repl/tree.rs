@@ -102,6 +102,7 @@ pub(crate) fn misplaced_flag(matches: &ArgMatches, start_flags: &[String]) -> Op
 /// The verbs that help and completion offer.
 #[must_use]
 pub fn visible(grammar: &Command) -> Vec<String> {
-    let shown = grammar.get_subcommands().filter(|command| !command.is_hide_set());
+    let is_shown = |command: &&Command| !command.is_hide_set() && !preset::is_short(command);
+    let shown = grammar.get_subcommands().filter(is_shown);
     shown.map(|command| command.get_name().to_owned()).collect()
 }

@@ -246,6 +246,17 @@ impl Filters {
         self.all.iter().any(|filter| filter.field.is_of_body)
     }
 
+    /// The lowest and the highest value that a field of whole numbers may have, as far as the filters bound it.
+    #[must_use]
+    pub fn bounds(&self, field: &str) -> (Option<u64>, Option<u64>) {
+        let own = self.all.iter().filter(|filter| filter.field.name == field);
+        own.fold((None, None), |(lowest, highest), filter| {
+            let (from, to) = filter.test.bounds();
+            let stricter = highest.into_iter().chain(to).min();
+            (lowest.max(from), stricter)
+        })
+    }
+
     /// Whether the item matches. A missing field matches only `!=` and `!~`.
     #[must_use]
     pub fn fit(&self, job: &impl Fields) -> bool {

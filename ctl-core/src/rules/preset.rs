@@ -5,11 +5,15 @@ use std::ffi::OsString;
 
 use clap::{Arg, Command};
 
-/// A short word, and the words that it stands for. A line's arguments follow them, or replace `...`.
+/// A short word, and the words that it stands for. A line's arguments follow them, or replace `...`; the first one may
+/// stand at several places, as `$1`.
 pub type Preset = (&'static str, &'static str);
 
 /// Where the arguments of a line go, unless they go to the end.
 const ARGUMENTS: &str = " ... ";
+
+/// Where the first argument of a line goes.
+const FIRST: &str = "$1";
 
 /// The description of a short word begins with this, and the words that it stands for follow: the grammar knows all
 /// that a line needs.
@@ -55,12 +59,21 @@ pub(crate) fn expanded<W: Clone>(
     let at = command_at(tree, line.iter().map(&text))?;
     let is_help = text(line.get(at)?) == "help";
     let (before, rest) = line.split_at_checked(at + usize::from(is_help))?;
-    let (short, arguments) = rest.split_first()?;
+    let (short, mut arguments) = rest.split_first()?;
     let words = words(tree.find_subcommand(text(short).as_ref())?)?;
-    let made = |words: &str| words.split(' ').map(|text| made(short, text)).collect::<Vec<W>>();
+    let argument = arguments.first().filter(|word| !text(word).starts_with('-'));
+    if argument.is_some() && words.contains(FIRST) {
+        arguments = arguments.get(1..)?;
+    }
+    // Without the first argument, the line ends where it is missing.
+    let placed = |word: &str| match word {
+        FIRST => argument.cloned(),
+        word => Some(made(short, word)),
+    };
+    let made = |words: &str| words.split(' ').map_while(placed).collect::<Vec<W>>();
     let (first, last) = words.split_once(ARGUMENTS).unwrap_or((&words, ""));
     if is_help {
-        let command = first.split(" -").next()?;
+        let command = first.split(['-', '$']).next()?.trim_end();
         let named = made(command.strip_prefix("help ").unwrap_or(command));
         return Some(([before, &named, arguments].concat(), Vec::new()));
     }
@@ -113,7 +126,12 @@ mod tests {
         let address = Arg::new("addr").short('a').long("addr");
         let quiet = Arg::new("quiet").short('q').action(ArgAction::SetTrue);
         let commands = ["kick", "pause"].map(Command::new);
-        let short = [("retry", "kick --all"), ("resume", "pause ... 0"), ("list", "help examples")];
+        let short = [
+            ("retry", "kick --all"),
+            ("resume", "pause ... 0"),
+            ("list", "help examples"),
+            ("again", "kick $1 --to $1"),
+        ];
         Command::new("tool")
             .args([address, quiet])
             .subcommands(commands)
@@ -134,6 +152,10 @@ mod tests {
             ("help resume", Some("help pause")),
             ("help list", Some("help examples")),
             ("retry --help", Some("kick --all --help")),
+            ("again mail -q", Some("kick mail --to mail -q")),
+            ("again", Some("kick")),
+            ("again -q", Some("kick -q")),
+            ("help again", Some("help kick")),
             ("kick retry", None),
             ("", None),
         ] {

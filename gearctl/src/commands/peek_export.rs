@@ -35,8 +35,7 @@ With several servers, each shows its jobs in turn, and records name their server
 
 Examples:
   gearctl peek mail --yes
-  gearctl peek mail --yes -c 10 -o ndjson
-  gearctl peek mail --yes -c 10 --dump bodies";
+  gearctl peek mail --yes -c 10 -o ndjson";
 
 /// The end of `export --help`.
 pub const EXPORT_HELP: &str = "\

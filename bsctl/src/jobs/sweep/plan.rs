@@ -1,7 +1,7 @@
 //! What a command is about to take out of tubes, as counted at the start.
 
 use beanstalk_client::{JobId, TubeName};
-use clap::Args;
+use clap::{ArgAction, Args};
 use ctl_core::bulk::{Action, Bulk, BulkArgs, Gate};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
@@ -24,12 +24,13 @@ pub struct SweepArgs {
         long,
         value_name = "STATE",
         value_delimiter = ',',
+        action = ArgAction::Set,
         default_value = "ready,delayed,buried"
     )]
     pub state: Vec<State>,
 
     /// Continue until empty, including jobs put in the meantime
-    #[arg(long, conflicts_with_all = ["filters", "older_than"])]
+    #[arg(long, conflicts_with = "filters")]
     pub until_empty: bool,
 
     /// The filters on them.

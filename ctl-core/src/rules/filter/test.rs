@@ -78,6 +78,19 @@ impl Test {
         })
     }
 
+    /// The lowest and the highest whole number that holds.
+    pub(super) fn bounds(&self) -> (Option<u64>, Option<u64>) {
+        let Self::Whole(operator, wanted) = *self else { return (None, None) };
+        match operator {
+            Operator::Equal => (Some(wanted), Some(wanted)),
+            Operator::Less => (None, Some(wanted.saturating_sub(1))),
+            Operator::LessOrEqual => (None, Some(wanted)),
+            Operator::Greater => (Some(wanted.saturating_add(1)), None),
+            Operator::GreaterOrEqual => (Some(wanted), None),
+            Operator::Different | Operator::Matches | Operator::MatchesNot => (None, None),
+        }
+    }
+
     pub(super) fn holds(&self, value: Option<Value<'_>>) -> bool {
         match (self, value) {
             (Self::Whole(operator, wanted), Some(Value::Whole(whole))) => {
