@@ -12,7 +12,7 @@ use crate::link::{self, Link};
 use crate::program;
 use crate::tool::{Adfctl, Session, Tool};
 
-/// The server to use, and the transport.
+/// The server to use.
 #[derive(Debug, Args)]
 pub struct Server {
     /// Where the server listens.
@@ -22,20 +22,11 @@ pub struct Server {
         help = "Server address: host:port, adf://, adf+json://, http://, http+json://, unix:/path; comma-separated or repeated for several [default: 127.0.0.1:6230]"
     )]
     server: Vec<String>,
-
-    /// Transport to use, overriding the address
-    #[arg(long, global = true, value_name = "TRANSPORT", help_heading = "Global options")]
-    #[arg(value_parser = ["ws-bin", "ws-json", "http-bin", "http-json"])]
-    transport: Option<String>,
 }
 
 impl Connect for Server {
     fn addresses(&self) -> Option<String> {
         (!self.server.is_empty()).then(|| self.server.join(","))
-    }
-
-    fn transport(&self) -> Option<String> {
-        self.transport.clone()
     }
 }
 

@@ -1,4 +1,4 @@
-//! The connection to the server: opened when first needed, with the timeouts and retries that the flags set.
+//! The connection to the server: opened when first needed, with the time limits that the flags set.
 
 use std::fmt::Display;
 use std::io;
@@ -7,8 +7,8 @@ use std::time::Instant;
 use adf_queue_client::blocking::Client;
 use adf_queue_client::protocol::{Request, Success, http};
 use adf_queue_client::{
-    Address, ConnectOptions, Delivery, Error, QueueName, QueueStats, RequestId, RetryPolicy,
-    Servers, Stats, Transport,
+    Address, ConnectOptions, Delivery, Error, QueueName, QueueStats, RequestId, Servers, Stats,
+    Transport,
 };
 use ctl_core::error::CliError;
 #[cfg(feature = "tls")]
@@ -42,7 +42,6 @@ impl ctl_core::link::Link for Link {
         write_timeout: ConnectOptions::write_timeout,
         reply_timeout: ConnectOptions::reply_timeout,
         total_timeout: ConnectOptions::total_timeout,
-        retry: |options, times| options.retry(RetryPolicy::new(times)),
         canceller: ConnectOptions::canceller,
     };
 
@@ -295,7 +294,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Connects, as often as `--retry` and `--wait-for-server` allow; each attempt has what remains of `--timeout`.
+    /// Connects, as long as `--wait-for-server` says; each attempt has what remains of `--timeout`.
     fn open(&mut self) -> Result<Client, CliError> {
         let transport = self.transport()?;
         if self.in_session && self.dialer.only()?.address().transport() != transport {

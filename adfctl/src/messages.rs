@@ -31,7 +31,7 @@ pub const FILTER: &str = "Keep only items that match, e.g. 'size>1k', 'duplicati
 macro_rules! filter_help {
     () => {
         "\
-Filters: FIELD OP VALUE with id, queue, duplications, size, body and, for decoded bodies, envelope.class,
+Filters: KEY OP VALUE with id, queue, duplications, size, body and, for decoded bodies, envelope.class,
 envelope.attempts, envelope.arguments.NAME, ..; == != < <= > >=, and ~= !~ with a regular expression. Sizes as 64k."
     };
 }

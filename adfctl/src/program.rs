@@ -97,8 +97,8 @@ from the start.
 --seed-file pushes records (see `import`) before accepting anything else, and creates their queues.
 
 Examples:
-  adfctl serve --seed-file jobs.ndjson --port 0 --print-addr
+  adfctl serve --seed-file jobs.ndjson --listen 127.0.0.1:0
   adfctl serve --latency 5ms --fail 'rpush:every=10:reply=not today.' --record requests.ndjson
-  adfctl serve --port 6230
-  adfctl serve --listen 127.0.0.1:0 --print-addr --ready-file /tmp/ready --exit-with-parent
+  adfctl serve --listen 127.0.0.1:6230
+  adfctl serve --listen 127.0.0.1:0 --ready-file /tmp/ready --exit-with-parent
   adfctl serve -- cargo test";

@@ -12,5 +12,4 @@ pub const SERVERS: Servers = Servers {
     variables: &["ADFCTL_SERVER"],
     default: "127.0.0.1:6230",
     forms: "host, host:port, adf://, adf+json://, http://, http+json://, unix:/path",
-    transports: &["ws-bin", "ws-json", "http-bin", "http-json"],
 };

@@ -1,4 +1,4 @@
-//! The connection to the server: opened when first needed, with the timeouts and retries that the flags set.
+//! The connection to the server: opened when first needed, with the time limits that the flags set.
 
 use std::fmt::Write as _;
 use std::io;
@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use beanstalk_client::blocking::Client;
 use beanstalk_client::{
-    Address, ConnectOptions, Error, JobId, JobRef, RetryPolicy, ServerStats, Servers, TubeName,
-    TubeStats,
+    Address, ConnectOptions, Error, JobId, JobRef, ServerStats, Servers, TubeName, TubeStats,
 };
 use beanstalk_client::{
     Epoch,
@@ -120,7 +119,6 @@ impl ctl_core::link::Link for Link {
         write_timeout: ConnectOptions::write_timeout,
         reply_timeout: ConnectOptions::reply_timeout,
         total_timeout: ConnectOptions::total_timeout,
-        retry: |options, times| options.retry(RetryPolicy::new(times)),
         canceller: ConnectOptions::canceller,
     };
     const WAIT: Duration = SLICE;
@@ -331,7 +329,7 @@ impl Link {
         self.watch_only(&place.watched)
     }
 
-    /// Connects, as often as `--retry` and `--wait-for-server` allow; each attempt has what remains of `--timeout`.
+    /// Connects, as long as `--wait-for-server` says; each attempt has what remains of `--timeout`.
     fn open(&mut self) -> Result<Client, CliError> {
         let options = self.dialer.only()?;
         let trace = self.dialer.trace();

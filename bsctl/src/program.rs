@@ -107,8 +107,8 @@ from the start.
 --seed-file loads records (see `import`) before accepting anything else, delayed and buried as they were.
 
 Examples:
-  bsctl serve --seed-file jobs.ndjson --port 0 --print-addr
+  bsctl serve --seed-file jobs.ndjson --listen 127.0.0.1:0
   bsctl serve --latency 5ms --fail 'put:every=10:DRAINING' --record requests.ndjson
-  bsctl serve --port 11300
-  bsctl serve --listen 127.0.0.1:0 --print-addr --ready-file /tmp/ready --exit-with-parent
+  bsctl serve --listen 127.0.0.1:11300
+  bsctl serve --listen 127.0.0.1:0 --ready-file /tmp/ready --exit-with-parent
   bsctl serve -- cargo test";

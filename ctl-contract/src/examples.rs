@@ -88,7 +88,6 @@ fn any_port(line: &str) -> String {
     for at in 1..words.len() {
         match (words[at - 1].as_str(), words[at].rsplit_once(':')) {
             ("--listen", Some((host, _))) => words[at] = format!("{host}:0"),
-            ("--port", _) => words[at] = "0".to_owned(),
             _ => {}
         }
     }

@@ -27,7 +27,7 @@ impl Exporter {
     }
 
     fn with(program: &Program, servers: &str, flags: &[&str]) -> Self {
-        let line = ["exporter", "--listen", "127.0.0.1:0", "--print-addr"];
+        let line = ["exporter", "--listen", "127.0.0.1:0"];
         let line = [&line[..], flags].concat();
         let line = [&[program.flag, servers], &line[..]].concat();
         let mut child = Running::of(program.command(&line).spawn().unwrap());
@@ -96,7 +96,7 @@ pub fn several_servers_are_told_apart<T: Tool>(case: &Case<T>) {
     let [(_one, first), (_two, second)] = [(); 2].map(|()| Case::<T>::server());
     let dead = "127.0.0.1:1";
     let all = [&first, &second, dead].join(",");
-    let once = case.program.at(&all, &["exporter", "--once"]).exits(69);
+    let once = case.program.at(&all, &["exporter", "-c", "1"]).exits(69);
     for (address, is_up) in [(&*first, "1.0"), (&second, "1.0"), (dead, "0.0")] {
         let label = format!("{}\"}}", address.trim_start_matches("adf://"));
         let lines = once.lines();
@@ -104,7 +104,7 @@ pub fn several_servers_are_told_apart<T: Tool>(case: &Case<T>) {
         let up = at.filter(|line| line.starts_with(&format!("{}_up{{", case.metrics)));
         assert_eq!(up.map(|line| line.rsplit(' ').next().unwrap()).collect::<Vec<_>>(), [is_up]);
     }
-    let records = case.program.at(&all, &["exporter", "--once", "-o", "json"]).exits(69).json();
+    let records = case.program.at(&all, &["exporter", "-c", "1", "-o", "json"]).exits(69).json();
     let is_up = |record: &&Value| record["metric"] == format!("{}_up", case.metrics);
     let up: Vec<&Value> = records.as_array().unwrap().iter().filter(is_up).collect();
     assert_eq!(
@@ -114,7 +114,7 @@ pub fn several_servers_are_told_apart<T: Tool>(case: &Case<T>) {
     assert!(up[2]["server"].as_str().unwrap().ends_with(dead));
     assert!(once.says("warning: ") && once.err.contains(dead), "{}", once.err);
     let living = [&first, &second].map(String::as_str).join(",");
-    case.program.at(&living, &["exporter", "--once"]).exits(0);
+    case.program.at(&living, &["exporter", "-c", "1"]).exits(0);
     // A sum without a server's share would look like less work.
     let exporter = Exporter::start(&case.program, &all);
     let (status, document) = exporter.scale("queue=mail");
@@ -235,7 +235,7 @@ pub fn a_strict_parser_reads_the_metrics<T: Tool>(case: &Case<T>) {
         from prometheus_client.openmetrics.parser import text_string_to_metric_families as read\n\
         print(sum(len(family.samples) for family in read(sys.stdin.read())))";
     for Names { name, .. } in case.metric_names {
-        let once = case.program.at(&address, &["exporter", "--once", "--names", name]).exits(0);
+        let once = case.program.at(&address, &["exporter", "-c", "1", "--names", name]).exits(0);
         let mut parser = Command::new(&python);
         parser.args(["-c", script]).stdout(std::process::Stdio::piped());
         parser.stderr(std::process::Stdio::piped());
@@ -249,7 +249,7 @@ pub fn a_strict_parser_reads_the_metrics<T: Tool>(case: &Case<T>) {
 /// Every metric used by the dashboard and the alerts in `docs/monitoring` is exported.
 pub fn the_dashboard_and_the_alerts_ask_for_what_is_exported<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
-    let once = case.program.at(&address, &["exporter", "--once"]).exits(0);
+    let once = case.program.at(&address, &["exporter", "-c", "1"]).exits(0);
     let exported: Vec<&str> =
         once.lines().into_iter().filter_map(|line| line.split(['{', ' ']).next()).collect();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/monitoring");

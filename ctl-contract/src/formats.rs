@@ -70,11 +70,10 @@ impl Sample {
 /// Lines that succeed with every tool.
 const COMMON: &[Sample] = &[
     Sample::of("smoke", &["smoke"]),
-    Sample::of("top", &["top", "--once"]),
+    Sample::of("top", &["top", "-c", "1"]),
     Sample::of("ping", &["ping", "--count", "2", "--interval", "1ms"]),
-    Sample::of("exporter", &["exporter", "--once"]),
-    Sample::of("bench", &["bench", "--msgs", "5"]),
-    Sample::of("serve", &["serve", "--print-addr", "--", "true"]),
+    Sample::of("exporter", &["exporter", "-c", "1"]),
+    Sample::of("bench", &["bench", "--count", "5"]),
     Sample::of("context add", &["context", "add", "new", "-n"]),
     Sample::of("context ls", &["context", "ls"]),
     Sample::of("context show", &["context", "show"]),
@@ -89,6 +88,7 @@ const COMMON: &[Sample] = &[
 const COMMON_FAILING: &[Sample] = &[
     Sample::of("tap", &["tap", "--listen", "127.0.0.1:x"]),
     Sample::of("web", &["web", "--listen", "127.0.0.1:x"]),
+    Sample::of("serve", &["serve", "--listen", "127.0.0.1:x"]),
     Sample::of("context copy", &["context", "copy", "none", "new"]),
     Sample::of("context edit", &["context", "edit", "none"]),
     Sample::of("context previous", &["context", "previous"]),

@@ -57,8 +57,8 @@ pub fn tables_fit_terminals_and_say_what_is_left_out<T: Tool>(case: &Case<T>) {
     let lines: [(&str, &[&str]); 5] = [
         (&first, &[case.list, "-o", "wide"]),
         (&both, &[case.list]),
-        (&first, &["top", "--once"]),
-        (&both, &["top", "--once"]),
+        (&first, &["top", "-c", "1"]),
+        (&both, &["top", "-c", "1"]),
         (&first, &["smoke"]),
     ];
     for (servers, words) in lines {
@@ -81,10 +81,10 @@ pub fn tables_fit_terminals_and_say_what_is_left_out<T: Tool>(case: &Case<T>) {
         assert!(!piped.err.contains("no room for"), "{}", piped.err);
         assert!(!piped.out().contains('…'), "{}", piped.out());
     }
-    let text = shown(case, &both, 60, &["top", "--once"]);
+    let text = shown(case, &both, 60, &["top", "-c", "1"]);
     assert!(text.contains("no room for "), "{text}");
     // Columns that were asked for are kept.
-    let chosen = ["top", "--once", "--columns", "server,queue,problem"];
+    let chosen = ["top", "-c", "1", "--columns", "server,queue,problem"];
     let text = shown(case, &both, 60, &chosen);
     fits(&text, 60, &chosen);
     assert!(text.contains("PROBLEM") && !text.contains("no room for"), "{text}");

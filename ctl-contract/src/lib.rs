@@ -291,7 +291,7 @@ macro_rules! kit_contract {
                     what_counts_more_is_used_and_named,
                     contexts_are_kept_in_a_file_with_its_comments,
                     changes_of_settings_are_told_in_json,
-                    a_wrong_configuration_file_is_78_with_its_line,
+                    a_wrong_configuration_file_is_2_with_its_line,
                     a_session_goes_to_a_context,
                     the_doctor_finds_what_is_wrong,
                     a_misspelt_setting_is_told_what_was_meant,

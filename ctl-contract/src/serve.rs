@@ -33,7 +33,8 @@ pub fn a_ready_file_is_never_written_through_a_link<T: Tool>(case: &Case<T>) {
     let ready = folder.path().join("ready");
     let file = ready.to_str().unwrap();
     let script = "test ! -L \"$0\" && cat \"$0\"";
-    let line = ["serve", "--port", "0", "--ready-file", file, "--", "sh", "-c", script, file];
+    let line =
+        ["serve", "--listen", "127.0.0.1:0", "--ready-file", file, "--", "sh", "-c", script, file];
     assert!(case.program.bare(&line).exits(0).out().contains("127.0.0.1:"));
     assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
     assert!(!ready.exists());
@@ -93,7 +94,7 @@ pub fn the_address_is_printed_and_the_ready_file_written<T: Tool>(case: &Case<T>
     let directory = tempfile::tempdir().unwrap();
     let ready = directory.path().join("ready");
     let file = ready.to_str().unwrap();
-    let line = ["serve", "--listen", ":0", "--print-addr", "--ready-file", file];
+    let line = ["serve", "--listen", ":0", "--ready-file", file];
     let mut child = Running::of(case.program.command(&line).spawn().unwrap());
     let address = child.first_line();
     crate::until(|| ready.exists());
@@ -107,7 +108,7 @@ pub fn the_address_is_printed_and_the_ready_file_written<T: Tool>(case: &Case<T>
 pub fn it_ends_with_its_parent<T: Tool>(case: &Case<T>) {
     let directory = tempfile::tempdir().unwrap();
     let ready = directory.path().join("ready");
-    let script = "\"$0\" serve --port 0 --ready-file \"$1\" --exit-with-parent 2>/dev/null >/dev/null & \
+    let script = "\"$0\" serve --listen 127.0.0.1:0 --ready-file \"$1\" --exit-with-parent 2>/dev/null >/dev/null & \
                   while ! test -e \"$1\"; do sleep 0.01; done; cat \"$1\"";
     let mut shell = Command::new("sh");
     shell.args(["-c", script, case.program.path, ready.to_str().unwrap()]);
@@ -229,7 +230,7 @@ fn record(line: &str) -> serde_json::Value {
 
 /// `--max-idle`.
 pub fn a_server_that_nobody_uses_ends<T: Tool>(case: &Case<T>) {
-    case.program.bare(&["serve", "--port", "0", "--max-idle", "50ms"]).exits(0);
+    case.program.bare(&["serve", "--listen", "127.0.0.1:0", "--max-idle", "50ms"]).exits(0);
     case.program.bare(&["serve", "--max-idle", "1s", "--", "true"]).exits(2);
 }
 

@@ -92,7 +92,7 @@ impl Fed {
 /// The error names the line that could not connect; the lines before it needed no connection.
 pub fn a_dead_port_is_69_with_the_line_that_needed_it<T: Tool>(case: &Case<T>) {
     let (_port, address) = Case::<T>::nobody();
-    let ended = repl(&case.program, &address, &["--connect-timeout", "5s"], ":set\nping").exits(69);
+    let ended = repl(&case.program, &address, &[], ":set\nping").exits(69);
     assert!(ended.says("stdin:2: UNAVAILABLE"), "{ended:?}");
     assert!(ended.err.contains(", or connect ADDRESS"), "{ended:?}");
     assert!(!ended.err.contains("--embedded") && !ended.err.contains(case.program.variables[0]));
@@ -104,13 +104,13 @@ pub fn flags_of_the_start_are_refused_on_a_line_of_a_session<T: Interactive>(cas
     let flag = T::PROGRAM.servers.flag;
     let bounded = Some("--timeout").filter(|_| !T::WORDS.line_flags.contains(&"timeout"));
     let lines = [
-        ("ping --retry 1".to_owned(), Some("--retry")),
+        ("ping --wait-for-server 1".to_owned(), Some("--wait-for-server")),
         ("ping --tls".to_owned(), Some("--tls")),
         (format!("ping {flag} x"), Some(flag)),
         (format!("connect {address}"), None),
         ("connect --context prod".to_owned(), None),
         ("ping --context prod".to_owned(), Some("--context")),
-        ("connect --context prod --protected".to_owned(), Some("--protected")),
+        ("connect --context prod --tls".to_owned(), Some("--tls")),
         (format!("connect --context prod {flag} x"), Some(flag)),
         ("ping -o json -y".to_owned(), None),
         ("ping --timeout 1s".to_owned(), bounded),

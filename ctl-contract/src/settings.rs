@@ -98,7 +98,7 @@ pub fn what_counts_more_is_used_and_named<T: Tool>(case: &Case<T>) {
     let (address, timeout, _) = show(&[], &[]);
     is(&address, "one:1", "context one", "");
     assert_eq!(timeout, "7");
-    is(&show(&[], &["--no-context"]).0, "file:1", "configuration file", "");
+    is(&show(&[], &["--context="]).0, "file:1", "configuration file", "");
     is(&show(&[], &[program.servers.flag, "flag:1"]).0, "flag:1", &flag, "context one");
     let (address, timeout, _) = show(&[(&own, "two")], &[]);
     is(&address, "two:1,two:2", "context two", "");
@@ -135,11 +135,13 @@ pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
     let flagged =
         ["add", "b", program.servers.flag, &address, "--timeout", "3s", "--tls-ca", "x.pem"];
     run(&[&flagged[..], &["protected=true"]].concat()).exits(0);
-    run(&["edit", "a", "address=k:1,k:2", "retry=2"]).exits(0);
+    run(&["edit", "a", "address=k:1,k:2", "wait-for-server=2"]).exits(0);
     run(&["select", "a"]).exits(0);
     run(&["select", "b"]).exits(0);
     let text = folder.text();
-    for part in ["# mine", "# the first", "# there", "retry = 2", "[\"k:1\", \"k:2\"]", "\"3s\""] {
+    for part in
+        ["# mine", "# the first", "# there", "wait-for-server = 2", "[\"k:1\", \"k:2\"]", "\"3s\""]
+    {
         assert!(text.contains(part), "{part} is not in {text}");
     }
     // A relative file name is relative to the working directory.
@@ -159,10 +161,10 @@ pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
         (&["add", "c", "nonsense=1"], 2),
         (&["add", "c", "timeout=soon"], 2),
         (&["add", "../c"], 2),
-        (&["select", "c"], 78),
-        (&["edit", "c", "retry=1"], 78),
+        (&["select", "c"], 2),
+        (&["edit", "c", "timeout=1"], 2),
         (&["copy", "a", "b"], 2),
-        (&["rm", "a", "c"], 78),
+        (&["rm", "a", "c"], 2),
         (&["add", "c", "-n"], 0),
     ] {
         let before = folder.text();
@@ -174,7 +176,7 @@ pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
     let listed = run(&["ls"]).exits(0);
     assert!(listed.says_out("c\tfalse") && listed.bytes.len() < 100, "{:?}", listed.bytes);
     // The CA file is missing; without it, the server answers.
-    run(&["validate"]).exits(78);
+    run(&["validate"]).exits(2);
     run(&["edit", "c", "tls-ca="]).exits(0);
     run(&["validate", "--connect"]).exits(0);
     run(&["edit", "c", "address=127.0.0.1:1"]).exits(0);
@@ -185,9 +187,9 @@ pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
 /// Each as one document; stderr has no JSON.
 pub fn changes_of_settings_are_told_in_json<T: Tool>(case: &Case<T>) {
     for line in [
-        &["context", "add", "c", "retry=1"][..],
+        &["context", "add", "c", "timeout=1"][..],
         &["context", "copy", "a", "c"],
-        &["context", "edit", "a", "retry=1"],
+        &["context", "edit", "a", "timeout=1"],
         &["context", "previous"],
         &["context", "rm", "a", "b"],
         &["context", "select", "a"],
@@ -195,7 +197,7 @@ pub fn changes_of_settings_are_told_in_json<T: Tool>(case: &Case<T>) {
         &["context", "edit"],
     ] {
         let folder = Folder::with(
-            "context = \"b\"\nprevious-context = \"a\"\n[defaults]\nretry = 2\n[contexts.a]\n[contexts.b]\n",
+            "context = \"b\"\nprevious-context = \"a\"\n[defaults]\ntimeout = 2\n[contexts.a]\n[contexts.b]\n",
         );
         let before = folder.text();
         let editor = ("EDITOR", "sed -i s/2/1/");
@@ -208,7 +210,7 @@ pub fn changes_of_settings_are_told_in_json<T: Tool>(case: &Case<T>) {
 }
 
 /// With the line number, but without its content.
-pub fn a_wrong_configuration_file_is_78_with_its_line<T: Tool>(case: &Case<T>) {
+pub fn a_wrong_configuration_file_is_2_with_its_line<T: Tool>(case: &Case<T>) {
     for (text, line, said) in [
         ("x = \n", 1, "config.toml"),
         ("[defaults]\npassword = \"hunter2\"\n", 2, "`defaults.password`"),
@@ -221,7 +223,7 @@ pub fn a_wrong_configuration_file_is_78_with_its_line<T: Tool>(case: &Case<T>) {
         ("hunter2 hunter2\n", 1, "config.toml"),
     ] {
         let folder = Folder::with(text);
-        let ran = folder.run(case, &[], &["ping"]).exits(78);
+        let ran = folder.run(case, &[], &["ping"]).exits(2);
         let place = format!("config.toml:{line}: ");
         assert!(ran.err.contains(&place) && ran.err.contains(said), "{text}: {}", ran.err);
         assert!(!ran.err.contains("hunter2"), "{}", ran.err);
@@ -230,22 +232,22 @@ pub fn a_wrong_configuration_file_is_78_with_its_line<T: Tool>(case: &Case<T>) {
         let folder = Folder::with(text);
         // Commands that do not need the file work.
         folder.run(case, &[], &["man"]).exits(0);
-        folder.run(case, &[], &["context", "add", "b"]).exits(78);
+        folder.run(case, &[], &["context", "add", "b"]).exits(2);
         assert_eq!(folder.text(), text);
     }
     let folder = Folder::with("context = \"gone\"\n[contexts.here]\n");
-    let ran = folder.run(case, &[], &["ping"]).exits(78);
+    let ran = folder.run(case, &[], &["ping"]).exits(2);
     assert!(ran.err.contains("gone") && ran.err.contains("here"), "{}", ran.err);
     folder.run(case, &[], &["context", "unselect"]).exits(0);
     assert!(!folder.text().starts_with("context"), "{}", folder.text());
     let check = folder.run(case, &[], &["--context", "gone", "check", "server"]).exits(3);
     assert!(check.err.contains("gone"), "{}", check.err);
-    folder.run(case, &[], &["--config", "/nonexistent/file", "ping"]).exits(78);
+    folder.run(case, &[], &["--config", "/nonexistent/file", "ping"]).exits(2);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
         fs::set_permissions(folder.file(), fs::Permissions::from_mode(0o622)).unwrap();
-        let ran = folder.run(case, &[], &["ping"]).exits(78);
+        let ran = folder.run(case, &[], &["ping"]).exits(2);
         assert!(ran.err.contains("chmod go-w"), "{}", ran.err);
     }
 }
@@ -275,9 +277,10 @@ pub fn what_is_protected_is_changed_by_its_name_only<T: Tool>(case: &Case<T>) {
     folder.fed(case, &[], &["repl"], script).exits(2);
     assert_eq!((case.jobs)(&server), 1);
     run(&["clear", "mail", "--dry-run"]).exits(0);
-    // The flag protects a server without a context, under its address.
-    let bare = ["--no-context", T::PROGRAM.servers.flag, &address, "--protected", "clear", "mail"];
-    let ran = run(&[&bare[..], &["--yes"]].concat()).exits(2);
+    // A server without a context is protected under its address.
+    let all = Folder::with("[defaults]\nprotected = true\n");
+    let line = [T::PROGRAM.servers.flag, &address, "clear", "mail", "--yes"];
+    let ran = all.run(case, &[], &line).exits(2);
     assert!(ran.err.contains(&format!("--confirm={address}")), "{}", ran.err);
     assert_eq!((case.jobs)(&server), 1);
     folder.fed(case, &[], &["repl", "--confirm=prod"], script).exits(0);
@@ -363,11 +366,11 @@ pub fn the_doctor_finds_what_is_wrong<T: Tool>(case: &Case<T>) {
     for subject in ["address", &typo] {
         assert_eq!(find(&rows, subject)[0]["status"], "warning", "{rows:?}");
     }
-    let missing = &find(&ask(&[], &["--context", "b"], 78), "tls-ca")[1];
+    let missing = &find(&ask(&[], &["--context", "b"], 2), "tls-ca")[1];
     assert_eq!(missing["status"], "failed", "{missing}");
     // An unreadable file does not hide the rest.
     fs::write(folder.file(), "nonsense = 1\n").unwrap();
-    let rows = ask(&[(known, &address)], &[], 78);
+    let rows = ask(&[(known, &address)], &[], 2);
     assert!(find(&rows, "configuration")[0]["finding"].as_str().unwrap().contains(":1: "));
     assert_eq!(find(&rows, &address)[0]["status"], "ok");
 }

@@ -240,8 +240,7 @@ fn with_children(command: &clap::Command) -> Vec<(String, &clap::Command)> {
 pub fn bash_offers_names_where_patterns_are_meant<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
     let checked = format!("check {}s ", case.noun);
-    for line in ["top --only ", "exporter --only ", "exporter --exclude ", "web --only ", &checked]
-    {
+    for line in ["top --only ", "exporter --only ", "web --only ", &checked] {
         let line = format!("{} {line}", case.program.name);
         offers_name(&case.program, &address, &line, "mail");
     }

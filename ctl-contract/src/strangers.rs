@@ -38,7 +38,7 @@ pub fn several_servers_are_asked_at_the_same_time<T: Tool>(case: &Case<T>) {
 
 /// The same for the commands of every tool.
 pub fn common_commands_ask_several_servers_at_the_same_time<T: Tool>(case: &Case<T>) {
-    let lines = ["check server", "ping", "doctor", "exporter --once", "context validate --connect"];
+    let lines = ["check server", "ping", "doctor", "exporter -c 1", "context validate --connect"];
     for line in lines {
         asks_both(case, line);
     }
@@ -79,7 +79,7 @@ pub fn a_silent_one_of_several_servers_is_named<T: Tool>(case: &Case<T>) {
 /// The same by the commands of every tool.
 pub fn common_commands_name_a_silent_one_of_several_servers<T: Tool>(case: &Case<T>) {
     let pings = "ping -c 2 -i 0 -o json";
-    let lines = ["top --once", "doctor", "exporter --once", pings];
+    let lines = ["top -c 1", "doctor", "exporter -c 1", pings];
     let (servers, ran) = name_the_silent_one(case, &lines);
     let rows = ran.last().unwrap().json();
     let lost = servers.map(|server| -> Vec<bool> {
@@ -184,8 +184,7 @@ pub fn a_server_of_another_kind_is_told<T: Tool>(case: &Case<T>) {
     ] {
         for line in [&["ping", "-c", "1"][..], &add] {
             // It does not wait until a time runs out.
-            let patient = ["--timeout", "1h", "--connect-timeout", "1h"];
-            let ran = case.program.at(&address, &[&patient[..], line].concat()).exits(76);
+            let ran = case.program.at(&address, &[&["--timeout", "1h"], line].concat()).exits(76);
             let said = format!("WRONG_SERVER: {what} answers at {address}");
             assert!(ran.err.contains(&said), "{line:?}: {}", ran.err);
             assert!(ran.err.contains(&format!(", not {meant}")), "{}", ran.err);

@@ -27,14 +27,16 @@ impl Tap {
     /// The tap of a program in front of a server; its lines are NDJSON.
     #[must_use]
     pub fn start(program: &Program, server: &str, flags: &[&str]) -> Self {
-        let line = ["tap", "--to", server, "--print-addr", "-o", "ndjson"];
+        let folder = tempfile::tempdir().unwrap();
+        let ready = folder.path().join("ready");
+        let file = ready.to_str().unwrap();
+        let line = ["tap", "--to", server, "--ready-file", file, "-o", "ndjson"];
         let child = program.command(&[&line[..], flags].concat()).spawn().unwrap();
         let mut child = Running::of(child);
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut first = String::new();
-        stdout.read_line(&mut first).unwrap();
-        let first: Value = serde_json::from_str(&first).unwrap();
-        Self { child, stdout, address: first["addr"].as_str().unwrap().to_owned() }
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        crate::until(|| ready.exists());
+        let address = std::fs::read_to_string(&ready).unwrap().trim_end().to_owned();
+        Self { child, stdout, address }
     }
 
     /// Waits for a line for which this is true, and returns it.
@@ -187,7 +189,7 @@ pub fn what_a_tap_cannot_do_is_said<T: Tool>(case: &Case<T>) {
     };
     refused(&["--listen", "0.0.0.0:0"], "without --allow-remote");
     refused(&["--filter", "color==red"], "a line has no `color`");
-    refused(&["--filter", "loud"], "must be FIELD OP VALUE");
+    refused(&["--filter", "loud"], "must be KEY OP VALUE");
     refused(&["--sort-by", "ms"], "--summary");
     refused(&["-o", "raw"], "--record");
     refused(&["--dry-run"], "does not support --dry-run");

@@ -82,7 +82,7 @@ pub fn a_server_is_trusted_for_its_certificate_only<T: Tool>(case: &Case<T>) {
     assert!(ran.err.contains("not verified"), "{}", ran.err);
     // --tls never falls back to plain text: a server that replies in plain text breaks TLS, and others wait for a line
     // of their own protocol.
-    let ran = smoke(&plain, &["--tls", "--tls-ca", &ca, "--connect-timeout", "1s"]);
+    let ran = smoke(&plain, &["--tls", "--tls-ca", &ca, "--timeout", "1s"]);
     assert!(matches!(ran.code, Some(69 | 77 | 124)) && ran.err.contains("plain text"), "{ran:?}");
     smoke(&plain, &["--tls-ca", &ca]).exits(2);
     program.bare(&["smoke", "-q", "--embedded", "--tls"]).exits(2);

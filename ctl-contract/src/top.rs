@@ -73,10 +73,10 @@ pub fn a_queue_is_looked_at_closely_and_looks_are_recorded<T: Tool>(case: &Case<
         let queues = look["queues"].as_array().unwrap();
         assert_eq!(queues.len(), 1, "{look}");
     }
-    let again = case.program.at(&address, &["top", "--once", "--record", path]).exits(74);
+    let again = case.program.at(&address, &["top", "-c", "1", "--record", path]).exits(74);
     assert!(again.err.contains("is not overwritten"), "{}", again.err);
     let once = folder.path().join("once.ndjson");
-    let line = ["top", "--once", "-o", "json", "--record", once.to_str().unwrap()];
+    let line = ["top", "-c", "1", "-o", "json", "--record", once.to_str().unwrap()];
     let shown = case.program.at(&address, &line).exits(0).json();
     let kept: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(&once).unwrap()).unwrap();
@@ -177,7 +177,7 @@ pub fn programs_get_snapshots<T: Tool>(case: &Case<T>) {
     let queue = queue.unwrap();
     assert!(queue["problem"].is_string() && once["ts"].is_string(), "{once}");
     assert_eq!(once["servers"][0]["up"], true);
-    let twice = top(&address, &["--iterations", "2", "-i", "100ms", "-o", "ndjson"]).exits(0);
+    let twice = top(&address, &["-c", "2", "-i", "100ms", "-o", "ndjson"]).exits(0);
     let rate = |line: &str| {
         let snapshot: serde_json::Value = serde_json::from_str(line).unwrap();
         let queues = snapshot["queues"].as_array().unwrap().clone();
@@ -194,9 +194,9 @@ pub fn programs_get_snapshots<T: Tool>(case: &Case<T>) {
     assert!(rate(lines[0]).iter().all(|known| !known), "{lines:?}");
     assert!(!rate(lines[1]).is_empty() && rate(lines[1]).iter().all(|known| *known), "{lines:?}");
     let dead = format!("{address},127.0.0.1:1");
-    let some = top(&dead, &["--once", "-o", "json"]).exits(69);
+    let some = top(&dead, &["-c", "1", "-o", "json"]).exits(69);
     assert_eq!(some.json()["servers"][1]["up"], false, "{}", some.out());
-    assert!(top(&dead, &["-b"]).exits(69).out().contains("mail"));
+    assert!(top(&dead, &["-c", "1"]).exits(69).out().contains("mail"));
     top("127.0.0.1:1", &[]).exits(69);
     assert!(top(&address, &["--columns", "none"]).exits(2).err.contains("problem"));
     assert!(top(&address, &["-i", "1ms"]).exits(2).err.contains("at least 100ms"));
@@ -272,10 +272,10 @@ pub fn in_a_pipe_one_look_is_taken<T: Tool>(case: &Case<T>) {
     let main = if T::PROGRAM.name == "gearctl" { "queued" } else { "ready" };
     assert_eq!(top(&[]).len(), 3);
     assert_eq!(top(&["--sort-by", main]), ["busy", "other", "quiet"]);
-    assert_eq!(top(&["--filter", "*u*", "--sort", main]), ["busy", "quiet"]);
-    assert_eq!(top(&["--filter", "the"]), ["other"]);
+    assert_eq!(top(&["--only", "*u*", "--only", "!none", "--sort", main]), ["busy", "quiet"]);
+    assert_eq!(top(&["--only", "*the*"]), ["other"]);
     // An interval asks for more than one sample.
-    assert_eq!(top(&["-i", "100ms", "--iterations", "2", "--filter", "busy"]), ["busy", "busy"]);
-    let ran = case.program.at(&address, &["top", "-o", "json", "--filter", "busy"]).exits(0);
+    assert_eq!(top(&["-i", "100ms", "-c", "2", "--only", "*busy"]), ["busy", "busy"]);
+    let ran = case.program.at(&address, &["top", "-o", "json", "--only", "*busy"]).exits(0);
     assert_eq!(ran.json()["queues"].as_array().map(Vec::len), Some(1));
 }

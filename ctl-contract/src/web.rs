@@ -1,7 +1,9 @@
 //! `web`, used by a browser and by other clients.
 
+use std::borrow::BorrowMut;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::Duration;
 
@@ -31,14 +33,25 @@ impl Web {
 
     fn start_at(place: &str, program: &Program, servers: &str, flags: &[&str]) -> Self {
         let servers = if servers.is_empty() { &[][..] } else { &[program.flag, servers] };
-        let line = [servers, &["web", "--listen", place, "--print-addr"]].concat();
-        let token = if flags.contains(&"--token-file") { &[][..] } else { &["--token", TOKEN] };
-        Self::of(program.command(&[&line[..], token, flags].concat()))
+        let line = [servers, &["web", "--listen", place], flags].concat();
+        let command = program.command(&line);
+        if flags.contains(&"--token-file") { Self::started(command) } else { Self::of(command) }
     }
 
-    /// Starts the page that a command serves. It prints its address; its token is [`TOKEN`].
+    /// Starts the page that a command serves; its token is [`TOKEN`].
     #[must_use]
     pub fn of(mut command: Command) -> Self {
+        // The program may run as another user.
+        let folder = tempfile::tempdir().unwrap();
+        let token = folder.path().join("token");
+        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::write(&token, TOKEN).unwrap();
+        Self::started(command.arg("--token-file").arg(token))
+    }
+
+    /// It has read its token when it prints its address.
+    fn started(mut command: impl BorrowMut<Command>) -> Self {
+        let command = command.borrow_mut();
         let mut child = Running::of(command.spawn().unwrap());
         let address = child.first_line();
         Self { child, address }
@@ -264,12 +277,13 @@ pub fn nobody_is_let_in_without_the_token<T: Tool>(case: &Case<T>) {
         assert!(ran.err.contains(why), "{flags:?}: {}", ran.err);
     };
     refused(&["--listen", "0.0.0.0:0"], "without --allow-remote");
-    refused(&["--token", "short"], "too short");
     refused(&["-q"], "nobody would see the link");
     refused(&["--interval", "1ms"], "100ms");
     let (_server, address) = Case::<T>::server();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
+    std::fs::write(&file, "short\n").unwrap();
+    refused(&["--token-file", file.to_str().unwrap()], "too short");
     std::fs::write(&file, "fedcba9876543210\n").unwrap();
     let web = Web::start(&case.program, &address, &["--token-file", file.to_str().unwrap()]);
     let asked = |web: &Web, path: &str, authorization: &str| {
@@ -284,7 +298,7 @@ pub fn nobody_is_let_in_without_the_token<T: Tool>(case: &Case<T>) {
     assert_eq!(asked(&web, "/title", &format!("Authorization: Basic {basic}\r\n")), 200);
     web.end();
     // A random one is in the link.
-    let line = [case.program.flag, &address, "web", "--listen", "127.0.0.1:0", "--print-addr"];
+    let line = [case.program.flag, &address, "web", "--listen", "127.0.0.1:0"];
     let child = case.program.command(&line).spawn().unwrap();
     let mut child = Running::of(child);
     let mut told = BufReader::new(child.stderr.take().unwrap());
@@ -486,7 +500,7 @@ pub fn the_page_is_encrypted_by_its_own_certificate<T: Tool>(case: &Case<T>) {
     let ca = folder.path().join("ca.pem");
     std::fs::write(&ca, authority.pem()).unwrap();
     let tls = ["--tls", "--tls-ca", ca.to_str().unwrap()];
-    let line = [case.program.flag, &servers, "web", "--listen", "127.0.0.1:0", "--print-addr"];
+    let line = [case.program.flag, &servers, "web", "--listen", "127.0.0.1:0"];
     let child = case.program.command(&[&line[..], &tls].concat()).spawn().unwrap();
     let mut child = Running::of(child);
     let _ = child.first_line();

@@ -20,17 +20,9 @@ use crate::text::units;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
-    /// Time limit for connecting, e.g. 2s [default: 5s]
-    #[arg(long, global = true, hide_short_help = true, value_name = "DUR", value_parser = units::duration)]
-    pub connect_timeout: Option<Duration>,
-
-    /// Time limit for each server reply, including reconnects and retries; exit 124 when it expires
+    /// Time limit for connecting and for each server reply, including reconnects; exit 124 when it expires
     #[arg(long, global = true, value_name = "DUR", value_parser = units::duration)]
     pub timeout: Option<Duration>,
-
-    /// Retry connecting, and requests that were definitely not sent, up to N times
-    #[arg(long, global = true, hide_short_help = true, value_name = "N")]
-    pub retry: Option<u32>,
 
     /// Wait up to this long for the server to answer
     #[arg(long, global = true, hide_short_help = true, value_name = "DUR", value_parser = units::duration)]
@@ -73,7 +65,7 @@ pub struct GlobalArgs {
         hide_short_help = true,
         value_name = "FORMAT",
         hide_possible_values = true,
-        help = "Decode bodies as: auto, laravel, symfony, backburner, stalker, mod-gearman, json, php, msgpack, none\n[default: auto on a terminal, none in a pipe]"
+        help = "Decode bodies as: auto, laravel, symfony, backburner, stalker, mod-gearman, json, none\n[default: auto on a terminal, none in a pipe]"
     )]
     pub decode: Option<Decode>,
 

@@ -46,8 +46,6 @@ pub enum Exit {
     Protocol,
     /// 77: TLS or permission.
     Permission,
-    /// 78: invalid configuration file or context.
-    Config,
     /// 124: a time limit expired.
     Timeout,
     /// 129: ended by SIGHUP after orderly clean-up.
@@ -90,7 +88,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
     row(
         Exit::Usage,
         "usage",
-        "usage: wrong arguments or settings, missing --yes without a terminal, raw binary to a terminal",
+        "usage: wrong arguments, settings, configuration file or context, missing --yes without a terminal, raw binary to a terminal",
     ),
     row(
         Exit::Partial,
@@ -122,7 +120,6 @@ pub const EXIT_CODES: &[ExitCode] = &[
     ),
     row(Exit::Protocol, "protocol", "protocol violation by the server"),
     row(Exit::Permission, "permission", "TLS or permission"),
-    row(Exit::Config, "config", "configuration file or context invalid or missing"),
     row(Exit::Timeout, "timeout", "--timeout or --wait expired, as with timeout(1)"),
     row(Exit::HungUp, "hung-up", "SIGHUP, after an orderly shutdown"),
     row(Exit::Interrupted, "interrupted", "SIGINT, after an orderly shutdown"),
@@ -147,7 +144,6 @@ impl Exit {
             Self::TryAgain => 75,
             Self::Protocol => 76,
             Self::Permission => 77,
-            Self::Config => 78,
             Self::Timeout => 124,
             Self::HungUp => 129,
             Self::Interrupted => 130,
@@ -245,9 +241,9 @@ impl CliError {
         Self::new(Exit::Usage, "INVALID_SETTING", message)
     }
 
-    /// A wrong or missing configuration file or context: exit 78.
+    /// A wrong or missing configuration file or context: exit 2.
     pub fn config(message: impl Into<String>) -> Self {
-        Self::new(Exit::Config, "CONFIG", message)
+        Self::new(Exit::Usage, "CONFIG", message)
     }
 
     /// A defect of the tool: exit 70.
@@ -422,7 +418,7 @@ mod tests {
     fn table_is_ascending_and_complete() {
         let codes: Vec<u8> = EXIT_CODES.iter().map(|row| row.exit.code()).collect();
         assert!(codes.is_sorted_by(|a, b| a < b), "{codes:?}");
-        assert_eq!(codes, [0, 1, 2, 3, 4, 65, 66, 69, 70, 74, 75, 76, 77, 78, 124, 129, 130, 143]);
+        assert_eq!(codes, [0, 1, 2, 3, 4, 65, 66, 69, 70, 74, 75, 76, 77, 124, 129, 130, 143]);
     }
 
     #[test]

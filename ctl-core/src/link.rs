@@ -62,7 +62,7 @@ pub trait Link: Sized + Send {
     /// An address is invalid.
     fn parse(text: &str) -> Result<Vec<Self::Address>, CliError>;
 
-    /// The same server with the transport named by [`Connect::transport`].
+    /// The same server with this transport.
     ///
     /// # Errors
     /// There is no such transport: exit 2.
@@ -207,8 +207,6 @@ pub struct Setters<O> {
     pub reply_timeout: fn(O, Duration) -> O,
     /// Sets the time limit of a whole call, if any.
     pub total_timeout: fn(O, Option<Duration>) -> O,
-    /// Sets the number of retries.
-    pub retry: fn(O, u32) -> O,
     /// Sets what ends calls before their answer.
     pub canceller: fn(O, Canceller) -> O,
 }
@@ -245,9 +243,4 @@ static PING: Shape = Shape::rows(
 pub trait Connect {
     /// Their addresses, separated by commas.
     fn addresses(&self) -> Option<String>;
-
-    /// The transport, whatever the addresses say.
-    fn transport(&self) -> Option<String> {
-        None
-    }
 }

@@ -66,8 +66,6 @@ pub struct Servers {
     pub default: &'static str,
     /// The forms of an address, for `connect` in a session.
     pub forms: &'static str,
-    /// The transports, if there are several.
-    pub transports: &'static [&'static str],
 }
 
 /// The queue in the configuration file.
@@ -191,7 +189,6 @@ pub(crate) const TOOL: Program = Program {
         variables: &["TOOL_ADDR"],
         default: "127.0.0.1:1",
         forms: "host:port",
-        transports: &[],
     },
     check: |text| match text.contains(':') {
         true => Ok(()),

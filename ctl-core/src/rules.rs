@@ -1,6 +1,6 @@
-//! The small languages of rules about values: filters, thresholds, and expectations.
+//! Rules about values, `KEY OP VALUE`: filters, thresholds, conditions and limits.
 
-pub mod expect;
+pub(crate) mod comparison;
 pub mod filter;
 pub mod metrics;
 pub mod preset;

@@ -1,4 +1,4 @@
-//! The connections to the servers: opened when first needed, with the timeouts and retries that the flags set. Jobs use
+//! The connections to the servers: opened when first needed, with the time limits that the flags set. Jobs use
 //! one, the text commands of administration another.
 
 mod absent;
@@ -20,7 +20,7 @@ use fixtures::gearmand::{Listen, Server};
 use gearman_client::blocking::{Admin, Client, GrabbedJob, Packets, Worker};
 use gearman_client::protocol::{AdminCommand, AdminReply, Echo, PacketType, Request};
 use gearman_client::{
-    Address, ConnectOptions, FunctionName, Grab, Listing, RetryPolicy, Row, Servers, WorkerOptions,
+    Address, ConnectOptions, FunctionName, Grab, Listing, Row, Servers, WorkerOptions,
 };
 
 use self::absent::Absent;
@@ -111,7 +111,6 @@ impl ctl_core::link::Link for Link {
         write_timeout: ConnectOptions::write_timeout,
         reply_timeout: ConnectOptions::reply_timeout,
         total_timeout: ConnectOptions::total_timeout,
-        retry: |options, times| options.retry(RetryPolicy::new(times)),
         canceller: ConnectOptions::canceller,
     };
 

@@ -37,13 +37,7 @@ pub fn function(text: &str) -> Result<FunctionName, CliError> {
 /// # Errors
 /// The id is illegal: exit 65.
 pub fn unique(text: &str) -> Result<UniqueId, CliError> {
-    UniqueId::try_from(text).map_err(|error| {
-        let error = cli_error(error);
-        if text == "-" {
-            return error.hint("--unique-hash, to merge jobs with equal workloads");
-        }
-        error
-    })
+    UniqueId::try_from(text).map_err(cli_error)
 }
 
 /// A job handle, such as `H:host:1`.

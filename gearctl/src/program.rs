@@ -100,8 +100,8 @@ from the start.
 --seed-file submits records (see `import`) before accepting anything else.
 
 Examples:
-  gearctl serve --seed-file jobs.ndjson --port 0 --print-addr
+  gearctl serve --seed-file jobs.ndjson --listen 127.0.0.1:0
   gearctl serve --latency 5ms --fail 'SUBMIT_JOB_BG:every=10:hang' --record requests.ndjson
-  gearctl serve --port 4730
-  gearctl serve --listen 127.0.0.1:0 --print-addr --ready-file /tmp/ready --exit-with-parent
+  gearctl serve --listen 127.0.0.1:4730
+  gearctl serve --listen 127.0.0.1:0 --ready-file /tmp/ready --exit-with-parent
   gearctl serve -- cargo test";

@@ -28,9 +28,9 @@ use crate::tool::Tool;
 /// The end of `check --help`.
 pub const HELP: &str = "\
 Protocol: the status page, over HTTP on the same port; ping; createqueue to deletequeue for roundtrip.
-Thresholds are METRIC=RANGE, with ranges as in monitoring plugins: 10 alerts below 0 and above 10, 10: below 10, ~:10
-above 10, 10:20 outside 10 to 20, @10:20 inside. Times may have units: 10m, 500ms. Quote a range that
-starts with ~, since bash expands it: 'ready=~:10'.
+Thresholds are METRIC OP VALUE, with == != < <= > >=, and alert where they hold: 'ready>100', 'rtt>50ms'. METRIC=RANGE
+has the range of good values, as in monitoring plugins: 10 is 0 to 10, 10: from 10, ~:10 up to 10, 10:20 between, and
+@10:20 outside. Times may have units: 10m, 500ms.
 Metrics:
   server:     queues connections rtt
   a queue:    ready pulled waiting rtt
@@ -45,7 +45,7 @@ Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
 
 Examples:
   adfctl check queue /mail -w ready=100 -c ready=1000 -c waiting=1:
-  adfctl check queues '/mail*' --exclude /mail.test -c ready=1000
+  adfctl check queues '/mail*' '!/mail.test' -c ready=1000
   adfctl check roundtrip -c rtt=50";
 
 /// The metrics that thresholds can name.

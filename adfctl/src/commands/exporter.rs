@@ -17,8 +17,8 @@ sum of ready and pulled; 503 unless all servers answer, because a sum of some of
 GET /healthz covers only the exporter itself.
 
 Examples:
-  adfctl exporter --listen 127.0.0.1:9419 --exclude '/tmp*'
-  adfctl exporter --once > /var/lib/node_exporter/adfqueue.prom";
+  adfctl exporter --listen 127.0.0.1:9419 --only '!/tmp*'
+  adfctl exporter -c 1 > /var/lib/node_exporter/adfqueue.prom";
 
 /// What is exported. `top` finds its figures by these names, and so do the dashboard and the alerts in `docs/monitoring`.
 pub static EXPORTS: Exports<Adfctl> = Exports {

@@ -8,7 +8,7 @@ pub const HELP: &str = "\
 Protocol: the status page, over HTTP on the same port; it lists at most 100 queues.
 On a terminal, this is a live view: ? lists the keys, Enter shows the details of a row, q quits. Columns that do not fit
 are hidden; --record keeps every snapshot. In a pipe, or with -o json, ndjson or yaml, it prints snapshots instead; -o
-json and yaml print one unless --iterations is given. CHANGE/S is the change in the number of ready messages per second
+json and yaml print one unless --count is given. CHANGE/S is the change in the number of ready messages per second
 since the previous snapshot: the server has no counters that only grow. A queue with ready messages and no pulls is a
 PROBLEM.
 A server that does not answer is shown as down and recovers automatically.
@@ -16,7 +16,7 @@ A server that does not answer is shown as down and recovers automatically.
 Examples:
   adfctl top
   adfctl top --only '/mail*' --sort-by pulled
-  adfctl top --once -o json | jq '.queues[] | select(.problem)'";
+  adfctl top -c 1 -o json | jq '.queues[] | select(.problem)'";
 
 const FIGURES: [Figure; 7] = [
     Figure::server(),

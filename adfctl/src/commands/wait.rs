@@ -6,9 +6,8 @@ use ctl_core::commands::wait::{self, Look, WaitFlags};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::One;
 use ctl_core::link::Link as _;
-use ctl_core::rules::expect::Condition;
+use ctl_core::rules::filter::{Field, Fields, Filter, Kind, Value};
 use ctl_core::text::units;
-use serde_json::json;
 
 use crate::error::no_queue;
 use crate::names::Queue;
@@ -45,7 +44,7 @@ const WORDS: &str = "empty, queue-exists, server";
 
 enum Goal {
     Empty,
-    Counts(Condition),
+    Counts(Filter),
     QueueExists,
     Server,
 }
@@ -75,8 +74,7 @@ impl Goal {
             text if wait::EMPTY.contains(&text) => Ok(Self::Empty),
             "queue-exists" => Ok(Self::QueueExists),
             "server" => Ok(Self::Server),
-            // A queue that does not exist shows which keys there are.
-            text => wait::on_counts(text, &counts(None), WORDS).map(Self::Counts),
+            text => wait::on_counts::<Counts<'_>>(text, WORDS).map(Self::Counts),
         }
     }
 }
@@ -97,7 +95,7 @@ fn look(
             let seen = if stats.is_some() { "the queue" } else { "no such queue" };
             Ok((stats.is_some(), seen.to_owned()))
         }
-        Goal::Counts(condition) => wait::seen(condition, &counts(stats.as_ref())),
+        Goal::Counts(condition) => Ok(wait::seen(condition, &Counts(stats.as_ref()))),
         Goal::Empty | Goal::Server => {
             let pulled = |stats: &QueueStats| u64::try_from(stats.pulled).unwrap_or(0);
             let left = stats.as_ref().map_or(0, |stats| stats.ready.saturating_add(pulled(stats)));
@@ -107,10 +105,24 @@ fn look(
 }
 
 /// The values that conditions can name; all 0 for a queue that does not exist.
-fn counts(stats: Option<&QueueStats>) -> serde_json::Value {
-    json!({
-        "ready": stats.map_or(0, |stats| stats.ready),
-        "pulled": stats.map_or(0, |stats| stats.pulled),
-        "waiting": stats.map_or(0, |stats| stats.waiting),
-    })
+struct Counts<'a>(Option<&'a QueueStats>);
+
+impl Fields for Counts<'_> {
+    const WHAT: &'static str = "condition";
+    const NOUN: &'static str = "queue";
+    const FIELDS: &'static [Field] = &[
+        Field::new("ready", Kind::Whole),
+        Field::new("pulled", Kind::Whole),
+        Field::new("waiting", Kind::Whole),
+    ];
+
+    fn value(&self, field: &str, _: &[String]) -> Option<Value<'_>> {
+        let count: fn(&QueueStats) -> u64 = match field {
+            "ready" => |stats| stats.ready,
+            "pulled" => |stats| u64::try_from(stats.pulled).unwrap_or(0),
+            "waiting" => |stats| stats.waiting,
+            _ => return None,
+        };
+        Some(Value::Whole(self.0.map_or(0, count)))
+    }
 }

@@ -19,7 +19,7 @@ fn queues_are_judged_by_thresholds_and_by_who_pulls() {
         check(&[&ok[..], &["-w", "ready=0"]].concat()).exits(1);
         check(&[&ok[..], &["-c", "ready=@1:5"]].concat()).exits(2);
         check(&[&ok[..], &["-w", "nonsense=0"]].concat()).exits(3);
-        check(&["queues", &queue.name, "--exclude", &queue.name]).exits(0);
+        check(&["queues", &queue.name, &format!("!{}", queue.name)]).exits(0);
         check(&["queues", &queue.name, "-c", "waiting=0:"]).exits(0);
         let none = site.no_queue("none");
         let empty = check(&["queue", &none.name]).exits(0);

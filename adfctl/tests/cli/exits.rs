@@ -47,16 +47,15 @@ fn a_queue_that_does_not_exist_is_1_and_says_how_to_create_it() {
 }
 
 #[test]
-fn the_transport_is_that_of_the_address_or_of_the_flag() {
+fn the_transport_is_that_of_the_address() {
     let server = Server::start().unwrap();
     let address = server.address();
     let json = format!("adf+json://{address}");
     // Only JSON carries names that are not ASCII,.
     adfctl(&json, &["push", "/队", "--create", "hello"]).exits(0);
     adfctl(address, &["clear", "/队", "-n"]).exits(65);
-    adfctl(address, &["--transport", "ws-json", "clear", "/队", "-n"]).exits(0);
-    bare(&["--transport", "pigeon", "ping"]).exits(2);
-    bare(&["--embedded", "--transport", "ws-json", "smoke"]).exits(0);
+    adfctl(&json, &["clear", "/队", "-n"]).exits(0);
+    adfctl(&format!("pigeon://{address}"), &["ping"]).exits(2);
 }
 
 /// The server's message names no queue, and an id or a size may follow it.

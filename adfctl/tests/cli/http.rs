@@ -103,8 +103,8 @@ fn pop_and_exec_settle_over_http_too() {
 #[test]
 fn the_self_check_passes_over_http() {
     on_both(|site| {
-        for transport in ["http-bin", "http-json"] {
-            adfctl(site.address(), &["--transport", transport, "smoke"]).exits(0);
+        for address in [site.http(), site.http().replacen("http", "http+json", 1)] {
+            adfctl(&address, &["smoke"]).exits(0);
         }
         adfctl(&site.http(), &["ping"]).exits(0);
     });

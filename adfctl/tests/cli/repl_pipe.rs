@@ -65,7 +65,7 @@ fn each_error_ends_the_script_with_its_own_code() {
         ("delete 99", 1),
         ("puhs /q x", 2),
         ("push /q \"x", 2),
-        ("queues --transport ws-bin", 2),
+        ("queues --tls", 2),
         ("clear ''", 65),
         ("push /q @/does/not/exist", 66),
     ] {

@@ -21,9 +21,9 @@ use crate::tool::Tool;
 /// The end of `check --help`.
 pub const HELP: &str = concat!("\
 Protocol: stats; stats-tube and peek-ready; stats-job; put, reserve-job and delete for roundtrip.
-Thresholds are METRIC=RANGE, with ranges as in monitoring plugins: 10 alerts below 0 and above 10, 10: below 10, ~:10
-above 10, 10:20 outside 10 to 20, @10:20 inside. Times may have units: 10m, 500ms. Quote a range that
-starts with ~, since bash expands it: 'ready=~:10'.
+Thresholds are METRIC OP VALUE, with == != < <= > >=, and alert where they hold: 'ready>100', 'oldest-age>10m'. METRIC=RANGE
+has the range of good values, as in monitoring plugins: 10 is 0 to 10, 10: from 10, ~:10 up to 10, 10:20 between, and
+@10:20 outside. Times may have units: 10m, 500ms.
 Metrics:
   server:     ready buried delayed reserved urgent waiting workers connections uptime draining binlog-lag timeouts/s rtt
   a tube:     ready buried delayed reserved urgent waiting watching workers oldest-age pause-left rtt
@@ -47,7 +47,7 @@ Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
 
 Examples:
   bsctl check tube mail -w ready=100 -c ready=1000 -c workers=1:
-  bsctl check tubes 'mail*' --exclude mail.test -c buried=0
+  bsctl check tubes 'mail*' '!mail.test' -c buried=0
   bsctl check job 42 -w age=3600 -c buried=0
   bsctl check tube mail --filter 'envelope.class~=SendMail' --filter 'age>1h' -c matching=0
   bsctl check roundtrip -c rtt=50");

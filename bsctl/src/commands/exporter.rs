@@ -27,9 +27,9 @@ workers are known only within beanstalkd_tube_workers_min and _max; for other tu
 Metric names are beanstalkd_*; --names messagebird writes those of that exporter, for which dashboards exist.
 
 Examples:
-  bsctl exporter --listen 127.0.0.1:9419 --exclude 'tmp.*'
+  bsctl exporter --listen 127.0.0.1:9419 --only '!tmp.*'
   bsctl -a one:11300 exporter --names messagebird
-  bsctl exporter --once > /var/lib/node_exporter/beanstalkd.prom";
+  bsctl exporter -c 1 > /var/lib/node_exporter/beanstalkd.prom";
 
 /// What is exported. `top` finds its figures by these names, and so do the dashboard and the alerts in `docs/monitoring`.
 pub static EXPORTS: Exports<Bsctl> = Exports {

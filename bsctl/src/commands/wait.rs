@@ -6,9 +6,8 @@ use clap::Args;
 use ctl_core::commands::wait::{self, Look, WaitFlags};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, One};
-use ctl_core::rules::expect::Condition;
+use ctl_core::rules::filter::{Field, Fields, Filter, Kind, Value};
 use ctl_core::text::units;
-use serde_json::json;
 
 use crate::attendance::Workers;
 use crate::jobs;
@@ -50,7 +49,7 @@ const WORDS: &str = "empty, tube-exists, job-gone=ID, job-state=ID:STATE, server
 
 enum Goal {
     Empty,
-    Counts(Condition),
+    Counts(Filter),
     TubeExists,
     JobGone(JobId),
     JobState(JobId, String),
@@ -108,9 +107,7 @@ impl Goal {
                     .hint("job-state=ID:STATE with ready, reserved, delayed or buried")),
             };
         }
-        // A tube without jobs shows which keys there are.
-        let condition = wait::on_counts(text, &counts(None, 0), WORDS)?;
-        Ok(Self::Counts(condition))
+        wait::on_counts::<Counts<'_>>(text, WORDS).map(Self::Counts)
     }
 }
 
@@ -153,32 +150,57 @@ fn look_at(
     let is_absent = known.is_none();
     let (stats, workers) = known.unzip();
     let workers = workers.unwrap_or_default();
-    let counts = counts(stats.as_ref(), workers.least);
+    let of = |workers| Counts { stats: stats.as_ref(), workers };
+    let counts = of(workers.least);
     if let Goal::Counts(condition) = goal {
-        let (holds, mut seen) = wait::seen(condition, &counts)?;
-        let (at_most, _) = wait::seen(condition, &self::counts(stats.as_ref(), workers.most))?;
+        let (holds, mut seen) = wait::seen(condition, &counts);
+        let (at_most, _) = wait::seen(condition, &of(workers.most));
         if holds != at_most {
             seen.push_str(&format!(" to {}: the server does not tell more", workers.most));
         }
         return Ok(TubeLook { seen: (holds && at_most, seen), is_absent });
     }
-    let left = ["ready", "reserved", "delayed", "buried"]
-        .iter()
-        .filter_map(|state| counts.get(state)?.as_u64())
-        .sum();
+    let left = ["ready", "reserved", "delayed", "buried"];
+    let left = left.iter().filter_map(|state| counts.of(state)).sum();
     Ok(TubeLook { seen: (left == 0, units::count(left, "job")), is_absent })
 }
 
 /// The values that conditions can name; all 0 for a tube that does not exist.
-fn counts(stats: Option<&TubeStats>, workers: u64) -> serde_json::Value {
-    let of = |count: fn(&TubeStats) -> u64| stats.map_or(0, count);
-    json!({
-        "ready": of(|s| s.current_jobs_ready),
-        "urgent": of(|s| s.current_jobs_urgent),
-        "reserved": of(|s| s.current_jobs_reserved),
-        "delayed": of(|s| s.current_jobs_delayed),
-        "buried": of(|s| s.current_jobs_buried),
-        "waiting": of(|s| s.current_waiting),
-        "workers": workers,
-    })
+struct Counts<'a> {
+    stats: Option<&'a TubeStats>,
+    workers: u64,
+}
+
+impl Counts<'_> {
+    fn of(&self, name: &str) -> Option<u64> {
+        let count: fn(&TubeStats) -> u64 = match name {
+            "ready" => |s| s.current_jobs_ready,
+            "urgent" => |s| s.current_jobs_urgent,
+            "reserved" => |s| s.current_jobs_reserved,
+            "delayed" => |s| s.current_jobs_delayed,
+            "buried" => |s| s.current_jobs_buried,
+            "waiting" => |s| s.current_waiting,
+            "workers" => return Some(self.workers),
+            _ => return None,
+        };
+        Some(self.stats.map_or(0, count))
+    }
+}
+
+impl Fields for Counts<'_> {
+    const WHAT: &'static str = "condition";
+    const NOUN: &'static str = "tube";
+    const FIELDS: &'static [Field] = &[
+        Field::new("ready", Kind::Whole),
+        Field::new("urgent", Kind::Whole),
+        Field::new("reserved", Kind::Whole),
+        Field::new("delayed", Kind::Whole),
+        Field::new("buried", Kind::Whole),
+        Field::new("waiting", Kind::Whole),
+        Field::new("workers", Kind::Whole),
+    ];
+
+    fn value(&self, field: &str, _: &[String]) -> Option<Value<'_>> {
+        self.of(field).map(Value::Whole)
+    }
 }

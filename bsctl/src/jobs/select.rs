@@ -11,7 +11,7 @@ use ctl_core::rules::filter::{Field, Fields, FilterArgs, Filters, Kind, Value};
 macro_rules! filter_help {
     () => {
         "\
-Filters: FIELD OP VALUE with id, tube, state, pri, age, delay, ttr, left, reserves, timeouts, releases, buries, kicks, size, body and, for decoded bodies, envelope.class, envelope.attempts, envelope.arguments.NAME, ..;
+Filters: KEY OP VALUE with id, tube, state, pri, age, delay, ttr, left, reserves, timeouts, releases, buries, kicks, size, body and, for decoded bodies, envelope.class, envelope.attempts, envelope.arguments.NAME, ..;
 == != < <= > >=, and ~= !~ with a regular expression. Durations as 90s or 1h30m, sizes as 64k."
     };
 }

@@ -51,5 +51,5 @@ fn no_arguments_show_short_help() {
     let mut terminal = Terminal::bare(&PROGRAM, &[], &[]);
     terminal.ends();
     let help = terminal.shown;
-    assert!(help.contains("Inspect:") && !help.contains("--connect-timeout"), "{help}");
+    assert!(help.contains("Inspect:") && !help.contains("--wait-for-server"), "{help}");
 }

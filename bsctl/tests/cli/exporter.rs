@@ -31,7 +31,7 @@ fn the_age_of_the_oldest_job_is_that_of_its_own_tube() {
     put_delayed(address, "later", "");
     put(address, "second", "");
     server.advance(Duration::from_secs(2));
-    let ran = bsctl(address, &["exporter", "--once"]).exits(0);
+    let ran = bsctl(address, &["exporter", "-c", "1"]).exits(0);
     let text = ran.out();
     let age = |tube: &str| -> f64 {
         let figure = "beanstalkd_tube_oldest_job_age_seconds";

@@ -11,14 +11,18 @@ fn what_is_in_bodies_is_shown_beside_them() {
     in_memory(|address| {
         let id = put(address, "mail", LARAVEL).to_string();
         put(address, "other", "plain");
-        for filter in
-            ["envelope.class~=SendMail", "envelope.arguments.to==joe", "envelope.queue=mail"]
-        {
+        for filter in [
+            "envelope.class~=SendMail",
+            "envelope.arguments.command~=\"joe\"",
+            "envelope.format=laravel",
+        ] {
             let ran = bsctl(address, &["jobs", "--filter", filter, "-o", "id"]).exits(0);
             assert_eq!(ran.out().trim(), id, "{filter}");
         }
+        let body: serde_json::Value = serde_json::from_str(LARAVEL).unwrap();
         let envelope = serde_json::json!({
-            "format": "laravel", "class": "App\\SendMail", "queue": "mail", "arguments": {"to": "joe"},
+            "format": "laravel", "class": "App\\SendMail", "arguments": body["data"],
+            "options": {"job": body["job"]},
         });
         for line in [
             &["peek", &id][..],

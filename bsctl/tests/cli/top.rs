@@ -67,7 +67,10 @@ fn a_protected_server_is_changed_once_its_name_is_typed() {
     let server = Server::start().unwrap();
     let address = server.address();
     let buried = put_buried(address, "mail", "x");
-    let mut terminal = top(address, &["--write", "--protected"]);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    std::fs::write(&file, "[defaults]\nprotected = true\n").unwrap();
+    let mut terminal = top(address, &["--write", "--config", file.to_str().unwrap()]);
     terminal.sees("> ");
     terminal.types("k");
     terminal.sees("y confirms");

@@ -179,13 +179,12 @@ fn a_page_without_a_free_thread_says_so() {
     use std::process::Stdio;
 
     use ctl_contract::shortage::limited;
-    use ctl_contract::web::TOKEN;
 
     let server = Server::start().unwrap();
     // For the page, its look at the servers, and signals.
     let (mut command, _folder) = limited(&PROGRAM, 5, Some(3));
-    command.args(["-a", server.address(), "web", "--listen", "127.0.0.1:0", "--print-addr"]);
-    command.args(["--token", TOKEN]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(["-a", server.address(), "web", "--listen", "127.0.0.1:0"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let web = Web::of(command);
     let asked =
         json!({ "server": server.address(), "name": "Jobs", "queue": "mail", "values": {} });

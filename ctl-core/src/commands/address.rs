@@ -5,11 +5,14 @@ use std::fmt::Display;
 use crate::error::CliError;
 use crate::output::{Output, Record};
 
-/// Prints the address as one line and flushes it, for `--print-addr`.
+/// Prints the address as one line for programs, which are told here what people read in a message.
 ///
 /// # Errors
 /// Stdout fails: exit 74.
 pub(crate) fn print(out: &mut Output, address: impl Display) -> Result<(), CliError> {
+    if out.style.terminal {
+        return Ok(());
+    }
     let address = address.to_string();
     out.done(&Record::new().with("addr", address.as_str()), &address)?;
     out.flush()

@@ -19,11 +19,11 @@ use crate::rules::thresholds::{Range, Threshold, Verdict};
 /// Flags of every check.
 #[derive(Debug, Clone, Args)]
 pub struct CheckFlags {
-    /// Warn outside this range; repeatable
+    /// Warn where this holds, e.g. 'ready>100', or outside a range, ready=100; repeatable
     #[arg(short, long, global = true, value_name = thresholds::VALUE)]
     warning: Vec<Threshold>,
 
-    /// Critical outside this range; repeatable
+    /// The same for critical; repeatable
     #[arg(short, long, global = true, value_name = thresholds::VALUE)]
     critical: Vec<Threshold>,
 

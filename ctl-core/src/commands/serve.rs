@@ -11,10 +11,11 @@ use std::time::Duration;
 use clap::Args;
 use fixtures::fault::{Fault, Faults};
 
+use crate::commands::address;
 use crate::error::{CliError, Exit};
 use crate::link::Endpoint;
+use crate::output::Output;
 use crate::output::messages::Messages;
-use crate::output::{Output, Record};
 use crate::program::Servers;
 use crate::system::listen;
 use crate::system::notice::Notice;
@@ -28,16 +29,8 @@ pub use self::requests::Requests;
 pub struct ServeArgs {
     /// Address to listen on; port 0 picks a free port, unix:PATH is a Unix socket [default: the standard port on
     /// 127.0.0.1, or a free port with a command]
-    #[arg(long, value_name = "ADDR", conflicts_with = "port")]
+    #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-
-    /// Shorthand for --listen 127.0.0.1:N
-    #[arg(long, value_name = "N")]
-    port: Option<u16>,
-
-    /// Print the address on stdout, on a line of its own
-    #[arg(long)]
-    print_addr: bool,
 
     /// Write the address to this file once connections are accepted
     #[arg(long, value_name = "FILE")]
@@ -98,7 +91,7 @@ pub fn serve<S>(
     let (server, address) = start(endpoint).map_err(|error| {
         let hint = match wanted.starts_with("unix:") {
             true => "another path",
-            false => "--port 0 takes a free port",
+            false => "--listen 127.0.0.1:0 takes a free port",
         };
         CliError::unavailable(format!("cannot listen on {wanted}: {error}")).hint(hint)
     })?;
@@ -114,8 +107,9 @@ pub fn serve<S>(
     let is_alone = args.command.is_empty();
     let messages = if is_alone { &messages.stamped() } else { messages };
     messages.note(format!("in-memory {} on {address}", servers.kind));
-    if args.print_addr {
-        out.done(&Record::new().with("addr", address.as_str()), &address)?;
+    // With a command, stdout is the command's.
+    if is_alone {
+        address::print(out, &address)?;
     }
     let ready = match &args.ready_file {
         Some(path) => Some(Notice::write(path, &address)?),
@@ -135,11 +129,10 @@ pub fn serve<S>(
 
 /// The address to listen on, as a person writes it.
 fn wanted(servers: &Servers, args: &ServeArgs) -> String {
-    match (&args.listen, args.port) {
-        (Some(address), _) => address.clone(),
-        (None, Some(port)) => format!("127.0.0.1:{port}"),
-        (None, None) if args.command.is_empty() => format!("127.0.0.1:{}", servers.port),
-        (None, None) => "127.0.0.1:0".to_owned(),
+    match &args.listen {
+        Some(address) => address.clone(),
+        None if args.command.is_empty() => format!("127.0.0.1:{}", servers.port),
+        None => "127.0.0.1:0".to_owned(),
     }
 }
 

@@ -9,8 +9,7 @@ use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::output::Record;
 use crate::output::progress::Wait;
-use crate::rules::expect::Condition;
-use crate::text::escape;
+use crate::rules::filter::{Fields, Filter, Value};
 use crate::text::units;
 
 /// The flags of `wait` in every tool.
@@ -98,56 +97,52 @@ pub fn answers<T>(answer: Result<T, CliError>) -> Result<Look, CliError> {
 }
 
 /// The result of checking a condition on counts.
-///
-/// # Errors
-/// The condition names something else: exit 2.
-pub fn seen(condition: &Condition, counts: &serde_json::Value) -> Result<Look, CliError> {
-    let verdict = condition.check(counts).map_err(CliError::usage)?;
-    Ok((verdict.holds, format!("{} {}", condition.key(), verdict.found)))
+#[must_use]
+pub fn seen(condition: &Filter, counts: &impl Fields) -> Look {
+    let found = match counts.value(condition.field(), &[]) {
+        Some(Value::Whole(count)) => count.to_string(),
+        _ => "unknown".to_owned(),
+    };
+    (condition.fits(counts), format!("{} {found}", condition.field()))
 }
 
 /// The words for a queue without work. The first one is documented.
 pub const EMPTY: [&str; 2] = ["empty", "idle"];
 
-/// Parses a condition on counts; `known` has all counts that it may name, and `words` are the other conditions.
+/// Parses a condition on counts; `words` are the other conditions.
 ///
 /// # Errors
 /// It is invalid, or names something else: exit 2, with all conditions.
-pub fn on_counts(
-    text: &str,
-    known: &serde_json::Value,
-    words: &str,
-) -> Result<Condition, CliError> {
-    let counts: Vec<&str> =
-        known.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
-    let read = || {
-        let condition = Condition::parse(text)
-            .map_err(|_| format!("`{}` is not a condition", escape::line(text)))?;
-        let is_count = counts.contains(&condition.key());
-        is_count
-            .then_some(condition)
-            .ok_or_else(|| format!("`{}`: there is no such count", escape::line(text)))
-    };
-    read().map_err(|why| {
-        CliError::usage(why)
-            .hint(words)
-            .hint(format!("COUNT>=N, or == != < <= >, with COUNT one of {}", counts.join(", ")))
-    })
+pub fn on_counts<C: Fields>(text: &str, words: &str) -> Result<Filter, CliError> {
+    Filter::parse::<C>(text).map_err(|error| error.hint(words))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::rules::filter::{Field, Kind};
+
+    struct Counts;
+
+    impl Fields for Counts {
+        const WHAT: &'static str = "condition";
+        const NOUN: &'static str = "queue";
+        const FIELDS: &'static [Field] =
+            &[Field::new("ready", Kind::Whole), Field::new("workers", Kind::Whole)];
+
+        fn value(&self, field: &str, _: &[String]) -> Option<Value<'_>> {
+            (field == "ready").then_some(Value::Whole(3))
+        }
+    }
 
     #[test]
     fn a_wrong_condition_is_answered_with_all_of_them() {
-        let known = json!({"ready": 0, "workers": 0});
-        let parse = |text| on_counts(text, &known, "empty, server");
-        assert!(parse("ready>=1").is_ok());
+        let parse = |text| on_counts::<Counts>(text, "empty, server");
+        assert_eq!(seen(&parse("ready>=3").unwrap(), &Counts), (true, "ready 3".to_owned()));
         for text in ["emty", "raedy>=1", ">=1", ""] {
-            let hints = parse(text).unwrap_err().hints.join("; ");
+            let error = parse(text).unwrap_err();
+            assert!(error.message.contains(&format!("the condition `{text}` is not valid")));
+            let hints = error.hints.join("; ");
             assert!(hints.contains("empty, server") && hints.contains("ready, workers"), "{hints}");
         }
     }

@@ -26,7 +26,7 @@ pub use ledger::{Fate, Finished, Ledger};
 pub use outages::Outages;
 pub use shift::{Ended, Given, Hands, Recipe, Shift, is_stopped_with_worker};
 
-/// Connects as the flags say before a worker starts, so that `--wait-for-server` and `--retry` apply to it, too. At the
+/// Connects as the flags say before a worker starts, so that `--wait-for-server` applies to it, too. At the
 /// start, a failure is an error, because an invalid address is more likely than a server outage.
 ///
 /// # Errors
@@ -91,7 +91,7 @@ pub struct WorkFlags {
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
     pub max_idle: Option<Duration>,
 
-    /// Exit when no job is available, with 69 if a server could not be reached after the retries of --retry
+    /// Exit when no job is available, with 69 if a server could not be reached
     #[arg(long)]
     pub exit_when_empty: bool,
 

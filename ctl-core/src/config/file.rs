@@ -78,7 +78,7 @@ impl Place {
     /// The content of the file; empty if the default one does not exist.
     ///
     /// # Errors
-    /// The file does not exist, cannot be read, can be changed by others, or is invalid: exit 78.
+    /// The file does not exist, cannot be read, can be changed by others, or is invalid: exit 2.
     pub fn read(&self, program: &Program) -> Result<Config, CliError> {
         match self.text()? {
             Some(text) => self.parse(&text, program).map(|(config, _)| config),
@@ -140,7 +140,7 @@ impl Place {
     /// Parses the text of the file.
     ///
     /// # Errors
-    /// The error, with its line: exit 78.
+    /// The error, with its line: exit 2.
     pub fn parse(&self, text: &str, program: &Program) -> Result<(Config, DocumentMut), CliError> {
         let at = |start: Option<usize>, what: &str| {
             let line = start.and_then(|start| text.get(..start)).map(line_of);
@@ -166,7 +166,7 @@ impl Place {
     /// meanwhile. A dry run only checks whether it is possible.
     ///
     /// # Errors
-    /// The file is or would become invalid (78), or cannot be written (74).
+    /// The file is or would become invalid (2), or cannot be written (74).
     pub fn change(
         &self,
         program: &Program,
@@ -188,7 +188,7 @@ impl Place {
     /// Lets the user edit the text of the file, or `template` if there is none. Returns whether it has changed.
     ///
     /// # Errors
-    /// The new text is invalid (78), or the file has changed meanwhile: the text is kept beside the file. As
+    /// The new text is invalid (2), or the file has changed meanwhile: the text is kept beside the file. As
     /// [`Place::change`], and errors of `edit`.
     pub(crate) fn edit(
         &self,
@@ -322,7 +322,7 @@ impl Reader<'_> {
         let mut fields = Fields::new();
         for (name, item) in table.iter() {
             let at = place(table, name, item);
-            let keys = || keys::of(self.program);
+            let keys = || keys::KEYS.iter().copied();
             let Some(key) = keys().find(|key: &Key| key.shown(self.program) == name) else {
                 let known: Vec<&str> = keys().map(|key| key.shown(self.program)).collect();
                 return Err(unknown(at, &format!("{of}.{name}"), &known.join(", ")));

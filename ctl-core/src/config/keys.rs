@@ -20,8 +20,6 @@ use crate::text::units;
 pub const ADDRESS: &str = "address";
 /// Stands for the tool's own word for a queue, such as `tube`: the key of the default queue.
 pub const QUEUE: &str = "queue";
-/// The transport.
-pub const TRANSPORT: &str = "transport";
 /// Whether to use TLS for all servers.
 pub const TLS: &str = "tls";
 /// The file of the CAs.
@@ -38,8 +36,6 @@ pub(crate) const TLS_INSECURE: &str = "tls-insecure";
 pub const CONNECT_TIMEOUT: &str = "connect-timeout";
 /// The time limit for each reply.
 pub const TIMEOUT: &str = "timeout";
-/// The number of retries.
-pub(crate) const RETRY: &str = "retry";
 /// How long to wait for the server.
 pub(crate) const WAIT_FOR_SERVER: &str = "wait-for-server";
 /// The output format.
@@ -58,11 +54,9 @@ pub(crate) const PROTECTED: &str = "protected";
 enum Kind {
     Addresses,
     Queue,
-    Transport,
     Switch,
     File,
     Duration,
-    Number,
     Format,
     LogFormat,
     Progress,
@@ -85,7 +79,6 @@ const fn key(name: &'static str, kind: Kind) -> Key {
 pub const KEYS: &[Key] = &[
     key(ADDRESS, Kind::Addresses),
     key(QUEUE, Kind::Queue),
-    key(TRANSPORT, Kind::Transport),
     key(PROTECTED, Kind::Switch),
     key(PROMPT_COLOR, Kind::Tint),
     key(TLS, Kind::Switch),
@@ -96,18 +89,11 @@ pub const KEYS: &[Key] = &[
     key(TLS_INSECURE, Kind::Switch),
     key(CONNECT_TIMEOUT, Kind::Duration),
     key(TIMEOUT, Kind::Duration),
-    key(RETRY, Kind::Number),
     key(WAIT_FOR_SERVER, Kind::Duration),
     key(OUTPUT, Kind::Format),
     key(LOG_FORMAT, Kind::LogFormat),
     key(PROGRESS, Kind::Progress),
 ];
-
-/// The keys of this tool.
-pub fn of(program: &Program) -> impl Iterator<Item = Key> + use<> {
-    let has_transports = !program.servers.transports.is_empty();
-    KEYS.iter().copied().filter(move |key| key.kind != Kind::Transport || has_transports)
-}
 
 /// The key with this name in its written form.
 ///
@@ -116,8 +102,8 @@ pub fn of(program: &Program) -> impl Iterator<Item = Key> + use<> {
 pub fn named(program: &Program, text: &str) -> Result<Key, CliError> {
     // The name of a tool's flag.
     let text = if text == "addr" { ADDRESS } else { text };
-    of(program).find(|key| key.shown(program) == text).ok_or_else(|| {
-        let known: Vec<&str> = of(program).map(|key| key.shown(program)).collect();
+    KEYS.iter().copied().find(|key| key.shown(program) == text).ok_or_else(|| {
+        let known: Vec<&str> = KEYS.iter().map(|key| key.shown(program)).collect();
         let meant = closest(text, known.iter().copied().chain(["addr"]));
         let meant = meant.map(|meant| format!(": did you mean {meant}?")).unwrap_or_default();
         CliError::usage(format!("there is no setting `{}`{meant}", escape::line(text)))
@@ -138,14 +124,12 @@ impl Key {
         match self.kind {
             Kind::Addresses => format!("an address or a list of them: {}", program.servers.forms),
             Kind::Queue => format!("the name of a {}", program.queue.key),
-            Kind::Transport => program.servers.transports.join(", "),
             Kind::Switch => "true or false".to_owned(),
             Kind::File => {
                 "a file name, relative to the configuration file unless it starts with / or ~/"
                     .to_owned()
             }
             Kind::Duration => "a duration such as \"2s\", or a number of seconds".to_owned(),
-            Kind::Number => "a whole number".to_owned(),
             Kind::Format => words::<Format>(),
             Kind::LogFormat => words::<LogFormat>(),
             Kind::Progress => words::<ProgressWhen>(),
@@ -184,6 +168,7 @@ impl Key {
         match self.kind {
             Kind::Addresses => Some(program.servers.flag.trim_start_matches('-').to_owned()),
             Kind::Queue | Kind::LogFormat | Kind::Progress | Kind::Tint => None,
+            _ if [PROTECTED, CONNECT_TIMEOUT].contains(&self.name) => None,
             _ => Some(self.name.replace('-', "_")),
         }
     }
@@ -207,9 +192,9 @@ impl Key {
                 all.join(",")
             }
             (Kind::Switch, Value::Boolean(switch)) => switch.value().to_string(),
-            (Kind::Duration | Kind::Number, Value::Integer(number)) => number.value().to_string(),
+            (Kind::Duration, Value::Integer(number)) => number.value().to_string(),
             (Kind::Duration, Value::Float(number)) => number.value().to_string(),
-            (Kind::Switch | Kind::Number, _) => return Err(expected()),
+            (Kind::Switch, _) => return Err(expected()),
             (_, Value::String(text)) => text.value().clone(),
             _ => return Err(expected()),
         };
@@ -230,22 +215,12 @@ impl Key {
         match self.kind {
             Kind::Addresses => (program.check)(text).map_err(said),
             Kind::Queue => (program.queue.check)(text).map_err(said),
-            Kind::Transport => match program.servers.transports.contains(&text) {
-                true => Ok(()),
-                false => {
-                    let shown = escape::line(text);
-                    Err(format!("`{shown}` is not one of {}", self.form(program)))
-                }
-            },
             Kind::Switch => {
                 text.parse::<bool>().map(drop).map_err(|_| not_so(text, "true or false"))
             }
             Kind::File if text.is_empty() => Err("does not name a file".to_owned()),
             Kind::File => Ok(()),
             Kind::Duration => units::duration(text).map(drop),
-            Kind::Number => {
-                text.parse::<u32>().map(drop).map_err(|_| not_so(text, "a whole number"))
-            }
             Kind::Format => word::<Format>(text).map(drop),
             Kind::LogFormat => word::<LogFormat>(text).map(drop),
             Kind::Progress => word::<ProgressWhen>(text).map(drop),
@@ -258,9 +233,7 @@ impl Key {
     pub(crate) fn written(self, text: &str) -> Value {
         match self.kind {
             Kind::Switch => Value::from(text == "true"),
-            Kind::Number | Kind::Duration => {
-                text.parse::<i64>().map_or_else(|_| Value::from(text), Value::from)
-            }
+            Kind::Duration => text.parse::<i64>().map_or_else(|_| Value::from(text), Value::from),
             Kind::Addresses if text.contains(',') => {
                 Value::Array(text.split(',').map(str::trim).collect::<Array>())
             }

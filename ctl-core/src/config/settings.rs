@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::{ArgMatches, Args, parser::ValueSource};
 
 use super::file::{Config, Place};
-use super::keys::{self, ADDRESS, Key, PROMPT_COLOR, PROTECTED, QUEUE, TRANSPORT};
+use super::keys::{self, ADDRESS, Key, PROMPT_COLOR, PROTECTED, QUEUE};
 use crate::error::CliError;
 use crate::program::Program;
 use crate::system::env::{Environment, Setting, Source, word};
@@ -24,17 +24,16 @@ pub struct SettingsArgs {
     #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Use the settings of this context; they override the environment
+    /// Use the settings of this context, which override the environment; an empty name for none
     #[arg(long, global = true, value_name = CONTEXT)]
     pub context: Option<String>,
+}
 
-    /// Use no context
-    #[arg(long, global = true, hide_short_help = true, conflicts_with = "context")]
-    pub no_context: bool,
-
-    /// Ask for a name before changing anything, as in a protected context
-    #[arg(long, global = true, hide_short_help = true)]
-    pub protected: bool,
+impl SettingsArgs {
+    /// The name of a context, if one is given.
+    fn named(&self) -> Option<&str> {
+        self.context.as_deref().filter(|name| !name.is_empty())
+    }
 }
 
 /// The context in force.
@@ -62,7 +61,6 @@ pub struct Settings {
     place: Option<Place>,
     config: Arc<Config>,
     chosen: Option<Chosen>,
-    is_protected: bool,
     /// Whether the servers differ from those of the file.
     is_elsewhere: bool,
     given: Arc<Vec<(&'static str, String)>>,
@@ -73,14 +71,14 @@ impl Settings {
     /// Reads the configuration file, and finds the selected context. `embedded` servers belong to no context.
     ///
     /// # Errors
-    /// The file is invalid, or the context does not exist: exit 78. Conflicting flags: exit 2.
+    /// The file is invalid, or the context does not exist: exit 2. Conflicting flags: exit 2.
     pub fn load(
         program: &Program,
         args: &SettingsArgs,
         embedded: bool,
         environment: Environment,
     ) -> Result<Self, CliError> {
-        if embedded && args.context.is_some() {
+        if embedded && args.named().is_some() {
             let text = "--embedded cannot be combined with --context";
             return Err(CliError::usage(text).hint("only one of them"));
         }
@@ -89,7 +87,7 @@ impl Settings {
         if let Some(place) = &settings.place {
             settings.config = Arc::new(place.read(program)?);
         }
-        if !args.no_context && !embedded {
+        if !embedded {
             settings.chosen = settings.find(args)?;
         }
         Ok(settings)
@@ -109,7 +107,6 @@ impl Settings {
             place,
             config: Arc::default(),
             chosen: None,
-            is_protected: args.protected,
             is_elsewhere: false,
             given: Arc::default(),
             trouble: None,
@@ -127,7 +124,7 @@ impl Settings {
             let text = if words.is_empty() { "true".to_owned() } else { words.join(",") };
             Some((key.name, text))
         };
-        self.given = Arc::new(keys::of(&self.program).filter_map(words).collect());
+        self.given = Arc::new(keys::KEYS.iter().copied().filter_map(words).collect());
         self
     }
 
@@ -153,6 +150,9 @@ impl Settings {
     fn find(&self, args: &SettingsArgs) -> Result<Option<Chosen>, CliError> {
         let variable = format!("{}_CONTEXT", self.program.prefix);
         let chosen = if let Some(name) = &args.context {
+            if name.is_empty() {
+                return Ok(None);
+            }
             Chosen { name: name.clone(), source: Source::Flag("--context") }
         } else if let Some(name) = self.environment.var(&variable) {
             Chosen { name, source: Source::Environment(variable) }
@@ -182,7 +182,7 @@ impl Settings {
             [] => error.hint(format!("{tool} context add {}", escape::line(name))),
             known => error.hint(format!("one of {}", known.join(", "))),
         };
-        Err(error.hint("--no-context, to use none"))
+        Err(error.hint("--context=, to use none"))
     }
 
     /// The location of the configuration file, which may not exist.
@@ -211,7 +211,7 @@ impl Settings {
     /// Switches to another context.
     ///
     /// # Errors
-    /// It does not exist: exit 78.
+    /// It does not exist: exit 2.
     pub fn enter(&mut self, name: &str) -> Result<(), CliError> {
         self.require(name)?;
         self.chosen = Some(Chosen { name: name.to_owned(), source: Source::Connect });
@@ -235,7 +235,7 @@ impl Settings {
         };
         let mut layers: Vec<_> =
             key.variables(&self.program).into_iter().filter_map(variable).collect();
-        let is_of_servers = name == ADDRESS || name == TRANSPORT || name.starts_with(keys::TLS);
+        let is_of_servers = name == ADDRESS || name.starts_with(keys::TLS);
         if self.is_elsewhere && (is_of_servers || name == PROTECTED) {
             return layers;
         }
@@ -321,7 +321,7 @@ impl Settings {
     /// What must be typed before a change to something protected: the context's name, or else `address`.
     #[must_use]
     pub fn lock(&self, address: impl FnOnce() -> String) -> Option<String> {
-        let is_protected = self.is_on(PROTECTED, self.is_protected);
+        let is_protected = self.is_on(PROTECTED, false);
         is_protected.then(|| match &self.chosen {
             Some(chosen) => chosen.name.clone(),
             None => address(),
@@ -332,7 +332,7 @@ impl Settings {
     #[must_use]
     pub fn mark(&self) -> Option<(String, Role)> {
         let name = self.chosen.as_ref().map(|chosen| chosen.name.as_str());
-        if self.is_on(PROTECTED, self.is_protected) {
+        if self.is_on(PROTECTED, false) {
             // Not marked by colour alone.
             return Some((format!("{}!", name.unwrap_or("protected")), Role::Error));
         }
@@ -355,17 +355,13 @@ fn refused(source: &Source, why: &str) -> CliError {
 /// The flag with the name of a key.
 fn flag_of(name: &str) -> &'static str {
     const FLAGS: &[&str] = &[
-        "--transport",
-        "--protected",
         "--tls",
         "--tls-ca",
         "--tls-crl",
         "--tls-cert",
         "--tls-key",
         "--tls-insecure",
-        "--connect-timeout",
         "--timeout",
-        "--retry",
         "--wait-for-server",
         "--output",
     ];
@@ -393,10 +389,10 @@ mod tests {
         assert_eq!(mark(&none), Some(("a".to_owned(), Role::Tint(Tint::Blue))));
         let b = SettingsArgs { context: Some("b".into()), ..none.clone() };
         assert_eq!(mark(&b), Some(("b!".to_owned(), Role::Error)));
-        let free = SettingsArgs { no_context: true, ..none };
+        let free = SettingsArgs { context: Some(String::new()), ..none };
         assert_eq!(mark(&free), None);
-        let flag = SettingsArgs { protected: true, ..free };
-        assert_eq!(mark(&flag), Some(("protected!".to_owned(), Role::Error)));
+        let all = settings("[defaults]\nprotected = true\n", &free);
+        assert_eq!(all.mark(), Some(("protected!".to_owned(), Role::Error)));
     }
 
     #[test]
@@ -413,7 +409,7 @@ mod tests {
         assert!(!settings.is_on(keys::TLS, false));
         let timeout = settings.setting(keys::TIMEOUT, ("", None), |text| Ok(text.to_owned()));
         assert_eq!(timeout.unwrap().unwrap().value, "3");
-        assert_eq!(settings.enter("b").unwrap_err().exit.code(), 78);
+        assert_eq!(settings.enter("b").unwrap_err().exit.code(), 2);
         settings.enter("a").unwrap();
         assert_eq!(lock(&settings).as_deref(), Some("a"));
     }

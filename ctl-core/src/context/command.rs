@@ -34,7 +34,7 @@ pub struct Row<T: Tool> {
 pub enum InSession {
     /// Sessions do not have it.
     Absent,
-    /// It only looks: sessions repeat it after a lost connection, and the command line at an interval.
+    /// Where it only looks, sessions repeat it after a lost connection, and the command line at an interval.
     Repeats,
     /// The server's names may be others after it.
     Renames,
@@ -49,6 +49,12 @@ impl<T: Tool> Row<T> {
         let Some(every) = self.repeats().then(|| repeat::interval(matches)).flatten() else {
             return Ok(ready);
         };
+        if !ready.effect.reads_only() {
+            let refuse = |_: &mut Context<T>| {
+                Err(CliError::usage("--interval repeats only what changes nothing"))
+            };
+            return Ok(Ready { run: Box::new(refuse), ..ready });
+        }
         let matches = matches.clone();
         let run = move |context: &mut Context<T>| {
             repeat::run(context, self.name, every, || (self.read)(&matches))
@@ -142,6 +148,12 @@ fn own<T: Tool>() -> impl Iterator<Item = &'static Row<T>> {
 /// The tool's own command of this name.
 pub(crate) fn named<T: Tool>(name: &str) -> Option<&'static Row<T>> {
     own::<T>().find(|row| row.name == name)
+}
+
+/// Whether a line has a command of the tool that changes nothing with these arguments.
+pub(crate) fn only_reads<T: Tool>(line: &ArgMatches) -> bool {
+    let read = |(name, matches)| (named::<T>(name)?.read)(matches).ok();
+    line.subcommand().and_then(read).is_some_and(|ready| ready.effect().reads_only())
 }
 
 /// The names of the tool's own commands in groups.

@@ -6,10 +6,6 @@ use serde_json::{Map, Value};
 
 /// Maximum length of a parsed body, in bytes.
 pub const MOST: usize = 1 << 20;
-/// Maximum nesting depth.
-pub(super) const DEEPEST: usize = 64;
-/// Maximum number of values in a body.
-pub(super) const MOST_VALUES: usize = 20_000;
 
 /// Why a body, or a part of it, could not be decoded: one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,10 +20,6 @@ pub enum Why {
     Encrypted,
     /// It is longer than [`MOST`].
     Large,
-    /// It is nested too deeply.
-    Deep,
-    /// It has too many values.
-    Many,
 }
 
 impl Why {
@@ -40,8 +32,6 @@ impl Why {
             Self::Truncated => "truncated",
             Self::Encrypted => "encrypted",
             Self::Large => "large",
-            Self::Deep => "deep",
-            Self::Many => "many",
         }
     }
 }
@@ -83,18 +73,6 @@ impl Envelope {
         Self { why: Some(why), ..Self::of(format) }
     }
 
-    /// Adds an option, if it has a value.
-    pub(super) fn with_option(&mut self, key: &str, value: Option<&Value>) {
-        let says = |value: &&Value| match value {
-            Value::Null | Value::Bool(false) => false,
-            Value::Array(all) => !all.is_empty(),
-            _ => true,
-        };
-        if let Some(value) = value.filter(says) {
-            self.options.insert(key.to_owned(), value.clone());
-        }
-    }
-
     /// As JSON: `format`, and those of `class`, `id`, `attempts`, `queue`, `arguments`, `options` and `why` that are
     /// known.
     #[must_use]
@@ -114,19 +92,5 @@ impl Envelope {
         add("options", Some(self.options).filter(|all| !all.is_empty()).map(Value::Object));
         add("why", self.why.map(|why| why.word().into()));
         Value::Object(map)
-    }
-}
-
-/// The text of a member.
-pub(super) fn text(value: &Value, key: &str) -> Option<String> {
-    value.get(key).and_then(Value::as_str).map(str::to_owned)
-}
-
-/// An id, which may be a number.
-pub(super) fn id(value: &Value, key: &str) -> Option<String> {
-    match value.get(key)? {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
     }
 }

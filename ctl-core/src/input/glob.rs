@@ -1,4 +1,4 @@
-//! Name patterns: `*` matches any text, `?` any one character.
+//! Name patterns: `*` matches any text, `?` any one character; `!` in front excludes.
 
 use std::fmt;
 
@@ -11,20 +11,16 @@ use crate::text::spelling::{closest, did_you_mean};
 /// The names that a command is about.
 #[derive(Debug, Args)]
 pub struct Patterns {
-    /// The patterns (* and ?)
+    /// The patterns (* and ?); !GLOB excludes
     #[arg(value_name = "GLOB", required = true)]
     patterns: Vec<String>,
-
-    /// Exclude names matching this pattern; repeatable
-    #[arg(long, value_name = "GLOB")]
-    exclude: Vec<String>,
 }
 
 impl Patterns {
     /// Whether the name is selected.
     #[must_use]
     pub fn want(&self, name: &str) -> bool {
-        fits(name, &self.patterns) && !fits(name, &self.exclude)
+        is_wanted(name, &self.patterns)
     }
 }
 
@@ -34,10 +30,14 @@ impl fmt::Display for Patterns {
     }
 }
 
-/// Whether a name is selected: it matches one of the patterns, or there are none.
+/// Whether a name is selected: it matches one of the patterns, or there are none, and none of those that exclude.
 #[must_use]
 pub fn is_wanted(name: &str, patterns: &[String]) -> bool {
-    patterns.is_empty() || fits(name, patterns)
+    let excluding = |pattern: &String| pattern.strip_prefix('!').map(str::to_owned);
+    let excluded: Vec<String> = patterns.iter().filter_map(excluding).collect();
+    let mut including = patterns.iter().filter(|pattern| !pattern.starts_with('!')).peekable();
+    let is_included = including.peek().is_none() || including.any(|pattern| glob(pattern, name));
+    is_included && !fits(name, &excluded)
 }
 
 /// Whether a name matches one of the patterns.
@@ -82,7 +82,7 @@ pub fn tell_unmatched<'n>(
     patterns: &[String],
     names: impl Iterator<Item = &'n str> + Clone,
 ) {
-    for pattern in patterns {
+    for pattern in patterns.iter().filter(|pattern| !pattern.starts_with('!')) {
         let only = std::slice::from_ref(pattern);
         if names.clone().any(|name| is_wanted(name, only)) {
             continue;
@@ -113,6 +113,21 @@ mod tests {
             ("", "x", false),
         ] {
             assert_eq!(glob(pattern, name), fits, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn patterns_include_and_exclude() {
+        for (patterns, wanted) in [
+            (&[][..], "ab ax b"),
+            (&["a*"], "ab ax"),
+            (&["a*", "b", "!*x"], "ab b"),
+            (&["!*x"], "ab b"),
+            (&["!*"], ""),
+        ] {
+            let patterns: Vec<String> = patterns.iter().map(|text| (*text).to_owned()).collect();
+            let names = ["ab", "ax", "b"].into_iter().filter(|name| is_wanted(name, &patterns));
+            assert_eq!(names.collect::<Vec<_>>().join(" "), wanted, "{patterns:?}");
         }
     }
 }

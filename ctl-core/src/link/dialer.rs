@@ -33,6 +33,7 @@ pub struct Dialer<L: Link> {
     target: Target<L::Server>,
     plan: Plan,
     tls: TlsArgs,
+    /// Whatever the addresses say.
     transport: Option<String>,
     program: Program,
     settings: Settings,
@@ -97,7 +98,7 @@ impl<L: Link> Dialer<L> {
             target,
             plan: Plan::new(globals, &settings)?,
             tls: tls.clone(),
-            transport: transport(connect.transport(), &settings)?,
+            transport: None,
             program: *program,
             settings,
             globals: globals.clone(),
@@ -173,7 +174,7 @@ impl<L: Link> Dialer<L> {
         self.target.source()
     }
 
-    /// The time limits and retries; for restoring them after a line of a session.
+    /// The time limits; for restoring them after a line of a session.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
@@ -211,23 +212,22 @@ impl<L: Link> Dialer<L> {
     /// Switches to other servers, without a context.
     pub(crate) fn retarget(&mut self, addresses: String) {
         self.settings.leave();
-        self.go_to(Target::told(addresses), None);
+        self.go_to(Target::told(addresses));
     }
 
     /// Switches to the servers and settings of another context.
     ///
     /// # Errors
-    /// The context does not exist, or names no server: exit 78.
+    /// The context does not exist, or names no server: exit 2.
     pub fn enter(&mut self, context: &str) -> Result<(), CliError> {
         let mut settings = self.settings.clone();
         settings.enter(context)?;
         let address = settings.setting(keys::ADDRESS, ("", None), |text| Ok(text.to_owned()))?;
         let default = || Setting::default(self.program.servers.default.to_owned());
         let plan = Plan::new(&self.globals, &settings)?;
-        let transport = transport(None, &settings)?;
         self.settings = settings;
         self.plan = plan;
-        self.go_to(Target::Named(address.unwrap_or_else(default)), transport);
+        self.go_to(Target::Named(address.unwrap_or_else(default)));
         Ok(())
     }
 
@@ -246,9 +246,9 @@ impl<L: Link> Dialer<L> {
         }
     }
 
-    fn go_to(&mut self, target: Target<L::Server>, transport: Option<String>) {
+    fn go_to(&mut self, target: Target<L::Server>) {
         self.target = target;
-        self.transport = transport;
+        self.transport = None;
         self.made = None;
         self.known = Arc::default();
     }
@@ -275,7 +275,7 @@ impl<L: Link> Dialer<L> {
         &self.settings
     }
 
-    /// Uses this transport from the next connection on; see [`Connect::transport`].
+    /// Uses this transport from the next connection on, whatever the addresses say.
     pub fn speak(&mut self, transport: String) {
         self.transport = Some(transport);
         self.made = None;
@@ -333,7 +333,7 @@ impl<L: Link> Dialer<L> {
         self.messages.trace(self.program.name)
     }
 
-    /// Connects, with the retries of `--retry` and `--wait-for-server`; each attempt gets what is left of `--timeout`.
+    /// Connects, as long as `--wait-for-server` says; each attempt gets what is left of `--timeout`.
     /// The first connection is probed before use: nothing is sent to a server of another kind, which is identified
     /// within about a second.
     ///
@@ -449,13 +449,6 @@ impl<L: Link> Dialer<L> {
     }
 }
 
-/// The transport, if one is set.
-fn transport(flag: Option<String>, settings: &Settings) -> Result<Option<String>, CliError> {
-    let flag = ("--transport", flag);
-    let setting = settings.setting(keys::TRANSPORT, flag, |text| Ok(text.to_owned()))?;
-    Ok(setting.map(|setting| setting.value))
-}
-
 /// The options for a server under this plan.
 fn options<L: Link>(address: L::Address, plan: &Plan, tls: Option<&Tls>) -> L::Options {
     let set = L::SETTERS;
@@ -468,9 +461,6 @@ fn options<L: Link>(address: L::Address, plan: &Plan, tls: Option<&Tls>) -> L::O
         options = (set.reply_timeout)(options, bound);
     }
     options = (set.total_timeout)(options, plan.call_bound(L::WAIT));
-    if let Some(times) = plan.retry {
-        options = (set.retry)(options, times);
-    }
     #[cfg(feature = "tls")]
     if let Some(tls) = tls {
         options = L::with_tls(options, tls.clone());

@@ -1,4 +1,4 @@
-//! Reaching servers: addresses, time limits and retries.
+//! Reaching servers: addresses and time limits.
 
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -79,16 +79,14 @@ impl<S> Target<S> {
     }
 }
 
-/// Time limits and retries.
+/// Time limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// Time limit for connecting. Without one, the client's own applies, or the reply timeout if that is shorter.
     pub connect_timeout: Option<Duration>,
-    /// Time limit for each reply, including reconnects and retries. Without one, the client's own limits apply to each
+    /// Time limit for each reply, including reconnects. Without one, the client's own limits apply to each
     /// step.
     pub timeout: Option<Duration>,
-    /// Number of retries.
-    pub retry: Option<u32>,
     /// How long to wait for the server to answer.
     pub wait_for_server: Option<Duration>,
 }
@@ -106,16 +104,10 @@ impl Plan {
             let setting = settings.setting(key, flag, units::duration)?;
             Ok::<_, CliError>(setting.map(|setting| setting.value))
         };
-        let number = |text: &str| text.parse::<u32>().map_err(|error| error.to_string());
-        let retry = settings.setting(keys::RETRY, ("--retry", globals.retry), number)?;
         let flag = ("--wait-for-server", globals.wait_for_server);
         Ok(Self {
-            connect_timeout: bound(
-                keys::CONNECT_TIMEOUT,
-                ("--connect-timeout", globals.connect_timeout),
-            )?,
+            connect_timeout: bound(keys::CONNECT_TIMEOUT, ("", None))?,
             timeout: bound(keys::TIMEOUT, ("--timeout", globals.timeout))?,
-            retry: retry.map(|setting| setting.value),
             wait_for_server: bound(keys::WAIT_FOR_SERVER, flag)?,
         })
     }
@@ -138,7 +130,7 @@ impl Plan {
         self.timeout = self.timeout.or(Some(bound));
     }
 
-    /// Connects, with the retries of `--retry` and `--wait-for-server`. Each attempt gets what remains of `--timeout`,
+    /// Connects, again and again for as long as `--wait-for-server` says. Each attempt gets what remains of `--timeout`,
     /// or of `--wait-for-server` if that is longer; none starts after that. `place` is the address and its source.
     ///
     /// # Errors
@@ -153,7 +145,6 @@ impl Plan {
         let label = format!("waiting for {address}");
         let wait = Wait::new(messages, label, self.wait_for_server).showing(messages);
         let mut shown = wait.shown();
-        let mut left = self.retry.unwrap_or(0);
         let mut pause = FIRST_PAUSE;
         loop {
             let error = match attempt(self.left(wait.elapsed())) {
@@ -165,9 +156,7 @@ impl Plan {
                 Err(error) => error,
             };
             let next = wait.elapsed().saturating_add(pause);
-            let waiting = self.wait_for_server.is_some_and(|bound| next < bound);
-            let is_over = self.timeout.is_some_and(|bound| next >= bound);
-            if !waiting && (left == 0 || is_over) {
+            if self.wait_for_server.is_none_or(|bound| next >= bound) {
                 // The address was just typed, so its source is obvious.
                 return Err(if source == CONNECT {
                     error
@@ -175,11 +164,7 @@ impl Plan {
                     error.remark(format!("(address from {source})"))
                 });
             }
-            if waiting {
-                shown.see(&error.message);
-            } else {
-                left = left.saturating_sub(1);
-            }
+            shown.see(&error.message);
             messages.log(Level::Debug, tool, &format!("{error}; retrying in {pause:?}"));
             thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_secs(1));
@@ -212,17 +197,21 @@ mod tests {
     }
 
     #[test]
-    fn it_is_tried_as_often_as_the_flag_says_and_the_source_is_named() {
-        let globals = GlobalArgs { retry: Some(2), ..GlobalArgs::default() };
-        let plan = plan(&globals, &[]);
-        let mut tries = 0;
-        let outcome: Result<(), _> = plan.open(("host:1", "flag --x"), "tool", &silent(), |_| {
-            tries += 1;
-            Err(CliError::unavailable("nobody listens"))
-        });
-        let error = outcome.unwrap_err();
-        assert_eq!(tries, 3);
-        assert!(error.message.contains("flag --x"), "{error}");
+    fn it_is_tried_until_the_wait_is_over_and_the_source_is_named() {
+        let tries = |wait_for_server| {
+            let plan = plan(&GlobalArgs { wait_for_server, ..GlobalArgs::default() }, &[]);
+            let mut tries = 0;
+            let outcome: Result<(), _> =
+                plan.open(("host:1", "flag --x"), "tool", &silent(), |_| {
+                    tries += 1;
+                    Err(CliError::unavailable("nobody listens"))
+                });
+            let error = outcome.unwrap_err();
+            assert!(error.message.contains("flag --x"), "{error}");
+            tries
+        };
+        assert_eq!((tries(None), tries(Some(FIRST_PAUSE / 2))), (1, 1));
+        assert!(tries(Some(FIRST_PAUSE * 4)) > 1);
     }
 
     #[test]
@@ -240,58 +229,24 @@ mod tests {
     }
 
     #[test]
-    fn no_retry_outlives_the_timeout() {
-        // Expired at once, and before the end of the first pause.
-        for timeout in [Duration::ZERO, FIRST_PAUSE / 2] {
-            let timeout = Some(timeout);
-            let globals = GlobalArgs { retry: Some(9), timeout, ..GlobalArgs::default() };
-            let plan = plan(&globals, &[]);
-            let mut tries = 0;
-            let outcome: Result<(), _> =
-                plan.open(("host:1", "flag --x"), "tool", &silent(), |_| {
-                    tries += 1;
-                    Err(CliError::unavailable("nobody listens"))
-                });
-            assert_eq!((outcome.is_err(), tries), (true, 1), "{timeout:?}");
-        }
-    }
-
-    #[test]
     fn an_attempt_to_connect_has_what_is_left_of_the_timeout() {
         let seconds = Duration::from_secs;
-        let told = |globals: GlobalArgs| {
-            let plan = plan(&globals, &[]);
-            let mut told = Vec::new();
-            let outcome: Result<(), _> =
-                plan.open(("host:1", "flag --x"), "tool", &silent(), |left| {
-                    told.push(left);
-                    Err(CliError::unavailable("nobody listens"))
-                });
-            assert!(outcome.is_err());
-            told
-        };
-        let retried = GlobalArgs { retry: Some(2), ..GlobalArgs::default() };
-        let bound = Some(seconds(60));
-        let bounded = told(GlobalArgs { timeout: bound, ..retried.clone() });
-        // There is a pause between two attempts.
-        assert!(bounded.len() == 3 && bounded.is_sorted_by(|a, b| a > b), "{bounded:?}");
-        assert!(bounded.iter().all(|left| left.is_some() && *left <= bound), "{bounded:?}");
-        assert_eq!(told(retried), [None; 3]);
         let plan = |timeout, wait_for_server| {
             let globals = GlobalArgs { timeout, wait_for_server, ..GlobalArgs::default() };
             plan(&globals, &[])
         };
-        let waiting = plan(Some(seconds(2)), Some(seconds(30)));
-        assert_eq!(waiting.left(seconds(10)), Some(seconds(20)));
-        assert_eq!(plan(Some(seconds(2)), None).left(seconds(3)), Some(Duration::ZERO));
+        let two = Some(seconds(2));
+        assert_eq!(plan(two, Some(seconds(30))).left(seconds(10)), Some(seconds(20)));
+        assert_eq!(plan(two, None).left(seconds(3)), Some(Duration::ZERO));
+        assert_eq!(plan(None, Some(seconds(30))).left(seconds(3)), None);
     }
 
     #[test]
     fn a_short_timeout_bounds_connecting_and_whole_calls() {
         let seconds = Duration::from_secs;
         let plan = |connect_timeout, timeout| {
-            let globals = GlobalArgs { connect_timeout, timeout, ..GlobalArgs::default() };
-            plan(&globals, &[])
+            let globals = GlobalArgs { timeout, ..GlobalArgs::default() };
+            Plan { connect_timeout, ..plan(&globals, &[]) }
         };
         assert_eq!(plan(None, Some(seconds(2))).connect_bound(seconds(5)), Some(seconds(2)));
         assert_eq!(plan(None, Some(seconds(9))).connect_bound(seconds(5)), None);

@@ -11,7 +11,7 @@ pub const KEY: &str = "KEY";
 /// Caches the names of contexts for completion.
 pub(crate) fn keep_names(settings: &Settings, program: &Program, names: &KnownNames) {
     names.keep(CONTEXT, settings.config().contexts.keys().cloned().collect());
-    names.keep(KEY, keys::of(program).map(|key| key.shown(program).to_owned()).collect());
+    names.keep(KEY, keys::KEYS.iter().map(|key| key.shown(program).to_owned()).collect());
 }
 
 /// The completions for such an argument.

@@ -23,7 +23,7 @@ use super::tree::{self, FORMATS};
 use super::values::KnownSettings;
 use crate::args::GlobalArgs;
 use crate::context::Tool;
-use crate::context::command::InSession;
+use crate::context::command::{self, InSession};
 use crate::error::{CliError, Exit};
 use crate::link::{CONNECT, Link};
 use crate::output::{Destination, Format, Output, Style};
@@ -103,7 +103,7 @@ impl<G: Guest> Shell for Host<'_, G> {
         if name == ON_SCREEN {
             return self.on_screen(|host| host.line(matches, words));
         }
-        let reads = is_repeated::<G::Tool>(&name);
+        let reads = is_repeated::<G::Tool>(&name, matches);
         loop {
             let error = match self.paged(reads, |host| host.line(matches, words)) {
                 Err(error) if error.code == G::Tool::WORDS.lost => error,
@@ -376,8 +376,9 @@ type Verb<G> = <<G as Guest>::Tool as Interactive>::Verb;
 const PING: &str = "ping";
 
 /// Whether a line of this command or verb is repeated after a lost connection.
-fn is_repeated<T: Interactive>(name: &str) -> bool {
-    name == PING || T::WORDS.reads.contains(&name) || is::<T>(name, InSession::Repeats)
+fn is_repeated<T: Interactive>(name: &str, matches: &ArgMatches) -> bool {
+    let is_known = || is::<T>(name, InSession::Repeats) && command::only_reads::<T>(matches);
+    name == PING || T::WORDS.reads.contains(&name) || is_known()
 }
 
 /// Records what a line changed.

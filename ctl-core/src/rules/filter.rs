@@ -1,10 +1,9 @@
 //! `--filter` selects jobs or messages.
 //!
-//! A filter compares one field with a value: `pri<100`, `age>1h`, `state==buried`, `body~=timeout`. Each tool defines
+//! A filter is `KEY OP VALUE`, where the key is a field: `pri<100`, `age>1h`, `state==buried`, `body~=timeout`. Each tool defines
 //! the [`Fields`] of its jobs; the language is the same in all tools. Several filters must all match.
 
 pub(crate) mod complete;
-mod parse;
 mod test;
 
 use std::borrow::Cow;
@@ -16,7 +15,8 @@ use clap::{Arg, Args};
 use crate::error::CliError;
 use crate::text::escape;
 
-use self::parse::Parsed;
+use super::comparison::{Comparison, invalid};
+
 use self::test::Test;
 
 /// The value name of a filter, which completion looks for.
@@ -48,6 +48,9 @@ impl FilterArgs {
 
 /// The fields that filters can use.
 pub trait Fields {
+    /// What a comparison of them is called.
+    const WHAT: &'static str = "filter";
+
     /// The noun for one item, such as `job`.
     const NOUN: &'static str;
 
@@ -159,18 +162,6 @@ impl<'a> Value<'a> {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operator {
-    Equal,
-    Different,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    Matches,
-    MatchesNot,
-}
-
 /// A single filter.
 #[derive(Debug, Clone)]
 pub struct Filter {
@@ -182,22 +173,22 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Parses `FIELD OP VALUE`. The operators are `==` (or `=`), `!=`, `<`, `<=`, `>`, `>=`, and for texts `~=` and
+    /// Parses `KEY OP VALUE`. The operators are `==` (or `=`), `!=`, `<`, `<=`, `>`, `>=`, and for texts `~=` and
     /// `!~` with a regular expression. A text in double quotes has the escapes of JSON; in a field name a backslash
     /// makes the next character literal, as in `envelope.a\.b`. Blanks around name and value are ignored.
     ///
     /// # Errors
     /// The filter is invalid, or names a field that `F` does not have: exit 2.
     pub fn parse<F: Fields>(text: &str) -> Result<Self, CliError> {
-        let parsed = Parsed::of(text)
-            .ok_or_else(|| invalid(text, "it must be FIELD OP VALUE").hint(hint::<F>()))?;
-        let (field, beneath) = named(F::FIELDS, &parsed.name).ok_or_else(|| {
-            let name = parsed.name.join(".");
-            let noun = F::NOUN;
-            invalid(text, &format!("a {noun} has no `{}`", escape::line(&name))).hint(hint::<F>())
+        let wrong = |why: &str| CliError::usage(invalid(F::WHAT, text, why));
+        let parsed = Comparison::parse(F::WHAT, text)
+            .map_err(|why| CliError::usage(why).hint(hint::<F>()))?;
+        let (field, beneath) = named(F::FIELDS, &parsed.key).ok_or_else(|| {
+            let name = parsed.key.join(".");
+            wrong(&format!("a {} has no `{}`", F::NOUN, escape::line(&name))).hint(hint::<F>())
         })?;
         let test = Test::new(field, parsed.operator, &parsed.value).map_err(|why| {
-            let error = invalid(text, &why.what);
+            let error = wrong(&why.what);
             match why.hint {
                 Some(hint) => error.hint(hint),
                 None => error,
@@ -206,9 +197,16 @@ impl Filter {
         Ok(Self { text: text.to_owned(), field: *field, beneath: beneath.to_vec(), test })
     }
 
-    fn fits(&self, job: &impl Fields) -> bool {
-        let value = job.value(self.field.name, &self.beneath);
-        self.test.holds(value)
+    /// Whether the item matches.
+    #[must_use]
+    pub fn fits(&self, item: &impl Fields) -> bool {
+        self.test.holds(item.value(self.field.name, &self.beneath))
+    }
+
+    /// The name of its field.
+    #[must_use]
+    pub fn field(&self) -> &'static str {
+        self.field.name
     }
 }
 
@@ -299,10 +297,6 @@ fn named<'f, 'n>(fields: &'f [Field], name: &'n [String]) -> Option<(&'f Field, 
     }
     let (first, beneath) = name.split_first().filter(|(_, beneath)| !beneath.is_empty())?;
     fields.iter().find(|field| field.is_open && field.name == first).map(|field| (field, beneath))
-}
-
-fn invalid(text: &str, why: &str) -> CliError {
-    CliError::usage(format!("the filter `{}` is not valid: {why}", escape::line(text)))
 }
 
 fn hint<F: Fields>() -> String {

@@ -1,4 +1,5 @@
-//! Thresholds of monitoring plugins: ranges `[@]start:end`, and the verdicts 0 to 3.
+//! Thresholds: `METRIC OP VALUE`, or `METRIC=RANGE` with a range of monitoring plugins, `[@]start:end`; and the verdicts
+//! 0 to 3.
 //!
 //! <https://www.monitoring-plugins.org/doc/guidelines.html#THRESHOLDFORMAT>
 
@@ -7,11 +8,11 @@ use std::str::FromStr;
 
 use crate::error::Exit;
 use crate::program::Program;
+use crate::rules::comparison::{Comparison, OF_NUMBERS, Operator, invalid, number, seconds};
 use crate::text::escape;
-use crate::text::units;
 
 /// The value name of a threshold, which completion looks for.
-pub(crate) const VALUE: &str = "METRIC=RANGE";
+pub(crate) const VALUE: &str = "THRESHOLD";
 
 /// A range of values; values outside of it alert, or inside of it with `@`.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +26,23 @@ pub struct Range {
 }
 
 impl Range {
+    /// The range that alerts where the comparison holds.
+    fn alerting(operator: Operator, value: &str) -> Result<Self, String> {
+        number(value).or_else(|_| seconds(value))?;
+        let text = match operator {
+            Operator::Greater => format!("~:{value}"),
+            Operator::GreaterOrEqual => format!("@{value}:"),
+            Operator::Less => format!("{value}:"),
+            Operator::LessOrEqual => format!("@~:{value}"),
+            Operator::Equal => format!("@{value}:{value}"),
+            Operator::Different => format!("{value}:{value}"),
+            Operator::Matches | Operator::MatchesNot => {
+                return Err(format!("the operators for a metric are {OF_NUMBERS}"));
+            }
+        };
+        text.parse()
+    }
+
     /// Whether this value is an alert.
     #[must_use]
     pub fn alerts(&self, value: f64) -> bool {
@@ -64,13 +82,8 @@ impl FromStr for Range {
             None => (false, text),
         };
         let is_time = rest.split(':').any(|part| part.ends_with(|c: char| c.is_ascii_alphabetic()));
-        let number = |part: &str| -> Result<f64, String> {
-            let number = match is_time {
-                true => units::duration(part).ok().map(|time| time.as_secs_f64()),
-                false => part.parse().ok(),
-            };
-            number.filter(|number: &f64| number.is_finite()).ok_or_else(rule)
-        };
+        let number =
+            |part: &str| if is_time { seconds(part) } else { number(part) }.map_err(|_| rule());
         let (start, end) = match rest.split_once(':') {
             None => (0.0, number(rest)?),
             Some((start, end)) => {
@@ -95,7 +108,7 @@ impl fmt::Display for Range {
     }
 }
 
-/// `metric=range`.
+/// When a metric alerts: `ready>100`, or `ready=100`, the range of good values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
     /// The metric's name.
@@ -108,10 +121,19 @@ impl FromStr for Threshold {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (metric, range) = text.split_once('=').ok_or_else(|| {
-            format!("`{text}` is not a threshold (write METRIC=RANGE, such as ready=100)")
-        })?;
-        Ok(Self { metric: metric.to_owned(), range: range.parse()? })
+        let Comparison { key, sign, operator, value } = Comparison::parse("threshold", text)
+            .map_err(|why| {
+                format!("{why}, such as ready>100, or METRIC=RANGE, such as ready=100")
+            })?;
+        let range = match (sign, operator) {
+            ("=", _) => value.parse()?,
+            // The start of a range without one.
+            ("=~", _) => format!("~{value}").parse()?,
+            (_, operator) => {
+                Range::alerting(operator, &value).map_err(|why| invalid("threshold", text, &why))?
+            }
+        };
+        Ok(Self { metric: key.join("."), range })
     }
 }
 
@@ -216,11 +238,32 @@ mod tests {
         }
         assert!("20:10".parse::<Range>().unwrap_err().contains("ends before"));
         assert!("ready".parse::<Threshold>().unwrap_err().contains("METRIC=RANGE"));
+        assert!("ready>x".parse::<Threshold>().unwrap_err().contains("`x` is not a duration"));
+        assert!("ready!~3".parse::<Threshold>().unwrap_err().contains("== != < <= > >="));
         let threshold: Threshold = "ready=@1:2".parse().unwrap();
         assert_eq!(
             (threshold.metric.as_str(), threshold.range.to_string().as_str()),
             ("ready", "@1:2")
         );
+    }
+
+    #[test]
+    fn a_comparison_alerts_where_it_holds() {
+        for (text, range, fine, alerts) in [
+            ("ready>10", "~:10", 10.0, 11.0),
+            ("ready >= 10", "@10:", 9.0, 10.0),
+            ("ready<10", "10:", 10.0, 9.0),
+            ("ready<=10", "@~:10", 11.0, 10.0),
+            ("ready==10", "@10:10", 9.0, 10.0),
+            ("ready!=10", "10:10", 10.0, 11.0),
+            ("ready=~:10", "~:10", 10.0, 11.0),
+        ] {
+            let threshold: Threshold = text.parse().unwrap();
+            assert_eq!((&*threshold.metric, threshold.range.to_string()), ("ready", range.into()));
+            assert!(!threshold.range.alerts(fine) && threshold.range.alerts(alerts), "{text}");
+        }
+        let range = "age>10m".parse::<Threshold>().unwrap().range.in_unit("s").unwrap();
+        assert_eq!(range.to_string(), "~:600");
     }
 
     #[test]

@@ -269,7 +269,8 @@ fn with_help(tree: Command, program: &Program) -> Command {
 fn contexts_help(program: &Program) -> String {
     let Program { name, prefix, servers, queue, .. } = program;
     let (short, default, queue) = (servers.short, servers.default, queue.key);
-    let known: Vec<String> = keys::of(program)
+    let known: Vec<String> = keys::KEYS
+        .iter()
         .map(|key| format!("  {:<16} {}", key.shown(program), key.form(program)))
         .collect();
     let known = known.join("\n");

@@ -121,7 +121,7 @@ fn typed_link<T: Interactive>(
     let unreadable = |_| CliError::usage("the line cannot be parsed yet");
     let connect = T::Connect::from_arg_matches(typed).map_err(unreadable)?;
     let args = SettingsArgs::from_arg_matches(typed).map_err(unreadable)?;
-    let is_of_settings = args.config.is_some() || args.context.is_some() || args.no_context;
+    let is_of_settings = args.config.is_some() || args.context.is_some();
     if connect.addresses().is_none() && !is_of_settings {
         return Ok(None);
     }

@@ -96,7 +96,7 @@ pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
         None => scratch::function("bench")?,
     };
     let plan = Plan::new(&args.bench, args.mode.of_kit(), None)?;
-    // Connects like other commands, so that --wait-for-server and --retry apply here, too.
+    // Connects like other commands, so that --wait-for-server applies here, too.
     tool.link.client()?;
     if args.mode != Mode::Echo {
         check_unused(&mut tool.link, &function)?;

@@ -27,9 +27,9 @@ use ctl_core::text::units::milliseconds;
 /// The end of `check --help`.
 pub const HELP: &str = "\
 Protocol: status; GET_STATUS; SUBMIT_JOB for a roundtrip through a function.
-Thresholds are METRIC=RANGE, with ranges as in monitoring plugins: 10 alerts below 0 and above 10, 10: below 10, ~:10
-above 10, 10:20 outside 10 to 20, @10:20 inside. Times may have units: 10m, 500ms. Quote a range that
-starts with ~, since bash expands it: 'queued=~:10'.
+Thresholds are METRIC OP VALUE, with == != < <= > >=, and alert where they hold: 'queued>100', 'rtt>50ms'. METRIC=RANGE
+has the range of good values, as in monitoring plugins: 10 is 0 to 10, 10: from 10, ~:10 up to 10, 10:20 between, and
+@10:20 outside. Times may have units: 10m, 500ms.
 Metrics:
   server:     functions queued running workers rtt queued-high queued-normal queued-low
   a function: queued running workers rtt queued-high queued-normal queued-low
@@ -45,7 +45,7 @@ Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments). -
 
 Examples:
   gearctl check function mail -w queued=100 -c queued=1000 -c workers=1:
-  gearctl check functions 'mail*' --exclude mail.test -c queued=10
+  gearctl check functions 'mail*' '!mail.test' -c queued=10
   gearctl check roundtrip echo --send ping --expect ping -c rtt=50";
 
 /// The metrics that thresholds can name.

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use ctl_core::bulk::{Action, Bulk, Manner, OnError, Rate};
+use ctl_core::bulk::{Action, Bulk};
 use ctl_core::context::fleet::{Answered, Fleet, name_at};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
@@ -23,7 +23,7 @@ use gearman_client::FunctionName;
 use crate::link::Link;
 use crate::link::status_of;
 use crate::names::{Function, show_function};
-use crate::submit::tasks::VERSION;
+use crate::submit::tasks::{PaceArgs, VERSION};
 use crate::tool::Tool;
 use relocate::Resubmit;
 use slots::{News, Slots, Taken};
@@ -88,32 +88,15 @@ pub(super) struct TakeArgs {
     #[arg(long)]
     until_empty: bool,
 
-    /// Number of connections
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
-    jobs: u16,
-
-    /// Process at most N items
-    #[arg(long, value_name = "N")]
-    limit: Option<u64>,
-
-    /// What to do when an item fails
-    #[arg(long, value_name = "WHAT", default_value = "continue")]
-    on_error: OnError,
-
-    /// Rate limit: N/s, N/m or N/h, evenly spaced
-    #[arg(long, value_name = "N/s")]
-    rate: Option<Rate>,
+    #[command(flatten)]
+    pace: PaceArgs,
 }
 
 impl TakeArgs {
     /// Number of jobs that will be drained.
     fn total(&self, targets: &[Target]) -> u64 {
         let queued: u64 = targets.iter().map(|target| target.queued).sum();
-        queued.min(self.limit.unwrap_or(u64::MAX))
-    }
-
-    fn manner(&self) -> Manner {
-        Manner { on_error: self.on_error, rate: self.rate }
+        queued.min(self.pace.count.unwrap_or(u64::MAX))
     }
 }
 
@@ -199,7 +182,7 @@ fn remove(
     let (end, mut fleet) = (end.end.unwrap_or(End::Complete), Fleet::of(tool)?);
     let targets = targets(tool, &mut fleet, &functions)?;
     let total = take.total(&targets);
-    let what = describe(&targets, take.limit);
+    let what = describe(&targets, take.pace.count);
     if tool.globals.dry_run {
         let record = Record::new().with("dry_run", true).with("jobs", total);
         return tool.out.done_with(&record, &["jobs"], &format!("would {verb} {what}"));
@@ -213,7 +196,7 @@ fn remove(
     let interrupts = tool.interrupts()?;
     let names: Vec<String> = functions.iter().map(show_function).collect();
     let action = Action { past, noun: "job", place: format!("of {}", names.join(", ")) };
-    let mut bulk = tool.bulk(action, take.manner(), Some(total))?;
+    let mut bulk = tool.bulk(action, &take.pace, Some(total))?;
     let mut file = match to {
         Some(to) => records::create(to, &tool.out.style)?,
         None => None,
@@ -317,7 +300,7 @@ fn drain(
     bulk: &mut Bulk,
     way: &mut Way<'_, '_>,
 ) -> Result<(), CliError> {
-    let mut left = args.limit.unwrap_or(u64::MAX);
+    let mut left = args.pace.count.unwrap_or(u64::MAX);
     for target in targets {
         let most = if args.until_empty { left } else { target.queued.min(left) };
         if most == 0 || !bulk.gate().is_open() {

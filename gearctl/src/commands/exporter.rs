@@ -19,9 +19,9 @@ metrics-api: queued, running, workers, and value, the sum of queued and running;
 sum of some of them would look like less work. GET /healthz covers only the exporter itself.
 
 Examples:
-  gearctl exporter --listen 127.0.0.1:9419 --exclude 'tmp_*'
+  gearctl exporter --listen 127.0.0.1:9419 --only '!tmp_*'
   gearctl -s one:4730,two:4730 exporter
-  gearctl exporter --once > /var/lib/node_exporter/gearman.prom";
+  gearctl exporter -c 1 > /var/lib/node_exporter/gearman.prom";
 
 /// What is exported. `top` finds its figures by these names, and so do the dashboard and the alerts in `docs/monitoring`.
 pub static EXPORTS: Exports<Gearctl> = Exports {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::Args;
-use ctl_core::bulk::{Action, Manner, OnError, Rate};
+use ctl_core::bulk::Action;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake;
 use gearman_client::{FunctionName, Priority};
@@ -11,7 +11,7 @@ use gearman_client::{FunctionName, Priority};
 use super::submit::{Submission, clients, expect, submit_all};
 use crate::names::{self, show_function};
 use crate::submit::merged::Guard;
-use crate::submit::tasks;
+use crate::submit::tasks::{self, PaceArgs};
 use crate::tool::Tool;
 
 /// The end of `import --help`.
@@ -37,24 +37,11 @@ pub struct ImportArgs {
     function: Option<String>,
 
     /// high, normal or low
-    #[arg(long, value_name = "PRIORITY", default_value = "normal")]
+    #[arg(short, long, alias = "pri", value_name = "PRIORITY", default_value = "normal")]
     priority: Priority,
 
-    /// Number of concurrent jobs, each on its own connection
-    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
-    jobs: u16,
-
-    /// Process at most N items
-    #[arg(long, value_name = "N")]
-    limit: Option<u64>,
-
-    /// What to do when an item fails
-    #[arg(long, value_name = "WHAT", default_value = "continue")]
-    on_error: OnError,
-
-    /// Rate limit: N/s, N/m or N/h, evenly spaced
-    #[arg(long, value_name = "N/s")]
-    rate: Option<Rate>,
+    #[command(flatten)]
+    pace: PaceArgs,
 }
 
 /// Runs `import`.
@@ -69,16 +56,15 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
         tool.input.invite("records", &tool.messages);
     }
     let tasks = tasks::records(args.from, function, args.priority, &mut tool.input)?;
-    let tasks = intake::take(tasks, args.limit);
+    let tasks = intake::take(tasks, args.pace.count);
     if tool.globals.dry_run {
         return intake::would(&mut tool.out, tasks, ("import", "job", ""));
     }
-    let clients = clients(tool, args.jobs)?;
+    let clients = clients(tool, args.pace.jobs)?;
     let action = Action { past: "imported", noun: "job", place: String::new() };
-    let manner = Manner { on_error: args.on_error, rate: args.rate };
     let guard = Guard::new(&mut tool.link, &tool.messages)?.advising(again);
-    let submission = Submission { tasks, at: None, is_single: false, keep: None, guard };
-    submit_all(tool, clients, submission, action, manner)
+    let submission = Submission { tasks, at: None, is_single: false, guard };
+    submit_all(tool, clients, submission, action, &args.pace)
 }
 
 /// What to do about records whose jobs are merged with others that never run.

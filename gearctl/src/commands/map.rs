@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use clap::Args;
-use ctl_core::bulk::{Action, Manner, OnError};
+use ctl_core::bulk::Action;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::would;
 use ctl_core::output::{Column, Format, Record, Shape};
@@ -13,7 +13,7 @@ use super::submit::connect;
 use crate::names::show_handle_of;
 use crate::submit::merged::Guard;
 use crate::submit::pool::{Kind, Pool, What};
-use crate::submit::results::{KeepArgs, too_large, too_much};
+use crate::submit::results::{ResultArgs, too_large, too_much};
 use crate::submit::tasks::TaskArgs;
 use crate::tool::Tool;
 
@@ -36,16 +36,8 @@ pub struct MapArgs {
     #[command(flatten)]
     task: TaskArgs,
 
-    /// Print results in the order of the lines
-    #[arg(long)]
-    ordered: bool,
-
     #[command(flatten)]
-    keep: KeepArgs,
-
-    /// Start no new lines after the first failure
-    #[arg(long)]
-    fail_fast: bool,
+    results: ResultArgs,
 }
 
 static RESULTS: Shape = Shape::rows(
@@ -74,13 +66,10 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
     let clients = connect(tool, &wanted)?;
     let interrupts = tool.interrupts()?;
     let action = Action { past: "mapped", noun: "job", place: String::new() };
-    let on_error = if args.fail_fast { OnError::Stop } else { OnError::Continue };
-    let mut bulk = tool.bulk(action, Manner { on_error, rate: wanted.args.rate }, None)?;
-    let kind = Kind::Foreground { retries: 0 };
-    let most = args.keep.most();
-    let ordered = args.ordered.then_some(most);
+    let mut bulk = tool.bulk(action, &wanted.args.pace, None)?;
+    let (most, kept) = (args.results.most(), args.results.kept_in_order());
     let guard = Guard::new(&mut tool.link, &tool.messages)?;
-    let mut pool = Pool::start(clients, tasks, kind, ordered, (&bulk.gate(), guard))?;
+    let mut pool = Pool::start(clients, tasks, Kind::Foreground, kept, (&bulk.gate(), guard))?;
     if tool.out.style.format == Format::Table && tool.globals.output.is_none() {
         // One line in, one line out, even on a terminal.
         tool.out.style.format = Format::Plain;

@@ -1,5 +1,5 @@
-//! One file per command, or per family of commands: `peek_export` has `peek` and `export`, `jobs` has `unique-jobs`,
-//! `drain` has `clear` and `move`, and `server` has `version`, `pid` and `verbose`.
+//! One file per command, or per family of commands: `peek_export` has `peek` and `export`, and `drain` has `clear` and
+//! `move`.
 
 pub mod bench;
 pub mod cancel;
@@ -16,7 +16,6 @@ pub mod peek_export;
 pub mod raw;
 pub mod run;
 pub mod server;
-pub mod shutdown;
 pub mod smoke;
 pub mod submit;
 pub mod tap;
@@ -55,9 +54,7 @@ pub(crate) const COMMANDS: Table<Gearctl> = ctl_core::commands! {
     "job" | "job-status" (job::JobArgs) = job::run, Reads, job::HELP, [Repeats],
         "Show whether the server knows a job, and its progress";
     "jobs" (jobs::JobsArgs) = jobs::run, Reads, jobs::HELP, [Repeats],
-        "List the server's jobs";
-    "unique-jobs" (jobs::UniqueJobsArgs) = jobs::run_unique, Reads, jobs::UNIQUE_HELP, [Repeats],
-        "List the unique ids of the server's jobs";
+        "List the server's jobs" + "unique-jobs" = "--unique-ids";
     "peek" (peek_export::PeekArgs) = peek_export::peek, Destroys, peek_export::PEEK_HELP, [],
         "Show the next jobs; the server may drop them because of it";
     "cancel" (cancel::CancelArgs) = cancel::run, Destroys, cancel::HELP, [],
@@ -108,16 +105,13 @@ pub(crate) const COMMANDS: Table<Gearctl> = ctl_core::commands! {
         "Measure the server's throughput and latency";
 }
 "Server" {
-    "server" | "info" (server::ServerArgs) = server::run, Reads, server::HELP, [Repeats],
-        "Show the server's version and features";
-    "version" (server::VersionArgs) = server::version, Reads, server::VERSION_HELP, [Repeats],
-        "Show the server's version";
-    "pid" (server::PidArgs) = server::pid, Reads, server::PID_HELP, [Repeats],
-        "Show the server's process id";
-    "verbose" (server::VerboseArgs) = server::verbose, Reads, server::VERBOSE_HELP, [Repeats],
-        "Show the server's log level";
-    "shutdown" (shutdown::ShutdownArgs) = shutdown::run, Destroys, shutdown::HELP, [],
-        "Shut the server down, where it supports that";
+    "server" | "info" (server::ServerArgs) = server::run,
+        Reads if server::ServerArgs::only_reads, else Destroys, server::HELP, [Repeats],
+        "Show the server's version and features, or shut it down"
+        + "version" = "version"
+        + "pid" = "pid"
+        + "verbose" = "verbose"
+        + "shutdown" = "shutdown";
 }
 "Tool" {
     "raw" (raw::RawArgs) = raw::run, Destroys, raw::HELP, [Secret, Renames],

@@ -286,7 +286,7 @@ fn borrow(
     if most == 0 {
         return Ok(borrowed);
     }
-    // Connects like other commands, so that --wait-for-server and --retry apply here, too.
+    // Connects like other commands, so that --wait-for-server applies here, too.
     link.client()?;
     let slots = most.min(MOST.0);
     let options = link

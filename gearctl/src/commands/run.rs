@@ -3,28 +3,27 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, Manner, OnError};
+use ctl_core::bulk::{Action, Bulk};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::would;
 use ctl_core::link::Link as _;
-use ctl_core::output::progress::ProgressWhen;
 use ctl_core::program::LONGER;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionStatus};
 
-use super::submit::{self, SubmitArgs, connect};
+use super::submit::connect;
 use crate::link::{Answer, LOOK};
 use crate::names::show_function;
 use crate::submit::merged::Guard;
 use crate::submit::pool::{Kind, Pool};
-use crate::submit::results::{KeepArgs, Shape};
+use crate::submit::results::{ResultArgs, Shape};
 use crate::submit::running::{Followed, Running};
 use crate::submit::tasks::{TaskArgs, Tasks, Wanted};
 use crate::tool::Tool;
 
 /// The end of `run --help`.
 pub const HELP: &str = "\
-Protocol: SUBMIT_JOB, SUBMIT_JOB_HIGH, SUBMIT_JOB_LOW; with -b, their background variants, as in `submit`.
+Protocol: SUBMIT_JOB, SUBMIT_JOB_HIGH, SUBMIT_JOB_LOW.
 Results go to stdout byte for byte, and data as it arrives (with -j, once each job has ended; with --ordered, only for
 the first unfinished job). Warnings and exceptions go to stderr; the worker's status is a progress bar on a terminal. -o
 ndjson prints every event as a record, -o json the outcome. If the job failed, the exit code is 1; if only some of
@@ -43,32 +42,8 @@ pub struct RunArgs {
     #[command(flatten)]
     task: TaskArgs,
 
-    /// Do not wait for results, like `submit`
-    #[arg(short, long)]
-    background: bool,
-
-    /// Resubmit a failed job up to N times, unless it has already printed data
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    retries: u32,
-
-    /// Print results in the order of the jobs
-    #[arg(long)]
-    ordered: bool,
-
-    /// Prefix every line of a result with its job's number and a TAB
-    #[arg(long)]
-    prefix: bool,
-
     #[command(flatten)]
-    keep: KeepArgs,
-
-    /// How to show the worker's status: auto, bar, plain, never
-    #[arg(long, value_name = "WHEN", hide_possible_values = true)]
-    show_status: Option<ProgressWhen>,
-
-    /// What to do when an item fails
-    #[arg(long, value_name = "WHAT", default_value = "continue")]
-    on_error: OnError,
+    results: ResultArgs,
 }
 
 /// Runs `run`.
@@ -94,7 +69,7 @@ pub fn run(tool: &mut Tool, args: RunArgs) -> Result<Exit, CliError> {
 pub enum Started {
     /// Jobs whose events are still arriving.
     Running(Jobs),
-    /// Nothing that continues: a dry run, or background jobs.
+    /// Nothing that continues: a dry run.
     Over(Exit),
 }
 
@@ -111,13 +86,9 @@ pub struct Jobs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
-    if args.background {
-        let RunArgs { task, on_error, .. } = args;
-        let submit = SubmitArgs { task, at: None, delay: None, wait: false, on_error };
-        return submit::run(tool, submit).map(Started::Over);
-    }
     let timeout = tool.link.dialer.timeout();
-    let wanted = args.task.clone().read()?;
+    let RunArgs { task, results } = args;
+    let wanted = task.read()?;
     let tasks = wanted.tasks((&mut tool.input, &tool.messages), timeout)?;
     if tool.globals.dry_run {
         return would(&mut tool.out, tasks, ("run", "job", "")).map(Started::Over);
@@ -126,7 +97,7 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
     if let Some(function) = wanted.common_function() {
         note_missing_worker(tool, function)?;
     }
-    let running = Box::new(begin(tool, &args, &wanted, tasks)?);
+    let running = Box::new(begin(tool, results, &wanted, tasks)?);
     let function = wanted.common_function().cloned();
     Ok(Started::Running(Jobs { running, function }))
 }
@@ -168,7 +139,7 @@ const LEAST: Duration = Duration::from_millis(1);
 
 fn begin(
     tool: &mut Tool,
-    args: &RunArgs,
+    results: ResultArgs,
     wanted: &Wanted,
     tasks: Tasks,
 ) -> Result<Running, CliError> {
@@ -193,11 +164,9 @@ fn begin(
         single: wanted.is_single(),
         several: tool.link.is_several(),
         // With ordered results, one job has its turn at a time.
-        streams: (clients.len() == 1 || args.ordered) && !encoding.is_of_a_whole(),
-        null: args.task.null,
-        prefix: args.prefix,
-        status: args.show_status,
-        most: args.keep.most(),
+        streams: (clients.len() == 1 || results.ordered) && !encoding.is_of_a_whole(),
+        null: wanted.args.null,
+        most: results.most(),
     };
     // A single job needs no count: its worker reports its progress.
     let messages = match shape.single {
@@ -206,12 +175,10 @@ fn begin(
     };
     let action = Action { past: "ran", noun: "job", place: String::new() };
     let interrupts = tool.interrupts()?;
-    let manner = Manner { on_error: args.on_error, rate: args.task.rate };
-    let bulk = Bulk::start(action, manner, None, interrupts, &messages);
-    let kind = Kind::Foreground { retries: args.retries };
-    let ordered = args.ordered.then_some(args.keep.most());
+    let bulk = Bulk::start(action, &wanted.args.pace, None, interrupts, &messages);
     let guard = Guard::new(&mut tool.link, &tool.messages)?;
-    let pool = Pool::start(clients, tasks, kind, ordered, (&bulk.gate(), guard))?;
+    let kept = results.kept_in_order();
+    let pool = Pool::start(clients, tasks, Kind::Foreground, kept, (&bulk.gate(), guard))?;
     Ok(Running::new(wanted.place(), shape, pool, bulk))
 }
 

@@ -1,9 +1,9 @@
-//! `server`, `version`, `pid`, `verbose`: what kind of server this is and what it supports.
+//! `server`: what kind of server this is and what it supports; and to shut it down.
 
 use std::cmp::Reverse;
 
-use clap::Args;
-use ctl_core::context::fleet::Fleet;
+use clap::{Args, ValueEnum};
+use ctl_core::context::fleet::{Answered, Fleet};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::link::diagnosis::Diagnosis;
@@ -15,7 +15,7 @@ use gearman_client::{FunctionStatus, JobInfo, Listing, UniqueJob, WorkerInfo};
 use serde_json::Value;
 
 use crate::commands::functions::workers;
-use crate::error::cli_error;
+use crate::error::{UNSUPPORTED, cli_error};
 use crate::link::statuses;
 use crate::link::{Answer, Link};
 use crate::names::show_function;
@@ -29,56 +29,68 @@ server supports them. Not every server does, and some then stay silent: each rep
 Warns if so many queued jobs have unique ids that gearmand slows down: by default, it looks ids up in 991 hash chains.
 WORKERS counts registrations, as in `functions` and `check server`: a worker that serves three functions counts three
 times.
+`server version`, `pid` and `verbose` ask for that value only: the process is one of the server's machine, and the log
+level is set by gearmand's --verbose when the server starts.
+`server shutdown` shuts the server down. gearmand has not had this command since 1.1.14, and says so; other servers have
+it. It asks for the server's address as confirmation; --confirm=ADDRESS answers that, --yes is not enough.
 With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
 
-Example:
-  gearctl server -o json";
-
-/// The end of `version --help`.
-pub const VERSION_HELP: &str = "\
-Protocol: version.
-With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
-
-Example:
-  gearctl version";
-
-/// The end of `pid --help`.
-pub const PID_HELP: &str = "\
-Protocol: getpid. The id is that of a process on the server's machine.
-With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
-
-Example:
-  gearctl pid";
-
-/// The end of `verbose --help`.
-pub const VERBOSE_HELP: &str = "\
-Protocol: verbose. The level is set by gearmand's --verbose when the server starts.
-With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
-
-Example:
-  gearctl verbose";
+Examples:
+  gearctl server -o json
+  gearctl server version
+  gearctl server shutdown --graceful --confirm=127.0.0.1:4730";
 
 /// Arguments of `server`.
 #[derive(Debug, Args)]
-pub struct ServerArgs {}
+pub struct ServerArgs {
+    /// version, pid or verbose, to show that alone; shutdown, to shut the server down
+    #[arg(value_name = "WHAT", hide_possible_values = true)]
+    what: Option<What>,
 
-/// Arguments of `version`.
-#[derive(Debug, Args)]
-pub struct VersionArgs {}
+    /// With shutdown, let the server finish its jobs
+    #[arg(long, requires = "what")]
+    graceful: bool,
+}
 
-/// Arguments of `pid`.
-#[derive(Debug, Args)]
-pub struct PidArgs {}
+/// What to ask of the server alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Its version.
+    Version,
+    /// The id of its process.
+    Pid,
+    /// Its log level.
+    Verbose,
+    /// To shut down.
+    Shutdown,
+}
 
-/// Arguments of `verbose`.
-#[derive(Debug, Args)]
-pub struct VerboseArgs {}
+impl ServerArgs {
+    /// Whether the server stays as it is.
+    #[must_use]
+    pub fn only_reads(&self) -> bool {
+        self.what != Some(What::Shutdown)
+    }
+}
 
 /// Runs `server`.
 ///
 /// # Errors
 /// As documented in the table of exit codes.
-pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
+pub fn run(tool: &mut Tool, args: ServerArgs) -> Result<Exit, CliError> {
+    let text = |reply: AdminReply| Ok(reply.value().map_err(cli_error)?.into());
+    let number = |reply: AdminReply| Ok(reply.number().map_err(cli_error)?.into());
+    match args.what {
+        Some(What::Shutdown) => shutdown(tool, args.graceful),
+        _ if args.graceful => Err(CliError::usage("--graceful belongs to shutdown")),
+        None => describe(tool),
+        Some(What::Version) => one(tool, ("version", AdminCommand::Version), text),
+        Some(What::Pid) => one(tool, ("pid", AdminCommand::GetPid), number),
+        Some(What::Verbose) => one(tool, ("verbose", AdminCommand::Verbose), text),
+    }
+}
+
+fn describe(tool: &mut Tool) -> Result<Exit, CliError> {
     let mut fleet = Fleet::of(tool)?;
     if fleet.is_several() {
         tool.out.expect(&SERVERS)?;
@@ -92,8 +104,18 @@ pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
         }
         return Ok(Exit::Done);
     }
+    let rows = all.into_iter().map(|(server, (_, record))| (server, record));
+    list(tool, &fleet, rows)
+}
+
+/// A row for each of several servers.
+fn list(
+    tool: &mut Tool,
+    fleet: &Fleet<Link>,
+    rows: impl Iterator<Item = Answered<Record>>,
+) -> Result<Exit, CliError> {
     let mut list = tool.out.list(&SERVERS)?;
-    for (server, (_, record)) in all {
+    for (server, record) in rows {
         list.push(record.of_server(server.as_deref()))?;
     }
     list.finish()?;
@@ -104,7 +126,7 @@ pub fn run(tool: &mut Tool, _: ServerArgs) -> Result<Exit, CliError> {
 static SERVERS: Shape = Shape::rows(
     "server",
     &[
-        SERVER,
+        Column::new("server", "SERVER"),
         Column::new("version", "VERSION"),
         Column::new("pid", "PID"),
         Column::new("functions", "FUNCTIONS"),
@@ -131,52 +153,71 @@ fn look(link: &mut Link) -> Result<(String, Record), CliError> {
     let mut silent = Vec::new();
     note(&mut silent, &AdminCommand::Status, &functions);
     note(&mut silent, &AdminCommand::Workers, &connections);
-    let [version, pid, verbose, jobs, unique_jobs, priorities] =
-        ask_at_once(link, &OPTIONAL, &mut silent)?;
-    let value = |reply: AdminReply| reply.value().map_err(cli_error);
-    let pid = pid.and_then(value)?.came();
-    let jobs = jobs.and_then(|reply| link.rows::<JobInfo>(&AdminCommand::ShowJobs, reply))?;
-    let unique_jobs = unique_jobs_of(link, unique_jobs)?;
+    let more = Optional::ask(link, &mut silent)?;
     let address = link.dialer.address()?;
-    if let Some((problem, remedy)) = depth_of_ids(&unique_jobs) {
+    if let Some((problem, remedy)) = &more.slow {
         link.dialer.messages().warn(format!("{address}: {problem}: {remedy}"));
     }
     let (functions, connections) = (functions.came(), connections.came());
     let sum = |of: fn(&FunctionStatus) -> i64| {
         functions.as_ref().map(|all| all.iter().map(of).sum::<i64>())
     };
-    let has_jobs = is_there(&jobs);
-    let ignored = |all: Listing<JobInfo>| all.iter().filter(|job| job.is_ignored).count();
     let record = Record::new()
-        .with("version", version.and_then(value)?.came())
-        .with("pid", pid.and_then(|text| text.parse::<u64>().ok()))
-        .with("verbose", verbose.and_then(value)?.came())
+        .with("version", more.version)
+        .with("pid", more.pid)
+        .with("verbose", more.verbose)
         .with("functions", functions.as_ref().map(|all| all.len()))
         .with("queued", sum(FunctionStatus::queued))
         .with("running", sum(|function| function.running))
         .with("workers", functions.as_ref().map(|all| workers(all)))
         .with("connections", connections.as_ref().map(|all| all.len()))
-        .with("ignored", jobs.came().map(ignored))
-        .with("show-jobs", has_jobs)
-        .with("show-unique-jobs", is_there(&unique_jobs))
-        .with("prioritystatus", is_there(&priorities))
-        .with("no-answer", silent);
-    Ok((address, record))
+        .with("ignored", more.ignored);
+    let record = more.has.into_iter().fold(record, |record, (name, has)| record.with(name, has));
+    Ok((address, record.with("no-answer", silent)))
 }
 
-fn unique_jobs_of(
-    link: &Link,
-    reply: Answer<AdminReply>,
-) -> Result<Answer<Listing<UniqueJob>>, CliError> {
-    reply.and_then(|reply| link.rows(&AdminCommand::ShowUniqueJobs, reply))
+/// What not every server answers.
+struct Optional {
+    version: Option<String>,
+    pid: Option<u64>,
+    verbose: Option<String>,
+    /// Number of jobs that it ignores.
+    ignored: Option<usize>,
+    /// Which lists it has, as far as is known.
+    has: [(&'static str, Option<bool>); 3],
+    /// Why submissions are slow, and the remedy.
+    slow: Option<(String, &'static str)>,
+}
+
+impl Optional {
+    /// Asks for everything at the same time. `silent` gets the commands without an answer.
+    fn ask(link: &Link, silent: &mut Vec<&'static str>) -> Result<Self, CliError> {
+        let [version, pid, verbose, jobs, unique_jobs, priorities] =
+            ask_at_once(link, &OPTIONAL, silent)?;
+        let value = |reply: AdminReply| reply.value().map_err(cli_error);
+        let ids = unique_jobs.and_then(|reply| link.rows(&AdminCommand::ShowUniqueJobs, reply))?;
+        let jobs = jobs.and_then(|reply| link.rows::<JobInfo>(&AdminCommand::ShowJobs, reply))?;
+        Ok(Self {
+            version: version.and_then(value)?.came(),
+            pid: pid.and_then(value)?.came().and_then(|text| text.parse().ok()),
+            verbose: verbose.and_then(value)?.came(),
+            slow: depth_of_ids(&ids),
+            has: [
+                ("show-jobs", is_there(&jobs)),
+                ("show-unique-jobs", is_there(&ids)),
+                ("prioritystatus", is_there(&priorities)),
+            ],
+            ignored: jobs.came().map(|all| all.iter().filter(|job| job.is_ignored).count()),
+        })
+    }
 }
 
 /// The number of queued ids from which gearmand's default of 991 hash chains costs more than a submission itself.
 const MANY_IDS: usize = 50_000;
 
 /// The problem and its remedy, if submissions with ids are slow because many ids are queued.
-fn depth_of_ids(unique_jobs: &Answer<Listing<UniqueJob>>) -> Option<(String, &'static str)> {
-    let Answer::Came(jobs) = unique_jobs else { return None };
+fn depth_of_ids(ids: &Answer<Listing<UniqueJob>>) -> Option<(String, &'static str)> {
+    let Answer::Came(jobs) = ids else { return None };
     let ids = jobs.iter().filter(|job| job.unique.is_some()).count();
     (ids >= MANY_IDS).then(|| {
         let problem = format!(
@@ -228,69 +269,55 @@ fn is_there<T>(answer: &Answer<T>) -> Option<bool> {
     }
 }
 
-/// Runs `version`.
-///
-/// # Errors
-/// As documented in the table of exit codes.
-pub fn version(tool: &mut Tool, _: VersionArgs) -> Result<Exit, CliError> {
-    one(tool, ("version", &VERSIONS), |link| {
-        let reply = link.probe(&AdminCommand::Version)?.required()?;
-        Ok(reply.value().map_err(cli_error)?.into())
-    })
-}
-
-/// Runs `pid`.
-///
-/// # Errors
-/// As documented in the table of exit codes.
-pub fn pid(tool: &mut Tool, _: PidArgs) -> Result<Exit, CliError> {
-    one(tool, ("pid", &PIDS), |link| {
-        let reply = link.probe(&AdminCommand::GetPid)?.required()?;
-        Ok(reply.number().map_err(cli_error)?.into())
-    })
-}
-
-/// Runs `verbose`.
-///
-/// # Errors
-/// As documented in the table of exit codes.
-pub fn verbose(tool: &mut Tool, _: VerboseArgs) -> Result<Exit, CliError> {
-    one(tool, ("verbose", &LEVELS), |link| {
-        let reply = link.probe(&AdminCommand::Verbose)?.required()?;
-        Ok(reply.value().map_err(cli_error)?.into())
-    })
-}
-
-/// Several servers, one row each.
-static VERSIONS: Shape = Shape::rows("server", &[SERVER, Column::new("version", "VERSION")]);
-static PIDS: Shape = Shape::rows("server", &[SERVER, Column::new("pid", "PID")]);
-static LEVELS: Shape = Shape::rows("server", &[SERVER, Column::new("verbose", "VERBOSE")]);
-const SERVER: Column = Column::new("server", "SERVER");
-
 /// One value that each server reports about itself.
 fn one(
     tool: &mut Tool,
-    (key, shape): (&'static str, &'static Shape),
-    ask: impl Fn(&mut Link) -> Result<Value, CliError> + Sync,
+    (key, command): (&'static str, AdminCommand),
+    value: impl Fn(AdminReply) -> Result<Value, CliError> + Sync,
 ) -> Result<Exit, CliError> {
     let mut fleet = Fleet::of(tool)?;
     if fleet.is_several() {
-        tool.out.expect(shape)?;
+        let columns = || ["server", key].map(str::to_owned).to_vec();
+        tool.out.style.columns.get_or_insert_with(columns);
+        tool.out.expect(&SERVERS)?;
     }
+    let ask = |link: &mut Link| value(link.probe(&command)?.required()?);
     let all = fleet.ask(&mut tool.link, ask)?;
     if fleet.is_several() {
-        let mut list = tool.out.list(shape)?;
-        for (server, value) in all {
-            list.push(Record::new().of_server(server.as_deref()).with(key, value))?;
-        }
-        list.finish()?;
-        return Ok(fleet.exit());
+        let rows = all.into_iter().map(|(server, value)| (server, Record::new().with(key, value)));
+        return list(tool, &fleet, rows);
     }
     for (_, value) in all {
         let sentence = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         tool.out.done(&Record::new().with(key, value), &sentence)?;
     }
     Ok(Exit::Done)
+}
+
+fn shutdown(tool: &mut Tool, graceful: bool) -> Result<Exit, CliError> {
+    let address = tool.link.dialer.address()?;
+    if address.contains(',') {
+        return Err(CliError::usage("shutdown takes one server").hint("-s with one address"));
+    }
+    let record = Record::new().with("address", address.as_str()).with("graceful", graceful);
+    if tool.globals.dry_run {
+        let record = record.with("dry_run", true);
+        let sentence = format!("would shut down {address}");
+        return tool.out.done_with(&record, &["address"], &sentence);
+    }
+    let question = format!("shut down the server {address}");
+    tool.confirm().everything(&question, &address, &tool.messages)?;
+    let reply = tool.link.admin(&AdminCommand::Shutdown { graceful });
+    reply.and_then(|reply| reply.ok().map_err(cli_error)).map_err(|error| match error.code {
+        UNSUPPORTED => {
+            let why = "has no shutdown command (gearmand has none since 1.1.14)";
+            CliError::new(error.exit, UNSUPPORTED, format!("the server {address} {why}"))
+                .hint("gearctl server pid, to find the process and stop it with SIGTERM")
+        }
+        _ => error,
+    })?;
+    let sentence = format!("the server {address} is shutting down");
+    tool.out.done_with(&record, &["address"], &sentence)
 }
 
 /// The server's state, for `doctor`.
@@ -300,22 +327,18 @@ fn one(
 pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
     let functions = statuses(link)?;
     let mut silent = Vec::new();
-    let [version, pid, verbose, jobs, unique_jobs, priorities] =
-        ask_at_once(link, &OPTIONAL, &mut silent)?;
-    let value = |reply: AdminReply| reply.value().map_err(cli_error);
-    let unique_jobs = unique_jobs_of(link, unique_jobs)?;
+    let more = Optional::ask(link, &mut silent)?;
     let is_unattended = |row: &&FunctionStatus| row.queued() > 0 && row.workers == 0;
     let mut unattended: Vec<_> = functions.iter().filter(is_unattended).collect();
     unattended.sort_by_key(|row| Reverse(row.queued()));
     let unattended: Vec<_> = unattended.into_iter().map(|row| show_function(&row.name)).collect();
     let diagnosis = Diagnosis::default()
-        .fact("version", version.and_then(value)?.came())
-        .fact("pid", pid.and_then(value)?.came())
-        .fact("verbose", verbose.and_then(value)?.came())
-        .fact("functions", functions.len())
-        .fact("show-jobs", is_there(&jobs))
-        .fact("show-unique-jobs", is_there(&unique_jobs))
-        .fact("prioritystatus", is_there(&priorities))
+        .fact("version", more.version)
+        .fact("pid", more.pid)
+        .fact("verbose", more.verbose)
+        .fact("functions", functions.len());
+    let diagnosis = more.has.into_iter().fold(diagnosis, |all, (name, has)| all.fact(name, has));
+    let diagnosis = diagnosis
         .partial_if(!silent.is_empty())
         .warn_if(
             !silent.is_empty(),
@@ -330,7 +353,7 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
             ),
             "gearctl functions, to see how many; gearctl work, to process them",
         );
-    Ok(match depth_of_ids(&unique_jobs) {
+    Ok(match more.slow {
         Some((problem, remedy)) => diagnosis.warn_if(true, problem, remedy),
         None => diagnosis,
     })

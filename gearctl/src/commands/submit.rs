@@ -3,19 +3,16 @@
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use ctl_core::bulk::{Action, Manner, OnError};
+use ctl_core::bulk::{Action, Manner};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::would;
-use ctl_core::output::progress::Wait;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::system::signals::Interrupts;
 use ctl_core::text::units;
+use gearman_client::Priority;
 use gearman_client::blocking::Client;
-use gearman_client::protocol::GetStatus;
-use gearman_client::{JobHandle, Priority};
 
-use crate::error::cli_error;
-use crate::names::{show_function, show_handle_of, show_unique};
+use crate::names::{show_handle_of, show_unique};
 use crate::submit::merged::Guard;
 use crate::submit::pool::{Kind, Pool, What};
 use crate::submit::tasks::{TaskArgs, Tasks, Wanted};
@@ -23,11 +20,11 @@ use crate::tool::Tool;
 
 /// The end of `submit --help`.
 pub const HELP: &str = "\
-Protocol: SUBMIT_JOB_BG, SUBMIT_JOB_HIGH_BG, SUBMIT_JOB_LOW_BG; SUBMIT_JOB_EPOCH with --at and --in;
+Protocol: SUBMIT_JOB_BG, SUBMIT_JOB_HIGH_BG, SUBMIT_JOB_LOW_BG; SUBMIT_JOB_EPOCH with --at and --delay;
 `show jobs` before jobs with ids of your own, to find those that the server merges with one that it skips.
 Prints the handle of each job once the server has accepted it; with several servers, as SERVER//HANDLE. Those that do
-not answer get no job, and are named. The server keeps no results of background jobs: --wait
-notices when they end, not how. --timeout limits that wait (exit 124).
+not answer get no job, and are named. The server keeps no results of background jobs:
+`wait --for handle-done=HANDLE --assume-done` notices when one ends, not how; `run` waits for results.
 With --ndjson, each record may name its own function; FUNCTION is for those that name none, and otherwise not needed.
 In servers up to 1.1, a job whose time has come does not wake a worker; it runs the next time a worker asks for jobs.
 
@@ -35,29 +32,21 @@ Examples:
   gearctl submit mail @letter.eml
   gearctl submit resize --lines -j 4 < files
   gearctl submit --ndjson < jobs.ndjson
-  gearctl submit report --in 1h now";
+  gearctl submit report --delay 1h now";
 
 /// Arguments of `submit`.
 #[derive(Debug, Args)]
 pub struct SubmitArgs {
     #[command(flatten)]
-    pub(super) task: TaskArgs,
+    task: TaskArgs,
 
     /// Run no earlier than this time, e.g. 2026-12-24T18:00:00Z, or seconds since 1970
     #[arg(long, value_name = "TIME", conflicts_with = "delay", value_parser = point)]
-    pub(super) at: Option<SystemTime>,
+    at: Option<SystemTime>,
 
     /// Run no earlier than after this delay
-    #[arg(long = "in", id = "delay", value_name = "DUR", value_parser = units::duration)]
-    pub(super) delay: Option<Duration>,
-
-    /// Wait until the server no longer knows any of the jobs: they have ended, successfully or not
-    #[arg(long)]
-    pub(super) wait: bool,
-
-    /// What to do when an item fails
-    #[arg(long, value_name = "WHAT", default_value = "continue")]
-    pub(super) on_error: OnError,
+    #[arg(long, alias = "in", value_name = "DUR", value_parser = units::duration)]
+    delay: Option<Duration>,
 }
 
 fn point(text: &str) -> Result<SystemTime, String> {
@@ -71,7 +60,7 @@ fn point(text: &str) -> Result<SystemTime, String> {
 
 /// The time after this delay; without one, a job that is to run never would run at once.
 fn from_now(delay: Duration) -> Result<SystemTime, CliError> {
-    let too_long = || CliError::usage("the delay of --in is too long");
+    let too_long = || CliError::usage("the delay is too long");
     SystemTime::now().checked_add(delay).ok_or_else(too_long)
 }
 
@@ -100,23 +89,14 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     if tool.globals.dry_run {
         return would(&mut tool.out, tasks, ("submit", "job", ""));
     }
-    let interrupts = tool.interrupts()?;
     let clients = connect(tool, &wanted)?;
     wanted.note_first_body(&mut tool.link, &tool.messages);
     let place = format!("to {}", wanted.place());
     let action = Action { past: "submitted", noun: "job", place };
-    let manner = Manner { on_error: args.on_error, rate: wanted.args.rate };
-    let is_single = wanted.is_single();
-    let mut handles = Vec::new();
-    let keep = args.wait.then_some(&mut handles);
     let guard = Guard::new(&mut tool.link, &tool.messages)?;
-    let submission = Submission { tasks, at, is_single, keep, guard };
-    let submitted = submit_all(tool, clients, submission, action, manner);
-    let exit = submitted.map_err(|error| tool.link.naming_silent(error))?;
-    if args.wait {
-        wait(tool, handles, &interrupts)?;
-    }
-    Ok(exit)
+    let submission = Submission { tasks, at, is_single: wanted.is_single(), guard };
+    let submitted = submit_all(tool, clients, submission, action, &wanted.args.pace);
+    submitted.map_err(|error| tool.link.naming_silent(error))
 }
 
 /// Refuses an output that [`submit_all`] could not write, before any job is submitted.
@@ -125,14 +105,12 @@ pub(super) fn expect(tool: &mut Tool) -> Result<(), CliError> {
 }
 
 /// Background jobs.
-pub(super) struct Submission<'h> {
+pub(super) struct Submission {
     pub(super) tasks: Tasks,
     /// The earliest time to run.
     pub(super) at: Option<SystemTime>,
     /// Whether there is exactly one.
     pub(super) is_single: bool,
-    /// Where their handles are kept, if they are needed later.
-    pub(super) keep: Option<&'h mut Vec<JobHandle>>,
     /// Finds those that never run.
     pub(super) guard: Guard,
 }
@@ -141,12 +119,12 @@ pub(super) struct Submission<'h> {
 pub(super) fn submit_all(
     tool: &mut Tool,
     clients: Vec<Client>,
-    submission: Submission<'_>,
+    submission: Submission,
     action: Action,
-    manner: Manner,
+    pace: impl Into<Manner>,
 ) -> Result<Exit, CliError> {
-    let Submission { tasks, at, is_single, mut keep, guard } = submission;
-    let mut bulk = tool.bulk(action, manner, None)?;
+    let Submission { tasks, at, is_single, guard } = submission;
+    let mut bulk = tool.bulk(action, pace, None)?;
     let kind = Kind::Background { at };
     let mut pool = Pool::start(clients, tasks, kind, None, (&bulk.gate(), guard))?;
     let is_several = tool.link.is_several();
@@ -157,14 +135,8 @@ pub(super) fn submit_all(
         // A signal closes the gate, but what is in flight still arrives.
         let Some(news) = pool.next(&Interrupts::none())? else { break };
         let outcome = match news.what {
-            What::Taken(handle, unique, function) => {
+            What::Taken(handle, unique, _) => {
                 bulk.success();
-                if let Some(handles) = &mut keep {
-                    handles.push(handle.clone());
-                }
-                if let Some(session) = &mut tool.session {
-                    session.submitted(handle.clone(), show_function(&function));
-                }
                 let record = Record::new()
                     .with("handle", show_handle_of(&handle, is_several))
                     .with("unique", unique.as_ref().map(show_unique))
@@ -184,41 +156,9 @@ pub(super) fn submit_all(
     Ok(exit)
 }
 
-/// How often the server is queried about jobs while waiting for them.
-const INTERVAL: Duration = Duration::from_millis(100);
-
-/// Waits until the server no longer knows any of the jobs.
-fn wait(
-    tool: &mut Tool,
-    mut pending: Vec<JobHandle>,
-    interrupts: &Interrupts,
-) -> Result<(), CliError> {
-    let bound = tool.link.dialer.timeout();
-    let wait =
-        Wait::new(&tool.messages, "waiting for the jobs to end", bound).showing(&tool.messages);
-    let mut shown = wait.shown();
-    loop {
-        let statuses = tool.link.client()?.call_many(pending.iter().cloned().map(GetStatus));
-        let known = statuses
-            .map(|status| status.map(|status| status.is_known).map_err(cli_error))
-            .collect::<Result<Vec<bool>, _>>()?;
-        let mut known = known.into_iter();
-        pending.retain(|_| known.next().unwrap_or(true));
-        if pending.is_empty() {
-            return Ok(());
-        }
-        let left = units::count(pending.len() as u64, "job");
-        shown.see(&format!("{left} left"));
-        if wait.is_over() {
-            return Err(CliError::timeout(format!("{left} did not end in time")));
-        }
-        interrupts.sleep(INTERVAL)?;
-    }
-}
-
 /// The connections: one, or as many as jobs may run concurrently.
 pub(super) fn connect(tool: &mut Tool, wanted: &Wanted) -> Result<Vec<Client>, CliError> {
-    clients(tool, if wanted.is_single() { 1 } else { wanted.args.jobs })
+    clients(tool, if wanted.is_single() { 1 } else { wanted.args.pace.jobs })
 }
 
 /// This number of connections.

@@ -6,10 +6,9 @@ use ctl_core::config::Settings;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::One;
 use ctl_core::link::Link as _;
-use ctl_core::rules::expect::Condition;
+use ctl_core::rules::filter::{Field, Fields, Filter, Kind, Value};
 use ctl_core::system::at_once::at_once;
 use gearman_client::{FunctionName, FunctionStatus, JobHandle};
-use serde_json::json;
 
 use super::functions::no_function;
 use crate::error::cli_error;
@@ -58,7 +57,7 @@ const WORDS: &str = "empty, function-exists, handle-done=HANDLE, server";
 
 enum Goal {
     Exists(FunctionName),
-    Counts(FunctionName, Condition),
+    Counts(FunctionName, Filter),
     Done { handle: JobHandle, seen: bool },
     Server,
 }
@@ -99,8 +98,7 @@ impl Goal {
             Err(_) => Err(CliError::usage(format!("`{}` needs a function", args.wait.condition))
                 .hint(format!("gearctl wait --for '{}' -f FUNCTION", args.wait.condition))),
         };
-        // A function without jobs shows which keys there are.
-        let counts = |text: &str| wait::on_counts(text, &figures(None), WORDS);
+        let counts = |text: &str| wait::on_counts::<Counts<'_>>(text, WORDS);
         match args.wait.condition.as_str() {
             "server" => Ok(Self::Server),
             "function-exists" => Ok(Self::Exists(function()?)),
@@ -153,7 +151,7 @@ impl Goal {
                 if status.is_none() && must_exist {
                     return Err(no_function(function));
                 }
-                wait::seen(condition, &figures(status.as_ref()))
+                Ok(wait::seen(condition, &Counts(status.as_ref())))
             }
             Self::Done { handle, seen } => {
                 let (mut is_known, mut is_running) = (false, false);
@@ -202,12 +200,26 @@ fn status_of_all(
 }
 
 /// The values that conditions can name; all 0 for a function that does not exist.
-fn figures(status: Option<&FunctionStatus>) -> serde_json::Value {
-    let of = |count: fn(&FunctionStatus) -> i64| status.map_or(0, count);
-    json!({
-        "total": of(|s| s.total),
-        "queued": of(FunctionStatus::queued),
-        "running": of(|s| s.running),
-        "workers": of(|s| s.workers),
-    })
+struct Counts<'a>(Option<&'a FunctionStatus>);
+
+impl Fields for Counts<'_> {
+    const WHAT: &'static str = "condition";
+    const NOUN: &'static str = "function";
+    const FIELDS: &'static [Field] = &[
+        Field::new("total", Kind::Whole),
+        Field::new("queued", Kind::Whole),
+        Field::new("running", Kind::Whole),
+        Field::new("workers", Kind::Whole),
+    ];
+
+    fn value(&self, field: &str, _: &[String]) -> Option<Value<'_>> {
+        let count: fn(&FunctionStatus) -> i64 = match field {
+            "total" => |status| status.total,
+            "queued" => FunctionStatus::queued,
+            "running" => |status| status.running,
+            "workers" => |status| status.workers,
+            _ => return None,
+        };
+        Some(Value::Whole(u64::try_from(self.0.map_or(0, count)).unwrap_or(0)))
+    }
 }

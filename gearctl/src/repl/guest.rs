@@ -16,7 +16,7 @@ use gearman_client::FunctionStatus;
 use gearman_client::protocol::AdminCommand;
 
 use super::grammar::{self, Verb};
-use super::state::{LEAVE, OPEN, OWN, SERVED, State, WAIT};
+use super::state::{LEAVE, OPEN, OWN, State, WAIT};
 use crate::commands::check;
 use crate::link::Link;
 use crate::names::show_function;
@@ -75,9 +75,6 @@ impl Guest for State<'_> {
     }
 
     fn leave_servers(&mut self) {
-        // The new servers do not know them.
-        self.session().submitted.clear();
-        self.stop_serving();
         self.start_connection();
     }
 
@@ -86,10 +83,6 @@ impl Guest for State<'_> {
             Verb::Start(args) => self.start(args),
             Verb::Jobs => self.show_jobs(),
             Verb::Fg { handle } => self.foreground(handle.as_deref()),
-            Verb::Attach { handle } => self.attach(&handle),
-            Verb::Register { function, builtin } => self.register(&function, builtin),
-            Verb::Unregister { function } => self.unregister(&function),
-            Verb::Registered => self.show_served(),
         }
     }
 
@@ -110,11 +103,8 @@ impl Guest for State<'_> {
 
     fn candidates(names: &KnownNames, wanted: &Wanted<'_>) -> Vec<String> {
         match (wanted.value_name, wanted.verb) {
-            ("FUNCTION", "unregister") => names.kept(SERVED),
             ("FUNCTION" | "GLOB" | "PATTERN", _) => names.of_server(),
-            ("NAME", "register" | "work") => {
-                builtin::NAMES.iter().map(|name| (*name).to_owned()).collect()
-            }
+            ("NAME", "work") => builtin::NAMES.iter().map(|name| (*name).to_owned()).collect(),
             ("HANDLE", "fg") => names.kept(OWN),
             ("HANDLE", _) => names.kept_and_seen(OWN),
             ("PRIORITY", _) => ["high", "normal", "low"].map(str::to_owned).to_vec(),

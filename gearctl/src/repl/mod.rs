@@ -5,7 +5,5 @@ mod guest;
 mod jobs;
 mod leave;
 mod prompt;
-mod serve;
-pub mod serving;
 pub mod session;
 mod state;

@@ -13,8 +13,6 @@ struct Facts<'a> {
     open: usize,
     /// Number of commands whose jobs have all ended and whose results nobody has seen.
     done: usize,
-    /// What the session serves.
-    serving: Vec<&'a str>,
 }
 
 impl State<'_> {
@@ -24,9 +22,7 @@ impl State<'_> {
         let servers = self.is_connected().then_some(address.as_str());
         let open = self.count_open();
         let done = self.session().runs.iter().filter(|run| run.is_over()).count();
-        let serving = self.tool.session.iter().flat_map(|session| &session.serving);
-        let serving = serving.map(|served| served.function.as_str()).collect();
-        render(&Facts { servers, open, done, serving })
+        render(&Facts { servers, open, done })
     }
 }
 
@@ -43,11 +39,6 @@ fn render(facts: &Facts<'_>) -> Prompt {
     }
     if facts.done > 0 {
         prompt = prompt.part('d', Role::Good, format!(" done:{}", facts.done));
-    }
-    match facts.serving.as_slice() {
-        [] => {}
-        [function] => prompt = prompt.part('w', Role::Faint, format!(" serves:{function}")),
-        several => prompt = prompt.part('w', Role::Faint, format!(" serves:{}", several.len())),
     }
     prompt.text("> ")
 }
@@ -68,14 +59,12 @@ mod tests {
 
     #[test]
     fn servers_are_named_or_counted() {
-        let shown = |servers| render(&Facts { servers, open: 0, done: 0, serving: vec![] }).plain();
+        let shown = |servers| render(&Facts { servers, open: 0, done: 0 }).plain();
         assert_eq!(shown(Some("a:1")), "a:1> ");
         assert_eq!(shown(Some("a:1,b:2,c:3")), "a:1,b:2,c:3> ");
         assert_eq!(shown(Some("a:1,b:2,c:3,d:4,e:5")), "a:1,b:2,c:3,+2> ");
         assert_eq!(shown(None), "not connected> ");
-        let facts = Facts { servers: Some("a:1"), open: 2, done: 1, serving: vec!["up"] };
-        assert_eq!(render(&facts).plain(), "a:1 *2 done:1 serves:up> ");
-        let facts = Facts { servers: Some("a:1"), open: 0, done: 0, serving: vec!["up", "down"] };
-        assert_eq!(render(&facts).plain(), "a:1 serves:2> ");
+        let facts = Facts { servers: Some("a:1"), open: 2, done: 1 };
+        assert_eq!(render(&facts).plain(), "a:1 *2 done:1> ");
     }
 }

@@ -9,7 +9,6 @@ use gearman_client::Epoch;
 use gearman_client::JobHandle;
 
 use crate::names::show_handle;
-use crate::repl::serving::Serving;
 use crate::repl::session::Session;
 use crate::submit::running::Running;
 use crate::tool::Tool;
@@ -22,8 +21,6 @@ const ON_EXIT: &[&str] = &[ASK, WAIT, LEAVE];
 /// What completion offers: the jobs of the session, newest first, and those that would be left behind.
 pub(super) const OWN: &str = "own";
 pub(super) const OPEN: &str = "open";
-/// The functions that it serves.
-pub(super) const SERVED: &str = "served";
 
 /// A session.
 pub struct State<'t> {
@@ -41,13 +38,6 @@ pub struct State<'t> {
     /// As of the last poll; a client that has not been polled was connected when it was made.
     was_connected: bool,
     pub(super) again: Reconnector,
-}
-
-impl Drop for State<'_> {
-    /// The session's workers must end before the session's own server.
-    fn drop(&mut self) {
-        self.session().serving.clear();
-    }
 }
 
 impl<'t> State<'t> {
@@ -96,13 +86,9 @@ impl<'t> State<'t> {
     pub(super) fn keep_in_line(&mut self) {
         let open = self.open_jobs().iter().map(show_handle).collect();
         let session = self.session();
-        let runs = session.runs.iter().rev().flat_map(Running::handles);
-        let submitted = session.submitted.iter().rev().map(|job| &job.handle);
-        let own = runs.chain(submitted).map(show_handle).collect();
-        let served = session.serving.iter().map(|served| served.function.clone()).collect();
+        let own = session.runs.iter().rev().flat_map(Running::handles).map(show_handle).collect();
         self.names.keep(OWN, own);
         self.names.keep(OPEN, open);
-        self.names.keep(SERVED, served);
     }
 
     /// Whether the session is connected, as far as is known.
@@ -141,7 +127,6 @@ impl<'t> State<'t> {
             return said;
         }
         said.append(&mut self.unsaid);
-        said.extend(self.session().serving.iter_mut().filter_map(Serving::news));
         if !self.is_connected() {
             said.extend(self.try_again(now));
         }

@@ -27,11 +27,8 @@ use room::Room;
 /// How jobs are submitted.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
-    /// Waits for their events; a job that failed without a result may be resubmitted this often.
-    Foreground {
-        /// Maximum number of resubmissions.
-        retries: u32,
-    },
+    /// Waits for their events.
+    Foreground,
     /// Nobody waits for them.
     Background {
         /// The earliest time to run.
@@ -190,7 +187,7 @@ impl Wire {
             self.guard.before(chosen);
         }
         match kind {
-            Kind::Foreground { retries } => self.foreground(client, &task, retries),
+            Kind::Foreground => self.foreground(client, &task),
             Kind::Background { at } => self.background(client, &task, at),
         }
     }
@@ -223,22 +220,8 @@ impl Wire {
         }
     }
 
-    fn foreground(&self, client: &mut Client, task: &Task, retries: u32) -> Option<()> {
-        for left in (0..=retries).rev() {
-            let failure = match self.attempt(client, task)? {
-                Ok(()) => return Some(()),
-                Err((what, true)) if left > 0 => what,
-                Err((what, _)) => return self.tell(what),
-            };
-            drop(failure);
-        }
-        Some(())
-    }
-
-    /// Submits once. A failure is returned with whether the job can be resubmitted, which requires that nothing of it
-    /// has been shown.
-    fn attempt(&self, client: &mut Client, task: &Task) -> Option<Result<(), (What, bool)>> {
-        let error = |error| {
+    fn foreground(&self, client: &mut Client, task: &Task) -> Option<()> {
+        let failed = |error| {
             let mut error = cli_error(error);
             if let (Some(id), Exit::Timeout) = (&task.id, error.exit) {
                 error.message = format!("{}; {}", error.message, afterwards(id));
@@ -254,32 +237,27 @@ impl Wire {
         };
         let job = match submitted {
             Ok(job) => job,
-            Err(why) => return Some(Err((error(why), true))),
+            Err(error) => return self.tell(failed(error)),
         };
         let (handle, unique) = (job.handle().clone(), job.unique().copied());
         if let Err(error) = self.check(task, &handle, true) {
-            return Some(Err((What::Error(error), false)));
+            return self.tell(What::Error(error));
         }
         self.tell(What::Taken(handle, unique, task.function.clone()))?;
-        let mut shown = false;
         for event in job {
             match event {
                 Ok(JobEvent::Created(_)) => {}
-                Ok(end @ (JobEvent::Fail | JobEvent::Exception(_))) => {
-                    return Some(Err((What::Event(end), !shown)));
-                }
                 Ok(event) => {
-                    shown |= matches!(event, JobEvent::Data(_));
-                    let last = event.is_last();
+                    let is_last = event.is_last();
                     self.tell(What::Event(event))?;
-                    if last {
-                        return Some(Ok(()));
+                    if is_last {
+                        break;
                     }
                 }
-                Err(why) => return Some(Err((error(why), !shown))),
+                Err(error) => return self.tell(failed(error)),
             }
         }
-        Some(Ok(()))
+        Some(())
     }
 
     fn tell(&self, what: What) -> Option<()> {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::messages::Messages;
-use ctl_core::output::progress::{Progress, ProgressWhen};
+use ctl_core::output::progress::Progress;
 use ctl_core::output::{self, Column, Format, Output, Record};
 use ctl_core::text::escape;
 use ctl_core::text::units;
@@ -34,30 +34,36 @@ pub struct Shape {
     pub streams: bool,
     /// A NUL follows each result.
     pub null: bool,
-    /// Lines of results begin with the number of their job.
-    pub prefix: bool,
-    /// How a worker's status is shown, if not as progress.
-    pub status: Option<ProgressWhen>,
     /// There are several servers, so that a handle needs its server.
     pub several: bool,
     /// Memory limits: for one result, and for all that are kept until the end.
     pub most: usize,
 }
 
-/// Memory limits for results.
+/// How results are written.
 #[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct KeepArgs {
+pub(crate) struct ResultArgs {
+    /// Print results in the order of the jobs
+    #[arg(long)]
+    pub(crate) ordered: bool,
+
     /// Memory limit for buffered results: for a single result that is not streamed, and for all results waiting for
     /// their turn or the end
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = units::size)]
     max_result: u64,
 }
 
-impl KeepArgs {
-    /// In bytes.
+impl ResultArgs {
+    /// The memory limit in bytes.
     #[must_use]
     pub(crate) fn most(&self) -> usize {
         usize::try_from(self.max_result).unwrap_or(usize::MAX)
+    }
+
+    /// Number of bytes that are kept for their turn, if order matters.
+    #[must_use]
+    pub(crate) fn kept_in_order(&self) -> Option<usize> {
+        self.ordered.then(|| self.most())
     }
 }
 
@@ -102,8 +108,6 @@ struct Open {
     handle: String,
     unique: Option<String>,
     data: Vec<u8>,
-    /// A line has begun but not ended.
-    in_line: bool,
 }
 
 /// The state of incomplete results.
@@ -245,10 +249,7 @@ impl<'a> View<'a> {
             return Ok(None);
         }
         if self.shape.streams && !self.is_document() {
-            let mut open = self.results.jobs.remove(&number).unwrap_or_default();
-            let written = self.write(number, &mut open, bytes);
-            self.results.jobs.insert(number, open);
-            return written.map(|()| None);
+            return self.write(bytes).map(|()| None);
         }
         let most = self.shape.most;
         if let Some(open) = self.results.jobs.get_mut(&number) {
@@ -281,31 +282,11 @@ impl<'a> View<'a> {
         None
     }
 
-    fn write(&mut self, number: u64, open: &mut Open, bytes: &[u8]) -> Result<(), CliError> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), CliError> {
         let encoded = self.out.style.encoding.text(bytes)?;
         let end = if self.shape.null { "" } else { "\n" };
         let encoded = encoded.map(|text| text + end);
         let bytes = encoded.as_ref().map_or(bytes, |text| text.as_bytes());
-        if !self.shape.prefix {
-            return self.write_bytes(bytes);
-        }
-        let mut text = Vec::new();
-        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-            if !open.in_line {
-                text.extend_from_slice(format!("{number}\t").as_bytes());
-            }
-            text.extend_from_slice(line);
-            open.in_line = !line.ends_with(b"\n");
-        }
-        self.write_bytes(&text)
-    }
-
-    /// Ends the last line of a result, if the next one could not begin otherwise.
-    fn end_line(&mut self, open: &Open) -> Result<(), CliError> {
-        if self.shape.prefix && open.in_line { self.write_bytes(b"\n") } else { Ok(()) }
-    }
-
-    fn write_bytes(&mut self, bytes: &[u8]) -> Result<(), CliError> {
         if self.out.style.terminal {
             self.end_progress();
         }
@@ -320,7 +301,7 @@ impl<'a> View<'a> {
     }
 
     fn complete(&mut self, number: u64) -> Result<Step, CliError> {
-        let mut open = self.results.jobs.remove(&number).unwrap_or_default();
+        let open = self.results.jobs.remove(&number).unwrap_or_default();
         if self.is(Format::Ndjson) {
             return Ok(Step::Done);
         }
@@ -329,10 +310,8 @@ impl<'a> View<'a> {
             return Ok(self.keep(record, open).map_or(Step::Done, Step::Failed));
         }
         if !self.shape.streams {
-            let data = std::mem::take(&mut open.data);
-            self.write(number, &mut open, &data)?;
+            self.write(&open.data)?;
         }
-        self.end_line(&open)?;
         if self.shape.null {
             self.out.text("\0")?;
         }
@@ -351,7 +330,7 @@ impl<'a> View<'a> {
             Some(text) => record.with_body(text.to_vec()),
             None => record,
         })?;
-        let mut open = self.results.jobs.remove(&number).unwrap_or_default();
+        let open = self.results.jobs.remove(&number).unwrap_or_default();
         let handle = open.handle.clone();
         let said = text.map(|text| String::from_utf8_lossy(text).trim_end().to_owned());
         if self.is_document() {
@@ -359,12 +338,8 @@ impl<'a> View<'a> {
             if let Some(error) = self.keep(record, open) {
                 return Ok(Step::Failed(error));
             }
-        } else if !self.is(Format::Ndjson) {
-            let data = std::mem::take(&mut open.data);
-            if !data.is_empty() {
-                self.write(number, &mut open, &data)?;
-            }
-            self.end_line(&open)?;
+        } else if !self.is(Format::Ndjson) && !open.data.is_empty() {
+            self.write(&open.data)?;
         }
         Ok(Step::Failed(match said {
             Some(said) => CliError::new(

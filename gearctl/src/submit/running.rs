@@ -247,10 +247,9 @@ impl Running {
         let interrupts = tool.interrupts()?;
         let in_session = tool.session.is_some();
         let single = self.shape.single;
-        let messages = match self.shape.status {
-            _ if !single => tool.messages.without_progress(),
-            Some(when) => tool.messages.with_progress(when),
-            None => tool.messages.clone(),
+        let messages = match single {
+            true => tool.messages.clone(),
+            false => tool.messages.without_progress(),
         };
         let mut view = View::new(&mut tool.out, messages, self.shape);
         view.results = std::mem::take(&mut self.results);

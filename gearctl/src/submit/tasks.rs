@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
-use ctl_core::bulk::Rate;
+use ctl_core::bulk::{Manner, OnError, Rate};
 use ctl_core::error::CliError;
 use ctl_core::input::intake::{self, Cut};
 use ctl_core::input::named::{self, Leading};
@@ -33,22 +33,17 @@ pub struct TaskArgs {
     bodies: Vec<OsString>,
 
     /// high, normal or low
-    #[arg(long, value_name = "PRIORITY", default_value = "normal")]
+    #[arg(short, long, alias = "pri", value_name = "PRIORITY", default_value = "normal")]
     pub priority: Priority,
 
     /// Unique id; the server merges jobs with the same one, and skips them all if the last client that waits for one
-    /// leaves before it runs [default: a random id]
-    #[arg(short, long, value_name = "ID", conflicts_with_all = ["unique_hash", "lines", "null", "ndjson"])]
+    /// leaves before it runs. - derives it from the workload; a record's own id comes first [default: a random id]
+    #[arg(short, long, value_name = "ID|-")]
     pub unique: Option<String>,
-
-    /// Derive the unique id from the workload, so that equal submissions are merged, as with --unique; a record's own
-    /// id comes first
-    #[arg(long)]
-    pub unique_hash: bool,
 
     /// Submit without unique ids: gearmand stays fast with a deep queue, but one with a persistent queue loses such
     /// jobs on a restart [default: a random id for each job]
-    #[arg(long, conflicts_with_all = ["unique", "unique_hash"])]
+    #[arg(long, conflicts_with = "unique")]
     pub no_unique: bool,
 
     /// One job per line of a file or stdin, without its line end (LF or CRLF); an empty line is an empty job
@@ -68,13 +63,35 @@ pub struct TaskArgs {
     #[arg(long, value_name = "FUNCTION", conflicts_with = "priority")]
     pub reduce: Option<String>,
 
+    #[command(flatten)]
+    pub(crate) pace: PaceArgs,
+}
+
+/// How many jobs a command takes or submits, and how.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Bulk options")]
+pub struct PaceArgs {
+    /// Process at most N items
+    #[arg(short, long, alias = "limit", value_name = "N")]
+    pub count: Option<u64>,
+
     /// Number of concurrent jobs, each on its own connection
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: u16,
 
+    /// What to do when an item fails
+    #[arg(long, value_name = "WHAT", default_value = "continue")]
+    on_error: OnError,
+
     /// Rate limit: N/s, N/m or N/h, evenly spaced
     #[arg(long, value_name = "N/s")]
-    pub rate: Option<Rate>,
+    rate: Option<Rate>,
+}
+
+impl From<&PaceArgs> for Manner {
+    fn from(args: &PaceArgs) -> Self {
+        Self { on_error: args.on_error, rate: args.rate }
+    }
 }
 
 /// A job to submit.
@@ -121,6 +138,9 @@ impl Task {
 /// Jobs one after the other; an invalid one is an error with its label.
 pub type Tasks = Box<dyn Iterator<Item = Result<Task, (String, CliError)>> + Send>;
 
+/// The unique id that stands for one derived from the workload, as in the protocol.
+const HASH: &str = "-";
+
 /// The largest workload that can be sent: the client's limit for a packet.
 const MAX_WORKLOAD: u64 = 64 << 20;
 
@@ -148,11 +168,12 @@ impl TaskArgs {
     pub fn read(self) -> Result<Wanted, CliError> {
         let (function, bodies) = self.function.split_for(self.ndjson, &self.bodies)?;
         let wanted = Wanted { args: self, function, bodies };
-        if wanted.args.unique.is_some() && !wanted.is_single() {
+        let by_name = wanted.args.unique.as_deref().is_some_and(|id| id != HASH);
+        if by_name && !wanted.is_single() {
             return Err(CliError::usage(
                 "-u gives a single id, so all of them would be merged into one job",
             )
-            .hint("--unique-hash, or --ndjson with an id in each record"));
+            .hint("-u -, or --ndjson with an id in each record"));
         }
         Ok(wanted)
     }
@@ -216,12 +237,13 @@ impl Wanted {
         if let Some(timeout) = timeout {
             options = options.timeout(timeout);
         }
-        let id = args.unique.as_deref().map(names::unique).transpose()?;
+        let hash = args.unique.as_deref() == Some(HASH);
+        let id = args.unique.as_deref().filter(|_| !hash).map(names::unique).transpose()?;
         if args.no_unique {
             options = options.without_id();
         }
         let reducer = args.reduce.as_deref().map(names::function).transpose()?;
-        let (hash, ndjson, own) = (args.unique_hash, args.ndjson, OwnFirst::new(messages));
+        let (ndjson, own) = (args.ndjson, OwnFirst::new(messages));
         let function = function.clone();
         let form = Form { function, options, id, reducer, hash, ndjson, own };
         let default = [OsString::from("-")];
@@ -247,7 +269,7 @@ impl Wanted {
             });
             all = Box::new(all.chain(tasks));
         }
-        Ok(all)
+        Ok(intake::take(all, args.pace.count))
     }
 }
 

@@ -35,7 +35,7 @@ fn functions_are_judged_by_thresholds_and_workers() {
         check(&[&ok[..], &["-w", "queued=0"]].concat()).exits(1);
         check(&[&ok[..], &["-w", "queued=0", "-c", "queued=@1:5"]].concat()).exits(2);
         check(&[&ok[..], &["-w", "nonsense=0"]].concat()).exits(3);
-        check(&["functions", "f*", "--exclude", "f"]).exits(0);
+        check(&["functions", "f*", "!f"]).exits(0);
         let json = check(&["functions", "*", "-o", "json"]).exits(2).json();
         assert_eq!(
             (&json["status"], &json["metrics"][0]["queue"]),

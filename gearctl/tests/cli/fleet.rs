@@ -48,7 +48,7 @@ fn a_server_that_is_away_is_not_waited_for_at_the_start() {
     });
     for both in [format!("{away},{}", server.address()), format!("{},{away}", server.address())] {
         attempts.store(0, Ordering::SeqCst);
-        let ran = gearctl(&both, &["--retry", "50", "submit", "mail", "x"]).exits(0);
+        let ran = gearctl(&both, &["submit", "mail", "x"]).exits(0);
         assert!(ran.err.contains("no job goes there"), "{}", ran.err);
         let attempts = attempts.load(Ordering::SeqCst);
         assert!(attempts <= 4, "{attempts} connections");
@@ -61,13 +61,9 @@ fn a_server_that_takes_no_connection_is_not_waited_for_while_another_is_there() 
     let (server, dark) = (Server::start().unwrap(), Dark::start().unwrap());
     let dark = dark.address();
     for both in [format!("{dark},{}", server.address()), format!("{},{dark}", server.address())] {
-        for command in ["submit", "run"] {
-            let line = ["--connect-timeout", "1h", command, "mail", "x", "--background"];
-            let line = if command == "submit" { &line[..5] } else { &line[..] };
-            gearctl(&both, line).exits(0);
-        }
+        gearctl(&both, &["submit", "mail", "x"]).exits(0);
     }
-    assert_eq!(server.view().jobs, 4);
+    assert_eq!(server.view().jobs, 2);
 }
 
 #[test]
@@ -206,7 +202,7 @@ fn what_only_one_server_can_be_asked_says_so() {
     for line in [
         &["raw", "version"][..],
         &["smoke"],
-        &["bench", "submit", "--msgs", "1"],
+        &["bench", "submit", "--count", "1"],
         &["move", "--from", "a", "--to", "b"],
     ] {
         let ran = gearctl(&fleet.alive(), line).exits(2);
@@ -272,12 +268,10 @@ fn silent_server() -> (String, Arc<Mutex<Vec<u8>>>) {
 fn no_job_goes_to_a_server_that_is_silent_while_another_answers() {
     let (fleet, (silent, seen)) = (Fleet::start(), silent_server());
     let all = format!("{},{silent},{}", fleet.dead, fleet.one.address());
-    for line in [&["submit", "mail", "x"][..], &["run", "mail", "x", "--background"]] {
-        let ran = gearctl(&all, line).exits(0);
-        assert!(ran.out().starts_with(&format!("{}//H:", fleet.one.address())), "{}", ran.out());
-        assert!(ran.err.contains(&format!("{silent} does not answer: no job")), "{}", ran.err);
-        assert_eq!(ran.err.matches(&fleet.dead).count(), 1, "{}", ran.err);
-    }
+    let ran = gearctl(&all, &["submit", "mail", "x"]).exits(0);
+    assert!(ran.out().starts_with(&format!("{}//H:", fleet.one.address())), "{}", ran.out());
+    assert!(ran.err.contains(&format!("{silent} does not answer: no job")), "{}", ran.err);
+    assert_eq!(ran.err.matches(&fleet.dead).count(), 1, "{}", ran.err);
     let worker = ["-s", fleet.one.address(), "work", "-f", "up", "--builtin", "upper"];
     let _worker = Running::of(command(&worker).spawn().unwrap());
     assert_eq!(gearctl(&all, &["run", "up", "x"]).exits(0).out(), "X");

@@ -39,16 +39,12 @@ fn real(flavour: Flavour) -> Option<RealServer> {
 /// The time limit, in seconds, where an answer does not come: the others come within it on a busy machine, too.
 const LIMIT: &str = "3";
 
-/// geard has a short accept queue, and a connection that it drops is retried after a second.
-const PATIENT: [&str; 2] = ["--connect-timeout", "20"];
-
 const FOREIGN: [Flavour; 3] = [Flavour::Geard, Flavour::Rustygeard, Flavour::G2];
 
 #[test]
 fn what_a_silent_server_answers_is_shown_and_the_rest_is_named() {
     on(Flavour::Geard, |address, is_real| {
-        let soon =
-            |line: &[&str]| gearctl(address, &[&["--timeout", LIMIT], &PATIENT[..], line].concat());
+        let soon = |line: &[&str]| gearctl(address, &[&["--timeout", LIMIT], line].concat());
         let all = soon(&["server", "-o", "json"]).exits(0).json();
         assert_eq!((&all["functions"], &all["connections"]), (&json!(0), &json!(1)), "{all}");
         for key in ["version", "pid", "verbose", "show-jobs", "prioritystatus"] {
@@ -86,8 +82,7 @@ fn what_a_silent_server_answers_is_shown_and_the_rest_is_named() {
 fn a_server_that_leaves_echoes_unanswered_is_pinged_all_the_same() {
     on(Flavour::Geard, |address, _| {
         // Half of the time is spent on ECHO_REQ.
-        let soon =
-            |line: &[&str]| gearctl(address, &[&["--timeout", "6"], &PATIENT[..], line].concat());
+        let soon = |line: &[&str]| gearctl(address, &[&["--timeout", "6"], line].concat());
         let ping = ["ping", "-c", "3", "-i", "0", "-o", "json"];
         let ran = soon(&ping).exits(0);
         assert_eq!(ran.err.matches("does not answer ECHO_REQ").count(), 1, "{}", ran.err);
@@ -101,7 +96,7 @@ fn a_server_that_leaves_echoes_unanswered_is_pinged_all_the_same() {
 fn packets_are_answered_where_echoes_are_not() {
     on(Flavour::Geard, |address, _| {
         let line = ["raw", "--packet", "GET_STATUS", "H:nowhere:1", "--wait", "10ms", "-o", "name"];
-        let ran = gearctl(address, &[&line[..], &PATIENT].concat()).exits(0);
+        let ran = gearctl(address, &line).exits(0);
         assert_eq!(ran.out(), "STATUS_RES\n");
     });
 }
@@ -148,7 +143,7 @@ fn a_drain_is_refused_where_the_server_cannot_tell_who_waits() {
         let moves = ["move", "--from", "f", "--to", "g"];
         let of_background = [&moves[..], &["--background-only"]].concat();
         at_once([&drain[..], &moves, &of_background], |line| {
-            let line = [line, &["--yes", "--timeout", LIMIT, "-o", "json"], &PATIENT].concat();
+            let line = [line, &["--yes", "--timeout", LIMIT, "-o", "json"]].concat();
             let error = gearctl(address, &line).exits(1).error_alone();
             assert_eq!(error["code"], "CLIENTS_WAITING", "{flavour}");
             let hints = error["hints"].to_string();
@@ -177,7 +172,7 @@ fn loses_what_it_shows(flavour: Flavour, address: &str, _: bool) {
     for function in ["f", "f", "g"] {
         queue(address, function, b"x");
     }
-    let soon = |line: &[&str]| gearctl(address, &[line, &["--timeout", LIMIT], &PATIENT].concat());
+    let soon = |line: &[&str]| gearctl(address, &[line, &["--timeout", LIMIT]].concat());
     let asked = soon(&["peek", "f"]).exits(2);
     assert!(asked.err.contains("is not gearmand: such servers lose"), "{flavour}: {}", asked.err);
     let peek = ["peek", "f", "--yes", "-o", "ndjson"];
@@ -270,7 +265,7 @@ fn a_server_that_ends_with_a_word_of_its_own_has_ended() {
 #[test]
 fn a_server_that_waits_for_more_than_a_line_is_no_gearman_server() {
     let address = ctl_contract::strangers::http();
-    for line in [&["functions"][..], &["version"], &["jobs"], &["exporter", "--once"]] {
+    for line in [&["functions"][..], &["version"], &["jobs"], &["exporter", "-c", "1"]] {
         // Without waiting for an answer; a busy machine may take too long to find out, but not every time.
         let is_told = |_| {
             let ran = gearctl(&address, &[line, &["--timeout", "10s", "-o", "json"]].concat());
@@ -337,7 +332,7 @@ fn every_line(kind: &str, address: &str, is_real: bool) {
     }
     // geard does not answer the first kind of grab, and then another kind is tried.
     let line = ["-s", address, "work", "-f", "up", "-j", "2", "--builtin", "upper"];
-    let line = [&line[..], &["--timeout", LIMIT], &PATIENT].concat();
+    let line = [&line[..], &["--timeout", LIMIT]].concat();
     let _worker = Running::of(command(&line).spawn().unwrap());
     serving(address, "up", 2);
     gearctl(address, &["run", "up", "x", "--timeout", "20"]).exits(0);
@@ -354,7 +349,7 @@ fn every_line(kind: &str, address: &str, is_real: bool) {
             _ if asks_in_vain.iter().any(|begin| line.starts_with(begin)) => LIMIT,
             _ => "20",
         };
-        let ran = gearctl(address, &[&words[..], &["--timeout", patience], &PATIENT].concat());
+        let ran = gearctl(address, &[&words[..], &["--timeout", patience]].concat());
         assert_eq!(ran.code, Some(wanted), "{kind}: {line}: {:?} {}", ran.out(), ran.err);
         let silent = ran.err.contains("TIMEOUT") || ran.err.contains("of unknown fate");
         assert_eq!(silent, [4, 124].contains(&wanted), "{kind}: {line}: {}", ran.err);
@@ -395,7 +390,7 @@ fn every_command_does_the_same_with_the_real_servers() {
 fn shell_workers_serve_every_server() {
     let serves = |kind: &str, address: &str| {
         let line = ["-s", address, "work", "-f", "up", "-j", "2", "--builtin", "upper"];
-        let line = [&line[..], &["--timeout", "5"], &PATIENT].concat();
+        let line = [&line[..], &["--timeout", "5"]].concat();
         let _worker = Running::of(command(&line).spawn().unwrap());
         serving(address, "up", 2);
         let lines: String = (0..50).map(|n| format!("line {n}\n")).collect();

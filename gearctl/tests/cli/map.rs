@@ -38,11 +38,12 @@ fn failed_lines_are_records_and_exit_3() {
         let rows = ran.objects();
         assert_eq!(rows.iter().map(|row| &row["ok"]).collect::<Vec<_>>(), [true, false, true]);
         assert_eq!((&rows[2]["i"], &rows[2]["body"]), (&json!(3), &json!("c")));
-        let ran = gearctl_with(address, &["map", "some", "--fail-fast"], b"b\n").exits(1);
+        let ran = gearctl_with(address, &["map", "some", "--on-error", "stop"], b"b\n").exits(1);
         assert!(ran.err.contains("JOB_FAILED"), "{}", ran.err);
         // Nothing is started after the failure: `a` would be answered.
         for _ in 0..5 {
-            let ran = gearctl_with(address, &["map", "some", "--fail-fast"], b"b\na\n").exits(1);
+            let ran =
+                gearctl_with(address, &["map", "some", "--on-error", "stop"], b"b\na\n").exits(1);
             assert_eq!(ran.out(), "", "{}", ran.err);
         }
     });

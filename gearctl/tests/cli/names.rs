@@ -8,7 +8,7 @@ fn a_function_is_named_by_place_or_by_flag() {
         let address = site.address();
         gearctl(address, &["submit", "mail", "x"]).exits(0);
         gearctl(address, &["submit", "-f", "mail", "y"]).exits(0);
-        gearctl(address, &["run", "-b", "z", "-f", "mail"]).exits(0);
+        gearctl(address, &["submit", "z", "-f", "mail"]).exits(0);
         let listed = gearctl(address, &["functions", "-f", "mail", "-o", "json"]).exits(0).json();
         assert_eq!(listed[0]["queued"], 3);
         let worked = ["work", "mail", "--builtin", "echo", "--exit-when-empty"];

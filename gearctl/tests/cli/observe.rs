@@ -129,6 +129,8 @@ fn shutdown_asks_and_says_that_gearmand_has_no_such_command() {
         let address = server.address();
         gearctl(address, &["shutdown"]).exits(2);
         gearctl(address, &["shutdown", "--yes"]).exits(2);
+        gearctl(address, &["server", "shutdown", "-n", "-i", "1s"]).exits(2);
+        gearctl(address, &["server", "version", "--graceful"]).exits(2);
         let confirm = format!("--confirm={address}");
         let error = gearctl(address, &["shutdown", &confirm, "-o", "json"]).exits(76).error_alone();
         assert!(error["message"].as_str().unwrap().contains("1.1.14"), "{error}");

@@ -126,15 +126,15 @@ fn jobs_that_a_chosen_id_makes_the_server_skip_are_reported() {
 fn every_command_reports_jobs_that_are_merged_with_skipped_ones() {
     on_both(|server| {
         let address = server.address();
-        leaves(address, &["run", "hashed", "--unique-hash", "a"]);
+        leaves(address, &["run", "hashed", "-u", "-", "a"]);
         for function in ["named", "new"] {
             leaves(address, &["run", function, "-u", function, "a"]);
         }
         let record: &[u8] = br#"{"v":1,"function":"named","unique":"named","body":"x"}"#;
         let import = ["import", "-", "--function", "named"];
         for (line, input) in [
-            (&["submit", "hashed", "--unique-hash", "a"][..], &b""[..]),
-            (&["map", "hashed", "--unique-hash", "--timeout", "1h"], b"a"),
+            (&["submit", "hashed", "-u", "-", "a"][..], &b""[..]),
+            (&["map", "hashed", "-u", "-", "--timeout", "1h"], b"a"),
             (&["submit", "--ndjson"], record),
             (&import, record),
         ] {
@@ -148,8 +148,8 @@ fn every_command_reports_jobs_that_are_merged_with_skipped_ones() {
         assert!(kept.err.contains("JOB_SKIPPED"), "{}", kept.err);
         let counts = gearctl(address, &["functions", "old", "--columns", "total"]).exits(0);
         assert_eq!(counts.out(), "1\n");
-        gearctl(address, &["submit", "joined", "--unique-hash", "b"]).exits(0);
-        let run = ["run", "joined", "--unique-hash", "b", "--timeout", "1s"];
+        gearctl(address, &["submit", "joined", "-u", "-", "b"]).exits(0);
+        let run = ["run", "joined", "-u", "-", "b", "--timeout", "1s"];
         let late = gearctl(address, &run).exits(124);
         assert!(late.err.contains("is queued already, and this one is merged"), "{}", late.err);
     });
@@ -194,10 +194,10 @@ fn background_jobs_give_handles_and_wait_for_a_worker() {
         let many =
             gearctl_with(address, &["submit", "up", "--lines", "-j", "2"], b"a\nb\nc\n").exits(0);
         assert_eq!(many.out().lines().count(), 3);
-        gearctl(address, &["run", "-b", "up", "x", "--priority", "high"]).exits(0);
-        gearctl(address, &["submit", "up", "x", "--in", "1h"]).exits(0);
+        gearctl(address, &["submit", "up", "x", "-p", "high"]).exits(0);
+        gearctl(address, &["submit", "up", "x", "--delay", "1h"]).exits(0);
         gearctl(address, &["submit", "up", "x", "--at", "yesterday"]).exits(2);
-        gearctl(address, &["submit", "up", "x", "--in", "18446744073709551615s"]).exits(2);
+        gearctl(address, &["submit", "up", "x", "--delay", "18446744073709551615s"]).exits(2);
         let queued = gearctl(address, &["functions", "-o", "json"]).exits(0).json();
         assert_eq!((&queued[0]["queued"], &queued[0]["high"]), (&json!(6), &json!(1)));
         let dry = gearctl(address, &["submit", "up", "x", "-n", "-o", "json"]).exits(0).json();
@@ -208,7 +208,7 @@ fn background_jobs_give_handles_and_wait_for_a_worker() {
 #[test]
 fn equal_workloads_are_one_job_with_a_hash() {
     on_both(|server| {
-        let ran = ["submit", "f", "--unique-hash", "x", "x", "y"];
+        let ran = ["submit", "f", "-u", "-", "x", "x", "y"];
         let ran = gearctl(server.address(), &ran).exits(0);
         let handles: Vec<&str> = ran.out().lines().collect();
         assert!(handles[0] == handles[1] && handles[1] != handles[2], "{handles:?}");
@@ -220,7 +220,7 @@ fn equal_workloads_are_one_job_with_a_hash() {
 fn the_own_id_of_a_record_comes_before_that_of_its_workload() {
     on_both(|server| {
         let records = b"{\"body\":\"x\",\"unique\":\"mine\"}\n{\"body\":\"x\"}\n{\"body\":\"x\"}\n";
-        let line = ["submit", "f", "--ndjson", "--unique-hash"];
+        let line = ["submit", "f", "--ndjson", "-u", "-"];
         let ran = gearctl_with(server.address(), &line, records).exits(0);
         let handles: Vec<&str> = ran.out().lines().collect();
         assert!(handles[0] != handles[1] && handles[1] == handles[2], "{handles:?}");
@@ -238,7 +238,7 @@ fn jobs_can_go_without_ids() {
         let listed = gearctl(address, &["unique-jobs", "-o", "json"]).exits(0).json();
         let ids: Vec<_> = listed.as_array().unwrap().iter().map(|job| &job["unique"]).collect();
         assert_eq!(ids, [&json!(null); 2]);
-        gearctl(address, &["submit", "f", "--no-unique", "--unique-hash", "x"]).exits(2);
+        gearctl(address, &["submit", "f", "--no-unique", "-u", "-", "x"]).exits(2);
     });
 }
 
@@ -298,7 +298,7 @@ fn a_full_queue_is_75_and_a_missing_file_66() {
 }
 
 #[test]
-fn results_come_in_order_when_asked_for_and_lines_say_whose_they_are() {
+fn results_come_in_order_when_asked_for_and_records_say_whose_they_are() {
     on_both(|server| {
         let address = server.address();
         // The first job is the slowest.
@@ -311,33 +311,11 @@ fn results_come_in_order_when_asked_for_and_lines_say_whose_they_are() {
             gearctl_with(address, &line, b"6\n3\n2\n").exits(0).out().to_owned()
         };
         assert_eq!(run(&["--ordered"]), "a6\nba3\nba2\nb");
-        assert_eq!(run(&["--ordered", "--prefix"]), "1\ta6\n1\tb\n2\ta3\n2\tb\n3\ta2\n3\tb\n");
         let numbers: Vec<u64> = run(&["--ordered", "-o", "ndjson"])
             .lines()
             .map(|line| serde_json::from_str::<Value>(line).unwrap()["n"].as_u64().unwrap())
             .collect();
         assert!(numbers.is_sorted() && numbers.last() == Some(&3), "{numbers:?}");
-        let mut all: Vec<String> = run(&["--prefix"]).lines().map(str::to_owned).collect();
-        all.sort();
-        assert_eq!(all, ["1\ta6", "1\tb", "2\ta3", "2\tb", "3\ta2", "3\tb"]);
-    });
-}
-
-#[test]
-fn background_jobs_can_be_waited_for() {
-    on_both(|server| {
-        let address = server.address();
-        let line = ["submit", "up", "x", "--wait", "--timeout", "1", "-q"];
-        let late = gearctl(address, &line).exits(124);
-        assert!(late.out().starts_with("H:"), "{}", late.out());
-        let line = ["-s", address, "work", "-f", "up", "--builtin", "sleep=100ms"];
-        let _worker = Running::of(command(&line).spawn().unwrap());
-        let ran = ["submit", "up", "--lines", "--wait"];
-        let ran = gearctl_with(address, &ran, b"a\nb\n").exits(0);
-        assert_eq!(ran.out().lines().count(), 2);
-        for handle in ran.out().lines() {
-            gearctl(address, &["job", handle]).exits(1);
-        }
     });
 }
 
@@ -350,9 +328,10 @@ fn a_worker_learns_the_reducer() {
         let line = ["run", "split", "x", "--reduce", "join"];
         assert_eq!(gearctl(address, &line).exits(0).out(), "join\n");
         assert_eq!(gearctl(address, &["run", "split", "x"]).exits(0).out(), "\n");
-        gearctl(address, &["submit", "split", "x", "--reduce", "join", "--wait"]).exits(0);
+        gearctl(address, &["submit", "split", "x", "--reduce", "join"]).exits(0);
+        gearctl(address, &["wait", "--for", "empty", "-f", "split"]).exits(0);
         gearctl(address, &["run", "split", "x", "--reduce", "a b"]).exits(65);
-        gearctl(address, &["submit", "split", "x", "--reduce", "join", "--in", "1h"]).exits(2);
+        gearctl(address, &["submit", "split", "x", "--reduce", "join", "--delay", "1h"]).exits(2);
     });
 }
 
@@ -394,7 +373,7 @@ fn a_timeout_covers_all_attempts() {
     let servers = format!("{address},{address}");
     let started = std::time::Instant::now();
     for line in [&["job", "H:x:1"][..], &["functions"], &["submit", "f", "x"]] {
-        let line = [&["--timeout", "300ms", "--retry", "1000"], line].concat();
+        let line = [&["--timeout", "300ms"], line].concat();
         gearctl(&servers, &line).exits(124);
     }
     assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());

@@ -10,7 +10,8 @@ use super::Plan;
 use super::report::{conditions, number};
 use crate::error::CliError;
 use crate::output::{Field, Record};
-use crate::text::units;
+use crate::rules::comparison;
+use crate::rules::comparison::{Comparison, OF_NUMBERS, Operator, invalid};
 
 /// The metrics that limits can name, and their columns.
 const METRICS: [(&str, &str); 9] = [
@@ -92,8 +93,9 @@ impl Base {
 pub(super) struct Limit {
     text: String,
     metric: &'static str,
-    key: &'static str,
-    is_above: bool,
+    /// The column of the metric.
+    column: &'static str,
+    operator: Operator,
     value: f64,
     is_relative: bool,
 }
@@ -106,16 +108,18 @@ impl Limit {
 
     /// Describes the violation, if there is one.
     pub(super) fn broken(&self, now: &Record, base: Option<&Base>) -> Option<String> {
-        let Self { text, metric, value, .. } = self;
-        let (measured, limit, shown) = if self.is_relative {
-            let change = base?.change(now, self.key)?;
-            let limit = if self.is_above { *value } else { -*value };
-            (change, limit, format!("{metric} changed by {change:+.1}%"))
-        } else {
-            let measured = number(now, self.key)?;
-            (measured, *value, format!("{metric} is {measured}"))
+        let Self { text, metric, operator, value, .. } = self;
+        let (measured, shown) = match self.is_relative {
+            true => {
+                let change = base?.change(now, self.column)?;
+                (change, format!("{metric} changed by {change:+.1}%"))
+            }
+            false => {
+                let measured = number(now, self.column)?;
+                (measured, format!("{metric} is {measured}"))
+            }
         };
-        let is_broken = if self.is_above { measured > limit } else { measured < limit };
+        let is_broken = operator.accepts(measured.partial_cmp(value)?);
         is_broken.then(|| format!("{shown}, and the limit is {text}"))
     }
 }
@@ -124,30 +128,39 @@ impl FromStr for Limit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        const WHAT: &str = "limit";
+        let wrong = |why: &str| invalid(WHAT, text, why);
         let names = METRICS.map(|(name, _)| name).join(", ");
-        let rule = || {
-            format!(
-                "`{text}` is not a limit (write METRIC>VALUE or METRIC<VALUE, such as p99>20%, p99>5ms or rate<1000; metrics: {names})"
-            )
-        };
-        let at = text.find(['<', '>']).ok_or_else(rule)?;
-        let (name, rest) = text.split_at(at);
-        let is_above = rest.starts_with('>');
-        let value = rest.get(1..).unwrap_or_default().trim();
-        let (metric, key) =
-            METRICS.into_iter().find(|(metric, _)| *metric == name.trim()).ok_or_else(rule)?;
+        let Comparison { key, operator, value, .. } =
+            Comparison::parse(WHAT, text).map_err(|why| {
+                format!("{why}, such as p99>20%, p99>5ms or rate<1000; metrics: {names}")
+            })?;
+        let key = key.join(".");
+        let (metric, column) = METRICS
+            .into_iter()
+            .find(|(name, _)| *name == key)
+            .ok_or_else(|| wrong(&format!("there is no metric `{key}`; metrics: {names}")))?;
         let percent = value.strip_suffix('%');
-        let number = |digits: &str| {
-            digits.trim().parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0)
-        };
         let value = match percent {
-            Some(digits) => number(digits),
-            None if key.ends_with("_ms") => units::duration(value).ok().map(units::milliseconds),
-            None => number(value),
+            Some(digits) => comparison::number(digits.trim()),
+            None if column.ends_with("_ms") => comparison::seconds(&value).map(|value| value * 1e3),
+            None => comparison::number(&value),
         };
-        let value = value.ok_or_else(rule)?;
+        let value = value.map_err(|why| wrong(&why))?;
+        let value = match (operator, percent) {
+            (_, Some(_)) if value < 0.0 => return Err(wrong("a change has no sign")),
+            // `rate<10%`: it has become less by more than that.
+            (Operator::Less | Operator::LessOrEqual, Some(_)) => -value,
+            (Operator::Equal | Operator::Different, Some(_)) => {
+                return Err(wrong("the operators for a change are < <= > >="));
+            }
+            (Operator::Matches | Operator::MatchesNot, _) => {
+                return Err(wrong(&format!("the operators for a metric are {OF_NUMBERS}")));
+            }
+            _ => value,
+        };
         let is_relative = percent.is_some();
-        Ok(Self { text: text.to_owned(), metric, key, is_above, value, is_relative })
+        Ok(Self { text: text.to_owned(), metric, column, operator, value, is_relative })
     }
 }
 

@@ -7,7 +7,6 @@ mod compare;
 mod lane;
 mod report;
 
-use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -21,7 +20,6 @@ use crate::input::sizes::{Random, Sizes};
 use crate::output::messages::Messages;
 use crate::output::progress::Progress;
 use crate::output::times;
-use crate::system::files;
 use crate::system::signals::Interrupts;
 use crate::text::units;
 
@@ -32,15 +30,14 @@ pub use self::report::{Measured, ROWS};
 /// Flags of every `bench`.
 #[derive(Debug, Args)]
 pub struct LoadArgs {
-    /// Number of clients, each with its own connection
-    #[arg(short = 'j', long, value_name = "N", default_value_t = 1,
+    /// Number of clients at once, each with its own connection
+    #[arg(short, long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=256))]
-    clients: u16,
+    jobs: u16,
 
     /// Measure N operations in total [default: 100000, or as many as fit into --duration]
-    #[arg(short = 'c', long, value_name = "N", visible_alias = "count",
-          value_parser = clap::value_parser!(u64).range(1..))]
-    msgs: Option<u64>,
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
 
     /// Measure for this long [default: until all operations are done, at most 10m]
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
@@ -66,10 +63,6 @@ pub struct LoadArgs {
     /// Leave the benchmark's jobs in place
     #[arg(long)]
     keep: bool,
-
-    /// Also write the report's rows to this new file as CSV
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
 
     /// Compare with the report of an earlier run (-o json)
     #[arg(long, value_name = "FILE")]
@@ -138,7 +131,6 @@ pub struct Plan {
     pipeline: u16,
     rate: Option<f64>,
     keeps: bool,
-    csv: Option<(String, File)>,
     base: Option<Base>,
     limits: Vec<Limit>,
 }
@@ -148,7 +140,7 @@ impl Plan {
     ///
     /// # Errors
     /// Conflicting flags, or more data than a server should be made to keep (2); a body that is too large (65); another
-    /// run that cannot be read or compared with (65, 66); a file that cannot be created (74).
+    /// run that cannot be read or compared with (65, 66).
     pub fn new(
         args: &LoadArgs,
         Mode { name: mode, kind, pipelines }: Mode,
@@ -157,7 +149,7 @@ impl Plan {
         let sizes = args.size;
         if args.pipeline > 1 && !pipelines {
             let why = format!("{mode} waits for each reply, so --pipeline does not apply");
-            return Err(CliError::usage(why).hint("--clients, for more concurrency"));
+            return Err(CliError::usage(why).hint("--jobs, for more concurrency"));
         }
         if let Some(largest) = largest.filter(|largest| sizes.largest > *largest) {
             let (asked, largest) = (sizes.largest, units::show_size(largest));
@@ -177,7 +169,7 @@ impl Plan {
         }
         let mut plan = Self {
             mode,
-            clients: args.clients,
+            clients: args.jobs,
             most: most(args, kind)?,
             longest: args.duration.unwrap_or(LONGEST),
             warmup: args.warmup.unwrap_or_default(),
@@ -185,15 +177,10 @@ impl Plan {
             pipeline: args.pipeline,
             rate: args.rate,
             keeps: args.keep,
-            csv: None,
             base: None,
             limits: args.fail_if.clone(),
         };
         plan.base = args.compare.as_deref().map(|path| Base::read(path, &plan)).transpose()?;
-        if let Some(path) = &args.csv {
-            let file = files::new_file(path)?;
-            plan.csv = Some((path.to_string_lossy().into_owned(), file));
-        }
         Ok(plan)
     }
 
@@ -242,13 +229,13 @@ fn most(args: &LoadArgs, kind: Kind) -> Result<u64, CliError> {
         _ => USUAL,
     };
     if kind == Kind::Passing {
-        return Ok(args.msgs.unwrap_or(usual));
+        return Ok(args.count.unwrap_or(usual));
     }
-    match args.msgs {
+    match args.count {
         Some(asked) if asked > room => {
             let kept = units::show_size(MOST_KEPT);
             let why = format!("{asked} jobs of this size exceed the limit of {kept} in the server");
-            Err(CliError::usage(why).hint(format!("--msgs {room} at most, or a smaller --size")))
+            Err(CliError::usage(why).hint(format!("--count {room} at most, or a smaller --size")))
         }
         asked => Ok(asked.unwrap_or(usual).min(room)),
     }

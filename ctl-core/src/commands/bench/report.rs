@@ -1,6 +1,5 @@
 //! The report: a row for each client, and one for all of them.
 
-use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
@@ -72,7 +71,7 @@ impl Measured {
     pub fn report<T: Tool>(
         mut self,
         context: &mut Context<T>,
-        mut plan: Plan,
+        plan: Plan,
         interrupts: &Interrupts,
     ) -> Result<Exit, CliError> {
         let failed: u64 = self.all.errors.values().sum();
@@ -82,10 +81,6 @@ impl Measured {
         }
         if let [_, _] = self.rows.as_slice() {
             self.rows.remove(0);
-        }
-        if let Some((name, file)) = &mut plan.csv {
-            let written = file.write_all(csv(&self.rows).as_bytes());
-            written.map_err(|error| CliError::writing(name, &error))?;
         }
         let of_all = self.rows.last().cloned().unwrap_or_default();
         let mut list = context.out.list(&ROWS)?;
@@ -176,27 +171,4 @@ fn row(plan: &Plan, client: Value, tally: &Tally, begun: Instant) -> Record {
         }
     }
     record.with("errors_by_code", Value::Object(Map::from_iter(by_code)))
-}
-
-/// Contains only numbers and words, so nothing needs quotes.
-fn csv(rows: &[Record]) -> String {
-    let keys: Vec<&str> = ROWS
-        .columns
-        .iter()
-        .map(|column| column.key)
-        .filter(|key| *key != "errors_by_code")
-        .collect();
-    let mut text = keys.join(",");
-    text.push('\n');
-    for row in rows {
-        let cells = keys.iter().map(|key| match row.get(key) {
-            Some(Field::Value(Value::String(word))) => word.clone(),
-            Some(Field::Value(Value::Null)) | None => String::new(),
-            Some(Field::Value(value)) => value.to_string(),
-            Some(Field::Body(_)) => String::new(),
-        });
-        text.push_str(&cells.collect::<Vec<_>>().join(","));
-        text.push('\n');
-    }
-    text
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use super::{Exports, Metrics, Names};
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
-use crate::input::glob::{fits, is_wanted};
+use crate::input::glob::is_wanted;
 use crate::link::Link;
 use crate::link::PATIENCE;
 use crate::output::messages::Messages;
@@ -43,13 +43,9 @@ impl Known {
 /// Selects queues.
 #[derive(Debug, Clone, Args)]
 pub struct Choice {
-    /// Include only names matching this pattern (* and ?); repeatable
+    /// Only names matching this pattern (* and ?); !GLOB excludes; repeatable
     #[arg(long, value_name = "GLOB")]
     pub(crate) only: Vec<String>,
-
-    /// Exclude names matching this pattern; repeatable
-    #[arg(long, value_name = "GLOB")]
-    pub(crate) exclude: Vec<String>,
 
     /// Maximum number of names, in alphabetical order
     #[arg(long, value_name = "N", default_value_t = 1000)]
@@ -63,7 +59,7 @@ impl Choice {
         let mut wanted: Vec<(String, Q)> = queues
             .into_iter()
             .map(|queue| (name(&queue), queue))
-            .filter(|(name, _)| is_wanted(name, &self.only) && !fits(name, &self.exclude))
+            .filter(|(name, _)| is_wanted(name, &self.only))
             .collect();
         wanted.sort_by(|(one, _), (other, _)| one.cmp(other));
         let more = wanted.len().saturating_sub(self.max);
@@ -208,8 +204,7 @@ mod tests {
 
     #[test]
     fn the_first_by_name_are_looked_at_of_those_that_fit() {
-        let choice =
-            Choice { only: vec!["a*".into(), "b".into()], exclude: vec!["*x".into()], max: 2 };
+        let choice = Choice { only: ["a*", "b", "!*x"].map(str::to_owned).to_vec(), max: 2 };
         let queues = ["b", "ab", "ax", "c", "aa"].map(str::to_owned).to_vec();
         let (wanted, more) = choice.of(queues, Clone::clone);
         assert_eq!(wanted.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["aa", "ab"]);

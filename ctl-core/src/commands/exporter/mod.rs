@@ -6,7 +6,7 @@ mod metrics;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use hyper::StatusCode;
@@ -37,13 +37,10 @@ pub struct ExporterArgs {
     #[arg(long)]
     allow_remote: bool,
 
-    /// Print the address on stdout, on a line of its own
-    #[arg(long, conflicts_with = "once")]
-    print_addr: bool,
-
-    /// Print the metrics once and exit, for a textfile collector
-    #[arg(long, conflicts_with_all = ["listen", "allow_remote"])]
-    once: bool,
+    /// Print the metrics N times, a second apart, and exit: -c 1 for a textfile collector
+    #[arg(short, long, value_name = "N", conflicts_with_all = ["listen", "allow_remote"],
+          value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
 
     /// Naming scheme of the metrics
     #[arg(long, value_name = "NAMES")]
@@ -88,27 +85,29 @@ pub struct Names {
 /// Runs `exporter`: requests query all servers anew, in parallel. Those that come during a query share the next one.
 ///
 /// # Errors
-/// Invalid flags (2); an address that cannot be bound (69). With `--once`, the error of the worst server.
+/// Invalid flags (2); an address that cannot be bound (69). With `--count`, the error of the worst server.
 pub fn run<T: Tool>(
     context: &mut Context<T>,
     args: &ExporterArgs,
     exports: &'static Exports<T>,
 ) -> Result<Exit, CliError> {
     let names = exports.names(args.names.as_deref())?;
-    if !args.once {
+    if args.count.is_none() {
         context.stamp();
     }
     let collector = Collector::new(context, exports, names, args.choice.clone())?;
-    if args.once {
+    let interrupts = context.interrupts()?;
+    if let Some(count) = args.count {
+        for _ in 1..count {
+            print(&mut context.out, &collector)?;
+            interrupts.sleep(Duration::from_secs(1))?;
+        }
         return print(&mut context.out, &collector);
     }
-    let interrupts = context.interrupts()?;
     let wanted = listen::tcp_address(&args.listen, args.allow_remote, "exporter")?;
     let (listener, address) = listen::bind(wanted)?;
     context.messages.note(format!("metrics on http://{address}/metrics"));
-    if args.print_addr {
-        address::print(&mut context.out, address)?;
-    }
+    address::print(&mut context.out, address)?;
     let exporter = Arc::new(Exporter::new(collector));
     http::serve(listener, &interrupts, address.ip().is_loopback(), move |asked| {
         Arc::clone(&exporter).answer(asked)

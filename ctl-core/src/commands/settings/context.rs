@@ -130,7 +130,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 /// Runs `context`.
 ///
 /// # Errors
-/// The file is invalid, or the context does not exist (78); the file cannot be written (74); an invalid value (2).
+/// The file is invalid, or the context does not exist (2); the file cannot be written (74); an invalid value (2).
 pub fn run<T: Tool>(context: &mut Context<T>, args: &ContextArgs) -> Result<Exit, CliError> {
     let program = &T::PROGRAM;
     match &args.action {
@@ -353,7 +353,7 @@ fn ls<T: Tool>(context: &mut Context<T>) -> Result<Exit, CliError> {
             .with("in_force", is_chosen)
             .with("selected", selected == Some(name.as_str()))
             .with("protected", fields.get(PROTECTED).is_some_and(|text| text == "true"));
-        for key in keys::of(program).filter(|key| key.name != PROTECTED) {
+        for key in keys::KEYS.iter().copied().filter(|key| key.name != PROTECTED) {
             if let Some(text) = fields.get(key.name) {
                 record.push(key.shown(program), text.as_str());
             }
@@ -380,7 +380,7 @@ fn show<T: Tool>(context: &mut Context<T>, name: Option<&str>) -> Result<Exit, C
     let fields = require(&config, name, program)?;
     let source = Source::Context(name.to_owned()).to_string();
     let mut list = context.out.list(&ROWS)?;
-    for key in keys::of(program) {
+    for &key in keys::KEYS {
         if let Some(text) = fields.get(key.name) {
             list.push(row(key.shown(program), text, &source, None))?;
         }
@@ -416,7 +416,7 @@ fn validate<T: Tool>(
     }
     let mut checks: Vec<Check<'_, T::Link>> = Vec::new();
     for (name, fields) in wanted {
-        for key in keys::of(program).filter(|key| key.is_file()) {
+        for key in keys::KEYS.iter().copied().filter(|key| key.is_file()) {
             let Some(path) = fields.get(key.name) else { continue };
             let error = std::fs::File::open(Path::new(path))
                 .err()

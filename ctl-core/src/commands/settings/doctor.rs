@@ -135,7 +135,7 @@ fn about_settings<T: Tool>(context: &mut Context<T>, findings: &mut Findings) {
             findings.good(&subject, &finding);
         }
     }
-    for key in keys::of(program).filter(|key| key.is_file()) {
+    for key in keys::KEYS.iter().copied().filter(|key| key.is_file()) {
         if let Ok(Some(setting)) = settings.text(key) {
             about_path(key, &setting, findings);
         }

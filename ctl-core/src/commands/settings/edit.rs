@@ -37,7 +37,7 @@ fn template(program: &Program) -> String {
          # [contexts.prod]\n# address = \"{}\"\n# protected = true\n#\n# Settings of contexts and defaults:\n",
         servers.default
     );
-    for key in keys::of(program) {
+    for &key in keys::KEYS {
         text.push_str(&format!("#   {:<16} {}\n", key.shown(program), key.form(program)));
     }
     text

@@ -25,7 +25,6 @@ pub use self::decoder::{Decoder, Look, Role, Said, Side};
 use self::record::Recorder;
 use self::relay::Target;
 use self::summary::Summary;
-use crate::commands::address;
 use crate::context::{Context, Tool};
 use crate::envelope::Decode;
 use crate::error::{CliError, Exit};
@@ -35,6 +34,7 @@ use crate::output::{Column, Format, List, Memory, Output, Record, Shape, Style};
 use crate::rules::filter;
 use crate::rules::filter::{Field, Fields, FilterArgs};
 use crate::system::files;
+use crate::system::notice::Notice;
 use crate::system::process;
 use crate::system::signals::Interrupts;
 use crate::system::socket::{Listener, Place, unix_path};
@@ -62,9 +62,9 @@ pub struct TapArgs {
     #[arg(long)]
     allow_remote: bool,
 
-    /// Print the address on stdout, on a line of its own
-    #[arg(long)]
-    print_addr: bool,
+    /// Write the address to this file once connections are accepted
+    #[arg(long, value_name = "FILE")]
+    ready_file: Option<PathBuf>,
 
     /// Show only lines that match, e.g. verb==put, size>1k or body~=REGEX (in its first 4 KiB); repeated filters must
     /// all match
@@ -139,9 +139,7 @@ pub fn run<T: Tool, D: Decoder>(
     let messages = context.messages.stamped();
     let shown = escape::line(&address);
     messages.note(format!("tap on {shown}, relaying to {to}: point applications at it"));
-    if args.print_addr {
-        address::print(&mut context.out, &address)?;
-    }
+    let ready = args.ready_file.as_deref().map(|path| Notice::write(path, &address)).transpose()?;
     let (lines, items) = sync_channel(ROOM);
     let news = Arc::new(News {
         lines,
@@ -156,6 +154,7 @@ pub fn run<T: Tool, D: Decoder>(
     let relay = Relay::start(listener, Target { place: to, patience }, &news, decoder)?;
     let exit = show(&mut context.out, &messages, &interrupts, &items, &news, &relay)?;
     relay.end()?;
+    drop(ready);
     sum_up(&mut context.out, &messages, args, &news)?;
     Ok(exit)
 }

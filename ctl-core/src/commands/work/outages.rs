@@ -67,7 +67,7 @@ impl Outages {
         }
         let servers = given_up.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         let why = format!("{servers} could not be reached, and may have more work");
-        Err(CliError::unavailable(why).hint("--retry 10, to try for longer"))
+        Err(CliError::unavailable(why).hint("the same command again, once they answer"))
     }
 }
 

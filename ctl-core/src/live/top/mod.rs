@@ -40,17 +40,9 @@ pub struct TopArgs {
     #[arg(short, long, value_name = "DUR", value_parser = pause)]
     interval: Option<Duration>,
 
-    /// Print one snapshot and exit; in a pipe the default, unless -i or --iterations is given
-    #[arg(long, short_alias = 'b', conflicts_with = "iterations")]
-    once: bool,
-
-    /// Take N snapshots and exit
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    iterations: Option<u64>,
-
-    /// Show only names that contain this text, or match this pattern (* and ?)
-    #[arg(long, value_name = "TEXT")]
-    filter: Option<String>,
+    /// Take N snapshots and exit; 1 is a table without the live view, and the default in a pipe unless -i is given
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
 
     /// Record each snapshot to a new file, in the format of -o ndjson
     #[arg(long, value_name = "FILE")]
@@ -67,8 +59,8 @@ pub struct TopArgs {
 impl TopArgs {
     /// The number of samples, if limited. In a pipe nobody may be there to end it.
     fn looks(&self, is_terminal: bool) -> Option<u64> {
-        let is_once = self.once || (!is_terminal && self.interval.is_none());
-        self.iterations.or(is_once.then_some(1))
+        let is_once = !is_terminal && self.interval.is_none();
+        self.count.or(is_once.then_some(1))
     }
 
     /// The polling interval.
@@ -95,7 +87,8 @@ where
         context.refuse_dry_run("top --write", "without --write, it changes nothing")?;
     }
     let is_table = matches!(context.out.style.format, Format::Table | Format::Wide);
-    let shows = is_table && !args.once && context.out.style.terminal && screen::is_possible();
+    let shows =
+        is_table && args.count != Some(1) && context.out.style.terminal && screen::is_possible();
     // Rejects unknown columns before anything is sent.
     context.out.expect(board.shape)?;
     let sort = board.figure(context.out.style.sort_by.as_deref());
@@ -121,16 +114,14 @@ where
     };
     if shows {
         take(&mut known, first);
-        let mut view = View::new(sort, args.every());
-        view.filter = args.filter.clone().unwrap_or_default();
+        let view = View::new(sort, args.every());
         let acts = if args.write { Some(Acts::<T>::of(context)?) } else { None };
-        let bounds = (view, args.iterations);
+        let bounds = (view, args.count);
         return picture(context, collector, known, bounds, (recording, acts));
     }
     // As on the screen, the busiest come first.
     let order = context.out.style.sort_by.take().map(|_| sort);
-    let filter = args.filter.as_deref().unwrap_or_default();
-    let selection = Selection { filter, sort: order, ..Selection::default() };
+    let selection = Selection { sort: order, ..Selection::default() };
     let mut looks = Some(first);
     snapshot::all(context, args, &interrupts, (&mut known, selection), recording, |known| {
         let looks = looks.take().unwrap_or_else(|| collector.looks());
@@ -146,7 +137,7 @@ fn picture<T: Interactive>(
     context: &mut Context<T>,
     collector: Collector<T>,
     mut known: Known,
-    (mut view, iterations): (View, Option<u64>),
+    (mut view, count): (View, Option<u64>),
     (mut recording, mut acts): (Option<Recording>, Option<Acts<T>>),
 ) -> Result<Exit, CliError>
 where
@@ -181,7 +172,7 @@ where
             view.keep_within(view.rows(&known).len(), frame::page(height, known.servers.len()));
             screen.show(&frame::frame(&known, &view, (width, height), color))?;
         }
-        if iterations.is_some_and(|iterations| known.looks() >= iterations) {
+        if count.is_some_and(|count| known.looks() >= count) {
             return Ok(Exit::Done);
         }
         is_new = match screen.wait(TICK)? {

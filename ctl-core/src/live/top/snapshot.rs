@@ -62,7 +62,7 @@ pub(super) fn all<T: Tool>(
     };
     match documents.as_slice() {
         [] => {}
-        [only] if args.iterations.is_none() => context.out.document(only)?,
+        [only] if args.count.is_none_or(|count| count == 1) => context.out.document(only)?,
         all => context.out.document(&all)?,
     }
     context.out.flush()?;

@@ -8,7 +8,6 @@ use std::path::Path;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, ORIGIN};
 
 use crate::error::CliError;
-use crate::output::messages::Messages;
 use crate::system::files;
 use crate::system::listen::http;
 use crate::text::encoding::from_base64;
@@ -115,20 +114,9 @@ pub(super) struct Token {
 impl Token {
     /// # Errors
     /// The file cannot be read, or the token is too short: exit 2. No randomness is available: exit 70.
-    pub(super) fn new(
-        given: Option<&str>,
-        file: Option<&Path>,
-        messages: &Messages,
-    ) -> Result<Self, CliError> {
-        let text = match (given, file) {
-            (Some(token), _) => {
-                messages
-                    .warn("other users may see a token on the command line: --token-file is safe");
-                token.to_owned()
-            }
-            (None, Some(path)) => first_line(path)?,
-            (None, None) => return Ok(Self { text: secret()?, is_random: true }),
-        };
+    pub(super) fn new(file: Option<&Path>) -> Result<Self, CliError> {
+        let Some(path) = file else { return Ok(Self { text: secret()?, is_random: true }) };
+        let text = first_line(path)?;
         if text.len() < SHORTEST {
             return Err(CliError::usage(format!(
                 "the token is too short: it needs at least {SHORTEST} bytes"
@@ -308,26 +296,24 @@ mod tests {
 
     #[test]
     fn a_token_is_random_unless_it_is_given() {
-        let messages = Messages::to(Box::new(io::sink()), "tool", false, false);
-        let of = |given, file| Token::new(given, file, &messages);
-        let (one, other) = (of(None, None).unwrap(), of(None, None).unwrap());
+        let (one, other) = (Token::new(None).unwrap(), Token::new(None).unwrap());
         assert!(one.is_random && one.text.len() == 32 && one.text != other.text);
         assert_eq!(one.fragment(), format!("#token={}", one.text));
-        assert!(of(Some("short"), None).is_err());
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         std::fs::write(&path, format!("{TOKEN}\r\nmore")).unwrap();
-        let given = of(None, Some(&path)).unwrap();
+        let of_file = || Token::new(Some(&path));
+        let given = of_file().unwrap();
         assert!(given.is(TOKEN.as_bytes()) && given.fragment().is_empty());
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
             let mode = |mode| std::fs::set_permissions(&path, PermissionsExt::from_mode(mode));
             mode(0o666).unwrap();
-            assert!(of(None, Some(&path)).unwrap_err().message.contains(files::WRITABLE));
+            assert!(of_file().unwrap_err().message.contains(files::WRITABLE));
             mode(0o600).unwrap();
         }
         std::fs::write(&path, "x".repeat(1 << 20)).unwrap();
-        assert!(of(None, Some(&path)).unwrap_err().message.contains("too long"));
+        assert!(of_file().unwrap_err().message.contains("too long"));
     }
 }

@@ -47,11 +47,7 @@ pub struct WebArgs {
     #[arg(long)]
     allow_remote: bool,
 
-    /// Require this token instead of a random one, which is in the printed link; other users of this machine may see it
-    #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
-    token: Option<String>,
-
-    /// Require the token on the first line of this file
+    /// Require the token on the first line of this file instead of a random one, which is in the printed link
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
@@ -61,10 +57,6 @@ pub struct WebArgs {
     /// Host name that browsers may use, besides the address and localhost; repeatable
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
-
-    /// Print the address on stdout, on a line of its own
-    #[arg(long)]
-    print_addr: bool,
 
     /// Polling interval, at least 100ms
     #[arg(short, long, value_name = "DUR", default_value = "2s", value_parser = repeat::pause)]
@@ -220,7 +212,7 @@ pub fn run<T: Interactive>(
     site: &'static Site,
 ) -> Result<Exit, CliError> {
     context.refuse_dry_run("web", "without --write, it changes nothing")?;
-    let token = Token::new(args.token.as_deref(), args.token_file.as_deref(), &context.messages)?;
+    let token = Token::new(args.token_file.as_deref())?;
     if context.globals.quiet && !token.fragment().is_empty() {
         return Err(CliError::usage("with -q, nobody would see the link with the random token")
             .hint("--token-file FILE"));
@@ -247,9 +239,7 @@ pub fn run<T: Interactive>(
     let link = format!("{scheme}://{address}/{}", token.fragment());
     context.messages.note(format!("a page on {link}{remark}"));
     let guard = Guard::new((address, encryption.is_some()), &args.host, token);
-    if args.print_addr {
-        address::print(&mut context.out, address)?;
-    }
+    address::print(&mut context.out, address)?;
     let title = json!({
         "tool": T::PROGRAM.name,
         "noun": exports.noun,

@@ -415,11 +415,11 @@ fn commands_that_others_can_write_do_not_run_when_a_session_starts() {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
         let mut fake = Fake::new();
         let result = Session::new(&mut fake, false).prepare(&file);
-        (result.map_err(|error| (error.exit, error.message)), fake.said)
+        (result.map_err(|error| (error.code, error.message)), fake.said)
     };
     assert_eq!(prepare(0o600), (Ok(false), vec!["a".to_owned()]));
     let (result, said) = prepare(0o666);
-    let (exit, message) = result.unwrap_err();
-    assert!(exit == Exit::Config && message.contains("is writable by other users"), "{message}");
+    let (code, message) = result.unwrap_err();
+    assert!(code == "CONFIG" && message.contains("is writable by other users"), "{message}");
     assert!(said.is_empty());
 }

@@ -1,7 +1,7 @@
 //! How a filter that is being typed can go on.
 
-use super::parse::SIGNS;
-use super::{Field, Kind, Operator};
+use super::{Field, Kind};
+use crate::rules::comparison::{Operator, SIGNS};
 
 /// What a filter can become.
 #[derive(Debug, PartialEq, Eq)]

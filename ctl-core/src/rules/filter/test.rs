@@ -1,12 +1,12 @@
 //! The value of a filter, parsed according to its field's kind.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::time::Duration;
 
 use regex_lite::{Regex, RegexBuilder};
 
-use super::{Field, Kind, Operator, Value};
+use super::{Field, Kind, Value};
+use crate::rules::comparison::Operator;
 use crate::text::escape;
 use crate::text::units;
 
@@ -115,19 +115,6 @@ impl Test {
             | (Self::Text(operator, _), _)
             | (Self::Free(operator, ..), _) => *operator == Operator::Different,
             (Self::Regex(wanted, _), _) => !wanted,
-        }
-    }
-}
-
-impl Operator {
-    fn accepts(self, order: Ordering) -> bool {
-        match self {
-            Self::Equal | Self::Matches => order.is_eq(),
-            Self::Different | Self::MatchesNot => order.is_ne(),
-            Self::Less => order.is_lt(),
-            Self::LessOrEqual => order.is_le(),
-            Self::Greater => order.is_gt(),
-            Self::GreaterOrEqual => order.is_ge(),
         }
     }
 }

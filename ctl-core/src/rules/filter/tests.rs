@@ -119,12 +119,12 @@ fn several_filters_must_all_fit_and_say_whether_they_need_the_body() {
 #[test]
 fn what_is_not_valid_names_value_rule_and_next_step() {
     for (filter, why, hint) in [
-        ("pri", "FIELD OP VALUE", "pri, age, state, tube, size, body, envelope.NAME"),
-        ("", "FIELD OP VALUE", "operators"),
-        ("==3", "FIELD OP VALUE", "operators"),
-        ("pri==", "FIELD OP VALUE", "operators"),
-        ("a..b==1", "FIELD OP VALUE", "operators"),
-        ("a b==1", "FIELD OP VALUE", "operators"),
+        ("pri", "KEY OP VALUE", "pri, age, state, tube, size, body, envelope.NAME"),
+        ("", "KEY OP VALUE", "operators"),
+        ("==3", "KEY OP VALUE", "operators"),
+        ("pri==", "KEY OP VALUE", "operators"),
+        ("a..b==1", "KEY OP VALUE", "operators"),
+        ("a b==1", "KEY OP VALUE", "operators"),
         ("foo==1", "a job has no `foo`", "pri, age"),
         ("envelope==1", "a job has no `envelope`", "envelope.NAME"),
         ("pri==-1", "`-1` is not a non-negative whole number", ""),

@@ -51,7 +51,7 @@ pub struct MoveArgs {
     to_server: Option<String>,
 
     /// high, normal or low
-    #[arg(long, value_name = "PRIORITY", default_value = "normal")]
+    #[arg(short, long, alias = "pri", value_name = "PRIORITY", default_value = "normal")]
     priority: Priority,
 
     #[command(flatten)]
@@ -82,7 +82,7 @@ pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
     let mut fleet = Fleet::of(tool)?;
     let targets = targets(tool, &mut fleet, std::slice::from_ref(&function))?;
     let total = args.take.total(&targets);
-    let what = describe(&targets, args.take.limit);
+    let what = describe(&targets, args.take.pace.count);
     if tool.globals.dry_run {
         let record = Record::new().with("dry_run", true).with("jobs", total);
         return tool.out.done_with(&record, &["jobs"], &format!("would move {what} {place}"));
@@ -102,7 +102,7 @@ pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
     agree(tool, (&mut fleet, &targets), &args.take, End::Complete, &question).map_err(advised)?;
     let place = format!("of {} {place}", show_function(&function));
     let action = Action { past: "moved", noun: "job", place };
-    let mut bulk = tool.bulk(action, args.take.manner(), Some(total))?;
+    let mut bulk = tool.bulk(action, &args.take.pace, Some(total))?;
     let gate = bulk.gate();
     let from = (&mut fleet, &mut tool.link);
     let mut slots = Slots::new(from, &args.take, End::Complete, &gate);

@@ -97,7 +97,7 @@ impl<'a> Slots<'a> {
         gate: &Gate,
     ) -> Self {
         let plan = Plan { end, background_only: args.background_only };
-        Self { fleet, own, count: args.jobs, plan, gate: gate.clone() }
+        Self { fleet, own, count: args.pace.jobs, plan, gate: gate.clone() }
     }
 
     /// Starts taking at most `most` jobs of a function of a server. The events end when all slots have ended.
@@ -106,7 +106,7 @@ impl<'a> Slots<'a> {
     /// No connection, or no thread.
     pub(super) fn start(&mut self, target: &Target, most: u64) -> Result<Receiver<News>, CliError> {
         let link = self.fleet.at(self.own, target.server.as_deref());
-        // Connects like other commands, so that --wait-for-server and --retry apply here, too.
+        // Connects like other commands, so that --wait-for-server applies here, too.
         link.client()?;
         let (function, limit) = (&target.function, JobLimit::new(most));
         let options = link.worker_options()?.limit(limit.clone());
