@@ -6,6 +6,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Connect;
 use ctl_core::link::diagnosis::Diagnosis;
 use ctl_core::program::Program;
+use ctl_core::tool::kit;
 
 use crate::commands::{self, server};
 use crate::link::Link;
@@ -42,6 +43,7 @@ impl ctl_core::context::Tool for Bsctl {
 
     type Connect = Server;
     const COMMANDS: Table<Self> = commands::COMMANDS;
+    const KIT: Table<Self> = kit::commands();
     type Link = Link;
     type Session = Session;
 

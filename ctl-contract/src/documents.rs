@@ -4,7 +4,6 @@ use clap::Command;
 use clap::builder::StyledStr;
 use ctl_core::context::Tool;
 use ctl_core::error::EXIT_CODES;
-use ctl_core::help;
 use ctl_core::help::visible;
 use ctl_core::repl::guest::Interactive;
 use ctl_core::repl::tree;
@@ -36,8 +35,8 @@ pub fn completions_know_every_command<T: Tool>(Case { program, .. }: &Case<T>) {
 /// Unless it sends none of its own; a command below another one is explained with that one. The line that lists it tells
 /// newcomers what it does, without the words of the protocol.
 pub fn every_command_names_its_protocol_command_in_its_help<T: Tool>(_: &Case<T>) {
-    let groups = help::GROUPS.iter().flat_map(|(_, names)| names.iter());
-    let of_every_tool: Vec<&str> = groups.copied().chain(["help"]).collect();
+    let rows = T::KIT.iter().flat_map(|(_, rows)| *rows);
+    let of_every_tool: Vec<&str> = rows.map(|row| row.name).chain(["help"]).collect();
     for command in visible(&cli::tree::<T>()) {
         let text = |text: Option<&StyledStr>| text.map(ToString::to_string).unwrap_or_default();
         let (name, about) = (command.get_name(), text(command.get_about()));

@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use clap::error::ErrorKind;
 use clap::{Command, FromArgMatches as _};
 use ctl_core::context::Tool;
+use ctl_core::context::command::Ready;
 use ctl_core::repl::guest::Interactive;
 use ctl_core::rules::preset;
-use ctl_core::tool::cli::{Line, tree};
+use ctl_core::tool::cli::tree;
 use serde_json::Value;
 
 use crate::Case;
@@ -211,8 +212,10 @@ pub fn what_changes_something_rehearses_or_refuses<T: Interactive>(case: &Case<T
     let mut is_tested = |sample: &&Sample| {
         let words = std::iter::once(&T::PROGRAM.name).chain(sample.line);
         let matches = tree.try_get_matches_from_mut(words).unwrap();
-        let line = Line::<T>::from_arg_matches(&matches).unwrap();
-        let changes = matches!(line, Line::Own(command) if !command.effect().reads_only());
+        let command = Ready::<T>::from_arg_matches(&matches).unwrap();
+        let own = T::COMMANDS.iter().flat_map(|(_, rows)| *rows).map(|row| row.name);
+        let changes = !command.effect().reads_only()
+            && own.into_iter().any(|name| Some(name) == matches.subcommand_name());
         // The exporter changes nothing.
         changes && sample.command != "exporter" || sample.command == "check roundtrip"
     };

@@ -1,8 +1,7 @@
 //! The grammar of the command line and of a session.
 
 use clap::{Arg, Command};
-use ctl_core::context::command::InSession;
-use ctl_core::help;
+use ctl_core::context::command::Mark;
 use ctl_core::help::visible;
 use ctl_core::repl::guest::Interactive;
 use ctl_core::repl::help::Group;
@@ -22,7 +21,7 @@ fn value_name(arg: &Arg) -> &str {
 
 /// The main help lists every command exactly once.
 pub fn every_command_is_in_exactly_one_group<T: Interactive>() {
-    let groups = help::groups(&T::PROGRAM);
+    let groups = (T::PROGRAM.groups)();
     let mut grouped: Vec<&str> = groups.iter().flat_map(|(_, names)| names.clone()).collect();
     grouped.sort_unstable();
     let tree = cli::tree::<T>();
@@ -118,7 +117,7 @@ pub fn commands_that_make_no_sense_in_a_session_are_left_out<T: Interactive>() {
     let left_out =
         ["repl", "serve", "bench", "exporter", "context", "completions", "complete", "docs"];
     let rows = T::COMMANDS.iter().flat_map(|(_, rows)| *rows);
-    let absent = rows.filter(|row| row.in_session.contains(&InSession::Absent));
+    let absent = rows.filter(|row| row.marks.contains(&Mark::Absent));
     for name in left_out.iter().chain(absent.map(|row| &row.name)) {
         assert!(!names.iter().any(|other| other == name), "{name}");
     }

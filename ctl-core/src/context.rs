@@ -31,6 +31,8 @@ pub trait Tool: Sized + 'static {
     type Connect: Args + Connect;
     /// Its own commands, in addition to the common ones.
     const COMMANDS: Table<Self>;
+    /// The commands of every tool: [`commands`](crate::tool::kit::commands).
+    const KIT: Table<Self>;
     /// Its connections.
     type Link: Link;
     /// The state that a session keeps between lines.

@@ -9,25 +9,6 @@ use crate::program::Program;
 use crate::rules::preset;
 use crate::text::wrap;
 
-/// The commands of every tool in groups, which a tool's own groups with the same titles go before.
-pub const GROUPS: &[(&str, &[&str])] = &[
-    ("Observe", &["ping"]),
-    ("Tool", &["repl", "serve", "context", "doctor", "examples", "completions"]),
-];
-
-/// All commands in groups: its own, and those of every tool.
-#[must_use]
-pub fn groups(program: &Program) -> Vec<(&'static str, Vec<&'static str>)> {
-    let mut groups = (program.groups)();
-    for (title, names) in GROUPS {
-        match groups.iter_mut().find(|(known, _)| known == title) {
-            Some((_, known)) => known.extend(*names),
-            None => groups.push((title, names.to_vec())),
-        }
-    }
-    groups
-}
-
 /// The subcommands that documentation shows.
 pub fn visible(tree: &Command) -> impl Iterator<Item = &Command> {
     let is_shown = |command: &&Command| !command.is_hide_set() && command.get_name() != "help";
@@ -38,7 +19,7 @@ pub fn visible(tree: &Command) -> impl Iterator<Item = &Command> {
 #[must_use]
 pub(crate) fn short(program: &Program) -> String {
     let mut tree = (program.tree)();
-    let groups = grouped(&tree, &groups(program));
+    let groups = grouped(&tree, &(program.groups)());
     let usage = tree.render_usage();
     let about = tree.get_about().map(ToString::to_string).unwrap_or_default();
     let name = program.name;
@@ -54,7 +35,7 @@ pub(crate) fn short(program: &Program) -> String {
 #[must_use]
 pub fn documented(program: &Program, width: Option<usize>) -> Command {
     let tree = (program.tree)();
-    let groups = grouped(&tree, &groups(program));
+    let groups = grouped(&tree, &(program.groups)());
     let environment = table(program.environment);
     let name = program.name;
     reflow(tree, width).help_template(format!(

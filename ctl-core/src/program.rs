@@ -20,7 +20,7 @@ pub struct Program {
     pub about: &'static str,
     /// The grammar.
     pub tree: fn() -> Command,
-    /// Its own commands in groups, for the top of the help; those of every tool are added to them.
+    /// Its commands in groups, for the top of the help.
     pub groups: fn() -> Vec<(&'static str, Vec<&'static str>)>,
     /// The environment variables that it reads, for help and man pages.
     pub environment: &'static [(&'static str, &'static str)],

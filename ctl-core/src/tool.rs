@@ -5,5 +5,7 @@ mod complete;
 pub mod docs;
 mod early;
 pub mod examples;
+pub mod kit;
 pub mod run;
+mod serve;
 pub mod shells;

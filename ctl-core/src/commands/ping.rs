@@ -13,6 +13,14 @@ use crate::output::{Record, times};
 use crate::system::at_once::at_once;
 use crate::text::units;
 
+/// The end of `ping --help`, with the tool's words.
+pub(crate) const HELP: &str = "\
+{ping}
+
+Examples:
+  {name} ping
+  {name} ping --count 1000 --interval 10ms";
+
 /// Arguments of `ping`.
 #[derive(Debug, Args)]
 pub struct PingArgs {

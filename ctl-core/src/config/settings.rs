@@ -135,6 +135,16 @@ impl Settings {
         self
     }
 
+    /// Refuses to go on without a valid file.
+    ///
+    /// # Errors
+    /// Why the file could not be read.
+    pub(crate) fn check(&self) -> Result<(), CliError> {
+        let Some(error) = &self.trouble else { return Ok(()) };
+        let copy = CliError::new(error.exit, error.code, error.message.clone());
+        Err(error.hints.iter().fold(copy, CliError::hint))
+    }
+
     /// Why the file is not used, although it exists.
     #[must_use]
     pub(crate) fn trouble(&self) -> Option<&CliError> {

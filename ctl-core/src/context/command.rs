@@ -1,9 +1,12 @@
 //! A command of a tool as a row of its table: its name, arguments, effect, help and code in one place.
 
-use clap::{ArgMatches, Command, FromArgMatches};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 
 use super::{Context, Effect, Tool, grammar, repeat};
+use crate::config::keys::{self, Key};
 use crate::error::{CliError, Exit};
+use crate::program::Program;
 use crate::rules::preset::{self, Preset};
 
 /// The commands of a tool, in the groups and the order of its help: see [`commands!`](crate::commands!).
@@ -21,17 +24,17 @@ pub struct Row<T: Tool> {
     pub help: &'static str,
     /// Words that are short for it with some of its arguments.
     pub presets: &'static [Preset],
-    /// What sessions know of it.
-    pub in_session: &'static [InSession],
+    /// What sets it apart.
+    pub marks: &'static [Mark],
     /// Its arguments.
     pub arguments: fn(Command) -> Command,
     /// Reads the arguments of a line.
     pub read: fn(&ArgMatches) -> Result<Ready<T>, clap::Error>,
 }
 
-/// What sessions know of a command.
+/// What sets a command apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InSession {
+pub enum Mark {
     /// Sessions do not have it.
     Absent,
     /// Where it only looks, sessions repeat it after a lost connection, and the command line at an interval.
@@ -40,13 +43,19 @@ pub enum InSession {
     Renames,
     /// It is kept out of the history file.
     Secret,
+    /// It works with an invalid configuration file.
+    Unconfigured,
+    /// Only programs call it.
+    Hidden,
 }
 
 impl<T: Tool> Row<T> {
     /// Reads the arguments of a line, and whether it repeats.
     pub(crate) fn ready(&'static self, matches: &ArgMatches) -> Result<Ready<T>, clap::Error> {
-        let ready = (self.read)(matches)?;
-        let Some(every) = self.repeats().then(|| repeat::interval(matches)).flatten() else {
+        let mut ready = (self.read)(matches)?;
+        ready.needs_settings = !self.has(Mark::Unconfigured);
+        let Some(every) = self.has(Mark::Repeats).then(|| repeat::interval(matches)).flatten()
+        else {
             return Ok(ready);
         };
         if !ready.effect.reads_only() {
@@ -62,8 +71,22 @@ impl<T: Tool> Row<T> {
         Ok(Ready { run: Box::new(run), ..ready })
     }
 
-    fn repeats(&self) -> bool {
-        self.in_session.contains(&InSession::Repeats)
+    /// Its grammar with all that help says; `text` has the last word on texts.
+    fn described(&self, command: Command, text: impl Fn(&str) -> String) -> Command {
+        let command = command.args(self.has(Mark::Repeats).then(repeat::flag));
+        let command = command.hide(self.has(Mark::Hidden)).about(text(self.about));
+        let mut help = text(self.help);
+        if !self.presets.is_empty() {
+            let short = self.presets.iter().map(|(word, words)| format!("\n  {word} = {words}"));
+            help = format!("{help}\n\nAliases:{}", short.collect::<String>());
+        }
+        let command = command.visible_aliases(self.aliases);
+        if help.is_empty() { command } else { command.after_help(help) }
+    }
+
+    /// Whether this sets it apart.
+    pub(crate) fn has(&self, mark: Mark) -> bool {
+        self.marks.contains(&mark)
     }
 }
 
@@ -72,6 +95,7 @@ type Run<T> = dyn FnOnce(&mut Context<T>) -> Result<Exit, CliError>;
 /// A command with its arguments.
 pub struct Ready<T: Tool> {
     effect: Effect,
+    needs_settings: bool,
     run: Box<Run<T>>,
 }
 
@@ -86,13 +110,20 @@ impl<T: Tool> Ready<T> {
         run: fn(&mut Context<T>, A) -> Result<Exit, CliError>,
     ) -> Result<Self, clap::Error> {
         let args = A::from_arg_matches(matches)?;
-        Ok(Self { effect: effect(&args), run: Box::new(move |context| run(context, args)) })
+        let effect = effect(&args);
+        let run = Box::new(move |context: &mut Context<T>| run(context, args));
+        Ok(Self { effect, needs_settings: true, run })
     }
 
     /// Its effect.
     #[must_use]
     pub fn effect(&self) -> Effect {
         self.effect
+    }
+
+    /// Whether an invalid configuration file stops it.
+    pub(crate) fn needs_settings(&self) -> bool {
+        self.needs_settings
     }
 
     /// Runs it.
@@ -105,7 +136,7 @@ impl<T: Tool> Ready<T> {
 }
 
 /// Makes the [`Table`] of a tool, as a constant. A row has a command's names and arguments, what runs it, its effect,
-/// the end of its help, what sessions know of it, and what it does:
+/// the end of its help, what sets it apart, and what it does:
 ///
 /// ```text
 /// "Produce" {
@@ -119,7 +150,7 @@ impl<T: Tool> Ready<T> {
 #[macro_export]
 macro_rules! commands {
     ($($group:literal { $($name:literal $(| $alias:literal)* ($args:ty) = $run:expr,
-        $effect:ident $(if $condition:path, else $otherwise:ident)?, $help:expr, [$($known:ident),*], $about:literal
+        $effect:ident $(if $condition:path, else $otherwise:ident)?, $help:expr, [$($mark:ident),*], $about:literal
         $(+ $short:literal = $preset:literal)*;)* })*) => {
         &[$(($group, &[$($crate::context::command::Row {
             name: $name,
@@ -127,7 +158,7 @@ macro_rules! commands {
             about: $about,
             help: $help,
             presets: &[$(($short, concat!($name, " ", $preset))),*],
-            in_session: &[$($crate::context::command::InSession::$known),*],
+            marks: &[$($crate::context::command::Mark::$mark),*],
             arguments: <$args as ::clap::Args>::augment_args,
             read: |matches| {
                 let effect = |_args: &$args| {
@@ -140,14 +171,42 @@ macro_rules! commands {
     };
 }
 
-/// The tool's own commands.
-fn own<T: Tool>() -> impl Iterator<Item = &'static Row<T>> {
-    T::COMMANDS.iter().flat_map(|(_, rows)| *rows)
+impl<T: Tool> FromArgMatches for Ready<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let named = matches.subcommand().and_then(|(name, args)| Some((named::<T>(name)?, args)));
+        let (row, args) = named.ok_or_else(|| clap::Error::new(ErrorKind::MissingSubcommand))?;
+        row.ready(args)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
-/// The tool's own command of this name.
+impl<T: Tool> Subcommand for Ready<T> {
+    fn augment_subcommands(tree: Command) -> Command {
+        let presets = all::<T>().flat_map(|row| row.presets);
+        tree.subcommands(grammars::<T>().chain(short(presets)))
+    }
+
+    fn augment_subcommands_for_update(tree: Command) -> Command {
+        Self::augment_subcommands(tree)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        named::<T>(name).is_some()
+    }
+}
+
+/// The tool's own commands, and those of every tool.
+fn all<T: Tool>() -> impl Iterator<Item = &'static Row<T>> {
+    T::COMMANDS.iter().chain(T::KIT).flat_map(|(_, rows)| *rows)
+}
+
+/// The command of this name.
 pub(crate) fn named<T: Tool>(name: &str) -> Option<&'static Row<T>> {
-    own::<T>().find(|row| row.name == name)
+    all::<T>().find(|row| row.name == name)
 }
 
 /// Whether a line has a command of the tool that changes nothing with these arguments.
@@ -156,33 +215,61 @@ pub(crate) fn only_reads<T: Tool>(line: &ArgMatches) -> bool {
     line.subcommand().and_then(read).is_some_and(|ready| ready.effect().reads_only())
 }
 
-/// The names of the tool's own commands in groups.
+/// The names of the commands in groups; groups with the same title are one.
 #[must_use]
 pub fn groups<T: Tool>() -> Vec<(&'static str, Vec<&'static str>)> {
-    let names = |rows: &[Row<T>]| rows.iter().map(|row| row.name).collect();
-    T::COMMANDS.iter().map(|(group, rows)| (*group, names(rows))).collect()
+    let mut groups: Vec<(_, Vec<_>)> = Vec::new();
+    for (title, rows) in T::COMMANDS.iter().chain(T::KIT) {
+        let names = rows.iter().filter(|row| !row.has(Mark::Hidden)).map(|row| row.name);
+        match groups.iter_mut().find(|(known, _)| known == title) {
+            Some((_, known)) => known.extend(names),
+            None => groups.push((*title, names.collect())),
+        }
+    }
+    groups
 }
 
-/// The grammars of those of the tool's own commands that the line may name.
-pub(crate) fn grammars<T: Tool>() -> impl Iterator<Item = Command> {
+/// The grammars of those commands that the line may name.
+fn grammars<T: Tool>() -> impl Iterator<Item = Command> {
     let is_named = |row: &&Row<T>| grammar::is_named(row.name, row.aliases.iter().copied());
-    let commands = own::<T>().filter(is_named).map(|row| {
+    let own = T::COMMANDS.iter().flat_map(|(_, rows)| *rows).filter(is_named);
+    let kit = T::KIT.iter().flat_map(|(_, rows)| *rows).filter(is_named);
+    let own = own.map(|row| {
         let command = grammar::with_arguments(Command::new(row.name), row.arguments);
-        let command = command.args(row.repeats().then(repeat::flag));
-        let short = row.presets.iter().map(|(word, words)| format!("\n  {word} = {words}"));
-        let help = match row.presets {
-            [] => row.help.to_owned(),
-            _ => format!("{}\n\nAliases:{}", row.help, short.collect::<String>()),
-        };
-        command.about(row.about).visible_aliases(row.aliases).after_help(help)
+        row.described(command, str::to_owned)
     });
-    commands.chain(short(own::<T>().flat_map(|row| row.presets)))
+    own.chain(kit.map(|row| {
+        let command = (row.arguments)(Command::new(row.name));
+        row.described(command, |text| filled(text, &T::PROGRAM))
+    }))
+}
+
+/// A text of a command of every tool, with the words of this one.
+fn filled(text: &str, program: &Program) -> String {
+    let Program { name, prefix, servers, queue, help, .. } = program;
+    let (about, session, examples) = help.repl;
+    let keys = || {
+        let key = |key: &Key| format!("  {:<16} {}", key.shown(program), key.form(program));
+        keys::KEYS.iter().map(key).collect::<Vec<_>>().join("\n")
+    };
+    let words = [
+        ("{name}", *name),
+        ("{prefix}", prefix),
+        ("{short}", servers.short),
+        ("{address}", servers.default),
+        ("{queue}", queue.key),
+        ("{session}", about),
+        ("{repl}", session),
+        ("{sessions}", examples),
+        ("{ping}", help.ping),
+        ("{serve}", help.serve),
+    ];
+    let filled = words.iter().fold(text.to_owned(), |text, (word, with)| text.replace(word, with));
+    if filled.contains("{keys}") { filled.replace("{keys}", &keys()) } else { filled }
 }
 
 /// The grammars of those short words that the line may name.
-pub(crate) fn short<'p>(
-    presets: impl IntoIterator<Item = &'p Preset>,
-) -> impl Iterator<Item = Command> {
+fn short<'p>(presets: impl IntoIterator<Item = &'p Preset>) -> impl Iterator<Item = Command> {
     let named = presets.into_iter().filter(|(word, _)| grammar::is_named(word, [].into_iter()));
     named.copied().map(preset::grammar)
 }

@@ -4,6 +4,20 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+/// The end of `repl --help`, with the tool's words.
+pub(crate) const HELP: &str = "\
+{repl}
+
+A script (stdin, -f, -e) stops at the first error and exits with its code. # starts a comment, and <<END takes the
+lines up to END as a body. CMD | SHELL COMMAND pipes results, CMD > FILE and CMD >> FILE write them to a file, CMD \\G
+prints one value per line, and !CMD runs a shell command.
+
+On a terminal, Tab completes, results taller than the screen go to $PAGER, and \\e opens $VISUAL or $EDITOR. Before
+the first prompt, the commands in ~/.config/{name}/replrc are run.
+
+Examples:
+{sessions}";
+
 /// The flags of `repl` in every tool.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SessionArgs {

@@ -9,7 +9,7 @@ use super::complete::Wanted;
 use super::known::{Fetch, KnownNames};
 use super::prompt::{Prompt, Prompts};
 use super::shell::{Leaving, Setting};
-use crate::context::command::{self, InSession};
+use crate::context::command::{self, Mark};
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::rules::filter::Field;
@@ -65,9 +65,9 @@ pub struct Words {
 }
 
 /// Whether this is known of the command of this name; a verb that replaces a command is another one.
-pub(super) fn is<T: Interactive>(name: &str, known: InSession) -> bool {
+pub(super) fn is<T: Interactive>(name: &str, mark: Mark) -> bool {
     let row = command::named::<T>(name).filter(|_| !T::Verb::has_subcommand(name));
-    row.is_some_and(|row| row.in_session.contains(&known))
+    row.is_some_and(|row| row.has(mark))
 }
 
 /// Runs a line of a session that is a command of the command line, too.

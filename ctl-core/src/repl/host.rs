@@ -23,7 +23,7 @@ use super::tree::{self, FORMATS};
 use super::values::KnownSettings;
 use crate::args::GlobalArgs;
 use crate::context::Tool;
-use crate::context::command::{self, InSession};
+use crate::context::command::{self, Mark};
 use crate::error::{CliError, Exit};
 use crate::link::{CONNECT, Link};
 use crate::output::{Destination, Format, Output, Style};
@@ -245,7 +245,7 @@ impl<G: Guest> Shell for Host<'_, G> {
     }
 
     fn is_secret(&self, verb: &str) -> bool {
-        is::<G::Tool>(verb, InSession::Secret)
+        is::<G::Tool>(verb, Mark::Secret)
     }
 
     fn may_leave(
@@ -377,7 +377,7 @@ const PING: &str = "ping";
 
 /// Whether a line of this command or verb is repeated after a lost connection.
 fn is_repeated<T: Interactive>(name: &str, matches: &ArgMatches) -> bool {
-    let is_known = || is::<T>(name, InSession::Repeats) && command::only_reads::<T>(matches);
+    let is_known = || is::<T>(name, Mark::Repeats) && command::only_reads::<T>(matches);
     name == PING || T::WORDS.reads.contains(&name) || is_known()
 }
 
@@ -391,7 +391,7 @@ fn look_back<G: Guest>(
     guest.after_line(verb, firsts, result);
     say_loss(guest);
     guest.tidy();
-    if G::Tool::WORDS.renames.contains(&verb) || is::<G::Tool>(verb, InSession::Renames) {
+    if G::Tool::WORDS.renames.contains(&verb) || is::<G::Tool>(verb, Mark::Renames) {
         guest.parts().names.refresh();
     }
 }

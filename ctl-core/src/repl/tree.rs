@@ -7,7 +7,7 @@ use clap::{Arg, ArgMatches, Command, Subcommand};
 use super::builtin;
 use super::guest::{Interactive, is};
 use super::help::Group;
-use crate::context::command::InSession;
+use crate::context::command::Mark;
 use crate::help;
 use crate::link::CONNECT;
 use crate::rules::preset;
@@ -23,9 +23,6 @@ const CONTEXT: &str = "context";
 pub(crate) const FORMATS: &[&str] =
     &["table", "wide", "plain", "json", "ndjson", "yaml", "csv", "name", "raw"];
 
-/// Commands of the command line that make no sense in any session.
-const LEFT_OUT: &[&str] = &["repl", "serve", "context", "completions", "complete", "docs", "help"];
-
 /// The grammar of a session: the commands of the command line that make sense in it, the tool's own verbs, which
 /// replace commands of the same name, and those of every session.
 #[must_use]
@@ -35,8 +32,8 @@ pub fn grammar<T: Interactive>() -> Command {
     let kept = command_line.get_subcommands().filter(|command| {
         let short = preset::command(command);
         let name = short.as_deref().unwrap_or(command.get_name());
-        !LEFT_OUT.contains(&name)
-            && !is::<T>(name, InSession::Absent)
+        name != "help"
+            && !is::<T>(name, Mark::Absent)
             && !T::Verb::has_subcommand(command.get_name())
     });
     let flags = command_line
@@ -65,7 +62,7 @@ pub fn groups<T: Interactive>(grammar: &Command) -> Vec<Group> {
     let is_kept = |name: &&str| {
         grammar.find_subcommand(name).is_some() && !own().any(|(_, verbs)| verbs.contains(name))
     };
-    let of_line = help::groups(&T::PROGRAM).into_iter().chain([(builtin::TITLE, Vec::new())]);
+    let of_line = (T::PROGRAM.groups)().into_iter().chain([(builtin::TITLE, Vec::new())]);
     let group = |(title, names): (&'static str, Vec<&'static str>)| {
         let added = own().filter(|(of, _)| *of == title).flat_map(|(_, verbs)| *verbs);
         Group { title, verbs: names.into_iter().filter(is_kept).chain(added.copied()).collect() }

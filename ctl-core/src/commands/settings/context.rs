@@ -21,6 +21,29 @@ use crate::system::at_once::at_once;
 use crate::system::env::{Setting, Source};
 use crate::text::escape;
 
+/// The end of `context --help`, with the tool's words.
+pub(crate) const HELP: &str = "\
+A context is a table in the configuration file: servers, how to reach them, and defaults for them.
+Each setting comes from its flag, else from the context named by --context, else from the environment, else from
+the context that {prefix}_CONTEXT names or that is selected, else from [defaults] in the file. `{name} context show`
+shows which. In a protected context, every command that takes, changes or removes anything asks for the context's
+name; --confirm=NAME answers that, --yes does not.
+
+The file is the one named by --config or {prefix}_CONFIG, else $XDG_CONFIG_HOME/{name}/config.toml, else
+~/.config/{name}/config.toml. It is TOML: [defaults], a table [contexts.NAME] for each context, and context = \"NAME\"
+for the selected one. A file that others can write is refused. Contexts and defaults take these settings:
+{keys}
+
+Examples:
+  {name} context add prod {short} {address} protected=true prompt-color=red
+  {name} context edit prod timeout=2s {queue}=NAME
+  {name} context edit
+  {name} context select prod
+  {name} context show
+  {name} context validate --connect
+  {name} context select -
+  {name} --context prod ping";
+
 /// Arguments of `context`.
 #[derive(Debug, Args)]
 pub struct ContextArgs {
@@ -108,12 +131,6 @@ enum Action {
 }
 
 impl ContextArgs {
-    /// Whether it works with an invalid file, or reports that itself.
-    #[must_use]
-    pub(crate) fn works_without(&self) -> bool {
-        !matches!(self.action, Action::Show { name: None })
-    }
-
     /// Whether it leaves files unchanged.
     #[must_use]
     pub(crate) fn reads_only(&self) -> bool {
@@ -371,6 +388,7 @@ fn ls<T: Tool>(context: &mut Context<T>) -> Result<Exit, CliError> {
 fn show<T: Tool>(context: &mut Context<T>, name: Option<&str>) -> Result<Exit, CliError> {
     let program = &T::PROGRAM;
     let Some(name) = name else {
+        context.settings().check()?;
         let rows = in_force(context.settings(), program)?;
         super::print(&mut context.out, rows)?;
         context.link.dialer().say_override();

@@ -17,6 +17,18 @@ use crate::system::at_once::at_once;
 use crate::system::env::Setting;
 use crate::text::units;
 
+/// The end of `doctor --help`, with the tool's words.
+pub(crate) const HELP: &str = "\
+Checks the configuration file, the effective settings and where each came from, the files they name, and unknown
+{prefix}_* variables, and asks every server what it is and supports. It changes nothing. STATUS is ok, warning or
+failed; the exit code is that of the most severe failure, and 0 if there are only warnings. In JSON, a server's
+answer is under `server`.
+
+Examples:
+  {name} doctor
+  {name} doctor -o json
+  {name} --context prod doctor";
+
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {}
@@ -70,7 +82,7 @@ fn row(status: &'static str, subject: &str, finding: &str) -> Record {
 ///
 /// # Errors
 /// Write failures. Problems are the result, and the worst of them determines the exit code.
-pub fn run<T: Tool>(context: &mut Context<T>, _: &DoctorArgs) -> Result<Exit, CliError> {
+pub fn run<T: Tool>(context: &mut Context<T>, _: DoctorArgs) -> Result<Exit, CliError> {
     context.link.dialer_mut().default_timeout(PATIENCE);
     let mut findings = Findings::new();
     about_file(context, &mut findings);

@@ -13,6 +13,16 @@ use crate::output::{Output, Record};
 use crate::program::Program;
 use crate::text::units;
 
+/// The end of `completions --help`, with the tool's words.
+pub(crate) const HELP: &str = "\
+Examples:
+  {name} completions bash > ~/.local/share/bash-completion/completions/{name}
+  {name} completions zsh > ~/.zfunc/_{name}
+  {name} completions fish > ~/.config/fish/completions/{name}.fish
+  {name} completions nushell | save ($nu.user-autoload-dirs.0)/{name}.nu
+  {name} man | man -l -
+  {name} man --out ~/.local/share/man/man1";
+
 /// Arguments of `completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
@@ -103,7 +113,7 @@ fn man(
 ///
 /// # Errors
 /// Write failures.
-pub fn readme(out: &mut Output, program: &Program, _: &DocsArgs) -> Result<Exit, CliError> {
+pub fn readme(out: &mut Output, program: &Program) -> Result<Exit, CliError> {
     let sections = super::readme_sections(&(program.tree)(), &program.exit_codes());
     document(out, Record::new(), "markdown", &sections)
 }

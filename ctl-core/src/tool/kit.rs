@@ -1,0 +1,66 @@
+//! The commands of every tool, as rows of a table like that of a tool's own.
+
+use std::marker::PhantomData;
+
+use clap::{ArgMatches, FromArgMatches as _};
+
+use crate::commands::ping::{self, PingArgs};
+use crate::commands::serve::ServeArgs;
+use crate::commands::settings::context::{self, ContextArgs};
+use crate::commands::settings::doctor::{self, DoctorArgs};
+use crate::context::Context;
+use crate::context::command::{Ready, Table};
+use crate::error::{CliError, Exit};
+use crate::repl::args::{self, SessionArgs};
+use crate::repl::guest::Interactive;
+use crate::repl::{start, unreadable};
+use crate::tool::docs::commands::{self, CompletionsArgs, DocsArgs};
+use crate::tool::examples::{self, ExamplesArgs};
+use crate::tool::run::dispatch;
+use crate::tool::shells::CompleteArgs;
+use crate::tool::{complete, serve};
+
+/// The table of these commands for a tool.
+#[must_use]
+pub const fn commands<T: Interactive>() -> Table<T> {
+    Kit::COMMANDS
+}
+
+struct Kit<T>(PhantomData<T>);
+
+impl<T: Interactive> Kit<T> {
+    const COMMANDS: Table<T> = crate::commands! {
+    "Observe" {
+        "ping" (PingArgs) = |context, args| ping::run(context, &args), Reads, ping::HELP, [],
+            "Measure round trips to the server";
+    }
+    "Tool" {
+        "repl" | "shell" (SessionArgs) = |context, args| start::run(context, args, line), Creates,
+            args::HELP, [Absent], "{session}";
+        "serve" | "mock" (ServeArgs) = |context, args| serve::run(context, &args), Creates, "{serve}", [Absent],
+            "Run an in-memory server, standalone or for a command";
+        "context" (ContextArgs) = |context, args| context::run(context, &args),
+            Reads if ContextArgs::reads_only, else Creates, context::HELP, [Absent, Unconfigured],
+            "Manage contexts: named sets of settings, such as servers";
+        "doctor" (DoctorArgs) = doctor::run, Reads, doctor::HELP, [Unconfigured],
+            "Diagnose settings and servers, and say how to fix what is wrong";
+        "examples" (ExamplesArgs) = |context, args| {
+            examples::run(&mut context.out, &context.messages, &T::PROGRAM, &args)
+        }, Reads, "", [Unconfigured], "Show cheat sheets: command lines that are ready to copy";
+        "completions" (CompletionsArgs) = |context, args| {
+            commands::completions(&mut context.out, &context.messages, &T::PROGRAM, &args)
+        }, Reads if CompletionsArgs::reads_only, else Creates, commands::HELP, [Absent, Unconfigured],
+            "Print a completion script for a shell, or the man pages" + "man" = "man";
+        "complete" (CompleteArgs) = |context, args| complete::run(context, &args), Reads, "",
+            [Absent, Unconfigured, Hidden], "Say how a line of a shell can go on";
+        "docs" (DocsArgs) = |context, _| commands::readme(&mut context.out, &T::PROGRAM), Reads, "",
+            [Absent, Unconfigured, Hidden], "Print the sections of the README that are made from the grammar";
+    }
+    };
+}
+
+/// Runs a line of a session that is also a command of the command line.
+fn line<T: Interactive>(context: &mut Context<T>, matches: &ArgMatches) -> Result<Exit, CliError> {
+    let command = Ready::<T>::from_arg_matches(matches).map_err(unreadable)?;
+    dispatch(context, command)
+}
