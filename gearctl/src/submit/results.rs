@@ -9,7 +9,7 @@ use ctl_core::output::progress::Progress;
 use ctl_core::output::{self, Column, Format, Output, Record};
 use ctl_core::text::escape;
 use ctl_core::text::units;
-use gearman_client::{JobEvent, Progress as Share};
+use gearman_client::{JobEvent, JobHandle, Progress as Share, UniqueId};
 
 use crate::names::{show_handle_of, show_unique};
 use crate::submit::pool::{News, What};
@@ -68,8 +68,7 @@ impl ResultArgs {
 }
 
 /// The error for a result that is not kept.
-#[must_use]
-pub(crate) fn too_large(handle: &str, most: usize) -> CliError {
+fn too_large(handle: &str, most: usize) -> CliError {
     let most = units::show_size(u64::try_from(most).unwrap_or(u64::MAX));
     let text = format!("the result of the job {handle} exceeds --max-result ({most})");
     CliError::new(Exit::BadData, RESULT_TOO_LARGE, text)
@@ -78,8 +77,7 @@ pub(crate) fn too_large(handle: &str, most: usize) -> CliError {
 }
 
 /// The error for a result that no longer fits into the buffer that is kept until the end.
-#[must_use]
-pub(crate) fn too_much(handle: &str, most: usize) -> CliError {
+fn too_much(handle: &str, most: usize) -> CliError {
     let most = units::show_size(u64::try_from(most).unwrap_or(u64::MAX));
     let text = format!(
         "with the result of the job {handle}, the buffered results exceed --max-result ({most})"
@@ -104,10 +102,10 @@ pub(crate) enum Step {
 
 /// A job that has not ended.
 #[derive(Default)]
-struct Open {
-    handle: String,
+pub(crate) struct Open {
+    pub(crate) handle: String,
     unique: Option<String>,
-    data: Vec<u8>,
+    pub(crate) data: Vec<u8>,
 }
 
 /// The state of incomplete results.
@@ -119,6 +117,75 @@ pub(crate) struct Results {
     /// Records of documents that are written at the end, and the size of their results in bytes.
     kept: Vec<Record>,
     kept_bytes: usize,
+}
+
+impl Results {
+    /// Whether this is about a job whose result is discarded.
+    pub(crate) fn is_given_up(&mut self, news: &News) -> bool {
+        match news.is_last() {
+            true => self.given_up.remove(&news.job),
+            false => self.given_up.contains(&news.job),
+        }
+    }
+
+    /// The server has accepted a job.
+    pub(crate) fn begin(
+        &mut self,
+        number: u64,
+        handle: &JobHandle,
+        unique: Option<&UniqueId>,
+        is_several: bool,
+    ) {
+        let handle = show_handle_of(handle, is_several);
+        let unique = unique.map(show_unique);
+        self.jobs.insert(number, Open { handle, unique, data: Vec::new() });
+    }
+
+    /// A job has ended.
+    pub(crate) fn end(&mut self, number: u64) -> Open {
+        self.jobs.remove(&number).unwrap_or_default()
+    }
+
+    /// A job goes on, and the rest of its result is discarded.
+    pub(crate) fn give_up(&mut self, number: u64) -> Open {
+        self.given_up.insert(number);
+        self.end(number)
+    }
+
+    /// Adds to a result. Returns the reason if it becomes too large to keep.
+    pub(crate) fn add(&mut self, number: u64, bytes: &[u8], most: usize) -> Option<CliError> {
+        let open = self.jobs.entry(number).or_default();
+        if bytes.len() > most.saturating_sub(open.data.len()) {
+            open.data = Vec::new();
+            return Some(too_large(&open.handle, most));
+        }
+        open.data.extend_from_slice(bytes);
+        None
+    }
+
+    /// The error for a job that failed, with what its worker said.
+    pub(crate) fn failed(&self, number: u64, said: Option<&[u8]>) -> CliError {
+        let handle = self.jobs.get(&number).map_or("", |open| &open.handle);
+        let (code, why) = match said {
+            Some(said) => ("JOB_EXCEPTION", format!(": {}", text(said))),
+            None => ("JOB_FAILED", String::new()),
+        };
+        CliError::new(Exit::Negative, code, format!("the job {handle} failed{why}"))
+    }
+
+    /// Counts a result that is kept until the end. Returns the reason if there is no room for it.
+    pub(crate) fn count(&mut self, open: &mut Open, most: usize) -> Option<CliError> {
+        if open.data.len() > most.saturating_sub(self.kept_bytes) {
+            open.data = Vec::new();
+            return Some(too_much(&open.handle, most));
+        }
+        self.kept_bytes += open.data.len();
+        None
+    }
+}
+
+fn text(said: &[u8]) -> String {
+    String::from_utf8_lossy(said).trim_end().to_owned()
 }
 
 /// Writes results to stdout.
@@ -148,21 +215,12 @@ impl<'a> View<'a> {
     /// Write failures.
     pub(crate) fn take(&mut self, news: News) -> Result<Step, CliError> {
         let number = news.job;
-        if self.results.given_up.contains(&number) {
-            if news.is_last() {
-                self.results.given_up.remove(&number);
-            }
+        if self.results.is_given_up(&news) {
             return Ok(Step::Going);
         }
         match news.what {
             What::Taken(handle, unique, _) => {
-                let unique = unique.as_ref().map(show_unique);
-                let open = Open {
-                    handle: show_handle_of(&handle, self.shape.several),
-                    unique,
-                    ..Open::default()
-                };
-                self.results.jobs.insert(number, open);
+                self.results.begin(number, &handle, unique.as_ref(), self.shape.several);
                 self.event(number, "created", |record| record)?;
             }
             What::Error(error) => {
@@ -251,35 +309,26 @@ impl<'a> View<'a> {
         if self.shape.streams && !self.is_document() {
             return self.write(bytes).map(|()| None);
         }
-        let most = self.shape.most;
-        if let Some(open) = self.results.jobs.get_mut(&number) {
-            if bytes.len() > most.saturating_sub(open.data.len()) {
-                return Ok(Some(too_large(&open.handle, most)));
-            }
-            open.data.extend_from_slice(bytes);
-        }
-        Ok(None)
+        Ok(self.results.add(number, bytes, self.shape.most))
     }
 
     /// Forgets a job, which may have ended.
     fn give_up(&mut self, number: u64, has_ended: bool, error: CliError) -> Step {
         self.end_progress();
-        self.results.jobs.remove(&number);
-        if !has_ended {
-            self.results.given_up.insert(number);
-        }
+        match has_ended {
+            true => self.results.end(number),
+            false => self.results.give_up(number),
+        };
         Step::Failed(error)
     }
 
     /// Keeps the record of a job for the end. Returns the reason if it cannot be kept.
-    fn keep(&mut self, record: Record, open: Open) -> Option<CliError> {
-        let size = open.data.len();
-        if size > self.shape.most.saturating_sub(self.results.kept_bytes) {
-            return Some(too_much(&open.handle, self.shape.most));
+    fn keep(&mut self, record: Record, mut open: Open) -> Option<CliError> {
+        let refused = self.results.count(&mut open, self.shape.most);
+        if refused.is_none() {
+            self.results.kept.push(record.with_body(open.data));
         }
-        self.results.kept_bytes += size;
-        self.results.kept.push(record.with_body(open.data));
-        None
+        refused
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), CliError> {
@@ -301,7 +350,7 @@ impl<'a> View<'a> {
     }
 
     fn complete(&mut self, number: u64) -> Result<Step, CliError> {
-        let open = self.results.jobs.remove(&number).unwrap_or_default();
+        let open = self.results.end(number);
         if self.is(Format::Ndjson) {
             return Ok(Step::Done);
         }
@@ -323,32 +372,24 @@ impl<'a> View<'a> {
         &mut self,
         number: u64,
         how: &'static str,
-        text: Option<&[u8]>,
+        said: Option<&[u8]>,
     ) -> Result<Step, CliError> {
         self.end_progress();
-        self.event(number, how, |record| match text {
-            Some(text) => record.with_body(text.to_vec()),
+        self.event(number, how, |record| match said {
+            Some(said) => record.with_body(said.to_vec()),
             None => record,
         })?;
-        let open = self.results.jobs.remove(&number).unwrap_or_default();
-        let handle = open.handle.clone();
-        let said = text.map(|text| String::from_utf8_lossy(text).trim_end().to_owned());
+        let error = self.results.failed(number, said);
+        let open = self.results.end(number);
         if self.is_document() {
-            let record = outcome(number, &open, how, false).with("exception", said.as_deref());
+            let record = outcome(number, &open, how, false).with("exception", said.map(text));
             if let Some(error) = self.keep(record, open) {
                 return Ok(Step::Failed(error));
             }
         } else if !self.is(Format::Ndjson) && !open.data.is_empty() {
             self.write(&open.data)?;
         }
-        Ok(Step::Failed(match said {
-            Some(said) => CliError::new(
-                Exit::Negative,
-                "JOB_EXCEPTION",
-                format!("the job {handle} failed: {said}"),
-            ),
-            None => CliError::new(Exit::Negative, "JOB_FAILED", format!("the job {handle} failed")),
-        }))
+        Ok(Step::Failed(error))
     }
 
     fn show(&mut self, share: &Share) {

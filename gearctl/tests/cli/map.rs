@@ -37,7 +37,7 @@ fn failed_lines_are_records_and_exit_3() {
         let ran = gearctl_with(address, &["map", "some", "-o", "ndjson"], b"a\nb\nc\n").exits(3);
         let rows = ran.objects();
         assert_eq!(rows.iter().map(|row| &row["ok"]).collect::<Vec<_>>(), [true, false, true]);
-        assert_eq!((&rows[2]["i"], &rows[2]["body"]), (&json!(3), &json!("c")));
+        assert_eq!((&rows[2]["n"], &rows[2]["body"]), (&json!(3), &json!("c")));
         let ran = gearctl_with(address, &["map", "some", "--on-error", "stop"], b"b\n").exits(1);
         assert!(ran.err.contains("JOB_FAILED"), "{}", ran.err);
         // Nothing is started after the failure: `a` would be answered.
