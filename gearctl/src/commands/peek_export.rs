@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, Manner, OnError, Rate};
-use ctl_core::context::fleet::{Fleet, name_at};
+use ctl_core::context::fleet::{Answered, Fleet, name_at};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::confirm::Confirm;
 use ctl_core::input::named::{One, Several};
@@ -15,7 +15,7 @@ use ctl_core::text::units;
 use gearman_client::blocking::GrabbedJob;
 use gearman_client::{FunctionName, FunctionStatus, JobLimit};
 
-use super::drain::{RECORDS, targets};
+use super::drain::{RECORDS, record};
 use crate::link::status_of;
 use crate::link::{Link, next_job, worker};
 use crate::names::{Function, show_function, show_handle};
@@ -75,8 +75,8 @@ pub struct ExportArgs {
     functions: Several<Function>,
 
     /// Process at most N items
-    #[arg(long, value_name = "N")]
-    limit: Option<u64>,
+    #[arg(short, long, alias = "limit", value_name = "N")]
+    count: Option<u64>,
 
     /// Rate limit: N/s, N/m or N/h, evenly spaced
     #[arg(long, value_name = "N/s")]
@@ -96,32 +96,18 @@ pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
     args.bodies.prepare(&mut tool.out, &RECORDS)?;
     let name = show_function(&function);
     let mut fleet = Fleet::of(tool)?;
-    let counted = fleet.ask(&mut tool.link, |link| Before::of(link, &function))?;
-    let is_lossy = counted.iter().any(|(_, before)| !before.is_gearmand);
+    let sources = sources(tool, &mut fleet, &[function])?;
     let confirm = tool.confirm().unrehearsed();
-    ask(
-        tool,
-        &confirm,
-        &format!("briefly take {} of {name}", units::count(args.count, "job")),
-        is_lossy,
-    )?;
+    let what = format!("briefly take {} of {name}", units::count(args.count, "job"));
+    let is_lossy = ask(tool, &confirm, &what, &sources)?;
     if is_lossy && matches!(tool.out.style.format, Format::Table | Format::Wide) {
         // A table shortens bodies, and there may be no other copy.
         tool.out.style.format = Format::Ndjson;
     }
     let action = Action { past: "shown", noun: "job", place: format!("of {name}") };
-    let mut bulk = tool.bulk(action, OnError::Stop, None)?;
-    let mut list = fleet.list(&mut tool.out, &RECORDS)?.eager();
-    let (mut left, mut is_complete) = (args.count, true);
-    for (server, before) in &counted {
-        let link = fleet.at(&mut tool.link, server.as_deref());
-        let of = (&function, server.as_deref());
-        let taken = borrow(link, of, left, &mut bulk, &mut list);
-        let count = taken.as_ref().map_or(0, |taken| taken.count);
-        left = left.saturating_sub(count);
-        is_complete &= before.is_back(fleet.at(&mut tool.link, server.as_deref()), of, count)?;
-        bulk = bulk.after(taken.map(drop))?;
-    }
+    let bulk = tool.bulk(action, OnError::Stop, None)?;
+    let jobs = sources.iter().map(|source| (source, args.count));
+    let (bulk, is_all) = lend(tool, &mut fleet, jobs, args.count, bulk)?;
     if bulk.succeeded() == 0 {
         if let Some(error) = fleet.silent() {
             return Err(error);
@@ -129,10 +115,7 @@ pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
         let why = format!("no job of {name} is queued");
         return Err(CliError::not_found(why).hint("gearctl functions, to see where jobs are"));
     }
-    list.finish()?;
-    let exit = bulk.finish_silently()?;
-    let exit = if exit.is_done() { fleet.exit() } else { exit };
-    Ok(if exit.is_done() && !is_complete { Exit::Partial } else { exit })
+    Ok(ended(&fleet, bulk.finish_silently()?, is_all))
 }
 
 /// Runs `export`.
@@ -142,63 +125,76 @@ pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
 pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     records::prepare(&mut tool.out, tool.globals.output, records::STDOUT.as_ref(), &RECORDS)?;
     let mut fleet = Fleet::of(tool)?;
-    let functions = args.functions.names()?;
-    let targets = targets(tool, &mut fleet, &functions)?;
-    let queued: u64 = targets.iter().map(|target| target.queued).sum();
-    let total = queued.min(args.limit.unwrap_or(u64::MAX));
+    let sources = sources(tool, &mut fleet, &args.functions.names()?)?;
+    let queued = |source: &Source| u64::try_from(source.queued).unwrap_or(0);
+    let total = sources.iter().map(queued).sum::<u64>().min(args.count.unwrap_or(u64::MAX));
     let jobs = units::count(total, "job");
     if tool.globals.dry_run {
         let record = Record::new().with("dry_run", true).with("jobs", total);
         return tool.out.done_with(&record, &["jobs"], &format!("would export {jobs}"));
     }
-    let before = |link: &mut Link| {
-        functions.iter().map(|function| Before::of(link, function)).collect::<Result<Vec<_>, _>>()
-    };
-    let before: Vec<Before> = match total {
-        0 => Vec::new(),
-        _ => fleet.ask(&mut tool.link, before)?.into_iter().flat_map(|(_, all)| all).collect(),
-    };
     if total > 0 {
-        let is_lossy = before.iter().any(|before| !before.is_gearmand);
         let confirm = tool.confirm();
-        ask(tool, &confirm, &format!("briefly take {jobs}"), is_lossy)?;
+        ask(tool, &confirm, &format!("briefly take {jobs}"), &sources)?;
     }
     let action = Action { past: "exported", noun: "job", place: String::new() };
     let manner = Manner { on_error: OnError::Stop, rate: args.rate };
-    let mut bulk = tool.bulk(action, manner, Some(total))?;
-    let mut list = fleet.list(&mut tool.out, &RECORDS)?.eager();
+    let bulk = tool.bulk(action, manner, Some(total))?;
+    let jobs = sources.iter().map(|source| (source, queued(source)));
+    let (bulk, is_all) = lend(tool, &mut fleet, jobs, total, bulk)?;
+    Ok(ended(&fleet, bulk.finish_quietly()?, is_all))
+}
+
+/// Takes, shows and gives back the jobs of sources, at most this many of each and `left` of all. Returns whether all
+/// were shown and came back. Nothing is written if there are none to show, but were to be.
+fn lend<'s>(
+    tool: &mut Tool,
+    fleet: &mut Fleet<Link>,
+    sources: impl Iterator<Item = (&'s Source, u64)>,
+    mut left: u64,
+    mut bulk: Bulk,
+) -> Result<(Bulk, bool), CliError> {
+    let (mut list, is_wanted) = (fleet.list(&mut tool.out, &RECORDS)?.eager(), left > 0);
     bulk.beside(&list);
-    let (mut left, mut is_all) = (total, true);
-    for (at, target) in targets.iter().enumerate() {
-        let most = target.queued.min(left);
-        let link = fleet.at(&mut tool.link, target.server.as_deref());
-        let of = (&target.function, target.server.as_deref());
-        let taken = borrow(link, of, most, &mut bulk, &mut list);
-        let taken = match taken {
+    let mut is_all = true;
+    for (source, most) in sources {
+        let link = fleet.at(&mut tool.link, source.server.as_deref());
+        let taken = match borrow(link, source, most.min(left), &mut bulk, &mut list) {
             Ok(taken) => taken,
             Err(error) => return Err(bulk.abort(error)),
         };
         left = left.saturating_sub(taken.count);
-        if let Some(before) = before.get(at) {
-            let link = fleet.at(&mut tool.link, target.server.as_deref());
-            is_all &= before.is_back(link, of, taken.count)?;
-        }
+        is_all &= source.is_back(link, taken.count)?;
         if taken.is_full {
             is_all = false;
-            let name = name_at(show_function(&target.function), target.server.as_deref());
             tool.messages.warn(format!(
-                "{name} has more than the {} that can be held at once: drain takes them all",
+                "{} has more than the {} that can be held at once: drain takes them all",
+                source.name(),
                 units::count(taken.count, "job")
             ));
         }
     }
-    list.finish()?;
-    let exit = bulk.finish_quietly()?;
-    let exit = if exit.is_done() { fleet.exit() } else { exit };
-    Ok(if exit.is_done() && !is_all { Exit::Partial } else { exit })
+    if bulk.succeeded() > 0 || !is_wanted {
+        list.finish()?;
+    }
+    Ok((bulk, is_all))
 }
 
-fn ask(tool: &mut Tool, confirm: &Confirm, what: &str, is_lossy: bool) -> Result<(), CliError> {
+fn ended(fleet: &Fleet<Link>, exit: Exit, is_all: bool) -> Exit {
+    match if exit.is_done() { fleet.exit() } else { exit } {
+        Exit::Done if !is_all => Exit::Partial,
+        exit => exit,
+    }
+}
+
+/// Asks before jobs are taken. Returns whether a server may lose them.
+fn ask(
+    tool: &mut Tool,
+    confirm: &Confirm,
+    what: &str,
+    sources: &[Source],
+) -> Result<bool, CliError> {
+    let is_lossy = sources.iter().any(|source| !source.is_gearmand);
     let address = tool.link.dialer.address()?;
     let which = match is_lossy {
         true => "is not gearmand: such servers lose the jobs of a worker that disconnects",
@@ -208,40 +204,56 @@ fn ask(tool: &mut Tool, confirm: &Confirm, what: &str, is_lossy: bool) -> Result
     if is_lossy && tool.globals.yes {
         tool.messages.warn(format!("{address} {which}"));
     }
-    Ok(())
+    Ok(is_lossy)
 }
 
-/// A server and the queue of a function, before jobs are taken from it.
-struct Before {
+/// A function of a server, before jobs are taken from it.
+struct Source {
+    /// The server, if there are several.
+    server: Option<String>,
+    function: FunctionName,
     /// Whether the server queues the jobs of a worker that disconnects again, unless they have no retries left.
     is_gearmand: bool,
     queued: i64,
     workers: i64,
 }
 
-/// How long the server may take to queue jobs again that it was given back.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-impl Before {
-    fn of(link: &mut Link, function: &FunctionName) -> Result<Self, CliError> {
+fn sources(
+    tool: &mut Tool,
+    fleet: &mut Fleet<Link>,
+    functions: &[FunctionName],
+) -> Result<Vec<Source>, CliError> {
+    let look = |link: &mut Link, function: &FunctionName| {
         link.client()?;
         let is_gearmand = link.is_gearmand()?;
         let status = status_of(link, function)?;
         let queued = status.as_ref().map_or(0, FunctionStatus::queued);
-        Ok(Self { is_gearmand, queued, workers: status.map_or(0, |status| status.workers) })
+        let workers = status.map_or(0, |status| status.workers);
+        Ok(Source { server: None, function: function.clone(), is_gearmand, queued, workers })
+    };
+    let all = fleet.ask(&mut tool.link, |link| {
+        functions.iter().map(|function| look(link, function)).collect::<Result<Vec<_>, _>>()
+    })?;
+    let of = |(server, sources): Answered<Vec<Source>>| {
+        sources.into_iter().map(move |source| Source { server: server.clone(), ..source })
+    };
+    Ok(all.into_iter().flat_map(of).collect())
+}
+
+/// How long the server may take to queue jobs again that it was given back.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Source {
+    fn name(&self) -> String {
+        name_at(show_function(&self.function), self.server.as_deref())
     }
 
     /// Whether the jobs that were given back are in the queue again, as far as can be known: with workers of the
     /// function, they may have taken them. If not, says how many are missing.
-    fn is_back(
-        &self,
-        link: &mut Link,
-        (function, server): (&FunctionName, Option<&str>),
-        taken: u64,
-    ) -> Result<bool, CliError> {
+    fn is_back(&self, link: &mut Link, taken: u64) -> Result<bool, CliError> {
         let start = Instant::now();
         let missing = loop {
-            let status = status_of(link, function)?;
+            let status = status_of(link, &self.function)?;
             let now = status.as_ref().map_or(0, FunctionStatus::queued);
             let missing = u64::try_from(self.queued.saturating_sub(now)).unwrap_or(0).min(taken);
             if missing == 0 || (self.is_gearmand && self.workers > 0) {
@@ -256,7 +268,7 @@ impl Before {
             }
             thread::sleep(LOOK_EVERY);
         };
-        let name = name_at(show_function(function), server);
+        let name = self.name();
         link.dialer.messages().warn(format!(
             "jobs of {name} that did not come back to the queue: {missing} of {taken}; gearctl import submits what was written"
         ));
@@ -277,7 +289,7 @@ struct Borrowed {
 /// Takes up to `most` jobs, writes their records, and gives them back by closing the connection.
 fn borrow(
     link: &mut Link,
-    (function, server): (&FunctionName, Option<&str>),
+    source: &Source,
     most: u64,
     bulk: &mut Bulk,
     list: &mut List<'_>,
@@ -293,7 +305,7 @@ fn borrow(
         .worker_options()?
         .slots(usize::try_from(slots).unwrap_or(usize::MAX))
         .limit(JobLimit::new(slots));
-    let mut worker = worker(options, function)?;
+    let mut worker = worker(options, &source.function)?;
     let (mut held, mut bytes): (Vec<GrabbedJob>, usize) = (Vec::new(), 0);
     let gate = bulk.gate();
     let taken = loop {
@@ -318,7 +330,9 @@ fn borrow(
         };
         borrowed.count += 1;
         bytes = bytes.saturating_add(job.workload.len());
-        let written = list.push(record(&job, function).of_server(server));
+        let handle = show_handle(&job.handle);
+        let record = record(&handle, &source.function, &job.unique, &job.workload);
+        let written = list.push(record.of_server(source.server.as_deref()));
         held.push(job);
         match written {
             Ok(()) => bulk.success(),
@@ -329,8 +343,4 @@ fn borrow(
     drop(worker);
     drop(held);
     taken.map(|()| borrowed)
-}
-
-fn record(job: &GrabbedJob, function: &FunctionName) -> Record {
-    super::drain::record(&show_handle(&job.handle), function, &job.unique, &job.workload)
 }
