@@ -23,7 +23,7 @@ pub const PROGRAM: Program = Program {
         ("ADFCTL_SERVER", "server address if -s is not given"),
         (
             "ADFCTL_TLS_CA, ADFCTL_TLS_CERT, ADFCTL_TLS_KEY, ADFCTL_TLS_CRL",
-            "TLS files, as --tls-ca, --tls-cert, --tls-key, --tls-crl",
+            "TLS files, as --tls=ca, --tls=cert, --tls=key, --tls=crl",
         ),
         ("ADFCTL_CONFIG, ADFCTL_CONTEXT", "as --config, --context"),
         ("ADFCTL_TIMEOUT", "as --timeout"),

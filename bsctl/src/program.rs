@@ -24,7 +24,7 @@ pub const PROGRAM: Program = Program {
         ("BSCTL_ADDR", "server address if -a is not given; then BEANSTALKD_ADDR"),
         (
             "BSCTL_TLS_CA, BSCTL_TLS_CERT, BSCTL_TLS_KEY, BSCTL_TLS_CRL",
-            "TLS files, as --tls-ca, --tls-cert, --tls-key, --tls-crl",
+            "TLS files, as --tls=ca, --tls=cert, --tls=key, --tls=crl",
         ),
         ("BSCTL_CONFIG, BSCTL_CONTEXT", "as --config, --context"),
         ("BSCTL_TIMEOUT", "as --timeout"),

@@ -132,8 +132,7 @@ pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
     let program = T::PROGRAM;
     let folder = Folder::with("# mine\n[contexts.a] # the first\naddress = \"h:1\" # there\n");
     let run = |line: &[&str]| folder.run(case, &[], &[&["context"], line].concat());
-    let flagged =
-        ["add", "b", program.servers.flag, &address, "--timeout", "3s", "--tls-ca", "x.pem"];
+    let flagged = ["add", "b", program.servers.flag, &address, "--timeout", "3s", "--tls=ca=x.pem"];
     run(&[&flagged[..], &["protected=true"]].concat()).exits(0);
     run(&["edit", "a", "address=k:1,k:2", "wait-for-server=2"]).exits(0);
     run(&["select", "a"]).exits(0);
@@ -177,7 +176,7 @@ pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
     assert!(listed.says_out("c\tfalse") && listed.bytes.len() < 100, "{:?}", listed.bytes);
     // The CA file is missing; without it, the server answers.
     run(&["validate"]).exits(2);
-    run(&["edit", "c", "tls-ca="]).exits(0);
+    run(&["edit", "c", "tls-ca=", "tls="]).exits(0);
     run(&["validate", "--connect"]).exits(0);
     run(&["edit", "c", "address=127.0.0.1:1"]).exits(0);
     run(&["validate", "--connect"]).exits(69);

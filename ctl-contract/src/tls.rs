@@ -34,23 +34,20 @@ pub fn tls_flags_that_cannot_work_are_refused<T: Tool>(case: &Case<T>) {
     let text = folder.path().join("text.pem");
     std::fs::write(&text, "no certificate").unwrap();
     let text = text.to_str().unwrap();
-    let said = |arguments: &[&str], code| {
-        case.program.at("127.0.0.1:1", &[&["ping"], arguments].concat()).exits(code).err
-    };
-    let idle = said(&["--tls-ca", text], 2);
-    let scheme = format!("{}://", T::PROGRAM.tls.scheme);
-    assert!(idle.contains("no server address uses TLS") && idle.contains(&scheme), "{idle}");
-    assert!(said(&["--tls", "--tls-ca", "/no/such/file"], 66).contains("/no/such/file"));
-    assert!(said(&["--tls", "--tls-ca", text], 77).contains("no PEM certificate"));
-    assert!(said(&["--tls", "--tls-crl", text], 77).contains("no PEM revocation list"));
+    let said = |flag: &str, code| case.program.at("127.0.0.1:1", &["ping", flag]).exits(code).err;
+    let idle = case.program.at("unix:/none", &["ping", "--tls"]).exits(2).err;
+    assert!(idle.contains("a Unix socket has no TLS"), "{idle}");
+    assert!(said("--tls=ca=/no/such/file", 66).contains("/no/such/file"));
+    assert!(said(&format!("--tls=ca={text}"), 77).contains("no PEM certificate"));
+    assert!(said(&format!("--tls=crl={text}"), 77).contains("no PEM revocation list"));
     let authority = folder.path().join("ca.pem");
     std::fs::write(&authority, Authority::new().pem()).unwrap();
-    let client = ["--tls", "--tls-cert", authority.to_str().unwrap(), "--tls-key", text];
-    let no_key = said(&client, 77);
+    let no_key = said(&format!("--tls=cert={},key={text}", authority.display()), 77);
     assert!(no_key.contains(&format!("no PEM private key in {text}")), "{no_key}");
-    assert!(said(&["--tls", "--tls-cert", text], 2).contains("needs its key"));
+    assert!(said(&format!("--tls=cert={text}"), 2).contains("needs its key"));
+    assert!(said("--tls=pem=x", 2).contains("`pem=x` is not one of ca=FILE"));
     // Nothing listens there, with TLS or without.
-    said(&["--tls", "--tls-insecure"], 69);
+    said("--tls=insecure", 69);
 }
 
 /// Only with a certificate signed by a trusted CA, however that is named; never in plain text when TLS was requested.
@@ -69,22 +66,22 @@ pub fn a_server_is_trusted_for_its_certificate_only<T: Tool>(case: &Case<T>) {
     let program = &case.program;
     let smoke = |at: &str, flags: &[&str]| program.at(at, &[&["smoke", "-q"], flags].concat());
     // For every connection that the tool opens.
-    smoke(&address, &["--tls", "--tls-ca", &ca]).exits(0);
-    smoke(&format!("{}://{address}", T::PROGRAM.tls.scheme), &["--tls-ca", &ca]).exits(0);
+    let trusting = format!("--tls=ca={ca}");
+    smoke(&address, &[&trusting]).exits(0);
+    smoke(&format!("{}://{address}", T::PROGRAM.tls.scheme), &[&trusting]).exits(0);
     let mut command = program.command(&["smoke", "--tls", program.flag, &address]);
     ended(command.env(T::PROGRAM.tls.authorities, &ca).spawn().unwrap()).exits(0);
     // The system does not trust the CA, and another CA has not signed it.
-    for flags in [&[][..], &["--tls-ca", &other]] {
-        let ran = smoke(&address, &[&["--tls", "-o", "json"], flags].concat()).exits(77);
-        assert_eq!(ran.error_alone()["code"], "TLS", "{flags:?}");
+    for flag in ["--tls", &format!("--tls=ca={other}")] {
+        let ran = smoke(&address, &[flag, "-o", "json"]).exits(77);
+        assert_eq!(ran.error_alone()["code"], "TLS", "{flag}");
     }
-    let ran = program.at(&address, &["ping", "--tls", "--tls-insecure"]).exits(0);
+    let ran = program.at(&address, &["ping", "--tls=insecure"]).exits(0);
     assert!(ran.err.contains("not verified"), "{}", ran.err);
     // --tls never falls back to plain text: a server that replies in plain text breaks TLS, and others wait for a line
     // of their own protocol.
-    let ran = smoke(&plain, &["--tls", "--tls-ca", &ca, "--timeout", "1s"]);
+    let ran = smoke(&plain, &[&trusting, "--timeout", "1s"]);
     assert!(matches!(ran.code, Some(69 | 77 | 124)) && ran.err.contains("plain text"), "{ran:?}");
-    smoke(&plain, &["--tls-ca", &ca]).exits(2);
     program.bare(&["smoke", "-q", "--embedded", "--tls"]).exits(2);
-    smoke(&address, &["--tls", "--tls-ca", "/no/such/file"]).exits(66);
+    smoke(&address, &["--tls=ca=/no/such/file"]).exits(66);
 }

@@ -499,9 +499,9 @@ pub fn the_page_is_encrypted_by_its_own_certificate<T: Tool>(case: &Case<T>) {
     let servers = identity.server(None).proxy(address.parse().unwrap()).to_string();
     let ca = folder.path().join("ca.pem");
     std::fs::write(&ca, authority.pem()).unwrap();
-    let tls = ["--tls", "--tls-ca", ca.to_str().unwrap()];
-    let line = [case.program.flag, &servers, "web", "--listen", "127.0.0.1:0"];
-    let child = case.program.command(&[&line[..], &tls].concat()).spawn().unwrap();
+    let tls = format!("--tls=ca={}", ca.display());
+    let line = [case.program.flag, &servers, "web", "--listen", "127.0.0.1:0", &tls];
+    let child = case.program.command(&line).spawn().unwrap();
     let mut child = Running::of(child);
     let _ = child.first_line();
     let said = child.terminated().err;

@@ -115,8 +115,8 @@ impl GlobalArgs {
         let color = self.color.unwrap_or_default().decide(|name| environment.var(name), terminal);
         let messages = Messages::to(Box::new(io::stderr()), program.name, color, terminal);
         let filter = Filter::resolve(program.prefix, self.level(), environment)?;
-        let format = settings.setting(keys::LOG_FORMAT, ("", None), word)?;
-        let progress = settings.setting(keys::PROGRESS, ("", None), word)?;
+        let format = settings.setting(keys::LOG_FORMAT, None, word)?;
+        let progress = settings.setting(keys::PROGRESS, None, word)?;
         Ok(messages
             .with_filter(filter)
             .with_format(format.map(|setting| setting.value).unwrap_or_default())
@@ -152,7 +152,7 @@ impl GlobalArgs {
     /// # Errors
     /// A variable with an invalid value: exit 2.
     pub fn style(&self, settings: &Settings, terminal: bool) -> Result<Style, CliError> {
-        let chosen = settings.setting(keys::OUTPUT, ("--output", self.output), word)?;
+        let chosen = settings.setting(keys::OUTPUT, self.output, word)?;
         let default = if terminal { Format::Table } else { Format::Plain };
         let format = chosen.map_or(default, |setting| setting.value);
         let color = ColorWhen::Auto.decide(|name| settings.environment.var(name), terminal);

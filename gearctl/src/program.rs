@@ -26,9 +26,9 @@ pub const PROGRAM: Program = Program {
         ),
         (
             "GEARMAND_CA_CERTIFICATE, GEARMAN_CLIENT_PEM, GEARMAN_CLIENT_KEY",
-            "TLS files, as --tls-ca, --tls-cert, --tls-key",
+            "TLS files, as --tls=ca, --tls=cert, --tls=key",
         ),
-        ("GEARCTL_TLS_CRL", "as --tls-crl"),
+        ("GEARCTL_TLS_CRL", "as --tls=crl"),
         ("GEARCTL_CONFIG, GEARCTL_CONTEXT", "as --config, --context"),
         ("GEARCTL_TIMEOUT", "as --timeout"),
         ("GEARCTL_OUTPUT", "as --output"),

@@ -10,13 +10,13 @@ fn messages_are_pushed_and_pulled_over_tls_by_each_transport() {
     let (server, known) = (Server::builder().queue("/q").start().unwrap(), Authority::new());
     let ca = directory.path().join("ca.pem");
     std::fs::write(&ca, known.pem()).unwrap();
-    let ca = ca.to_str().unwrap();
+    let flag = format!("--tls=ca={}", ca.display());
     let tls = known.identity("127.0.0.1").server(None);
     let address = tls.proxy(server.socket_addr().unwrap());
     for scheme in ["adfs", "adfs+json", "https", "https+json"] {
         let address = format!("{scheme}://{address}");
-        adfctl(&address, &["--tls-ca", ca, "push", "/q", scheme]).exits(0);
-        let ran = adfctl(&address, &["--tls-ca", ca, "pop", "/q", "-o", "raw"]).exits(0);
+        adfctl(&address, &[&flag, "push", "/q", scheme]).exits(0);
+        let ran = adfctl(&address, &[&flag, "pop", "/q", "-o", "raw"]).exits(0);
         assert_eq!(ran.out(), scheme);
         adfctl(&address, &["push", "/q", "untrusted"]).exits(77);
     }

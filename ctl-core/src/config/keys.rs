@@ -16,39 +16,6 @@ use crate::text::escape;
 use crate::text::spelling::closest;
 use crate::text::units;
 
-/// The servers' addresses.
-pub const ADDRESS: &str = "address";
-/// Stands for the tool's own word for a queue, such as `tube`: the key of the default queue.
-pub const QUEUE: &str = "queue";
-/// Whether to use TLS for all servers.
-pub const TLS: &str = "tls";
-/// The file of the CAs.
-pub(crate) const TLS_CA: &str = "tls-ca";
-/// The file of the revocation lists.
-pub(crate) const TLS_CRL: &str = "tls-crl";
-/// The file of the client certificate.
-pub(crate) const TLS_CERT: &str = "tls-cert";
-/// The file of the client key.
-pub(crate) const TLS_KEY: &str = "tls-key";
-/// Whether to accept any server certificate.
-pub(crate) const TLS_INSECURE: &str = "tls-insecure";
-/// The time limit for connecting.
-pub const CONNECT_TIMEOUT: &str = "connect-timeout";
-/// The time limit for each reply.
-pub const TIMEOUT: &str = "timeout";
-/// How long to wait for the server.
-pub(crate) const WAIT_FOR_SERVER: &str = "wait-for-server";
-/// The output format.
-pub(crate) const OUTPUT: &str = "output";
-/// The format of messages on stderr.
-pub(crate) const LOG_FORMAT: &str = "log-format";
-/// How progress is shown on stderr.
-pub(crate) const PROGRESS: &str = "progress";
-/// The colour of the context's name in the prompt of a session.
-pub(crate) const PROMPT_COLOR: &str = "prompt-color";
-/// Whether changes require the context's name.
-pub(crate) const PROTECTED: &str = "protected";
-
 /// The type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -64,47 +31,78 @@ enum Kind {
 }
 
 /// A key.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
     /// Its name here; see [`Key::shown`].
     pub name: &'static str,
     kind: Kind,
+    /// Its flag, unless the tool chooses it; empty if there is none.
+    flag: &'static str,
+    /// Its environment variable behind the tool's prefix, unless the tool chooses it; empty if there is none.
+    variable: &'static str,
 }
 
-const fn key(name: &'static str, kind: Kind) -> Key {
-    Key { name, kind }
+/// The one table of settings: key, kind of value, flag, environment variable.
+macro_rules! keys {
+    ($($(#[$about:meta])* $constant:ident = $name:literal $kind:ident
+        $(, flag $flag:literal)? $(, variable $variable:literal)?;)*) => {
+        $($(#[$about])* pub const $constant: Key = Key {
+            name: $name,
+            kind: Kind::$kind,
+            flag: concat!($($flag)?),
+            variable: concat!($($variable)?),
+        };)*
+
+        /// All keys of a context; `[defaults]` has the same.
+        pub const KEYS: &[Key] = &[$($constant),*];
+    };
 }
 
-/// All keys of a context; `[defaults]` has the same.
-pub const KEYS: &[Key] = &[
-    key(ADDRESS, Kind::Addresses),
-    key(QUEUE, Kind::Queue),
-    key(PROTECTED, Kind::Switch),
-    key(PROMPT_COLOR, Kind::Tint),
-    key(TLS, Kind::Switch),
-    key(TLS_CA, Kind::File),
-    key(TLS_CRL, Kind::File),
-    key(TLS_CERT, Kind::File),
-    key(TLS_KEY, Kind::File),
-    key(TLS_INSECURE, Kind::Switch),
-    key(CONNECT_TIMEOUT, Kind::Duration),
-    key(TIMEOUT, Kind::Duration),
-    key(WAIT_FOR_SERVER, Kind::Duration),
-    key(OUTPUT, Kind::Format),
-    key(LOG_FORMAT, Kind::LogFormat),
-    key(PROGRESS, Kind::Progress),
-];
+keys! {
+    /// The servers' addresses.
+    ADDRESS = "address" Addresses;
+    /// Stands for the tool's own word for a queue, such as `tube`: the key of the default queue.
+    QUEUE = "queue" Queue;
+    /// Whether changes require the context's name.
+    PROTECTED = "protected" Switch;
+    /// The colour of the context's name in the prompt of a session.
+    PROMPT_COLOR = "prompt-color" Tint;
+    /// Whether to use TLS for all servers.
+    TLS = "tls" Switch, flag "--tls";
+    /// The file of the CAs.
+    TLS_CA = "tls-ca" File, flag "--tls=ca";
+    /// The file of the revocation lists.
+    TLS_CRL = "tls-crl" File, flag "--tls=crl";
+    /// The file of the client certificate.
+    TLS_CERT = "tls-cert" File, flag "--tls=cert";
+    /// The file of the client key.
+    TLS_KEY = "tls-key" File, flag "--tls=key";
+    /// Whether to accept any server certificate.
+    TLS_INSECURE = "tls-insecure" Switch, flag "--tls=insecure";
+    /// The time limit for connecting.
+    CONNECT_TIMEOUT = "connect-timeout" Duration;
+    /// The time limit for connecting and for each reply.
+    TIMEOUT = "timeout" Duration, flag "--timeout", variable "TIMEOUT";
+    /// How long to wait for the server.
+    WAIT_FOR_SERVER = "wait-for-server" Duration, flag "--wait-for-server";
+    /// The output format.
+    OUTPUT = "output" Format, flag "--output", variable "OUTPUT";
+    /// The format of messages on stderr.
+    LOG_FORMAT = "log-format" LogFormat, variable "LOG_FORMAT";
+    /// How progress is shown on stderr.
+    PROGRESS = "progress" Progress, variable "PROGRESS";
+}
 
 /// The key with this name in its written form.
 ///
 /// # Errors
 /// There is none: exit 2, with the existing ones.
 pub fn named(program: &Program, text: &str) -> Result<Key, CliError> {
-    // The name of a tool's flag.
-    let text = if text == "addr" { ADDRESS } else { text };
+    // The names of its flag.
+    let text = if ["addr", "server"].contains(&text) { ADDRESS.name } else { text };
     KEYS.iter().copied().find(|key| key.shown(program) == text).ok_or_else(|| {
         let known: Vec<&str> = KEYS.iter().map(|key| key.shown(program)).collect();
-        let meant = closest(text, known.iter().copied().chain(["addr"]));
+        let meant = closest(text, known.iter().copied().chain(["addr", "server"]));
         let meant = meant.map(|meant| format!(": did you mean {meant}?")).unwrap_or_default();
         CliError::usage(format!("there is no setting `{}`{meant}", escape::line(text)))
             .hint(format!("one of {}", known.join(", ")))
@@ -146,31 +144,22 @@ impl Key {
     /// The environment variables for it, in order of precedence.
     #[must_use]
     pub fn variables(self, program: &Program) -> Vec<String> {
-        let own = |name: &str| vec![format!("{}_{name}", program.prefix)];
         let one = |name: &str| vec![name.to_owned()];
-        match self.name {
+        match self {
             ADDRESS => program.servers.variables.iter().map(ToString::to_string).collect(),
             TLS_CA => one(program.tls.authorities),
             TLS_CRL => one(program.tls.revocations),
             TLS_CERT => one(program.tls.certificate),
             TLS_KEY => one(program.tls.key),
-            TIMEOUT => own("TIMEOUT"),
-            OUTPUT => own("OUTPUT"),
-            LOG_FORMAT => own("LOG_FORMAT"),
-            PROGRESS => own("PROGRESS"),
-            _ => Vec::new(),
+            Self { variable: "", .. } => Vec::new(),
+            Self { variable, .. } => vec![format!("{}_{variable}", program.prefix)],
         }
     }
 
-    /// The id of its flag, if there is one.
+    /// Its flag; empty if there is none.
     #[must_use]
-    pub fn flag(self, program: &Program) -> Option<String> {
-        match self.kind {
-            Kind::Addresses => Some(program.servers.flag.trim_start_matches('-').to_owned()),
-            Kind::Queue | Kind::LogFormat | Kind::Progress | Kind::Tint => None,
-            _ if [PROTECTED, CONNECT_TIMEOUT].contains(&self.name) => None,
-            _ => Some(self.name.replace('-', "_")),
-        }
+    pub fn flag(self, program: &Program) -> &'static str {
+        if self == ADDRESS { program.servers.flag } else { self.flag }
     }
 
     /// A value in a file, as text. `folder` is the folder of the file.

@@ -63,7 +63,7 @@ pub struct Settings {
     chosen: Option<Chosen>,
     /// Whether the servers differ from those of the file.
     is_elsewhere: bool,
-    given: Arc<Vec<(&'static str, String)>>,
+    given: Arc<Vec<(Key, String)>>,
     trouble: Option<Arc<CliError>>,
 }
 
@@ -113,18 +113,23 @@ impl Settings {
         }
     }
 
-    /// Adds the flags and their values.
+    /// Adds the flags and their values; those of TLS are `tls`.
     #[must_use]
-    pub(crate) fn with_flags(mut self, line: &ArgMatches) -> Self {
+    pub(crate) fn with_flags(
+        mut self,
+        line: &ArgMatches,
+        tls: impl Iterator<Item = (Key, String)>,
+    ) -> Self {
         let words = |key: Key| {
-            let id = key.flag(&self.program)?;
+            let id = key.flag(&self.program).strip_prefix("--")?.replace('-', "_");
             let is_given = line.value_source(&id) == Some(ValueSource::CommandLine);
             let words = line.get_raw(&id).filter(|_| is_given);
             let words: Vec<_> = words?.map(|word| word.to_string_lossy()).collect();
-            let text = if words.is_empty() { "true".to_owned() } else { words.join(",") };
-            Some((key.name, text))
+            Some((key, words.join(",")))
         };
-        self.given = Arc::new(keys::KEYS.iter().copied().filter_map(words).collect());
+        let is_other = |key: &Key| !key.name.starts_with(keys::TLS.name);
+        let others = keys::KEYS.iter().copied().filter(is_other).filter_map(words);
+        self.given = Arc::new(others.chain(tls).collect());
         self
     }
 
@@ -151,9 +156,9 @@ impl Settings {
         self.trouble.as_deref()
     }
 
-    /// The values of flags, by the names of keys.
+    /// The values of flags.
     #[must_use]
-    pub fn given(&self) -> &[(&'static str, String)] {
+    pub fn given(&self) -> &[(Key, String)] {
         &self.given
     }
 
@@ -245,8 +250,8 @@ impl Settings {
         };
         let mut layers: Vec<_> =
             key.variables(&self.program).into_iter().filter_map(variable).collect();
-        let is_of_servers = name == ADDRESS || name.starts_with(keys::TLS);
-        if self.is_elsewhere && (is_of_servers || name == PROTECTED) {
+        let is_of_servers = key == ADDRESS || name.starts_with(keys::TLS.name);
+        if self.is_elsewhere && (is_of_servers || key == PROTECTED) {
             return layers;
         }
         if let Some(Chosen { name: context, .. }) = &self.chosen {
@@ -268,17 +273,14 @@ impl Settings {
     /// A variable that `parse` rejects: exit 2, with the variable's name.
     pub fn setting<T>(
         &self,
-        name: &str,
-        flag: (&'static str, Option<T>),
+        key: Key,
+        given: Option<T>,
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Result<Option<Setting<T>>, CliError> {
-        let Some(key) = keys::KEYS.iter().find(|key| key.name == name) else {
-            return Err(CliError::internal(format!("there is no setting {name}")));
-        };
-        let mut layers = self.layers(*key).into_iter();
-        let found = match flag {
-            (name, Some(value)) => Some((Source::Flag(name), value)),
-            (_, None) => match layers.next() {
+        let mut layers = self.layers(key).into_iter();
+        let found = match given {
+            Some(value) => Some((Source::Flag(key.flag(&self.program)), value)),
+            None => match layers.next() {
                 Some((source, text)) => {
                     let value = parse(&text).map_err(|why| refused(&source, &why))?;
                     Some((source, value))
@@ -304,27 +306,23 @@ impl Settings {
     /// # Errors
     /// A variable with an invalid value: exit 2.
     pub fn text(&self, key: Key) -> Result<Option<Setting<String>>, CliError> {
-        let given = self.given.iter().find(|(name, _)| *name == key.name);
-        let flag = match key.name {
-            ADDRESS => self.program.servers.flag,
-            name => flag_of(name),
-        };
+        let given = self.given.iter().find(|(of, _)| *of == key);
         let check = |text: &str| key.check(text, &self.program).map(|()| text.to_owned());
-        self.setting(key.name, (flag, given.map(|(_, text)| text.clone())), check)
+        self.setting(key, given.map(|(_, text)| text.clone()), check)
     }
 
     /// Whether a switch is on.
     #[must_use]
-    pub fn is_on(&self, name: &str, flag: bool) -> bool {
+    pub fn is_on(&self, key: Key, flag: bool) -> bool {
         let read = |text: &str| Ok(text == "true");
-        let setting = self.setting(name, ("", flag.then_some(true)), read);
+        let setting = self.setting(key, flag.then_some(true), read);
         setting.ok().flatten().is_some_and(|setting| setting.value)
     }
 
     /// The queue for commands without a name, from a context or the file.
     #[must_use]
     pub fn queue(&self) -> Option<String> {
-        let setting = self.setting(QUEUE, ("", None), |text| Ok(text.to_owned()));
+        let setting = self.setting(QUEUE, None, |text| Ok(text.to_owned()));
         setting.ok().flatten().map(|setting| setting.value)
     }
 
@@ -346,7 +344,7 @@ impl Settings {
             // Not marked by colour alone.
             return Some((format!("{}!", name.unwrap_or("protected")), Role::Error));
         }
-        let tint = self.setting(PROMPT_COLOR, ("", None), word::<Tint>).ok().flatten();
+        let tint = self.setting(PROMPT_COLOR, None, word::<Tint>).ok().flatten();
         let role = tint.map_or(Role::Heading, |setting| Role::Tint(setting.value));
         name.map(|name| (name.to_owned(), role))
     }
@@ -360,22 +358,6 @@ fn refused(source: &Source, why: &str) -> CliError {
         }
         source => CliError::config(format!("{source}: {why}")),
     }
-}
-
-/// The flag with the name of a key.
-fn flag_of(name: &str) -> &'static str {
-    const FLAGS: &[&str] = &[
-        "--tls",
-        "--tls-ca",
-        "--tls-crl",
-        "--tls-cert",
-        "--tls-key",
-        "--tls-insecure",
-        "--timeout",
-        "--wait-for-server",
-        "--output",
-    ];
-    FLAGS.iter().find(|flag| flag.strip_prefix("--") == Some(name)).copied().unwrap_or("")
 }
 
 #[cfg(test)]
@@ -417,7 +399,7 @@ mod tests {
         settings.leave();
         assert_eq!((lock(&settings), settings.queue()), (None, None));
         assert!(!settings.is_on(keys::TLS, false));
-        let timeout = settings.setting(keys::TIMEOUT, ("", None), |text| Ok(text.to_owned()));
+        let timeout = settings.setting(keys::TIMEOUT, None, |text| Ok(text.to_owned()));
         assert_eq!(timeout.unwrap().unwrap().value, "3");
         assert_eq!(settings.enter("b").unwrap_err().exit.code(), 2);
         settings.enter("a").unwrap();

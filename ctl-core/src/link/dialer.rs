@@ -90,8 +90,7 @@ impl<L: Link> Dialer<L> {
         let target = if embedded {
             Target::embedded()
         } else {
-            let flag = (servers.flag, given);
-            let setting = settings.setting(keys::ADDRESS, flag, |text| Ok(text.to_owned()))?;
+            let setting = settings.setting(keys::ADDRESS, given, |text| Ok(text.to_owned()))?;
             Target::Named(setting.unwrap_or_else(|| Setting::default(servers.default.to_owned())))
         };
         Ok(Self {
@@ -222,7 +221,7 @@ impl<L: Link> Dialer<L> {
     pub fn enter(&mut self, context: &str) -> Result<(), CliError> {
         let mut settings = self.settings.clone();
         settings.enter(context)?;
-        let address = settings.setting(keys::ADDRESS, ("", None), |text| Ok(text.to_owned()))?;
+        let address = settings.setting(keys::ADDRESS, None, |text| Ok(text.to_owned()))?;
         let default = || Setting::default(self.program.servers.default.to_owned());
         let plan = Plan::new(&self.globals, &settings)?;
         self.settings = settings;
@@ -263,8 +262,8 @@ impl<L: Link> Dialer<L> {
             })
         };
         self.settings.config().contexts.iter().find_map(|(name, fields)| {
-            let is_protected = fields.get(keys::PROTECTED).is_some_and(|text| text == "true");
-            let holds = is_protected && fields.get(keys::ADDRESS).is_some_and(is_theirs);
+            let is_protected = fields.get(keys::PROTECTED.name).is_some_and(|text| text == "true");
+            let holds = is_protected && fields.get(keys::ADDRESS.name).is_some_and(is_theirs);
             holds.then_some(&**name)
         })
     }
@@ -426,7 +425,7 @@ impl<L: Link> Dialer<L> {
             let source = format!("the address came from: {}", self.source());
             CliError::setting(error.message).hint(source)
         })?;
-        let is_over_tls = self.settings.is_on(keys::TLS, self.tls.tls);
+        let is_over_tls = self.settings.is_on(keys::TLS, self.tls.is_given());
         let over_tls = |address| if is_over_tls { L::over_tls(address) } else { address };
         let spoken_to = |address| match &self.transport {
             Some(transport) => L::by(address, transport),
@@ -434,9 +433,8 @@ impl<L: Link> Dialer<L> {
         };
         let addresses = addresses.into_iter().map(over_tls).map(spoken_to);
         let addresses = addresses.collect::<Result<Vec<L::Address>, CliError>>()?;
-        let names = (self.program.name, &self.program.tls);
         let any_tls = addresses.iter().any(L::is_tls);
-        let tls = self.tls.read(any_tls, names, &self.settings, &self.messages)?;
+        let tls = self.tls.read(any_tls, self.program.name, &self.settings, &self.messages)?;
         let with_options = |address: L::Address| {
             let mut options = options::<L>(address.clone(), &self.plan, tls.as_ref());
             if let Some(attention) = &self.attention {

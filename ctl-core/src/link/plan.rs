@@ -100,15 +100,14 @@ impl Plan {
     /// # Errors
     /// An invalid variable: exit 2.
     pub fn new(globals: &GlobalArgs, settings: &Settings) -> Result<Self, CliError> {
-        let bound = |key, flag| {
-            let setting = settings.setting(key, flag, units::duration)?;
+        let bound = |key, given| {
+            let setting = settings.setting(key, given, units::duration)?;
             Ok::<_, CliError>(setting.map(|setting| setting.value))
         };
-        let flag = ("--wait-for-server", globals.wait_for_server);
         Ok(Self {
-            connect_timeout: bound(keys::CONNECT_TIMEOUT, ("", None))?,
-            timeout: bound(keys::TIMEOUT, ("--timeout", globals.timeout))?,
-            wait_for_server: bound(keys::WAIT_FOR_SERVER, flag)?,
+            connect_timeout: bound(keys::CONNECT_TIMEOUT, None)?,
+            timeout: bound(keys::TIMEOUT, globals.timeout)?,
+            wait_for_server: bound(keys::WAIT_FOR_SERVER, globals.wait_for_server)?,
         })
     }
 

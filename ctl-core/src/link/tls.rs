@@ -1,105 +1,111 @@
 //! TLS to servers: trusted and own certificates, from flags and environment.
 
 #[cfg(feature = "tls")]
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Command};
 #[cfg(feature = "tls")]
 pub use queue_core::TlsOptions as Tls;
 
 use crate::config::Settings;
-#[cfg(feature = "tls")]
-use crate::config::keys;
+use crate::config::keys::{self, Key};
 use crate::error::CliError;
 #[cfg(feature = "tls")]
 use crate::error::Exit;
 use crate::output::messages::Messages;
 use crate::program::TlsNames;
+use crate::text::escape;
 
 /// TLS settings of connections; impossible in a build without TLS.
 #[cfg(not(feature = "tls"))]
 #[derive(Debug, Clone)]
 pub enum Tls {}
 
-/// Flags of TLS.
+/// The flag of TLS.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct TlsArgs {
-    /// Connect to every server over TLS
-    #[arg(long, global = true, hide_short_help = true)]
-    pub tls: bool,
-
-    /// Trust only the CAs in this PEM file
-    #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
-    tls_ca: Option<PathBuf>,
-
-    /// Refuse the certificates that the lists in this PEM file revoke
-    #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
-    #[arg(conflicts_with = "tls_insecure")]
-    tls_crl: Option<PathBuf>,
-
-    /// Show this certificate, a PEM file
-    #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
-    tls_cert: Option<PathBuf>,
-
-    /// The key of the certificate, a PEM file
-    #[arg(long, global = true, hide_short_help = true, value_name = "FILE")]
-    tls_key: Option<PathBuf>,
-
-    /// Accept any certificate; anyone on the path can read and alter traffic
-    #[arg(long, global = true, hide_short_help = true)]
-    tls_insecure: bool,
+    /// Use TLS for every server
+    #[arg(long, global = true, hide_short_help = true, value_name = "KEY=FILE,...", num_args = 0..=1)]
+    #[arg(require_equals = true, default_missing_value = "", value_parser = TlsFlag::parse)]
+    tls: Option<TlsFlag>,
 }
 
-/// Puts the tool's own names into the help of these flags.
+/// The value of `--tls`: each key at most once.
+#[derive(Debug, Clone, Default)]
+struct TlsFlag(Vec<(Key, String)>);
+
+/// The keys of `--tls`, without the start of their names.
+const FLAG_KEYS: [Key; 5] =
+    [keys::TLS_CA, keys::TLS_CRL, keys::TLS_CERT, keys::TLS_KEY, keys::TLS_INSECURE];
+
+impl TlsFlag {
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut values: Vec<(Key, String)> = Vec::new();
+        for part in text.split(',').filter(|_| !text.is_empty()) {
+            let (name, file) = part.split_once('=').map_or((part, None), |(a, b)| (a, Some(b)));
+            let key = FLAG_KEYS.into_iter().find(|key| key.name.strip_prefix("tls-") == Some(name));
+            let (key, value) = match (key, file) {
+                (Some(keys::TLS_INSECURE), None) => (keys::TLS_INSECURE, "true"),
+                (Some(key), Some(file)) if key.is_file() && !file.is_empty() => (key, file),
+                _ => {
+                    let part = escape::line(part);
+                    let known = "ca=FILE, crl=FILE, cert=FILE, key=FILE, insecure";
+                    return Err(format!("`{part}` is not one of {known}"));
+                }
+            };
+            if values.iter().any(|(given, _)| *given == key) {
+                return Err(format!("{name} is given twice"));
+            }
+            values.push((key, value.to_owned()));
+        }
+        let has = |key| values.iter().any(|(given, _)| *given == key);
+        match has(keys::TLS_CRL) && has(keys::TLS_INSECURE) {
+            true => Err("crl checks certificates, and insecure does not: only one of them".into()),
+            false => Ok(Self(values)),
+        }
+    }
+}
+
+/// Puts the tool's own names into the help of this flag.
 #[must_use]
 pub(crate) fn with_names(tree: Command, names: &TlsNames) -> Command {
     let TlsNames { scheme, authorities, revocations, certificate, key } = names;
-    let helps = [
-        ("tls", format!("Use TLS for every server, as with {scheme}:// addresses")),
-        (
-            "tls_ca",
-            format!(
-                "Trust only the CAs in this PEM file [default: {authorities}, then the system's]"
-            ),
-        ),
-        (
-            "tls_crl",
-            format!(
-                "Reject certificates revoked by the CRLs in this PEM file [default: {revocations}]"
-            ),
-        ),
-        ("tls_cert", format!("Client certificate, a PEM file [default: {certificate}]")),
-        ("tls_key", format!("Private key of the client certificate, a PEM file [default: {key}]")),
-    ];
+    let short = format!("Use TLS for every server, as with {scheme}:// addresses");
     let long = format!(
-        "Reject certificates revoked by the CRLs in this PEM file: one list for each CA in the servers' chains, \
-         or the servers are rejected; an outdated list still counts [default: {revocations}]"
+        "{short}. Keys, separated by commas:\n\
+         ca=FILE    trust only the CAs in this PEM file [default: {authorities}, then the system's]\n\
+         crl=FILE   reject certificates that the lists in this PEM file revoke: one list for each CA in the servers' chains, \
+         or the servers are rejected; an outdated list still counts [default: {revocations}]\n\
+         cert=FILE  client certificate, a PEM file [default: {certificate}]\n\
+         key=FILE   its private key, a PEM file [default: {key}]\n\
+         insecure   accept any certificate; anyone on the path can read and alter traffic"
     );
-    let named =
-        helps.into_iter().fold(tree, |tree, (flag, help)| tree.mut_arg(flag, |arg| arg.help(help)));
-    named.mut_arg("tls_crl", |arg| arg.long_help(long))
+    tree.mut_arg("tls", |arg| arg.help(short).long_help(long))
 }
 
 impl TlsArgs {
-    /// Whether any flag is given.
+    /// Whether the flag is given.
     #[must_use]
     pub fn is_given(&self) -> bool {
-        let Self { tls, tls_ca, tls_crl, tls_cert, tls_key, tls_insecure } = self;
-        let files = [tls_ca, tls_crl, tls_cert, tls_key];
-        *tls || *tls_insecure || files.into_iter().any(Option::is_some)
+        self.tls.is_some()
+    }
+
+    /// The settings that the flag gives.
+    pub(crate) fn given(&self) -> impl Iterator<Item = (Key, String)> {
+        let all = self.tls.iter().flat_map(|flag| flag.0.iter().cloned());
+        self.is_given().then(|| (keys::TLS, "true".to_owned())).into_iter().chain(all)
     }
 
     /// The TLS settings, if `any` server uses TLS.
     ///
     /// # Errors
-    /// A file that is missing (66), unreadable (74) or of the wrong kind (77); flags that require each other or have no
-    /// effect (2); TLS in a build without it (2).
+    /// A file that is missing (66), unreadable (74) or of the wrong kind (77); a certificate without its key, or a flag
+    /// without effect (2); TLS in a build without it (2).
     pub fn read(
         &self,
         any: bool,
-        (tool, names): (&str, &TlsNames),
+        tool: &str,
         settings: &Settings,
         messages: &Messages,
     ) -> Result<Option<Tls>, CliError> {
@@ -107,9 +113,8 @@ impl TlsArgs {
             return self.files(tool, settings, messages).map(Some);
         }
         if self.is_given() {
-            let scheme = names.scheme;
-            return Err(CliError::usage("TLS flags given, but no server address uses TLS")
-                .hint(format!("--tls, or a {scheme}:// address")));
+            return Err(CliError::usage("--tls given, but a Unix socket has no TLS")
+                .hint("the address of a host, or no --tls"));
         }
         Ok(None)
     }
@@ -121,18 +126,19 @@ impl TlsArgs {
 
     #[cfg(feature = "tls")]
     fn files(&self, _: &str, settings: &Settings, messages: &Messages) -> Result<Tls, CliError> {
-        let file = |flag: &Option<PathBuf>, key: &str| {
-            let setting = settings.setting(key, ("", flag.clone()), |text| Ok(text.into()))?;
-            Ok::<Option<PathBuf>, CliError>(setting.map(|setting| setting.value))
+        let given = |key| self.given().find(|(given, _)| *given == key).map(|(_, text)| text);
+        let file = |key: Key| {
+            let setting = settings.setting(key, given(key), |text| Ok(text.to_owned()))?;
+            Ok::<_, CliError>(setting.map(|setting| PathBuf::from(setting.value)))
         };
         let mut tls = Tls::default();
-        if let Some(path) = file(&self.tls_ca, keys::TLS_CA)? {
+        if let Some(path) = file(keys::TLS_CA)? {
             tls = tls.authorities_pem(pem(&path, CERTIFICATE)?);
         }
-        if let Some(path) = file(&self.tls_crl, keys::TLS_CRL)? {
+        if let Some(path) = file(keys::TLS_CRL)? {
             tls = tls.revocation_lists_pem(pem(&path, REVOCATION_LIST)?);
         }
-        match (file(&self.tls_cert, keys::TLS_CERT)?, file(&self.tls_key, keys::TLS_KEY)?) {
+        match (file(keys::TLS_CERT)?, file(keys::TLS_KEY)?) {
             (Some(chain), Some(key)) => {
                 warn_of_readers(&key, messages);
                 tls = tls.client_certificate_pem(pem(&chain, CERTIFICATE)?, private_key(&key)?);
@@ -140,11 +146,11 @@ impl TlsArgs {
             (None, None) => {}
             _ => {
                 return Err(CliError::usage("a certificate needs its key, and vice versa")
-                    .hint("--tls-cert FILE --tls-key FILE"));
+                    .hint("--tls=cert=FILE,key=FILE"));
             }
         }
-        if settings.is_on(keys::TLS_INSECURE, self.tls_insecure) {
-            messages.warn("the server's certificate is not verified (--tls-insecure)");
+        if settings.is_on(keys::TLS_INSECURE, given(keys::TLS_INSECURE).is_some()) {
+            messages.warn("the server's certificate is not verified (insecure)");
             tls = tls.danger_accept_any_certificate();
         }
         Ok(tls)
@@ -203,3 +209,29 @@ pub(crate) fn warn_of_readers(key: &Path, messages: &Messages) {
 
 #[cfg(all(feature = "tls", not(unix)))]
 pub(crate) fn warn_of_readers(_: &Path, _: &Messages) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_of_the_flag_are_read_and_what_is_none_is_named() {
+        let read = |text: &str| TlsFlag::parse(text).map(|flag| flag.0);
+        assert_eq!(read(""), Ok(Vec::new()));
+        let both = vec![(keys::TLS_CERT, "a=b.pem".to_owned()), (keys::TLS_KEY, "k".to_owned())];
+        assert_eq!(read("cert=a=b.pem,key=k"), Ok(both));
+        assert_eq!(read("insecure"), Ok(vec![(keys::TLS_INSECURE, "true".to_owned())]));
+        for (text, said) in [
+            ("ca", "`ca` is not one of"),
+            ("ca=", "`ca=` is not one of"),
+            ("insecure=x", "`insecure=x` is not one of"),
+            ("ca=x,", "`` is not one of"),
+            ("CA=x", "cert=FILE"),
+            ("ca=x,ca=y", "ca is given twice"),
+            ("insecure,crl=x", "only one of them"),
+        ] {
+            let why = read(text).unwrap_err();
+            assert!(why.contains(said), "{text}: {why}");
+        }
+    }
+}

@@ -35,7 +35,7 @@ fn run<T: Tool>(early: &Early<'_>) -> Exit {
         loaded => loaded,
     };
     let context = settings.and_then(|settings| {
-        let settings = settings.with_flags(&matches);
+        let settings = settings.with_flags(&matches, tls.given());
         Context::<T>::new((&connect, embedded), &tls, &globals, settings)
     });
     let mut context = match context {

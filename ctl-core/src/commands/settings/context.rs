@@ -233,9 +233,7 @@ fn require<'c>(config: &'c Config, name: &str, program: &Program) -> Result<&'c 
 
 /// The flags of the line that can be stored; -o applies to the line itself.
 fn given<T: Tool>(context: &Context<T>) -> Vec<(Key, String)> {
-    let given = context.settings().given().iter().filter(|(name, _)| *name != OUTPUT);
-    let key = |name: &str| keys::KEYS.iter().copied().find(|key| key.name == name);
-    given.filter_map(|(name, text)| Some((key(name)?, text.clone()))).collect()
+    context.settings().given().iter().filter(|(key, _)| *key != OUTPUT).cloned().collect()
 }
 
 /// The new values of a context, checked; an empty text removes one.
@@ -340,8 +338,7 @@ fn say_what_overrides<T: Tool>(context: &Context<T>, name: &str) {
     if let Some(other) = settings.environment.var(&chooser).filter(|other| other != name) {
         messages.warn(format!("environment {chooser} overrides it: context {other} is in force"));
     }
-    let variables = keys::KEYS.iter().filter(|key| key.name == ADDRESS);
-    let mut variables = variables.flat_map(|key| key.variables(program));
+    let mut variables = ADDRESS.variables(program).into_iter();
     if let Some(variable) = variables.find(|name| settings.environment.var(name).is_some()) {
         messages.warn(format!("environment {variable} overrides its address"));
     }
@@ -369,8 +366,8 @@ fn ls<T: Tool>(context: &mut Context<T>) -> Result<Exit, CliError> {
             .with("name", name.as_str())
             .with("in_force", is_chosen)
             .with("selected", selected == Some(name.as_str()))
-            .with("protected", fields.get(PROTECTED).is_some_and(|text| text == "true"));
-        for key in keys::KEYS.iter().copied().filter(|key| key.name != PROTECTED) {
+            .with("protected", fields.get(PROTECTED.name).is_some_and(|text| text == "true"));
+        for key in keys::KEYS.iter().copied().filter(|key| *key != PROTECTED) {
             if let Some(text) = fields.get(key.name) {
                 record.push(key.shown(program), text.as_str());
             }
@@ -443,7 +440,7 @@ fn validate<T: Tool>(
         }
         if !connect {
             let default = Setting::default(program.servers.default.to_owned()).value;
-            let address = fields.get(ADDRESS).unwrap_or(&default);
+            let address = fields.get(ADDRESS.name).unwrap_or(&default);
             checks.push((name, address.clone(), Subject::Known(None)));
             continue;
         }

@@ -134,10 +134,10 @@ fn about_settings<T: Tool>(context: &mut Context<T>, findings: &mut Findings) {
         };
         let (subject, overrides) = (text("setting"), text("overrides"));
         let finding = match &address {
-            Ok(address) if subject == ADDRESS => address.clone(),
+            Ok(address) if subject == ADDRESS.name => address.clone(),
             _ => format!("{} ({})", text("value"), text("source")),
         };
-        let is_surprise = subject == ADDRESS
+        let is_surprise = subject == ADDRESS.name
             && text("source").starts_with("environment")
             && overrides.starts_with("context");
         if is_surprise {
@@ -154,7 +154,7 @@ fn about_settings<T: Tool>(context: &mut Context<T>, findings: &mut Findings) {
     }
     if settings.is_on(TLS_INSECURE, false) {
         let finding = "server certificates are not verified";
-        findings.warning(TLS_INSECURE, finding, "the CA certificate, with tls-ca");
+        findings.warning(TLS_INSECURE.name, finding, "the CA certificate, with tls-ca");
     }
 }
 
@@ -168,7 +168,7 @@ fn about_path(key: Key, setting: &Setting<String>, findings: &mut Findings) {
             findings.failure(key.name, &CliError::config(why).hint(hint));
         }
         #[cfg(unix)]
-        Ok(about) if key.name == keys::TLS_KEY => {
+        Ok(about) if key == keys::TLS_KEY => {
             use std::os::unix::fs::PermissionsExt as _;
             if about.permissions().mode() & 0o044 != 0 {
                 let finding = format!("other users can read {path}");

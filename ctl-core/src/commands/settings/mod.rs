@@ -51,7 +51,7 @@ pub(crate) fn in_force(settings: &Settings, program: &Program) -> Result<Vec<Rec
         if let Some(setting) = settings.text(key)? {
             let source = setting.source.to_string();
             rows.push(row(key.shown(program), &setting.value, &source, setting.over.as_ref()));
-        } else if key.name == keys::ADDRESS {
+        } else if key == keys::ADDRESS {
             let default = Source::Default.to_string();
             rows.push(row(key.name, program.servers.default, &default, None));
         }
