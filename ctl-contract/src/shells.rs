@@ -152,7 +152,7 @@ fn offers_each<T: Tool>(case: &Case<T>, lines: &[(&str, &[&str])]) {
     }
 }
 
-/// Metrics of the check, and the forms of ranges.
+/// Metrics of the check, and their operators.
 pub fn bash_continues_a_threshold<T: Interactive>(case: &Case<T>) {
     let lines: Vec<String> = T::CHECKS
         .iter()
@@ -160,24 +160,19 @@ pub fn bash_continues_a_threshold<T: Interactive>(case: &Case<T>) {
         .collect();
     let found = all_offered(&case.program, "127.0.0.1:1", &lines);
     for (check, found) in T::CHECKS.iter().zip(found) {
-        let mut metrics: Vec<_> = check.metrics().map(|(name, _)| name).collect();
-        metrics.sort_unstable();
-        let metrics: Vec<_> = metrics.into_iter().map(|name| format!("{name}=")).collect();
-        assert_eq!(found, metrics, "{}", check.what);
+        let of = |word: &String| check.metrics().find(|(metric, _)| word.starts_with(metric));
+        assert!(found.iter().all(|word| of(word).is_some()), "{}: {found:?}", check.what);
+        for (metric, _) in check.metrics() {
+            assert!(found.iter().any(|word| word.starts_with(metric)), "{}: {metric}", check.what);
+        }
     }
-    let (many, waiting) = (format!("check {}s -c {}=", case.noun, case.waiting), case.waiting);
-    offers_each(case, &[(&many, &["@", "\\~:"]), (&format!("{many}1"), &[])]);
+    let (many, waiting) = (format!("check {}s -c {}", case.noun, case.waiting), case.waiting);
+    offers_each(
+        case,
+        &[(&format!("{many}\\>"), &[&format!("{waiting}\\>=")]), (&format!("{many}=1"), &[])],
+    );
     let any = offered(&case.program, "127.0.0.1:1", &format!("{} check -w ", case.program.name));
-    assert!(any.contains(&format!("{waiting}=")), "{any:?}");
-    for (shell, line) in [
-        ("zsh", "rtt=:milliseconds, or a time such as 500ms; ranges: 10"),
-        ("fish", "rtt=\tmilliseconds, or a time such as 500ms; ranges: 10"),
-        ("nushell", "rtt=\tmilliseconds, or a time such as 500ms; ranges: 10"),
-    ] {
-        let words = ["complete", shell, "--", "check", "roundtrip", "-w", "rt"];
-        let ran = case.program.at("127.0.0.1:1", &words).exits(4);
-        assert!(ran.out().starts_with(line), "{shell}: {}", ran.out());
-    }
+    assert!(any.contains(&waiting.to_owned()), "{any:?}");
 }
 
 /// Completion offers each metric that a check takes, and knows which are times.

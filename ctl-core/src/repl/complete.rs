@@ -73,9 +73,7 @@ fn candidates(grammar: &Command, values: &dyn Values, partial: &Partial) -> Opti
         What::Flags(flags) => flags.into_iter().map(Candidate::from).collect(),
         What::Verbs(verbs) => verbs.iter().map(|(name, _)| whole_word(name)).collect(),
         What::Names(names) => names.iter().map(|name| word(name, partial.literal)).collect(),
-        What::Beginnings(words) => {
-            words.iter().map(|(word, _)| open(word, partial.literal)).collect()
-        }
+        What::Beginnings(words) => words.iter().map(|word| open(word, partial.literal)).collect(),
         What::Files(typed) => return Some(files(&typed, &before)),
     };
     for candidate in &mut found {
@@ -102,8 +100,8 @@ pub(crate) enum What {
     Verbs(Vec<(String, String)>),
     /// Names and fixed values.
     Names(Vec<String>),
-    /// Completions that continue without a blank, with descriptions.
-    Beginnings(Vec<(String, String)>),
+    /// Completions that continue without a blank.
+    Beginnings(Vec<String>),
     /// Files that begin with this.
     Files(String),
 }
@@ -207,13 +205,14 @@ fn flags(place: &Place<'_>, typed: &str) -> Vec<Flag> {
 }
 
 fn value_of(arg: &Arg, values: &dyn Values, wanted: &Wanted<'_>) -> What {
-    if wanted.value_name == filter::VALUE {
-        let goes = filter::complete::continued(values.filters(wanted.verb), wanted.typed);
-        return if goes.is_open { beginnings(goes.on) } else { What::Names(goes.on) };
-    }
-    if wanted.value_name == thresholds::VALUE {
-        let on = metrics::continued(values.checks(), wanted.verb, wanted.typed);
-        return What::Beginnings(on);
+    let fields = match wanted.value_name {
+        filter::VALUE => Some(values.filters(wanted.verb).to_vec()),
+        thresholds::VALUE => Some(metrics::fields(values.checks(), wanted.verb)),
+        _ => None,
+    };
+    if let Some(fields) = fields {
+        let goes = filter::complete::continued(&fields, wanted.typed);
+        return if goes.is_open { What::Beginnings(goes.on) } else { What::Names(goes.on) };
     }
     let fixed = arg.get_possible_values();
     let mut names: Vec<String> = if fixed.is_empty() {
@@ -229,13 +228,9 @@ fn value_of(arg: &Arg, values: &dyn Values, wanted: &Wanted<'_>) -> What {
     }
     names.retain(|name| name.starts_with(wanted.typed));
     if !names.is_empty() && names.iter().all(|name| name.ends_with('=')) {
-        return beginnings(names);
+        return What::Beginnings(names);
     }
     What::Names(names)
-}
-
-fn beginnings(words: Vec<String>) -> What {
-    What::Beginnings(words.into_iter().map(|word| (word, String::new())).collect())
 }
 
 fn whole_word(name: &str) -> Candidate {

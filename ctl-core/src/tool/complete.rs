@@ -55,9 +55,9 @@ pub(super) fn run<T: Interactive>(
         What::Verbs(verbs) => verbs,
         What::Flags(flags) => flags.into_iter().map(|flag| (flag.name, flag.about)).collect(),
         What::Names(names) => names.into_iter().map(|name| (name, String::new())).collect(),
-        What::Beginnings(described) => {
+        What::Beginnings(words) => {
             exit = OPEN;
-            described
+            words.into_iter().map(|word| (word, String::new())).collect()
         }
     };
     for (word, about) in rows {
