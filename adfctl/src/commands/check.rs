@@ -35,9 +35,10 @@ Metrics:
   server:     queues connections rtt
   a queue:    ready pulled waiting rtt
   roundtrip:  rtt (milliseconds)
-A queue with ready messages but no waiting pulls and no pulled messages is CRITICAL, unless -c says what is normal
-(waiting=0: is always fine): the server knows no workers, only waiting pulls and pulled messages. roundtrip proves that the server stores and returns messages,
-without competing with workers. A queue that does not exist counts as empty, unless --must-exist is given.
+A queue with ready messages and no workers is CRITICAL, unless -c says what is normal (waiting=0: is always fine). The
+server knows no workers, so this means no waiting pulls and no pulled messages. A queue that does not exist counts as
+empty, unless --must-exist is given. roundtrip proves that the server stores and returns messages, without competing
+with workers.
 With several servers, each value is for one of them, and the verdict is the most severe one; a server that is down is
 CRITICAL.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
@@ -168,7 +169,7 @@ fn figures(name: &str, stats: Option<&QueueStats>) -> Vec<Metric> {
     let (ready, pulled, waiting) =
         stats.map_or((0, 0, 0), |stats| (stats.ready, stats.pulled, stats.waiting));
     let unattended = (ready > 0 && waiting == 0 && pulled <= 0)
-        .then_some(Problem::Unattended("ready messages but no pulls"));
+        .then_some(Problem::Unattended("ready messages but no workers"));
     let metric = |key, value| Metric::new(key, value, "").of(name).usual();
     vec![
         metric("ready", ready as f64),

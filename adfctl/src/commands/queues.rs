@@ -161,7 +161,7 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
         .warn_if(
             !unattended.is_empty(),
             format!(
-                "messages are ready, but no client pulls from {}",
+                "messages are ready, but no worker serves {}",
                 units::first_of(&unattended, SHOWN)
             ),
             "adfctl queues, to see how many; adfctl work, to process them",

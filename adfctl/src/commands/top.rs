@@ -9,8 +9,8 @@ Protocol: the status page, over HTTP on the same port; it lists at most 100 queu
 On a terminal, this is a live view: ? lists the keys, Enter shows the details of a row, q quits. Columns that do not fit
 are hidden; --record keeps every snapshot. In a pipe, or with -o json, ndjson or yaml, it prints snapshots instead; -o
 json and yaml print one unless --count is given. CHANGE/S is the change in the number of ready messages per second
-since the previous snapshot: the server has no counters that only grow. A queue with ready messages and no pulls is a
-PROBLEM.
+since the previous snapshot: the server has no counters that only grow. A queue with ready messages and no workers is a
+PROBLEM: the server knows no workers, so this means no waiting pulls and no pulled messages.
 A server that does not answer is shown as down and recovers automatically.
 
 Examples:
@@ -54,5 +54,5 @@ pub static BOARD: Board = Board {
 
 fn problem(queue: &Row<'_>) -> Option<String> {
     let is_taken = queue.count("waiting") > 0.0 || queue.count("pulled") > 0.0;
-    (queue.count("ready") > 0.0 && !is_taken).then(|| "no pulls".to_owned())
+    (queue.count("ready") > 0.0 && !is_taken).then(|| "no workers".to_owned())
 }
