@@ -54,7 +54,7 @@ pub fn an_open_loop_keeps_its_rate<T: Tool>(case: &Case<T>) {
     let all = all(&case.program.at(&address, &line).exits(0));
     assert_eq!(all["ops"], 20);
     // The last operation is due after 190 ms.
-    assert!(all["seconds"].as_f64().unwrap() >= 0.19, "{all}");
+    assert!(all["duration_seconds"].as_f64().unwrap() >= 0.19, "{all}");
 }
 
 /// Leaves the jobs of others alone.

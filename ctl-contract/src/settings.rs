@@ -76,8 +76,8 @@ pub fn what_counts_more_is_used_and_named<T: Tool>(case: &Case<T>) {
     let program = T::PROGRAM;
     let (own, variable) = (format!("{}_CONTEXT", program.prefix), program.servers.variables[0]);
     let folder = Folder::with(
-        "context = \"one\"\n[defaults]\naddress = \"file:1\"\ntimeout = 7\n\
-         [contexts.one]\naddress = \"one:1\"\n[contexts.two]\naddress = [\"two:1\", \"two:2\"]\ntimeout = \"9s\"\n",
+        "context = \"one\"\n[defaults]\nserver = \"file:1\"\ntimeout = 7\n\
+         [contexts.one]\nserver = \"one:1\"\n[contexts.two]\nserver = [\"two:1\", \"two:2\"]\ntimeout = \"9s\"\n",
     );
     let show = |variables: &[(&str, &str)], flags: &[&str]| {
         let line = [flags, &["context", "show", "-o", "json"]].concat();
@@ -88,7 +88,7 @@ pub fn what_counts_more_is_used_and_named<T: Tool>(case: &Case<T>) {
             let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
             (text("value"), text("source"), text("overrides"))
         };
-        (find("address"), find("timeout").0, ran.err)
+        (find("server"), find("timeout").0, ran.err)
     };
     let is = |setting: &(String, String, String), value: &str, source: &str, over: &str| {
         assert!(setting.0.contains(value), "{setting:?}");
@@ -130,11 +130,11 @@ pub fn what_counts_more_is_used_and_named<T: Tool>(case: &Case<T>) {
 pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let program = T::PROGRAM;
-    let folder = Folder::with("# mine\n[contexts.a] # the first\naddress = \"h:1\" # there\n");
+    let folder = Folder::with("# mine\n[contexts.a] # the first\nserver = \"h:1\" # there\n");
     let run = |line: &[&str]| folder.run(case, &[], &[&["context"], line].concat());
     let flagged = ["add", "b", program.servers.flag, &address, "--timeout", "3s", "--tls=ca=x.pem"];
     run(&[&flagged[..], &["protected=true"]].concat()).exits(0);
-    run(&["edit", "a", "address=k:1,k:2", "wait-for-server=2"]).exits(0);
+    run(&["edit", "a", "server=k:1,k:2", "wait-for-server=2"]).exits(0);
     run(&["select", "a"]).exits(0);
     run(&["select", "b"]).exits(0);
     let text = folder.text();
@@ -178,7 +178,7 @@ pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
     run(&["validate"]).exits(2);
     run(&["edit", "c", "tls-ca=", "tls="]).exits(0);
     run(&["validate", "--connect"]).exits(0);
-    run(&["edit", "c", "address=127.0.0.1:1"]).exits(0);
+    run(&["edit", "c", "server=127.0.0.1:1"]).exits(0);
     run(&["validate", "--connect"]).exits(69);
     run(&["validate"]).exits(0);
 }
@@ -213,8 +213,8 @@ pub fn a_wrong_configuration_file_is_2_with_its_line<T: Tool>(case: &Case<T>) {
     for (text, line, said) in [
         ("x = \n", 1, "config.toml"),
         ("[defaults]\npassword = \"hunter2\"\n", 2, "`defaults.password`"),
-        ("[contexts.a]\n\n# c\naddress = 7 # hunter2\n", 4, "contexts.a.address"),
-        ("[contexts.a]\naddress = \"a:b:c\"\n", 2, "a:b:c"),
+        ("[contexts.a]\n\n# c\nserver = 7 # hunter2\n", 4, "contexts.a.server"),
+        ("[contexts.a]\nserver = \"a:b:c\"\n", 2, "a:b:c"),
         ("[contexts.a]\nprotected = \"hunter2\"\n", 2, "true or false"),
         ("[contexts.a]\ntimeout = \"soon\"\n", 2, "soon"),
         ("[contexts.a]\nprompt-color = \"mauve\"\n", 2, "magenta"),
@@ -227,7 +227,7 @@ pub fn a_wrong_configuration_file_is_2_with_its_line<T: Tool>(case: &Case<T>) {
         assert!(ran.err.contains(&place) && ran.err.contains(said), "{text}: {}", ran.err);
         assert!(!ran.err.contains("hunter2"), "{}", ran.err);
     }
-    for text in ["x = \n", "[contexts.a]\naddress = \"a:b:c\"\n"] {
+    for text in ["x = \n", "[contexts.a]\nserver = \"a:b:c\"\n"] {
         let folder = Folder::with(text);
         // Commands that do not need the file work.
         folder.run(case, &[], &["man"]).exits(0);
@@ -255,7 +255,7 @@ pub fn a_wrong_configuration_file_is_2_with_its_line<T: Tool>(case: &Case<T>) {
 pub fn what_is_protected_is_changed_by_its_name_only<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let text =
-        format!("context = \"prod\"\n[contexts.prod]\naddress = \"{address}\"\nprotected = true\n");
+        format!("context = \"prod\"\n[contexts.prod]\nserver = \"{address}\"\nprotected = true\n");
     let folder = Folder::with(&text);
     let run = |line: &[&str]| folder.run(case, &[], line);
     let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
@@ -293,7 +293,7 @@ pub fn what_is_protected_is_changed_by_its_name_only<T: Tool>(case: &Case<T>) {
 pub fn what_goes_to_a_protected_server_is_confirmed_by_its_name<T: Tool>(case: &Case<T>) {
     let ((from, address), (to, target)) = (Case::<T>::server(), Case::<T>::server());
     let context = |name: &str, address: &str| {
-        format!("[contexts.{name}]\naddress = \"{address}\"\nprotected = true\n")
+        format!("[contexts.{name}]\nserver = \"{address}\"\nprotected = true\n")
     };
     let contexts = [context("own", &address), context("prod", &target)].concat();
     let folder = Folder::with(&format!("context = \"own\"\n{contexts}"));
@@ -320,7 +320,7 @@ pub fn what_goes_to_a_protected_server_is_confirmed_by_its_name<T: Tool>(case: &
 pub fn a_session_goes_to_a_context<T: Tool>(case: &Case<T>) {
     let ((one, first), (two, second)) = (Case::<T>::server(), Case::<T>::server());
     let folder = Folder::with(&format!(
-        "[contexts.prod]\naddress = \"{second}\"\nprotected = true\n[contexts.dead]\naddress = \"127.0.0.1:1\"\n"
+        "[contexts.prod]\nserver = \"{second}\"\nprotected = true\n[contexts.dead]\nserver = \"127.0.0.1:1\"\n"
     ));
     let (add, clear) = (case.add, "clear mail --yes");
     let script = format!(
@@ -340,7 +340,7 @@ pub fn the_doctor_finds_what_is_wrong<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let program = T::PROGRAM;
     let folder = Folder::with(&format!(
-        "context = \"a\"\n[contexts.a]\naddress = [\"{address}\", \"127.0.0.1:1\"]\n[contexts.b]\naddress = \"{address}\"\n\
+        "context = \"a\"\n[contexts.a]\nserver = [\"{address}\", \"127.0.0.1:1\"]\n[contexts.b]\nserver = \"{address}\"\n\
          tls-ca = \"none.pem\"\n"
     ));
     let ask = |variables: &[(&str, &str)], flags: &[&str], code: i32| {
@@ -354,15 +354,15 @@ pub fn the_doctor_finds_what_is_wrong<T: Tool>(case: &Case<T>) {
     let rows = ask(&[], &[], 69);
     let alive = &find(&rows, &address)[0];
     assert_eq!(alive["status"], "ok", "{alive}");
-    assert!(alive["server"]["version"].is_string(), "{alive}");
+    assert!(alive["facts"]["version"].is_string(), "{alive}");
     let dead = &find(&rows, "127.0.0.1:1")[0];
     assert_eq!(dead["status"], "failed", "{dead}");
     assert!(dead["next"].as_str().unwrap().contains(program.servers.short), "{dead}");
-    assert!(find(&rows, "address")[0]["finding"].as_str().unwrap().contains("context a"));
+    assert!(find(&rows, "server")[0]["finding"].as_str().unwrap().contains("context a"));
     // An override is a finding, and so is an unknown variable.
     let (known, typo) = (program.servers.variables[0], format!("{}_TIMOUT", program.prefix));
     let rows = ask(&[(known, &address), (&typo, "5")], &[], 0);
-    for subject in ["address", &typo] {
+    for subject in ["server", &typo] {
         assert_eq!(find(&rows, subject)[0]["status"], "warning", "{rows:?}");
     }
     let missing = &find(&ask(&[], &["--context", "b"], 2), "tls-ca")[1];
@@ -385,6 +385,6 @@ pub fn a_misspelt_setting_is_told_what_was_meant<T: Tool>(case: &Case<T>) {
     assert!(ran.err.contains("there is no setting `adr`: did you mean addr?"), "{}", ran.err);
     run(&["context", "add", "prod", "addr=127.0.0.1:1"]).exits(0);
     let text = std::fs::read_to_string(&file).unwrap();
-    assert!(text.contains("address = \"127.0.0.1:1\""), "{text}");
+    assert!(text.contains("server = \"127.0.0.1:1\""), "{text}");
     assert!(!run(&["context", "edit", "prod", "zzzz=1"]).exits(2).err.contains("did you mean"));
 }

@@ -89,7 +89,7 @@ pub fn bash_offers_what_can_come_next<T: Tool>(case: &Case<T>) {
     let folder = tempfile::tempdir().unwrap();
     let (_other, elsewhere) = Case::<T>::server();
     let file = folder.path().join("config.toml");
-    std::fs::write(&file, format!("[contexts.there]\naddress = \"{elsewhere}\"\n")).unwrap();
+    std::fs::write(&file, format!("[contexts.there]\nserver = \"{elsewhere}\"\n")).unwrap();
     let _ = case.run(&elsewhere, case.add_to, &["there", "x"]).exits(0);
     let there = format!("--config {} --context there {} ", file.display(), case.list);
     offers(&there, "there");

@@ -48,7 +48,7 @@ pub fn common_commands_ask_several_servers_at_the_same_time<T: Tool>(case: &Case
 fn asks_both<T: Tool>(case: &Case<T>, line: &str) {
     let (addresses, folder) = (inseparable(), tempfile::tempdir().unwrap());
     let config = folder.path().join("config.toml");
-    std::fs::write(&config, format!("[contexts.both]\naddress = {addresses:?}\n")).unwrap();
+    std::fs::write(&config, format!("[contexts.both]\nserver = {addresses:?}\n")).unwrap();
     let flags = ["--config", config.to_str().unwrap(), "--timeout", "60s"];
     let ran = case.run(&addresses.join(","), line, &flags);
     let said = format!("{}{}", ran.out(), ran.err);
@@ -83,7 +83,7 @@ pub fn common_commands_name_a_silent_one_of_several_servers<T: Tool>(case: &Case
     let (servers, ran) = name_the_silent_one(case, &lines);
     let rows = ran.last().unwrap().json();
     let lost = servers.map(|server| -> Vec<bool> {
-        let rows = rows.as_array().unwrap().iter().filter(|row| row["address"] == *server);
+        let rows = rows.as_array().unwrap().iter().filter(|row| row["server"] == *server);
         rows.map(|row| row["error"].is_string()).collect()
     });
     assert_eq!(lost, [vec![true; 2], vec![false; 2]], "{rows}");

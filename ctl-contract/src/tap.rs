@@ -118,7 +118,7 @@ pub fn what_passes_a_tap_is_shown_and_recorded<T: Tool>(case: &Case<T>) {
     let told = |from: &str, key: &str| {
         lines.iter().any(|line| line["from"] == from && !line[key].is_null())
     };
-    assert!(told("client", "body") && told("server", "ms"), "{lines:?}");
+    assert!(told("client", "body") && told("server", "duration_ms"), "{lines:?}");
     assert!(
         lines.iter().any(|line| line["body"].as_str().is_some_and(|body| body.contains("body")))
     );
@@ -190,7 +190,7 @@ pub fn what_a_tap_cannot_do_is_said<T: Tool>(case: &Case<T>) {
     refused(&["--listen", "0.0.0.0:0"], "without --allow-remote");
     refused(&["--filter", "color==red"], "a line has no `color`");
     refused(&["--filter", "loud"], "must be KEY OP VALUE");
-    refused(&["--sort-by", "ms"], "--summary");
+    refused(&["--sort-by", "duration_ms"], "--summary");
     refused(&["-o", "raw"], "--record");
     refused(&["--dry-run"], "does not support --dry-run");
     let several = case.program.bare(&["tap", "--to", "127.0.0.1:1,127.0.0.1:2"]).exits(2);

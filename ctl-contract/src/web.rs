@@ -346,7 +346,7 @@ pub fn a_page_shows_its_context<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.toml");
-    let context = |name: &str| format!("[contexts.{name}]\naddress = \"{address}\"\n");
+    let context = |name: &str| format!("[contexts.{name}]\nserver = \"{address}\"\n");
     let text = format!(
         "{}prompt-color = \"green\"\n{}protected = true\n",
         context("dev"),

@@ -139,7 +139,7 @@ pub fn results_go_to_stdout_and_the_summary_to_stderr<T: Tool>(case: &Case<T>) {
     assert!(!told.starts_with("open"), "{told}");
     let ran = work(case, &address, &["--log-jobs", "ndjson"], "echo result");
     let record: Value = ran.json();
-    let thousandths = record["ms"].as_f64().unwrap() * 1e3;
+    let thousandths = record["duration_ms"].as_f64().unwrap() * 1e3;
     assert!((thousandths - thousandths.round()).abs() < 1e-6, "{record}");
     assert!(record["ts"].as_str().unwrap().ends_with('Z'), "{record}");
 }
@@ -159,7 +159,7 @@ pub fn every_line_of_the_log_can_be_an_object<T: Tool>(case: &Case<T>) {
     assert!(lines.iter().all(|line| line["ts"].is_string() && line["level"].is_string()));
     let failed = lines.iter().find(|line| line["exit"] == 3).expect("the job that failed");
     assert_eq!((&failed["level"], &failed["stderr"]), (&"warn".into(), &"broken".into()));
-    assert!(failed["ms"].is_number() && failed["fate"].is_string(), "{failed}");
+    assert!(failed["duration_ms"].is_number() && failed["fate"].is_string(), "{failed}");
 }
 
 /// The background process holds the command's output open.

@@ -230,11 +230,11 @@ impl Attempt {
 }
 
 static PING: Shape = Shape::rows(
-    "address",
+    "server",
     &[
-        Column::new("address", "SERVER"),
+        Column::new("server", "SERVER"),
         Column::new("n", "N"),
-        Column::new("ms", "MS"),
+        Column::new("duration_ms", "MS"),
         Column::on_request("error", "ERROR"),
     ],
 );

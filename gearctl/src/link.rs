@@ -217,11 +217,11 @@ impl ctl_core::link::Link for Link {
 }
 
 static PING: Shape = Shape::rows(
-    "address",
+    "server",
     &[
-        Column::new("address", "SERVER"),
+        Column::new("server", "SERVER"),
         Column::new("n", "N"),
-        Column::new("ms", "MS"),
+        Column::new("duration_ms", "MS"),
         Column::on_request("packet", "PACKET"),
         Column::on_request("error", "ERROR"),
     ],

@@ -54,7 +54,7 @@ fn the_end_of_a_command_decides_what_becomes_of_its_job() {
             assert_eq!((&job["fate"], &job["exit"]), (&json!(fate), &json!(exit)), "{body}");
             assert!(body == "hang" || job["signal"] == json!((body == "kill").then_some(9)));
             assert_eq!(job["tube"], json!("code"));
-            assert!(job["ms"].as_f64().unwrap() > 0.0);
+            assert!(job["duration_ms"].as_f64().unwrap() > 0.0);
             assert_eq!(state(address, id), after, "{body} {flags:?}");
             if let Some(stats) = stats(address, id) {
                 assert_eq!(stats.pri.get(), 7, "the priority stays");

@@ -113,12 +113,12 @@ impl<L: Link> Server<L> {
 
     /// The record of the `n`th answer, or of its absence, with the reason.
     fn ask(&mut self, n: u64) -> Result<Record, (Record, String)> {
-        let record = Record::new().with("address", self.address.as_str()).with("n", n);
+        let record = Record::new().with("server", self.address.as_str()).with("n", n);
         // Connecting is not part of the measured time.
         match self.link.connect().and_then(|()| self.link.ping(n)) {
             Ok(pong) => {
                 self.times.saturating_record(times::nanoseconds(pong.took));
-                let record = record.with("ms", units::milliseconds(pong.took));
+                let record = record.with("duration_ms", units::milliseconds(pong.took));
                 Ok(match pong.more {
                     Some((key, value)) => record.with(key, value),
                     None => record,

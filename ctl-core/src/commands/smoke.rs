@@ -21,7 +21,7 @@ pub static STEPS: Shape = Shape::rows(
         Column::new("command", "COMMAND"),
         Column::new("expected", "EXPECTED").ranked(3),
         Column::new("got", "GOT").ranked(0),
-        Column::new("ms", "MS").ranked(2),
+        Column::new("duration_ms", "MS").ranked(2),
         Column::new("ok", "OK").ranked(0),
     ],
 );
@@ -66,7 +66,7 @@ impl Steps {
             .with("command", command)
             .with("expected", expected)
             .with("got", got)
-            .with("ms", ms)
+            .with("duration_ms", ms)
             .with("ok", ok);
         self.rows.push(row);
         ok

@@ -77,11 +77,11 @@ pub fn until<T: Tool>(
     let record = Record::new()
         .with("condition", flags.condition.as_str())
         .with("queue", name)
-        .with("waited_ms", waited)
+        .with("duration_ms", waited)
         .with("looks", looks);
     let after = units::show_duration(Duration::from_millis(waited));
     let sentence = format!("`{}` became true after {after}", flags.condition);
-    tool.out.done_with(&record, &["condition", "waited_ms"], &sentence)
+    tool.out.done_with(&record, &["condition", "duration_ms"], &sentence)
 }
 
 /// Whether the server answers.

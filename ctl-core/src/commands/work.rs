@@ -344,7 +344,7 @@ impl CommandEnd {
             .with("job", job)
             .with("exit", self.exit)
             .with("signal", self.signal)
-            .with("ms", self.time.map(units::milliseconds))
+            .with("duration_ms", self.time.map(units::milliseconds))
             .with("fate", fate)
             .with("stderr", self.words.as_deref());
         messages.warn_of(format!("{job}: {how}{time}, {fate}{words}"), fields.into());
@@ -368,7 +368,7 @@ pub fn log(
     }
     let now = units::now_in_milliseconds();
     let record = job
-        .with("ms", end.time.map(units::milliseconds))
+        .with("duration_ms", end.time.map(units::milliseconds))
         .with("exit", end.exit)
         .with("signal", end.signal)
         .with("fate", fate)

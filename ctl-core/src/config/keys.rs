@@ -60,7 +60,7 @@ macro_rules! keys {
 
 keys! {
     /// The servers' addresses.
-    ADDRESS = "address" Addresses;
+    ADDRESS = "server" Addresses;
     /// Stands for the tool's own word for a queue, such as `tube`: the key of the default queue.
     QUEUE = "queue" Queue;
     /// Whether changes require the context's name.
@@ -98,11 +98,11 @@ keys! {
 /// # Errors
 /// There is none: exit 2, with the existing ones.
 pub fn named(program: &Program, text: &str) -> Result<Key, CliError> {
-    // The names of its flag.
-    let text = if ["addr", "server"].contains(&text) { ADDRESS.name } else { text };
+    // The other name of the flag.
+    let text = if text == "addr" { ADDRESS.name } else { text };
     KEYS.iter().copied().find(|key| key.shown(program) == text).ok_or_else(|| {
         let known: Vec<&str> = KEYS.iter().map(|key| key.shown(program)).collect();
-        let meant = closest(text, known.iter().copied().chain(["addr", "server"]));
+        let meant = closest(text, known.iter().copied().chain(["addr"]));
         let meant = meant.map(|meant| format!(": did you mean {meant}?")).unwrap_or_default();
         CliError::usage(format!("there is no setting `{}`{meant}", escape::line(text)))
             .hint(format!("one of {}", known.join(", ")))

@@ -108,9 +108,12 @@ fn a_ping_says_which_server_is_dead() {
     let fleet = Fleet::start();
     let ran = gearctl(&fleet.all(), &["ping", "-o", "json"]).exits(69);
     let rows = ran.json();
-    assert_eq!(rows[0]["address"], fleet.dead.as_str());
-    assert!(rows[0]["error"].is_string() && rows[0].get("ms").is_none(), "{rows}");
-    assert!(rows[2]["ms"].is_number() && rows[2]["address"] == fleet.two.address(), "{rows}");
+    assert_eq!(rows[0]["server"], fleet.dead.as_str());
+    assert!(rows[0]["error"].is_string() && rows[0].get("duration_ms").is_none(), "{rows}");
+    assert!(
+        rows[2]["duration_ms"].is_number() && rows[2]["server"] == fleet.two.address(),
+        "{rows}"
+    );
     let summary = format!("{}: 0 of 1 answered", fleet.dead);
     assert!(ran.says(&summary), "{}", ran.err);
 }

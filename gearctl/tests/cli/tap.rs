@@ -16,7 +16,10 @@ fn what_other_programs_say_is_understood() {
         assert!(args.starts_with("rev ") && submitted["body"] == "hello", "{submitted}");
         let created = tap.line(|line| line["verb"] == "JOB_CREATED");
         let to = created["to"].as_str().unwrap();
-        assert!(created["ms"].is_number() && to == format!("SUBMIT_JOB_BG {args}"), "{created}");
+        assert!(
+            created["duration_ms"].is_number() && to == format!("SUBMIT_JOB_BG {args}"),
+            "{created}"
+        );
         let worker =
             Running::of(through.tool("gearman", &["-w", "-f", "rev", "rev"]).spawn().unwrap());
         let assigned = tap

@@ -23,7 +23,7 @@ pub static ROWS: Shape = Shape::rows(
         Column::new("client", "CLIENT"),
         Column::new("ops", "OPS"),
         Column::new("errors", "ERRORS"),
-        Column::wide("seconds", "SECONDS"),
+        Column::wide("duration_seconds", "SECONDS"),
         Column::new("ops_per_second", "OPS/S"),
         Column::wide("bytes_per_second", "BYTES/S"),
         Column::wide("min_ms", "MIN"),
@@ -155,7 +155,7 @@ fn row(plan: &Plan, client: Value, tally: &Tally, begun: Instant) -> Record {
         .with("client", client)
         .with("ops", times.len())
         .with("errors", errors)
-        .with("seconds", units::milliseconds(took) / 1e3)
+        .with("duration_seconds", units::milliseconds(took) / 1e3)
         .with("ops_per_second", a_second(times.len()))
         .with("bytes_per_second", a_second(tally.bytes))
         .with("min_ms", ms(times.min()))

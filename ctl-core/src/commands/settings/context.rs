@@ -60,7 +60,7 @@ enum Action {
         #[arg(value_name = "NAME")]
         name: String,
 
-        /// Settings, e.g. address=10.0.0.1 protected=true
+        /// Settings, e.g. server=10.0.0.1 protected=true
         #[arg(value_name = "KEY=VALUE", value_parser = pair)]
         fields: Vec<(String, String)>,
 
@@ -349,7 +349,7 @@ static CONTEXTS_SHAPE: Shape = Shape::rows(
     &[
         Column::new("name", "NAME"),
         Column::new("in_force", "IN FORCE"),
-        Column::new("address", "ADDRESS"),
+        Column::new("server", "SERVER"),
         Column::new("protected", "PROTECTED"),
     ],
 );

@@ -93,7 +93,7 @@ pub fn run<T: Tool>(context: &mut Context<T>, _: DoctorArgs) -> Result<Exit, Cli
             let about = |(address, link): &mut (String, T::Link)| about_server::<T>(address, link);
             at_once(servers, about).into_iter().for_each(|found| findings.add(found));
         }
-        Err(error) => findings.failure("address", &error),
+        Err(error) => findings.failure(ADDRESS.name, &error),
     }
     let mut list = context.out.list(&FINDINGS)?;
     findings.rows.into_iter().try_for_each(|row| list.push(row))?;
@@ -214,7 +214,7 @@ fn about_server<T: Tool>(address: &str, link: &mut T::Link) -> Findings {
     let text = format!("{} answers in {ms} ms: {}", T::PROGRAM.servers.kind, diagnosis.text());
     let facts: Map<String, Value> =
         diagnosis.facts.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    let row = row("ok", address, &text).with("ms", ms).with("server", Value::Object(facts));
+    let row = row("ok", address, &text).with("duration_ms", ms).with("facts", Value::Object(facts));
     findings.rows.push(row);
     for (what, next) in &diagnosis.warnings {
         findings.warning(address, what, next);

@@ -89,7 +89,7 @@ impl Line {
             .with("from", self.side.name())
             .with("verb", self.verb.as_ref())
             .with("size", self.body.as_ref().map(|(_, size)| *size))
-            .with("ms", ms)
+            .with("duration_ms", ms)
             .with("to", self.to.as_deref())
             .with("args", self.arguments.as_str())
             .with("bytes", self.bytes)

@@ -105,7 +105,7 @@ static LINES: Shape = Shape::rows(
         Column::new("from", "FROM"),
         Column::new("verb", "VERB"),
         Column::new("size", "SIZE"),
-        Column::new("ms", "MS"),
+        Column::new("duration_ms", "MS"),
         Column::new("args", "ARGS"),
         Column::on_request("bytes", "BYTES"),
         Column::on_request("error", "ERROR"),

@@ -248,7 +248,7 @@ fn answers_belong_to_their_questions() {
             other => panic!("{other:?}"),
         };
         if of("from") == "server" {
-            answers.push((of("to"), of("ms").is_number()));
+            answers.push((of("to"), of("duration_ms").is_number()));
         }
     }
     let expected = [("?a".into(), true), ("?b".into(), true), (serde_json::Value::Null, false)];
