@@ -1,7 +1,5 @@
 //! `check`: a monitoring plugin and a gate for CI, with its own exit codes 0 to 3.
 
-use std::time::Instant;
-
 use adf_queue_client::QueueStats;
 use clap::{Args, Subcommand};
 use ctl_core::commands::check::{
@@ -16,13 +14,12 @@ use ctl_core::output::messages::Messages;
 use ctl_core::rules::metrics::{Measurable, Named};
 use ctl_core::text::units::milliseconds;
 
-use super::push::push;
 use super::queues::list;
+use super::smoke::steps;
 use crate::error::no_queue;
 use crate::link::Link;
 use crate::names::Queue;
 use crate::program::PROGRAM;
-use crate::scratch;
 use crate::tool::Tool;
 
 /// The end of `check --help`.
@@ -37,8 +34,8 @@ Metrics:
   roundtrip:  rtt (milliseconds)
 A queue with ready messages and no workers is CRITICAL, unless -c says what is normal (waiting=0: is always fine). The
 server knows no workers, so this means no waiting pulls and no pulled messages. A queue that does not exist counts as
-empty, unless --must-exist is given. roundtrip proves that the server stores and returns messages, without competing
-with workers.
+empty, unless --must-exist is given. roundtrip takes the steps of smoke, in a queue of its own, and proves that
+the server stores and returns messages; its rtt is that of all steps.
 With several servers, each value is for one of them, and the verdict is the most severe one; a server that is down is
 CRITICAL.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
@@ -119,7 +116,7 @@ pub fn run(tool: &mut Tool, args: &CheckArgs) -> Result<Exit, CliError> {
 
 fn measure(link: &mut Link, what: &What, messages: &Messages) -> Result<Measured, CliError> {
     if matches!(what, What::Roundtrip) {
-        return roundtrip(link).map(Measured::from);
+        return steps(link, "check", messages)?.roundtrip().map(Measured::from);
     }
     let rtt = rtt(link)?;
     match what {
@@ -176,36 +173,4 @@ fn figures(name: &str, stats: Option<&QueueStats>) -> Vec<Metric> {
         metric("pulled", pulled as f64),
         Metric { problem: unattended, ..metric("waiting", waiting as f64) },
     ]
-}
-
-/// Sends a message through the server. The error says which part failed: the server did not answer, or the message did
-/// not come back.
-fn roundtrip(link: &mut Link) -> Result<Vec<Metric>, CliError> {
-    let queue = scratch::queue("check")?;
-    link.connect().map_err(|error| error.context("server ping"))?;
-    let start = Instant::now();
-    let create = format!("createqueue {queue}");
-    link.ask(create, |client| client.create_queue(queue.clone()))
-        .map_err(|error| error.context("roundtrip, createqueue"))?;
-    let there_and_back = there_and_back(link, &queue);
-    let took = start.elapsed();
-    let removed = scratch::remove(link, &queue);
-    there_and_back.and(removed).map_err(|error| error.context("roundtrip"))?;
-    Ok(vec![Metric::new("rtt", milliseconds(took), "ms").usual()])
-}
-
-fn there_and_back(link: &mut Link, queue: &adf_queue_client::QueueName) -> Result<(), CliError> {
-    let body = queue.as_str().as_bytes();
-    let bound = link.dialer.timeout().unwrap_or(PATIENCE);
-    push(link, queue, body.to_vec(), false)?;
-    let pull = format!("pull {queue}");
-    let message = link.ask(pull, |client| client.pull_within(queue.clone(), bound))?;
-    match message {
-        Some(message) if message.body() == body => link.delete(&message),
-        Some(_) => {
-            let why = "the server returned a different message than was pushed";
-            Err(CliError::new(Exit::Protocol, "PROTOCOL", why))
-        }
-        None => Err(CliError::timeout("the server did not return the message that was pushed")),
-    }
 }

@@ -4,6 +4,7 @@ use adf_queue_client::blocking::Client;
 use adf_queue_client::{Delivery, Error, QueueName, Transport};
 use ctl_core::commands::smoke::{STEPS, Steps};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::output::messages::Messages;
 
 use crate::link::Link;
 use crate::scratch;
@@ -16,6 +17,7 @@ Protocol: createqueue, rpush, count, pull, lcancel, pull, delete, deletequeue, i
 The body has every byte value (in JSON: every ASCII character) and must come back unchanged. The second pull must be
 reported as the second delivery. Nothing is left behind.
 Exit 0 if every step passed, 1 if one failed; 69, 76 or 124 if the connection itself failed.
+This is for people who set something up; check roundtrip does the same for monitoring, with thresholds.
 
 Examples:
   adfctl smoke
@@ -29,8 +31,15 @@ Examples:
 pub fn run(tool: &mut Tool) -> Result<Exit, CliError> {
     tool.refuse_dry_run("smoke", "adfctl ping changes nothing")?;
     tool.out.expect(&STEPS)?;
-    let queue = scratch::queue("smoke")?;
-    let link = tool.link.side();
+    steps(tool.link.side(), "smoke", &tool.messages)?.finish(&mut tool.out)
+}
+
+/// Takes all steps, up to the first that fails, and leaves nothing behind.
+///
+/// # Errors
+/// The server cannot be reached.
+pub fn steps(link: &mut Link, purpose: &str, messages: &Messages) -> Result<Steps, CliError> {
+    let queue = scratch::queue(purpose)?;
     let transport = link.transport()?;
     link.client()?;
     let last = match transport {
@@ -42,9 +51,9 @@ pub fn run(tool: &mut Tool) -> Result<Exit, CliError> {
     if smoke.created
         && let Err(error) = scratch::remove(link, &smoke.queue)
     {
-        tool.messages.warn(error.message);
+        messages.warn(error.message);
     }
-    smoke.steps.finish(&mut tool.out)
+    Ok(smoke.steps)
 }
 
 struct Smoke {

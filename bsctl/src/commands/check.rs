@@ -20,7 +20,7 @@ use crate::tool::Tool;
 
 /// The end of `check --help`.
 pub const HELP: &str = concat!("\
-Protocol: stats; stats-tube and peek-ready; stats-job; put, reserve-job and delete for roundtrip.
+Protocol: stats; stats-tube and peek-ready; stats-job; put to stats-tube for roundtrip.
 Thresholds are METRIC OP VALUE, with == != < <= > >=, and alert where they hold: 'ready>100', 'oldest-age>10m'. METRIC=RANGE
 has the range of good values, as in monitoring plugins: 10 is 0 to 10, 10: from 10, ~:10 up to 10, 10:20 between, and
 @10:20 outside. Times may have units: 10m, 500ms.
@@ -38,7 +38,8 @@ buried or pause-left says what is normal.
 Workers are the connections that watch the tube. Every connection watches default: its workers are those that have also
 reserved, and UNKNOWN is the verdict if the server does not tell whether there are any. The tool's own connection is in
 no figure. A tube that does not exist counts as empty, unless --must-exist is given. A tube can look fine
-while its workers are stuck: roundtrip proves that the server stores and returns jobs, without competing with workers.
+while its workers are stuck: roundtrip takes the steps of smoke, in a tube of its own, and proves that the server stores and returns
+jobs; its rtt is that of all steps.
 With several servers, each value is for one of them, and the verdict is the most severe one; a server that is down is
 CRITICAL.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
@@ -125,7 +126,7 @@ enum What {
         #[arg(value_name = "ID", required = true)]
         ids: Vec<JobId>,
     },
-    /// Put a job, take it back, delete it
+    /// The steps of `smoke`
     Roundtrip,
 }
 

@@ -21,6 +21,7 @@ pub const HELP: &str = "\
 Protocol: put, reserve-with-timeout, touch, bury, kick, delete, stats-tube, in a tube of its own with a random name.
 The body has every byte value and must come back unchanged. Nothing is left behind.
 Exit 0 if every step passed, 1 if one failed; 69, 76 or 124 if the connection itself failed.
+This is for people who set something up; check roundtrip does the same for monitoring, with thresholds.
 
 Examples:
   bsctl smoke
@@ -33,13 +34,20 @@ Examples:
 pub fn run(tool: &mut Tool) -> Result<Exit, CliError> {
     tool.refuse_dry_run("smoke", "bsctl ping changes nothing")?;
     tool.out.expect(&STEPS)?;
-    let tube = scratch_tube("smoke")?;
-    let link = tool.link.side();
+    steps(tool.link.side(), "smoke")?.finish(&mut tool.out)
+}
+
+/// Takes all steps, up to the first that fails, and leaves nothing behind.
+///
+/// # Errors
+/// The server cannot be reached.
+pub fn steps(link: &mut Link, purpose: &str) -> Result<Steps, CliError> {
+    let tube = scratch_tube(purpose)?;
     link.client()?;
     let mut smoke = Smoke { steps: Steps::default(), job: None };
     smoke.run(link, &tube);
     smoke.clean_up(link);
-    smoke.steps.finish(&mut tool.out)
+    Ok(smoke.steps)
 }
 
 /// A tube that nobody else uses.

@@ -199,9 +199,9 @@ fn roundtrip_proves_the_server_and_leaves_nothing() {
         assert_eq!((stats.current_jobs_ready, stats.current_tubes), (1, 1));
     });
     let server = Server::start().unwrap();
-    server.faults().add(Fault::nth(1).of("reserve-job").reply("NOT_FOUND"));
+    server.faults().add(Fault::nth(1).of("reserve-with-timeout").reply("TIMED_OUT"));
     let ran = bsctl(server.address(), &["check", "roundtrip"]).exits(2);
-    assert!(ran.out().contains("roundtrip"), "{}", ran.out());
+    assert!(ran.out().contains("roundtrip, reserve: TIMED_OUT"), "{}", ran.out());
     assert_eq!(client(server.address()).stats().unwrap().current_jobs_ready, 0);
 }
 

@@ -1,10 +1,11 @@
-//! `smoke`: a table of steps, each of which requires the previous ones.
+//! `smoke` and `check roundtrip`: steps, each of which requires the previous ones, as a table or as a metric.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Instant;
 
 use clap::Args;
 
+use crate::commands::check::Metric;
 use crate::error::{CliError, Exit};
 use crate::output::{Column, Output, Record, Shape};
 use crate::text::units;
@@ -30,7 +31,9 @@ pub static STEPS: Shape = Shape::rows(
 #[derive(Debug)]
 pub struct Steps {
     rows: Vec<Record>,
-    has_failed: bool,
+    /// The step that failed, and what came instead.
+    failed: Option<String>,
+    start: Instant,
     /// When the current step started.
     since: Instant,
     /// What ended the connection.
@@ -39,7 +42,8 @@ pub struct Steps {
 
 impl Default for Steps {
     fn default() -> Self {
-        Self { rows: Vec::new(), has_failed: false, since: Instant::now(), broken: None }
+        let now = Instant::now();
+        Self { rows: Vec::new(), failed: None, start: now, since: now, broken: None }
     }
 }
 
@@ -60,7 +64,9 @@ impl Steps {
     ) -> bool {
         let ms = units::milliseconds(self.since.elapsed());
         self.since = Instant::now();
-        self.has_failed |= !ok;
+        if !ok {
+            self.failed.get_or_insert_with(|| format!("{step}: {got}"));
+        }
         let row = Record::new()
             .with("step", step)
             .with("command", command)
@@ -96,8 +102,25 @@ impl Steps {
         list.finish()?;
         match self.broken {
             Some(error) => Err(error),
-            None if self.has_failed => Ok(Exit::Negative),
+            None if self.failed.is_some() => Ok(Exit::Negative),
             None => Ok(Exit::Done),
+        }
+    }
+}
+
+impl Steps {
+    /// How long all of them took, for a check.
+    ///
+    /// # Errors
+    /// The first step that failed.
+    pub fn roundtrip(self) -> Result<Vec<Metric>, CliError> {
+        let took = units::milliseconds(self.since.duration_since(self.start));
+        match (self.broken, self.failed) {
+            (Some(error), _) => Err(error.context("roundtrip")),
+            (None, Some(why)) => {
+                Err(CliError::new(Exit::Negative, "FAILED", format!("roundtrip, {why}")))
+            }
+            (None, None) => Ok(vec![Metric::new("rtt", took, "ms").usual()]),
         }
     }
 }

@@ -66,7 +66,10 @@ impl<T: Tool> Row<T> {
         }
         let matches = matches.clone();
         let run = move |context: &mut Context<T>| {
-            repeat::run(context, self.name, every, || (self.read)(&matches))
+            repeat::run(context, self.name, every, |context| {
+                let again = (self.read)(&matches);
+                again.map_err(|error| CliError::internal(error.to_string()))?.run(context)
+            })
         };
         Ok(Ready { run: Box::new(run), ..ready })
     }

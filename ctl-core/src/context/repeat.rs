@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use clap::{Arg, ArgMatches};
 
-use super::command::Ready;
 use super::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::link::Link;
@@ -50,7 +49,7 @@ pub(super) fn run<T: Tool>(
     context: &mut Context<T>,
     name: &str,
     every: Duration,
-    again: impl Fn() -> Result<Ready<T>, clap::Error>,
+    look: impl Fn(&mut Context<T>) -> Result<Exit, CliError>,
 ) -> Result<Exit, CliError> {
     if context.session.is_some() {
         return Err(CliError::usage("a session does not repeat its lines")
@@ -61,14 +60,13 @@ pub(super) fn run<T: Tool>(
     let is_screen = context.out.style.terminal && !context.out.style.format.has_records();
     let mut is_first = true;
     loop {
-        let ready = again().map_err(|error| CliError::internal(error.to_string()))?;
         let shown = if is_screen {
-            redraw(context, &format!("every {}: {name}", units::show_duration(every)), ready)
+            redraw(context, &format!("every {}: {name}", units::show_duration(every)), &look)
         } else {
             if !std::mem::take(&mut is_first) {
                 separate(&mut context.out)?;
             }
-            once(context, ready)
+            once(context, &look)
         };
         let shown = match shown {
             Err(error) if error.exit == Exit::Negative => {
@@ -98,20 +96,27 @@ fn separate(out: &mut Output) -> Result<(), CliError> {
     }
 }
 
-fn once<T: Tool>(context: &mut Context<T>, ready: Ready<T>) -> Result<(), CliError> {
+fn once<T: Tool>(
+    context: &mut Context<T>,
+    look: impl Fn(&mut Context<T>) -> Result<Exit, CliError>,
+) -> Result<(), CliError> {
     let style = context.out.style.clone();
-    let result = ready.run(context).and_then(|_| context.out.flush());
+    let result = look(context).and_then(|_| context.out.flush());
     context.link.rest();
     context.out.style = style;
     result
 }
 
 /// Shows a result in place of the previous one, all at once.
-fn redraw<T: Tool>(context: &mut Context<T>, title: &str, ready: Ready<T>) -> Result<(), CliError> {
+fn redraw<T: Tool>(
+    context: &mut Context<T>,
+    title: &str,
+    look: impl Fn(&mut Context<T>) -> Result<Exit, CliError>,
+) -> Result<(), CliError> {
     let memory = Memory::bounded(MOST, "the listing is too long to repeat: narrow it down");
     let inner = Output::to(Box::new(memory.clone()), context.out.style.clone());
     let outer = std::mem::replace(&mut context.out, inner);
-    let result = once(context, ready);
+    let result = once(context, look);
     context.out = outer;
     let title = Role::Faint
         .paint(&format!("{title}  {}", units::now_in_seconds()), context.out.style.color);

@@ -22,6 +22,7 @@ Protocol: CAN_DO, workers, SUBMIT_JOB, GRAB_JOB_UNIQ, GET_STATUS, WORK_COMPLETE,
 randomly named function of its own. The workload has every byte value and must come back unchanged. Nothing is left
 behind except that name, on servers without drop function. Missing optional commands (version, drop function) are not
 failures.
+This is for people who set a server up; check roundtrip asks the workers of a function, for monitoring.
 Exit 0 if every step passed, 1 if one failed; 69, 76 or 124 if the connection itself failed.
 
 Example:

@@ -3,15 +3,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use beanstalk_client::protocol::{
-    Delete, ListTubes, Put, ReserveJob, ReserveWithTimeout, Stats, StatsJob,
-};
-use beanstalk_client::{Job, JobId, JobState, JobStats, PutOptions, TubeName, TubeStats};
+use beanstalk_client::protocol::{ListTubes, Stats, StatsJob};
+use beanstalk_client::{JobId, JobState, JobStats, TubeName, TubeStats};
 use ctl_core::bulk::Gate;
 use ctl_core::commands::check::{CheckFlags, Measured, Metric};
 use ctl_core::error::CliError;
 use ctl_core::input::glob::Patterns;
-use ctl_core::link::Link as _;
 use ctl_core::output::messages::Messages;
 use ctl_core::output::progress::Progress;
 use ctl_core::rules::filter::Filters;
@@ -20,8 +17,7 @@ use ctl_core::text::units::milliseconds;
 
 use super::What;
 use crate::attendance::{Load, Problem, Workers};
-use crate::commands::smoke::scratch_tube;
-use crate::error::cli_error;
+use crate::commands::smoke::steps;
 use crate::jobs::scan::{Wanted, fetch, find};
 use crate::link::Link;
 use crate::tube_stats::{oldest_age, unaskable};
@@ -52,7 +48,7 @@ pub(super) fn measure(
         }
         What::Tubes(patterns) => tubes(link, patterns, messages),
         What::Job { ids } => jobs(link, ids),
-        What::Roundtrip => roundtrip(link).map(Measured::from),
+        What::Roundtrip => steps(link, "check")?.roundtrip().map(Measured::from),
     }
 }
 
@@ -225,46 +221,4 @@ fn tubes(link: &mut Link, patterns: &Patterns, messages: &Messages) -> Result<Me
         }
         _ => Ok(metrics.into()),
     }
-}
-
-/// Puts a job into a tube of its own, takes it back by its id and deletes it. The message says which part failed:
-/// the server did not answer, or the job did not come back.
-fn roundtrip(link: &mut Link) -> Result<Vec<Metric>, CliError> {
-    let tube = scratch_tube("check")?;
-    link.use_tube(&tube).map_err(|error| error.context("server ping"))?;
-    let start = Instant::now();
-    let body = tube.as_str().as_bytes();
-    let put = Put::new(body, PutOptions::default()).map_err(cli_error)?;
-    let inserted = link.call(put).map_err(|error| error.context("roundtrip, put"))?;
-    let id = inserted.id();
-    let outcome = take_back(link, id, &tube, body);
-    if outcome.is_err() {
-        // Closing gives the job back if it is held, so that it can be deleted.
-        link.close();
-        let _ = link.call(Delete::new(id));
-    }
-    outcome.map_err(|error| error.context("roundtrip"))?;
-    Ok(vec![Metric::new("rtt", milliseconds(start.elapsed()), "ms").usual()])
-}
-
-fn take_back(link: &mut Link, id: JobId, tube: &TubeName, body: &[u8]) -> Result<(), CliError> {
-    let job = match link.call(ReserveJob(id)) {
-        Err(error) if error.code == "UNSUPPORTED" => reserve_from(link, tube)?,
-        other => other?,
-    };
-    match job {
-        Some(job) if job.id == id && job.body == body => link.call(Delete::new(&job)),
-        Some(_) => Err(CliError::new(
-            ctl_core::error::Exit::Protocol,
-            "PROTOCOL",
-            "the server returned a different job than was put",
-        )),
-        None => Err(CliError::not_found("the server has lost the job that was put")),
-    }
-}
-
-fn reserve_from(link: &mut Link, tube: &TubeName) -> Result<Option<Job>, CliError> {
-    link.watch_only(std::slice::from_ref(tube))?;
-    let reserve = ReserveWithTimeout::new(Duration::ZERO).map_err(cli_error)?;
-    Ok(link.call(reserve)?.job())
 }
