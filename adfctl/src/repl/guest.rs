@@ -91,10 +91,6 @@ impl Guest for State<'_> {
         }
     }
 
-    fn left_behind(&self) -> bool {
-        self.left_behind
-    }
-
     fn candidates(names: &KnownNames, wanted: &Wanted<'_>) -> Vec<String> {
         match wanted.value_name {
             "QUEUE" | "GLOB" => names.of_server(),

@@ -158,7 +158,6 @@ impl State<'_> {
     /// Closing the connection gives the messages back where they were.
     pub(super) fn close(&mut self) {
         let pulls = self.pulls();
-        self.left_behind = true;
         // The connection may be lost without anybody having noticed.
         if let Some(lost) = self.note_loss() {
             self.tool.messages.warn(lost);

@@ -10,7 +10,7 @@ impl State<'_> {
     /// The prompt for the next line.
     pub(super) fn show_prompt(&mut self) -> Prompt {
         if !self.is_connected() && self.tool.link.opened().is_some() {
-            return Prompt::new().part('a', Role::Error, "not connected").text("> ");
+            return Prompt::new().role(Role::Error, "not connected").text("> ");
         }
         let address = self.tool.link.dialer.address().unwrap_or_default();
         render(&address, self.held().len(), &self.waiting)
@@ -18,13 +18,13 @@ impl State<'_> {
 }
 
 fn render(address: &str, held: usize, waiting: &[QueueName]) -> Prompt {
-    let mut prompt = Prompt::new().part('a', Role::Faint, address);
+    let mut prompt = Prompt::new().role(Role::Faint, address);
     if held > 0 {
-        prompt = prompt.part('r', Role::Good, format!(" *{held}"));
+        prompt = prompt.role(Role::Good, format!(" *{held}"));
     }
     if !waiting.is_empty() {
         let queues: Vec<&str> = waiting.iter().map(QueueName::as_str).collect();
-        prompt = prompt.part('w', Role::Faint, format!(" waiting:{}", queues.join(",")));
+        prompt = prompt.role(Role::Faint, format!(" waiting:{}", queues.join(",")));
     }
     prompt.text("> ")
 }

@@ -34,8 +34,6 @@ pub struct State<'t> {
     pub(super) waiting: Vec<QueueName>,
     /// Whether a person is using the session.
     pub(super) person: bool,
-    /// Messages that went back because the session ended while it held them.
-    pub(super) left_behind: bool,
     epoch: Option<Epoch>,
     pub(super) again: Reconnector,
 }
@@ -49,7 +47,6 @@ impl<'t> State<'t> {
             names,
             waiting: Vec::new(),
             person,
-            left_behind: false,
             epoch: None,
             again: Reconnector::default(),
         }

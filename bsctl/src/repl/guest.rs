@@ -125,10 +125,6 @@ impl Guest for State<'_> {
         }
     }
 
-    fn left_behind(&self) -> bool {
-        !self.left_behind.is_empty()
-    }
-
     fn settings(&self) -> Vec<Setting> {
         let autotouch = if self.notebook.autotouch { "on" } else { "off" };
         vec![Setting {

@@ -67,7 +67,6 @@ impl State<'_> {
 
     /// Closing the connection gives the jobs back with unchanged priority and counters.
     fn close(&mut self, ids: &[JobId]) {
-        self.left_behind = ids.to_vec();
         // The connection may be lost without anybody having noticed.
         if let Some(lost) = self.note_loss() {
             self.tool.messages.warn(lost);

@@ -35,21 +35,21 @@ impl State<'_> {
 
 fn render(facts: &Facts<'_>) -> Prompt {
     let Some((used, watched)) = &facts.place else {
-        return Prompt::new().part('a', Role::Error, "not connected").text("> ");
+        return Prompt::new().role(Role::Error, "not connected").text("> ");
     };
-    let mut prompt = Prompt::new().part('a', Role::Faint, facts.address).text(" ");
-    prompt = prompt.part('t', Role::Heading, used.as_str());
+    let mut prompt = Prompt::new().role(Role::Faint, facts.address).text(" ");
+    prompt = prompt.role(Role::Heading, used.as_str());
     if let Some(left) = facts.left.filter(|_| facts.held > 0) {
         let role = if left < WARN_BELOW { Role::Warning } else { Role::Good };
         let glass = if facts.rich { "⧗" } else { "" };
-        prompt = prompt.part('r', role, format!("*{} {glass}{}s", facts.held, left.as_secs()));
+        prompt = prompt.role(role, format!("*{} {glass}{}s", facts.held, left.as_secs()));
     }
     if watched.as_slice() != std::slice::from_ref(used) {
         let tubes: Vec<&str> = watched.iter().map(TubeName::as_str).collect();
-        prompt = prompt.part('w', Role::Faint, format!(" watch:{}", tubes.join(",")));
+        prompt = prompt.role(Role::Faint, format!(" watch:{}", tubes.join(",")));
     }
     if facts.draining {
-        prompt = prompt.part('d', Role::Warning, " (draining)");
+        prompt = prompt.role(Role::Warning, " (draining)");
     }
     prompt.text("> ")
 }

@@ -40,8 +40,6 @@ pub struct State<'t> {
     pub(super) draining: bool,
     /// The job whose body was shown last.
     pub(super) last_shown: Option<JobId>,
-    /// Jobs that went back because the session ended while it held them.
-    pub(super) left_behind: Vec<JobId>,
     pub(super) names: KnownNames,
     epoch: Option<Epoch>,
     again: Reconnector,
@@ -57,7 +55,6 @@ impl<'t> State<'t> {
             person,
             draining: false,
             last_shown: None,
-            left_behind: Vec::new(),
             names,
             epoch: None,
             again: Reconnector::default(),

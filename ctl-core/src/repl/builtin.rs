@@ -3,6 +3,7 @@
 use clap::{Arg, Command};
 
 use crate::link::CONNECT;
+use crate::rules::preset;
 
 /// The title of their group in `help`.
 pub(crate) const TITLE: &str = "Session";
@@ -37,7 +38,7 @@ pub fn commands(addresses: &'static str) -> Vec<Command> {
             .about("Leave the session; so does Ctrl-D"),
         Command::new(":set")
             .about("Show or change settings")
-            .after_help("A prompt shows %a the address, %t the used tube, %r what is held, %w what is watched or waited for, %c the context, %d what\nelse there is to know; :set prompt default is the usual one.\nExamples: :set nohints, :set format json, :set prompt '%a %t%r> '")
+.after_help("Examples: :set nohints, :set format json, :set timing")
             .arg(optional("setting", SETTING))
             .arg(optional("value", SETTING_VALUE).allow_hyphen_values(true)),
         Command::new("\\e")
@@ -62,5 +63,6 @@ pub fn commands(addresses: &'static str) -> Vec<Command> {
             .about("Show the newest N history entries, or those containing /text/")
             .arg(optional("which", "N|/TEXT/")),
     ];
-    commands.into_iter().collect()
+    let short = [(":format", ":set format"), (":pager", ":set pager"), (":timing", ":set timing")];
+    commands.into_iter().chain(short.map(preset::grammar)).collect()
 }

@@ -7,7 +7,7 @@ use clap::{ArgMatches, Command, Subcommand};
 
 use super::complete::Wanted;
 use super::known::{Fetch, KnownNames};
-use super::prompt::{Prompt, Prompts};
+use super::prompt::Prompt;
 use super::shell::{Leaving, Setting};
 use crate::context::command::{self, Mark};
 use crate::context::{Context, Tool};
@@ -162,9 +162,6 @@ pub trait Guest: Send {
     /// Records what a line changed. `firsts` are the first words of the lines that it wrote.
     fn after_line(&mut self, _verb: &str, _firsts: &[String], _result: &Result<Exit, CliError>) {}
 
-    /// Whether the session ended while something was left unattended.
-    fn left_behind(&self) -> bool;
-
     /// A word that the line omits and the session knows, such as the last job.
     ///
     /// # Errors
@@ -216,10 +213,9 @@ pub(super) fn last_words<G: Guest>(names: &KnownNames) -> Option<String> {
 }
 
 /// The prompt for the next line.
-pub(super) fn prompt<G: Guest>(guest: &mut G, prompts: &Prompts) -> Prompt {
-    let usual = guest.prompt(prompts.rich);
-    let mark = guest.parts().tool.settings().mark();
-    prompts.formatted(usual, mark)
+pub(super) fn prompt<G: Guest>(guest: &mut G, rich: bool) -> Prompt {
+    let usual = guest.prompt(rich);
+    usual.behind(guest.parts().tool.settings().mark())
 }
 
 /// Reports a connection that was lost since the last check.

@@ -16,7 +16,6 @@ use super::guest::{Guest, Interactive, RunLine, is, lock, prompt, say_loss};
 use super::help::Group;
 use super::on_exit;
 use super::pager::{self, Pager};
-use super::prompt::Prompts;
 use super::shell::{Leaving, Setting, Shell, Terminal};
 use super::sink::Written;
 use super::tree::{self, FORMATS};
@@ -52,8 +51,8 @@ pub(super) struct Host<'s, G: Guest> {
     pub(super) written: Written,
     /// Whether the session is waiting for the person, so that a signal must wake the line editor.
     pub(super) waiting: &'s AtomicBool,
-    /// The format of prompts.
-    pub(super) prompts: Prompts,
+    /// Whether the person's terminal has more than ASCII and one colour.
+    pub(super) rich: bool,
     /// Whether a person is using the session.
     pub(super) person: bool,
     /// The flags that the session was started with.
@@ -64,6 +63,8 @@ pub(super) struct Host<'s, G: Guest> {
     pub(super) pager: Pager,
     /// stdout and its style, while results go elsewhere.
     pub(super) usual: Option<(Output, Style)>,
+    /// Something that the session held was left unattended.
+    pub(super) left_behind: bool,
     /// How long the pager has been on the screen.
     pub(super) reading: Duration,
 }
@@ -83,7 +84,7 @@ impl<G: Guest> Shell for Host<'_, G> {
         say_loss(&mut *guest);
         self.end_open_line();
         self.waiting.store(true, Ordering::SeqCst);
-        prompt(&mut *guest, &self.prompts)
+        prompt(&mut *guest, self.rich)
     }
 
     fn run(
@@ -165,19 +166,12 @@ impl<G: Guest> Shell for Host<'_, G> {
             allowed: pager::WORDS,
             about: "when to use the pager; auto: for results taller than the screen",
         });
-        settings.push(Setting {
-            name: "prompt",
-            value: self.prompts.word(),
-            allowed: &[],
-            about: "prompt format, e.g. '%c %a %t%r> '",
-        });
         settings
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), CliError> {
         match name {
             "pager" => self.pager.set(value),
-            "prompt" => self.prompts.set(value)?,
             ON_EXIT => lock(self.shared).parts().on_exit.set(value),
             "format" => {
                 let format = <Format as clap::ValueEnum>::from_str(value, true);
@@ -254,7 +248,7 @@ impl<G: Guest> Shell for Host<'_, G> {
         person: Option<&mut dyn Terminal>,
     ) -> Result<bool, CliError> {
         self.waiting.store(person.is_some(), Ordering::SeqCst);
-        let settled = on_exit::settle(self.shared, reason, person);
+        let settled = on_exit::settle(self.shared, reason, person, &mut self.left_behind);
         self.waiting.store(false, Ordering::SeqCst);
         settled
     }

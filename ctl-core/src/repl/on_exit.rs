@@ -10,7 +10,7 @@ use crate::error::CliError;
 use crate::text::color::Role;
 
 /// Settles what a session holds, before it ends or its state is put at risk: as the setting says, or as a person
-/// answers. Returns true to continue.
+/// answers. Returns true to continue; `left` is set if it was left unattended.
 ///
 /// # Errors
 /// Something could not be settled: the session stays.
@@ -18,6 +18,7 @@ pub(super) fn settle<G: Guest>(
     shared: &Mutex<G>,
     reason: Leaving,
     person: Option<&mut dyn Terminal>,
+    left: &mut bool,
 ) -> Result<bool, CliError> {
     if !G::is_risky(reason) || !lock(shared).holds() {
         return Ok(true);
@@ -35,7 +36,9 @@ pub(super) fn settle<G: Guest>(
         (ASK, None) => G::UNASKED,
         (fate, _) => fate,
     };
-    lock(shared).let_go(fate)
+    let continues = lock(shared).let_go(fate)?;
+    *left |= continues && fate == G::UNASKED;
+    Ok(continues)
 }
 
 /// Asks until there is an answer; none to stay. `question` is evaluated each time, since time passes while the person

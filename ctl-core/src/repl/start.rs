@@ -17,7 +17,6 @@ use super::history::{HistoryFile, folder};
 use super::host::{Host, within_session};
 use super::known::KnownNames;
 use super::pager::Pager;
-use super::prompt::Prompts;
 use super::session::{Session, open};
 use super::sink::{Sink, Written};
 use super::source::{ReadLines, Script, StdinLines};
@@ -55,7 +54,6 @@ pub fn run<T: Interactive>(
     if context.session.is_some() {
         return Err(CliError::usage("this already is a session"));
     }
-    let strict = args.strict;
     let start = Start::new(args, T::PROGRAM.name)?;
     context.session = Some(T::Session::default());
     context.set_interrupts(start.interrupts.clone());
@@ -69,14 +67,14 @@ pub fn run<T: Interactive>(
     };
     contexts::keep_names(context.settings(), &T::PROGRAM, &names);
     let guest = T::guest(context, person, names);
-    let (exit, left_behind) = start.run(guest, line)?;
-    Ok(if strict && left_behind && exit.is_done() { Exit::Negative } else { exit })
+    start.run(guest, line)
 }
 
 /// A session that is about to start: signals are caught, and stdout is set up.
 struct Start {
     from: Origin,
     keep_going: bool,
+    strict: bool,
     /// The commands that run first in each session of a person, unless others can change them.
     rc: Option<PathBuf>,
     interrupts: Interrupts,
@@ -92,13 +90,13 @@ impl Start {
         let environment = Environment::process();
         let folder = folder(|name| environment.var(name), "XDG_CONFIG_HOME", ".config");
         let rc = folder.map(|folder| folder.join(tool).join("replrc"));
-        let keep_going = args.keep_going;
+        let SessionArgs { keep_going, strict, .. } = args;
         let (from, written) = (source(args), Written::default());
-        Ok(Self { from, keep_going, rc, interrupts, ending, written })
+        Ok(Self { from, keep_going, strict, rc, interrupts, ending, written })
     }
 
-    /// Runs the session to its end. The second value says whether something was left unattended.
-    fn run<G: Guest>(self, mut guest: G, line: RunLine<G::Tool>) -> Result<(Exit, bool), CliError> {
+    /// Runs the session to its end.
+    fn run<G: Guest>(self, mut guest: G, line: RunLine<G::Tool>) -> Result<Exit, CliError> {
         let Parts { tool, names, .. } = guest.parts();
         tell_on_panic::<G>(names.clone());
         let (globals, style) = (tool.globals.clone(), tool.out.style.clone());
@@ -108,7 +106,7 @@ impl Start {
         let prefix = G::Tool::PROGRAM.prefix;
         let pager = Pager::new(prefix, &Environment::process());
         let written = self.written;
-        let prompts = Prompts::new(person && style.color);
+        let rich = person && style.color;
         let grammar = tree::grammar::<G::Tool>();
         let host = Host {
             shared: &shared,
@@ -119,22 +117,23 @@ impl Start {
             ending: self.ending.clone(),
             written: written.clone(),
             waiting: &waiting,
-            prompts: prompts.clone(),
+            rich,
             person,
             globals,
             style,
             known_settings: KnownSettings::default(),
             pager,
             usual: None,
+            left_behind: false,
             reading: Duration::ZERO,
         };
         let ending = self.ending;
-        let exit = thread::scope(|scope| {
+        thread::scope(|scope| {
             let start = |notices: Notices| {
                 let watcher = Watcher {
                     shared: &shared,
                     notices,
-                    prompts,
+                    rich,
                     ending,
                     written,
                     waiting: &waiting,
@@ -145,11 +144,9 @@ impl Start {
             };
             match self.from {
                 Origin::Person => converse(host, self.keep_going, self.rc, start),
-                from => script(host, self.keep_going, from, start),
+                from => script(host, (self.keep_going, self.strict), from, start),
             }
-        })?;
-        let left_behind = lock(&shared).left_behind();
-        Ok((exit, left_behind))
+        })
     }
 }
 
@@ -193,14 +190,14 @@ fn source(args: SessionArgs) -> Origin {
 
 fn script<'s, G: Guest>(
     mut host: Host<'_, G>,
-    keep_going: bool,
+    (keep_going, strict): (bool, bool),
     from: Origin,
     watch: impl FnOnce(Notices) -> Watching<'s>,
 ) -> Result<Exit, CliError> {
     let (interrupts, ending) = (host.interrupts.clone(), host.ending.clone());
     let _watching = watch(Notices::stderr());
     let mut session = Session::new(&mut host, keep_going);
-    match from {
+    let exit = match from {
         Origin::File(file) => {
             let (name, lines) = open(&file)?;
             session.script(&name, lines)
@@ -210,7 +207,8 @@ fn script<'s, G: Guest>(
             let stops = move |_| interrupts.requested().is_some() || ending.requested().is_some();
             session.script("stdin", Script::new(StdinLines::piped(stops)))
         }
-    }
+    }?;
+    Ok(if strict && host.left_behind && exit.is_done() { Exit::Negative } else { exit })
 }
 
 fn converse<'s, G: Guest>(
@@ -276,7 +274,7 @@ fn meet<G: Guest>(host: &Host<'_, G>) -> Result<(Person, Option<CliError>), CliE
             filters: G::Tool::FILTERS,
             checks: G::Tool::CHECKS,
         }),
-        color: host.prompts.rich,
+        color: host.rich,
         history,
         interrupts: host.interrupts.clone(),
     })

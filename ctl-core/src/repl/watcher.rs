@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::editor::Notices;
 use super::ending::{Ending, wake_editor};
 use super::guest::{Guest, prompt};
-use super::prompt::{Prompt, Prompts};
+use super::prompt::Prompt;
 use super::sink::Written;
 
 /// How often it checks.
@@ -18,7 +18,8 @@ const PERIOD: Duration = Duration::from_millis(200);
 pub(super) struct Watcher<'s, G> {
     pub(super) shared: &'s Mutex<G>,
     pub(super) notices: Notices,
-    pub(super) prompts: Prompts,
+    /// Whether the terminal has more than ASCII and one colour.
+    pub(super) rich: bool,
     pub(super) ending: Ending,
     pub(super) written: Written,
     /// Whether the person is being waited for.
@@ -65,7 +66,7 @@ impl<G: Guest> Watcher<'_, G> {
         };
         let said = guest.tick(Instant::now());
         let is_stale = !said.is_empty() && self.waiting.load(Ordering::SeqCst);
-        let prompt = is_stale.then(|| prompt(&mut *guest, &self.prompts));
+        let prompt = is_stale.then(|| prompt(&mut *guest, self.rich));
         (said, prompt)
     }
 }

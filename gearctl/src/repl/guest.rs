@@ -97,10 +97,6 @@ impl Guest for State<'_> {
         self.names.saw(&handles);
     }
 
-    fn left_behind(&self) -> bool {
-        self.left_behind
-    }
-
     fn candidates(names: &KnownNames, wanted: &Wanted<'_>) -> Vec<String> {
         match (wanted.value_name, wanted.verb) {
             ("FUNCTION" | "GLOB" | "PATTERN", _) => names.of_server(),

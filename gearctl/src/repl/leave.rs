@@ -35,7 +35,6 @@ impl State<'_> {
         let handles: Vec<String> = self.open_jobs().iter().map(show_handle).collect();
         let names =
             if handles.is_empty() { String::new() } else { format!(": {}", handles.join(", ")) };
-        self.left_behind = true;
         self.session().runs.clear();
         self.tool.messages.warn(format!("{jobs} left to the server{names}"));
         true

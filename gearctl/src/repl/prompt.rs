@@ -31,14 +31,14 @@ const NAMED: usize = 3;
 
 fn render(facts: &Facts<'_>) -> Prompt {
     let mut prompt = match facts.servers {
-        Some(servers) => Prompt::new().part('a', Role::Faint, name_servers(servers)),
-        None => Prompt::new().part('a', Role::Error, "not connected"),
+        Some(servers) => Prompt::new().role(Role::Faint, name_servers(servers)),
+        None => Prompt::new().role(Role::Error, "not connected"),
     };
     if facts.open > 0 {
-        prompt = prompt.part('r', Role::Warning, format!(" *{}", facts.open));
+        prompt = prompt.role(Role::Warning, format!(" *{}", facts.open));
     }
     if facts.done > 0 {
-        prompt = prompt.part('d', Role::Good, format!(" done:{}", facts.done));
+        prompt = prompt.role(Role::Good, format!(" done:{}", facts.done));
     }
     prompt.text("> ")
 }

@@ -27,8 +27,6 @@ pub struct State<'t> {
     pub(super) tool: &'t mut Tool,
     pub(super) names: KnownNames,
     pub(super) on_exit: OnExit,
-    /// Foreground jobs were left to the server because the session ended.
-    pub(super) left_behind: bool,
     /// Messages for the person about what jobs have sent.
     unsaid: Vec<String>,
     /// Whether a person is using the session.
@@ -47,7 +45,6 @@ impl<'t> State<'t> {
             tool,
             names,
             on_exit: OnExit::ask(ON_EXIT),
-            left_behind: false,
             unsaid: Vec::new(),
             person,
             epochs: None,
