@@ -342,7 +342,7 @@ macro_rules! kit_contract {
                 top {
                     a_live_view_gives_the_terminal_back,
                     a_live_view_ends_with_its_terminal,
-                    a_queue_is_looked_at_closely_and_looks_are_recorded,
+                    a_queue_is_looked_at_closely,
                     a_server_that_goes_away_comes_back_into_a_live_view,
                     a_live_view_waits_for_its_only_server,
                     a_session_goes_on_behind_a_live_view,

@@ -173,7 +173,7 @@ pub fn embedded_and_an_address_exclude_each_other<T: Tool>(case: &Case<T>) {
     ended(command.env(program.variables[0], dead).spawn().unwrap()).exits(0);
 }
 
-/// `--fail`, `--latency`, `--record`.
+/// `--fail` and `--record`.
 pub fn faults_are_scripted_and_requests_recorded<T: Tool>(case: &Case<T>) {
     let folder = tempfile::tempdir().unwrap();
     let record = folder.path().join("requests");
@@ -182,7 +182,7 @@ pub fn faults_are_scripted_and_requests_recorded<T: Tool>(case: &Case<T>) {
         let ping = ["--", case.program.path, "--timeout", "10s", "ping"];
         case.program.bare(&[&["serve", "--record", file], more, &ping[..]].concat())
     };
-    serve(&["--latency", "1ms"]).exits(0);
+    serve(&["--fail", "always:delay=1ms"]).exits(0);
     let lines = std::fs::read_to_string(&record).unwrap();
     for line in lines.lines() {
         let request: serde_json::Value = serde_json::from_str(line).unwrap();

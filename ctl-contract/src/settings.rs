@@ -152,7 +152,7 @@ pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
         let mode = fs::metadata(folder.file()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
-    assert!(run(&["previous"]).exits(0).says_out("a"));
+    assert!(run(&["select", "-"]).exits(0).says_out("a"));
     assert!(run(&["select", "-"]).exits(0).says_out("b"));
     // None of these is written.
     for (line, code) in [
@@ -189,7 +189,7 @@ pub fn changes_of_settings_are_told_in_json<T: Tool>(case: &Case<T>) {
         &["context", "add", "c", "timeout=1"][..],
         &["context", "copy", "a", "c"],
         &["context", "edit", "a", "timeout=1"],
-        &["context", "previous"],
+        &["context", "select", "-"],
         &["context", "rm", "a", "b"],
         &["context", "select", "a"],
         &["context", "unselect"],

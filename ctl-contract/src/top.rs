@@ -49,13 +49,10 @@ pub fn a_live_view_gives_the_terminal_back<T: Tool>(case: &Case<T>) {
     assert_eq!(terminal.ends(), 143);
 }
 
-/// Selects a row, shows its details, and records every sample.
-pub fn a_queue_is_looked_at_closely_and_looks_are_recorded<T: Tool>(case: &Case<T>) {
+/// Selects a row, and shows its details.
+pub fn a_queue_is_looked_at_closely<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("looks.ndjson");
-    let path = file.to_str().unwrap();
-    let words = ["top", "-i", "100ms", "--only", "*mail", "--record", path];
+    let words = ["top", "-i", "100ms", "--only", "*mail"];
     let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
     terminal.sees("> ");
     terminal.types("\r");
@@ -65,22 +62,6 @@ pub fn a_queue_is_looked_at_closely_and_looks_are_recorded<T: Tool>(case: &Case<
     terminal.types("q");
     terminal.sees(GIVEN_BACK);
     assert_eq!(terminal.ends(), 0);
-    let text = std::fs::read_to_string(&file).unwrap();
-    let looks: Vec<serde_json::Value> =
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(looks.len() >= 2, "{text}");
-    for look in &looks {
-        let queues = look["queues"].as_array().unwrap();
-        assert_eq!(queues.len(), 1, "{look}");
-    }
-    let again = case.program.at(&address, &["top", "-c", "1", "--record", path]).exits(74);
-    assert!(again.err.contains("is not overwritten"), "{}", again.err);
-    let once = folder.path().join("once.ndjson");
-    let line = ["top", "-c", "1", "-o", "json", "--record", once.to_str().unwrap()];
-    let shown = case.program.at(&address, &line).exits(0).json();
-    let kept: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(&once).unwrap()).unwrap();
-    assert_eq!(kept["servers"], shown["servers"]);
 }
 
 /// Even without a signal.

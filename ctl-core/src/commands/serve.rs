@@ -44,11 +44,7 @@ pub struct ServeArgs {
     #[arg(long)]
     allow_remote: bool,
 
-    /// Delay every reply by this much, e.g. 5ms
-    #[arg(long, value_name = "DUR", value_parser = units::duration)]
-    latency: Option<Duration>,
-
-    /// Scripted fault, e.g. 'every=10:hang'; repeatable
+    /// Scripted fault, e.g. 'every=10:hang' or always:delay=5ms; repeatable
     #[arg(long, value_name = "FAULT")]
     fail: Vec<Fault>,
 
@@ -100,9 +96,8 @@ pub fn serve<S>(
     }
     requests.begin();
     let faults = faults(&server);
-    let late = args.latency.map(|latency| Fault::always().delay(latency));
-    for fault in late.into_iter().chain(args.fail.iter().cloned()) {
-        faults.try_add(fault).map_err(|error| CliError::usage(error.to_string()))?;
+    for fault in &args.fail {
+        faults.try_add(fault.clone()).map_err(|error| CliError::usage(error.to_string()))?;
     }
     let is_alone = args.command.is_empty();
     let messages = if is_alone { &messages.stamped() } else { messages };

@@ -8,6 +8,7 @@ use super::builtin;
 use super::guest::{Interactive, is};
 use super::help::Group;
 use crate::context::command::Mark;
+use crate::context::repeat;
 use crate::help;
 use crate::link::CONNECT;
 use crate::rules::preset;
@@ -46,7 +47,7 @@ pub fn grammar<T: Interactive>() -> Command {
         .disable_help_subcommand(true)
         .disable_version_flag(true)
         .args(flags)
-        .subcommands(kept.cloned().map(T::here))
+        .subcommands(kept.cloned().map(once).map(T::here))
         .subcommands(verbs.get_subcommands().cloned())
         .subcommands(builtin::commands(program.servers.forms));
     grammar = help::reflow(grammar, Some(help::width()));
@@ -68,6 +69,11 @@ pub fn groups<T: Interactive>(grammar: &Command) -> Vec<Group> {
         Group { title, verbs: names.into_iter().filter(is_kept).chain(added.copied()).collect() }
     };
     of_line.map(group).filter(|group| !group.verbs.is_empty()).collect()
+}
+
+/// A command without the flag that repeats it, which a session refuses.
+fn once(command: Command) -> Command {
+    command.mut_args(|arg| if arg.get_id() == repeat::FLAG { arg.hide(true) } else { arg })
 }
 
 /// Whether a line of a session of this tool may have this global flag.

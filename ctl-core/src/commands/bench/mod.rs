@@ -52,7 +52,7 @@ pub struct LoadArgs {
     size: Sizes,
 
     /// Operations that a client sends before it waits for their replies
-    #[arg(long, value_name = "N", default_value_t = 1, visible_alias = "batch",
+    #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     pipeline: u16,
 

@@ -125,9 +125,6 @@ enum Action {
         #[arg(long)]
         connect: bool,
     },
-    /// Switch back to the previous context
-    #[command(visible_alias = "-")]
-    Previous,
 }
 
 impl ContextArgs {
@@ -220,7 +217,6 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &ContextArgs) -> Result<Exit
                 copy(document, from, to)
             })
         }
-        Action::Previous => previous(context),
     }
 }
 

@@ -9,7 +9,6 @@ mod selection;
 mod snapshot;
 mod view;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
@@ -23,7 +22,6 @@ pub use self::board::{Act, Board, Figure, Row, Source, Unit, columns};
 use self::pace::Pace;
 use self::screen::{Happened, Screen};
 use self::selection::Selection;
-use self::snapshot::Recording;
 pub(crate) use self::snapshot::document;
 use self::view::{Action, Prompt, View};
 use crate::commands::exporter::{Choice, Collector, Exports, Look};
@@ -43,10 +41,6 @@ pub struct TopArgs {
     /// Take N snapshots and exit; 1 is a table without the live view, and the default in a pipe unless -i is given
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-
-    /// Record each snapshot to a new file, in the format of -o ndjson
-    #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
 
     /// Enable keys that make changes; press ? for a list
     #[arg(long)]
@@ -98,7 +92,6 @@ where
     if shows {
         collector.silence();
     }
-    let recording = args.record.as_deref().map(Recording::create).transpose()?;
     let first = collector.looks();
     let is_only = args.looks(context.out.style.terminal && is_table) == Some(1);
     let passes = |look: &Result<Look, CliError>| {
@@ -117,13 +110,13 @@ where
         let view = View::new(sort, args.every());
         let acts = if args.write { Some(Acts::<T>::of(context)?) } else { None };
         let bounds = (view, args.count);
-        return picture(context, collector, known, bounds, (recording, acts));
+        return picture(context, collector, known, bounds, acts);
     }
     // As on the screen, the busiest come first.
     let order = context.out.style.sort_by.take().map(|_| sort);
     let selection = Selection { sort: order, ..Selection::default() };
     let mut looks = Some(first);
-    snapshot::all(context, args, &interrupts, (&mut known, selection), recording, |known| {
+    snapshot::all(context, args, &interrupts, (&mut known, selection), |known| {
         let looks = looks.take().unwrap_or_else(|| collector.looks());
         let worst = looks.iter().filter_map(|look| look.as_ref().err()).map(|error| error.exit);
         let worst = worst.max_by_key(|exit| exit.code());
@@ -138,7 +131,7 @@ fn picture<T: Interactive>(
     collector: Collector<T>,
     mut known: Known,
     (mut view, count): (View, Option<u64>),
-    (mut recording, mut acts): (Option<Recording>, Option<Acts<T>>),
+    mut acts: Option<Acts<T>>,
 ) -> Result<Exit, CliError>
 where
     T::Link: Send,
@@ -153,9 +146,6 @@ where
         while let Ok((server, look)) = looks.try_recv() {
             known.take(server, look);
             is_new = true;
-        }
-        if let Some(recording) = &mut recording {
-            recording.add(&context.out, &known, Selection::default())?;
         }
         if let Some(exit) = interrupts.requested() {
             return Ok(exit);

@@ -1,9 +1,5 @@
 //! Snapshots for pipes and programs: rows in plain lines and tables, one document each in JSON and YAML.
 
-use std::fs::File;
-use std::io::Write as _;
-use std::path::Path;
-
 use serde_json::{Map, Value, json};
 
 use super::TopArgs;
@@ -12,9 +8,7 @@ use super::selection::Selection;
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::output::{Format, Output, Record};
-use crate::system::files;
 use crate::system::signals::Interrupts;
-use crate::text::escape;
 use crate::text::units;
 
 /// Writes one snapshot after each poll. With several polls, documents become a list, or with NDJSON one line each.
@@ -23,7 +17,6 @@ pub(super) fn all<T: Tool>(
     args: &TopArgs,
     interrupts: &Interrupts,
     (known, selection): (&mut Known, Selection<'_>),
-    mut recording: Option<Recording>,
     mut look: impl FnMut(&mut Known) -> Exit,
 ) -> Result<Exit, CliError> {
     let is_document = matches!(context.out.style.format, Format::Json | Format::Yaml);
@@ -34,9 +27,6 @@ pub(super) fn all<T: Tool>(
     let exit = loop {
         let exit = look(known);
         looks += 1;
-        if let Some(recording) = &mut recording {
-            recording.add(&context.out, known, selection)?;
-        }
         match context.out.style.format {
             Format::Json | Format::Yaml => {
                 documents.push(selected(&context.out, known, selection)?);
@@ -67,43 +57,6 @@ pub(super) fn all<T: Tool>(
     }
     context.out.flush()?;
     Ok(exit)
-}
-
-/// A file of snapshots, one per line.
-pub(super) struct Recording {
-    file: File,
-    name: String,
-    looks: u64,
-}
-
-impl Recording {
-    /// Creates a new file, readable by its owner only.
-    ///
-    /// # Errors
-    /// The file already exists, or cannot be created: exit 74.
-    pub(super) fn create(path: &Path) -> Result<Self, CliError> {
-        let file = files::new_file(path)?;
-        Ok(Self { file, name: escape::line(&path.to_string_lossy()).into_owned(), looks: 0 })
-    }
-
-    /// Adds a snapshot, unless it was already added.
-    ///
-    /// # Errors
-    /// The file cannot be written: exit 74.
-    pub(super) fn add(
-        &mut self,
-        out: &Output,
-        known: &Known,
-        selection: Selection<'_>,
-    ) -> Result<(), CliError> {
-        let looks = known.looks();
-        if looks == self.looks {
-            return Ok(());
-        }
-        self.looks = looks;
-        let line = format!("{}\n", selected(out, known, selection)?);
-        self.file.write_all(line.as_bytes()).map_err(|error| CliError::writing(&self.name, &error))
-    }
 }
 
 fn rows(out: &mut Output, known: &Known, selection: Selection<'_>) -> Result<(), CliError> {
