@@ -5,16 +5,18 @@ use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::thread;
 use std::time::Duration;
 
 use hyper::body::{Body, Incoming};
 use hyper::header::{HOST, HeaderMap};
+use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -62,16 +64,18 @@ pub(crate) async fn answer<F, B>(
     F: Future<Output = Response<B>>,
     B: Body<Error = Infallible> + 'static,
 {
-    let service = service_fn(|request| {
+    let stream = Taken::new(stream);
+    let has_head = Arc::clone(&stream.has_head);
+    let service = service_fn(move |request| {
+        has_head.store(true, Ordering::Relaxed);
         let response = respond(request);
         async move { Ok::<_, Infallible>(response.await) }
     });
     let serving = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(None)
         .keep_alive(false)
         .max_buf_size(16 << 10)
-        .serve_connection(TokioIo::new(Taken::new(stream)), service);
+        .serve_connection(stream, service);
     let _ = serving.await;
 }
 
@@ -111,16 +115,22 @@ pub(crate) fn is_sure(name: &str) -> bool {
     name == "localhost" || name.parse::<IpAddr>().is_ok()
 }
 
-/// A connection that fails if its client does not take in time what is written.
+/// A connection that fails if the head of its request does not come in time, or if its client does not take in time
+/// what is written.
 struct Taken<S> {
     stream: S,
+    /// Whether the head of the request has come.
+    has_head: Arc<AtomicBool>,
+    /// Runs until then.
+    head: Pin<Box<Sleep>>,
     /// Runs from the first byte that the client does not take at once until it has taken all.
     limit: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Taken<S> {
     fn new(stream: S) -> Self {
-        Self { stream, limit: None }
+        let has_head = Arc::default();
+        Self { stream, has_head, head: Box::pin(sleep(PATIENCE)), limit: None }
     }
 
     fn within<O>(
@@ -137,17 +147,25 @@ impl<S> Taken<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Taken<S> {
+impl<S: AsyncRead + Unpin> Read for Taken<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
+        mut cursor: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        if !self.has_head.load(Ordering::Relaxed) && self.head.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        let mut room = [0; 4096];
+        let len = cursor.remaining().min(room.len());
+        let mut buffer = ReadBuf::new(room.get_mut(..len).unwrap_or_default());
+        ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer))?;
+        cursor.put_slice(buffer.filled());
+        Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Taken<S> {
+impl<S: AsyncWrite + Unpin> Write for Taken<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -225,6 +243,27 @@ mod tests {
         assert!(whole > 1 << 20);
         // Each of these reads comes soon enough, but the answer would take a day.
         assert!(read_slowly(64, Duration::from_secs(5)) < whole);
+    }
+
+    /// With a virtual clock. A byte now and then does not keep the connection.
+    #[test]
+    fn a_head_that_does_not_come_in_time_ends_the_connection() {
+        let builder = &mut tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().start_paused(true).build().unwrap().block_on(async {
+            let (mut client, server) = duplex(1024);
+            let serving = tokio::spawn(async move {
+                answer(server, |_| async move { Response::new(Full::new(Bytes::new())) }).await;
+            });
+            let start = tokio::time::Instant::now();
+            for byte in b"GET / HTTP/1.1\r\n" {
+                if client.write_all(&[*byte]).await.is_err() {
+                    break;
+                }
+                tokio::time::sleep(PATIENCE / 4).await;
+            }
+            serving.await.unwrap();
+            assert!(start.elapsed() < 2 * PATIENCE, "{:?}", start.elapsed());
+        });
     }
 
     #[test]
