@@ -7,6 +7,7 @@ use ctl_core::program::{CommonHelp, Program, QueueKey, TlsNames};
 use ctl_core::tool::cli;
 
 use crate::link::Link;
+use crate::messages::filter_help;
 use crate::names;
 use crate::servers::SERVERS;
 use crate::tool::Adfctl;
@@ -17,6 +18,14 @@ pub const PROGRAM: Program = Program {
     prefix: "ADFCTL",
     version: env!("CARGO_PKG_VERSION"),
     about: "Talk to Adf.QueueServer: push, pull, inspect and move messages, from scripts and by hand",
+    first: &[
+        ("adfctl push /mail hello", "push a message to the queue /mail"),
+        ("adfctl queues", "list the queues and their messages"),
+        ("adfctl pull /mail", "show a message, and give it back"),
+        ("adfctl pop /mail", "take a message: print it, then delete it"),
+        ("adfctl top", "watch backlog, rates and problems live"),
+    ],
+    topics: &[("filters", "messages that a command applies to", filter_help!())],
     tree: cli::tree::<Adfctl>,
     groups: command::groups::<Adfctl>,
     environment: &[

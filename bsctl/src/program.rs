@@ -7,6 +7,7 @@ use ctl_core::program::{CommonHelp, Program, QueueKey, TlsNames};
 use ctl_core::text::color::Role;
 use ctl_core::tool::cli;
 
+use crate::jobs::select::filter_help;
 use crate::link::Link;
 use crate::names;
 use crate::servers::SERVERS;
@@ -18,6 +19,14 @@ pub const PROGRAM: Program = Program {
     prefix: "BSCTL",
     version: env!("CARGO_PKG_VERSION"),
     about: "Talk to beanstalkd: put, take, inspect and move jobs, from scripts and by hand",
+    first: &[
+        ("bsctl put -t mail hello", "put a job into the tube mail"),
+        ("bsctl tubes", "list the tubes and their jobs"),
+        ("bsctl jobs mail --with-body", "show the jobs of a tube, and leave them there"),
+        ("bsctl pop mail", "take a job: print it, then delete it"),
+        ("bsctl top", "watch backlog, rates and problems live"),
+    ],
+    topics: &[("filters", "jobs that a command applies to", filter_help!())],
     tree: cli::tree::<Bsctl>,
     groups: command::groups::<Bsctl>,
     environment: &[

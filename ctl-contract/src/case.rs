@@ -5,6 +5,7 @@ use ctl_core::context::Tool;
 use ctl_core::link::{Endpoint, Link};
 use fixtures::Port;
 
+use crate::budget::Budget;
 use crate::formats::Samples;
 use crate::program::{Program, Ran};
 
@@ -53,6 +54,8 @@ pub struct Case<T: Tool> {
     pub empty: &'static str,
     /// A line for every command.
     pub samples: Samples,
+    /// What the tool may have at most.
+    pub budget: Budget,
 }
 
 impl<T: Tool> Case<T> {

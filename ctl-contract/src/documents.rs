@@ -183,10 +183,15 @@ fn examples(command: &Command) -> Vec<(String, String)> {
             Some(inline) => lines.extend(inline.into_iter().map(str::to_owned)),
             None if line == "Examples:" => is_below = true,
             None if !is_below || !line.starts_with("  ") => is_below = false,
-            None => match lines.last_mut().filter(|last| last.ends_with('\\')) {
-                Some(last) => *last = format!("{} {}", last.trim_end_matches('\\'), line.trim()),
-                None => lines.extend(line.trim().split("   ").next().map(str::to_owned)),
-            },
+            // A longer line goes on further in.
+            None => {
+                match lines.last_mut().filter(|l| l.ends_with('\\') || line.starts_with("    ")) {
+                    Some(last) => {
+                        *last = format!("{} {}", last.trim_end_matches('\\'), line.trim())
+                    }
+                    None => lines.extend(line.trim().split("   ").next().map(str::to_owned)),
+                }
+            }
         }
     }
     let name = command.get_name();

@@ -58,8 +58,7 @@ impl Sample {
         let about_settings = self.command.starts_with("context ");
         !self.asks
             || about_settings
-            || ["tap", "web", "serve", "doctor", "examples", "completions", "docs"]
-                .contains(&self.command)
+            || ["tap", "web", "serve", "doctor", "completions", "docs"].contains(&self.command)
     }
 
     /// Whether it has the exit codes and formats of a check.

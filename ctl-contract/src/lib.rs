@@ -21,6 +21,7 @@ pub mod bench;
 pub mod bounds;
 #[cfg(unix)]
 pub mod browser;
+pub mod budget;
 #[cfg(unix)]
 pub mod bulk;
 mod case;
@@ -88,6 +89,10 @@ macro_rules! tool_contract {
                 verbs_of_a_session_stand_for_commands_of_the_same_name,
             }
             $crate::tool_contract! { @cases
+                budget {
+                    commands_and_flags_are_within_the_budget,
+                    help_is_within_the_budget,
+                }
                 documents {
                     every_command_names_its_protocol_command_in_its_help,
                     every_option_is_explained_on_every_man_page,
@@ -274,6 +279,9 @@ macro_rules! kit_contract {
             const CASE: $crate::Case<$tool> = $case;
 
             $crate::tool_contract! { @cases
+                budget {
+                    help_has_topics_and_commands,
+                }
                 documents {
                     completions_know_every_command,
                 }

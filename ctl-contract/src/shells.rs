@@ -81,7 +81,9 @@ pub fn bash_offers_what_can_come_next<T: Tool>(case: &Case<T>) {
         assert_eq!(offered(&nobody_knows), [""; 0], "{nobody_knows}");
     }
     let topics: Vec<_> = sheet::sheets(T::PROGRAM.sheets).map(|sheet| sheet.topic).collect();
-    assert_eq!(offered("examples "), topics);
+    assert_eq!(offered("help examples "), topics);
+    assert!(offered("help o").contains(&"options".to_owned()));
+    assert!(offered("help to").contains(&"top".to_owned()));
     assert_eq!(offered("-o j"), ["json"]);
     assert_eq!(offered("--output=j"), ["json"]);
     assert!(offered("ping --t").contains(&"--timeout".to_owned()));

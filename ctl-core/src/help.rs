@@ -1,10 +1,11 @@
-//! The help of a whole tool: its commands in groups, environment and exit codes.
+//! The help of a whole tool: its first screen, its commands in groups, and its topics.
 
+pub(crate) mod examples;
 pub(crate) mod tip;
+pub(crate) mod topics;
 
 use clap::Command;
 
-use crate::error::ExitCode;
 use crate::program::Program;
 use crate::rules::preset;
 use crate::text::wrap;
@@ -15,34 +16,116 @@ pub fn visible(tree: &Command) -> impl Iterator<Item = &Command> {
     tree.get_subcommands().filter(is_shown).filter(|command| !preset::is_short(command))
 }
 
-/// The short help: the commands in groups, without options.
+/// The first screen: what the tool is, the commands of a first hour, and where the rest is.
 #[must_use]
-pub(crate) fn short(program: &Program) -> String {
-    let mut tree = (program.tree)();
-    let groups = grouped(&tree, &(program.groups)());
-    let usage = tree.render_usage();
-    let about = tree.get_about().map(ToString::to_string).unwrap_or_default();
-    let name = program.name;
+pub(crate) fn first(program: &Program) -> String {
+    let Program { name, about, first, servers, .. } = program;
+    let usage = (program.tree)().render_usage();
+    let kind = servers.kind;
+    let groups = (program.groups)().into_iter();
+    let groups: Vec<_> = groups.map(|(title, names)| (title, names.join(" "))).collect();
+    let topics: Vec<&str> = topics::all(program).map(|(topic, _)| topic).collect();
+    let topics = topics.join(", ");
+    let more = [
+        (format!("{name} [COMMAND] --help"), "every command, or all about one; -h is shorter"),
+        (format!("{name} help TOPIC"), &topics),
+        (format!("{name} help --all"), "all of it"),
+    ];
     let text = format!(
-        "{about}\n\n{usage}\n\n{groups}{name} help COMMAND shows a command with examples, {name} --help all options."
+        "{about}\n\n{usage}\n\nStart here:\n{}  Without a {kind} server: {name} serve, or --embedded for one command.\n\n\
+         {}\n{}",
+        table(first),
+        table(&groups),
+        table(&more)
     );
-    let width = wrap::of_stdout().unwrap_or(usize::MAX);
-    format!("{}\n", wrap::words(&text, width))
+    wrap::words(&text, width()).trim_end().to_owned() + "\n"
 }
 
-/// The grammar with grouped commands, environment and exit codes in its help, whose lists are wrapped at this width.
-/// Built only if help is shown.
+/// The help of the whole tool: a line for each command.
 #[must_use]
-pub fn documented(program: &Program, width: Option<usize>) -> Command {
-    let tree = (program.tree)();
+pub(crate) fn overview(program: &Program) -> String {
+    let Program { name, about, .. } = program;
+    let mut tree = (program.tree)();
+    let usage = tree.render_usage();
     let groups = grouped(&tree, &(program.groups)());
-    let environment = table(program.environment);
-    let name = program.name;
-    reflow(tree, width).help_template(format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}Options:\n{{options}}{{after-help}}"
-    ))
-    .after_help(format!("{name} help COMMAND shows a command with examples; {name} --help also shows all options, environment and exit codes."))
-    .after_long_help(format!("Environment:\n{environment}\n{}", exit_codes(&program.exit_codes())))
+    let text = format!(
+        "{about}\n\n{usage}\n\n{groups}\
+         {name} COMMAND --help shows a command with its options and examples, {name} help options \
+         those of every command, {name} help --all everything.\n"
+    );
+    wrap::words(&text, width()).trim_end().to_owned() + "\n"
+}
+
+/// Everything that the help has apart from that of single commands.
+#[must_use]
+pub(crate) fn everything(program: &Program) -> String {
+    format!("{}\n{}", overview(program), topics::everything(program))
+}
+
+/// The grammar as help shows it: with all options, or with the usual ones in a screen. The flags of every command are a
+/// topic of their own, which each command names.
+#[must_use]
+pub(crate) fn shown(program: &Program, extent: Extent) -> Command {
+    let whole = match extent {
+        Extent::Screen => first(program),
+        Extent::Whole => overview(program),
+    };
+    let tree =
+        (program.tree)().mut_args(|arg| if arg.is_global_set() { arg.hide(true) } else { arg });
+    let width = width();
+    let ended = |command| ended(command, program.name, program.name, extent);
+    reflow(tree.mut_subcommands(ended), Some(width)).term_width(width).override_help(whole)
+}
+
+/// How much of the help is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// What fits a screen, for `-h`.
+    Screen,
+    /// Everything, for `--help`.
+    Whole,
+}
+
+/// A command whose help names what it leaves out. No text is only for `--help`: clap would spread the options of a help
+/// that has one over three lines each.
+fn ended(command: Command, path: &str, name: &str, extent: Extent) -> Command {
+    let path = format!("{path} {}", command.get_name());
+    let end = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let options = format!("Global options: see {name} help options");
+    let (end, options) = match extent {
+        Extent::Screen => (some_examples(&end), format!("More: {path} --help. {options}")),
+        Extent::Whole => (end, options),
+    };
+    let gap = if end.is_empty() { "" } else { "\n\n" };
+    let is_whole = extent == Extent::Whole;
+    let command = command.mut_args(|arg| {
+        let is_hidden = arg.is_hide_short_help_set() && !is_whole;
+        let arg = arg.hide_short_help(false);
+        if is_hidden { arg.hide(true) } else { arg }
+    });
+    command
+        .after_help(format!("{end}{gap}{options}"))
+        .mut_subcommands(|inner| ended(inner, &path, name, extent))
+}
+
+/// The first examples of a command.
+fn some_examples(end: &str) -> String {
+    const SOME: usize = 3;
+    let lines = end.lines().skip_while(|line| !line.starts_with("Example"));
+    let mut left = SOME;
+    let shown = lines.take_while(|line| {
+        let is_shown = left > 0;
+        let is_begun = line.ends_with(['\\', ':']);
+        left = left.saturating_sub(usize::from(!is_begun));
+        is_shown && !line.is_empty()
+    });
+    shown.collect::<Vec<_>>().join("\n")
+}
+
+/// The grammar for man pages, with all topics on the tool's own.
+#[must_use]
+pub fn documented(program: &Program) -> Command {
+    reflow((program.tree)(), None).after_long_help(topics::everything(program))
 }
 
 /// The commands of a tool in groups, for the top of its help.
@@ -54,26 +137,12 @@ fn grouped(tree: &Command, groups: &[(&str, Vec<&str>)]) -> String {
         for name in names {
             let Some(command) = tree.find_subcommand(name) else { continue };
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-            let about = hung(&about, width + 4);
+            let about = wrap::hanging(&about, self::width(), width + 4);
             text.push_str(&format!("  {name:<width$}  {about}\n"));
         }
         text.push('\n');
     }
     text
-}
-
-/// Wraps a text with a hanging indent of this many columns, for the terminal on stdout, if any.
-fn hung(text: &str, column: usize) -> String {
-    wrap::of_stdout().map_or_else(|| text.to_owned(), |width| wrap::hanging(text, width, column))
-}
-
-/// The exit codes for the end of help texts and man pages.
-fn exit_codes(codes: &[(ExitCode, String)]) -> String {
-    let codes: Vec<(String, &str)> = codes
-        .iter()
-        .map(|(row, meaning)| (format!("{:>3}", row.exit.code()), meaning.as_str()))
-        .collect();
-    format!("Exit codes:\n{}", table(&codes))
 }
 
 /// The width of tables in help texts, unless the terminal is narrower.
@@ -86,9 +155,9 @@ const NAME_WIDTH: usize = 34;
 const NARROW: usize = 40;
 
 /// Names and their meanings, in two columns.
-fn table<N: AsRef<str>>(rows: &[(N, &str)]) -> String {
+fn table<N: AsRef<str>, M: AsRef<str>>(rows: &[(N, M)]) -> String {
     let names = rows.iter().map(|(name, _)| name.as_ref().len());
-    let most = wrap::of_stdout().map_or(TABLE_WIDTH, |width| width.clamp(NARROW, TABLE_WIDTH));
+    let most = width().clamp(NARROW, TABLE_WIDTH);
     let limit = if most < TABLE_WIDTH { most / 3 } else { NAME_WIDTH };
     let width = names.filter(|width| *width <= limit).max().unwrap_or(0);
     let mut text = String::new();
@@ -99,7 +168,7 @@ fn table<N: AsRef<str>>(rows: &[(N, &str)]) -> String {
             text.push('\n');
             line = " ".repeat(width + 3);
         }
-        for word in meaning.split(' ') {
+        for word in meaning.as_ref().split(' ') {
             if line.len() + 1 + word.len() > most && !line.trim_start().is_empty() {
                 text.push_str(line.trim_end());
                 text.push('\n');
@@ -132,10 +201,19 @@ pub(crate) fn reflow(command: Command, width: Option<usize>) -> Command {
     command.mut_subcommands(|command| reflow(command, width))
 }
 
+/// A text of several lines as [`reflow`] sets it.
+fn reflow_text(text: &str, width: usize) -> String {
+    let text = set_in(&joined(text), width);
+    let lines = text.lines().map(|line| match line.starts_with(' ') {
+        true => line.to_owned(),
+        false => wrap::hanging(line, width, 0),
+    });
+    lines.map(|line| line + "\n").collect()
+}
+
 /// The width at which help is wrapped: that of a terminal, even if the help goes into a pipe.
 pub(crate) fn width() -> usize {
-    // Those of the grammar, without a terminal and on a wide one.
-    const PIPE: usize = 100;
+    const PIPE: usize = 80;
     const MOST: usize = 110;
     terminal_size::terminal_size().map_or(PIPE, |(width, _)| width.0.into()).min(MOST)
 }
@@ -218,7 +296,7 @@ mod tests {
     #[test]
     fn help_shows_environment_and_exit_codes() {
         let program = Program { environment: &[("TOOL_X", "x")], ..TOOL };
-        let help = documented(&program, None).render_long_help().to_string();
+        let help = documented(&program).render_long_help().to_string();
         for part in ["TOOL_X", "124", "nothing there"] {
             assert!(help.contains(part), "{part} is not in {help}");
         }

@@ -18,6 +18,10 @@ pub struct Program {
     pub version: &'static str,
     /// What it does, in one sentence.
     pub about: &'static str,
+    /// The command lines of a first hour, and what they do.
+    pub first: &'static [(&'static str, &'static str)],
+    /// The tool's own topics of the help: their names, what they are about, and their texts.
+    pub topics: &'static [(&'static str, &'static str, &'static str)],
     /// The grammar.
     pub tree: fn() -> Command,
     /// Its commands in groups, for the top of the help.
@@ -177,6 +181,8 @@ pub(crate) const TOOL: Program = Program {
     prefix: "TOOL",
     version: "1.0",
     about: "A tool",
+    first: &[],
+    topics: &[],
     tree: || Command::new("tool"),
     groups: Vec::new,
     environment: &[],

@@ -4,7 +4,7 @@ pub mod cli;
 mod complete;
 pub mod docs;
 mod early;
-pub mod examples;
+pub mod help;
 pub mod kit;
 pub mod run;
 mod serve;

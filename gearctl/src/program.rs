@@ -17,6 +17,14 @@ pub const PROGRAM: Program = Program {
     prefix: "GEARCTL",
     version: env!("CARGO_PKG_VERSION"),
     about: "Talk to Gearman job servers: submit jobs, inspect them, administer servers",
+    first: &[
+        ("gearctl submit mail hello", "queue a job for the function mail"),
+        ("gearctl functions", "list the functions with their jobs and workers"),
+        ("gearctl work mail -- ./send", "serve a function: run a command for every job"),
+        ("gearctl run mail hello", "run a job and print its result"),
+        ("gearctl top", "watch backlog, rates and problems live"),
+    ],
+    topics: &[],
     tree: cli::tree::<Gearctl>,
     groups: command::groups::<Gearctl>,
     environment: &[

@@ -23,7 +23,7 @@ differs from that of the pull, the message moves there, and if it does not exist
 Examples:
   adfctl raw count /mail
   adfctl raw lpush /mail --id 7 hello
-  adfctl -s http://127.0.0.1 raw delete /mail --id 0bd8a3e5c2f64b7e9a54d0d8f3c1b2a6";
+  adfctl -s http://127.0.0.1 raw delete /mail --id 7";
 
 /// Arguments of `raw`.
 #[derive(Debug, Args)]

@@ -63,6 +63,13 @@ const CASE: ctl_contract::Case<adfctl::Adfctl> = ctl_contract::Case {
     waiting: "ready",
     empty: "wait -Q mail --for empty",
     samples: samples::SAMPLES,
+    budget: ctl_contract::budget::Budget {
+        commands: 28,
+        flags: 132,
+        global_flags: 33,
+        help: 70,
+        help_of_command: (51, 135),
+    },
 };
 
 ctl_contract::tool_contract!(adfctl::Adfctl, crate::CASE);

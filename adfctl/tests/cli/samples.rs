@@ -30,7 +30,6 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("wait", &["wait", "--for", "ready>=1", "-Q", "mail"]),
         Sample::of("repl", &["repl", "-e", "queues"]),
         Sample::of("raw", &["raw", "count", "mail"]),
-        Sample::of("examples", &["examples", "push"]),
     ],
     failing: &[],
     prepared,

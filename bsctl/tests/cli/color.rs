@@ -45,11 +45,3 @@ fn a_person_is_asked_and_can_decline() {
         assert_eq!(state(address, 1.into()), after);
     }
 }
-
-#[test]
-fn no_arguments_show_short_help() {
-    let mut terminal = Terminal::bare(&PROGRAM, &[], &[]);
-    terminal.ends();
-    let help = terminal.shown;
-    assert!(help.contains("Inspect:") && !help.contains("--wait-for-server"), "{help}");
-}

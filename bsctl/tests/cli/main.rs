@@ -73,5 +73,12 @@ ctl_contract::tool_contract!(
         waiting: "ready",
         empty: "wait -t mail --for empty",
         samples: samples::SAMPLES,
+        budget: ctl_contract::budget::Budget {
+            commands: 36,
+            flags: 150,
+            global_flags: 32,
+            help: 60,
+            help_of_command: (74, 159),
+        },
     }
 );

@@ -39,7 +39,6 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("wait", &["wait", "--for", "ready>=1", "-t", "mail"]),
         Sample::of("repl", &["repl", "-e", "stats-tube mail"]),
         Sample::of("raw", &["raw", "stats-tube mail"]),
-        Sample::of("examples", &["examples", "put"]),
     ],
     failing: &[
         // It goes on until jobs arrive.

@@ -48,12 +48,6 @@ impl Format {
     pub fn has_records(self) -> bool {
         self.is_structured() || self == Self::Csv
     }
-
-    /// Whether a text that is itself the result is written as what it consists of, not as it reads.
-    #[must_use]
-    pub(crate) fn takes_apart(self) -> bool {
-        self.has_records() || self == Self::Name
-    }
 }
 
 /// How results look.

@@ -9,7 +9,7 @@ use crate::rules::preset;
 pub(crate) const TITLE: &str = "Session";
 /// Their names.
 pub(crate) const VERBS: &[&str] =
-    &["connect", "doctor", "help", "examples", "quit", ":set", ":history", "\\e", "!"];
+    &["connect", "doctor", "help", "quit", ":set", ":history", "\\e", "!"];
 
 pub(super) const ADDRESS: &str = "address";
 
@@ -31,8 +31,9 @@ pub fn commands(addresses: &'static str) -> Vec<Command> {
             .arg(optional(ADDRESS, "ADDR").required_unless_present("context").help(addresses)),
         Command::new("help")
             .visible_alias("?")
-            .about("Explain the session, a command, or a @group of commands")
-            .arg(optional("topic", TOPIC)),
+            .about("Explain the session, a command, a topic, or a @group of commands")
+            .arg(optional("topic", TOPIC))
+            .arg(optional("more", "MORE")),
         Command::new("quit")
             .visible_aliases(["exit", "\\q"])
             .about("Leave the session; so does Ctrl-D"),

@@ -24,6 +24,7 @@ use crate::args::GlobalArgs;
 use crate::context::Tool;
 use crate::context::command::{self, Mark};
 use crate::error::{CliError, Exit};
+use crate::help::topics;
 use crate::link::{CONNECT, Link};
 use crate::output::{Destination, Format, Output, Style};
 use crate::program::Program;
@@ -76,6 +77,10 @@ impl<G: Guest> Shell for Host<'_, G> {
 
     fn groups(&self) -> Vec<Group> {
         tree::groups::<G::Tool>(&self.grammar)
+    }
+
+    fn topic(&self, topic: &str, more: Option<&str>) -> Option<String> {
+        topics::text(&G::Tool::PROGRAM, topic, more, false)
     }
 
     fn prompt(&mut self) -> Prompt {

@@ -180,7 +180,12 @@ impl<'s, S: Shell> Session<'s, S> {
             "quit" => return Ok(Flow::Leave),
             "help" => {
                 let groups = self.shell.groups();
-                let shown = help::text(self.shell.grammar(), &groups, text("topic"))?;
+                let of_topic =
+                    text("topic").and_then(|topic| self.shell.topic(topic, text("more")));
+                let shown = match of_topic {
+                    Some(shown) => shown,
+                    None => help::text(self.shell.grammar(), &groups, text("topic"))?,
+                };
                 self.shell.show(&shown)?;
             }
             "!" => self.outside(words.get(1), terminal.is_some())?,

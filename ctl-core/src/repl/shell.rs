@@ -23,6 +23,9 @@ pub trait Shell {
     /// The groups of commands for `help`.
     fn groups(&self) -> Vec<Group>;
 
+    /// The text of a topic of the help that is not only about sessions; `more` is a topic of `examples`.
+    fn topic(&self, topic: &str, more: Option<&str>) -> Option<String>;
+
     /// The text before the cursor. Called before each statement that a person types.
     fn prompt(&mut self) -> Prompt;
 

@@ -26,6 +26,7 @@ use super::values::{AllValues, KnownSettings};
 use super::watcher::Watcher;
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
+use crate::help::topics;
 use crate::input::Input;
 use crate::link::Link;
 use crate::output::{Destination, Output};
@@ -270,7 +271,11 @@ fn meet<G: Guest>(host: &Host<'_, G>) -> Result<(Person, Option<CliError>), CliE
             of_tool: G::candidates,
             settings: host.known_settings.clone(),
             verbs: tree::visible(&host.grammar),
-            groups: tree::groups::<G::Tool>(&host.grammar).iter().map(Group::name).collect(),
+            groups: tree::groups::<G::Tool>(&host.grammar)
+                .iter()
+                .map(Group::name)
+                .chain(topics::all(&G::Tool::PROGRAM).map(|(topic, _)| topic.to_owned()))
+                .collect(),
             filters: G::Tool::FILTERS,
             checks: G::Tool::CHECKS,
         }),

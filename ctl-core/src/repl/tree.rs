@@ -33,7 +33,7 @@ pub fn grammar<T: Interactive>() -> Command {
     let kept = command_line.get_subcommands().filter(|command| {
         let short = preset::command(command);
         let name = short.as_deref().unwrap_or(command.get_name());
-        name != "help"
+        command.get_name() != "help"
             && !is::<T>(name, Mark::Absent)
             && !T::Verb::has_subcommand(command.get_name())
     });

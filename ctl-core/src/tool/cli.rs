@@ -12,11 +12,11 @@ use crate::context::{Tool, grammar};
 use crate::link::tls::{self, TlsArgs};
 use crate::program::Program;
 use crate::rules::preset;
-use crate::tool::examples;
+use crate::tool::help;
 
 /// A command line of a tool.
 #[derive(Parser)]
-#[command(max_term_width = 110)]
+#[command(max_term_width = 110, disable_help_subcommand = true)]
 pub struct Cli<T: Tool> {
     /// Which servers.
     #[command(flatten)]
@@ -53,9 +53,9 @@ fn base<T: Tool>() -> Command {
     let Program { name, version, about, tls, .. } = T::PROGRAM;
     let tree = Cli::<T>::command().name(name).version(version).about(about);
     let tree = tls::with_names(tree, &tls);
-    let examples = tree.find_subcommand("examples").cloned();
-    match examples.map(|examples| examples::with_topics(examples, &T::PROGRAM, &tree)) {
-        Some(examples) => tree.mut_subcommand("examples", |_| examples),
+    let explained = tree.find_subcommand("help").cloned();
+    match explained.map(|command| help::with_topics(command, &T::PROGRAM, &tree)) {
+        Some(command) => tree.mut_subcommand("help", |_| command.hide(false)),
         None => tree,
     }
 }

@@ -8,8 +8,7 @@ use std::panic::{self, AssertUnwindSafe};
 use clap::error::ErrorKind;
 
 use crate::error::{CliError, Exit};
-use crate::help;
-use crate::help::tip;
+use crate::help::{self, Extent, tip};
 use crate::output::Format;
 use crate::output::messages::{LogFormat, Messages};
 use crate::program::Program;
@@ -39,18 +38,14 @@ impl Early<'_> {
         exit
     }
 
-    /// Without a command: short help on a terminal, a usage error in a script.
+    /// Without a command: the first screen of the help, as a usage error.
     pub(super) fn without_command(&self) -> Exit {
-        if io::stdin().is_terminal() && io::stdout().is_terminal() {
-            let _ = io::stdout().write_all(help::short(self.program).as_bytes());
-            return Exit::Done;
+        if self.wants_json() {
+            let hint = format!("{} --help", self.program.name);
+            return self.failure(&CliError::usage("no command given").hint(hint));
         }
-        let name = self.program.name;
-        let mut error = CliError::usage("no command given").hint(format!("{name} --help"));
-        if (self.program.tree)().find_subcommand("repl").is_some() {
-            error = error.hint(format!("{name} repl"));
-        }
-        self.failure(&error)
+        let _ = io::stderr().write_all(help::first(self.program).as_bytes());
+        Exit::Usage
     }
 
     /// Prints a clap error: help and version are results, everything else is exit 2.
@@ -61,7 +56,7 @@ impl Early<'_> {
         }
         // Parses the line again with everything that help shows.
         let again = || {
-            let tree = help::documented(self.program, Some(help::width()));
+            let tree = help::shown(self.program, self.extent());
             let expanded = preset::of_line(&tree, self.line);
             tree.try_get_matches_from(expanded.as_deref().unwrap_or(self.line)).err()
         };
@@ -91,6 +86,12 @@ impl Early<'_> {
             None => self.print(&error),
         }
         Exit::Usage
+    }
+
+    /// `-h` asks for a screen; whoever types more asks for more.
+    fn extent(&self) -> Extent {
+        let is_whole = self.line.iter().any(|word| word == "--help" || word == "help");
+        if is_whole { Extent::Whole } else { Extent::Screen }
     }
 
     /// Prints a usage error, without colours where the words of a parser may quote something that acts on a terminal. The

@@ -15,7 +15,7 @@ use crate::repl::args::{self, SessionArgs};
 use crate::repl::guest::Interactive;
 use crate::repl::{start, unreadable};
 use crate::tool::docs::commands::{self, CompletionsArgs, DocsArgs};
-use crate::tool::examples::{self, ExamplesArgs};
+use crate::tool::help::{self, HelpArgs};
 use crate::tool::run::dispatch;
 use crate::tool::shells::CompleteArgs;
 use crate::tool::{complete, serve};
@@ -44,9 +44,8 @@ impl<T: Interactive> Kit<T> {
             "Manage contexts: named sets of settings, such as servers";
         "doctor" (DoctorArgs) = doctor::run, Reads, doctor::HELP, [Unconfigured],
             "Diagnose settings and servers, and say how to fix what is wrong";
-        "examples" (ExamplesArgs) = |context, args| {
-            examples::run(&mut context.out, &context.messages, &T::PROGRAM, &args)
-        }, Reads, "", [Unconfigured], "Show cheat sheets: command lines that are ready to copy";
+        "help" (HelpArgs) = |context, args| help::run(&mut context.out, &T::PROGRAM, &args), Reads, "",
+            [Unconfigured, Hidden], "Explain a command or a topic" + "examples" = "examples";
         "completions" (CompletionsArgs) = |context, args| {
             commands::completions(&mut context.out, &context.messages, &T::PROGRAM, &args)
         }, Reads if CompletionsArgs::reads_only, else Creates, commands::HELP, [Absent, Unconfigured],

@@ -63,5 +63,12 @@ ctl_contract::tool_contract!(
         waiting: "queued",
         empty: "wait -f mail --for queued==0",
         samples: samples::SAMPLES,
+        budget: ctl_contract::budget::Budget {
+            commands: 32,
+            flags: 155,
+            global_flags: 32,
+            help: 60,
+            help_of_command: (58, 125),
+        },
     }
 );

@@ -40,7 +40,6 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("server", &["server", "shutdown", "-n"]).offline(),
         Sample::of("repl", &["repl", "-e", "functions"]),
         Sample::of("raw", &["raw", "status"]),
-        Sample::of("examples", &["examples", "run"]),
     ],
     failing: &[],
     prepared,

@@ -70,6 +70,10 @@ impl Shell for Fake {
         vec![help::Group { title: builtin::TITLE, verbs: builtin::VERBS.to_vec() }]
     }
 
+    fn topic(&self, topic: &str, more: Option<&str>) -> Option<String> {
+        (topic == "formats").then(|| format!("formats {}\n", more.unwrap_or_default()))
+    }
+
     fn prompt(&mut self) -> Prompt {
         Prompt::new().text("fake> ")
     }
@@ -353,11 +357,18 @@ fn reading_in_the_pager_is_no_time_of_a_command() {
 
 #[test]
 fn help_explains_commands_and_groups() {
-    let fake =
-        typed(&mut Typed::texts(&["help", "? say", "say --help", "help @session", "help x"]));
+    let fake = typed(&mut Typed::texts(&[
+        "help",
+        "? say",
+        "say --help",
+        "help @session",
+        "help x",
+        "help formats a",
+    ]));
     assert!(fake.said[0].contains("@session"));
     assert!(fake.said[1].contains("Say something") && fake.said[2].contains("Say something"));
     assert!(fake.said[3].contains(":history"));
+    assert_eq!(fake.said[4], "formats a\n");
     assert!(fake.stderr[0].contains("no help for `x`"));
 }
 

@@ -75,7 +75,7 @@ fn man(
     program: &Program,
     directory: Option<&Path>,
 ) -> Result<Exit, CliError> {
-    let pages = super::man_pages(help::documented(program, None))?;
+    let pages = super::man_pages(help::documented(program))?;
     let Some(directory) = directory else {
         let page = pages.into_iter().next().map(|(_, page)| page).unwrap_or_default();
         if out.style.terminal {

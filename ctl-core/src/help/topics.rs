@@ -1,0 +1,110 @@
+//! What `help TOPIC` explains: what all commands share, once.
+
+use clap::Command;
+
+use super::{examples, reflow_text, table, width};
+use crate::program::Program;
+
+/// A topic of the help: its name, what it is about, and its text.
+type Topic = (&'static str, &'static str, fn(&Program) -> String);
+
+const TOPICS: &[Topic] = &[
+    ("options", "flags that every command takes", options),
+    ("environment", "variables that are read", |program| table(program.environment)),
+    ("exit-codes", "how commands end", exit_codes),
+    ("formats", "how results and bodies are shown", formats),
+    ("servers", "several servers at the same time", servers),
+];
+
+/// The cheat sheets are a topic, too.
+const EXAMPLES: (&str, &str) = ("examples", "cheat sheets: command lines that are ready to copy");
+
+/// The topics of a tool, and what each is about.
+pub(crate) fn all(program: &Program) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let shared = TOPICS.iter().map(|(name, about, _)| (*name, *about));
+    shared.chain(program.topics.iter().map(|(name, about, _)| (*name, *about))).chain([EXAMPLES])
+}
+
+/// The text of a topic; `more` is a topic of `examples`.
+pub(crate) fn text(
+    program: &Program,
+    topic: &str,
+    more: Option<&str>,
+    color: bool,
+) -> Option<String> {
+    if topic == EXAMPLES.0 {
+        return examples::text(program, more, color);
+    }
+    let shared = TOPICS.iter().find(|(name, ..)| *name == topic);
+    let shared = shared.map(|(_, _, text)| text(program));
+    let own = || program.topics.iter().find(|(name, ..)| *name == topic);
+    shared.or_else(|| own().map(|(_, _, text)| reflow_text(text, width())))
+}
+
+/// The topics with their texts, for the whole help and the man page; their sheets are listed only.
+pub(super) fn everything(program: &Program) -> String {
+    let topics = all(program).filter_map(|(name, _)| {
+        let text = text(program, name, None, false)?;
+        Some(format!("{}:\n{}\n", name.to_uppercase(), text.trim_end()))
+    });
+    topics.collect::<Vec<_>>().join("\n")
+}
+
+/// The flags that every command takes.
+fn options(program: &Program) -> String {
+    let tree = (program.tree)();
+    let flags = tree.get_arguments().cloned().map(|flag| flag.hide_short_help(false));
+    Command::new(program.name)
+        .args(flags)
+        .disable_help_flag(true)
+        .term_width(width())
+        .help_template("{options}")
+        .render_help()
+        .to_string()
+        + "\n"
+}
+
+fn exit_codes(program: &Program) -> String {
+    let codes = program.exit_codes();
+    let rows: Vec<(String, &str)> = codes
+        .iter()
+        .map(|(row, meaning)| (format!("{:>3}", row.exit.code()), meaning.as_str()))
+        .collect();
+    table(&rows)
+}
+
+fn formats(program: &Program) -> String {
+    let name = program.name;
+    let rows = [
+        ("table", "aligned columns; the default on a terminal"),
+        ("wide", "a table of all columns"),
+        ("plain", "lines of values between tabs, without a header; the default in a pipe"),
+        ("json", "one document"),
+        ("ndjson", "one object a line, each as soon as it is known"),
+        ("yaml", "one document"),
+        ("csv", "a header, then a line for each row"),
+        ("name", "only the id or the name of each row"),
+        ("raw", "only bodies, unchanged"),
+    ];
+    let text = format!(
+        "`-o FMT` chooses one, `--columns A,B` the columns. Results go to stdout, everything else to stderr; with json and \
+         ndjson an error is an object there, too. A body that is not UTF-8 is `body_base64` in json, ndjson and yaml.\n\
+         `--decode FMT` shows what is in bodies; auto finds out what they are.\n\n\
+         Examples:\n  {name} top -o json\n  {name} ping -o ndjson"
+    );
+    format!("{}\n{}", table(&rows), reflow_text(&text, width()))
+}
+
+fn servers(program: &Program) -> String {
+    let (name, short, kind) = (program.name, program.servers.short, program.servers.kind);
+    let text = format!(
+        "{short} A,B names several {kind} servers. A command asks all of them, and its rows, records and messages name their \
+         server (SERVER in tables, `server` in JSON). What changes or removes something goes to one after the other, and \
+         --limit and --count apply to each. One that does not answer is named, the others are served, and the exit code is \
+         the most severe one.\n\
+         What is new goes to those that answer. A worker takes from all of them, with slots (--jobs) for each; one that is \
+         down is tried again and does not hold up the others.\n\n\
+         Examples:\n  {name} {short} one,two ping\n  {name} context add prod {short} one,two"
+    );
+    reflow_text(&text, width())
+}
