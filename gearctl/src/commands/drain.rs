@@ -158,8 +158,8 @@ enum Way<'a, 'b> {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
     records::prepare(&mut tool.out, tool.globals.output, &args.to, &RECORDS)?;
-    let what = Removal { verb: "drain", past: "drained", functions: args.functions.names()? };
-    remove(tool, what, (args.end, &args.take), Some(&args.to))
+    let what = Removal::of("drain", "drained", args.functions.names()?);
+    remove(tool, what, (args.end, &args.take), |_| Ok(Then::Write(&args.to)))
 }
 
 /// What the jobs of functions are removed for.
@@ -167,17 +167,37 @@ struct Removal {
     verb: &'static str,
     past: &'static str,
     functions: Vec<FunctionName>,
+    /// Where they go, if that is another function.
+    place: String,
+    /// What to do about clients that wait for jobs.
+    advice: &'static str,
 }
 
-/// What to do about clients that wait for jobs.
+impl Removal {
+    fn of(verb: &'static str, past: &'static str, functions: Vec<FunctionName>) -> Self {
+        Self { verb, past, functions, place: String::new(), advice: AS_FAIL }
+    }
+}
+
+/// What to do about clients that wait for jobs which do not stay.
 const AS_FAIL: &str = "--as fail, to tell the clients that their jobs failed";
 
-/// Removes jobs, with `to` after their records have been written there.
-fn remove(
+/// What happens to jobs before they are ended.
+enum Then<'a> {
+    /// Nothing.
+    Discard,
+    /// Their records have been written there.
+    Write(&'a OsStr),
+    /// They are submitted again.
+    Submit(Box<Resubmit>),
+}
+
+/// Removes jobs; `prepare` connects to where they go.
+fn remove<'a>(
     tool: &mut Tool,
-    Removal { verb, past, functions }: Removal,
+    Removal { verb, past, functions, place, advice }: Removal,
     (end, take): (EndArgs, &TakeArgs),
-    to: Option<&OsStr>,
+    prepare: impl FnOnce(&mut Tool) -> Result<Then<'a>, CliError>,
 ) -> Result<Exit, CliError> {
     let (end, mut fleet) = (end.end.unwrap_or(End::Complete), Fleet::of(tool)?);
     let targets = targets(tool, &mut fleet, &functions)?;
@@ -185,18 +205,21 @@ fn remove(
     let what = describe(&targets, take.pace.count);
     if tool.globals.dry_run {
         let record = Record::new().with("dry_run", true).with("jobs", total);
-        return tool.out.done_with(&record, &["jobs"], &format!("would {verb} {what}"));
+        return tool.out.done_with(&record, &["jobs"], &format!("would {verb} {what}{place}"));
     }
+    let mut then = prepare(tool)?;
     let mut question = format!("{verb} {what}");
     if !fleet.is_several() {
         question.push_str(&format!(" on {}", tool.link.dialer.address()?));
     }
-    let advised = |error| waiting::advised(error, AS_FAIL);
+    question.push_str(&place);
+    let advised = |error| waiting::advised(error, advice);
     agree(tool, (&mut fleet, &targets), take, end, &question).map_err(advised)?;
     let interrupts = tool.interrupts()?;
     let names: Vec<String> = functions.iter().map(show_function).collect();
-    let action = Action { past, noun: "job", place: format!("of {}", names.join(", ")) };
+    let action = Action { past, noun: "job", place: format!("of {}{place}", names.join(", ")) };
     let mut bulk = tool.bulk(action, &take.pace, Some(total))?;
+    let to = if let Then::Write(to) = then { Some(to) } else { None };
     let mut file = match to {
         Some(to) => records::create(to, &tool.out.style)?,
         None => None,
@@ -208,15 +231,18 @@ fn remove(
         };
         let from = (&mut fleet, &mut tool.link);
         let mut slots = Slots::new(from, take, end, &bulk.gate());
-        match list {
-            Some(list) => {
+        match (list, &mut then) {
+            (Some(list), _) => {
                 bulk.beside(&list);
                 let mut handover = Handover::new(list, interrupts, &tool.messages)?;
                 let way = &mut Way::Write(&mut handover);
                 let drained = drain(&mut slots, &targets, take, &mut bulk, way);
                 drained.and_then(|()| handover.finish(&mut go_on))
             }
-            None => drain(&mut slots, &targets, take, &mut bulk, &mut Way::End),
+            (None, Then::Submit(resubmit)) => {
+                drain(&mut slots, &targets, take, &mut bulk, &mut Way::Submit(resubmit))
+            }
+            (None, _) => drain(&mut slots, &targets, take, &mut bulk, &mut Way::End),
         }
     };
     let bulk = bulk.after(removed.map_err(advised))?;

@@ -4,7 +4,7 @@ use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
 
-use super::{EndArgs, Removal, TakeArgs, remove};
+use super::{EndArgs, Removal, TakeArgs, Then, remove};
 use crate::names::Function;
 use crate::tool::Tool;
 
@@ -41,6 +41,6 @@ pub struct ClearArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: ClearArgs) -> Result<Exit, CliError> {
-    let what = Removal { verb: "delete", past: "deleted", functions: args.functions.names()? };
-    remove(tool, what, (args.end, &args.take), None)
+    let what = Removal::of("delete", "deleted", args.functions.names()?);
+    remove(tool, what, (args.end, &args.take), |_| Ok(Then::Discard))
 }

@@ -1,17 +1,14 @@
 //! `move`: turns queued jobs into background jobs of another function or on another server.
 
 use clap::Args;
-use ctl_core::bulk::Action;
 use ctl_core::commands::leaving::doubting;
-use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
-use ctl_core::output::Record;
 use gearman_client::blocking::Client;
 use gearman_client::{FunctionName, JobHandle, Priority, SubmitOptions, UniqueId};
 
-use super::slots::{Slots, Taken};
-use super::{End, TakeArgs, Way, agree, describe, drain, targets, waiting};
+use super::slots::Taken;
+use super::{End, EndArgs, Removal, TakeArgs, Then, remove};
 use crate::error::cli_error;
 use crate::names::{self, show_function, show_handle};
 use crate::submit::merged::{Guard, Submitted};
@@ -68,48 +65,31 @@ pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
     let new = new.unwrap_or_else(|| function.clone());
     // With several servers, all copies would go to whichever answers first.
     tool.link.dialer.only()?;
-    let address = tool.link.dialer.address()?;
     let (mut to, elsewhere) = tool.link.elsewhere(args.to_server.as_deref())?;
     if new == function && elsewhere.is_none() {
         let name = show_function(&new);
         return Err(CliError::usage(format!("source and target are the same function: {name}"))
             .hint("another function, or --to-server for another server"));
     }
-    let mut place = format!("to {}", show_function(&new));
+    let mut place = show_function(&new);
     if let Some(elsewhere) = &elsewhere {
         place.push_str(&format!(" on {elsewhere}"));
     }
-    let mut fleet = Fleet::of(tool)?;
-    let targets = targets(tool, &mut fleet, std::slice::from_ref(&function))?;
-    let total = args.take.total(&targets);
-    let what = describe(&targets, args.take.pace.count);
-    if tool.globals.dry_run {
-        let record = Record::new().with("dry_run", true).with("jobs", total);
-        return tool.out.done_with(&record, &["jobs"], &format!("would move {what} {place}"));
-    }
-    if let Some(elsewhere) = &elsewhere {
-        tool.unlock_at(elsewhere)?;
-    }
-    let mut resubmit = Resubmit {
-        client: to.open_client()?,
-        function: new,
-        options: SubmitOptions::default().priority(args.priority),
-        guard: Guard::new(&mut to, &tool.messages)?,
-        place: place.clone(),
-    };
-    let question = format!("move {what} on {address} {place}");
-    let advised = |error| waiting::advised(error, BY_FILE);
-    agree(tool, (&mut fleet, &targets), &args.take, End::Complete, &question).map_err(advised)?;
-    let place = format!("of {} {place}", show_function(&function));
-    let action = Action { past: "moved", noun: "job", place };
-    let mut bulk = tool.bulk(action, &args.take.pace, Some(total))?;
-    let gate = bulk.gate();
-    let from = (&mut fleet, &mut tool.link);
-    let mut slots = Slots::new(from, &args.take, End::Complete, &gate);
-    let mut way = Way::Submit(&mut resubmit);
-    let moved = drain(&mut slots, &targets, &args.take, &mut bulk, &mut way);
-    drop(slots);
-    bulk.after(moved.map_err(advised))?.finish(&mut tool.out)
+    let removal = Removal::of("move", "moved", vec![function]);
+    let what = Removal { place: format!(" to {place}"), advice: BY_FILE, ..removal };
+    let end = EndArgs { end: Some(End::Complete) };
+    remove(tool, what, (end, &args.take), |tool| {
+        if let Some(elsewhere) = &elsewhere {
+            tool.unlock_at(elsewhere)?;
+        }
+        Ok(Then::Submit(Box::new(Resubmit {
+            client: to.open_client()?,
+            function: new,
+            options: SubmitOptions::default().priority(args.priority),
+            guard: Guard::new(&mut to, &tool.messages)?,
+            place,
+        })))
+    })
 }
 
 /// What to do about clients that wait for jobs.
@@ -122,6 +102,7 @@ pub(super) struct Resubmit {
     function: FunctionName,
     options: SubmitOptions,
     guard: Guard,
+    /// Where the copies go, for people.
     place: String,
 }
 
@@ -149,9 +130,8 @@ impl Resubmit {
             Err(error) => {
                 let doubtful = error.is_unknown();
                 let error = error.context(format!("job {} was given back", job.handle()));
-                let place = self.place.strip_prefix("to ").unwrap_or_default();
                 let names: &[&str] = if doubtful { &[job.handle()] } else { &[] };
-                Err(doubting(error, "job", names, place))
+                Err(doubting(error, "job", names, &self.place))
             }
         }
     }
@@ -167,8 +147,7 @@ impl Resubmit {
         if !status.is_running {
             return Ok(());
         }
-        let place = self.place.strip_prefix("to ").unwrap_or_default();
-        let why = format!("{place} is the same function under another address");
+        let why = format!("{} is the same function under another address", self.place);
         Err(CliError::new(Exit::Negative, "SAME_SERVER", why)
             .hint("another function, or another server"))
     }
