@@ -46,7 +46,7 @@ it without --exception-from-stderr.
 Examples:
   gearctl work -f wc --exec wc -l
   gearctl work -f resize -j 4 --exec convert - -resize 50% png:-
-  gearctl work -f up --builtin upper --max-jobs 10";
+  gearctl work -f echo --builtin echo --max-jobs 10";
 
 /// Arguments of `work`.
 #[derive(Debug, Args)]
@@ -57,7 +57,7 @@ pub struct WorkArgs {
     #[command(flatten)]
     flags: WorkFlags,
 
-    /// Built-in handler: echo, reverse, upper, wc, sleep=DUR, fail, exception, progress=N
+    /// Built-in handler, for tests: echo, sleep=DUR, fail
     #[arg(long, value_name = "NAME", group = "handler")]
     builtin: Option<Builtin>,
 
@@ -186,7 +186,7 @@ fn handler(args: &WorkArgs) -> Result<Handler, CliError> {
     let command = args.flags.handler(PLACES)?.ok_or_else(|| {
         CliError::usage("no handler given")
             .hint("gearctl work -f wc --exec wc -l")
-            .hint("gearctl work -f up --builtin upper")
+            .hint("gearctl work -f echo --builtin echo")
     })?;
     Ok(Handler::Command(Recipe {
         command,

@@ -309,7 +309,7 @@ impl Shift {
             let start = Instant::now();
             let outcome = match &self.handler {
                 Handler::Command(recipe) => child::run(recipe, self, &mut worker, &job),
-                Handler::Builtin(builtin) => builtin.run(self, &mut worker, &job),
+                Handler::Builtin(builtin) => builtin.run(self, &job),
             };
             self.running.fetch_sub(1, Ordering::SeqCst);
             let mut done = Finished {

@@ -48,7 +48,7 @@ fn functions_are_judged_by_thresholds_and_workers() {
 fn a_roundtrip_tells_server_and_worker_apart() {
     on_both(|server| {
         let address = server.address();
-        let line = ["-s", address, "work", "-f", "up", "--builtin", "upper"];
+        let line = ["-s", address, "work", "-f", "up", "--shell", "tr a-z A-Z"];
         let worker = Running::of(command(&line).spawn().unwrap());
         workers(address, "up", 1);
         let check = |line: &[&str]| gearctl(address, &[&["check", "roundtrip"], line].concat());

@@ -275,7 +275,7 @@ fn no_job_goes_to_a_server_that_is_silent_while_another_answers() {
     assert!(ran.out().starts_with(&format!("{}//H:", fleet.one.address())), "{}", ran.out());
     assert!(ran.err.contains(&format!("{silent} does not answer: no job")), "{}", ran.err);
     assert_eq!(ran.err.matches(&fleet.dead).count(), 1, "{}", ran.err);
-    let worker = ["-s", fleet.one.address(), "work", "-f", "up", "--builtin", "upper"];
+    let worker = ["-s", fleet.one.address(), "work", "-f", "up", "--shell", "tr a-z A-Z"];
     let _worker = Running::of(command(&worker).spawn().unwrap());
     assert_eq!(gearctl(&all, &["run", "up", "x"]).exits(0).out(), "X");
     assert_eq!(gearctl_with(&all, &["map", "up", "-j", "2"], b"y\n").exits(0).out(), "Y\n");

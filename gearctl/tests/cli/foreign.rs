@@ -331,7 +331,7 @@ fn every_line(kind: &str, address: &str, is_real: bool) {
         queue(address, function, b"x");
     }
     // geard does not answer the first kind of grab, and then another kind is tried.
-    let line = ["-s", address, "work", "-f", "up", "-j", "2", "--builtin", "upper"];
+    let line = ["-s", address, "work", "-f", "up", "-j", "2", "--shell", "tr a-z A-Z"];
     let line = [&line[..], &["--timeout", LIMIT]].concat();
     let _worker = Running::of(command(&line).spawn().unwrap());
     serving(address, "up", 2);
@@ -389,7 +389,7 @@ fn every_command_does_the_same_with_the_real_servers() {
 #[test]
 fn shell_workers_serve_every_server() {
     let serves = |kind: &str, address: &str| {
-        let line = ["-s", address, "work", "-f", "up", "-j", "2", "--builtin", "upper"];
+        let line = ["-s", address, "work", "-f", "up", "-j", "2", "--shell", "tr a-z A-Z"];
         let line = [&line[..], &["--timeout", "5"]].concat();
         let _worker = Running::of(command(&line).spawn().unwrap());
         serving(address, "up", 2);

@@ -8,7 +8,7 @@ use crate::harness::*;
 fn lines_become_results_in_order_or_as_they_come() {
     on_both(|server| {
         let address = server.address();
-        let line = ["-s", address, "work", "-f", "up", "-j", "2", "--builtin", "upper"];
+        let line = ["-s", address, "work", "-f", "up", "-j", "2", "--shell", "tr a-z A-Z"];
         let _worker = Running::of(command(&line).spawn().unwrap());
         workers(address, "up", 2);
         let lines: String = (0..50).map(|n| format!("line {n}\n")).collect();

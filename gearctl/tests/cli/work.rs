@@ -149,30 +149,13 @@ fn a_functions_name_is_never_run_by_a_shell() {
 fn builtins_answer() {
     in_memory(|server| {
         let address = server.address();
-        for (builtin, body, result) in [
-            ("reverse", "abc", "cba"),
-            ("upper", "abc", "ABC"),
-            ("wc", "a b\n", "1 2 4\n"),
-            ("sleep=1ms", "a", "a"),
-        ] {
+        for builtin in ["echo", "sleep=1ms"] {
             let function = builtin.split('=').next().unwrap();
             let _worker = worker(address, function, &["--builtin", builtin]);
-            assert_eq!(gearctl(address, &["run", function, body]).exits(0).out(), result);
+            assert_eq!(gearctl(address, &["run", function, "a"]).exits(0).out(), "a");
         }
         let _fail = worker(address, "fail", &["--builtin", "fail"]);
         gearctl(address, &["run", "fail", "x"]).exits(1);
-        let _exception = worker(address, "exception", &["--builtin", "exception"]);
-        let error =
-            gearctl(address, &["run", "exception", "boom", "-o", "json"]).exits(1).error_alone();
-        assert_eq!(error["code"], "JOB_EXCEPTION");
-        let _progress = worker(address, "progress", &["--builtin", "progress=3"]);
-        let ran = gearctl(address, &["run", "progress", "x", "-o", "ndjson"]).exits(0);
-        let mut steps = ran.objects();
-        steps.retain(|event| event["event"] == "status");
-        assert_eq!(
-            (steps.len(), &steps[2]["numerator"], &steps[2]["denominator"]),
-            (3, &json!(3), &json!(3))
-        );
         gearctl(address, &["work", "-f", "x", "--builtin", "rot13"]).exits(2);
         gearctl(address, &["work", "-f", "x"]).exits(2);
     });
