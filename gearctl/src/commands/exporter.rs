@@ -3,10 +3,9 @@
 use ctl_core::commands::exporter::{Choice, Counts, Exports, Kind, Known, Metrics, Names};
 use ctl_core::error::CliError;
 use gearman_client::protocol::AdminCommand;
-use gearman_client::{FunctionPriorities, FunctionStatus};
 
-use crate::link::{Answer, Link};
-use crate::link::{status_of, statuses};
+use super::functions::priorities;
+use crate::link::{Answer, Link, counts, status_of, statuses};
 use crate::names::show_function;
 use crate::tool::Gearctl;
 
@@ -55,10 +54,10 @@ fn scrape(
         let label = [("version", version.as_str())];
         metrics.add(Kind::Gauge, "gearman_version_info", "The server's version.", label, 1.0);
     }
-    for row in known.ask("prioritystatus", || priorities(link))?.unwrap_or_default() {
-        let Some((name, _)) = functions.iter().find(|(_, status)| status.name == row.name) else {
-            continue;
-        };
+    let priorities = || priorities(link).map(Answer::came);
+    let priorities = known.ask("prioritystatus", priorities)?.unwrap_or_default();
+    for (name, status) in &functions {
+        let Some(row) = priorities.get(&status.name) else { continue };
         for (priority, count) in [("high", row.high), ("normal", row.normal), ("low", row.low)] {
             let labels = [("function", name.as_str()), ("priority", priority)];
             let help = "Jobs waiting for a worker, by priority.";
@@ -76,20 +75,10 @@ fn version(link: &mut Link) -> Result<Option<String>, CliError> {
     answer.and_then(|reply| reply.value().map_err(crate::error::cli_error)).map(Answer::came)
 }
 
-fn priorities(link: &mut Link) -> Result<Option<Vec<FunctionPriorities>>, CliError> {
-    let answer = link.probe_listing::<FunctionPriorities>(&AdminCommand::PriorityStatus)?;
-    Ok(answer.came().map(gearman_client::Listing::into_rows))
-}
-
 fn scale(link: &mut Link, function: &str) -> Result<Counts, CliError> {
     let function = crate::names::function(function)?;
     // A function exists only while it is in use.
     let status = status_of(link, &function)?;
-    let of = |figure: fn(&FunctionStatus) -> i64| status.as_ref().map_or(0, figure);
-    Ok(vec![
-        ("queued", of(FunctionStatus::queued)),
-        ("running", of(|status| status.running)),
-        ("workers", of(|status| status.workers)),
-        ("value", of(|status| status.total)),
-    ])
+    let [(_, total), counts @ ..] = counts(status.as_ref());
+    Ok(counts.into_iter().chain([("value", total)]).collect())
 }

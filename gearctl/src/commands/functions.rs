@@ -13,8 +13,7 @@ use ctl_core::output::{Column, Format, Record, Shape};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionPriorities, FunctionStatus};
 
-use crate::link::statuses;
-use crate::link::{Answer, Link};
+use crate::link::{Answer, Link, counts, statuses};
 use crate::names::{Function, show_function};
 use crate::tool::Tool;
 
@@ -84,7 +83,10 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
             let record = Record::new()
                 .of_server(server.as_deref())
                 .with("name", show_function(&function.name));
-            let record = counts(record, function)
+            let add = |record: Record, (name, count)| record.with(name, count);
+            let record = counts(Some(function))
+                .into_iter()
+                .fold(record, add)
                 .with("high", priority.map(|row| row.high))
                 .with("normal", priority.map(|row| row.normal))
                 .with("low", priority.map(|row| row.low));
@@ -95,14 +97,6 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
     let names = all.iter().flat_map(|(_, (names, ..))| names.iter().map(String::as_str));
     tell_unmatched(&messages, "functions", &patterns, names);
     Ok(fleet.exit())
-}
-
-fn counts(record: Record, function: &FunctionStatus) -> Record {
-    record
-        .with("total", function.total)
-        .with("queued", function.queued())
-        .with("running", function.running)
-        .with("workers", function.workers)
 }
 
 fn known_priorities(link: &mut Link, messages: &Messages) -> Result<Priorities, CliError> {

@@ -12,8 +12,7 @@ use gearman_client::{FunctionName, FunctionStatus, JobHandle};
 
 use super::functions::no_function;
 use crate::error::cli_error;
-use crate::link::Link;
-use crate::link::status_of;
+use crate::link::{Link, counts, status_of};
 use crate::names::{self, Function, show_function};
 use crate::tool::Tool;
 
@@ -98,12 +97,12 @@ impl Goal {
             Err(_) => Err(CliError::usage(format!("`{}` needs a function", args.wait.condition))
                 .hint(format!("gearctl wait --for '{}' -f FUNCTION", args.wait.condition))),
         };
-        let counts = |text: &str| wait::on_counts::<Counts<'_>>(text, WORDS);
+        let on_counts = |text: &str| wait::on_counts::<Counts<'_>>(text, WORDS);
         match args.wait.condition.as_str() {
             "server" => Ok(Self::Server),
             "function-exists" => Ok(Self::Exists(function()?)),
             text if wait::EMPTY.contains(&text) => {
-                Ok(Self::Counts(function()?, counts("total==0")?))
+                Ok(Self::Counts(function()?, on_counts("total==0")?))
             }
             text => {
                 if let Some(handle) = text.strip_prefix("handle-done=") {
@@ -112,7 +111,7 @@ impl Goal {
                         seen: args.assume_done,
                     });
                 }
-                let condition = counts(text)?;
+                let condition = on_counts(text)?;
                 Ok(Self::Counts(function()?, condition))
             }
         }
@@ -213,13 +212,7 @@ impl Fields for Counts<'_> {
     ];
 
     fn value(&self, field: &str, _: &[String]) -> Option<Value<'_>> {
-        let count: fn(&FunctionStatus) -> i64 = match field {
-            "total" => |status| status.total,
-            "queued" => FunctionStatus::queued,
-            "running" => |status| status.running,
-            "workers" => |status| status.workers,
-            _ => return None,
-        };
-        Some(Value::Whole(u64::try_from(self.0.map_or(0, count)).unwrap_or(0)))
+        let (_, count) = counts(self.0).into_iter().find(|(name, _)| *name == field)?;
+        Some(Value::Whole(u64::try_from(count).unwrap_or(0)))
     }
 }

@@ -6,6 +6,17 @@ use gearman_client::{FunctionName, FunctionStatus};
 
 use super::Link;
 
+/// The counts of a function by name, as records, conditions and metrics have them; all 0 for one that does not exist.
+pub fn counts(status: Option<&FunctionStatus>) -> [(&'static str, i64); 4] {
+    let of = |count: fn(&FunctionStatus) -> i64| status.map_or(0, count);
+    [
+        ("total", of(|status| status.total)),
+        ("queued", of(FunctionStatus::queued)),
+        ("running", of(|status| status.running)),
+        ("workers", of(|status| status.workers)),
+    ]
+}
+
 /// The counts of every function.
 ///
 /// # Errors
