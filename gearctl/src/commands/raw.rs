@@ -43,10 +43,6 @@ pub struct RawArgs {
     #[command(flatten)]
     packets: PacketArgs,
 
-    /// Send packets with the server's magic, \0RES
-    #[arg(long, requires = PACKETS)]
-    response: bool,
-
     /// Keep printing packets for this long
     #[arg(long, value_name = "DUR", value_parser = units::duration, requires = PACKETS)]
     wait: Option<Duration>,

@@ -38,8 +38,7 @@ static PACKETS: Shape = Shape::rows(
 /// # Errors
 /// A packet cannot be built (65), the connection fails (69), the echo is not answered (124).
 pub(super) fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
-    let magic = if args.response { Magic::Response } else { Magic::Request };
-    let build = |words: &Vec<OsString>| packet(magic, words, &mut tool.input);
+    let build = |words: &Vec<OsString>| packet(words, &mut tool.input);
     let packets = args.packets.0.iter().map(build).collect::<Result<Vec<_>, _>>()?;
     if tool.globals.dry_run {
         let wires: Vec<String> = packets.iter().map(|packet| hex(&wire(packet))).collect();
@@ -136,7 +135,8 @@ fn wire(packet: &Packet) -> BytesMut {
     wire
 }
 
-fn packet(magic: Magic, words: &[OsString], input: &mut Input) -> Result<Packet, CliError> {
+fn packet(words: &[OsString], input: &mut Input) -> Result<Packet, CliError> {
+    let magic = Magic::Request;
     let Some((name, arguments)) = words.split_first() else {
         return Err(CliError::usage("a packet needs its name or number"));
     };
@@ -196,7 +196,7 @@ mod tests {
 
     fn built(words: &[&str]) -> Result<Packet, CliError> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        packet(Magic::Request, &words, &mut Input::Bytes(b"in".to_vec()))
+        packet(&words, &mut Input::Bytes(b"in".to_vec()))
     }
 
     #[test]
