@@ -123,7 +123,7 @@ impl Worker {
 fn start<T: Tool>(case: &Case<T>, address: &str, processes: Option<u32>, number: u32) -> Worker {
     case.adds(address, "first");
     let _ = case.run(address, case.pop, &[]).exits(0);
-    let line = case.work.split(' ').skip(1).chain(["--once", "--exec", "true"]);
+    let line = case.work.split(' ').skip(1).chain(["-c", "1", "--exec", "true"]);
     Worker::start(&case.program, address, (number, processes), &line.collect::<Vec<_>>())
 }
 

@@ -11,7 +11,7 @@ use crate::program::{Ran, Running, ended, hears, signal};
 /// Adds a job, and runs a worker with these flags and this shell line.
 fn work<T: Tool>(case: &Case<T>, address: &str, flags: &[&str], line: &str) -> Ran {
     case.adds(address, "body");
-    let words: Vec<&str> = case.work.split(' ').chain(["--once"]).collect();
+    let words: Vec<&str> = case.work.split(' ').chain(["-c", "1"]).collect();
     case.program.at(address, &[&words, flags, &["--shell", line]].concat()).exits(0)
 }
 
@@ -36,16 +36,16 @@ pub fn a_job_that_does_not_end_well_is_told_on_a_line<T: Tool>(case: &Case<T>) {
 /// Everything after `--exec` belongs to the command, which is easily forgotten.
 pub fn a_flag_that_the_command_gets_is_named<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    let work: Vec<&str> = case.work.split(' ').chain(["--max-jobs", "1"]).collect();
+    let work: Vec<&str> = case.work.split(' ').chain(["-c", "1"]).collect();
     let run = |flags: &[&str]| {
         case.adds(&address, "body");
         case.program.at(&address, &[&work, flags].concat()).exits(0).err
     };
-    let err = run(&["--exec", "echo", "--once", "--flag-of-echo"]);
-    assert!(err.contains("note: --once is passed to the command; put it before --exec"), "{err}");
+    let err = run(&["--exec", "echo", "--count=1", "--flag-of-echo"]);
+    assert!(err.contains("note: --count is passed to the command; put it before --exec"), "{err}");
     assert!(!err.contains("note: --flag-of-echo"), "{err}");
-    assert!(!run(&["--exec", "echo", "--", "--once"]).contains("note:"));
-    assert!(!run(&["--", "echo", "--once"]).contains("note:"));
+    assert!(!run(&["--exec", "echo", "--", "--count=1"]).contains("note:"));
+    assert!(!run(&["--", "echo", "--count=1"]).contains("note:"));
 }
 
 /// The command runs to its end, and no other job is taken.
@@ -81,7 +81,7 @@ pub fn the_first_signal_finishes_the_job<T: Tool>(case: &Case<T>) {
 /// The hint names the flag that makes it wait.
 pub fn a_server_that_is_away_at_the_start_is_69_and_can_be_waited_for<T: Tool>(case: &Case<T>) {
     let (_port, address) = Case::<T>::nobody();
-    let words: Vec<&str> = case.work.split(' ').chain(["--once", "--shell", "true"]).collect();
+    let words: Vec<&str> = case.work.split(' ').chain(["-c", "1", "--shell", "true"]).collect();
     let ran = case.program.at(&address, &words).exits(69);
     assert!(ran.err.contains("try: --wait-for-server 1m"), "{}", ran.err);
     let ran = case.program.at(&address, &[&["--wait-for-server", "50ms"], &words[..]].concat());
@@ -115,7 +115,7 @@ pub fn a_worker_tells_once_that_its_server_is_lost_and_that_it_is_back<T: Tool>(
 /// Two tools never ended, and one ended as if it had done everything.
 pub fn a_worker_until_empty_ends_without_a_server_that_is_away<T: Tool>(case: &Case<T>) {
     let (server, address) = case.filled();
-    let words = case.work.split(' ').chain(["--exit-when-empty", "--shell", "cat >&2"]);
+    let words = case.work.split(' ').chain(["--max-idle", "0", "--shell", "cat >&2"]);
     let words: Vec<&str> = words.collect();
     let ran = case.program.at(&format!("{address},127.0.0.1:1"), &words).exits(69);
     assert_eq!((case.jobs)(&server), 0, "{}", ran.err);
@@ -137,7 +137,7 @@ pub fn results_go_to_stdout_and_the_summary_to_stderr<T: Tool>(case: &Case<T>) {
     let ran = work(case, &address, &["-o", "json"], "printf open; exit 3");
     let told = ran.err.lines().find(|line| line.contains("exit 3 after")).expect("the failure");
     assert!(!told.starts_with("open"), "{told}");
-    let ran = work(case, &address, &["--log-jobs", "ndjson"], "echo result");
+    let ran = work(case, &address, &["-o", "ndjson"], "echo result");
     let record: Value = ran.json();
     let thousandths = record["duration_ms"].as_f64().unwrap() * 1e3;
     assert!((thousandths - thousandths.round()).abs() < 1e-6, "{record}");
@@ -148,7 +148,7 @@ pub fn results_go_to_stdout_and_the_summary_to_stderr<T: Tool>(case: &Case<T>) {
 pub fn every_line_of_the_log_can_be_an_object<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     case.adds(&address, "body");
-    let words = case.work.split(' ').chain(["--once", "--shell", "echo broken >&2; exit 3"]);
+    let words = case.work.split(' ').chain(["-c", "1", "--shell", "echo broken >&2; exit 3"]);
     let line: Vec<&str> = [case.program.flag, &address].into_iter().chain(words).collect();
     let variable = format!("{}_LOG_FORMAT", case.program.prefix);
     let command = case.program.command(&line).env(variable, "json").spawn();

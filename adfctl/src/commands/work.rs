@@ -41,10 +41,10 @@ dead-letter queue.
 With several servers, each has its own slots (-j) and messages; one that is down is retried without holding up the
 others.
 When the connection is lost, its messages return to the server, and their commands and everything they started are
-killed. If a queue does not exist, the worker keeps trying; with --exit-when-empty, it does not start, and the exit code
+killed. If a queue does not exist, the worker keeps trying; with --max-idle 0, it does not start, and the exit code
 is 1. When the system runs out of file descriptors, processes, threads or memory, the worker waits until some are free.
-Command output goes to stdout, the summary to stderr; with --log-jobs, or with -o json, ndjson or yaml, stdout has only
-the records, and command output goes to stderr. A message that does not end well is reported there on one
+Command output goes to stdout, the summary to stderr; with -o json, ndjson or yaml, stdout has only the
+summary or, with ndjson, a record for each job, and command output goes to stderr. A message that does not end well is reported there on one
 line. Processes that a command leaves running with its output open are killed 2 s after it ends, and named; in a
 session of their own they go on, but their output is no longer read.
 On SIGTERM, SIGINT or SIGHUP, running commands may finish within --grace; a second SIGTERM or SIGINT, or the end of that
@@ -53,7 +53,7 @@ time, kills them and everything they started, and puts their messages back. Unde
 Examples:
   adfctl work -Q /mail -Q /sms -j 4 --exec ./handler {id}
   adfctl work -Q /thumbs --max-runtime 5m --dead-letter /dead -- convert - -resize 50% out/{id}.png
-  adfctl work -Q /mail --exit-when-empty --log-jobs ndjson --shell 'jq .to | xargs notify'";
+  adfctl work -Q /mail --max-idle 0 -o ndjson --shell 'jq .to | xargs notify'";
 
 /// Arguments of `work`.
 #[derive(Debug, Args)]
@@ -89,7 +89,7 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     let _pid = args.flags.create_pid_file(&tool.messages)?;
     let interrupts = tool.gentle_interrupts()?;
     let servers = tool.link.dialer.options()?.len();
-    let empties = args.flags.exit_when_empty;
+    let empties = args.flags.until_empty();
     let shift = work::Shift::new(recipe, tool.messages.stamped()).at(servers).until_empty(empties);
     shift.wait_out(&interrupts, || work::connect(tool))?;
     if empties {
@@ -116,7 +116,7 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
         let (server, queue, id) = &done.job;
         let record = Record::new().with("messageid", id.get()).with("queue", queue.as_str());
         let record = record.of_server(server.as_deref());
-        work::log(&args.flags, &mut tool.out, &MESSAGE, record, &done.end, done.fate)
+        work::log(&mut tool.out, &MESSAGE, record, &done.end, done.fate)
     });
     let (signal, report) = watched?;
     let WorkerReport { deleted, returned, dead_lettered, abandoned, lost, unknown, .. } = report;
@@ -128,7 +128,7 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
         ("lost", lost, "lost"),
         ("unknown", unknown, "unknown"),
     ];
-    work::tally(&mut tool.out, shift.messages(), &args.flags, "message", &ways)?;
+    work::tally(&mut tool.out, shift.messages(), "message", &ways)?;
     shift.outages().check()?;
     Ok(signal.unwrap_or(Exit::Done))
 }
@@ -154,10 +154,10 @@ fn options(tool: &mut Tool, args: &WorkArgs) -> Result<WorkerOptions, CliError> 
     if let Some(queue) = &args.dead_letter {
         options = options.dead_letter(names::queue(queue)?);
     }
-    if args.flags.exit_when_empty {
+    if args.flags.until_empty() {
         options = options.until_empty();
     }
-    if let Some(messages) = args.flags.limit() {
+    if let Some(messages) = args.flags.count {
         options = options.limit(JobLimit::new(messages));
     }
     Ok(options)

@@ -68,8 +68,7 @@ fn a_worker_takes_the_messages_of_every_server() {
         adfctl(address, &["push", "/q", "good\n", "bad\n", "--create"]).exits(0);
     }
     let script = "read -r body; [ $body != bad ]";
-    let flags =
-        ["work", "/q", "--max-duplications", "1", "--log-jobs", "ndjson", "--max-jobs", "4"];
+    let flags = ["work", "/q", "--max-duplications", "1", "-o", "ndjson", "-c", "4"];
     let ran = adfctl(&all, &[&flags[..], &["--exec", "sh", "-c", script]].concat()).exits(0);
     // A failed message is delivered again at once, but is not run then, however often it is delivered before the other
     // server is done.

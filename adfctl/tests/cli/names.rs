@@ -16,7 +16,7 @@ fn a_queue_is_named_by_place_or_by_flag() {
             assert_eq!(adfctl(address, line).exits(0).out(), row, "{line:?}");
         }
         adfctl(address, &["check", "queue", "-Q", name, "-c", "waiting=0:"]).exits(0);
-        let worked = ["--exit-when-empty", "--", "true"];
+        let worked = ["--max-idle", "0", "--", "true"];
         adfctl(address, &[&["work", name], &worked[..]].concat()).exits(0);
         assert_eq!(ready(address, name), 0);
         adfctl(address, &[&["work", "-Q", name, "-Q", name], &worked[..]].concat()).exits(0);

@@ -12,7 +12,7 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("push", &["push", "mail", "x", "y"]),
         Sample::of("pull", &["pull", "mail"]),
         Sample::of("pop", &["pop", "mail"]),
-        Sample::of("work", &["work", "-Q", "mail", "--exit-when-empty", "--exec", "true"]),
+        Sample::of("work", &["work", "-Q", "mail", "--max-idle", "0", "--exec", "true"]),
         Sample::of("settle", &["settle", "left", "mail", "pulled"]),
         Sample::of("queues", &["queues"]),
         Sample::of("queue create", &["queue", "create", "new"]),

@@ -10,7 +10,7 @@ use crate::harness::*;
 
 /// A worker that ends once nothing is left.
 fn work(address: &str, queue: &str, arguments: &[&str]) -> Ran {
-    adfctl(address, &[&["work", "-Q", queue, "--exit-when-empty"], arguments].concat())
+    adfctl(address, &[&["work", "-Q", queue, "--max-idle", "0"], arguments].concat())
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn each_message_is_handled_by_a_command_and_deleted() {
         let (address, queue) = (site.address(), site.queue("worked"));
         adfctl(address, &["push", &queue.name, "a", "b", "c"]).exits(0);
         let script = "echo \"$ADFCTL_QUEUE $ADFCTL_MESSAGE_ID $(cat)\" >&2";
-        let line = ["--log-jobs", "ndjson", "-j", "2", "--exec", "sh", "-c", script];
+        let line = ["-o", "ndjson", "-j", "2", "--exec", "sh", "-c", script];
         let ran = work(address, &queue.name, &line).exits(0);
         for said in ["1 a", "2 b", "3 c"] {
             assert!(ran.err.contains(&format!("{} {said}", queue.name)), "{}", ran.err);
@@ -50,7 +50,7 @@ fn what_fails_too_often_goes_to_the_dead_letter_queue() {
         adfctl(address, &["push", &queue.name, "bad"]).exits(0);
         for end in ["right", "left"] {
             let line = ["--max-duplications", "3", "--dead-letter", &dead.name, "--on-fail", end];
-            let line = [&line[..], &["--log-jobs", "ndjson", "--exec", "false"]].concat();
+            let line = [&line[..], &["-o", "ndjson", "--exec", "false"]].concat();
             let ran = work(address, &queue.name, &line).exits(0);
             let fates: Vec<_> = ran.objects().iter().map(|one| one["fate"].clone()).collect();
             assert_eq!(fates, ["returned", "returned", "dead-lettered"], "{end}");

@@ -68,10 +68,6 @@ pub struct PutArgs {
     #[arg(short = 'r', long, value_name = "DUR", value_parser = units::duration)]
     ttr: Option<Duration>,
 
-    /// Use all of stdin or of the file as one body (the default)
-    #[arg(long, group = "framing")]
-    whole: bool,
-
     /// One job per line, without its line end (LF or CRLF); an empty line is an empty job
     #[arg(long, group = "framing")]
     lines: bool,

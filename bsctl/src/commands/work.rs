@@ -21,7 +21,7 @@ use crate::link::Link;
 use crate::names::Tube;
 use crate::tool::{Tool, usual_tube};
 use crate::tube_stats;
-use crate::work::fate::{Backoff, Fates, OnFail};
+use crate::work::fate::{Backoff, Fates};
 use crate::work::{PLACES, Shift, label};
 
 /// The end of `work --help`.
@@ -31,8 +31,8 @@ The command gets the body on stdin; its exit code decides what happens to the jo
   0                 deleted
   75                released with a growing delay (--backoff)
   64, 65            buried (--bury-codes)
-  any other code, a signal, over --max-runtime or, with --kill-at-ttr, the time to run
-                    --on-fail: released with a delay, or buried after --max-releases
+  any other code, a signal, over --max-runtime or, with --touch never, the time to run
+                    released with a delay, or buried after --max-releases
   cannot be run     the job is released, and the worker exits (126, 127);
                     with --shell, also if the shell reports it
 {id}, {tube} and {file} in arguments are replaced, but not in a shell line, because the shell would execute what a tube
@@ -46,8 +46,8 @@ kick it always runs again, whatever its counters say.
 When the system runs out of file descriptors, processes, threads or memory, the worker waits until some are free.
 While a command runs, its job is touched at every third of its time to run. If the job is lost anyway, because the
 connection broke or the time to run expired, the command and everything it started are killed.
-Command output goes to stdout, the summary to stderr; with --log-jobs, or with -o json, ndjson or yaml, stdout has only
-the records, and command output goes to stderr. A job that does not end well is reported there on one line. Processes
+Command output goes to stdout, the summary to stderr; with -o json, ndjson or yaml, stdout has only the
+summary or, with ndjson, a record for each job, and command output goes to stderr. A job that does not end well is reported there on one line. Processes
 that a command leaves running with its output open are killed 2 s after it ends, and named; in a session of their own
 they go on, but their output is no longer read.
 On SIGTERM, SIGINT or SIGHUP, running jobs may finish within --grace; a second SIGTERM or SIGINT, or the end of that
@@ -55,8 +55,8 @@ time, kills the commands and everything they started, and releases their jobs. U
 
 Examples:
   bsctl work -t mail -t sms -j 4 --exec ./handler {id}
-  bsctl work -t thumbs --max-runtime 5m --on-fail bury -- convert - -resize 50% out/{id}.png
-  bsctl work -t mail --exit-when-empty --log-jobs ndjson --shell 'jq .to | xargs notify'";
+  bsctl work -t thumbs --max-runtime 5m --max-releases 0 -- convert - -resize 50% out/{id}.png
+  bsctl work -t mail --max-idle 0 -o ndjson --shell 'jq .to | xargs notify'";
 
 /// Arguments of `work`.
 #[derive(Debug, Args)]
@@ -73,15 +73,11 @@ pub struct WorkArgs {
     #[arg(value_parser = clap::value_parser!(i32).range(1..=255))]
     bury_codes: Vec<i32>,
 
-    /// What to do with a job whose command failed
-    #[arg(long, value_name = "WHAT", default_value = "release")]
-    on_fail: OnFail,
-
     /// Delays between releases: the first, the longest, and the growth factor
     #[arg(long, value_name = "FROM..TO,xN", default_value = "1s..1h,x2")]
     backoff: Backoff,
 
-    /// Bury a failed job that was already released N times; each kick grants N more
+    /// Bury a failed job that was already released N times, with 0 at once; each kick grants N more
     #[arg(long, value_name = "N", default_value_t = 10)]
     max_releases: u64,
 
@@ -89,13 +85,10 @@ pub struct WorkArgs {
     #[arg(long, value_name = "N")]
     bury_after_timeouts: Option<u64>,
 
-    /// Whether to touch jobs while their command runs
+    /// Whether to touch jobs while their command runs; if never, it is killed within the last second of its job's time to
+    /// run, which fails the job
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     touch: Touch,
-
-    /// Kill the command within the last second of its job's time to run, and fail the job, which is not touched
-    #[arg(long, conflicts_with = "touch")]
-    kill_at_ttr: bool,
 }
 
 /// The value of `--touch`.
@@ -103,14 +96,14 @@ pub struct WorkArgs {
 enum Touch {
     /// At every third of the time to run.
     Auto,
-    /// Never: as --kill-at-ttr.
+    /// Never.
     Never,
 }
 
 impl WorkArgs {
     /// Whether jobs are touched while their command runs.
     fn touches(&self) -> bool {
-        self.touch == Touch::Auto && !self.kill_at_ttr
+        self.touch == Touch::Auto
     }
 }
 
@@ -128,7 +121,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let _pid = args.flags.create_pid_file(&tool.messages)?;
     let interrupts = tool.gentle_interrupts()?;
     let servers = tool.link.dialer.options()?.len();
-    let empties = args.flags.exit_when_empty;
+    let empties = args.flags.until_empty();
     let shift = work::Shift::new(recipe, tool.messages.stamped()).at(servers).until_empty(empties);
     shift.wait_out(&interrupts, || work::connect(tool))?;
     if !empties && servers == 1 {
@@ -151,7 +144,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         let (server, id) = &done.job;
         let record = Record::new().with("id", id.get()).with("tube", tube);
         let record = record.of_server(server.as_deref());
-        work::log(&args.flags, &mut tool.out, &JOB, record, &done.end, done.fate)
+        work::log(&mut tool.out, &JOB, record, &done.end, done.fate)
     });
     let (signal, report) = watched?;
     let WorkerReport { finished, released, buried, abandoned, lost, unknown, .. } = report;
@@ -170,7 +163,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
             let _ = say_why_idle(shift.messages(), server, &mut link, &tubes);
         }
     }
-    work::tally(&mut tool.out, shift.messages(), &args.flags, "job", &ways)?;
+    work::tally(&mut tool.out, shift.messages(), "job", &ways)?;
     shift.outages().check()?;
     Ok(signal.unwrap_or(Exit::Done))
 }
@@ -209,7 +202,6 @@ fn retries(args: &WorkArgs) -> Retries {
 fn fates(args: &WorkArgs) -> Fates {
     Fates {
         bury_codes: args.bury_codes.clone(),
-        on_fail: args.on_fail,
         retries: retries(args),
         most_timeouts: args.bury_after_timeouts.unwrap_or(u64::MAX),
     }
@@ -229,10 +221,10 @@ fn options(
         .heartbeat(if args.touches() { Heartbeat::Always } else { Heartbeat::Never })
         .retries(retries(args))
         .grace(args.flags.last_grace());
-    if let Some(jobs) = args.flags.limit() {
+    if let Some(jobs) = args.flags.count {
         options = options.limit(JobLimit::new(jobs));
     }
-    if args.flags.exit_when_empty {
+    if args.flags.until_empty() {
         options = options.until_empty();
     }
     Ok(options)

@@ -4,7 +4,6 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use beanstalk_client::{JobStats, Outcome, Retries};
-use clap::ValueEnum;
 use ctl_core::commands::work::Ended;
 use ctl_core::text::units;
 
@@ -16,23 +15,10 @@ const TEMPFAIL: i32 = 75;
 pub struct Fates {
     /// Exit codes that bury.
     pub bury_codes: Vec<i32>,
-    /// What happens to a job whose command failed.
-    pub on_fail: OnFail,
     /// The delays of releases, and their maximum number.
     pub retries: Retries,
     /// The number of timeouts after which a job is buried.
     pub most_timeouts: u64,
-}
-
-/// The value of `--on-fail`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OnFail {
-    /// Release with a growing delay, and bury after --max-releases.
-    Release,
-    /// Bury.
-    Bury,
-    /// Delete.
-    Delete,
 }
 
 impl Fates {
@@ -47,13 +33,7 @@ impl Fates {
             Ended::GivenUp => Outcome::release(),
             // It would be the next of its timeouts.
             Ended::Expired if stats.timeouts + 1 >= self.most_timeouts => Outcome::bury(),
-            Ended::Code(_) | Ended::Signal(_) | Ended::Overtime | Ended::Expired => {
-                match self.on_fail {
-                    OnFail::Release => Outcome::Retry,
-                    OnFail::Bury => Outcome::bury(),
-                    OnFail::Delete => Outcome::Delete,
-                }
-            }
+            Ended::Code(_) | Ended::Signal(_) | Ended::Overtime | Ended::Expired => Outcome::Retry,
         }
     }
 }
@@ -116,8 +96,7 @@ mod tests {
     #[test]
     fn the_fate_table() {
         let retries = Retries::default().backoff(Duration::from_secs(3), 2, Duration::from_secs(9));
-        let (bury_codes, on_fail) = (vec![64, 65], OnFail::Release);
-        let mut fates = Fates { bury_codes, on_fail, retries, most_timeouts: 2 };
+        let mut fates = Fates { bury_codes: vec![64, 65], retries, most_timeouts: 2 };
         let after = |seconds| Outcome::release_after(Duration::from_secs(seconds));
         for (ended, releases, outcome) in [
             (Ended::Code(0), 0, Outcome::Delete),
@@ -137,13 +116,6 @@ mod tests {
         }
         fates.most_timeouts = 1;
         assert_eq!(fates.outcome(Ended::Expired, &stats(0)), Outcome::bury());
-        for (on_fail, outcome) in
-            [(OnFail::Bury, Outcome::bury()), (OnFail::Delete, Outcome::Delete)]
-        {
-            fates.on_fail = on_fail;
-            assert_eq!(fates.outcome(Ended::Signal(9), &stats(0)), outcome);
-            assert_eq!(fates.outcome(Ended::Code(75), &stats(0)), after(3));
-        }
     }
 
     #[test]

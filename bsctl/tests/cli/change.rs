@@ -201,7 +201,7 @@ fn a_paused_tube_is_named_wherever_its_jobs_do_not_come() {
             bsctl(address, &["repl", "-e", "watch t", "-e", "ignore default", "-e", "reserve 0s"])
                 .exits(1),
         );
-        told(bsctl(address, &["work", "-t", "t", "--exit-when-empty", "--exec", "true"]).exits(0));
+        told(bsctl(address, &["work", "-t", "t", "--max-idle", "0", "--exec", "true"]).exits(0));
         told(bsctl(address, &["tubes", "-o", "table"]).exits(0));
         told(bsctl(address, &["doctor"]).exits(0));
         let check = ["check", "tube", "t", "-c", "workers=0:"];

@@ -117,9 +117,9 @@ fn an_export_leaves_it_out_and_says_so() {
 #[test]
 fn a_worker_buries_it_and_runs_the_others() {
     let server = server(ready);
-    let line = ["work", "-t", "t", "--exit-when-empty", "-o", "ndjson", "--exec", "cat"];
+    let line = ["work", "-t", "t", "--max-idle", "0", "-o", "json", "--exec", "cat"];
     let ran = bsctl(server.address(), &line).exits(0);
-    let report: serde_json::Value = serde_json::from_str(ran.lines()[0]).unwrap();
+    let report = ran.json();
     assert_eq!((&report["deleted"], &report["buried"]), (&2.into(), &1.into()), "{report}");
     assert!(ran.err.contains("burying job 1 without running it"), "{}", ran.err);
     assert_eq!(state(server.address(), 1.into()), "buried");

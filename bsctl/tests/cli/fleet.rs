@@ -174,8 +174,7 @@ fn a_worker_takes_the_jobs_of_every_server() {
             put(address, "mail", "bad");
         }
         let script = "read -r body; [ \"$body\" != bad ]";
-        let line =
-            ["work", "-t", "mail", "--max-jobs", "4", "--on-fail", "bury", "--log-jobs", "ndjson"];
+        let line = ["work", "-t", "mail", "-c", "4", "--max-releases", "0", "-o", "ndjson"];
         let ran = bsctl(&both, &[&line[..], &["--exec", "sh", "-c", script]].concat()).exits(0);
         for address in [one, two] {
             assert_eq!(ran.out().matches(address).count(), 2, "{}", ran.out());

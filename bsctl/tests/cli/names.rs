@@ -21,7 +21,7 @@ fn the_tube_that_is_probably_meant_is_named() {
             &["clear", "mial", "--yes"],
             &["move", "--from", "mial", "--to", "sms", "--yes"],
             &["wait", "--for", "empty", "mial"],
-            &["work", "-t", "mial", "--exit-when-empty", "--exec", "true"],
+            &["work", "-t", "mial", "--max-idle", "0", "--exec", "true"],
         ] {
             let ran = bsctl(address, line);
             assert!(ran.err.contains("did you mean mail?"), "{line:?}: {}", ran.err);

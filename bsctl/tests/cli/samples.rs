@@ -28,7 +28,7 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("drain", &["drain", "mail", "--yes"]),
         Sample::of("move", &["move", "--from", "mail", "--to", "sms", "--yes"]),
         Sample::of("copy", &["copy", "--from", "mail", "--to", "sms"]),
-        Sample::of("work", &["work", "-t", "mail", "--exit-when-empty", "--exec", "true"]),
+        Sample::of("work", &["work", "-t", "mail", "--max-idle", "0", "--exec", "true"]),
         Sample::of("export", &["export"]),
         Sample::of("import", &["import", "-"]).fed(RECORD),
         Sample::of("check server", &["check", "server"]),

@@ -9,7 +9,7 @@ fn a_worker_without_threads_for_its_slots_starts_later_or_ends_by_a_signal() {
     for is_signalled in [false, true] {
         on_both(|address| {
             let id = put(address, "default", "x");
-            let line = ["--once", "--exec", "true"];
+            let line = ["-c", "1", "--exec", "true"];
             let mut worker = Worker::start(&PROGRAM, address, (4, Some(2)), &line);
             worker.says(WAITING);
             assert_eq!(state(address, id), "ready");

@@ -13,12 +13,12 @@ use crate::harness::*;
 
 /// Runs a worker until no job is ready.
 fn work(address: &str, arguments: &[&str]) -> Ran {
-    bsctl(address, &[&["work", "--exit-when-empty"], arguments].concat())
+    bsctl(address, &[&["work", "--max-idle", "0"], arguments].concat())
 }
 
 /// The same, with a record for each job.
 fn logged(address: &str, arguments: &[&str]) -> Vec<Value> {
-    work(address, &[&["--log-jobs", "ndjson"], arguments].concat()).exits(0).objects()
+    work(address, &[&["-o", "ndjson"], arguments].concat()).exits(0).objects()
 }
 
 fn fates(ran: &Ran) -> Vec<Value> {
@@ -38,8 +38,6 @@ fn the_end_of_a_command_decides_what_becomes_of_its_job() {
             ("64", &["--bury-codes", "3,4", "--backoff", "100s"], "released", "delayed"),
             ("3", &["--bury-codes", "3,4"], "buried", "buried"),
             ("7", &["--backoff", "100s"], "released", "delayed"),
-            ("7", &["--on-fail", "bury"], "buried", "buried"),
-            ("7", &["--on-fail", "delete"], "deleted", "gone"),
             ("7", &["--max-releases", "0"], "buried", "buried"),
             ("kill", &["--backoff", "100s"], "released", "delayed"),
             ("hang", &["--backoff", "100s", "--max-runtime", "50ms"], "released", "delayed"),
@@ -208,7 +206,7 @@ fn a_long_command_keeps_its_job() {
     let server = Server::builder().virtual_clock().start().unwrap();
     let ttr = Duration::from_secs(2);
     let id = put_with(server.address(), "default", "x", PutOptions::default().ttr(ttr));
-    let slow = Slow::start(server.address(), &["--once"]);
+    let slow = Slow::start(server.address(), &["-c", "1"]);
     outlives_the_time_to_run(&server, ttr);
     slow.go();
     let ran = slow.ended().exits(0);
@@ -227,8 +225,8 @@ fn a_command_at_the_end_of_its_jobs_time_to_run_fails_and_others_get_their_turn(
     let id = put_with(address, "default", "hang", ttr(2));
     let next = put_with(address, "default", "fine", ttr(60));
     let handler = "read body; case $body in hang) sleep 1000;; esac";
-    let rules = ["--kill-at-ttr", "--backoff", "1h..1h,x1", "--log-jobs", "ndjson"];
-    let line = [&["work", "--max-jobs", "2"], &rules[..], &["--shell", handler]].concat();
+    let rules = ["--touch", "never", "--backoff", "1h..1h,x1", "-o", "ndjson"];
+    let line = [&["work", "-c", "2"], &rules[..], &["--shell", handler]].concat();
     let ran = bsctl(address, &line).exits(0);
     assert_eq!(fates(&ran), ["released", "deleted"], "{}", ran.err);
     assert!(ran.err.contains(": at the end of its time to run after"), "{}", ran.err);
@@ -245,10 +243,10 @@ fn a_worker_ends_when_it_is_enough() {
             let line = [&["work", "-o", "json"], arguments, &["--exec", "true"]].concat();
             bsctl(address, &line).exits(0).json()["deleted"].clone()
         };
-        assert_eq!(ran(&["--once"]), 1);
-        assert_eq!(ran(&["--max-jobs", "2", "-j", "4"]), 2);
+        assert_eq!(ran(&["-c", "1"]), 1);
+        assert_eq!(ran(&["-c", "2", "-j", "4"]), 2);
         assert_eq!(ran(&["--max-idle", "1s"]), 2);
-        assert_eq!(ran(&["--exit-when-empty"]), 0);
+        assert_eq!(ran(&["--max-idle", "0"]), 0);
     });
 }
 
@@ -413,7 +411,7 @@ fn a_worker_that_is_to_ignore_sighup_goes_on() {
         let line = "> begun-$BSCTL_JOB_ID; while [ ! -e go-$BSCTL_JOB_ID ]; do sleep 0.01; done";
         let mut ignoring = Command::new("sh");
         ignoring.args(["-c", "trap '' HUP; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_bsctl")]);
-        ignoring.args(["-a", address, "work", "--max-jobs", "2", "-o", "json", "--shell", line]);
+        ignoring.args(["-a", address, "work", "-c", "2", "-o", "json", "--shell", line]);
         ignoring.current_dir(folder.path());
         ignoring.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = ignoring.spawn().unwrap();
@@ -455,7 +453,7 @@ fn a_lost_job_ends_its_command() {
     let server = Server::start().unwrap();
     let address = server.address();
     let id = put(address, "default", "x");
-    let slow = Slow::start(address, &["--max-jobs", "2", "--log-jobs", "ndjson"]);
+    let slow = Slow::start(address, &["-c", "2", "-o", "ndjson"]);
     let grandchild = slow.grandchild();
     server.close_connections();
     is_gone(grandchild);
@@ -475,7 +473,7 @@ fn a_pid_file_names_its_process_goes_with_it_and_is_taken_from_nobody() {
         let path = folder.path().join("worker.pid");
         let flag = path.display().to_string();
         put(address, "default", "x");
-        let slow = Slow::start(address, &["--pid-file", &flag, "--once"]);
+        let slow = Slow::start(address, &["--pid-file", &flag, "-c", "1"]);
         slow.grandchild();
         let written = std::fs::read_to_string(&path).unwrap();
         assert_eq!(written.trim(), slow.child.id().to_string());

@@ -80,28 +80,16 @@ pub struct WorkFlags {
     pub grace: Duration,
 
     /// Exit after N jobs
-    #[arg(long, value_name = "N")]
-    max_jobs: Option<u64>,
+    #[arg(short, long, value_name = "N")]
+    pub count: Option<u64>,
 
-    /// Exit after one job
-    #[arg(long, conflicts_with = "max_jobs")]
-    once: bool,
-
-    /// Exit after being idle this long
+    /// Exit after being idle this long; after 0, when no job is available, with 69 if a server could not be reached
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
-    pub max_idle: Option<Duration>,
-
-    /// Exit when no job is available, with 69 if a server could not be reached
-    #[arg(long)]
-    pub exit_when_empty: bool,
+    max_idle: Option<Duration>,
 
     /// Write the process id to FILE and remove it on exit; fails if FILE is not a pid file or a running worker has locked it
     #[arg(long, value_name = "FILE")]
     pid_file: Option<PathBuf>,
-
-    /// Print a record for each job
-    #[arg(long, value_name = "FMT", value_parser = ["ndjson"])]
-    log_jobs: Option<String>,
 }
 
 impl WorkFlags {
@@ -149,10 +137,10 @@ impl WorkFlags {
         self.grace.saturating_add(LAST_RESORT)
     }
 
-    /// The maximum number of jobs.
+    /// Whether to exit as soon as no job is available.
     #[must_use]
-    pub fn limit(&self) -> Option<u64> {
-        if self.once { Some(1) } else { self.max_jobs }
+    pub fn until_empty(&self) -> bool {
+        self.max_idle.is_some_and(|idle| idle.is_zero())
     }
 
     /// Writes the pid file, if requested.
@@ -161,11 +149,6 @@ impl WorkFlags {
     /// Those of [`PidFile::create`].
     pub fn create_pid_file(&self, messages: &Messages) -> Result<Option<PidFile>, CliError> {
         self.pid_file.as_deref().map(|path| PidFile::create(path, messages)).transpose()
-    }
-
-    /// Whether each job has a record on stdout.
-    fn logs(&self) -> bool {
-        self.log_jobs.is_some()
     }
 }
 
@@ -227,7 +210,7 @@ impl<'a, C: Crew> Supervisor<'a, C> {
             interrupts,
             messages,
             grace: flags.grace,
-            idle: flags.max_idle,
+            idle: flags.max_idle.filter(|idle| !idle.is_zero()),
             last_busy: Instant::now(),
             deadline: None,
             signal: None,
@@ -356,14 +339,13 @@ impl CommandEnd {
 /// # Errors
 /// Write failures.
 pub fn log(
-    flags: &WorkFlags,
     out: &mut Output,
     shape: &'static Shape,
     job: Record,
     end: &CommandEnd,
     fate: &str,
 ) -> Result<(), CliError> {
-    if !flags.logs() {
+    if out.style.format != Format::Ndjson {
         return Ok(());
     }
     let now = units::now_in_milliseconds();
@@ -373,7 +355,6 @@ pub fn log(
         .with("signal", end.signal)
         .with("fate", fate)
         .with("ts", now);
-    out.style.format = Format::Ndjson;
     out.object(shape, record)?;
     out.flush()
 }
@@ -392,7 +373,6 @@ fn is_for_commands(out: &Output) -> bool {
 pub fn tally(
     out: &mut Output,
     messages: &Messages,
-    flags: &WorkFlags,
     noun: &str,
     ways: &[(&'static str, u64, &str)],
 ) -> Result<(), CliError> {
@@ -401,7 +381,7 @@ pub fn tally(
         _ => format!("{count} {words}"),
     };
     let sentence = ways.iter().enumerate().map(part).collect::<Vec<_>>().join(", ");
-    if flags.logs() || is_for_commands(out) {
+    if out.style.format == Format::Ndjson || is_for_commands(out) {
         messages.note(sentence);
         return Ok(());
     }

@@ -46,7 +46,7 @@ it without --exception-from-stderr.
 Examples:
   gearctl work -f wc --exec wc -l
   gearctl work -f resize -j 4 --exec convert - -resize 50% png:-
-  gearctl work -f echo --builtin echo --max-jobs 10";
+  gearctl work -f echo --builtin echo -c 10";
 
 /// Arguments of `work`.
 #[derive(Debug, Args)]
@@ -95,11 +95,11 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("work", "gearctl functions is read-only")?;
     let handler = handler(&args)?;
     args.flags.say_passed_on(tool);
-    let limit = args.flags.limit().map(JobLimit::new);
+    let limit = args.flags.count.map(JobLimit::new);
     let _pid_file = args.flags.create_pid_file(&tool.messages)?;
     let interrupts = tool.gentle_interrupts()?;
     let stops = || interrupts.requested().is_some();
-    let until_empty = args.flags.exit_when_empty;
+    let until_empty = args.flags.until_empty();
     let shift = Shift::new(handler, limit.clone(), tool.messages.stamped(), until_empty);
     let connected = shift
         .shortage
@@ -126,13 +126,13 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         let record = Record::new()
             .with("handle", job.handle.as_str())
             .with("function", job.function.as_str());
-        work::log(&args.flags, &mut tool.out, &JOB, record, &job.end, job.fate.word())
+        work::log(&mut tool.out, &JOB, record, &job.end, job.fate.word())
     })?;
     join(slots)?;
     if signal.is_none() {
         started.or_else(|error| interrupts.check().and(Err(error)))?;
     }
-    count.report(shift.report(), tool, &messages, &args.flags)?;
+    count.report(shift.report(), tool, &messages)?;
     shift.outages.check()?;
     Ok(signal.unwrap_or(Exit::Done))
 }
@@ -219,7 +219,7 @@ fn workers(
         if let Some(limit) = limit {
             options = options.limit(limit.clone());
         }
-        if args.flags.exit_when_empty {
+        if args.flags.until_empty() {
             options = options.until_empty();
         }
         if let Some(id) = &id {
@@ -269,7 +269,6 @@ impl Count {
         sent: WorkerReport,
         tool: &mut Tool,
         messages: &Messages,
-        flags: &WorkFlags,
     ) -> Result<(), CliError> {
         let ways = [
             ("completed", sent.completed, "completed"),
@@ -278,6 +277,6 @@ impl Count {
             ("lost", self.lost + sent.rejected, "lost"),
             ("unknown", sent.unknown, "unknown"),
         ];
-        work::tally(&mut tool.out, messages, flags, "job", &ways)
+        work::tally(&mut tool.out, messages, "job", &ways)
     }
 }

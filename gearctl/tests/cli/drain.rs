@@ -207,7 +207,7 @@ fn a_slow_server_is_not_taken_for_an_empty_one() {
     let lines = [
         &["export", "mail", "-y", "-o", "ndjson"][..],
         &["clear", "mail", "-y", "-o", "json"],
-        &["work", "-f", "mail", "--builtin", "echo", "--exit-when-empty"],
+        &["work", "-f", "mail", "--builtin", "echo", "--max-idle", "0"],
     ];
     at_once(lines, |line| {
         let server = fixtures::gearmand::Server::start().unwrap();

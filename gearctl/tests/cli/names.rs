@@ -11,7 +11,7 @@ fn a_function_is_named_by_place_or_by_flag() {
         gearctl(address, &["submit", "z", "-f", "mail"]).exits(0);
         let listed = gearctl(address, &["functions", "-f", "mail", "-o", "json"]).exits(0).json();
         assert_eq!(listed[0]["queued"], 3);
-        let worked = ["work", "mail", "--builtin", "echo", "--exit-when-empty"];
+        let worked = ["work", "mail", "--builtin", "echo", "--max-idle", "0"];
         gearctl(address, &worked).exits(0);
         gearctl(address, &["wait", "mail", "-f", "sms", "--for", "queued==0"]).exits(2);
         gearctl(address, &["work", "--builtin", "echo"]).exits(2);

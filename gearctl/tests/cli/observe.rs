@@ -113,7 +113,7 @@ fn waiting_ends_when_the_condition_is_true() {
         let mut lines = stderr.lines().map(Result::unwrap);
         assert!(lines.any(|line| line.contains("it is queued")));
         let rest = std::thread::spawn(move || lines.count());
-        gearctl(address, &["work", "-f", "f", "--builtin", "echo", "--once"]).exits(0);
+        gearctl(address, &["work", "-f", "f", "--builtin", "echo", "-c", "1"]).exits(0);
         assert_eq!(waiting.wait().unwrap().code(), Some(0));
         rest.join().unwrap();
         wait(&[&done, "--timeout", "1"]).exits(124);

@@ -171,7 +171,7 @@ fn only_jobs_of_the_session_are_brought_back() {
 fn work_in_a_session_serves_and_leaves_the_session_as_it_was() {
     on_both(|site| {
         let address = site.address();
-        let text = "start up one\nwork -f up --once -- tr a-z A-Z\nfg\nversion\n";
+        let text = "start up one\nwork -f up -c 1 -- tr a-z A-Z\nfg\nversion\n";
         let ended = repl(address, &[], text);
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let lines: Vec<&str> = ended.out().lines().collect();
@@ -256,7 +256,7 @@ fn a_signal_lets_work_in_a_session_finish_its_job() {
         let mut fed = Fed::start(&PROGRAM, server.address(), &[]);
         fed.say("start slow one");
         let handle = fed.hear();
-        fed.say("work -f slow --log-jobs ndjson --shell 'sleep 1'");
+        fed.say("work -f slow -o ndjson --shell 'sleep 1'");
         assert!(server.wait_for(Duration::from_secs(60), |view| view.running == 1));
         fed.signal(signal);
         let log = fed.hear();

@@ -14,7 +14,7 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("run", &["run", "up", "x", "y"]),
         Sample::of("submit", &["submit", "mail", "x", "y"]),
         Sample::of("map", &["map", "up"]).fed("a\nb\n"),
-        Sample::of("work", &["work", "-f", "mail", "--exit-when-empty", "--exec", "true"]),
+        Sample::of("work", &["work", "-f", "mail", "--max-idle", "0", "--exec", "true"]),
         Sample::of("job", &["job", FIRST]).without_shape(),
         Sample::of("jobs", &["jobs"]),
         Sample::of("jobs", &["jobs", "--unique-ids"]),

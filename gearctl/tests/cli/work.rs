@@ -45,7 +45,7 @@ fn a_mebibyte_goes_through_cat() {
 fn the_exit_code_decides_the_fate() {
     on_both(|server| {
         let address = server.address();
-        let line = ["--shell", "read x; exit $x", "--log-jobs", "ndjson", "--max-jobs", "2"];
+        let line = ["--shell", "read x; exit $x", "-o", "ndjson", "-c", "2"];
         let worker = worker(address, "code", &line);
         assert_eq!(gearctl(address, &["run", "code", "0\n"]).exits(0).out(), "");
         gearctl(address, &["run", "code", "7\n"]).exits(1);
@@ -62,8 +62,7 @@ fn the_exit_code_decides_the_fate() {
 fn a_killed_child_is_a_failure() {
     on_both(|server| {
         let address = server.address();
-        let worker =
-            worker(address, "die", &["--once", "--log-jobs", "ndjson", "--shell", "kill -9 $$"]);
+        let worker = worker(address, "die", &["-c", "1", "-o", "ndjson", "--shell", "kill -9 $$"]);
         gearctl(address, &["run", "die", "x"]).exits(1);
         let ran = worker.ended().exits(0);
         assert_eq!((&ran.json()["signal"], &ran.json()["fate"]), (&json!(9), &json!("fail")));
@@ -122,7 +121,7 @@ fn a_functions_name_is_never_run_by_a_shell() {
         let canary = folder.path().join("canary");
         let function = format!("a;touch${{IFS}}{}", canary.display());
         let refused = |handler: &[&str]| {
-            let line = [&["work", "-f", &function, "--exit-when-empty"], handler].concat();
+            let line = [&["work", "-f", &function, "--max-idle", "0"], handler].concat();
             gearctl(address, &line).exits(2).err
         };
         for (place, variable) in
@@ -167,7 +166,7 @@ fn no_slot_waits_for_a_server_that_takes_no_connection() {
     let (dark, server) = (Dark::start().unwrap(), Server::start().unwrap());
     queue(server.address(), "mail", b"x");
     let both = format!("{},{}", dark.address(), server.address());
-    let line = ["work", "-f", "mail", "-j", "4", "--once", "--builtin", "echo"];
+    let line = ["work", "-f", "mail", "-j", "4", "-c", "1", "--builtin", "echo"];
     let start = Instant::now();
     gearctl(&both, &line).exits(0);
     assert!(start.elapsed() < Duration::from_secs(45), "{:?}", start.elapsed());
@@ -181,7 +180,7 @@ fn a_worker_ends_when_it_is_enough() {
             queue(address, "f", body.as_bytes());
         }
         let ran =
-            ["work", "-f", "f", "-j", "2", "--builtin", "echo", "--exit-when-empty", "-o", "json"];
+            ["work", "-f", "f", "-j", "2", "--builtin", "echo", "--max-idle", "0", "-o", "json"];
         let report = gearctl(address, &ran).exits(0).json();
         assert_eq!(
             report,
@@ -242,7 +241,7 @@ fn a_job_whose_server_is_gone_is_not_completed() {
         for workload in [&b"first"[..], b"last"] {
             queue(&address, "f", workload);
         }
-        let flags = [&["--max-jobs", "2"], stream, &["--shell", &line]].concat();
+        let flags = [&["-c", "2"], stream, &["--shell", &line]].concat();
         let worker = worker(&address, "f", &flags);
         eventually("the command", || begun.exists().then_some(()));
         drop(server);
@@ -302,7 +301,7 @@ fn a_worker_for_one_job_never_takes_another() {
         let address = server.address();
         queue(address, "f", b"one");
         queue(address, "f", b"two");
-        let line = ["work", "-f", "f", "--builtin", "echo", "--once", "-j", "2", "-o", "json"];
+        let line = ["work", "-f", "f", "--builtin", "echo", "-c", "1", "-j", "2", "-o", "json"];
         assert_eq!(gearctl(address, &line).exits(0).json()["completed"], 1);
         // A job that was taken and given back would count a retry.
         let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
@@ -362,7 +361,7 @@ fn the_server_gives_away_what_takes_longer_than_it_was_told() {
     on_both(|server| {
         let address = server.address();
         queue(address, "slow", b"x");
-        let line = ["-s", address, "work", "-f", "slow", "--can-do-timeout", "1s", "--once"];
+        let line = ["-s", address, "work", "-f", "slow", "--can-do-timeout", "1s", "-c", "1"];
         let line = [&line[..], &["--builtin", "sleep=1h"]].concat();
         let _worker = Running::of(command(&line).spawn().unwrap());
         eventually("the second try", || {
@@ -382,7 +381,7 @@ fn a_result_that_the_server_refuses_is_a_lost_job() {
         let directory = tempfile::tempdir().unwrap();
         let end = directory.path().join("end");
         let script = format!("until [ -e '{}' ]; do sleep 0.02; done; echo done", end.display());
-        let flags = ["--can-do-timeout", "1s", "--once", "--log-jobs", "ndjson", "--shell"];
+        let flags = ["--can-do-timeout", "1s", "-c", "1", "-o", "ndjson", "--shell"];
         let line = [&["-s", address, "work", "-f", "slow"], &flags[..], &[&script]].concat();
         let worker = Running::of(command(&line).spawn().unwrap());
         eventually("the second try", || {
@@ -414,7 +413,7 @@ fn a_log_that_cannot_be_written_ends_the_worker_after_its_running_jobs() {
         queue(server.address(), "f", b"quick");
         let line = "if [ \"$(cat)\" = slow ]; then >began; sleep 1; else until [ -e began ]; do sleep 0.05; done; fi";
         let mut worker = command(&["-s", server.address(), "work", "-f", "f", "-j", "2"]);
-        worker.args(["--log-jobs", "ndjson", "--shell", line]).current_dir(&folder);
+        worker.args(["-o", "ndjson", "--shell", line]).current_dir(&folder);
         worker.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
         ended(worker.spawn().unwrap()).exits(74);
         let rows = gearman_client::blocking::Admin::connect(server.address()).unwrap().status();

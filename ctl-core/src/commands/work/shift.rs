@@ -61,7 +61,7 @@ impl Recipe {
         Ok(Self {
             command,
             data: flags.data,
-            owns_stdout: !flags.logs() && is_for_commands(out),
+            owns_stdout: is_for_commands(out),
             max_runtime: flags.max_runtime,
         })
     }
