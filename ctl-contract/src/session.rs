@@ -120,7 +120,7 @@ pub fn flags_of_the_start_are_refused_on_a_line_of_a_session<T: Interactive>(cas
     let refused = |at: usize| {
         let place = format!("stdin:{}: ", at + 1);
         let error = ran.err.lines().find(|line| line.contains(&place))?;
-        error.split_once(" cannot be given on a line of a session")?.0.rsplit(' ').next()
+        error.split_once(" only works when the session starts")?.0.rsplit(' ').next()
     };
     for (at, (line, flag)) in lines.iter().enumerate() {
         assert_eq!(refused(at), *flag, "{line}: {ran:?}");

@@ -36,7 +36,7 @@ impl Terminal {
     #[must_use]
     pub fn start(program: &Program, address: &str, variables: &[(&str, &str)]) -> Self {
         let mut terminal = Self::run(program, address, variables, &["repl"]);
-        terminal.sees("help explains");
+        terminal.sees("(type help");
         terminal.sees("> ");
         terminal
     }

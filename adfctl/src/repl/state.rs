@@ -103,7 +103,7 @@ impl<'t> State<'t> {
         self.again.lost();
         let went = went_back(self.held());
         self.forget_all();
-        let again = if alive { "; connected again" } else { "" };
+        let again = if alive { "; reconnected" } else { "" };
         Some(format!("connection lost{went}{again}"))
     }
 
@@ -148,7 +148,7 @@ impl<'t> State<'t> {
             return None;
         }
         self.epoch = client.epoch();
-        Some("connected again".to_owned())
+        Some("reconnected".to_owned())
     }
 
     /// The index of the message that was pulled by this request, or last.

@@ -74,7 +74,7 @@ fn a_lost_connection_is_told_while_nobody_types() {
     terminal.sees("message 1 of /q went back");
     terminal.sees("not connected> ");
     let _again = Server::builder().listen(listen()).start().unwrap();
-    terminal.sees("connected again");
+    terminal.sees("reconnected");
     terminal.sees(&format!("{address}> "));
     terminal.leaves();
 }

@@ -127,7 +127,7 @@ impl<'t> State<'t> {
         self.again.lost();
         let ids = self.held_ids();
         self.forget_all();
-        let again = if alive { "; connected again" } else { "" };
+        let again = if alive { "; reconnected" } else { "" };
         let went = match ids.as_slice() {
             [] => String::new(),
             [id] => format!(" — reserved job {id} {WENT_BACK}"),
@@ -216,7 +216,7 @@ impl<'t> State<'t> {
             return None;
         }
         self.epoch = Some(client.epoch());
-        Some("connected again; used tube and watch list are restored".to_owned())
+        Some("reconnected; used tube and watch list restored".to_owned())
     }
 
     /// Records a job that was just reserved. `sent` is when the request went out: the job's time cannot

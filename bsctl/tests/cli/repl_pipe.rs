@@ -117,7 +117,7 @@ fn flags_of_one_line_do_not_change_the_session() {
     assert_eq!(client.stats_job(4).unwrap().unwrap().tube.as_str(), "default");
     let ended = script("put x --timeout 3s");
     assert_eq!(ended.code, Some(2));
-    assert!(ended.err.contains("--timeout cannot be given on a line"), "{ended:?}");
+    assert!(ended.err.contains("--timeout only works when the session starts"), "{ended:?}");
 }
 
 #[test]

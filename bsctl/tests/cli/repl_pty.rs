@@ -220,7 +220,7 @@ fn a_server_that_comes_back_is_connected_again() {
     terminal.types("put again");
     terminal.sees("put again");
     server.restart().unwrap();
-    terminal.sees("connected again");
+    terminal.sees("reconnected");
     terminal.sees(&format!("{address} mail watch:default,sms,mail> put again"));
     terminal.types("\r");
     terminal.sees("\r\n1\r\n");

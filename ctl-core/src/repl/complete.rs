@@ -167,7 +167,7 @@ fn verbs(command: &Command, typed: &str) -> Vec<(String, String)> {
     let mut names: Vec<(String, String)> = Vec::new();
     // Short words only if one is begun, so that the list stays short.
     let is_offered =
-        |sub: &&Command| !sub.is_hide_set() && !(typed.is_empty() && preset::is_short(sub));
+        |sub: &&Command| !(sub.is_hide_set() || typed.is_empty() && preset::is_short(sub));
     for sub in command.get_subcommands().filter(is_offered) {
         let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
         if sub.get_name().starts_with(typed) {

@@ -119,9 +119,7 @@ impl<G: Guest> Shell for Host<'_, G> {
                 return self.paged(reads, |host| host.line(matches, words));
             }
             if !repeats(&name, borrow(&mut person))? {
-                return Err(
-                    error.hint("check before you repeat it: it is unknown whether it was done")
-                );
+                return Err(error.hint("check before retrying: it may or may not have run"));
             }
         }
     }
@@ -309,8 +307,8 @@ impl<G: Guest> Host<'_, G> {
     fn refuse_misplaced(&self, matches: &ArgMatches) -> Result<(), CliError> {
         let Some(flag) = tree::misplaced_flag(matches, &self.start_flags) else { return Ok(()) };
         let tool = G::Tool::PROGRAM.name;
-        Err(CliError::usage(format!("{flag} cannot be given on a line of a session"))
-            .hint(format!("leave, and give {flag} to {tool} repl")))
+        Err(CliError::usage(format!("{flag} only works when the session starts"))
+            .hint(format!("leave, then {tool} repl {flag}")))
     }
 
     /// Runs one line, with its flags on top of those of the session.
@@ -407,7 +405,7 @@ pub(crate) fn unreadable(error: clap::Error) -> CliError {
 fn repeats(name: &str, person: Option<&mut dyn Terminal>) -> Result<bool, CliError> {
     let Some(person) = person else { return Ok(false) };
     let question = format!(
-        "the connection broke after {name} was sent, and it is unknown whether the server executed it: retry? [y/N] "
+        "connection lost after sending {name}, which the server may have executed: retry? [y/N] "
     );
     let answer = person.ask(&Prompt::new().role(Role::Warning, question))?;
     Ok(matches!(answer, Edited::Text(text) if matches!(text.trim_ascii(), b"y" | b"Y" | b"yes")))

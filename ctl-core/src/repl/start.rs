@@ -53,7 +53,7 @@ pub fn run<T: Interactive>(
     line: RunLine<T>,
 ) -> Result<Exit, CliError> {
     if context.session.is_some() {
-        return Err(CliError::usage("this already is a session"));
+        return Err(CliError::usage("already in a session"));
     }
     let start = Start::new(args, T::PROGRAM.name)?;
     context.session = Some(T::Session::default());
@@ -247,7 +247,7 @@ fn greet<G: Guest>(guest: &mut G) {
     }
     match connected {
         Ok(()) => {
-            tool.messages.note(format!("connected to {address}; help explains, Ctrl-D leaves"));
+            tool.messages.note(format!("connected to {address} (type help, or Ctrl-D to exit)"));
         }
         Err(error) => {
             tool.messages.failure(&within_session(&error, &G::Tool::PROGRAM), false);

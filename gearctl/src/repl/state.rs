@@ -107,7 +107,7 @@ impl<'t> State<'t> {
             return None;
         }
         self.again.lost();
-        Some(format!("connection lost{}", if alive { "; connected again" } else { "" }))
+        Some(format!("connection lost{}", if alive { "; reconnected" } else { "" }))
     }
 
     /// The connections were given up on purpose, so their replacements are not a loss.
@@ -138,6 +138,6 @@ impl<'t> State<'t> {
         }
         self.start_connection();
         self.note_loss();
-        Some("connected again".to_owned())
+        Some("reconnected".to_owned())
     }
 }

@@ -145,7 +145,7 @@ fn the_prompt_names_the_servers_and_their_loss() {
     terminal.sees("connection lost");
     terminal.sees("not connected> ");
     let _again = start_at(&port);
-    terminal.sees("connected again");
+    terminal.sees("reconnected");
     terminal.sees(&format!("{address}> "));
     terminal.says("quit", "\n");
     assert_eq!(terminal.ends(), 0);
