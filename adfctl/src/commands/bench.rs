@@ -31,7 +31,7 @@ Ctrl-C ends the run, prints the results so far and deletes the queue. Failed ope
 holds exit 1. The last row is the total of all clients.
 
 Examples:
-  adfctl bench push -j 4 --pipeline 100 --duration 10s --size 1k..16k
+  adfctl bench push -j 4 --batch 100 --duration 10s --size 1k..16k
   adfctl bench cycle --rate 500 --duration 30s -o json > base.json
   adfctl bench cycle --rate 500 --duration 30s --compare base.json --fail-if 'p99>20%'";
 

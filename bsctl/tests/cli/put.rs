@@ -234,3 +234,19 @@ fn no_job_stays_in_a_tube_where_it_does_not_belong() {
         assert!(refused > 0 && refused + there.len() == 4, "{line:?} {there:?}: {}", ran.err);
     }
 }
+
+#[test]
+fn populate_adds_jobs_to_a_tube_and_leaves_them_there() {
+    on_both(|address| {
+        put(address, "a", "mine");
+        let line = ["populate", "-t", "a", "-c", "30", "--size", "10..2k", "-j", "2"];
+        bsctl(address, &line).exits(0);
+        let count = |filter: &str| {
+            let line = ["jobs", "-t", "a", "--filter", filter, "-o", "name"];
+            bsctl(address, &line).exits(0).lines().len()
+        };
+        assert_eq!((count("size<=2048"), count("size<10"), count("size>2k")), (31, 1, 0));
+        let said = bsctl(address, &["populate", "-t", "a"]).exits(2).err;
+        assert!(said.contains("--count"), "{said}");
+    });
+}

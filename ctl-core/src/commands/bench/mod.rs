@@ -52,7 +52,7 @@ pub struct LoadArgs {
     size: Sizes,
 
     /// Operations that a client sends before it waits for their replies
-    #[arg(long, value_name = "N", default_value_t = 1,
+    #[arg(long = "batch", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     pipeline: u16,
 
@@ -60,8 +60,8 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N", value_parser = rate)]
     rate: Option<f64>,
 
-    /// Leave the benchmark's jobs in place
-    #[arg(long)]
+    /// Leave the benchmark's jobs in place; needs --count
+    #[arg(long, requires = "count")]
     keep: bool,
 
     /// Compare with the report of an earlier run (-o json)
@@ -148,7 +148,7 @@ impl Plan {
     ) -> Result<Self, CliError> {
         let sizes = args.size;
         if args.pipeline > 1 && !pipelines {
-            let why = format!("{mode} waits for each reply, so --pipeline does not apply");
+            let why = format!("{mode} waits for each reply, so --batch does not apply");
             return Err(CliError::usage(why).hint("--jobs, for more concurrency"));
         }
         if let Some(largest) = largest.filter(|largest| sizes.largest > *largest) {

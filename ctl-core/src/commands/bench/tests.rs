@@ -50,7 +50,7 @@ fn sizes_are_drawn_from_their_range_and_the_same_each_time() {
 #[test]
 fn a_closed_loop_does_so_many_operations_in_all() {
     let plan =
-        plan(&["-c", "100", "-j", "4", "--pipeline", "7", "--size", "3"], Kind::Passing).unwrap();
+        plan(&["-c", "100", "-j", "4", "--batch", "7", "--size", "3"], Kind::Passing).unwrap();
     let measured = run(&plan, (0..4).map(|_| Fake(|_| Ok(()))).collect());
     assert_eq!((measured.all.times.len(), measured.all.bytes), (100, 300));
 }
