@@ -18,10 +18,10 @@ use crate::tool::{Bsctl, Session, Tool};
 pub struct Server {
     /// Where the server listens.
     #[arg(
-        short = 'a',
+        short = 's',
         long,
-        short_alias = 's',
-        alias = "server",
+        short_alias = 'a',
+        alias = "addr",
         global = true,
         value_name = "ADDR",
         help_heading = "Global options"
@@ -29,12 +29,12 @@ pub struct Server {
     #[arg(
         help = "Server address: host:port, [::1]:11300, unix:/path; comma-separated or repeated for several [default: 127.0.0.1:11300]"
     )]
-    addr: Vec<String>,
+    server: Vec<String>,
 }
 
 impl Connect for Server {
     fn addresses(&self) -> Option<String> {
-        (!self.addr.is_empty()).then(|| self.addr.join(","))
+        (!self.server.is_empty()).then(|| self.server.join(","))
     }
 }
 

@@ -30,7 +30,7 @@ pub const PROGRAM: Program = Program {
     tree: cli::tree::<Bsctl>,
     groups: command::groups::<Bsctl>,
     environment: &[
-        ("BSCTL_ADDR", "server address if -a is not given; then BEANSTALKD_ADDR"),
+        ("BSCTL_SERVER", "server address if -s is not given; then BSCTL_ADDR, BEANSTALKD_ADDR"),
         (
             "BSCTL_TLS_CA, BSCTL_TLS_CERT, BSCTL_TLS_KEY, BSCTL_TLS_CRL",
             "TLS files, as --tls=ca, --tls=cert, --tls=key, --tls=crl",
@@ -107,7 +107,7 @@ An in-memory beanstalkd: nothing is stored, and everything is gone when it stops
 --allow-remote is given, because it has no authentication. Its standard port is 11300. Limits: 1024 connections, 65,536
 tubes, 1,000,000 jobs, 1 GiB of bodies, 65535 bytes per body. When full, it closes connections that have never sent
 anything.
-With a command, the server runs as long as the command; BSCTL_ADDR and BEANSTALKD_ADDR hold the address, and the
+With a command, the server runs as long as the command; BSCTL_SERVER, BSCTL_ADDR and BEANSTALKD_ADDR hold the address, and the
 command's exit code becomes the exit code.
 
 --fail scripts faults as [VERB:]WHEN:ACTION,..: WHEN is nth=K, every=K, drawn=SEED/K or always; ACTION is a reply in

@@ -7,9 +7,9 @@ pub const SERVERS: Servers = Servers {
     kind: "beanstalkd",
     port: 11300,
     schemes: &["tcp://", "beanstalk://"],
-    flag: "--addr",
-    short: "-a",
-    variables: &["BSCTL_ADDR", "BEANSTALKD_ADDR"],
+    flag: "--server",
+    short: "-s",
+    variables: &["BSCTL_SERVER", "BSCTL_ADDR", "BEANSTALKD_ADDR"],
     default: "127.0.0.1:11300",
     forms: "host, host:port, [::1]:11300, unix:/path",
 };

@@ -60,9 +60,9 @@ pub struct Servers {
     pub port: u16,
     /// The prefixes of an address to listen on, such as `tcp://`.
     pub schemes: &'static [&'static str],
-    /// The flag, such as `--addr`.
+    /// The flag, such as `--server`.
     pub flag: &'static str,
-    /// Its short form, such as `-a`.
+    /// Its short form, such as `-s`.
     pub short: &'static str,
     /// The environment variables, the tool's own first. `serve` sets them for its command.
     pub variables: &'static [&'static str],

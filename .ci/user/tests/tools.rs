@@ -7,8 +7,7 @@ use tokio::{process::Command, sync::oneshot, time::timeout};
 async fn tool(name: &str, server: &str, arguments: &[&str]) -> String {
     let folder = env::var("TOOLS").expect("TOOLS names the folder of the tools");
     let mut command = Command::new(Path::new(&folder).join(name));
-    let flag = if name == "bsctl" { "--addr" } else { "--server" };
-    command.arg(flag).arg(server).args(arguments).kill_on_drop(true);
+    command.arg("--server").arg(server).args(arguments).kill_on_drop(true);
     let output = timeout(Duration::from_secs(60), command.output()).await.unwrap().unwrap();
     let (out, err) = (&output.stdout, String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{name} {arguments:?}: {}: {err}", output.status);

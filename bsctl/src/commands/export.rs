@@ -33,7 +33,7 @@ code is the most severe one.
 Examples:
   bsctl export > all.ndjson
   bsctl export mail --state buried --filter 'age>1d'
-  bsctl export mail | bsctl -a other:11300 import - --keep-state"
+  bsctl export mail | bsctl -s other:11300 import - --keep-state"
 );
 
 /// Arguments of `export`.

@@ -28,7 +28,7 @@ Metric names are beanstalkd_*; --names messagebird writes those of that exporter
 
 Examples:
   bsctl exporter --listen 127.0.0.1:9419 --only '!tmp.*'
-  bsctl -a one:11300 exporter --names messagebird
+  bsctl -s one:11300 exporter --names messagebird
   bsctl exporter -c 1 > /var/lib/node_exporter/beanstalkd.prom";
 
 /// What is exported. `top` finds its figures by these names, and so do the dashboard and the alerts in `docs/monitoring`.

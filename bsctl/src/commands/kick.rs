@@ -47,7 +47,7 @@ Examples:
   bsctl kick -t mail --state buried --all
   bsctl kick -t mail --all --filter 'body~=timeout'
   bsctl kick --job 42 43
-  bsctl -a one,two kick -t mail --all"
+  bsctl -s one,two kick -t mail --all"
 );
 
 /// Arguments of `kick`.

@@ -26,7 +26,7 @@ With several servers, each is processed in turn and named in the output; the exi
 Examples:
   bsctl pause mail 10m
   bsctl resume mail
-  bsctl -a one,two pause mail 10m";
+  bsctl -s one,two pause mail 10m";
 
 /// Arguments of `pause`.
 #[derive(Debug, Args)]

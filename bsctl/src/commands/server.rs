@@ -29,7 +29,7 @@ Examples:
   bsctl server
   bsctl stats --interval 10s
   bsctl server --columns current-jobs-ready,current-jobs-buried
-  bsctl -a one:11300,two:11300 server";
+  bsctl -s one:11300,two:11300 server";
 
 /// Arguments of `server`.
 #[derive(Debug, Args)]

@@ -20,7 +20,7 @@ With --write, k kicks the buried jobs of the selected tube and P pauses or resum
 
 Examples:
   bsctl top
-  bsctl -a one:11300,two:11300 top --only 'mail*' --sort-by buried
+  bsctl -s one:11300,two:11300 top --only 'mail*' --sort-by buried
   bsctl top -c 1 -o json | jq '.queues[] | select(.problem)'";
 
 const FIGURES: [Figure; 15] = [

@@ -31,7 +31,7 @@ Examples:
   bsctl tubes 'mail*' --state buried
   bsctl tubes -o name
   bsctl stats-tube mail
-  bsctl -a one:11300,two:11300 tubes";
+  bsctl -s one:11300,two:11300 tubes";
 
 /// Arguments of `tubes`.
 #[derive(Debug, Args)]

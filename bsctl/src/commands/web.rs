@@ -18,7 +18,7 @@ command of the page ends with its request, and after 60 s.
 
 Examples:
   bsctl web
-  bsctl -a one:11300,two:11300 web --listen 127.0.0.1:8031 --write
+  bsctl -s one:11300,two:11300 web --listen 127.0.0.1:8031 --write
   bsctl web --listen 0.0.0.0:8030 --allow-remote --token-file /etc/bsctl.token \\
     --https-cert page.pem --https-key page.key";
 

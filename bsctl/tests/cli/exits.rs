@@ -99,7 +99,7 @@ fn every_code_of_the_table_is_provoked() {
 fn failures_say_cause_and_next_step() {
     let ran = bsctl(&dead_address(), &["ping"]).exits(69);
     assert!(ran.err.starts_with("error: UNAVAILABLE: cannot connect to 127.0.0.1:"), "{}", ran.err);
-    assert!(ran.err.contains("(address from flag --addr)"), "{}", ran.err);
+    assert!(ran.err.contains("(address from flag --server)"), "{}", ran.err);
     assert!(ran.err.contains("  try: "), "{}", ran.err);
 
     let mut command = command(&["ping", "-o", "json"]);
@@ -111,14 +111,17 @@ fn failures_say_cause_and_next_step() {
 #[test]
 fn the_flag_wins_over_the_environment_and_bsctl_over_beanstalkd() {
     let (server, dead) = (Server::start().unwrap(), dead_address());
-    let pinged = |flag: &[&str], bsctl: &str, beanstalkd: &str| {
+    let pinged = |flag: &[&str], variables: &[(&str, &str)]| {
         let mut command = command(&[&["ping", "-v"], flag].concat());
-        command.envs([("BSCTL_ADDR", bsctl), ("BEANSTALKD_ADDR", beanstalkd)]);
+        command.env("BEANSTALKD_ADDR", &dead).envs(variables.iter().copied());
         ended(command.spawn().unwrap()).exits(0)
     };
-    pinged(&["-a", server.address()], &dead, &dead);
-    let ran = pinged(&[], server.address(), &dead);
-    assert!(ran.err.contains("(environment BSCTL_ADDR)"), "{}", ran.err);
+    let address = server.address();
+    pinged(&["-s", address], &[("BSCTL_SERVER", &dead)]);
+    for (variable, other) in [("BSCTL_SERVER", "BSCTL_ADDR"), ("BSCTL_ADDR", "BEANSTALKD_ADDR")] {
+        let ran = pinged(&[], &[(other, &dead), (variable, address)]);
+        assert!(ran.err.contains(&format!("(environment {variable})")), "{}", ran.err);
+    }
 }
 
 #[test]
