@@ -10,7 +10,7 @@ use crate::envelope::Decode;
 use crate::error::CliError;
 use crate::input::confirm::Confirm;
 use crate::output::messages::{Filter, Level, Messages};
-use crate::output::{Encoding, Format, Style};
+use crate::output::{Format, Style};
 use crate::program::Program;
 use crate::system::env::word;
 use crate::text::color::ColorWhen;
@@ -43,21 +43,6 @@ pub struct GlobalArgs {
     #[arg(long, global = true, hide_short_help = true, value_name = "A,B", value_delimiter = ',')]
     pub columns: Option<Vec<String>>,
 
-    /// Sort lists by this column
-    #[arg(long, alias = "sort", global = true, hide_short_help = true, value_name = "COLUMN")]
-    pub sort_by: Option<String>,
-
-    /// How bodies are shown
-    #[arg(
-        long,
-        global = true,
-        hide_short_help = true,
-        value_name = "ENC",
-        hide_possible_values = true,
-        help = "How to show bodies: auto, utf8, base64, hex, json"
-    )]
-    pub encoding: Option<Encoding>,
-
     /// What bodies are decoded as
     #[arg(
         long,
@@ -65,7 +50,7 @@ pub struct GlobalArgs {
         hide_short_help = true,
         value_name = "FORMAT",
         hide_possible_values = true,
-        help = "Decode bodies as: auto, laravel, symfony, backburner, stalker, mod-gearman, json, none\n[default: auto on a terminal, none in a pipe]"
+        help = "Decode bodies as auto, laravel, symfony, backburner, stalker, mod-gearman, json, none, or show their\nbytes as utf8, base64, hex [default: auto on a terminal, none in a pipe]"
     )]
     pub decode: Option<Decode>,
 
@@ -170,10 +155,9 @@ impl GlobalArgs {
         };
         Style {
             format: self.output.unwrap_or(usual),
-            encoding: self.encoding.unwrap_or(style.encoding),
             decode: self.decode.or(style.decode),
             columns: self.columns.clone().or_else(|| style.columns.clone()),
-            sort_by: self.sort_by.clone().or_else(|| style.sort_by.clone()),
+            sort_by: style.sort_by.clone(),
             headers: style.headers,
             color: match self.color.unwrap_or_default() {
                 ColorWhen::Auto => style.color,

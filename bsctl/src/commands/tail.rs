@@ -75,22 +75,12 @@ pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let wait = Wait::new(&tool.messages, "waiting for jobs", None);
     let waiting = wait.showing(&tool.messages).shown();
-    let list = stream(tool.out.list(&PASSING)?)?;
+    let list = tool.out.list(&PASSING)?.eager();
     let (absence, link) = (Absence::new(&tool.messages), &mut tool.link);
     let missed = Missed { interval: args.interval, ..Missed::default() };
     let left = args.count.unwrap_or(u64::MAX);
     let looker = Looker { link, wanted, list, left, server: None, missed, waiting };
     looker.run(absence, args.interval, &interrupts)
-}
-
-/// A list whose rows are shown as they arrive.
-fn stream(list: List<'_>) -> Result<List<'_>, CliError> {
-    let list = list.eager();
-    if list.streams() {
-        return Ok(list);
-    }
-    Err(CliError::usage("--sort-by cannot be used with tail, which has no end")
-        .hint("bsctl jobs --sort-by, for the current jobs"))
 }
 
 /// Ends a list that continues until it is interrupted.

@@ -129,6 +129,6 @@ fn drain_to_stdout_writes_records_and_nothing_else() {
         let all = bsctl(address, &["drain", "t", "--yes", "-o", "json"]).exits(0).json();
         assert_eq!(all.as_array().unwrap().len(), 6);
         bsctl(address, &["drain", "t", "--yes", "-o", "table"]).exits(2);
-        bsctl(address, &["drain", "t", "--yes", "--encoding", "json"]).exits(2);
+        bsctl(address, &["drain", "t", "--yes", "--decode", "utf8"]).exits(2);
     });
 }

@@ -361,7 +361,7 @@ fn contract_of_plain_and_json() {
     put_buried(address, "sms", "");
     let lines: [&[&str]; 17] = [
         &["jobs"],
-        &["jobs", "--with-body", "--encoding", "base64"],
+        &["jobs", "--decode", "base64"],
         &["jobs", "-t", "mail", "--with-body", "-o", "json"],
         &["peek", "1"],
         &["job", "1"],

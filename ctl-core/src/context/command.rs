@@ -37,7 +37,7 @@ pub struct Row<T: Tool> {
 pub enum Mark {
     /// Sessions do not have it.
     Absent,
-    /// Where it only looks, sessions repeat it after a lost connection, and the command line at an interval.
+    /// A listing: where it only looks, sessions repeat it after a lost connection, and the command line at an interval.
     Repeats,
     /// The server's names may be others after it.
     Renames,
@@ -50,8 +50,22 @@ pub enum Mark {
 }
 
 impl<T: Tool> Row<T> {
-    /// Reads the arguments of a line, and whether it repeats.
+    /// Reads the arguments of a line, how it is sorted, and whether it repeats.
     pub(crate) fn ready(&'static self, matches: &ArgMatches) -> Result<Ready<T>, clap::Error> {
+        let ready = self.paced(matches)?;
+        let Some(column) = self.has(Mark::Repeats).then(|| repeat::column(matches)).flatten()
+        else {
+            return Ok(ready);
+        };
+        let Ready { effect, needs_settings, run } = ready;
+        let sorted = move |context: &mut Context<T>| {
+            context.out.style.sort_by = Some(column);
+            run(context)
+        };
+        Ok(Ready { effect, needs_settings, run: Box::new(sorted) })
+    }
+
+    fn paced(&'static self, matches: &ArgMatches) -> Result<Ready<T>, clap::Error> {
         let mut ready = (self.read)(matches)?;
         ready.needs_settings = !self.has(Mark::Unconfigured);
         let Some(every) = self.has(Mark::Repeats).then(|| repeat::interval(matches)).flatten()
@@ -76,7 +90,8 @@ impl<T: Tool> Row<T> {
 
     /// Its grammar with all that help says; `text` has the last word on texts.
     fn described(&self, command: Command, text: impl Fn(&str) -> String) -> Command {
-        let command = command.args(self.has(Mark::Repeats).then(repeat::flag));
+        let command =
+            command.args(self.has(Mark::Repeats).then(repeat::flags).into_iter().flatten());
         let command = command.hide(self.has(Mark::Hidden)).about(text(self.about));
         let mut help = text(self.help);
         if !self.presets.is_empty() {

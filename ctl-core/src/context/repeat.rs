@@ -1,4 +1,5 @@
-//! `-i/--interval` of a listing: shows it again and again, until a signal comes or its reader goes away.
+//! The flags of a listing: `--sort-by`, and `-i/--interval`, which shows it again and again, until a signal comes or its
+//! reader goes away.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::text::units;
 /// The minimum interval, to spare the server.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// The flag's id, which no argument of a command has.
+/// The id of `--interval`, which no argument of a command has.
 pub(crate) const FLAG: &str = "repeat_interval";
 
 /// Maximum size of a listing on a terminal, in bytes.
@@ -30,13 +31,25 @@ pub(crate) fn pause(text: &str) -> Result<Duration, String> {
     Ok(pause)
 }
 
-/// The flag.
-pub(super) fn flag() -> Arg {
-    let flag = Arg::new(FLAG).short('i').long("interval").value_name("DUR").value_parser(pause);
-    flag.help("Repeat at this interval until Ctrl-C, e.g. 2s")
+/// The id of `--sort-by`.
+const SORT: &str = "sort_by";
+
+/// The flags.
+pub(super) fn flags() -> [Arg; 2] {
+    let interval = Arg::new(FLAG).short('i').long("interval").value_name("DUR").value_parser(pause);
+    let sort = Arg::new(SORT).long("sort-by").alias("sort").value_name("COLUMN");
+    [
+        interval.help("Repeat at this interval until Ctrl-C, e.g. 2s"),
+        sort.help("Sort by this column"),
+    ]
 }
 
-/// The value of the flag, if the line has it.
+/// The column that the line sorts by, if any.
+pub(super) fn column(matches: &ArgMatches) -> Option<String> {
+    matches.get_one(SORT).cloned()
+}
+
+/// The interval of the line, if any.
 pub(super) fn interval(matches: &ArgMatches) -> Option<Duration> {
     matches.get_one(FLAG).copied()
 }

@@ -36,11 +36,17 @@ pub enum Decode {
     ModGearman,
     /// Any JSON.
     Json,
+    /// Not decoded, but written as a string; bytes that are not UTF-8 are an error.
+    Utf8,
+    /// Not decoded, but written in base64.
+    Base64,
+    /// Not decoded, but written in hexadecimal.
+    Hex,
     /// Bodies are not decoded.
     None,
 }
 
-/// The values of `--decode`, as words, in the order of [`Decode`].
+/// The values of `--decode` for what is in bodies, as words.
 pub const DECODERS: [&str; 8] =
     ["auto", "laravel", "symfony", "backburner", "stalker", "mod-gearman", "json", "none"];
 
@@ -48,7 +54,7 @@ pub const DECODERS: [&str; 8] =
 #[must_use]
 pub fn decode(decode: Decode, body: &[u8]) -> Option<Envelope> {
     let format = match decode {
-        Decode::None => return None,
+        Decode::Utf8 | Decode::Base64 | Decode::Hex | Decode::None => return None,
         Decode::Auto => return detect(body),
         Decode::Laravel => LARAVEL,
         Decode::Symfony => SYMFONY,

@@ -123,7 +123,9 @@ fn ordinary_bodies_have_no_envelope() {
 
 #[test]
 fn every_decoder_has_its_word() {
-    let variants = Decode::value_variants().iter();
+    let is_decoder =
+        |decode: &&Decode| !matches!(decode, Decode::Utf8 | Decode::Base64 | Decode::Hex);
+    let variants = Decode::value_variants().iter().filter(is_decoder);
     let words = variants.filter_map(|decode| decode.to_possible_value());
     assert!(words.map(|word| word.get_name().to_owned()).eq(DECODERS));
 }

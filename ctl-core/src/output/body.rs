@@ -2,17 +2,15 @@
 
 use base64::display::Base64Display;
 use base64::engine::general_purpose::STANDARD;
-use clap::ValueEnum;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
 
 use super::record::BODY;
 use crate::error::CliError;
 use crate::text::encoding::{HexDisplay, base64, hex};
 use crate::text::escape;
 
-/// The value of `--encoding`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+/// How the bytes of bodies are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Encoding {
     /// A string when the bytes are UTF-8, else base64.
     #[default]
@@ -23,8 +21,6 @@ pub enum Encoding {
     Base64,
     /// Hexadecimal, always.
     Hex,
-    /// The parsed value when the body is JSON, else as `auto`.
-    Json,
 }
 
 impl Encoding {
@@ -34,21 +30,17 @@ impl Encoding {
     /// [`Encoding::Utf8`], and the bytes are not UTF-8: exit 65.
     pub fn shown(self, body: &[u8]) -> Result<Shown<'_>, CliError> {
         Ok(match (self, std::str::from_utf8(body)) {
-            (Self::Base64, _) | (Self::Auto | Self::Json, Err(_)) => Shown::Base64(body),
+            (Self::Base64, _) | (Self::Auto, Err(_)) => Shown::Base64(body),
             (Self::Hex, _) => Shown::Hex(body),
             (Self::Auto | Self::Utf8, Ok(text)) => Shown::Text(text),
             (Self::Utf8, Err(_)) => return Err(not_utf8()),
-            (Self::Json, Ok(text)) => match serde_json::from_str(text) {
-                Ok(value) => Shown::Parsed(value),
-                Err(_) => Shown::Text(text),
-            },
         })
     }
 
     /// Whether parts of a body cannot be encoded separately.
     #[must_use]
     pub fn is_of_a_whole(self) -> bool {
-        !matches!(self, Self::Auto | Self::Json)
+        self != Self::Auto
     }
 
     /// The body as text for tables and plain lines, if this encoding produces one; otherwise its bytes are used.
@@ -60,7 +52,7 @@ impl Encoding {
             Self::Base64 => Ok(Some(base64(body))),
             Self::Hex => Ok(Some(hex(body))),
             Self::Utf8 if std::str::from_utf8(body).is_err() => Err(not_utf8()),
-            Self::Auto | Self::Utf8 | Self::Json => Ok(None),
+            Self::Auto | Self::Utf8 => Ok(None),
         }
     }
 }
@@ -74,8 +66,6 @@ pub enum Shown<'a> {
     Base64(&'a [u8]),
     /// As a string under `body_hex`.
     Hex(&'a [u8]),
-    /// As the parsed JSON value, under `body`.
-    Parsed(Value),
 }
 
 impl Shown<'_> {
@@ -88,17 +78,16 @@ impl Shown<'_> {
     #[must_use]
     pub fn key(&self) -> &'static str {
         match self {
-            Self::Text(_) | Self::Parsed(_) => BODY,
+            Self::Text(_) => BODY,
             Self::Base64(_) => Self::BASE64,
             Self::Hex(_) => Self::HEX,
         }
     }
 
-    /// The value under the key, as text; JSON is unchanged.
+    /// The value under the key, as text.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Text(text) => (*text).to_owned(),
-            Self::Parsed(value) => value.to_string(),
             Self::Base64(bytes) => base64(bytes),
             Self::Hex(bytes) => hex(bytes),
         }
@@ -111,7 +100,6 @@ impl Serialize for Shown<'_> {
             Self::Text(text) => serializer.serialize_str(text),
             Self::Base64(bytes) => serializer.collect_str(&Base64Display::new(bytes, &STANDARD)),
             Self::Hex(bytes) => serializer.collect_str(&HexDisplay(bytes)),
-            Self::Parsed(value) => value.serialize(serializer),
         }
     }
 }
@@ -124,7 +112,7 @@ pub fn is_text(bytes: &[u8]) -> bool {
 }
 
 fn not_utf8() -> CliError {
-    CliError::bad_data("body is not UTF-8").hint("use --encoding auto, base64 or hex")
+    CliError::bad_data("body is not UTF-8").hint("use --decode none, base64 or hex")
 }
 
 #[cfg(test)]

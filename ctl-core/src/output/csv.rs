@@ -15,7 +15,7 @@ pub(super) fn headings<'a>(
     encoding: Encoding,
 ) -> Vec<&'a str> {
     let keys = keys.flat_map(|key| match (key, encoding) {
-        (BODY, Encoding::Auto | Encoding::Json) => vec![BODY, Shown::BASE64],
+        (BODY, Encoding::Auto) => vec![BODY, Shown::BASE64],
         (BODY, Encoding::Base64) => vec![Shown::BASE64],
         (BODY, Encoding::Hex) => vec![Shown::HEX],
         (key, _) => vec![key],
@@ -26,7 +26,7 @@ pub(super) fn headings<'a>(
 /// The fields of a record for these headers.
 ///
 /// # Errors
-/// `--encoding utf8`, and a body is not UTF-8: exit 65.
+/// `--decode utf8`, and a body is not UTF-8: exit 65.
 pub(super) fn fields(
     record: &Record,
     headings: &[&str],

@@ -61,19 +61,13 @@ impl<'a, J> Handover<'a, J> {
     /// Hands jobs over through this list.
     ///
     /// # Errors
-    /// A sorted list, which would hold back all jobs to the end, or a format without the bodies: exit 2.
+    /// A format without the bodies: exit 2.
     pub fn new(
         list: List<'a>,
         interrupts: Interrupts,
         messages: &Messages,
     ) -> Result<Self, CliError> {
         let list = list.eager().whole()?;
-        if !list.streams() {
-            return Err(CliError::usage(
-                "--sort-by cannot be combined with deleting: each job is written before the next is taken",
-            )
-            .hint("write them to a file first and sort that"));
-        }
         Ok(Self {
             list,
             interrupts,

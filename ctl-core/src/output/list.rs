@@ -147,7 +147,7 @@ impl<'a> List<'a> {
     /// # Errors
     /// A format that would show something else in the place of the body: exit 2.
     pub(super) fn whole(mut self) -> Result<Self, CliError> {
-        let replaces = self.out.style.format == Format::Plain && self.out.style.decode.is_some();
+        let replaces = self.out.style.format == Format::Plain && self.out.style.decodes();
         if replaces && self.rows.columns.iter().any(|column| column.key == BODY) {
             return Err(CliError::usage(
                 "--decode shows what is in a body instead of the body, which is then deleted",
@@ -347,11 +347,11 @@ impl<'a> List<'a> {
                 self.out.line(line)
             }
             Format::Csv => {
-                let headings = csv::headings(self.keys(), self.out.style.encoding);
+                let headings = csv::headings(self.keys(), self.out.style.encoding());
                 if self.rows.pushed == 1 {
                     self.out.csv_heading(&headings)?;
                 }
-                let fields = csv::fields(&record, &headings, self.out.style.encoding)?;
+                let fields = csv::fields(&record, &headings, self.out.style.encoding())?;
                 self.out.csv_line(fields)
             }
             Format::Name => {
@@ -384,7 +384,7 @@ impl<'a> List<'a> {
         if let Some(keys) = &self.rows.selected {
             record.select(keys);
         }
-        let value = Object::new(&record, self.out.style.encoding)?;
+        let value = Object::new(&record, self.out.style.encoding())?;
         match self.out.style.format {
             Format::Ndjson => {
                 self.out.json(&value)?;
@@ -425,7 +425,7 @@ impl<'a> List<'a> {
                 self.rows.text.push_str("[]\n");
             }
             Format::Csv if self.rows.pushed == 0 => {
-                let headings = csv::headings(self.keys(), self.out.style.encoding);
+                let headings = csv::headings(self.keys(), self.out.style.encoding());
                 self.out.csv_heading(&headings)?;
             }
             _ => {}

@@ -174,13 +174,13 @@ impl Output {
                 }
             }
             Format::Json | Format::Ndjson | Format::Yaml => {
-                let document = Object::new(&record, self.style.encoding)?;
+                let document = Object::new(&record, self.style.encoding())?;
                 self.document(&document)?;
             }
             Format::Csv => {
                 self.csv_heading(&["key", "value"])?;
                 let keys: Vec<&str> = record.fields().map(|(key, _)| key).collect();
-                let values = csv::fields(&record, &keys, self.style.encoding)?;
+                let values = csv::fields(&record, &keys, self.style.encoding())?;
                 for (key, value) in keys.into_iter().zip(values) {
                     self.csv_line([key, &value])?;
                 }
@@ -266,7 +266,7 @@ impl Output {
         let is_part = record.has_server();
         match self.style.format {
             Format::Json | Format::Yaml if is_part => {
-                let document = Object::new(record, self.style.encoding)?;
+                let document = Object::new(record, self.style.encoding())?;
                 let document = serde_json::to_value(&document);
                 self.done.push(document.map_err(|error| CliError::internal(error.to_string()))?);
                 return Ok(Exit::Done);
@@ -290,12 +290,12 @@ impl Output {
             }
             Format::Csv => {
                 let keys = record.fields().map(|(key, _)| key);
-                let headings = csv::headings(keys, self.style.encoding);
+                let headings = csv::headings(keys, self.style.encoding());
                 self.csv_heading(&headings)?;
-                self.csv_line(csv::fields(record, &headings, self.style.encoding)?)?;
+                self.csv_line(csv::fields(record, &headings, self.style.encoding())?)?;
             }
             Format::Json | Format::Ndjson | Format::Yaml => {
-                let document = Object::new(record, self.style.encoding)?;
+                let document = Object::new(record, self.style.encoding())?;
                 self.document(&document)?;
             }
         }
@@ -321,7 +321,7 @@ impl Output {
                 let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
                 record.select(&keys);
             }
-            let object = Object::new(&record, self.style.encoding)?;
+            let object = Object::new(&record, self.style.encoding())?;
             serde_json::to_value(&object).map_err(document::not_json)
         };
         records.into_iter().map(value).collect()
@@ -359,7 +359,7 @@ impl Output {
         table::Look {
             color: self.style.color,
             width: self.width().and_then(|width| u16::try_from(width).ok()),
-            encoding: self.style.encoding,
+            encoding: self.style.encoding(),
             whole: false,
             chosen,
             colors: self.style.colors,

@@ -13,7 +13,6 @@ pub(super) struct Object<'a>(Vec<(&'a str, Member<'a>)>);
 enum Member<'a> {
     Value(&'a Value),
     Body(Shown<'a>),
-    Flag,
 }
 
 impl<'a> Object<'a> {
@@ -28,9 +27,6 @@ impl<'a> Object<'a> {
                 Field::Value(value) => members.push((key, Member::Value(value))),
                 Field::Body(bytes) => {
                     let shown = encoding.shown(bytes)?;
-                    if encoding == Encoding::Json && !matches!(shown, Shown::Parsed(_)) {
-                        members.push(("body_invalid_json", Member::Flag));
-                    }
                     members.push((shown.key(), Member::Body(shown)));
                 }
             }
@@ -46,7 +42,6 @@ impl Serialize for Object<'_> {
             match member {
                 Member::Value(value) => map.serialize_entry(key, value)?,
                 Member::Body(shown) => map.serialize_entry(key, shown)?,
-                Member::Flag => map.serialize_entry(key, &true)?,
             }
         }
         map.end()
@@ -70,15 +65,6 @@ mod tests {
         assert_eq!(shown(Encoding::Auto, b"\xff"), json!({"body_base64": "/w=="}));
         assert_eq!(shown(Encoding::Base64, b"hi"), json!({"body_base64": "aGk="}));
         assert_eq!(shown(Encoding::Hex, b"\x00\xff"), json!({"body_hex": "00ff"}));
-        assert_eq!(shown(Encoding::Json, b"{\"a\":1}"), json!({"body": {"a": 1}}));
-        assert_eq!(
-            shown(Encoding::Json, b"nope"),
-            json!({"body_invalid_json": true, "body": "nope"})
-        );
-        assert_eq!(
-            shown(Encoding::Json, b"\xff"),
-            json!({"body_invalid_json": true, "body_base64": "/w=="})
-        );
         let record = Record::new().with_body(*b"\xff");
         let error = Object::new(&record, Encoding::Utf8).err().unwrap();
         assert_eq!(error.exit.code(), 65);

@@ -77,7 +77,7 @@ pub fn prepare(
     if to == STDOUT {
         choose_format(out, requested)?;
     }
-    require_lossless(out.style.encoding)?;
+    require_lossless(out.style.encoding())?;
     out.expect(shape)
 }
 
@@ -100,10 +100,8 @@ fn choose_format(out: &mut Output, requested: Option<Format>) -> Result<(), CliE
 fn require_lossless(encoding: Encoding) -> Result<(), CliError> {
     match encoding {
         Encoding::Auto | Encoding::Base64 | Encoding::Hex => Ok(()),
-        Encoding::Utf8 | Encoding::Json => {
-            Err(CliError::usage("this encoding cannot be read back byte for byte")
-                .hint("--encoding auto, base64 or hex"))
-        }
+        Encoding::Utf8 => Err(CliError::usage("--decode utf8 cannot be read back byte for byte")
+            .hint("--decode none, base64 or hex")),
     }
 }
 
@@ -118,8 +116,7 @@ pub fn create(path: &OsStr, style: &Style) -> Result<Option<Output>, CliError> {
     }
     let file = files::new_file(Path::new(path))?;
     files::sync_entry(Path::new(path));
-    let Style { encoding, decode, .. } = *style;
-    let style = Style { format: Format::Ndjson, encoding, decode, ..Style::default() };
+    let style = Style { format: Format::Ndjson, decode: style.decode, ..Style::default() };
     let destination = Destination::file(path.to_string_lossy(), &file);
     Ok(Some(Output::to(Box::new(BufWriter::new(file)), style).at(destination)))
 }

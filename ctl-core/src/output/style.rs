@@ -55,9 +55,7 @@ impl Format {
 pub struct Style {
     /// The format.
     pub format: Format,
-    /// How bodies are rendered in text formats.
-    pub encoding: Encoding,
-    /// How to decode bodies; if unset, detected on a terminal, and not decoded elsewhere.
+    /// How to decode and write bodies; if unset, detected on a terminal, and not decoded elsewhere.
     pub decode: Option<Decode>,
     /// The columns to show, by key or title; the shape's own if unset.
     pub columns: Option<Vec<String>>,
@@ -93,21 +91,35 @@ impl Style {
             columns.iter().any(|column| column.eq_ignore_ascii_case(super::BODY))
         };
         self.format == Format::Raw
-            || self.decodes()
+            || self.decode.is_some_and(|decode| decode != Decode::None)
             || self.columns.as_ref().is_some_and(has_column)
     }
 
     /// Whether decoded bodies were asked for.
     #[must_use]
     pub(crate) fn decodes(&self) -> bool {
-        self.decode.is_some_and(|decode| decode != Decode::None)
+        self.decode.is_some() && self.decoding() != Decode::None
+    }
+
+    /// How the bytes of bodies are written in text formats.
+    #[must_use]
+    pub fn encoding(&self) -> Encoding {
+        match self.decode {
+            Some(Decode::Utf8) => Encoding::Utf8,
+            Some(Decode::Base64) => Encoding::Base64,
+            Some(Decode::Hex) => Encoding::Hex,
+            _ => Encoding::Auto,
+        }
     }
 
     /// How to decode bodies.
     #[must_use]
     pub(crate) fn decoding(&self) -> Decode {
         let usual = if self.terminal { Decode::Auto } else { Decode::None };
-        self.decode.unwrap_or(usual)
+        match self.encoding() {
+            Encoding::Auto => self.decode.unwrap_or(usual),
+            _ => Decode::None,
+        }
     }
 
     /// The same style for a reader that is not a terminal.
@@ -133,7 +145,6 @@ impl Default for Style {
     fn default() -> Self {
         Self {
             format: Format::Plain,
-            encoding: Encoding::Auto,
             decode: None,
             columns: None,
             sort_by: None,

@@ -67,14 +67,13 @@ fn csv_has_a_heading_also_when_there_is_nothing() {
 
 #[test]
 fn csv_names_the_encoding_of_bodies() {
-    let shown = |encoding, body: &[u8]| {
-        let columns = Some(vec!["id".to_owned(), "body".to_owned()]);
-        text(Style { encoding, columns, ..style(Format::Csv) }, vec![job(1, body)])
+    let shown = |decode, body: &[u8]| {
+        let (decode, columns) = (Some(decode), Some(vec!["id".to_owned(), "body".to_owned()]));
+        text(Style { decode, columns, ..style(Format::Csv) }, vec![job(1, body)])
     };
-    assert_eq!(shown(Encoding::Base64, b"hi"), "id,body_base64\n1,aGk=\n");
-    assert_eq!(shown(Encoding::Hex, b"hi"), "id,body_hex\n1,6869\n");
-    assert_eq!(shown(Encoding::Utf8, b"hi"), "id,body\n1,hi\n");
-    assert_eq!(shown(Encoding::Json, b"{\"a\": 1}"), "id,body,body_base64\n1,\"{\"\"a\"\":1}\",\n");
+    assert_eq!(shown(Decode::Base64, b"hi"), "id,body_base64\n1,aGk=\n");
+    assert_eq!(shown(Decode::Hex, b"hi"), "id,body_hex\n1,6869\n");
+    assert_eq!(shown(Decode::Utf8, b"hi"), "id,body\n1,hi\n");
 }
 
 #[test]
@@ -147,15 +146,15 @@ fn a_result_that_ends_no_line_is_ended_on_a_terminal_only() {
 
 #[test]
 fn raw_bodies_are_encoded_when_that_is_asked_for() {
-    let raw = |encoding, terminal| Style { encoding, terminal, ..style(Format::Raw) };
+    let raw = |decode, terminal| Style { decode: Some(decode), terminal, ..style(Format::Raw) };
     for terminal in [false, true] {
         let jobs = || vec![job(1, b"\x1b\xff"), job(2, b"y")];
-        assert_eq!(text(raw(Encoding::Base64, terminal), jobs()), "G/8=\neQ==\n");
-        assert_eq!(text(raw(Encoding::Hex, terminal), jobs()), "1bff\n79\n");
-        let null = Style { null: true, ..raw(Encoding::Hex, terminal) };
+        assert_eq!(text(raw(Decode::Base64, terminal), jobs()), "G/8=\neQ==\n");
+        assert_eq!(text(raw(Decode::Hex, terminal), jobs()), "1bff\n79\n");
+        let null = Style { null: true, ..raw(Decode::Hex, terminal) };
         assert_eq!(text(null, jobs()), "1bff\0".to_owned() + "79\0");
     }
-    let utf8 = written(raw(Encoding::Utf8, false), vec![job(1, b"\xff")]).unwrap_err();
+    let utf8 = written(raw(Decode::Utf8, false), vec![job(1, b"\xff")]).unwrap_err();
     assert_eq!(utf8.exit.code(), 65);
 }
 

@@ -64,7 +64,7 @@ impl Output {
     /// # Errors
     /// A binary body on a terminal: exit 2; write failures.
     pub fn raw_body(&mut self, body: &[u8]) -> Result<(), CliError> {
-        match self.style.encoding.text(body)? {
+        match self.style.encoding().text(body)? {
             Some(mut text) => {
                 if !self.style.null {
                     text.push('\n');
@@ -76,14 +76,14 @@ impl Output {
         if self.style.null { self.bytes(b"\0") } else { Ok(()) }
     }
 
-    /// Part of a body, unencoded whatever `--encoding` says.
+    /// Part of a body, unencoded whatever `--decode` says.
     ///
     /// # Errors
     /// Binary bytes on a terminal: exit 2; write failures.
     pub fn raw_bytes(&mut self, body: &[u8]) -> Result<(), CliError> {
         if self.style.terminal && !is_text(body) {
             return Err(CliError::usage(
-                "binary body not shown on a terminal: use -o raw > file, --encoding hex or --encoding base64",
+                "binary body not shown on a terminal: use -o raw > file, --decode hex or --decode base64",
             )
             .hint("-o raw | cat shows it anyway"));
         }
@@ -144,7 +144,7 @@ impl Output {
         match field {
             None => {}
             Some(Field::Value(value)) => escape::field(table::value_text(value).as_bytes(), out),
-            Some(Field::Body(bytes)) => match self.style.encoding.text(bytes)? {
+            Some(Field::Body(bytes)) => match self.style.encoding().text(bytes)? {
                 Some(text) => out.extend_from_slice(text.as_bytes()),
                 None => escape::field(bytes, out),
             },

@@ -14,8 +14,7 @@ use crate::link::CONNECT;
 use crate::rules::preset;
 
 /// Global flags that a line may have; the others only count when the session starts.
-const LINE_FLAGS: &[&str] =
-    &["output", "columns", "sort_by", "encoding", "decode", "yes", "dry_run", "confirm"];
+const LINE_FLAGS: &[&str] = &["output", "columns", "decode", "yes", "dry_run", "confirm"];
 
 /// The flag that `connect` takes.
 const CONTEXT: &str = "context";

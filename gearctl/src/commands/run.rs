@@ -159,7 +159,7 @@ fn begin(
         }
         None => tasks,
     };
-    let encoding = tool.out.style.encoding;
+    let encoding = tool.out.style.encoding();
     let shape = Shape {
         single: wanted.is_single(),
         several: tool.link.is_several(),

@@ -332,7 +332,7 @@ impl<'a> View<'a> {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), CliError> {
-        let encoded = self.out.style.encoding.text(bytes)?;
+        let encoded = self.out.style.encoding().text(bytes)?;
         let end = if self.shape.null { "" } else { "\n" };
         let encoded = encoded.map(|text| text + end);
         let bytes = encoded.as_ref().map_or(bytes, |text| text.as_bytes());

@@ -23,7 +23,7 @@ fn the_standard_worker_serves_run() {
             "FROM STDIN\n"
         );
         assert_eq!(gearctl(address, &["run", "up", "a", "b"]).exits(0).out(), "AB");
-        let encoded = gearctl(address, &["run", "up", "a", "b", "--encoding", "hex"]).exits(0);
+        let encoded = gearctl(address, &["run", "up", "a", "b", "--decode", "hex"]).exits(0);
         assert_eq!(encoded.out(), "41\n42\n");
         let one = gearctl(address, &["run", "up", "x", "-u", "id-1", "-o", "json"]).exits(0).json();
         assert_eq!(

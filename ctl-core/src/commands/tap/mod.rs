@@ -83,6 +83,10 @@ pub struct TapArgs {
     #[arg(long, conflicts_with_all = ["filter", "slow"])]
     summary: bool,
 
+    /// Sort the summary by this column
+    #[arg(long, alias = "sort", value_name = "COLUMN", requires = "summary")]
+    sort_by: Option<String>,
+
     /// Record everything to this new file, as a transcript
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -186,14 +190,9 @@ fn server<T: Tool>(context: &mut Context<T>, to: Option<&str>) -> Result<Place, 
 }
 
 fn choice<T: Tool>(context: &Context<T>, args: &TapArgs) -> Result<Choice, CliError> {
-    let Style { format, sort_by, .. } = &context.out.style;
-    if *format == Format::Raw {
+    if context.out.style.format == Format::Raw {
         return Err(CliError::usage("a tap shows only the start of bodies")
             .hint("--record keeps everything"));
-    }
-    if sort_by.is_some() && !args.summary {
-        return Err(CliError::usage("lines are shown as they arrive and cannot be sorted")
-            .hint("--summary --sort-by max_ms"));
     }
     let filters = FilterArgs { filters: args.filter.clone() }.read::<Line>()?;
     let decodes = context.out.style.decoding() != Decode::None;
@@ -345,6 +344,7 @@ fn sum_up(
     let connections = units::count(connections, "connection");
     messages.note(format!("{connections}, {} dropped", units::count(dropped, "line")));
     if args.summary {
+        out.style.sort_by.clone_from(&args.sort_by);
         let mut list = out.list(&summary::SHAPE)?;
         records.into_iter().try_for_each(|record| list.push(record))?;
         list.finish()?;

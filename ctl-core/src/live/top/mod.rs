@@ -46,6 +46,10 @@ pub struct TopArgs {
     #[arg(long)]
     write: bool,
 
+    /// Sort by this column
+    #[arg(long, alias = "sort", value_name = "COLUMN")]
+    sort_by: Option<String>,
+
     #[command(flatten)]
     choice: Choice,
 }
@@ -85,7 +89,7 @@ where
         is_table && args.count != Some(1) && context.out.style.terminal && screen::is_possible();
     // Rejects unknown columns before anything is sent.
     context.out.expect(board.shape)?;
-    let sort = board.figure(context.out.style.sort_by.as_deref());
+    let sort = board.figure(args.sort_by.as_deref());
     // The second signal must not end it before the terminal is restored.
     let interrupts = context.gentle_interrupts()?;
     let mut collector = Collector::usual(context, exports, args.choice.clone())?;
@@ -113,7 +117,7 @@ where
         return picture(context, collector, known, bounds, acts);
     }
     // As on the screen, the busiest come first.
-    let order = context.out.style.sort_by.take().map(|_| sort);
+    let order = args.sort_by.as_ref().map(|_| sort);
     let selection = Selection { sort: order, ..Selection::default() };
     let mut looks = Some(first);
     snapshot::all(context, args, &interrupts, (&mut known, selection), |known| {

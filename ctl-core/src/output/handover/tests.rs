@@ -5,8 +5,9 @@ use std::io::{BufWriter, Read as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use super::super::{Column, Destination, Encoding, Format, Memory, Output, Shape, Style};
+use super::super::{Column, Destination, Format, Memory, Output, Shape, Style};
 use super::*;
+use crate::envelope::Decode;
 use crate::text::encoding::{base64, hex};
 
 static NUMBERS: Shape = Shape::rows("n", &[Column::new("n", "N")]);
@@ -258,15 +259,6 @@ fn few_jobs_are_taken_for_a_reader_until_it_keeps_up_and_many_for_a_file() {
     assert_eq!(Case::new(&mut out).handover.window(10), 10);
 }
 
-#[test]
-fn a_sorted_list_would_hold_jobs_back() {
-    let style = Style { sort_by: Some("n".to_owned()), format: Format::Ndjson, ..Style::default() };
-    let mut out = Output::to(Box::new(std::io::sink()), style);
-    let list = out.list(&NUMBERS).unwrap();
-    let refused = Handover::<u64>::new(list, Interrupts::none(), &messages());
-    assert_eq!(refused.err().unwrap().exit.code(), 2);
-}
-
 static BODIES: Shape = Shape::blocks("id", &[Column::new("id", "ID"), Column::new("body", "BODY")]);
 
 /// It is deleted afterwards.
@@ -282,30 +274,29 @@ fn a_body_that_leaves_is_written_whole_in_every_format_and_encoding() {
         Format::Yaml,
         Format::Csv,
     ];
-    for (encoding, expected) in [
-        (Encoding::Auto, body.clone()),
-        (Encoding::Utf8, body.clone()),
-        (Encoding::Json, body.clone()),
-        (Encoding::Base64, base64(body.as_bytes())),
-        (Encoding::Hex, hex(body.as_bytes())),
+    for (decode, expected) in [
+        (None, body.clone()),
+        (Some(Decode::Utf8), body.clone()),
+        (Some(Decode::Base64), base64(body.as_bytes())),
+        (Some(Decode::Hex), hex(body.as_bytes())),
     ] {
         for (format, terminal) in formats.into_iter().flat_map(|one| [(one, false), (one, true)]) {
             let sink = Memory::default();
-            let style = Style { format, encoding, terminal, ..Style::default() };
+            let style = Style { format, decode, terminal, ..Style::default() };
             let mut out = Output::to(Box::new(sink.clone()), style);
             let list = out.list(&BODIES).unwrap();
             let mut handover = Handover::new(list, Interrupts::none(), &messages()).unwrap();
             let record = Record::new().with("id", 1).with_body(body.clone());
             handover.take([(record, "job 1".to_owned(), 1)], true, &mut |_| Ok(())).unwrap();
             let text = String::from_utf8(sink.bytes()).unwrap();
-            assert!(text.contains(&expected), "{format:?} {encoding:?}: {} bytes", text.len());
+            assert!(text.contains(&expected), "{format:?} {decode:?}: {} bytes", text.len());
         }
     }
 }
 
 #[test]
 fn what_would_stand_for_a_body_that_leaves_is_refused() {
-    let decode = Some(crate::envelope::Decode::Auto);
+    let decode = Some(Decode::Auto);
     for (format, refused) in [(Format::Plain, true), (Format::Json, false)] {
         let style = Style { format, decode, ..Style::default() };
         let mut out = Output::to(Box::new(std::io::sink()), style);
