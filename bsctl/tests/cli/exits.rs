@@ -42,7 +42,6 @@ const WAYS: &[(i32, Way)] = &[
         std::thread::spawn(move || drop(listener.accept()));
         bsctl(&address, &["--timeout", "60s", "ping"])
     }),
-    (2, |_| bare(&["--context", "none", "ping"])),
     (124, |server| {
         server.faults().add(Fault::nth(1).of("stats").hang());
         bsctl(server.address(), &["stats", "--timeout", "1s"])

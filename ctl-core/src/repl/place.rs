@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use clap::{Arg, Command};
 
 use super::grammar;
+use crate::rules::preset::{is_letter, is_long};
 use crate::text::lexer::Word;
 
 /// A place in the grammar, after some finished words.
@@ -69,13 +70,10 @@ impl<'g> Place<'g> {
     /// Finds an option by its spelling, without its dashes.
     pub(super) fn option(&self, written: &str) -> Option<&'g Arg> {
         match written.strip_prefix("--") {
-            Some(long) => self.command.get_arguments().find(|arg| {
-                arg.get_long() == Some(long)
-                    || arg.get_all_aliases().is_some_and(|all| all.contains(&long))
-            }),
+            Some(long) => self.command.get_arguments().find(|arg| is_long(arg, long)),
             None => {
                 let short = written.chars().last()?;
-                self.command.get_arguments().find(|arg| arg.get_short() == Some(short))
+                self.command.get_arguments().find(|arg| is_letter(arg, short))
             }
         }
     }

@@ -81,6 +81,18 @@ pub(crate) fn expanded<W: Clone>(
     Some(([before, &made(first), arguments].concat(), end))
 }
 
+/// Whether this is a long name of the flag.
+pub(crate) fn is_long(flag: &Arg, long: &str) -> bool {
+    let is_alias = || flag.get_all_aliases().is_some_and(|all| all.contains(&long));
+    flag.get_long() == Some(long) || is_alias()
+}
+
+/// Whether this is a letter of the flag.
+pub(crate) fn is_letter(flag: &Arg, letter: char) -> bool {
+    let is_alias = || flag.get_all_short_aliases().is_some_and(|all| all.contains(&letter));
+    flag.get_short() == Some(letter) || is_alias()
+}
+
 /// Where the command is in these words of a line, even an invalid one: the first word that is neither a flag nor a
 /// flag's value.
 pub(crate) fn command_at<'w>(
@@ -89,17 +101,12 @@ pub(crate) fn command_at<'w>(
 ) -> Option<usize> {
     let takes_next = |flag: &Arg| flag.get_action().takes_values() && !flag.is_require_equals_set();
     let is_flag_with_value = |word: &str| match word.strip_prefix("--") {
-        Some(long) => tree.get_arguments().any(|flag| {
-            takes_next(flag)
-                && flag.get_long_and_visible_aliases().is_some_and(|all| all.contains(&long))
-        }),
+        Some(long) => tree.get_arguments().any(|flag| takes_next(flag) && is_long(flag, long)),
         None => {
             // The first letter with a value takes the rest of its word, if there is any.
             let with_value = |letter: char| {
                 let mut flags = tree.get_arguments().filter(|flag| takes_next(flag));
-                flags.any(|flag| {
-                    flag.get_short_and_visible_aliases().is_some_and(|all| all.contains(&letter))
-                })
+                flags.any(|flag| is_letter(flag, letter))
             };
             let letters = word.chars().skip(1);
             letters.clone().position(with_value).is_some_and(|at| at + 1 == letters.count())
@@ -123,7 +130,7 @@ mod tests {
 
     /// A tool with the global flags `-a ADDR` and `-q`, two commands, and short words for them.
     fn tool() -> Command {
-        let address = Arg::new("addr").short('a').long("addr");
+        let address = Arg::new("server").short('s').long("server").short_alias('a').alias("addr");
         let quiet = Arg::new("quiet").short('q').action(ArgAction::SetTrue);
         let commands = ["kick", "pause"].map(Command::new);
         let short = [
@@ -147,6 +154,7 @@ mod tests {
             ("-a retry kick retry", None),
             ("-qa retry kick", None),
             ("-a x --addr=y retry", Some("-a x --addr=y kick --all")),
+            ("-s x --server y retry", Some("-s x --server y kick --all")),
             ("resume mail -q", Some("pause mail -q 0")),
             ("help retry", Some("help kick")),
             ("help resume", Some("help pause")),
