@@ -89,7 +89,7 @@ pull stays active in the server, so the next message of its queue still comes to
 const SESSIONS: &str = "  \
   adfctl repl
   adfctl repl -e 'queue create /mail' -e 'push /mail \"x\"'
-  adfctl --embedded repl -f test.script";
+  adfctl --embedded repl test.script";
 
 const SERVE: &str = "\
 An in-memory Adf.QueueServer, like the real one: everything is gone when it stops. WebSocket and HTTP share its port. It

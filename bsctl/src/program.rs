@@ -100,7 +100,7 @@ Reserved jobs are yours until you finish them or leave; on leaving, you are aske
 const SESSIONS: &str = "  \
   bsctl repl
   bsctl repl -e 'use mail' -e 'put \"x\"'
-  bsctl --embedded repl -f test.script";
+  bsctl --embedded repl test.script";
 
 const SERVE: &str = "\
 An in-memory beanstalkd: nothing is stored, and everything is gone when it stops. It listens on this machine only unless

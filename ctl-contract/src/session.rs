@@ -142,9 +142,9 @@ pub fn texts_and_files_win_over_a_redirected_stdin<T: Tool>(case: &Case<T>) {
     let file = folder.path().join("a script");
     std::fs::write(&file, format!("{add} a\r\n{add} @/does/not/exist\r\n")).unwrap();
     let name = file.to_str().unwrap();
-    let ended = run(&["-f", name]).exits(66);
+    let ended = run(&[name]).exits(66);
     assert!(ended.says(&format!("{name}:2: ")), "{ended:?}");
-    run(&["-f", "/does/not/exist"]).exits(66);
+    run(&["/does/not/exist"]).exits(66);
     assert_eq!((case.jobs)(&server), 4);
 }
 
@@ -153,7 +153,7 @@ pub fn the_embedded_server_lives_as_long_as_the_session<T: Tool>(case: &Case<T>)
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("script");
     std::fs::write(&file, format!("{} a\n{} mail -o name\n", case.add, case.list)).unwrap();
-    let line = ["--embedded", "repl", "-f", file.to_str().unwrap()];
+    let line = ["--embedded", "repl", file.to_str().unwrap()];
     let ended = case.program.bare(&line).exits(0);
     assert!(ended.lines().last().unwrap().ends_with("mail"), "{ended:?}");
     let address = ended.err.split_whitespace().find(|word| word.starts_with("127.0.0.1:")).unwrap();

@@ -246,7 +246,7 @@ pub fn bash_offers_names_where_patterns_are_meant<T: Tool>(case: &Case<T>) {
 /// Files are left to the shell, and scripts are short.
 pub fn files_are_left_to_the_shell_and_scripts_are_short<T: Tool>(case: &Case<T>) {
     for (line, code) in [
-        (&["complete", "zsh", "--", "repl", "-f", ""][..], 3),
+        (&["complete", "zsh", "--", "repl", ""][..], 3),
         (&["complete", "fish", "--", "drain", "--to", "x"], 3),
         (&["complete", "nushell", "--", "drain", "--to", "'x"], 3),
         (&["complete", "zsh", "--", "tap", "--filter", "fr"], 4),

@@ -92,7 +92,7 @@ you are asked what to do with them.";
 const SESSIONS: &str = "  \
   gearctl repl
   gearctl repl -e 'submit mail \"a letter\"' -e 'functions'
-  gearctl -s one:4730,two:4730 repl -f test.script";
+  gearctl -s one:4730,two:4730 repl test.script";
 
 const SERVE: &str = "\
 An in-memory gearmand: nothing is stored, and everything is gone when it stops. It listens on this machine only unless

@@ -213,11 +213,11 @@ impl Output {
         if let Some(server) = self.server.take() {
             let labelled = record.clone().of_server(Some(&server));
             let plain = [&[record::SERVER.key], plain].concat();
-            let done = self.done_by(&labelled, &plain, &format!("{server}: {sentence}"));
+            let done = self.done_by(&labelled, &plain, &format!("{server}: {sentence}"), true);
             self.server = Some(server);
             return done;
         }
-        self.done_by(record, plain, sentence)
+        self.done_by(record, plain, sentence, false)
     }
 
     /// Reports the outcome of a command on stderr, with the server if the command runs on several.
@@ -257,13 +257,14 @@ impl Output {
         self.flush()
     }
 
+    /// `is_part`: other servers have results, too, and documents are written together.
     fn done_by(
         &mut self,
         record: &Record,
         plain: &[&str],
         sentence: &str,
+        is_part: bool,
     ) -> Result<Exit, CliError> {
-        let is_part = record.has_server();
         match self.style.format {
             Format::Json | Format::Yaml if is_part => {
                 let document = Object::new(record, self.style.encoding())?;

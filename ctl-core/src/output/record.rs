@@ -84,11 +84,6 @@ impl Record {
         if let Some(server) = server { self.led_by(SERVER.key, server) } else { self }
     }
 
-    /// Whether it has a server column.
-    pub(super) fn has_server(&self) -> bool {
-        self.get(SERVER.key).is_some()
-    }
-
     /// Adds a field in place.
     pub fn push(&mut self, key: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
         self.fields.push((key.into(), Field::Value(value.into())));

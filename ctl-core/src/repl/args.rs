@@ -8,7 +8,7 @@ use clap::Args;
 pub(crate) const HELP: &str = "\
 {repl}
 
-A script (stdin, -f, -e) stops at the first error and exits with its code. # starts a comment, and <<END takes the
+A script (stdin, FILE, -e) stops at the first error and exits with its code. # starts a comment, and <<END takes the
 lines up to END as a body. CMD | SHELL COMMAND pipes results, CMD > FILE and CMD >> FILE write them to a file, CMD \\G
 prints one value per line, and !CMD runs a shell command.
 
@@ -22,7 +22,7 @@ Examples:
 #[derive(Debug, Clone, Default, Args)]
 pub struct SessionArgs {
     /// Run the commands in FILE
-    #[arg(short = 'f', long, value_name = "FILE", conflicts_with = "execute")]
+    #[arg(value_name = "FILE", conflicts_with = "execute")]
     pub(super) file: Option<PathBuf>,
 
     /// Run this command; repeatable

@@ -97,10 +97,8 @@ fn describe(tool: &mut Tool) -> Result<Exit, CliError> {
     }
     let all = fleet.ask(&mut tool.link, look)?;
     if !fleet.is_several() {
-        let source = tool.link.dialer.source();
         for (_, (address, record)) in all {
-            let record = record.led_by("address-from", source.clone());
-            tool.out.pairs(record.led_by("address", address))?;
+            tool.out.pairs(record.led_by("server", address))?;
         }
         return Ok(Exit::Done);
     }
@@ -136,7 +134,7 @@ static SERVERS: Shape = Shape::rows(
         Column::new("connections", "CONNECTIONS"),
         Column::wide("ignored", "IGNORED"),
         Column::wide("verbose", "VERBOSE"),
-        Column::wide("no-answer", "NO ANSWER"),
+        Column::wide("no_answer", "NO ANSWER"),
     ],
 );
 
@@ -173,7 +171,7 @@ fn look(link: &mut Link) -> Result<(String, Record), CliError> {
         .with("connections", connections.as_ref().map(|all| all.len()))
         .with("ignored", more.ignored);
     let record = more.has.into_iter().fold(record, |record, (name, has)| record.with(name, has));
-    Ok((address, record.with("no-answer", silent)))
+    Ok((address, record.with("no_answer", silent)))
 }
 
 /// What not every server answers.
@@ -203,8 +201,8 @@ impl Optional {
             verbose: verbose.and_then(value)?.came(),
             slow: depth_of_ids(&ids),
             has: [
-                ("show-jobs", is_there(&jobs)),
-                ("show-unique-jobs", is_there(&ids)),
+                ("show_jobs", is_there(&jobs)),
+                ("show_unique_jobs", is_there(&ids)),
                 ("prioritystatus", is_there(&priorities)),
             ],
             ignored: jobs.came().map(|all| all.iter().filter(|job| job.is_ignored).count()),
@@ -299,11 +297,11 @@ fn shutdown(tool: &mut Tool, graceful: bool) -> Result<Exit, CliError> {
     if address.contains(',') {
         return Err(CliError::usage("shutdown takes one server").hint("-s with one address"));
     }
-    let record = Record::new().with("address", address.as_str()).with("graceful", graceful);
+    let record = Record::new().with("server", address.as_str()).with("graceful", graceful);
     if tool.globals.dry_run {
         let record = record.with("dry_run", true);
         let sentence = format!("would shut down {address}");
-        return tool.out.done_with(&record, &["address"], &sentence);
+        return tool.out.done_with(&record, &["server"], &sentence);
     }
     let question = format!("shut down the server {address}");
     tool.confirm().everything(&question, &address, &tool.messages)?;
@@ -317,7 +315,7 @@ fn shutdown(tool: &mut Tool, graceful: bool) -> Result<Exit, CliError> {
         _ => error,
     })?;
     let sentence = format!("the server {address} is shutting down");
-    tool.out.done_with(&record, &["address"], &sentence)
+    tool.out.done_with(&record, &["server"], &sentence)
 }
 
 /// The server's state, for `doctor`.

@@ -31,10 +31,9 @@ fn the_server_is_described() {
         queue(address, "f", b"x");
         let all = gearctl(address, &["server", "-o", "json"]).exits(0).json();
         assert_eq!(all["pid"], pid);
-        assert_eq!(all["address"], address);
-        assert_eq!(all["address-from"], "flag --server");
+        assert_eq!(all["server"], address);
         assert_eq!((&all["queued"], &all["functions"]), (&json!(1), &json!(1)));
-        assert_eq!((&all["show-jobs"], &all["prioritystatus"]), (&json!(true), &json!(true)));
+        assert_eq!((&all["show_jobs"], &all["prioritystatus"]), (&json!(true), &json!(true)));
     });
 }
 

@@ -47,12 +47,12 @@ fn what_a_silent_server_answers_is_shown_and_the_rest_is_named() {
         let soon = |line: &[&str]| gearctl(address, &[&["--timeout", LIMIT], line].concat());
         let all = soon(&["server", "-o", "json"]).exits(0).json();
         assert_eq!((&all["functions"], &all["connections"]), (&json!(0), &json!(1)), "{all}");
-        for key in ["version", "pid", "verbose", "show-jobs", "prioritystatus"] {
+        for key in ["version", "pid", "verbose", "show_jobs", "prioritystatus"] {
             assert!(all[key].is_null(), "{key}: {all}");
         }
         let silent =
             ["version", "getpid", "verbose", "show jobs", "show unique jobs", "prioritystatus"];
-        assert_eq!(all["no-answer"], json!(silent));
+        assert_eq!(all["no_answer"], json!(silent));
         // That the real one answers none of them is known now.
         if is_real {
             return;
@@ -115,8 +115,8 @@ fn a_refusal_in_any_dialect_is_not_supported() {
                 assert_eq!(error["code"], "UNSUPPORTED", "{flavour} {line:?}");
             }
             let all = gearctl(address, &["server", "-o", "json"]).exits(0).json();
-            assert_eq!((&all["pid"], &all["show-jobs"]), (&json!(null), &json!(false)), "{all}");
-            assert_eq!((&all["prioritystatus"], &all["no-answer"]), (&json!(true), &json!([])));
+            assert_eq!((&all["pid"], &all["show_jobs"]), (&json!(null), &json!(false)), "{all}");
+            assert_eq!((&all["prioritystatus"], &all["no_answer"]), (&json!(true), &json!([])));
             let raw = gearctl(address, &["raw", "verbose"]).exits(1);
             assert!(raw.err.contains("UNSUPPORTED: verbose: "), "{flavour}: {}", raw.err);
             gearctl(address, &["workers"]).exits(0);

@@ -39,7 +39,7 @@ fn what_a_server_is_can_be_asked_without_a_further_thread() {
             command.args(["-s", server.address(), "server", "-o", "json"]).output().unwrap();
         assert_eq!(asked.status.code(), Some(0), "{asked:?}");
         let all: serde_json::Value = serde_json::from_slice(&asked.stdout).unwrap();
-        assert_eq!((&all["no-answer"], &all["prioritystatus"]), (&json!([]), &json!(true)));
+        assert_eq!((&all["no_answer"], &all["prioritystatus"]), (&json!([]), &json!(true)));
     });
 }
 
