@@ -3,10 +3,9 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command};
 
-use super::place::value_name;
+use super::place::{expanded, value_name};
 use crate::error::CliError;
 use crate::help::tip;
-use crate::rules::preset;
 use crate::text::lexer::Word;
 use crate::text::literal;
 use crate::text::spelling::closest;
@@ -40,12 +39,6 @@ pub fn parse(grammar: &mut Command, words: &[Word]) -> Result<Parsed, CliError> 
             _ => Err(refused(&error, words)),
         },
     }
-}
-
-/// The words that a line with a short word stands for, as [`preset::expanded`].
-pub(super) fn expanded(grammar: &Command, words: &[Word]) -> Option<(Vec<Word>, Vec<Word>)> {
-    let made = |short: &Word, text: &str| Word { bytes: text.into(), ..short.clone() };
-    preset::expanded(grammar, words, |word| String::from_utf8_lossy(&word.bytes), made)
 }
 
 /// Whether the command takes bodies as arguments.
@@ -95,6 +88,7 @@ mod tests {
     use clap::Arg;
 
     use super::*;
+    use crate::rules::preset;
     use crate::text::lexer::next_statement;
 
     fn grammar() -> Command {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use clap::{Arg, Command};
 
-use super::grammar;
+use crate::rules::preset;
 use crate::rules::preset::{is_letter, is_long};
 use crate::text::lexer::Word;
 
@@ -34,7 +34,7 @@ impl<'g> Place<'g> {
             after_dashes: false,
         };
         let mut values = 0;
-        let expanded = grammar::expanded(tree, words).map(|(begun, _)| begun);
+        let expanded = expanded(tree, words).map(|(begun, _)| begun);
         for word in expanded.as_deref().unwrap_or(words) {
             let text = String::from_utf8_lossy(&word.bytes);
             if place.pending.take().is_some() {
@@ -123,6 +123,12 @@ impl<'g> Place<'g> {
         }
         None
     }
+}
+
+/// The words that a line with a short word stands for, as [`preset::expanded`].
+pub(super) fn expanded(grammar: &Command, words: &[Word]) -> Option<(Vec<Word>, Vec<Word>)> {
+    let made = |short: &Word, text: &str| Word { bytes: text.into(), ..short.clone() };
+    preset::expanded(grammar, words, |word| String::from_utf8_lossy(&word.bytes), made)
 }
 
 /// Whether the option is followed by a value.
