@@ -2,7 +2,6 @@
 
 use std::{fmt, str::FromStr};
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use queue_core::Endpoint;
 use queue_core::{Transports, excerpt};
 
@@ -37,7 +36,6 @@ impl Transports for AdfQueue {
 }
 
 /// The value of the `Host` header.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn host(address: &Address) -> String {
     match address.endpoint() {
         Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } if host.contains(':') => {

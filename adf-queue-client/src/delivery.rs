@@ -24,7 +24,6 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn new(
         queue: QueueName,
         id: RequestId,
@@ -49,7 +48,6 @@ impl Delivery {
         self
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn into_parts(self) -> (QueueName, RequestId, Delivered) {
         (self.queue, self.id, self.delivered)
     }

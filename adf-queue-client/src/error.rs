@@ -88,7 +88,6 @@ impl ErrorKind {
     }
 
     /// The kind as counted: all unknown refusals are one kind, so that a server cannot grow the list without bound.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn counted(&self) -> Self {
         match self {
             ErrorKind::Refused(Refusal::Other(_)) => {
@@ -128,18 +127,15 @@ impl Error {
         )
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn unsupported(message: impl Into<std::borrow::Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Unsupported, Fate::NotSent, message)
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn with_action(mut self, action: Action) -> Self {
         self.0.about_mut().action.get_or_insert(action);
         self
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn with_request(self, action: Action, id: &RequestId) -> Self {
         let mut error = self.with_action(action);
         error.0.about_mut().request_id.get_or_insert(*id);
@@ -147,7 +143,6 @@ impl Error {
     }
 
     /// A copy of the error for another caller that it affects.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn share(&self) -> Self {
         Error(self.0.share())
     }
@@ -165,7 +160,6 @@ impl From<Refusal> for Error {
 mod tests {
     use super::*;
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     #[test]
     fn words_of_a_server_are_counted_as_one_kind() {
         let kind = |words: &str| ErrorKind::Refused(Refusal::Other(words.into()));

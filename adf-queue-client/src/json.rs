@@ -1,16 +1,13 @@
 //! Messages with JSON bodies.
 
 use queue_core::from_json;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use queue_core::to_json;
 use serde::Deserialize;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use serde::Serialize;
 
 #[cfg(feature = "blocking")]
 use crate::blocking;
 use crate::{Delivery, JsonError};
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::{Error, MessageId, QueueName, Result};
 
 impl Delivery {

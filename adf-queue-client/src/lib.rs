@@ -118,6 +118,8 @@
 //! Without features, the crate consists of [`protocol`] and the types.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
+// What only one face uses of the protocol is unused without that face.
+#![cfg_attr(not(all(feature = "tokio", feature = "blocking")), allow(dead_code, unused_imports))]
 // A copied example should not warn about an unused result.
 #![doc(test(attr(deny(unused_must_use))))]
 
@@ -142,7 +144,6 @@ mod servers;
 mod system;
 #[cfg(test)]
 mod text_tests;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 mod trace;
 mod work;
 
@@ -165,7 +166,6 @@ pub use queue_core::{TlsOptions, rustls};
 pub use self::asynchronous::{
     client::Client, pipeline::PushMany, producer::Producer, worker::Worker,
 };
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::work::{JobContext, ServerStatus, TestJob, WorkerHandle};
 pub use self::{
     address::{Address, Transport},

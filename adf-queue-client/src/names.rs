@@ -77,7 +77,6 @@ impl RequestId {
     }
 
     /// A number as an id.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn of(number: u64) -> Self {
         Self::written(itoa::Buffer::new().format(number))
     }

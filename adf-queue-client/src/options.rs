@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use queue_core::{RetryPolicy, ServerOptions};
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::protocol::Action;
 use crate::{Address, Error, address::AdfQueue};
 
@@ -134,7 +133,6 @@ impl ConnectOptions {
     }
 
     /// Rejects a transport that needs more than one stream.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn check_stream(&self) -> Result<(), Error> {
         match self.address.transport().is_http() {
             true => Err(Error::unsupported(
@@ -145,7 +143,6 @@ impl ConnectOptions {
     }
 
     /// Rejects settling a pulled message by its id where only the connection that pulled it can do that.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn check_by_id(&self, action: Action) -> Result<(), Error> {
         if self.address.transport().is_http() {
             return Ok(());
@@ -156,7 +153,6 @@ impl ConnectOptions {
     }
 
     /// The random number generator, seeded if configured.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn random(&self) -> queue_core::Random {
         self.seed.map_or_else(|| self.retry.random(), queue_core::Random::new)
     }

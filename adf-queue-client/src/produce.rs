@@ -7,12 +7,10 @@ use std::{fmt, time::Duration};
 use queue_core::{Measurement, Measures, Observer};
 
 use crate::{Address, ConnectOptions, Error, ProducerEvent, Servers};
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::{
     Deadline, Fate, MessageId, ProducerEventKind, Result,
     protocol::producer::attempts::{PushCounts, PushTerms},
 };
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use queue_core::Limit;
 
 /// Settings of a producer. Created from [`Servers`] or anything that converts into them; setters consume and return it.
@@ -143,7 +141,6 @@ impl ProducerOptions {
     }
 
     /// The options, if they are valid.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn checked(mut self) -> Result<Self> {
         self.servers.options().iter().try_for_each(ConnectOptions::check_stream)?;
         // The producer itself decides what is retried, and when.
@@ -154,7 +151,6 @@ impl ProducerOptions {
         Ok(self)
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn notify(&self, events: Vec<(usize, ProducerEventKind)>) {
         let Some(observer) = &self.observer else { return };
         for (server, what) in events {
@@ -164,7 +160,6 @@ impl ProducerOptions {
         }
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn terms(&self) -> PushTerms {
         PushTerms {
             limit: Limit::of(Deadline::Total, Some(self.timeout)),
@@ -204,7 +199,6 @@ impl ProducerReport {
         self.refused == 0 && self.not_sent == 0 && self.unknown == 0
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn count(&mut self, outcome: &Result<MessageId>, counts: PushCounts) {
         let count = match outcome.as_ref().map_err(Error::fate) {
             Ok(_) => &mut self.pushed,

@@ -43,13 +43,11 @@ impl Push {
         &self.body
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn into_ask(self) -> crate::protocol::client::Ask {
         crate::protocol::client::Ask::Plain(self.action, self.queue, self.body)
     }
 
     /// The request for it with this id.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn asked<'a>(&'a self, id: &'a str) -> crate::protocol::RequestFields<'a> {
         let Push { action, queue, body } = self;
         crate::protocol::RequestFields { action: *action, id, queue: queue.as_str(), body }

@@ -1,10 +1,8 @@
 //! What queue-core needs to know about Adf.QueueServer: how its addresses are written, and how its connections are traced.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use queue_core::Span;
 use queue_core::{Scheme, System};
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::{Address, address::host, trace};
 use crate::{Error, address::AdfQueue};
 
@@ -20,17 +18,14 @@ impl System for AdfQueue {
     };
     type Error = Error;
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     fn check(address: &Address) -> Result<(), Error> {
         crate::protocol::check_host(&host(address))
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     fn connecting(address: &Address) -> Span {
         trace::connecting(address)
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     fn connected(address: &Address, span: &Span, outcome: Result<(), &Error>) {
         trace::connected(address, span, outcome);
     }

@@ -170,7 +170,6 @@ impl Error {
     }
 
     /// A copy of the error for another caller that waits for the same thing.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn share(&self) -> Self {
         self.clone()
     }
@@ -192,7 +191,6 @@ impl Error {
 }
 
 /// The connection ended before the reply was read.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn lost(error: std::io::Error) -> Error {
     Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "the connection was lost")
         .with_source(error)

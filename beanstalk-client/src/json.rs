@@ -1,15 +1,12 @@
 //! Jobs with JSON bodies.
 
 use queue_core::from_json;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use queue_core::to_json;
 use serde::Deserialize;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use serde::Serialize;
 
 #[cfg(feature = "blocking")]
 use crate::blocking;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::{Error, Inserted, PutOptions, Result, TubeName};
 use crate::{Job, JsonError};
 

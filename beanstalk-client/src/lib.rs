@@ -137,6 +137,8 @@
 //! which then has no further dependencies.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
+// What only one face uses of the protocol is unused without that face.
+#![cfg_attr(not(all(feature = "tokio", feature = "blocking")), allow(dead_code, unused_imports))]
 // A copied example should not warn about an unused result.
 #![doc(test(attr(deny(unused_must_use))))]
 
@@ -161,7 +163,6 @@ mod system;
 mod text_tests;
 #[cfg(all(test, feature = "tokio", feature = "blocking", feature = "stream"))]
 mod thread_tests;
-#[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
 mod trace;
 mod types;
 mod work;
@@ -175,7 +176,6 @@ pub use self::asynchronous::{
     producer::{Producer, PutMany, Receipt},
     worker::{JobContext, TestJob, Worker},
 };
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::work::worker_status::WorkerHandle;
 pub use self::{
     address::Address,

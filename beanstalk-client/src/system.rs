@@ -1,10 +1,8 @@
 //! What queue-core needs to know about beanstalkd: how its addresses are written, and how its connections are traced.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use queue_core::Span;
 use queue_core::{Scheme, System};
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::{Address, trace};
 use crate::{Error, address::Beanstalkd};
 
@@ -19,12 +17,10 @@ impl System for Beanstalkd {
     };
     type Error = Error;
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     fn connecting(address: &Address) -> Span {
         trace::connecting(address)
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     fn connected(address: &Address, span: &Span, outcome: Result<(), &Error>) {
         trace::connected(address, span, outcome);
     }

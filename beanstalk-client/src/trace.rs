@@ -4,7 +4,6 @@
 //!
 //! Without the feature `tracing` everything here is a no-op.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 mod events;
 
 use std::borrow::Cow;
@@ -13,14 +12,12 @@ use queue_core::{Facts, Fate, Measures, Observation, Operation};
 
 #[cfg(feature = "tracing")]
 use crate::ErrorKind;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::protocol::ClientSession;
 use crate::{
     Address, ConnectOptions, Error, Inserted, JobRef, TubeName,
     protocol::{Command, Effect, Put, ReserveWithTimeout, Response, Session},
 };
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::events::{JobReporter, worker};
 
 /// The target for filters.
@@ -56,7 +53,6 @@ fn facts<'a>(
 }
 
 /// A command.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn command<C: Command>(client: &ClientSession, command: &C) -> Operation {
     let (server, session) = (&client.options.server, &client.session);
     queue_core::operation!(
@@ -76,7 +72,6 @@ pub(crate) fn command<C: Command>(client: &ClientSession, command: &C) -> Operat
 }
 
 /// The commands of a pipeline.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn pipeline<C: Command>(client: &ClientSession) -> Operation {
     let (server, session) = (&client.options.server, &client.session);
     let effect = if C::NAME == "put" { Effect::Put } else { Effect::None };

@@ -160,20 +160,17 @@ impl Error {
         self
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn with_handle(mut self, handle: JobHandle) -> Self {
         self.0.about_mut().handle = Some(handle);
         self
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn with_unique(mut self, unique: Option<UniqueId>) -> Self {
         self.0.about_mut().unique = unique;
         self
     }
 
     /// A copy of the error for another caller that it affects.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn share(&self) -> Self {
         Error(self.0.share())
     }

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "blocking")]
 use crate::blocking;
 use crate::{Assignment, JsonError, Outcome, Result};
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::{Error, FunctionName, SubmitOptions, protocol::Submitted};
 
 impl Assignment {

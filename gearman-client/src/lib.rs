@@ -131,6 +131,8 @@
 // Test vectors separate arguments by a NUL, often followed by a digit.
 #![cfg_attr(test, allow(clippy::octal_escapes))]
 #![deny(missing_docs)]
+// What only one face uses of the protocol is unused without that face.
+#![cfg_attr(not(all(feature = "tokio", feature = "blocking")), allow(dead_code, unused_imports))]
 // A copied example should not warn about an unused result.
 #![doc(test(attr(deny(unused_must_use))))]
 
@@ -143,7 +145,6 @@ mod error;
 #[cfg(feature = "json")]
 mod json;
 mod names;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 mod observed;
 mod options;
 pub mod protocol;
@@ -158,7 +159,6 @@ mod system;
 mod text;
 #[cfg(test)]
 mod text_tests;
-#[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
 mod trace;
 mod work;
 
@@ -177,9 +177,7 @@ pub use self::asynchronous::{
 };
 #[cfg(feature = "json")]
 pub use self::json::to_json;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::submission::client_events::{ClientEvent, ClientEventKind};
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub use self::work::{
     events::{WorkerEvent, WorkerEventKind},
     handle::WorkerHandle,

@@ -5,7 +5,6 @@ use std::time::Duration;
 use queue_core::{RetryPolicy, ServerOptions};
 
 use crate::{Address, Error, address::Gearmand};
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::{ClientEvent, ClientEventKind};
 
 /// Connection settings and deadlines.
@@ -43,7 +42,6 @@ pub struct ConnectOptions {
     pub(crate) max_packet_size: usize,
     pub(crate) max_backlog: usize,
     pub(crate) exceptions: bool,
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) observer: Option<queue_core::Observer<ClientEvent>>,
 }
 
@@ -56,7 +54,6 @@ impl ConnectOptions {
             max_packet_size: 64 << 20,
             max_backlog: 64 << 20,
             exceptions: true,
-            #[cfg(any(feature = "tokio", feature = "blocking"))]
             observer: None,
         }
     }
@@ -142,7 +139,6 @@ impl ConnectOptions {
     /// });
     /// # Ok::<(), gearman_client::Error>(())
     /// ```
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     #[must_use]
     pub fn on_event(mut self, observer: impl Fn(&ClientEvent) + Send + Sync + 'static) -> Self {
         self.observer = Some(queue_core::Observer::new(observer).after(self.observer));
@@ -150,7 +146,6 @@ impl ConnectOptions {
     }
 
     /// Calls the observer, if any.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn notify(&self, what: ClientEventKind) {
         if let Some(observer) = &self.observer {
             observer.notify(&ClientEvent { server: self.address.clone(), what });

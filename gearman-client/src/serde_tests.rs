@@ -137,7 +137,6 @@ fn submissions() {
     is_written_as(from_str::<Submitted>(&submitted.to_string()).unwrap(), submitted);
 }
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 #[test]
 fn events_are_written() {
     let error = Error::new(ErrorKind::Connect, Fate::NotSent, "gone");

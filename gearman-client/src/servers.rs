@@ -1,6 +1,5 @@
 //! One or more servers, and how a client chooses among them.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod md5;
 
 use crate::{ConnectOptions, address::Gearmand};

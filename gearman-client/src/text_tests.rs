@@ -76,7 +76,6 @@ fn events_and_outcomes_say_what_happened_and_no_payload() {
     assert_eq!(JobEvent::Status(status(true, true).progress).to_string(), "status 3/4");
 }
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 #[test]
 fn events_of_workers_are_one_line() {
     let failed = WorkerEventKind::Failed {
@@ -102,7 +101,6 @@ fn events_of_workers_are_one_line() {
     }
 }
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 #[test]
 fn events_of_clients_are_one_line() {
     let error = Error::new(ErrorKind::Connect, Fate::NotSent, "a\n\u{1b}[2J");

@@ -229,7 +229,6 @@ pub(crate) fn consumed(measures: &Measures, job: &JobHandle, function: &Function
 
 /// Records the outcome of a handler, within the span of its job: the kind of a failure, and its words if they may be
 /// shown.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn done(job: &JobHandle, failure: Option<(&'static str, Option<&str>)>) {
     #[cfg(feature = "tracing")]
     match failure {
@@ -257,7 +256,6 @@ pub(crate) fn done(job: &JobHandle, failure: Option<(&'static str, Option<&str>)
 }
 
 /// Records a job that was too large to be run.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn oversized(job: &JobHandle, function: &FunctionName, size: usize) {
     #[cfg(feature = "tracing")]
     tracing::warn!(
@@ -275,7 +273,6 @@ pub(crate) fn oversized(job: &JobHandle, function: &FunctionName, size: usize) {
 }
 
 /// Records a job that was running when processes of its workers died, and whether it is run again.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn crashed(job: &JobHandle, function: &FunctionName, crashes: u32, is_run: bool) {
     #[cfg(feature = "tracing")]
     tracing::warn!(

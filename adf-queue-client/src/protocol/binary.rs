@@ -93,7 +93,6 @@ fn read(frame: &Bytes) -> Option<Response> {
 }
 
 /// Parses the answer to a successful push without copying: its action, its id, and the number of the message.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(super) fn pushed(frame: &[u8]) -> Option<(Action, &[u8], MessageId)> {
     let BinaryAnswer { action, id, result, mut rest, .. } = split(frame)?;
     let is_done = action.is_push() && result == OK.as_bytes();

@@ -52,7 +52,6 @@ pub(super) fn encode(asked: &RequestFields<'_>, frame: &mut BytesMut) -> Result<
 }
 
 /// Whether text can carry it unchanged.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(super) fn check(asked: &RequestFields<'_>) -> Result<()> {
     text(asked.body).map(drop)
 }

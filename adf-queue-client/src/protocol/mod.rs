@@ -20,29 +20,24 @@ mod action;
 #[doc(hidden)]
 pub mod between;
 mod binary;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod client;
 mod head;
 #[doc(hidden)]
 pub mod http;
 mod json;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod producer;
 #[cfg(test)]
 mod producer_proof;
 mod refusal;
 mod request;
 mod response;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 mod room;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod session;
 mod status_page;
 #[cfg(test)]
 mod vectors;
 #[doc(hidden)]
 pub mod websocket;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod worker;
 
 use bytes::{Bytes, BytesMut};
@@ -62,7 +57,6 @@ use crate::Result;
 /// # Errors
 ///
 /// `InvalidInput` when the server would not read it.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn check_host(host: &str) -> Result<()> {
     let line = head::host_line(host)?;
     head::write(&[&line], &mut BytesMut::new())
@@ -96,7 +90,6 @@ impl Encoding {
     }
 
     /// Whether it can be carried unchanged.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn check(self, asked: &RequestFields<'_>) -> Result<()> {
         match self {
             Encoding::Binary => binary::check(asked),

@@ -60,7 +60,6 @@ impl Request {
     }
 
     /// Any request; only a push has a body.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn new(action: Action, id: RequestId, queue: QueueName, body: Bytes) -> Self {
         Request { action, id, queue, body }
     }

@@ -216,7 +216,6 @@ fn what_binary_frames_cannot_carry_is_refused() {
     assert_eq!(frame.len(), "before".len() + 1 + (2 + 1) + (2 + 2) + (2 + 65_535));
 }
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 #[test]
 fn only_the_answer_to_a_successful_push_is_read_as_one() {
     let read = |frame: &[u8]| {

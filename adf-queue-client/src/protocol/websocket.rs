@@ -234,7 +234,6 @@ impl Frames {
     }
 
     /// The payload of a frame that [`next`](Self::next) has found at the front of `data`, if it is a whole message.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(super) fn whole<'a>(&self, frame: &Frame, data: &'a [u8]) -> Option<&'a [u8]> {
         let is_whole = frame.header.is_final
             && frame.header.opcode == self.encoding.opcode()

@@ -2,11 +2,9 @@
 
 use std::{num::NonZeroU16, time::Duration};
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use queue_core::SpanHook;
 use queue_core::{JobLimit, Measurement, Measures, Observer};
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::Delivery;
 use crate::{Address, ConnectOptions, Error, QueueName, Servers, WorkerEvent};
 
@@ -38,7 +36,6 @@ pub struct WorkerOptions {
     pub(crate) until_empty: bool,
     pub(crate) observer: Option<Observer<WorkerEvent>>,
     pub(crate) logs_errors: bool,
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) on_span: SpanHook<Delivery>,
 }
 
@@ -58,7 +55,6 @@ impl WorkerOptions {
             until_empty: false,
             observer: None,
             logs_errors: false,
-            #[cfg(any(feature = "tokio", feature = "blocking"))]
             on_span: SpanHook::default(),
         }
     }
@@ -185,7 +181,7 @@ impl WorkerOptions {
     /// });
     /// # Ok::<(), adf_queue_client::Error>(())
     /// ```
-    #[cfg(all(feature = "tracing", any(feature = "tokio", feature = "blocking")))]
+    #[cfg(feature = "tracing")]
     #[must_use]
     pub fn on_span(
         mut self,
@@ -217,7 +213,6 @@ impl WorkerOptions {
     }
 }
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 mod lanes {
     use bytes::BytesMut;
 

@@ -39,7 +39,6 @@ impl WorkerReport {
             + self.unknown
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn count(&mut self, fate: JobFate) {
         let count = match fate {
             JobFate::Deleted => &mut self.deleted,
@@ -52,7 +51,6 @@ impl WorkerReport {
         *count += 1;
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn add(&mut self, other: WorkerReport) {
         let WorkerReport { deleted, returned, dead_lettered, abandoned, lost, unknown, given_up } =
             other;

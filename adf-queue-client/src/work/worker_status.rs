@@ -153,13 +153,11 @@ impl WorkerStatus {
     }
 
     /// Makes a stop wake the task of this lane; call it before [`heed_stop`](Self::heed_stop).
-    #[cfg(feature = "tokio")]
     pub(crate) fn wake_on_stop(&self, lane: usize, waker: &std::task::Waker) {
         self.stop.wake(lane, waker);
     }
 
     /// Whether there is a limit, whose last message ends the lanes, too.
-    #[cfg(feature = "tokio")]
     pub(crate) fn is_limited(&self) -> bool {
         self.limit.is_some()
     }

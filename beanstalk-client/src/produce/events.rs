@@ -100,7 +100,6 @@ fn counted(puts: u64, one: &str, many: &str) -> String {
 
 impl ProducerEventKind {
     /// Merges another event of the same kind into this one, if such events are counted.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn takes_in(&mut self, other: &Self) -> bool {
         use ProducerEventKind as Kind;
 

@@ -3,5 +3,4 @@
 pub(crate) mod events;
 pub(crate) mod options;
 pub(crate) mod report;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod shared;

@@ -153,7 +153,6 @@ impl ProducerOptions {
     }
 
     /// Rejects servers that may not be connected to, and gives each server its share of the seed.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn checked(mut self) -> Result<Self, Error> {
         for server in self.servers.options() {
             server.check()?;

@@ -34,21 +34,17 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 mod client;
 mod command;
 mod commands;
 mod parser;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod producer;
 mod response;
 mod session;
 pub(crate) mod stats_text;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 mod window;
 mod worker;
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::{
     client::ClientSession,
     session::{Reset, is_gone},

@@ -52,7 +52,6 @@ impl Parser {
     }
 
     /// Maximum size of a reply, in bytes.
-    #[cfg(any(test, feature = "tokio", feature = "blocking"))]
     pub(crate) fn largest_reply(&self) -> usize {
         self.max_text().saturating_add(2 * MAX_LINE)
     }

@@ -1,10 +1,8 @@
 //! The state of one connection without its socket: bytes to write, bytes read, and pending replies.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 mod frame;
 mod leftover;
 mod replies;
-#[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
 mod reset;
 #[cfg(test)]
 mod tests;
@@ -14,14 +12,12 @@ use std::{collections::VecDeque, time::Instant};
 use bytes::BytesMut;
 use queue_core::{Epoch, Io, written};
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::protocol::{Ignore, Watch};
 use crate::{
     Error, ErrorKind, Fate, Job, JobId, JobRef, Metrics, TubeName,
     protocol::{Command, Effect, ServerWait, command::line, parser::Decoder},
 };
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::{frame::EncodedCommand, leftover::is_gone, reset::Reset};
 
 /// The number of a command on its connection, and of its reply.
@@ -60,7 +56,6 @@ pub struct Session {
     /// The number of replies read, which is the number of the next reply.
     answered: u64,
     /// Whether the server has answered a command since this was last asked.
-    #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
     has_answered: bool,
     /// Offset after the last byte of the most recently answered command, where the oldest pending one begins.
     answered_to: u64,
@@ -273,7 +268,6 @@ impl Session {
     }
 
     /// How long the server may hold back the oldest reply, if its command was completely sent.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn oldest_wait(&self) -> Option<ServerWait> {
         self.pending.front().filter(|_| self.oldest_is_sent()).map(|oldest| oldest.wait)
     }
@@ -295,19 +289,16 @@ impl Session {
     }
 
     /// Whether the next reply can have arrived: the transport took the first byte of its command.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn may_be_answered(&self) -> bool {
         self.sent > self.answered_to
     }
 
     /// Number of unwritten bytes, here and in the pump.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn unsent(&self) -> u64 {
         self.queued.saturating_sub(self.sent)
     }
 
     /// Maximum size of a reply: once that much is buffered, a reply has to be taken before more is read.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn largest_reply(&self) -> usize {
         self.decoder.parser.largest_reply()
     }
@@ -331,7 +322,6 @@ impl Session {
     }
 
     /// Whether the connection accepts commands, or at least has replies outstanding.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn is_in_use(&self) -> bool {
         let is_closing = self.state == SessionState::Closing && self.awaits_replies();
         (self.state == SessionState::Open || is_closing) && !self.end_of_stream
@@ -379,7 +369,6 @@ impl Session {
     }
 
     /// The commands that ensure that these tubes are watched, taking abandoned commands into account.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn to_watch(&self, tubes: &[TubeName]) -> Vec<Watch> {
         let stays = |tube: &TubeName| {
             self.watched.contains(tube)
@@ -389,7 +378,6 @@ impl Session {
     }
 
     /// The commands that ensure that no other tube is watched.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn to_ignore(&self, tubes: &[TubeName]) -> Vec<Ignore> {
         let comes = self.under_way().filter_map(|effect| match effect {
             Effect::Watch(tube) if !self.watched.contains(tube) => Some(tube),
@@ -400,7 +388,6 @@ impl Session {
     }
 
     /// The pending effects of unanswered commands.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     fn under_way(&self) -> impl Iterator<Item = &Effect> {
         self.pending.iter().filter_map(|pending| match &pending.meaning {
             Meaning::Command(effect) => Some(effect),

@@ -231,7 +231,6 @@ impl WorkerSlot {
     }
 
     /// Wakes the waker when no further job may be taken.
-    #[cfg(feature = "tokio")]
     pub fn wake_when_enough(&mut self, waker: &std::task::Waker) {
         self.claimed.wake_when_reached(waker);
     }
@@ -273,7 +272,7 @@ impl WorkerSlot {
         };
         match self.session.send(command) {
             Ok(ticket) => {
-                self.expected.push_back(Expected { ticket, what, sent: now, wait, observation })
+                self.expected.push_back(Expected { ticket, what, sent: now, wait, observation });
             }
             Err(error) => self.life.close_with(error),
         }

@@ -3,7 +3,5 @@
 pub(crate) mod options;
 pub(crate) mod outcome;
 pub(crate) mod report;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod view;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod worker_status;

@@ -2,11 +2,9 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use queue_core::SpanHook;
 use queue_core::{DurationText, JobLimit, Measurement, Measures, Observer, read_duration};
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::Job;
 use crate::{ConnectOptions, Error, Retries, RetryPolicy, Servers, TubeName, WorkerEvent};
 
@@ -59,7 +57,6 @@ pub struct WorkerOptions {
     pub(crate) seed: Option<u64>,
     pub(crate) observer: Option<Observer<WorkerEvent>>,
     pub(crate) logs_errors: bool,
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) on_span: SpanHook<Job>,
 }
 
@@ -289,7 +286,7 @@ impl WorkerOptions {
     /// });
     /// # Ok::<(), beanstalk_client::Error>(())
     /// ```
-    #[cfg(all(feature = "tracing", any(feature = "tokio", feature = "blocking")))]
+    #[cfg(feature = "tracing")]
     #[must_use]
     pub fn on_span(mut self, hook: impl Fn(&tracing::Span, &Job) + Send + Sync + 'static) -> Self {
         self.on_span = SpanHook::new(hook);
@@ -333,7 +330,6 @@ impl From<Servers> for WorkerOptions {
             seed: None,
             observer: None,
             logs_errors: false,
-            #[cfg(any(feature = "tokio", feature = "blocking"))]
             on_span: SpanHook::default(),
         }
     }
@@ -357,7 +353,6 @@ queue_core::try_from_text!(WorkerOptions, Error);
 
 impl WorkerOptions {
     /// Rejects servers that may not be connected to.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.servers.check()
     }
@@ -376,14 +371,12 @@ impl WorkerOptions {
     }
 
     /// The options of a server, by its index.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     #[allow(clippy::indexing_slicing)]
     pub(crate) fn connect(&self, server: usize) -> &ConnectOptions {
         // Indexes come from the list itself.
         &self.servers.options()[server]
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn address(&self, server: usize) -> &crate::Address {
         &self.connect(server).address
     }

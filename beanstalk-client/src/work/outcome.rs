@@ -2,7 +2,6 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use queue_core::Span;
 use queue_core::{DurationText, decimal, excerpt, read_duration, unknown_word};
 
@@ -216,7 +215,6 @@ impl<T: IntoOutcome, E: fmt::Display> IntoOutcome for Result<T, E> {
 }
 
 /// The result of a handler.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) outcome: Outcome,
@@ -228,7 +226,6 @@ pub(crate) struct Ended {
     pub(crate) span: Span,
 }
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 impl Ended {
     pub(crate) fn with(made: impl IntoOutcome) -> Self {
         let (outcome, reason) = made.into_outcome();

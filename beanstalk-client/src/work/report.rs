@@ -34,7 +34,6 @@ impl WorkerReport {
         self.finished + self.released + self.buried + self.abandoned + self.lost + self.unknown
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn count(&mut self, fate: JobFate) {
         let count = match fate {
             JobFate::Deleted => &mut self.finished,
@@ -47,7 +46,6 @@ impl WorkerReport {
         *count += 1;
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn add(&mut self, other: WorkerReport) {
         let WorkerReport { finished, released, buried, abandoned, lost, unknown, given_up } = other;
         self.finished += finished;

@@ -43,7 +43,6 @@ impl ReservationState {
     }
 
     /// The worker is gone, and the handler is not.
-    #[cfg(feature = "tokio")]
     pub(crate) fn abandon(&mut self) {
         self.lost.get_or_insert(LostReason::Stopped);
     }

@@ -118,7 +118,6 @@ impl WorkerStatus {
     }
 
     /// Shows a state that the slot's role does not know.
-    #[cfg(feature = "blocking")]
     pub(crate) fn set_state(&self, slot: usize, state: SlotState) {
         self.update(slot, |seen| seen.status.state = state);
     }

@@ -136,7 +136,6 @@ impl Framing {
     /// # Errors
     ///
     /// The errors of [`Decoder::next`].
-    #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
     pub(crate) fn take<F>(&self, io: &mut Io<F>) -> Result<Option<Packet>, Error> {
         match self.find(io.data())? {
             PacketStart::Packet(head, len) => Ok(Some(head.with_body(io.take(len)))),
@@ -196,7 +195,6 @@ fn bad_magic(data: &[u8]) -> Error {
 }
 
 /// The type and the size of the packet that these bytes start with, once its header has arrived.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn announced(data: &[u8]) -> Option<(PacketType, usize)> {
     Some((PacketType::from(number(data, 4)?), size(data)?))
 }

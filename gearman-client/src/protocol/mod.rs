@@ -24,19 +24,16 @@
 
 pub(crate) mod admin;
 // Each face uses only a part of the shared code.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 #[cfg_attr(not(all(feature = "tokio", feature = "blocking")), allow(dead_code))]
 pub(crate) mod client;
 mod decoder;
 pub(crate) mod packet;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod packets;
 mod question;
 pub(crate) mod request;
 mod session;
 pub(crate) mod worker;
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) use self::decoder::Framing;
 pub use self::{
     admin::{AdminCommand, AdminReply, MaxQueue, RawLine, ReplyShape},

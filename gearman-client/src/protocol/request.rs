@@ -292,7 +292,6 @@ impl<W: AsRef<[u8]>> Submit<W> {
     }
 
     /// The same submission with a shared workload.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn owned(&self) -> Submit<Bytes> {
         Submit {
             packet_type: self.packet_type,
@@ -333,7 +332,7 @@ impl<W: AsRef<[u8]>> Request for Submit<W> {
         let workload = self.workload.as_ref();
         match &self.extra {
             ExtraArguments::Nothing => {
-                request(out, self.packet_type, &[function, unique], workload)
+                request(out, self.packet_type, &[function, unique], workload);
             }
             ExtraArguments::Epoch(seconds) => {
                 let seconds = Decimal::new(*seconds);

@@ -10,7 +10,6 @@ use std::{
 
 use bytes::BytesMut;
 use queue_core::{Epoch, written};
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use queue_core::{Io, emptied};
 
 use crate::{
@@ -56,7 +55,6 @@ pub struct Session<T> {
     /// Offset after the last queued byte, and after the last one that the transport took.
     queued: u64,
     sent: u64,
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     received: u64,
     pending: VecDeque<PendingRequest<T>>,
     /// Number of requests that are still in `outgoing`.
@@ -137,7 +135,6 @@ impl<T: Copy> Session<T> {
             outgoing: BytesMut::new(),
             queued: 0,
             sent: 0,
-            #[cfg(any(feature = "tokio", feature = "blocking"))]
             received: 0,
             pending: VecDeque::new(),
             unwritten: 0,
@@ -154,7 +151,6 @@ impl<T: Copy> Session<T> {
     }
 
     /// Continues the metrics of a session whose connection was lost. This must come before the first request.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn follow(&mut self, lost: &Metrics) {
         self.metrics = lost.clone();
         self.metrics.connected();
@@ -218,7 +214,6 @@ impl<T: Copy> Session<T> {
     }
 
     /// Records how much the connection has written and read so far.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn note<F>(&mut self, io: &Io<F>) {
         self.metrics.bytes_out += io.sent() - self.sent;
         self.metrics.bytes_in += io.received() - self.received;
@@ -226,7 +221,6 @@ impl<T: Copy> Session<T> {
     }
 
     /// Hands the outgoing bytes to the connection, which has written all earlier ones.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn hand_over<F>(&mut self, io: &mut Io<F>) {
         io.queue(&mut self.outgoing);
         emptied(&mut self.outgoing);
@@ -378,7 +372,6 @@ impl<T: Copy> Session<T> {
     }
 
     /// The number of requests waiting to be written.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn unwritten(&self) -> usize {
         self.unwritten
     }

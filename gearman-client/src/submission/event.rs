@@ -4,7 +4,6 @@ use std::fmt;
 
 use bytes::Bytes;
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::Submitted;
 use crate::{JobHandle, text::decimal};
 
@@ -47,7 +46,6 @@ impl JobEvent {
     }
 
     /// Its size in a backlog, in bytes.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn weight(&self) -> usize {
         const OWN: usize = std::mem::size_of::<JobEvent>();
         match self {
@@ -58,7 +56,6 @@ impl JobEvent {
 }
 
 /// The outcome of the job, if this is its last item.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn end_of(
     event: &crate::Result<JobEvent>,
     job: &Submitted,

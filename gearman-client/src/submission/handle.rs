@@ -59,7 +59,6 @@ impl JobHandle {
     /// # Errors
     ///
     /// `InvalidInput` when its server is not among them.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn position_in<'a>(
         &self,
         servers: impl Iterator<Item = &'a Address> + Clone,
@@ -96,7 +95,6 @@ impl JobHandle {
     }
 
     /// A handle that no job has.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn unknown() -> Self {
         JobHandle { name: ShortId::cut(b"H:nobody:0"), server: None, epoch: None }
     }

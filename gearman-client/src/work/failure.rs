@@ -1,7 +1,6 @@
 //! Why handlers fail, and why jobs are lost.
 
 use std::fmt;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::{any::Any, borrow::Cow};
 
 use bytes::Bytes;
@@ -85,7 +84,6 @@ impl fmt::Display for LostReason {
 }
 
 /// How a handler failed.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 #[derive(Debug)]
 pub(crate) enum Failed {
     Handler(Failure),
@@ -96,7 +94,6 @@ pub(crate) enum Failed {
     NotRun(Option<String>),
 }
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 impl Failed {
     pub(crate) fn panic(panic: &(dyn Any + Send)) -> Self {
         Failed::Panic(queue_core::panic_text(panic).to_owned())

@@ -1,19 +1,15 @@
 //! The settings of a worker.
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use queue_core::SpanHook;
 use queue_core::{Measurement, Measures};
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::protocol::{
     Assignment, WorkerSession,
     worker::lane::{Lane, LaneSettings},
 };
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use crate::trace::RequestReporter;
 use crate::{Address, ClientId, ConnectOptions, Error, JobLimit, Servers, protocol::Grab};
 
@@ -46,13 +42,10 @@ pub struct WorkerOptions {
     pub(crate) batch_results: bool,
     pub(crate) limit: Option<JobLimit>,
     pub(crate) until_empty: bool,
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) ledger: Option<crate::CrashLedger>,
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) observer: Option<queue_core::Observer<crate::WorkerEvent>>,
     pub(crate) logs_errors: bool,
     pub(crate) fails_oversized: bool,
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) on_span: SpanHook<Assignment>,
 }
 
@@ -72,13 +65,10 @@ impl WorkerOptions {
             batch_results: false,
             limit: None,
             until_empty: false,
-            #[cfg(any(feature = "tokio", feature = "blocking"))]
             ledger: None,
-            #[cfg(any(feature = "tokio", feature = "blocking"))]
             observer: None,
             logs_errors: false,
             fails_oversized: true,
-            #[cfg(any(feature = "tokio", feature = "blocking"))]
             on_span: SpanHook::default(),
         }
     }
@@ -187,7 +177,6 @@ impl WorkerOptions {
 
     /// Fails jobs that have killed the processes of their workers, according to this ledger. Applies to jobs with a
     /// handler.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     #[must_use]
     pub fn crash_ledger(mut self, ledger: crate::CrashLedger) -> Self {
         self.ledger = Some(ledger);
@@ -197,7 +186,6 @@ impl WorkerOptions {
     /// Calls `observer` for every event: connections, and handlers that failed, with their error messages. It is called
     /// where that happens, and must not block. If it panics, the worker continues. Several observers are called in
     /// the order in which they were set.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     #[must_use]
     pub fn on_event(
         mut self,
@@ -249,7 +237,7 @@ impl WorkerOptions {
     /// });
     /// # Ok::<(), gearman_client::Error>(())
     /// ```
-    #[cfg(all(feature = "tracing", any(feature = "tokio", feature = "blocking")))]
+    #[cfg(feature = "tracing")]
     #[must_use]
     pub fn on_span(
         mut self,
@@ -281,7 +269,6 @@ impl WorkerOptions {
     }
 
     /// The worker role for one server.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn lane(&self, server: &Arc<Address>, options: &ConnectOptions) -> Lane {
         let now = queue_core::now();
         let mut session =
@@ -309,7 +296,6 @@ impl WorkerOptions {
     }
 
     /// The options of each connection.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn lanes(&self) -> impl Iterator<Item = ConnectOptions> {
         (0..self.connections).flat_map(|_| self.servers.options().iter().cloned())
     }

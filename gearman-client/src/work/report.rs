@@ -23,7 +23,6 @@ pub struct WorkerReport {
 
 impl WorkerReport {
     /// Adds the counts of another connection.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn merge(&mut self, other: WorkerReport) {
         let WorkerReport { completed, failed, rejected, unknown, abandoned, given_up } = other;
         self.completed += completed;
@@ -34,7 +33,6 @@ impl WorkerReport {
         self.given_up += given_up;
     }
 
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn add(&mut self, settled: crate::protocol::Settled) {
         use crate::protocol::Settled;
         let count = match settled {

@@ -1,7 +1,6 @@
 //! The script of a handler test, and what the handler has reported.
 
 use std::sync::OnceLock;
-#[cfg(feature = "blocking")]
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -61,7 +60,6 @@ impl Script {
         self.lost_reason().unwrap_or(LostReason::ConnectionLost)
     }
 
-    #[cfg(feature = "blocking")]
     pub(crate) fn wait_lost(&self, timeout: Duration) -> Option<LostReason> {
         // The reason shows whether it was in time.
         let _ = self.is_lost.wait_timeout(timeout);

@@ -75,7 +75,6 @@ impl HttpRequest {
     }
 
     /// This limit, or that of its wait for a connection.
-    #[cfg(feature = "tokio")]
     pub(crate) fn connecting(&self, limit: Limit) -> Limit {
         limit.sooner(Limit::until(Deadline::Connect, self.connected_by))
     }

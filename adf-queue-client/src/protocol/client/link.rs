@@ -321,7 +321,6 @@ impl Link {
     }
 
     /// When a task has to be finished.
-    #[cfg(feature = "blocking")]
     pub(crate) fn limit(&self, number: u64) -> Option<Instant> {
         self.tasks.get(&number).and_then(|task| task.limit.at)
     }
@@ -342,25 +341,21 @@ impl Link {
     }
 
     /// Whether a connection is wanted and nobody makes it. A caller that gets `true` has to.
-    #[cfg(feature = "tokio")]
     pub(crate) fn claim(&mut self) -> bool {
         self.life.claim()
     }
 
     /// Whether to wake the pump.
-    #[cfg(feature = "tokio")]
     pub(crate) fn wakes_pump(&self) -> bool {
         self.is_urgent
     }
 
     /// Has data that has arrived read, although nobody waits for it.
-    #[cfg(feature = "blocking")]
     pub(crate) fn look(&mut self, now: Instant) {
         self.idle_check.look(now);
     }
 
     /// Whether that is still to be done.
-    #[cfg(feature = "blocking")]
     pub(crate) fn is_looking(&self) -> bool {
         self.is_open() && self.idle_check.is_looking()
     }

@@ -483,7 +483,6 @@ fn a_pull_of_what_was_ready_ends_in_time_if_another_client_was_faster() {
     assert!(matches!(bench.outcome(pull), Some(Ok(AskAnswer::Nothing))));
 }
 
-#[cfg(feature = "blocking")]
 #[test]
 fn who_waits_for_a_call_knows_its_limit() {
     let mut bench = Bench::new(options());
@@ -1443,7 +1442,6 @@ fn a_pull_in_json_is_sent_when_its_count_was_answered() {
     }
 }
 
-#[cfg(feature = "tokio")]
 #[test]
 fn a_pump_is_woken_for_what_is_new() {
     let mut bench = Bench::new(options());
@@ -1455,7 +1453,6 @@ fn a_pump_is_woken_for_what_is_new() {
     assert!(!bench.link().wakes_pump());
 }
 
-#[cfg(feature = "blocking")]
 #[test]
 fn what_has_arrived_is_read_when_that_is_asked_for() {
     let mut bench = Bench::open(options());

@@ -309,7 +309,7 @@ mod tests {
             let end = loop {
                 match pull.next(last.take(), now) {
                     ClientStep::Adopt(..) => {
-                        assert!(now < start + 10 * SECOND, "its patience is over")
+                        assert!(now < start + 10 * SECOND, "its patience is over");
                     }
                     ClientStep::Ask(ask, _) if ask.pull().is_none() => last = counted(0),
                     ClientStep::Wait(at) => {

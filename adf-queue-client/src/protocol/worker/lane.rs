@@ -147,7 +147,6 @@ impl Lane {
     }
 
     /// Wakes the waker when no further message may be taken.
-    #[cfg(feature = "tokio")]
     pub(crate) fn wake_when_enough(&mut self, waker: &Waker) {
         self.claimed.wake_when_reached(waker);
     }
@@ -176,7 +175,6 @@ impl Lane {
         }
     }
 
-    #[cfg(feature = "blocking")]
     pub(crate) fn is_over(&self) -> bool {
         self.phase == LanePhase::Over
     }
@@ -187,13 +185,11 @@ impl Lane {
         (!is_empty).then(|| (mem::take(&mut self.jobs), mem::take(&mut self.news)))
     }
 
-    #[cfg(feature = "blocking")]
     pub(crate) fn has_news(&self) -> bool {
         !(self.jobs.is_empty() && self.news.is_empty())
     }
 
     /// Whether there is an upgraded connection.
-    #[cfg(feature = "blocking")]
     pub(crate) fn is_connected(&self) -> bool {
         self.link.is_open()
     }
@@ -208,7 +204,6 @@ impl Lane {
     }
 
     /// Number of handlers that run, even for lost messages.
-    #[cfg(feature = "tokio")]
     pub(crate) fn running(&self) -> usize {
         self.hold.running.len()
     }

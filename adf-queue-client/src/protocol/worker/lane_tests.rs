@@ -173,7 +173,6 @@ impl Face {
     /// One exchange, and its face's reaction.
     fn step(&mut self) -> Pulse {
         let pulse = self.proof.step();
-        #[cfg(feature = "blocking")]
         self.check(pulse);
         while let Some((jobs, news)) = self.take() {
             for job in jobs {
@@ -195,7 +194,6 @@ impl Face {
     }
 
     /// What a face asks about the lane, beside its news.
-    #[cfg(feature = "blocking")]
     fn check(&mut self, pulse: Pulse) {
         let (now, lane) = (self.proof.now(), self.lane());
         let is_over = lane.is_over();
@@ -205,10 +203,8 @@ impl Face {
     }
 
     fn take(&mut self) -> Option<(Vec<HandlerMessage>, Vec<LaneEvent>)> {
-        #[cfg(feature = "blocking")]
         let has_news = self.lane().has_news();
         let taken = self.lane().take();
-        #[cfg(feature = "blocking")]
         assert_eq!(taken.is_some(), has_news);
         taken
     }
@@ -1198,7 +1194,6 @@ fn a_worker_that_stops_at_once_leaves_its_handlers_no_grace() {
     }
 }
 
-#[cfg(feature = "tokio")]
 #[test]
 fn a_lane_wakes_its_face_when_another_one_starts_the_last_job() {
     let (limit, task) = (JobLimit::new(1), Arc::new(Idle));

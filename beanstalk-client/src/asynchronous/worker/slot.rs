@@ -109,7 +109,7 @@ impl Slot {
         loop {
             let (worker_status, server, slot) = (&self.worker_status, &self.server, self.lane.slot);
             let began = |job: &JobContext| {
-                worker_status.notify(server, slot, WorkerEventKind::Started(job.id))
+                worker_status.notify(server, slot, WorkerEventKind::Started(job.id));
             };
             let Poll::Ready((job, ended)) = self.handlers.poll(cx, began) else { return };
             if let Some(error) = ended.reason {

@@ -489,7 +489,7 @@ impl ClientSession {
         match task.stage {
             TaskStage::TakingOver(..) => self.taken_over(response, now),
             TaskStage::Confirming { sent, is_own, .. } => {
-                self.confirmed(response, sent, is_own, now)
+                self.confirmed(response, sent, is_own, now);
             }
             TaskStage::Sent(..)
                 if matches!(response, Response::Reserved(_) | Response::Touched)

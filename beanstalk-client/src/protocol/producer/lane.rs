@@ -61,7 +61,6 @@ pub(super) struct Lane {
     /// Whether a driver moves the bytes of this lane.
     pub(super) is_driven: bool,
     /// Whether a caller was woken to drive it.
-    #[cfg(feature = "blocking")]
     pub(super) is_handed_on: bool,
     /// Wakes the sleeping driver.
     pub(super) driver: Option<Waker>,
@@ -108,7 +107,6 @@ impl Lane {
             has_served: false,
             is_wanted: false,
             is_driven: false,
-            #[cfg(feature = "blocking")]
             is_handed_on: false,
             driver: None,
             next_due: None,
@@ -165,19 +163,16 @@ impl Lane {
     }
 
     /// Whether puts wait to be written. Answers may be read later.
-    #[cfg(feature = "blocking")]
     pub(super) fn has_unwritten(&self) -> bool {
         self.phase != LanePhase::Closed && self.log.has_queued()
     }
 
     /// A caller drives it from now on.
-    #[cfg(feature = "blocking")]
     pub(super) fn drive(&mut self) {
         (self.is_driven, self.is_handed_on) = (true, false);
     }
 
     /// Whether it has something to do now, and nobody does it.
-    #[cfg(feature = "blocking")]
     pub(super) fn waits(&self, now: Instant) -> bool {
         !self.is_driven
             && self.has_work()

@@ -288,7 +288,6 @@ impl Log {
     }
 
     /// Whether something is to be written, now or later.
-    #[cfg(feature = "blocking")]
     pub(super) fn has_queued(&self) -> bool {
         self.written < self.queued
     }

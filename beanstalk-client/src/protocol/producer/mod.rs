@@ -11,13 +11,11 @@ mod deliver;
 mod exchange;
 mod flushes;
 mod lane;
-#[cfg(feature = "blocking")]
 mod lead;
 mod line;
 mod log;
 mod queued_put;
 mod slots;
-#[cfg(feature = "tokio")]
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -32,7 +30,6 @@ use std::{
 pub(crate) use queue_core::stable_hash;
 use queue_core::{Chooser, earliest};
 
-#[cfg(feature = "blocking")]
 pub(crate) use self::lead::{Leadership, UnwaitedPuts};
 pub(crate) use self::slots::SlotId;
 use self::{
@@ -73,10 +70,8 @@ pub(crate) struct Outbox {
     /// Whether the waiting callers are the only ones to move bytes.
     is_driven_by_callers: bool,
     /// The last lane that a caller drove without a put of its own there.
-    #[cfg(feature = "blocking")]
     turn: usize,
     /// Whether a thread writes what no caller does.
-    #[cfg(feature = "blocking")]
     has_helper: bool,
     wakers: Vec<Waker>,
     /// Events by server that were not reported yet, if there is an observer. They are reported after each step.
@@ -87,19 +82,15 @@ pub(crate) struct Outbox {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Probes {
     /// Its driver reconnects after the delay, even if nothing is queued for it.
-    #[cfg(feature = "tokio")]
     InBackground,
     /// A put tries it after the delay.
-    #[cfg(feature = "blocking")]
     ByPuts,
 }
 
 impl Probes {
     fn is_in_background(self) -> bool {
         match self {
-            #[cfg(feature = "tokio")]
             Probes::InBackground => true,
-            #[cfg(feature = "blocking")]
             Probes::ByPuts => false,
         }
     }
@@ -147,9 +138,7 @@ impl Outbox {
             is_closing: false,
             probes: probes.is_in_background() && servers.len() > 1,
             is_driven_by_callers: !probes.is_in_background(),
-            #[cfg(feature = "blocking")]
             turn: servers.len().saturating_sub(1),
-            #[cfg(feature = "blocking")]
             has_helper: false,
             wakers: Vec::new(),
             events: options.observer.is_some().then(Vec::new),

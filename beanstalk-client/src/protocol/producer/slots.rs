@@ -25,15 +25,7 @@ pub(super) enum PutSlot {
     /// Its put has been granted room, and may be added.
     Granted { weight: usize },
     /// Its put is in the queue of a server.
-    Queued {
-        lane: usize,
-        #[cfg_attr(
-            not(feature = "blocking"),
-            expect(dead_code, reason = "a task has no put of its own")
-        )]
-        deadline: Option<Instant>,
-        waker: Option<Waker>,
-    },
+    Queued { lane: usize, deadline: Option<Instant>, waker: Option<Waker> },
     /// Its put has this outcome.
     Done(Result<Inserted>),
     /// Its caller is gone, and its put is still in the queue of a server.

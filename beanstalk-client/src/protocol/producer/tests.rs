@@ -1,6 +1,5 @@
 //! The outbox against a model of servers, with every fault that a connection can have, at every byte.
 
-#[cfg(feature = "blocking")]
 mod leading;
 mod servers;
 mod waiting;
@@ -386,12 +385,7 @@ fn run(servers: usize, selection: Selection, probes: Probes, steps: &[Step]) {
 }
 
 fn probes() -> impl Strategy<Value = Probes> {
-    #[cfg(all(feature = "tokio", feature = "blocking"))]
-    return prop_oneof![Just(Probes::InBackground), Just(Probes::ByPuts)];
-    #[cfg(not(feature = "blocking"))]
-    return Just(Probes::InBackground);
-    #[cfg(not(feature = "tokio"))]
-    return Just(Probes::ByPuts);
+    prop_oneof![Just(Probes::InBackground), Just(Probes::ByPuts)]
 }
 
 proptest! {
@@ -562,10 +556,7 @@ fn a_spare_server_that_was_not_needed_yet_is_better_than_one_that_failed() {
 }
 
 fn some_probes() -> Probes {
-    #[cfg(feature = "blocking")]
-    return Probes::ByPuts;
-    #[cfg(not(feature = "blocking"))]
-    return Probes::InBackground;
+    Probes::ByPuts
 }
 
 #[test]
@@ -714,7 +705,6 @@ fn a_put_that_a_draining_server_refuses_waits_for_a_server_that_is_only_away() {
 }
 
 /// A server that may be tried again takes its own puts back when another one has been connected.
-#[cfg(feature = "blocking")]
 #[test]
 fn a_put_that_stays_where_it_was_was_not_moved() {
     let mut world = World::new(2, Selection::InOrder, Probes::ByPuts);
@@ -737,7 +727,6 @@ fn a_put_that_stays_where_it_was_was_not_moved() {
 }
 
 /// Number of puts in each lane.
-#[cfg(feature = "blocking")]
 fn queued(outbox: &Outbox) -> Vec<usize> {
     outbox.lanes.iter().map(|lane| lane.log.queued_puts().count()).collect()
 }
@@ -778,7 +767,6 @@ fn an_idle_producer_says_nothing() {
 }
 
 /// A caller that puts one job after the other does not pay for a check, and one that returns later does.
-#[cfg(feature = "blocking")]
 #[test]
 fn a_connection_that_was_idle_is_looked_at_before_it_is_used() {
     let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
@@ -811,7 +799,6 @@ fn a_connection_that_was_idle_is_looked_at_before_it_is_used() {
     world.check();
 }
 
-#[cfg(feature = "tokio")]
 #[test]
 fn a_lane_whose_task_is_gone_tells_its_callers_by_the_bytes_that_were_taken() {
     let mut world = World::new(1, Selection::InOrder, Probes::InBackground);
@@ -977,8 +964,5 @@ fn an_attempt_to_connect_ends_by_itself_and_is_followed_by_another() {
 }
 
 fn other_probes() -> Probes {
-    #[cfg(feature = "tokio")]
-    return Probes::InBackground;
-    #[cfg(not(feature = "tokio"))]
-    return Probes::ByPuts;
+    Probes::InBackground
 }

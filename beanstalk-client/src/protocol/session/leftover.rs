@@ -101,7 +101,6 @@ impl Session {
 }
 
 /// Whether a touch failed because the job is no longer held: its time to run expired, or its connection is gone.
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) fn is_gone(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::JobLost)
 }

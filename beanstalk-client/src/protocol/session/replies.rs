@@ -46,7 +46,6 @@ impl Session {
     }
 
     /// Reads the replies to the abandoned commands before this one, so that they occupy no buffer space.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn pass_over_in<F>(&mut self, ticket: Ticket, io: &mut Io<F>) -> Result<(), Error> {
         self.follow(io);
         while self.answered < ticket.0 && self.next_reply_in(ticket, io)?.is_some() {}
@@ -54,7 +53,6 @@ impl Session {
     }
 
     /// The same for all commands sent so far.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn pass_over_all_in<F>(&mut self, io: &mut Io<F>) -> Result<(), Error> {
         if !self.may_be_answered() {
             return Ok(());
@@ -63,7 +61,6 @@ impl Session {
     }
 
     /// Whether the server has answered a command since the last call, even if nobody waits for it.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn take_answered(&mut self) -> bool {
         std::mem::take(&mut self.has_answered)
     }

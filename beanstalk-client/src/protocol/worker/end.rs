@@ -93,7 +93,6 @@ impl WorkerSlot {
     }
 
     /// The task that drove it is gone, and with it the connection.
-    #[cfg(feature = "tokio")]
     pub(crate) fn cut(&mut self) {
         self.abandon();
         self.state = crate::SlotState::Ended;

@@ -133,7 +133,6 @@ impl TextDecoder {
     }
 
     /// Adds bytes that were read elsewhere.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.buffer.truncate(self.filled);
         self.buffer.extend_from_slice(bytes);

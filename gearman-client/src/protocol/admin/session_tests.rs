@@ -1,5 +1,4 @@
 //! Tests of the admin role, without sockets and clocks.
-#![cfg(any(feature = "tokio", feature = "blocking"))]
 
 use std::time::Duration;
 

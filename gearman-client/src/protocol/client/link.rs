@@ -220,31 +220,26 @@ impl Link {
     }
 
     /// Withdraws the wish for a connection whose attempt has not started.
-    #[cfg(feature = "blocking")]
     pub(crate) fn give_up(&mut self) {
         self.life.unwant();
     }
 
     /// Whether something has changed since the role was last asked.
-    #[cfg(feature = "blocking")]
     pub(crate) fn has_news(&self) -> bool {
         self.is_urgent || self.has_queued
     }
 
     /// Has the pump read what has already arrived.
-    #[cfg(feature = "blocking")]
     pub(crate) fn look(&mut self, now: Instant) {
         self.idle_check.look(now);
     }
 
     /// Whether that is still to be done.
-    #[cfg(feature = "blocking")]
     pub(crate) fn is_looking(&self) -> bool {
         self.life.is_connected() && self.idle_check.is_looking()
     }
 
     /// Number of request bytes not yet handed to the connection.
-    #[cfg(feature = "blocking")]
     pub(crate) fn queued(&self) -> usize {
         match self.session.unwritten() {
             0 => 0,
@@ -252,7 +247,6 @@ impl Link {
         }
     }
 
-    #[cfg(feature = "blocking")]
     pub(crate) fn set_reply_timeout(&mut self, timeout: Duration) {
         self.options.server.reply_timeout = timeout;
         self.life.set_deadlines(Deadlines::new(Some(timeout), Some(self.options.write_timeout)));

@@ -447,7 +447,6 @@ fn a_server_is_doubtful_after_a_failure_and_while_it_takes_longer_than_a_caller_
 
 /// A caller of the blocking face may do other things for long, while nobody reads.
 #[test]
-#[cfg(feature = "blocking")]
 fn what_has_arrived_can_be_read_without_a_request() {
     let mut bench = Bench::new(options());
     assert!(!bench.link().is_looking());
@@ -467,7 +466,6 @@ fn what_has_arrived_can_be_read_without_a_request() {
 }
 
 #[test]
-#[cfg(feature = "blocking")]
 fn queued_requests_are_news_for_the_pump_until_they_are_handed_over() {
     let mut bench = Bench::open(options());
     assert!(!bench.link().has_news());
@@ -483,7 +481,6 @@ fn queued_requests_are_news_for_the_pump_until_they_are_handed_over() {
 }
 
 #[test]
-#[cfg(feature = "blocking")]
 fn another_time_for_answers_counts_from_then_on() {
     let mut bench = Bench::open(options().exceptions(false));
     bench.link().set_reply_timeout(3 * SECOND);

@@ -13,7 +13,6 @@ pub(crate) mod route;
 mod slots;
 mod window;
 
-#[cfg(feature = "tokio")]
 pub(crate) use self::inbox::UnreadItems;
 pub(crate) use self::{
     inbox::InboxItem,

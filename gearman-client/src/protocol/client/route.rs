@@ -424,7 +424,7 @@ mod tests {
             let step = attempts.step(|_| None, |_| false, Limit::never(), *START);
             match step {
                 RouteStep::GiveUp(error) => {
-                    assert_eq!((error.fate(), is_last), (Fate::NotSent, true))
+                    assert_eq!((error.fate(), is_last), (Fate::NotSent, true));
                 }
                 RouteStep::Wait(wait) => assert_eq!((wait, is_last), (LEAST_WAIT, false)),
                 RouteStep::Try(index) => panic!("{index}"),

@@ -22,7 +22,6 @@ pub(super) struct Confirmations {
     unconfirmed: VecDeque<Work>,
     settled: VecDeque<Settled>,
     /// Number of results lost with their connections.
-    #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
     unknown: u64,
     has_answers: bool,
     /// Number of answered or withdrawn requests, and when that last changed.
@@ -39,7 +38,6 @@ struct Asked {
     grab: Option<Grab>,
     since: Instant,
     /// Its end offset on the connection.
-    #[cfg_attr(not(any(feature = "tokio", feature = "blocking")), allow(dead_code))]
     end: u64,
     /// Its observation, if observed.
     observation: Observed,
@@ -149,7 +147,6 @@ impl Confirmations {
     }
 
     /// Whether a connection that has written this many bytes has written the oldest request.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(super) fn is_waiting(&self, sent: u64) -> bool {
         self.asked.front().is_some_and(|asked| asked.end <= sent)
     }
@@ -267,7 +264,6 @@ impl Confirmations {
     }
 
     /// The total number of results lost with their connections.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(super) fn unknown(&self) -> u64 {
         self.unknown
     }

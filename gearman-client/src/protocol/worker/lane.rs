@@ -2,7 +2,6 @@
 
 mod role;
 
-#[cfg(feature = "tokio")]
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -181,25 +180,21 @@ impl Lane {
     }
 
     /// Leaves all held jobs to the server.
-    #[cfg(feature = "blocking")]
     pub(crate) fn leave_held(&mut self) {
         self.session.leave_all();
     }
 
     /// Has received data read without waiting.
-    #[cfg(feature = "blocking")]
     pub(crate) fn look(&mut self) {
         self.looking = self.is_open().then(LateCheck::default);
     }
 
     /// Whether that has yet to be done.
-    #[cfg(feature = "blocking")]
     pub(crate) fn is_looking(&self) -> bool {
         self.looking.is_some()
     }
 
     /// Ends at once; unfinished jobs go back to the server.
-    #[cfg(feature = "tokio")]
     pub(crate) fn cut(&mut self) {
         self.stage = LaneStage::Cut;
         self.life.close();
@@ -282,33 +277,28 @@ impl Lane {
     }
 
     /// Wakes a task when it is known whether there is a connection.
-    #[cfg(feature = "tokio")]
     pub(crate) fn wake_connected(&mut self, waker: &Waker) {
         self.connecting.add(waker);
     }
 
     /// Wakes a task when there may be room.
-    #[cfg(feature = "tokio")]
     pub(crate) fn wake_with_room(&mut self, waker: &Waker) {
         self.waiting.add(waker);
     }
 
     /// Wakes a task when a barrier may be passed.
-    #[cfg(feature = "tokio")]
     pub(crate) fn wake_behind_barrier(&mut self, waker: &Waker) {
         self.barriers.add(waker);
     }
 
     /// Wakes a task when a job may be lost, unless it [forgets](Self::forget_loss) that before. Returns the waker known
     /// before, to be dropped outside of any lock.
-    #[cfg(feature = "tokio")]
     pub(crate) fn wake_on_loss(&mut self, ticket: &mut Option<u64>, waker: Waker) -> Option<Waker> {
         let ticket = *ticket.get_or_insert_with(|| self.losses.issue());
         self.losses.wait(ticket, waker)
     }
 
     /// A task waits no more. Returns its waker, to be dropped outside of any lock.
-    #[cfg(feature = "tokio")]
     pub(crate) fn forget_loss(&mut self, ticket: u64) -> Option<Waker> {
         self.losses.leave(ticket)
     }

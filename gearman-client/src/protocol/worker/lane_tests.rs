@@ -1,5 +1,4 @@
 //! The worker role by hand, and over any schedule and any network against the in-memory server.
-#![cfg(any(feature = "tokio", feature = "blocking"))]
 
 use std::{collections::HashSet, io, time::Duration};
 
@@ -534,7 +533,6 @@ fn a_lost_connection_holds_nothing_and_whoever_waits_learns_of_it() {
     let barrier = bench.lane().barrier(now);
     bench.turn();
     assert!(bench.lane().is_past(barrier).is_none());
-    #[cfg(feature = "tokio")]
     {
         let (mut ticket, mut left) = (None, None);
         let waker = std::task::Waker::noop();
@@ -550,8 +548,6 @@ fn a_lost_connection_holds_nothing_and_whoever_waits_learns_of_it() {
         assert_eq!(bench.woken(), 2, "one behind the barrier and one with the job");
         bench.hand.closes();
     }
-    #[cfg(not(feature = "tokio"))]
-    bench.loses();
     for is_back in [false, true] {
         if is_back {
             bench.opens();
@@ -617,7 +613,6 @@ fn a_barrier_is_passed_with_its_answer() {
     assert!(bench.lane().is_past(barrier).is_none());
     bench.written();
     bench.comes(PacketType::EchoRes, &[""]);
-    #[cfg(feature = "tokio")]
     bench.lane().wake_behind_barrier(std::task::Waker::noop());
     bench.turn();
     assert_eq!(bench.woken(), usize::from(cfg!(feature = "tokio")));
@@ -630,7 +625,6 @@ fn a_barrier_is_passed_with_its_answer() {
     let among = busy.lane().barrier(now);
     busy.completes(&job);
     busy.turn();
-    #[cfg(feature = "tokio")]
     busy.lane().wake_behind_barrier(std::task::Waker::noop());
     busy.comes(PacketType::NoJob, &[]);
     busy.comes(PacketType::NoJob, &[]);
@@ -646,7 +640,6 @@ fn a_barrier_is_passed_with_its_answer() {
 }
 
 #[test]
-#[cfg(feature = "tokio")]
 fn whoever_waits_for_a_connection_is_woken_when_there_is_one_or_none_can_be_made() {
     let mut bench = Bench::new(&terms(7));
     bench.lane().wake_connected(std::task::Waker::noop());
@@ -670,7 +663,6 @@ fn a_report_waits_for_room_while_too_much_is_unwritten() {
     let data = vec![0; (1 << 20) - 12 - "H:x:1\0".len()];
     bench.lane().session.report(&job.handle, Report::Data(&data)).unwrap();
     assert_eq!((bench.lane().backlog(), bench.lane().has_room()), (1 << 20, false));
-    #[cfg(feature = "tokio")]
     bench.lane().wake_with_room(std::task::Waker::noop());
     bench.turn();
     assert_eq!((bench.lane().backlog(), bench.lane().has_room()), (1 << 20, false));
@@ -812,7 +804,6 @@ fn a_server_that_does_not_end_a_half_closed_connection_is_left() {
 }
 
 #[test]
-#[cfg(feature = "tokio")]
 fn a_lane_that_is_cut_leaves_its_jobs_at_once() {
     let mut bench = Bench::open();
     let job = bench.gets_job("f");
@@ -848,7 +839,6 @@ fn a_job_that_outlasts_the_grace_goes_back_and_sent_results_have_a_second_more()
         bench.completes(&ended);
         bench.turn();
         assert_eq!(bench.written().last().unwrap(), "WORK_COMPLETE");
-        #[cfg(feature = "tokio")]
         {
             let waker = std::task::Waker::noop().clone();
             assert!(bench.lane().wake_on_loss(&mut None, waker).is_none());
@@ -906,7 +896,6 @@ fn the_handler_of_a_lost_job_has_the_grace_of_a_stop() {
 }
 
 #[test]
-#[cfg(feature = "blocking")]
 fn held_jobs_can_be_left_while_the_lane_works_on() {
     let mut bench = Bench::open();
     let job = bench.gets_job("f");
@@ -918,7 +907,6 @@ fn held_jobs_can_be_left_while_the_lane_works_on() {
 
 /// Nobody may have read while a handler ran.
 #[test]
-#[cfg(feature = "blocking")]
 fn what_has_arrived_can_be_read_without_waiting() {
     let mut bench = Bench::new(&terms(7));
     bench.lane().look();
@@ -938,7 +926,6 @@ fn what_has_arrived_can_be_read_without_waiting() {
 
 /// A job over the limit that is still arriving keeps no handler waiting that asks about its own.
 #[test]
-#[cfg(feature = "blocking")]
 fn a_flood_does_not_put_off_the_end_of_a_look() {
     let mut bench = Bench::open();
     let mut flood = b"\0RES\0\0\0\x28\x01\0\0\0H:x:1\0f\0u\0\0".to_vec();

@@ -4,9 +4,7 @@ mod assignment;
 mod budget;
 mod confirm;
 mod dialect;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 mod intake;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 pub(crate) mod lane;
 #[cfg(test)]
 mod lane_tests;

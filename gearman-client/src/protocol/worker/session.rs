@@ -4,7 +4,6 @@ mod abilities;
 mod grabs;
 mod jobs;
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use std::task::Waker;
 use std::{
     collections::{HashMap, VecDeque},
@@ -13,7 +12,6 @@ use std::{
 };
 
 use bytes::BytesMut;
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use queue_core::Later;
 use queue_core::{Claims, Health, JobLimit, emptied, written};
 
@@ -213,7 +211,6 @@ impl WorkerSession {
     }
 
     /// Sets the observer of grabs and results.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(crate) fn set_asking(&mut self, asking: RequestReporter) {
         self.asking = asking;
     }
@@ -233,7 +230,6 @@ impl WorkerSession {
 
     /// Hands out what must not happen under a lock: observers of grabs and results are told, and tasks that wait for the
     /// last job of a limit are woken.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(super) fn hand_out(&mut self, later: &mut Later, wake: &mut Vec<Waker>) {
         self.confirmations.later.append_to(later);
         if let Some(limit) = &mut self.limit {
@@ -242,7 +238,6 @@ impl WorkerSession {
     }
 
     /// Whether there is a limit.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(super) fn has_limit(&self) -> bool {
         self.limit.is_some()
     }
@@ -360,7 +355,6 @@ impl WorkerSession {
     }
 
     /// Whether a connection that has written this many bytes waits for an answer.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(super) fn is_waiting(&self, sent: u64) -> bool {
         self.confirmations.is_waiting(sent)
     }
@@ -430,7 +424,6 @@ impl WorkerSession {
     }
 
     /// The total number of results lost with their connections.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(super) fn unknown(&self) -> u64 {
         self.confirmations.unknown()
     }
@@ -442,7 +435,6 @@ impl WorkerSession {
     }
 
     /// Whether no handler runs, not even for a job of an earlier connection.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(super) fn is_idle(&self) -> bool {
         self.running.is_empty() && self.going_on.is_empty()
     }
@@ -454,7 +446,6 @@ impl WorkerSession {
     }
 
     /// Whether no job can come for now: the server has none, or was told of no function.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(super) fn has_no_work(&self) -> bool {
         let has_no_function = self.functions.is_empty() && self.changes.is_empty();
         self.is_asleep() || self.is_started && has_no_function

@@ -366,7 +366,6 @@ fn a_job_makes_up_for_wake_ups_in_vain() {
 }
 
 #[test]
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 fn a_new_connection_starts_over() {
     let mut bench = Bench::started(1);
     assert_eq!(bench.worker.take_commands(), 2);
@@ -397,7 +396,6 @@ fn a_new_connection_starts_over() {
 }
 
 #[test]
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 fn results_that_were_lost_with_their_connections_are_counted() {
     let mut bench = Bench::started(2);
     for lost in [2, 4] {
@@ -423,7 +421,6 @@ fn a_request_behind_one_that_is_given_up_has_the_whole_time() {
 }
 
 #[test]
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 fn each_grab_and_each_result_is_measured_with_its_outcome() {
     let (notify, receive) = std::sync::mpsc::channel();
     let measures = queue_core::Measures::new(move |measured: &queue_core::Measurement<'_>| {
@@ -989,7 +986,6 @@ fn a_job_is_reported_on_only_while_its_own_connection_holds_it() {
 }
 
 #[test]
-#[cfg(feature = "blocking")]
 fn all_jobs_can_be_left_to_the_server_at_once() {
     let (mut bench, _job) = timed(Duration::from_secs(1));
     bench.gets_job(2);

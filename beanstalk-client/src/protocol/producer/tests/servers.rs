@@ -3,17 +3,11 @@
 use super::*;
 
 fn background() -> Option<Probes> {
-    #[cfg(feature = "tokio")]
-    return Some(Probes::InBackground);
-    #[cfg(not(feature = "tokio"))]
-    return None;
+    Some(Probes::InBackground)
 }
 
 fn by_puts() -> Option<Probes> {
-    #[cfg(feature = "blocking")]
-    return Some(Probes::ByPuts);
-    #[cfg(not(feature = "blocking"))]
-    return None;
+    Some(Probes::ByPuts)
 }
 
 /// Number of puts in each lane.

@@ -148,7 +148,6 @@ fn a_producer_that_is_closed_finishes_what_it_has_accepted_and_takes_nothing_els
     assert!(world.outbox.poll_closed(Waker::noop()).is_ready());
 }
 
-#[cfg(feature = "tokio")]
 #[test]
 fn a_sleeping_driver_is_woken_by_whatever_it_has_to_do() {
     for what in ["a put", "a connection", "the close", "a caller in line", "nothing"] {
@@ -182,7 +181,6 @@ fn a_sleeping_driver_is_woken_by_whatever_it_has_to_do() {
     assert!(world.outbox.poll_closed(Waker::noop()).is_ready());
 }
 
-#[cfg(feature = "tokio")]
 #[test]
 fn the_driver_of_another_server_is_woken_for_puts_that_move_to_it_and_by_the_end_of_all() {
     let mut world = World::new(2, Selection::InOrder, Probes::InBackground);
@@ -204,7 +202,6 @@ fn the_driver_of_another_server_is_woken_for_puts_that_move_to_it_and_by_the_end
     assert!(sleeper.is_awake(&mut world.outbox), "it has to end, too");
 }
 
-#[cfg(feature = "tokio")]
 #[test]
 fn a_lane_whose_task_is_gone_is_told() {
     let options = options(1, Selection::InOrder).on_event(|_| {});

@@ -300,7 +300,6 @@ fn a_slot_that_comes_too_late_hears_who_its_server_is_and_ends() {
     assert_eq!(late.hand.turn(), Pulse::Over);
 }
 
-#[cfg(feature = "tokio")]
 #[test]
 fn a_slot_wakes_whoever_waits_for_the_last_job() {
     let limit = JobLimit::new(1);

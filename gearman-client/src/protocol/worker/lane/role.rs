@@ -135,7 +135,7 @@ impl Lane {
             // Handlers whose grace has passed may be running.
             LaneStage::Confirming(_) | LaneStage::Cut => self.stage = LaneStage::Cut,
             LaneStage::Working | LaneStage::Stopping(_) | LaneStage::Over => {
-                self.stage = LaneStage::Over
+                self.stage = LaneStage::Over;
             }
         }
         Need::Over

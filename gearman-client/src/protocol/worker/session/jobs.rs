@@ -5,7 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-#[cfg(any(feature = "tokio", feature = "blocking"))]
 use super::super::intake::Oversize;
 use super::{
     super::{
@@ -96,7 +95,6 @@ impl WorkerSession {
 
     /// Fails a job over the limit, of whose packet only the start is here: it is not run. Returns it, unless nobody may
     /// end it any more.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(in crate::protocol::worker) fn refuse(
         &mut self,
         start: &Packet,
@@ -208,7 +206,6 @@ impl WorkerSession {
     }
 
     /// Leaves all held jobs to the server, and no longer waits for the handlers of lost ones.
-    #[cfg(any(feature = "tokio", feature = "blocking"))]
     pub(in crate::protocol::worker) fn leave_all(&mut self) {
         self.left += self.running.len();
         self.running.clear();
