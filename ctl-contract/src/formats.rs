@@ -156,13 +156,57 @@ pub fn every_command_has_a_sample<T: Interactive>(case: &Case<T>) {
     assert_eq!(samples, commands(&tree::<T>()));
 }
 
-/// stderr has no JSON.
+/// The fields of commands that all tools have.
+const FIELDS: &[(&str, &[&str])] = &[
+    ("ping", &["server", "n", "duration_ms"]),
+    ("top", &["ts", "servers", "queues"]),
+    ("check", &["status", "exit", "summary", "metrics"]),
+    ("wait", &["condition", "queue", "duration_ms", "looks"]),
+    ("exporter", &["metric", "server", "value"]),
+    ("smoke", &["step", "command", "expected", "got", "duration_ms", "ok"]),
+    ("doctor", &["status", "subject", "finding"]),
+    ("bench", &["client", "ops", "errors", "duration_seconds", "ops_per_second"]),
+    ("context ls", &["name", "in_force", "selected", "protected"]),
+    ("clear", &["action", "attempted", "succeeded", "failed", "skipped", "duration_ms"]),
+    ("move", &["action", "attempted", "succeeded", "failed", "skipped", "duration_ms"]),
+];
+
+/// Fields of rows in a document of such a command.
+const INNER: &[(&str, &str, &[&str])] = &[
+    ("top", "servers", &["server", "up", "version"]),
+    ("top", "queues", &["server", "queue", "problem"]),
+    ("check", "metrics", &["name", "queue", "server", "value", "unit", "problem", "status"]),
+];
+
+/// Checks the fields of the first object, if the command is one that all tools have.
+fn has_the_fields(sample: &Sample, document: &Value) {
+    let has = |object: &Value, fields: &[&str]| {
+        let Some(object) = object.get(0).or(Some(object)).filter(|first| first.is_object()) else {
+            return;
+        };
+        let missing: Vec<_> = fields.iter().filter(|key| object.get(**key).is_none()).collect();
+        assert!(missing.is_empty(), "{}: no {missing:?} in {object}", sample.command);
+    };
+    let is_of = |command: &str| {
+        sample.command == command || sample.command.split(' ').next() == Some(command)
+    };
+    for (command, fields) in FIELDS.iter().filter(|(command, _)| is_of(command)) {
+        has(document, fields);
+        assert!(document.get("address").is_none(), "{command}: a server is called server");
+    }
+    for (_, list, fields) in INNER.iter().filter(|(command, ..)| is_of(command)) {
+        has(&document[*list], fields);
+    }
+}
+
+/// stderr has no JSON. Commands that all tools have call their fields the same.
 pub fn json_is_one_document_for_every_command<T: Tool>(case: &Case<T>) {
     for sample in case.samples.succeed() {
         let ran = case.samples.run(case, "json", sample);
         assert_eq!(ran.code, Some(0), "{sample:?} {ran:?}");
         let document: Result<Value, _> = serde_json::from_slice(&ran.bytes);
         assert!(document.is_ok(), "{sample:?} {ran:?}");
+        has_the_fields(sample, &document.unwrap());
         let has_json = |line: &str| serde_json::from_str::<Value>(line).is_ok();
         assert!(!ran.err.lines().any(has_json), "{sample:?} {}", ran.err);
     }

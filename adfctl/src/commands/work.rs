@@ -65,8 +65,8 @@ pub struct WorkArgs {
     #[command(flatten)]
     flags: WorkFlags,
 
-    /// Where to put a message back whose command failed
-    #[arg(long, value_name = "END", default_value = "right")]
+    /// What to do with a message whose command failed
+    #[arg(long, value_name = "WHAT", default_value = "right")]
     on_fail: OnFail,
 
     /// Number of deliveries after which a failure is final

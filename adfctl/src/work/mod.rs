@@ -38,9 +38,9 @@ pub struct Fates {
 /// The value of `--on-fail`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnFail {
-    /// At the right end, behind all others.
+    /// Put it back at the right end, behind all others.
     Right,
-    /// At the left end, where it is pulled next.
+    /// Put it back at the left end, where it is pulled next.
     Left,
 }
 

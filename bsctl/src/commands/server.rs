@@ -136,7 +136,7 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
         .fact("max-job-size", stats.max_job_size)
         .fact("binlog", stats.binlog_current_index > 0)
         .fact("draining", stats.draining)
-        .fact("reserve-job", reserve_job)
+        .fact("reserve_job", reserve_job)
         .warn_if(
             stats.draining == Some(true),
             "it is draining: it refuses new jobs",

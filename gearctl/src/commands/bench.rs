@@ -51,7 +51,7 @@ pub struct BenchArgs {
     mode: Mode,
 
     /// Function to use [default: one with a random name]
-    #[arg(short, long, value_name = "FUNC")]
+    #[arg(short, long, value_name = "FUNCTION")]
     function: Option<String>,
 
     #[command(flatten)]

@@ -45,7 +45,7 @@ pub struct SubmitArgs {
     at: Option<SystemTime>,
 
     /// Run no earlier than after this delay
-    #[arg(long, alias = "in", value_name = "DUR", value_parser = units::duration)]
+    #[arg(short, long, alias = "in", value_name = "DUR", value_parser = units::duration)]
     delay: Option<Duration>,
 }
 
