@@ -106,6 +106,7 @@ pub fn help_has_topics_and_commands<T: Tool>(case: &Case<T>) {
         ("environment", program.variables[0]),
         ("exit-codes", "124"),
         ("formats", "ndjson"),
+        ("comparisons", "rtt>50ms"),
         ("servers", "one,two"),
     ] {
         let text = program.bare(&["help", topic]).exits(0);

@@ -25,9 +25,7 @@ use crate::tool::Tool;
 /// The end of `check --help`.
 pub const HELP: &str = "\
 Protocol: the status page, over HTTP on the same port; ping; createqueue to deletequeue for roundtrip.
-Thresholds are METRIC OP VALUE, with == != < <= > >=, and alert where they hold: 'ready>100', 'rtt>50ms'. METRIC=RANGE
-has the range of good values, as in monitoring plugins: 10 is 0 to 10, 10: from 10, ~:10 up to 10, 10:20 between, and
-@10:20 outside. Times may have units: 10m, 500ms.
+Thresholds alert where they hold, 'ready>100' or 'rtt>50ms', or outside a range, ready=100 (adfctl help comparisons).
 Metrics:
   server:     queues connections rtt
   a queue:    ready pulled waiting rtt

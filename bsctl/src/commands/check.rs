@@ -21,9 +21,7 @@ use crate::tool::Tool;
 /// The end of `check --help`.
 pub const HELP: &str = concat!("\
 Protocol: stats; stats-tube and peek-ready; stats-job; put to stats-tube for roundtrip.
-Thresholds are METRIC OP VALUE, with == != < <= > >=, and alert where they hold: 'ready>100', 'oldest-age>10m'. METRIC=RANGE
-has the range of good values, as in monitoring plugins: 10 is 0 to 10, 10: from 10, ~:10 up to 10, 10:20 between, and
-@10:20 outside. Times may have units: 10m, 500ms.
+Thresholds alert where they hold, 'ready>100' or 'oldest-age>10m', or outside a range, ready=100 (bsctl help comparisons).
 Metrics:
   server:     ready buried delayed reserved urgent waiting workers connections uptime draining binlog-lag timeouts/s rtt
   a tube:     ready buried delayed reserved urgent waiting watching workers oldest-age pause-left rtt

@@ -13,6 +13,7 @@ const TOPICS: &[Topic] = &[
     ("environment", "variables that are read", |program| table(program.environment)),
     ("exit-codes", "how commands end", exit_codes),
     ("formats", "how results and bodies are shown", formats),
+    ("comparisons", "KEY OP VALUE, in filters, thresholds, conditions and limits", comparisons),
     ("servers", "several servers at the same time", servers),
 ];
 
@@ -91,6 +92,25 @@ fn formats(program: &Program) -> String {
          ndjson an error is an object there, too. A body that is not UTF-8 is `body_base64` in json, ndjson and yaml.\n\
          `--decode FMT` shows what is in bodies; auto finds out what they are.\n\n\
          Examples:\n  {name} top -o json\n  {name} ping -o ndjson"
+    );
+    format!("{}\n{}", table(&rows), reflow_text(&text, width()))
+}
+
+fn comparisons(program: &Program) -> String {
+    let name = program.name;
+    let rows = [
+        ("== != < <= > >=", "numbers, times (90s, 1h30m) and sizes (64k); == and != also texts"),
+        ("~= !~", "texts: a regular expression does or does not match"),
+        ("=", "as ==; in a threshold a range, see below"),
+    ];
+    let text = format!(
+        "Filters of jobs and lines, thresholds of `check`, conditions of `wait` and limits of `bench` compare a key with a \
+         value; the help of a command names the keys. Blanks around both are ignored, a text in double quotes has the escapes \
+         of JSON, and in a key a backslash makes the next character literal. Quote the whole for a shell.\n\
+         METRIC=RANGE is a threshold with the range of good values, as in monitoring plugins: 10 is 0 to 10, 10: from 10, \
+         ~:10 up to 10, 10:20 between, and @10:20 outside.\n\n\
+         Examples:\n  {name} check server -w 'rtt>50ms' -c rtt=200\n  \
+         {name} bench --compare base.json --fail-if 'p99>20%'"
     );
     format!("{}\n{}", table(&rows), reflow_text(&text, width()))
 }

@@ -27,9 +27,7 @@ use ctl_core::text::units::milliseconds;
 /// The end of `check --help`.
 pub const HELP: &str = "\
 Protocol: status; GET_STATUS; SUBMIT_JOB for a roundtrip through a function.
-Thresholds are METRIC OP VALUE, with == != < <= > >=, and alert where they hold: 'queued>100', 'rtt>50ms'. METRIC=RANGE
-has the range of good values, as in monitoring plugins: 10 is 0 to 10, 10: from 10, ~:10 up to 10, 10:20 between, and
-@10:20 outside. Times may have units: 10m, 500ms.
+Thresholds alert where they hold, 'queued>100' or 'rtt>50ms', or outside a range, queued=100 (gearctl help comparisons).
 Metrics:
   server:     functions queued running workers rtt queued-high queued-normal queued-low
   a function: queued running workers rtt queued-high queued-normal queued-low
