@@ -85,9 +85,10 @@ fn listened(line: &str) -> Option<&str> {
 fn any_port(line: &str) -> String {
     let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     for at in 1..words.len() {
-        match (words[at - 1].as_str(), words[at].rsplit_once(':')) {
-            ("--listen", Some((host, _))) => words[at] = format!("{host}:0"),
-            _ => {}
+        if words[at - 1] == "--listen"
+            && let Some((host, _)) = words[at].rsplit_once(':')
+        {
+            words[at] = format!("{host}:0");
         }
     }
     words.join(" ")
