@@ -72,7 +72,6 @@ pub const PROGRAM: Program = Program {
         ("recover", "gearctl import FILE submits jobs that were exported or drained"),
         ("flush", "gearctl clear FUNCTION deletes its queued jobs"),
         ("list", "gearctl functions lists the functions, gearctl jobs the jobs"),
-        ("ls", "gearctl functions lists the functions, gearctl jobs the jobs"),
     ],
     sheets: include_str!("examples.md"),
     meanings: &[(Exit::Negative, "a failed job"), (Exit::TryAgain, "or a queue is full")],

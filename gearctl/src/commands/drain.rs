@@ -44,12 +44,11 @@ Drains as many jobs as are queued at the start; --until-empty continues until th
 scheduled for later stay. Asks for confirmation; --yes skips it.
 With several servers, each is drained in turn, and records name their server; one that does not answer is named, and its
 failure sets the exit code.
-drain, clear, move and export have no --filter: only the worker that takes a job sees it, and one that does not match
-would be given back with a higher retry count, or dropped. Drain into a file instead, and import the jobs to keep.
+There is no --filter: a job that is taken and given back counts a retry, or is dropped. Drain into a file instead, and
+import the jobs to keep.
 
 Examples:
   gearctl drain mail --to mail.ndjson --yes && gearctl import mail.ndjson
-  gearctl drain mail --yes | jq .body
   gearctl drain mail --as fail --to mail.ndjson --yes";
 
 /// Arguments of `drain`.

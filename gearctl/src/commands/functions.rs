@@ -26,7 +26,6 @@ several servers, SERVER shows where each row is from.
 A count below zero is a counter that wrapped around in the server.
 
 Examples:
-  gearctl functions
   gearctl functions --interval 10s
   gearctl functions 'mail*' -o wide
   gearctl functions -o name";

@@ -108,10 +108,7 @@ pub(crate) const COMMANDS: Table<Gearctl> = ctl_core::commands! {
     "server" | "info" (server::ServerArgs) = server::run,
         Reads if server::ServerArgs::only_reads, else Destroys, server::HELP, [Repeats],
         "Show the server's version and features, or shut it down"
-        + "version" = "version"
-        + "pid" = "pid"
-        + "verbose" = "verbose"
-        + "shutdown" = "shutdown";
+        + "version" = "version" + "pid" = "pid" + "verbose" = "verbose" + "shutdown" = "shutdown";
 }
 "Tool" {
     "raw" (raw::RawArgs) = raw::run, Destroys, raw::HELP, [Secret, Renames],

@@ -23,7 +23,6 @@ which job: --idle shows the workers none of whose functions has a running job, s
 servers, SERVER shows where each row is from.
 
 Examples:
-  gearctl workers
   gearctl workers --function mail -o json
   gearctl workers --idle";
 

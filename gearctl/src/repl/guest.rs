@@ -21,7 +21,6 @@ use crate::commands::check;
 use crate::link::Link;
 use crate::names::show_function;
 use crate::tool::{Gearctl, Tool};
-use crate::work::builtin;
 
 impl Interactive for Gearctl {
     const WORDS: Words = grammar::WORDS;
@@ -100,7 +99,6 @@ impl Guest for State<'_> {
     fn candidates(names: &KnownNames, wanted: &Wanted<'_>) -> Vec<String> {
         match (wanted.value_name, wanted.verb) {
             ("FUNCTION" | "GLOB" | "PATTERN", _) => names.of_server(),
-            ("NAME", "work") => builtin::NAMES.iter().map(|name| (*name).to_owned()).collect(),
             ("HANDLE", "fg") => names.kept(OWN),
             ("HANDLE", _) => names.kept_and_seen(OWN),
             ("PRIORITY", _) => ["high", "normal", "low"].map(str::to_owned).to_vec(),

@@ -18,9 +18,6 @@ pub enum Builtin {
     Fail,
 }
 
-/// The names of the handlers, and their arguments.
-pub const NAMES: &[&str] = &["echo", "sleep=", "fail"];
-
 impl FromStr for Builtin {
     type Err = String;
 
