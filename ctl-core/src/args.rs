@@ -50,7 +50,7 @@ pub struct GlobalArgs {
         hide_short_help = true,
         value_name = "FORMAT",
         hide_possible_values = true,
-        help = "Decode bodies as auto, laravel, symfony, backburner, stalker, mod-gearman, json, none, or show their\nbytes as utf8, base64, hex [default: auto on a terminal, none in a pipe]"
+        help = "Decode bodies as auto, laravel, symfony, backburner, stalker, mod-gearman, json, none, or show bytes as utf8, base64, hex\n[default: auto on a terminal, none in a pipe]"
     )]
     pub decode: Option<Decode>,
 

@@ -66,7 +66,7 @@ const CASE: ctl_contract::Case<adfctl::Adfctl> = ctl_contract::Case {
     budget: ctl_contract::budget::Budget {
         commands: 28,
         flags: 132,
-        global_flags: 33,
+        global_flags: 16,
         help: 70,
         help_of_command: (51, 135),
     },

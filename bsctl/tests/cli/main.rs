@@ -76,7 +76,7 @@ ctl_contract::tool_contract!(
         budget: ctl_contract::budget::Budget {
             commands: 36,
             flags: 150,
-            global_flags: 32,
+            global_flags: 16,
             help: 60,
             help_of_command: (74, 159),
         },

@@ -81,6 +81,7 @@ pub(crate) fn with_names(tree: Command, names: &TlsNames) -> Command {
          key=FILE   its private key, a PEM file [default: {key}]\n\
          insecure   accept any certificate; anyone on the path can read and alter traffic"
     );
+    let short = format!("{short}; keys: ca=FILE, crl=FILE, cert=FILE, key=FILE, insecure");
     tree.mut_arg("tls", |arg| arg.help(short).long_help(long))
 }
 

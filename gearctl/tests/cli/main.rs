@@ -66,7 +66,7 @@ ctl_contract::tool_contract!(
         budget: ctl_contract::budget::Budget {
             commands: 32,
             flags: 155,
-            global_flags: 32,
+            global_flags: 16,
             help: 60,
             help_of_command: (58, 125),
         },
