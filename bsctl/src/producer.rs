@@ -85,14 +85,7 @@ const LARGEST: u64 = 1 << 30;
 /// # Errors
 /// Exit 65.
 pub fn check_size(job: &NewJob, limit: u64) -> Result<(), CliError> {
-    check_length(job.body.len() as u64, limit)
-}
-
-/// Refuses bodies of this length if it is more than the server accepts.
-///
-/// # Errors
-/// Exit 65.
-pub fn check_length(length: u64, limit: u64) -> Result<(), CliError> {
+    let length = job.body.len() as u64;
     if length <= limit {
         return Ok(());
     }
