@@ -21,7 +21,8 @@ pub const HELP: &str = concat!(
 Protocol: stats-job and peek for every id, both read-only. `drain` also takes the jobs out of the queue.
 One record per line:
   {\"v\":1,\"id\":7,\"tube\":\"mail\",\"state\":\"ready\",\"pri\":1024,\"delay\":0,\"ttr\":60,
-   \"age\":12,\"reserves\":0,\"timeouts\":0,\"releases\":0,\"buries\":0,\"kicks\":0,\"body\":\"...\"}
+   \"age\":12,\"reserves\":0,\"timeouts\":0,\"releases\":0,\"buries\":0,
+   \"kicks\":0,\"body\":\"...\"}
 `body_base64` replaces `body` if the bytes are not UTF-8. `import` reads this format.
 A scan is not a snapshot: jobs that come and go in the meantime may be missing, or exist twice after an import.
 With several servers, each is read in turn, and `server` names the source of a record; --limit applies to each; the exit
