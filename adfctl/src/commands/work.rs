@@ -43,9 +43,9 @@ others.
 When the connection is lost, its messages return to the server, and their commands and everything they started are
 killed. If a queue does not exist, the worker keeps trying; with --max-idle 0, it does not start, and the exit code
 is 1. When the system runs out of file descriptors, processes, threads or memory, the worker waits until some are free.
-Command output goes to stdout, the summary to stderr; with -o json, ndjson or yaml, stdout has only the
-summary or, with ndjson, a record for each job, and command output goes to stderr. A message that does not end well is reported there on one
-line. Processes that a command leaves running with its output open are killed 2 s after it ends, and named; in a
+Command output goes to stdout, the summary to stderr; with -o json, ndjson or yaml, stdout has only the summary or, with
+ndjson, a record for each message, and command output goes to stderr. A message that does not end well is reported there
+on one line. Processes that a command leaves running with its output open are killed 2 s after it ends, and named; in a
 session of their own they go on, but their output is no longer read.
 On SIGTERM, SIGINT or SIGHUP, running commands may finish within --grace; a second SIGTERM or SIGINT, or the end of that
 time, kills them and everything they started, and puts their messages back. Under nohup, SIGHUP is ignored.
