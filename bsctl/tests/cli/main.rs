@@ -75,7 +75,7 @@ ctl_contract::tool_contract!(
         samples: samples::SAMPLES,
         budget: ctl_contract::budget::Budget {
             commands: 36,
-            flags: 150,
+            flags: 95,
             global_flags: 16,
             help: 60,
             help_of_command: (74, 159),
