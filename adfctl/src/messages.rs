@@ -27,15 +27,10 @@ pub static BODIES: Shape = Shape::blocks(
 pub const FILTER: &str = "Keep only items that match, e.g. 'size>1k', 'duplications>=2' or 'body~=REGEX'; \
                           repeated filters must all match";
 
-/// The part of help texts about filters.
-macro_rules! filter_help {
-    () => {
-        "\
+/// What `help filters` says.
+pub(crate) const FILTERS: &str = "\
 Filters: KEY OP VALUE with id, queue, duplications, size, body and, for decoded bodies, envelope.class,
-envelope.attempts, envelope.arguments.NAME, ..; == != < <= > >=, and ~= !~ with a regular expression. Sizes as 64k."
-    };
-}
-pub(crate) use filter_help;
+envelope.attempts, envelope.arguments.NAME, ..; == != < <= > >=, and ~= !~ with a regular expression. Sizes as 64k.";
 
 /// A message as filters see it.
 pub struct Candidate<'a>(pub &'a Delivery);

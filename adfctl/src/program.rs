@@ -7,7 +7,7 @@ use ctl_core::program::{CommonHelp, Program, QueueKey, TlsNames};
 use ctl_core::tool::cli;
 
 use crate::link::Link;
-use crate::messages::filter_help;
+use crate::messages::FILTERS;
 use crate::names;
 use crate::servers::SERVERS;
 use crate::tool::Adfctl;
@@ -25,7 +25,7 @@ pub const PROGRAM: Program = Program {
         ("adfctl pop /mail", "take a message: print it, then delete it"),
         ("adfctl top", "watch backlog, rates and problems live"),
     ],
-    topics: &[("filters", "messages that a command applies to", filter_help!())],
+    topics: &[("filters", "messages that a command applies to", FILTERS)],
     tree: cli::tree::<Adfctl>,
     groups: command::groups::<Adfctl>,
     environment: &[

@@ -7,7 +7,7 @@ use ctl_core::program::{CommonHelp, Program, QueueKey, TlsNames};
 use ctl_core::text::color::Role;
 use ctl_core::tool::cli;
 
-use crate::jobs::select::filter_help;
+use crate::jobs::select::FILTERS;
 use crate::link::Link;
 use crate::names;
 use crate::servers::SERVERS;
@@ -26,7 +26,7 @@ pub const PROGRAM: Program = Program {
         ("bsctl pop mail", "take a job: print it, then delete it"),
         ("bsctl top", "watch backlog, rates and problems live"),
     ],
-    topics: &[("filters", "jobs that a command applies to", filter_help!())],
+    topics: &[("filters", "jobs that a command applies to", FILTERS)],
     tree: cli::tree::<Bsctl>,
     groups: command::groups::<Bsctl>,
     environment: &[

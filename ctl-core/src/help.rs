@@ -4,7 +4,8 @@ pub(crate) mod examples;
 pub(crate) mod tip;
 pub(crate) mod topics;
 
-use clap::Command;
+use clap::builder::PossibleValue;
+use clap::{Arg, Command};
 
 use crate::program::Program;
 use crate::rules::preset;
@@ -25,11 +26,10 @@ pub(crate) fn first(program: &Program) -> String {
     let groups = (program.groups)().into_iter();
     let groups: Vec<_> = groups.map(|(title, names)| (title, names.join(" "))).collect();
     let topics: Vec<&str> = topics::all(program).map(|(topic, _)| topic).collect();
-    let topics = topics.join(", ");
+    let topics = format!("{}; or --all", topics.join(", "));
     let more = [
         (format!("{name} [COMMAND] --help"), "every command, or all about one; -h is shorter"),
         (format!("{name} help TOPIC"), &topics),
-        (format!("{name} help --all"), "all of it"),
     ];
     let text = format!(
         "{about}\n\n{usage}\n\nStart here:\n{}  Without a {kind} server: {name} serve, or --embedded for one command.\n\n\
@@ -100,12 +100,32 @@ fn ended(command: Command, path: &str, name: &str, extent: Extent) -> Command {
     let is_whole = extent == Extent::Whole;
     let command = command.mut_args(|arg| {
         let is_hidden = arg.is_hide_short_help_set() && !is_whole;
-        let arg = arg.hide_short_help(false);
+        let arg = explained(arg.hide_short_help(false), is_whole);
         if is_hidden { arg.hide(true) } else { arg }
     });
     command
         .after_help(format!("{end}{gap}{options}"))
         .mut_subcommands(|inner| ended(inner, &path, name, extent))
+}
+
+/// A flag with its explained values in a line each; clap would make a long help of them.
+fn explained(arg: Arg, is_whole: bool) -> Arg {
+    let values = arg.get_possible_values();
+    let mut shown = values.iter().filter(|value| !value.is_hide_set()).peekable();
+    if arg.is_hide_possible_values_set() || !shown.clone().any(|value| value.get_help().is_some()) {
+        return arg;
+    }
+    let mut help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    if is_whole {
+        for value in shown {
+            let about = value.get_help().map(|about| format!(": {about}")).unwrap_or_default();
+            help += &format!("\n- {}{about}", value.get_name());
+        }
+    } else {
+        let names: Vec<&str> = shown.by_ref().map(PossibleValue::get_name).collect();
+        help += &format!(": {}", names.join(", "));
+    }
+    arg.help(help).hide_possible_values(true)
 }
 
 /// The first examples of a command.

@@ -13,29 +13,23 @@ use ctl_core::rules::filter;
 use ctl_core::rules::filter::{FilterArgs, Filters};
 
 use super::export::{Look, Pulled, give_back, require_websocket};
-use crate::messages::{Candidate, FILTER, filter_help, label};
+use crate::messages::{Candidate, FILTER, label};
 use crate::names::Queue;
 use crate::targets::Targets;
 use crate::tool::Tool;
 
 /// The end of `clear --help`.
-pub const HELP: &str = concat!(
-    "\
+pub const HELP: &str = "\
 Protocol: clear; with --filter, --limit or --rate: count, pull and delete, then close the connection.
 Removes the ready messages in one step, or those that match one by one; the others go back in place, with a delivery
 count (duplications) that is one higher. That needs WebSocket, as with export. Messages already pulled stay with their
 consumer and can still be put back. Asks for confirmation; --yes skips it.
-With several servers, each is processed in turn and named in the output; --limit applies to each; the exit code is the
-most severe one.
-",
-    filter_help!(),
-    "
+Filters: see `adfctl help filters`.
 
 Examples:
   adfctl clear /mail --yes
   adfctl clear /mail --filter 'duplications>5' --yes
-  adfctl clear /mail /sms --dry-run"
-);
+  adfctl clear /mail /sms --dry-run";
 
 /// Arguments of `clear`.
 #[derive(Debug, Args)]

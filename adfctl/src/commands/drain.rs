@@ -17,14 +17,14 @@ use ctl_core::text::units;
 
 use crate::leaving::hand_over;
 use crate::link::{Link, Pull, pull_of};
-use crate::messages::{BODIES, Candidate, FILTER, check_whole, filter_help, label};
+use crate::messages::{BODIES, Candidate, FILTER, check_whole, label};
 use crate::names::Queue;
 use crate::taker::Taker;
 use crate::targets::Targets;
 use crate::tool::Tool;
 
 /// The end of `drain --help`.
-pub const HELP: &str = concat!("\
+pub const HELP: &str = "\
 Protocol: count, pull, delete.
 A message is deleted once its record has arrived, as with `pop`, so an interruption, a full disk or a closed pipe loses
 nothing: at worst, messages are both in the file and in the queue. In a file, they are synced to disk in batches
@@ -38,14 +38,12 @@ stays.
 With filters, every message is pulled, and those that do not match are given back at the end; their delivery count
 (duplications) grows by one. --limit counts matching messages.
 Asks for confirmation; --yes skips it.
-With several servers, each is drained in turn, and records on stdout name their server; --limit applies to each; the
-exit code is the most severe one.
-", filter_help!(), "
+Filters: see `adfctl help filters`.
 
 Examples:
   adfctl drain /mail --to mail.ndjson --yes
   adfctl drain /mail --filter 'size>1k' --to large.ndjson --yes
-  adfctl drain /mail --limit 10 --yes | jq .body");
+  adfctl drain /mail --limit 10 --yes | jq .body";
 
 /// Arguments of `drain`.
 #[derive(Debug, Args)]

@@ -18,15 +18,14 @@ use ctl_core::text::units;
 
 use super::queues::list;
 use crate::link::Link;
-use crate::messages::{BODIES, Candidate, FILTER, check_whole, filter_help, label, record};
+use crate::messages::{BODIES, Candidate, FILTER, check_whole, label, record};
 use crate::names::{Queue, queue};
 use crate::taker::pull_ready;
 use crate::targets::Targets;
 use crate::tool::Tool;
 
 /// The end of `export --help`.
-pub const HELP: &str = concat!(
-    "\
+pub const HELP: &str = "\
 Protocol: count and pull, then close the connection, which puts every message back in place.
 The server shows a message only to the client that pulls it. So the messages of a queue are pulled, written one by one,
 and given back together; until then, no other client gets them, and the delivery count (duplications) of each grows by
@@ -38,17 +37,12 @@ server replaces bytes that are not UTF-8, so a message that may have had such by
 Without QUEUE, exports the queues on the status page, which lists at most 100 (exit 3 if there are more).
 Records have the format of `drain`, and `import` reads them.
 With filters, every message is pulled, but only matching ones are written, at most --limit.
-With several servers, each is read in turn, and `server` names the source of a record; --limit applies to each; the exit
-code is the most severe one.
-",
-    filter_help!(),
-    "
+Filters: see `adfctl help filters`.
 
 Examples:
   adfctl export > all.ndjson
   adfctl export /mail --filter 'body~=timeout'
-  adfctl export /mail | adfctl -s other import - --create"
-);
+  adfctl export /mail | adfctl -s other import - --create";
 
 /// Arguments of `export`.
 #[derive(Debug, Args)]

@@ -66,7 +66,7 @@ pub struct PushArgs {
     create: bool,
 
     /// Use all of stdin or of the file as one body (the default)
-    #[arg(long, group = "framing")]
+    #[arg(hide_short_help = true, long, group = "framing")]
     whole: bool,
 
     /// One message per line, without its line end (LF or CRLF); an empty line is an empty message
@@ -74,11 +74,11 @@ pub struct PushArgs {
     lines: bool,
 
     /// One message per NUL-terminated record
-    #[arg(short = '0', long = "null", group = "framing")]
+    #[arg(hide_short_help = true, short = '0', long = "null", group = "framing")]
     null: bool,
 
     /// One message record per line, as written by `pull -o ndjson`; QUEUE is for those without one
-    #[arg(long, group = "framing")]
+    #[arg(hide_short_help = true, long, group = "framing")]
     ndjson: bool,
 
     /// Push each body N times

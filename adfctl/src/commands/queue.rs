@@ -20,7 +20,6 @@ A queue must be created before anything can be pushed to it or pulled from it. Q
 except those in its initqueue.txt.
 delete removes the queue with its ready messages and asks for confirmation; --yes skips it. Clients waiting for its
 messages are never answered, not even if it is created again. Messages pulled from it are lost when they are given back.
-With several servers, each is processed in turn and named in the output; the exit code is the most severe one.
 
 Examples:
   adfctl queue create /mail /sms --if-missing

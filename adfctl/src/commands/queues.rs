@@ -24,7 +24,6 @@ Protocol: the status page, over HTTP on the same port.
 The protocol itself cannot list queues, and the status page is made for people. It lists at most 100 queues, in no
 particular order; a warning says if there are more (exit 3). Queues that are named without * and ? are found anyway.
 WAITING counts waiting pulls, including those whose client has gone; PULLED counts messages not settled yet.
-With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
 
 Examples:
   adfctl queues

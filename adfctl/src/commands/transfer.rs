@@ -13,15 +13,14 @@ use ctl_core::rules::filter::{FilterArgs, Filters};
 
 use super::export::{Look, Pulled, give_back, require_websocket};
 use crate::link::Link;
-use crate::messages::{Candidate, FILTER, filter_help, label};
+use crate::messages::{Candidate, FILTER, label};
 use crate::names;
 use crate::producer::{NewMessage, push_batch};
 use crate::targets::Targets;
 use crate::tool::Tool;
 
 /// The end of `move --help`.
-pub const MOVE_HELP: &str = concat!(
-    "\
+pub const MOVE_HELP: &str = "\
 Protocol: count and pull, rpush at the target, then delete; createqueue with --create.
 A message is pushed to the right end of the target, in order, and deleted at the source once the server confirms that,
 so none is lost. If this process or a connection ends in between, up to --batch messages may exist twice; the error
@@ -30,31 +29,24 @@ the filters, or that the target rejects, are pulled, too, and given back in plac
 (duplications) grows by one. This needs WebSocket, as with export.
 Processes as many messages as there were at the start. Messages already pulled stay with their consumer.
 Asks for confirmation; --yes skips it.
-",
-    filter_help!(),
-    "
+Filters: see `adfctl help filters`.
 
 Examples:
   adfctl move --from /mail --to /mail-old
   adfctl move --from /mail --to-server other:6230 --create --rate 100/s
-  adfctl move --from /mail --to /failed --filter 'duplications>5'"
-);
+  adfctl move --from /mail --to /failed --filter 'duplications>5'";
 
 /// The end of `copy --help`.
-pub const COPY_HELP: &str = concat!(
-    "\
+pub const COPY_HELP: &str = "\
 Protocol: count and pull, rpush at the target, then close the connection, which puts every message back in place.
 The server shows a message only to the client that pulls it: until the end, no other client gets these, and the delivery
 count (duplications) of each grows by one, as with export. This needs WebSocket. Copies have new ids and are added at
 the right end of their queue.
-",
-    filter_help!(),
-    "
+Filters: see `adfctl help filters`.
 
 Examples:
   adfctl copy --from /mail --to /mail-test --create --limit 100
-  adfctl copy --from /mail --to-server other:6230"
-);
+  adfctl copy --from /mail --to-server other:6230";
 
 /// Arguments of `move` and `copy`.
 #[derive(Debug, Args)]

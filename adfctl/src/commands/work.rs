@@ -33,26 +33,16 @@ The command gets the body on stdin; its exit code decides what happens to the me
 The server has no delays: a message that is put back may be delivered again at once. If commands keep failing quickly, the
 worker therefore pauses for up to 5s before it puts a message back. The server has no dead-letter queue either; without
 --dead-letter, a message that was delivered too often is put back without being run, at growing intervals.
-{id}, {queue} and {file} in arguments are replaced, but not in a shell line, because the shell would execute what a
-queue name contains: use \"$ADFCTL_QUEUE\" there, and \"$1\" for the file or the body. The environment has
-ADFCTL_MESSAGE_ID, ADFCTL_QUEUE, ADFCTL_DUPLICATIONS and ADFCTL_REQUEST_ID. A shell is used only with --shell, and the
-body is part of a command line only with --arg; a body that cannot be an argument (a NUL byte, over 128 KiB) goes to the
-dead-letter queue.
-With several servers, each has its own slots (-j) and messages; one that is down is retried without holding up the
-others.
-When the connection is lost, its messages return to the server, and their commands and everything they started are
-killed. If a queue does not exist, the worker keeps trying; with --max-idle 0, it does not start, and the exit code
-is 1. When the system runs out of file descriptors, processes, threads or memory, the worker waits until some are free.
-Command output goes to stdout, the summary to stderr; with -o json, ndjson or yaml, stdout has only the summary or, with
-ndjson, a record for each message, and command output goes to stderr. A message that does not end well is reported there
-on one line. Processes that a command leaves running with its output open are killed 2 s after it ends, and named; in a
-session of their own they go on, but their output is no longer read.
-On SIGTERM, SIGINT or SIGHUP, running commands may finish within --grace; a second SIGTERM or SIGINT, or the end of that
-time, kills them and everything they started, and puts their messages back. Under nohup, SIGHUP is ignored.
+{id}, {queue} and {file} in arguments are replaced. The environment has ADFCTL_MESSAGE_ID, ADFCTL_QUEUE,
+ADFCTL_DUPLICATIONS and ADFCTL_REQUEST_ID. With --arg, a body that cannot be an argument (a NUL byte, over 128 KiB) goes
+to the dead-letter queue.
+When the connection is lost, its messages return to the server. If a queue does not exist, the worker keeps trying; with
+--max-idle 0, it does not start, and the exit code is 1.
+`adfctl help workers` says how commands run, where their output goes, and what signals do.
 
 Examples:
   adfctl work -Q /mail -Q /sms -j 4 --exec ./handler {id}
-  adfctl work -Q /thumbs --max-runtime 5m --dead-letter /dead -- convert - -resize 50% out/{id}.png
+  adfctl work -Q /thumbs --dead-letter /dead -- convert - -resize 50% {id}.png
   adfctl work -Q /mail --max-idle 0 -o ndjson --shell 'jq .to | xargs notify'";
 
 /// Arguments of `work`.
@@ -70,11 +60,11 @@ pub struct WorkArgs {
     on_fail: OnFail,
 
     /// Number of deliveries after which a failure is final
-    #[arg(long, value_name = "N", default_value = "5")]
+    #[arg(hide_short_help = true, long, value_name = "N", default_value = "5")]
     max_duplications: NonZeroU16,
 
     /// Queue for messages that failed too often; it must exist
-    #[arg(long, value_name = "QUEUE")]
+    #[arg(hide_short_help = true, long, value_name = "QUEUE")]
     dead_letter: Option<String>,
 }
 

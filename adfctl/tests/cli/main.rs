@@ -65,10 +65,10 @@ const CASE: ctl_contract::Case<adfctl::Adfctl> = ctl_contract::Case {
     samples: samples::SAMPLES,
     budget: ctl_contract::budget::Budget {
         commands: 28,
-        flags: 132,
+        flags: 91,
         global_flags: 16,
-        help: 70,
-        help_of_command: (51, 135),
+        help: 60,
+        help_of_command: (30, 80),
     },
 };
 

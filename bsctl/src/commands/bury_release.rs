@@ -12,29 +12,25 @@ use ctl_core::text::units;
 use super::bury_all;
 use super::delete::{limited, start, would};
 use crate::error::cli_error;
-use crate::jobs::select::{SelectArgs, filter_help};
+use crate::jobs::select::SelectArgs;
 use crate::link::Link;
 use crate::seen::Seen;
 use crate::tool::{Tool, forget_held, held};
 use crate::{jobs, names};
 
 /// The end of `bury --help`.
-pub const BURY_HELP: &str = concat!(
-    "\
+pub const BURY_HELP: &str = "\
 Protocol: stats-job ID, reserve-job ID and bury ID PRI on one connection (server 1.12 or later); with --all,
 reserve-with-timeout 0, stats-job and bury, and with filters as for ids.
 Only a reserved job can be buried, so each is reserved first: the counters `reserves` and `buries` grow by one. A job
 keeps its priority unless -p is given. A job reserved by another connection cannot be buried.
 --all buries as many jobs as were ready in the tubes at the start, and asks for confirmation. With several servers, each
 is processed in turn and named in the output; the exit code is the most severe one.
-",
-    filter_help!(),
-    "
+Filters: see `bsctl help filters`.
 
 Examples:
   bsctl bury 42
-  bsctl bury --all -t mail --filter 'reserves>=3' --dry-run"
-);
+  bsctl bury --all -t mail --filter 'reserves>=3' --dry-run";
 
 /// The end of `release --help`.
 pub const RELEASE_HELP: &str = "\

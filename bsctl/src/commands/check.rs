@@ -13,13 +13,13 @@ use ctl_core::link::PATIENCE;
 use ctl_core::rules::metrics::{Measurable, Named};
 use ctl_core::text::units;
 
-use crate::jobs::select::{SelectArgs, filter_help};
+use crate::jobs::select::SelectArgs;
 use crate::names::Tube;
 use crate::program::PROGRAM;
 use crate::tool::Tool;
 
 /// The end of `check --help`.
-pub const HELP: &str = concat!("\
+pub const HELP: &str = "\
 Protocol: stats; stats-tube and peek-ready; stats-job; put to stats-tube for roundtrip.
 Thresholds alert where they hold, 'ready>100' or 'oldest-age>10m', or outside a range, ready=100 (bsctl help comparisons).
 Metrics:
@@ -42,14 +42,14 @@ With several servers, each value is for one of them, and the verdict is the most
 CRITICAL.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
 --timeout defaults to 2s. With --filter, the tube's jobs are found by id, as with `jobs`, which takes longer.
-", filter_help!(), "
+Filters: see `bsctl help filters`.
 
 Examples:
   bsctl check tube mail -w ready=100 -c ready=1000 -c workers=1:
   bsctl check tubes 'mail*' '!mail.test' -c buried=0
   bsctl check job 42 -w age=3600 -c buried=0
   bsctl check tube mail --filter 'envelope.class~=SendMail' --filter 'age>1h' -c matching=0
-  bsctl check roundtrip -c rtt=50");
+  bsctl check roundtrip -c rtt=50";
 
 /// The metrics that thresholds can name.
 pub const METRICS: &[Measurable] = &[

@@ -7,30 +7,24 @@ use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
 
-use crate::jobs::select::filter_help;
 use crate::jobs::sweep::{Nowhere, Plan, SweepArgs};
 use crate::names::Tube;
 use crate::tool::Tool;
 
 /// The end of `clear --help`.
-pub const HELP: &str = concat!(
-    "\
+pub const HELP: &str = "\
 Protocol: reserve-with-timeout 0 and delete for ready jobs, pipelined; peek-delayed or peek-buried and delete for the
 others; with filters, stats-job (and peek) for every id, and delete. beanstalkd has no command to clear a tube.
 Deletes as many jobs as there were at the start, so that a busy producer cannot keep it running forever; --until-empty
 continues until there are none. Reserved jobs belong to their workers and stay.
 Asks for confirmation; --yes skips it. --all-tubes requires --confirm=ADDRESS and a single server.
-With several servers, each is processed in turn and named in the output; the exit code is the most severe one.
 Tubes that the server cannot report on (names over 195 bytes, before 1.11) are named and left alone; the exit code is
 then 3.
-",
-    filter_help!(),
-    "
+Filters: see `bsctl help filters`.
 
 Examples:
   bsctl clear mail --yes
-  bsctl clear mail --state buried --filter 'age>7d' --dry-run"
-);
+  bsctl clear mail --state buried --filter 'age>7d' --dry-run";
 
 /// Arguments of `clear`.
 #[derive(Debug, Args)]

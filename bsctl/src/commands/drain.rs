@@ -12,30 +12,23 @@ use ctl_core::output::records;
 use ctl_core::output::{Handover, Output};
 
 use crate::jobs::JOBS_WITH_BODY;
-use crate::jobs::select::filter_help;
 use crate::jobs::sweep::{Plan, SweepArgs};
 use crate::names::Tube;
 use crate::tool::Tool;
 
 /// The end of `drain --help`.
-pub const HELP: &str = concat!(
-    "\
+pub const HELP: &str = "\
 Protocol: as clear, with reserve-job for ready jobs selected by filters (server 1.12 or later) and stats-job for each
 job's record.
 A job is deleted once its record has arrived, as with `pop`, so an interruption, a full disk or a closed pipe loses
 nothing: at worst, jobs are both in the file and in the queue. In a file, ready jobs are synced to disk in batches
 (--batch), delayed and buried ones one by one. Records have the format of `export`.
 Asks for confirmation; --yes skips it. Tubes that the server cannot report on are left alone, as with clear.
-With several servers, each is drained in turn, and records on stdout name their server; --limit applies to each; the
-exit code is the most severe one.
-",
-    filter_help!(),
-    "
+Filters: see `bsctl help filters`.
 
 Examples:
   bsctl drain mail --to mail.ndjson --yes
-  bsctl drain mail --filter 'body~=newsletter' --yes | jq .body"
-);
+  bsctl drain mail --filter 'body~=newsletter' --yes | jq .body";
 
 /// Arguments of `drain`.
 #[derive(Debug, Args)]

@@ -9,15 +9,14 @@ use ctl_core::input::named::{self, Several};
 use ctl_core::output::records;
 
 use crate::jobs::scan::{Wanted, fetch, select, tell_absent, tell_missing};
-use crate::jobs::select::{SelectArgs, filter_help};
+use crate::jobs::select::SelectArgs;
 use crate::jobs::state::AnyState;
 use crate::jobs::{self, JOBS_WITH_BODY};
 use crate::names::Tube;
 use crate::tool::Tool;
 
 /// The end of `export --help`.
-pub const HELP: &str = concat!(
-    "\
+pub const HELP: &str = "\
 Protocol: stats-job and peek for every id, both read-only. `drain` also takes the jobs out of the queue.
 One record per line:
   {\"v\":1,\"id\":7,\"tube\":\"mail\",\"state\":\"ready\",\"pri\":1024,\"delay\":0,\"ttr\":60,
@@ -25,17 +24,12 @@ One record per line:
    \"kicks\":0,\"body\":\"...\"}
 `body_base64` replaces `body` if the bytes are not UTF-8. `import` reads this format.
 A scan is not a snapshot: jobs that come and go in the meantime may be missing, or exist twice after an import.
-With several servers, each is read in turn, and `server` names the source of a record; --limit applies to each; the exit
-code is the most severe one.
-",
-    filter_help!(),
-    "
+Filters: see `bsctl help filters`.
 
 Examples:
   bsctl export > all.ndjson
   bsctl export mail --state buried --filter 'age>1d'
-  bsctl export mail | bsctl -s other:11300 import - --keep-state"
-);
+  bsctl export mail | bsctl -s other:11300 import - --keep-state";
 
 /// Arguments of `export`.
 #[derive(Debug, Args)]

@@ -7,27 +7,25 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
 
 use crate::jobs::scan::{Wanted, fetch, select, tell_absent};
-use crate::jobs::select::{SelectArgs, filter_help};
+use crate::jobs::select::SelectArgs;
 use crate::jobs::state::AnyState;
 use crate::jobs::{self, JOBS, JOBS_WITH_BODY};
 use crate::names::Tube;
 use crate::tool::Tool;
 
 /// The end of `jobs --help`.
-pub const HELP: &str = concat!("\
+pub const HELP: &str = "\
 Protocol: stats-job ID for every id, pipelined; peek ID for bodies.
 beanstalkd has no command to list jobs. Ids grow by one with every put, so ids are queried one by one, newest first,
 until as many jobs are found as the server counts. Read-only.
 On a server restarted with its log (-b), ids above the number of puts are tried too; the number of jobs not found is
 reported. --filter 'id>=N' and 'id<=N' limit the search.
-With several servers, each is processed in turn, and SERVER shows where a job is; --limit applies to each; the exit code
-is the most severe one.
-", filter_help!(), "
+Filters: see `bsctl help filters`.
 
 Examples:
   bsctl jobs -t mail --state buried --with-body
   bsctl jobs -t mail --filter 'body~=timeout' --filter 'age>1h'
-  bsctl jobs --limit 10 -o ndjson");
+  bsctl jobs --limit 10 -o ndjson";
 
 /// Arguments of `jobs`.
 #[derive(Debug, Args)]

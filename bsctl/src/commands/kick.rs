@@ -17,7 +17,7 @@ use super::delete::{each, limited, would};
 use crate::error::NOT_FOUND;
 use crate::jobs;
 use crate::jobs::scan::{Found, Wanted};
-use crate::jobs::select::{SelectArgs, filter_help};
+use crate::jobs::select::SelectArgs;
 use crate::jobs::state::AnyState;
 use crate::jobs::sweep::chosen;
 use crate::link::Link;
@@ -26,29 +26,23 @@ use crate::tool::{Tool, tube_or_used};
 use crate::tube_stats::{self, Answer};
 
 /// The end of `kick --help`.
-pub const HELP: &str = concat!(
-    "\
+pub const HELP: &str = "\
 Protocol: use TUBE and kick N; kick-job ID.
 The server's kick takes buried jobs if there are any, and delayed jobs otherwise; without --state, this command does the
 same. --state buried never kicks a delayed job, and --state delayed never a buried one: while the tube has jobs in the
 other state, jobs are kicked one by one by id.
 -c defaults to 1. --all asks for confirmation if there are many jobs.
-With several servers, each is processed in turn and named in the output, and -c applies to each; the exit code is the
-most severe one.
 With --all-tubes, tubes that the server cannot report on (names over 195 bytes, before 1.11) are named and left alone;
 the exit code is then 3.
 With filters, matching buried and delayed jobs (or those in --state) are kicked one by one by id.
-",
-    filter_help!(),
-    "
+Filters: see `bsctl help filters`.
 
 Examples:
   bsctl kick -t mail -c 10
   bsctl kick -t mail --state buried --all
   bsctl kick -t mail --all --filter 'body~=timeout'
   bsctl kick --job 42 43
-  bsctl -s one,two kick -t mail --all"
-);
+  bsctl -s one,two kick -t mail --all";
 
 /// Arguments of `kick`.
 #[derive(Debug, Args)]

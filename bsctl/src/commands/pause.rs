@@ -21,7 +21,6 @@ use crate::tool::Tool;
 pub const HELP: &str = "\
 Protocol: pause-tube TUBE SECONDS.
 Jobs can still be put, peeked, kicked and reserved by id; only reserving from the tube stops.
-With several servers, each is processed in turn and named in the output; the exit code is the most severe one.
 
 Examples:
   bsctl pause mail 10m

@@ -73,11 +73,11 @@ pub struct PutArgs {
     lines: bool,
 
     /// One job per NUL-terminated record
-    #[arg(short = '0', long = "null", group = "framing")]
+    #[arg(hide_short_help = true, short = '0', long = "null", group = "framing")]
     null: bool,
 
     /// One job record per line, as written by `export`; -t, -p, -d and -r are for what a record does not say
-    #[arg(long, group = "framing")]
+    #[arg(hide_short_help = true, long, group = "framing")]
     ndjson: bool,
 
     /// Put each body N times

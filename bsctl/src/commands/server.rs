@@ -23,7 +23,6 @@ pub const HELP: &str = "\
 Protocol: stats, and reserve-job 0 to test whether the server supports the command (1.12 and later).
 --all shows all statistics, with the server's keys in its order; so do documents, and lines in a pipe. cmd-* counters
 start with the server, which does not count kick-job and reserve-job.
-With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
 
 Examples:
   bsctl server

@@ -17,7 +17,7 @@ use ctl_core::text::units;
 
 use crate::jobs::arrivals::{Arrivals, Questions};
 use crate::jobs::scan::{Wanted, existing, fitting, heads};
-use crate::jobs::select::{SelectArgs, filter_help};
+use crate::jobs::select::SelectArgs;
 use crate::jobs::{self, PASSING};
 use crate::link::Link;
 use crate::names::Tube;
@@ -25,22 +25,18 @@ use crate::tool::Tool;
 use crate::tube_stats;
 
 /// The end of `tail --help`.
-pub const HELP: &str = concat!(
-    "\
+pub const HELP: &str = "\
 Protocol: stats, then stats-job and peek for new ids.
 Shows jobs put from now on and changes nothing. beanstalkd does not announce new jobs, so it is polled (--interval):
 jobs that come and go between two polls are missed, and counted on stderr; `tap` shows every job that passes through it.
 On a server restarted with its log, tail starts after the newest job found. If a server goes away, tail says so and waits
 for it. Stop with Ctrl-C.
-",
-    filter_help!(),
-    "
+Filters: see `bsctl help filters`.
 
 Examples:
   bsctl tail -t mail
   bsctl tail -t mail -t sms --filter 'body~=error' -o ndjson
-  bsctl tail -t mail -c 1 -o raw"
-);
+  bsctl tail -t mail -c 1 -o raw";
 
 /// Arguments of `tail`.
 #[derive(Debug, Args)]

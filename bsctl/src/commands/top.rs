@@ -15,7 +15,6 @@ json and yaml print one unless --count is given. PUT/S and DELETE/S cover the ti
 the first one has none. OLDEST is the age of the job that would be reserved next. A tube with ready jobs and no workers
 is a PROBLEM; so are buried jobs and a pause. WORKERS are the connections that watch the tube; for default, which every
 connection watches, those known to reserve.
-With several servers, one that does not answer is shown as down and recovers automatically.
 With --write, k kicks the buried jobs of the selected tube and P pauses or resumes it, after confirmation.
 
 Examples:

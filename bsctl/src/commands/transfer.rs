@@ -13,7 +13,7 @@ use ctl_core::text::units;
 
 use crate::jobs::mover::{Changes, Mover, Original};
 use crate::jobs::scan::{Found, Wanted, fetch, tell_absent};
-use crate::jobs::select::{SelectArgs, filter_help};
+use crate::jobs::select::SelectArgs;
 use crate::jobs::state::State;
 use crate::jobs::sweep::{Plan, SweepArgs, chosen};
 use crate::names;
@@ -21,8 +21,7 @@ use crate::producer::after_refusals;
 use crate::tool::Tool;
 
 /// The end of `move --help`.
-pub const MOVE_HELP: &str = concat!(
-    "\
+pub const MOVE_HELP: &str = "\
 Protocol: as drain, then use TUBE and put at the target; pause-tube, reserve-job and bury for buried jobs (server 1.12
 or later).
 A job is put at the target first and deleted at the source once the server confirms it, so none is lost. If this process
@@ -34,33 +33,26 @@ To the same tube, jobs are put again as new ones, ready or with the delay of -d.
 several servers, each is processed in turn, and jobs stay on their server.
 Moves as many jobs as there were at the start; --until-empty continues until there are none. Asks for confirmation;
 --yes skips it.
-",
-    filter_help!(),
-    "
+Filters: see `bsctl help filters`.
 
 Examples:
   bsctl move --from mail --to mail-old --state buried
   bsctl move --from mail --to-server other:11300 --rate 100/s
   bsctl requeue mail --filter 'pri<100' --pri 1024
-  bsctl move --from mail --to slow --filter 'body~=newsletter' --pri 5000"
-);
+  bsctl move --from mail --to slow --filter 'body~=newsletter' --pri 5000";
 
 /// The end of `copy --help`.
-pub const COPY_HELP: &str = concat!(
-    "\
+pub const COPY_HELP: &str = "\
 Protocol: stats-job and peek for every id, both read-only; then use TUBE and put at the target; pause-tube, reserve-job
 and bury for buried jobs (server 1.12 or later).
 The jobs themselves stay unchanged; their copies get new ids and counters that start at 0. Delayed jobs keep the rest of
 their delay, and buried ones are buried; -d 0 makes them all ready. Jobs that come and go in the meantime may be
 missed. After an interruption, what was copied stays; the error names jobs whose copies are uncertain.
-",
-    filter_help!(),
-    "
+Filters: see `bsctl help filters`.
 
 Examples:
   bsctl copy --from mail --to mail-test --limit 100
-  bsctl copy --from mail --to-server other:11300 --state ready"
-);
+  bsctl copy --from mail --to-server other:11300 --state ready";
 
 /// The target of `move` and `copy`.
 #[derive(Debug, Args)]

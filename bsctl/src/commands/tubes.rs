@@ -24,7 +24,6 @@ A tube exists while it has jobs or a client uses or watches it; its counters sta
 --all shows all that the server tells.
 Servers before 1.11 cannot report on tubes with names over 195 bytes: these are listed without counts, and the exit code
 is 3.
-With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
 
 Examples:
   bsctl tubes

@@ -26,36 +26,24 @@ use crate::work::{PLACES, Shift, label};
 
 /// The end of `work --help`.
 pub const HELP: &str = "\
-Protocol: watch TUBE, reserve-with-timeout, stats-job, touch, then delete, release or bury.
-The command gets the body on stdin; its exit code decides what happens to the job:
+Protocol: watch, reserve-with-timeout, stats-job, touch, delete, release, bury.
+The command gets the body on stdin; its exit code decides about the job:
   0                 deleted
   75                released with a growing delay (--backoff)
   64, 65            buried (--bury-codes)
-  any other code, a signal, over --max-runtime or, with --touch never, the time to run
-                    released with a delay, or buried after --max-releases
-  cannot be run     the job is released, and the worker exits (126, 127);
-                    with --shell, also if the shell reports it
-{id}, {tube} and {file} in arguments are replaced, but not in a shell line, because the shell would execute what a tube
-name contains: use \"$BSCTL_TUBE\" there, and \"$1\" for the file or the body. The environment has BSCTL_JOB_ID,
-BSCTL_TUBE, BSCTL_PRI, BSCTL_TTR, BSCTL_AGE, BSCTL_RESERVES, BSCTL_TIMEOUTS, BSCTL_RELEASES and BSCTL_KICKS. A shell is
-used only with --shell, and the body is part of a command line only with --arg; a body that cannot be an argument (a NUL
-byte, over 128 KiB) is buried.
-With several servers, each has its own slots (-j) and jobs; one that is down is retried without holding up the others.
+  other, a signal   released with a delay, or buried after --max-releases
+  cannot be run     the job is released, and the worker exits (126, 127)
+{id}, {tube} and {file} in arguments are replaced. The environment has BSCTL_JOB_ID, BSCTL_TUBE, BSCTL_PRI, BSCTL_TTR,
+BSCTL_AGE, BSCTL_RESERVES, BSCTL_TIMEOUTS, BSCTL_RELEASES and BSCTL_KICKS. With --arg, a body that cannot be an argument
+(a NUL byte, over 128 KiB) is buried.
 A job found with 2N or more expirations under --bury-after-timeouts N runs for every second N of them, so that after one
 kick it always runs again, whatever its counters say.
-When the system runs out of file descriptors, processes, threads or memory, the worker waits until some are free.
-While a command runs, its job is touched at every third of its time to run. If the job is lost anyway, because the
-connection broke or the time to run expired, the command and everything it started are killed.
-Command output goes to stdout, the summary to stderr; with -o json, ndjson or yaml, stdout has only the
-summary or, with ndjson, a record for each job, and command output goes to stderr. A job that does not end well is reported there on one line. Processes
-that a command leaves running with its output open are killed 2 s after it ends, and named; in a session of their own
-they go on, but their output is no longer read.
-On SIGTERM, SIGINT or SIGHUP, running jobs may finish within --grace; a second SIGTERM or SIGINT, or the end of that
-time, kills the commands and everything they started, and releases their jobs. Under nohup, SIGHUP is ignored.
+A command whose job is lost, because the connection broke or the time to run expired, is killed.
+`bsctl help workers` says how commands run, where their output goes, and what signals do.
 
 Examples:
   bsctl work -t mail -t sms -j 4 --exec ./handler {id}
-  bsctl work -t thumbs --max-runtime 5m --max-releases 0 -- convert - -resize 50% out/{id}.png
+  bsctl work -t thumbs --max-releases 0 -- convert - -resize 50% out/{id}.png
   bsctl work -t mail --max-idle 0 -o ndjson --shell 'jq .to | xargs notify'";
 
 /// Arguments of `work`.
@@ -70,24 +58,24 @@ pub struct WorkArgs {
 
     /// Exit codes that bury the job
     #[arg(long, value_name = "CODES", value_delimiter = ',', default_value = "64,65")]
-    #[arg(value_parser = clap::value_parser!(i32).range(1..=255))]
+    #[arg(hide_short_help = true, value_parser = clap::value_parser!(i32).range(1..=255))]
     bury_codes: Vec<i32>,
 
     /// Delays between releases: the first, the longest, and the growth factor
-    #[arg(long, value_name = "FROM..TO,xN", default_value = "1s..1h,x2")]
+    #[arg(hide_short_help = true, long, value_name = "FROM..TO,xN", default_value = "1s..1h,x2")]
     backoff: Backoff,
 
     /// Bury a failed job that was already released N times, with 0 at once; each kick grants N more
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 10)]
     max_releases: u64,
 
     /// Bury a job without running it if its time to run has expired N times; each kick grants N more
-    #[arg(long, value_name = "N")]
+    #[arg(hide_short_help = true, long, value_name = "N")]
     bury_after_timeouts: Option<u64>,
 
     /// Whether to touch jobs while their command runs; if never, it is killed within the last second of its job's time to
     /// run, which fails the job
-    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    #[arg(hide_short_help = true, long, value_name = "WHEN", default_value = "auto")]
     touch: Touch,
 }
 

@@ -7,15 +7,10 @@ use ctl_core::envelope::ENVELOPE;
 use ctl_core::error::CliError;
 use ctl_core::rules::filter::{Field, Fields, FilterArgs, Filters, Kind, Value};
 
-/// The part of help texts about filters.
-macro_rules! filter_help {
-    () => {
-        "\
+/// What `help filters` says.
+pub(crate) const FILTERS: &str = "\
 Filters: KEY OP VALUE with id, tube, state, pri, age, delay, ttr, left, reserves, timeouts, releases, buries, kicks, size, body and, for decoded bodies, envelope.class, envelope.attempts, envelope.arguments.NAME, ..;
-== != < <= > >=, and ~= !~ with a regular expression. Durations as 90s or 1h30m, sizes as 64k."
-    };
-}
-pub(crate) use filter_help;
+== != < <= > >=, and ~= !~ with a regular expression. Durations as 90s or 1h30m, sizes as 64k.";
 
 /// The flags that select jobs.
 #[derive(Debug, Clone, Default, Args)]

@@ -78,7 +78,7 @@ ctl_contract::tool_contract!(
             flags: 95,
             global_flags: 16,
             help: 60,
-            help_of_command: (74, 159),
+            help_of_command: (30, 80),
         },
     }
 );

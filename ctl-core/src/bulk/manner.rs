@@ -13,16 +13,16 @@ pub struct BulkArgs {
     pub limit: Option<u64>,
 
     /// What to do when an item fails
-    #[arg(long, value_name = "WHAT", default_value = "continue")]
+    #[arg(hide_short_help = true, long, value_name = "WHAT", default_value = "continue")]
     pub on_error: OnError,
 
     /// Maximum number of requests in flight
-    #[arg(long, value_name = "N", default_value_t = 100,
+    #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 100,
           value_parser = clap::value_parser!(u16).range(1..=500))]
     pub batch: u16,
 
     /// Rate limit: N/s, N/m or N/h, evenly spaced
-    #[arg(long, value_name = "N/s")]
+    #[arg(hide_short_help = true, long, value_name = "N/s")]
     pub rate: Option<Rate>,
 }
 

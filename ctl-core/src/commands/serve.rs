@@ -33,11 +33,11 @@ pub struct ServeArgs {
     listen: Option<String>,
 
     /// Write the address to this file once connections are accepted
-    #[arg(long, value_name = "FILE")]
+    #[arg(hide_short_help = true, long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
 
     /// Stop when the parent process exits
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     exit_with_parent: bool,
 
     /// Allow listening on addresses that other machines can reach
@@ -57,7 +57,7 @@ pub struct ServeArgs {
     seed_file: Option<OsString>,
 
     /// Stop after this long without a request
-    #[arg(long, value_name = "DUR", value_parser = units::duration, conflicts_with = "command")]
+    #[arg(hide_short_help = true, long, value_name = "DUR", value_parser = units::duration, conflicts_with = "command")]
     max_idle: Option<Duration>,
 
     /// Command to run; the server stops when it exits

@@ -51,8 +51,8 @@ pub fn connect<T: Tool>(context: &mut Context<T>) -> Result<(), CliError> {
 /// The flags of `work` in every tool.
 #[derive(Debug, Args)]
 pub struct WorkFlags {
-    /// Command to run for each job, with its arguments; takes the rest of the line, so put other flags before it
-    #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, group = "handler")]
+    /// Command to run for each job; takes the rest of the line
+    #[arg(hide_short_help = true, long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, group = "handler")]
     exec: Vec<OsString>,
 
     /// Shell command line to run for each job
@@ -76,7 +76,7 @@ pub struct WorkFlags {
     pub max_runtime: Option<Duration>,
 
     /// Time for running jobs to finish after SIGTERM, SIGINT or SIGHUP
-    #[arg(long, value_name = "DUR", default_value = "25s", value_parser = units::duration)]
+    #[arg(hide_short_help = true, long, value_name = "DUR", default_value = "25s", value_parser = units::duration)]
     pub grace: Duration,
 
     /// Exit after N jobs
@@ -84,11 +84,11 @@ pub struct WorkFlags {
     pub count: Option<u64>,
 
     /// Exit after being idle this long; after 0, when no job is available, with 69 if a server could not be reached
-    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    #[arg(hide_short_help = true, long, value_name = "DUR", value_parser = units::duration)]
     max_idle: Option<Duration>,
 
     /// Write the process id to FILE and remove it on exit; fails if FILE is not a pid file or a running worker has locked it
-    #[arg(long, value_name = "FILE")]
+    #[arg(hide_short_help = true, long, value_name = "FILE")]
     pid_file: Option<PathBuf>,
 }
 

@@ -15,6 +15,7 @@ const TOPICS: &[Topic] = &[
     ("formats", "how results and bodies are shown", formats),
     ("comparisons", "KEY OP VALUE, in filters, thresholds, conditions and limits", comparisons),
     ("servers", "several servers at the same time", servers),
+    ("workers", "commands that work runs: their words, output and end", workers),
 ];
 
 /// The cheat sheets are a topic, too.
@@ -113,6 +114,26 @@ fn comparisons(program: &Program) -> String {
          {name} bench --compare base.json --fail-if 'p99>20%'"
     );
     format!("{}\n{}", table(&rows), reflow_text(&text, width()))
+}
+
+fn workers(program: &Program) -> String {
+    let (name, prefix) = (program.name, program.prefix);
+    let text = format!(
+        "{name} work runs the words after -- (or --exec) without a shell; --shell runs a line with one. Names such as {{id}} \
+         and {{file}} are replaced in words, but not in a shell line, because the shell would execute what they contain: use \
+         its variables {prefix}_... there, and \"$1\" for the file or the body. The body is part of a command line only with \
+         --arg, where other users can see it.\n\
+         The output of commands goes to stdout, the summary to stderr; with -o json, ndjson or yaml, stdout \
+         has only the summary or, with ndjson, a record for each of them, and the output goes to stderr. What does not end well is reported on one line of stderr. \
+         Processes that a command leaves running with its output open are killed 2 s after it ends, and named; in a session of \
+         their own they go on, but their output is no longer read.\n\
+         On SIGTERM, SIGINT or SIGHUP, running commands may finish within --grace; a second SIGTERM or SIGINT, or the end of \
+         that time, kills them and everything they started, and gives back what they had. Under nohup, SIGHUP is ignored.\n\
+         When a connection is lost, its commands and everything they started are killed. When the system runs out of file \
+         descriptors, processes, threads or memory, the worker waits until some are free.\n\n\
+         Examples:\n  {name} help work\n  {name} help examples work"
+    );
+    reflow_text(&text, width())
 }
 
 fn servers(program: &Program) -> String {

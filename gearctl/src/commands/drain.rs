@@ -42,8 +42,6 @@ which counts as a retry, so a server with --job-retries may drop them. Servers o
 jobs clients wait for: there, only --as fail works.
 Drains as many jobs as are queued at the start; --until-empty continues until there are none. Running jobs and jobs
 scheduled for later stay. Asks for confirmation; --yes skips it.
-With several servers, each is drained in turn, and records name their server; one that does not answer is named, and its
-failure sets the exit code.
 There is no --filter: a job that is taken and given back counts a retry, or is dropped. Drain into a file instead, and
 import the jobs to keep.
 

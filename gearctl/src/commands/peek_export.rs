@@ -31,7 +31,6 @@ are used up; since 2026, `--job-retries 0` drops it at once, and no command repo
 dropped foreground job is told that it failed. Therefore peek asks for confirmation; --yes skips it.
 Servers other than gearmand do not queue such jobs again: there, peek says so before, shows whole records on a terminal,
 too, and ends with exit code 3 if jobs are missing afterwards. `import` submits the records.
-With several servers, each shows its jobs in turn, and records name their server.
 
 Examples:
   gearctl peek mail --yes
@@ -46,8 +45,6 @@ confirmation; --yes skips it. Servers other than gearmand do not queue them agai
 exit code is 3. `drain` takes jobs for good and loses none.
 Records have the format of drain, which import and submit --ndjson read. The server does not report a job's priority, so
 they have none. At most 10,000 jobs or 256 MiB of a function are held at once; if there are more, the exit code is 3.
-With several servers, all are exported, and records name their server; one that does not answer is named, and its failure
-sets the exit code.
 
 Examples:
   gearctl export mail --yes > mail.ndjson

@@ -33,7 +33,6 @@ times.
 level is set by gearmand's --verbose when the server starts.
 `server shutdown` shuts the server down. gearmand has not had this command since 1.1.14, and says so; other servers have
 it. It asks for the server's address as confirmation; --confirm=ADDRESS answers that, --yes is not enough.
-With several servers, each row shows its server; one that does not answer is named, and its failure sets the exit code.
 
 Examples:
   gearctl server -o json

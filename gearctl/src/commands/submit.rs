@@ -41,7 +41,7 @@ pub struct SubmitArgs {
     task: TaskArgs,
 
     /// Run no earlier than this time, e.g. 2026-12-24T18:00:00Z, or seconds since 1970
-    #[arg(long, value_name = "TIME", conflicts_with = "delay", value_parser = point)]
+    #[arg(hide_short_help = true, long, value_name = "TIME", conflicts_with = "delay", value_parser = point)]
     at: Option<SystemTime>,
 
     /// Run no earlier than after this delay

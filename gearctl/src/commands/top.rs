@@ -10,7 +10,6 @@ On a terminal, this is a live view: ? lists the keys, Enter shows the details of
 are hidden. In a pipe, or with -o json, ndjson or yaml, it prints snapshots instead; -o
 json and yaml print one unless --count is given. CHANGE/S is the change in the number of jobs per second since the
 previous snapshot: gearmand has no counters that only grow. A function with jobs and no workers is a PROBLEM.
-With several servers, one that does not answer is shown as down and recovers automatically.
 
 Examples:
   gearctl top

@@ -28,18 +28,10 @@ use crate::work::{Fate, Finished, Handler, Shift, builtin::Builtin};
 pub const HELP: &str = "\
 Protocol: CAN_DO, GRAB_JOB_ALL, PRE_SLEEP, WORK_COMPLETE, WORK_FAIL, WORK_EXCEPTION, WORK_DATA, WORK_WARNING.
 The command gets the workload on stdin (or with --file or --arg); what it writes to stdout is the result. Exit 0
-completes the job, any other code or a signal fails it. {handle}, {function} and {file} in arguments are replaced, but
-not in a shell line, because the shell would execute what the server puts there: use \"$GEARCTL_HANDLE\" there, and
-\"$1\" for the file or the workload. The environment has GEARCTL_HANDLE, GEARCTL_FUNCTION, GEARCTL_UNIQUE and
-GEARCTL_REDUCER. A shell is used only with --shell, and the workload is part of a command line only with --arg. If a
-command cannot be started, its job is given back and the worker exits (126, 127); when the system runs out of file
-descriptors, processes, threads or memory, the worker waits until some are free.
-A job that does not end well is reported on one line of stderr, where the summary goes too. Processes that a command
-leaves running with its output open are killed 2 s after it ends, and named; in a session of their own they go on, but
-their output is no longer read.
-On SIGTERM, SIGINT or SIGHUP, running jobs may finish within --grace; a second SIGTERM or SIGINT, or the end of that
-time, kills the commands and everything they started, and returns their jobs to the server. Under nohup, SIGHUP is
-ignored.
+completes the job, any other code or a signal fails it. {handle}, {function} and {file} in arguments are
+replaced. The environment has GEARCTL_HANDLE, GEARCTL_FUNCTION, GEARCTL_UNIQUE and GEARCTL_REDUCER. If a command cannot
+be started, its job is given back and the worker exits (126, 127).
+`gearctl help workers` says how commands run, where their output goes, and what signals do.
 The gearman command-line client, at least up to version 1.1, waits forever for a job that ends with an exception: serve
 it without --exception-from-stderr.
 
@@ -62,28 +54,28 @@ pub struct WorkArgs {
     builtin: Option<Builtin>,
 
     /// Client id shown in `gearctl workers`
-    #[arg(long, value_name = "ID")]
+    #[arg(hide_short_help = true, long, value_name = "ID")]
     client_id: Option<String>,
 
     /// Stream output while the command runs
-    #[arg(long, value_name = "HOW")]
+    #[arg(hide_short_help = true, long, value_name = "HOW")]
     stream: Option<Stream>,
 
     /// Send lines of stderr as warnings
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     warnings: bool,
 
     /// Treat stderr lines starting with TEXT as progress, e.g. `STATUS 3/10` with --status-prefix STATUS
-    #[arg(long, value_name = "TEXT")]
+    #[arg(hide_short_help = true, long, value_name = "TEXT")]
     status_prefix: Option<String>,
 
     /// Report a failure as an exception with the end of stderr
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     exception_from_stderr: bool,
 
     /// Let the server reassign a job that takes longer (CAN_DO_TIMEOUT); servers up to 1.1 may pick the wrong job, so
     /// prefer --max-runtime
-    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    #[arg(hide_short_help = true, long, value_name = "DUR", value_parser = units::duration)]
     can_do_timeout: Option<Duration>,
 }
 

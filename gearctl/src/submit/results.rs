@@ -49,7 +49,7 @@ pub(crate) struct ResultArgs {
 
     /// Memory limit for buffered results: for a single result that is not streamed, and for all results waiting for
     /// their turn or the end
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = units::size)]
+    #[arg(hide_short_help = true, long, value_name = "SIZE", default_value = "256MiB", value_parser = units::size)]
     max_result: u64,
 }
 

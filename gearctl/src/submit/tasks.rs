@@ -38,12 +38,12 @@ pub struct TaskArgs {
 
     /// Unique id; the server merges jobs with the same one, and skips them all if the last client that waits for one
     /// leaves before it runs. - derives it from the workload; a record's own id comes first [default: a random id]
-    #[arg(short, long, value_name = "ID|-")]
+    #[arg(hide_short_help = true, short, long, value_name = "ID|-")]
     pub unique: Option<String>,
 
     /// Submit without unique ids: gearmand stays fast with a deep queue, but one with a persistent queue loses such
     /// jobs on a restart [default: a random id for each job]
-    #[arg(long, conflicts_with = "unique")]
+    #[arg(hide_short_help = true, long, conflicts_with = "unique")]
     pub no_unique: bool,
 
     /// One job per line of a file or stdin, without its line end (LF or CRLF); an empty line is an empty job
@@ -51,16 +51,16 @@ pub struct TaskArgs {
     pub lines: bool,
 
     /// One job per NUL-terminated record; each result is followed by NUL
-    #[arg(short = '0', long, group = "framing")]
+    #[arg(hide_short_help = true, short = '0', long, group = "framing")]
     pub null: bool,
 
     /// One JSON record per line, with "body" or "body_base64" and optionally "function", "unique", "priority"; the
     /// options are for what a record does not say
-    #[arg(long, group = "framing")]
+    #[arg(hide_short_help = true, long, group = "framing")]
     pub ndjson: bool,
 
     /// Function that merges the results of the job's parts; the worker splits the job
-    #[arg(long, value_name = "FUNCTION", conflicts_with = "priority")]
+    #[arg(hide_short_help = true, long, value_name = "FUNCTION", conflicts_with = "priority")]
     pub reduce: Option<String>,
 
     #[command(flatten)]
@@ -80,11 +80,11 @@ pub struct PaceArgs {
     pub jobs: u16,
 
     /// What to do when an item fails
-    #[arg(long, value_name = "WHAT", default_value = "continue")]
+    #[arg(hide_short_help = true, long, value_name = "WHAT", default_value = "continue")]
     on_error: OnError,
 
     /// Rate limit: N/s, N/m or N/h, evenly spaced
-    #[arg(long, value_name = "N/s")]
+    #[arg(hide_short_help = true, long, value_name = "N/s")]
     rate: Option<Rate>,
 }
 

@@ -65,10 +65,10 @@ ctl_contract::tool_contract!(
         samples: samples::SAMPLES,
         budget: ctl_contract::budget::Budget {
             commands: 32,
-            flags: 155,
+            flags: 114,
             global_flags: 16,
             help: 60,
-            help_of_command: (58, 125),
+            help_of_command: (30, 80),
         },
     }
 );

@@ -44,7 +44,7 @@ pub struct LoadArgs {
     duration: Option<Duration>,
 
     /// Warm-up time before measuring starts [default: 0]
-    #[arg(long, value_name = "DUR", value_parser = units::duration)]
+    #[arg(hide_short_help = true, long, value_name = "DUR", value_parser = units::duration)]
     warmup: Option<Duration>,
 
     /// Body size, or a range to draw sizes from, e.g. 1k..64k
@@ -52,7 +52,7 @@ pub struct LoadArgs {
     size: Sizes,
 
     /// Operations that a client sends before it waits for their replies
-    #[arg(long = "batch", value_name = "N", default_value_t = 1,
+    #[arg(hide_short_help = true, long = "batch", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     pipeline: u16,
 
@@ -61,15 +61,15 @@ pub struct LoadArgs {
     rate: Option<f64>,
 
     /// Leave the benchmark's jobs in place; needs --count
-    #[arg(long, requires = "count")]
+    #[arg(hide_short_help = true, long, requires = "count")]
     keep: bool,
 
     /// Compare with the report of an earlier run (-o json)
-    #[arg(long, value_name = "FILE")]
+    #[arg(hide_short_help = true, long, value_name = "FILE")]
     compare: Option<PathBuf>,
 
     /// Exit 1 if this holds: 'p99>20%' or 'rate<10%' relative to --compare, 'p99>5ms' or 'rate<1000' on its own
-    #[arg(long, value_name = "EXPR")]
+    #[arg(hide_short_help = true, long, value_name = "EXPR")]
     fail_if: Vec<Limit>,
 }
 

@@ -44,7 +44,7 @@ pub struct WebArgs {
     write: bool,
 
     /// Allow listening on addresses that other machines can reach
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     allow_remote: bool,
 
     /// Require the token on the first line of this file instead of a random one, which is in the printed link
@@ -55,7 +55,7 @@ pub struct WebArgs {
     https: HttpsArgs,
 
     /// Host name that browsers may use, besides the address and localhost; repeatable
-    #[arg(long, value_name = "NAME")]
+    #[arg(hide_short_help = true, long, value_name = "NAME")]
     host: Vec<String>,
 
     /// Polling interval, at least 100ms

@@ -14,11 +14,11 @@ use crate::system::process;
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct DataArgs {
     /// Pass the data in a temporary file; its path replaces {file}, or becomes the last argument
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     pub file: bool,
 
     /// Pass the data as the last argument; other users can see it in the process list
-    #[arg(long, conflicts_with = "file")]
+    #[arg(hide_short_help = true, long, conflicts_with = "file")]
     pub arg: bool,
 }
 

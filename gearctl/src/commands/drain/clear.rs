@@ -17,7 +17,6 @@ While clients wait for the results of jobs, nothing is removed, unless --as fail
 --background-only skips such jobs, as with drain.
 Removes as many jobs as are queued at the start; --until-empty continues until there are none. Running jobs and jobs
 scheduled for later stay. Asks for confirmation; --yes skips it.
-With several servers, each is cleared in turn; one that does not answer is named, and its failure sets the exit code.
 
 Examples:
   gearctl clear mail --yes
