@@ -2,7 +2,7 @@ use queue_core::Fate;
 
 use super::*;
 use crate::error::Change;
-use crate::output::progress::ProgressWhen;
+use crate::output::messages::ProgressWhen;
 use crate::output::{Memory, Style};
 
 fn bulk(on_error: OnError, interrupts: Interrupts) -> Bulk {

@@ -13,12 +13,27 @@ use serde_json::{Map, Value, json};
 
 pub use self::filter::{Filter, Level};
 use crate::error::{CliError, Exit};
-use crate::output::progress::ProgressWhen;
 use crate::system::signals;
 use crate::text::color::Role;
 use crate::text::escape;
 use crate::text::units;
 use crate::text::wrap;
+
+/// How to show progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ProgressWhen {
+    /// A bar if stderr is a terminal.
+    #[default]
+    Auto,
+    /// A bar.
+    Bar,
+    /// A line every five seconds.
+    Plain,
+    /// An object every second, and at the end: ts, label, done, total, rate.
+    Json,
+    /// Nothing.
+    Never,
+}
 
 /// The stream of messages to stderr; shared by clones.
 #[derive(Clone)]

@@ -7,33 +7,16 @@ mod wait;
 pub use self::meter::Meter;
 use std::time::{Duration, Instant};
 
-use clap::ValueEnum;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 
 use crate::output::Record;
-use crate::output::messages::Messages;
+use crate::output::messages::{Messages, ProgressWhen};
 use crate::text::escape;
 use crate::text::units;
 
 use self::rate::Rate;
 pub use self::wait::{Wait, Waiting};
-
-/// How to show progress.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub enum ProgressWhen {
-    /// A bar if stderr is a terminal.
-    #[default]
-    Auto,
-    /// A bar.
-    Bar,
-    /// A line every five seconds.
-    Plain,
-    /// An object every second, and at the end: ts, label, done, total, rate.
-    Json,
-    /// Nothing.
-    Never,
-}
 
 /// The progress of one command. Short commands show none.
 pub struct Progress {

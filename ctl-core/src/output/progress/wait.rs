@@ -117,7 +117,7 @@ impl Waiting {
 mod tests {
     use super::*;
     use crate::output::Memory;
-    use crate::output::progress::ProgressWhen;
+    use crate::output::messages::ProgressWhen;
 
     #[test]
     fn a_wait_that_is_over_at_once_shows_nothing() {
