@@ -65,7 +65,7 @@ const CASE: ctl_contract::Case<adfctl::Adfctl> = ctl_contract::Case {
     samples: samples::SAMPLES,
     budget: ctl_contract::budget::Budget {
         commands: 28,
-        flags: 91,
+        flags: 87,
         global_flags: 16,
         help: 60,
         help_of_command: (30, 80),

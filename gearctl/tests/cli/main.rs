@@ -65,7 +65,7 @@ ctl_contract::tool_contract!(
         samples: samples::SAMPLES,
         budget: ctl_contract::budget::Budget {
             commands: 32,
-            flags: 114,
+            flags: 106,
             global_flags: 16,
             help: 60,
             help_of_command: (30, 80),
