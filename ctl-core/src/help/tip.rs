@@ -7,16 +7,18 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
 use crate::program::Program;
+use crate::rules::preset;
 use crate::text::escape;
 use crate::text::spelling::closest;
 
 /// Removes the suggestion of a flag that looks different, and the suggestion to pass a flag as a value if some command has
-/// that flag, which is named instead. Names the intended flag if the word follows the same letter in the other case.
+/// that flag, which is named instead. Names the intended flag if the word follows the same letter in the other case. `line`
+/// is what a short word that was `typed` stands for.
 pub(crate) fn correct(
     error: &mut clap::Error,
     program: &Program,
     tree: &Command,
-    line: &[OsString],
+    (line, typed): (&[OsString], &[OsString]),
 ) {
     if let Some(meant) = guessed(error, program, tree, line) {
         error.remove(ContextKind::SuggestedSubcommand);
@@ -26,6 +28,12 @@ pub(crate) fn correct(
         }
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![meant.into()]));
         return;
+    }
+    // Nobody typed all the words that the error may be about.
+    if error.get(ContextKind::Suggested).is_none()
+        && let Some(tip) = preset::explained(tree, typed)
+    {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     if let Some(tip) = value_left_out(error, tree) {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
@@ -237,10 +245,12 @@ mod tests {
             .arg(quiet)
             .subcommand(Command::new("list").arg(Arg::new("GLOB").num_args(0..)))
             .subcommand(Command::new("ping"))
-            .subcommand(Command::new("wait").arg(name()));
-        let line: Vec<OsString> = words.iter().map(OsString::from).collect();
+            .subcommand(Command::new("wait").arg(name()))
+            .subcommand(preset::grammar(("pinged", "ping -q")));
+        let typed: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let line = preset::of_line(&tree, &typed).unwrap_or_else(|| typed.clone());
         let mut error = tree.try_get_matches_from_mut(&line).unwrap_err();
-        correct(&mut error, &TOOL, &tree, &line);
+        correct(&mut error, &TOOL, &tree, (&line, &typed));
         error.to_string()
     }
 
@@ -250,6 +260,13 @@ mod tests {
         assert!(of_another.contains("'-Q'") && !of_another.contains("tip:"), "{of_another}");
         let of_none = said(&["tool", "list", "-5"]);
         assert!(of_none.contains("'-- -5'"), "{of_none}");
+    }
+
+    #[test]
+    fn who_typed_a_short_word_is_told_what_it_stands_for() {
+        let twice = said(&["tool", "pinged", "-q"]);
+        assert!(twice.contains("'pinged' is short for 'ping -q'"), "{twice}");
+        assert!(!said(&["tool", "ping", "-q", "-q"]).contains("short for"));
     }
 
     #[test]
@@ -265,7 +282,7 @@ mod tests {
         let said = |words: &[&str]| {
             let line: Vec<OsString> = words.iter().map(OsString::from).collect();
             let mut error = tree().try_get_matches_from(&line).unwrap_err();
-            correct(&mut error, &TOOL, &tree(), &line);
+            correct(&mut error, &TOOL, &tree(), (&line, &line));
             error.to_string()
         };
         let other = said(&["tool", "export", "--to", "x"]);
@@ -298,7 +315,7 @@ mod tests {
         let said = |words: &[&str]| {
             let line: Vec<OsString> = words.iter().map(OsString::from).collect();
             let mut error = tree().try_get_matches_from(&line).unwrap_err();
-            correct(&mut error, &program, &tree(), &line);
+            correct(&mut error, &program, &tree(), (&line, &line));
             error.to_string()
         };
         assert!(said(&["tool", "purge", "mail"]).contains("tip: tool clear"));
@@ -334,7 +351,7 @@ mod tests {
         }
         let line: Vec<OsString> = ["tool", "stat"].map(OsString::from).to_vec();
         let mut error = tree.try_get_matches_from_mut(&line).unwrap_err();
-        correct(&mut error, &TOOL, &tree, &line);
+        correct(&mut error, &TOOL, &tree, (&line, &line));
         let text = error.to_string();
         assert!(text.contains("'stats'") && !text.contains("'tap'"), "{text}");
     }

@@ -48,6 +48,15 @@ pub(crate) fn of_line(tree: &Command, line: &[OsString]) -> Option<Vec<OsString>
     Some([vec![program.clone()], begun, end].concat())
 }
 
+/// What the short word of a line, which begins with the program's name, stands for.
+pub(crate) fn explained(tree: &Command, line: &[OsString]) -> Option<String> {
+    let mut named = line.iter().skip(1);
+    let at = command_at(tree, named.clone().map(|word| word.to_string_lossy()))?;
+    let short = named.nth(at)?;
+    let words = words(tree.find_subcommand(short)?)?;
+    Some(format!("'{}' is short for '{words}'", short.to_string_lossy()))
+}
+
 /// The words that a line with a short word stands for: those up to its last argument, and what follows them. `text`
 /// reads a word, `made` makes one in place of another. `help WORD` asks for the help of the command.
 pub(crate) fn expanded<W: Clone>(
@@ -61,24 +70,52 @@ pub(crate) fn expanded<W: Clone>(
     let (before, rest) = line.split_at_checked(at + usize::from(is_help))?;
     let (short, mut arguments) = rest.split_first()?;
     let words = words(tree.find_subcommand(text(short).as_ref())?)?;
-    let argument = arguments.first().filter(|word| !text(word).starts_with('-'));
-    if argument.is_some() && words.contains(FIRST) {
-        arguments = arguments.get(1..)?;
+    let asks_for_help = |word: &W| matches!(&*text(word), "-h" | "--help");
+    if is_help || (words.contains(FIRST) && arguments.first().is_some_and(asks_for_help)) {
+        let words = words.strip_prefix("help ").filter(|_| is_help).unwrap_or(&words);
+        let command = words.split(' ').next().map(|word| made(short, word));
+        return Some(([before, command.as_slice(), arguments].concat(), Vec::new()));
+    }
+    let all;
+    let argument =
+        first_argument(tree, arguments, &text).and_then(|at| arguments.get(at).zip(Some(at)));
+    if let Some((_, at)) = argument.filter(|_| words.contains(FIRST)) {
+        all = [arguments.get(..at)?, arguments.get(at + 1..)?].concat();
+        arguments = &all;
     }
     // Without the first argument, the line ends where it is missing.
     let placed = |word: &str| match word {
-        FIRST => argument.cloned(),
+        FIRST => argument.map(|(argument, _)| argument.clone()),
         word => Some(made(short, word)),
     };
     let made = |words: &str| words.split(' ').map_while(placed).collect::<Vec<W>>();
     let (first, last) = words.split_once(ARGUMENTS).unwrap_or((&words, ""));
-    if is_help {
-        let command = first.split(['-', '$']).next()?.trim_end();
-        let named = made(command.strip_prefix("help ").unwrap_or(command));
-        return Some(([before, &named, arguments].concat(), Vec::new()));
-    }
     let end = if last.is_empty() { Vec::new() } else { made(last) };
     Some(([before, &made(first), arguments].concat(), end))
+}
+
+/// Where the first argument is in these words, behind flags of every command at most: what other flags take is not known
+/// here.
+fn first_argument<W>(
+    tree: &Command,
+    words: &[W],
+    text: impl Fn(&W) -> Cow<'_, str>,
+) -> Option<usize> {
+    let at = command_at(tree, words.iter().map(&text))?;
+    let is_known = |word: &W| {
+        let word = text(word);
+        let is = |fits: &dyn Fn(&Arg) -> bool| tree.get_arguments().any(fits);
+        match (word.strip_prefix("--"), word.chars().nth(1)) {
+            (Some(long), _) => {
+                let long = long.split_once('=').map_or(long, |(long, _)| long);
+                is(&|flag| is_long(flag, long))
+            }
+            (None, Some(letter)) => is(&|flag| is_letter(flag, letter)),
+            (None, None) => false,
+        }
+    };
+    let mut flags = words.iter().take(at).filter(|word| text(word).starts_with('-'));
+    flags.all(is_known).then_some(at)
 }
 
 /// Whether this is a long name of the flag.
@@ -138,6 +175,7 @@ mod tests {
             ("resume", "pause ... 0"),
             ("list", "help examples"),
             ("again", "kick $1 --to $1"),
+            ("all", "kick every job"),
         ];
         Command::new("tool")
             .args([address, quiet])
@@ -163,6 +201,13 @@ mod tests {
             ("again mail -q", Some("kick mail --to mail -q")),
             ("again", Some("kick")),
             ("again -q", Some("kick -q")),
+            ("again -q -a x mail -q", Some("kick mail --to mail -q -a x -q")),
+            ("again --server=x mail", Some("kick mail --to mail --server=x")),
+            ("again --limit 5 mail", Some("kick --limit 5 mail")),
+            ("again -x 5 mail", Some("kick -x 5 mail")),
+            ("again --help", Some("kick --help")),
+            ("help list retry", Some("help examples retry")),
+            ("help all", Some("help kick")),
             ("help again", Some("help kick")),
             ("kick retry", None),
             ("", None),

@@ -68,7 +68,7 @@ impl Early<'_> {
         let tree = (self.program.tree)();
         let expanded = preset::of_line(&tree, self.line);
         let line = expanded.as_deref().unwrap_or(self.line);
-        tip::correct(&mut error, self.program, &tree, line);
+        tip::correct(&mut error, self.program, &tree, (line, self.line));
         tip::escape(&mut error);
         if self.is_check() {
             self.unknown(&first_sentence(&error));
