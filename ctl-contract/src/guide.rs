@@ -1,4 +1,4 @@
-//! Every command in the guide parses.
+//! Every command in the documents parses.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use ctl_core::tool::cli;
 
 use crate::lines::commands;
 
-/// Parses every command of the guide and the project's README that begins with the tool's name, in a `console` block or
-/// a table. Runs nothing.
+/// Parses every command of the guide, the other documents, the project's README and the tool's that begins with the
+/// tool's name, in a `console` block or a table. Runs nothing.
 pub fn every_command_of_the_guide_can_be_typed<T: Tool>() {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let Ok(pages) = project.join("docs/guide/src").read_dir() else {
@@ -17,7 +17,10 @@ pub fn every_command_of_the_guide_can_be_typed<T: Tool>() {
     };
     let (mut typed, mut wrong) = (0, String::new());
     let pages = pages.map(|page| page.unwrap().path());
-    for page in pages.chain([project.join("README.md")]) {
+    let own = format!("{}/README.md", T::PROGRAM.name);
+    let others =
+        ["README.md", &own, "docs/envelopes.md", "docs/monitoring/README.md", "docs/records.md"];
+    for page in pages.chain(others.map(|page| project.join(page))) {
         let text = std::fs::read_to_string(&page).unwrap();
         let commands = shown(&text)
             .flat_map(|line| commands(line).into_iter().map(move |words| (line, words)));

@@ -84,7 +84,7 @@ limit, as with geard, GET_STATUS is sent; `packet` in JSON says which one was an
 The time limit is 2 s each for connecting and for the reply, unless --timeout is given.";
 
 const REPL: &str = "\
-Takes the commands of the command line, and some that need a session: start, fg, :jobs, attach. Type help for a list.
+Takes the commands of the command line, and some that need a session: start, fg, :jobs. Type help for a list.
 Ctrl-C during run leaves the job running: fg brings it back. Foreground jobs need their client: on leaving the session,
 you are asked what to do with them.";
 
