@@ -156,7 +156,7 @@ pub fn every_command_has_a_sample<T: Interactive>(case: &Case<T>) {
     assert_eq!(samples, commands(&tree::<T>()));
 }
 
-/// The fields of commands that all tools have.
+/// The fields of commands that all tools have, under a tool's own word if need be.
 const FIELDS: &[(&str, &[&str])] = &[
     ("ping", &["server", "n", "duration_ms"]),
     ("top", &["ts", "servers", "queues"]),
@@ -166,6 +166,9 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("smoke", &["step", "command", "expected", "got", "duration_ms", "ok"]),
     ("doctor", &["status", "subject", "finding"]),
     ("bench", &["client", "ops", "errors", "duration_seconds", "ops_per_second"]),
+    ("tubes", &["queue"]),
+    ("functions", &["queue"]),
+    ("queues", &["queue"]),
     ("context ls", &["name", "in_force", "selected", "protected"]),
     ("clear", &["action", "attempted", "succeeded", "failed", "skipped", "duration_ms"]),
     ("move", &["action", "attempted", "succeeded", "failed", "skipped", "duration_ms"]),

@@ -266,7 +266,7 @@ pub fn what_is_protected_is_changed_by_its_name_only<T: Tool>(case: &Case<T>) {
     for line in [&["clear", "mail"][..], &["clear", "mail", "--yes"], &["raw", "x", "--yes"]] {
         let ran = run(line).exits(2);
         assert!(
-            ran.err.contains("--confirm=prod") && ran.err.contains("protected prod"),
+            ran.err.contains("--confirm=prod") && ran.err.contains("prod (protected)"),
             "{}",
             ran.err
         );
@@ -305,7 +305,7 @@ pub fn what_goes_to_a_protected_server_is_confirmed_by_its_name<T: Tool>(case: &
         let line: Vec<&str> = case.move_to.split(' ').chain([&**target, "--yes"]).collect();
         let with = |more: &[&str]| run(&[&line[..], more].concat());
         let ran = with(&["--confirm=own"]).exits(2);
-        assert!(ran.err.contains("protected prod"), "{}", ran.err);
+        assert!(ran.err.contains("prod (protected)"), "{}", ran.err);
         assert!(ran.err.contains("--confirm=own,prod"), "{}", ran.err);
         with(&["--confirm=prod"]).exits(2);
         with(&["--dry-run"]).exits(0);
@@ -383,7 +383,7 @@ pub fn a_misspelt_setting_is_told_what_was_meant<T: Tool>(case: &Case<T>) {
     };
     let ran = run(&["context", "add", "prod", "adr=127.0.0.1:1"]).exits(2);
     assert!(ran.err.contains("there is no setting `adr`: did you mean addr?"), "{}", ran.err);
-    run(&["context", "add", "prod", "addr=127.0.0.1:1"]).exits(0);
+    run(&["context", "add", "prod", "address=127.0.0.1:1"]).exits(0);
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(text.contains("server = \"127.0.0.1:1\""), "{text}");
     assert!(!run(&["context", "edit", "prod", "zzzz=1"]).exits(2).err.contains("did you mean"));

@@ -56,7 +56,7 @@ pub fn run(tool: &mut Tool, args: PauseArgs) -> Result<Exit, CliError> {
 fn set(tool: &mut Tool, tube: &TubeName, duration: Duration) -> Result<Exit, CliError> {
     let command = PauseTube::new(tube.clone(), duration).map_err(cli_error)?;
     let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
-    let mut record = Record::new().with("tube", tube.as_str()).with("pause", seconds);
+    let mut record = Record::new().with("tube", tube.as_str()).with("pause_seconds", seconds);
     let (would, past) = match seconds {
         0 => (format!("would resume tube {tube}"), format!("resumed tube {tube}")),
         _ => {

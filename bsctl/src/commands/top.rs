@@ -74,7 +74,7 @@ pub static BOARD: Board = Board {
             0,
         ),
         Figure::seconds(Column::new("uptime_seconds", "up"), "beanstalkd_uptime_seconds", 0),
-        Figure::count(Column::new("draining", "draining"), "beanstalkd_draining", 0),
+        Figure::flag(Column::new("draining", "draining"), "beanstalkd_draining", 0),
     ],
     main: "ready",
     problem,

@@ -68,9 +68,10 @@ const ALL: [&str; 14] = [
 
 /// Tubes with their statistics.
 static TUBES: Shape = Shape::rows(
-    "name",
+    "queue",
     &[
-        Column::new("name", "TUBE"),
+        Column::new("queue", "TUBE"),
+        Column::on_request("name", "NAME"),
         Column::new("current-jobs-ready", "READY"),
         Column::new("current-jobs-reserved", "RESERVED"),
         Column::new("current-jobs-delayed", "DELAYED"),
@@ -126,14 +127,15 @@ pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
                     if args.state.is_empty() || args.state.iter().any(|state| has(stats, *state)) {
                         let paused = Paused::of(stats).filter(|_| tells);
                         all_paused.extend(paused.map(|one| one.at(server)));
-                        list.push(record(&**stats)?.of_server(server))?;
+                        list.push(named(record(&**stats)?, tube).of_server(server))?;
                     }
                 }
                 Answer::Gone => {}
                 Answer::Unaskable(error) => {
                     tool.messages.warn(&error.message);
-                    let record = Record::new().of_server(server).with("name", tube.as_str());
-                    list.push(record.with("error", error.code))?;
+                    let record =
+                        Record::new().with("name", tube.as_str()).with("error", error.code);
+                    list.push(named(record, tube).of_server(server))?;
                     if exit.is_done() {
                         exit = Exit::Partial;
                     }
@@ -148,6 +150,11 @@ pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
         tool.messages.note(told);
     }
     Ok(exit)
+}
+
+/// A tube's record under the key that every tool has for a queue, beside the server's `name`.
+fn named(record: Record, tube: &TubeName) -> Record {
+    record.led_by("queue", tube.as_str())
 }
 
 fn has(stats: &TubeStats, state: AnyState) -> bool {

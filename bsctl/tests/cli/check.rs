@@ -86,6 +86,7 @@ fn no_figure_of_default_counts_the_tool_or_an_idle_producer() {
             1
         );
         let top = run(1, &["top", "-c", "1", "-o", "json"]).exits(0).json();
+        assert_eq!(top["servers"][0]["draining"], false);
         assert_eq!(top["queues"][0]["problem"], "no workers");
         assert!(run(1, &["doctor"]).out().contains("no worker serves default"));
 

@@ -244,7 +244,7 @@ fn tubes_by_pattern_and_state() {
         assert_eq!(names(&["mail*"]), ["mail.in", "mail.out"]);
         assert_eq!(names(&["--state", "buried"]), ["mail.out"]);
         let json = bsctl(address, &["tubes", "123", "-o", "json"]).exits(0).json();
-        assert_eq!(json[0]["name"], "123");
+        assert_eq!(json[0]["queue"], "123");
         let yaml = bsctl(address, &["tubes", "true", "-o", "yaml"]).exits(0);
         let value: serde_json::Value = serde_yaml::from_slice(&yaml.bytes).unwrap();
         assert_eq!(value[0]["name"], "true");
@@ -261,7 +261,7 @@ fn stats_keep_the_servers_keys_and_types() {
         assert_eq!(json["draining"], false);
         let ran = bsctl(address, &["stats", "--columns", "current-jobs-ready"]).exits(0);
         assert_eq!(ran.out(), "current-jobs-ready\t0\n");
-        let line = ["stats-tube", "default", "nope", "--columns", "name,ready"];
+        let line = ["stats-tube", "default", "nope", "--columns", "queue,ready"];
         let ran = bsctl(address, &line).exits(0);
         assert_eq!(ran.out(), "default\t0\n");
         assert!(ran.err.contains("no tubes match nope"), "{}", ran.err);

@@ -99,7 +99,7 @@ keys! {
 /// There is none: exit 2, with the existing ones.
 pub fn named(program: &Program, text: &str) -> Result<Key, CliError> {
     // The other name of the flag.
-    let text = if text == "addr" { ADDRESS.name } else { text };
+    let text = if matches!(text, "addr" | "address") { ADDRESS.name } else { text };
     KEYS.iter().copied().find(|key| key.shown(program) == text).ok_or_else(|| {
         let known: Vec<&str> = KEYS.iter().map(|key| key.shown(program)).collect();
         let meant = closest(text, known.iter().copied().chain(["addr"]));

@@ -55,7 +55,7 @@ impl Confirm {
     /// As [`Confirm::everything`].
     pub fn unlock(&self, messages: &Messages) -> Result<(), CliError> {
         let Some(name) = &self.lock else { return Ok(()) };
-        self.named(&format!("make changes on the protected {name}"), name, messages)
+        self.named(&format!("make changes on {name} (protected)"), name, messages)
     }
 
     /// Whether `--confirm` has the protected name, which confirms everything.

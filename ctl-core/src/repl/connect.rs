@@ -70,6 +70,6 @@ pub(super) fn go_to<G: Guest>(guest: &mut G, matches: &ArgMatches) -> Result<Exi
     let address = tool.link.dialer_mut().address()?;
     guest.notice_loss();
     guest.tidy();
-    let done = Record::new().with("address", address.as_str());
+    let done = Record::new().with("server", address.as_str());
     guest.parts().tool.out.done(&done, &format!("connected to {address}"))
 }

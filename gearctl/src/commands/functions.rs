@@ -40,9 +40,9 @@ pub struct FunctionsArgs {
 
 /// Functions with their counts.
 static FUNCTIONS: Shape = Shape::rows(
-    "name",
+    "queue",
     &[
-        Column::new("name", "FUNCTION"),
+        Column::new("queue", "FUNCTION"),
         Column::new("total", "TOTAL"),
         Column::new("queued", "QUEUED"),
         Column::new("running", "RUNNING"),
@@ -81,7 +81,7 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
             let priority = priorities.get(&function.name);
             let record = Record::new()
                 .of_server(server.as_deref())
-                .with("name", show_function(&function.name));
+                .with("queue", show_function(&function.name));
             let add = |record: Record, (name, count)| record.with(name, count);
             let record = counts(Some(function))
                 .into_iter()

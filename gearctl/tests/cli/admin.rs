@@ -66,7 +66,7 @@ fn functions_are_listed_with_their_counts() {
         );
         assert_eq!(
             gearctl(address, &["functions", "mail*", "-o", "json"]).exits(0).json(),
-            json!([{"name": "mail.out", "total": 2, "queued": 2, "running": 0, "workers": 0,
+            json!([{"queue": "mail.out", "total": 2, "queued": 2, "running": 0, "workers": 0,
                 "high": 0, "normal": 2, "low": 0}])
         );
         assert_eq!(gearctl(address, &["functions", "*s", "-o", "name"]).exits(0).out(), "sms\n");

@@ -254,8 +254,8 @@ fn records_say_function_priority_and_id() {
             ran.err
         );
         let rows = gearctl(address, &["functions", "-o", "json"]).exits(0).json();
-        assert_eq!((&rows[0]["name"], &rows[0]["normal"]), (&json!("f"), &json!(1)));
-        assert_eq!((&rows[1]["name"], &rows[1]["low"]), (&json!("g"), &json!(1)));
+        assert_eq!((&rows[0]["queue"], &rows[0]["normal"]), (&json!("f"), &json!(1)));
+        assert_eq!((&rows[1]["queue"], &rows[1]["low"]), (&json!("g"), &json!(1)));
         gearctl(address, &["job", "--unique", "u1"]).exits(0);
         assert!(ran.err.contains("-f is for records without `function`"), "{}", ran.err);
     });
@@ -277,7 +277,7 @@ fn records_need_no_function_on_the_command_line() {
         let ran = gearctl(address, &["submit", "--ndjson", r#"{"body":"z","function":"g"}"#]);
         ran.exits(0);
         let rows = gearctl(address, &["functions", "-o", "json"]).exits(0).json();
-        assert_eq!((&rows[0]["name"], &rows[0]["queued"]), (&json!("g"), &json!(3)));
+        assert_eq!((&rows[0]["queue"], &rows[0]["queued"]), (&json!("g"), &json!(3)));
         let dry = gearctl_with(address, &["submit", "--ndjson", "-n"], records).exits(65);
         assert!(dry.err.contains("stdin record 2"), "{}", dry.err);
         gearctl_with(address, &["submit"], b"x").exits(2);

@@ -163,7 +163,8 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &ContextArgs) -> Result<Exit
         Action::Add { name, fields, select } => {
             check_name(name)?;
             let fields = values(context, fields)?;
-            change(context, name, &format!("added context {name}"), |document, config| {
+            let what = format!("context {name}");
+            change(context, name, ("add", "added"), &what, |document, config| {
                 if config.contexts.contains_key(name) {
                     return Err(CliError::usage(format!("there is already a context {name}"))
                         .hint(format!("{} context edit {name} KEY=VALUE", program.name)));
@@ -174,7 +175,8 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &ContextArgs) -> Result<Exit
         }
         Action::Edit { name: Some(name), fields } => {
             let fields = values(context, fields)?;
-            change(context, name, &format!("changed context {name}"), |document, config| {
+            let what = format!("context {name}");
+            change(context, name, ("change", "changed"), &what, |document, config| {
                 require(config, name, program)?;
                 fill(context_table(document, name)?, &fields, program);
                 Ok(())
@@ -182,7 +184,8 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &ContextArgs) -> Result<Exit
         }
         Action::Rm { names } => {
             let all = names.join(", ");
-            change(context, &all, &format!("removed context {all}"), |document, config| {
+            let what = format!("context {all}");
+            change(context, &all, ("remove", "removed"), &what, |document, config| {
                 for name in names {
                     require(config, name, program)?;
                     remove(document, name);
@@ -192,24 +195,27 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &ContextArgs) -> Result<Exit
         }
         Action::Select { name } if name == "-" => previous(context),
         Action::Select { name } => {
-            let done = format!("now using context {name}");
-            change(context, name, &done, |document, config| {
+            let what = format!("context {name}");
+            change(context, name, ("use", "now using"), &what, |document, config| {
                 require(config, name, program)?;
                 select(document, config, name)
             })?;
             say_what_overrides(context, name);
             Ok(Exit::Done)
         }
-        Action::Unselect => change(context, "", "now using no context", |document, config| {
-            if let Some(now) = &config.selected {
-                document.remove(SELECTED);
-                set_value(document.as_table_mut(), PREVIOUS, Value::from(now.as_str()));
-            }
-            Ok(())
-        }),
+        Action::Unselect => {
+            change(context, "", ("use", "now using"), "no context", |document, config| {
+                if let Some(now) = &config.selected {
+                    document.remove(SELECTED);
+                    set_value(document.as_table_mut(), PREVIOUS, Value::from(now.as_str()));
+                }
+                Ok(())
+            })
+        }
         Action::Copy { from, to } => {
             check_name(to)?;
-            change(context, to, &format!("copied context {from} to {to}"), |document, config| {
+            let what = format!("context {from} to {to}");
+            change(context, to, ("copy", "copied"), &what, |document, config| {
                 require(config, from, program)?;
                 if config.contexts.contains_key(to) {
                     return Err(CliError::usage(format!("there is already a context {to}")));
@@ -294,21 +300,22 @@ fn copy(document: &mut DocumentMut, from: &str, to: &str) -> Result<(), CliError
     Ok(())
 }
 
-/// Changes the file, and reports the change.
+/// Changes the file, and reports the change in these words: what would be done, what was done, and to what.
 fn change<T: Tool>(
     context: &mut Context<T>,
     name: &str,
-    done: &str,
+    (would, done): (&str, &str),
+    what: &str,
     change: impl FnOnce(&mut DocumentMut, &Config) -> Result<(), CliError>,
 ) -> Result<Exit, CliError> {
     let (place, dry_run) = (place(context)?, context.globals.dry_run);
     place.change(&T::PROGRAM, dry_run, change)?;
     let record = Record::new().with("context", name);
     if dry_run {
-        let sentence = format!("without --dry-run: {done}");
+        let sentence = format!("would {would} {what}");
         return context.out.done_with(&record.with("dry_run", true), &["context"], &sentence);
     }
-    context.out.done_with(&record, &["context"], done)
+    context.out.done_with(&record, &["context"], &format!("{done} {what}"))
 }
 
 fn previous<T: Tool>(context: &mut Context<T>) -> Result<Exit, CliError> {
@@ -317,8 +324,8 @@ fn previous<T: Tool>(context: &mut Context<T>) -> Result<Exit, CliError> {
         return Err(CliError::not_found("there is no previous context")
             .hint(format!("{} context ls", T::PROGRAM.name)));
     };
-    let done = format!("now using context {name}");
-    change(context, &name, &done, |document, config| {
+    let what = format!("context {name}");
+    change(context, &name, ("use", "now using"), &what, |document, config| {
         require(config, &name, &T::PROGRAM)?;
         select(document, config, &name)
     })?;

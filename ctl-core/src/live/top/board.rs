@@ -78,6 +78,8 @@ pub enum Unit {
     PerSecond,
     /// A number of seconds.
     Seconds,
+    /// Whether something holds: a family that is 0 or 1.
+    Flag,
 }
 
 impl Figure {
@@ -133,6 +135,12 @@ impl Figure {
     #[must_use]
     pub const fn seconds(column: Column, family: &'static str, rank: u8) -> Self {
         Self::new(column, Source::Family(family, None), Unit::Seconds, rank)
+    }
+
+    /// Whether something holds.
+    #[must_use]
+    pub const fn flag(column: Column, family: &'static str, rank: u8) -> Self {
+        Self::new(column, Source::Family(family, None), Unit::Flag, rank)
     }
 
     /// The sum of the figure with this key over the queues of a server.

@@ -305,6 +305,7 @@ fn number(unit: Unit, value: f64) -> String {
         Unit::PerSecond if value != 0.0 && value.abs() < 9.95 => format!("{value:.1}"),
         Unit::PerSecond => large(value.round()),
         Unit::Seconds => age(value),
+        Unit::Flag => if value == 0.0 { "no" } else { "yes" }.to_owned(),
     }
 }
 

@@ -92,6 +92,7 @@ fn number(figure: &Figure, value: Option<f64>) -> Value {
         (None, _) => Value::Null,
         // More than three decimals would exceed the precision of a sample.
         (Some(value), Unit::PerSecond) => json!((value * 1e3).round() / 1e3),
+        (Some(value), Unit::Flag) => json!(value != 0.0),
         (Some(value), _) => json!(value as i64),
     }
 }

@@ -35,6 +35,7 @@ pub(super) fn figures(figures: &[Figure]) -> Vec<Value> {
             Unit::Count => "count",
             Unit::PerSecond => "per second",
             Unit::Seconds => "seconds",
+            Unit::Flag => "flag",
         };
         json!({ "key": figure.column.key, "title": figure.column.title, "unit": unit })
     };
