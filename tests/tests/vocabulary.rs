@@ -135,6 +135,26 @@ fn a_flag_has_one_letter_and_one_kind_of_value() {
 }
 
 #[test]
+fn how_many_is_one_flag() {
+    let says = |about: &str| {
+        let about = format!("{} ", about.to_lowercase());
+        ["at most n ", "up to n ", "after n "].iter().any(|how| about.contains(how))
+    };
+    let (mut counted, mut bulk) = (BTreeSet::new(), BTreeSet::new());
+    for Flag { tool, command, long, about, .. } in flags() {
+        assert!(!says(&about) || long == "count", "{tool} {command} --{long} says how many");
+        match &*long {
+            "count" => counted.insert((tool, command)),
+            "on-error" => bulk.insert((tool, command)),
+            _ => continue,
+        };
+    }
+    let without: Vec<_> = bulk.difference(&counted).collect();
+    assert!(without.is_empty(), "bulk commands without --count: {without:?}");
+    assert!(counted.contains(&("gearctl", "cancel".to_owned())), "{counted:?}");
+}
+
+#[test]
 fn a_letter_is_one_flag() {
     let all = flags().into_iter().filter_map(|flag| {
         Some((flag.letter?, flag.long, format!("{} {}", flag.tool, flag.command)))

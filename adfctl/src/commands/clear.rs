@@ -20,7 +20,7 @@ use crate::tool::Tool;
 
 /// The end of `clear --help`.
 pub const HELP: &str = "\
-Protocol: clear; with --filter, --limit or --rate: count, pull and delete, then close the connection.
+Protocol: clear; with --filter, --count or --rate: count, pull and delete, then close the connection.
 Removes the ready messages in one step, or those that match one by one; the others go back in place, with a delivery
 count (duplications) that is one higher. That needs WebSocket, as with export. Messages already pulled stay with their
 consumer and can still be put back. Asks for confirmation; --yes skips it.
@@ -56,10 +56,10 @@ pub fn run(tool: &mut Tool, args: &ClearArgs) -> Result<Exit, CliError> {
 
 fn clear(tool: &mut Tool, queues: Vec<QueueName>, args: &ClearArgs) -> Result<Exit, CliError> {
     let filters = args.filter.read::<Candidate<'_>>()?;
-    let limit = args.bulk.limit;
+    let limit = args.bulk.count;
     let one_by_one = !filters.is_empty() || limit.is_some() || args.bulk.rate.is_some();
     if one_by_one {
-        require_websocket(tool.link.side(), "clear with --filter, --limit or --rate")?;
+        require_websocket(tool.link.side(), "clear with --filter, --count or --rate")?;
     }
     let fitting = match filters.is_empty() {
         true => String::new(),

@@ -36,14 +36,14 @@ continues until there are none. Messages already pulled stay with their consumer
 Over JSON, the server replaces bytes that are not UTF-8, so a message that may have had such bytes fails there and
 stays.
 With filters, every message is pulled, and those that do not match are given back at the end; their delivery count
-(duplications) grows by one. --limit counts matching messages.
+(duplications) grows by one. --count counts matching messages.
 Asks for confirmation; --yes skips it.
 Filters: see `adfctl help filters`.
 
 Examples:
   adfctl drain /mail --to mail.ndjson --yes
   adfctl drain /mail --filter 'size>1k' --to large.ndjson --yes
-  adfctl drain /mail --limit 10 --yes | jq .body";
+  adfctl drain /mail -c 10 --yes | jq .body";
 
 /// Arguments of `drain`.
 #[derive(Debug, Args)]
@@ -92,7 +92,7 @@ fn drain(
             "adfctl export --filter, which gives every message back",
         )?;
     }
-    let limit = args.bulk.limit;
+    let limit = args.bulk.count;
     let targets = Targets::count(&mut tool.link, queues)?;
     if tool.globals.dry_run {
         return targets.would(&mut tool.out, "drain", limit);

@@ -30,13 +30,13 @@ Protocol: count and pull, then close the connection, which puts every message ba
 The server shows a message only to the client that pulls it. So the messages of a queue are pulled, written one by one,
 and given back together; until then, no other client gets them, and the delivery count (duplications) of each grows by
 one. Pulls waiting at that point get the first messages. If this process ends early, they go back all the same.
-Each queue is given back before the next one starts; --limit keeps that short. Messages pushed in the meantime are left
+Each queue is given back before the next one starts; --count keeps that short. Messages pushed in the meantime are left
 out.
 Over HTTP, nothing gives messages back, so this requires WebSocket; `drain` takes messages for good. Over JSON, the
 server replaces bytes that are not UTF-8, so a message that may have had such bytes fails there.
 Without QUEUE, exports the queues on the status page, which lists at most 100 (exit 3 if there are more).
 Records have the format of `drain`, and `import` reads them.
-With filters, every message is pulled, but only matching ones are written, at most --limit.
+With filters, every message is pulled, but only matching ones are written, at most --count.
 Filters: see `adfctl help filters`.
 
 Examples:
@@ -77,9 +77,9 @@ fn export(tool: &mut Tool, args: &ExportArgs) -> Result<Exit, CliError> {
     };
     let targets = Targets::count(&mut tool.link, queues)?;
     if tool.globals.dry_run {
-        return targets.would(&mut tool.out, "export", args.bulk.limit);
+        return targets.would(&mut tool.out, "export", args.bulk.count);
     }
-    let mut left = targets.total(args.bulk.limit);
+    let mut left = targets.total(args.bulk.count);
     let action = Action { past: "exported", noun: "message", place: targets.place() };
     let mut bulk = tool.bulk(action, &args.bulk, Some(left))?;
     let mut list = tool.out.list(&BODIES)?.eager();

@@ -72,7 +72,7 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
         let label = label.to_owned();
         Ok(NewMessage { push: Push::right(queue, described.body), label })
     });
-    let items = intake::take(items, args.bulk.limit);
+    let items = intake::take(items, args.bulk.count);
     if tool.globals.dry_run {
         return intake::would(&mut tool.out, items, ("push", "message", ""));
     }

@@ -82,8 +82,8 @@ pub struct PushArgs {
     ndjson: bool,
 
     /// Push each body N times
-    #[arg(short = 'c', long, value_name = "N", default_value_t = 1)]
-    count: u64,
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    repeat: u64,
 
     #[command(flatten)]
     bulk: BulkArgs,
@@ -117,7 +117,7 @@ pub fn run(tool: &mut Tool, args: PushArgs) -> Result<Exit, CliError> {
     let limit = limits.into_iter().map(|(_, limit)| limit).min().unwrap_or_default();
     let sources = intake::sources(&bodies, &tool.input, &tool.messages);
     let simple = !args.ndjson && sources.iter().all(is_small);
-    let known = simple.then(|| args.count.saturating_mul(sources.len() as u64));
+    let known = simple.then(|| args.repeat.saturating_mul(sources.len() as u64));
     let framing = Framing::of(args.lines, args.null);
     let cut = if args.ndjson { Cut::Ndjson } else { Cut::Bodies(framing) };
     let push: fn(QueueName, Vec<u8>) -> Push = if args.left { Push::left } else { Push::right };
@@ -134,7 +134,7 @@ pub fn run(tool: &mut Tool, args: PushArgs) -> Result<Exit, CliError> {
     };
     let (items, meter) =
         intake::chain(sources, cut, limit, (&mut tool.input, &tool.messages), make)?;
-    let items = intake::take(intake::repeat(items, args.count), args.bulk.limit);
+    let items = intake::take(intake::repeat(items, args.repeat), args.bulk.count);
     let common = queue.filter(|_| !ndjson);
     let place = common.as_ref().map(ToString::to_string);
     let place = place.unwrap_or_else(|| "the queues of their records".to_owned());

@@ -45,7 +45,7 @@ the right end of their queue.
 Filters: see `adfctl help filters`.
 
 Examples:
-  adfctl copy --from /mail --to /mail-test --create --limit 100
+  adfctl copy --from /mail --to /mail-test --create -c 100
   adfctl copy --from /mail --to-server other:6230";
 
 /// Arguments of `move` and `copy`.
@@ -109,7 +109,7 @@ fn run(
     }
     require_websocket(tool.link.side(), verb)?;
     let targets = Targets::count(&mut tool.link, vec![from.clone()])?;
-    let limit = args.bulk.limit;
+    let limit = args.bulk.count;
     let that_fit = match filters.is_empty() {
         true => String::new(),
         false => format!(" matching {filters}"),

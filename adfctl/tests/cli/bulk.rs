@@ -49,7 +49,7 @@ fn the_schema_of_records_refuses_what_import_refuses() {
 fn an_export_leaves_everything_where_it_was_and_counts_one_delivery() {
     on_both(|site| {
         let (address, queue) = (site.address(), filled(site, "stays", &["a", "b", "c", "d"]));
-        let ran = adfctl(address, &["export", &queue.name, "--limit", "3", "-o", "json"]).exits(0);
+        let ran = adfctl(address, &["export", &queue.name, "-c", "3", "-o", "json"]).exits(0);
         assert_eq!(of(ran.json().as_array().unwrap(), "body"), ["a", "b", "c"]);
         let drained = adfctl(address, &["drain", &queue.name, "--yes"]).exits(0).objects();
         assert_eq!(of(&drained, "body"), ["a", "b", "c", "d"]);
@@ -133,7 +133,7 @@ fn what_json_cannot_carry_is_a_failure_and_stays() {
         assert!(ran.err.contains("message 2 of") && ran.err.contains("U+FFFD"), "{}", ran.err);
         assert_eq!(ready(address, &queue.name), 3);
         for json in &addresses {
-            let ran = adfctl(json, &["drain", &queue.name, "--yes", "--limit", "2"]);
+            let ran = adfctl(json, &["drain", &queue.name, "--yes", "-c", "2"]);
             assert!(ran.err.contains("U+FFFD"), "{}", ran.err);
         }
         let rest = adfctl(address, &["pop", &queue.name, "-c", "9", "-o", "raw"]).exits(0);
@@ -148,12 +148,12 @@ fn a_drain_goes_into_a_new_file_and_asks_first() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("out.ndjson");
         let file = file.to_str().unwrap();
-        let dry = ["drain", &queue.name, "-n", "--limit", "2", "--to", file, "-o", "json"];
+        let dry = ["drain", &queue.name, "-n", "-c", "2", "--to", file, "-o", "json"];
         assert_eq!(adfctl(address, &dry).exits(0).json(), json!({"dry_run": true, "messages": 2}));
         let ran = adfctl(address, &["drain", &queue.name, "--to", file]).exits(2);
         assert!(ran.err.contains("--yes") && ran.err.contains("3 messages"), "{}", ran.err);
         assert_eq!(ready(address, &queue.name), 3);
-        let line = ["drain", &queue.name, "--to", file, "--yes", "--limit", "2", "-o", "json"];
+        let line = ["drain", &queue.name, "--to", file, "--yes", "-c", "2", "-o", "json"];
         assert_eq!(adfctl(address, &line).exits(0).json()["succeeded"], 2);
         assert_eq!(of(&records(&std::fs::read(file).unwrap()), "body"), ["a", "b"]);
         let line = ["drain", &queue.name, "--to", file, "--yes"];
@@ -216,7 +216,7 @@ fn records_that_are_none_are_named_and_the_others_are_imported() {
     assert_eq!(bodies, [&b"a"[..], b"\xff"]);
     let ran = adfctl_with(server.address(), &["import", "--on-error", "stop"], text).exits(3);
     assert_eq!(server.view().ready, 3, "{}", ran.err);
-    let line = ["import", "-n", "--limit", "1", "-o", "json"];
+    let line = ["import", "-n", "-c", "1", "-o", "json"];
     let ran = adfctl_with(server.address(), &line, text).exits(0);
     assert_eq!(ran.json(), json!({"dry_run": true, "messages": 1}));
     adfctl(server.address(), &["import", "/no/such/file"]).exits(66);
@@ -268,7 +268,7 @@ fn a_connection_that_breaks_ends_an_import_with_what_was_done() {
 #[test]
 fn a_connection_that_breaks_leaves_every_push_counted_by_its_fate() {
     for (line, text, total) in [
-        (&["push", "/q", "x", "-c", "500", "-o", "json"][..], "", Some(500)),
+        (&["push", "/q", "x", "--repeat", "500", "-o", "json"][..], "", Some(500)),
         (&["push", "/q", "--lines", "-o", "json"], "x\n", None),
         (&["import", "-o", "json"], "{\"queue\":\"/q\",\"body\":\"x\"}\n", None),
     ] {
@@ -322,7 +322,7 @@ fn a_drain_with_a_filter_needs_little_memory_however_many_messages_stay() {
     let server = Server::start().unwrap();
     let address = server.address();
     let body = "x".repeat(60_000);
-    adfctl(address, &["push", "/a", &body, "-c", "1000", "--create"]).exits(0);
+    adfctl(address, &["push", "/a", &body, "--repeat", "1000", "--create"]).exits(0);
     adfctl(address, &["push", "/a", "last"]).exits(0);
     let line = ["-s", address, "drain", "/a", "--filter", "size<100", "--yes"];
     let child = PROGRAM.command(&line).spawn().unwrap();

@@ -99,7 +99,7 @@ fn a_queue_is_created_when_it_is_asked_for_and_a_dry_run_does_nothing() {
         let dry = ["push", &queue.name, "x", "--create", "-n", "-o", "json"];
         assert_eq!(adfctl(address, &dry).exits(0).json(), json!({"dry_run": true, "messages": 1}));
         assert_eq!(adfctl(address, &["queues", &queue.name]).exits(0).out(), "");
-        adfctl(address, &["push", &queue.name, "x", "--create", "-c", "3"]).exits(0);
+        adfctl(address, &["push", &queue.name, "x", "--create", "--repeat", "3"]).exits(0);
         adfctl(address, &["push", &queue.name, "x", "--create"]).exits(0);
         assert_eq!(ready(address, &queue.name), 4);
     });

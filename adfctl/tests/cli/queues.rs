@@ -87,12 +87,12 @@ fn clear_with_a_filter_or_a_limit_leaves_the_others_in_place() {
         let filter = ["--filter", "size>1"];
         assert_eq!(clear(&[&filter[..], &["-n"]].concat()).exits(0).json()["messages"], 5);
         let deleted = |more: &[&str]| clear(more).exits(0).json()["succeeded"].clone();
-        assert_eq!(deleted(&[&filter[..], &["--limit", "1"]].concat()), 1);
-        assert_eq!(deleted(&["--limit", "1", "--rate", "100/s"]), 1);
+        assert_eq!(deleted(&[&filter[..], &["-c", "1"]].concat()), 1);
+        assert_eq!(deleted(&["-c", "1", "--rate", "100/s"]), 1);
         assert_eq!(deleted(&filter), 1);
         let left = adfctl(address, &["pop", &queue.name, "-c", "9", "-o", "raw"]).exits(0);
         assert_eq!(left.out(), "bc");
-        let over_http = adfctl(&site.http(), &["clear", &queue.name, "--limit", "1"]).exits(2);
+        let over_http = adfctl(&site.http(), &["clear", &queue.name, "-c", "1"]).exits(2);
         assert!(over_http.err.contains("needs WebSocket"), "{}", over_http.err);
     });
 }

@@ -41,7 +41,7 @@ fn filters_leave_the_others_where_they_are() {
         let (address, from) = (site.address(), filled(site, "from", &all));
         let to = site.queue("to");
         let line = [
-            "move", "--from", &from.name, "--to", &to.name, "--filter", "body~=^a", "--limit", "2",
+            "move", "--from", &from.name, "--to", &to.name, "--filter", "body~=^a", "-c", "2",
             "--yes",
         ];
         adfctl(address, &line).exits(0);
@@ -68,7 +68,7 @@ fn copy_gives_everything_back() {
         let line = ["copy", "--from", &from.name, "--to", &to.name];
         let ran = adfctl(address, &line).exits(1);
         assert!(ran.err.contains("there is no queue"), "{}", ran.err);
-        adfctl(address, &[&line[..], &["--create", "--limit", "2"]].concat()).exits(0);
+        adfctl(address, &[&line[..], &["--create", "-c", "2"]].concat()).exits(0);
         assert_eq!(bodies(address, &to.name), ["1", "2"]);
         assert_eq!(bodies(address, &from.name), ["1", "2", "3"]);
         adfctl(address, &["copy", "--from", &from.name, "--to", &from.name]).exits(2);
@@ -131,7 +131,7 @@ fn a_pace_is_kept() {
     };
     // Four messages have three pauses of a tenth of a second between them, however fast the machine.
     let least = Duration::from_millis(300);
-    assert!(took(&["push", "/q", "x", "-c", "4", "--create", "--rate", "10/s"]) >= least);
+    assert!(took(&["push", "/q", "x", "--repeat", "4", "--create", "--rate", "10/s"]) >= least);
     assert!(
         took(&[
             "move",

@@ -140,7 +140,7 @@ fn each(
     args: &BulkArgs,
     act: impl Fn(&mut Link, JobRef, Priority) -> Result<(), CliError>,
 ) -> Result<Exit, CliError> {
-    let ids = limited(names::job_ids(ids, (&mut tool.input, &tool.messages))?, args.limit);
+    let ids = limited(names::job_ids(ids, (&mut tool.input, &tool.messages))?, args.count);
     if tool.globals.dry_run {
         return would(tool, verb, &ids);
     }

@@ -38,7 +38,7 @@ pub struct DeleteArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: DeleteArgs) -> Result<Exit, CliError> {
     let ids =
-        limited(names::job_ids(&args.ids, (&mut tool.input, &tool.messages))?, args.bulk.limit);
+        limited(names::job_ids(&args.ids, (&mut tool.input, &tool.messages))?, args.bulk.count);
     if tool.globals.dry_run {
         return would(tool, "delete", &ids);
     }

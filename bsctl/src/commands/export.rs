@@ -73,7 +73,7 @@ fn scan(tool: &mut Tool, wanted: &Wanted, args: &BulkArgs) -> Result<Exit, CliEr
         return Ok(exit);
     }
     let (mut ids, missing) = (found.ids, found.missing);
-    if let Some(limit) = args.limit {
+    if let Some(limit) = args.count {
         ids.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     }
     let action = Action { past: "exported", noun: "job", place: String::new() };

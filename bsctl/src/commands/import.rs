@@ -81,7 +81,7 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
         let item = incoming(job, tube.as_ref(), keep_state, name.to_owned());
         check_size(&item.job, limit).map(|()| item)
     });
-    let items = intake::take(items, args.bulk.limit);
+    let items = intake::take(items, args.bulk.count);
     if tool.globals.dry_run {
         return intake::would(&mut tool.out, items, ("put", "job", ""));
     }

@@ -25,7 +25,7 @@ Filters: see `bsctl help filters`.
 Examples:
   bsctl jobs -t mail --state buried --with-body
   bsctl jobs -t mail --filter 'body~=timeout' --filter 'age>1h'
-  bsctl jobs --limit 10 -o ndjson";
+  bsctl jobs -c 10 -o ndjson";
 
 /// Arguments of `jobs`.
 #[derive(Debug, Args)]
@@ -38,9 +38,9 @@ pub struct JobsArgs {
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<AnyState>,
 
-    /// Only the newest N
-    #[arg(long, value_name = "N")]
-    limit: Option<u64>,
+    /// Show up to N jobs
+    #[arg(short, long, alias = "limit", value_name = "N")]
+    count: Option<u64>,
 
     #[command(flatten)]
     select: SelectArgs,
@@ -62,7 +62,7 @@ pub fn run(tool: &mut Tool, args: JobsArgs) -> Result<Exit, CliError> {
     let wanted = Wanted {
         tubes: args.tubes.given()?,
         states: args.state,
-        limit: args.limit,
+        limit: args.count,
         filters: args.select.read()?,
     };
     on_each(tool, |tool| list(tool, &wanted, with_body))

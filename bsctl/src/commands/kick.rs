@@ -48,13 +48,10 @@ Examples:
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("how-many"))]
 #[command(mut_args(named::described("The tube [default: default]")))]
+#[command(mut_arg("count", |count| count.help("Kick at most N jobs [default: 1, or all with --all or --job]")))]
 pub struct KickArgs {
     #[command(flatten)]
     tube: One<Tube>,
-
-    /// Kick at most N jobs [default: 1]
-    #[arg(short, long, value_name = "N", group = "how-many")]
-    count: Option<u64>,
 
     /// Kick all jobs
     #[arg(long, group = "how-many")]
@@ -80,6 +77,13 @@ pub struct KickArgs {
     bulk: BulkArgs,
 }
 
+impl KickArgs {
+    /// The maximum number of jobs to kick by tube, if there is one.
+    fn most(&self) -> Option<u64> {
+        self.bulk.count.or((!self.all).then_some(1))
+    }
+}
+
 /// A state from which jobs can be kicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum KickState {
@@ -99,7 +103,7 @@ const CONFIRM_ABOVE: u64 = 100;
 pub fn run(tool: &mut Tool, args: KickArgs) -> Result<Exit, CliError> {
     if !args.job.is_empty() {
         let ids =
-            limited(names::job_ids(&args.job, (&mut tool.input, &tool.messages))?, args.bulk.limit);
+            limited(names::job_ids(&args.job, (&mut tool.input, &tool.messages))?, args.bulk.count);
         if tool.globals.dry_run {
             return would(tool, "kick", &ids);
         }
@@ -151,8 +155,7 @@ fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Ex
         }
     }
     let there: u64 = plans.iter().map(|(_, count)| count).sum();
-    let asked = if args.all { there } else { args.count.unwrap_or(1) };
-    let most = asked.min(args.bulk.limit.unwrap_or(u64::MAX));
+    let most = args.most().unwrap_or(there);
     let place = match tubes {
         [tube] => format!("in tube {tube}"),
         _ => "in all tubes".to_owned(),
@@ -210,9 +213,8 @@ fn kick_fitting(
     };
     let tubes = if args.all_tubes { Vec::new() } else { tubes };
     let wanted = Wanted { tubes, states, filters, ..Wanted::default() };
-    let asked = if args.all { None } else { Some(args.count.unwrap_or(1)) };
     let Found { ids, took, .. } = chosen(tool, &wanted)?;
-    let ids = limited(limited(ids, asked), args.bulk.limit);
+    let ids = limited(ids, args.most());
     if tool.globals.dry_run {
         return would(tool, "kick", &ids);
     }

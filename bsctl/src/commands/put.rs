@@ -81,8 +81,8 @@ pub struct PutArgs {
     ndjson: bool,
 
     /// Put each body N times
-    #[arg(short = 'c', long, value_name = "N", default_value_t = 1)]
-    count: u64,
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    repeat: u64,
 
     /// Number of connections; with more than one, jobs may be put out of order
     #[arg(short, long, value_name = "N", default_value_t = 1,
@@ -134,7 +134,7 @@ pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
     let simple = sources.iter().all(
         |source| matches!(source, Argument::Literal(body) if body.len() as u64 <= USUAL_LIMIT),
     ) && !args.ndjson;
-    let known = simple.then(|| args.count.saturating_mul(sources.len() as u64));
+    let known = simple.then(|| args.repeat.saturating_mul(sources.len() as u64));
     let limit =
         if simple || tool.globals.dry_run { u64::MAX } else { smallest_limit(tool, &mut fleet)? };
     let framing = Framing::of(args.lines, args.null);
@@ -145,7 +145,7 @@ pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
     let make = move |label: &str, bytes| making.job(label, bytes);
     let (items, meter) =
         intake::chain(sources, cut, limit, (&mut tool.input, &tool.messages), make)?;
-    let items = intake::take(intake::repeat(items, args.count), args.bulk.limit);
+    let items = intake::take(intake::repeat(items, args.repeat), args.bulk.count);
     if tool.globals.dry_run {
         let place = place(&args, &defaults);
         return intake::would(&mut tool.out, items, ("put", "job", &place));

@@ -51,7 +51,7 @@ missed. After an interruption, what was copied stays; the error names jobs whose
 Filters: see `bsctl help filters`.
 
 Examples:
-  bsctl copy --from mail --to mail-test --limit 100
+  bsctl copy --from mail --to mail-test -c 100
   bsctl copy --from mail --to-server other:11300 --state ready";
 
 /// The target of `move` and `copy`.
@@ -222,7 +222,7 @@ pub fn run_copy(tool: &mut Tool, args: CopyArgs) -> Result<Exit, CliError> {
     let wanted = Wanted { tubes, states, filters, ..Wanted::default() };
     tell_absent(tool, &wanted.tubes)?;
     let Found { mut ids, took, .. } = chosen(tool, &wanted)?;
-    let limit = args.bulk.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let limit = args.bulk.count.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
     ids.truncate(limit.unwrap_or(usize::MAX));
     let place = format!("from tube {} {}", route.from, route.place);
     if tool.globals.dry_run {

@@ -36,7 +36,7 @@ pub static SITE: Site = Site {
                 "--state={state}",
                 "--filter={filter}",
                 "--filter=id<={to}",
-                "--limit={limit}",
+                "--count={limit}",
                 "--decode={decode}",
                 "--with-body",
             ],

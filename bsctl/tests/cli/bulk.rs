@@ -32,7 +32,7 @@ fn clear_asks_and_removes_every_state_but_reserved_also_while_paused() {
             let ran = bsctl(address, &[command, "t"]).exits(2);
             assert!(ran.err.contains("9 jobs (3 ready, 3 delayed, 3 buried)"), "{}", ran.err);
         }
-        bsctl(address, &["clear", "t", "--yes", "--state", "buried", "--limit", "2"]).exits(0);
+        bsctl(address, &["clear", "t", "--yes", "--state", "buried", "-c", "2"]).exits(0);
         assert_eq!(left(), ([3, 3], 1, 1));
         client(address).pause_tube("t", std::time::Duration::from_secs(3600)).unwrap();
         let report = bsctl(address, &["clear", "t", "--yes", "-o", "json"]).exits(0).json();

@@ -113,7 +113,7 @@ fn kick_by_id_count_and_limit() {
         bsctl(address, &["kick", "--job", &jobs[5]]).exits(0);
         assert_eq!(state(address, jobs[5].parse().unwrap()), "ready");
         bsctl(address, &["kick", "--job", &jobs[5]]).exits(1);
-        let line = ["kick", "-t", "t", "--all", "--limit", "1"];
+        let line = ["kick", "-t", "t", "--all", "-c", "1"];
         assert!(bsctl(address, &line).exits(0).err.contains("kicked 1 job"));
         bsctl(address, &["kick", "-t", "none"]).exits(1);
         let number = bsctl(address, &["kick", &jobs[4]]).exits(1);

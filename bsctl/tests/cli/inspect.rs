@@ -50,7 +50,7 @@ fn jobs_are_found_by_tube_state_and_id() {
         assert_eq!(ids(&["-t", "b"]), [b, c]);
         assert_eq!(ids(&["--state", "buried,ready"]), [a, b]);
         assert_eq!(ids(&["--filter", &format!("id=={b}")]), [b]);
-        assert_eq!(ids(&["--limit", "2"]), [b, c]);
+        assert_eq!(ids(&["-c", "2"]), [b, c]);
         assert_eq!(ids(&["-t", "none"]), [0; 0]);
         let before = client(address).stats_job(a).unwrap().unwrap();
         assert_eq!((before.reserves, before.releases), (0, 0));
@@ -347,7 +347,7 @@ fn few_jobs_are_found_at_the_heads_of_their_tubes() {
     let c = put(address, "mail", "c");
     let ran = bsctl(address, &["jobs", "-t", "mail", "-o", "id"]).exits(0);
     assert_eq!(ran.out(), format!("{a}\n{c}\n"));
-    let ran = bsctl(address, &["jobs", "--limit", "1", "-o", "id"]).exits(0);
+    let ran = bsctl(address, &["jobs", "-c", "1", "-o", "id"]).exits(0);
     assert_eq!(ran.out(), format!("{c}\n"), "the newest");
 }
 
@@ -406,7 +406,7 @@ fn filters_choose_jobs_by_what_the_server_says_and_by_their_bodies() {
             (&["--filter", "state==buried"], vec![&second]),
             (&["--filter", "state!=buried", "--filter", "tube==mail"], vec![&first]),
             (&["--filter", "body~=^SendMail"], vec![&first, &second]),
-            (&["--filter", "body~=^SendMail", "--limit", "1"], vec![&second]),
+            (&["--filter", "body~=^SendMail", "-c", "1"], vec![&second]),
             (&["--filter", "body~=^\\xff"], vec![&third]),
             (&["--filter", "size>10", "-t", "mail"], vec![&first, &second]),
             (&["--filter", "left>59m"], vec![&third]),
@@ -514,7 +514,7 @@ fn ids_that_no_job_can_have_are_not_queried() {
     on_both(|address| {
         put(address, "mail", "x");
         let most = format!("id<={}", u64::MAX);
-        let line = ["jobs", "-t", "mail", "--limit", "50", "--filter", &most, "-o", "json"];
+        let line = ["jobs", "-t", "mail", "-c", "50", "--filter", &most, "-o", "json"];
         let found = bsctl(address, &line).exits(0).json();
         assert_eq!(found.as_array().unwrap().len(), 1, "{found}");
     });

@@ -164,7 +164,7 @@ fn several_connections_put_every_record_once() {
         assert!(found.iter().copied().eq(0..2000));
     });
     let line =
-        ["--embedded", "put", "-t", "t", "x", "y", "--count", "50", "-j", "3", "--batch", "5"];
+        ["--embedded", "put", "-t", "t", "x", "y", "--repeat", "50", "-j", "3", "--batch", "5"];
     assert_eq!(bare(&line).exits(0).lines().len(), 100);
     bsctl(&dead_address(), &["put", "x", "-j", "3"]).exits(69);
 }
@@ -194,7 +194,7 @@ fn put_needs_no_statistics() {
 #[test]
 fn a_connection_that_breaks_leaves_every_put_counted_by_its_fate() {
     for (line, text, total) in [
-        (&["put", "-t", "t", "x", "-c", "500", "-o", "json"][..], "", Some(500)),
+        (&["put", "-t", "t", "x", "--repeat", "500", "-o", "json"][..], "", Some(500)),
         (&["put", "-t", "t", "--lines", "-o", "json"], "x\n", None),
         (&["put", "-t", "t", "--lines", "-j", "2", "-o", "json"], "x\n", None),
         (&["import", "-o", "json"], "{\"tube\":\"t\",\"body\":\"x\"}\n", None),

@@ -213,9 +213,9 @@ fn bury_all_and_retry_are_there_and_back() {
         for n in 0..5u32 {
             put_with(address, "a", n.to_string(), PutOptions::default().priority(n));
         }
-        let ran = bsctl(address, &["bury-all", "-t", "a", "--limit", "4"]).exits(2);
+        let ran = bsctl(address, &["bury-all", "-t", "a", "-c", "4"]).exits(2);
         assert!(ran.err.contains("bury 4 of 5 jobs (5 ready) from tube a"), "{}", ran.err);
-        bsctl(address, &["bury-all", "-t", "a", "--yes", "--limit", "4"]).exits(0);
+        bsctl(address, &["bury-all", "-t", "a", "--yes", "-c", "4"]).exits(0);
         let states: Vec<_> =
             all(address).iter().map(|(_, s)| (s.state.to_string(), s.pri.get())).collect();
         let buried = |pri| ("buried".to_owned(), pri);
@@ -394,7 +394,7 @@ fn a_pace_is_kept() {
     };
     // Four jobs have three pauses of a tenth of a second between them, however fast the machine.
     let least = Duration::from_millis(300);
-    let line = ["put", "-t", "a", "x", "--count", "4", "--batch", "1", "--rate", "10/s"];
+    let line = ["put", "-t", "a", "x", "--repeat", "4", "--batch", "1", "--rate", "10/s"];
     assert!(took(&line) >= least);
     assert!(took(&["move", "--from", "a", "--to", "b", "--yes", "--rate", "600/m"]) >= least);
     assert!(took(&["clear", "b", "--yes", "--rate", "10"]) >= least);

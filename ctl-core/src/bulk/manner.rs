@@ -9,8 +9,8 @@ use super::rate::Rate;
 #[command(next_help_heading = "Bulk options")]
 pub struct BulkArgs {
     /// Process at most N items
-    #[arg(long, value_name = "N")]
-    pub limit: Option<u64>,
+    #[arg(short, long, alias = "limit", value_name = "N")]
+    pub count: Option<u64>,
 
     /// What to do when an item fails
     #[arg(hide_short_help = true, long, value_name = "WHAT", default_value = "continue")]

@@ -141,7 +141,7 @@ fn servers(program: &Program) -> String {
     let text = format!(
         "{short} A,B names several {kind} servers. A command asks all of them, and its rows, records and messages name their \
          server (SERVER in tables, `server` in JSON). What changes or removes something goes to one after the other, and \
-         --limit and --count apply to each. One that does not answer is named, the others are served, and the exit code is \
+         --count applies to each. One that does not answer is named, the others are served, and the exit code is \
          the most severe one.\n\
          What is new goes to those that answer. A worker takes from all of them, with slots (--jobs) for each; one that is \
          down is tried again and does not hold up the others.\n\n\

@@ -48,7 +48,7 @@ pub struct CancelArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: CancelArgs) -> Result<Exit, CliError> {
     let mut handles = names::handles(&args.handles, (&mut tool.input, &tool.messages))?;
-    let limit = args.bulk.limit.and_then(|limit| usize::try_from(limit).ok());
+    let limit = args.bulk.count.and_then(|limit| usize::try_from(limit).ok());
     handles.truncate(limit.unwrap_or(usize::MAX));
     if tool.globals.dry_run {
         let all: Vec<String> = handles.iter().map(shown).collect();

@@ -28,7 +28,7 @@ Examples:
 /// Arguments of `jobs`.
 #[derive(Debug, Args)]
 pub struct JobsArgs {
-    /// At most N jobs of each server
+    /// Show up to N jobs
     #[arg(short, long, alias = "limit", value_name = "N")]
     count: Option<usize>,
 

@@ -28,8 +28,7 @@ fn queued_jobs_are_taken_away_and_others_stay() {
         assert!(refused.err.contains("delete 20 jobs of mail on"), "{}", refused.err);
         let would = gearctl(address, &["clear", "mail", "-n", "-o", "json"]).exits(0).json();
         assert_eq!(would, json!({"dry_run": true, "jobs": 20}));
-        let done =
-            gearctl(address, &["clear", "mail", "-y", "--limit", "5", "-o", "json"]).exits(0);
+        let done = gearctl(address, &["clear", "mail", "-y", "-c", "5", "-o", "json"]).exits(0);
         assert_eq!(done.json()["succeeded"], 5);
         assert_eq!((queued(address, "mail"), queued(address, "sms")), (15, 1));
         let done =

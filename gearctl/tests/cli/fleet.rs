@@ -242,7 +242,7 @@ fn jobs_are_taken_from_every_server() {
     assert_eq!(ran.err.matches(&fleet.dead).count(), 1, "{}", ran.err);
     assert_eq!(bodies(ran), ["x", "y"]);
     fill();
-    gearctl(&fleet.alive(), &["drain", "mail", "--limit", "1", "--yes"]).exits(0);
+    gearctl(&fleet.alive(), &["drain", "mail", "-c", "1", "--yes"]).exits(0);
     let totals = gearctl(&fleet.alive(), &["functions", "mail", "--columns", "total"]).exits(0);
     assert_eq!(totals.out(), "0\n1\n");
 }

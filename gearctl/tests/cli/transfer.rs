@@ -138,7 +138,7 @@ fn peek_and_export_show_jobs_and_give_them_back() {
         let exported = ran_of(&gearctl(address, &["drain", "mail", "--to", "-", "--yes"]).exits(0));
         gearctl_with(address, &["import", "-", "-f", "copy"], exported.as_bytes()).exits(0);
         assert_eq!(drained(address, "copy"), ["0", "1", "2"]);
-        let line = ["import", "-", "--priority", "high", "--limit", "2"];
+        let line = ["import", "-", "--priority", "high", "-c", "2"];
         let ran = gearctl_with(address, &line, exported.as_bytes()).exits(0);
         assert_eq!(ran.lines().len(), 2, "a handle of each");
         assert_eq!(queued(address, "mail"), 2);

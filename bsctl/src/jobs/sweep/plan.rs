@@ -89,7 +89,7 @@ impl Plan {
             let found = if is_none { Found::default() } else { chosen(tool, &wanted)? };
             Some((found, wanted))
         };
-        let (until_empty, limit) = (args.until_empty, bulk.limit.unwrap_or(u64::MAX));
+        let (until_empty, limit) = (args.until_empty, bulk.count.unwrap_or(u64::MAX));
         Ok(Self { tubes, targets, chosen, until_empty, limit, window: bulk.window() })
     }
 
