@@ -100,10 +100,13 @@ fn asked(link: &mut Link, patterns: &[String]) -> Result<Asked, CliError> {
     let mut listed = list(link, |_| true)?;
     let mut names: Vec<String> = listed.queues.iter().map(|queue| queue.name.clone()).collect();
     listed.queues.retain(|queue| is_wanted(&queue.name, patterns));
-    let is_name = |pattern: &&String| !pattern.contains(['*', '?']);
+    let including = patterns.iter().filter(|pattern| !pattern.starts_with('!'));
+    let (named, matched): (Vec<&String>, Vec<_>) =
+        including.partition(|pattern| !pattern.contains(['*', '?']));
     if listed.incomplete.is_some() {
-        for name in patterns.iter().filter(is_name) {
+        for &name in &named {
             if !names.contains(name)
+                && is_wanted(name, patterns)
                 && let Some(found) = link.queue_stats(&crate::names::queue(name)?)?
             {
                 names.push(found.name.clone());
@@ -112,7 +115,7 @@ fn asked(link: &mut Link, patterns: &[String]) -> Result<Asked, CliError> {
         }
         listed.queues.sort_by(|a, b| a.name.cmp(&b.name));
     }
-    let are_all_named = !patterns.is_empty() && patterns.iter().all(|pattern| is_name(&pattern));
+    let are_all_named = matched.is_empty() && !named.is_empty();
     listed.incomplete = listed.incomplete.filter(|_| !are_all_named);
     Ok((listed, names))
 }

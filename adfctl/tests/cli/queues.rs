@@ -37,6 +37,10 @@ fn more_queues_than_the_page_tells_of_are_said_to_be_there() {
     let names: Vec<String> = (0..101).map(|n| format!("/q{n:03}")).collect();
     let line = [&["queues"], &names.iter().map(String::as_str).collect::<Vec<_>>()[..]].concat();
     assert_eq!(adfctl(server.address(), &line).exits(0).lines().len(), 101);
+    // One that is left out is not named.
+    let others = adfctl(server.address(), &["queues", "!/q000"]).exits(3);
+    assert!(others.err.contains("100 of its 101 queues"), "{}", others.err);
+    assert_eq!(adfctl(server.address(), &["queues", "/q000", "!/q0*"]).exits(0).out(), "");
 }
 
 #[test]
