@@ -387,4 +387,6 @@ pub fn a_misspelt_setting_is_told_what_was_meant<T: Tool>(case: &Case<T>) {
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(text.contains("server = \"127.0.0.1:1\""), "{text}");
     assert!(!run(&["context", "edit", "prod", "zzzz=1"]).exits(2).err.contains("did you mean"));
+    let ran = run(&["context", "edit", "--timeout", "2s"]).exits(2);
+    assert!(ran.err.contains("--timeout is for a context: which one"), "{}", ran.err);
 }

@@ -151,7 +151,14 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &ContextArgs) -> Result<Exit
         Action::Ls => ls(context),
         Action::Show { name } => show(context, name.as_deref()),
         Action::Validate { names, connect } => validate(context, names, *connect),
-        Action::Edit { name: None, .. } => edit(context),
+        Action::Edit { name: None, .. } => match given(context).first() {
+            Some((key, _)) => {
+                let flag = key.flag(program);
+                let why = format!("{flag} is for a context: which one is to be changed?");
+                Err(CliError::usage(why).hint(format!("{} context edit NAME {flag}", program.name)))
+            }
+            None => edit(context),
+        },
         Action::Edit { name: Some(name), fields }
             if fields.is_empty() && given(context).is_empty() =>
         {
