@@ -348,9 +348,7 @@ impl Bulk {
         let is_rehearsal = report.get("dry_run").is_some();
         match out.style.format {
             // Bare figures say nothing to whoever reads the output of a script; scripts take documents.
-            Format::Plain | Format::Name | Format::Raw if !is_rehearsal => {
-                out.note_done(&messages, &sentence);
-            }
+            Format::Plain | Format::Name | Format::Raw if !is_rehearsal => messages.note(&sentence),
             format => {
                 // Where stdout has figures, a user who pressed Ctrl-C needs words.
                 if is_interrupted && !matches!(format, Format::Table | Format::Wide) {

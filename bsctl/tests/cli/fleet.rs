@@ -117,9 +117,10 @@ fn jobs_of_several_servers_are_set_aside_and_taken_out() {
         for address in [one, two] {
             put(address, "mail", address);
         }
-        bsctl(&both, &["bury-all", "-t", "mail", "--yes"]).exits(0);
+        let buried = bsctl(&both, &["bury-all", "-t", "mail", "--yes"]).exits(0);
         bsctl(&both, &["requeue", "mail", "--yes"]).exits(0);
         for address in [one, two] {
+            assert_eq!(buried.err.matches(address).count(), 1, "{}", buried.err);
             let tube = client(address).stats_tube("mail").unwrap().unwrap();
             assert_eq!((tube.current_jobs_buried, tube.current_jobs_ready), (0, 1));
         }

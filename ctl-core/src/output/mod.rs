@@ -220,14 +220,6 @@ impl Output {
         self.done_by(record, plain, sentence, false)
     }
 
-    /// Reports the outcome of a command on stderr, with the server if the command runs on several.
-    pub(crate) fn note_done(&self, messages: &messages::Messages, sentence: &str) {
-        match &self.server {
-            Some(server) => messages.note(format!("{server}: {sentence}")),
-            None => messages.note(sentence),
-        }
-    }
-
     /// Attributes further results to this server.
     pub(crate) fn on_server(&mut self, server: String) {
         self.server = Some(server);
