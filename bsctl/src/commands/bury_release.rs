@@ -7,6 +7,7 @@ use beanstalk_client::{JobId, JobRef, Priority, ReleaseOptions, Released};
 use clap::Args;
 use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::input::named;
 use ctl_core::text::units;
 
 use super::bury_all;
@@ -94,8 +95,7 @@ pub struct ReleaseArgs {
 /// As documented in the table of exit codes.
 pub fn bury(tool: &mut Tool, args: BuryArgs) -> Result<Exit, CliError> {
     if args.all {
-        let tubes =
-            args.tube.iter().map(|tube| names::tube(tube)).collect::<Result<Vec<_>, _>>()?;
+        let tubes = named::once(args.tube.iter().map(|tube| names::tube(tube)))?;
         return bury_all::run(tool, &tubes, args.select, &args.bulk);
     }
     if args.ids.is_empty() {

@@ -14,7 +14,7 @@ use crate::output::messages::Messages;
 /// A kind of named thing.
 pub trait Named: 'static {
     /// A valid name.
-    type Name;
+    type Name: PartialEq;
 
     /// The words for it.
     const WORDS: Words;
@@ -168,13 +168,13 @@ pub struct Several<N> {
 }
 
 impl<N: Named> Several<N> {
-    /// The names; empty if none is given.
+    /// The names, each once; empty if none is given.
     ///
     /// # Errors
     /// An invalid name: exit 65.
     pub fn given(&self) -> Result<Vec<N::Name>, CliError> {
         let all = self.place.iter().map(OsString::as_os_str);
-        all.chain(self.flags.iter().map(OsStr::new)).map(|word| N::WORDS.read::<N>(word)).collect()
+        once(all.chain(self.flags.iter().map(OsStr::new)).map(|word| N::WORDS.read::<N>(word)))
     }
 
     /// The names, at least one.
@@ -204,6 +204,20 @@ impl<N: Named> Several<N> {
         let place = self.place.iter().map(|word| word.to_string_lossy().into_owned());
         place.chain(self.flags.iter().cloned()).collect()
     }
+}
+
+/// The names, each once: what is in a queue is counted and taken once.
+///
+/// # Errors
+/// The first one of the names.
+pub fn once<N: PartialEq, E>(names: impl IntoIterator<Item = Result<N, E>>) -> Result<Vec<N>, E> {
+    names.into_iter().try_fold(Vec::new(), |mut once, name| {
+        let name = name?;
+        if !once.contains(&name) {
+            once.push(name);
+        }
+        Ok(once)
+    })
 }
 
 /// A name and further words: the first word is the name, unless the flag gives it.
@@ -452,6 +466,7 @@ mod tests {
             names.map_err(|error| error.exit.code())
         };
         assert_eq!(names(&["-t", "c", "a", "b"]).unwrap(), ["a", "b", "c"]);
+        assert_eq!(names(&["a", "b", "a", "-t", "b"]).unwrap(), ["a", "b"]);
         assert_eq!(names(&[]), Err(2));
     }
 
