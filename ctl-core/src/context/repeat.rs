@@ -66,7 +66,7 @@ pub(super) fn run<T: Tool>(
 ) -> Result<Exit, CliError> {
     if context.session.is_some() {
         return Err(CliError::usage("a session does not repeat its lines")
-            .hint(format!("{} {name} --interval, in a shell", T::PROGRAM.name)));
+            .hint(format!("in a shell: {} {name} --interval DUR", T::PROGRAM.name)));
     }
     let interrupts = context.interrupts()?;
     let mut absence = Absence::new(&context.messages);
