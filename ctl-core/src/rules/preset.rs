@@ -83,7 +83,7 @@ pub(crate) fn expanded<W: Clone>(
         all = [arguments.get(..at)?, arguments.get(at + 1..)?].concat();
         arguments = &all;
     }
-    // Without the first argument, the line ends where it is missing.
+    // Without the first argument, the words end where it is missing: at the end of the line, which is refused.
     let placed = |word: &str| match word {
         FIRST => argument.map(|(argument, _)| argument.clone()),
         word => Some(made(short, word)),
@@ -91,7 +91,12 @@ pub(crate) fn expanded<W: Clone>(
     let made = |words: &str| words.split(' ').map_while(placed).collect::<Vec<W>>();
     let (first, last) = words.split_once(ARGUMENTS).unwrap_or((&words, ""));
     let end = if last.is_empty() { Vec::new() } else { made(last) };
-    Some(([before, &made(first), arguments].concat(), end))
+    let begun = made(first);
+    let (command, flags) = begun.split_at_checked(1)?;
+    match words.contains(FIRST) && argument.is_none() {
+        true => Some(([before, command, arguments, flags].concat(), end)),
+        false => Some(([before, &begun, arguments].concat(), end)),
+    }
 }
 
 /// Where the first argument is in these words, behind flags of every command at most: what other flags take is not known
@@ -175,6 +180,7 @@ mod tests {
             ("resume", "pause ... 0"),
             ("list", "help examples"),
             ("again", "kick $1 --to $1"),
+            ("move", "kick --from $1 --to $1"),
             ("all", "kick every job"),
         ];
         Command::new("tool")
@@ -206,6 +212,8 @@ mod tests {
             ("again --limit 5 mail", Some("kick --limit 5 mail")),
             ("again -x 5 mail", Some("kick -x 5 mail")),
             ("again --help", Some("kick --help")),
+            ("move -q", Some("kick -q --from")),
+            ("move --limit 5 mail", Some("kick --limit 5 mail --from")),
             ("help list retry", Some("help examples retry")),
             ("help all", Some("help kick")),
             ("help again", Some("help kick")),
