@@ -97,15 +97,19 @@ fn ended(command: Command, path: &str, name: &str, extent: Extent) -> Command {
         Extent::Whole => (end, options),
     };
     let gap = if end.is_empty() { "" } else { "\n\n" };
+    with_options(command, extent)
+        .after_help(format!("{end}{gap}{options}"))
+        .mut_subcommands(|inner| ended(inner, &path, name, extent))
+}
+
+/// A command whose help has these of its options, and the explained values of an option below it.
+pub(crate) fn with_options(command: Command, extent: Extent) -> Command {
     let is_whole = extent == Extent::Whole;
-    let command = command.mut_args(|arg| {
+    command.mut_args(|arg| {
         let is_hidden = arg.is_hide_short_help_set() && !is_whole;
         let arg = explained(arg.hide_short_help(false), is_whole);
         if is_hidden { arg.hide(true) } else { arg }
-    });
-    command
-        .after_help(format!("{end}{gap}{options}"))
-        .mut_subcommands(|inner| ended(inner, &path, name, extent))
+    })
 }
 
 /// A flag with its explained values in a line each; clap would make a long help of them.

@@ -3,6 +3,7 @@
 use clap::Command;
 
 use crate::error::CliError;
+use crate::help::{Extent, with_options};
 use crate::text::wrap;
 
 /// A group of commands.
@@ -27,18 +28,17 @@ impl Group {
 ///
 /// # Errors
 /// There is no such command or group: exit 2.
-pub fn text(
-    grammar: &mut Command,
-    groups: &[Group],
-    topic: Option<&str>,
-) -> Result<String, CliError> {
+pub fn text(grammar: &Command, groups: &[Group], topic: Option<&str>) -> Result<String, CliError> {
     let Some(topic) = topic else { return Ok(overview(grammar, groups)) };
     if topic.starts_with('@') {
         let group = groups.iter().find(|group| group.name() == topic);
         return group.map(|group| of_group(grammar, group)).ok_or_else(|| unknown(topic, groups));
     }
-    match grammar.find_subcommand_mut(topic) {
-        Some(command) => Ok(command.render_long_help().to_string()),
+    match grammar.find_subcommand(topic) {
+        Some(command) => {
+            let mut command = with_options(command.clone(), Extent::Whole);
+            Ok(command.render_help().to_string())
+        }
         None => Err(unknown(topic, groups)),
     }
 }
@@ -108,20 +108,27 @@ pub fn columns(rows: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Arg;
+    use clap::builder::{PossibleValue, PossibleValuesParser};
+
     use super::*;
 
     fn grammar() -> Command {
-        Command::new("t").subcommand(Command::new("put").about("Put jobs"))
+        let values = ["now", "later"].map(|value| PossibleValue::new(value).help("Is explained"));
+        let when = Arg::new("when").long("when").value_parser(PossibleValuesParser::new(values));
+        Command::new("t").subcommand(Command::new("put").about("Put jobs").arg(when))
     }
 
     #[test]
     fn overview_groups_and_commands_are_explained() {
         let groups = [Group { title: "Produce jobs", verbs: vec!["put", "nope"] }];
-        let help = |topic| text(&mut grammar(), &groups, topic);
+        let help = |topic| text(&grammar(), &groups, topic);
         let overview = help(None).unwrap();
         assert!(overview.contains("@produce  put\n") && !overview.contains("nope"), "{overview}");
         assert!(help(Some("@produce")).unwrap().contains("put  Put jobs"));
-        assert!(help(Some("put")).unwrap().contains("Usage: put"));
+        let put = help(Some("put")).unwrap();
+        assert!(put.contains("Usage: put") && put.contains("- now: Is explained\n"), "{put}");
+        assert!(put.lines().count() < 10, "an option begins a line, not a paragraph: {put}");
         assert!(help(Some("@x")).unwrap_err().message.contains("@produce"));
         assert_eq!(help(Some("x")).unwrap_err().exit.code(), 2);
     }
