@@ -68,8 +68,6 @@ pub const PROGRAM: Program = Program {
         ("copy WORD", "adfctl copy --from OLD --to NEW"),
         ("purge", "adfctl clear QUEUE deletes its messages"),
         ("flush", "adfctl clear QUEUE deletes its messages"),
-        ("list", "adfctl queues lists the queues"),
-        ("ls", "adfctl queues lists the queues"),
     ],
     sheets: include_str!("examples.md"),
     meanings: &[(Exit::Negative, "nothing pulled, or a queue that does not exist")],

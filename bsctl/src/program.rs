@@ -77,8 +77,6 @@ pub const PROGRAM: Program = Program {
         ("recover", "bsctl retry TUBE kicks its buried jobs"),
         ("purge", "bsctl clear TUBE deletes its jobs"),
         ("flush", "bsctl clear TUBE deletes its jobs"),
-        ("list", "bsctl tubes lists the tubes, bsctl jobs the jobs"),
-        ("ls", "bsctl tubes lists the tubes, bsctl jobs the jobs"),
     ],
     sheets: include_str!("examples.md"),
     meanings: &[

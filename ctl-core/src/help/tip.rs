@@ -12,8 +12,8 @@ use crate::text::escape;
 use crate::text::spelling::closest;
 
 /// Removes the suggestion of a flag that looks different, and the suggestion to pass a flag as a value if some command has
-/// that flag, which is named instead. Names the intended flag if the word follows the same letter in the other case. `line`
-/// is what a short word that was `typed` stands for.
+/// that flag, which is named instead, or if it is a whole word: nobody means a value by that. Names the intended flag if the
+/// word follows the same letter in the other case. `line` is what a short word that was `typed` stands for.
 pub(crate) fn correct(
     error: &mut clap::Error,
     program: &Program,
@@ -51,7 +51,7 @@ pub(crate) fn correct(
     }
     let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else { return };
     let wrong = wrong.clone();
-    if has_flag(tree, &wrong)
+    if (wrong.starts_with("--") || has_flag(tree, &wrong))
         && let Some(ContextValue::StyledStrs(tips)) = error.remove(ContextKind::Suggested)
     {
         let as_value = |tip: &StyledStr| tip.to_string().contains("as a value");
@@ -101,7 +101,8 @@ fn guessed(
     };
     let Some(ContextValue::String(wrong)) = error.get(kind) else { return None };
     // Otherwise the word is for a command with commands of its own.
-    let is_first = line.iter().skip(1).all(|word| tree.find_subcommand(word).is_none());
+    let mut before = line.iter().skip(1).take_while(|word| *word != wrong.as_str());
+    let is_first = before.all(|word| tree.find_subcommand(word).is_none());
     let is_meant = |guess: &str| match guess.split_once(' ') {
         None if guess.starts_with('-') => kind == ContextKind::InvalidArg && guess == wrong,
         None => kind == ContextKind::InvalidSubcommand && guess == wrong && is_first,
@@ -115,7 +116,20 @@ fn guessed(
 }
 
 /// What people guess with every tool.
-const GUESSES: &[(&str, &str)] = &[("--json", "-o json"), ("--yaml", "-o yaml")];
+const GUESSES: &[(&str, &str)] = &[
+    ("--json", "-o json"),
+    ("--yaml", "-o yaml"),
+    ("--once", "-c 1"),
+    ("--no-headers", "-o plain"),
+    ("--encoding", "--decode"),
+    ("--insecure", "--tls=insecure"),
+    ("--tls-ca", "--tls=ca=FILE"),
+    ("--connect-timeout", "--timeout also bounds connecting"),
+    ("--retry", "--wait-for-server waits until the server answers"),
+    ("watch", "a listing repeats itself with -i, as in `... -i 2s`"),
+    ("latency", "ping -c N -i DUR shows the distribution"),
+    ("config", "doctor shows the settings and where they come from, context edits contexts"),
+];
 
 /// Stands for any word that is no flag.
 const ANY: &str = "WORD";
@@ -258,6 +272,8 @@ mod tests {
     fn a_flag_of_another_command_is_no_value() {
         let of_another = said(&["tool", "list", "-Q", "x"]);
         assert!(of_another.contains("'-Q'") && !of_another.contains("tip:"), "{of_another}");
+        let unknown = said(&["tool", "list", "--from"]);
+        assert!(unknown.contains("'--from'") && !unknown.contains("tip:"), "{unknown}");
         let of_none = said(&["tool", "list", "-5"]);
         assert!(of_none.contains("'-- -5'"), "{of_none}");
     }
@@ -319,6 +335,7 @@ mod tests {
             error.to_string()
         };
         assert!(said(&["tool", "purge", "mail"]).contains("tip: tool clear"));
+        assert!(said(&["tool", "purge", "ping"]).contains("tip: tool clear"));
         assert!(!said(&["tool", "set", "purge"]).contains("tool clear"));
         assert!(said(&["tool", "wait", "--idle"]).contains("tip: --for idle"));
         assert!(said(&["tool", "move", "a", "b"]).contains("tip: --to"));
