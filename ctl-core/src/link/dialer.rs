@@ -422,8 +422,7 @@ impl<L: Link> Dialer<L> {
         let local = || Endpoint::Tcp(([127, 0, 0, 1], 0).into());
         let text = self.target.address(&self.messages, || L::start(local(), None))?;
         let addresses = L::parse(&text).map_err(|error| {
-            let source = format!("the address came from: {}", self.source());
-            CliError::setting(error.message).hint(source)
+            CliError::setting(format!("{} (address from {})", error.message, self.source()))
         })?;
         let is_over_tls = self.settings.is_on(keys::TLS, self.tls.is_given());
         let over_tls = |address| if is_over_tls { L::over_tls(address) } else { address };
