@@ -365,14 +365,14 @@ const MAX_MESSAGE: u64 = 64 << 20;
 
 /// Adds the queue of the server that is probably meant by one that it does not know. Asks the server; whether it
 /// answers is no reason for another error.
-pub fn with_near_queue(link: &mut Link, error: CliError) -> CliError {
+pub fn with_near_queue(link: &mut Link, mut error: CliError) -> CliError {
     if error.code != QUEUE_NOT_FOUND {
         return error;
     }
     let Some(typed) = error.message.strip_prefix(NO_QUEUE) else { return error };
     let Ok(stats) = link.stats() else { return error };
-    match closest(typed, stats.queues.iter().map(|queue| queue.name.as_str())) {
-        Some(meant) => error.hint(did_you_mean(meant)),
-        None => error,
-    }
+    let meant = closest(typed, stats.queues.iter().map(|queue| queue.name.as_str()));
+    let meant = meant.map(did_you_mean);
+    error.hints.splice(..0, meant);
+    error
 }
