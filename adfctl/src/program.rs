@@ -17,7 +17,7 @@ pub const PROGRAM: Program = Program {
     name: "adfctl",
     prefix: "ADFCTL",
     version: env!("CARGO_PKG_VERSION"),
-    about: "Talk to Adf.QueueServer: push, pull, inspect and move messages, from scripts and by hand",
+    about: "Talk to Adf.QueueServer: push, pull and move messages, from scripts and by hand",
     first: &[
         ("adfctl push /mail hello", "push a message to the queue /mail"),
         ("adfctl queues", "list the queues and their messages"),

@@ -20,9 +20,8 @@ pub fn visible(tree: &Command) -> impl Iterator<Item = &Command> {
 /// The first screen: what the tool is, the commands of a first hour, and where the rest is.
 #[must_use]
 pub(crate) fn first(program: &Program) -> String {
-    let Program { name, about, first, servers, .. } = program;
+    let Program { name, about, first, .. } = program;
     let usage = (program.tree)().render_usage();
-    let kind = servers.kind;
     let groups = (program.groups)().into_iter();
     let groups: Vec<_> = groups.map(|(title, names)| (title, names.join(" "))).collect();
     let topics: Vec<&str> = topics::all(program).map(|(topic, _)| topic).collect();
@@ -32,7 +31,7 @@ pub(crate) fn first(program: &Program) -> String {
         (format!("{name} help TOPIC"), &topics),
     ];
     let text = format!(
-        "{about}\n\n{usage}\n\nStart here:\n{}  Without a {kind} server: {name} serve, or --embedded for one command.\n\n\
+        "{about}\n\n{usage}\n\nStart here:\n{}  Without a server: {name} serve, or --embedded for one command.\n\n\
          {}\n{}",
         table(first),
         table(&groups),
@@ -49,9 +48,11 @@ pub(crate) fn overview(program: &Program) -> String {
     let usage = tree.render_usage();
     let groups = grouped(&tree, &(program.groups)());
     let text = format!(
-        "{about}\n\n{usage}\n\n{groups}\
-         {name} COMMAND --help shows a command with its options and examples, {name} help options \
-         those of every command, {name} help --all everything.\n"
+        "{about}\n\n{usage}\n\n{groups}{}",
+        table(&[
+            (format!("{name} COMMAND --help"), "a command with its options and examples"),
+            (format!("{name} help TOPIC"), "what commands share, such as options; or --all"),
+        ])
     );
     wrap::words(&text, width()).trim_end().to_owned() + "\n"
 }

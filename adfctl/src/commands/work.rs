@@ -63,7 +63,7 @@ pub struct WorkArgs {
     #[arg(hide_short_help = true, long, value_name = "N", default_value = "5")]
     max_duplications: NonZeroU16,
 
-    /// Queue for messages that failed too often; it must exist
+    /// Existing queue for messages that failed too often
     #[arg(hide_short_help = true, long, value_name = "QUEUE")]
     dead_letter: Option<String>,
 }

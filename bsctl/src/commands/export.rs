@@ -38,7 +38,7 @@ pub struct ExportArgs {
     #[command(flatten)]
     tubes: Several<Tube>,
 
-    /// Only jobs in these states (comma-separated) [default: all]
+    /// States of jobs, comma-separated [default: all]
     #[arg(long, value_name = "STATE", value_delimiter = ',')]
     state: Vec<AnyState>,
 

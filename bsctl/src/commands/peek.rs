@@ -31,7 +31,7 @@ pub struct PeekArgs {
     #[arg(value_name = "ID")]
     ids: Vec<String>,
 
-    /// Without ids: the first job of the tube in this state, which would be reserved, become ready or be kicked next
+    /// Without ids: the first job of the tube in this state, the next to be reserved, become ready or be kicked
     #[arg(long, value_name = "STATE", default_value = "ready", conflicts_with = "ids")]
     state: State,
 

@@ -64,7 +64,7 @@ pub struct PutArgs {
     #[arg(short, long, value_name = "DUR", value_parser = units::duration)]
     delay: Option<Duration>,
 
-    /// Time to run: how long a worker may hold the job [default: 60s]
+    /// Time to run: how long a worker may take [default: 60s]
     #[arg(short = 'r', long, value_name = "DUR", value_parser = units::duration)]
     ttr: Option<Duration>,
 

@@ -42,7 +42,7 @@ pub struct ReserveArgs {
     #[command(flatten)]
     take: TakeArgs,
 
-    /// Reserve this job in whichever tube it is (server 1.12 or later)
+    /// Reserve this job, whatever its tube (server 1.12 or later)
     #[arg(long, value_name = "ID", conflicts_with_all = [named::NAMES, "count", "wait"])]
     job: Option<u64>,
 

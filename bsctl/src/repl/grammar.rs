@@ -40,7 +40,7 @@ pub enum Verb {
         /// How long to wait; 0 checks once [default: until Ctrl-C; 0 in a script]
         #[arg(value_name = "DUR", value_parser = units::duration)]
         wait: Option<Duration>,
-        /// Reserve this job in whichever tube it is (server 1.12 or later)
+        /// Reserve this job, whatever its tube (server 1.12 or later)
         #[arg(long, value_name = "ID", conflicts_with = "wait")]
         job: Option<u64>,
         /// As DUR, as on the command line

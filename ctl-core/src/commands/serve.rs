@@ -40,7 +40,7 @@ pub struct ServeArgs {
     #[arg(hide_short_help = true, long)]
     exit_with_parent: bool,
 
-    /// Allow listening on addresses that other machines can reach
+    /// Allow addresses that other machines can reach
     #[arg(long)]
     allow_remote: bool,
 

@@ -9,7 +9,7 @@ use crate::error::CliError;
 /// Flags of commands that show bodies.
 #[derive(Debug, Clone, Default, Args)]
 pub struct BodiesArgs {
-    /// Print only bodies, each followed by NUL, for xargs -0
+    /// Print only bodies, each ended by NUL, for xargs -0
     #[arg(short = '0', long = "null")]
     null: bool,
 }

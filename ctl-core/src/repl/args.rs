@@ -29,7 +29,7 @@ pub struct SessionArgs {
     #[arg(short = 'e', long, value_name = "CMD")]
     pub(super) execute: Vec<String>,
 
-    /// Continue after errors in a script; the exit code is then 3
+    /// Continue after errors in a script, and exit with 3
     #[arg(long)]
     pub(super) keep_going: bool,
 

@@ -46,7 +46,7 @@ pub struct TaskArgs {
     #[arg(hide_short_help = true, long, conflicts_with = "unique")]
     pub no_unique: bool,
 
-    /// One job per line of a file or stdin, without its line end (LF or CRLF); an empty line is an empty job
+    /// One job per line of a file or stdin, without its end (LF or CRLF); an empty line is an empty job
     #[arg(long, group = "framing")]
     pub lines: bool,
 

@@ -47,7 +47,7 @@ pub struct Choice {
     #[arg(long, value_name = "GLOB")]
     pub(crate) only: Vec<String>,
 
-    /// Maximum number of names, in alphabetical order
+    /// Maximum number of names, in order
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) max: usize,
 }

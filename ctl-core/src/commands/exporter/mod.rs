@@ -33,7 +33,7 @@ pub struct ExporterArgs {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9419")]
     listen: String,
 
-    /// Allow listening on addresses that other machines can reach
+    /// Allow addresses that other machines can reach
     #[arg(long)]
     allow_remote: bool,
 

@@ -58,7 +58,7 @@ pub struct TapArgs {
     #[arg(long, value_name = "ADDR")]
     to: Option<String>,
 
-    /// Allow listening on addresses that other machines can reach
+    /// Allow addresses that other machines can reach
     #[arg(long)]
     allow_remote: bool,
 

@@ -38,7 +38,7 @@ pub struct TopArgs {
     #[arg(short, long, value_name = "DUR", value_parser = pause)]
     interval: Option<Duration>,
 
-    /// Take N snapshots and exit; 1 is a table without the live view, and the default in a pipe unless -i is given
+    /// Take N snapshots and exit; 1 is a table without the live view, the default in a pipe without -i
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 

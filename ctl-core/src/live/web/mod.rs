@@ -43,7 +43,7 @@ pub struct WebArgs {
     #[arg(long)]
     write: bool,
 
-    /// Allow listening on addresses that other machines can reach
+    /// Allow addresses that other machines can reach
     #[arg(hide_short_help = true, long)]
     allow_remote: bool,
 
