@@ -100,11 +100,14 @@ pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
         })?;
     }
     let measured = measure(tool, &plan, args.mode, &queue, &interrupts);
-    if args.mode != Mode::Latency
-        && !plan.keeps()
-        && let Err(error) = scratch::remove(&mut tool.link, &queue)
-    {
-        tool.messages.warn(error.message);
+    match (args.mode, plan.keeps()) {
+        (Mode::Latency, _) => {}
+        (_, true) => tool.messages.note(format!("its messages stay in queue {queue}")),
+        (_, false) => {
+            if let Err(error) = scratch::remove(&mut tool.link, &queue) {
+                tool.messages.warn(error.message);
+            }
+        }
     }
     measured?.report(tool, plan, &interrupts)
 }

@@ -107,8 +107,10 @@ pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
         check_unused(&mut tool.link, &tube)?;
     }
     let measured = measure(tool, &plan, args.mode, &tube, &interrupts);
-    if args.mode != Mode::Latency && !plan.keeps() {
-        clean_up(&mut tool.link, &tube, &tool.messages);
+    match (args.mode, plan.keeps()) {
+        (Mode::Latency, _) => {}
+        (_, true) => tool.messages.note(format!("its jobs stay in tube {tube}")),
+        (_, false) => clean_up(&mut tool.link, &tube, &tool.messages),
     }
     measured?.report(tool, plan, &interrupts)
 }

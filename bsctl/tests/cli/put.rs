@@ -240,7 +240,8 @@ fn populate_adds_jobs_to_a_tube_and_leaves_them_there() {
     on_both(|address| {
         put(address, "a", "mine");
         let line = ["populate", "-t", "a", "-c", "30", "--size", "10..2k", "-j", "2"];
-        bsctl(address, &line).exits(0);
+        let ran = bsctl(address, &line).exits(0);
+        assert!(ran.err.contains("its jobs stay in tube a"), "{}", ran.err);
         let count = |filter: &str| {
             let line = ["jobs", "-t", "a", "--filter", filter, "-o", "name"];
             bsctl(address, &line).exits(0).lines().len()

@@ -102,8 +102,10 @@ pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
         check_unused(&mut tool.link, &function)?;
     }
     let measured = measure(tool, &plan, args.mode, &function, &interrupts);
-    if args.mode != Mode::Echo && !plan.keeps() {
-        clean_up(&mut tool.link, &function, &tool.messages);
+    match (args.mode, plan.keeps()) {
+        (Mode::Echo, _) => {}
+        (_, true) => tool.messages.note(format!("its jobs of {} stay", show_function(&function))),
+        (_, false) => clean_up(&mut tool.link, &function, &tool.messages),
     }
     measured?.report(tool, plan, &interrupts)
 }
