@@ -45,6 +45,10 @@ pub(crate) fn correct(
         if error.get(ContextKind::InvalidSubcommand).is_some_and(is_short) {
             error.remove(ContextKind::SuggestedSubcommand);
         }
+        if let Some(tip) = value_apart(error, tree, line) {
+            error.remove(ContextKind::SuggestedSubcommand);
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        }
     }
     if error.kind() != ErrorKind::UnknownArgument {
         return;
@@ -145,6 +149,17 @@ fn value_left_out(error: &clap::Error, tree: &Command) -> Option<String> {
         && flag.starts_with('-')
         && tree.find_subcommand(value).is_some();
     is_command.then(|| format!("'{value}' is a command; the value of {flag} goes before it"))
+}
+
+/// The flag with its value, if it takes one only after an equals sign, and the line has it as the next word.
+fn value_apart(error: &clap::Error, tree: &Command, line: &[OsString]) -> Option<String> {
+    let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let at = line.iter().position(|word| word == value.as_str())?;
+    let long = line.get(at.checked_sub(1)?)?.to_str()?.strip_prefix("--")?;
+    let takes_it = |flag: &Arg| flag.is_require_equals_set() && preset::is_long(flag, long);
+    tree.get_arguments().any(takes_it).then(|| format!("--{long}={}", escape::line(value)))
 }
 
 /// Whether a flag may be meant by this misspelt or unfinished one.
@@ -255,8 +270,9 @@ mod tests {
     fn said(words: &[&str]) -> String {
         let name = || Arg::new("queue").short('Q').long("queue");
         let quiet = Arg::new("quiet").short('q').global(true).action(ArgAction::SetTrue);
+        let tls = Arg::new("tls").long("tls").num_args(0..=1).require_equals(true);
         let mut tree = Command::new("tool")
-            .arg(quiet)
+            .args([quiet, tls])
             .subcommand(Command::new("list").arg(Arg::new("GLOB").num_args(0..)))
             .subcommand(Command::new("ping"))
             .subcommand(Command::new("wait").arg(name()))
@@ -283,6 +299,13 @@ mod tests {
         let twice = said(&["tool", "pinged", "-q"]);
         assert!(twice.contains("'pinged' is short for 'ping -q'"), "{twice}");
         assert!(!said(&["tool", "ping", "-q", "-q"]).contains("short for"));
+    }
+
+    #[test]
+    fn a_value_after_a_blank_gets_its_equals_sign() {
+        let apart = said(&["tool", "--tls", "ca=x", "list"]);
+        assert!(apart.contains("tip: --tls=ca=x"), "{apart}");
+        assert!(!said(&["tool", "-q", "ca=x"]).contains("tip:"));
     }
 
     #[test]
