@@ -187,7 +187,7 @@ fn examples(command: &Command) -> Vec<(String, String)> {
             None => {
                 match lines.last_mut().filter(|l| l.ends_with('\\') || line.starts_with("    ")) {
                     Some(last) => {
-                        *last = format!("{} {}", last.trim_end_matches('\\'), line.trim())
+                        *last = format!("{} {}", last.trim_end_matches('\\'), line.trim());
                     }
                     None => lines.extend(line.trim().split("   ").next().map(str::to_owned)),
                 }

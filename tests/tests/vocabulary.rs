@@ -91,11 +91,10 @@ fn flags() -> Vec<Flag> {
 }
 
 /// Groups flags by a key, and checks that those with several forms are exactly those that may have them.
-fn differ<K: Ord, F: Ord + std::fmt::Debug>(
-    allowed: impl IntoIterator<Item = K>,
-    all: impl IntoIterator<Item = (K, F, String)>,
-) where
-    K: std::fmt::Debug + Clone,
+fn differ<K, F>(allowed: impl IntoIterator<Item = K>, all: impl IntoIterator<Item = (K, F, String)>)
+where
+    K: Ord + Clone + std::fmt::Debug,
+    F: Ord + std::fmt::Debug,
 {
     let mut forms: BTreeMap<K, BTreeMap<F, BTreeSet<String>>> = BTreeMap::new();
     for (key, form, place) in all {
