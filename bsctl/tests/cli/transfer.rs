@@ -203,6 +203,7 @@ fn requeue_makes_new_jobs_once_each() {
         assert!(all(address).iter().all(|(_, stats)| stats.pri.get() == 1));
         bsctl(address, &[&line[..], &["--until-empty"]].concat()).exits(2);
         bsctl(address, &["requeue", "a", "--state", "ready", "--yes"]).exits(2);
+        bsctl(address, &["requeue", "-n", "--pri", "5", "a"]).exits(0);
         bsctl(address, &["requeue", "--yes"]).exits(2);
     });
 }

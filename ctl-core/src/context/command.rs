@@ -249,7 +249,10 @@ pub fn groups<T: Tool>() -> Vec<(&'static str, Vec<&'static str>)> {
 
 /// The grammars of those commands that the line may name.
 fn grammars<T: Tool>() -> impl Iterator<Item = Command> {
-    let is_named = |row: &&Row<T>| grammar::is_named(row.name, row.aliases.iter().copied());
+    let is_named = |row: &&Row<T>| {
+        let short = row.presets.iter().map(|(word, _)| *word);
+        grammar::is_named(row.name, row.aliases.iter().copied().chain(short))
+    };
     let own = T::COMMANDS.iter().flat_map(|(_, rows)| *rows).filter(is_named);
     let kit = T::KIT.iter().flat_map(|(_, rows)| *rows).filter(is_named);
     let own = own.map(|row| {

@@ -77,9 +77,9 @@ pub(crate) fn expanded<W: Clone>(
         return Some(([before, command.as_slice(), arguments].concat(), Vec::new()));
     }
     let all;
-    let argument =
-        first_argument(tree, arguments, &text).and_then(|at| arguments.get(at).zip(Some(at)));
-    if let Some((_, at)) = argument.filter(|_| words.contains(FIRST)) {
+    let at = words.contains(FIRST).then(|| first_argument(tree, &words, arguments, &text));
+    let argument = at.flatten().and_then(|at| arguments.get(at).zip(Some(at)));
+    if let Some((_, at)) = argument {
         all = [arguments.get(..at)?, arguments.get(at + 1..)?].concat();
         arguments = &all;
     }
@@ -99,17 +99,22 @@ pub(crate) fn expanded<W: Clone>(
     }
 }
 
-/// Where the first argument is in these words, behind flags of every command at most: what other flags take is not known
-/// here.
+/// Where the first argument is in the words of a line behind a short word, which stands for `words`. What follows an
+/// unknown flag may be its value.
 fn first_argument<W>(
     tree: &Command,
-    words: &[W],
+    words: &str,
+    line: &[W],
     text: impl Fn(&W) -> Cow<'_, str>,
 ) -> Option<usize> {
-    let at = command_at(tree, words.iter().map(&text))?;
+    // It learns its arguments when it is built.
+    let mut command = tree.find_subcommand(words.split(' ').next()?)?.clone();
+    command.build();
+    let command = command.args(tree.get_arguments().cloned());
+    let at = command_at(&command, line.iter().map(&text))?;
     let is_known = |word: &W| {
         let word = text(word);
-        let is = |fits: &dyn Fn(&Arg) -> bool| tree.get_arguments().any(fits);
+        let is = |fits: &dyn Fn(&Arg) -> bool| command.get_arguments().any(fits);
         match (word.strip_prefix("--"), word.chars().nth(1)) {
             (Some(long), _) => {
                 let long = long.split_once('=').map_or(long, |(long, _)| long);
@@ -119,7 +124,7 @@ fn first_argument<W>(
             (None, None) => false,
         }
     };
-    let mut flags = words.iter().take(at).filter(|word| text(word).starts_with('-'));
+    let mut flags = line.iter().take(at).filter(|word| text(word).starts_with('-'));
     flags.all(is_known).then_some(at)
 }
 
@@ -174,7 +179,8 @@ mod tests {
     fn tool() -> Command {
         let address = Arg::new("server").short('s').long("server").short_alias('a').alias("addr");
         let quiet = Arg::new("quiet").short('q').action(ArgAction::SetTrue);
-        let commands = ["kick", "pause"].map(Command::new);
+        let limit = |command: Command| command.arg(Arg::new("limit").short('c').long("limit"));
+        let commands = [Command::new("kick").defer(limit), Command::new("pause")];
         let short = [
             ("retry", "kick --all"),
             ("resume", "pause ... 0"),
@@ -209,11 +215,14 @@ mod tests {
             ("again -q", Some("kick -q")),
             ("again -q -a x mail -q", Some("kick mail --to mail -q -a x -q")),
             ("again --server=x mail", Some("kick mail --to mail --server=x")),
-            ("again --limit 5 mail", Some("kick --limit 5 mail")),
+            ("again --limit 5 mail", Some("kick mail --to mail --limit 5")),
+            ("again -q -c5 -c 5 mail", Some("kick mail --to mail -q -c5 -c 5")),
+            ("again --nope 5 mail", Some("kick --nope 5 mail")),
             ("again -x 5 mail", Some("kick -x 5 mail")),
             ("again --help", Some("kick --help")),
             ("move -q", Some("kick -q --from")),
-            ("move --limit 5 mail", Some("kick --limit 5 mail --from")),
+            ("move --limit 5 mail", Some("kick --from mail --to mail --limit 5")),
+            ("move --nope 5 mail", Some("kick --nope 5 mail --from")),
             ("help list retry", Some("help examples retry")),
             ("help all", Some("help kick")),
             ("help again", Some("help kick")),
