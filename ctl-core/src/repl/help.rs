@@ -36,7 +36,10 @@ pub fn text(grammar: &Command, groups: &[Group], topic: Option<&str>) -> Result<
     }
     match grammar.find_subcommand(topic) {
         Some(command) => {
-            let mut command = with_options(command.clone(), Extent::Whole);
+            let mut command = with_options(command.clone(), Extent::Whole).mut_args(|arg| {
+                // Built, it promises more.
+                if arg.get_id() == "help" { arg.help("Print help") } else { arg }
+            });
             Ok(command.render_help().to_string())
         }
         None => Err(unknown(topic, groups)),
@@ -116,7 +119,10 @@ mod tests {
     fn grammar() -> Command {
         let values = ["now", "later"].map(|value| PossibleValue::new(value).help("Is explained"));
         let when = Arg::new("when").long("when").value_parser(PossibleValuesParser::new(values));
-        Command::new("t").subcommand(Command::new("put").about("Put jobs").arg(when))
+        let mut grammar =
+            Command::new("t").subcommand(Command::new("put").about("Put jobs").arg(when));
+        grammar.build();
+        grammar
     }
 
     #[test]
@@ -127,7 +133,8 @@ mod tests {
         assert!(overview.contains("@produce  put\n") && !overview.contains("nope"), "{overview}");
         assert!(help(Some("@produce")).unwrap().contains("put  Put jobs"));
         let put = help(Some("put")).unwrap();
-        assert!(put.contains("Usage: put") && put.contains("- now: Is explained\n"), "{put}");
+        assert!(put.contains("Usage: t put") && put.contains("- now: Is explained\n"), "{put}");
+        assert!(put.contains("Print help\n"), "{put}");
         assert!(put.lines().count() < 10, "an option begins a line, not a paragraph: {put}");
         assert!(help(Some("@x")).unwrap_err().message.contains("@produce"));
         assert_eq!(help(Some("x")).unwrap_err().exit.code(), 2);
