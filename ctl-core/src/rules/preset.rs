@@ -90,7 +90,8 @@ pub(crate) fn expanded<W: Clone>(
     };
     let made = |words: &str| words.split(' ').map_while(placed).collect::<Vec<W>>();
     let (first, last) = words.split_once(ARGUMENTS).unwrap_or((&words, ""));
-    let end = if last.is_empty() { Vec::new() } else { made(last) };
+    // What follows an argument is no answer to the question for one.
+    let end = if last.is_empty() || arguments.is_empty() { Vec::new() } else { made(last) };
     let begun = made(first);
     let (command, flags) = begun.split_at_checked(1)?;
     match words.contains(FIRST) && argument.is_none() {
@@ -206,6 +207,7 @@ mod tests {
             ("-a x --addr=y retry", Some("-a x --addr=y kick --all")),
             ("-s x --server y retry", Some("-s x --server y kick --all")),
             ("resume mail -q", Some("pause mail -q 0")),
+            ("resume", Some("pause")),
             ("help retry", Some("help kick")),
             ("help resume", Some("help pause")),
             ("help list", Some("help examples")),
