@@ -37,10 +37,16 @@ fn a_person_is_asked_and_can_decline() {
     let server = Server::start().unwrap();
     let address = server.address();
     put(address, "t", "");
-    for (answer, said, after) in [("", "DECLINED", "ready"), ("y", "deleted 1 job", "gone")] {
+    let answers = [
+        ("\r", "DECLINED", "ready"),
+        ("\x04", "\r\nerror: DECLINED", "ready"),
+        ("y\r", "deleted 1 job", "gone"),
+    ];
+    for (answer, said, after) in answers {
         let mut terminal = Terminal::run(&PROGRAM, address, &[("NO_COLOR", "1")], &["clear", "t"]);
         terminal.sees(&format!("Delete 1 job (1 ready) from tube t on {address}? [y/N]"));
-        terminal.says(answer, said);
+        terminal.types(answer);
+        terminal.sees(said);
         terminal.ends();
         assert_eq!(state(address, 1.into()), after);
     }

@@ -84,7 +84,7 @@ impl Confirm {
                 }));
         }
         messages.prompt(&format!("{}? [y/N]", capitalized(action)));
-        match answer()?.to_ascii_lowercase().as_str() {
+        match answer(messages)?.to_ascii_lowercase().as_str() {
             "y" | "yes" => Ok(()),
             _ => Err(declined()),
         }
@@ -132,13 +132,17 @@ impl Confirm {
             .hint(format!("--confirm={name} confirms it (--yes is not enough)")));
         }
         messages.prompt(&format!("{}. Type {name} to continue:", capitalized(action)));
-        if answer()? == name { Ok(()) } else { Err(declined()) }
+        if answer(messages)? == name { Ok(()) } else { Err(declined()) }
     }
 }
 
-fn answer() -> Result<String, CliError> {
+fn answer(messages: &Messages) -> Result<String, CliError> {
     let mut line = String::new();
     io::stdin().read_line(&mut line).map_err(|error| CliError::reading("stdin", &error))?;
+    if !line.ends_with('\n') {
+        // Ctrl-D leaves the cursor after the question.
+        messages.text("");
+    }
     Ok(line.trim().to_owned())
 }
 
