@@ -38,7 +38,7 @@ pub struct Fates {
 /// The value of `--on-fail`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnFail {
-    /// Put it back at the right end, behind all others.
+    /// Put it back at the right end, behind all.
     Right,
     /// Put it back at the left end, where it is pulled next.
     Left,

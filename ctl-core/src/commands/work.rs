@@ -71,7 +71,7 @@ pub struct WorkFlags {
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: u16,
 
-    /// Kill a command that runs longer than this; its job fails
+    /// Kill a command that runs longer; its job fails
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
     pub max_runtime: Option<Duration>,
 

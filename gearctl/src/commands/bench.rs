@@ -28,7 +28,7 @@ pub const HELP: &str = "\
 Protocol: SUBMIT_JOB_BG, ECHO_REQ, SUBMIT_JOB, GRAB_JOB_UNIQ, WORK_COMPLETE, drop function, with a function of its own.
   submit     submit a background job
   echo       a round trip without side effects (ECHO_REQ)
-  roundtrip  submit a job and wait for its result; each client has its own worker
+  roundtrip  submit a job and wait for its result; a worker for each client
   worker     grab and complete a job that was submitted beforehand
 A named function must have no jobs and no workers; everything queued for it is completed at the end, and it is dropped
 where the server supports that. With several servers, only the first one is measured.

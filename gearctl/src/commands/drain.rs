@@ -102,7 +102,7 @@ impl TakeArgs {
 pub(super) enum End {
     /// With an empty result.
     Complete,
-    /// As failed, including jobs that clients wait for.
+    /// As failed, also those that clients wait for.
     Fail,
 }
 

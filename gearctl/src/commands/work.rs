@@ -49,7 +49,7 @@ pub struct WorkArgs {
     #[command(flatten)]
     flags: WorkFlags,
 
-    /// Built-in handler, for tests: echo, sleep=DUR, fail
+    /// Handler for tests: echo, sleep=DUR, fail
     #[arg(long, value_name = "NAME", group = "handler")]
     builtin: Option<Builtin>,
 
@@ -69,7 +69,7 @@ pub struct WorkArgs {
     #[arg(hide_short_help = true, long, value_name = "TEXT")]
     status_prefix: Option<String>,
 
-    /// Report a failure as an exception with the end of stderr
+    /// Fail with the end of stderr as an exception
     #[arg(hide_short_help = true, long)]
     exception_from_stderr: bool,
 
