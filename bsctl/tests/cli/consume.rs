@@ -60,6 +60,18 @@ fn several_tubes_are_watched_together() {
 }
 
 #[test]
+fn pop_takes_no_job_whose_body_is_not_written() {
+    on_both(|address| {
+        put(address, "default", "kept");
+        for output in [["-o", "name"], ["--columns", "id"]] {
+            let ran = bsctl(address, &[&["pop"][..], &output].concat()).exits(2);
+            assert!(ran.err.contains("leaves out the bodies"), "{}", ran.err);
+        }
+        assert_eq!(bsctl(address, &["pop", "--columns", "body"]).exits(0).out(), "kept\n");
+    });
+}
+
+#[test]
 fn nothing_there_is_1_and_a_wait_that_runs_out_124() {
     let server = Server::start().unwrap();
     let ran = bsctl(server.address(), &["reserve", "-o", "json"]).exits(1);

@@ -154,6 +154,16 @@ impl<'a> List<'a> {
             )
             .hint("-o json, ndjson, yaml or table, which show both"));
         }
+        let selected = self.rows.selected.as_ref();
+        let is_chosen = selected.is_none_or(|keys| keys.iter().any(|key| key == BODY));
+        if self.rows.shape.key_of(BODY).is_some()
+            && !(is_chosen && self.out.style.format != Format::Name)
+        {
+            return Err(CliError::usage(
+                "this output leaves out the bodies, which are then deleted",
+            )
+            .hint("add body to --columns, or use another format than -o name"));
+        }
         self.rows.whole = true;
         Ok(self)
     }
