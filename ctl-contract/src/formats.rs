@@ -78,7 +78,6 @@ const COMMON: &[Sample] = &[
     Sample::of("context ls", &["context", "ls"]),
     Sample::of("context show", &["context", "show"]),
     Sample::of("context unselect", &["context", "unselect", "-n"]),
-    Sample::of("context validate", &["context", "validate"]),
     Sample::of("doctor", &["doctor"]),
     Sample::of("completions", &["completions", "bash"]),
     Sample::of("docs", &["docs"]),

@@ -38,7 +38,7 @@ pub fn several_servers_are_asked_at_the_same_time<T: Tool>(case: &Case<T>) {
 
 /// The same for the commands of every tool.
 pub fn common_commands_ask_several_servers_at_the_same_time<T: Tool>(case: &Case<T>) {
-    let lines = ["check server", "ping", "doctor", "exporter -c 1", "context validate --connect"];
+    let lines = ["check server", "ping", "doctor", "exporter -c 1"];
     for line in lines {
         asks_both(case, line);
     }

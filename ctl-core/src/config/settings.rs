@@ -212,11 +212,6 @@ impl Settings {
         &self.config
     }
 
-    /// Replaces the content of the file.
-    pub(crate) fn reread(&mut self, config: &Config) {
-        self.config = Arc::new(config.clone());
-    }
-
     /// The selected context.
     #[must_use]
     pub fn chosen(&self) -> Option<&Chosen> {

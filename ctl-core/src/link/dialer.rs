@@ -8,7 +8,6 @@ use super::{Attempt, Connect, Endpoint, Link};
 use queue_core::blocking::Canceller;
 
 use crate::args::GlobalArgs;
-use crate::config::file::Config;
 use crate::config::{Settings, keys};
 use crate::error::{CliError, Exit};
 use crate::link::attention::Attention;
@@ -228,11 +227,6 @@ impl<L: Link> Dialer<L> {
         self.plan = plan;
         self.go_to(Target::Named(address.unwrap_or_else(default)));
         Ok(())
-    }
-
-    /// Uses this new content of the configuration file.
-    pub(crate) fn reread(&mut self, config: &Config) {
-        self.settings.reread(config);
     }
 
     /// Warns if an environment variable overrides the servers of the selected context.

@@ -1,8 +1,5 @@
 //! `context`: named sets of settings.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-
 use clap::{Args, Subcommand};
 use toml_edit::{DocumentMut, TableLike, Value};
 
@@ -14,11 +11,9 @@ use crate::config::keys::{self, ADDRESS, Key, OUTPUT, PROTECTED};
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::link::Link;
-use crate::link::PATIENCE;
 use crate::output::{Column, Record, Shape};
 use crate::program::Program;
-use crate::system::at_once::at_once;
-use crate::system::env::{Setting, Source};
+use crate::system::env::Source;
 use crate::text::escape;
 
 /// The end of `context --help`, with the tool's words.
@@ -40,7 +35,6 @@ Examples:
   {name} context edit
   {name} context select prod
   {name} context show
-  {name} context validate --connect
   {name} context select -
   {name} --context prod ping";
 
@@ -115,23 +109,13 @@ enum Action {
         #[arg(value_name = "NAME")]
         to: String,
     },
-    /// Check contexts: the file, the files they name and, with --connect, the servers
-    Validate {
-        /// The contexts [default: all]
-        #[arg(value_name = CONTEXT)]
-        names: Vec<String>,
-
-        /// Ask every server
-        #[arg(long)]
-        connect: bool,
-    },
 }
 
 impl ContextArgs {
     /// Whether it leaves files unchanged.
     #[must_use]
     pub(crate) fn reads_only(&self) -> bool {
-        matches!(self.action, Action::Ls | Action::Show { .. } | Action::Validate { .. })
+        matches!(self.action, Action::Ls | Action::Show { .. })
     }
 }
 
@@ -150,7 +134,6 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &ContextArgs) -> Result<Exit
     match &args.action {
         Action::Ls => ls(context),
         Action::Show { name } => show(context, name.as_deref()),
-        Action::Validate { names, connect } => validate(context, names, *connect),
         Action::Edit { name: None, .. } => match given(context).first() {
             Some((key, _)) => {
                 let flag = key.flag(program);
@@ -412,96 +395,4 @@ fn show<T: Tool>(context: &mut Context<T>, name: Option<&str>) -> Result<Exit, C
     }
     list.finish()?;
     Ok(Exit::Done)
-}
-
-static CHECKS: Shape = Shape::rows(
-    "context",
-    &[
-        Column::new("context", "CONTEXT"),
-        Column::new("what", "WHAT"),
-        Column::new("ok", "OK"),
-        Column::new("error", "ERROR"),
-    ],
-);
-
-/// Checks the files and servers of contexts; the worst result decides.
-fn validate<T: Tool>(
-    context: &mut Context<T>,
-    names: &[String],
-    connect: bool,
-) -> Result<Exit, CliError> {
-    let program = &T::PROGRAM;
-    let (place, config) = file(context)?;
-    let mut wanted = BTreeMap::new();
-    for name in names {
-        wanted.insert(name.as_str(), require(&config, name, program)?);
-    }
-    if names.is_empty() {
-        wanted.extend(config.contexts.iter().map(|(name, fields)| (name.as_str(), fields)));
-    }
-    let mut checks: Vec<Check<'_, T::Link>> = Vec::new();
-    for (name, fields) in wanted {
-        for key in keys::KEYS.iter().copied().filter(|key| key.is_file()) {
-            let Some(path) = fields.get(key.name) else { continue };
-            let error = std::fs::File::open(Path::new(path))
-                .err()
-                .map(|error| CliError::config(format!("{} {path}: {error}", key.name)));
-            checks.push((name, path.clone(), Subject::Known(error)));
-        }
-        if !connect {
-            let default = Setting::default(program.servers.default.to_owned()).value;
-            let address = fields.get(ADDRESS.name).unwrap_or(&default);
-            checks.push((name, address.clone(), Subject::Known(None)));
-            continue;
-        }
-        let mut link = context.link.sibling();
-        link.dialer_mut().reread(&config);
-        link.dialer_mut().enter(name)?;
-        link.dialer_mut().default_timeout(PATIENCE);
-        match link.each() {
-            Ok(each) => {
-                let server = |(address, link)| (name, address, Subject::Server(Box::new(link)));
-                checks.extend(each.into_iter().map(server));
-            }
-            Err(error) => checks.push((name, String::new(), Subject::Known(Some(error)))),
-        }
-    }
-    let troubles = at_once(&mut checks, |(_, _, subject)| subject.trouble());
-    let mut list = context.out.list(&CHECKS)?;
-    list.push(said("", &place.shown(), None))?;
-    let mut worst = Exit::Done;
-    for ((name, what, _), trouble) in checks.iter().zip(&troubles) {
-        worst = worst.worse(trouble.as_ref().map_or(Exit::Done, |error| error.exit));
-        list.push(said(name, what, trouble.as_ref()))?;
-    }
-    list.finish()?;
-    Ok(worst)
-}
-
-/// What is checked of a context, by its name, and the text that names it.
-type Check<'c, L> = (&'c str, String, Subject<L>);
-
-enum Subject<L> {
-    /// What is known already.
-    Known(Option<CliError>),
-    /// Asked for an answer, together with all others.
-    Server(Box<L>),
-}
-
-impl<L: Link> Subject<L> {
-    fn trouble(&mut self) -> Option<CliError> {
-        match self {
-            Self::Known(error) => error.take(),
-            Self::Server(link) => link.connect().and_then(|()| link.ping(1)).err(),
-        }
-    }
-}
-
-fn said(context: &str, what: &str, error: Option<&CliError>) -> Record {
-    let record =
-        Record::new().with("context", context).with("what", what).with("ok", error.is_none());
-    match error {
-        Some(error) => record.with("error", error.message.as_str()),
-        None => record,
-    }
 }
