@@ -53,7 +53,9 @@ async fn adfctl_pushes_orders_that_the_service_ships() {
     let server = fixtures::adf_queue::Server::start().unwrap();
     let address = server.address().to_owned();
     tool("adfctl", &address, &["push", "--create", "/orders", "ink", "pen"]).await;
-    assert_eq!(tool("adfctl", &address, &["count", "/orders"]).await.trim_end(), "2\t/orders");
+    let counted =
+        tool("adfctl", &address, &["queues", "/orders", "--columns", "queue,ready"]).await;
+    assert_eq!(counted.trim_end(), "/orders\t2");
 
     let (done, stop) = oneshot::channel::<()>();
     let servers = address.clone();
