@@ -95,7 +95,7 @@ impl Worker {
     {
         let Worker { options, worker_status } = self;
         let _run = worker_status.stop.run();
-        let parkers: Vec<SlotThreads<'_>> = options
+        let threads: Vec<SlotThreads<'_>> = options
             .lanes()
             .map(|lane| {
                 let handover: Arc<Handover> = Arc::default();
@@ -105,9 +105,10 @@ impl Worker {
             })
             .collect();
         thread::scope(|scope| {
-            let vacant = parkers.iter().map(|parker| StoppedSlot { parker, has_second: false });
+            let vacant =
+                threads.iter().map(|slot_threads| StoppedSlot { slot_threads, has_second: false });
             fill(vacant.collect(), &options, &worker_status, |stopped_slot| {
-                let SlotThreads { lane, handover, reporter, slot } = stopped_slot.parker;
+                let SlotThreads { lane, handover, reporter, slot } = stopped_slot.slot_threads;
                 let (number, worker_status, handler) = (lane.slot, &worker_status, &handler);
                 let run = move |job: &JobContext| {
                     handover::run(job, handler, worker_status, number, reporter)
@@ -124,7 +125,7 @@ impl Worker {
                 Ok(())
             });
         });
-        drop(parkers);
+        drop(threads);
         worker_status.report()
     }
 }
@@ -139,7 +140,7 @@ struct SlotThreads<'a> {
 
 /// A slot without threads.
 struct StoppedSlot<'a, 'b> {
-    parker: &'a SlotThreads<'b>,
+    slot_threads: &'a SlotThreads<'b>,
     has_second: bool,
 }
 
@@ -155,7 +156,7 @@ fn fill<'a, 'b>(
         vacant.retain_mut(|stopped_slot| match start(stopped_slot) {
             Ok(()) => false,
             Err(error) => {
-                notify(stopped_slot.parker.lane, options, worker_status, error);
+                notify(stopped_slot.slot_threads.lane, options, worker_status, error);
                 true
             }
         });
@@ -170,9 +171,9 @@ fn fill<'a, 'b>(
             break;
         }
     }
-    for StoppedSlot { parker, .. } in vacant {
-        parker.handover.close();
-        worker_status.set_state(parker.lane.slot, SlotState::Ended);
+    for StoppedSlot { slot_threads, .. } in vacant {
+        slot_threads.handover.close();
+        worker_status.set_state(slot_threads.lane.slot, SlotState::Ended);
     }
 }
 

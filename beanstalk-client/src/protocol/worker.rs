@@ -3,13 +3,13 @@
 mod action;
 mod ask;
 mod connection;
+mod deadline_soon;
 mod end;
 mod held;
 mod inspection;
 mod keep;
 mod keepalive;
 mod lease;
-mod pause_after_deadline_soon;
 mod refusals;
 mod replies;
 #[cfg(test)]
@@ -27,10 +27,10 @@ use queue_core::{
 pub use self::action::{Action, HandlerJob, JobKey, ReservationChange};
 use self::{
     connection::Connection,
+    deadline_soon::DeadlineSoonPause,
     held::{HeldJob, HeldPhase, JobVerdict, Jobs, LastCommand},
     inspection::PoisonInspection,
     keepalive::Keepalive,
-    pause_after_deadline_soon::DeadlineSoonPause,
     refusals::Refusals,
 };
 use crate::{
@@ -85,7 +85,7 @@ pub struct WorkerSlot {
     window: usize,
     /// Whether no job was ready at the last reserve.
     is_dry: bool,
-    pause_after_deadline_soon: DeadlineSoonPause,
+    deadline_soon: DeadlineSoonPause,
     refusals: Refusals,
     keepalive: Keepalive,
     /// The earliest moment at which a job may need attention.
@@ -193,7 +193,7 @@ impl WorkerSlot {
             reserves: 0,
             window: 1,
             is_dry: false,
-            pause_after_deadline_soon: DeadlineSoonPause::default(),
+            deadline_soon: DeadlineSoonPause::default(),
             refusals: Refusals::new(policy.delays()),
             keepalive: Keepalive::default(),
             due: None,

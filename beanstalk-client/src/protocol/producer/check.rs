@@ -34,7 +34,7 @@ impl Outbox {
                     lane.ask(now);
                 }
             }
-            lane.keepalive_sent(&mut self.wakers);
+            lane.wake_driver(&mut self.wakers);
         }
         Ok(Check(before))
     }

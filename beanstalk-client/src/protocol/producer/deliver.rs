@@ -253,7 +253,7 @@ impl Outbox {
         };
         self.wakers.extend(follows);
         lane.log.push_again(taken);
-        lane.keepalive_sent(&mut self.wakers);
+        lane.wake_driver(&mut self.wakers);
     }
 
     /// Removes a finished put from the queue.

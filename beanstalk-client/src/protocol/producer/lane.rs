@@ -255,7 +255,8 @@ impl Lane {
         checked_at.is_none_or(|checked| is_older(checked, CHECKED))
     }
 
-    pub(super) fn keepalive_sent(&mut self, wakers: &mut Vec<Waker>) {
+    /// Wakes the driver, if it waits: there is something to do.
+    pub(super) fn wake_driver(&mut self, wakers: &mut Vec<Waker>) {
         wakers.extend(self.driver.take());
     }
 }

@@ -25,7 +25,7 @@ impl Outbox {
         self.line_due = earliest([self.line_due, deadline]);
         // The drivers have to take the deadline into account.
         for lane in &mut self.lanes {
-            lane.keepalive_sent(&mut self.wakers);
+            lane.wake_driver(&mut self.wakers);
         }
         // Room may have become free since the caller found none, and nothing else may happen that grants it.
         self.grant();

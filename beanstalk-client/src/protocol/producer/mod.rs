@@ -216,7 +216,7 @@ impl Outbox {
         lane.next_due = earliest([lane.next_due, deadline]);
         lane.ask(now);
         lane.log.push(queued_put, |out| put.encode(out));
-        lane.keepalive_sent(&mut self.wakers);
+        lane.wake_driver(&mut self.wakers);
         self.slots.set(slot, PutSlot::Queued { lane: server, deadline, waker: None });
         Ok(())
     }
@@ -300,7 +300,7 @@ impl Outbox {
     pub(crate) fn want_connections(&mut self) {
         for lane in &mut self.lanes {
             lane.is_wanted = lane.phase != LanePhase::Ready;
-            lane.keepalive_sent(&mut self.wakers);
+            lane.wake_driver(&mut self.wakers);
         }
     }
 
@@ -374,7 +374,7 @@ impl Outbox {
     /// Wakes drivers and watchers after a change that concerns all of them.
     fn wake_all(&mut self) {
         for lane in &mut self.lanes {
-            lane.keepalive_sent(&mut self.wakers);
+            lane.wake_driver(&mut self.wakers);
         }
         self.wakers.append(&mut self.watchers);
         self.wakers.append(&mut self.checkers);

@@ -20,7 +20,7 @@ impl WorkerSlot {
         if is_idle && self.claimed.is_reached() {
             return self.run_out(now);
         }
-        let is_stormy = self.pause_after_deadline_soon.holds(now);
+        let is_paused = self.deadline_soon.holds(now);
         if self.shares.is_some_and(|until| until > now) {
             return Ok(());
         }
@@ -30,10 +30,10 @@ impl WorkerSlot {
         }
         // The limit covers the jobs that this connection holds.
         let (active, ghosts) = (self.held.active(), self.held.lost());
-        if active + ghosts > 0 && is_stormy {
+        if active + ghosts > 0 && is_paused {
             return Ok(());
         }
-        self.pause_after_deadline_soon.ended();
+        self.deadline_soon.ended();
         let mut free = self.settings.places.saturating_sub(active + ghosts + self.reserves);
         if active == 0 && self.reserves == 0 {
             if self.settings.until_empty.is_some() && self.is_dry && ghosts > 0 {

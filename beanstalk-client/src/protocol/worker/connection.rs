@@ -51,7 +51,7 @@ impl Protocol for WorkerSlot {
         self.expected = VecDeque::new();
         self.window = 1;
         self.is_dry = false;
-        self.pause_after_deadline_soon = super::DeadlineSoonPause::default();
+        self.deadline_soon = super::DeadlineSoonPause::default();
         self.keepalive.end();
         self.has_warned = false;
         self.suspicion.opened();
@@ -115,12 +115,9 @@ impl Protocol for WorkerSlot {
         };
         let until = earliest([self.due, self.keepalive.next(), self.stop]);
         let until = match self.ending {
-            Ending::No => earliest([
-                until,
-                self.pause_after_deadline_soon.until(),
-                self.refusals.until(),
-                self.shares,
-            ]),
+            Ending::No => {
+                earliest([until, self.deadline_soon.until(), self.refusals.until(), self.shares])
+            }
             Ending::HalfClosed(since) => earliest([until, since.checked_add(GOODBYE)]),
             Ending::Stopping | Ending::Done => until,
         };

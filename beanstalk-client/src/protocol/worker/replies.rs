@@ -155,7 +155,7 @@ impl WorkerSlot {
                     // These are about jobs that this side does not know.
                     self.refuse(ReserveWithTimeout::NAME, &response, now);
                 }
-                if !self.pause_after_deadline_soon.began(now) {
+                if !self.deadline_soon.began(now) {
                     // Several reserves were in flight.
                     return Ok(());
                 }
@@ -229,7 +229,7 @@ impl WorkerSlot {
             Response::Touched => {
                 held.lease.touch_done();
                 let (end, is_running) = (held.lease.end(), held.phase() == HeldPhase::Running);
-                self.pause_after_deadline_soon.touched();
+                self.deadline_soon.touched();
                 if is_running {
                     self.update(key, ReservationChange::Touched(end));
                 }

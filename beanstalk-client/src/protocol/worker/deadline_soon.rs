@@ -57,30 +57,23 @@ mod tests {
 
     #[test]
     fn a_touch_ends_the_first_pause_and_not_the_second() {
-        let (mut pause_after_deadline_soon, start) = (DeadlineSoonPause::default(), Instant::now());
-        assert!(
-            pause_after_deadline_soon.began(start)
-                && pause_after_deadline_soon.began(start + MARGIN),
-            "it was over"
-        );
-        let (mut pause_after_deadline_soon, start) = (DeadlineSoonPause::default(), Instant::now());
-        assert!(pause_after_deadline_soon.began(start) && !pause_after_deadline_soon.began(start));
-        pause_after_deadline_soon.ended();
-        assert!(pause_after_deadline_soon.until().is_none(), "what it was about is no longer held");
-        let (mut pause_after_deadline_soon, start) = (DeadlineSoonPause::default(), Instant::now());
-        assert!(pause_after_deadline_soon.began(start) && !pause_after_deadline_soon.began(start));
-        assert_eq!(pause_after_deadline_soon.until(), Some(start + MARGIN));
-        pause_after_deadline_soon.touched();
-        assert!(!pause_after_deadline_soon.holds(start));
+        let (mut pause, start) = (DeadlineSoonPause::default(), Instant::now());
+        assert!(pause.began(start) && pause.began(start + MARGIN), "it was over");
+        let (mut pause, start) = (DeadlineSoonPause::default(), Instant::now());
+        assert!(pause.began(start) && !pause.began(start));
+        pause.ended();
+        assert!(pause.until().is_none(), "what it was about is no longer held");
+        let (mut pause, start) = (DeadlineSoonPause::default(), Instant::now());
+        assert!(pause.began(start) && !pause.began(start));
+        assert_eq!(pause.until(), Some(start + MARGIN));
+        pause.touched();
+        assert!(!pause.holds(start));
         let again = start + MARGIN;
-        assert!(pause_after_deadline_soon.began(again));
-        pause_after_deadline_soon.touched();
-        assert!(
-            pause_after_deadline_soon.holds(again)
-                && !pause_after_deadline_soon.holds(again + MARGIN)
-        );
-        assert!(pause_after_deadline_soon.began(again + 2 * MARGIN));
-        pause_after_deadline_soon.touched();
-        assert!(!pause_after_deadline_soon.holds(again + 2 * MARGIN), "that was another one");
+        assert!(pause.began(again));
+        pause.touched();
+        assert!(pause.holds(again) && !pause.holds(again + MARGIN));
+        assert!(pause.began(again + 2 * MARGIN));
+        pause.touched();
+        assert!(!pause.holds(again + 2 * MARGIN), "that was another one");
     }
 }
