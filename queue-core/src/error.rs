@@ -324,7 +324,6 @@ macro_rules! wrap_error {
             }
 
             /// Sets the server that was asked, unless it is known.
-            #[allow(dead_code, reason = "without a face nobody asks")]
             pub(crate) fn with_server(self, server: impl std::fmt::Display) -> Self {
                 $error(self.0.with_server(server))
             }

@@ -7,8 +7,7 @@ use toml_edit::{Array, Item, Value};
 
 use crate::error::CliError;
 use crate::output::Format;
-use crate::output::messages::LogFormat;
-use crate::output::messages::ProgressWhen;
+use crate::output::messages::{LogFormat, ProgressWhen};
 use crate::program::Program;
 use crate::system::env::word;
 use crate::text::color::Tint;

@@ -167,7 +167,7 @@ pub struct CallMany<'a, I: Iterator> {
     boxes: ServerInboxes<'a>,
     requests: Fuse<I>,
     in_flight: VecDeque<InFlight<I::Item>>,
-    /// An item for requests in flight that arrived while an earlier one was resent.
+    /// Items for requests in flight that arrived while an earlier one was resent.
     early: HashMap<u32, InboxItem>,
     window: usize,
     observation: Observation,

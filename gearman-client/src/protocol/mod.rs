@@ -23,8 +23,6 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 
 pub(crate) mod admin;
-// Each face uses only a part of the shared code.
-#[cfg_attr(not(all(feature = "tokio", feature = "blocking")), allow(dead_code))]
 pub(crate) mod client;
 mod decoder;
 pub(crate) mod packet;
