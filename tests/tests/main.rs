@@ -26,3 +26,4 @@ mod shared;
 mod soak;
 mod source;
 mod table_of_faults;
+mod tokio_clock;
