@@ -90,7 +90,7 @@ pub fn ctrl_c_shows_what_was_measured<T: Tool>(case: &Case<T>) {
     signal(&child, Signal::INT);
     let ran = ended(child).exits(130);
     assert!(all(&ran)["ops"].as_u64().unwrap() >= 1, "{}", ran.out());
-    assert_eq!((case.jobs)(&server), 0);
+    assert_eq!((case.jobs)(&server), 0, "{}", ran.err);
 }
 
 /// `--compare`, `--fail-if` and `-o csv`.

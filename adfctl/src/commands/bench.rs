@@ -141,7 +141,7 @@ struct BenchClient {
 
 /// How long a pull waits for a message.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The number of pulls in vain after which a message that the server counts does not come.
+/// The number of pulls in vain after which a message that must be there does not come.
 const PULLS: usize = 60;
 
 impl BenchClient {
@@ -152,8 +152,9 @@ impl BenchClient {
         Ok(())
     }
 
-    /// Returns false if the server says that there is none: a pull in vain may only be late.
-    fn take(&mut self, done: &mut Done<'_>) -> Result<bool, CliError> {
+    /// Returns false if there is none. A pull in vain may only be late. The server then counts its message no longer and
+    /// the next pull gets it: whoever has pushed one does not believe a count of none.
+    fn take(&mut self, has_pushed: bool, done: &mut Done<'_>) -> Result<bool, CliError> {
         let client = self.link.client()?;
         for _ in 0..PULLS {
             let taken = client.pull_within(self.queue.clone(), PATIENCE).map_err(cli_error)?;
@@ -161,7 +162,8 @@ impl BenchClient {
                 done(client.delete(&message).map_err(cli_error));
                 return Ok(true);
             }
-            if client.count(self.queue.clone()).map_err(cli_error)? == 0 {
+            let is_empty = client.count(self.queue.clone()).map_err(cli_error)? == 0;
+            if is_empty && !has_pushed {
                 break;
             }
         }
@@ -179,7 +181,7 @@ impl Client for BenchClient {
             }
             Mode::Pull => {
                 for _ in bodies {
-                    if !self.take(done)? {
+                    if !self.take(false, done)? {
                         break;
                     }
                 }
@@ -189,7 +191,7 @@ impl Client for BenchClient {
                     let client = self.link.client()?;
                     if let Err(error) = client.rpush(self.queue.clone(), body.clone()) {
                         done(Err(cli_error(error)));
-                    } else if !self.take(done)? {
+                    } else if !self.take(true, done)? {
                         let why = "a message of the benchmark did not arrive";
                         done(Err(CliError::not_found(why)));
                     }

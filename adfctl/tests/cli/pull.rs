@@ -194,3 +194,12 @@ fn a_message_whose_delete_is_refused_is_a_failure_that_is_named() {
     let ran = adfctl(server.address(), &["pop", "/q", "-c", "2", "-o", "json"]).exits(3);
     assert!(ran.err.contains("message 1 of /q: NOT_PULLED"), "{}", ran.err);
 }
+
+/// A pull of the benchmark that has given up is answered later: its message is in no count, and the next pull gets it.
+#[test]
+fn a_message_that_comes_late_belongs_to_the_cycle_of_a_benchmark() {
+    let server = Server::start().unwrap();
+    server.faults().add(Fault::nth(1).of("pull").delay(Duration::from_millis(1500)));
+    adfctl(server.address(), &["bench", "cycle", "--count", "2"]).exits(0);
+    assert_eq!(server.queues(), []);
+}
