@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use clap::Command;
+use clap::error::ErrorKind;
 use ctl_core::context::Tool;
-use ctl_core::help::visible;
+use ctl_core::help::{self, Extent, visible};
 use ctl_core::tool::cli;
 
 use crate::Case;
-use crate::program::Ran;
 
 /// The budget of a tool. A new command or flag has to replace another one.
 #[derive(Debug, Clone, Copy)]
@@ -70,29 +70,41 @@ pub fn help_is_within_the_budget<T: Tool>(case: &Case<T>) {
         );
     }
     let mut long = Vec::new();
-    let mut fits = |words: &[&str], ran: Ran, most: usize| {
-        let lines = ran.lines();
-        if let Some(wide) = lines.iter().find(|line| line.chars().count() > WIDTH) {
+    let mut fits = |words: &[&str], text: &str, most: usize| {
+        if let Some(wide) = text.lines().find(|line| line.chars().count() > WIDTH) {
             long.push(format!("{words:?}: {wide:?}"));
         }
-        if lines.len() > most {
-            long.push(format!("{words:?}: {} lines of {most}", lines.len()));
+        let lines = text.lines().count();
+        if lines > most {
+            long.push(format!("{words:?}: {lines} lines of {most}"));
         }
     };
-    fits(&["-h"], screen, SCREEN);
-    fits(&["--help"], program.bare(&["--help"]).exits(0), budget.help);
+    fits(&["-h"], screen.out(), SCREEN);
+    fits(&["--help"], program.bare(&["--help"]).exits(0).out(), budget.help);
     let (short, whole) = budget.help_of_command;
-    for command in visible(&tree) {
-        let name = command.get_name();
-        let inner = visible(command).map(|inner| vec![name, inner.get_name()]);
-        for words in [vec![name]].into_iter().chain(inner) {
-            for (flag, most) in [("-h", short), ("--help", whole)] {
-                let ran = program.bare(&[&words[..], &[flag]].concat()).exits(0);
-                fits(&words, ran, most);
+    for (flag, extent, most) in [("-h", Extent::Screen, short), ("--help", Extent::Whole, whole)] {
+        let shown = help::shown(&T::PROGRAM, extent, WIDTH);
+        // What the program prints.
+        let ping = program.bare(&["ping", flag]).exits(0);
+        assert_eq!(text(&shown, &["ping", flag]), ping.out());
+        for command in visible(&tree) {
+            let name = command.get_name();
+            let inner = visible(command).map(|inner| vec![name, inner.get_name()]);
+            for words in [vec![name]].into_iter().chain(inner) {
+                let words = [&words[..], &[flag]].concat();
+                fits(&words, &text(&shown, &words), most);
             }
         }
     }
     assert!(long.is_empty(), "{}", long.join("\n"));
+}
+
+/// The help that these words ask for.
+fn text(shown: &Command, words: &[&str]) -> String {
+    let line = [&[shown.get_name()], words].concat();
+    let help = shown.clone().try_get_matches_from(line).unwrap_err();
+    assert_eq!(help.kind(), ErrorKind::DisplayHelp, "{words:?}: {help}");
+    help.render().to_string()
 }
 
 /// All of it, each topic, and each command; a topic that is not there is a usage error.

@@ -64,23 +64,22 @@ pub(crate) fn everything(program: &Program) -> String {
 }
 
 /// The grammar as help shows it: with all options, or with the usual ones in a screen. The flags of every command are a
-/// topic of their own, which each command names.
+/// topic of their own, which each command names. It is as wide as this says, but for the tool's own.
 #[must_use]
-pub(crate) fn shown(program: &Program, extent: Extent) -> Command {
+pub fn shown(program: &Program, extent: Extent, width: usize) -> Command {
     let whole = match extent {
         Extent::Screen => first(program),
         Extent::Whole => overview(program),
     };
     let tree =
         (program.tree)().mut_args(|arg| if arg.is_global_set() { arg.hide(true) } else { arg });
-    let width = width();
     let ended = |command| ended(command, program.name, program.name, extent);
     reflow(tree.mut_subcommands(ended), Some(width)).term_width(width).override_help(whole)
 }
 
 /// How much of the help is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub enum Extent {
     /// What fits a screen, for `-h`.
     Screen,
     /// Everything, for `--help`.

@@ -56,7 +56,7 @@ impl Early<'_> {
         }
         // Parses the line again with everything that help shows.
         let again = || {
-            let tree = help::shown(self.program, self.extent());
+            let tree = help::shown(self.program, self.extent(), help::width());
             let expanded = preset::of_line(&tree, self.line);
             tree.try_get_matches_from(expanded.as_deref().unwrap_or(self.line)).err()
         };

@@ -86,7 +86,7 @@ fn of_command<'w>(
 ) -> Result<String, CliError> {
     let words: Vec<&str> = words.map(String::as_str).collect();
     let line = [program.name].into_iter().chain(words.iter().copied()).chain(["--help"]);
-    let shown = help::shown(program, Extent::Whole).try_get_matches_from(line).err();
+    let shown = help::shown(program, Extent::Whole, help::width()).try_get_matches_from(line).err();
     let shown = shown.filter(|error| error.kind() == ErrorKind::DisplayHelp).ok_or_else(|| {
         let words = words.join(" ");
         CliError::usage(format!("there is no help on `{words}`"))
