@@ -1,20 +1,12 @@
-//! Everything that serde writes is read back unchanged.
+//! Everything that serde writes is read back unchanged, and an unknown key is refused.
 
-use std::{fmt::Debug, time::Duration};
+use std::time::Duration;
 
-use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{from_str, json, to_value};
 
 use crate::*;
 
-/// It is written like this, and read back.
-fn is_written_as<T: Serialize + DeserializeOwned + PartialEq + Debug>(
-    value: T,
-    shown: serde_json::Value,
-) {
-    assert_eq!(to_value(&value).unwrap(), shown);
-    assert_eq!(from_str::<T>(&shown.to_string()).unwrap(), value, "{shown}");
-}
+queue_core::written_by_serde!();
 
 #[test]
 fn names_handles_and_addresses() {
@@ -60,17 +52,6 @@ fn statuses_rows_reports_and_metrics() {
     is_written_as(ConnectionState::Backoff, json!("backoff"));
 }
 
-/// Options are written like this, and what is read back is written the same again, and does the same.
-fn options_are_written_as<T: Serialize + DeserializeOwned + Debug>(
-    value: &T,
-    shown: &serde_json::Value,
-) {
-    assert_eq!(&to_value(value).unwrap(), shown);
-    let again: T = from_str(&shown.to_string()).unwrap();
-    assert_eq!(&to_value(&again).unwrap(), shown);
-    assert_eq!(format!("{again:?}"), format!("{value:?}"));
-}
-
 #[test]
 fn options_of_a_server_are_its_address_and_what_was_chosen() {
     let options: ConnectOptions = "h:1".parse().unwrap();
@@ -91,6 +72,22 @@ fn options_of_a_server_are_its_address_and_what_was_chosen() {
     assert!(from_str::<ConnectOptions>(r#"{"address": "h:1", "max_body_size": 1}"#).is_err());
     let shown = json!(["a:1", {"address": "b:2", "exceptions": false}]);
     options_are_written_as(&from_str::<Servers>(&shown.to_string()).unwrap(), &shown);
+    let shown = json!({"servers": shown, "selection": "by-key-on-ring"});
+    options_are_written_as(&from_str::<Servers>(&shown.to_string()).unwrap(), &shown);
+}
+
+/// Text and a list are the servers alone, and a worker, which works for all of them, keeps no selection.
+#[test]
+fn servers_are_text_a_list_or_a_map_and_underscores_are_hyphens() {
+    let servers: Servers =
+        from_str(r#"{"servers": "a:1,b:2", "selection": "round_robin"}"#).unwrap();
+    assert_eq!(servers.to_string(), "a:1,b:2");
+    assert_eq!(servers.selected(), Selection::RoundRobin);
+    assert_eq!(to_value(WorkerOptions::new(servers)).unwrap(), json!(["a:1", "b:2"]));
+    for plain in [r#""a:1,b:2""#, r#"["a:1", "b:2"]"#, r#"{"servers": ["a:1", "b:2"]}"#] {
+        let servers: Servers = from_str(plain).unwrap();
+        assert_eq!(to_value(&servers).unwrap(), json!(["a:1", "b:2"]));
+    }
 }
 
 #[test]
@@ -130,7 +127,7 @@ fn submissions() {
     let options =
         SubmitOptions::default().priority(Priority::Low).timeout(Duration::from_millis(500));
     let shown = json!({"priority": "low", "unique": "random", "timeout": 0.5, "idempotent": false});
-    is_written_as(options, shown);
+    options_are_written_as(&options, &shown);
     assert_eq!(from_str::<SubmitOptions>("{}").unwrap(), SubmitOptions::default());
     assert!(from_str::<SubmitOptions>(r#"{"prio": "low"}"#).is_err());
     let submitted = json!({"handle": "h:4730//H:vm:1", "unique": "one"});

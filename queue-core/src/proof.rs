@@ -11,6 +11,7 @@ mod flood;
 mod listener;
 #[cfg(all(feature = "tokio", feature = "blocking"))]
 mod scripted;
+mod written;
 
 use std::{
     sync::{

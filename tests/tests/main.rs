@@ -13,7 +13,6 @@
 
 mod adf_queue_differential;
 mod beanstalk_differential;
-mod configuration;
 mod ended_runtimes;
 mod fuzz_seeds;
 mod gearmand_differential;
