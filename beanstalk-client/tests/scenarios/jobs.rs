@@ -22,12 +22,9 @@ scenarios!(
     a_body_over_the_servers_limit_is_refused_and_the_connection_stays,
     an_empty_queue_times_out,
     a_waiting_reserve_gets_a_job_that_is_put_later,
-    a_job_can_be_reserved_by_id_in_any_state_but_reserved,
-    delete_removes_a_job_in_any_state_but_anothers_reservation,
-    release_sets_priority_and_delay,
+    each_call_acts_on_the_job_that_it_names,
+    what_needs_the_reservation_is_refused_to_others,
     kick_takes_delayed_jobs_only_when_none_is_buried,
-    touch_release_and_bury_need_the_reservation,
-    peeks_look_at_the_used_tube,
     a_job_whose_time_to_run_is_over_goes_to_another,
     a_closed_connection_gives_its_jobs_back_unchanged,
     finishing_and_the_next_reserve_share_a_round_trip,
@@ -142,60 +139,52 @@ fn a_waiting_reserve_gets_a_job_that_is_put_later<F: Face>(environment: Environm
     assert_eq!(bodies, ["x", "y"]);
 }
 
-fn a_job_can_be_reserved_by_id_in_any_state_but_reserved<F: Face>(environment: Environment) {
+fn each_call_acts_on_the_job_that_it_names<F: Face>(environment: Environment) {
     let place = environment.start();
     let mut client: F = place.connect();
-    let mut other: F = place.connect();
-    client.use_tube("elsewhere").unwrap();
-    let ready = put(&mut client, "ready", 0);
-    let hour = Duration::from_secs(3600);
-    let delayed = client.put(b"delayed", PutOptions::default().delay(hour)).unwrap().id();
-    let buried = put(&mut client, "buried", 0);
-    let job = client.reserve_job(buried).unwrap().unwrap();
-    client.bury(&job, 0).unwrap();
-    for (id, body) in [(ready, "ready"), (delayed.get(), "delayed"), (buried, "buried")] {
-        let job = client.reserve_job(id).unwrap().unwrap();
-        assert_eq!((&*job.body, job.is_reserved()), (body.as_bytes(), true));
-        assert_eq!(other.reserve_job(id).unwrap(), None);
-        client.delete(&job).unwrap();
-        assert_eq!(client.reserve_job(id).unwrap(), None);
-    }
-}
-
-fn delete_removes_a_job_in_any_state_but_anothers_reservation<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    let mut other: F = place.connect();
-    let ready = put(&mut client, "ready", 0);
-    other.delete(ready).unwrap();
-    let hour = Duration::from_secs(3600);
-    let delayed = client.put(b"delayed", PutOptions::default().delay(hour)).unwrap().id();
-    other.delete(delayed).unwrap();
-    let held = put(&mut client, "held", 0);
-    let job = client.reserve_job(held).unwrap().unwrap();
-    let error = other.delete(held).unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::NotFound, Fate::Refused));
-    assert_eq!(error.command(), Some("delete"));
-    client.bury(&job, 0).unwrap();
-    other.delete(held).unwrap();
-    assert_eq!(client.delete(held).unwrap_err().kind(), ErrorKind::NotFound);
-    let stats = client.stats().unwrap();
-    assert_eq!((stats.total_jobs, stats.current_jobs_ready, stats.current_jobs_buried), (3, 0, 0));
-}
-
-fn release_sets_priority_and_delay<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    put(&mut client, "a", 7);
-    let job = client.reserve().unwrap().job().unwrap();
+    client.use_tube("a").unwrap();
+    let id = put(&mut client, "x", 7);
+    let found = client.peek_ready().unwrap().unwrap();
+    assert_eq!((found.id.get(), &*found.body, found.is_reserved()), (id, &b"x"[..], false));
+    let job = client.reserve_job(id).unwrap().unwrap();
+    assert_eq!((job.id.get(), &*job.body, job.is_reserved()), (id, &b"x"[..], true));
     let later = ReleaseOptions::new(3).delay(Duration::from_secs(100));
     assert_eq!(client.release(&job, later).unwrap(), Released::Queued);
-    let stats = client.stats_job(job.id).unwrap().unwrap();
-    assert_eq!((stats.state, stats.pri.get()), (JobState::Delayed, 3));
-    assert_eq!((stats.delay, stats.releases, stats.reserves), (100, 1, 1));
-    assert!((90..100).contains(&stats.time_left), "{}", stats.time_left);
-    let error = client.release(&job, later).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NotFound);
+    let stats = client.stats_job(id).unwrap().unwrap();
+    assert_eq!((stats.state, stats.pri.get(), stats.delay), (JobState::Delayed, 3, 100));
+    assert_eq!(client.peek_delayed().unwrap().unwrap().id.get(), id);
+    let job = client.reserve_job(id).unwrap().unwrap();
+    client.bury(&job, 0).unwrap();
+    assert_eq!(client.peek_buried().unwrap().unwrap().id.get(), id);
+    client.use_tube("b").unwrap();
+    assert_eq!(client.peek_ready().unwrap(), None);
+    assert_eq!(client.peek_delayed().unwrap(), None);
+    assert_eq!(client.peek_buried().unwrap(), None);
+    // An id names the job wherever it is, also without the reservation.
+    assert_eq!(client.peek(id).unwrap().unwrap().body, "x");
+    client.delete(id).unwrap();
+    assert_eq!(client.peek(id).unwrap(), None);
+    assert_eq!(client.reserve_job(id).unwrap(), None);
+}
+
+fn what_needs_the_reservation_is_refused_to_others<F: Face>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    let mut other: F = place.connect();
+    let id = put(&mut client, "a", 0);
+    let job = client.reserve().unwrap().job().unwrap();
+    client.touch(&job).unwrap();
+    for (command, error) in [
+        ("touch", other.touch(id).unwrap_err()),
+        ("release", other.release(id, ReleaseOptions::new(0)).unwrap_err()),
+        ("bury", other.bury(id, 0).unwrap_err()),
+        ("delete", other.delete(id).unwrap_err()),
+    ] {
+        assert_eq!((error.kind(), error.fate()), (ErrorKind::NotFound, Fate::Refused));
+        assert_eq!(error.command(), Some(command));
+    }
+    assert_eq!(other.reserve_job(id).unwrap(), None);
+    client.touch(id).unwrap();
 }
 
 fn kick_takes_delayed_jobs_only_when_none_is_buried<F: Face>(environment: Environment) {
@@ -216,41 +205,6 @@ fn kick_takes_delayed_jobs_only_when_none_is_buried<F: Face>(environment: Enviro
     assert_eq!(client.peek_delayed().unwrap(), None);
     let error = client.kick_job(late).unwrap_err();
     assert_eq!((error.kind(), error.command()), (ErrorKind::NotFound, Some("kick-job")));
-}
-
-fn touch_release_and_bury_need_the_reservation<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    let mut other: F = place.connect();
-    let id = put(&mut client, "a", 0);
-    let job = client.reserve().unwrap().job().unwrap();
-    client.touch(&job).unwrap();
-    for error in [
-        other.touch(id).unwrap_err(),
-        other.release(id, ReleaseOptions::new(0)).unwrap_err(),
-        other.bury(id, 0).unwrap_err(),
-        client.touch(id + 1).unwrap_err(),
-    ] {
-        assert_eq!((error.kind(), error.fate()), (ErrorKind::NotFound, Fate::Refused));
-    }
-    // An id names the job wherever it is, so it also works without the handle.
-    client.touch(id).unwrap();
-    client.bury(id, 0).unwrap();
-}
-
-fn peeks_look_at_the_used_tube<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    client.use_tube("a").unwrap();
-    let id = put(&mut client, "a", 0);
-    let job = client.peek_ready().unwrap().unwrap();
-    assert_eq!((job.id.get(), &*job.body, job.is_reserved()), (id, &b"a"[..], false));
-    client.use_tube("b").unwrap();
-    assert_eq!(client.peek_ready().unwrap(), None);
-    assert_eq!(client.peek_delayed().unwrap(), None);
-    assert_eq!(client.peek_buried().unwrap(), None);
-    assert_eq!(client.peek(id).unwrap().unwrap().body, "a");
-    assert_eq!(client.peek(u64::MAX).unwrap(), None);
 }
 
 fn a_job_whose_time_to_run_is_over_goes_to_another<F: Face>(environment: Environment) {

@@ -42,7 +42,6 @@ both_faces!(
     touch_starts_the_time_to_run_again,
     an_expired_job_can_be_deleted_while_it_is_ready,
     a_pause_ends_by_itself,
-    delays_end_to_the_second,
     the_server_decides_before_the_clients_own_deadline,
 );
 
@@ -122,17 +121,6 @@ fn a_pause_ends_by_itself<F: Face>() {
     assert!(server.wait_for(PATIENCE, |view| view.waiting == 1));
     server.advance(seconds(1));
     assert_eq!(waits.join().unwrap().1.job().unwrap().id, id);
-}
-
-fn delays_end_to_the_second<F: Face>() {
-    let server = server();
-    let mut client: F = connect(server.address());
-    let id = client.put(b"x", PutOptions::default().delay(seconds(5))).unwrap().id();
-    server.advance(Duration::from_millis(4999));
-    assert_eq!(client.peek_ready().unwrap(), None);
-    assert_eq!(client.stats_job(id).unwrap().unwrap().state, JobState::Delayed);
-    server.advance(Duration::from_millis(1));
-    assert_eq!(client.peek_ready().unwrap().unwrap().id, id);
 }
 
 /// B8: a timed reserve is waited for by its own time longer than any other reply.
