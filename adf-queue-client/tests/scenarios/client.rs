@@ -144,7 +144,12 @@ fn a_pull_from_a_queue_that_does_not_exist_is_refused_and_the_server_lives<F: Fa
 
 fn a_message_that_comes_too_late_is_the_next_pulls<F: Face>(world: &World) {
     let (mut client, queue) = with_queue::<F>(world);
-    assert!(client.pull_within(&queue, Duration::from_millis(20)).unwrap().is_none());
+    let mut waits = false;
+    while !waits {
+        assert!(client.pull_within(&queue, Duration::from_millis(20)).unwrap().is_none());
+        // On a busy machine its time may be over before it is sent.
+        waits = world.server.as_ref().is_none_or(|server| server.view().waiting == 1);
+    }
     client.rpush(&queue, "late".into()).unwrap();
     assert_eq!(client.count(&queue).unwrap(), 0, "the pull that was given up has it");
     let late = client.try_pull(&queue).unwrap().unwrap();
