@@ -62,13 +62,18 @@ fn asks_both<T: Tool>(case: &Case<T>, line: &str) {
 
 /// It is there, so nobody needs to start it.
 pub fn a_frozen_server_is_124_and_not_absent<T: Tool>(case: &Case<T>) {
-    let silent = silent();
-    for line in [case.list, case.figures] {
-        let error = case.run(&silent, line, &["--timeout", "500ms", "-o", "json"]);
-        let error = error.exits(124).error_alone();
-        let hints = error["hints"].to_string();
-        assert!(error["code"] == "TIMEOUT" && !hints.contains("start "), "{line}: {error}");
-    }
+    let silent = &silent();
+    thread::scope(|scope| {
+        for line in [case.list, case.figures] {
+            scope.spawn(move || {
+                // Long enough for a busy machine to connect.
+                let error = case.run(silent, line, &["--timeout", "2s", "-o", "json"]);
+                let error = error.exits(124).error_alone();
+                let hints = error["hints"].to_string();
+                assert!(error["code"] == "TIMEOUT" && !hints.contains("start "), "{line}: {error}");
+            });
+        }
+    });
 }
 
 /// A server that takes connections and never answers is named, and the others are heard all the same.

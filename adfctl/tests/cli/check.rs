@@ -40,12 +40,12 @@ fn conditions_are_waited_for() {
         wait(&["--for", "server"]).exits(0);
         wait(&["--for", "empty", &queue.name]).exits(0);
         wait(&["--for", "empty", &queue.name, "--must-exist"]).exits(1);
-        let late = wait(&["--for", "queue-exists", &queue.name, "--timeout", "1s"]).exits(124);
+        let late = wait(&["--for", "queue-exists", &queue.name, "--timeout", "2s"]).exits(124);
         assert!(late.err.contains("no such queue"), "{}", late.err);
         adfctl(address, &["push", &queue.name, "--create", "x"]).exits(0);
         wait(&["--for", "queue-exists", "-Q", &queue.name]).exits(0);
         wait(&["--for", "ready>=1", &queue.name, "--stable", "2"]).exits(0);
-        wait(&["--for", "empty", &queue.name, "--timeout", "1s"]).exits(124);
+        wait(&["--for", "empty", &queue.name, "--timeout", "2s"]).exits(124);
         wait(&["--for", "nonsense>=1", &queue.name]).exits(2);
     });
 }

@@ -44,7 +44,7 @@ const WAYS: &[(i32, Way)] = &[
     }),
     (124, |server| {
         server.faults().add(Fault::nth(1).of("stats").hang());
-        bsctl(server.address(), &["stats", "--timeout", "1s"])
+        bsctl(server.address(), &["stats", "--timeout", "2s"])
     }),
     #[cfg(target_os = "linux")]
     (74, |server| {

@@ -17,10 +17,11 @@ fn a_wait_names_its_tube_and_what_it_saw_last() {
         assert_eq!(wait(condition, &["-o", "json"]).exits(0).json()["queue"], json!(tube));
     }
     put(server.address(), "t", "");
+    let line = ["-a", server.address(), "wait", "--for", "job-state=9:ready", "--timeout", "3s"];
+    let other = command(&line).env("BSCTL_PROGRESS", "json").spawn().unwrap();
     let ran = wait("empty", &["--timeout", "3s", "-o", "json"]).exits(124);
     assert!(ran.error()["message"].as_str().unwrap().contains("last seen: 1 job"), "{}", ran.err);
-    let line = ["-a", server.address(), "wait", "--for", "job-state=9:ready", "--timeout", "3s"];
-    let ran = ended(command(&line).env("BSCTL_PROGRESS", "json").spawn().unwrap()).exits(124);
+    let ran = ended(other).exits(124);
     assert!(ran.err.contains("\"label\":\"waiting for `job-state=9:ready`\""), "{}", ran.err);
 }
 

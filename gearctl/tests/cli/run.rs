@@ -373,7 +373,7 @@ fn a_timeout_covers_all_attempts() {
     let servers = format!("{address},{address}");
     let started = std::time::Instant::now();
     for line in [&["job", "H:x:1"][..], &["functions"], &["submit", "f", "x"]] {
-        let line = [&["--timeout", "300ms"], line].concat();
+        let line = [&["--timeout", "1s"], line].concat();
         gearctl(&servers, &line).exits(124);
     }
     assert!(started.elapsed() < std::time::Duration::from_secs(20), "{:?}", started.elapsed());
