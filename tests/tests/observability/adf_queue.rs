@@ -10,14 +10,13 @@ use std::{
 };
 
 use adf_queue_client::{
-    Client, ConnectOptions, ConnectionState, Error, ErrorKind, JobContext, Metrics, Producer, Push,
-    Refusal, RetryPolicy, TlsOptions, Worker, WorkerHandle, WorkerOptions, WorkerReport, blocking,
+    ConnectOptions, ConnectionState, Error, ErrorKind, JobContext, Metrics, Push, Refusal,
+    RetryPolicy, TlsOptions, Worker, WorkerHandle, WorkerOptions, WorkerReport, blocking,
 };
 use fixtures::{adf_queue::Server, fault::Fault};
 use queue_core::proof::runtime;
-use tracing::Instrument;
 
-use super::record::{SENTINEL, check, closed, find, record_of};
+use super::record::{SENTINEL, by_awaiting, by_blocking, check, closed, find, record_of};
 
 /// A name that does not stay on its line.
 const ODD: &str = "/odd\n\x1b[2Jname";
@@ -118,43 +117,48 @@ fn check_client(record: &[String]) {
     find(record, &["pulling over HTTP", "messaging.destination.name=/q", "request_id="]);
 }
 
+/// Uses a client and a producer of a face a little, well and badly.
+macro_rules! use_client {
+    ($face:ident, $by:ident) => {
+        let server = server();
+        #[allow(unused_mut)]
+        let mut client = $by!(call $face::Client::connect(options(server.address()))).unwrap();
+        $by!(call client.rpush(ODD, body())).unwrap();
+        $by!(call client.rpush(QUEUE, body())).unwrap();
+        is_missing(&$by!(call client.rpush(MISSING, body())).unwrap_err());
+        let pulled = $by!(call client.pull(QUEUE)).unwrap();
+        assert_eq!(pulled.body(), &body());
+        $by!(call client.delete(&pulled)).unwrap();
+        assert_eq!(client.connection_state(), ConnectionState::Ready);
+        $by!(call client.reconnect()).unwrap();
+        assert_eq!($by!(call client.count(ODD)).unwrap(), 1);
+        check_numbers(&client.metrics().clone());
+        let http = options(&format!("http://{}", server.address()));
+        #[allow(unused_mut)]
+        let mut over_http = $by!(call $face::Client::connect(http)).unwrap();
+        $by!(call over_http.rpush(QUEUE, body())).unwrap();
+        let pulled = $by!(call over_http.pull(QUEUE)).unwrap();
+        $by!(call over_http.delete(&pulled)).unwrap();
+        $by!(all client.push_many((0..3).map(|_| push())));
+        let producer = $face::Producer::new(options(server.address())).unwrap();
+        let caller = tracing::info_span!("caller");
+        $by!(within caller, producer.rpush(QUEUE, body())).unwrap();
+        is_missing(&$by!(call producer.rpush(MISSING, body())).unwrap_err());
+        drop(server);
+        let _ = $by!(call client.count(ODD));
+        assert!($by!(call client.count(ODD)).is_err());
+        assert!(client.metrics().errors_of(ErrorKind::Connect) > 0);
+        let state = client.connection_state();
+        assert!(matches!(state, ConnectionState::Backoff | ConnectionState::Idle), "{state:?}");
+        assert!($by!(call $face::Client::connect(options("adfs://127.0.0.1:1"))).is_err());
+    };
+}
+
 #[test]
 fn an_async_client_tells_what_it_does_and_no_body() {
     check_client(&record_of(|| {
-        let server = server();
         runtime().block_on(async {
-            let client = Client::connect(options(server.address())).await.unwrap();
-            client.rpush(ODD, body()).await.unwrap();
-            client.rpush(QUEUE, body()).await.unwrap();
-            is_missing(&client.rpush(MISSING, body()).await.unwrap_err());
-            let pulled = client.pull(QUEUE).await.unwrap();
-            assert_eq!(pulled.body(), &body());
-            client.delete(&pulled).await.unwrap();
-            assert_eq!(client.connection_state(), ConnectionState::Ready);
-            client.reconnect().await.unwrap();
-            assert_eq!(client.count(ODD).await.unwrap(), 1);
-            check_numbers(&client.metrics());
-            let http = options(&format!("http://{}", server.address()));
-            let over_http = Client::connect(http).await.unwrap();
-            over_http.rpush(QUEUE, body()).await.unwrap();
-            let pulled = over_http.pull(QUEUE).await.unwrap();
-            over_http.delete(&pulled).await.unwrap();
-            let mut many = client.push_many((0..3).map(|_| push()));
-            while let Some(pushed) = many.next().await {
-                pushed.unwrap();
-            }
-            drop(many);
-            let producer = Producer::new(options(server.address())).unwrap();
-            let caller = tracing::info_span!("caller");
-            producer.rpush(QUEUE, body()).instrument(caller).await.unwrap();
-            is_missing(&producer.rpush(MISSING, body()).await.unwrap_err());
-            drop(server);
-            let _ = client.count(ODD).await;
-            assert!(client.count(ODD).await.is_err());
-            assert!(client.metrics().errors_of(ErrorKind::Connect) > 0);
-            let state = client.connection_state();
-            assert!(matches!(state, ConnectionState::Backoff | ConnectionState::Idle), "{state:?}");
-            assert!(Client::connect(options("adfs://127.0.0.1:1")).await.is_err());
+            use_client!(adf_queue_client, by_awaiting);
         });
     }));
 }
@@ -162,37 +166,7 @@ fn an_async_client_tells_what_it_does_and_no_body() {
 #[test]
 fn a_blocking_client_tells_what_it_does_and_no_body() {
     check_client(&record_of(|| {
-        let server = server();
-        let mut client = blocking::Client::connect(options(server.address())).unwrap();
-        client.rpush(ODD, body()).unwrap();
-        client.rpush(QUEUE, body()).unwrap();
-        is_missing(&client.rpush(MISSING, body()).unwrap_err());
-        let pulled = client.pull(QUEUE).unwrap();
-        assert_eq!(pulled.body(), &body());
-        client.delete(&pulled).unwrap();
-        assert_eq!(client.connection_state(), ConnectionState::Ready);
-        client.reconnect().unwrap();
-        assert_eq!(client.count(ODD).unwrap(), 1);
-        check_numbers(client.metrics());
-        let http = options(&format!("http://{}", server.address()));
-        let mut over_http = blocking::Client::connect(http).unwrap();
-        over_http.rpush(QUEUE, body()).unwrap();
-        let pulled = over_http.pull(QUEUE).unwrap();
-        over_http.delete(&pulled).unwrap();
-        for pushed in client.push_many((0..3).map(|_| push())) {
-            pushed.unwrap();
-        }
-        let producer = blocking::Producer::new(options(server.address())).unwrap();
-        let caller = tracing::info_span!("caller");
-        caller.in_scope(|| producer.rpush(QUEUE, body())).unwrap();
-        is_missing(&producer.rpush(MISSING, body()).unwrap_err());
-        drop(server);
-        let _ = client.count(ODD);
-        assert!(client.count(ODD).is_err());
-        assert!(client.metrics().errors_of(ErrorKind::Connect) > 0);
-        let state = client.connection_state();
-        assert!(matches!(state, ConnectionState::Backoff | ConnectionState::Idle), "{state:?}");
-        assert!(blocking::Client::connect(options("adfs://127.0.0.1:1")).is_err());
+        use_client!(blocking, by_blocking);
     }));
 }
 

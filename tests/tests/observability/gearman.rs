@@ -5,13 +5,13 @@ use std::time::Duration;
 use bytes::BytesMut;
 use fixtures::gearmand::Server;
 use gearman_client::{
-    Client, ConnectOptions, ConnectionState, Error, ErrorKind, Failure, FunctionName, JobContext,
-    Metrics, Origin, Outcome, RetryPolicy, SubmitOptions, TlsOptions, Worker, blocking,
+    ConnectOptions, ConnectionState, Error, ErrorKind, Failure, FunctionName, JobContext, Metrics,
+    Origin, Outcome, RetryPolicy, SubmitOptions, TlsOptions, Worker, blocking,
     protocol::{Echo, Magic, Packet, PacketType, Request, Submit},
 };
 use queue_core::proof::runtime;
 
-use super::record::{SENTINEL, check, closed, find, record_of};
+use super::record::{SENTINEL, by_awaiting, by_blocking, check, closed, find, record_of};
 
 fn options(address: &str) -> ConnectOptions {
     let options: ConnectOptions = address.parse().unwrap();
@@ -130,6 +130,37 @@ impl Request for Nonsense {
     }
 }
 
+/// Uses a client of a face a little, well and badly; `$stop` ends the worker.
+macro_rules! use_client {
+    ($face:ident, $by:ident, $server:ident, $stop:expr) => {
+        let connect = || $face::Client::connect(options($server.address()));
+        #[allow(unused_mut)]
+        let mut client = $by!(call connect()).unwrap();
+        let outcome = $by!(call client.run("echo", workload(), submit())).unwrap();
+        assert_eq!(outcome, Outcome::Complete(workload().into()));
+        let outcome = $by!(call client.run("quote", workload(), submit())).unwrap();
+        assert!(matches!(outcome, Outcome::Exception(_)));
+        $by!(call client.submit_background(odd(), workload(), submit())).unwrap();
+        let refused = $by!(call client.call(&Nonsense)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::UnknownOption, "{refused}");
+        $by!(all client.call_many((0..3).map(|_| Echo(workload()))));
+        $by!(pairs client.submit_many((0..2).map(|_| echo_job())));
+        assert!(client.connection_states().eq([ConnectionState::Ready]));
+        $by!(call client.reconnect()).unwrap();
+        $by!(call client.echo(workload())).unwrap();
+        check_numbers(&client.metrics());
+        $stop;
+        drop($server);
+        let _ = $by!(call client.echo(workload()));
+        assert!($by!(call client.echo(workload())).is_err());
+        assert!(client.metrics().errors_of(ErrorKind::Connect) > 0);
+        let state = client.connection_states().next().unwrap();
+        assert!(matches!(state, ConnectionState::Backoff | ConnectionState::Idle), "{state:?}");
+        let refused = || $face::Client::connect(options("gearmans://127.0.0.1:1"));
+        assert!($by!(call refused()).is_err());
+    };
+}
+
 #[test]
 fn an_async_client_and_worker_tell_what_they_do_and_no_workload() {
     check_client(&record_of(|| {
@@ -141,37 +172,10 @@ fn an_async_client_and_worker_tell_what_they_do_and_no_workload() {
             }
             let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
             let worker = tokio::spawn(worker.run_until(stopped));
-            let client = Client::connect(options(server.address())).await.unwrap();
-            let outcome = client.run("echo", workload(), submit()).await.unwrap();
-            assert_eq!(outcome, Outcome::Complete(workload().into()));
-            let outcome = client.run("quote", workload(), submit()).await.unwrap();
-            assert!(matches!(outcome, Outcome::Exception(_)));
-            client.submit_background(odd(), workload(), submit()).await.unwrap();
-            let refused = client.call(&Nonsense).await.unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::UnknownOption, "{refused}");
-            let mut echoes = client.call_many((0..3).map(|_| Echo(workload())));
-            while let Some(echo) = echoes.next().await {
-                echo.unwrap();
-            }
-            drop(echoes);
-            let mut jobs = client.submit_many((0..2).map(|_| echo_job()));
-            while let Some((_, event)) = jobs.next().await {
-                event.unwrap();
-            }
-            drop(jobs);
-            assert!(client.connection_states().eq([ConnectionState::Ready]));
-            client.reconnect().await.unwrap();
-            client.echo(workload()).await.unwrap();
-            check_numbers(&client.metrics());
-            stop.send(()).unwrap();
-            worker.await.unwrap();
-            drop(server);
-            let _ = client.echo(workload()).await;
-            assert!(client.echo(workload()).await.is_err());
-            assert!(client.metrics().errors_of(ErrorKind::Connect) > 0);
-            let state = client.connection_states().next().unwrap();
-            assert!(matches!(state, ConnectionState::Backoff | ConnectionState::Idle), "{state:?}");
-            assert!(Client::connect(options("gearmans://127.0.0.1:1")).await.is_err());
+            use_client!(gearman_client, by_awaiting, server, {
+                stop.send(()).unwrap();
+                worker.await.unwrap()
+            });
         });
     }));
 }
@@ -186,32 +190,9 @@ fn a_blocking_client_and_worker_tell_what_they_do_and_no_workload() {
         }
         let stop = worker.handle();
         let worker = std::thread::spawn(move || worker.run().unwrap());
-        let mut client = blocking::Client::connect(options(server.address())).unwrap();
-        let outcome = client.run("echo", workload(), submit()).unwrap();
-        assert_eq!(outcome, Outcome::Complete(workload().into()));
-        let outcome = client.run("quote", workload(), submit()).unwrap();
-        assert!(matches!(outcome, Outcome::Exception(_)));
-        client.submit_background(odd(), workload(), submit()).unwrap();
-        let refused = client.call(&Nonsense).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::UnknownOption, "{refused}");
-        for echo in client.call_many((0..3).map(|_| Echo(workload()))) {
-            echo.unwrap();
-        }
-        for (_, event) in client.submit_many((0..2).map(|_| echo_job())) {
-            event.unwrap();
-        }
-        assert!(client.connection_states().eq([ConnectionState::Ready]));
-        client.reconnect().unwrap();
-        client.echo(workload()).unwrap();
-        check_numbers(&client.metrics());
-        stop.stop();
-        worker.join().unwrap();
-        drop(server);
-        let _ = client.echo(workload());
-        assert!(client.echo(workload()).is_err());
-        assert!(client.metrics().errors_of(ErrorKind::Connect) > 0);
-        let state = client.connection_states().next().unwrap();
-        assert!(matches!(state, ConnectionState::Backoff | ConnectionState::Idle), "{state:?}");
-        assert!(blocking::Client::connect(options("gearmans://127.0.0.1:1")).is_err());
+        use_client!(blocking, by_blocking, server, {
+            stop.stop();
+            worker.join().unwrap()
+        });
     }));
 }

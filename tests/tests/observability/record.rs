@@ -1,5 +1,50 @@
 //! A subscriber that keeps everything, at the lowest level, in the format of the usual formatter.
 
+/// What a scenario of both faces does by the async one: awaits a call, takes all that a stream gives, or awaits a call in a
+/// span.
+macro_rules! by_awaiting {
+    (call $call:expr) => {
+        $call.await
+    };
+    (all $stream:expr) => {
+        let mut stream = $stream;
+        while let Some(item) = stream.next().await {
+            item.unwrap();
+        }
+    };
+    (pairs $stream:expr) => {
+        let mut stream = $stream;
+        while let Some((_, item)) = stream.next().await {
+            item.unwrap();
+        }
+    };
+    (within $span:expr, $call:expr) => {
+        tracing::Instrument::instrument($call, $span).await
+    };
+}
+
+/// The same by the blocking one.
+macro_rules! by_blocking {
+    (call $call:expr) => {
+        $call
+    };
+    (all $iterator:expr) => {
+        for item in $iterator {
+            item.unwrap();
+        }
+    };
+    (pairs $iterator:expr) => {
+        for (_, item) in $iterator {
+            item.unwrap();
+        }
+    };
+    (within $span:expr, $call:expr) => {
+        $span.in_scope(|| $call)
+    };
+}
+
+pub(crate) use {by_awaiting, by_blocking};
+
 use std::{
     io::{self, Write},
     sync::{Mutex, MutexGuard, Once, PoisonError},
