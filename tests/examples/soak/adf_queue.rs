@@ -6,21 +6,22 @@ mod workers;
 
 use std::{env, net::SocketAddr, path::PathBuf, sync::Arc, thread, time::Duration};
 
-use adf_queue_client::{ConnectOptions, Epoch, Error, RetryPolicy, blocking::Client};
+use adf_queue_client::{ConnectOptions, Epoch, RetryPolicy, blocking::Client};
 use fixtures::{
-    history::{Event, Fate, Key},
+    history::{Event, Key},
     real::AdfQueueServer,
 };
 use tokio::runtime::Runtime;
 
 use self::{consumers::Consumer, producers::Pushes, workers::Plan};
 use crate::{
-    body::{body_of, key_of},
+    body::body_of,
+    desk::Running,
     ledger::count,
     network::{networks, under_weather},
     options::Options,
     outages::Outages,
-    outsiders::{NO_OUTSIDERS, Outsider},
+    outsiders::{self, outsider},
     resources::{wait_for, watch},
     rng::Rng,
     stage::Stage,
@@ -63,7 +64,13 @@ pub fn soak(options: &Options) -> Option<Summary> {
             scope.spawn(consumer(62, json(places[0]), QUEUE).run_blocking()),
             scope.spawn(consumer(63, ws(places[0]), DEAD).run_async(runtime.handle())),
         ];
-        scope.spawn(outsider(&stage, address, rng.fork()));
+        scope.spawn(outsider(
+            &stage,
+            "resilient_handler",
+            [ws(address), QUEUE.to_owned()],
+            rng.fork(),
+            outsiders::body,
+        ));
         let trends = under_weather(&proxies, &stage, &mut rng.fork(), || {
             thread::scope(|scope| {
                 let outages =
@@ -77,7 +84,7 @@ pub fn soak(options: &Options) -> Option<Summary> {
         });
         drain(&stage, address);
         stage.end();
-        reports.extend(workers.into_iter().map(workers::Running::stop));
+        reports.extend(workers.into_iter().map(Running::stop));
         reports.extend(consumers.into_iter().map(|consumer| consumer.join().expect("a consumer")));
         trends
     });
@@ -131,7 +138,7 @@ fn start_workers(
     runtime: &Runtime,
     places: &[SocketAddr],
     rng: &mut Rng,
-) -> Vec<workers::Running> {
+) -> Vec<Running<adf_queue_client::MessageId, adf_queue_client::WorkerReport>> {
     [
         Plan { actor: 10, is_async: true, url: ws(places[0]), slots: 4, prefetch: 0 },
         Plan { actor: 20, is_async: true, url: json(places[1]), slots: 2, prefetch: 8 },
@@ -141,24 +148,6 @@ fn start_workers(
     .into_iter()
     .map(|plan| plan.start(stage, runtime, rng.fork()))
     .collect()
-}
-
-/// A worker process of the example, which prints the body of every message before it reports its end.
-fn outsider(stage: &Arc<Stage>, address: SocketAddr, rng: Rng) -> impl FnOnce() + use<> {
-    let stage = stage.clone();
-    move || {
-        let Some(outsider) = Outsider::example("resilient_handler", &[&ws(address), QUEUE]) else {
-            eprintln!("{NO_OUTSIDERS}");
-            return;
-        };
-        outsider.run(&stage, rng, |line| {
-            if let Some(key) = key_of(line.as_bytes()) {
-                stage.ledger.delivered(70, key);
-                stage.ledger.finish(70, key);
-                stage.ledger.finished(70, key, Fate::Unknown);
-            }
-        });
-    }
 }
 
 /// Waits until no message is left.
@@ -209,17 +198,6 @@ fn connect_options(url: &str, seed: u64) -> ConnectOptions {
         .total_timeout(Some(PATIENCE))
         .retry(RetryPolicy::new(10).backoff(base, cap).seed(seed))
         .seed(seed)
-}
-
-fn fate_of<T>(outcome: &Result<T, Error>) -> Fate {
-    match outcome {
-        Ok(_) => Fate::Acknowledged,
-        Err(error) => match error.fate() {
-            adf_queue_client::Fate::NotSent => Fate::NotSent,
-            adf_queue_client::Fate::Refused => Fate::Refused,
-            adf_queue_client::Fate::Unknown => Fate::Unknown,
-        },
-    }
 }
 
 /// How bodies of messages end that may have copies: a worker may push one to the dead letters and fail to delete it.

@@ -8,23 +8,20 @@ mod workers;
 use std::{net::SocketAddr, sync::Arc, thread, time::Duration};
 
 use beanstalk_client::{
-    ConnectOptions, Delivery, Epoch, Error, ErrorKind, Heartbeat, PutOptions, RetryPolicy,
+    ConnectOptions, Delivery, Epoch, ErrorKind, Heartbeat, PutOptions, RetryPolicy,
     blocking::Client,
 };
-use fixtures::{
-    history::{Event, Fate},
-    real::Beanstalkd,
-};
+use fixtures::{history::Event, real::Beanstalkd};
 use tokio::runtime::Runtime;
 
 use self::workers::Plan;
 use crate::{
-    body::key_of,
+    desk::Running,
     ledger::count,
     network::{networks, under_weather},
     options::Options,
     outages::Outages,
-    outsiders::{NO_OUTSIDERS, Outsider},
+    outsiders::{self, outsider},
     resources::{wait_for, watch},
     rng::Rng,
     stage::{Stage, folder},
@@ -61,7 +58,13 @@ pub fn soak(options: &Options) -> Option<Summary> {
             scope.spawn(consumers::plain_async(&stage, &runtime, 60, places[1], rng.fork())),
             scope.spawn(consumers::plain_blocking(&stage, 61, places[0], rng.fork())),
         ];
-        scope.spawn(outsider(&stage, address, rng.fork()));
+        scope.spawn(outsider(
+            &stage,
+            "resilient_consumer",
+            [address.to_string(), TUBE.to_owned()],
+            rng.fork(),
+            outsiders::body,
+        ));
         let trends = under_weather(&proxies, &stage, &mut rng.fork(), || {
             thread::scope(|scope| {
                 let forgets = options.without_log && !options.miss_forgotten;
@@ -76,7 +79,7 @@ pub fn soak(options: &Options) -> Option<Summary> {
         });
         drain(&stage, address);
         stage.end();
-        reports.extend(workers.into_iter().map(workers::Running::stop));
+        reports.extend(workers.into_iter().map(Running::stop));
         reports.extend(consumers.into_iter().map(|consumer| consumer.join().expect("a consumer")));
         trends
     });
@@ -152,7 +155,7 @@ fn start_workers(
     runtime: &Runtime,
     places: &[SocketAddr],
     rng: &mut Rng,
-) -> Vec<workers::Running> {
+) -> Vec<Running<beanstalk_client::JobId, beanstalk_client::WorkerReport>> {
     let short = Heartbeat::AtMost(Duration::from_secs(3));
     [
         Plan {
@@ -191,26 +194,6 @@ fn start_workers(
     .into_iter()
     .map(|plan| plan.start(stage, runtime, rng.fork()))
     .collect()
-}
-
-/// A worker process of the example, which prints the body of every job before it reports its end.
-fn outsider(stage: &Arc<Stage>, address: SocketAddr, rng: Rng) -> impl FnOnce() + use<> {
-    let stage = stage.clone();
-    move || {
-        let arguments = [address.to_string(), TUBE.to_owned()];
-        let outsider = Outsider::example("resilient_consumer", &arguments.each_ref().map(|s| &**s));
-        let Some(outsider) = outsider else {
-            eprintln!("{NO_OUTSIDERS}");
-            return;
-        };
-        outsider.run(&stage, rng, |line| {
-            if let Some(key) = key_of(line.as_bytes()) {
-                stage.ledger.delivered(70, key);
-                stage.ledger.finish(70, key);
-                stage.ledger.finished(70, key, Fate::Unknown);
-            }
-        });
-    }
 }
 
 /// Waits until no job is left; buried ones are kicked.
@@ -269,17 +252,6 @@ fn put_options(rng: &mut Rng) -> PutOptions {
         .priority(rng.below(3) as u32)
         .delay(Duration::from_secs(delay))
         .ttr(Duration::from_secs(2 + rng.below(10)))
-}
-
-fn fate_of<T>(outcome: &Result<T, Error>) -> Fate {
-    match outcome {
-        Ok(_) => Fate::Acknowledged,
-        Err(error) => match error.fate() {
-            beanstalk_client::Fate::NotSent => Fate::NotSent,
-            beanstalk_client::Fate::Refused => Fate::Refused,
-            beanstalk_client::Fate::Unknown => Fate::Unknown,
-        },
-    }
 }
 
 /// The connections of one client.

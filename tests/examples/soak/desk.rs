@@ -1,8 +1,9 @@
 //! What a worker's handlers and its observer share: the jobs whose fate has not been reported.
 
 use std::{
-    fmt::Debug,
+    fmt::{Debug, Display},
     sync::{Arc, Mutex, MutexGuard},
+    thread::JoinHandle,
 };
 
 use fixtures::history::{Fate, Key};
@@ -142,5 +143,23 @@ impl<I: PartialEq + Debug> Desk<I> {
             let what = format!("{name}: nobody was told what became of job {id:?} (key {key})");
             self.stage.ledger.problem(what);
         }
+    }
+}
+
+/// A running worker, whose run ends with a report `R`.
+pub struct Running<I, R> {
+    pub name: String,
+    pub stop: Box<dyn FnOnce()>,
+    pub desk: Arc<Desk<I>>,
+    pub thread: JoinHandle<R>,
+}
+
+impl<I: PartialEq + Debug, R: Display> Running<I, R> {
+    /// Stops it in an orderly way; returns its summary.
+    pub fn stop(self) -> String {
+        (self.stop)();
+        let report = self.thread.join().expect("a worker does not panic");
+        self.desk.close(&self.name);
+        format!("{}: {report}", self.name)
     }
 }

@@ -13,12 +13,10 @@ use std::{
 };
 
 use fixtures::{
-    history::{Event, Fate, Key},
+    history::{Event, Key},
     real::{Gearmand, GearmandBuilder},
 };
-use gearman_client::{
-    ConnectOptions, Epoch, Error, Outcome, RetryPolicy, SubmitOptions, blocking::Admin,
-};
+use gearman_client::{ConnectOptions, Epoch, Outcome, RetryPolicy, SubmitOptions, blocking::Admin};
 use tokio::runtime::Runtime;
 
 use self::{submitters::Submitter, workers::Plan};
@@ -27,7 +25,7 @@ use crate::{
     network::{networks, under_weather},
     options::Options,
     outages::Outages,
-    outsiders::{NO_OUTSIDERS, Outsider},
+    outsiders::outsider,
     resources::{wait_for, watch},
     rng::Rng,
     stage::{Stage, folder},
@@ -67,7 +65,13 @@ pub fn soak(options: &Options) -> Option<Summary> {
     }];
     let trends = thread::scope(|scope| {
         let workers = start_workers(&stage, &runtime, &places, &mut rng);
-        let outsider_goes = scope.spawn(outsider(&stage, address, rng.fork()));
+        let outsider_goes = scope.spawn(outsider(
+            &stage,
+            "resilient_worker",
+            [address.to_string(), SQUARE.to_owned()],
+            rng.fork(),
+            |_, _| {},
+        ));
         let trends = under_weather(&proxies, &stage, &mut rng.fork(), || {
             thread::scope(|scope| {
                 let outages = Outages {
@@ -162,18 +166,6 @@ fn start_workers(
     ]
 }
 
-/// A worker process of the example.
-fn outsider(stage: &Arc<Stage>, address: SocketAddr, rng: Rng) -> impl FnOnce() + use<> {
-    let stage = stage.clone();
-    move || {
-        let address = address.to_string();
-        match Outsider::example("resilient_worker", &[&address, SQUARE]) {
-            Some(outsider) => outsider.run(&stage, rng, |_| {}),
-            None => eprintln!("{NO_OUTSIDERS}"),
-        }
-    }
-}
-
 /// Waits until no job is left.
 fn drain(stage: &Stage, address: SocketAddr) {
     let mut admin = Admin::connect(connect_options(address, 0)).expect("the server runs");
@@ -211,17 +203,6 @@ fn connect_options(place: SocketAddr, seed: u64) -> ConnectOptions {
 
 fn submit_options(idempotent: bool) -> SubmitOptions {
     SubmitOptions::default().idempotent(idempotent).timeout(ANSWER_LIMIT)
-}
-
-fn fate_of<T>(outcome: &Result<T, Error>) -> Fate {
-    match outcome {
-        Ok(_) => Fate::Acknowledged,
-        Err(error) => match error.fate() {
-            gearman_client::Fate::NotSent => Fate::NotSent,
-            gearman_client::Fate::Refused => Fate::Refused,
-            gearman_client::Fate::Unknown => Fate::Unknown,
-        },
-    }
 }
 
 /// How a job ends, and what its handler does. Every attempt ends the same way.

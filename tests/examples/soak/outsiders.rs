@@ -5,37 +5,64 @@ use std::{
     io::{BufRead, BufReader},
     path::PathBuf,
     process::{Child, ChildStdout, Command, Stdio},
+    sync::Arc,
     thread,
     time::Duration,
 };
 
-use crate::{ledger::count, rng::Rng, stage::Stage};
+use fixtures::history::Fate;
+
+use crate::{body::key_of, ledger::count, rng::Rng, stage::Stage};
+
+/// Worker processes of that example, each line of which is heard.
+pub fn outsider(
+    stage: &Arc<Stage>,
+    name: &'static str,
+    arguments: [String; 2],
+    rng: Rng,
+    hear: fn(&Stage, &str),
+) -> impl FnOnce() + use<> {
+    let stage = stage.clone();
+    move || match Outsider::example(name, arguments) {
+        Some(outsider) => outsider.run(&stage, rng, |line| hear(&stage, line)),
+        None => eprintln!("{NO_OUTSIDERS}"),
+    }
+}
+
+/// The line is the body of a job, which its worker prints before it reports its end.
+pub fn body(stage: &Stage, line: &str) {
+    const ACTOR: u32 = 70;
+    if let Some(key) = key_of(line.as_bytes()) {
+        stage.ledger.delivered(ACTOR, key);
+        stage.ledger.finish(ACTOR, key);
+        stage.ledger.finished(ACTOR, key, Fate::Unknown);
+    }
+}
 
 /// The message if the examples were not built.
-pub const NO_OUTSIDERS: &str = "soak: goes without worker processes that are killed: build the examples of \
+const NO_OUTSIDERS: &str = "soak: goes without worker processes that are killed: build the examples of \
     adf-queue-client, beanstalk-client and gearman-client in the same profile first";
 
 /// How long a worker process usually lives.
 const LIFE: Duration = Duration::from_secs(10);
 
 /// A program that works until its standard input ends.
-pub struct Outsider {
+struct Outsider {
     program: PathBuf,
-    arguments: Vec<String>,
+    arguments: [String; 2],
 }
 
 impl Outsider {
     /// The built example of that name; `None` if it was not built.
-    pub fn example(name: &str, arguments: &[&str]) -> Option<Outsider> {
+    fn example(name: &str, arguments: [String; 2]) -> Option<Outsider> {
         let mut program = env::current_exe().ok()?;
         program.set_file_name(format!("{name}{}", env::consts::EXE_SUFFIX));
-        let arguments = arguments.iter().map(ToString::to_string).collect();
         program.is_file().then_some(Outsider { program, arguments })
     }
 
     /// Starts it, kills it after a while, and starts it again until the calm; then one more works until everything is
     /// over, and is stopped in an orderly way. Every line that they print is read.
-    pub fn run(&self, stage: &Stage, mut rng: Rng, hear: impl Fn(&str) + Sync) {
+    fn run(&self, stage: &Stage, mut rng: Rng, hear: impl Fn(&str) + Sync) {
         let (hear, every) = (&hear, stage.at_most(LIFE));
         thread::scope(|scope| {
             loop {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use adf_queue_client::{
-    Client, ConnectOptions, Delivery, Error, ErrorKind, JobContext, JobFate, Outcome, Producer,
+    Client, ConnectOptions, Delivery, ErrorKind, JobContext, JobFate, Outcome, Producer,
     ProducerOptions, RetryPolicy, Selection, Servers, Worker, WorkerEvent, WorkerEventKind,
     WorkerHandle, WorkerOptions, WorkerReport,
 };
@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use crate::{
-    body::{body_of, key_of},
+    body::{body_of, fate_of, key_of},
     kinds::{Kind, Kinds},
     outcome::Outcome as SeedOutcome,
     rng::Rng,
@@ -219,17 +219,6 @@ fn ready(world: &World) -> Vec<Key> {
         }
     }
     keys
-}
-
-fn fate_of<T>(outcome: &Result<T, Error>) -> Fate {
-    match outcome {
-        Ok(_) => Fate::Acknowledged,
-        Err(error) => match error.fate() {
-            adf_queue_client::Fate::NotSent => Fate::NotSent,
-            adf_queue_client::Fate::Refused => Fate::Refused,
-            adf_queue_client::Fate::Unknown => Fate::Unknown,
-        },
-    }
 }
 
 #[derive(Clone)]

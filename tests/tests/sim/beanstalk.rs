@@ -10,9 +10,9 @@ use std::{
 };
 
 use beanstalk_client::{
-    Client, ConnectOptions, Delivery, Error, JobContext, JobFate, Outcome, Producer,
-    ProducerOptions, PutOptions, Reserved, Retries, RetryPolicy, Selection, Servers, Worker,
-    WorkerEventKind, WorkerHandle, WorkerOptions, WorkerReport,
+    Client, ConnectOptions, Delivery, JobContext, JobFate, Outcome, Producer, ProducerOptions,
+    PutOptions, Reserved, Retries, RetryPolicy, Selection, Servers, Worker, WorkerEventKind,
+    WorkerHandle, WorkerOptions, WorkerReport,
 };
 use fixtures::{
     fault::Fault,
@@ -25,7 +25,7 @@ use tokio::{
 };
 
 use crate::{
-    body::{body_of, key_of},
+    body::{body_of, fate_of, key_of},
     kinds::{Kind, Kinds},
     outcome::Outcome as SeedOutcome,
     rng::Rng,
@@ -135,17 +135,6 @@ fn jobs(world: &World, which: fn(&str) -> bool) -> Vec<Key> {
     });
     let body = |id| ask(format!("peek {id}\r\n")).lines().nth(1).unwrap().to_owned();
     of_state.map(|id| key_of(body(id).as_bytes()).unwrap()).collect()
-}
-
-fn fate_of<T>(outcome: &Result<T, Error>) -> Fate {
-    match outcome {
-        Ok(_) => Fate::Acknowledged,
-        Err(error) => match error.fate() {
-            beanstalk_client::Fate::NotSent => Fate::NotSent,
-            beanstalk_client::Fate::Refused => Fate::Refused,
-            beanstalk_client::Fate::Unknown => Fate::Unknown,
-        },
-    }
 }
 
 /// A job whose delete was requested. Another slot may have the same one again, after a release.

@@ -12,7 +12,7 @@ use fixtures::{
     offline::Offline,
 };
 use gearman_client::{
-    Address, Client, ConnectOptions, Error, Failure, Job, JobContext, JobHandle, Outcome, Priority,
+    Address, Client, ConnectOptions, Failure, Job, JobContext, JobHandle, Outcome, Priority,
     RetryPolicy, Selection, Servers, SubmitOptions, UniqueId, Worker, WorkerOptions,
 };
 use tokio::{
@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use crate::{
-    body::{body_of, key_of},
+    body::{body_of, fate_of, key_of},
     kinds::{Kind, Kinds},
     outcome::Outcome as SeedOutcome,
     rng::Rng,
@@ -116,14 +116,6 @@ fn reversed(workload: &[u8]) -> Vec<u8> {
     workload.iter().rev().copied().collect()
 }
 
-fn fate_of(error: &Error) -> Fate {
-    match error.fate() {
-        gearman_client::Fate::NotSent => Fate::NotSent,
-        gearman_client::Fate::Refused => Fate::Refused,
-        gearman_client::Fate::Unknown => Fate::Unknown,
-    }
-}
-
 #[derive(Clone)]
 struct Cast(Stage);
 
@@ -187,7 +179,7 @@ impl Cast {
             let job: Job = client.submit(function_of(worker), &workload, options).await?;
             job.outcome().await
         };
-        let run = async { run.await.map_or_else(|e| fate_of(&e), |_| Fate::Acknowledged) };
+        let run = async { fate_of(&run.await) };
         self.call(actor, key, run).await;
     }
 
@@ -228,8 +220,7 @@ impl Cast {
         let (workload, options) = (body_of(key, rng), self.submission(key, rng, repeats));
         let submission = client.submit_background("reverse", &workload, options);
         let patience = self.patience(rng, 5, 20, 2 * PATIENCE);
-        let submission =
-            async { submission.await.map_or_else(|e| fate_of(&e), |_| Fate::Acknowledged) };
+        let submission = async { fate_of(&submission.await) };
         self.await_fate(actor, key, patience, submission).await;
     }
 
@@ -246,15 +237,12 @@ impl Cast {
         };
         let patience = self.patience(rng, 5, 600, 4 * PATIENCE);
         let run = async {
-            match run.await {
-                Ok(Outcome::Complete(answer)) => {
-                    assert_eq!(answer, reversed(&workload), "job {key} got another job's answer");
-                    self.ends(actor, key, Fate::Acknowledged);
-                    Fate::Acknowledged
-                }
-                Ok(_) => Fate::Acknowledged,
-                Err(error) => fate_of(&error),
+            let outcome = run.await;
+            if let Ok(Outcome::Complete(answer)) = &outcome {
+                assert_eq!(*answer, reversed(&workload), "job {key} got another job's answer");
+                self.ends(actor, key, Fate::Acknowledged);
             }
+            fate_of(&outcome)
         };
         self.await_fate(actor, key, patience, run).await;
     }

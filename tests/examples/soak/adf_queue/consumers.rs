@@ -6,8 +6,13 @@ use adf_queue_client::{Client, Delivery, ErrorKind, Result, blocking};
 use fixtures::history::{Fate, Key};
 use tokio::runtime::Handle;
 
-use super::{Connections, connect_options, fate_of};
-use crate::{body::key_of, ledger::count, rng::Rng, stage::Stage};
+use super::{Connections, connect_options};
+use crate::{
+    body::{fate_of, key_of},
+    ledger::count,
+    rng::Rng,
+    stage::Stage,
+};
 
 /// Who pulls, and where.
 pub struct Consumer {

@@ -6,8 +6,8 @@ use adf_queue_client::{Client, Producer, ProducerOptions, ProducerReport, blocki
 use fixtures::history::{Fate, Key};
 use tokio::runtime::Handle;
 
-use super::{PATIENCE, QUEUE, connect_options, fate_of, message};
-use crate::{ledger::count, pace::Pace, rng::Rng, stage::Stage};
+use super::{PATIENCE, QUEUE, connect_options, message};
+use crate::{body::fate_of, ledger::count, pace::Pace, rng::Rng, stage::Stage};
 
 /// Number of callers of a producer, and of pushes in flight on a plain client.
 const CALLERS: u32 = 8;

@@ -1,23 +1,17 @@
 //! Workers of both faces, whose handlers succeed, fail, panic, give back and take long.
 
-use std::{
-    num::NonZeroU16,
-    panic,
-    sync::Arc,
-    thread::{self, JoinHandle},
-    time::Duration,
-};
+use std::{num::NonZeroU16, panic, sync::Arc, thread, time::Duration};
 
 use adf_queue_client::{
-    JobContext, JobFate, MessageId, Outcome, Worker, WorkerEvent, WorkerEventKind, WorkerHandle,
-    WorkerOptions, WorkerReport, blocking,
+    JobContext, JobFate, MessageId, Outcome, Worker, WorkerEvent, WorkerEventKind, WorkerOptions,
+    WorkerReport, blocking,
 };
 use tokio::runtime::Runtime;
 
 use super::{DEAD, QUEUE, connect_options, may_be_copied};
 use crate::{
     ON_PURPOSE,
-    desk::{Desk, Told},
+    desk::{Desk, Running, Told},
     ledger::count,
     rng::Rng,
     stage::Stage,
@@ -32,16 +26,13 @@ pub struct Plan {
     pub prefetch: usize,
 }
 
-/// A running worker.
-pub struct Running {
-    name: String,
-    handle: WorkerHandle,
-    desk: Arc<Desk<MessageId>>,
-    thread: JoinHandle<WorkerReport>,
-}
-
 impl Plan {
-    pub fn start(self, stage: &Arc<Stage>, runtime: &Runtime, mut rng: Rng) -> Running {
+    pub fn start(
+        self,
+        stage: &Arc<Stage>,
+        runtime: &Runtime,
+        mut rng: Rng,
+    ) -> Running<MessageId, WorkerReport> {
         let Plan { actor, is_async, url, slots, prefetch } = self;
         let desk = Arc::new(Desk::new(stage.clone(), actor, rng.fork()));
         let observer = desk.clone();
@@ -80,18 +71,7 @@ impl Plan {
             worker.register(QUEUE, handler).expect("the name is good");
             (worker.handle(), thread::spawn(move || worker.run()))
         };
-        Running { name, handle, desk, thread }
-    }
-}
-
-impl Running {
-    /// Stops it in an orderly way; returns its summary.
-    pub fn stop(self) -> String {
-        let Running { name, handle, desk, thread } = self;
-        handle.stop();
-        let report = thread.join().expect("a worker does not panic");
-        desk.close(&name);
-        format!("{name}: {report}")
+        Running { name, stop: Box::new(move || handle.stop()), desk, thread }
     }
 }
 

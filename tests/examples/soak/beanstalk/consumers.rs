@@ -9,8 +9,13 @@ use beanstalk_client::{
 use fixtures::history::{Fate, Key};
 use tokio::runtime::Runtime;
 
-use super::{Connections, TUBE, connect_options, fate_of};
-use crate::{body::key_of, ledger::count, rng::Rng, stage::Stage};
+use super::{Connections, TUBE, connect_options};
+use crate::{
+    body::{fate_of, key_of},
+    ledger::count,
+    rng::Rng,
+    stage::Stage,
+};
 
 /// Records a delivery; the body has to be one of ours.
 fn deliver(stage: &Stage, actor: u32, job: &Job) -> Key {

@@ -6,8 +6,13 @@ use beanstalk_client::{Client, blocking, protocol::Put};
 use fixtures::history::{Fate, Key};
 use tokio::runtime::Runtime;
 
-use super::{Connections, TUBE, connect_options, fate_of, put_options};
-use crate::{body::body_of, pace::Pace, rng::Rng, stage::Stage};
+use super::{Connections, TUBE, connect_options, put_options};
+use crate::{
+    body::{body_of, fate_of},
+    pace::Pace,
+    rng::Rng,
+    stage::Stage,
+};
 
 /// Number of jobs put at once.
 const BATCH: u32 = 20;

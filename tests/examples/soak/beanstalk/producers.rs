@@ -10,8 +10,14 @@ use beanstalk_client::{Delivery, Producer, ProducerOptions, ProducerReport, bloc
 use fixtures::history::Fate;
 use tokio::runtime::Runtime;
 
-use super::{PATIENCE, TUBE, connect_options, fate_of, put_options};
-use crate::{body::body_of, ledger::count, pace::Pace, rng::Rng, stage::Stage};
+use super::{PATIENCE, TUBE, connect_options, put_options};
+use crate::{
+    body::{body_of, fate_of},
+    ledger::count,
+    pace::Pace,
+    rng::Rng,
+    stage::Stage,
+};
 
 const CALLERS: u32 = 8;
 

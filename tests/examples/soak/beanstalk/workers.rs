@@ -1,23 +1,17 @@
 //! Workers of both faces, whose handlers succeed, fail, panic and take too long.
 
-use std::{
-    net::SocketAddr,
-    panic,
-    sync::Arc,
-    thread::{self, JoinHandle},
-    time::Duration,
-};
+use std::{net::SocketAddr, panic, sync::Arc, thread, time::Duration};
 
 use beanstalk_client::{
     Heartbeat, Inspect, JobFate, JobId, Outcome, Retries, Worker, WorkerEvent, WorkerEventKind,
-    WorkerHandle, WorkerOptions, WorkerReport, blocking,
+    WorkerOptions, WorkerReport, blocking,
 };
 use tokio::runtime::Runtime;
 
 use super::{TUBE, connect_options};
 use crate::{
     ON_PURPOSE,
-    desk::{Desk, Told},
+    desk::{Desk, Running, Told},
     ledger::count,
     rng::Rng,
     stage::Stage,
@@ -33,16 +27,13 @@ pub struct Plan {
     pub heartbeat: Heartbeat,
 }
 
-/// A running worker.
-pub struct Running {
-    name: String,
-    handle: WorkerHandle,
-    desk: Arc<Desk<JobId>>,
-    thread: JoinHandle<WorkerReport>,
-}
-
 impl Plan {
-    pub fn start(self, stage: &Arc<Stage>, runtime: &Runtime, mut rng: Rng) -> Running {
+    pub fn start(
+        self,
+        stage: &Arc<Stage>,
+        runtime: &Runtime,
+        mut rng: Rng,
+    ) -> Running<JobId, WorkerReport> {
         let Plan { actor, is_async, place, slots, prefetch, heartbeat } = self;
         let stage = stage.clone();
         let desk = Arc::new(Desk::new(stage, actor, rng.fork()));
@@ -97,18 +88,7 @@ impl Plan {
             };
             (handle, thread::spawn(run))
         };
-        Running { name, handle, desk, thread }
-    }
-}
-
-impl Running {
-    /// Stops it in an orderly way; returns its summary.
-    pub fn stop(self) -> String {
-        let Running { name, handle, desk, thread } = self;
-        handle.stop();
-        let report = thread.join().expect("a worker does not panic");
-        desk.close(&name);
-        format!("{name}: {report}")
+        Running { name, stop: Box::new(move || handle.stop()), desk, thread }
     }
 }
 

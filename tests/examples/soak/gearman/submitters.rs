@@ -9,10 +9,15 @@ use gearman_client::{
 use tokio::{runtime::Handle, sync::Mutex};
 
 use super::{
-    ANSWER_LIMIT, Connections, Ending, PATIENCE, SQUARE, WORK, connect_options, fate_of,
-    submit_options,
+    ANSWER_LIMIT, Connections, Ending, PATIENCE, SQUARE, WORK, connect_options, submit_options,
 };
-use crate::{body::body_of, ledger::count, pace::Pace, rng::Rng, stage::Stage};
+use crate::{
+    body::{body_of, fate_of},
+    ledger::count,
+    pace::Pace,
+    rng::Rng,
+    stage::Stage,
+};
 
 /// Tasks or threads of one submitter.
 const CALLERS: u32 = 4;
