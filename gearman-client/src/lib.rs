@@ -192,7 +192,7 @@ pub use self::{
     rows::{FunctionPriorities, FunctionStatus, JobInfo, Listing, Row, UniqueJob, WorkerInfo},
     servers::{Selection, Servers},
     submission::{
-        event::{JobEvent, JobStatus, Outcome, Progress},
+        event::{JobEvent, JobFailed, JobStatus, Outcome, Progress},
         handle::{JobHandle, Origin},
         submit::{Priority, Schedule, SubmitOptions, Unique},
     },

@@ -46,18 +46,30 @@ fn wrong_settings_are_refused_with_the_value_and_the_rule() {
 }
 
 #[test]
-fn events_and_outcomes_say_what_happened_and_no_payload() {
+fn the_text_of_a_failure_is_shown_up_to_a_length_and_kept_whole() {
+    let long = "\u{fc}".repeat(100_000);
+    let failed = Outcome::Exception(long.clone().into()).into_result().unwrap_err();
+    let shown = failed.to_string();
+    assert!(shown.len() < 600 && shown.ends_with("... (200000 bytes)"), "{shown}");
+    assert_eq!(failed.exception().unwrap(), &long);
+}
+
+#[test]
+fn events_and_outcomes_say_what_happened_without_payloads_but_why_a_job_failed() {
     let secret = bytes::Bytes::from_static(b"secret");
     for (text, shown) in [
         (Outcome::Complete(secret.clone()).to_string(), "complete (6 bytes)"),
         (Outcome::Fail.to_string(), "fail"),
-        (Outcome::Exception(secret.clone()).to_string(), "exception (6 bytes)"),
+        (Outcome::Exception("no\nway".into()).to_string(), r"exception: no\nway"),
+        (format!("{:?}", Outcome::Exception("no\nway".into())), r#"Exception("no\nway")"#),
+        (Outcome::Fail.into_result().unwrap_err().to_string(), "the job failed"),
+        (format!("{:?}", JobEvent::Exception("\u{1b}[2J".into())), r#"Exception("\u{1b}[2J")"#),
         (JobEvent::Created("H:vm:1".parse().unwrap()).to_string(), "created H:vm:1"),
         (JobEvent::Data(secret.clone()).to_string(), "data (6 bytes)"),
         (JobEvent::Warning(secret.clone()).to_string(), "warning (6 bytes)"),
-        (JobEvent::Complete(secret.clone()).to_string(), "complete (6 bytes)"),
+        (JobEvent::Complete(secret).to_string(), "complete (6 bytes)"),
         (JobEvent::Fail.to_string(), "fail"),
-        (JobEvent::Exception(secret).to_string(), "exception (6 bytes)"),
+        (JobEvent::Exception("why".into()).to_string(), "exception: why"),
         (Progress::default().to_string(), "?/?"),
         (Failure::Fail.to_string(), "fail"),
         (Failure::exception("no\nway").to_string(), r"exception: no\nway"),

@@ -70,23 +70,25 @@ pub(crate) fn end_of(
 }
 
 impl fmt::Debug for JobEvent {
-    /// Payloads may be secret and large, so only their length is shown.
+    /// Payloads may be secret and large, so only their length is shown; an exception's text is shown, shortened.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, bytes) = match self {
             JobEvent::Created(handle) => return f.debug_tuple("Created").field(handle).finish(),
             JobEvent::Status(progress) => return f.debug_tuple("Status").field(progress).finish(),
             JobEvent::Fail => return f.write_str("Fail"),
+            JobEvent::Exception(text) => {
+                return write!(f, "Exception(\"{}\")", FailureText(text));
+            }
             JobEvent::Data(bytes) => ("Data", bytes),
             JobEvent::Warning(bytes) => ("Warning", bytes),
             JobEvent::Complete(bytes) => ("Complete", bytes),
-            JobEvent::Exception(bytes) => ("Exception", bytes),
         };
         write!(f, "{name}({} bytes)", bytes.len())
     }
 }
 
 impl fmt::Display for JobEvent {
-    /// Formats the event, with the length of a payload only.
+    /// Formats the event, with the length of a payload only, and an exception's text on one line, shortened.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             JobEvent::Created(handle) => {
@@ -97,7 +99,7 @@ impl fmt::Display for JobEvent {
             JobEvent::Status(progress) => write!(f, "status {progress}"),
             JobEvent::Complete(bytes) => write!(f, "complete ({} bytes)", bytes.len()),
             JobEvent::Fail => f.pad("fail"),
-            JobEvent::Exception(bytes) => write!(f, "exception ({} bytes)", bytes.len()),
+            JobEvent::Exception(text) => write!(f, "exception: {}", FailureText(text)),
         }
     }
 }
@@ -129,6 +131,73 @@ impl Outcome {
     pub fn is_complete(&self) -> bool {
         matches!(self, Outcome::Complete(_))
     }
+
+    /// The result, for callers to whom a failed job is an error:
+    ///
+    /// ```
+    /// use gearman_client::Outcome;
+    ///
+    /// let failed = Outcome::Exception("no such picture".into()).into_result();
+    /// assert_eq!(failed.unwrap_err().to_string(), "the job failed: no such picture");
+    /// assert_eq!(Outcome::Complete("done".into()).into_result()?, "done");
+    /// # Ok::<(), gearman_client::JobFailed>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the job failed.
+    pub fn into_result(self) -> Result<Bytes, JobFailed> {
+        match self {
+            Outcome::Complete(result) => Ok(result),
+            Outcome::Fail => Err(JobFailed(None)),
+            Outcome::Exception(text) => Err(JobFailed(Some(text))),
+        }
+    }
+}
+
+/// A foreground job that ran and failed: [`Outcome::Fail`] or [`Outcome::Exception`] as an error.
+#[derive(Clone, PartialEq, Eq)]
+pub struct JobFailed(Option<Bytes>);
+
+impl JobFailed {
+    /// The description of an exception, whole and as the worker sent it.
+    #[must_use]
+    pub fn exception(&self) -> Option<&Bytes> {
+        self.0.as_ref()
+    }
+}
+
+impl fmt::Debug for JobFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "JobFailed({:?})", self.to_string())
+    }
+}
+
+impl fmt::Display for JobFailed {
+    /// Formats the failure on one line; a long description is shortened.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            None => f.write_str("the job failed"),
+            Some(text) => write!(f, "the job failed: {}", FailureText(text)),
+        }
+    }
+}
+
+impl std::error::Error for JobFailed {}
+
+/// The text of a failure on one line. A worker decides how long it is, so no more than its beginning is shown.
+struct FailureText<'a>(&'a [u8]);
+
+impl fmt::Display for FailureText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 500;
+        let (shown, is_cut) = match self.0.get(..SHOWN) {
+            Some(beginning) => (beginning, self.0.len() > SHOWN),
+            None => (self.0, false),
+        };
+        write!(f, "{}", String::from_utf8_lossy(shown).escape_debug())?;
+        if is_cut { write!(f, "... ({} bytes)", self.0.len()) } else { Ok(()) }
+    }
 }
 
 impl fmt::Debug for Outcome {
@@ -136,18 +205,18 @@ impl fmt::Debug for Outcome {
         match self {
             Outcome::Complete(bytes) => write!(f, "Complete({} bytes)", bytes.len()),
             Outcome::Fail => f.write_str("Fail"),
-            Outcome::Exception(bytes) => write!(f, "Exception({} bytes)", bytes.len()),
+            Outcome::Exception(text) => write!(f, "Exception(\"{}\")", FailureText(text)),
         }
     }
 }
 
 impl fmt::Display for Outcome {
-    /// Formats the outcome, with the length of a payload only.
+    /// Formats the outcome, with the length of a result only, and an exception's text on one line, shortened.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Outcome::Complete(bytes) => write!(f, "complete ({} bytes)", bytes.len()),
             Outcome::Fail => f.pad("fail"),
-            Outcome::Exception(bytes) => write!(f, "exception ({} bytes)", bytes.len()),
+            Outcome::Exception(text) => write!(f, "exception: {}", FailureText(text)),
         }
     }
 }

@@ -204,7 +204,7 @@ fn events_find_their_job_in_any_order() {
     session.send(&foreground(), 3);
     accept(&mut session, packet(PacketType::JobCreated, &["H:x:3"]));
     let exception = packet(PacketType::WorkException, &["H:x:3", "no"]);
-    assert_eq!(accept(&mut session, exception), got(3, "Exception(2 bytes)"));
+    assert_eq!(accept(&mut session, exception), got(3, r#"Exception("no")"#));
     assert_eq!(session.running(), 0);
 }
 
