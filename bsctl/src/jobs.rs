@@ -1,6 +1,7 @@
 //! Job records: what `jobs`, `peek`, `reserve` and `export` write, and what `import` and `put --ndjson` read.
 
 pub mod arrivals;
+mod fields;
 pub mod hidden;
 pub mod leaving;
 pub mod mover;
@@ -17,10 +18,11 @@ use beanstalk_client::protocol::{ListTubes, StatsJob};
 use beanstalk_client::{JobId, JobStats, TubeName};
 use ctl_core::error::CliError;
 use ctl_core::output::records::{self, Body};
-use ctl_core::output::{Column, Record, Shape};
+use ctl_core::output::{Record, Shape};
 use ctl_core::text::spelling::{closest, did_you_mean};
 use serde::Deserialize;
 
+use self::fields::COUNT;
 use crate::link::Link;
 use crate::names;
 use crate::producer::{Defaults, NewJob};
@@ -30,65 +32,16 @@ use crate::producer::{Defaults, NewJob};
 pub const WENT_BACK: &str = "went back to ready, unless the server stopped";
 
 /// Jobs without their bodies, as rows.
-pub static JOBS: Shape = Shape::rows(
-    "id",
-    &[
-        Column::new("id", "ID"),
-        Column::new("tube", "TUBE"),
-        Column::new("state", "STATE"),
-        Column::new("pri", "PRI"),
-        Column::new("age", "AGE"),
-        Column::wide("delay", "DELAY"),
-        Column::wide("ttr", "TTR"),
-        Column::new("reserves", "RESERVES"),
-        Column::wide("timeouts", "TIMEOUTS"),
-        Column::wide("releases", "RELEASES"),
-        Column::wide("buries", "BURIES"),
-        Column::wide("kicks", "KICKS"),
-    ],
-);
+pub static JOBS: Shape = Shape::rows("id", &fields::columns::<{ COUNT }>(COUNT));
 
 /// Jobs with their bodies, as rows.
-pub static JOBS_WITH_BODY: Shape = Shape::rows(
-    "id",
-    &[
-        Column::new("id", "ID"),
-        Column::new("tube", "TUBE"),
-        Column::new("state", "STATE"),
-        Column::new("pri", "PRI"),
-        Column::new("age", "AGE"),
-        Column::wide("delay", "DELAY"),
-        Column::wide("ttr", "TTR"),
-        Column::new("reserves", "RESERVES"),
-        Column::wide("timeouts", "TIMEOUTS"),
-        Column::wide("releases", "RELEASES"),
-        Column::wide("buries", "BURIES"),
-        Column::wide("kicks", "KICKS"),
-        Column::new("body", "BODY"),
-    ],
-);
+pub static JOBS_WITH_BODY: Shape = Shape::rows("id", &fields::columns::<{ COUNT + 1 }>(COUNT));
 
 /// Jobs that were taken or peeked at, with their whole body.
-pub static BODIES: Shape = Shape::blocks("id", WHOLE);
+pub static BODIES: Shape = Shape::blocks("id", &fields::columns::<{ COUNT + 1 }>(2));
 
 /// Jobs that pass by.
-pub static PASSING: Shape = Shape::brief("id", WHOLE);
-
-const WHOLE: &[Column] = &[
-    Column::new("id", "ID"),
-    Column::new("tube", "TUBE"),
-    Column::on_request("state", "STATE"),
-    Column::on_request("pri", "PRI"),
-    Column::on_request("age", "AGE"),
-    Column::on_request("delay", "DELAY"),
-    Column::on_request("ttr", "TTR"),
-    Column::on_request("reserves", "RESERVES"),
-    Column::on_request("timeouts", "TIMEOUTS"),
-    Column::on_request("releases", "RELEASES"),
-    Column::on_request("buries", "BURIES"),
-    Column::on_request("kicks", "KICKS"),
-    Column::new("body", "BODY"),
-];
+pub static PASSING: Shape = Shape::brief("id", &fields::columns::<{ COUNT + 1 }>(2));
 
 /// The version of the record that [`record`] writes.
 const VERSION: u64 = 1;
@@ -96,20 +49,8 @@ const VERSION: u64 = 1;
 /// A job's record without its body.
 #[must_use]
 pub fn record(stats: &JobStats) -> Record {
-    Record::new()
-        .with("v", VERSION)
-        .with("id", stats.id.get())
-        .with("tube", stats.tube.as_str())
-        .with("state", stats.state.as_str())
-        .with("pri", stats.pri.get())
-        .with("delay", stats.delay)
-        .with("ttr", stats.ttr)
-        .with("age", stats.age)
-        .with("reserves", stats.reserves)
-        .with("timeouts", stats.timeouts)
-        .with("releases", stats.releases)
-        .with("buries", stats.buries)
-        .with("kicks", stats.kicks)
+    let head = Record::new().with("v", VERSION);
+    fields::ALL.iter().fold(head, |record, field| record.with(field.key(), field.value(stats)))
 }
 
 /// A job's record with its body; without statistics if the job disappeared before they could be read.

@@ -5,7 +5,10 @@ use clap::Args;
 use ctl_core::envelope;
 use ctl_core::envelope::ENVELOPE;
 use ctl_core::error::CliError;
-use ctl_core::rules::filter::{Field, Fields, FilterArgs, Filters, Kind, Value};
+use ctl_core::output::BODY;
+use ctl_core::rules::filter::{Field, Fields, FilterArgs, Filters, Value};
+
+use super::fields;
 
 /// What `help filters` says.
 pub(crate) const FILTERS: &str = "\
@@ -40,46 +43,18 @@ pub struct Candidate<'a> {
 impl Fields for Candidate<'_> {
     const NOUN: &'static str = "job";
 
-    const FIELDS: &'static [Field] = &[
-        Field::new("id", Kind::Whole),
-        Field::new("tube", Kind::Text),
-        Field::new("state", Kind::Word(&["ready", "reserved", "delayed", "buried"])),
-        Field::new("pri", Kind::Whole),
-        Field::new("age", Kind::Time),
-        Field::new("delay", Kind::Time),
-        Field::new("ttr", Kind::Time),
-        Field::new("left", Kind::Time),
-        Field::new("reserves", Kind::Whole),
-        Field::new("timeouts", Kind::Whole),
-        Field::new("releases", Kind::Whole),
-        Field::new("buries", Kind::Whole),
-        Field::new("kicks", Kind::Whole),
-        Field::new("size", Kind::Size).of_body(),
-        Field::new("body", Kind::Text).of_body(),
-        envelope::FIELD,
-    ];
+    const FIELDS: &'static [Field] = &fields::filters();
 
     fn value(&self, field: &str, beneath: &[String]) -> Option<Value<'_>> {
-        let stats = self.stats;
-        let seconds = |seconds: i64| Value::seconds(u64::try_from(seconds).unwrap_or(0));
         Some(match field {
-            "id" => Value::Whole(stats.id.get()),
-            "tube" => Value::text(stats.tube.as_str()),
-            "state" => Value::text(stats.state.as_str()),
-            "pri" => Value::Whole(stats.pri.get().into()),
-            "age" => seconds(stats.age),
-            "delay" => seconds(stats.delay),
-            "ttr" => seconds(stats.ttr),
-            "left" => seconds(stats.time_left),
-            "reserves" => Value::Whole(stats.reserves),
-            "timeouts" => Value::Whole(stats.timeouts),
-            "releases" => Value::Whole(stats.releases),
-            "buries" => Value::Whole(stats.buries),
-            "kicks" => Value::Whole(stats.kicks),
+            "left" => Value::seconds(u64::try_from(self.stats.time_left).unwrap_or(0)),
             "size" => Value::size(self.body?),
-            "body" => Value::text(self.body?),
+            BODY => Value::text(self.body?),
             ENVELOPE => return envelope::value(self.body?, beneath),
-            _ => return None,
+            key => {
+                let field = fields::ALL.iter().find(|field| field.key() == key)?;
+                return field.compared(self.stats);
+            }
         })
     }
 }
