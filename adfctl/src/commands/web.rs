@@ -23,48 +23,17 @@ Examples:
 
 /// What the page shows and does.
 pub static SITE: Site = Site {
-    views: &[View {
-        name: "Queue",
-        line: &["queues", "--queue={queue}"],
-        fields: &[],
-        pages: None,
-        actions: &[],
-    }],
-    server: &[View {
-        name: "All queues",
-        line: &["queues"],
-        fields: &[],
-        pages: None,
-        actions: &[],
-    }],
+    views: &[View::new("Queue", &["queues", "--queue={queue}"])],
+    server: &[View::new("All queues", &["queues"])],
     actions: &[
-        Action {
-            name: "push",
-            line: &["push", "--queue={queue}", "-"],
-            fields: &[Field::new("body", Kind::Body)],
-            is_of_queue: true,
-            asks: false,
-        },
-        Action {
-            name: "move",
-            line: &["move", "--from={queue}", "--to={to}", "--create", "--filter={filter}"],
-            fields: &[Field::new("to", Kind::Name), Field::new("filter", Kind::Text)],
-            is_of_queue: true,
-            asks: true,
-        },
-        Action {
-            name: "clear",
-            line: &["clear", "--queue={queue}"],
-            fields: &[],
-            is_of_queue: true,
-            asks: true,
-        },
-        Action {
-            name: "delete queue",
-            line: &["queue", "delete", "--queue={queue}"],
-            fields: &[],
-            is_of_queue: true,
-            asks: true,
-        },
+        Action::new("push", &["push", "--queue={queue}", "-"], &[Field::new("body", Kind::Body)])
+            .unasked(),
+        Action::new(
+            "move",
+            &["move", "--from={queue}", "--to={to}", "--create", "--filter={filter}"],
+            &[Field::new("to", Kind::Name), Field::new("filter", Kind::Text)],
+        ),
+        Action::new("clear", &["clear", "--queue={queue}"], &[]),
+        Action::new("delete queue", &["queue", "delete", "--queue={queue}"], &[]),
     ],
 };

@@ -22,24 +22,12 @@ Examples:
   bsctl web --listen 0.0.0.0:8030 --allow-remote --token-file /etc/bsctl.token \\
     --https-cert page.pem --https-key page.key";
 
-const ID: Field = Field::new("id", Kind::Number);
 const STATES: Kind = Kind::Word(&["ready", "reserved", "delayed", "buried"]);
 
 /// What the page shows and does.
 pub static SITE: Site = Site {
     views: &[
         View {
-            name: "Jobs",
-            line: &[
-                "jobs",
-                "--tube={queue}",
-                "--state={state}",
-                "--filter={filter}",
-                "--filter=id<={to}",
-                "--count={limit}",
-                "--decode={decode}",
-                "--with-body",
-            ],
             fields: &[
                 Field::new("state", STATES),
                 Field::new("filter", Kind::Text),
@@ -49,124 +37,74 @@ pub static SITE: Site = Site {
             ],
             pages: Some(("id", "to")),
             actions: &["kick job", "bury", "release", "delete"],
+            ..View::new(
+                "Jobs",
+                &[
+                    "jobs",
+                    "--tube={queue}",
+                    "--state={state}",
+                    "--filter={filter}",
+                    "--filter=id<={to}",
+                    "--count={limit}",
+                    "--decode={decode}",
+                    "--with-body",
+                ],
+            )
         },
-        View {
-            name: "Statistics",
-            line: &["stats-tube", "--tube={queue}"],
-            fields: &[],
-            pages: None,
-            actions: &[],
-        },
+        View::new("Statistics", &["stats-tube", "--tube={queue}"]),
     ],
-    server: &[
-        View {
-            name: "Server statistics",
-            line: &["stats"],
-            fields: &[],
-            pages: None,
-            actions: &[],
-        },
-        View { name: "Server details", line: &["server"], fields: &[], pages: None, actions: &[] },
-    ],
+    server: &[View::new("Server statistics", &["stats"]), View::new("Server details", &["server"])],
     actions: &[
-        Action {
-            name: "put",
-            line: &[
-                "put",
-                "--tube={queue}",
-                "--pri={priority}",
-                "--delay={delay}",
-                "--ttr={ttr}",
-                "-",
-            ],
-            fields: &[
+        Action::new(
+            "put",
+            &["put", "--tube={queue}", "--pri={priority}", "--delay={delay}", "--ttr={ttr}", "-"],
+            &[
                 Field::new("body", Kind::Body),
                 Field::new("priority", Kind::Number).or("1024"),
                 Field::new("delay", Kind::Text).or("0s"),
                 Field::new("ttr", Kind::Text).or("60s"),
             ],
-            is_of_queue: true,
-            asks: false,
-        },
-        Action {
-            name: "kick",
-            line: &["kick", "--tube={queue}", "--state={state}", "--count={count}"],
-            fields: &[
+        )
+        .unasked(),
+        Action::new(
+            "kick",
+            &["kick", "--tube={queue}", "--state={state}", "--count={count}"],
+            &[
                 Field::new("state", Kind::Word(&["buried", "delayed"])),
                 Field::new("count", Kind::Number).or("1"),
             ],
-            is_of_queue: true,
-            asks: true,
-        },
-        Action {
-            name: "retry buried",
-            line: &["retry", "--tube={queue}", "--filter={filter}"],
-            fields: &[Field::new("filter", Kind::Text)],
-            is_of_queue: true,
-            asks: true,
-        },
-        Action {
-            name: "move",
-            line: &["move", "--from={queue}", "--to={to}", "--state={state}", "--filter={filter}"],
-            fields: &[
+        ),
+        Action::new(
+            "retry buried",
+            &["retry", "--tube={queue}", "--filter={filter}"],
+            &[Field::new("filter", Kind::Text)],
+        ),
+        Action::new(
+            "move",
+            &["move", "--from={queue}", "--to={to}", "--state={state}", "--filter={filter}"],
+            &[
                 Field::new("to", Kind::Name),
                 Field::new("state", Kind::Word(&["ready", "delayed", "buried"])),
                 Field::new("filter", Kind::Text),
             ],
-            is_of_queue: true,
-            asks: true,
-        },
-        Action {
-            name: "pause",
-            line: &["pause", "--tube={queue}", "{time}"],
-            fields: &[Field::new("time", Kind::Text).or("10m")],
-            is_of_queue: true,
-            asks: true,
-        },
-        Action {
-            name: "resume",
-            line: &["resume", "--tube={queue}"],
-            fields: &[],
-            is_of_queue: true,
-            asks: true,
-        },
-        Action {
-            name: "clear",
-            line: &["clear", "--tube={queue}", "--state={state}", "--filter={filter}"],
-            fields: &[
+        ),
+        Action::new(
+            "pause",
+            &["pause", "--tube={queue}", "{time}"],
+            &[Field::new("time", Kind::Text).or("10m")],
+        ),
+        Action::new("resume", &["resume", "--tube={queue}"], &[]),
+        Action::new(
+            "clear",
+            &["clear", "--tube={queue}", "--state={state}", "--filter={filter}"],
+            &[
                 Field::new("state", Kind::Word(&["ready", "delayed", "buried"])),
                 Field::new("filter", Kind::Text),
             ],
-            is_of_queue: true,
-            asks: true,
-        },
-        Action {
-            name: "kick job",
-            line: &["kick", "--job={id}"],
-            fields: &[ID],
-            is_of_queue: false,
-            asks: true,
-        },
-        Action {
-            name: "bury",
-            line: &["bury", "{id}"],
-            fields: &[ID],
-            is_of_queue: false,
-            asks: true,
-        },
-        Action {
-            name: "release",
-            line: &["release", "{id}"],
-            fields: &[ID],
-            is_of_queue: false,
-            asks: true,
-        },
-        Action {
-            name: "delete",
-            line: &["delete", "{id}"],
-            fields: &[ID],
-            is_of_queue: false,
-            asks: true,
-        },
+        ),
+        Action::of_row("kick job", &["kick", "--job={id}"]),
+        Action::of_row("bury", &["bury", "{id}"]),
+        Action::of_row("release", &["release", "{id}"]),
+        Action::of_row("delete", &["delete", "{id}"]),
     ],
 };

@@ -23,56 +23,33 @@ Examples:
 
 /// What the page shows and does.
 pub static SITE: Site = Site {
-    views: &[View {
-        name: "Workers",
-        line: &["workers", "--function={queue}"],
-        fields: &[],
-        pages: None,
-        actions: &[],
-    }],
+    views: &[View::new("Workers", &["workers", "--function={queue}"])],
     server: &[
-        View { name: "All workers", line: &["workers"], fields: &[], pages: None, actions: &[] },
-        View { name: "Jobs", line: &["jobs"], fields: &[], pages: None, actions: &[] },
-        View { name: "Server details", line: &["server"], fields: &[], pages: None, actions: &[] },
+        View::new("All workers", &["workers"]),
+        View::new("Jobs", &["jobs"]),
+        View::new("Server details", &["server"]),
     ],
     actions: &[
-        Action {
-            name: "submit",
-            line: &["submit", "--function={queue}", "--priority={priority}", "-"],
-            fields: &[
+        Action::new(
+            "submit",
+            &["submit", "--function={queue}", "--priority={priority}", "-"],
+            &[
                 Field::new("body", Kind::Body),
                 Field::new("priority", Kind::Word(&["high", "normal", "low"])).or("normal"),
             ],
-            is_of_queue: true,
-            asks: false,
-        },
-        Action {
-            name: "move",
-            line: &["move", "--from={queue}", "--to={to}"],
-            fields: &[Field::new("to", Kind::Name)],
-            is_of_queue: true,
-            asks: true,
-        },
-        Action {
-            name: "clear",
-            line: &["clear", "--function={queue}"],
-            fields: &[],
-            is_of_queue: true,
-            asks: true,
-        },
-        Action {
-            name: "limit",
-            line: &["function", "maxqueue", "{queue}", "{jobs}"],
-            fields: &[Field::new("jobs", Kind::Number)],
-            is_of_queue: true,
-            asks: true,
-        },
-        Action {
-            name: "drop",
-            line: &["function", "drop", "{queue}"],
-            fields: &[],
-            is_of_queue: true,
-            asks: true,
-        },
+        )
+        .unasked(),
+        Action::new(
+            "move",
+            &["move", "--from={queue}", "--to={to}"],
+            &[Field::new("to", Kind::Name)],
+        ),
+        Action::new("clear", &["clear", "--function={queue}"], &[]),
+        Action::new(
+            "limit",
+            &["function", "maxqueue", "{queue}", "{jobs}"],
+            &[Field::new("jobs", Kind::Number)],
+        ),
+        Action::new("drop", &["function", "drop", "{queue}"], &[]),
     ],
 };

@@ -92,6 +92,14 @@ pub struct View {
     pub actions: &'static [&'static str],
 }
 
+impl View {
+    /// A view without choices, pages and actions.
+    #[must_use]
+    pub const fn new(name: &'static str, line: &'static [&'static str]) -> Self {
+        Self { name, line, fields: &[], pages: None, actions: &[] }
+    }
+}
+
 /// A command that changes something.
 #[derive(Debug)]
 pub struct Action {
@@ -105,6 +113,33 @@ pub struct Action {
     pub is_of_queue: bool,
     /// Its effect is shown first, and has to be confirmed.
     pub asks: bool,
+}
+
+/// The fields of an action on a row.
+const ROW: &[Field] = &[Field::new("id", Kind::Number)];
+
+impl Action {
+    /// An action on the displayed queue that has to be confirmed.
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        line: &'static [&'static str],
+        fields: &'static [Field],
+    ) -> Self {
+        Self { name, line, fields, is_of_queue: true, asks: true }
+    }
+
+    /// The same on a row, whose `id` it has as its only field.
+    #[must_use]
+    pub const fn of_row(name: &'static str, line: &'static [&'static str]) -> Self {
+        Self { is_of_queue: false, ..Self::new(name, line, ROW) }
+    }
+
+    /// The same without a confirmation.
+    #[must_use]
+    pub const fn unasked(self) -> Self {
+        Self { asks: false, ..self }
+    }
 }
 
 /// A value in a command line that comes from the page.
