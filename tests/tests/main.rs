@@ -20,7 +20,6 @@ mod guide;
 mod layers;
 mod linear_time;
 mod packages;
-mod public;
 mod shared;
 mod soak;
 mod source;

@@ -1,5 +1,5 @@
-//! What the sources of the clients promise: every method is in a scenario, no runtime is in a blocking build, and
-//! nothing is left to chance. What `protocol` modules may not call is in `clippy.toml`.
+//! What the sources of the clients promise: every method is in a scenario and states its cancel safety, no runtime is
+//! in a blocking build, and nothing is left to chance. What `protocol` modules may not call is in `clippy.toml`.
 
 use std::{
     collections::BTreeSet,
@@ -73,6 +73,30 @@ fn every_async_method_is_run_by_the_scenarios() {
         assert!(missing.is_empty(), "in no scenario: {missing:#?}");
         assert!(found > 20, "only {found} methods of {client} were found");
     }
+}
+
+/// A dropped future is an everyday matter, so each says what that does.
+#[test]
+fn every_async_function_of_every_client_states_its_cancel_safety() {
+    let (mut functions, mut missing) = (0, Vec::new());
+    for (path, text) in CLIENTS.iter().flat_map(|client| files(&root().join(client).join("src"))) {
+        let mut documentation = String::new();
+        for line in text.lines().map(str::trim) {
+            if line.starts_with("///") {
+                documentation.push_str(line);
+            } else if let Some(function) = line.strip_prefix("pub async fn ") {
+                functions += 1;
+                if !documentation.contains("# Cancel safety") {
+                    missing.push(format!("{}: {function}", path.display()));
+                }
+                documentation.clear();
+            } else if line.ends_with([';', '{', '}']) {
+                documentation.clear();
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(functions > 90, "only {functions} functions were found");
 }
 
 /// The packages that a build of the client alone pulls in.

@@ -1,27 +1,53 @@
-//! Lists the public items of libraries, one per line, from rustdoc's JSON: `listings JSON-FOLDER FOLDER LIBRARY...`.
-//! Run by `.ci/public-api`.
+//! Lists the public items of libraries, one per line, from rustdoc's JSON, and checks what the listings have to say:
+//! `listings JSON-FOLDER FOLDER LIBRARY...`. Run by `.ci/public-api`.
+mod enums;
+mod faces;
 mod names;
 
-use std::{collections::HashSet, env, error::Error, fmt::Write as _, fs, path::Path};
+use std::{
+    collections::{BTreeMap, HashSet},
+    env,
+    error::Error,
+    fmt::Write as _,
+    fs,
+    path::Path,
+};
 
 use public_api::{Builder, PublicApi};
 
-use crate::names::Names;
+use crate::{faces::Comparison, names::Names};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let [documented, listings, libraries @ ..] = arguments.as_slice() else {
+    let [documented, folder, libraries @ ..] = arguments.as_slice() else {
         return Err("usage: listings JSON-FOLDER FOLDER LIBRARY...".into());
     };
+    let listings = listings(Path::new(documented), libraries)?;
+    let mut faces = Comparison::default();
+    for (library, listing) in &listings {
+        fs::write(Path::new(folder).join(library).with_extension("txt"), listing)?;
+        faces.add(library, listing);
+    }
+    let mut complaints = faces.complaints();
+    complaints.extend(enums::complaints(&listings, &fs::read_to_string("docs/stability.md")?)?);
+    if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n").into()) }
+}
+
+/// The listing of each library.
+fn listings(
+    documented: &Path,
+    libraries: &[String],
+) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
     let mut names = Names::default();
     let mut read = Vec::new();
     for library in libraries {
-        let json = Path::new(documented).join(library).with_extension("json");
+        let json = documented.join(library).with_extension("json");
         let items =
             items(&json).map_err(|error| format!("cannot read {}: {error}", json.display()))?;
         names.learn(library, &fs::read_to_string(&json)?, &items)?;
         read.push((library, items));
     }
+    let mut listings = BTreeMap::new();
     for (library, items) in read {
         let mut listing = String::new();
         // The library's own traits come with the trait and with the type.
@@ -32,9 +58,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
             let _ = writeln!(listing, "{}", names.as_public(&item));
         }
-        fs::write(Path::new(listings).join(library).with_extension("txt"), listing)?;
+        listings.insert(library.clone(), listing);
     }
-    Ok(())
+    Ok(listings)
 }
 
 fn items(json: &Path) -> public_api::Result<PublicApi> {
