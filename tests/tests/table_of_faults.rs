@@ -1,4 +1,4 @@
-//! `docs/faults.md` compared with the sources: no fault is left out, and every test that it names exists.
+//! `tests/faults.md` compared with the sources: no fault is left out, and every test that it names exists.
 
 use std::{collections::HashSet, fs};
 
@@ -81,7 +81,7 @@ const MACROS: [&str; 12] = [
 ];
 
 fn rows() -> Vec<Row> {
-    let document = fs::read_to_string(root().join("docs/faults.md")).unwrap();
+    let document = fs::read_to_string(root().join("tests/faults.md")).unwrap();
     let (mut part, mut table, mut found) = (String::new(), String::new(), Vec::new());
     for line in document.lines() {
         if let Some(title) = line.strip_prefix("## ") {
