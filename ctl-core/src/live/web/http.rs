@@ -5,18 +5,17 @@ use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Bytes, Frame, Incoming};
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, WWW_AUTHENTICATE,
-    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, WWW_AUTHENTICATE,
+    X_FRAME_OPTIONS,
 };
-use hyper::header::{HeaderName, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
@@ -27,7 +26,8 @@ use super::https::Encryption;
 use super::live::Live;
 use crate::error::{CliError, Exit};
 use crate::repl::guest::Interactive;
-use crate::system::listen::{Claim, http};
+use crate::system::listen::Claim;
+use crate::system::listen::http::{self, Reply, plain};
 use crate::system::signals::Interrupts;
 
 /// Maximum number of connections, and of event streams among them.
@@ -90,7 +90,11 @@ pub(super) fn serve<T: Interactive>(
         async move {
             let respond = |request| respond(request, (peer, claim.clone()), Arc::clone(&shared));
             match encryption {
-                Some(encryption) => encryption.answer(stream, respond).await,
+                Some(encryption) => {
+                    if let Some(stream) = encryption.accept(stream).await {
+                        http::answer(stream, respond).await;
+                    }
+                }
                 None => http::answer(stream, respond).await,
             }
         }
@@ -107,7 +111,7 @@ async fn respond<T: Interactive>(
     request: Request<Incoming>,
     (peer, claim): (SocketAddr, Claim),
     shared: Arc<Shared<T>>,
-) -> Response<Answer> {
+) -> Reply {
     let purpose = match request.uri().path() {
         _ if *request.method() == Method::POST => Purpose::Run,
         "/" | "/page.js" | "/page.css" => Purpose::File,
@@ -124,9 +128,7 @@ async fn respond<T: Interactive>(
     };
     let headers = response.headers_mut();
     for (name, value) in [
-        (CACHE_CONTROL, "no-store"),
         (CONTENT_SECURITY_POLICY, POLICY),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (X_FRAME_OPTIONS, "DENY"),
         (REFERRER_POLICY, "no-referrer"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
@@ -140,7 +142,7 @@ async fn route<T: Interactive>(
     request: Request<Incoming>,
     peer: SocketAddr,
     shared: &Arc<Shared<T>>,
-) -> Response<Answer> {
+) -> Reply {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     // The response to HEAD is the same without its body, which hyper leaves out.
     let method = if method == Method::HEAD { Method::GET } else { method };
@@ -148,16 +150,17 @@ async fn route<T: Interactive>(
         (Method::GET, "/") => text("text/html; charset=utf-8", PAGE),
         (Method::GET, "/page.js") => text("text/javascript; charset=utf-8", SCRIPT),
         (Method::GET, "/page.css") => text("text/css; charset=utf-8", STYLE),
-        (Method::GET, "/title") => document(StatusCode::OK, shared.title.to_string(), None),
+        (Method::GET, "/title") => document(StatusCode::OK, shared.title.to_string()),
         (Method::GET, "/live") => match Arc::clone(&shared.streams).try_acquire_owned() {
             Ok(permit) => {
-                let answer = Answer::Events(Events::new(shared.live.stream(), permit));
-                of_type(StatusCode::OK, "text/event-stream", answer)
+                let next = Box::pin(next(shared.live.stream()));
+                let events = Events { next, _permit: permit };
+                http::reply(StatusCode::OK, "text/event-stream", events)
             }
             Err(_) => plain(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open\n"),
         },
         (Method::GET, "/picture") => match timeout(PATIENCE, shared.live.picture()).await {
-            Ok(Some(picture)) => of_type(StatusCode::OK, "application/json", picture.into()),
+            Ok(Some(picture)) => document(StatusCode::OK, picture),
             _ => plain(StatusCode::SERVICE_UNAVAILABLE, "no server was queried in time\n"),
         },
         (Method::POST, "/view" | "/act") => {
@@ -174,7 +177,7 @@ async fn command<T: Interactive>(
     request: Request<Incoming>,
     action: Option<SocketAddr>,
     shared: &Arc<Shared<T>>,
-) -> Response<Answer> {
+) -> Reply {
     let body = timeout(PATIENCE, Limited::new(request.into_body(), LARGEST).collect()).await;
     let Ok(Ok(body)) = body else {
         return plain(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large, or too slow\n");
@@ -196,7 +199,7 @@ async fn command<T: Interactive>(
         result.map(|document| document.to_string())
     });
     match run.await {
-        Ok((Ok(result), room)) => document(StatusCode::OK, result, Some(room)),
+        Ok((Ok(result), room)) => document(StatusCode::OK, roomy(result, room)),
         Ok((Err(error), _)) => failed(StatusCode::UNPROCESSABLE_ENTITY, &error),
         Err(error) if error.exit == Exit::TryAgain => {
             failed(StatusCode::SERVICE_UNAVAILABLE, &error)
@@ -238,14 +241,14 @@ impl Drop for Ending {
     }
 }
 
-fn failed(status: StatusCode, error: &CliError) -> Response<Answer> {
+fn failed(status: StatusCode, error: &CliError) -> Reply {
     let told = json!({
         "error": { "code": error.code, "message": error.message, "hints": error.hints, "exit": error.exit.code() },
     });
-    document(status, told.to_string(), None)
+    document(status, told.to_string())
 }
 
-fn refused(refusal: Refusal) -> Response<Answer> {
+fn refused(refusal: Refusal) -> Reply {
     match refusal {
         Refusal::Host => {
             plain(StatusCode::MISDIRECTED_REQUEST, "unknown host name: --host NAME allows it\n")
@@ -262,82 +265,25 @@ fn refused(refusal: Refusal) -> Response<Answer> {
     }
 }
 
-fn text(content_type: &'static str, body: &'static str) -> Response<Answer> {
-    of_type(StatusCode::OK, content_type, Bytes::from(body).into())
+fn text(content_type: &'static str, body: &'static str) -> Reply {
+    http::reply(StatusCode::OK, content_type, Full::from(body))
 }
 
-fn plain(status: StatusCode, body: &'static str) -> Response<Answer> {
-    of_type(status, "text/plain; charset=utf-8", Bytes::from(body).into())
+fn document(status: StatusCode, text: impl Into<Bytes>) -> Reply {
+    http::reply(status, "application/json", Full::from(text.into()))
 }
 
-/// A large document keeps its room until all of it is written.
-fn document(
-    status: StatusCode,
-    text: String,
-    room: Option<OwnedSemaphorePermit>,
-) -> Response<Answer> {
-    let bytes = match room.filter(|_| text.len() > SMALL) {
-        Some(room) => Bytes::from_owner(Roomy { text, _room: room }),
-        None => text.into(),
-    };
-    of_type(status, "application/json", bytes.into())
-}
+/// A result. A large one keeps its room until all of it is written.
+fn roomy(text: String, room: OwnedSemaphorePermit) -> Bytes {
+    struct Roomy(String, #[allow(dead_code)] OwnedSemaphorePermit);
 
-/// A text with its room.
-struct Roomy {
-    text: String,
-    _room: OwnedSemaphorePermit,
-}
-
-impl AsRef<[u8]> for Roomy {
-    fn as_ref(&self) -> &[u8] {
-        self.text.as_bytes()
-    }
-}
-
-fn of_type(status: StatusCode, content_type: &'static str, answer: Answer) -> Response<Answer> {
-    let mut response = Response::new(answer);
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    response
-}
-
-/// A body.
-enum Answer {
-    Whole(Full<Bytes>),
-    Events(Events),
-}
-
-impl From<Bytes> for Answer {
-    fn from(bytes: Bytes) -> Self {
-        Self::Whole(Full::from(bytes))
-    }
-}
-
-impl Body for Answer {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match self.get_mut() {
-            Self::Whole(whole) => Pin::new(whole).poll_frame(context),
-            Self::Events(events) => events.poll(context),
+    impl AsRef<[u8]> for Roomy {
+        fn as_ref(&self) -> &[u8] {
+            self.0.as_bytes()
         }
     }
 
-    fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(whole) if whole.is_end_stream())
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Whole(whole) => whole.size_hint(),
-            Self::Events(_) => SizeHint::default(),
-        }
-    }
+    if text.len() > SMALL { Bytes::from_owner(Roomy(text, room)) } else { text.into() }
 }
 
 type Waiting = Pin<Box<dyn Future<Output = Option<(watch::Receiver<Bytes>, Bytes)>> + Send>>;
@@ -348,23 +294,19 @@ struct Events {
     _permit: OwnedSemaphorePermit,
 }
 
-impl Events {
-    fn new(news: watch::Receiver<Bytes>, permit: OwnedSemaphorePermit) -> Self {
-        Self { next: Box::pin(next(news)), _permit: permit }
-    }
+impl Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
 
-    fn poll(
-        &mut self,
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match self.next.as_mut().poll(context) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(None) => Poll::Ready(None),
-            Poll::Ready(Some((news, event))) => {
-                self.next = Box::pin(next(news));
-                Poll::Ready(Some(Ok(Frame::data(event))))
-            }
-        }
+        let Some((news, event)) = ready!(self.next.as_mut().poll(context)) else {
+            return Poll::Ready(None);
+        };
+        self.next = Box::pin(next(news));
+        Poll::Ready(Some(Ok(Frame::data(event))))
     }
 }
 
@@ -417,7 +359,7 @@ mod tests {
                 async move {
                     let room = results.acquire_owned().await.unwrap();
                     let _ = run(room, endless(told)).await;
-                    Response::new(Full::<Bytes>::default())
+                    plain(StatusCode::OK, "")
                 }
             };
             let leave = async {
@@ -449,7 +391,7 @@ mod tests {
         let results = Arc::new(Semaphore::new(1));
         for (size, left) in [(SMALL * 2, 0), (1, 1)] {
             let room = Arc::clone(&results).try_acquire_owned().unwrap();
-            let answer = document(StatusCode::OK, "x".repeat(size), Some(room));
+            let answer = document(StatusCode::OK, roomy("x".repeat(size), room));
             let body = answer.into_body().collect();
             let body = runtime(false).block_on(body).unwrap().to_bytes();
             assert_eq!(results.available_permits(), left);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use tokio::net::TcpStream;
 
 use crate::error::CliError;
 use crate::output::messages::Messages;
@@ -20,11 +21,14 @@ pub(super) struct HttpsArgs {
 }
 
 /// The encryption of browsers' connections.
+#[cfg(feature = "tls")]
 #[derive(Clone)]
-pub(super) struct Encryption {
-    #[cfg(feature = "tls")]
-    acceptor: tokio_rustls::TlsAcceptor,
-}
+pub(super) struct Encryption(tokio_rustls::TlsAcceptor);
+
+/// This build has none.
+#[cfg(not(feature = "tls"))]
+#[derive(Clone)]
+pub(super) enum Encryption {}
 
 impl HttpsArgs {
     /// The configuration from these files; `None` without files, so that connections are not encrypted.
@@ -83,77 +87,42 @@ fn encryption(
             wrong(format!("{} and {}: {error}", chain.display(), key.display()))
                 .hint("the key has to be that of the first certificate in the file")
         })?;
-    Ok(Encryption { acceptor: Arc::new(config).into() })
-}
-
-#[cfg(feature = "tls")]
-mod within {
-    use std::convert::Infallible;
-    use std::future::Future;
-
-    use hyper::body::{Body, Incoming};
-    use hyper::{Request, Response};
-    use tokio::io::AsyncWriteExt as _;
-    use tokio::net::TcpStream;
-    use tokio::time::timeout;
-
-    use super::Encryption;
-    use crate::system::listen::http::{self, PATIENCE};
-
-    /// The first byte of a TLS connection: a handshake record.
-    const HANDSHAKE: u8 = 22;
-    /// The answer to a browser without TLS.
-    const PLAIN: &[u8] =
-        b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
-        this page is served over https://\n";
-
-    impl Encryption {
-        /// As [`http::answer`], within TLS.
-        pub(in crate::live::web) async fn answer<F, B>(
-            &self,
-            mut stream: TcpStream,
-            respond: impl Fn(Request<Incoming>) -> F,
-        ) where
-            F: Future<Output = Response<B>>,
-            B: Body<Error = Infallible> + 'static,
-        {
-            let mut first = [0];
-            let Ok(Ok(1)) = timeout(PATIENCE, stream.peek(&mut first)).await else { return };
-            if first != [HANDSHAKE] {
-                let _ = timeout(PATIENCE, stream.write_all(PLAIN)).await;
-                return;
-            }
-            let accepted = timeout(PATIENCE, self.acceptor.accept(stream)).await;
-            if let Ok(Ok(stream)) = accepted {
-                http::answer(stream, respond).await;
-            }
-        }
-    }
+    Ok(Encryption(Arc::new(config).into()))
 }
 
 #[cfg(not(feature = "tls"))]
-mod within {
-    use std::convert::Infallible;
-    use std::future::Future;
+impl Encryption {
+    /// A connection within TLS.
+    pub(super) async fn accept(&self, _: TcpStream) -> Option<TcpStream> {
+        match *self {}
+    }
+}
 
-    use hyper::body::{Body, Incoming};
-    use hyper::{Request, Response};
-    use tokio::net::TcpStream;
+#[cfg(feature = "tls")]
+impl Encryption {
+    /// A connection within TLS; others are told about it.
+    pub(super) async fn accept(
+        &self,
+        mut stream: TcpStream,
+    ) -> Option<tokio_rustls::server::TlsStream<TcpStream>> {
+        use tokio::io::AsyncWriteExt as _;
+        use tokio::time::timeout;
 
-    use super::Encryption;
-    use crate::system::listen::http;
+        use crate::system::listen::http::PATIENCE;
 
-    impl Encryption {
-        /// This build has no TLS.
-        pub(in crate::live::web) async fn answer<F, B>(
-            &self,
-            stream: TcpStream,
-            respond: impl Fn(Request<Incoming>) -> F,
-        ) where
-            F: Future<Output = Response<B>>,
-            B: Body<Error = Infallible> + 'static,
-        {
-            http::answer(stream, respond).await;
+        /// The first byte of a TLS connection: a handshake record.
+        const HANDSHAKE: u8 = 22;
+        /// The answer to a browser without TLS.
+        const PLAIN: &[u8] =
+            b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
+            this page is served over https://\n";
+
+        let mut first = [0];
+        let Ok(Ok(1)) = timeout(PATIENCE, stream.peek(&mut first)).await else { return None };
+        if first != [HANDSHAKE] {
+            let _ = timeout(PATIENCE, stream.write_all(PLAIN)).await;
+            return None;
         }
+        timeout(PATIENCE, self.0.accept(stream)).await.ok()?.ok()
     }
 }

@@ -11,12 +11,16 @@ use std::task::{Context, Poll, ready};
 use std::thread;
 use std::time::Duration;
 
-use hyper::body::{Body, Incoming};
-use hyper::header::{HOST, HeaderMap};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::{
+    CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -31,6 +35,32 @@ use crate::system::signals::Interrupts;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 /// Time limit for the client to take what is written at once: a response, or an event of a stream.
 const TAKING: Duration = Duration::from_secs(60);
+
+/// A response.
+pub(crate) type Reply = Response<UnsyncBoxBody<Bytes, Infallible>>;
+
+/// A response that is stored nowhere, and is of this type only.
+pub(crate) fn reply(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Body<Data = Bytes, Error = Infallible> + Send + 'static,
+) -> Reply {
+    let mut reply = Response::new(body.boxed_unsync());
+    *reply.status_mut() = status;
+    for (name, value) in [
+        (CONTENT_TYPE, content_type),
+        (CACHE_CONTROL, "no-store"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ] {
+        reply.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    reply
+}
+
+/// A text.
+pub(crate) fn plain(status: StatusCode, text: impl Into<Bytes>) -> Reply {
+    reply(status, "text/plain; charset=utf-8", Full::from(text.into()))
+}
 
 /// Serves connections until a signal comes, at most `most` at once.
 ///
@@ -57,13 +87,10 @@ where
 }
 
 /// Answers one request. Disconnects and malformed requests are ignored.
-pub(crate) async fn answer<F, B>(
+pub(crate) async fn answer<F: Future<Output = Reply>>(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     respond: impl Fn(Request<Incoming>) -> F,
-) where
-    F: Future<Output = Response<B>>,
-    B: Body<Error = Infallible> + 'static,
-{
+) {
     let stream = Taken::new(stream);
     let has_head = Arc::clone(&stream.has_head);
     let service = service_fn(move |request| {
@@ -188,25 +215,10 @@ impl<S: AsyncWrite + Unpin> Write for Taken<S> {
         let polled = Pin::new(&mut self.stream).poll_shutdown(context);
         self.within(context, polled)
     }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.within(context, polled)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use http_body_util::Full;
-    use hyper::body::Bytes;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
     use tokio::time::{advance, timeout};
 
@@ -218,9 +230,9 @@ mod tests {
         builder.enable_time().start_paused(true).build().unwrap().block_on(async {
             let (mut client, server) = duplex(1024);
             client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
-            let body = || Bytes::from(vec![0; 1 << 20]);
             let serving = tokio::spawn(async move {
-                answer(server, |_| async move { Response::new(Full::new(body())) }).await;
+                let body = || Bytes::from(vec![0; 1 << 20]);
+                answer(server, |_| async move { plain(StatusCode::OK, body()) }).await;
             });
             let (mut all, mut buffer) = (0, vec![0; chunk]);
             loop {
@@ -252,7 +264,7 @@ mod tests {
         builder.enable_time().start_paused(true).build().unwrap().block_on(async {
             let (mut client, server) = duplex(1024);
             let serving = tokio::spawn(async move {
-                answer(server, |_| async move { Response::new(Full::new(Bytes::new())) }).await;
+                answer(server, |_| async move { plain(StatusCode::OK, "") }).await;
             });
             let start = tokio::time::Instant::now();
             for byte in b"GET / HTTP/1.1\r\n" {
