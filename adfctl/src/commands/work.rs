@@ -80,7 +80,7 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     let interrupts = tool.gentle_interrupts()?;
     let servers = tool.link.dialer.options()?.len();
     let empties = args.flags.until_empty();
-    let shift = work::Shift::new(recipe, tool.messages.stamped()).at(servers).until_empty(empties);
+    let shift = work::Shift::new(tool.messages.stamped()).at(servers).until_empty(empties);
     shift.wait_out(&interrupts, || work::connect(tool))?;
     if empties {
         check_queues(tool, &queues)?;
@@ -88,7 +88,7 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     let options = options(tool, args)?;
     let (ledger, finished) = Ledger::new(shift.messages(), label_of);
     let fates = Fates { on_fail: args.on_fail, most: args.max_duplications.get() };
-    let shift = Arc::new(Shift { shift, ledger, fates });
+    let shift = Arc::new(Shift { shift, recipe, ledger, fates });
     let observer = shift.clone();
     let options = options.on_event(move |event| observer.observe(event));
     let mut worker = Worker::new(options).map_err(cli_error)?;

@@ -7,9 +7,9 @@ use adf_queue_client::{
     WorkerEventKind, WorkerHandle,
 };
 use clap::ValueEnum;
-use ctl_core::commands::work::{self, Ended, Fate, Given, Ledger};
+use ctl_core::commands::work::{self, Ended, Fate, Given, Ledger, Recipe};
 use ctl_core::context::fleet::name_at;
-use ctl_core::system::child::Place;
+use ctl_core::system::child::{Piece, Place};
 use ctl_core::text::units;
 
 /// Placeholders for the message's data in arguments, and the variables that a shell line uses instead.
@@ -72,6 +72,8 @@ impl Fates {
 pub struct Shift {
     /// Runs the command.
     pub shift: work::Shift,
+    /// How to run it.
+    pub recipe: Recipe,
     /// The outcomes of messages.
     pub ledger: Ledger<Key, ()>,
     /// The rules.
@@ -97,7 +99,8 @@ impl Shift {
             body: job.body(),
             time_left: None,
         };
-        let (ended, end) = self.shift.run(&given, || job.is_lost(), || worker.stop());
+        let (ended, end) =
+            self.shift.run(&self.recipe, &given, || job.is_lost(), || worker.stop(), Piece::bytes);
         let lost = job.wait_lost(Duration::ZERO).map(|reason| match reason {
             LostReason::Stopped => fate_of(JobFate::Abandoned),
             reason => fate_of(JobFate::Lost(reason)),

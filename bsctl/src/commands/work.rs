@@ -110,15 +110,15 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let interrupts = tool.gentle_interrupts()?;
     let servers = tool.link.dialer.options()?.len();
     let empties = args.flags.until_empty();
-    let shift = work::Shift::new(recipe, tool.messages.stamped()).at(servers).until_empty(empties);
+    let shift = work::Shift::new(tool.messages.stamped()).at(servers).until_empty(empties);
     shift.wait_out(&interrupts, || work::connect(tool))?;
     if !empties && servers == 1 {
         say_why_idle(shift.messages(), None, &mut tool.link, &tubes)?;
     }
     let options = options(tool, &args, &tubes)?;
     let (ledger, finished) = Ledger::new(shift.messages(), label);
-    let shift =
-        Arc::new(Shift { shift, ledger, fates: fates(&args), kills_at_ttr: !args.touches() });
+    let (fates, kills_at_ttr) = (fates(&args), !args.touches());
+    let shift = Arc::new(Shift { shift, recipe, ledger, fates, kills_at_ttr });
     let observer = shift.clone();
     let worker =
         Worker::new(options.on_event(move |event| observer.observe(event))).map_err(cli_error)?;

@@ -9,9 +9,9 @@ use beanstalk_client::{
     JobFate, JobId, JobStats, LostReason, Outcome, TubeName, WorkerEvent, WorkerEventKind,
     WorkerHandle,
 };
-use ctl_core::commands::work::{self, Fate, Given, Ledger};
+use ctl_core::commands::work::{self, Fate, Given, Ledger, Recipe};
 use ctl_core::context::fleet::name_at;
-use ctl_core::system::child::Place;
+use ctl_core::system::child::{Piece, Place};
 use ctl_core::text::units;
 
 use self::fate::Fates;
@@ -23,6 +23,8 @@ pub const PLACES: &[Place] = &[("{id}", "$BSCTL_JOB_ID"), ("{tube}", "$BSCTL_TUB
 pub struct Shift {
     /// Runs the command.
     pub shift: work::Shift,
+    /// How to run it.
+    pub recipe: Recipe,
     /// The outcomes of jobs.
     pub ledger: Ledger<Key, Option<TubeName>>,
     /// The rules.
@@ -48,7 +50,8 @@ impl Shift {
             body: &job.body,
             time_left: job.time_left().filter(|_| self.kills_at_ttr),
         };
-        let (ended, end) = self.shift.run(&given, || job.is_lost(), || worker.stop());
+        let (ended, end) =
+            self.shift.run(&self.recipe, &given, || job.is_lost(), || worker.stop(), Piece::bytes);
         let lost = job.wait_lost(Duration::ZERO).map(|reason| match reason {
             LostReason::Stopped => fate_of(JobFate::Abandoned),
             reason => fate_of(JobFate::Lost(reason)),

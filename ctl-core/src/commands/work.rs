@@ -3,11 +3,11 @@
 mod ledger;
 mod outages;
 mod shift;
+mod supervisor;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Arg, Args, Command};
 
@@ -19,12 +19,12 @@ use crate::output::messages::Messages;
 use crate::output::{Format, Output, Record, Shape};
 use crate::system::at_once::first_of;
 use crate::system::child::{DataArgs, Place, Template};
-use crate::system::signals::Interrupts;
 use crate::text::units;
 
 pub use ledger::{Fate, Finished, Ledger};
 pub use outages::Outages;
-pub use shift::{Ended, Given, Hands, Recipe, Shift, is_stopped_with_worker};
+pub use shift::{Ended, Given, Recipe, Shift};
+pub use supervisor::Hands;
 
 /// Connects as the flags say before a worker starts, so that `--wait-for-server` applies to it, too. At the
 /// start, a failure is an error, because an invalid address is more likely than a server outage.
@@ -165,120 +165,6 @@ pub fn about(arg: Arg, (job, here): (&str, &str)) -> Arg {
 
 /// How long commands get to end.
 const LAST_RESORT: Duration = Duration::from_secs(10);
-
-/// A running worker, seen from outside.
-pub trait Crew {
-    /// Takes no further job.
-    fn stop(&self);
-
-    /// Also ends running jobs.
-    fn kill(&self);
-
-    /// Whether it has ended. Reports may still be pending.
-    fn has_ended(&self) -> bool;
-
-    /// Whether a job is running, as far as known.
-    fn is_busy(&self) -> bool;
-}
-
-/// How often to check a crew.
-const SLICE: Duration = Duration::from_millis(50);
-
-/// Watches a crew.
-pub struct Supervisor<'a, C> {
-    crew: &'a C,
-    interrupts: &'a Interrupts,
-    messages: &'a Messages,
-    grace: Duration,
-    idle: Option<Duration>,
-    last_busy: Instant,
-    /// When running jobs are ended.
-    deadline: Option<Instant>,
-    signal: Option<Exit>,
-}
-
-impl<'a, C: Crew> Supervisor<'a, C> {
-    /// A supervisor with these flags.
-    pub fn new(
-        crew: &'a C,
-        interrupts: &'a Interrupts,
-        messages: &'a Messages,
-        flags: &WorkFlags,
-    ) -> Self {
-        Self {
-            crew,
-            interrupts,
-            messages,
-            grace: flags.grace,
-            idle: flags.max_idle.filter(|idle| !idle.is_zero()),
-            last_busy: Instant::now(),
-            deadline: None,
-            signal: None,
-        }
-    }
-
-    /// Waits until the crew has ended, and reports its jobs. The first signal stops taking jobs; the second one, or the
-    /// end of the grace, ends running ones. Returns the exit code of a signal.
-    ///
-    /// # Errors
-    /// The first failure of `report`, which ends the crew.
-    pub fn watch<J>(
-        mut self,
-        finished: &Receiver<J>,
-        mut report: impl FnMut(&J) -> Result<(), CliError>,
-    ) -> Result<Option<Exit>, CliError> {
-        let mut reported = Ok(());
-        loop {
-            // Checked before the last round of reports.
-            let is_last = self.crew.has_ended();
-            let mut next = finished.recv_timeout(if is_last { Duration::ZERO } else { SLICE });
-            while let Ok(job) = &next {
-                self.last_busy = Instant::now();
-                if reported.is_ok() {
-                    reported = report(job);
-                    if reported.is_err() {
-                        self.crew.stop();
-                    }
-                }
-                next = finished.try_recv().map_err(|_| RecvTimeoutError::Timeout);
-            }
-            if is_last || matches!(next, Err(RecvTimeoutError::Disconnected)) {
-                return reported.map(|()| self.signal);
-            }
-            self.heed_signals();
-            self.heed_idleness();
-        }
-    }
-
-    fn heed_signals(&mut self) {
-        if let Some(exit) = self.interrupts.requested() {
-            self.interrupts.clear();
-            if self.signal.is_none() {
-                self.crew.stop();
-                self.deadline = Instant::now().checked_add(self.grace);
-                self.messages.note(format!(
-                    "finishing running jobs, for at most {}; a second signal gives them back",
-                    units::show_duration(self.grace)
-                ));
-            } else if exit != Exit::HungUp {
-                self.crew.kill();
-            }
-            self.signal.get_or_insert(exit);
-        }
-        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            self.crew.kill();
-        }
-    }
-
-    fn heed_idleness(&mut self) {
-        let Some(idle) = self.idle else { return };
-        if self.crew.is_busy() {
-            self.last_busy = Instant::now();
-        } else if self.last_busy.elapsed() >= idle {
-            self.crew.stop();
-        }
-    }
-}
 
 /// How a job's command ended.
 #[derive(Debug, Clone, Default)]

@@ -37,6 +37,16 @@ pub enum Piece {
     Err(Vec<u8>),
 }
 
+impl Piece {
+    /// From wherever it is.
+    #[must_use]
+    pub fn bytes(self) -> Vec<u8> {
+        match self {
+            Self::Out(bytes) | Self::Err(bytes) => bytes,
+        }
+    }
+}
+
 /// What to do with a running command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {

@@ -1,19 +1,16 @@
 //! `work`: a worker that runs a command, or a built-in handler, for every job.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, Sender};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use clap::Args;
-use ctl_core::commands::work::{self, Crew as _, Supervisor, WorkFlags};
+use ctl_core::commands::work::{self, WorkFlags};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
 use ctl_core::link::Link as _;
 use ctl_core::output::messages::Messages;
 use ctl_core::output::{Record, Shape};
-use ctl_core::system::process;
-use ctl_core::system::signals::Interrupts;
 use ctl_core::text::units;
 use gearman_client::blocking::Worker;
 use gearman_client::{ClientId, JobLimit, WorkerOptions, WorkerReport};
@@ -22,7 +19,7 @@ use crate::error::cli_error;
 use crate::names::Function;
 use crate::tool::Tool;
 use crate::work::child::{PLACES, Recipe, Stream};
-use crate::work::{Fate, Finished, Handler, Shift, builtin::Builtin};
+use crate::work::{Fate, Handler, Shift, builtin::Builtin};
 
 /// The end of `work --help`.
 pub const HELP: &str = "\
@@ -30,7 +27,7 @@ Protocol: CAN_DO, GRAB_JOB_ALL, PRE_SLEEP, WORK_COMPLETE, WORK_FAIL, WORK_EXCEPT
 The command gets the workload on stdin (or with --file or --arg); what it writes to stdout is the result. Exit 0
 completes the job, any other code or a signal fails it. {handle}, {function} and {file} in arguments are
 replaced. The environment has GEARCTL_HANDLE, GEARCTL_FUNCTION, GEARCTL_UNIQUE and GEARCTL_REDUCER. If a command cannot
-be started, its job is given back and the worker exits (126, 127).
+be started, its job is given back and the worker exits (126, 127); with --shell, also if the shell reports it.
 `gearctl help workers` says how commands run, where their output goes, and what signals do.
 The gearman command-line client, at least up to version 1.1, waits forever for a job that ends with an exception: serve
 it without --exception-from-stderr.
@@ -85,109 +82,53 @@ pub struct WorkArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("work", "gearctl functions is read-only")?;
-    let handler = handler(&args)?;
-    args.flags.say_passed_on(tool);
+    let handler = handler(tool, &args)?;
     let limit = args.flags.count.map(JobLimit::new);
     let _pid_file = args.flags.create_pid_file(&tool.messages)?;
     let interrupts = tool.gentle_interrupts()?;
-    let stops = || interrupts.requested().is_some();
-    let until_empty = args.flags.until_empty();
-    let shift = Shift::new(handler, limit.clone(), tool.messages.stamped(), until_empty);
-    let connected = shift
-        .shortage
-        .wait_out(&shift.messages, stops, || workers(tool, (&args, limit.as_ref()), &shift));
-    let workers = interrupts.check().and(connected)?;
+    let shift = work::Shift::new(tool.messages.stamped()).until_empty(args.flags.until_empty());
+    let shift = Arc::new(Shift::new(shift, handler, limit.clone()));
+    let connect = || workers(tool, (&args, limit.as_ref()), &shift);
+    let workers = shift.shift.wait_out(&interrupts, connect)?;
     let (functions, address) = (args.functions.texts().join(", "), tool.link.dialer.address()?);
     let (sender, finished) = mpsc::channel();
-    let (slots, started) = start_slots(&shift, workers, sender, &interrupts);
-    match &started {
-        Ok(()) => shift.messages.note(format!("serving {functions} on {address}")),
-        // Given up because of a signal.
-        Err(error) if error.is_shortage() => {}
-        Err(_) => shift.stop(),
-    }
     let mut count = Count::default();
-    let (crew, messages) = (&*shift, shift.messages.clone());
-    let supervisor = Supervisor::new(crew, &interrupts, &messages, &args.flags);
-    let signal = supervisor.watch(&finished, |job| {
+    let messages = shift.shift.messages();
+    messages.note(format!("serving {functions} on {address}"));
+    let (watched, flags) = (Arc::clone(&shift), (&args.flags, &interrupts));
+    let run = move || watched.work(workers, &sender);
+    let watched = shift.shift.supervise((&*shift, run), flags, &finished, |job| {
         count.add(job.fate);
         if job.fate != Fate::Complete {
-            job.tell(&messages);
+            job.tell(messages);
         }
         static JOB: Shape = Shape::rows("handle", &[]);
         let record = Record::new()
             .with("handle", job.handle.as_str())
             .with("function", job.function.as_str());
         work::log(&mut tool.out, &JOB, record, &job.end, job.fate.word())
-    })?;
-    join(slots)?;
-    if signal.is_none() {
-        started.or_else(|error| interrupts.check().and(Err(error)))?;
-    }
-    count.report(shift.report(), tool, &messages)?;
-    shift.outages.check()?;
+    });
+    let (signal, report) = watched?;
+    count.report(report, tool, messages)?;
+    shift.shift.outages().check()?;
     Ok(signal.unwrap_or(Exit::Done))
 }
 
-/// The thread of a slot.
-type Slot = JoinHandle<Result<(), CliError>>;
-
-/// Starts a slot for each worker, and gives up waiting for a thread on a signal. Started slots keep running, also after
-/// an error.
-fn start_slots(
-    shift: &Arc<Shift>,
-    workers: Vec<Worker>,
-    finished: Sender<Finished>,
-    interrupts: &Interrupts,
-) -> (Vec<Slot>, Result<(), CliError>) {
-    let mut slots = Vec::new();
-    let stops = || interrupts.requested().is_some();
-    for worker in workers {
-        let start = || start_slot(shift, &finished);
-        match shift.shortage.wait_out(&shift.messages, stops, start) {
-            Ok((slot, place)) => {
-                // A slot waits for its worker.
-                let _ = place.send(worker);
-                slots.push(slot);
-            }
-            Err(error) => return (slots, Err(error)),
-        }
-    }
-    (slots, Ok(()))
-}
-
-/// A thread that starts work once it is sent its worker.
-fn start_slot(
-    shift: &Arc<Shift>,
-    finished: &Sender<Finished>,
-) -> Result<(Slot, Sender<Worker>), CliError> {
-    let (shift, finished) = (Arc::clone(shift), finished.clone());
-    let (place, worker) = mpsc::channel();
-    let thread = thread::Builder::new().name("slot".to_owned());
-    let slot = thread.spawn(move || match worker.recv() {
-        Ok(worker) => shift.work(worker, |job| finished.send(job).is_ok()),
-        Err(_) => Ok(()),
-    });
-    slot.map(|slot| (slot, place)).map_err(|error| process::no_thread(&error))
-}
-
-fn handler(args: &WorkArgs) -> Result<Handler, CliError> {
+fn handler(tool: &Tool, args: &WorkArgs) -> Result<Handler, CliError> {
     if let Some(builtin) = args.builtin {
         return Ok(Handler::Builtin(builtin));
     }
-    let command = args.flags.handler(PLACES)?.ok_or_else(|| {
-        CliError::usage("no handler given")
-            .hint("gearctl work -f wc --exec wc -l")
-            .hint("gearctl work -f echo --builtin echo")
+    let recipe = work::Recipe::new(&args.flags, PLACES, "gearctl work -f wc", tool);
+    let recipe = recipe.map_err(|error| match error.hints.is_empty() {
+        true => error,
+        false => error.hint("gearctl work -f echo --builtin echo"),
     })?;
     Ok(Handler::Command(Recipe {
-        command,
+        command: recipe.collected(),
         stream: args.stream,
-        data: args.flags.data,
         warnings: args.warnings,
         status_prefix: args.status_prefix.clone(),
         exception: args.exception_from_stderr,
-        max_runtime: args.flags.max_runtime,
     }))
 }
 
@@ -228,15 +169,6 @@ fn workers(
         tool.link.close();
     }
     Ok(workers)
-}
-
-fn join(slots: Vec<Slot>) -> Result<(), CliError> {
-    let mut result = Ok(());
-    for slot in slots {
-        let ended = slot.join().unwrap_or_else(|_| Err(CliError::internal("a slot panicked")));
-        result = result.and(ended);
-    }
-    result
 }
 
 /// Number of jobs whose end was not sent, by outcome.

@@ -4,10 +4,11 @@ use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ctl_core::commands::work::{CommandEnd, Shift};
 use ctl_core::text::units;
 use gearman_client::blocking::GrabbedJob;
 
-use super::{Ended, Outcome, Shift};
+use super::Ended;
 
 /// A built-in handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,17 +33,20 @@ impl FromStr for Builtin {
 }
 
 impl Builtin {
-    pub(super) fn run(self, shift: &Shift, job: &GrabbedJob) -> Outcome {
-        let Self::Echo(time) = self else { return Ended::Fail.into() };
+    pub(super) fn run(self, shift: &Shift, job: &GrabbedJob) -> (Ended, CommandEnd) {
+        let ended = |ended, otherwise| {
+            (ended, CommandEnd { otherwise: Some(otherwise), ..CommandEnd::default() })
+        };
+        let Self::Echo(time) = self else { return ended(Ended::Fail, "the handler ended") };
         let start = Instant::now();
         while start.elapsed() < time {
             if shift.is_killed() {
-                return Ended::Stopped.into();
+                return ended(Ended::Stopped, "stopped");
             }
             let left = time.saturating_sub(start.elapsed());
             thread::sleep(left.min(Duration::from_millis(20)));
         }
-        Ended::Complete(job.workload.to_vec()).into()
+        ended(Ended::Complete(job.workload.to_vec()), "the handler ended")
     }
 }
 

@@ -1,26 +1,21 @@
 //! A command that handles a job: workload on its stdin, result from its stdout, both at the same time.
 
 use std::io::{self, Write as _};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use ctl_core::commands::work::{CommandEnd, is_stopped_with_worker};
-use ctl_core::error::{CliError, Exit};
-use ctl_core::system::child::{Data, DataArgs, LastLine, Order, Piece, Place, Running, Template};
-use ctl_core::system::process;
+use ctl_core::commands::work::{self, CommandEnd, Given, Shift};
+use ctl_core::system::child::{Piece, Place};
+use gearman_client::ErrorKind;
 use gearman_client::blocking::{GrabbedJob, Worker};
 
-use super::{Ended, Outcome, Shift};
+use super::Ended;
 use crate::names::{show_function, show_handle};
 
-/// How to run the command.
+/// How to run the command, and what its output means.
 #[derive(Debug, Clone)]
 pub struct Recipe {
     /// The command.
-    pub command: Template,
-    /// How it gets the workload.
-    pub data: DataArgs,
+    pub command: work::Recipe,
     /// Whether output goes out while the command runs.
     pub stream: Option<Stream>,
     /// stderr goes to the submitter as warnings.
@@ -29,8 +24,6 @@ pub struct Recipe {
     pub status_prefix: Option<String>,
     /// Whether a failure becomes an exception with the end of stderr.
     pub exception: bool,
-    /// The longest a command may run.
-    pub max_runtime: Option<Duration>,
 }
 
 /// The value of `--stream`.
@@ -55,149 +48,120 @@ pub(super) fn run(
     shift: &Shift,
     worker: &mut Worker,
     job: &GrabbedJob,
-) -> Outcome {
-    let start = || {
-        let (command, data) = command(recipe, job)?;
-        Ok((Running::start(command, data.input())?, data))
+) -> (Ended, CommandEnd) {
+    let (handle, function) = (show_handle(&job.handle), show_function(&job.function));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let given = Given {
+        label: format!("job {handle} of {function}"),
+        values: &[("{handle}", handle.as_str()), ("{function}", function.as_str())],
+        environment: &[
+            ("GEARCTL_HANDLE", handle.clone()),
+            ("GEARCTL_FUNCTION", function.clone()),
+            ("GEARCTL_UNIQUE", text(&job.unique)),
+            ("GEARCTL_REDUCER", job.reducer.as_deref().map(text).unwrap_or_default()),
+        ],
+        body: &job.workload,
+        time_left: None,
     };
-    let started = shift.shortage.wait_out(&shift.messages, || shift.is_killed(), start);
-    let (mut running, _data) = match started {
-        Ok(running) => running,
-        // Another job may work.
-        Err(error) if error.exit == Exit::BadData => {
-            let words = Some(error.to_string());
-            let end = CommandEnd { otherwise: Some("not run"), words, ..CommandEnd::default() };
-            return Outcome { ended: Ended::Fail, end };
-        }
-        Err(error) if error.is_shortage() => return Ended::Stopped.into(),
-        Err(error) => return Ended::Broken(error).into(),
-    };
-    let start = Instant::now();
-    let order = || {
-        let is_overtime = recipe.max_runtime.is_some_and(|most| start.elapsed() >= most);
-        match (shift.is_killed(), is_overtime) {
-            (true, _) => Order::GiveUp,
-            (false, true) => Order::End,
-            (false, false) => Order::GoOn,
-        }
-    };
-    let mut output = Collected::new(recipe);
-    let status = running.watch(order, |piece| match piece {
-        Piece::Out(bytes) => {
-            for data in output.out(bytes) {
-                shift.tell(worker.data(job, data));
-            }
-        }
-        Piece::Err(bytes) => output.err(shift, worker, job, &bytes),
-    });
-    if let Some(left) = running.left_behind() {
-        shift.messages.warn(format!("job {}: {left}", show_handle(&job.handle)));
+    let mut output = Output { recipe, shift, worker, job, out: vec![], err: vec![], line: vec![] };
+    let (ended, end) =
+        shift.run(&recipe.command, &given, || false, || {}, |piece| output.take(piece));
+    if ended == work::Ended::GivenUp {
+        return (Ended::Stopped, end);
     }
-    let Some(status) = status else { return Ended::Stopped.into() };
-    if !running.was_ended() && is_stopped_with_worker(status, || shift.is_stopped()) {
-        return Ended::Stopped.into();
+    let line = std::mem::take(&mut output.line);
+    if !line.is_empty() {
+        let _ = io::stderr().write_all(&output.err_line(line));
     }
-    output.flush(shift, worker, job);
-    let words = output.last.text();
-    let ended = match (status.success(), recipe.exception) {
-        (true, _) => Ended::Complete(output.out),
-        (false, false) => Ended::Fail,
-        (false, true) => Ended::Exception(output.err),
+    let Output { out, err, .. } = output;
+    let ended = match ended {
+        work::Ended::Code(0) => Ended::Complete(out),
+        work::Ended::Unfit => Ended::Fail,
+        _ if recipe.exception => Ended::Exception(err),
+        _ => Ended::Fail,
     };
-    let end = CommandEnd { words, ..CommandEnd::default() };
-    let end = if running.was_ended() {
-        CommandEnd { otherwise: Some("over --max-runtime"), ..end }
-    } else {
-        CommandEnd { exit: status.code(), signal: process::signal(status), ..end }
-    };
-    Outcome { ended, end }
+    (ended, end)
 }
 
-/// Output of the command that has not been sent yet.
-struct Collected<'a> {
+/// Output of the command, and what of it has not been sent yet.
+struct Output<'a> {
     recipe: &'a Recipe,
+    shift: &'a Shift,
+    worker: &'a mut Worker,
+    job: &'a GrabbedJob,
     out: Vec<u8>,
     err: Vec<u8>,
     /// The beginning of a line of stderr.
     line: Vec<u8>,
-    last: LastLine,
 }
 
-impl<'a> Collected<'a> {
-    fn new(recipe: &'a Recipe) -> Self {
-        Self {
-            recipe,
-            out: Vec::new(),
-            err: Vec::new(),
-            line: Vec::new(),
-            last: LastLine::default(),
+impl Output<'_> {
+    /// Takes a piece, and returns what goes to the tool's stderr.
+    fn take(&mut self, piece: Piece) -> Vec<u8> {
+        match piece {
+            Piece::Out(bytes) => {
+                self.out(bytes);
+                Vec::new()
+            }
+            Piece::Err(bytes) => self.err(bytes),
         }
     }
 
-    /// Takes a piece of stdout, and returns what to send now.
-    fn out(&mut self, bytes: Vec<u8>) -> Vec<Vec<u8>> {
+    fn out(&mut self, bytes: Vec<u8>) {
         match self.recipe.stream {
-            None => {
-                self.out.extend_from_slice(&bytes);
-                Vec::new()
-            }
-            Some(Stream::Chunks) => vec![bytes],
+            None => self.out.extend_from_slice(&bytes),
+            Some(Stream::Chunks) => self.send(|worker, job| worker.data(job, bytes)),
             Some(Stream::Lines) => {
                 self.out.extend_from_slice(&bytes);
                 let end = self.out.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
                 let rest = self.out.split_off(end);
                 let whole = std::mem::replace(&mut self.out, rest);
-                whole.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
+                for line in whole.split_inclusive(|byte| *byte == b'\n') {
+                    self.send(|worker, job| worker.data(job, line.to_vec()));
+                }
             }
         }
     }
 
-    fn err(&mut self, shift: &Shift, worker: &mut Worker, job: &GrabbedJob, bytes: &[u8]) {
-        self.last.take(bytes);
+    fn err(&mut self, bytes: Vec<u8>) -> Vec<u8> {
         if self.recipe.exception {
-            self.err.extend_from_slice(bytes);
+            self.err.extend_from_slice(&bytes);
             let excess = self.err.len().saturating_sub(KEPT);
             self.err.drain(..excess);
         }
-        if !self.recipe.reads_lines() {
-            pass_on(bytes);
-            return;
+        if !self.recipe.warnings && self.recipe.status_prefix.is_none() {
+            return bytes;
         }
-        self.line.extend_from_slice(bytes);
+        self.line.extend_from_slice(&bytes);
+        let mut passed = Vec::new();
         while let Some(at) = self.line.iter().position(|byte| *byte == b'\n') {
             let rest = self.line.split_off(at + 1);
             let line = std::mem::replace(&mut self.line, rest);
-            self.err_line(shift, worker, job, line);
+            passed.extend(self.err_line(line));
         }
+        passed
     }
 
-    fn err_line(&self, shift: &Shift, worker: &mut Worker, job: &GrabbedJob, line: Vec<u8>) {
+    fn err_line(&mut self, line: Vec<u8>) -> Vec<u8> {
         let prefix = self.recipe.status_prefix.as_deref();
         if let Some((done, of)) = prefix.and_then(|prefix| progress(prefix, &line)) {
-            shift.tell(worker.status(job, done, of));
+            self.send(|worker, job| worker.status(job, done, of));
         } else if self.recipe.warnings {
-            shift.tell(worker.warning(job, line));
+            self.send(|worker, job| worker.warning(job, line));
         } else {
-            pass_on(&line);
+            return line;
         }
+        Vec::new()
     }
 
-    /// Sends the last line of stderr, if it has no end.
-    fn flush(&mut self, shift: &Shift, worker: &mut Worker, job: &GrabbedJob) {
-        // Puts what follows on a line of its own.
-        if self.last.is_open() && !self.recipe.reads_lines() {
-            pass_on(b"\n");
-        }
-        let line = std::mem::take(&mut self.line);
-        if !line.is_empty() {
-            self.err_line(shift, worker, job, line);
+    /// Sends the submitters intermediate data. A lost connection is noticed at the end of the job.
+    fn send(&mut self, send: impl FnOnce(&mut Worker, &GrabbedJob) -> gearman_client::Result<()>) {
+        if let Err(error) = send(self.worker, self.job)
+            && error.kind() != ErrorKind::JobLost
+        {
+            self.shift.messages().decision(error.to_string());
         }
     }
-}
-
-/// Writes to the tool's own stderr, whose reader may have gone.
-fn pass_on(bytes: &[u8]) {
-    let _ = io::stderr().write_all(bytes);
 }
 
 /// The progress in a line such as `STATUS 3/10`.
@@ -206,29 +170,6 @@ fn progress(prefix: &str, line: &[u8]) -> Option<(u64, u64)> {
     let (done, of) = rest.trim().split_once('/')?;
     let of = of.trim().parse().ok().filter(|of| *of > 0)?;
     Some((done.trim().parse().ok()?, of))
-}
-
-impl Recipe {
-    /// Whether lines of stderr mean something.
-    fn reads_lines(&self) -> bool {
-        self.warnings || self.status_prefix.is_some()
-    }
-}
-
-/// The command for this job, and what must exist while it runs.
-fn command(recipe: &Recipe, job: &GrabbedJob) -> Result<(Command, Data), CliError> {
-    let (handle, function) = (show_handle(&job.handle), show_function(&job.function));
-    let values = [("{handle}", handle.as_str()), ("{function}", function.as_str())];
-    let (mut command, data) = recipe.command.command(&values, recipe.data, &job.workload)?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    command
-        .env("GEARCTL_HANDLE", &handle)
-        .env("GEARCTL_FUNCTION", &function)
-        .env("GEARCTL_UNIQUE", text(&job.unique))
-        .env("GEARCTL_REDUCER", job.reducer.as_deref().map(text).unwrap_or_default())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    Ok((command, data))
 }
 
 #[cfg(test)]

@@ -5,15 +5,17 @@ pub mod child;
 
 use std::collections::VecDeque;
 use std::iter::repeat_n;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use ctl_core::commands::shortage::Shortage;
-use ctl_core::commands::work::{CommandEnd, Crew, Outages};
+use ctl_core::commands::work::{self, CommandEnd, Hands};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::messages::Messages;
 use ctl_core::repl::guest::lock;
+use ctl_core::system::process;
 use gearman_client::blocking::{GrabbedJob, Worker};
 use gearman_client::{
     ConnectionState, ErrorKind, JobLimit, WorkerEvent, WorkerEventKind, WorkerReport,
@@ -24,20 +26,12 @@ use crate::names::{show_function, show_handle};
 
 /// What the slots of a worker share.
 pub struct Shift {
+    /// Runs commands.
+    pub shift: work::Shift,
     /// The handler of jobs.
-    pub handler: Handler,
+    handler: Handler,
     /// Number of jobs after which it ends; the workers have the same limit.
     limit: Option<JobLimit>,
-    /// Messages to stderr.
-    pub messages: Messages,
-    /// Resources that the system has run out of.
-    pub shortage: Shortage,
-    /// What is told about lost servers.
-    pub outages: Outages,
-    /// Whether to take no more jobs.
-    stop: AtomicBool,
-    /// Whether to end running jobs, too.
-    kill: AtomicBool,
     running: AtomicU64,
     /// The account of the slots that have ended.
     report: Mutex<WorkerReport>,
@@ -138,29 +132,8 @@ pub enum Ended {
     Fail,
     /// Without, and with words.
     Exception(Vec<u8>),
-    /// It was told to stop before it had finished.
+    /// It was told to stop before it had finished, or cannot be run at all.
     Stopped,
-    /// It cannot be run at all.
-    Broken(CliError),
-}
-
-/// A handler's end, and how its process ended.
-pub struct Outcome {
-    /// The end.
-    pub ended: Ended,
-    /// How the command ended; the slot knows how long it took.
-    pub end: CommandEnd,
-}
-
-impl From<Ended> for Outcome {
-    fn from(ended: Ended) -> Self {
-        let otherwise = match ended {
-            Ended::Stopped => "stopped",
-            Ended::Broken(_) => "not run",
-            Ended::Complete(_) | Ended::Fail | Ended::Exception(_) => "the handler ended",
-        };
-        Self { ended, end: CommandEnd { otherwise: Some(otherwise), ..CommandEnd::default() } }
-    }
 }
 
 /// Jobs whose ends were sent, in that order, until the server shows what it has made of them.
@@ -200,20 +173,9 @@ fn count(jobs: u64) -> usize {
     usize::try_from(jobs).unwrap_or(usize::MAX)
 }
 
-impl Crew for Shift {
-    fn stop(&self) {
-        self.stop.store(true, Ordering::SeqCst);
-    }
-
-    fn kill(&self) {
-        self.stop();
-        self.kill.store(true, Ordering::SeqCst);
-    }
-
-    /// Its slots hang up when they have ended.
-    fn has_ended(&self) -> bool {
-        false
-    }
+impl Hands for Shift {
+    /// Its slots see that the shift is over.
+    fn stop(&self) {}
 
     fn is_busy(&self) -> bool {
         self.running.load(Ordering::SeqCst) > 0
@@ -226,103 +188,93 @@ const SLICE: Duration = Duration::from_millis(100);
 impl Shift {
     /// A shift that nobody has started yet.
     #[must_use]
-    pub fn new(
-        handler: Handler,
-        limit: Option<JobLimit>,
-        messages: Messages,
-        until_empty: bool,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            handler,
-            limit,
-            outages: Outages::new(messages.clone()).finite(until_empty),
-            messages,
-            shortage: Shortage::default(),
-            stop: AtomicBool::new(false),
-            kill: AtomicBool::new(false),
-            running: AtomicU64::new(0),
-            report: Mutex::default(),
-        })
-    }
-
-    /// What became of the results, once all slots have ended.
-    #[must_use]
-    pub fn report(&self) -> WorkerReport {
-        *lock(&self.report)
+    pub fn new(shift: work::Shift, handler: Handler, limit: Option<JobLimit>) -> Self {
+        Self { shift, handler, limit, running: AtomicU64::new(0), report: Mutex::default() }
     }
 
     /// Passes on the events of a worker.
     pub fn observe(&self, event: &WorkerEvent) {
         match &event.what {
-            WorkerEventKind::Connected => self.outages.connected(&event.server),
+            WorkerEventKind::Connected => self.shift.outages().connected(&event.server),
             WorkerEventKind::Disconnected(error) => {
-                self.outages.disconnected(&event.server, error);
+                self.shift.outages().disconnected(&event.server, error);
             }
-            WorkerEventKind::GivenUp => self.outages.given_up(&event.server),
-            WorkerEventKind::Oversized { .. } => self.messages.warn(event.to_string()),
+            WorkerEventKind::GivenUp => self.shift.outages().given_up(&event.server),
+            WorkerEventKind::Oversized { .. } => self.shift.messages().warn(event.to_string()),
             _ => {}
         }
     }
 
-    /// Whether no more jobs are taken.
+    /// Works until the shift ends, each worker in a thread of its own. Every finished job goes to `finished`.
     #[must_use]
-    pub fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::SeqCst)
+    pub fn work(&self, workers: Vec<Worker>, finished: &Sender<Finished>) -> WorkerReport {
+        // Each is taken once, in the attempt that succeeds in starting its thread.
+        let workers: Vec<_> = workers.into_iter().map(|worker| Mutex::new(Some(worker))).collect();
+        thread::scope(|scope| {
+            let mut slots = Vec::new();
+            for worker in &workers {
+                let run = || {
+                    if let Some(worker) = lock(worker).take() {
+                        self.serve(worker, |job| finished.send(job).is_ok());
+                    }
+                };
+                let start = || {
+                    let thread = thread::Builder::new().name("slot".to_owned());
+                    thread.spawn_scoped(scope, run).map_err(|error| process::no_thread(&error))
+                };
+                match self.shift.retry(|| self.shift.is_stopping(), start) {
+                    Ok(slot) => slots.push(slot),
+                    // Given up because of a signal.
+                    Err(error) if error.is_shortage() => break,
+                    Err(error) => {
+                        self.shift.break_off(error);
+                        break;
+                    }
+                }
+            }
+            for slot in slots {
+                if slot.join().is_err() {
+                    self.shift.break_off(CliError::internal("a slot panicked"));
+                }
+            }
+        });
+        *lock(&self.report)
     }
 
-    /// Whether running jobs should end.
-    #[must_use]
-    pub fn is_killed(&self) -> bool {
-        self.kill.load(Ordering::SeqCst)
-    }
-
-    /// Works until the shift ends. Every finished job goes to `finished`, until that reports that no more are wanted.
-    ///
-    /// # Errors
-    /// The handler cannot be run; its job has been given back.
-    pub fn work(
-        &self,
-        worker: Worker,
-        finished: impl FnMut(Finished) -> bool,
-    ) -> Result<(), CliError> {
+    fn serve(&self, worker: Worker, finished: impl FnMut(Finished) -> bool) {
         let handle = worker.handle();
-        let ended = self.serve(worker, finished);
+        self.take_jobs(worker, finished);
         let of = handle.report();
         let mut report = lock(&self.report);
         report.completed += of.completed;
         report.failed += of.failed;
         report.rejected += of.rejected;
         report.unknown += of.unknown;
-        ended
     }
 
-    fn serve(
-        &self,
-        mut worker: Worker,
-        mut finished: impl FnMut(Finished) -> bool,
-    ) -> Result<(), CliError> {
+    fn take_jobs(&self, mut worker: Worker, mut finished: impl FnMut(Finished) -> bool) {
         let (handle, mut sent) = (worker.handle(), Sent::default());
         while let Some(job) =
             self.next_job(&mut worker, |report| sent.settled(report).all(&mut finished))
         {
             self.running.fetch_add(1, Ordering::SeqCst);
             let start = Instant::now();
-            let outcome = match &self.handler {
-                Handler::Command(recipe) => child::run(recipe, self, &mut worker, &job),
-                Handler::Builtin(builtin) => builtin.run(self, &job),
+            let (ended, end) = match &self.handler {
+                Handler::Command(recipe) => child::run(recipe, &self.shift, &mut worker, &job),
+                Handler::Builtin(builtin) => builtin.run(&self.shift, &job),
             };
             self.running.fetch_sub(1, Ordering::SeqCst);
             let mut done = Finished {
                 handle: show_handle(&job.handle),
                 function: show_function(&job.function),
-                end: CommandEnd { time: Some(start.elapsed()), ..outcome.end },
+                end: CommandEnd { time: Some(start.elapsed()), ..end },
                 fate: Fate::Returned,
             };
-            if self.is_stopped() {
+            if self.shift.is_stopping() {
                 // Does not ask for another job in the same write.
                 worker.handle().stop();
             }
-            let told = match outcome.ended {
+            let told = match ended {
                 Ended::Complete(result) => (Fate::Complete, worker.complete(job, result)),
                 Ended::Fail => (Fate::Fail, worker.fail(job)),
                 Ended::Exception(text) => (Fate::Exception, worker.exception(job, text)),
@@ -331,14 +283,7 @@ impl Shift {
                     drop(worker);
                     drop(job);
                     let _ = sent.rest(&handle.report()).chain([done]).all(&mut finished);
-                    return Ok(());
-                }
-                Ended::Broken(error) => {
-                    drop(worker);
-                    drop(job);
-                    let _ = sent.rest(&handle.report()).chain([done]).all(&mut finished);
-                    self.stop();
-                    return Err(error);
+                    return;
                 }
             };
             let is_sent = told.1.is_ok();
@@ -351,7 +296,6 @@ impl Shift {
         }
         let _ = worker.stop();
         let _ = sent.rest(&handle.report()).all(&mut finished);
-        Ok(())
     }
 
     /// Waits for a job; none once the shift is over.
@@ -368,7 +312,7 @@ impl Shift {
             let is_closed = |state: &ConnectionState| *state == ConnectionState::Closed;
             is_at_limit || handle.connection_states().iter().all(is_closed)
         };
-        while !self.is_stopped() {
+        while !self.shift.is_stopping() {
             let next = worker.next_job(SLICE);
             if !look(&handle.report()) && !matches!(next, Ok(Some(_))) {
                 return None;
@@ -381,22 +325,13 @@ impl Shift {
                 Err(error) => {
                     let error = cli_error(error);
                     if !reported && error.exit != Exit::Unavailable {
-                        self.messages.warn(error.message);
+                        self.shift.messages().warn(error.message);
                     }
                     reported = true;
-                    std::thread::sleep(SLICE);
+                    thread::sleep(SLICE);
                 }
             }
         }
         None
-    }
-
-    /// Sends the submitters intermediate data. A lost connection is noticed at the end of the job.
-    pub fn tell(&self, told: gearman_client::Result<()>) {
-        if let Err(error) = told
-            && error.kind() != ErrorKind::JobLost
-        {
-            self.messages.decision(error.to_string());
-        }
     }
 }

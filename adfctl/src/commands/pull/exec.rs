@@ -6,7 +6,7 @@ use adf_queue_client::Delivery;
 use ctl_core::bulk::Bulk;
 use ctl_core::commands::work::{CommandEnd, Ended, Given, Recipe, Shift};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::system::child::Template;
+use ctl_core::system::child::{Piece, Template};
 use ctl_core::system::signals::Interrupts;
 
 use super::put_back;
@@ -27,7 +27,7 @@ pub(super) fn run(
     count: u64,
 ) -> Result<Exit, CliError> {
     let recipe = Recipe::of(Template::new(None, words, PLACES)?, &tool.out);
-    let shift = Shift::new(recipe, tool.messages.clone());
+    let shift = Shift::new(tool.messages.clone());
     let interrupts = tool.interrupts()?;
     let stderr = tool.messages.clone();
     let mut bulk = tool.bulk_of("handled", "message", count)?;
@@ -37,7 +37,7 @@ pub(super) fn run(
         let messages = taker.next(link, 1)?;
         let Some(message) = messages.first() else { break };
         taken += 1;
-        let (ended, end) = run_one(&shift, message, &interrupts);
+        let (ended, end) = run_one((&shift, &recipe), message, &interrupts);
         let settled = settle(link, message, (ended, end.unseen_words(&stderr)), &mut bulk);
         // The reason why no command can be run is more useful than the failure of this one.
         if let Some(error) = shift.take_broken().or(settled.err()) {
@@ -51,7 +51,11 @@ pub(super) fn run(
     bulk.finish_quietly()
 }
 
-fn run_one(shift: &Shift, message: &Delivery, interrupts: &Interrupts) -> (Ended, CommandEnd) {
+fn run_one(
+    (shift, recipe): (&Shift, &Recipe),
+    message: &Delivery,
+    interrupts: &Interrupts,
+) -> (Ended, CommandEnd) {
     let (id, queue) = (message.message_id().to_string(), message.queue().as_str());
     let given = Given {
         label: label(message),
@@ -60,7 +64,7 @@ fn run_one(shift: &Shift, message: &Delivery, interrupts: &Interrupts) -> (Ended
         body: message.body(),
         time_left: None,
     };
-    shift.run(&given, || interrupts.requested().is_some(), || {})
+    shift.run(recipe, &given, || interrupts.requested().is_some(), || {}, Piece::bytes)
 }
 
 /// Deletes the message after a success, and puts it back otherwise.

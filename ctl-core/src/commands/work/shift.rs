@@ -1,17 +1,15 @@
-//! A worker that runs a command for every job, and decides the job by the command's end: what its slots share, and
-//! running it under a supervisor.
+//! A worker that runs a command for every job, and decides the job by the command's end: what its slots share.
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::{ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::Receiver;
-use std::thread::{self, ScopedJoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::outages::{Outages, lock};
-use super::{CommandEnd, Crew, Supervisor, WorkFlags, is_for_commands};
+use super::{CommandEnd, WorkFlags, is_for_commands};
 use crate::commands::shortage::Shortage;
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
@@ -39,6 +37,12 @@ impl Recipe {
     pub fn of(command: Template, out: &Output) -> Self {
         let owns_stdout = is_for_commands(out);
         Self { command, data: DataArgs::default(), owns_stdout, max_runtime: None }
+    }
+
+    /// Also gives stdout to whoever takes the output.
+    #[must_use]
+    pub fn collected(self) -> Self {
+        Self { owns_stdout: false, ..self }
     }
 
     /// From these flags. `places` are the placeholders that its arguments may use, `example` is a valid command line.
@@ -111,7 +115,6 @@ const SAID_AFTER: u32 = 3;
 
 /// Shared by all slots of a worker.
 pub struct Shift {
-    recipe: Recipe,
     messages: Messages,
     /// Lack of system resources.
     shortage: Shortage,
@@ -131,9 +134,8 @@ pub struct Shift {
 impl Shift {
     /// A shift that has not started.
     #[must_use]
-    pub fn new(recipe: Recipe, messages: Messages) -> Self {
+    pub fn new(messages: Messages) -> Self {
         Self {
-            recipe,
             outages: Outages::new(messages.clone()),
             messages,
             shortage: Shortage::default(),
@@ -169,18 +171,21 @@ impl Shift {
         &self.messages
     }
 
-    /// Runs the command for a job, unless and until the job is lost. If the command cannot be run at all, calls `stop`:
-    /// a broken deployment must not set every job aside.
+    /// Runs the command for a job, unless and until the job is lost. `take` gets its output, and returns what goes to the
+    /// tool's stderr. If the command cannot be run at all, calls `stop`: a broken deployment must not set every job
+    /// aside.
     pub fn run(
         &self,
+        recipe: &Recipe,
         job: &Given<'_>,
         is_lost: impl Fn() -> bool,
         stop: impl FnOnce(),
+        take: impl FnMut(Piece) -> Vec<u8>,
     ) -> (Ended, CommandEnd) {
         let start = Instant::now();
         let mut words = None;
-        let ended = match self.try_run(job, is_lost, &mut words) {
-            Ok(Ended::Code(code @ (126 | 127))) if self.recipe.command.is_shell() => {
+        let ended = match self.try_run(recipe, job, is_lost, take, &mut words) {
+            Ok(Ended::Code(code @ (126 | 127))) if recipe.command.is_shell() => {
                 let why = format!("the shell could not run the command: it exited with {code}");
                 let exit = u8::try_from(code).unwrap_or(1);
                 Err(CliError::new(Exit::Own(exit), "CANNOT_RUN", why))
@@ -188,7 +193,7 @@ impl Shift {
             other => other,
         };
         let ended = ended.unwrap_or_else(|error| {
-            lock(&self.broken).get_or_insert(error);
+            self.break_off(error);
             stop();
             Ended::GivenUp
         });
@@ -210,11 +215,13 @@ impl Shift {
     /// `words` are its last message, or why it was not run.
     fn try_run(
         &self,
+        recipe: &Recipe,
         job: &Given<'_>,
         is_lost: impl Fn() -> bool,
+        mut take: impl FnMut(Piece) -> Vec<u8>,
         words: &mut Option<String>,
     ) -> Result<Ended, CliError> {
-        let gives_up = || self.kill.load(Ordering::SeqCst) || is_lost();
+        let gives_up = || self.is_killed() || is_lost();
         // The last second is for its outcome to reach the server.
         let taken = Instant::now();
         let margin = job.time_left.map(|left| (left / 2).min(Duration::from_secs(1)));
@@ -222,7 +229,7 @@ impl Shift {
             let left = job.time_left.map(|left| left.saturating_sub(margin));
             left.is_some_and(|left| taken.elapsed() >= left)
         };
-        let Recipe { command, data, owns_stdout, max_runtime } = &self.recipe;
+        let Recipe { command, data, owns_stdout, max_runtime } = recipe;
         let start = || {
             let (mut command, data) = command.command(job.values, *data, job.body)?;
             command.envs(job.environment.iter().map(|(name, value)| (name, value)));
@@ -230,7 +237,7 @@ impl Shift {
             command.stderr(Stdio::piped());
             Ok((Running::start(command, data.input())?, data))
         };
-        let (mut running, _data) = match self.shortage.wait_out(&self.messages, gives_up, start) {
+        let (mut running, _data) = match self.retry(gives_up, start) {
             Ok(running) => running,
             // Concerns only this job.
             Err(error) if error.exit == Exit::BadData => {
@@ -260,12 +267,12 @@ impl Shift {
                 Order::GoOn
             },
             |piece| {
-                let (Piece::Out(bytes) | Piece::Err(bytes)) = &piece;
-                if matches!(piece, Piece::Err(_)) {
+                if let Piece::Err(bytes) = &piece {
                     last.take(bytes);
                 }
-                pass_on(bytes);
-                is_line_open = bytes.last().is_some_and(|byte| *byte != b'\n');
+                let bytes = take(piece);
+                pass_on(&bytes);
+                is_line_open = bytes.last().map_or(is_line_open, |byte| *byte != b'\n');
             },
         );
         // The next message starts on a line of its own.
@@ -276,7 +283,7 @@ impl Shift {
         if let Some(left) = running.left_behind() {
             self.messages.warn(format!("{}: {left}", job.label));
         }
-        let stops = || gives_up() || self.is_stopping.load(Ordering::SeqCst);
+        let stops = || gives_up() || self.is_stopping();
         Ok(match status {
             None => Ended::GivenUp,
             Some(_) if running.was_ended() => why,
@@ -309,13 +316,38 @@ impl Shift {
             ));
         }
         let start = Instant::now();
-        let goes_on = || {
-            let flags = [&self.is_stopping, &self.kill];
-            !flags.iter().any(|flag| flag.load(Ordering::SeqCst)) && !is_lost()
-        };
+        let goes_on = || !self.is_stopping() && !self.is_killed() && !is_lost();
         while start.elapsed() < pause && goes_on() {
             thread::sleep(pause.saturating_sub(start.elapsed()).min(PAUSE_SLICE));
         }
+    }
+
+    /// No further job is taken.
+    pub fn stop(&self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends running commands.
+    pub(super) fn kill(&self) {
+        self.kill.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether no further job is taken.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::SeqCst)
+    }
+
+    /// Whether running commands end.
+    #[must_use]
+    pub fn is_killed(&self) -> bool {
+        self.kill.load(Ordering::SeqCst)
+    }
+
+    /// The worker cannot go on, because of this.
+    pub fn break_off(&self, error: CliError) {
+        self.stop();
+        lock(&self.broken).get_or_insert(error);
     }
 
     /// Why no command can be run at all, if so.
@@ -343,6 +375,18 @@ impl Shift {
         &self.outages
     }
 
+    /// Retries a step that needs system resources until they are available, or it is given up.
+    ///
+    /// # Errors
+    /// Errors of `attempt`; a shortage only if it is given up.
+    pub fn retry<T>(
+        &self,
+        gives_up: impl Fn() -> bool,
+        attempt: impl FnMut() -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        self.shortage.wait_out(&self.messages, gives_up, attempt)
+    }
+
     /// Retries a step that needs system resources until they are available. A result is returned even if a signal
     /// arrives meanwhile, since it may have to be cleaned up.
     ///
@@ -354,49 +398,13 @@ impl Shift {
         attempt: impl FnMut() -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         let stops = || interrupts.requested().is_some();
-        let done = self.shortage.wait_out(&self.messages, stops, attempt);
+        let done = self.retry(stops, attempt);
         done.or_else(|error| interrupts.check().and(Err(error)))
-    }
-
-    /// Runs the worker on its own thread and watches it; each finished job goes to `report`. Returns the exit code of a
-    /// signal, and the worker's result.
-    ///
-    /// # Errors
-    /// No command could be run at all; the first failure of `report`, which ends the worker; no thread.
-    pub fn supervise<J, R: Default + Send>(
-        &self,
-        (hands, run): (&impl Hands, impl FnOnce() -> R + Send),
-        (flags, interrupts): (&WorkFlags, &Interrupts),
-        finished: &Receiver<J>,
-        report: impl FnMut(&J) -> Result<(), CliError>,
-    ) -> Result<(Option<Exit>, R), CliError> {
-        // Runs once, in the attempt that succeeds in starting a thread.
-        let run = Mutex::new(Some(run));
-        let run = || lock(&run).take().map(|run| run());
-        let (signal, given) = thread::scope(|scope| {
-            let start = || {
-                let thread = thread::Builder::new().name("worker".to_owned());
-                thread.spawn_scoped(scope, run).map_err(|error| process::no_thread(&error))
-            };
-            let thread = match self.wait_out(interrupts, start) {
-                Ok(thread) => thread,
-                Err(error) => return (Err(error), R::default()),
-            };
-            let crew = Slots { shift: self, hands, thread: &thread };
-            let supervisor = Supervisor::new(&crew, interrupts, &self.messages, flags);
-            let signal = supervisor.watch(finished, report);
-            (signal, thread.join().ok().flatten().unwrap_or_default())
-        });
-        let signal = signal?;
-        match self.take_broken() {
-            Some(error) => Err(error),
-            None => Ok((signal, given)),
-        }
     }
 }
 
 /// Whether a command died of the SIGTERM that also stops its worker: a service manager sends it to both, in any order.
-pub fn is_stopped_with_worker(status: ExitStatus, stops: impl Fn() -> bool) -> bool {
+fn is_stopped_with_worker(status: ExitStatus, stops: impl Fn() -> bool) -> bool {
     const SIGTERM: u8 = 15;
     // A shell reports the end of its own command.
     if process::code(status) != 128 + SIGTERM {
@@ -414,78 +422,17 @@ fn pass_on(bytes: &[u8]) {
     let _ = io::stderr().write_all(bytes);
 }
 
-/// A running worker, seen from outside.
-pub trait Hands {
-    /// Takes no further job.
-    fn stop(&self);
-
-    /// Whether a job is running, as far as known.
-    fn is_busy(&self) -> bool;
-}
-
-/// The worker's slots as seen by the supervisor.
-struct Slots<'a, 'scope, H, R> {
-    shift: &'a Shift,
-    hands: &'a H,
-    thread: &'a ScopedJoinHandle<'scope, Option<R>>,
-}
-
-impl<H: Hands, R> Crew for Slots<'_, '_, H, R> {
-    fn stop(&self) {
-        self.shift.is_stopping.store(true, Ordering::SeqCst);
-        self.hands.stop();
-    }
-
-    fn kill(&self) {
-        self.shift.kill.store(true, Ordering::SeqCst);
-    }
-
-    fn has_ended(&self) -> bool {
-        self.thread.is_finished()
-    }
-
-    fn is_busy(&self) -> bool {
-        self.hands.is_busy()
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
-    use clap::Parser;
-
     use super::*;
 
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        work: WorkFlags,
-    }
-
-    /// A worker without jobs.
-    #[derive(Default)]
-    struct Idle {
-        is_stopped: AtomicBool,
-    }
-
-    impl Hands for Idle {
-        fn stop(&self) {
-            self.is_stopped.store(true, Ordering::SeqCst);
-        }
-
-        fn is_busy(&self) -> bool {
-            false
-        }
+    fn shift() -> Shift {
+        Shift::new(Messages::to(Box::new(io::sink()), "tool", false, false))
     }
 
     #[test]
     fn pauses_grow_while_commands_fail_and_end_with_a_success() {
-        let command = Template::new(None, &["true".into()], &[]).unwrap();
-        let recipe =
-            Recipe { command, data: DataArgs::default(), owns_stdout: true, max_runtime: None };
-        let messages = Messages::to(Box::new(io::sink()), "tool", false, false);
-        let shift = Shift::new(recipe, messages);
+        let shift = shift();
         let pause = |ended, took| {
             let start = Instant::now();
             shift.pause_after(ended, Some(took), || false);
@@ -500,7 +447,7 @@ mod tests {
         pause(Ended::Code(0), Duration::ZERO);
         assert_eq!(shift.failures.load(Ordering::SeqCst), 0);
         shift.failures.store(30, Ordering::SeqCst);
-        shift.is_stopping.store(true, Ordering::SeqCst);
+        shift.stop();
         assert!(pause(failed, Duration::ZERO) < LONGEST_PAUSE);
     }
 
@@ -524,8 +471,6 @@ mod tests {
         let command = Template::new(None, &words, &[]).unwrap();
         let recipe =
             Recipe { command, data: DataArgs::default(), owns_stdout: true, max_runtime: None };
-        let messages = Messages::to(Box::new(io::sink()), "tool", false, false);
-        let shift = Shift::new(recipe, messages);
         let job = Given {
             label: String::new(),
             values: &[],
@@ -533,31 +478,7 @@ mod tests {
             body: &bytes::Bytes::new(),
             time_left: Some(Duration::from_millis(200)),
         };
-        let (ended, end) = shift.run(&job, || false, || {});
+        let (ended, end) = shift().run(&recipe, &job, || false, || {}, Piece::bytes);
         assert_eq!((ended, end.otherwise), (Ended::Expired, Some("at the end of its time to run")));
-    }
-
-    #[test]
-    fn a_signal_that_comes_while_the_worker_starts_stops_it() {
-        let command = Template::new(None, &["true".into()], &[]).unwrap();
-        let recipe =
-            Recipe { command, data: DataArgs::default(), owns_stdout: true, max_runtime: None };
-        let messages = Messages::to(Box::new(io::sink()), "tool", false, false);
-        let shift = Shift::new(recipe, messages);
-        let flags = Line::parse_from(["tool"]).work;
-        let (hands, interrupts) = (Idle::default(), Interrupts::none());
-        interrupts.raise();
-        let run = || {
-            let start = Instant::now();
-            while !hands.is_stopped.load(Ordering::SeqCst) {
-                assert!(start.elapsed() < Duration::from_secs(60), "nobody stops the worker");
-                thread::sleep(Duration::from_millis(1));
-            }
-            7
-        };
-        let (_finished, jobs) = mpsc::channel::<()>();
-        let ended =
-            shift.supervise((&hands, run), (&flags, &interrupts), &jobs, |()| Ok(())).unwrap();
-        assert_eq!(ended, (Some(Exit::Interrupted), 7));
     }
 }

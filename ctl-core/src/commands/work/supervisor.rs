@@ -1,0 +1,202 @@
+//! Watches a running worker: its finished jobs, signals, and idleness.
+
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::outages::lock;
+use super::{Shift, WorkFlags};
+use crate::error::{CliError, Exit};
+use crate::system::process;
+use crate::system::signals::Interrupts;
+use crate::text::units;
+
+/// A running worker, seen from outside.
+pub trait Hands {
+    /// Takes no further job.
+    fn stop(&self);
+
+    /// Whether a job is running, as far as known.
+    fn is_busy(&self) -> bool;
+}
+
+/// How often to check a worker.
+const SLICE: Duration = Duration::from_millis(50);
+
+impl Shift {
+    /// Runs the worker on its own thread and watches it; each finished job goes to `report`. Returns the exit code of a
+    /// signal, and the worker's result.
+    ///
+    /// # Errors
+    /// No command could be run at all; the first failure of `report`, which ends the worker; no thread.
+    pub fn supervise<J, R: Default + Send>(
+        &self,
+        (hands, run): (&impl Hands, impl FnOnce() -> R + Send),
+        (flags, interrupts): (&WorkFlags, &Interrupts),
+        finished: &Receiver<J>,
+        report: impl FnMut(&J) -> Result<(), CliError>,
+    ) -> Result<(Option<Exit>, R), CliError> {
+        // Runs once, in the attempt that succeeds in starting a thread.
+        let run = Mutex::new(Some(run));
+        let run = || lock(&run).take().map(|run| run());
+        let (signal, given) = thread::scope(|scope| {
+            let start = || {
+                let thread = thread::Builder::new().name("worker".to_owned());
+                thread.spawn_scoped(scope, run).map_err(|error| process::no_thread(&error))
+            };
+            let thread = match self.wait_out(interrupts, start) {
+                Ok(thread) => thread,
+                Err(error) => return (Err(error), R::default()),
+            };
+            let supervisor = Supervisor {
+                shift: self,
+                hands,
+                interrupts,
+                flags,
+                last_busy: Instant::now(),
+                deadline: None,
+                signal: None,
+            };
+            let signal = supervisor.watch(|| thread.is_finished(), finished, report);
+            (signal, thread.join().ok().flatten().unwrap_or_default())
+        });
+        let signal = signal?;
+        match self.take_broken() {
+            Some(error) => Err(error),
+            None => Ok((signal, given)),
+        }
+    }
+}
+
+struct Supervisor<'a, H> {
+    shift: &'a Shift,
+    hands: &'a H,
+    interrupts: &'a Interrupts,
+    flags: &'a WorkFlags,
+    last_busy: Instant,
+    /// When running jobs are ended.
+    deadline: Option<Instant>,
+    signal: Option<Exit>,
+}
+
+impl<H: Hands> Supervisor<'_, H> {
+    /// Waits until the worker has ended, and reports its jobs. The first signal stops taking jobs; the second one, or the
+    /// end of the grace, ends running ones.
+    fn watch<J>(
+        mut self,
+        has_ended: impl Fn() -> bool,
+        finished: &Receiver<J>,
+        mut report: impl FnMut(&J) -> Result<(), CliError>,
+    ) -> Result<Option<Exit>, CliError> {
+        let mut reported = Ok(());
+        loop {
+            // Checked before the last round of reports.
+            let is_last = has_ended();
+            let mut next = finished.recv_timeout(if is_last { Duration::ZERO } else { SLICE });
+            while let Ok(job) = &next {
+                self.last_busy = Instant::now();
+                if reported.is_ok() {
+                    reported = report(job);
+                    if reported.is_err() {
+                        self.stop();
+                    }
+                }
+                next = finished.try_recv().map_err(|_| RecvTimeoutError::Timeout);
+            }
+            if is_last || matches!(next, Err(RecvTimeoutError::Disconnected)) {
+                return reported.map(|()| self.signal);
+            }
+            self.heed_signals();
+            self.heed_idleness();
+        }
+    }
+
+    fn stop(&self) {
+        self.shift.stop();
+        self.hands.stop();
+    }
+
+    fn heed_signals(&mut self) {
+        if let Some(exit) = self.interrupts.requested() {
+            self.interrupts.clear();
+            if self.signal.is_none() {
+                self.stop();
+                self.deadline = Instant::now().checked_add(self.flags.grace);
+                self.shift.messages().note(format!(
+                    "finishing running jobs, for at most {}; a second signal gives them back",
+                    units::show_duration(self.flags.grace)
+                ));
+            } else if exit != Exit::HungUp {
+                self.shift.kill();
+            }
+            self.signal.get_or_insert(exit);
+        }
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            self.shift.kill();
+        }
+    }
+
+    fn heed_idleness(&mut self) {
+        let Some(idle) = self.flags.max_idle.filter(|idle| !idle.is_zero()) else { return };
+        if self.hands.is_busy() {
+            self.last_busy = Instant::now();
+        } else if self.last_busy.elapsed() >= idle {
+            self.stop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::output::messages::Messages;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        work: WorkFlags,
+    }
+
+    /// A worker without jobs.
+    #[derive(Default)]
+    struct Idle {
+        is_stopped: AtomicBool,
+    }
+
+    impl Hands for Idle {
+        fn stop(&self) {
+            self.is_stopped.store(true, Ordering::SeqCst);
+        }
+
+        fn is_busy(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_signal_that_comes_while_the_worker_starts_stops_it() {
+        let shift = Shift::new(Messages::to(Box::new(io::sink()), "tool", false, false));
+        let flags = Line::parse_from(["tool"]).work;
+        let (hands, interrupts) = (Idle::default(), Interrupts::none());
+        interrupts.raise();
+        let run = || {
+            let start = Instant::now();
+            while !hands.is_stopped.load(Ordering::SeqCst) {
+                assert!(start.elapsed() < Duration::from_secs(60), "nobody stops the worker");
+                thread::sleep(Duration::from_millis(1));
+            }
+            7
+        };
+        let (_finished, jobs) = mpsc::channel::<()>();
+        let ended =
+            shift.supervise((&hands, run), (&flags, &interrupts), &jobs, |()| Ok(())).unwrap();
+        assert_eq!(ended, (Some(Exit::Interrupted), 7));
+    }
+}
