@@ -43,67 +43,40 @@ pub struct Weather {
     pub kinds: Kinds,
 }
 
-/// How often each kind of fault struck.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Struck {
-    pub closes: u64,
-    pub resets: u64,
-    pub hangs: u64,
-    pub refused: u64,
-    pub unanswered: u64,
-    pub partial_reads: u64,
-    pub partial_writes: u64,
-    pub stalls: u64,
-    pub restarts: u64,
-    pub wipes: u64,
-    pub commands: u64,
+macro_rules! counters {
+    ($($name:ident),+) => {
+        /// How often each kind of fault struck.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub struct Struck {
+            $(pub $name: u64,)+
+        }
+
+        impl Struck {
+            pub fn add(&mut self, other: Struck) {
+                $(self.$name += other.$name;)+
+            }
+
+            /// Every number of it.
+            pub fn each(&self) -> Vec<u64> {
+                vec![$(self.$name),+]
+            }
+        }
+    };
 }
 
-impl Struck {
-    pub fn add(&mut self, other: Struck) {
-        self.closes += other.closes;
-        self.resets += other.resets;
-        self.hangs += other.hangs;
-        self.refused += other.refused;
-        self.unanswered += other.unanswered;
-        self.partial_reads += other.partial_reads;
-        self.partial_writes += other.partial_writes;
-        self.stalls += other.stalls;
-        self.restarts += other.restarts;
-        self.wipes += other.wipes;
-        self.commands += other.commands;
-    }
-
-    /// Every number of it.
-    pub fn each(&self) -> [u64; 11] {
-        let Struck {
-            closes,
-            resets,
-            hangs,
-            refused,
-            unanswered,
-            partial_reads,
-            partial_writes,
-            stalls,
-            restarts,
-            wipes,
-            commands,
-        } = *self;
-        [
-            closes,
-            resets,
-            hangs,
-            refused,
-            unanswered,
-            partial_reads,
-            partial_writes,
-            stalls,
-            restarts,
-            wipes,
-            commands,
-        ]
-    }
-}
+counters!(
+    closes,
+    resets,
+    hangs,
+    refused,
+    unanswered,
+    partial_reads,
+    partial_writes,
+    stalls,
+    restarts,
+    wipes,
+    commands
+);
 
 /// The world; clones share it.
 #[derive(Clone)]
