@@ -17,7 +17,7 @@ pub enum Problem {
 }
 
 /// One figure.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Metric {
     /// Its name, as thresholds use it.
     pub name: &'static str,
@@ -43,17 +43,7 @@ impl Metric {
     /// A figure about the server as a whole.
     #[must_use]
     pub fn new(name: &'static str, value: f64, unit: &'static str) -> Self {
-        Self {
-            name,
-            subject: None,
-            server: None,
-            value,
-            most: None,
-            unit,
-            problem: None,
-            usual: false,
-            asked: false,
-        }
+        Self { name, value, unit, ..Self::default() }
     }
 
     /// The figure of a subject that has nothing.

@@ -219,6 +219,7 @@ pub(crate) struct Known {
 }
 
 /// The data of a server.
+#[derive(Default)]
 pub(super) struct Server {
     pub(super) address: String,
     /// Why it does not answer, and since when.
@@ -297,19 +298,7 @@ impl Known {
 
 impl Server {
     fn new(address: &str) -> Self {
-        Self {
-            address: address.to_owned(),
-            down: None,
-            version: None,
-            id: None,
-            values: Vec::new(),
-            left_out: 0,
-            looks: 0,
-            queues: BTreeMap::new(),
-            restarted: None,
-            said: Vec::new(),
-            last: None,
-        }
+        Self { address: address.to_owned(), ..Self::default() }
     }
 
     /// Whether it has recently restarted.

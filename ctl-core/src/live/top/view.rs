@@ -14,7 +14,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 const LONGEST: usize = 100;
 
 /// The user's choices.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct View {
     /// The figure that rows are sorted by.
     pub(super) sort: usize,
@@ -39,8 +39,9 @@ pub(super) struct View {
 }
 
 /// A question or a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Prompt {
+    #[default]
     None,
     /// A command is running.
     Waits(String),
@@ -73,19 +74,7 @@ pub(super) enum Action {
 impl View {
     /// A view sorted by this figure.
     pub(super) fn new(sort: usize, every: Duration) -> Self {
-        Self {
-            sort,
-            reversed: false,
-            filter: String::new(),
-            typing: None,
-            paused: false,
-            help: false,
-            chosen: 0,
-            detail: false,
-            skip: 0,
-            prompt: Prompt::None,
-            every,
-        }
+        Self { sort, every, ..Self::default() }
     }
 
     /// The rows in the order of the view.
