@@ -28,6 +28,7 @@ The command gets the workload on stdin (or with --file or --arg); what it writes
 completes the job, any other code or a signal fails it. {handle}, {function} and {file} in arguments are
 replaced. The environment has GEARCTL_HANDLE, GEARCTL_FUNCTION, GEARCTL_UNIQUE and GEARCTL_REDUCER. If a command cannot
 be started, its job is given back and the worker exits (126, 127); with --shell, also if the shell reports it.
+Jobs of the first -f are served first; those of the next only while the server has none of it.
 `gearctl help workers` says how commands run, where their output goes, and what signals do.
 The gearman command-line client, at least up to version 1.1, waits forever for a job that ends with an exception: serve
 it without --exception-from-stderr.
@@ -160,7 +161,8 @@ fn workers(
         }
         // A server is there. The slots connect side by side, and none waits for one that takes no connection.
         let mut worker = Worker::new(options).map_err(cli_error)?;
-        for function in &functions {
+        // Servers look for jobs of the function that was announced last first.
+        for function in functions.iter().rev() {
             worker.can_do(function.clone(), args.can_do_timeout).map_err(cli_error)?;
         }
         workers.push(worker);

@@ -42,6 +42,22 @@ fn a_mebibyte_goes_through_cat() {
 }
 
 #[test]
+fn work_serves_the_first_function_first() {
+    on_both(|server| {
+        let address = server.address();
+        for function in ["bulk", "normal", "urgent"] {
+            gearctl(address, &["submit", function, "1", "2"]).exits(0);
+        }
+        let functions = ["-f", "urgent", "-f", "normal", "-f", "bulk"];
+        let arguments = ["--builtin", "echo", "-o", "ndjson", "--max-idle", "0"];
+        let ran = gearctl(address, &[&["work"], &functions[..], &arguments].concat()).exits(0);
+        let jobs = ran.objects();
+        let served: Vec<_> = jobs.iter().filter_map(|job| job["function"].as_str()).collect();
+        assert_eq!(served, ["urgent", "urgent", "normal", "normal", "bulk", "bulk"]);
+    });
+}
+
+#[test]
 fn the_exit_code_decides_the_fate() {
     on_both(|server| {
         let address = server.address();
