@@ -1,23 +1,17 @@
 //! The connection to the server: opened when first needed, with the time limits that the flags set.
 
 use std::fmt::Display;
-use std::io;
 use std::time::Instant;
 
 use adf_queue_client::blocking::Client;
 use adf_queue_client::protocol::{Request, Success, http};
 use adf_queue_client::{
-    Address, ConnectOptions, Delivery, Error, QueueName, QueueStats, RequestId, Servers, Stats,
-    Transport,
+    Address, Delivery, Error, QueueName, QueueStats, RequestId, Stats, Transport,
 };
 use ctl_core::error::CliError;
-#[cfg(feature = "tls")]
-use ctl_core::link::tls::Tls;
-use ctl_core::link::{Dialer, Endpoint, Link as _, Pong, RequestLog, Setters};
+use ctl_core::link::{Dialer, Link as _, Pong};
 use ctl_core::output::messages::Trace;
 use ctl_core::text::spelling::{closest, did_you_mean};
-use fixtures::adf_queue::{Listen, Server};
-use fixtures::fault::Faults;
 
 use crate::error::{NO_QUEUE, QUEUE_EXISTS, QUEUE_NOT_FOUND, cli_error};
 
@@ -33,73 +27,15 @@ pub struct Link {
 }
 
 impl ctl_core::link::Link for Link {
-    type Address = Address;
-    type Options = ConnectOptions;
-    type Server = Server;
-
-    const SETTERS: Setters<ConnectOptions> = Setters {
-        connect_timeout: ConnectOptions::connect_timeout,
-        write_timeout: ConnectOptions::write_timeout,
-        reply_timeout: ConnectOptions::reply_timeout,
-        total_timeout: ConnectOptions::total_timeout,
-        canceller: ConnectOptions::canceller,
-    };
+    ctl_core::link_of_sdk!(adf_queue_client, adf_queue, to_string, cli_error);
 
     fn new(dialer: Dialer<Self>) -> Self {
         Self { dialer, client: None, side: None, in_session: false }
     }
 
-    fn dialer(&self) -> &Dialer<Self> {
-        &self.dialer
-    }
-
-    fn dialer_mut(&mut self) -> &mut Dialer<Self> {
-        &mut self.dialer
-    }
-
-    fn parse(text: &str) -> Result<Vec<Address>, CliError> {
-        let servers: Servers = text.parse().map_err(cli_error)?;
-        Ok(servers.addresses().cloned().collect())
-    }
-
     fn by(address: Address, transport: &str) -> Result<Address, CliError> {
         let transport = transport.parse().map_err(cli_error)?;
         Ok(address.with_transport(transport))
-    }
-
-    fn over_tls(address: Address) -> Address {
-        address.over_tls()
-    }
-
-    fn is_tls(address: &Address) -> bool {
-        address.is_tls()
-    }
-
-    #[cfg(feature = "tls")]
-    fn with_tls(options: ConnectOptions, tls: Tls) -> ConnectOptions {
-        options.tls(tls)
-    }
-
-    fn start(listen: Endpoint, log: Option<RequestLog>) -> io::Result<(Server, String)> {
-        let listen = Listen::parse(&listen.to_string(), 0)?;
-        let mut builder = Server::builder().log_capacity(0).listen(listen);
-        if let Some(mut log) = log {
-            let write = move |request: &fixtures::adf_queue::Request| {
-                log(request.connection, &request.to_string());
-            };
-            builder = builder.on_request(write);
-        }
-        let server = builder.start()?;
-        let address = server.address().to_owned();
-        Ok((server, address))
-    }
-
-    fn faults(server: &Server) -> Faults {
-        server.faults()
-    }
-
-    fn connect(&mut self) -> Result<(), CliError> {
-        self.client().map(drop)
     }
 
     /// What it has pulled over WebSocket goes back to its queues, at the left end and in order.

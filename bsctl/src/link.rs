@@ -1,25 +1,18 @@
 //! The connection to the server: opened when first needed, with the time limits that the flags set.
 
 use std::fmt::Write as _;
-use std::io;
 use std::time::{Duration, Instant};
 
 use beanstalk_client::blocking::Client;
 use beanstalk_client::{
-    Address, ConnectOptions, Error, JobId, JobRef, ServerStats, Servers, TubeName, TubeStats,
-};
-use beanstalk_client::{
     Epoch,
     protocol::{Command, Effect, ListTubeUsed, ReserveJob, Response, ServerWait, Stats},
 };
+use beanstalk_client::{Error, JobId, JobRef, ServerStats, TubeName, TubeStats};
 use bytes::BytesMut;
 use ctl_core::error::CliError;
-#[cfg(feature = "tls")]
-use ctl_core::link::tls::Tls;
-use ctl_core::link::{Dialer, Endpoint, Link as _, Pong, RequestLog, Setters};
+use ctl_core::link::{Dialer, Link as _, Pong};
 use ctl_core::output::messages::Trace;
-use fixtures::beanstalkd::{Listen, Server};
-use fixtures::fault::Faults;
 
 use crate::error::cli_error;
 use crate::names;
@@ -110,66 +103,11 @@ impl Place {
 }
 
 impl ctl_core::link::Link for Link {
-    type Address = Address;
-    type Options = ConnectOptions;
-    type Server = Server;
-
-    const SETTERS: Setters<ConnectOptions> = Setters {
-        connect_timeout: ConnectOptions::connect_timeout,
-        write_timeout: ConnectOptions::write_timeout,
-        reply_timeout: ConnectOptions::reply_timeout,
-        total_timeout: ConnectOptions::total_timeout,
-        canceller: ConnectOptions::canceller,
-    };
+    ctl_core::link_of_sdk!(beanstalk_client, beanstalkd, text, cli_error);
     const WAIT: Duration = SLICE;
 
     fn new(dialer: Dialer<Self>) -> Self {
         Self { dialer, client: None, side: None, in_session: false, beside: Own::default() }
-    }
-
-    fn dialer(&self) -> &Dialer<Self> {
-        &self.dialer
-    }
-
-    fn dialer_mut(&mut self) -> &mut Dialer<Self> {
-        &mut self.dialer
-    }
-
-    fn parse(text: &str) -> Result<Vec<Address>, CliError> {
-        let servers: Servers = text.parse().map_err(cli_error)?;
-        Ok(servers.addresses().cloned().collect())
-    }
-
-    fn over_tls(address: Address) -> Address {
-        address.over_tls()
-    }
-
-    fn is_tls(address: &Address) -> bool {
-        address.is_tls()
-    }
-
-    #[cfg(feature = "tls")]
-    fn with_tls(options: ConnectOptions, tls: Tls) -> ConnectOptions {
-        options.tls(tls)
-    }
-
-    fn start(listen: Endpoint, log: Option<RequestLog>) -> io::Result<(Server, String)> {
-        let listen = Listen::parse(&listen.to_string(), 0)?;
-        let mut builder = Server::builder().log_capacity(0).listen(listen);
-        if let Some(mut log) = log {
-            builder = builder.on_request(move |request| log(request.connection, &request.text()));
-        }
-        let server = builder.start()?;
-        let address = server.address().to_owned();
-        Ok((server, address))
-    }
-
-    fn faults(server: &Server) -> Faults {
-        server.faults()
-    }
-
-    fn connect(&mut self) -> Result<(), CliError> {
-        self.client().map(drop)
     }
 
     /// Its reserved jobs go back to ready with unchanged counters.

@@ -165,6 +165,76 @@ pub trait Link: Sized + Send {
     fn ping(&mut self, n: u64) -> Result<Pong, CliError>;
 }
 
+/// The items of a [`Link`](crate::link::Link) that are the same for every SDK: `$sdk` is its crate, `$fixture` its server
+/// in `fixtures`, `$text` the method that shows a request, and `$error` what makes an error of the SDK one of the tool. The
+/// link has a field `dialer`, and a method `client` that connects.
+#[macro_export]
+macro_rules! link_of_sdk {
+    ($sdk:ident, $fixture:ident, $text:ident, $error:path) => {
+        type Address = $sdk::Address;
+        type Options = $sdk::ConnectOptions;
+        type Server = fixtures::$fixture::Server;
+
+        const SETTERS: $crate::link::Setters<Self::Options> = $crate::link::Setters {
+            connect_timeout: $sdk::ConnectOptions::connect_timeout,
+            write_timeout: $sdk::ConnectOptions::write_timeout,
+            reply_timeout: $sdk::ConnectOptions::reply_timeout,
+            total_timeout: $sdk::ConnectOptions::total_timeout,
+            canceller: $sdk::ConnectOptions::canceller,
+        };
+
+        fn dialer(&self) -> &$crate::link::Dialer<Self> {
+            &self.dialer
+        }
+
+        fn dialer_mut(&mut self) -> &mut $crate::link::Dialer<Self> {
+            &mut self.dialer
+        }
+
+        fn parse(text: &str) -> Result<Vec<Self::Address>, $crate::error::CliError> {
+            let servers: $sdk::Servers = text.parse().map_err($error)?;
+            Ok(servers.addresses().cloned().collect())
+        }
+
+        fn over_tls(address: Self::Address) -> Self::Address {
+            address.over_tls()
+        }
+
+        fn is_tls(address: &Self::Address) -> bool {
+            address.is_tls()
+        }
+
+        #[cfg(feature = "tls")]
+        fn with_tls(options: Self::Options, tls: $crate::link::tls::Tls) -> Self::Options {
+            options.tls(tls)
+        }
+
+        fn start(
+            listen: $crate::link::Endpoint,
+            log: Option<$crate::link::RequestLog>,
+        ) -> std::io::Result<(Self::Server, String)> {
+            let listen = fixtures::$fixture::Listen::parse(&listen.to_string(), 0)?;
+            let mut builder = fixtures::$fixture::Server::builder().log_capacity(0).listen(listen);
+            if let Some(mut log) = log {
+                builder = builder.on_request(move |request: &fixtures::$fixture::Request| {
+                    log(request.connection, &request.$text());
+                });
+            }
+            let server = builder.start()?;
+            let address = server.address().to_owned();
+            Ok((server, address))
+        }
+
+        fn faults(server: &Self::Server) -> fixtures::fault::Faults {
+            server.faults()
+        }
+
+        fn connect(&mut self) -> Result<(), $crate::error::CliError> {
+            self.client().map(drop)
+        }
+    };
+}
+
 /// Where an in-memory server listens.
 #[derive(Debug, Clone)]
 pub enum Endpoint {

@@ -5,23 +5,16 @@ mod absent;
 mod answer;
 mod status;
 
-use std::io;
 use std::time::{Duration, Instant};
 
 use ctl_core::error::{CliError, Exit};
-#[cfg(feature = "tls")]
-use ctl_core::link::tls::Tls;
-use ctl_core::link::{Dialer, Endpoint, Link as _, Pong, RequestLog, Setters};
+use ctl_core::link::{Dialer, Link as _, Pong};
 use ctl_core::output::{Column, Shape};
 use ctl_core::system::at_once::at_once;
 use ctl_core::text::units;
-use fixtures::fault::Faults;
-use fixtures::gearmand::{Listen, Server};
 use gearman_client::blocking::{Admin, Client, GrabbedJob, Packets, Worker};
 use gearman_client::protocol::{AdminCommand, AdminReply, Echo, PacketType, Request};
-use gearman_client::{
-    Address, ConnectOptions, FunctionName, Grab, Listing, Row, Servers, WorkerOptions,
-};
+use gearman_client::{ConnectOptions, FunctionName, Grab, Listing, Row, Servers, WorkerOptions};
 
 use self::absent::Absent;
 pub use self::answer::Answer;
@@ -102,17 +95,7 @@ pub const PROBE: Duration = Duration::from_secs(2);
 const USUAL_REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl ctl_core::link::Link for Link {
-    type Address = Address;
-    type Options = ConnectOptions;
-    type Server = Server;
-
-    const SETTERS: Setters<ConnectOptions> = Setters {
-        connect_timeout: ConnectOptions::connect_timeout,
-        write_timeout: ConnectOptions::write_timeout,
-        reply_timeout: ConnectOptions::reply_timeout,
-        total_timeout: ConnectOptions::total_timeout,
-        canceller: ConnectOptions::canceller,
-    };
+    ctl_core::link_of_sdk!(gearman_client, gearmand, text, cli_error);
 
     const PING: &'static Shape = &PING;
 
@@ -126,51 +109,6 @@ impl ctl_core::link::Link for Link {
             absent: Absent::default(),
             is_gearmand: None,
         }
-    }
-
-    fn dialer(&self) -> &Dialer<Self> {
-        &self.dialer
-    }
-
-    fn dialer_mut(&mut self) -> &mut Dialer<Self> {
-        &mut self.dialer
-    }
-
-    fn parse(text: &str) -> Result<Vec<Address>, CliError> {
-        let servers: Servers = text.parse().map_err(cli_error)?;
-        Ok(servers.addresses().cloned().collect())
-    }
-
-    fn over_tls(address: Address) -> Address {
-        address.over_tls()
-    }
-
-    fn is_tls(address: &Address) -> bool {
-        address.is_tls()
-    }
-
-    #[cfg(feature = "tls")]
-    fn with_tls(options: ConnectOptions, tls: Tls) -> ConnectOptions {
-        options.tls(tls)
-    }
-
-    fn start(listen: Endpoint, log: Option<RequestLog>) -> io::Result<(Server, String)> {
-        let listen = Listen::parse(&listen.to_string(), 0)?;
-        let mut builder = Server::builder().log_capacity(0).listen(listen);
-        if let Some(mut log) = log {
-            builder = builder.on_request(move |request| log(request.connection, &request.text()));
-        }
-        let server = builder.start()?;
-        let address = server.address().to_owned();
-        Ok((server, address))
-    }
-
-    fn faults(server: &Server) -> Faults {
-        server.faults()
-    }
-
-    fn connect(&mut self) -> Result<(), CliError> {
-        self.client().map(drop)
     }
 
     fn close(&mut self) {
