@@ -1,9 +1,7 @@
 //! The commands of this tool, beside those of every tool, and what runs them.
 
-use clap::Args;
 use ctl_core::context::command::{Ready, Table};
 use ctl_core::error::{CliError, Exit};
-use ctl_core::link::Connect;
 use ctl_core::link::diagnosis::Diagnosis;
 use ctl_core::program::Program;
 use ctl_core::tool::kit;
@@ -13,35 +11,9 @@ use crate::link::Link;
 use crate::program;
 use crate::tool::{Bsctl, Session, Tool};
 
-/// The server to use.
-#[derive(Debug, Args)]
-pub struct Server {
-    /// Where the server listens.
-    #[arg(
-        short = 's',
-        long,
-        short_alias = 'a',
-        alias = "addr",
-        global = true,
-        value_name = "ADDR",
-        help_heading = "Global options"
-    )]
-    #[arg(
-        help = "Server address: host:port, [::1]:11300, unix:/path; comma-separated or repeated for several [default: 127.0.0.1:11300]"
-    )]
-    server: Vec<String>,
-}
-
-impl Connect for Server {
-    fn addresses(&self) -> Option<String> {
-        (!self.server.is_empty()).then(|| self.server.join(","))
-    }
-}
-
 impl ctl_core::context::Tool for Bsctl {
     const PROGRAM: Program = program::PROGRAM;
 
-    type Connect = Server;
     const COMMANDS: Table<Self> = commands::COMMANDS;
     const KIT: Table<Self> = kit::commands();
     type Link = Link;

@@ -6,8 +6,6 @@ pub mod fleet;
 pub(crate) mod grammar;
 pub(crate) mod repeat;
 
-use clap::Args;
-
 use crate::args::GlobalArgs;
 use crate::config::Settings;
 use crate::context::command::{Ready, Table};
@@ -16,7 +14,7 @@ use crate::input::Input;
 use crate::input::confirm::{Asking, Confirm};
 use crate::link::diagnosis::Diagnosis;
 use crate::link::tls::TlsArgs;
-use crate::link::{Connect, Dialer, Link};
+use crate::link::{Dialer, Link, ServerArgs};
 use crate::output::Output;
 use crate::output::messages::Messages;
 use crate::program::Program;
@@ -27,8 +25,6 @@ pub trait Tool: Sized + 'static {
     /// Its names and help texts.
     const PROGRAM: Program;
 
-    /// The flags that select the servers.
-    type Connect: Args + Connect;
     /// Its own commands, in addition to the common ones.
     const COMMANDS: Table<Self>;
     /// The commands of every tool: [`commands`](crate::tool::kit::commands).
@@ -98,7 +94,7 @@ impl<T: Tool> Context<T> {
     /// # Errors
     /// Conflicting flags or an invalid variable: exit 2.
     pub fn new(
-        connect: (&T::Connect, bool),
+        connect: (&ServerArgs, bool),
         tls: &TlsArgs,
         globals: &GlobalArgs,
         settings: Settings,

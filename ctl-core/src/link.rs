@@ -14,6 +14,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::{Args, Command};
 use fixtures::fault::Faults;
 use queue_core::blocking::Canceller;
 
@@ -22,6 +23,7 @@ use crate::error::CliError;
 #[cfg(feature = "tls")]
 use crate::link::tls::Tls;
 use crate::output::{Column, Shape};
+use crate::program::Servers;
 
 /// The default time limit of `ping` and `check`.
 pub const PATIENCE: Duration = Duration::from_secs(2);
@@ -309,8 +311,29 @@ static PING: Shape = Shape::rows(
     ],
 );
 
-/// The flags that select the servers.
-pub trait Connect {
-    /// Their addresses, separated by commas.
-    fn addresses(&self) -> Option<String>;
+/// The flag that selects the servers.
+#[derive(Debug, Args)]
+pub struct ServerArgs {
+    /// Server address
+    #[arg(short, long, short_alias = 'a', alias = "addr", global = true)]
+    #[arg(value_name = "ADDR", help_heading = "Global options")]
+    server: Vec<String>,
+}
+
+impl ServerArgs {
+    /// The addresses, separated by commas.
+    #[must_use]
+    pub fn addresses(&self) -> Option<String> {
+        (!self.server.is_empty()).then(|| self.server.join(","))
+    }
+}
+
+/// Describes the flag by a tool's servers.
+pub(crate) fn with_servers(tree: Command, servers: &Servers) -> Command {
+    let (forms, default) = (servers.forms.trim_start_matches("host, "), servers.default);
+    tree.mut_arg("server", |arg| {
+        arg.help(format!(
+            "Server address: {forms}; comma-separated or repeated for several [default: {default}]"
+        ))
+    })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Attempt, Connect, Endpoint, Link};
+use super::{Attempt, Endpoint, Link, ServerArgs};
 use queue_core::blocking::Canceller;
 
 use crate::args::GlobalArgs;
@@ -73,7 +73,7 @@ impl<L: Link> Dialer<L> {
     /// Conflicting flags or an invalid variable: exit 2.
     pub fn new(
         program: &Program,
-        (connect, embedded): (&impl Connect, bool),
+        (connect, embedded): (&ServerArgs, bool),
         tls: &TlsArgs,
         globals: &GlobalArgs,
         settings: Settings,

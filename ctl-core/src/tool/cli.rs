@@ -10,6 +10,7 @@ use crate::config::SettingsArgs;
 use crate::context::command::Ready;
 use crate::context::{Tool, grammar};
 use crate::link::tls::{self, TlsArgs};
+use crate::link::{self, ServerArgs};
 use crate::program::Program;
 use crate::rules::preset;
 use crate::tool::help;
@@ -20,7 +21,7 @@ use crate::tool::help;
 pub struct Cli<T: Tool> {
     /// Which servers.
     #[command(flatten)]
-    pub connect: T::Connect,
+    pub connect: ServerArgs,
 
     /// Start an in-memory server for this command and use it
     #[arg(long, global = true, help_heading = "Global options")]
@@ -50,9 +51,9 @@ pub fn tree<T: Tool>() -> Command {
 }
 
 fn base<T: Tool>() -> Command {
-    let Program { name, version, about, tls, .. } = T::PROGRAM;
+    let Program { name, version, about, servers, tls, .. } = T::PROGRAM;
     let tree = Cli::<T>::command().name(name).version(version).about(about);
-    let tree = tls::with_names(tree, &tls);
+    let tree = tls::with_names(link::with_servers(tree, &servers), &tls);
     let explained = tree.find_subcommand("help").cloned();
     match explained.map(|command| help::with_topics(command, &T::PROGRAM, &tree)) {
         Some(command) => tree.mut_subcommand("help", |_| command.hide(false)),
@@ -103,7 +104,7 @@ fn parse_by<T: Tool>(
 /// The flags that select the servers, as written.
 #[must_use]
 pub fn server_flags<T: Tool>() -> Vec<String> {
-    let flags = T::Connect::augment_args(Command::new("connect"));
+    let flags = ServerArgs::augment_args(Command::new("connect"));
     let long = T::PROGRAM.servers.flag.trim_start_matches('-');
     let flag = flags.get_arguments().find(|flag| flag.get_long() == Some(long));
     let letters = flag.into_iter().flat_map(|flag| flag.get_short_and_visible_aliases());

@@ -10,7 +10,7 @@ use crate::config::{Settings, SettingsArgs};
 use crate::context::Context;
 use crate::error::{CliError, Exit};
 use crate::link::tls::TlsArgs;
-use crate::link::{Connect as _, Link as _};
+use crate::link::{Link as _, ServerArgs};
 use crate::repl::complete::{self, Found, Values, Wanted, What};
 use crate::repl::contexts;
 use crate::repl::guest::{Guest, Interactive};
@@ -119,7 +119,7 @@ fn typed_link<T: Interactive>(
     typed: &ArgMatches,
 ) -> Result<Option<T::Link>, CliError> {
     let unreadable = |_| CliError::usage("the line cannot be parsed yet");
-    let connect = T::Connect::from_arg_matches(typed).map_err(unreadable)?;
+    let connect = ServerArgs::from_arg_matches(typed).map_err(unreadable)?;
     let args = SettingsArgs::from_arg_matches(typed).map_err(unreadable)?;
     let is_of_settings = args.config.is_some() || args.context.is_some();
     if connect.addresses().is_none() && !is_of_settings {
