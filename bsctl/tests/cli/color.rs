@@ -6,9 +6,10 @@ use fixtures::beanstalkd::Server;
 
 use crate::harness::*;
 
-/// The program's output on a terminal.
+/// The program's output on a terminal, without the progress of what takes long.
 fn on_terminal(server: &Server, line: &[&str]) -> String {
-    let mut terminal = Terminal::run(&PROGRAM, server.address(), &[], line);
+    let mut terminal =
+        Terminal::run(&PROGRAM, server.address(), &[("BSCTL_PROGRESS", "never")], line);
     terminal.ends();
     terminal.shown
 }

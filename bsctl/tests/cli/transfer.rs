@@ -331,12 +331,12 @@ fn a_job_that_cannot_be_moved_hides_none_behind_it() {
 fn a_job_that_cannot_be_moved_is_tried_once_however_long_the_rest_takes() {
     let source = Server::start().unwrap();
     let target = Server::builder().max_job_size(10).start().unwrap();
-    let short = PutOptions::default().ttr(Duration::from_secs(1));
+    let short = PutOptions::default().ttr(Duration::from_secs(2));
     put_with(source.address(), "a", "larger than the target takes", short);
     for n in 0..30 {
         put_with(source.address(), "a", n.to_string(), short);
     }
-    let to = ["--to-server", target.address(), "--rate", "20/s", "--yes", "-o", "json"];
+    let to = ["--to-server", target.address(), "--rate", "12/s", "--yes", "-o", "json"];
     let report =
         bsctl(source.address(), &[&["move", "--from", "a"], &to[..]].concat()).exits(3).json();
     assert_eq!((&report["succeeded"], &report["failed"]), (&30.into(), &1.into()), "{report}");
