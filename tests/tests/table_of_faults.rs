@@ -1,4 +1,5 @@
-//! `tests/faults.md` compared with the sources: no fault is left out, and every test that it names exists.
+//! `tests/faults.md` compared with the sources: no fault is left out, and every test that it names exists; and the page
+//! for people, `docs/faults.md`, compared with it.
 
 use std::{collections::HashSet, fs};
 
@@ -262,4 +263,50 @@ fn every_test_of_a_report_is_in_the_table() {
         }
     }
     assert!(found > 10, "{found} tests of reports");
+}
+
+/// The rows that a line of the page refers to, such as `C1`.
+fn ids(line: &str) -> HashSet<&str> {
+    let is_id = |word: &&str| {
+        let number = word.strip_prefix(|c| "ABCGSW".contains(c));
+        number.is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    line.split(|c: char| !c.is_alphanumeric()).filter(is_id).collect()
+}
+
+#[test]
+fn the_page_about_faults_has_each_table_and_each_numbered_row() {
+    let page = fs::read_to_string(root().join("docs/faults.md")).unwrap();
+    let (mut part, mut table) = (String::new(), String::new());
+    let mut sections: Vec<(String, HashSet<&str>)> = Vec::new();
+    for line in page.lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            (part, table) = (title.to_owned(), format!("{title} / "));
+        } else if let Some(title) = line.strip_prefix("### ") {
+            table = format!("{part} / {title}");
+            sections.push((table.clone(), HashSet::new()));
+        } else if ids(line).is_empty() {
+            sections.extend(
+                line.strip_prefix("* ").map(|title| (format!("{part} / {title}"), HashSet::new())),
+            );
+        } else {
+            sections.push((table.clone(), ids(line)));
+        }
+    }
+    let rows = rows();
+    for (table, expected) in TABLES {
+        let mine: Vec<_> = sections.iter().filter(|(section, _)| section == table).collect();
+        assert!(!mine.is_empty(), "docs/faults.md has nothing about {table:?}");
+        if !expected.iter().any(|rows| matches!(rows, Rows::Numbered(..))) {
+            continue;
+        }
+        let named: HashSet<&str> = mine.iter().flat_map(|(_, ids)| ids.iter().copied()).collect();
+        // A row starts with its numbers.
+        let firsts = rows.iter().filter(|row| row.table == table).map(|row| row.first.as_str());
+        let listed: HashSet<&str> = firsts.flat_map(ids).collect();
+        assert_eq!(named, listed, "{table:?}: rows in docs/faults.md and in tests/faults.md");
+    }
+    for (section, _) in sections {
+        assert!(TABLES.iter().any(|(table, _)| *table == section), "no table {section:?}");
+    }
 }
