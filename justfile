@@ -14,7 +14,7 @@ fmt:
     cargo fmt --manifest-path interleavings/Cargo.toml --check
 
 lint:
-    cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
+    .ci/lint
 
 # Lints the SDKs with each face alone, and without both.
 lint-features:
