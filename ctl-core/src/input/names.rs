@@ -1,23 +1,31 @@
 //! Names and ids from arguments and from stdin.
 
+use std::collections::HashSet;
+use std::hash::Hash;
+
 use crate::error::{CliError, Exit};
 use crate::input::{Framing, Input, Records};
 use crate::output::messages::Messages;
 
-/// The names in the arguments; `-` stands for names on stdin, one per line of at most `longest` bytes.
+/// The names in the arguments, each once; `-` stands for names on stdin, one per line of at most `longest` bytes.
 ///
 /// # Errors
 /// The error of `one` for an argument; for a line of stdin: exit 65.
-pub fn list<T>(
+pub fn list<T: Clone + Eq + Hash>(
     texts: &[String],
     (input, messages): (&mut Input, &Messages),
     longest: u64,
     one: impl Fn(&str) -> Result<T, CliError>,
 ) -> Result<Vec<T>, CliError> {
-    let mut names = Vec::new();
+    let (mut names, mut known) = (Vec::new(), HashSet::new());
+    let mut add = |name: T| {
+        if known.insert(name.clone()) {
+            names.push(name);
+        }
+    };
     for text in texts {
         if text != "-" {
-            names.push(one(text)?);
+            add(one(text)?);
             continue;
         }
         input.invite("names", messages);
@@ -26,7 +34,7 @@ pub fn list<T>(
             let line = String::from_utf8_lossy(&bytes);
             let line = line.trim();
             if !line.is_empty() {
-                names.push(one(line).map_err(|error| of_line(record.number, error))?);
+                add(one(line).map_err(|error| of_line(record.number, error))?);
             }
         }
     }
@@ -57,6 +65,7 @@ mod tests {
     #[test]
     fn names_come_from_arguments_and_stdin() {
         assert_eq!(numbers(&["1", "-"], b"3\n\n 4 \n5").unwrap(), [1, 3, 4, 5]);
+        assert_eq!(numbers(&["5", "05", "-"], b"3\n5\n3\n").unwrap(), [5, 3], "each once");
         let error = numbers(&["-"], b"3\nx\n").unwrap_err();
         assert_eq!((error.exit.code(), error.hints.len()), (65, 1));
         assert!(error.message.contains("line 2"), "{error}");
