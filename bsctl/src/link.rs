@@ -103,7 +103,7 @@ impl Place {
 }
 
 impl ctl_core::link::Link for Link {
-    ctl_core::link_of_sdk!(beanstalk_client, beanstalkd, text, cli_error);
+    ctl_core::link_of_sdk!(beanstalk_client, fixtures::beanstalkd, text, cli_error);
     const WAIT: Duration = SLICE;
 
     fn new(dialer: Dialer<Self>) -> Self {

@@ -167,15 +167,15 @@ pub trait Link: Sized + Send {
     fn ping(&mut self, n: u64) -> Result<Pong, CliError>;
 }
 
-/// The items of a [`Link`](crate::link::Link) that are the same for every SDK: `$sdk` is its crate, `$fixture` its server
-/// in `fixtures`, `$text` the method that shows a request, and `$error` what makes an error of the SDK one of the tool. The
+/// The items of a [`Link`](crate::link::Link) that are the same for every SDK: `$sdk` is its crate, `$fixture` the
+/// module of its server, `$text` the method that shows a request, and `$error` what makes an error of the SDK one of the tool. The
 /// link has a field `dialer`, and a method `client` that connects.
 #[macro_export]
 macro_rules! link_of_sdk {
-    ($sdk:ident, $fixture:ident, $text:ident, $error:path) => {
+    ($sdk:ident, $($fixture:ident)::+, $text:ident, $error:path) => {
         type Address = $sdk::Address;
         type Options = $sdk::ConnectOptions;
-        type Server = fixtures::$fixture::Server;
+        type Server = $($fixture)::+::Server;
 
         const SETTERS: $crate::link::Setters<Self::Options> = $crate::link::Setters {
             connect_timeout: $sdk::ConnectOptions::connect_timeout,
@@ -215,10 +215,10 @@ macro_rules! link_of_sdk {
             listen: $crate::link::Endpoint,
             log: Option<$crate::link::RequestLog>,
         ) -> std::io::Result<(Self::Server, String)> {
-            let listen = fixtures::$fixture::Listen::parse(&listen.to_string(), 0)?;
-            let mut builder = fixtures::$fixture::Server::builder().log_capacity(0).listen(listen);
+            let listen = $($fixture)::+::Listen::parse(&listen.to_string(), 0)?;
+            let mut builder = $($fixture)::+::Server::builder().log_capacity(0).listen(listen);
             if let Some(mut log) = log {
-                builder = builder.on_request(move |request: &fixtures::$fixture::Request| {
+                builder = builder.on_request(move |request: &$($fixture)::+::Request| {
                     log(request.connection, &request.$text());
                 });
             }

@@ -95,7 +95,7 @@ pub const PROBE: Duration = Duration::from_secs(2);
 const USUAL_REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl ctl_core::link::Link for Link {
-    ctl_core::link_of_sdk!(gearman_client, gearmand, text, cli_error);
+    ctl_core::link_of_sdk!(gearman_client, fixtures::gearmand, text, cli_error);
 
     const PING: &'static Shape = &PING;
 

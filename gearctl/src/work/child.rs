@@ -117,7 +117,7 @@ impl Output<'_> {
                 let rest = self.out.split_off(end);
                 let whole = std::mem::replace(&mut self.out, rest);
                 for line in whole.split_inclusive(|byte| *byte == b'\n') {
-                    self.send(|worker, job| worker.data(job, line.to_vec()));
+                    self.send(|worker, job| worker.data(job, line));
                 }
             }
         }
