@@ -20,9 +20,9 @@ fn a_signal_while_a_slot_has_no_thread_lets_the_others_finish() {
     on_both(|server| {
         let address = server.address();
         queue(address, "f", b"x");
-        // A thread for the first slot, and none for the second.
+        // A thread each for main, the worker and its first slot, and none for the second.
         let line = ["-f", "f", "-j", "2", "--builtin", "sleep=1s"];
-        let mut worker = Worker::start(&PROGRAM, address, (3, Some(2)), &line);
+        let mut worker = Worker::start(&PROGRAM, address, (3, Some(3)), &line);
         worker.says(WAITING);
         // On a slow machine it may have ended by the time that it is looked for.
         eventually("the job", || (is_running(address) || is_gone(address)).then_some(()));
