@@ -168,8 +168,8 @@ pub trait Link: Sized + Send {
 }
 
 /// The items of a [`Link`](crate::link::Link) that are the same for every SDK: `$sdk` is its crate, `$fixture` the
-/// module of its server, `$text` the method that shows a request, and `$error` what makes an error of the SDK one of the tool. The
-/// link has a field `dialer`, and a method `client` that connects.
+/// module of its server, `$text` the method that shows a request, and `$error` what makes an error of the SDK one of the
+/// tool. The link has a field `dialer`, and a method `client` that connects.
 #[macro_export]
 macro_rules! link_of_sdk {
     ($sdk:ident, $($fixture:ident)::+, $text:ident, $error:path) => {

@@ -1,7 +1,9 @@
 //! How a command takes the name of a tube, function or queue: as an argument or by a flag, with the same meaning.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::hash::Hash;
 use std::marker::PhantomData;
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches, value_parser};
@@ -14,7 +16,7 @@ use crate::output::messages::Messages;
 /// A kind of named thing.
 pub trait Named: 'static {
     /// A valid name.
-    type Name: PartialEq;
+    type Name: Clone + Eq + Hash;
 
     /// The words for it.
     const WORDS: Words;
@@ -210,14 +212,17 @@ impl<N: Named> Several<N> {
 ///
 /// # Errors
 /// The first one of the names.
-pub fn once<N: PartialEq, E>(names: impl IntoIterator<Item = Result<N, E>>) -> Result<Vec<N>, E> {
-    names.into_iter().try_fold(Vec::new(), |mut once, name| {
+pub fn once<N: Clone + Eq + Hash, E>(
+    names: impl IntoIterator<Item = Result<N, E>>,
+) -> Result<Vec<N>, E> {
+    let (mut once, mut known) = (Vec::new(), HashSet::new());
+    for name in names {
         let name = name?;
-        if !once.contains(&name) {
+        if known.insert(name.clone()) {
             once.push(name);
         }
-        Ok(once)
-    })
+    }
+    Ok(once)
 }
 
 /// A name and further words: the first word is the name, unless the flag gives it.

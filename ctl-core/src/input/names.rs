@@ -1,9 +1,9 @@
 //! Names and ids from arguments and from stdin.
 
-use std::collections::HashSet;
 use std::hash::Hash;
 
 use crate::error::{CliError, Exit};
+use crate::input::named::once;
 use crate::input::{Framing, Input, Records};
 use crate::output::messages::Messages;
 
@@ -17,15 +17,10 @@ pub fn list<T: Clone + Eq + Hash>(
     longest: u64,
     one: impl Fn(&str) -> Result<T, CliError>,
 ) -> Result<Vec<T>, CliError> {
-    let (mut names, mut known) = (Vec::new(), HashSet::new());
-    let mut add = |name: T| {
-        if known.insert(name.clone()) {
-            names.push(name);
-        }
-    };
+    let mut names = Vec::new();
     for text in texts {
         if text != "-" {
-            add(one(text)?);
+            names.push(one(text)?);
             continue;
         }
         input.invite("names", messages);
@@ -34,11 +29,11 @@ pub fn list<T: Clone + Eq + Hash>(
             let line = String::from_utf8_lossy(&bytes);
             let line = line.trim();
             if !line.is_empty() {
-                add(one(line).map_err(|error| of_line(record.number, error))?);
+                names.push(one(line).map_err(|error| of_line(record.number, error))?);
             }
         }
     }
-    Ok(names)
+    once(names.into_iter().map(Ok))
 }
 
 /// Invalid input data, whatever the exit code would be for an argument.
