@@ -55,14 +55,11 @@ pub enum ErrorKind {
     /// The connection that pulled this message is gone, and the server has given the message to other clients. Nothing
     /// was sent.
     JobLost,
-    /// The queue has reached the limit of ready messages set by [`max_ready`](crate::ProducerOptions::max_ready).
-    /// Nothing was sent.
-    QueueFull,
     /// The address's transport does not support this. Nothing was sent.
     Unsupported,
 }
 
-queue_core::named!(ErrorKind, Error, "kind of error": ErrorKind::InvalidInput, ErrorKind::Connect, ErrorKind::Tls, ErrorKind::ConnectionLost, ErrorKind::Protocol, ErrorKind::MessageTooLarge, ErrorKind::JobLost, ErrorKind::QueueFull, ErrorKind::Unsupported, ErrorKind::Refused(Refusal::QueueNotFound), ErrorKind::Refused(Refusal::QueueExists), ErrorKind::Refused(Refusal::EmptyQueueName), ErrorKind::Refused(Refusal::NotPulled), ErrorKind::Refused(Refusal::Other(Box::default())), ErrorKind::Timeout(Deadline::Connect), ErrorKind::Timeout(Deadline::Write), ErrorKind::Timeout(Deadline::Reply), ErrorKind::Timeout(Deadline::Total), ErrorKind::Timeout(Deadline::Job));
+queue_core::named!(ErrorKind, Error, "kind of error": ErrorKind::InvalidInput, ErrorKind::Connect, ErrorKind::Tls, ErrorKind::ConnectionLost, ErrorKind::Protocol, ErrorKind::MessageTooLarge, ErrorKind::JobLost, ErrorKind::Unsupported, ErrorKind::Refused(Refusal::QueueNotFound), ErrorKind::Refused(Refusal::QueueExists), ErrorKind::Refused(Refusal::EmptyQueueName), ErrorKind::Refused(Refusal::NotPulled), ErrorKind::Refused(Refusal::Other(Box::default())), ErrorKind::Timeout(Deadline::Connect), ErrorKind::Timeout(Deadline::Write), ErrorKind::Timeout(Deadline::Reply), ErrorKind::Timeout(Deadline::Total), ErrorKind::Timeout(Deadline::Job));
 
 impl ErrorKind {
     /// A short name for logs and metrics, in snake case: `error.type` of OpenTelemetry.
@@ -82,7 +79,6 @@ impl ErrorKind {
             ErrorKind::Protocol => "protocol",
             ErrorKind::MessageTooLarge => "message_too_large",
             ErrorKind::JobLost => "job_lost",
-            ErrorKind::QueueFull => "queue_full",
             ErrorKind::Unsupported => "unsupported",
         }
     }

@@ -32,8 +32,6 @@ pub struct ProducerOptions {
     pub(crate) at_least_once: bool,
     pub(crate) create_queues: bool,
     pub(crate) timeout: Duration,
-    pub(crate) max_ready: Option<u64>,
-    pub(crate) depth_interval: Duration,
     pub(crate) observer: Option<Observer<ProducerEvent>>,
 }
 
@@ -46,8 +44,6 @@ impl ProducerOptions {
             at_least_once: false,
             create_queues: false,
             timeout: Duration::from_secs(30),
-            max_ready: None,
-            depth_interval: Duration::from_millis(100),
             observer: None,
         }
     }
@@ -82,31 +78,6 @@ impl ProducerOptions {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
-        self
-    }
-
-    /// Maximum number of ready messages in each queue of each server, so that a producer that is faster than its
-    /// consumers does not fill the server's memory. No limit unless set.
-    ///
-    /// The producer asks the server for the number of ready messages (`count`), at most once per
-    /// [interval](Self::depth_interval) for each queue, and only while something is pushed there; between two answers
-    /// it counts its own pushes. A push to a full queue waits; when its [`timeout`](Self::timeout) expires, it fails
-    /// with [`QueueFull`](crate::ErrorKind::QueueFull), and nothing of it was sent.
-    ///
-    /// The limit is approximate. Messages that other producers push, or consumers return, become visible only with the
-    /// next answer, and so do those that consumers take. N producers may therefore exceed the limit by N times what
-    /// each pushes in an interval, and one producer pushes at most about `messages` to a queue per interval.
-    #[must_use]
-    pub fn max_ready(mut self, messages: u64) -> Self {
-        self.max_ready = Some(messages.max(1));
-        self
-    }
-
-    /// Minimum interval between two queries of a queue's ready messages; 100 ms unless set. See
-    /// [`max_ready`](Self::max_ready).
-    #[must_use]
-    pub fn depth_interval(mut self, interval: Duration) -> Self {
-        self.depth_interval = interval.max(Duration::from_millis(1));
         self
     }
 
@@ -243,12 +214,6 @@ queue_core::serde_options! {
     create_queues: bool = |o| o.create_queues, |o, v| Ok(o.create_queues(v));
     timeout: queue_core::InSeconds =
         |o| queue_core::InSeconds(o.timeout), |o, v| Ok(o.timeout(v.0));
-    max_ready: Option<u64> = |o| o.max_ready, |o, v| Ok(match v {
-        Some(most) => o.max_ready(most),
-        None => o,
-    });
-    depth_interval: queue_core::InSeconds =
-        |o| queue_core::InSeconds(o.depth_interval), |o, v| Ok(o.depth_interval(v.0));
 }
 
 #[cfg(test)]

@@ -85,14 +85,11 @@ fn options_of_producers_and_workers() {
         .selection(Selection::ByKey)
         .at_least_once(true)
         .create_queues(true)
-        .timeout(Duration::from_secs(5))
-        .max_ready(100)
-        .depth_interval(Duration::from_secs(1));
+        .timeout(Duration::from_secs(5));
     options_are_written_as(
         &options,
         &json!({
-            "servers": [server], "selection": "by-key", "at_least_once": true, "create_queues": true, "timeout": 5,
-            "max_ready": 100, "depth_interval": 1
+            "servers": [server], "selection": "by-key", "at_least_once": true, "create_queues": true, "timeout": 5
         }),
     );
     let options: WorkerOptions = "adf://a:1".parse().unwrap();

@@ -101,7 +101,6 @@ pub use self::{
     options::{
         backoff::Backoff,
         duration::{DurationText, read_duration},
-        level::Level,
     },
     random::{Random, mix},
     role::{

@@ -3,7 +3,6 @@
 pub(crate) mod backoff;
 mod common;
 pub(crate) mod duration;
-pub(crate) mod level;
 pub(crate) mod retry;
 #[cfg(feature = "serde")]
 pub(crate) mod serde_forms;

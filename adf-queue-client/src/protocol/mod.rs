@@ -31,7 +31,6 @@ mod producer_proof;
 mod refusal;
 mod request;
 mod response;
-mod room;
 pub(crate) mod session;
 mod status_page;
 #[cfg(test)]

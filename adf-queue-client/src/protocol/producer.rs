@@ -6,7 +6,6 @@ use std::{mem, sync::Arc, time::Instant};
 
 use queue_core::{Chooser, Health, Later, Signal, stable_hash};
 
-use super::room::QueueLevels;
 use crate::{Error, ErrorKind, ProducerEventKind, ProducerOptions, Result, RetryPolicy, Servers};
 
 /// The servers of a producer.
@@ -14,10 +13,8 @@ use crate::{Error, ErrorKind, ProducerEventKind, ProducerOptions, Result, RetryP
 pub(crate) struct ProducerServers {
     chooser: Chooser,
     servers: Vec<ServerHealth>,
-    /// Signals that a failed server has answered, or that a queue may have room.
+    /// Signals that a failed server has answered.
     back: Arc<Signal>,
-    /// Fill levels of the queues, if they are limited.
-    rooms: Option<QueueLevels>,
     /// Events by server that were not reported yet, if there is an observer. They are reported after each step.
     events: Option<Vec<(usize, ProducerEventKind)>>,
     /// Wakes pushes after each step.
@@ -54,9 +51,8 @@ impl ServerHealth {
 
 impl ProducerServers {
     pub(crate) fn of(options: &ProducerOptions) -> Self {
-        let rooms = options.max_ready.map(|limit| QueueLevels::new(limit, options.depth_interval));
         let events = options.observer.is_some().then(Vec::new);
-        ProducerServers { rooms, events, ..Self::new(&options.servers) }
+        ProducerServers { events, ..Self::new(&options.servers) }
     }
 
     pub(crate) fn new(servers: &Servers) -> Self {
@@ -73,7 +69,6 @@ impl ProducerServers {
                 .map(|server| ServerHealth::new(server.retry))
                 .collect(),
             back: Arc::default(),
-            rooms: None,
             events: None,
             later: Later::default(),
         }

@@ -31,7 +31,6 @@ use crate::{
 over_websocket! {
     messages_of_many_threads_are_all_pushed,
     a_missing_queue_is_refused_or_created,
-    pushes_to_a_full_queue_wait_for_a_consumer,
 }
 
 both_faces! {
@@ -387,28 +386,6 @@ fn an_observer_is_told_of_servers_that_fail_and_of_pushes_that_move<F: Produces>
         (true, "Created"),
     ];
     assert_eq!(kinds, expected, "{events:#?}");
-}
-
-fn pushes_to_a_full_queue_wait_for_a_consumer<F: Produces>(world: &World) {
-    let (mut client, queue) = with_queue::<F>(world);
-    let options = ProducerOptions::from(world.options()).max_ready(3).timeout(PATIENCE);
-    let options = options.depth_interval(Duration::from_millis(5));
-    let producer = F::Producer::new(options);
-    let pusher = {
-        let queue = queue.clone();
-        thread::spawn(move || {
-            for n in 0..20 {
-                producer.rpush(&queue, &n.to_string()).unwrap();
-            }
-        })
-    };
-    for n in 0..20 {
-        assert!(client.count(&queue).unwrap() <= 3);
-        let message = client.pull(&queue).unwrap();
-        assert_eq!(message.body(), n.to_string().as_bytes());
-        client.delete(&message).unwrap();
-    }
-    pusher.join().unwrap();
 }
 
 /// Another server is there for them. Only the first one waits for an attempt to connect.

@@ -11,7 +11,6 @@ use crate::{
     protocol::{
         Action,
         client::{Ask, AskAnswer},
-        room::Admission,
     },
 };
 
@@ -21,8 +20,6 @@ pub(crate) struct PushAttempts {
     push: Push,
     key: Option<u64>,
     terms: PushTerms,
-    /// The number of ready messages when there was no room for this one.
-    found_full: Option<u64>,
     /// Whether no step was taken yet.
     is_new: bool,
     /// The servers that have failed since the last wait.
@@ -63,7 +60,7 @@ pub(crate) enum PushStep {
     /// Make the [request](PushAttempts::request) to this server, within the limit of the push. Connecting to it first may
     /// have a limit of its own.
     Ask { server: usize, connecting: Option<Limit> },
-    /// Wait until then, or for the signal: all servers are away, or the queue is full.
+    /// Wait until then, or for the signal: all servers are away.
     Wait(Instant, Arc<Signal>),
     /// The outcome is known.
     Done(Result<MessageId>),
@@ -74,8 +71,6 @@ pub(crate) enum PushStep {
 enum Question {
     Push,
     CreateQueue,
-    /// The number of ready messages.
-    Count,
 }
 
 impl PushAttempts {
@@ -84,7 +79,6 @@ impl PushAttempts {
             push,
             key: key.map(stable_hash),
             terms,
-            found_full: None,
             is_new: true,
             tried: Vec::new(),
             here: None,
@@ -116,16 +110,13 @@ impl PushAttempts {
                 Question::CreateQueue => {
                     self.created(router, server, answer.and_then(AskAnswer::done), now)
                 }
-                Question::Count => {
-                    self.counted(router, server, answer.and_then(AskAnswer::counted), now)
-                }
             };
             if let Some(outcome) = over {
                 return PushStep::Done(outcome);
             }
         }
         if self.terms.limit.has_passed(now) {
-            return PushStep::Done(Err(self.over(router)));
+            return PushStep::Done(Err(self.reported_error(self.terms.limit.error().into())));
         }
         match self.here.take() {
             Some((question, server)) => self.ask(question, router, server, now),
@@ -138,7 +129,6 @@ impl PushAttempts {
         let plain = |action| Ask::Plain(action, self.push.queue().clone(), Bytes::new());
         match self.asked {
             Some((Question::CreateQueue, _)) => plain(Action::CreateQueue),
-            Some((Question::Count, _)) => plain(Action::Count),
             Some((Question::Push, _)) | None => self.push.clone().into_ask(),
         }
     }
@@ -177,9 +167,6 @@ impl PushAttempts {
             let at = router.back_at().filter(|at| *at > now).unwrap_or(now);
             return self.wait(at, router);
         };
-        if let Some(step) = self.look_for_room(router, server, now) {
-            return step;
-        }
         self.counts.moved += u64::from(!self.tried.is_empty());
         if let Some(from) = self.tried.last().copied() {
             router.note(from, ProducerEventKind::Moved);
@@ -212,65 +199,6 @@ impl PushAttempts {
     fn wait(&self, at: Instant, router: &ProducerServers) -> PushStep {
         let at = earliest([Some(at), self.terms.limit.at]).unwrap_or(at);
         PushStep::Wait(at, router.back.clone())
-    }
-
-    /// The step before a push to its queue on this server, if one is needed.
-    fn look_for_room(
-        &mut self,
-        router: &mut ProducerServers,
-        server: usize,
-        now: Instant,
-    ) -> Option<PushStep> {
-        match router.rooms.as_mut()?.room(server, self.push.queue(), now) {
-            Admission::Free => {
-                self.found_full = None;
-                None
-            }
-            Admission::Ask => Some(self.ask(Question::Count, router, server, now)),
-            Admission::Full { until, ready } => {
-                self.found_full = ready.or(self.found_full);
-                Some(self.wait(until, router))
-            }
-        }
-    }
-
-    /// Handles the number of ready messages; returns the final outcome, if any.
-    fn counted(
-        &mut self,
-        router: &mut ProducerServers,
-        server: usize,
-        outcome: Result<u32>,
-        now: Instant,
-    ) -> Option<Result<MessageId>> {
-        let ready = match &outcome {
-            Ok(ready) => Some(u64::from(*ready)),
-            // The push itself will report it.
-            Err(error) if matches!(error.kind(), ErrorKind::Refused(_)) => Some(0),
-            Err(_) => None,
-        };
-        if let Some(rooms) = &mut router.rooms {
-            rooms.answered(server, self.push.queue(), ready);
-        }
-        match outcome {
-            Err(error) if ready.is_none() => {
-                if *error.kind() == ErrorKind::Timeout(Deadline::Total) {
-                    self.gives_up(router, server, &error, now);
-                    if self.found_full.is_some() {
-                        return Some(Err(self.over(router)));
-                    }
-                }
-                let error = error.with_fate(Fate::NotSent);
-                if !is_of_the_server(error.kind()) {
-                    return Some(Err(self.reported_error(error)));
-                }
-                self.passes(router, server, error, now);
-            }
-            _ => {
-                router.answers(server);
-                router.is_back();
-            }
-        }
-        None
     }
 
     /// Handles the outcome of a push to this server; returns the final outcome, if any.
@@ -364,22 +292,9 @@ impl PushAttempts {
     /// Moves on to the next server.
     fn passes(&mut self, router: &mut ProducerServers, server: usize, error: Error, now: Instant) {
         router.fails(server, &error, now);
-        self.found_full = None;
         self.tried.push(server);
         self.has_created = false;
         self.last_error = Some(error);
-    }
-
-    /// The time of the push has expired.
-    fn over(&mut self, router: &ProducerServers) -> Error {
-        if let (Some(ready), Some(rooms)) = (self.found_full, &router.rooms) {
-            let (queue, limit) = (self.push.queue(), rooms.limit());
-            let message = format!(
-                "the queue {queue} is full: {ready} messages are ready or in flight, and the limit is {limit} (more consumers, or a larger max_ready)"
-            );
-            return self.reported_error(Error::new(ErrorKind::QueueFull, Fate::NotSent, message));
-        }
-        self.reported_error(self.terms.limit.error().into())
     }
 
     /// The error as reported to the caller.
@@ -416,12 +331,6 @@ mod tests {
         ProducerServers::new(&servers.selection(selection))
     }
 
-    /// A router of a server whose queues have room for two messages.
-    fn narrow_router() -> ProducerServers {
-        let options: ProducerOptions = "one".parse().unwrap();
-        ProducerServers::of(&options.max_ready(2).depth_interval(SECOND))
-    }
-
     fn attempts(limit: Limit, key: Option<&[u8]>, at_least_once: bool) -> PushAttempts {
         let terms = PushTerms { limit, at_least_once, create_queues: true };
         PushAttempts::new(Push::right("/q".try_into().unwrap(), "hello"), key, terms)
@@ -438,10 +347,6 @@ mod tests {
 
     fn done() -> Result<AskAnswer> {
         Ok(AskAnswer::Success(Success::Done))
-    }
-
-    fn counted(ready: u32) -> Result<AskAnswer> {
-        Ok(AskAnswer::Success(Success::Counted(ready)))
     }
 
     fn lost(fate: Fate) -> Error {
@@ -633,61 +538,6 @@ mod tests {
                 assert_eq!(error.fate(), Fate::Refused);
             }
         }
-    }
-
-    #[test]
-    fn a_push_to_a_full_queue_waits_for_room_and_fails_when_its_time_is_over() {
-        let (mut router, mut now) = (narrow_router(), Instant::now());
-        let mut first = push(false, now);
-        assert_eq!(asks(&mut first, None, &mut router, now), (Action::Count, 0));
-        let mut other = push(false, now);
-        let PushStep::Wait(_, back) = other.next(None, &mut router, now) else {
-            panic!("nobody knows")
-        };
-        assert_eq!(asks(&mut first, Some(counted(1)), &mut router, now), (Action::Rpush, 0));
-        router.take_later().run();
-        assert!(back.is_set());
-        let PushStep::Wait(at, _) = other.next(None, &mut router, now) else {
-            panic!("it is full")
-        };
-        assert_eq!(at, now + SECOND);
-        now += SECOND;
-        assert_eq!(asks(&mut other, None, &mut router, now), (Action::Count, 0));
-        let next = other.next(Some(counted(2)), &mut router, now);
-        assert!(matches!(next, PushStep::Wait(..)), "{next:?}");
-        // Its time may also end while it asks once more.
-        assert_eq!(asks(&mut other, None, &mut router, now + SECOND), (Action::Count, 0));
-        let late = Err(Error::timed_out(Deadline::Total));
-        let failures = [
-            other.next(Some(late), &mut router, now),
-            other.next(None, &mut router, now + 5 * SECOND),
-        ];
-        for full in failures.map(error) {
-            assert_eq!((full.kind(), full.fate()), (&ErrorKind::QueueFull, Fate::NotSent));
-            assert!(full.to_string().contains("the limit is 2 "), "{full}");
-        }
-        // A missing queue is left to the push to report.
-        now += 2 * SECOND;
-        let mut last = push(false, now);
-        assert_eq!(asks(&mut last, None, &mut router, now), (Action::Count, 0));
-        let missing = refused(Refusal::QueueNotFound);
-        assert_eq!(asks(&mut last, Some(missing), &mut router, now), (Action::Rpush, 0));
-    }
-
-    #[test]
-    fn a_push_that_waits_for_room_waits_on_when_its_server_is_lost() {
-        let (mut router, mut now) = (narrow_router(), Instant::now());
-        let mut push = push(false, now);
-        assert_eq!(asks(&mut push, None, &mut router, now), (Action::Count, 0));
-        let next = push.next(Some(counted(2)), &mut router, now);
-        assert!(matches!(next, PushStep::Wait(..)), "{next:?}");
-        now += SECOND;
-        assert_eq!(asks(&mut push, None, &mut router, now), (Action::Count, 0));
-        let next = push.next(Some(failed(Fate::Unknown)), &mut router, now);
-        assert!(matches!(next, PushStep::Wait(..)), "{next:?}");
-        assert!(router.servers[0].is_away(now));
-        let late = error(push.next(None, &mut router, now + 5 * SECOND));
-        assert_eq!(late.kind(), &ErrorKind::Timeout(Deadline::Total), "nobody knows if it is full");
     }
 
     #[test]
