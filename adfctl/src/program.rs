@@ -58,7 +58,7 @@ pub const PROGRAM: Program = Program {
     seed: &["import", "--create"],
     help: CommonHelp {
         ping: PING,
-        repl: ("Work in a session: one WebSocket, completion, history, scripts", REPL, SESSIONS),
+        repl: ("Start an interactive session: one WebSocket, completion, history", REPL, SESSIONS),
         serve: SERVE,
     },
     guesses: &[

@@ -58,7 +58,7 @@ pub struct ServerOptions {
     protocol: Protocol,
 }
 
-/// Serves until nobody holds the other end of its input.
+/// Serves until the other end of its input is closed.
 pub fn run_server(options: &ServerOptions) -> Result<()> {
     match options.protocol {
         Protocol::Adf => {

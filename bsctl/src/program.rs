@@ -63,7 +63,7 @@ pub const PROGRAM: Program = Program {
     seed: &["import", "--keep-state"],
     help: CommonHelp {
         ping: PING,
-        repl: ("Work in a session: one connection, completion, history, scripts", REPL, SESSIONS),
+        repl: ("Start an interactive session: one connection, completion, history", REPL, SESSIONS),
         serve: SERVE,
     },
     guesses: &[

@@ -60,7 +60,7 @@ impl<T: Tool> Stage<T> {
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("{exec}{line}")]).current_dir(&self.folder);
         shell.env("PATH", path).env(case.program.variables[0], address).env("ADDRESS", address);
-        // Nobody's settings and history.
+        // Without the user's settings and history.
         shell.env("XDG_CONFIG_HOME", self.folder.path()).env("HOME", self.folder.path());
         shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         shell

@@ -277,7 +277,7 @@ pub fn nobody_is_let_in_without_the_token<T: Tool>(case: &Case<T>) {
         assert!(ran.err.contains(why), "{flags:?}: {}", ran.err);
     };
     refused(&["--listen", "0.0.0.0:0"], "without --allow-remote");
-    refused(&["-q"], "nobody would see the link");
+    refused(&["-q"], "-q would hide the link");
     refused(&["--interval", "1ms"], "100ms");
     let (_server, address) = Case::<T>::server();
     let folder = tempfile::tempdir().unwrap();

@@ -347,7 +347,7 @@ impl Bulk {
         let (exit, report, sentence) = self.conclude(extend)?;
         let is_rehearsal = report.get("dry_run").is_some();
         match out.style.format {
-            // Bare figures say nothing to whoever reads the output of a script; scripts take documents.
+            // The reader of a script's output needs words; scripts take documents.
             Format::Plain | Format::Name | Format::Raw if !is_rehearsal => messages.note(&sentence),
             format => {
                 // Where stdout has figures, a user who pressed Ctrl-C needs words.

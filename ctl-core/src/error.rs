@@ -27,7 +27,7 @@ pub enum Exit {
     Usage,
     /// 3: a bulk command or a script was partly done.
     Partial,
-    /// 4: it is unknown whether a request was carried out: it was sent, and no answer was read.
+    /// 4: a request may have been carried out: it was sent, and no answer was read.
     Unknown,
     /// 65: a record, body or name is not valid.
     BadData,

@@ -111,7 +111,7 @@ pub trait Link: Sized + Send {
         Self::new(self.dialer().clone())
     }
 
-    /// As [`Link::sibling`], for what happens behind a line that somebody is typing: no message of it is shown.
+    /// As [`Link::sibling`], for requests in the background while a line is edited: their messages are not shown.
     #[must_use]
     fn behind(&self) -> Self {
         let mut dialer = self.dialer().clone();

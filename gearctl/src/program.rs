@@ -61,7 +61,7 @@ pub const PROGRAM: Program = Program {
     seed: &["import"],
     help: CommonHelp {
         ping: PING,
-        repl: ("Work in a session: connections, completion, history, scripts", REPL, SESSIONS),
+        repl: ("Start an interactive session: connections, completion, history", REPL, SESSIONS),
         serve: SERVE,
     },
     guesses: &[

@@ -17,7 +17,7 @@ pub use std::{
 
 use std::io;
 
-/// Starts a thread that nobody joins.
+/// Starts a detached thread.
 ///
 /// # Errors
 ///

@@ -86,7 +86,7 @@ pub(crate) fn ready(address: &str, queue: &str) -> u64 {
     ran.out().trim().parse().unwrap()
 }
 
-/// An address where nobody listens.
+/// An address without a listener.
 pub(crate) fn dead_address() -> String {
     fixtures::Port::take().unwrap().dead().to_string()
 }

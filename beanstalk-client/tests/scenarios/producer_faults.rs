@@ -115,7 +115,7 @@ impl blocking::Duplex for Blind {
     }
 }
 
-/// The address of a port where nobody listens.
+/// The address of a port without a listener.
 fn nobody() -> String {
     fixtures::Port::take().unwrap().dead().to_string()
 }

@@ -29,7 +29,7 @@ use crate::tube_stats::{self, Answer};
 
 /// The end of `bench --help`.
 pub const HELP: &str = "\
-Protocol: put, reserve-with-timeout 0, delete, list-tube-used, in a tube of its own, which it leaves empty.
+Protocol: put, reserve-with-timeout 0, delete, list-tube-used, in a temporary tube, which it leaves empty.
   put      put a job
   reserve  reserve and delete a job that was put beforehand
   cycle    put a job, reserve one, delete it
@@ -131,7 +131,7 @@ fn check_unused(link: &mut Link, tube: &TubeName) -> Result<(), CliError> {
         (0, _) => format!("tube {tube} is watched: another client would take the benchmark's jobs"),
         (jobs, _) => format!("tube {tube} has jobs ({jobs}), but a benchmark empties its tube"),
     };
-    Err(CliError::usage(why).hint("without --tube, for a tube of its own"))
+    Err(CliError::usage(why).hint("without --tube, for a temporary tube"))
 }
 
 fn measure(

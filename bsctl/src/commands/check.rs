@@ -36,7 +36,7 @@ buried or pause-left says what is normal.
 Workers are the connections that watch the tube. Every connection watches default: its workers are those that have also
 reserved, and UNKNOWN is the verdict if the server does not tell whether there are any. The tool's own connection is in
 no figure. A tube that does not exist counts as empty, unless --must-exist is given. A tube can look fine
-while its workers are stuck: roundtrip takes the steps of smoke, in a tube of its own, and proves that the server stores and returns
+while its workers are stuck: roundtrip takes the steps of smoke, in a temporary tube, and proves that the server stores and returns
 jobs; its rtt is that of all steps.
 With several servers, each value is for one of them, and the verdict is the most severe one; a server that is down is
 CRITICAL.

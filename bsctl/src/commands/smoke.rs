@@ -18,7 +18,7 @@ use crate::tool::Tool;
 
 /// The end of `smoke --help`.
 pub const HELP: &str = "\
-Protocol: put, reserve-with-timeout, touch, bury, kick, delete, stats-tube, in a tube of its own with a random name.
+Protocol: put, reserve-with-timeout, touch, bury, kick, delete, stats-tube, in a temporary tube with a random name.
 The body has every byte value and must come back unchanged. Nothing is left behind.
 Exit 0 if every step passed, 1 if one failed; 69, 76 or 124 if the connection itself failed.
 This is for people who set something up; check roundtrip does the same for monitoring, with thresholds.

@@ -1,4 +1,4 @@
-//! Tubes that are paused: to whoever reserves, their jobs look like none.
+//! Paused tubes: to a reserve they look empty.
 
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;

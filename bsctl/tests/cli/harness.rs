@@ -100,7 +100,7 @@ pub(crate) fn state(address: &str, id: JobId) -> String {
     stats(address, id).map_or_else(|| "gone".to_owned(), |stats| stats.state.to_string())
 }
 
-/// An address where nobody listens.
+/// An address without a listener.
 pub(crate) fn dead_address() -> String {
     Port::take().unwrap().dead().to_string()
 }

@@ -117,7 +117,7 @@ impl Place {
         fs::metadata(&self.path).is_err_and(denied)
     }
 
-    /// Whoever can change the file controls which servers are changed.
+    /// Write access to the file decides which servers are changed.
     fn check_owner(&self, about: &Metadata) -> Result<(), CliError> {
         let Some(why) = files::distrust(about) else { return Ok(()) };
         let hint = match why == files::WRITABLE {

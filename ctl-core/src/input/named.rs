@@ -286,7 +286,7 @@ impl<N: Named> Leading<N> {
                 let last = rest.last().map(|word| word.to_string_lossy().into_owned());
                 let last = last.unwrap_or_default();
                 let why = format!(
-                    "`{last}` is one word too many: -{} gives the {}",
+                    "`{last}` is unexpected: -{} already gives the {}",
                     N::WORDS.short,
                     N::WORDS.one
                 );

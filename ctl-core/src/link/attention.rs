@@ -15,7 +15,7 @@ use crate::error::{CliError, Exit};
 use crate::output::messages::Messages;
 use crate::system::signals::Interrupts;
 
-/// What a tool is doing, for whoever handles signals; clones share the state.
+/// What a tool is doing, for its signal handling; clones share the state.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Attention {
     canceller: Canceller,

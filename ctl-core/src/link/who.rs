@@ -64,7 +64,9 @@ pub fn explain(
     if !is_of_peer || [WRONG_SERVER, "UNSUPPORTED"].contains(&error.code) {
         return error;
     }
-    let bound = left.map_or(PATIENCE, |left| left.min(PATIENCE));
+    // A server that has just replied will reply again, also on a busy machine.
+    let patience = if error.exit == Exit::Protocol { 6 * PATIENCE } else { PATIENCE };
+    let bound = left.map_or(patience, |left| left.min(patience));
     let (meant, encrypted) = (program.servers.kind, format!("{}://", program.tls.scheme));
     for address in addresses {
         match stranger(address, bound).filter(|found| found.what != meant) {

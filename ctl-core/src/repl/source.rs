@@ -1,4 +1,4 @@
-//! Where statements come from when nobody edits them: scripts, pipes, `-e` texts, plain terminals.
+//! Where statements come from when they are not edited: scripts, pipes, `-e` texts, plain terminals.
 //!
 //! Lines are bytes; nothing is decoded, echoed or written here.
 

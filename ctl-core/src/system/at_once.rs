@@ -62,7 +62,7 @@ pub fn soon_after_first<T: Send + 'static>(
     let mut results = Vec::new();
     for (at, item) in items.into_iter().enumerate() {
         let (act, tell) = (Arc::clone(&act), tell.clone());
-        // Nobody listens after that time.
+        // The receiver is gone after that time.
         let begun = thread::Builder::new().spawn(move || drop(tell.send((at, act(item)))));
         results.push(begun.err().map(|error| Err(CliError::shortage(error.to_string()))));
     }

@@ -62,7 +62,7 @@ pub(super) fn run<T: Interactive>(
     };
     for (word, about) in rows {
         let word = format!("{before}{word}");
-        // Nobody types a name that acts on a terminal.
+        // Skip names with control characters.
         if word.chars().any(escape::acts) {
             continue;
         }

@@ -88,7 +88,7 @@ impl Early<'_> {
         Exit::Usage
     }
 
-    /// `-h` asks for a screen; whoever types more asks for more.
+    /// `-h` asks for a screen, `--help` for more.
     fn extent(&self) -> Extent {
         let is_whole = self.line.iter().any(|word| word == "--help" || word == "help");
         if is_whole { Extent::Whole } else { Extent::Screen }

@@ -178,7 +178,7 @@ pub(crate) fn start_at(port: &Port) -> Server {
     Server::builder().listen(Listen::Tcp(port.address())).start().unwrap()
 }
 
-/// An address where nobody listens.
+/// An address without a listener.
 pub(crate) fn dead_address() -> String {
     Port::take().unwrap().dead().to_string()
 }

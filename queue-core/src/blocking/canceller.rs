@@ -65,7 +65,7 @@ impl Canceller {
         let attempt = Arc::new(attempt);
         let (outcome, ended) = mpsc::sync_channel(1);
         let aside = Arc::clone(&attempt);
-        // Nobody may wait for it any more.
+        // Its caller may be gone.
         let begun = spawn("connecting", move || drop(outcome.send(aside())));
         let stream = loop {
             match ended.recv_timeout(SLICE) {

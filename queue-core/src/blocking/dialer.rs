@@ -68,7 +68,7 @@ impl<F: Send + 'static> DialThread<F> {
         let start = move |by| {
             let (outcome, attempt) = mpsc::sync_channel(1);
             let (aside, here) = (connect.clone(), outcome.clone());
-            // Nobody may wait for it any more.
+            // Its caller may be gone.
             let started = spawn("connecting", move || drop(outcome.send(aside(by))));
             if started.is_err() {
                 let _ = here.send(connect(by));

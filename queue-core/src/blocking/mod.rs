@@ -1,5 +1,5 @@
 //! Streams with timeouts, connecting, and threads for handlers, using only std: no runtime, and no hidden thread but for
-//! attempts to connect that must hold up nobody.
+//! attempts to connect that must not block their caller.
 
 mod canceller;
 mod connect;

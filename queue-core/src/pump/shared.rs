@@ -72,7 +72,7 @@ impl<R: Role> Shared<R> {
         mut deliver: impl FnMut(T),
     ) -> Pulse {
         let mut inner = self.lock();
-        // Nobody has to wake a task that is running.
+        // A running task needs no wake.
         let mut driver = inner.driver.take();
         let mut pulse = inner.role.exchange(io, now);
         let mut left = collect(&mut inner.role);

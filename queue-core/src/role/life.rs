@@ -156,7 +156,7 @@ impl<E> Life<E> {
         }
     }
 
-    /// Closes a connection that is not needed any longer. That is no failure, and nobody is told.
+    /// Closes a connection that is not needed any longer. That is no failure and no event.
     pub fn close(&mut self) {
         (self.is_open, self.closing) = (false, None);
     }
@@ -173,7 +173,7 @@ impl<E> Life<E> {
         }
     }
 
-    /// Whether a connection is wanted and nobody makes it. A caller that gets `true` has to.
+    /// Whether a connection is wanted and not being made. A caller that gets `true` has to make it.
     pub fn claim(&mut self) -> bool {
         let is_lacking = self.is_wanted && !self.is_moved;
         self.is_moved |= is_lacking;

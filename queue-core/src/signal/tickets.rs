@@ -11,7 +11,7 @@ pub struct Tickets {
 }
 
 impl Tickets {
-    /// A new ticket. Nobody waits with it yet.
+    /// A new ticket, with no waiter yet.
     pub fn issue(&mut self) -> u64 {
         self.last += 1;
         self.last

@@ -143,7 +143,7 @@ impl Operation {
 /// An operation that a role has concluded, with what came of it. Its observers and subscribers may be any code, so they
 /// hear of it when it is [notified](Self::notify), outside of any lock.
 #[derive(Debug)]
-#[must_use = "nobody hears of it before it is told"]
+#[must_use = "it is not observed before it is reported"]
 pub struct Observation {
     operation: Operation,
     failure: Option<(&'static str, Fate)>,

@@ -340,7 +340,7 @@ impl Link {
         (self.is_leaving, self.is_urgent) = (true, true);
     }
 
-    /// Whether a connection is wanted and nobody makes it. A caller that gets `true` has to.
+    /// Whether a connection is wanted and not being made. A caller that gets `true` has to make it.
     pub(crate) fn claim(&mut self) -> bool {
         self.life.claim()
     }

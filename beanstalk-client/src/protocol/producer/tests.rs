@@ -745,7 +745,7 @@ fn a_use_that_failed_never_lets_puts_go_to_the_wrong_tube_unsaid() {
     }
 }
 
-/// Idle cost: once everything has its answer, nothing is sent, and after the last deadline nobody even wakes.
+/// Idle cost: once everything has its answer, nothing is sent, and after the last deadline nothing wakes.
 #[test]
 fn an_idle_producer_says_nothing() {
     let mut world = World::new(1, Selection::InOrder, some_probes());

@@ -73,7 +73,7 @@ pub fn measure(figures: Figures, quick: bool) -> Result<()> {
     Ok(())
 }
 
-/// When somebody gave a sign of life.
+/// When the server last answered.
 type Signs = Receiver<Instant>;
 
 fn producer_options(address: &str) -> Result<ProducerOptions> {
@@ -141,7 +141,7 @@ fn blocking_worker(address: &str, is_over: &Arc<AtomicBool>) -> Result<Signs> {
     Ok(seen)
 }
 
-/// Nobody may be listening any more.
+/// The receiver may be gone.
 fn give_sign(signs: &Sender<Instant>) {
     let _ = signs.send(Instant::now());
 }

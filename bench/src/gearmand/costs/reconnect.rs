@@ -70,10 +70,10 @@ pub fn measure(figures: Figures, quick: bool) -> Result<()> {
     Ok(())
 }
 
-/// When somebody gave a sign of life.
+/// When the server last answered.
 type Signs = Receiver<Instant>;
 
-/// Nobody may be listening any more; then this is over.
+/// The receiver may be gone; then this is over.
 fn give_sign(signs: &Sender<Instant>) -> bool {
     signs.send(Instant::now()).is_ok()
 }

@@ -94,7 +94,7 @@ impl Report {
             _ => Verdict::Unknown,
         };
         let verdict = judged.iter().map(|judged| judged.verdict).fold(verdict, Verdict::max);
-        // Whoever an alert wakes has no command line in front of them, so it has no hints.
+        // An alert carries no hints: its reader has no command line at hand.
         let mut parts = vec![format!("{}: {}", error.code, error.message)];
         parts.extend(alerts(&judged));
         Self { verdict, summary: parts.join("; "), judged }

@@ -40,7 +40,7 @@ pub fn measure_all<L: Link>(
             all.absent = Some(all.absent.map_or(why.clone(), |first| format!("{first}, {why}")));
         }
     }
-    // Whoever an alert wakes should know what still works.
+    // An alert also says what still works.
     if let (Some(failure), false) = (&mut all.failure, alive.is_empty()) {
         let verb = if alive.len() == 1 { "answers" } else { "answer" };
         failure.message.push_str(&format!("; {} {verb}", alive.join(", ")));

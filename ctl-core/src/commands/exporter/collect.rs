@@ -154,7 +154,7 @@ impl<T: Tool> Collector<T> {
 
 struct Server<L> {
     address: String,
-    /// Locked by whoever queries it.
+    /// Locked while it is queried.
     link: Mutex<Asking<L>>,
 }
 

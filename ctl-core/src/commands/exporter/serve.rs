@@ -188,7 +188,7 @@ impl Turns {
         query: impl FnOnce() -> O + Send + 'static,
     ) -> Result<O, CliError> {
         let turn = Arc::clone(&self.last).lock_owned().await;
-        // It goes on if nobody waits any more, and its turn with it.
+        // It goes on without waiting clients, and its turn with it.
         let query = move || (query(), drop(turn));
         http::in_thread(query).await.map(|(result, ())| result)
     }

@@ -329,7 +329,7 @@ fn say_what_overrides<T: Tool>(context: &Context<T>, name: &str) {
     let chooser = format!("{}_CONTEXT", program.prefix);
     let messages = &context.messages;
     if let Some(other) = settings.environment.var(&chooser).filter(|other| other != name) {
-        messages.warn(format!("environment {chooser} overrides it: context {other} is in force"));
+        messages.warn(format!("environment {chooser} overrides it: using context {other}"));
     }
     let mut variables = ADDRESS.variables(program).into_iter();
     if let Some(variable) = variables.find(|name| settings.environment.var(name).is_some()) {
@@ -369,7 +369,7 @@ fn ls<T: Tool>(context: &mut Context<T>) -> Result<Exit, CliError> {
     }
     list.finish()?;
     if let Some(chosen) = chosen.filter(|chosen| chosen.source != Source::File) {
-        context.messages.note(format!("context {} is in force: {}", chosen.name, chosen.source));
+        context.messages.note(format!("using context {}: {}", chosen.name, chosen.source));
     }
     context.link.dialer().say_override();
     Ok(Exit::Done)

@@ -28,7 +28,7 @@ const LONGEST: usize = 512;
 #[derive(Debug)]
 pub(super) struct News {
     pub(super) lines: SyncSender<Item>,
-    /// Number of lines that nobody took in time.
+    /// Number of lines that the printer did not take in time.
     pub(super) dropped: AtomicU64,
     pub(super) connections: AtomicU64,
     pub(super) summary: Mutex<Summary>,

@@ -242,7 +242,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // Whoever ended it knows the outcome.
+        // The thread that ended it knows the outcome.
         let _ = self.end();
     }
 }

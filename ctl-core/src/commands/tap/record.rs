@@ -1,5 +1,5 @@
 //! Writes the traffic as a transcript, in a thread beside the relay: a slow disk loses events, which is reported, but
-//! delays nobody.
+//! delays no connection.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

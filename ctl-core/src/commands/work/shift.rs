@@ -39,7 +39,7 @@ impl Recipe {
         Self { command, data: DataArgs::default(), owns_stdout, max_runtime: None }
     }
 
-    /// Also gives stdout to whoever takes the output.
+    /// Also gives stdout to the function that takes the output.
     #[must_use]
     pub fn collected(self) -> Self {
         Self { owns_stdout: false, ..self }

@@ -107,7 +107,7 @@ impl Screen {
             ));
         }
         if self.stops.was_continued() {
-            // Whoever had the terminal may have changed its mode.
+            // The child may have changed the terminal's mode.
             let _ = terminal::disable_raw_mode();
             take().map_err(unusable)?;
             return Ok(Some(Happened::Changed));

@@ -140,7 +140,7 @@ fn first_line(path: &Path) -> Result<String, CliError> {
     let failed = |error: io::Error| CliError::reading(&name, &error);
     let mut line = Vec::new();
     let file = File::open(path).map_err(failed)?;
-    // Whoever can change the token lets himself in.
+    // Write access to the token grants access to the page.
     if let Some(why) = files::distrust(&file.metadata().map_err(failed)?) {
         return Err(CliError::usage(format!("the token file {name} {why}"))
             .hint("a file of your own that only you can write"));

@@ -1,4 +1,4 @@
-//! The servers' figures, polled while somebody watches, and broadcast to all viewers.
+//! The servers' figures, polled while a viewer is connected, and broadcast to all.
 
 use std::sync::Arc;
 use std::thread;

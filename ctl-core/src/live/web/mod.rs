@@ -249,7 +249,7 @@ pub fn run<T: Interactive>(
     context.refuse_dry_run("web", "without --write, it changes nothing")?;
     let token = Token::new(args.token_file.as_deref())?;
     if context.globals.quiet && !token.fragment().is_empty() {
-        return Err(CliError::usage("with -q, nobody would see the link with the random token")
+        return Err(CliError::usage("-q would hide the link with the random token")
             .hint("--token-file FILE"));
     }
     let encryption = args.https.read(T::PROGRAM.name, &context.messages)?;

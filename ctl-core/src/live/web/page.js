@@ -421,7 +421,7 @@ function review(view, server, queue, rows, serverId, done) {
 // What belongs to the queue of the address, built anew with the newest title.
 function build() {
   let parts = [];
-  // Somebody may have cut or mistyped the address.
+  // The address may have been cut or mistyped.
   try { parts = location.hash.split("/").slice(1).map(decodeURIComponent); } catch { parts = []; }
   at = parts.length === 2 && parts[1] ? { server: parts[0], queue: parts[1] } : null;
   if (at) {

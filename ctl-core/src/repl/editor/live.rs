@@ -160,7 +160,7 @@ impl Notices {
     pub(crate) fn redraw(&self) {
         let shown = lock(&self.screen.live);
         let Some(live) = shown.clone().filter(|live| lock(&live.next).is_some()) else { return };
-        // Under the lock: whoever takes it when the line has ended knows whether the signal was sent.
+        // Under the lock, so that the holder knows after the line whether the signal was sent.
         live.woken.store(true, Ordering::SeqCst);
         wake_editor();
         let is_old = |shown: &mut Option<Arc<Live>>| {

@@ -258,7 +258,7 @@ impl Link {
         Some(std::mem::take(events))
     }
 
-    /// Whether a connection is wanted and nobody makes it. A caller that gets `true` has to.
+    /// Whether a connection is wanted and not being made. A caller that gets `true` has to make it.
     pub(crate) fn claim(&mut self) -> bool {
         self.life.claim()
     }
