@@ -8,7 +8,8 @@ use std::time::Duration;
 use ctl_core::commands::exporter::Names;
 use ctl_core::context::Tool;
 use fixtures::Port;
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use crate::Case;
 use crate::program::{Program, Ran, Running, fed};
@@ -61,7 +62,9 @@ impl Exporter {
         body
     }
 
-    fn scale(&self, query: &str) -> (String, Value) {
+    /// The status line and the document of `/scale`.
+    #[must_use]
+    pub fn scale(&self, query: &str) -> (String, Value) {
         let (head, body) = self.get(&format!("/scale?{query}"));
         (head.lines().next().unwrap().to_owned(), serde_json::from_str(&body).unwrap())
     }
@@ -134,12 +137,14 @@ pub fn scale_tells_what_there_is_to_do<T: Tool>(case: &Case<T>) {
     }
     let (status, document) = exporter.scale("queue=mail");
     assert_eq!((&*status, &document["value"]), ("HTTP/1.1 200 OK", &2.into()), "{document}");
-    assert_eq!(document["queue"], "mail");
+    let (both, sum) = exporter.scale("queue=none&queue=mail");
+    assert_eq!((&*both, &sum["value"]), ("HTTP/1.1 200 OK", &2.into()), "{sum}");
+    assert_eq!((&document["queues"], &sum["queues"]), (&json!(["mail"]), &json!(["mail", "none"])));
     let (status, document) = exporter.scale("queue=none");
     assert_eq!((&*status, &document["value"]), ("HTTP/1.1 200 OK", &0.into()), "{document}");
     assert!(exporter.scale("").0.contains("400"));
     // What is wrong with a question says nothing about the server.
-    for wrong in ["queue=", "queue=a&queue=b", "queue=a&x=y"] {
+    for wrong in ["queue=", "queue=a&queue=", "queue=a&x=y", "queue=a&include=x"] {
         let (status, document) = exporter.scale(wrong);
         assert!(status.contains("400") && document["error"].is_string(), "{status} {document}");
     }
@@ -270,6 +275,35 @@ pub fn the_dashboard_and_the_alerts_ask_for_what_is_exported<T: Tool>(case: &Cas
             assert!(exported.contains(&name), "{name} of {expression} is not exported");
         }
     }
+}
+
+/// KEDA's triggers in the documentation ask for what the exporter answers, and find a number in it.
+pub fn the_autoscaler_examples_find_a_number<T: Tool>(case: &Case<T>) {
+    let (_server, address) = case.filled();
+    let exporter = Exporter::start(&case.program, &address);
+    for page in ["monitoring/README.md", "guide/src/cookbook.md"] {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/").to_owned() + page;
+        let text = std::fs::read_to_string(&page).unwrap();
+        let blocks = text.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+        let documents = blocks.flat_map(serde_yaml::Deserializer::from_str);
+        let mut triggers = Vec::new();
+        for document in documents {
+            let document = serde_yaml::Value::deserialize(document).unwrap();
+            let spec = document.get("spec").unwrap_or(&document);
+            triggers.extend(spec["triggers"].as_sequence().into_iter().flatten().cloned());
+        }
+        assert!(!triggers.is_empty(), "{page}");
+        for trigger in triggers {
+            let of = |key| trigger["metadata"][key].as_str().unwrap();
+            assert_eq!(trigger["type"], "metrics-api");
+            let (_, query) = of("url").split_once(":9419/scale?").unwrap();
+            let (status, document) = exporter.scale(query);
+            assert!(status.contains("200"), "{query}: {status} {document}");
+            assert!(document[of("valueLocation")].is_i64(), "{document}");
+            assert!(of("targetValue").parse::<u64>().unwrap() > 0);
+        }
+    }
+    exporter.end();
 }
 
 /// All values of `expr`.

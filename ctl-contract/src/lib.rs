@@ -171,6 +171,7 @@ macro_rules! tool_contract {
                     scale_tells_what_there_is_to_do,
                     a_strict_parser_reads_the_metrics,
                     the_dashboard_and_the_alerts_ask_for_what_is_exported,
+                    the_autoscaler_examples_find_a_number,
                 }
                 top {
                     programs_get_snapshots,

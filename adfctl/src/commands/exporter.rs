@@ -12,8 +12,9 @@ pub const HELP: &str = "\
 Protocol: the status page, over HTTP on the same port.
 GET /metrics queries every server for at most --timeout (2s): adfqueue_up is 0 for a server that does not answer, and
 its other metrics are omitted. The status page lists at most 100 queues; adfqueue_queues is their actual number.
-GET /scale?queue=NAME returns JSON for autoscalers such as KEDA's metrics-api: ready, pulled, waiting, and value, the
-sum of ready and pulled; 503 unless all servers answer, because a sum of some of them would look like less work.
+GET /scale?queue=NAME[&queue=NAME] returns JSON for autoscalers such as KEDA's metrics-api: ready, pulled, waiting, and
+value, the sum of ready and pulled; 503 unless all servers answer, because a sum of some of them would look like less
+work.
 GET /healthz covers only the exporter itself.
 
 Examples:
@@ -28,6 +29,8 @@ pub static EXPORTS: Exports<Adfctl> = Exports {
     scrape,
     valid: |name| crate::names::queue(name).map(drop),
     scale,
+    work: &["ready", "pulled"],
+    more_work: &[],
 };
 
 fn scrape(link: &mut Link, _: &Names, choice: &Choice, _: &mut Known) -> Result<Metrics, CliError> {
@@ -59,14 +62,9 @@ fn scale(link: &mut Link, queue: &str) -> Result<Counts, CliError> {
     let queue = crate::names::queue(queue)?;
     let stats = link.queue_stats(&queue)?;
     let of = |figure: fn(&QueueStats) -> i64| stats.as_ref().map_or(0, figure);
-    let (ready, pulled) = (
-        of(|stats| i64::try_from(stats.ready).unwrap_or(i64::MAX)),
-        of(|stats| stats.pulled.max(0)),
-    );
     Ok(vec![
-        ("ready", ready),
-        ("pulled", pulled),
+        ("ready", of(|stats| i64::try_from(stats.ready).unwrap_or(i64::MAX))),
+        ("pulled", of(|stats| stats.pulled.max(0))),
         ("waiting", of(|stats| i64::try_from(stats.waiting).unwrap_or(i64::MAX))),
-        ("value", ready.saturating_add(pulled)),
     ])
 }

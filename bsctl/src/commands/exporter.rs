@@ -19,9 +19,10 @@ use crate::tube_stats::{self, Answer, oldest_ages};
 pub const HELP: &str = "\
 Protocol: stats, list-tubes, stats-tube; use, peek-ready and stats-job for the age of the oldest job.
 GET /metrics queries all servers in parallel, each for at most --timeout (2s): beanstalkd_up is 0 for a server that does
-not answer, and its other metrics are omitted. GET /scale?queue=NAME returns JSON for autoscalers such as KEDA's
-metrics-api: ready, reserved, delayed, buried, and value, the sum of ready and reserved; 503 unless all servers answer,
-because a sum of some of them would look like less work. GET /healthz covers only the exporter itself.
+not answer, and its other metrics are omitted. GET /scale?queue=NAME[&queue=NAME] returns JSON for autoscalers such as
+KEDA's metrics-api: ready, reserved, delayed, buried, and value, the sum of ready and reserved (with &include=delayed, of
+delayed as well); 503 unless all servers answer, because a sum of some of them would look like less work.
+GET /healthz covers only the exporter itself.
 The exporter's own connection is in no figure. Every connection watches the tube default, also idle producers: its
 workers are known only within beanstalkd_tube_workers_min and _max; for other tubes both are the number of watchers.
 Metric names are beanstalkd_*; --names messagebird writes those of that exporter, for which dashboards exist.
@@ -42,6 +43,8 @@ pub static EXPORTS: Exports<Bsctl> = Exports {
     scrape,
     valid: |name| crate::names::tube(name).map(drop),
     scale,
+    work: &["ready", "reserved"],
+    more_work: &["delayed"],
 };
 
 /// The bounds of the number of workers of a tube.
@@ -277,14 +280,11 @@ fn scale(link: &mut Link, tube: &str) -> Result<Counts, CliError> {
     let of = |figure: fn(&TubeStats) -> u64| {
         stats.as_ref().map_or(0, |stats| i64::try_from(figure(stats)).unwrap_or(i64::MAX))
     };
-    let (ready, reserved) =
-        (of(|stats| stats.current_jobs_ready), of(|stats| stats.current_jobs_reserved));
     Ok(vec![
-        ("ready", ready),
-        ("reserved", reserved),
+        ("ready", of(|stats| stats.current_jobs_ready)),
+        ("reserved", of(|stats| stats.current_jobs_reserved)),
         ("delayed", of(|stats| stats.current_jobs_delayed)),
         ("buried", of(|stats| stats.current_jobs_buried)),
         ("waiting", of(|stats| stats.current_waiting)),
-        ("value", ready.saturating_add(reserved)),
     ])
 }

@@ -21,6 +21,27 @@ fn a_tube_that_has_gone_is_not_kept_alive_by_looking_at_it() {
     });
 }
 
+/// A worker has to be there by the time that a job is due.
+#[test]
+fn scale_includes_delayed_jobs_on_request() {
+    on_both(|address| {
+        put(address, "mail", "");
+        put_delayed(address, "mail", "");
+        put_delayed(address, "news", "");
+        let exporter = Exporter::start(&PROGRAM, address);
+        for (query, value) in [
+            ("queue=mail", 1),
+            ("queue=mail&include=delayed", 2),
+            ("queue=mail&queue=news&include=delayed", 3),
+        ] {
+            let (status, document) = exporter.scale(query);
+            assert!(status.contains("200"), "{query}: {status} {document}");
+            assert_eq!(document["value"], value, "{query}: {document}");
+        }
+        exporter.end();
+    });
+}
+
 /// They are queried together, and each answer belongs to its own tube, whatever comes in between.
 #[test]
 fn the_age_of_the_oldest_job_is_that_of_its_own_tube() {

@@ -13,9 +13,9 @@ use crate::tool::Gearctl;
 pub const HELP: &str = "\
 Protocol: status; version and prioritystatus where supported.
 GET /metrics queries all servers in parallel, each for at most --timeout (2s): gearman_up is 0 for a server that does
-not answer, and its other metrics are omitted. GET /scale?queue=NAME returns JSON for autoscalers such as KEDA's
-metrics-api: queued, running, workers, and value, the sum of queued and running; 503 unless all servers answer, because a
-sum of some of them would look like less work. GET /healthz covers only the exporter itself.
+not answer, and its other metrics are omitted. GET /scale?queue=NAME[&queue=NAME] returns JSON for autoscalers such as
+KEDA's metrics-api: queued, running, workers, and value, the sum of queued and running; 503 unless all servers answer,
+because a sum of some of them would look like less work. GET /healthz covers only the exporter itself.
 
 Examples:
   gearctl exporter --listen 127.0.0.1:9419 --only '!tmp_*'
@@ -30,6 +30,8 @@ pub static EXPORTS: Exports<Gearctl> = Exports {
     scrape,
     valid: |name| crate::names::function(name).map(drop),
     scale,
+    work: &["queued", "running"],
+    more_work: &[],
 };
 
 fn scrape(
@@ -79,6 +81,6 @@ fn scale(link: &mut Link, function: &str) -> Result<Counts, CliError> {
     let function = crate::names::function(function)?;
     // A function exists only while it is in use.
     let status = status_of(link, &function)?;
-    let [(_, total), counts @ ..] = counts(status.as_ref());
-    Ok(counts.into_iter().chain([("value", total)]).collect())
+    let [_, counts @ ..] = counts(status.as_ref());
+    Ok(counts.to_vec())
 }

@@ -54,8 +54,12 @@ pub struct Exports<T: Tool> {
     pub scrape: Scrape<T>,
     /// Whether this can be the name of a queue.
     pub valid: fn(&str) -> Result<(), CliError>,
-    /// The pending work in the queue with this name, which may not exist. `value` is the number to scale by.
+    /// The counts of the queue with this name, which may not exist.
     pub scale: fn(&mut T::Link, &str) -> Result<Counts, CliError>,
+    /// The counts whose sum is the number to scale by.
+    pub work: &'static [&'static str],
+    /// The counts that `include=` adds to it.
+    pub more_work: &'static [&'static str],
 }
 
 /// Named counts.

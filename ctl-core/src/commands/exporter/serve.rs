@@ -1,6 +1,7 @@
 //! The exporter over HTTP: metrics, the work that is pending in a queue, and a sign of life.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,6 +25,8 @@ use crate::text::{escape, units};
 
 /// Maximum number of connections at once.
 const CONNECTIONS: usize = 512;
+/// Maximum number of queues of a query: each is a round trip to every server.
+const QUEUES: usize = 100;
 /// Time limit of a connection, from its first byte to the last of the answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -101,7 +104,7 @@ impl<T: Tool> Exporter<T> {
                 http::reply(status, "application/json", body)
             }
             "/healthz" => plain(StatusCode::OK, "ok\n"),
-            "/" => plain(StatusCode::OK, "/metrics\n/healthz\n/scale?queue=NAME\n"),
+            "/" => plain(StatusCode::OK, "/metrics\n/healthz\n/scale?queue=NAME[&queue=NAME]\n"),
             _ => plain(StatusCode::NOT_FOUND, "not found; try /metrics, /healthz or /scale\n"),
         }
     }
@@ -111,14 +114,19 @@ impl<T: Tool> Exporter<T> {
         self.turns.share(move || Bytes::from(scrape(&collector).0.text())).await
     }
 
-    /// The pending work in one queue, summed over all servers: a sum of some of them would make an autoscaler scale
+    /// The pending work in these queues, summed over all servers: a sum of some of them would make an autoscaler scale
     /// down while the others are out of reach.
     async fn scale(&self, query: &str) -> Result<Value, CliError> {
         let exports = self.collector.exports;
-        let name = queue_of(query)?;
-        (exports.valid)(&name)?;
-        let (collector, asked) = (Arc::clone(&self.collector), name.clone());
-        let ask = move || collector.ask_all(|link, _| (exports.scale)(link, &asked));
+        let Wanted { queues, included } = Wanted::read(query, exports.more_work)?;
+        queues.iter().try_for_each(|queue| (exports.valid)(queue))?;
+        let (collector, asked) = (Arc::clone(&self.collector), queues.clone());
+        let ask = move || {
+            collector.ask_all(|link, _| {
+                let counts = asked.iter().map(|queue| (exports.scale)(link, queue));
+                Ok(counts.collect::<Result<Vec<_>, _>>()?.concat())
+            })
+        };
         let answers = self.turns.take(ask).await?;
         let servers = answers.len();
         let mut sums = BTreeMap::<&str, i64>::new();
@@ -138,8 +146,11 @@ impl<T: Tool> Exporter<T> {
                 format!("{} of {} failed", failures.len(), units::count(servers as u64, "server"));
             return Err(CliError::unavailable(format!("{which}: {why}")));
         }
+        let work = exports.work.iter().chain(&included).filter_map(|key| sums.get(key));
+        let value = work.fold(0, |value: i64, count| value.saturating_add(*count));
+        sums.insert("value", value);
         let mut document = Map::new();
-        document.insert("queue".to_owned(), name.into());
+        document.insert("queues".to_owned(), queues.into_iter().collect());
         document.insert("servers".to_owned(), servers.into());
         document.extend(sums.into_iter().map(|(key, sum)| (key.to_owned(), sum.into())));
         Ok(document.into())
@@ -194,25 +205,51 @@ impl Turns {
     }
 }
 
-/// The name in a query that has no other parameter: one that is ignored would give a wrong number.
-fn queue_of(query: &str) -> Result<String, CliError> {
-    let wrong = |why: String| Err(CliError::usage(format!("{why}: /scale?queue=NAME")));
-    let mut name = None;
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if key != "queue" {
-            return wrong(format!("unknown parameter `{}`", escape::line(key)));
+/// What a query asks for.
+#[derive(Debug, Default, PartialEq)]
+struct Wanted {
+    queues: BTreeSet<String>,
+    /// The counts that it adds to the usual ones.
+    included: BTreeSet<&'static str>,
+}
+
+impl Wanted {
+    /// Refuses what it does not understand: a parameter that is ignored would give a wrong number.
+    fn read(query: &str, includable: &[&'static str]) -> Result<Self, CliError> {
+        let mut wanted = Self::default();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if value.contains('+') {
+                return wrong("a + may mean itself or a space, so write %2B or %20");
+            }
+            let value = percent_decode_str(value).decode_utf8();
+            let Ok(value) = value else { return wrong("the value is not UTF-8") };
+            match (key, includable.iter().find(|count| **count == value)) {
+                ("queue", _) => drop(wanted.queues.insert(value.into_owned())),
+                ("include", Some(count)) => drop(wanted.included.insert(count)),
+                ("include", None) => {
+                    let value = escape::line(&value).into_owned();
+                    return wrong(match includable {
+                        [] => format!("nothing can be included, and `{value}` is asked for"),
+                        _ => format!(
+                            "`{value}` cannot be included, only {}",
+                            includable.join(" or ")
+                        ),
+                    });
+                }
+                _ => return wrong(format!("unknown parameter `{}`", escape::line(key))),
+            }
         }
-        if value.contains('+') {
-            return wrong("a + may mean itself or a space, so write %2B or %20".to_owned());
-        }
-        let value = percent_decode_str(value).decode_utf8();
-        let Ok(value) = value else { return wrong("the name is not UTF-8".to_owned()) };
-        if name.replace(value.into_owned()).is_some() {
-            return wrong("several queues are given, and the answer is about one".to_owned());
+        match wanted.queues.len() {
+            0 => wrong("which queue?"),
+            ..=QUEUES => Ok(wanted),
+            given => wrong(format!("{given} queues are more than {QUEUES}")),
         }
     }
-    name.map_or_else(|| wrong("which queue?".to_owned()), Ok)
+}
+
+fn wrong(why: impl Display) -> Result<Wanted, CliError> {
+    Err(CliError::usage(format!("{why}: /scale?queue=NAME[&queue=NAME][&include=COUNT]")))
 }
 
 #[cfg(test)]
@@ -259,19 +296,31 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_is_decoded_and_only_one_queue_is_asked_for() {
-        let of = |query| queue_of(query).map_err(|error| error.message);
-        assert_eq!(of("queue=a%20b%2Bc").as_deref(), Ok("a b+c"));
-        assert_eq!(of("&queue=a&").as_deref(), Ok("a"));
+    fn a_parameter_that_is_not_understood_is_refused() {
+        let of = |query: &str| {
+            let read = Wanted::read(query, &["delayed"]);
+            let wanted = read.map_err(|error| error.message)?;
+            Ok::<_, String>((Vec::from_iter(wanted.queues), Vec::from_iter(wanted.included)))
+        };
+        let queues = |names: &[&str]| names.iter().copied().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(of("queue=a%20b%2Bc"), Ok((queues(&["a b+c"]), vec![])));
+        assert_eq!(of("&queue=b&queue=a&queue=b"), Ok((queues(&["a", "b"]), vec![])));
+        let delayed = (queues(&["a"]), vec!["delayed"]);
+        assert_eq!(of("include=delayed&queue=a&include=delayed"), Ok(delayed));
+        let many: Vec<_> = (0..=QUEUES).map(|number| format!("queue={number}")).collect();
         for (query, why) in [
             ("", "which queue?"),
+            ("include=delayed", "which queue?"),
             ("queues=x&queue=a", "unknown parameter `queues`"),
-            ("queue=a&include=delayed", "unknown parameter `include`"),
-            ("queue=a&queue=b", "several queues"),
+            ("queue=a&include=buried", "`buried` cannot be included, only delayed"),
+            ("queue=a&include", "`` cannot be included"),
             ("queue=a+b", "%2B or %20"),
             ("queue=%ff", "not UTF-8"),
+            (&many.join("&"), "101 queues are more than 100"),
         ] {
             assert!(of(query).unwrap_err().contains(why), "{query}: {:?}", of(query));
         }
+        let refused = Wanted::read("queue=a&include=delayed", &[]).unwrap_err().message;
+        assert!(refused.contains("nothing can be included"), "{refused}");
     }
 }
