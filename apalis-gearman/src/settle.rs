@@ -12,12 +12,12 @@ pub struct Assigned<C> {
     codec: C,
 }
 
-/// A job that is left, not failed, when dropped.
+/// A job that is given back, not failed, when dropped.
 struct Held(Option<GrabbedJob>);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.0.take().into_iter().for_each(GrabbedJob::leave);
+        self.0.take().into_iter().for_each(GrabbedJob::give_back);
     }
 }
 

@@ -237,6 +237,14 @@ pub(crate) fn done(job: &JobHandle, failure: Option<(&'static str, Option<&str>)
             { messaging.message.id = %job.name().escape_ascii() },
             "the job is done"
         ),
+        Some((kind @ "given-back", words)) => {
+            let reason = words.map(|words| tracing::field::display(Words(words)));
+            tracing::info!(
+                target: TARGET,
+                { messaging.message.id = %job.name().escape_ascii(), outcome = kind, reason },
+                "the job is given back"
+            );
+        }
         Some((kind, words)) => {
             let error = words.map(|words| tracing::field::display(Words(words)));
             tracing::warn!(

@@ -110,10 +110,6 @@ impl Dispatch {
                 Err(poison) => Err(Failed::Handler(poison)),
             };
             job.reporter().ended(&mut process, &job, &outcome);
-            #[cfg(feature = "tower")]
-            if let Err(Failed::NotRun(_)) = outcome {
-                return job.leave();
-            }
             // A lost job was counted, and the server has given it to another worker.
             let _ = match &outcome {
                 Ok(result) => job.complete(result).await,

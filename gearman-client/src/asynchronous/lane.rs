@@ -219,10 +219,10 @@ impl LaneDriver {
         self.change(|role| role.session.leave(job));
     }
 
-    /// Fails a job that its holder has dropped.
-    pub(crate) fn drop_job(&self, job: &JobHandle) {
+    /// Ends a job, even if there is no room.
+    pub(crate) fn end_job(&self, job: &JobHandle, end: JobEnd<'_>) {
         // A lost job already belongs to another worker.
-        let _ = self.change(|role| role.session.finish(job, JobEnd::Fail, now()));
+        let _ = self.change(|role| role.session.finish(job, end, now()));
     }
 }
 

@@ -5,7 +5,8 @@ use std::{fmt, sync::Arc};
 use queue_core::{Measures, Observer, Operation, Outage, SpanHook, lock, sync::Mutex};
 
 use crate::{
-    Address, Assignment, ConnectOptions, Error, ErrorKind, FunctionName, JobHandle, WorkerOptions,
+    Address, Assignment, ConnectOptions, Error, ErrorKind, Failure, FunctionName, JobHandle,
+    WorkerOptions,
     protocol::worker::lane::LaneEvent,
     trace,
     work::{failure::Failed, ledger::RunningJob},
@@ -51,6 +52,15 @@ pub enum WorkerEventKind {
         /// The unmodified message of the handler's error or panic. It may quote the job.
         error: String,
     },
+    /// A handler has [given its job back](crate::Failure::give_back).
+    GivenBack {
+        /// The job.
+        job: JobHandle,
+        /// The job's function.
+        function: FunctionName,
+        /// The unmodified reason. It may quote the job.
+        reason: String,
+    },
     /// A job was larger than [`max_packet_size`](ConnectOptions::max_packet_size), and has failed without being run;
     /// see [`fail_oversized`](WorkerOptions::fail_oversized).
     Oversized {
@@ -77,6 +87,11 @@ impl fmt::Display for WorkerEventKind {
                 let (job, function) = (job.to_string(), function.to_string());
                 let (job, function) = (job.escape_debug(), function.escape_debug());
                 write!(f, "job {job} of {function} failed: {}", error.escape_debug())
+            }
+            WorkerEventKind::GivenBack { job, function, reason } => {
+                let (job, function) = (job.to_string(), function.to_string());
+                let (job, function) = (job.escape_debug(), function.escape_debug());
+                write!(f, "job {job} of {function} was given back: {}", reason.escape_debug())
             }
             WorkerEventKind::Oversized { job, function, size, limit } => {
                 let (job, function) = (job.to_string(), function.to_string());
@@ -189,10 +204,15 @@ impl EventReporter {
         trace::done(&job.handle, failed.map(|failed| (failed.kind(), words.as_deref())));
         process.ended(failed.map(Failed::kind));
         if let Some(failed) = failed {
-            self.notify(|| WorkerEventKind::Failed {
-                job: job.handle.clone(),
-                function: job.function.clone(),
-                error: failed.words().into_owned(),
+            self.notify(|| {
+                let (job, function) = (job.handle.clone(), job.function.clone());
+                let reason = failed.words().into_owned();
+                match failed {
+                    Failed::Handler(Failure::GiveBack(_)) => {
+                        WorkerEventKind::GivenBack { job, function, reason }
+                    }
+                    _ => WorkerEventKind::Failed { job, function, error: reason },
+                }
             });
         }
     }

@@ -30,6 +30,8 @@ pub enum Failure {
     Fail,
     /// WORK_EXCEPTION: a failure with a description.
     Exception(Bytes),
+    /// The job cannot be done here or now, for this reason: see [`give_back`](Self::give_back).
+    GiveBack(String),
 }
 
 impl Failure {
@@ -37,6 +39,19 @@ impl Failure {
     #[must_use]
     pub fn exception(what: impl Into<Bytes>) -> Self {
         Failure::Exception(what.into())
+    }
+
+    /// Gives the job back to the server, which runs it again, here or elsewhere, without a word to its submitters.
+    ///
+    /// The protocol returns a job only with its connection. So the connection requests no further job; when those that
+    /// it still runs have ended, it closes, and the next one follows after a delay that grows while jobs are given back
+    /// and none ends: the delays of [`ConnectOptions::retry`](crate::ConnectOptions::retry). The reason goes to
+    /// [`WorkerEventKind::GivenBack`](crate::WorkerEventKind::GivenBack). A server that limits the attempts of a job
+    /// (`--job-retries`) counts this as one.
+    #[must_use]
+    #[allow(clippy::needless_pass_by_value)]
+    pub fn give_back(why: impl fmt::Display) -> Self {
+        Failure::GiveBack(format!("{why:#}"))
     }
 
     /// A failure described by an error that `?` does not convert, in its alternate form (`{:#}`), which includes the
@@ -104,8 +119,9 @@ impl Failed {
         match self {
             Failed::Handler(Failure::Exception(what)) => crate::protocol::JobEnd::Exception(what),
             Failed::Handler(Failure::Fail) | Failed::Panic(_) => crate::protocol::JobEnd::Fail,
+            Failed::Handler(Failure::GiveBack(_)) => crate::protocol::JobEnd::GiveBack,
             #[cfg(feature = "tower")]
-            Failed::NotRun(_) => crate::protocol::JobEnd::Fail,
+            Failed::NotRun(_) => crate::protocol::JobEnd::GiveBack,
         }
     }
 
@@ -114,6 +130,7 @@ impl Failed {
         match self {
             Failed::Handler(Failure::Exception(what)) => String::from_utf8_lossy(what),
             Failed::Handler(Failure::Fail) => "the handler gave no reason".into(),
+            Failed::Handler(Failure::GiveBack(why)) => why.into(),
             Failed::Panic(text) => format!("the handler panicked: {text}").into(),
             #[cfg(feature = "tower")]
             Failed::NotRun(why) => why.as_deref().unwrap_or_default().into(),
@@ -134,6 +151,7 @@ impl Failed {
         match self {
             Failed::Handler(Failure::Fail) => "fail",
             Failed::Handler(Failure::Exception(_)) => "exception",
+            Failed::Handler(Failure::GiveBack(_)) => "given-back",
             Failed::Panic(_) => "panic",
             #[cfg(feature = "tower")]
             Failed::NotRun(_) => "not-run",
@@ -142,13 +160,14 @@ impl Failed {
 }
 
 impl fmt::Display for Failure {
-    /// Formats as `fail`, or `exception` and its text, on one line: it may quote the job.
+    /// Formats as `fail`, `exception` and its text, or `given back` and the reason, on one line: it may quote the job.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Fail => f.pad("fail"),
             Failure::Exception(what) => {
                 write!(f, "exception: {}", String::from_utf8_lossy(what).escape_debug())
             }
+            Failure::GiveBack(why) => write!(f, "given back: {}", why.escape_debug()),
         }
     }
 }

@@ -17,6 +17,8 @@ pub struct WorkerReport {
     pub unknown: u64,
     /// Not finished: the server has given the jobs to other workers.
     pub abandoned: u64,
+    /// [Given back](crate::Failure::give_back) by their handlers: the server runs them again.
+    pub given_back: u64,
     /// Connections that have [given up](crate::WorkerEventKind::GivenUp) their server: it may have more jobs.
     pub given_up: u64,
 }
@@ -24,12 +26,14 @@ pub struct WorkerReport {
 impl WorkerReport {
     /// Adds the counts of another connection.
     pub(crate) fn merge(&mut self, other: WorkerReport) {
-        let WorkerReport { completed, failed, rejected, unknown, abandoned, given_up } = other;
+        let WorkerReport { completed, failed, rejected, unknown, abandoned, given_back, given_up } =
+            other;
         self.completed += completed;
         self.failed += failed;
         self.rejected += rejected;
         self.unknown += unknown;
         self.abandoned += abandoned;
+        self.given_back += given_back;
         self.given_up += given_up;
     }
 
@@ -41,6 +45,7 @@ impl WorkerReport {
             Settled::Rejected => &mut self.rejected,
             Settled::Unknown => &mut self.unknown,
             Settled::Abandoned => &mut self.abandoned,
+            Settled::GivenBack => &mut self.given_back,
         };
         *count += 1;
     }
@@ -48,12 +53,14 @@ impl WorkerReport {
 
 impl fmt::Display for WorkerReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WorkerReport { completed, failed, rejected, unknown, abandoned, given_up } = self;
+        let WorkerReport { completed, failed, rejected, unknown, abandoned, given_back, given_up } =
+            self;
         write!(f, "{completed} completed, {failed} failed")?;
         for (count, what) in [
             (rejected, "given to others before they were finished"),
             (unknown, "finished, but perhaps without the server's knowledge"),
             (abandoned, "not finished"),
+            (given_back, "given back"),
         ] {
             if *count > 0 {
                 write!(f, ", {count} {what}")?;

@@ -297,6 +297,7 @@ pub(crate) trait WorkFace: Sized + Send + 'static {
     fn complete(&mut self, job: Self::Job, result: &str) -> Result<()>;
     fn fail(&mut self, job: Self::Job) -> Result<()>;
     fn exception(&mut self, job: Self::Job, what: &str) -> Result<()>;
+    fn give_back(&mut self, job: Self::Job);
     fn status(&mut self, job: &Self::Job, numerator: u64, denominator: u64) -> Result<()>;
     fn data(&mut self, job: &Self::Job, data: &str) -> Result<()>;
     fn warning(&mut self, job: &Self::Job, data: &str) -> Result<()>;
@@ -354,6 +355,10 @@ impl WorkFace for blocking::Worker {
 
     fn exception(&mut self, job: Self::Job, what: &str) -> Result<()> {
         self.exception(job, what)
+    }
+
+    fn give_back(&mut self, job: Self::Job) {
+        self.give_back(job).unwrap();
     }
 
     fn status(&mut self, job: &Self::Job, numerator: u64, denominator: u64) -> Result<()> {
@@ -421,6 +426,10 @@ impl WorkFace for AsyncWorker {
 
     fn exception(&mut self, job: Self::Job, what: &str) -> Result<()> {
         self.runtime.block_on(job.exception(what))
+    }
+
+    fn give_back(&mut self, job: Self::Job) {
+        job.give_back();
     }
 
     fn status(&mut self, job: &Self::Job, numerator: u64, denominator: u64) -> Result<()> {

@@ -13,7 +13,7 @@ use gearman_client::{
 
 use super::support::each_server_async;
 use super::{
-    face::{WorkFace, both_faces, scenarios},
+    face::{Face, WorkFace, both_faces, scenarios},
     handlers::{Door, HandlerFace},
     support::{LATE, PATIENCE, options},
 };
@@ -31,6 +31,8 @@ scenarios!(
     a_handler_that_sends_much_goes_on_as_soon_as_it_is_sent,
     an_observer_that_panics_costs_no_place,
     a_job_over_the_limit_fails_and_costs_no_other_job,
+    a_job_that_is_given_back_runs_again_and_costs_no_other_job,
+    a_job_given_back_by_hand_is_another_workers,
 );
 both_faces!(a_long_handler_costs_no_connection_that_answered_meanwhile);
 
@@ -115,6 +117,68 @@ fn a_job_over_the_limit_fails_and_costs_no_other_job<F: HandlerFace>(address: &s
     let report = worker.stop();
     assert_eq!((report.completed, report.failed, report.abandoned), (2, 2, 0), "{report}");
     assert_eq!(*told.lock().unwrap(), [("f".to_owned(), true, 1000), ("f".to_owned(), true, 1000)]);
+}
+
+/// The protocol gives a job back only with its connection, so that ends, once the job beside it is done.
+fn a_job_that_is_given_back_runs_again_and_costs_no_other_job<F: HandlerFace>(address: &str) {
+    let (door, told) = (Door::default(), Arc::new(Mutex::new(Vec::new())));
+    let of_worker = quick(address).slots(2).on_event({
+        let told = told.clone();
+        move |event: &WorkerEvent| match &event.what {
+            WorkerEventKind::GivenBack { reason, .. } => told.lock().unwrap().push(reason.clone()),
+            WorkerEventKind::Failed { .. } | WorkerEventKind::Disconnected(_) => {
+                panic!("{event}")
+            }
+            _ => {}
+        }
+    });
+    let (runs, neighbour) = (Arc::new(Mutex::new(Vec::new())), door.clone());
+    let worker = F::start(of_worker, {
+        let runs = runs.clone();
+        move |job| {
+            let workload = job.workload();
+            let mut runs = runs.lock().unwrap();
+            runs.push(workload.clone());
+            let is_first = runs.iter().filter(|run| **run == workload).count() == 1;
+            drop(runs);
+            match workload.as_slice() {
+                b"waits" => neighbour.pass(),
+                _ if is_first => return Err(Failure::give_back("the disk is full")),
+                _ => {}
+            }
+            Ok("done".into())
+        }
+    });
+    let mut client = F::to(address);
+    client.submit_background("f", b"waits", options()).unwrap();
+    worker.until("it runs", |view| view.running() == 1);
+    client.submit_background("f", b"w", options()).unwrap();
+    worker.until("it is given back", |view| view.report().given_back == 1);
+    assert_eq!(worker.handle.metrics().connections, 1, "the other job has its connection");
+    door.open();
+    worker.until("both are done", |view| view.report().completed == 2);
+    assert_eq!(worker.handle.metrics().connections, 2);
+    let report = worker.stop();
+    assert_eq!((report.completed, report.given_back, report.abandoned), (2, 1, 0), "{report}");
+    assert_eq!(*runs.lock().unwrap(), [&b"waits"[..], b"w", b"w"]);
+    assert_eq!(*told.lock().unwrap(), ["the disk is full"]);
+}
+
+fn a_job_given_back_by_hand_is_another_workers<F: Face>(address: &str) {
+    let mut client = F::to(address);
+    client.submit_background("f", b"w", options()).unwrap();
+    // It is back only after the other one has the job.
+    let retry = RetryPolicy::default().backoff(PATIENCE * 100, PATIENCE * 100).seed(1);
+    let server = address.parse::<ConnectOptions>().unwrap().retry(retry);
+    let mut worker = F::Worker::connect(WorkerOptions::from(server)).unwrap();
+    worker.can_do("f");
+    let job = worker.next();
+    worker.give_back(job);
+    let mut other = F::Worker::connect(address).unwrap();
+    other.can_do("f");
+    let job = other.next();
+    other.complete(job, "").unwrap();
+    assert_eq!((other.stop().completed, worker.stop().given_back), (1, 1));
 }
 
 fn a_handler_learns_that_its_job_is_lost<F: HandlerFace>(address: &str) {

@@ -42,10 +42,15 @@ impl GrabbedJob {
         self.lane.holds(&self.context.assignment.handle)
     }
 
-    /// Leaves the job to the server, which gives it to other workers when this connection closes: for a worker that is
-    /// about to stop and has not started the job. Until then nobody runs it, and it does not count towards
-    /// [`slots`](crate::WorkerOptions::slots).
-    pub fn leave(mut self) {
+    /// Gives the job back to the server, which runs it again, here or elsewhere, once this connection has closed: see
+    /// [`Failure::give_back`](crate::Failure::give_back). A lost job is the server's already.
+    pub fn give_back(mut self) {
+        self.has_ended = true;
+        self.lane.end_job(&self.context.assignment.handle, JobEnd::GiveBack);
+    }
+
+    /// Leaves the job to the server: its worker is stopping, and has not started it.
+    pub(crate) fn leave(mut self) {
         self.has_ended = true;
         self.lane.leave_job(&self.context.assignment.handle);
     }
@@ -111,7 +116,7 @@ impl Deref for GrabbedJob {
 impl Drop for GrabbedJob {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.lane.drop_job(&self.context.assignment.handle);
+            self.lane.end_job(&self.context.assignment.handle, JobEnd::Fail);
         }
     }
 }

@@ -74,6 +74,21 @@ impl Worker {
         self.end(job, JobEnd::Exception(what.as_ref()))
     }
 
+    /// Gives a job back to the server, which runs it again, here or elsewhere, once its connection has closed: see
+    /// [`Failure::give_back`](crate::Failure::give_back).
+    ///
+    /// # Errors
+    ///
+    /// `JobLost` when the connection that held the job is gone: the server has it already.
+    pub fn give_back(&mut self, mut job: GrabbedJob) -> Result<()> {
+        job.dropped = None;
+        let lane = self.lanes.get_mut(job.lane).ok_or_else(|| job_lost(&job.handle))?;
+        lane.finish(&job.handle, JobEnd::GiveBack)?;
+        // It ends the connection.
+        let _ = lane.flush();
+        Ok(())
+    }
+
     fn end(&mut self, mut job: GrabbedJob, end: JobEnd<'_>) -> Result<()> {
         job.dropped = None;
         self.heed_stop();

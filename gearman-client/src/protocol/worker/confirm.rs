@@ -258,6 +258,11 @@ impl Confirmations {
         self.settled.push_back(Settled::Rejected);
     }
 
+    /// A job was given back.
+    pub(super) fn given_back(&mut self) {
+        self.settled.push_back(Settled::GivenBack);
+    }
+
     /// The fates of results since the last call.
     pub(super) fn settled(&mut self) -> impl Iterator<Item = Settled> {
         self.settled.drain(..)

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use queue_core::{
-    ConnectionState, Deadlines, LateCheck, Life, Replace, RetryPolicy, Tickets, Wakers, after,
+    Backoff, ConnectionState, Deadlines, LateCheck, Life, Replace, RetryPolicy, Tickets, Wakers,
+    after,
 };
 
 use super::{
@@ -29,6 +30,9 @@ use crate::{
 /// * With `until_empty`, it stops when the server has no job while none is held, and ends when the server cannot be
 ///   reached.
 /// * A job over the limit is read but not kept, and then fails.
+/// * A connection that has given a job back ends with its other jobs, and the next one follows after a delay that grows
+///   until a job ends: perhaps nobody else takes the job. With `until_empty` the lane ends after as many such connections
+///   in a row as the server's retries.
 /// * A stopping worker requests no further job, waits for the running ones, confirms with an ECHO that its results were
 ///   accepted, and ends. Without that ECHO it closes its sending side after the last result.
 /// * When the grace of a stop has passed, unfinished jobs go back to the server. Only the results that were sent matter
@@ -44,6 +48,9 @@ pub(crate) struct Lane {
     /// Whether to end when there is no job, and how long to try to reach the server before.
     until_empty: Option<RetryPolicy>,
     has_sent_barrier: bool,
+    /// The delays after connections that have given a job back, and the end of the current one.
+    pauses: Backoff,
+    pause: Option<Instant>,
     /// Set to read what has arrived by now, as far as a server that keeps sending lets that end.
     looking: Option<LateCheck>,
     /// The server's progress in answering at the last check.
@@ -146,6 +153,8 @@ impl Lane {
             with_barrier: terms.with_barrier,
             until_empty: terms.until_empty.then_some(terms.retry),
             has_sent_barrier: false,
+            pauses: terms.retry.delays(),
+            pause: None,
             looking: None,
             steps: 0,
             observed_unknown: 0,
@@ -315,6 +324,10 @@ impl Lane {
     }
 
     pub(crate) fn state(&self) -> ConnectionState {
-        if self.is_over() { ConnectionState::Closed } else { self.life.state() }
+        match self.pause {
+            _ if self.is_over() => ConnectionState::Closed,
+            Some(_) => ConnectionState::Backoff,
+            None => self.life.state(),
+        }
     }
 }

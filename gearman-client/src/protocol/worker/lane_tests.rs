@@ -327,7 +327,11 @@ impl Bench {
 
     /// A job comes, and its handler starts.
     fn gets_job(&mut self, function: &str) -> Assignment {
-        self.comes(PacketType::JobAssignAll, &["H:x:1", function, "u", "", "w"]);
+        self.gets("H:x:1", function)
+    }
+
+    fn gets(&mut self, handle: &str, function: &str) -> Assignment {
+        self.comes(PacketType::JobAssignAll, &[handle, function, "u", "", "w"]);
         self.turn();
         let job = self.lane().take().0.pop().unwrap();
         self.lane().session.begin(&job.handle);
@@ -337,6 +341,25 @@ impl Bench {
     fn completes(&mut self, job: &Assignment) {
         let now = self.hand.now;
         self.lane().session.finish(&job.handle, JobEnd::Complete(b"r"), now).unwrap();
+    }
+
+    /// A job is given back, and the two grabs in flight bring none.
+    fn gives_back(&mut self, job: &Assignment) -> Pulse {
+        let now = self.hand.now;
+        self.lane().session.finish(&job.handle, JobEnd::GiveBack, now).unwrap();
+        for _ in 0..2 {
+            self.comes(PacketType::NoJob, &[]);
+        }
+        self.turn();
+        self.written();
+        self.turn()
+    }
+
+    /// The connection is closed for a pause, which passes.
+    fn pauses(&mut self, pulse: Pulse) -> Duration {
+        let Pulse::Close(Some(until)) = pulse else { panic!("{pulse:?}") };
+        self.hand.closes();
+        until - std::mem::replace(&mut self.hand.now, until)
     }
 
     /// The connection is lost.
@@ -781,6 +804,69 @@ fn a_stopping_worker_keeps_its_connection_until_its_results_are_confirmed() {
         let (_, news) = bench.lane().take();
         assert!(news.is_empty(), "its end is no loss: {news:?}");
     }
+}
+
+/// The connection ends with its other jobs, and the next ones come later and later until a job is done.
+#[test]
+fn a_job_that_is_given_back_ends_its_connection_and_the_next_one_waits() {
+    for with_barrier in [true, false] {
+        let mut bench = Bench::new(&LaneSettings { with_barrier, ..terms(7) });
+        bench.opens();
+        let (held, given_back) = (bench.gets_job("f"), bench.gets("H:x:2", "f"));
+        bench.written();
+        let now = bench.hand.now;
+        bench.lane().session.finish(&given_back.handle, JobEnd::GiveBack, now).unwrap();
+        assert!(matches!(bench.turn(), Pulse::Go(_)), "a job runs, and grabs are not answered");
+        // This job comes too late to be started.
+        bench.comes(PacketType::JobAssignAll, &["H:x:3", "f", "u", "", "w"]);
+        bench.turn();
+        assert!(bench.lane().take().0.is_empty());
+        bench.completes(&held);
+        assert!(matches!(bench.turn(), Pulse::Go(Some(_))));
+        assert_eq!(bench.written(), ["WORK_COMPLETE", "ECHO_REQ"]);
+        bench.comes(PacketType::EchoRes, &[""]);
+        let Pulse::Close(Some(_)) = bench.turn() else { panic!("it is still connected") };
+        assert_eq!(bench.lane().state(), ConnectionState::Backoff);
+        let fates = [Settled::GivenBack, Settled::Completed, Settled::Abandoned];
+        assert_eq!(bench.settled(), fates);
+    }
+}
+
+#[test]
+fn pauses_grow_while_jobs_are_given_back_and_start_over_when_one_ends() {
+    let longest = |seed, is_fruitful: bool| {
+        let mut bench = Bench::new(&terms(seed));
+        (0..20).fold(Duration::ZERO, |longest, _| {
+            bench.opens();
+            let mut job = bench.gets_job("f");
+            if is_fruitful {
+                bench.completes(&job);
+                job = bench.gets("H:x:2", "f");
+            }
+            let pulse = bench.gives_back(&job);
+            longest.max(bench.pauses(pulse))
+        })
+    };
+    for seed in seeds(5) {
+        assert!(longest(seed, false) > SECOND / 4, "seed {seed}");
+        assert!(longest(seed, true) <= SECOND / 100, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_worker_until_there_are_no_jobs_ends_when_all_that_come_are_given_back() {
+    let mut bench = Bench::new(&LaneSettings { until_empty: true, ..terms(7) });
+    for times in 0..=2 {
+        bench.opens();
+        let job = bench.gets_job("f");
+        let pulse = bench.gives_back(&job);
+        if times < 2 {
+            bench.pauses(pulse);
+        }
+    }
+    assert!(bench.lane().is_over());
+    let (_, news) = bench.lane().take();
+    assert!(!news.iter().any(|news| matches!(news, LaneEvent::GivenUp)), "its server is there");
 }
 
 #[test]

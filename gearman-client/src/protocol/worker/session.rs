@@ -54,6 +54,8 @@ use crate::{
 /// * An exception is followed by a WORK_FAIL where the server has refused all but the oldest kind of grab: for Perl's
 ///   Gearman::Server an exception does not end a job. For all others it does.
 /// * When every kind is refused, it asks again after a growing delay, until a grab is answered.
+/// * After a job was given back it requests no more. It is [spent](Self::is_spent) when its other jobs have ended: the
+///   server runs the job again once the connection is closed.
 /// * A handler that continues after its connection was lost keeps its slot until it has ended, and no other run of the
 ///   same job starts before that. The same applies to a job that returns because its announced timeout has passed.
 #[derive(Debug)]
@@ -95,6 +97,10 @@ pub struct WorkerSession {
     going_on: Vec<(Epoch, ShortId)>,
     /// Number of jobs left to the server, which gets them back when the connection closes.
     left: usize,
+    /// Whether a job was given back on this connection.
+    is_returning: bool,
+    /// How many connections have given a job back since a job has ended.
+    fruitless: u32,
     rest: IdleState,
     regrab: Duration,
     /// How long to wait for the answer to a kind of grab that the server may not know.
@@ -168,6 +174,8 @@ impl WorkerSession {
             again: Vec::new(),
             going_on: Vec::new(),
             left: 0,
+            is_returning: false,
+            fruitless: 0,
             rest: IdleState::Awake,
             regrab,
             silence: SILENCE,
@@ -250,17 +258,24 @@ impl WorkerSession {
     /// Requests no further job. Grabs in flight may still bring some.
     pub fn stop(&mut self) {
         self.is_stopping = true;
-        // The first run's result ends it: the server counts the job as this connection's again.
-        self.again.clear();
-        for job in std::mem::take(&mut self.waiting) {
-            self.leave(&job.handle);
-        }
+        self.leave_waiting();
     }
 
     /// Whether no job is running and none can arrive any more.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.is_stopping && self.running.is_empty() && self.confirmations.grabs() == 0
+    }
+
+    /// Whether a job was given back, and no other is running and none can arrive any more.
+    #[must_use]
+    pub fn is_spent(&self) -> bool {
+        self.is_returning && self.running.is_empty() && self.confirmations.grabs() == 0
+    }
+
+    /// How many connections have given a job back since a job has ended.
+    pub(super) fn fruitless(&self) -> u32 {
+        self.fruitless
     }
 
     /// Sends ECHO_REQ, whose answer confirms everything before it. Returns a number for [`is_past`](Self::is_past).
@@ -313,7 +328,7 @@ impl WorkerSession {
                 }
                 self.give_back(1);
                 self.window = 1;
-                if self.confirmations.grabs() == 0 && !self.is_stopping {
+                if self.confirmations.grabs() == 0 && !self.is_stopping && !self.is_returning {
                     self.put(PacketType::PreSleep, &[], b"");
                     self.rest = IdleState::Asleep(queue_core::after(now, self.regrab));
                 }
@@ -420,6 +435,7 @@ impl WorkerSession {
         self.again.clear();
         self.changes.clear();
         self.left = 0;
+        self.is_returning = false;
         self.outgoing.clear();
     }
 

@@ -24,14 +24,18 @@ pub enum JobEnd<'a> {
     Fail,
     /// WORK_EXCEPTION, with a description of the error.
     Exception(&'a [u8]),
+    /// Nothing is sent: the connection closes once its other jobs have ended, and the server runs the job again.
+    GiveBack,
 }
 
 impl JobEnd<'_> {
-    pub(super) fn packet_type(self) -> PacketType {
+    /// The packet that is sent; `None` for a job that is given back.
+    pub(super) fn packet_type(self) -> Option<PacketType> {
         match self {
-            JobEnd::Complete(_) => PacketType::WorkComplete,
-            JobEnd::Fail => PacketType::WorkFail,
-            JobEnd::Exception(_) => PacketType::WorkException,
+            JobEnd::Complete(_) => Some(PacketType::WorkComplete),
+            JobEnd::Fail => Some(PacketType::WorkFail),
+            JobEnd::Exception(_) => Some(PacketType::WorkException),
+            JobEnd::GiveBack => None,
         }
     }
 }
@@ -61,4 +65,6 @@ pub enum Settled {
     Unknown,
     /// The connection was lost or closed before the job was finished: the server gives it to another worker.
     Abandoned,
+    /// Given back by its handler.
+    GivenBack,
 }

@@ -71,7 +71,7 @@ impl Protocol for Lane {
     fn needs(&mut self, io: &mut Io<Error>, now: Instant) -> Need {
         self.heed_grace(io, now);
         if !self.is_open() {
-            return self.without_connection(io);
+            return self.without_connection(io, now);
         }
         if self.until_empty.is_some() && self.session.has_no_work() && self.session.is_idle() {
             self.wind_down();
@@ -82,7 +82,11 @@ impl Protocol for Lane {
         }
         self.jobs.extend(std::iter::from_fn(|| self.session.released()));
         if self.wind_up(now) {
-            return self.end(io);
+            return if self.stage == LaneStage::Working {
+                self.rest(io, now)
+            } else {
+                self.end(io)
+            };
         }
         if self.looking.as_mut().is_some_and(|check| check.may_be_here(io, now)) {
             return Need::Look;
@@ -174,21 +178,23 @@ impl Lane {
         }
     }
 
-    /// Whether a stopping worker has nothing left to request or do.
+    /// Whether nothing is left to request or do on this connection.
     fn is_drained(&self) -> bool {
         match self.stage {
+            LaneStage::Working => self.session.is_spent(),
             LaneStage::Stopping(_) => self.session.is_drained(),
             LaneStage::Confirming(_) => true,
-            LaneStage::Working | LaneStage::Cut | LaneStage::Over => false,
+            LaneStage::Cut | LaneStage::Over => false,
         }
     }
 
     /// Whether it only waits for the connection to end, after the server has read everything.
     fn is_leaving(&self) -> bool {
-        !self.with_barrier && self.is_drained() && self.session.has_unconfirmed()
+        let confirms = self.with_barrier || self.stage == LaneStage::Working;
+        !confirms && self.is_drained() && self.session.has_unconfirmed()
     }
 
-    /// Whether a stopping worker is done; first confirms that its results were accepted.
+    /// Whether the connection may end; first confirms that its results were accepted.
     fn wind_up(&mut self, now: Instant) -> bool {
         if !self.is_drained() || !self.session.has_unconfirmed() {
             return self.is_drained();
@@ -196,16 +202,35 @@ impl Lane {
         if matches!(self.stage, LaneStage::Confirming(until) if until <= now) {
             return true;
         }
-        if self.with_barrier && !self.has_sent_barrier {
+        if !self.is_leaving() && !self.has_sent_barrier {
             self.has_sent_barrier = true;
             self.session.send_barrier(now);
         }
         false
     }
 
-    fn without_connection(&mut self, io: &mut Io<Error>) -> Need {
+    /// Ends a connection that has given a job back. The next one has to wait.
+    fn rest(&mut self, io: &mut Io<Error>, now: Instant) -> Need {
+        self.close(io);
+        let given_back = self.session.fruitless();
+        if self.until_empty.is_some_and(|retry| given_back > retry.attempts()) {
+            self.stage = LaneStage::Over;
+            return Need::Over;
+        }
+        if given_back <= 1 {
+            self.pauses.reset();
+        }
+        self.pause = Some(after(now, self.pauses.next_delay()));
+        Need::Close(self.pause)
+    }
+
+    fn without_connection(&mut self, io: &mut Io<Error>, now: Instant) -> Need {
+        self.pause = self.pause.filter(|until| *until > now && self.stage == LaneStage::Working);
         if self.stage != LaneStage::Working {
             return self.end(io);
+        }
+        if self.pause.is_some() {
+            return Need::Close(self.pause);
         }
         let gives_up = |retry| self.life.has_failed_for(&retry) && self.session.is_idle();
         if self.until_empty.is_some_and(gives_up) {

@@ -40,7 +40,8 @@ impl WorkerSession {
 
     pub(super) fn advance(&mut self, now: Instant) -> Option<Instant> {
         self.notify_changes();
-        let may_ask = self.is_started && !self.is_stopping && self.changes.is_empty();
+        let is_ending = self.is_stopping || self.is_returning;
+        let may_ask = self.is_started && !is_ending && self.changes.is_empty();
         if !may_ask || self.functions.is_empty() {
             return None;
         }

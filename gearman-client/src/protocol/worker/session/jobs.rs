@@ -75,6 +75,12 @@ impl WorkerSession {
         held: HeldJob,
         answer: AnsweredGrab,
     ) -> Option<Assignment> {
+        if self.is_returning {
+            // Its connection is about to be closed.
+            self.give_back(usize::from(answer == AnsweredGrab::Expected));
+            self.left += 1;
+            return None;
+        }
         if !self.is_allowed(answer) {
             return None;
         }
@@ -171,7 +177,9 @@ impl WorkerSession {
 
     /// Queues the end of a job, and the request for the next one.
     fn end(&mut self, job: &JobHandle, end: JobEnd<'_>, now: Instant) {
-        let (handle, packet_type) = (job.short(), end.packet_type());
+        let Some(packet_type) = end.packet_type() else { return self.return_job() };
+        self.fruitless = 0;
+        let handle = job.short();
         let observation =
             self.asking.ends(packet_type.name(), job, self.only_function(), &self.origin.server);
         match end {
@@ -188,11 +196,30 @@ impl WorkerSession {
                 self.put(packet_type, &[], handle.as_bytes());
                 self.confirmations.result_or_report(packet_type, observation);
             }
+            JobEnd::GiveBack => {}
         }
         if let IdleState::Asleep(_) = self.rest {
             self.rest = IdleState::Awake;
         }
         self.poll(now);
+    }
+
+    /// A job is given back, and with it those that were not started.
+    fn return_job(&mut self) {
+        self.confirmations.given_back();
+        if !std::mem::replace(&mut self.is_returning, true) {
+            self.fruitless = self.fruitless.saturating_add(1);
+        }
+        self.leave_waiting();
+    }
+
+    /// Leaves the jobs that had to wait to the server.
+    pub(super) fn leave_waiting(&mut self) {
+        // The first run's result ends it: the server counts the job as this connection's again.
+        self.again.clear();
+        for job in std::mem::take(&mut self.waiting) {
+            self.leave(&job.handle);
+        }
     }
 
     /// Records that nobody will end this job. It goes back to the server when the connection closes, which need not
