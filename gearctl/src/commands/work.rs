@@ -24,10 +24,16 @@ use crate::work::{Fate, Handler, Shift, builtin::Builtin};
 /// The end of `work --help`.
 pub const HELP: &str = "\
 Protocol: CAN_DO, GRAB_JOB_ALL, PRE_SLEEP, WORK_COMPLETE, WORK_FAIL, WORK_EXCEPTION, WORK_DATA, WORK_WARNING.
-The command gets the workload on stdin (or with --file or --arg); what it writes to stdout is the result. Exit 0
-completes the job, any other code or a signal fails it. {handle}, {function} and {file} in arguments are
-replaced. The environment has GEARCTL_HANDLE, GEARCTL_FUNCTION, GEARCTL_UNIQUE and GEARCTL_REDUCER. If a command cannot
-be started, its job is given back and the worker exits (126, 127); with --shell, also if the shell reports it.
+The command gets the workload on stdin (or with --file or --arg); what it writes to stdout is the result. Its exit code
+decides about the job:
+  0                 completed
+  75                given back: the server runs it again, here or elsewhere
+  other, a signal   failed
+  cannot be run     given back, and the worker exits (126, 127); with --shell, also if the shell reports it
+A job goes back only with its connection: the slot closes its own, and connects again after a pause that grows up to 10s
+while all its jobs are given back. A server started with --job-retries counts each time.
+{handle}, {function} and {file} in arguments are replaced. The environment has GEARCTL_HANDLE, GEARCTL_FUNCTION,
+GEARCTL_UNIQUE and GEARCTL_REDUCER.
 Jobs of the first -f are served first; those of the next only while the server has none of it.
 `gearctl help workers` says how commands run, where their output goes, and what signals do.
 The gearman command-line client, at least up to version 1.1, waits forever for a job that ends with an exception: serve

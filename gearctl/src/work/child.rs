@@ -76,6 +76,7 @@ pub(super) fn run(
     let Output { out, err, .. } = output;
     let ended = match ended {
         work::Ended::Code(0) => Ended::Complete(out),
+        work::Ended::Code(75) => Ended::GivenBack,
         work::Ended::Unfit => Ended::Fail,
         _ if recipe.exception => Ended::Exception(err),
         _ => Ended::Fail,

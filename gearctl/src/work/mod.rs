@@ -132,6 +132,8 @@ pub enum Ended {
     Fail,
     /// Without, and with words.
     Exception(Vec<u8>),
+    /// Not now, as its command says.
+    GivenBack,
     /// It was told to stop before it had finished, or cannot be run at all.
     Stopped,
 }
@@ -278,6 +280,7 @@ impl Shift {
                 Ended::Complete(result) => (Fate::Complete, worker.complete(job, result)),
                 Ended::Fail => (Fate::Fail, worker.fail(job)),
                 Ended::Exception(text) => (Fate::Exception, worker.exception(job, text)),
+                Ended::GivenBack => (Fate::Returned, worker.give_back(job)),
                 Ended::Stopped => {
                     // Closing gives the job back; after that, it must not be failed.
                     drop(worker);
@@ -286,7 +289,7 @@ impl Shift {
                     return;
                 }
             };
-            let is_sent = told.1.is_ok();
+            let is_sent = told.1.is_ok() && told.0 != Fate::Returned;
             done.settle(told);
             if is_sent {
                 sent.jobs.push_back(done);

@@ -73,6 +73,26 @@ fn the_exit_code_decides_the_fate() {
     });
 }
 
+/// Its submitter gets the result of the run that succeeds.
+#[test]
+fn exit_75_gives_the_job_back() {
+    on_both(|server| {
+        let directory = tempfile::tempdir().unwrap();
+        let mark = directory.path().join("mark");
+        let shell = format!("[ -e {0} ] || {{ touch {0}; exit 75; }}; echo done", mark.display());
+        let worker = worker(server.address(), "f", &["--shell", &shell, "-o", "ndjson", "-c", "2"]);
+        assert_eq!(gearctl(server.address(), &["run", "f", "x"]).exits(0).out(), "done\n");
+        let ran = worker.ended().exits(0);
+        let fates: Vec<_> = ran
+            .objects()
+            .into_iter()
+            .map(|job| (job["fate"].clone(), job["exit"].clone()))
+            .collect();
+        assert_eq!(fates, [(json!("returned"), json!(75)), (json!("complete"), json!(0))]);
+        assert!(ran.err.contains("completed 1 job, 0 failed, 1 given back"), "{}", ran.err);
+    });
+}
+
 #[cfg(unix)]
 #[test]
 fn a_killed_child_is_a_failure() {
