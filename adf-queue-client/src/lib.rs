@@ -137,6 +137,8 @@ mod options;
 mod produce;
 pub mod protocol;
 mod push;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod requests;
 #[cfg(test)]
 #[cfg(feature = "serde")]
 mod serde_tests;

@@ -147,6 +147,8 @@ mod address;
 mod asynchronous;
 #[cfg(feature = "blocking")]
 pub mod blocking;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod commands;
 mod error;
 #[cfg(feature = "json")]
 mod json;

@@ -137,6 +137,8 @@
 #![doc(test(attr(deny(unused_must_use))))]
 
 mod address;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod admin_commands;
 #[cfg(feature = "tokio")]
 mod asynchronous;
 #[cfg(feature = "blocking")]
@@ -149,6 +151,8 @@ mod observed;
 mod options;
 pub mod protocol;
 mod random;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod requests;
 mod rows;
 #[cfg(test)]
 #[cfg(feature = "serde")]

@@ -1,7 +1,5 @@
 //! The async client.
 
-mod requests;
-
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -128,12 +126,12 @@ impl Client {
         self.inner.way.run(Ask::Ready, limit).await?.done()
     }
 
-    async fn run(&self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
+    pub(crate) async fn run(&self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
         self.run_about(ask, None, limit).await
     }
 
     /// As `run`, for a request about a message.
-    async fn run_about(
+    pub(crate) async fn run_about(
         &self,
         ask: Ask,
         message: Option<MessageId>,
@@ -147,7 +145,7 @@ impl Client {
         outcome
     }
 
-    async fn run_in_total(&self, ask: Ask) -> Result<AskAnswer> {
+    pub(crate) async fn run_in_total(&self, ask: Ask) -> Result<AskAnswer> {
         self.run(ask, self.inner.options.total_limit()).await
     }
 
@@ -172,7 +170,7 @@ impl Client {
         self.run_in_total(push.into_ask()).await?.pushed()
     }
 
-    async fn page(&self, queue: Option<&QueueName>) -> Result<Bytes> {
+    pub(crate) async fn page(&self, queue: Option<&QueueName>) -> Result<Bytes> {
         let limit = self.inner.options.total_limit();
         match &self.inner.way {
             ClientTransport::WebSocket(_) => {

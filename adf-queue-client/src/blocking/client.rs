@@ -1,7 +1,5 @@
 //! The blocking client.
 
-mod requests;
-
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -105,12 +103,12 @@ impl Client {
         self.way.run(Ask::Ready, limit)?.done()
     }
 
-    fn run(&mut self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
+    pub(crate) fn run(&mut self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
         self.run_about(ask, None, limit)
     }
 
     /// As `run`, for a request about a message.
-    fn run_about(
+    pub(crate) fn run_about(
         &mut self,
         ask: Ask,
         message: Option<MessageId>,
@@ -123,13 +121,12 @@ impl Client {
         outcome
     }
 
-    fn run_in_total(&mut self, ask: Ask) -> Result<AskAnswer> {
+    pub(crate) fn run_in_total(&mut self, ask: Ask) -> Result<AskAnswer> {
         self.run(ask, self.options.total_limit())
     }
 
-    /// The total limit of a call that starts now.
-    pub(super) fn total_limit(&self) -> Limit {
-        self.options.total_limit()
+    pub(crate) fn options(&self) -> &ConnectOptions {
+        &self.options
     }
 
     /// The connection shared by all calls; `None` over HTTP.
@@ -152,7 +149,7 @@ impl Client {
         self.run_in_total(push.into_ask())?.pushed()
     }
 
-    fn page(&mut self, queue: Option<&QueueName>) -> Result<Bytes> {
+    pub(crate) fn page(&mut self, queue: Option<&QueueName>) -> Result<Bytes> {
         let limit = self.options.total_limit();
         match &mut self.way {
             ClientTransport::WebSocket(_) => Http::new(self.options.clone()).page(queue, limit),

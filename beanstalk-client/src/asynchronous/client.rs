@@ -93,7 +93,7 @@ impl Client {
         self.carry_out(command, ClientSession::begin).await
     }
 
-    pub(super) async fn carry_out<C: Command>(
+    pub(crate) async fn carry_out<C: Command>(
         &mut self,
         command: &C,
         begin: impl FnOnce(&mut ClientSession, &C),

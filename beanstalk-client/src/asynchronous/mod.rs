@@ -3,8 +3,6 @@
 #[cfg(feature = "tokio")]
 pub(crate) mod client;
 #[cfg(feature = "tokio")]
-pub(crate) mod commands;
-#[cfg(feature = "tokio")]
 pub(crate) mod pipeline;
 #[cfg(feature = "tokio")]
 pub(crate) mod producer;

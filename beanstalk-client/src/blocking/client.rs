@@ -19,7 +19,7 @@ use crate::{
 /// connection held are ready again for other clients, and acting on them fails with
 /// [`JobLost`](crate::ErrorKind::JobLost).
 pub struct Client {
-    pub(super) role: ClientSession,
+    pub(crate) role: ClientSession,
     wire: Wire<Error>,
 }
 
@@ -82,7 +82,7 @@ impl Client {
         self.carry_out(command, ClientSession::begin)
     }
 
-    pub(super) fn carry_out<C: Command>(
+    pub(crate) fn carry_out<C: Command>(
         &mut self,
         command: &C,
         begin: impl FnOnce(&mut ClientSession, &C),

@@ -16,7 +16,6 @@
 //! ```
 
 mod client;
-mod commands;
 mod pipeline;
 mod producer;
 mod worker;

@@ -19,8 +19,6 @@ pub(crate) mod many;
 #[cfg(feature = "tokio")]
 pub(crate) mod packets;
 #[cfg(feature = "tokio")]
-pub(crate) mod requests;
-#[cfg(feature = "tokio")]
 pub(crate) mod route;
 #[cfg(feature = "stream")]
 pub(crate) mod streams;

@@ -115,7 +115,7 @@ impl Client {
         self.call_with(request, false)
     }
 
-    pub(super) fn call_with<R: Request>(
+    pub(crate) fn call_with<R: Request>(
         &mut self,
         request: &R,
         idempotent: bool,

@@ -38,7 +38,7 @@ pub struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    pub(super) fn start<W: AsRef<[u8]>>(
+    pub(crate) fn start<W: AsRef<[u8]>>(
         client: &'a mut Client,
         submit: Submit<W>,
         options: SubmitOptions,
@@ -48,7 +48,7 @@ impl<'a> Job<'a> {
     }
 
     /// Submits a foreground job and waits for its end in one call, within its limit.
-    pub(super) fn run<W: AsRef<[u8]>>(
+    pub(crate) fn run<W: AsRef<[u8]>>(
         client: &'a mut Client,
         submit: Submit<W>,
         options: SubmitOptions,
@@ -181,7 +181,7 @@ impl Client {
 
     /// Asks the job's own server, if it is named, or each until one knows the job, until `limit` or the limit of a
     /// call.
-    pub(super) fn ask_each<R>(&mut self, request: &R, limit: Limit) -> Result<JobStatus>
+    pub(crate) fn ask_each<R>(&mut self, request: &R, limit: Limit) -> Result<JobStatus>
     where
         R: Request<Reply = JobStatus>,
     {

@@ -8,7 +8,6 @@ mod lane;
 mod link;
 mod many;
 mod packets;
-mod requests;
 mod serve;
 mod test_job;
 mod worker;

@@ -1,11 +1,10 @@
-//! The requests of the blocking client.
+//! The requests of both clients, in one list.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use queue_core::Limit;
 
-use super::Client;
 use crate::{
     Deadline, Delivery, Error, ErrorKind, MessageId, QueueName, QueueStats, Refusal, RequestId,
     Result, Stats,
@@ -15,13 +14,16 @@ use crate::{
     },
 };
 
-impl Client {
-    fn plain<Q>(&mut self, action: Action, queue: Q, body: Bytes) -> Result<AskAnswer>
+/// The methods of a client; those of the async one are `async`, and say what happens if their future is dropped.
+macro_rules! requests {
+    ($client:ty, [$($mut:ident)?] $(, $async:ident $await:ident $cancel:literal)?) => {
+impl $client {
+    $($async)? fn plain<Q>(&$($mut)? self, action: Action, queue: Q, body: Bytes) -> Result<AskAnswer>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.run_in_total(Ask::Plain(action, queue.try_into()?, body))
+        self.run_in_total(Ask::Plain(action, queue.try_into()?, body))$(.$await)?
     }
 
     /// Adds a message at the left end of a queue, where it is pulled next (`lpush`). Returns its number in the queue.
@@ -31,12 +33,13 @@ impl Client {
     /// `Refused(QueueNotFound)`: only [`create_queue`](Self::create_queue) creates queues. `InvalidInput` for a body
     /// that the transport cannot carry: over 65,535 bytes in binary frames, not UTF-8 in JSON. A connection failure,
     /// where [`fate`](Error::fate) says whether the message may have arrived.
-    pub fn lpush<Q>(&mut self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
+    $(#[doc = $cancel])?
+    pub $($async)? fn lpush<Q>(&$($mut)? self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.plain(Action::Lpush, queue, body.into())?.pushed()
+        self.plain(Action::Lpush, queue, body.into())$(.$await)??.pushed()
     }
 
     /// Adds a message at the right end of a queue (`rpush`); see [`lpush`](Self::lpush).
@@ -44,12 +47,13 @@ impl Client {
     /// # Errors
     ///
     /// As [`lpush`](Self::lpush).
-    pub fn rpush<Q>(&mut self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
+    $(#[doc = $cancel])?
+    pub $($async)? fn rpush<Q>(&$($mut)? self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.plain(Action::Rpush, queue, body.into())?.pushed()
+        self.plain(Action::Rpush, queue, body.into())$(.$await)??.pushed()
     }
 
     /// Takes the leftmost message of a queue, waiting indefinitely for one (`pull`). The caller that has waited longest
@@ -64,20 +68,28 @@ impl Client {
     /// `Refused(QueueNotFound)`. A connection failure; over HTTP, [`request_id`](Error::request_id) then has the id by
     /// which a message can be found if the server has sent one. `Unsupported` over HTTP when too many pulls were
     /// abandoned.
-    pub fn pull<Q>(&mut self, queue: Q) -> Result<Delivery>
+    $(#[doc = concat!(
+        $cancel,
+        " No message is lost. A pull cannot be cancelled, so it stays in flight, and its message goes to \
+         the next pull of this queue by this client or its clones. With more than a thousand abandoned \
+         pulls, the connection is closed to give their messages back. Over HTTP that is impossible, and a \
+         pull still in flight when the last clone is dropped swallows a message that only \
+         [`recover`](Self::recover) returns."
+    )])?
+    pub $($async)? fn pull<Q>(&$($mut)? self, queue: Q) -> Result<Delivery>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.run(Ask::Pull(queue.try_into()?), Limit::never())?.message()
+        self.run(Ask::Pull(queue.try_into()?), Limit::never())$(.$await)??.message()
     }
 
     /// As [`pull`](Self::pull), but waits at most this long; `None` if no message arrived. A pull cannot be cancelled,
     /// so a late message goes to the next pull of the queue by this client. With more than a thousand abandoned pulls,
     /// a WebSocket is closed to give their messages back.
     ///
-    /// Over WebSocket, a time shorter than the way to the server and back finds only messages that this client has kept.
-    /// For what is ready now, use [`try_pull`](Self::try_pull).
+    /// Over WebSocket, a time shorter than a round trip finds only messages that this client has kept. For what is ready
+    /// now, use [`try_pull`](Self::try_pull).
     ///
     /// Over HTTP, it counts the queue's messages at growing intervals of up to a second, and pulls once there is one.
     /// If another client is faster, or the server answers late, it may take up to the reply timeout longer. Connecting
@@ -86,13 +98,17 @@ impl Client {
     /// # Errors
     ///
     /// As [`pull`](Self::pull).
-    pub fn pull_within<Q>(&mut self, queue: Q, time: Duration) -> Result<Option<Delivery>>
+    $(#[doc = concat!(
+        $cancel,
+        " As [`pull`](Self::pull): a late message goes to the next pull of the queue."
+    )])?
+    pub $($async)? fn pull_within<Q>(&$($mut)? self, queue: Q, time: Duration) -> Result<Option<Delivery>>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
         let limit = Limit::of(Deadline::Total, Some(time));
-        self.run(Ask::Pull(queue.try_into()?), limit)?.delivery()
+        self.run(Ask::Pull(queue.try_into()?), limit)$(.$await)??.delivery()
     }
 
     /// Takes the leftmost message of a queue if there is one: `count`, then a pull for at most the reply timeout,
@@ -101,18 +117,23 @@ impl Client {
     /// # Errors
     ///
     /// As [`pull`](Self::pull).
-    pub fn try_pull<Q>(&mut self, queue: Q) -> Result<Option<Delivery>>
+    $(#[doc = concat!(
+        $cancel,
+        " As [`pull`](Self::pull)."
+    )])?
+    pub $($async)? fn try_pull<Q>(&$($mut)? self, queue: Q) -> Result<Option<Delivery>>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.run_in_total(Ask::TryPull(queue.try_into()?))?.delivery()
+        self.run_in_total(Ask::TryPull(queue.try_into()?))$(.$await)??.delivery()
     }
 
-    fn settle(&mut self, action: Action, delivery: &Delivery) -> Result<()> {
+    $($async)? fn settle(&$($mut)? self, action: Action, delivery: &Delivery) -> Result<()> {
         let (queue, id) = (delivery.queue().clone(), *delivery.request_id());
-        let (ask, limit) = (Ask::Settle(action, queue, id, delivery.epoch()), self.total_limit());
-        self.run_about(ask, Some(delivery.message_id()), limit)?.done()
+        let ask = Ask::Settle(action, queue, id, delivery.epoch());
+        let limit = self.options().total_limit();
+        self.run_about(ask, Some(delivery.message_id()), limit)$(.$await)??.done()
     }
 
     /// Deletes a pulled message (`delete`).
@@ -120,8 +141,9 @@ impl Client {
     /// # Errors
     ///
     /// `JobLost` when the connection that pulled it is gone. `Refused(NotPulled)` when it is already settled.
-    pub fn delete(&mut self, delivery: &Delivery) -> Result<()> {
-        self.settle(Action::Delete, delivery)
+    $(#[doc = $cancel])?
+    pub $($async)? fn delete(&$($mut)? self, delivery: &Delivery) -> Result<()> {
+        self.settle(Action::Delete, delivery)$(.$await)?
     }
 
     /// Returns a pulled message to the left end of its queue (`lcancel`).
@@ -131,8 +153,9 @@ impl Client {
     /// # Errors
     ///
     /// As [`delete`](Self::delete).
-    pub fn lcancel(&mut self, delivery: &Delivery) -> Result<()> {
-        self.settle(Action::Lcancel, delivery)
+    $(#[doc = $cancel])?
+    pub $($async)? fn lcancel(&$($mut)? self, delivery: &Delivery) -> Result<()> {
+        self.settle(Action::Lcancel, delivery)$(.$await)?
     }
 
     /// Returns a pulled message to the right end of its queue (`rcancel`); see [`lcancel`](Self::lcancel).
@@ -140,8 +163,9 @@ impl Client {
     /// # Errors
     ///
     /// As [`delete`](Self::delete).
-    pub fn rcancel(&mut self, delivery: &Delivery) -> Result<()> {
-        self.settle(Action::Rcancel, delivery)
+    $(#[doc = $cancel])?
+    pub $($async)? fn rcancel(&$($mut)? self, delivery: &Delivery) -> Result<()> {
+        self.settle(Action::Rcancel, delivery)$(.$await)?
     }
 
     /// The number of ready messages (`count`). Does not include pulled messages.
@@ -149,12 +173,13 @@ impl Client {
     /// # Errors
     ///
     /// `Refused(QueueNotFound)`; a connection failure.
-    pub fn count<Q>(&mut self, queue: Q) -> Result<u32>
+    $(#[doc = $cancel])?
+    pub $($async)? fn count<Q>(&$($mut)? self, queue: Q) -> Result<u32>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.plain(Action::Count, queue, Bytes::new())?.counted()
+        self.plain(Action::Count, queue, Bytes::new())$(.$await)??.counted()
     }
 
     /// Removes all ready messages, and returns their number (`clear`). Pulled messages stay with their consumers.
@@ -162,12 +187,13 @@ impl Client {
     /// # Errors
     ///
     /// As [`count`](Self::count).
-    pub fn clear<Q>(&mut self, queue: Q) -> Result<u32>
+    $(#[doc = $cancel])?
+    pub $($async)? fn clear<Q>(&$($mut)? self, queue: Q) -> Result<u32>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.plain(Action::Clear, queue, Bytes::new())?.counted()
+        self.plain(Action::Clear, queue, Bytes::new())$(.$await)??.counted()
     }
 
     /// Creates a queue (`createqueue`).
@@ -175,12 +201,13 @@ impl Client {
     /// # Errors
     ///
     /// `Refused(QueueExists)`; see [`ensure_queue`](Self::ensure_queue).
-    pub fn create_queue<Q>(&mut self, queue: Q) -> Result<()>
+    $(#[doc = $cancel])?
+    pub $($async)? fn create_queue<Q>(&$($mut)? self, queue: Q) -> Result<()>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.plain(Action::CreateQueue, queue, Bytes::new())?.done()
+        self.plain(Action::CreateQueue, queue, Bytes::new())$(.$await)??.done()
     }
 
     /// Creates a queue unless it exists. Returns whether it was created.
@@ -188,12 +215,13 @@ impl Client {
     /// # Errors
     ///
     /// A connection failure.
-    pub fn ensure_queue<Q>(&mut self, queue: Q) -> Result<bool>
+    $(#[doc = $cancel])?
+    pub $($async)? fn ensure_queue<Q>(&$($mut)? self, queue: Q) -> Result<bool>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        match self.create_queue(queue) {
+        match self.create_queue(queue)$(.$await)? {
             Err(error) if *error.kind() == ErrorKind::Refused(Refusal::QueueExists) => Ok(false),
             outcome => outcome.map(|()| true),
         }
@@ -204,12 +232,13 @@ impl Client {
     /// # Errors
     ///
     /// As [`count`](Self::count).
-    pub fn delete_queue<Q>(&mut self, queue: Q) -> Result<()>
+    $(#[doc = $cancel])?
+    pub $($async)? fn delete_queue<Q>(&$($mut)? self, queue: Q) -> Result<()>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.plain(Action::DeleteQueue, queue, Bytes::new())?.done()
+        self.plain(Action::DeleteQueue, queue, Bytes::new())$(.$await)??.done()
     }
 
     /// Checks that the server is alive and speaks the protocol.
@@ -217,8 +246,9 @@ impl Client {
     /// # Errors
     ///
     /// A connection failure.
-    pub fn ping(&mut self) -> Result<()> {
-        self.run_in_total(Ask::Ping)?.done()
+    $(#[doc = $cancel])?
+    pub $($async)? fn ping(&$($mut)? self) -> Result<()> {
+        self.run_in_total(Ask::Ping)$(.$await)??.done()
     }
 
     /// Sends any request unchanged, and waits for its answer; for a pull, indefinitely.
@@ -227,12 +257,16 @@ impl Client {
     ///
     /// A refusal by the server, or any connection failure. `InvalidInput` for an id in flight, or a pull with a number
     /// that this client has used.
-    pub fn call(&mut self, request: Request) -> Result<Success> {
+    $(#[doc = concat!(
+        $cancel,
+        " As for [`pull`](Self::pull)."
+    )])?
+    pub $($async)? fn call(&$($mut)? self, request: Request) -> Result<Success> {
         let limit = match request.action() {
             Action::Pull => Limit::never(),
-            _ => self.options.total_limit(),
+            _ => self.options().total_limit(),
         };
-        self.run(Ask::Raw(request), limit)?.success()
+        self.run(Ask::Raw(request), limit)$(.$await)??.success()
     }
 
     /// Takes the leftmost message over HTTP by a pull with this id, by which the message can be found whatever happens
@@ -241,12 +275,17 @@ impl Client {
     /// # Errors
     ///
     /// As [`pull`](Self::pull). `Unsupported` over WebSocket, where a message goes back when the connection ends.
-    pub fn pull_with_id<Q>(&mut self, queue: Q, id: RequestId) -> Result<Delivery>
+    $(#[doc = concat!(
+        $cancel,
+        " The server keeps waiting. The message it sends goes to the next [`pull`](Self::pull) of this \
+         queue by this client or its clones; without one, [`recover`](Self::recover) returns it."
+    )])?
+    pub $($async)? fn pull_with_id<Q>(&$($mut)? self, queue: Q, id: RequestId) -> Result<Delivery>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.by_id(Action::Pull, queue.try_into()?, &id)?.message()
+        self.by_id(Action::Pull, queue.try_into()?, &id)$(.$await)??.message()
     }
 
     /// Deletes the message delivered to the pull with this id, over HTTP.
@@ -255,12 +294,13 @@ impl Client {
     ///
     /// `Refused(NotPulled)`. `Unsupported` over WebSocket, where only the connection that pulled a message can act on
     /// it.
-    pub fn delete_pulled<Q>(&mut self, queue: Q, id: &RequestId) -> Result<()>
+    $(#[doc = $cancel])?
+    pub $($async)? fn delete_pulled<Q>(&$($mut)? self, queue: Q, id: &RequestId) -> Result<()>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.by_id(Action::Delete, queue.try_into()?, id)?.done()
+        self.by_id(Action::Delete, queue.try_into()?, id)$(.$await)??.done()
     }
 
     /// Returns the message delivered to the pull with this id to the left end of its queue, over HTTP. The queue must
@@ -270,12 +310,13 @@ impl Client {
     /// # Errors
     ///
     /// As [`delete_pulled`](Self::delete_pulled).
-    pub fn lcancel_pulled<Q>(&mut self, queue: Q, id: &RequestId) -> Result<()>
+    $(#[doc = $cancel])?
+    pub $($async)? fn lcancel_pulled<Q>(&$($mut)? self, queue: Q, id: &RequestId) -> Result<()>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.by_id(Action::Lcancel, queue.try_into()?, id)?.done()
+        self.by_id(Action::Lcancel, queue.try_into()?, id)$(.$await)??.done()
     }
 
     /// Returns it to the right end; see [`lcancel_pulled`](Self::lcancel_pulled).
@@ -283,12 +324,13 @@ impl Client {
     /// # Errors
     ///
     /// As [`delete_pulled`](Self::delete_pulled).
-    pub fn rcancel_pulled<Q>(&mut self, queue: Q, id: &RequestId) -> Result<()>
+    $(#[doc = $cancel])?
+    pub $($async)? fn rcancel_pulled<Q>(&$($mut)? self, queue: Q, id: &RequestId) -> Result<()>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.by_id(Action::Rcancel, queue.try_into()?, id)?.done()
+        self.by_id(Action::Rcancel, queue.try_into()?, id)$(.$await)??.done()
     }
 
     /// Recovers a message swallowed by an abandoned pull over HTTP, by [`lcancel_pulled`](Self::lcancel_pulled).
@@ -296,17 +338,18 @@ impl Client {
     /// # Errors
     ///
     /// As [`delete_pulled`](Self::delete_pulled).
-    pub fn recover<Q>(&mut self, queue: Q, id: &RequestId) -> Result<()>
+    $(#[doc = $cancel])?
+    pub $($async)? fn recover<Q>(&$($mut)? self, queue: Q, id: &RequestId) -> Result<()>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.lcancel_pulled(queue, id)
+        self.lcancel_pulled(queue, id)$(.$await)?
     }
 
-    fn by_id(&mut self, action: Action, queue: QueueName, id: &RequestId) -> Result<AskAnswer> {
-        self.options.check_by_id(action)?;
-        self.run_in_total(Ask::Settle(action, queue, *id, None))
+    $($async)? fn by_id(&$($mut)? self, action: Action, queue: QueueName, id: &RequestId) -> Result<AskAnswer> {
+        self.options().check_by_id(action)?;
+        self.run_in_total(Ask::Settle(action, queue, *id, None))$(.$await)?
     }
 
     /// Statistics of the server and of up to 100 queues, from its status page: the only source for waiting pulls,
@@ -318,8 +361,12 @@ impl Client {
     /// # Errors
     ///
     /// `Protocol` for another page, or when the server timed out listing its queues; a connection failure.
-    pub fn stats(&mut self) -> Result<Stats> {
-        Stats::parse(&self.page(None)?)
+    $(#[doc = concat!(
+        $cancel,
+        " Read-only: dropping it has no effect."
+    )])?
+    pub $($async)? fn stats(&$($mut)? self) -> Result<Stats> {
+        Stats::parse(&self.page(None)$(.$await)??)
     }
 
     /// The statistics of one queue; `None` if it does not exist.
@@ -327,12 +374,26 @@ impl Client {
     /// # Errors
     ///
     /// As [`stats`](Self::stats), and `InvalidInput` for a name that makes the request line longer than 512 bytes.
-    pub fn queue_stats<Q>(&mut self, queue: Q) -> Result<Option<QueueStats>>
+    $(#[doc = concat!(
+        $cancel,
+        " Read-only: dropping it has no effect."
+    )])?
+    pub $($async)? fn queue_stats<Q>(&$($mut)? self, queue: Q) -> Result<Option<QueueStats>>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
         let queue = queue.try_into()?;
-        QueueStats::parse(&self.page(Some(&queue))?, &queue)
+        QueueStats::parse(&self.page(Some(&queue))$(.$await)??, &queue)
     }
 }
+    };
+}
+
+#[cfg(feature = "tokio")]
+requests!(
+    crate::Client, [],
+    async await "\n# Cancel safety\n\nAs for the [client](Self#cancel-safety)."
+);
+#[cfg(feature = "blocking")]
+requests!(crate::blocking::Client, [mut]);

@@ -1,10 +1,8 @@
-//! One method per request, each a thin wrapper around [`Client::call`].
+//! One method per request, each a thin wrapper around `Client::call`, in one list for both clients.
 
 use std::time::SystemTime;
 
 use bytes::Bytes;
-
-use super::{Client, Job};
 use queue_core::Limit;
 
 use crate::{
@@ -12,25 +10,29 @@ use crate::{
     protocol::{Echo, GetStatus, GetStatusUnique, Submit, Submitted},
 };
 
-impl Client {
+/// The methods of a client; those of the async one are `async`, and say what happens if their future is dropped.
+macro_rules! requests {
+    ($client:ty, $job:ty, [$($mut:ident)?] $(, $async:ident $await:ident $cancel:literal)?) => {
+impl $client {
     /// Submits a foreground job (`SUBMIT_JOB`, `_HIGH`, `_LOW`) and returns its events.
     ///
     /// # Errors
     ///
     /// `QueueFull` is temporary; `InvalidInput` for an invalid name; a connection failure, where [`fate`](Error::fate)
     /// says whether the job may exist.
-    pub fn submit<F>(
-        &mut self,
+    $(#[doc = $cancel])?
+    pub $($async)? fn submit<F>(
+        &$($mut)? self,
         function: F,
         workload: impl AsRef<[u8]>,
         options: SubmitOptions,
-    ) -> Result<Job<'_>>
+    ) -> Result<$job>
     where
         F: TryInto<FunctionName>,
         Error: From<F::Error>,
     {
         let submit = Submit::foreground(function.try_into()?, workload, options)?;
-        Job::start(self, submit, options)
+        <$job>::start(self, submit, options)$(.$await)?
     }
 
     /// Submits a foreground job and waits for its end. Partial data, warnings and progress are dropped; see
@@ -39,8 +41,9 @@ impl Client {
     /// # Errors
     ///
     /// As [`submit`](Self::submit), and `Timeout(Job)`. A job that failed is an [`Outcome`], not an error.
-    pub fn run<F>(
-        &mut self,
+    $(#[doc = $cancel])?
+    pub $($async)? fn run<F>(
+        &$($mut)? self,
         function: F,
         workload: impl AsRef<[u8]>,
         options: SubmitOptions,
@@ -50,7 +53,7 @@ impl Client {
         Error: From<F::Error>,
     {
         let submit = Submit::foreground(function.try_into()?, workload, options)?;
-        Job::run(self, submit, options)
+        <$job>::run(self, submit, options)$(.$await)?
     }
 
     /// Submits a background job (`SUBMIT_JOB_BG`, `_HIGH_BG`, `_LOW_BG`). Its result is discarded.
@@ -58,8 +61,9 @@ impl Client {
     /// # Errors
     ///
     /// As [`submit`](Self::submit).
-    pub fn submit_background<F>(
-        &mut self,
+    $(#[doc = $cancel])?
+    pub $($async)? fn submit_background<F>(
+        &$($mut)? self,
         function: F,
         workload: impl AsRef<[u8]>,
         options: SubmitOptions,
@@ -69,7 +73,7 @@ impl Client {
         Error: From<F::Error>,
     {
         let submit = Submit::background(function.try_into()?, workload, options)?;
-        self.call_with(&submit, options.idempotent)
+        self.call_with(&submit, options.idempotent)$(.$await)?
     }
 
     /// Submits a background job that is not run before `at` (`SUBMIT_JOB_EPOCH`), in whole seconds (rounded up).
@@ -79,8 +83,9 @@ impl Client {
     /// # Errors
     ///
     /// As [`submit`](Self::submit); `InvalidInput` for a priority other than normal.
-    pub fn submit_epoch<F>(
-        &mut self,
+    $(#[doc = $cancel])?
+    pub $($async)? fn submit_epoch<F>(
+        &$($mut)? self,
         function: F,
         workload: impl AsRef<[u8]>,
         at: SystemTime,
@@ -91,7 +96,7 @@ impl Client {
         Error: From<F::Error>,
     {
         let submit = Submit::epoch(function.try_into()?, workload, at, options)?;
-        self.call_with(&submit, options.idempotent)
+        self.call_with(&submit, options.idempotent)$(.$await)?
     }
 
     /// Submits a background job with a cron-like schedule (`SUBMIT_JOB_SCHED`). gearmand answers with `Unsupported`.
@@ -99,8 +104,9 @@ impl Client {
     /// # Errors
     ///
     /// As [`submit`](Self::submit); `InvalidInput` for a priority other than normal.
-    pub fn submit_sched<F>(
-        &mut self,
+    $(#[doc = $cancel])?
+    pub $($async)? fn submit_sched<F>(
+        &$($mut)? self,
         function: F,
         workload: impl AsRef<[u8]>,
         schedule: Schedule,
@@ -111,7 +117,7 @@ impl Client {
         Error: From<F::Error>,
     {
         let submit = Submit::sched(function.try_into()?, workload, schedule, options)?;
-        self.call_with(&submit, options.idempotent)
+        self.call_with(&submit, options.idempotent)$(.$await)?
     }
 
     /// Submits a foreground job with the name of a reducer function for its worker (`SUBMIT_REDUCE_JOB`).
@@ -119,20 +125,21 @@ impl Client {
     /// # Errors
     ///
     /// As [`submit`](Self::submit); `InvalidInput` for a priority other than normal.
-    pub fn submit_reduce<F, R>(
-        &mut self,
+    $(#[doc = $cancel])?
+    pub $($async)? fn submit_reduce<F, R>(
+        &$($mut)? self,
         function: F,
         workload: impl AsRef<[u8]>,
         reducer: R,
         options: SubmitOptions,
-    ) -> Result<Job<'_>>
+    ) -> Result<$job>
     where
         F: TryInto<FunctionName>,
         R: TryInto<FunctionName>,
         Error: From<F::Error> + From<R::Error>,
     {
         let submit = Submit::reduce(function.try_into()?, workload, reducer.try_into()?, options)?;
-        Job::start(self, submit, options)
+        <$job>::start(self, submit, options)$(.$await)?
     }
 
     /// Submits a background job with the name of a reducer function for its worker (`SUBMIT_REDUCE_JOB_BACKGROUND`).
@@ -140,8 +147,9 @@ impl Client {
     /// # Errors
     ///
     /// As [`submit`](Self::submit); `InvalidInput` for a priority other than normal.
-    pub fn submit_reduce_background<F, R>(
-        &mut self,
+    $(#[doc = $cancel])?
+    pub $($async)? fn submit_reduce_background<F, R>(
+        &$($mut)? self,
         function: F,
         workload: impl AsRef<[u8]>,
         reducer: R,
@@ -154,7 +162,7 @@ impl Client {
     {
         let (function, reducer) = (function.try_into()?, reducer.try_into()?);
         let submit = Submit::reduce_background(function, workload, reducer, options)?;
-        self.call_with(&submit, options.idempotent)
+        self.call_with(&submit, options.idempotent)$(.$await)?
     }
 
     /// The status of a job (`GET_STATUS`). A handle that names its server is looked up there; any other is looked up on
@@ -164,12 +172,13 @@ impl Client {
     ///
     /// `InvalidInput` for text that is not a handle, and for a handle of a server that this client does not have; a
     /// connection failure.
-    pub fn status<H>(&mut self, handle: H) -> Result<JobStatus>
+    $(#[doc = $cancel])?
+    pub $($async)? fn status<H>(&$($mut)? self, handle: H) -> Result<JobStatus>
     where
         H: TryInto<JobHandle>,
         Error: From<H::Error>,
     {
-        self.ask_each(&GetStatus(handle.try_into()?), Limit::never())
+        self.ask_each(&GetStatus(handle.try_into()?), Limit::never())$(.$await)?
     }
 
     /// The status of a job with this unique id (`GET_STATUS_UNIQUE`), whatever its function. The servers are asked in
@@ -178,12 +187,13 @@ impl Client {
     /// # Errors
     ///
     /// `InvalidInput` for an invalid id; a connection failure.
-    pub fn status_unique<U>(&mut self, unique: U) -> Result<JobStatus>
+    $(#[doc = $cancel])?
+    pub $($async)? fn status_unique<U>(&$($mut)? self, unique: U) -> Result<JobStatus>
     where
         U: TryInto<UniqueId>,
         Error: From<U::Error>,
     {
-        self.ask_each(&GetStatusUnique(unique.try_into()?), Limit::never())
+        self.ask_each(&GetStatusUnique(unique.try_into()?), Limit::never())$(.$await)?
     }
 
     /// Sends bytes and receives them back (`ECHO_REQ`), which shows that the server is alive and has read everything
@@ -192,7 +202,18 @@ impl Client {
     /// # Errors
     ///
     /// A connection failure.
-    pub fn echo(&mut self, data: impl AsRef<[u8]>) -> Result<Bytes> {
-        self.call(&Echo(data))
+    $(#[doc = $cancel])?
+    pub $($async)? fn echo(&$($mut)? self, data: impl AsRef<[u8]>) -> Result<Bytes> {
+        self.call(&Echo(data))$(.$await)?
     }
 }
+    };
+}
+
+#[cfg(feature = "tokio")]
+requests!(
+    crate::Client, crate::Job, [],
+    async await "\n# Cancel safety\n\nAs for the [client](Self#cancel-safety)."
+);
+#[cfg(feature = "blocking")]
+requests!(crate::blocking::Client, crate::blocking::Job<'_>, [mut]);
