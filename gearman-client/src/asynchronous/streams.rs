@@ -60,7 +60,7 @@ impl Worker {
 ///
 /// No job is lost when the stream, or a wait for its next job, is dropped: a job that comes after all is given by the
 /// next call of [`next_job`](Worker::next_job), or by the next stream. A job that was yielded is the caller's: dropped
-/// without an end, it is failed; [`leave`](GrabbedJob::leave) gives it back.
+/// without an end, it is failed; [`give_back`](GrabbedJob::give_back) gives it back.
 #[derive(Debug)]
 #[must_use = "no job is asked for until it is polled"]
 pub struct JobStream<'a>(Steps<'a, GrabbedJob>);

@@ -26,7 +26,7 @@ const DIFFERENCES: &[(&str, &str, &str, &str)] = &[
     (
         "gearman_client",
         "Worker",
-        "complete data exception fail is_lost status wait_lost warning",
+        "complete data exception fail give_back is_lost status wait_lost warning",
         "the async `GrabbedJob` acts for itself",
     ),
     ("gearman_client", "Worker", "next_job", "a thread gives the time that bounds a future"),
