@@ -351,7 +351,10 @@ impl<'a> List<'a> {
                         Some(Field::Value(what)) if what.get("why").is_none() => {
                             escape::field(envelope::short(what).as_bytes(), &mut line);
                         }
-                        _ => self.out.plain_field(record.get(column.key), &mut line)?,
+                        _ => {
+                            let field = record.get(column.key);
+                            self.out.plain_field(field, column.is_escaped, &mut line)?;
+                        }
                     }
                 }
                 self.out.line(line)
@@ -366,10 +369,11 @@ impl<'a> List<'a> {
             }
             Format::Name => {
                 let (name, mut field, mut line) = (self.rows.shape.name, Vec::new(), Vec::new());
-                self.out.plain_field(record.get(name), &mut field)?;
+                let is_escaped = self.rows.shape.column_of(name).is_some_and(|one| one.is_escaped);
+                self.out.plain_field(record.get(name), is_escaped, &mut field)?;
                 // The same id names another job elsewhere.
                 if let (Some(server), true) = (record.get(SERVER.key), IDS.contains(&name)) {
-                    self.out.plain_field(Some(server), &mut line)?;
+                    self.out.plain_field(Some(server), false, &mut line)?;
                     line.extend_from_slice(b"//");
                     if field.starts_with(&line) {
                         line.clear();

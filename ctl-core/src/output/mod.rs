@@ -164,7 +164,7 @@ impl Output {
                     let mut line = Vec::new();
                     escape::field(key.as_bytes(), &mut line);
                     line.push(b'\t');
-                    self.plain_field(Some(field), &mut line)?;
+                    self.plain_field(Some(field), false, &mut line)?;
                     self.line(line)?;
                 }
             }
@@ -277,7 +277,7 @@ impl Output {
                     if at > 0 {
                         line.push(b'\t');
                     }
-                    self.plain_field(record.get(key), &mut line)?;
+                    self.plain_field(record.get(key), false, &mut line)?;
                 }
                 self.line(line)?;
             }

@@ -171,6 +171,8 @@ pub struct Column {
     /// Which columns a table drops first if the terminal is too narrow: those of the highest rank, and among equal
     /// ranks the rightmost. Rank 0 always stays, as do names and bodies.
     pub rank: u8,
+    /// Whether its values are names that [`escape::name`](crate::text::escape::name) has escaped already.
+    pub is_escaped: bool,
 }
 
 impl Column {
@@ -182,19 +184,25 @@ impl Column {
     /// A column that is always shown.
     #[must_use]
     pub const fn new(key: &'static str, title: &'static str) -> Self {
-        Self { key, title, show: Show::Always, rank: 1 }
+        Self { key, title, show: Show::Always, rank: 1, is_escaped: false }
     }
 
     /// A column for wide tables.
     #[must_use]
     pub const fn wide(key: &'static str, title: &'static str) -> Self {
-        Self { key, title, show: Show::Wide, rank: 9 }
+        Self { show: Show::Wide, ..Self::new(key, title).ranked(9) }
     }
 
     /// A column shown only on request.
     #[must_use]
     pub const fn on_request(key: &'static str, title: &'static str) -> Self {
-        Self { key, title, show: Show::OnRequest, rank: 1 }
+        Self { show: Show::OnRequest, ..Self::new(key, title) }
+    }
+
+    /// The same column, with names that are escaped already.
+    #[must_use]
+    pub const fn escaped(self) -> Self {
+        Self { is_escaped: true, ..self }
     }
 
     /// The same column with another rank.

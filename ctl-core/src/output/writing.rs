@@ -139,10 +139,14 @@ impl Output {
     pub(super) fn plain_field(
         &self,
         field: Option<&Field>,
+        is_escaped: bool,
         out: &mut Vec<u8>,
     ) -> Result<(), CliError> {
         match field {
             None => {}
+            Some(Field::Value(value)) if is_escaped => {
+                out.extend_from_slice(table::value_text(value).as_bytes());
+            }
             Some(Field::Value(value)) => escape::field(table::value_text(value).as_bytes(), out),
             Some(Field::Body(bytes)) => match self.style.encoding().text(bytes)? {
                 Some(text) => out.extend_from_slice(text.as_bytes()),

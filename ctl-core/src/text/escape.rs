@@ -23,15 +23,53 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text of a name; bytes that are not UTF-8 become `\xNN`, so that different names stay different.
+/// The text of a name of any bytes, which [`unname`] reads back. Each byte of a character that a terminal would act on
+/// or hide becomes `\xNN`, as does one that is not UTF-8; a backslash that would then start an escape becomes `\\`.
 #[must_use]
 pub fn name(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
+    let mut out = Vec::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
-        text.push_str(chunk.valid());
-        text.push_str(&chunk.invalid().escape_ascii().to_string());
+        let mut rest = chunk.valid().chars();
+        while let Some(c) = rest.next() {
+            let mut utf8 = [0; 4];
+            let utf8 = c.encode_utf8(&mut utf8).as_bytes();
+            let rest = rest.as_str();
+            let starts_escape = || {
+                rest.starts_with('\\') || rest.starts_with(acts) || hex(rest.as_bytes()).is_some()
+            };
+            match c {
+                c if acts(c) => utf8.iter().for_each(|byte| push_hex(*byte, &mut out)),
+                '\\' if starts_escape() || rest.is_empty() && !chunk.invalid().is_empty() => {
+                    out.extend_from_slice(b"\\\\");
+                }
+                _ => out.extend_from_slice(utf8),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| push_hex(*byte, &mut out));
     }
-    text
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// The inverse of [`name`]. A backslash that starts no escape is itself.
+#[must_use]
+pub fn unname(text: &str) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((first, after)) = rest.split_first() {
+        let (byte, after) = match (first, after) {
+            (b'\\', [b'\\', after @ ..]) => (b'\\', after),
+            (b'\\', _) => hex(after).unwrap_or((b'\\', after)),
+            _ => (*first, after),
+        };
+        out.push(byte);
+        rest = after;
+    }
+    out
+}
+
+/// The byte of `xNN`, and what follows it.
+fn hex(bytes: &[u8]) -> Option<(u8, &[u8])> {
+    let [b'x', high, low, after @ ..] = bytes else { return None };
+    Some((hex_digit(*high)? << 4 | hex_digit(*low)?, after))
 }
 
 /// Bytes as one line for a terminal; bytes that are not UTF-8 become `\xNN`.
@@ -240,6 +278,22 @@ mod tests {
     }
 
     #[test]
+    fn names_are_escaped_only_where_they_have_to_be() {
+        for (bytes, shown) in [
+            (&b"Linux Servers"[..], "Linux Servers"),
+            ("größe".as_bytes(), "größe"),
+            (b"a\tb\x1b", "a\\x09b\\x1b"),
+            (b"b\xff", "b\\xff"),
+            (br"App\Jobs\xylo", r"App\Jobs\xylo"),
+            (br"a\xffb\\", r"a\\xffb\\\"),
+            (b"a\\\xff", r"a\\\xff"),
+        ] {
+            assert_eq!((name(bytes).as_str(), unname(shown)), (shown, bytes.to_vec()));
+        }
+        assert_eq!(unname(r"\\\xFf\xf\n\"), b"\\\xff\\xf\\n\\");
+    }
+
+    #[test]
     fn ordinary_text_is_not_copied() {
         assert!(matches!(line("größe 1"), Cow::Borrowed(_)));
         assert!(matches!(json("{\n \"a\": 1}"), Cow::Borrowed(_)));
@@ -272,6 +326,15 @@ mod tests {
             let text = String::from_utf8_lossy(&out);
             prop_assert!(!text.chars().any(acts), "{text:?}");
             prop_assert_eq!(unescape_field(&out), bytes);
+        }
+
+        #[test]
+        fn names_come_back(bytes in proptest::collection::vec(
+            prop_oneof![any::<u8>(), proptest::sample::select(br"\xfF".to_vec())], 0..40,
+        )) {
+            let text = name(&bytes);
+            prop_assert!(!text.chars().any(acts), "{text:?}");
+            prop_assert_eq!(unname(&text), bytes);
         }
 
         #[test]

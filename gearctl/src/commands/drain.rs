@@ -16,7 +16,6 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
 use ctl_core::output::records;
 use ctl_core::output::{Column, Handover, Record, Shape};
-use ctl_core::text::encoding::base64;
 use ctl_core::text::{escape, units};
 use gearman_client::FunctionName;
 
@@ -109,9 +108,9 @@ pub(super) enum End {
 pub(super) static RECORDS: Shape = Shape::rows(
     "handle",
     &[
-        Column::new("handle", "HANDLE"),
-        Column::new("function", "FUNCTION"),
-        Column::new("unique", "UNIQUE"),
+        Column::new("handle", "HANDLE").escaped(),
+        Column::new("function", "FUNCTION").escaped(),
+        Column::new("unique", "UNIQUE").escaped(),
         Column::new("body", "BODY"),
     ],
 );
@@ -124,19 +123,15 @@ pub(super) struct Target {
     pub(super) queued: u64,
 }
 
-/// A job as a record that `submit --ndjson` and `import` read. An id that is not UTF-8 is also given byte for byte:
-/// jobs whose ids became equal would be merged.
+/// A job as a record that `submit --ndjson` and `import` read.
 pub(super) fn record(handle: &str, function: &FunctionName, unique: &[u8], body: &[u8]) -> Record {
     let shown = Some(escape::name(unique)).filter(|unique| !unique.is_empty());
-    let mut record = Record::new()
+    Record::new()
         .with("v", VERSION)
         .with("handle", handle)
         .with("function", show_function(function))
-        .with("unique", shown);
-    if std::str::from_utf8(unique).is_err() {
-        record.push("unique_base64", base64(unique));
-    }
-    record.with_body(body.to_vec())
+        .with("unique", shown)
+        .with_body(body.to_vec())
 }
 
 /// What happens to a taken job before it is ended.

@@ -21,6 +21,7 @@ use crate::tool::Tool;
 /// The end of `function --help`.
 pub const HELP: &str = "\
 Protocol: create function, drop function, maxqueue; status first, to check.
+These are commands of the text protocol: they take only names of visible ASCII characters without spaces.
 The server drops a function only if it has no workers and no running jobs. Queued jobs of a dropped function are not
 removed: they stay listed and never run. `drop` therefore refuses while there are jobs, unless --force is given.
 A limit applies to queued and running jobs together; 0, or no number, means no limit. The server does not report limits.
@@ -176,6 +177,8 @@ impl Change<'_> {
         knows: impl Fn(&mut Link) -> Result<bool, CliError> + Sync,
     ) -> Result<Exit, CliError> {
         let dry_run = tool.globals.dry_run;
+        // The commands of the text protocol are lines of words.
+        FunctionName::try_from(self.function.as_bytes()).map_err(cli_error)?;
         let mut fleet = Fleet::of(tool)?;
         let told = fleet.ask(&mut tool.link, |link| {
             let knows = knows(link)?;

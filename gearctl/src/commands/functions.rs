@@ -23,6 +23,8 @@ Protocol: status; prioritystatus for the columns HIGH NORMAL LOW (-o wide, json,
 QUEUED is TOTAL minus RUNNING. It includes jobs scheduled for later, and jobs that were cancelled or whose submitter
 disconnected, until a worker asks for work: `gearctl jobs` shows those as ignored. WORKERS counts registrations. With
 several servers, SERVER shows where each row is from.
+Bytes of names that are no printable text are shown as \\xHH, and \\\\ is a backslash in front of such; every command takes
+names in this form.
 A count below zero is a counter that wrapped around in the server.
 
 Examples:
@@ -42,7 +44,7 @@ pub struct FunctionsArgs {
 static FUNCTIONS: Shape = Shape::rows(
     "queue",
     &[
-        Column::new("queue", "FUNCTION"),
+        Column::new("queue", "FUNCTION").escaped(),
         Column::new("total", "TOTAL"),
         Column::new("queued", "QUEUED"),
         Column::new("running", "RUNNING"),

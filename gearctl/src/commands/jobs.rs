@@ -41,7 +41,7 @@ pub struct JobsArgs {
 static JOBS: Shape = Shape::rows(
     "handle",
     &[
-        Column::new("handle", "HANDLE"),
+        Column::new("handle", "HANDLE").escaped(),
         Column::new("retries", "RETRIES"),
         Column::new("ignored", "IGNORED"),
         Column::new("queued", "QUEUED"),
@@ -49,8 +49,10 @@ static JOBS: Shape = Shape::rows(
 );
 
 /// Jobs by their unique ids.
-static UNIQUE_JOBS: Shape =
-    Shape::rows("unique", &[Column::new("unique", "UNIQUE"), Column::new("handle", "HANDLE")]);
+static UNIQUE_JOBS: Shape = Shape::rows(
+    "unique",
+    &[Column::new("unique", "UNIQUE").escaped(), Column::new("handle", "HANDLE").escaped()],
+);
 
 /// Runs `jobs`.
 ///

@@ -67,8 +67,8 @@ fn from_now(delay: Duration) -> Result<SystemTime, CliError> {
 static SUBMITTED: Shape = Shape::rows(
     "handle",
     &[
-        Column::new("handle", "HANDLE"),
-        Column::on_request("unique", "UNIQUE"),
+        Column::new("handle", "HANDLE").escaped(),
+        Column::on_request("unique", "UNIQUE").escaped(),
         Column::on_request("n", "N"),
     ],
 );

@@ -18,7 +18,7 @@ Examples:
 
 const FIGURES: [Figure; 10] = [
     Figure::server(),
-    Figure::name("FUNCTION"),
+    Figure::name("FUNCTION").escaped(),
     Figure::count(Column::new("queued", "QUEUED"), "gearman_jobs_waiting", 1),
     Figure::count(Column::new("running", "RUNNING"), "gearman_jobs_running", 3),
     Figure::count(Column::new("workers", "WORKERS"), "gearman_workers", 2),

@@ -9,7 +9,7 @@ use ctl_core::input::named::{self, One};
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::text::spelling::{closest, did_you_mean};
 use gearman_client::protocol::AdminCommand;
-use gearman_client::{FunctionName, WorkerInfo};
+use gearman_client::{FunctionName, FunctionStatus, WorkerInfo};
 
 use crate::link::statuses;
 use crate::names::{Function, show_function};
@@ -17,7 +17,7 @@ use crate::tool::Tool;
 
 /// The end of `workers --help`.
 pub const HELP: &str = "\
-Protocol: workers; status for --idle.
+Protocol: workers; status, which tells names with spaces apart.
 The server lists every connection; clients, including this one, have no functions. It does not report which worker has
 which job: --idle shows the workers none of whose functions has a running job, so they are certainly idle. With several
 servers, SERVER shows where each row is from.
@@ -45,7 +45,7 @@ static WORKERS: Shape = Shape::rows(
         Column::new("fd", "FD"),
         Column::new("address", "ADDRESS"),
         Column::new("id", "ID"),
-        Column::new("functions", "FUNCTIONS"),
+        Column::new("functions", "FUNCTIONS").escaped(),
     ],
 );
 
@@ -58,14 +58,11 @@ pub fn run(tool: &mut Tool, args: WorkersArgs) -> Result<Exit, CliError> {
     let mut fleet = Fleet::of(tool)?;
     fleet.expect(&mut tool.out, &WORKERS)?;
     let all = fleet.ask(&mut tool.link, |link| {
-        let workers = link.listing::<WorkerInfo>(&AdminCommand::Workers)?;
-        let busy: HashSet<FunctionName> = if args.idle {
-            let rows = statuses(link)?.into_iter();
-            rows.filter(|row| row.running != 0).map(|row| row.name).collect()
-        } else {
-            HashSet::new()
-        };
-        Ok((workers, busy))
+        let mut workers = link.listing::<WorkerInfo>(&AdminCommand::Workers)?.into_rows();
+        let known = statuses(link)?;
+        workers.iter_mut().for_each(|worker| join(&mut worker.functions, &known));
+        let busy = known.into_iter().filter(|row| row.running != 0).map(|row| row.name);
+        Ok((workers, busy.collect::<HashSet<FunctionName>>()))
     })?;
     let mut list = fleet.list(&mut tool.out, &WORKERS)?;
     for (server, (workers, busy)) in &all {
@@ -99,4 +96,20 @@ pub fn run(tool: &mut Tool, args: WorkersArgs) -> Result<Exit, CliError> {
         }
     }
     Ok(fleet.exit())
+}
+
+/// Joins the words of names that have spaces: `workers` separates names by spaces, `status` does not.
+fn join(words: &mut Vec<FunctionName>, known: &[FunctionStatus]) {
+    for name in known.iter().map(|row| &row.name) {
+        let parts: Vec<&[u8]> = name.as_bytes().split(|byte| *byte == b' ').collect();
+        if parts.len() < 2 {
+            continue;
+        }
+        let is_here = |words: &[FunctionName]| {
+            words.iter().map(FunctionName::as_bytes).eq(parts.iter().copied())
+        };
+        while let Some(at) = words.windows(parts.len()).position(is_here) {
+            words.splice(at..at + parts.len(), [name.clone()]);
+        }
+    }
 }

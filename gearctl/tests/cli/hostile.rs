@@ -27,7 +27,8 @@ fn names_never_act_on_a_terminal_behind_a_pipe() {
             assert!(!ran.out().is_empty() && !ran.out().contains(acts), "{format} {:?}", ran.out());
         }
         let json = gearctl(address, &["functions", "-o", "json"]).exits(0).json();
-        assert_eq!(json[0]["queue"], NAME);
+        let shown = json[0]["queue"].as_str().unwrap();
+        assert_eq!(ctl_core::text::escape::unname(shown), NAME.as_bytes());
         for line in [["raw", "status"], ["job", NAME], ["cancel", NAME], ["functions", NAME]] {
             let ran = gearctl(address, &line);
             assert!(!ran.out().contains(acts) && !ran.err.contains(acts), "{line:?} {ran:?}");

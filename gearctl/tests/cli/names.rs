@@ -1,5 +1,8 @@
 //! Functions by position and by flag.
 
+use gearman_client::FunctionName;
+use gearman_client::blocking::Client;
+
 use crate::harness::*;
 
 #[test]
@@ -30,5 +33,88 @@ fn a_workload_that_is_the_name_of_a_function_is_noted_and_submitted() {
         assert_eq!(ran.lines().len(), 2);
         let ran = gearctl(address, &["submit", "sms", "mail", "hello"]).exits(0);
         assert!(!ran.err.contains("of that name"), "{}", ran.err);
+    });
+}
+
+/// Names as Nagios, Perl and PHP clients choose them, and how they are shown.
+const NAMES: [(&[u8], &str); 7] = [
+    (b"hostgroup_Linux Servers", "hostgroup_Linux Servers"),
+    ("hostgroup_M\u{fc}nchen".as_bytes(), "hostgroup_M\u{fc}nchen"),
+    (b"hostgroup_M\xfcnchen", r"hostgroup_M\xfcnchen"),
+    (b"prefix\tname", r"prefix\x09name"),
+    (br"App\Jobs\Mail", r"App\Jobs\Mail"),
+    (br"literal\xff", r"literal\\xff"),
+    (b"esc\x1b[2J", r"esc\x1b[2J"),
+];
+
+#[test]
+fn every_command_takes_names_as_listings_show_them() {
+    on_both(|site| {
+        let address = site.address();
+        let run = |line: &[&str]| gearctl(address, line).exits(0);
+        let mut client = Client::connect(address).unwrap();
+        for (name, shown) in NAMES {
+            let function = FunctionName::lossless(name).unwrap();
+            client.submit_background(function, shown, Default::default()).unwrap();
+        }
+        let shown = NAMES.map(|(_, shown)| shown);
+        let [linux, latin, .., php, literal, esc] = shown;
+        let sorted = |lines: Vec<&str>| {
+            let mut names: Vec<String> =
+                lines.iter().map(|line| line.split('\t').next().unwrap().to_owned()).collect();
+            names.sort();
+            names
+        };
+        let all = sorted(shown.to_vec());
+        for line in [&["functions", "-o", "name"][..], &["functions", "-o", "plain"]] {
+            assert_eq!(sorted(run(line).lines()), all, "{line:?}");
+        }
+        for (line, key) in [
+            (&["functions", "-o", "json"][..], ""),
+            (&["top", "-c", "1", "-o", "json"], "queues"),
+            (&["check", "functions", "*", "-c", "workers=0:", "-o", "json"], "metrics"),
+        ] {
+            let document = run(line).json();
+            let rows = if key.is_empty() { &document } else { &document[key] };
+            let names = rows.as_array().unwrap().iter();
+            let mut names: Vec<_> = names.map(|row| row["queue"].as_str().unwrap()).collect();
+            names.dedup();
+            assert_eq!(sorted(names), all, "{line:?}");
+        }
+        run(&["check", "function", latin, "-c", "workers=0:", "-c", "queued=1:1"]);
+        run(&["wait", literal, "--for", "queued==1"]);
+        assert_eq!(run(&["peek", esc, "--yes", "-o", "json"]).json()[0]["function"], esc);
+        run(&["move", "--from", linux, "--to", php, "--yes"]);
+        run(&["move", "--from", php, "--to", linux, "-c", "1", "--yes"]);
+        let records = run(&[&["export", "--yes"], &shown[..]].concat());
+        let names: Vec<String> = records
+            .lines()
+            .iter()
+            .map(|line| {
+                serde_json::from_str::<serde_json::Value>(line).unwrap()["function"].to_string()
+            })
+            .map(|name| serde_json::from_str(&name).unwrap())
+            .collect();
+        assert_eq!(sorted(names.iter().map(String::as_str).collect()), all);
+        let drain = || run(&[&["drain", "--yes"], &shown[..]].concat());
+        gearctl_with(address, &["import"], drain().out().as_bytes()).exits(0);
+        assert_eq!(drain().lines().len(), NAMES.len());
+        run(&["submit", php, "x"]);
+        let mut work = vec!["work", "--builtin", "echo"];
+        work.extend(shown.iter().flat_map(|name| ["-f", name]));
+        run(&[&work[..], &["--max-idle", "0"]].concat());
+        run(&["wait", php, "--for", "queued==0"]);
+        let _worker =
+            Running::of(command(&[&["-s", address], &work[..]].concat()).spawn().unwrap());
+        for name in [linux, literal] {
+            assert_eq!(run(&["run", name, "hello"]).out(), "hello");
+        }
+        run(&["check", "roundtrip", latin, "--send", "x", "--expect", "x"]);
+        let served = run(&["workers", php, "-o", "json"]).json()[0]["functions"].to_string();
+        let served: Vec<String> = serde_json::from_str(&served).unwrap();
+        assert_eq!(sorted(served.iter().map(String::as_str).collect()), all);
+        // Commands of the text protocol are lines of words.
+        let refused = gearctl(address, &["function", "drop", linux, "--yes"]).exits(65);
+        assert!(refused.err.contains("visible ASCII"), "{}", refused.err);
     });
 }

@@ -40,7 +40,7 @@ fn each_error_ends_the_script_with_its_own_code() {
         ("submit f \"x", 2),
         ("submit --nope f x", 2),
         ("functions --tls", 2),
-        ("submit 'a b' x", 65),
+        ("submit '' x", 65),
         ("submit f @/does/not/exist", 66),
         ("run nobody x --timeout 1s", 124),
     ] {

@@ -101,6 +101,12 @@ impl Figure {
         Self::new(Column::new("queue", title), Source::Name, Unit::Text, 0)
     }
 
+    /// The same, with names that are escaped already.
+    #[must_use]
+    pub const fn escaped(self) -> Self {
+        Self { column: self.column.escaped(), ..self }
+    }
+
     /// What is wrong with a queue.
     #[must_use]
     pub const fn problem() -> Self {
