@@ -167,8 +167,7 @@ fn workers(
         }
         // A server is there. The slots connect side by side, and none waits for one that takes no connection.
         let mut worker = Worker::new(options).map_err(cli_error)?;
-        // Servers look for jobs of the function that was announced last first.
-        for function in functions.iter().rev() {
+        for function in &functions {
             worker.can_do(function.clone(), args.can_do_timeout).map_err(cli_error)?;
         }
         workers.push(worker);

@@ -91,7 +91,8 @@ impl Worker {
         })
     }
 
-    /// Serves a function: `handler` runs its jobs. Its return value is the result. A [`Failure`] fails the job, with or
+    /// Serves a function: `handler` runs its jobs. gearmand gives out those of the function that was registered first
+    /// before those of the others. The return value of the handler is the result. A [`Failure`] fails the job, with or
     /// without an exception. A panic fails it without one: its message goes only to [`WorkerOptions::on_event`],
     /// because it may contain what submitters must not see.
     ///
@@ -171,7 +172,8 @@ impl Worker {
     }
 
     /// Announces a function whose jobs are taken with [`next_job`](Self::next_job) (`CAN_DO`, `CAN_DO_TIMEOUT`). If it
-    /// is announced already, another timeout counts from the next connection on.
+    /// is announced already, another timeout counts from the next connection on. The server learns of it with the first
+    /// request for a job, or the first [barrier](Self::echo_barrier).
     ///
     /// # Errors
     ///

@@ -6,7 +6,8 @@ use crate::{Error, UniqueId};
 
 /// The priority of a job among the jobs of its function.
 ///
-/// Up to server 1.1, a worker is first given jobs of the function that it registered last, whatever their priority.
+/// Up to server 1.1, a worker is first given jobs of the function that it announced last, whatever their priority. The
+/// workers of this crate announce the one last that was registered first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
     /// Before all others.

@@ -72,6 +72,7 @@ async fn the_async_face_sees_workers_and_raw_replies(address: String) {
     let mut worker = gearman_client::Worker::connect(options.client_id(id)).await.unwrap();
     worker.can_do("one", None).unwrap();
     worker.can_do("two", None).unwrap();
+    worker.echo_barrier().await.unwrap();
     let found = loop {
         let workers = admin.workers().await.unwrap();
         let found = workers.into_iter().find(|row| row.id.as_deref() == Some("me"));
@@ -80,7 +81,7 @@ async fn the_async_face_sees_workers_and_raw_replies(address: String) {
             _ => tokio::task::yield_now().await,
         }
     };
-    assert_eq!(found.functions, ["two", "one"], "the last registered comes first");
+    assert_eq!(found.functions, ["one", "two"], "the last announced comes first");
     let raw = AdminCommand::raw("STATUS").unwrap();
     assert!(matches!(admin.call(&raw).await.unwrap(), AdminReply::List { .. }));
     let unknown = AdminCommand::raw("nonsense").unwrap();

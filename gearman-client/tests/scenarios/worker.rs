@@ -33,6 +33,7 @@ scenarios!(
     a_run_until_there_are_no_jobs_does_them_and_gives_up_a_server_that_is_away,
     a_worker_knows_when_no_job_is_left,
     handlers_run_in_parallel,
+    the_function_that_was_registered_first_is_served_first,
 );
 
 each_server_async!(
@@ -312,6 +313,22 @@ fn a_thousand_functions_are_served_and_an_idle_worker_is_woken(address: &str) {
         assert_eq!(outcome, Outcome::Complete(n.to_string().into()));
     }
     assert_eq!(worker.stop().completed, 3);
+}
+
+/// gearmand serves the one first that was announced last.
+fn the_function_that_was_registered_first_is_served_first<F: Face>(address: &str) {
+    let mut worker = F::Worker::connect(address).unwrap();
+    let (functions, mut client) = (["urgent", "normal", "bulk"], F::to(address));
+    functions.into_iter().for_each(|function| worker.can_do(function));
+    for function in functions.into_iter().rev() {
+        client.submit_background(function, b"w", options()).unwrap();
+    }
+    for function in functions {
+        let job = worker.next();
+        assert_eq!(F::Worker::assignment(&job).function, function);
+        worker.complete(job, "").unwrap();
+    }
+    worker.stop();
 }
 
 /// As many long-running handlers as the concurrency allows, on one connection; and a panic costs no slot.

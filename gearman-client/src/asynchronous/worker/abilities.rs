@@ -14,7 +14,8 @@ use crate::{
 };
 
 impl Worker {
-    /// Serves a function: `handler` runs its jobs. The output of its future is the result. A [`Failure`] fails the job,
+    /// Serves a function: `handler` runs its jobs. gearmand gives out those of the function that was registered first
+    /// before those of the others; one that is added to a running worker comes first until the next connection. The output of its future is the result. A [`Failure`] fails the job,
     /// with or without an exception. A panic fails it without one: its message goes only to
     /// [`WorkerOptions::on_event`](crate::WorkerOptions::on_event), because it may contain what submitters must not
     /// see.
@@ -210,7 +211,8 @@ impl Worker {
     }
 
     /// Announces a function whose jobs are taken with [`next_job`](Self::next_job) (`CAN_DO`, `CAN_DO_TIMEOUT`). If it
-    /// is announced already, another timeout counts from the next connection on.
+    /// is announced already, another timeout counts from the next connection on. The server learns of it with the first
+    /// request for a job, or the first [barrier](Self::echo_barrier).
     ///
     /// # Errors
     ///

@@ -42,6 +42,9 @@ use crate::{
 ///     └───────────── NOOP, or a job was finished, or it is time to look again ───────────────┘
 /// ```
 ///
+/// * gearmand looks for jobs of the function first that was announced last. So the functions are announced together, the
+///   first one last, before the first grab or barrier; one that comes later is announced at once, and served first until
+///   the next connection.
 /// * It withdraws a function only behind the answers to its grabs, since the server would give their jobs to others.
 /// * NOOP wakes only a sleeping worker; at any other time it has no meaning. When NOOP is followed by NO_JOB
 ///   repeatedly, the worker waits a while before it asks: gearmand can be in a state in which this would go on forever.
@@ -70,7 +73,7 @@ pub struct WorkerSession {
     client_id: Option<ClientId>,
     /// The functions known to the server, with the timeouts of their jobs.
     functions: HashMap<FunctionName, Option<Duration>, Keys>,
-    /// The functions and their timeouts, as announced on each new connection.
+    /// The functions and their timeouts, in the order in which they were registered.
     abilities: Vec<(FunctionName, Option<Duration>)>,
     /// What the server has yet to be told of them.
     changes: VecDeque<AbilityChange>,
@@ -107,6 +110,8 @@ pub struct WorkerSession {
     silence: Duration,
     budget: Budget,
     refusals: Refusals,
+    /// Whether the functions are announced: on this connection, or on the next one as soon as it is there.
+    has_announced: bool,
     is_started: bool,
     is_stopping: bool,
     limit: Option<Claims>,
@@ -181,6 +186,7 @@ impl WorkerSession {
             silence: SILENCE,
             budget: Budget::new(now),
             refusals: Refusals::default(),
+            has_announced: false,
             is_started: false,
             is_stopping: false,
             limit: None,
@@ -211,10 +217,9 @@ impl WorkerSession {
         if let Some(id) = self.client_id.clone() {
             self.set_client_id(&id);
         }
-        for (function, timeout) in std::mem::take(&mut self.abilities) {
-            self.announce(&function, timeout);
-            self.functions.insert(function.clone(), timeout);
-            self.abilities.push((function, timeout));
+        self.functions.clear();
+        if self.has_announced {
+            self.announce_all();
         }
     }
 
@@ -250,9 +255,10 @@ impl WorkerSession {
         self.limit.is_some()
     }
 
-    /// Starts requesting jobs.
+    /// Announces the functions, and starts requesting jobs.
     pub fn start(&mut self) {
         self.is_started = true;
+        self.announce_first();
     }
 
     /// Requests no further job. Grabs in flight may still bring some.
@@ -280,6 +286,7 @@ impl WorkerSession {
 
     /// Sends ECHO_REQ, whose answer confirms everything before it. Returns a number for [`is_past`](Self::is_past).
     pub fn send_barrier(&mut self, now: Instant) -> u64 {
+        self.announce_first();
         self.put(PacketType::EchoReq, &[], b"");
         self.confirmations.asked(None, self.queued, None, now)
     }

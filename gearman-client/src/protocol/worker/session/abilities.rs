@@ -26,6 +26,27 @@ impl WorkerSession {
     pub fn can_do(&mut self, function: &FunctionName, timeout: Option<Duration>) {
         self.abilities.retain(|(known, _)| known != function);
         self.abilities.push((function.clone(), timeout));
+        if self.has_announced {
+            self.tell(function, timeout);
+        }
+    }
+
+    /// Announces the functions for the first time.
+    pub(super) fn announce_first(&mut self) {
+        if !std::mem::replace(&mut self.has_announced, true) {
+            self.announce_all();
+        }
+    }
+
+    pub(super) fn announce_all(&mut self) {
+        let abilities = std::mem::take(&mut self.abilities);
+        for (function, timeout) in abilities.iter().rev() {
+            self.tell(function, *timeout);
+        }
+        self.abilities = abilities;
+    }
+
+    fn tell(&mut self, function: &FunctionName, timeout: Option<Duration>) {
         if let Entry::Vacant(place) = self.functions.entry(function.clone()) {
             place.insert(timeout);
             self.change(AbilityChange::Can(function.clone(), timeout));
@@ -74,9 +95,10 @@ impl WorkerSession {
     /// `InvalidInput` while jobs are running, because the server would give those of the function to other workers.
     pub fn cant_do(&mut self, function: &FunctionName) -> Result<(), Error> {
         self.refuse_while_running(PacketType::CantDo)?;
-        self.functions.remove(function);
         self.abilities.retain(|(known, _)| known != function);
-        self.change(AbilityChange::Cannot(function.clone()));
+        if self.functions.remove(function).is_some() {
+            self.change(AbilityChange::Cannot(function.clone()));
+        }
         Ok(())
     }
 
@@ -87,9 +109,11 @@ impl WorkerSession {
     /// `InvalidInput` while jobs are running, because the server would give them to other workers.
     pub fn reset_abilities(&mut self) -> Result<(), Error> {
         self.refuse_while_running(PacketType::ResetAbilities)?;
-        self.functions.clear();
         self.abilities.clear();
-        self.change(AbilityChange::Reset);
+        if self.has_announced {
+            self.functions.clear();
+            self.change(AbilityChange::Reset);
+        }
         Ok(())
     }
 
