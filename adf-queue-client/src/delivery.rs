@@ -35,9 +35,12 @@ impl Delivery {
 
     /// A fictitious first message of this queue that looks pulled for the first time, for tests of code that takes one.
     /// Acting on it fails with [`JobLost`](crate::ErrorKind::JobLost).
-    pub fn for_test(queue: QueueName, body: impl Into<Bytes>) -> Self {
-        let delivered =
-            Delivered { message_id: MessageId::from(1), duplications: 1, body: body.into() };
+    pub fn for_test(queue: QueueName, body: impl AsRef<[u8]>) -> Self {
+        let delivered = Delivered {
+            message_id: MessageId::from(1),
+            duplications: 1,
+            body: Bytes::copy_from_slice(body.as_ref()),
+        };
         Delivery { queue, id: RequestId::unique(), delivered, epoch: Some(Epoch::next()) }
     }
 

@@ -55,11 +55,13 @@ pub enum ErrorKind {
     /// The connection that pulled this message is gone, and the server has given the message to other clients. Nothing
     /// was sent.
     JobLost,
+    /// The producer was closed. Nothing was sent.
+    Closed,
     /// The address's transport does not support this. Nothing was sent.
     Unsupported,
 }
 
-queue_core::named!(ErrorKind, Error, "kind of error": ErrorKind::InvalidInput, ErrorKind::Connect, ErrorKind::Tls, ErrorKind::ConnectionLost, ErrorKind::Protocol, ErrorKind::MessageTooLarge, ErrorKind::JobLost, ErrorKind::Unsupported, ErrorKind::Refused(Refusal::QueueNotFound), ErrorKind::Refused(Refusal::QueueExists), ErrorKind::Refused(Refusal::EmptyQueueName), ErrorKind::Refused(Refusal::NotPulled), ErrorKind::Refused(Refusal::Other(Box::default())), ErrorKind::Timeout(Deadline::Connect), ErrorKind::Timeout(Deadline::Write), ErrorKind::Timeout(Deadline::Reply), ErrorKind::Timeout(Deadline::Total), ErrorKind::Timeout(Deadline::Job));
+queue_core::named!(ErrorKind, Error, "kind of error": ErrorKind::InvalidInput, ErrorKind::Connect, ErrorKind::Tls, ErrorKind::ConnectionLost, ErrorKind::Protocol, ErrorKind::MessageTooLarge, ErrorKind::JobLost, ErrorKind::Closed, ErrorKind::Unsupported, ErrorKind::Refused(Refusal::QueueNotFound), ErrorKind::Refused(Refusal::QueueExists), ErrorKind::Refused(Refusal::EmptyQueueName), ErrorKind::Refused(Refusal::NotPulled), ErrorKind::Refused(Refusal::Other(Box::default())), ErrorKind::Timeout(Deadline::Connect), ErrorKind::Timeout(Deadline::Write), ErrorKind::Timeout(Deadline::Reply), ErrorKind::Timeout(Deadline::Total), ErrorKind::Timeout(Deadline::Job));
 
 impl ErrorKind {
     /// A short name for logs and metrics, in snake case: `error.type` of OpenTelemetry.
@@ -79,6 +81,7 @@ impl ErrorKind {
             ErrorKind::Protocol => "protocol",
             ErrorKind::MessageTooLarge => "message_too_large",
             ErrorKind::JobLost => "job_lost",
+            ErrorKind::Closed => "closed",
             ErrorKind::Unsupported => "unsupported",
         }
     }
@@ -125,6 +128,10 @@ impl Error {
 
     pub(crate) fn unsupported(message: impl Into<std::borrow::Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Unsupported, Fate::NotSent, message)
+    }
+
+    pub(crate) fn closed() -> Self {
+        Self::new(ErrorKind::Closed, Fate::NotSent, "the producer is closed")
     }
 
     pub(crate) fn with_action(mut self, action: Action) -> Self {

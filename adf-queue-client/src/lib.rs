@@ -166,7 +166,10 @@ pub use queue_core::{TlsOptions, rustls};
 
 #[cfg(feature = "tokio")]
 pub use self::asynchronous::{
-    client::Client, pipeline::PushMany, producer::Producer, worker::Worker,
+    client::Client,
+    pipeline::PushMany,
+    producer::{Producer, Receipt},
+    worker::Worker,
 };
 pub use self::work::{JobContext, ServerStatus, TestJob, WorkerHandle};
 pub use self::{

@@ -1,6 +1,7 @@
 //! Shared by both faces of the producer: options, and outcomes of pushes.
 
 pub(crate) mod events;
+pub(crate) mod servers;
 
 use std::{fmt, time::Duration};
 
@@ -32,6 +33,7 @@ pub struct ProducerOptions {
     pub(crate) at_least_once: bool,
     pub(crate) create_queues: bool,
     pub(crate) timeout: Duration,
+    pub(crate) max_messages: usize,
     pub(crate) observer: Option<Observer<ProducerEvent>>,
 }
 
@@ -44,6 +46,7 @@ impl ProducerOptions {
             at_least_once: false,
             create_queues: false,
             timeout: Duration::from_secs(30),
+            max_messages: 1024,
             observer: None,
         }
     }
@@ -78,6 +81,13 @@ impl ProducerOptions {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// Maximum number of pushes without an answer above which `enqueue` waits; 1,024 unless set, at least 1.
+    #[must_use]
+    pub fn max_messages(mut self, messages: usize) -> Self {
+        self.max_messages = messages.max(1);
         self
     }
 
@@ -142,7 +152,7 @@ impl ProducerOptions {
 
 queue_core::from_servers!(ProducerOptions, Error: Servers, ConnectOptions, Address);
 
-/// A producer's counters. A push whose call was dropped is not counted.
+/// A producer's counters. A push whose call was dropped is not counted; one whose `Receipt` was dropped is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -214,6 +224,7 @@ queue_core::serde_options! {
     create_queues: bool = |o| o.create_queues, |o, v| Ok(o.create_queues(v));
     timeout: queue_core::InSeconds =
         |o| queue_core::InSeconds(o.timeout), |o, v| Ok(o.timeout(v.0));
+    max_messages: usize = |o| o.max_messages, |o, v| Ok(o.max_messages(v));
 }
 
 #[cfg(test)]

@@ -15,14 +15,14 @@ pub struct Push {
 impl Push {
     /// A push to the left end of a queue, where it is pulled next (`lpush`).
     #[must_use]
-    pub fn left(queue: QueueName, body: impl Into<Bytes>) -> Self {
-        Push { action: Action::Lpush, queue, body: body.into() }
+    pub fn left(queue: QueueName, body: impl AsRef<[u8]>) -> Self {
+        Push { action: Action::Lpush, queue, body: Bytes::copy_from_slice(body.as_ref()) }
     }
 
     /// A push to the right end of a queue (`rpush`).
     #[must_use]
-    pub fn right(queue: QueueName, body: impl Into<Bytes>) -> Self {
-        Push { action: Action::Rpush, queue, body: body.into() }
+    pub fn right(queue: QueueName, body: impl AsRef<[u8]>) -> Self {
+        Push { action: Action::Rpush, queue, body: Bytes::copy_from_slice(body.as_ref()) }
     }
 
     /// `lpush` or `rpush`.

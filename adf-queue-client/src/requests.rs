@@ -34,12 +34,12 @@ impl $client {
     /// that the transport cannot carry: over 65,535 bytes in binary frames, not UTF-8 in JSON. A connection failure,
     /// where [`fate`](Error::fate) says whether the message may have arrived.
     $(#[doc = $cancel])?
-    pub $($async)? fn lpush<Q>(&$($mut)? self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
+    pub $($async)? fn lpush<Q>(&$($mut)? self, queue: Q, body: impl AsRef<[u8]>) -> Result<MessageId>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.plain(Action::Lpush, queue, body.into())$(.$await)??.pushed()
+        self.plain(Action::Lpush, queue, Bytes::copy_from_slice(body.as_ref()))$(.$await)??.pushed()
     }
 
     /// Adds a message at the right end of a queue (`rpush`); see [`lpush`](Self::lpush).
@@ -48,12 +48,12 @@ impl $client {
     ///
     /// As [`lpush`](Self::lpush).
     $(#[doc = $cancel])?
-    pub $($async)? fn rpush<Q>(&$($mut)? self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
+    pub $($async)? fn rpush<Q>(&$($mut)? self, queue: Q, body: impl AsRef<[u8]>) -> Result<MessageId>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
     {
-        self.plain(Action::Rpush, queue, body.into())$(.$await)??.pushed()
+        self.plain(Action::Rpush, queue, Bytes::copy_from_slice(body.as_ref()))$(.$await)??.pushed()
     }
 
     /// Takes the leftmost message of a queue, waiting indefinitely for one (`pull`). The caller that has waited longest

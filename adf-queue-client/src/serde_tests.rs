@@ -85,11 +85,13 @@ fn options_of_producers_and_workers() {
         .selection(Selection::ByKey)
         .at_least_once(true)
         .create_queues(true)
-        .timeout(Duration::from_secs(5));
+        .timeout(Duration::from_secs(5))
+        .max_messages(100);
     options_are_written_as(
         &options,
         &json!({
-            "servers": [server], "selection": "by-key", "at_least_once": true, "create_queues": true, "timeout": 5
+            "servers": [server], "selection": "by-key", "at_least_once": true, "create_queues": true, "timeout": 5,
+            "max_messages": 100
         }),
     );
     let options: WorkerOptions = "adf://a:1".parse().unwrap();

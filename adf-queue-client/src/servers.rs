@@ -1,6 +1,10 @@
 //! One or more servers.
 
-use crate::{ConnectOptions, Selection, address::AdfQueue};
+use std::{collections::BTreeMap, time::Instant};
+
+use queue_core::{Limit, Opening};
+
+use crate::{ConnectOptions, Error, Fate, Selection, address::AdfQueue};
 
 /// The servers of a producer or a worker.
 ///
@@ -26,4 +30,47 @@ pub type Servers = queue_core::Servers<ConnectOptions>;
 impl queue_core::OneServer for ConnectOptions {
     type System = AdfQueue;
     type Selection = Selection;
+}
+
+/// The question to each server in turn whether it answers.
+#[derive(Debug)]
+pub(crate) struct Checking<'a> {
+    servers: &'a [ConnectOptions],
+    opening: Opening,
+    /// Why each server did not answer.
+    failures: BTreeMap<usize, Error>,
+    last: usize,
+}
+
+impl<'a> Checking<'a> {
+    pub(crate) fn new(servers: &'a [ConnectOptions]) -> Self {
+        let opening = Opening::new(0..servers.len(), Limit::never());
+        Checking { servers, opening, failures: BTreeMap::new(), last: 0 }
+    }
+
+    /// The server to ask next, and the limit of that; the last one did not answer. `None` once none has.
+    pub(crate) fn next_server(&mut self, now: Instant) -> Option<(usize, Limit)> {
+        let (server, limit) = self.opening.next_server(now)?;
+        self.last = server;
+        Some((server, limit.sooner(self.servers.get(server)?.connecting_limit())))
+    }
+
+    /// Why it did not answer.
+    pub(crate) fn failed(&mut self, error: Error) {
+        self.failures.insert(self.last, error);
+    }
+
+    /// Why no server answers: the error of the only one, or one that names each.
+    pub(crate) fn error(mut self) -> Error {
+        let Some(last) = self.failures.remove(&self.last) else {
+            return Error::invalid("there is no server");
+        };
+        if self.failures.is_empty() {
+            return last;
+        }
+        let kind = last.kind().clone();
+        self.failures.insert(self.last, last);
+        let each: Vec<String> = self.failures.values().map(Error::to_string).collect();
+        Error::new(kind, Fate::NotSent, format!("no server answers: {}", each.join("; ")))
+    }
 }

@@ -52,6 +52,31 @@ fn every_caller_of_a_producer_gets_its_answer() {
     });
 }
 
+#[test]
+fn every_enqueued_push_ends_whoever_waits_for_it() {
+    search(200, || {
+        let world = filled(0);
+        let options = ProducerOptions::new(Servers::from(options(&world))).max_messages(2);
+        let producer = Producer::new(options).unwrap();
+        let callers: Vec<_> = [true, false]
+            .map(|waits| {
+                let producer = producer.clone();
+                thread::spawn(move || {
+                    let receipts = [(); 2].map(|()| producer.enqueue("/q", "x").unwrap());
+                    for receipt in receipts.into_iter().filter(|_| waits) {
+                        receipt.wait().unwrap();
+                    }
+                })
+            })
+            .into();
+        producer.rpush("/q", "x").unwrap();
+        producer.flush();
+        callers.into_iter().for_each(|caller| caller.join().unwrap());
+        assert_eq!(producer.close().pushed, 5);
+        assert_eq!(messages(&world), 5);
+    });
+}
+
 fn work(options: WorkerOptions, stops: bool) -> usize {
     let mut worker = Worker::new(options).unwrap();
     let runs = Arc::new(AtomicUsize::new(0));

@@ -55,7 +55,12 @@ impl ServerLink {
 
     /// Makes a request. Dropping the call withdraws it as far as possible.
     pub(crate) fn call(&self, ask: Ask, limit: Limit) -> Result<TaskCall<'_>> {
-        Ok(TaskCall { link: self, number: Some(self.begin(ask, limit)?) })
+        Ok(self.wait(self.begin(ask, limit)?))
+    }
+
+    /// Waits for the outcome of this task. Dropping the call withdraws it as far as possible.
+    pub(crate) fn wait(&self, number: u64) -> TaskCall<'_> {
+        TaskCall { link: self, number: Some(number) }
     }
 
     /// How it connects.
@@ -104,12 +109,16 @@ impl ServerLink {
     pub(crate) fn epoch(&self) -> Option<Epoch> {
         self.with(|link| link.epoch())
     }
+
+    /// No client is left, so the task ends.
+    pub(crate) fn close(&self) {
+        self.with(client::Link::close);
+    }
 }
 
 impl Drop for ServerLink {
-    /// No client is left, so the task ends.
     fn drop(&mut self) {
-        self.with(client::Link::close);
+        self.close();
     }
 }
 

@@ -1,30 +1,28 @@
 //! The async producer.
 
+mod in_flight;
+mod receipt;
+
 use std::{
     fmt,
     sync::{Arc, TryLockError},
     task::Poll,
 };
 
-use bytes::Bytes;
-use queue_core::{
-    Limit, Measures, Opening, lock, now,
-    sync::{Mutex, MutexGuard},
-};
+use queue_core::{Limit, lock, now, sync::Mutex};
 use tokio::time::timeout_at;
 
+use self::in_flight::InFlight;
+pub use self::receipt::Receipt;
 use crate::{
     ConnectOptions, ConnectionState, Error, MessageId, ProducerOptions, ProducerReport, Push,
     QueueName, Result,
     asynchronous::link::ServerLink,
+    produce::servers::{Awaits, PushServer, PushServers},
     protocol::{
         client::{Ask, AskAnswer},
-        producer::{
-            ProducerServers,
-            attempts::{PushAttempts, PushStep},
-        },
+        producer::attempts::PushAttempts,
     },
-    trace,
 };
 
 /// Pushes messages for any number of tasks, to one or more servers.
@@ -49,19 +47,23 @@ use crate::{
 /// let options: ProducerOptions = address.parse()?; // or several: "one:6230,two:6230"
 /// let producer = Producer::new(options.create_queues(true))?;
 /// producer.rpush("/mail", "hello").await?;
-/// assert_eq!(producer.report().to_string(), "1 message pushed, 1 queue created");
+/// assert_eq!(producer.close().await.to_string(), "1 message pushed, 1 queue created");
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # The end
+///
+/// [`close`](Self::close) waits for the answers to all accepted pushes. If the last clone is dropped instead, pushes of
+/// [`enqueue`](Self::enqueue) are still carried out in the background, for as long as the runtime runs.
 #[derive(Clone)]
 pub struct Producer {
     inner: Arc<ProducerInner>,
 }
 
 struct ProducerInner {
-    options: ProducerOptions,
-    servers: Vec<ProducerServer>,
-    router: Mutex<ProducerServers>,
+    servers: PushServers<ProducerServer>,
+    in_flight: Arc<InFlight>,
     report: Mutex<ProducerReport>,
 }
 
@@ -72,13 +74,11 @@ struct ProducerServer {
 }
 
 impl Producer {
-    /// Creates a producer and connects it to the first reachable server; each is tried once. Otherwise as
-    /// [`new`](Self::new).
+    /// Creates a producer, and [checks](Self::check) that a server answers. Otherwise as [`new`](Self::new).
     ///
     /// # Errors
     ///
-    /// When no server can be reached, the error of the last: `Connect`, `Timeout(Connect)`, `Tls`, or `Protocol` when
-    /// something else answers. Otherwise as [`new`](Self::new), and `InvalidInput` outside of a tokio runtime.
+    /// As [`check`](Self::check) and [`new`](Self::new); `InvalidInput` outside of a tokio runtime.
     ///
     /// # Cancel safety
     ///
@@ -89,20 +89,8 @@ impl Producer {
         Error: From<O::Error>,
     {
         let producer = Self::new(options)?;
-        let mut last = Error::invalid("there is no server");
-        let servers = producer.inner.options.servers.options();
-        let mut opening = Opening::new(0..servers.len(), Limit::never());
-        while let Some((server, limit)) = opening.next_server(now()) {
-            let Some(options) = servers.get(server) else { continue };
-            let limit = limit.sooner(options.connecting_limit());
-            match producer.server(server)?.link.run(Ask::Ready, limit).await {
-                Ok(_) => return Ok(producer),
-                Err(error) => last = error,
-            }
-            // The first push goes to another one.
-            producer.step(|router| router.tried(server, Err(last.share()), now()));
-        }
-        Err(last)
+        producer.check().await?;
+        Ok(producer)
     }
 
     /// Creates a producer that connects when the first message is pushed, from [`ProducerOptions`],
@@ -117,9 +105,9 @@ impl Producer {
         Error: From<O::Error>,
     {
         let options = options.try_into()?.checked()?;
-        let servers = options.servers.options().iter().cloned().map(ProducerServer::new).collect();
-        let router = Mutex::new(ProducerServers::of(&options));
-        let inner = ProducerInner { options, servers, router, report: Mutex::default() };
+        let in_flight = InFlight::new(options.max_messages);
+        let servers = PushServers::new(options);
+        let inner = ProducerInner { servers, in_flight, report: Mutex::default() };
         Ok(Producer { inner: Arc::new(inner) })
     }
 
@@ -134,7 +122,7 @@ impl Producer {
     /// # Cancel safety
     ///
     /// A call that was never polled has sent nothing. Otherwise the message may be pushed, once, or not at all.
-    pub async fn lpush<Q>(&self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
+    pub async fn lpush<Q>(&self, queue: Q, body: impl AsRef<[u8]>) -> Result<MessageId>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
@@ -151,7 +139,7 @@ impl Producer {
     /// # Cancel safety
     ///
     /// As [`lpush`](Self::lpush).
-    pub async fn rpush<Q>(&self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
+    pub async fn rpush<Q>(&self, queue: Q, body: impl AsRef<[u8]>) -> Result<MessageId>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
@@ -173,7 +161,7 @@ impl Producer {
         &self,
         key: impl AsRef<[u8]>,
         queue: Q,
-        body: impl Into<Bytes>,
+        body: impl AsRef<[u8]>,
     ) -> Result<MessageId>
     where
         Q: TryInto<QueueName>,
@@ -195,7 +183,7 @@ impl Producer {
         &self,
         key: impl AsRef<[u8]>,
         queue: Q,
-        body: impl Into<Bytes>,
+        body: impl AsRef<[u8]>,
     ) -> Result<MessageId>
     where
         Q: TryInto<QueueName>,
@@ -205,106 +193,162 @@ impl Producer {
     }
 
     async fn push(&self, key: Option<&[u8]>, push: Push) -> Result<MessageId> {
-        let servers = self.inner.options.servers.options();
-        let measures = servers.first().map_or(Measures::none(), |server| &server.measures);
-        let only = match servers {
-            [only] => Some(&only.address),
-            _ => None,
-        };
-        let mut operation = trace::push(measures, only, &push);
+        let _entered = self.inner.in_flight.enter()?;
+        let mut operation = self.inner.servers.operation(&push);
         let span = operation.span().clone();
-        let mut push = PushAttempts::new(push, key, self.inner.options.terms());
-        let outcome = span.follow(self.take_steps(&mut push)).await;
-        let took = push.server.and_then(|server| servers.get(server)).map(|one| &one.address);
-        trace::pushed(&mut operation, took.filter(|_| only.is_none()), &outcome);
+        let (mut push, awaits) = span.run(|| self.inner.servers.start(push, key));
+        let outcome = span.follow(self.inner.complete(&mut push, awaits)).await;
+        self.inner.servers.pushed(&mut operation, push.server, &outcome);
         outcome
     }
 
-    /// Takes the steps of a push until its outcome is known.
-    async fn take_steps(&self, push: &mut PushAttempts) -> Result<MessageId> {
-        self.try_doubtful();
-        let mut answer = None;
-        loop {
-            let last = answer.take();
-            match self.step(|router| push.next(last, router, now())) {
-                PushStep::Ask { server, connecting } => {
-                    answer = Some(self.ask(push, server, connecting).await);
-                }
-                PushStep::Wait(at, back) => {
-                    let _ = timeout_at(at.into(), back.wait()).await;
-                }
-                PushStep::Done(outcome) => {
-                    self.counted().count(&outcome, push.counts);
-                    return outcome;
+    /// Pushes a message to the right end of a queue without waiting for the server's answer. The [`Receipt`] returns the
+    /// answer. This way, one task can have many pushes in flight. Waits for room while
+    /// [`max_messages`](ProducerOptions::max_messages) are in flight.
+    ///
+    /// The push is carried out whether or not anybody waits. Over a connection that is there, pushes go out in the order
+    /// in which they were enqueued.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an invalid name, and outside of a tokio runtime; `Closed` after [`close`](Self::close).
+    /// Anything else is the answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// A dropped call has queued nothing.
+    pub async fn enqueue<Q>(&self, queue: Q, body: impl AsRef<[u8]>) -> Result<Receipt>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+    {
+        let push = Push::right(queue.try_into()?, body);
+        let runtime = queue_core::runtime("producer")?;
+        let inner = self.inner.clone();
+        let entered = inner.in_flight.enter_if_room().await?;
+        let mut operation = inner.servers.operation(&push);
+        let span = operation.span().clone();
+        let (mut push, awaits) = span.run(|| inner.servers.start(push, None));
+        let task = runtime.spawn(async move {
+            let outcome = span.follow(inner.complete(&mut push, awaits)).await;
+            inner.servers.pushed(&mut operation, push.server, &outcome);
+            drop(entered);
+            outcome
+        });
+        Ok(Receipt::new(task))
+    }
+
+    /// Asks whether messages can be pushed now: makes one round trip to each server in turn until one answers, over the
+    /// connection that is there, or over a new one. For a readiness probe: the [state](Self::state) of an idle
+    /// connection says nothing about its server.
+    ///
+    /// # Errors
+    ///
+    /// When no server answers, the error of the last, which names every server and why: `Connect`, `Timeout`, `Tls`,
+    /// `ConnectionLost`, or `Protocol` when something else answers. `Closed` after [`close`](Self::close).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it only ends the wait.
+    pub async fn check(&self) -> Result<()> {
+        let ProducerInner { servers, in_flight, .. } = &*self.inner;
+        in_flight.check_open()?;
+        let mut checking = servers.checking();
+        while let Some((server, limit)) = checking.next_server(now()) {
+            match servers.server(server)?.link.run(Ask::Ping, limit).await {
+                Ok(_) => return Ok(()),
+                Err(error) => {
+                    servers.check_failed(server, &error);
+                    checking.failed(error);
                 }
             }
         }
+        Err(checking.error())
     }
 
-    /// Pings servers that have failed, while another one has the pushes: a connection alone may be one that is silent.
-    /// Later pushes see the outcome.
-    fn try_doubtful(&self) {
-        let doubtful = self.router().doubtful(now());
-        for (index, may_try) in doubtful {
-            let server = self.inner.servers.get(index);
-            if let Some(outcome) = server.and_then(|server| server.try_aside(may_try)) {
-                self.step(|router| router.tried(index, outcome, now()));
-            }
-        }
+    /// Waits until every push accepted so far is answered or has timed out.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it only ends the wait.
+    pub async fn flush(&self) {
+        self.inner.in_flight.passed().await;
     }
 
-    /// Makes the request of a push. Connecting first may have a limit of its own.
-    async fn ask(
-        &self,
-        push: &PushAttempts,
-        server: usize,
-        connecting: Option<Limit>,
-    ) -> Result<AskAnswer> {
-        let ProducerServer { link, .. } = self.server(server)?;
-        if let Some(limit) = connecting
-            && link.connection_state() != ConnectionState::Ready
-        {
-            link.call(Ask::Ready, limit)?.await?;
-        }
-        link.call(push.request(), push.limit())?.await
-    }
-
-    fn server(&self, server: usize) -> Result<&ProducerServer> {
-        self.inner.servers.get(server).ok_or_else(|| Error::invalid("there is no such server"))
-    }
-
-    /// Runs a step on the router, and reports the events of its servers.
-    fn step<T>(&self, step: impl FnOnce(&mut ProducerServers) -> T) -> T {
-        let mut router = self.router();
-        let outcome = step(&mut router);
-        let (events, mut later) = (router.take_events(), router.take_later());
-        drop(router);
-        later.run();
-        self.inner.options.notify(events);
-        outcome
-    }
-
-    fn router(&self) -> MutexGuard<'_, ProducerServers> {
-        lock(&self.inner.router)
-    }
-
-    fn counted(&self) -> MutexGuard<'_, ProducerReport> {
-        lock(&self.inner.report)
+    /// Accepts no further push from any clone, waits until every accepted one is answered or has timed out, closes the
+    /// connections, and returns a report.
+    ///
+    /// # Cancel safety
+    ///
+    /// The producer is closed in any case; calling it again continues to wait.
+    pub async fn close(&self) -> ProducerReport {
+        self.inner.in_flight.close();
+        self.flush().await;
+        self.inner.servers.servers.iter().for_each(|server| server.link.close());
+        self.report()
     }
 
     /// The producer's counters so far.
     #[must_use]
     pub fn report(&self) -> ProducerReport {
-        *self.counted()
+        *lock(&self.inner.report)
+    }
+
+    /// The state of its connection; the best one if it has several. `Idle` means that there is nothing to send, not that
+    /// the server is there: see [`check`](Self::check).
+    #[must_use]
+    pub fn state(&self) -> ConnectionState {
+        self.inner.servers.state(self.inner.in_flight.is_over())
     }
 }
 
-impl ProducerServer {
+impl ProducerInner {
+    /// Waits for the outcome of a push.
+    async fn complete(&self, push: &mut PushAttempts, mut awaits: Awaits) -> Result<MessageId> {
+        loop {
+            let answer = match awaits {
+                Awaits::Answer { server, number, connects } => {
+                    Some(self.answer(push, server, number, connects).await)
+                }
+                Awaits::Server(at, back) => {
+                    let _ = timeout_at(at.into(), back.wait()).await;
+                    None
+                }
+                Awaits::Nothing(outcome) => {
+                    lock(&self.report).count(&outcome, push.counts);
+                    return outcome;
+                }
+            };
+            awaits = self.servers.advance(push, answer);
+        }
+    }
+
+    async fn answer(
+        &self,
+        push: &PushAttempts,
+        server: usize,
+        number: u64,
+        connects: bool,
+    ) -> Result<AskAnswer> {
+        let ProducerServer { link, .. } = self.servers.server(server)?;
+        let answer = link.wait(number).await?;
+        if connects { link.call(push.request(), push.limit())?.await } else { Ok(answer) }
+    }
+}
+
+impl PushServer for ProducerServer {
     fn new(options: ConnectOptions) -> Self {
         ProducerServer { link: ServerLink::new(options), ping: Mutex::default() }
     }
 
-    /// The outcome of the ping, once it has ended. If there is none and `may_try` is set, one is sent.
+    fn begin(&self, ask: Ask, limit: Limit) -> Result<u64> {
+        self.link.begin(ask, limit)
+    }
+
+    fn state(&self) -> ConnectionState {
+        self.link.connection_state()
+    }
+
     fn try_aside(&self, may_try: bool) -> Option<Result<()>> {
         // Nobody waits for this lock: observers of the link may push, too.
         let mut ping = match self.ping.try_lock() {
@@ -330,7 +374,7 @@ impl ProducerServer {
 impl fmt::Debug for Producer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Producer")
-            .field("options", &self.inner.options)
+            .field("options", &self.inner.servers.options)
             .field("report", &self.report())
             .finish_non_exhaustive()
     }

@@ -1,36 +1,38 @@
 //! The blocking producer.
 
+mod pushes;
+mod receipt;
+
 use std::{
     fmt,
-    sync::mpsc::{self, TryRecvError},
-};
-
-use bytes::Bytes;
-use queue_core::{
-    Limit, Measures, Opening, lock, now,
-    sync::{Mutex, MutexGuard, spawn},
-};
-
-use super::link::ServerLink;
-use crate::{
-    ConnectOptions, Error, MessageId, ProducerOptions, ProducerReport, Push, QueueName, Result,
-    protocol::{
-        client::{Ask, AskAnswer},
-        producer::{
-            ProducerServers,
-            attempts::{PushAttempts, PushStep},
-        },
+    sync::{
+        Arc,
+        mpsc::{self, TryRecvError},
     },
-    trace,
 };
 
-/// Pushes messages for any number of threads, which share it by reference, to one or more servers. Each message goes to
-/// one server, selected by [`Selection`](crate::Selection).
+use queue_core::{
+    Limit, lock, now,
+    sync::{Mutex, spawn},
+};
+
+use self::pushes::{Pushes, Pushing};
+pub use self::receipt::Receipt;
+use super::shared_link::SharedLink;
+use crate::{
+    ConnectOptions, ConnectionState, Error, MessageId, ProducerOptions, ProducerReport, Push,
+    QueueName, Result,
+    produce::servers::{Awaits, PushServer, PushServers},
+    protocol::{client::Ask, producer::attempts::PushAttempts},
+};
+
+/// Pushes messages for any number of threads over one connection to each server. Each message goes to one server,
+/// selected by [`Selection`](crate::Selection).
 ///
-/// A push waits for its answer, and a connection has one push in flight at a time. Threads that push to a server at the
-/// same time therefore have separate connections, which are kept for later pushes: the throughput of one thread is
-/// limited by the round trip, and that of several grows with their number. For many concurrent pushes over one
-/// connection, use the async [`Producer`](crate::Producer).
+/// Clones are cheap and share everything. One of the threads that wait for an answer moves the bytes of the connection
+/// for all of them, and hands over to another once it has its own answer. Pushes made by many threads at the same time
+/// go out in one write. A background thread exists only while pushes that no thread waits for cannot be written at once,
+/// or their [`Receipt`]s were dropped, and while a failed server is tried again.
 ///
 /// | what happens to a push | what the producer does |
 /// |---|---|
@@ -48,53 +50,56 @@ use crate::{
 /// let options: ProducerOptions = address.parse()?; // or several: "one:6230,two:6230"
 /// let producer = Producer::new(options.create_queues(true))?;
 /// producer.rpush("/mail", "hello")?;
-/// assert_eq!(producer.report().to_string(), "1 message pushed, 1 queue created");
+/// assert_eq!(producer.close().to_string(), "1 message pushed, 1 queue created");
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # The end
+///
+/// [`close`](Self::close) waits for the answers to all accepted pushes. Dropping the last clone does the same; it
+/// returns at once unless a push of [`enqueue`](Self::enqueue) has no answer yet.
+#[derive(Clone)]
 pub struct Producer {
-    options: ProducerOptions,
-    pools: Vec<IdleConnections>,
-    router: Mutex<ProducerServers>,
-    report: Mutex<ProducerReport>,
+    handle: Arc<Handle>,
 }
 
-/// The idle connections to one server. There are never more than the maximum number of concurrent pushes, and one.
-struct IdleConnections {
-    options: ConnectOptions,
-    idle: Mutex<Vec<ServerLink>>,
-    /// An attempt to connect, in a thread of its own.
-    attempt: Mutex<Option<mpsc::Receiver<Result<ServerLink>>>>,
+/// Shared by the clones of a producer. Dropping the last one finishes the accepted pushes.
+struct Handle {
+    shared: Arc<ProducerShared>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.close();
+    }
+}
+
+struct ProducerShared {
+    servers: PushServers<ProducerServer>,
+    pushes: Pushes,
+}
+
+struct ProducerServer {
+    link: Arc<SharedLink>,
+    /// The ping of a doubtful server, in a thread of its own.
+    attempt: Mutex<Option<mpsc::Receiver<Result<()>>>>,
 }
 
 impl Producer {
-    /// Creates a producer and connects it to the first reachable server; each is tried once. Otherwise as
-    /// [`new`](Self::new).
+    /// Creates a producer, and [checks](Self::check) that a server answers. Otherwise as [`new`](Self::new).
     ///
     /// # Errors
     ///
-    /// When no server can be reached, the error of the last: `Connect`, `Timeout(Connect)`, `Tls`, or `Protocol` when
-    /// something else answers. Otherwise as [`new`](Self::new).
+    /// As [`check`](Self::check) and [`new`](Self::new).
     pub fn connect<O>(options: O) -> Result<Self>
     where
         O: TryInto<ProducerOptions>,
         Error: From<O::Error>,
     {
         let producer = Self::new(options)?;
-        let mut last = Error::invalid("there is no server");
-        let servers = producer.options.servers.options();
-        let mut opening = Opening::new(0..servers.len(), Limit::never());
-        while let Some((server, limit)) = opening.next_server(now()) {
-            let Some(options) = servers.get(server) else { continue };
-            let limit = limit.sooner(options.connecting_limit());
-            match producer.pool(server)?.ask(Ask::Ready, None, limit) {
-                Ok(_) => return Ok(producer),
-                Err(error) => last = error,
-            }
-            // The first push goes to another one.
-            producer.step(|router| router.tried(server, Err(last.share()), now()));
-        }
-        Err(last)
+        producer.check()?;
+        Ok(producer)
     }
 
     /// Creates a producer that connects when the first message is pushed, from [`ProducerOptions`],
@@ -109,9 +114,9 @@ impl Producer {
         Error: From<O::Error>,
     {
         let options = options.try_into()?.checked()?;
-        let pools = options.servers.options().iter().cloned().map(IdleConnections::new).collect();
-        let router = Mutex::new(ProducerServers::of(&options));
-        Ok(Producer { options, pools, router, report: Mutex::default() })
+        let pushes = Pushes::new(options.max_messages);
+        let shared = Arc::new(ProducerShared { servers: PushServers::new(options), pushes });
+        Ok(Producer { handle: Arc::new(Handle { shared }) })
     }
 
     /// Adds a message at the left end of a queue, where it is pulled next (`lpush`). Returns its number in the queue of
@@ -120,7 +125,7 @@ impl Producer {
     /// # Errors
     ///
     /// See the table of the [producer](Self); `InvalidInput` for a message that cannot be sent.
-    pub fn lpush<Q>(&self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
+    pub fn lpush<Q>(&self, queue: Q, body: impl AsRef<[u8]>) -> Result<MessageId>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
@@ -133,7 +138,7 @@ impl Producer {
     /// # Errors
     ///
     /// As [`lpush`](Self::lpush).
-    pub fn rpush<Q>(&self, queue: Q, body: impl Into<Bytes>) -> Result<MessageId>
+    pub fn rpush<Q>(&self, queue: Q, body: impl AsRef<[u8]>) -> Result<MessageId>
     where
         Q: TryInto<QueueName>,
         Error: From<Q::Error>,
@@ -151,7 +156,7 @@ impl Producer {
         &self,
         key: impl AsRef<[u8]>,
         queue: Q,
-        body: impl Into<Bytes>,
+        body: impl AsRef<[u8]>,
     ) -> Result<MessageId>
     where
         Q: TryInto<QueueName>,
@@ -169,7 +174,7 @@ impl Producer {
         &self,
         key: impl AsRef<[u8]>,
         queue: Q,
-        body: impl Into<Bytes>,
+        body: impl AsRef<[u8]>,
     ) -> Result<MessageId>
     where
         Q: TryInto<QueueName>,
@@ -179,90 +184,163 @@ impl Producer {
     }
 
     fn push(&self, key: Option<&[u8]>, push: Push) -> Result<MessageId> {
-        let servers = self.options.servers.options();
-        let measures = servers.first().map_or(Measures::none(), |server| &server.measures);
-        let only = match servers {
-            [only] => Some(&only.address),
-            _ => None,
-        };
-        let mut operation = trace::push(measures, only, &push);
+        let shared = &self.handle.shared;
+        let entered = shared.pushes.enter()?;
+        let mut operation = shared.servers.operation(&push);
         let span = operation.span().clone();
-        let mut push = PushAttempts::new(push, key, self.options.terms());
-        let outcome = span.run(|| self.take_steps(&mut push));
-        let took = push.server.and_then(|server| servers.get(server)).map(|one| &one.address);
-        trace::pushed(&mut operation, took.filter(|_| only.is_none()), &outcome);
+        let (outcome, attempts) = span.run(|| {
+            let (attempts, awaits) = shared.servers.start(push, key);
+            shared.complete(Pushing { attempts, awaits })
+        });
+        shared.servers.pushed(&mut operation, attempts.server, &outcome);
+        entered.leave(&outcome, attempts.counts);
         outcome
     }
 
-    /// Takes the steps of a push until its outcome is known.
-    fn take_steps(&self, push: &mut PushAttempts) -> Result<MessageId> {
-        self.try_doubtful();
-        let mut answer = None;
-        loop {
-            let last = answer.take();
-            match self.step(|router| push.next(last, router, now())) {
-                PushStep::Ask { server, connecting } => {
-                    let ask =
-                        |pool: &IdleConnections| pool.ask(push.request(), connecting, push.limit());
-                    answer = Some(self.pool(server).and_then(ask));
-                }
-                PushStep::Wait(at, back) => {
-                    let _ = back.wait_timeout(at.saturating_duration_since(now()));
-                }
-                PushStep::Done(outcome) => {
-                    self.counted().count(&outcome, push.counts);
-                    return outcome;
+    /// Pushes a message to the right end of a queue without waiting for the server's answer. The [`Receipt`] returns the
+    /// answer. This way, one thread can have many pushes in flight. Waits for room while
+    /// [`max_messages`](ProducerOptions::max_messages) are in flight.
+    ///
+    /// The push is carried out whether or not anybody waits. It is written at once, as far as the socket takes it; if
+    /// another thread waits for an answer of this server, that one writes it next.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an invalid name, `Closed` after [`close`](Self::close). Anything else is the answer.
+    pub fn enqueue<Q>(&self, queue: Q, body: impl AsRef<[u8]>) -> Result<Receipt>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+    {
+        let shared = &self.handle.shared;
+        let push = Push::right(queue.try_into()?, body);
+        let entered = shared.pushes.enter_if_room(|pushing| shared.complete(pushing))?;
+        let operation = shared.servers.operation(&push);
+        let (attempts, awaits) = operation.run(|| shared.servers.start(push, None));
+        let is_left = match awaits {
+            Awaits::Answer { server, .. } => {
+                shared.servers.server(server).is_ok_and(|server| server.link.push())
+            }
+            Awaits::Server(..) => true,
+            Awaits::Nothing(_) => false,
+        };
+        let number = entered.put(Pushing { attempts, awaits });
+        if is_left {
+            shared.help();
+        }
+        Ok(Receipt::new(shared.clone(), number, operation))
+    }
+
+    /// Asks whether messages can be pushed now: makes one round trip to each server in turn until one answers, over the
+    /// connection that is there, or over a new one. For a readiness probe: the [state](Self::state) of an idle
+    /// connection says nothing about its server.
+    ///
+    /// # Errors
+    ///
+    /// When no server answers, the error of the last, which names every server and why: `Connect`, `Timeout`, `Tls`,
+    /// `ConnectionLost`, or `Protocol` when something else answers. `Closed` after [`close`](Self::close).
+    pub fn check(&self) -> Result<()> {
+        let shared = &self.handle.shared;
+        shared.pushes.check_open()?;
+        let mut checking = shared.servers.checking();
+        while let Some((server, limit)) = checking.next_server(now()) {
+            match shared.servers.server(server)?.link.run(Ask::Ping, limit) {
+                Ok(_) => return Ok(()),
+                Err(error) => {
+                    shared.servers.check_failed(server, &error);
+                    checking.failed(error);
                 }
             }
         }
+        Err(checking.error())
     }
 
-    /// Connects to servers that have failed, while another one has the pushes. Later pushes see the outcome.
-    fn try_doubtful(&self) {
-        let doubtful = self.router().doubtful(now());
-        for (server, may_try) in doubtful {
-            if let Some(outcome) = self.pools.get(server).and_then(|pool| pool.try_aside(may_try)) {
-                self.step(|router| router.tried(server, outcome, now()));
-            }
-        }
+    /// Waits until every push accepted so far is answered or has timed out.
+    pub fn flush(&self) {
+        self.handle.shared.flush();
     }
 
-    fn pool(&self, server: usize) -> Result<&IdleConnections> {
-        self.pools.get(server).ok_or_else(|| Error::invalid("there is no such server"))
-    }
-
-    /// Runs a step on the router, and reports the events of its servers.
-    fn step<T>(&self, step: impl FnOnce(&mut ProducerServers) -> T) -> T {
-        let mut router = self.router();
-        let outcome = step(&mut router);
-        let (events, mut later) = (router.take_events(), router.take_later());
-        drop(router);
-        later.run();
-        self.options.notify(events);
-        outcome
-    }
-
-    fn router(&self) -> MutexGuard<'_, ProducerServers> {
-        lock(&self.router)
-    }
-
-    fn counted(&self) -> MutexGuard<'_, ProducerReport> {
-        lock(&self.report)
+    /// Accepts no further push from any clone, waits until every accepted one is answered or has timed out, closes the
+    /// connections, and returns a report.
+    pub fn close(&self) -> ProducerReport {
+        self.handle.shared.close()
     }
 
     /// The producer's counters so far.
     #[must_use]
     pub fn report(&self) -> ProducerReport {
-        *self.counted()
+        self.handle.shared.pushes.report()
+    }
+
+    /// The state of its connection; the best one if it has several. A connection lost while no call was waiting is
+    /// noticed by the next call. `Idle` means that there is nothing to send, not that the server is there: see
+    /// [`check`](Self::check).
+    #[must_use]
+    pub fn state(&self) -> ConnectionState {
+        let ProducerShared { servers, pushes } = &*self.handle.shared;
+        servers.state(pushes.are_over())
     }
 }
 
-impl IdleConnections {
-    fn new(options: ConnectOptions) -> Self {
-        IdleConnections { options, idle: Mutex::default(), attempt: Mutex::default() }
+impl ProducerShared {
+    /// Waits for the outcome of a push.
+    fn complete(&self, pushing: Pushing) -> (Result<MessageId>, PushAttempts) {
+        let Pushing { attempts: mut push, mut awaits } = pushing;
+        loop {
+            let answer = match awaits {
+                Awaits::Answer { server, number, connects } => {
+                    Some(self.servers.server(server).and_then(|ProducerServer { link, .. }| {
+                        let answer = link.outcome(number)?;
+                        if connects { link.run(push.request(), push.limit()) } else { Ok(answer) }
+                    }))
+                }
+                Awaits::Server(at, back) => {
+                    let _ = back.wait_timeout(at.saturating_duration_since(now()));
+                    None
+                }
+                Awaits::Nothing(outcome) => return (outcome, push),
+            };
+            awaits = self.servers.advance(&mut push, answer);
+        }
     }
 
-    /// The outcome of the attempt to connect, once it has ended. If there is none and `may_try` is set, one is started.
+    /// Has a thread of its own finish the pushes that no thread waits for, unless there is one.
+    fn help(self: &Arc<Self>) {
+        if self.pushes.wants_helper() {
+            let shared = Arc::clone(self);
+            let helps = move || shared.pushes.help(|pushing| shared.complete(pushing));
+            if spawn("producer", helps).is_err() {
+                self.pushes.has_no_helper();
+            }
+        }
+    }
+
+    fn flush(&self) {
+        self.pushes.flush(|pushing| self.complete(pushing));
+    }
+
+    fn close(&self) -> ProducerReport {
+        self.pushes.close();
+        self.flush();
+        self.servers.servers.iter().for_each(|server| server.link.close());
+        self.pushes.report()
+    }
+}
+
+impl PushServer for ProducerServer {
+    fn new(options: ConnectOptions) -> Self {
+        ProducerServer { link: Arc::new(SharedLink::new(options)), attempt: Mutex::default() }
+    }
+
+    fn begin(&self, ask: Ask, limit: Limit) -> Result<u64> {
+        self.link.begin(ask, limit)
+    }
+
+    fn state(&self) -> ConnectionState {
+        self.link.connection_state()
+    }
+
+    /// It is sent by a thread of its own.
     fn try_aside(&self, may_try: bool) -> Option<Result<()>> {
         let mut attempt = lock(&self.attempt);
         if let Some(started) = &*attempt {
@@ -270,45 +348,27 @@ impl IdleConnections {
             if !matches!(outcome, Err(TryRecvError::Empty)) {
                 *attempt = None;
             }
-            return Some(outcome.ok()?.map(|link| self.idle().push(link)));
+            return outcome.ok();
         }
         if may_try {
-            let options = self.options.clone();
+            let link = self.link.clone();
             let (outcome, started) = mpsc::sync_channel(1);
-            let connects = move || {
-                let limit = options.connecting_limit();
-                let mut link = ServerLink::new(options);
-                let ready = link.run(Ask::Ready, limit);
+            let pings = move || {
+                let limit = link.options().connecting_limit();
                 // The producer may be gone.
-                let _ = outcome.send(ready.map(|_| link));
+                let _ = outcome.send(link.run(Ask::Ping, limit).map(drop));
             };
             // Without room for a thread, a later push starts it.
-            *attempt = spawn("connecting", connects).is_ok().then_some(started);
+            *attempt = spawn("connecting", pings).is_ok().then_some(started);
         }
         None
-    }
-
-    /// Makes a request. Connecting first may have a limit of its own.
-    fn ask(&self, ask: Ask, connecting: Option<Limit>, limit: Limit) -> Result<AskAnswer> {
-        // The most recently used one is the least likely to be stale.
-        let idle = self.idle().pop();
-        let mut link = idle.unwrap_or_else(|| ServerLink::new(self.options.clone()));
-        let connecting = connecting.filter(|_| !link.is_connected());
-        let ready = connecting.map_or(Ok(()), |limit| link.run(Ask::Ready, limit).map(drop));
-        let outcome = ready.and_then(|()| link.run(ask, limit));
-        self.idle().push(link);
-        outcome
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<ServerLink>> {
-        lock(&self.idle)
     }
 }
 
 impl fmt::Debug for Producer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Producer")
-            .field("options", &self.options)
+            .field("options", &self.handle.shared.servers.options)
             .field("report", &self.report())
             .finish_non_exhaustive()
     }

@@ -27,14 +27,14 @@ macro_rules! plain {
 impl Request {
     /// Adds a message at the left end.
     #[must_use]
-    pub fn lpush(id: RequestId, queue: QueueName, body: impl Into<Bytes>) -> Self {
-        Request { action: Action::Lpush, id, queue, body: body.into() }
+    pub fn lpush(id: RequestId, queue: QueueName, body: impl AsRef<[u8]>) -> Self {
+        Request { action: Action::Lpush, id, queue, body: Bytes::copy_from_slice(body.as_ref()) }
     }
 
     /// Adds a message at the right end.
     #[must_use]
-    pub fn rpush(id: RequestId, queue: QueueName, body: impl Into<Bytes>) -> Self {
-        Request { action: Action::Rpush, id, queue, body: body.into() }
+    pub fn rpush(id: RequestId, queue: QueueName, body: impl AsRef<[u8]>) -> Self {
+        Request { action: Action::Rpush, id, queue, body: Bytes::copy_from_slice(body.as_ref()) }
     }
 
     plain! {

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     io,
+    ops::Range,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -12,9 +13,9 @@ use std::{
 };
 
 use adf_queue_client::{
-    Address, ConnectOptions, Deadline, ErrorKind, Fate, Producer, ProducerEventKind,
-    ProducerOptions, ProducerReport, QueueName, Refusal, Result, RetryPolicy, Selection, Servers,
-    Transport, blocking,
+    Address, ConnectOptions, ConnectionState, Deadline, ErrorKind, Fate, Producer,
+    ProducerEventKind, ProducerOptions, ProducerReport, QueueName, Refusal, Result, RetryPolicy,
+    Selection, Servers, Transport, blocking,
 };
 use fixtures::{
     Dark,
@@ -31,6 +32,7 @@ use crate::{
 over_websocket! {
     messages_of_many_threads_are_all_pushed,
     a_missing_queue_is_refused_or_created,
+    enqueued_pushes_keep_their_order_and_a_closed_producer_takes_no_more,
 }
 
 both_faces! {
@@ -43,6 +45,9 @@ both_faces! {
     a_server_that_falls_silent_is_left_by_the_next_push,
     what_cannot_be_sent_is_refused_at_once,
     a_producer_that_connects_needs_one_of_its_servers,
+    callers_share_the_connection_to_a_server,
+    an_enqueued_push_is_carried_out_although_nobody_waits,
+    a_check_needs_an_answer_and_names_every_server_without_one,
     an_observer_is_told_of_servers_that_fail_and_of_pushes_that_move,
 }
 
@@ -52,6 +57,12 @@ trait ProducerFace: Sized + Send + Sync + 'static {
     fn connect(options: ProducerOptions) -> Result<Self>;
     fn push(&self, end: End, key: Option<&str>, queue: &QueueName, body: &str) -> Result<u64>;
     fn report(&self) -> ProducerReport;
+    /// Waits for the answers to these pushes only after the last one, or not at all.
+    fn enqueue(&self, queue: &QueueName, bodies: Range<u32>, waits: bool) -> Vec<Result<u64>>;
+    fn check(&self) -> Result<()>;
+    fn flush(&self);
+    fn close(&self) -> ProducerReport;
+    fn state(&self) -> ConnectionState;
 
     fn rpush(&self, queue: &QueueName, body: &str) -> Result<u64> {
         self.push(End::Right, None, queue, body)
@@ -94,6 +105,40 @@ impl ProducerFace for Shared {
     fn report(&self) -> ProducerReport {
         self.0.report()
     }
+
+    fn enqueue(&self, queue: &QueueName, bodies: Range<u32>, waits: bool) -> Vec<Result<u64>> {
+        let Shared(producer, runtime) = self;
+        runtime.block_on(async {
+            let (mut receipts, mut ids) = (Vec::new(), Vec::new());
+            for body in bodies {
+                receipts.push(producer.enqueue(queue, body.to_string()).await);
+            }
+            for receipt in receipts.into_iter().filter(|_| waits) {
+                let id = match receipt {
+                    Ok(receipt) => receipt.await,
+                    Err(error) => Err(error),
+                };
+                ids.push(id.map(|id| id.get()));
+            }
+            ids
+        })
+    }
+
+    fn check(&self) -> Result<()> {
+        self.1.block_on(self.0.check())
+    }
+
+    fn flush(&self) {
+        self.1.block_on(self.0.flush());
+    }
+
+    fn close(&self) -> ProducerReport {
+        self.1.block_on(self.0.close())
+    }
+
+    fn state(&self) -> ConnectionState {
+        self.0.state()
+    }
 }
 
 impl ProducerFace for blocking::Producer {
@@ -118,6 +163,29 @@ impl ProducerFace for blocking::Producer {
 
     fn report(&self) -> ProducerReport {
         self.report()
+    }
+
+    fn enqueue(&self, queue: &QueueName, bodies: Range<u32>, waits: bool) -> Vec<Result<u64>> {
+        let receipts: Vec<_> =
+            bodies.map(|body| blocking::Producer::enqueue(self, queue, body.to_string())).collect();
+        let ids = receipts.into_iter().filter(|_| waits);
+        ids.map(|receipt| receipt?.wait().map(|id| id.get())).collect()
+    }
+
+    fn check(&self) -> Result<()> {
+        self.check()
+    }
+
+    fn flush(&self) {
+        self.flush();
+    }
+
+    fn close(&self) -> ProducerReport {
+        self.close()
+    }
+
+    fn state(&self) -> ConnectionState {
+        self.state()
     }
 }
 
@@ -197,6 +265,88 @@ fn a_missing_queue_is_refused_or_created<F: Produces>(world: &World) {
     F::connect(world.options()).unwrap().delete_queue(&queue).unwrap();
 }
 
+fn enqueued_pushes_keep_their_order_and_a_closed_producer_takes_no_more<F: Produces>(
+    world: &World,
+) {
+    let (mut client, queue) = with_queue::<F>(world);
+    let producer = F::Producer::new(ProducerOptions::from(world.options()).max_messages(16));
+    let answers = producer.enqueue(&queue, 0..50, true);
+    assert_eq!(answers.into_iter().map(Result::unwrap).collect::<BTreeSet<_>>().len(), 50);
+    producer.enqueue(&queue, 50..100, false);
+    producer.flush();
+    assert_eq!(producer.report().to_string(), "100 messages pushed");
+    for body in 0..100 {
+        let message = client.try_pull(&queue).unwrap().unwrap();
+        assert_eq!(message.body(), body.to_string().as_bytes());
+        client.delete(&message).unwrap();
+    }
+    let missing = queue_name();
+    producer.enqueue(&missing, 0..3, false);
+    let report = producer.close();
+    assert_eq!((report.pushed, report.refused), (100, 3));
+    assert_eq!(producer.state(), ConnectionState::Closed);
+    let refused = producer.enqueue(&queue, 0..1, true).pop().unwrap().unwrap_err();
+    for error in [refused, producer.rpush(&queue, "x").unwrap_err(), producer.check().unwrap_err()]
+    {
+        assert_eq!((error.kind(), error.fate()), (&ErrorKind::Closed, Fate::NotSent));
+    }
+    client.delete_queue(&queue).unwrap();
+}
+
+fn callers_share_the_connection_to_a_server<F: Produces>() {
+    let server = Server::builder().queue("/q").start().unwrap();
+    let queue: QueueName = "/q".parse().unwrap();
+    let options: ProducerOptions = server.address().parse().unwrap();
+    let producer = F::Producer::new(options.timeout(PATIENCE));
+    thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    producer.rpush(&queue, "x").unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(server.view().connections, 1);
+    assert_eq!(bodies(&server, &queue).len(), 800);
+}
+
+/// Its server is away at first, and the queue does not exist.
+fn an_enqueued_push_is_carried_out_although_nobody_waits<F: Produces>() {
+    let queue = queue_name();
+    let (server, options, _) = away_at_first(Server::start().unwrap());
+    let producer = F::Producer::new(options.create_queues(true));
+    producer.enqueue(&queue, 0..3, false);
+    producer.flush();
+    // In any order, since each was tried again.
+    let pushed: BTreeSet<String> = bodies(&server, &queue).into_iter().collect();
+    assert_eq!(pushed, ["0", "1", "2"].map(String::from).into());
+    assert_eq!(producer.report().pushed, 3);
+}
+
+fn a_check_needs_an_answer_and_names_every_server_without_one<F: Produces>() {
+    let server = Server::start().unwrap();
+    let producer = F::Producer::new(server.address().parse().unwrap());
+    assert_eq!(producer.state(), ConnectionState::Idle);
+    producer.check().unwrap();
+    assert_eq!(producer.state(), ConnectionState::Ready);
+    let none = [(); 2].map(|()| fixtures::Port::take().unwrap());
+    let [one, two] = none.each_ref().map(|port| port.address().to_string());
+    let error = F::Producer::new(format!("{one},{two}").parse().unwrap()).check().unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (&ErrorKind::Connect, Fate::NotSent));
+    let text = error.to_string();
+    assert!(text.contains(&one) && text.contains(&two), "{text}");
+}
+
+/// No call follows the one that enqueued it.
+#[test]
+fn a_thread_carries_out_a_push_whose_receipt_was_dropped() {
+    let (server, options, _) = away_at_first(Server::builder().queue("/q").start().unwrap());
+    let producer = blocking::Producer::new(options).unwrap();
+    drop(producer.enqueue("/q", "x").unwrap());
+    assert!(server.wait_for(PATIENCE, |view| view.ready == 1));
+}
+
 fn a_server_that_is_away_is_passed_over<F: Produces>() {
     let (spare, queue) = (Server::start().unwrap(), queue_name());
     let away = fixtures::Port::take().unwrap();
@@ -255,9 +405,17 @@ fn behind_proxy(queue: &QueueName) -> (Server, Proxy, ProducerOptions) {
 fn a_push_waits_for_its_server<F: Produces>() {
     let queue = queue_name();
     let server = Server::builder().queue(queue.as_str()).start().unwrap();
+    let (server, options, attempts) = away_at_first(server);
+    let producer = F::Producer::new(options);
+    assert_eq!(producer.rpush(&queue, "x").unwrap(), 1);
+    assert_eq!(attempts.load(Ordering::SeqCst), 4);
+    assert_eq!(bodies(&server, &queue), ["x"]);
+}
+
+/// The server is away for the first three attempts, which are counted.
+fn away_at_first(server: Server) -> (Server, ProducerOptions, Arc<AtomicUsize>) {
     let there = server.socket_addr().unwrap();
     let address: Address = server.address().parse().unwrap();
-    // It is away for the first three attempts.
     let attempts = Arc::new(AtomicUsize::new(0));
     let (tried, tried_too) = (attempts.clone(), attempts.clone());
     let is_away = move |attempts: &AtomicUsize| match attempts.fetch_add(1, Ordering::SeqCst) {
@@ -276,10 +434,7 @@ fn a_push_waits_for_its_server<F: Produces>() {
             is_away(&tried_too)?;
             std::net::TcpStream::connect(there)
         });
-    let producer = F::Producer::new(ProducerOptions::from(options).timeout(PATIENCE));
-    assert_eq!(producer.rpush(&queue, "x").unwrap(), 1);
-    assert_eq!(attempts.load(Ordering::SeqCst), 4);
-    assert_eq!(bodies(&server, &queue), ["x"]);
+    (server, ProducerOptions::from(options).timeout(PATIENCE), attempts)
 }
 
 fn a_push_of_unknown_fate_is_the_callers_or_is_sent_again<F: Produces>() {

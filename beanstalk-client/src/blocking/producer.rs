@@ -3,7 +3,6 @@
 mod call;
 mod lead;
 mod many;
-mod parker;
 mod receipt;
 
 use std::{fmt, sync::Arc, time::Duration};

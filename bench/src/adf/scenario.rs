@@ -78,9 +78,8 @@ pub const SCENARIOS: [Scenario; 9] = [
     scenario("worker 64 B, prefetch", Task::Work { prefetch: WINDOW }, 64, &PREFETCH).beside_peer(),
 ];
 
-/// Threads that share a blocking producer have a connection each; the raw loop has one for all of them.
 const CALLERS: [(Kind, Option<f64>); 3] =
-    [(Kind::Blocking, None), (Kind::Async, Some(0.8)), (Kind::Multi, None)];
+    [(Kind::Blocking, Some(0.5)), (Kind::Async, Some(0.8)), (Kind::Multi, None)];
 const WORKER: [(Kind, Option<f64>); 3] =
     [(Kind::Blocking, None), (Kind::Async, None), (Kind::Multi, None)];
 const PREFETCH: [(Kind, Option<f64>); 3] =

@@ -6,6 +6,7 @@ mod connect;
 mod dialer;
 mod duplex;
 mod job_queue;
+mod parker;
 mod prompt;
 mod pump;
 #[cfg(feature = "__rustls")]
@@ -17,6 +18,7 @@ pub use self::{canceller::Canceller, duplex::Duplex};
 pub use self::{
     connect::{Connector, connect},
     job_queue::{JobQueue, QueueCloser, Slices},
+    parker::Parker,
     pump::{Drive, Wire},
     transport::TimedStream,
 };

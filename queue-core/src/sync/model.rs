@@ -209,7 +209,8 @@ pub mod thread {
     use std::time::Duration;
 
     pub use shuttle::thread::{
-        JoinHandle, Scope, ScopedJoinHandle, Thread, current, park, scope, spawn, yield_now,
+        JoinHandle, Scope, ScopedJoinHandle, Thread, ThreadId, current, park, scope, spawn,
+        yield_now,
     };
 
     /// As [`std::thread::sleep`].

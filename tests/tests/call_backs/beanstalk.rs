@@ -1,9 +1,6 @@
 //! beanstalkd.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::Arc;
 
 use beanstalk_client::{
     Delivery, JobContext, JobLimit, Producer, ProducerOptions, PutOptions, Worker, WorkerHandle,
@@ -12,7 +9,7 @@ use beanstalk_client::{
 use fixtures::beanstalkd::Server;
 use queue_core::proof::runtime;
 
-use super::doors::{Stash, call_back, poll_once, reach, scenario};
+use super::doors::{Stash, call_back, few, poll_once, reach, scenario};
 
 fn worker_options(server: &Server, limit: &JobLimit) -> WorkerOptions {
     let options = WorkerOptions::new(server.address()).unwrap();
@@ -101,12 +98,6 @@ fn user_code_of_a_blocking_worker_may_call_back() {
             decide(&server, &limit)
         });
     });
-}
-
-/// A few puts from user code, each of which is reported, too.
-fn few() -> impl Fn() -> bool + Send + Sync {
-    let left = AtomicUsize::new(16);
-    move || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_ok()
 }
 
 #[test]

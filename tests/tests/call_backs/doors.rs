@@ -3,7 +3,11 @@
 use std::{
     cell::Cell,
     collections::BTreeSet,
-    sync::{Arc, LazyLock, Mutex, mpsc},
+    sync::{
+        Arc, LazyLock, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     task::{Context, Waker},
     thread,
     time::Duration,
@@ -139,4 +143,10 @@ pub(crate) fn scenario(held: &'static [&'static str], run: impl FnOnce() + Send 
     for door in ["measurement", "event", "start of a span", "record", "log", "end of a span"] {
         assert!(doors.contains(door), "nobody came by the door {door}: {doors:?}");
     }
+}
+
+/// A few puts from user code, each of which is reported, too.
+pub(crate) fn few() -> impl Fn() -> bool + Send + Sync {
+    let left = AtomicUsize::new(16);
+    move || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)).is_ok()
 }

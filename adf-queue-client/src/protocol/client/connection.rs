@@ -347,7 +347,7 @@ impl Link {
     }
 
     /// Ends what has taken too long.
-    fn expire(&mut self, now: Instant) {
+    pub(crate) fn expire(&mut self, now: Instant) {
         while let Some((at, number)) = self.limits.first().copied()
             && at <= now
         {

@@ -190,6 +190,16 @@ impl Link {
         mem::take(&mut self.later)
     }
 
+    /// Takes the callers that a caller has to wake once it holds no lock.
+    pub(crate) fn take_woken(&mut self) -> Vec<Waker> {
+        mem::take(&mut self.woken)
+    }
+
+    /// Number of unfinished tasks.
+    pub(crate) fn unfinished(&self) -> usize {
+        self.unfinished
+    }
+
     /// The outcome of a task; until then, registers the caller to be woken.
     pub(crate) fn poll(&mut self, number: u64, caller: &Waker) -> Poll<Result<AskAnswer>> {
         match self.tasks.get_mut(&number) {

@@ -6,9 +6,14 @@ use std::{
     time::Instant,
 };
 
-use queue_core::{Io, Pulse, Role, blocking::Drive, now, sync::spawn};
+use queue_core::{
+    Io, Pulse, Role,
+    blocking::{Drive, Parker},
+    now,
+    sync::spawn,
+};
 
-use super::{ProducerShared, parker::Parker};
+use super::ProducerShared;
 use crate::{
     Error, ProducerReport,
     produce::shared::SharedOutbox,

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use queue_core::{
+use crate::{
     now,
     sync::{
         atomic::AtomicU8,
@@ -15,7 +15,8 @@ use queue_core::{
 };
 
 /// Parks one thread. Waking it costs a system call only if it sleeps.
-pub(super) struct Parker {
+#[derive(Debug)]
+pub struct Parker {
     thread: Thread,
     state: AtomicU8,
 }
@@ -27,8 +28,9 @@ const WOKEN: u8 = 2;
 
 impl Parker {
     /// The seat of the calling thread, and its waker.
-    pub(super) fn own() -> (Arc<Parker>, Waker) {
-        queue_core::sync::thread_local! {
+    #[must_use]
+    pub fn own() -> (Arc<Parker>, Waker) {
+        crate::sync::thread_local! {
             static OWN: (Arc<Parker>, Waker) = {
                 let state = AtomicU8::new(AWAKE);
                 let parker = Arc::new(Parker { thread: thread::current(), state });
@@ -39,7 +41,7 @@ impl Parker {
     }
 
     /// Waits until then or until woken. It may return early.
-    pub(super) fn wait(&self, until: Option<Instant>) {
+    pub fn wait(&self, until: Option<Instant>) {
         let sleeps =
             self.state.compare_exchange(AWAKE, ASLEEP, Ordering::Acquire, Ordering::Acquire);
         match until {

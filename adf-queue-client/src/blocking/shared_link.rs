@@ -1,0 +1,264 @@
+//! One server of a blocking producer: its role, shared by threads, and the wire that one of them drives.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    task::{Poll, Waker},
+    time::Instant,
+};
+
+use queue_core::{
+    ConnectionError, ConnectionState, Io, Later, Limit, Pulse, Role,
+    blocking::{Drive, Parker, Wire},
+    earliest, lock, now,
+    sync::{
+        Mutex,
+        thread::{self, ThreadId},
+    },
+};
+
+use crate::{
+    ConnectOptions, Error, Result,
+    protocol::client::{self, Ask, AskAnswer},
+};
+
+/// A server, and the connection to it, with the requests of any number of threads in flight.
+///
+/// One of the threads that wait for an answer moves the bytes for all. It hands over to another one once it has its own
+/// answer, and writes then what others have begun meanwhile.
+pub(super) struct SharedLink {
+    options: ConnectOptions,
+    state: Mutex<LinkState>,
+    /// The thread that drives it holds the lock.
+    wire: Mutex<Wire<Error>>,
+}
+
+struct LinkState {
+    role: client::Link,
+    driver: Option<ThreadId>,
+    /// Wakes the driver while it waits for nothing but the time.
+    resting: Option<Waker>,
+    /// Threads that wait for the outcomes of these tasks, one of which drives next.
+    waiting: BTreeMap<u64, Waker>,
+}
+
+/// What a waiting thread does next.
+enum Turn {
+    Done(Result<AskAnswer>),
+    Drive,
+    Park(Option<Instant>),
+}
+
+impl SharedLink {
+    pub(super) fn new(options: ConnectOptions) -> Self {
+        let role = client::Link::new(options.clone());
+        let state = LinkState { role, driver: None, resting: None, waiting: BTreeMap::new() };
+        let wire = Mutex::new(Wire::to(&options));
+        SharedLink { options, state: Mutex::new(state), wire }
+    }
+
+    /// How it connects.
+    pub(super) fn options(&self) -> &ConnectOptions {
+        &self.options
+    }
+
+    /// Runs a step on the state. Wakers and user code run outside of its lock.
+    fn with<T>(&self, step: impl FnOnce(&mut LinkState) -> T) -> T {
+        let mut state = lock(&self.state);
+        let done = step(&mut state);
+        let (woken, mut later) = (state.role.take_woken(), state.role.take_later());
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
+        later.run();
+        done
+    }
+
+    /// Makes a request, and waits for its outcome.
+    pub(super) fn run(&self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
+        let number = self.begin(ask, limit)?;
+        self.outcome(number)
+    }
+
+    /// Makes a request without waiting. Nothing is sent before [`push`](Self::push) or a wait for an outcome.
+    pub(super) fn begin(&self, ask: Ask, limit: Limit) -> Result<u64> {
+        let (begun, resting) =
+            self.with(|state| (state.role.begin(ask, limit, now()), state.resting.take()));
+        resting.into_iter().for_each(Waker::wake);
+        begun
+    }
+
+    /// Waits for the outcome of this task.
+    pub(super) fn outcome(&self, number: u64) -> Result<AskAnswer> {
+        let outcome = self.wait(number);
+        let is_left = self.with(|state| match state.waiting.first_key_value() {
+            Some((_, waker)) => {
+                if state.driver.is_none() {
+                    waker.wake_by_ref();
+                }
+                false
+            }
+            None => state.driver.is_none() && state.role.unfinished() > 0,
+        });
+        if is_left {
+            self.push();
+        }
+        outcome
+    }
+
+    fn wait(&self, number: u64) -> Result<AskAnswer> {
+        let (parker, waker) = Parker::own();
+        loop {
+            match self.with(|state| state.turn(number, &waker)) {
+                Turn::Done(outcome) => return outcome,
+                Turn::Drive => {
+                    if let Some(outcome) = self.drive(number, &parker, &waker) {
+                        return outcome;
+                    }
+                }
+                Turn::Park(until) => parker.wait(until),
+            }
+        }
+    }
+
+    /// Moves bytes until the outcome of this task is known, or its limit has passed.
+    fn drive(&self, number: u64, parker: &Parker, waker: &Waker) -> Option<Result<AskAnswer>> {
+        let mut led =
+            LedLink { link: self, number: Some(number), outcome: None, later: Later::default() };
+        let steps_down = StepDown(self);
+        let mut wire = lock(&self.wire);
+        let outcome = loop {
+            // Only its own limit can end an attempt to connect. Once that has passed, the role ends the task.
+            let limit = self.with(|state| state.role.limit(number)).filter(|at| *at > now());
+            match wire.drive(&mut led, limit, |led| led.outcome.take()) {
+                Drive::Done(outcome) => break Some(outcome),
+                Drive::Late => break None,
+                Drive::Rest(Some(at)) => {
+                    if self.with(|state| state.rest(waker)) {
+                        parker.wait(earliest([Some(at), limit]));
+                    }
+                }
+                Drive::Rest(None) | Drive::Over => {
+                    self.with(|state| state.role.leave(number));
+                    break Some(Err(Error::lost(io::ErrorKind::NotConnected.into())));
+                }
+            }
+        };
+        drop(wire);
+        drop(steps_down);
+        led.later.run();
+        outcome
+    }
+
+    /// Writes what was begun, as far as there is a connection that takes it at once, unless another thread moves its
+    /// bytes. Returns whether something is left that nobody writes.
+    pub(super) fn push(&self) -> bool {
+        if !self.with(LinkState::lead) {
+            return false;
+        }
+        let mut led = LedLink { link: self, number: None, outcome: None, later: Later::default() };
+        let steps_down = StepDown(self);
+        let mut wire = lock(&self.wire);
+        wire.try_push(&mut led);
+        let is_written = wire.io().is_open() && wire.io().is_drained();
+        drop(wire);
+        drop(steps_down);
+        led.later.run();
+        !is_written
+    }
+
+    pub(super) fn connection_state(&self) -> ConnectionState {
+        self.with(|state| state.role.connection_state(now()))
+    }
+
+    /// Notifies the server, as far as possible without waiting.
+    pub(super) fn close(&self) {
+        self.with(|state| state.role.close());
+        self.push();
+    }
+}
+
+impl LinkState {
+    /// Makes this thread the one that moves the bytes, unless another one does.
+    fn lead(&mut self) -> bool {
+        let is_free = self.driver.is_none();
+        if is_free {
+            self.driver = Some(thread::current().id());
+        }
+        is_free
+    }
+
+    fn turn(&mut self, number: u64, waker: &Waker) -> Turn {
+        let limit = self.role.limit(number);
+        if self.driver.is_some() && limit.is_some_and(|at| at <= now()) {
+            // The driver may be connecting.
+            self.role.expire(now());
+        }
+        self.waiting.remove(&number);
+        if let Poll::Ready(outcome) = self.role.poll(number, waker) {
+            return Turn::Done(outcome);
+        }
+        if self.lead() {
+            return Turn::Drive;
+        }
+        if self.driver == Some(thread::current().id()) {
+            self.role.leave(number);
+            let why = "a subscriber cannot wait for a push while its thread connects: use enqueue";
+            return Turn::Done(Err(Error::invalid(why)));
+        }
+        self.waiting.insert(number, waker.clone());
+        Turn::Park(limit)
+    }
+
+    /// Whether the driver may wait. A request that begins meanwhile wakes it.
+    fn rest(&mut self, waker: &Waker) -> bool {
+        let may_rest = !self.role.wakes_pump();
+        self.resting = may_rest.then(|| waker.clone());
+        may_rest
+    }
+}
+
+/// A link as the thread that drives it sees it. What that thread waits for is polled under the same lock.
+struct LedLink<'a> {
+    link: &'a SharedLink,
+    number: Option<u64>,
+    outcome: Option<Result<AskAnswer>>,
+    /// User code, which may use the link: it runs once this thread has stepped down.
+    later: Later,
+}
+
+impl Role for LedLink<'_> {
+    type Failure = Error;
+
+    fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
+        let mut state = lock(&self.link.state);
+        let pulse = state.role.exchange(io, now);
+        if let Some(number) = self.number
+            && let Poll::Ready(outcome) = state.role.poll(number, Waker::noop())
+        {
+            self.outcome = Some(outcome);
+        }
+        drop(state);
+        io.later.append_to(&mut self.later);
+        pulse
+    }
+}
+
+/// Steps down when dropped, so that another thread can take over.
+struct StepDown<'a>(&'a SharedLink);
+
+impl Drop for StepDown<'_> {
+    fn drop(&mut self) {
+        self.0.with(|state| {
+            (state.driver, state.resting) = (None, None);
+            if let Some((_, waker)) = state.waiting.first_key_value() {
+                waker.wake_by_ref();
+            }
+        });
+    }
+}
+
+impl Drop for SharedLink {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
