@@ -21,6 +21,8 @@ use crate::{Error, protocol::Encoding};
 ///
 /// [`with_transport`](queue_core::Address::with_transport) changes the transport of any of them.
 ///
+/// An IPv6 address may have a zone, such as `[fe80::1%eth0]:6230`.
+///
 /// Its methods: [`tcp`](queue_core::Address::tcp), [`tls`](queue_core::Address::tls),
 /// [`unix`](queue_core::Address::unix), [`over_tls`](queue_core::Address::over_tls),
 /// [`is_tls`](queue_core::Address::is_tls) and [`endpoint`](queue_core::Address::endpoint).
@@ -39,7 +41,8 @@ impl Transports for AdfQueue {
 pub(crate) fn host(address: &Address) -> String {
     match address.endpoint() {
         Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } if host.contains(':') => {
-            format!("[{host}]:{port}")
+            // The zone of an IPv6 address means something on this machine only.
+            format!("[{}]:{port}", host.split('%').next().unwrap_or(host))
         }
         Endpoint::Tcp { host, port } | Endpoint::Tls { host, port } => format!("{host}:{port}"),
         // A unix socket.

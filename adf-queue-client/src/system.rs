@@ -14,6 +14,7 @@ impl System for AdfQueue {
         tls: "adfs",
         port: 6230,
         tls_port: 6230,
+        also: None,
         others: &[("adf+json", "adfs+json"), ("http", "https"), ("http+json", "https+json")],
     };
     type Error = Error;

@@ -5,9 +5,11 @@
 /// | text | meaning |
 /// |---|---|
 /// | `host`, `host:port`, `:port`, `[::1]:port` | TCP; the port is 11300 and the host 127.0.0.1 unless given |
-/// | `beanstalk://host:port`, `tcp://host:port` | the same |
+/// | `beanstalk://host:port`, `beanstalkd://host:port`, `tcp://host:port` | the same |
 /// | `beanstalks://host:port`, `tls://host:port` | TLS; the port is 11400 unless given |
 /// | `unix:/path`, `unix:///path` | a unix socket |
+///
+/// An IPv6 address may have a zone, such as `[fe80::1%eth0]:11300`.
 ///
 /// Its methods: [`tcp`](queue_core::Address::tcp), [`tls`](queue_core::Address::tls),
 /// [`unix`](queue_core::Address::unix), [`over_tls`](queue_core::Address::over_tls),
@@ -29,6 +31,7 @@ mod tests {
             (":9", "127.0.0.1:9"),
             ("tcp://h", "h:11300"),
             ("beanstalk://h/", "h:11300"),
+            ("beanstalkd://h", "h:11300"),
             ("beanstalks://h", "beanstalks://h:11400"),
             ("tls://[::1]:9", "beanstalks://[::1]:9"),
             ("unix:///run/q.sock", "unix:/run/q.sock"),

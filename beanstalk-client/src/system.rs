@@ -13,6 +13,7 @@ impl System for Beanstalkd {
         tls: "beanstalks",
         port: 11300,
         tls_port: 11400,
+        also: Some("beanstalkd"),
         others: &[],
     };
     type Error = Error;

@@ -11,6 +11,7 @@ use beanstalk_client::{
 use beanstalk_client::{Error, JobId, JobRef, ServerStats, TubeName, TubeStats};
 use bytes::BytesMut;
 use ctl_core::error::CliError;
+use ctl_core::link::parameters::Parameters;
 use ctl_core::link::{Dialer, Link as _, Pong};
 use ctl_core::output::messages::Trace;
 
@@ -105,6 +106,11 @@ impl Place {
 impl ctl_core::link::Link for Link {
     ctl_core::link_of_sdk!(beanstalk_client, fixtures::beanstalkd, text, cli_error);
     const WAIT: Duration = SLICE;
+    // As Symfony's Messenger writes them; the others are for its own worker.
+    const PARAMETERS: Parameters = Parameters {
+        queue: &["tube_name", "tube"],
+        ignored: &["timeout", "ttr", "bury_on_reject"],
+    };
 
     fn new(dialer: Dialer<Self>) -> Self {
         Self { dialer, client: None, side: None, in_session: false, beside: Own::default() }

@@ -6,7 +6,7 @@ use ctl_core::program::Servers;
 pub const SERVERS: Servers = Servers {
     kind: "beanstalkd",
     port: 11300,
-    schemes: &["tcp://", "beanstalk://"],
+    schemes: &["tcp://", "beanstalk://", "beanstalkd://"],
     flag: "--server",
     short: "-s",
     variables: &["BSCTL_SERVER", "BSCTL_ADDR", "BEANSTALKD_ADDR"],

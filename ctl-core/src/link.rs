@@ -4,6 +4,7 @@ pub mod absence;
 pub(crate) mod attention;
 pub mod diagnosis;
 mod dialer;
+pub mod parameters;
 pub mod plan;
 pub mod tls;
 pub mod who;
@@ -20,6 +21,7 @@ use queue_core::blocking::Canceller;
 
 pub use self::dialer::Dialer;
 use crate::error::CliError;
+use crate::link::parameters::Parameters;
 #[cfg(feature = "tls")]
 use crate::link::tls::Tls;
 use crate::output::{Column, Shape};
@@ -45,6 +47,9 @@ pub trait Link: Sized + Send {
 
     /// The longest time that a request asks the server to wait before it replies.
     const WAIT: Duration = Duration::ZERO;
+
+    /// What may follow an address.
+    const PARAMETERS: Parameters = Parameters::NONE;
 
     /// The columns of `ping`.
     const PING: &'static Shape = &PING;
@@ -194,7 +199,8 @@ macro_rules! link_of_sdk {
         }
 
         fn parse(text: &str) -> Result<Vec<Self::Address>, $crate::error::CliError> {
-            let servers: $sdk::Servers = text.parse().map_err($error)?;
+            let (addresses, _) = Self::PARAMETERS.split(text)?;
+            let servers: $sdk::Servers = addresses.parse().map_err($error)?;
             Ok(servers.addresses().cloned().collect())
         }
 

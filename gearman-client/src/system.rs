@@ -13,6 +13,7 @@ impl System for Gearmand {
         tls: "gearmans",
         port: 4730,
         tls_port: 4730,
+        also: None,
         others: &[],
     };
     type Error = Error;

@@ -208,6 +208,7 @@ pub(crate) mod tests {
             tls: "queues",
             port: 7,
             tls_port: 8,
+            also: Some("queued"),
             others: &[("http", "https"), ("text", "texts")],
         };
         type Error = Error;
@@ -235,7 +236,9 @@ pub(crate) mod tests {
             ("tcp://h:5", "h:5"),
             ("queue://h", "h:7"),
             ("queue://h/", "h:7"),
+            ("queued://h", "h:7"),
             ("queues://h", "queues://h:8"),
+            ("[fe80::1%eth0]:5", "[fe80::1%eth0]:5"),
             ("tls://[::1]:9", "queues://[::1]:9"),
             ("unix:/run/q.sock", "unix:/run/q.sock"),
             ("unix:///run/q.sock", "unix:/run/q.sock"),
@@ -302,8 +305,22 @@ pub(crate) mod tests {
     #[test]
     fn wrong_addresses_name_the_value_and_the_rule() {
         for text in [
-            "", "h:", "h:x", "h:0", "h:65536", "::1", "[::1", "[::1]x", "[x]:1", "ftp://h",
-            "unix:", "a b", "h/x",
+            "",
+            "h:",
+            "h:x",
+            "h:0",
+            "h:65536",
+            "::1",
+            "[::1",
+            "[::1]x",
+            "[x]:1",
+            "[::1%]:1",
+            "[%eth0]:1",
+            "ftp://h",
+            "queue://h?a=b",
+            "unix:",
+            "a b",
+            "h/x",
         ] {
             let error = text.parse::<Address>().unwrap_err();
             assert_eq!(*error.kind(), crate::ErrorKind::InvalidInput, "{text}");
@@ -321,10 +338,11 @@ pub(crate) mod tests {
 
     #[test]
     fn only_plain_text_to_another_machine_is_exposed() {
-        for safe in ["127.0.0.1", "[::1]", "localhost", "queues://10.0.0.5", "unix:/s"] {
+        for safe in ["127.0.0.1", "[::1]", "[::1%lo]", "localhost", "queues://10.0.0.5", "unix:/s"]
+        {
             assert!(!read(safe).endpoint().is_exposed(), "{safe}");
         }
-        for exposed in ["10.0.0.5", "example.com", "localhost.example.com"] {
+        for exposed in ["10.0.0.5", "[fe80::1%eth0]", "example.com", "localhost.example.com"] {
             assert!(read(exposed).endpoint().is_exposed(), "{exposed}");
         }
     }

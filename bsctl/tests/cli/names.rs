@@ -1,6 +1,6 @@
 //! Tubes by position and by flag.
 
-use fixtures::beanstalkd::Server;
+use fixtures::beanstalkd::{Listen, Server};
 
 use crate::harness::*;
 
@@ -41,6 +41,40 @@ fn the_server_is_given_by_the_flags_of_the_other_tools_too() {
     for flag in ["-s", "--server", "-a", "--addr"] {
         bare(&[flag, server.address(), "tubes"]).exits(0);
     }
+}
+
+/// The value of `MESSENGER_TRANSPORT_DSN` is used as it is.
+#[test]
+fn an_address_of_symfony_names_the_tube() {
+    on_both(|address| {
+        let of = |query: &str| format!("beanstalkd://{address}?{query}");
+        let mail = of("tube_name=mail&timeout=4&ttr=120");
+        bare(&["-s", &mail, "put", "one"]).exits(0);
+        bare(&["-s", &mail, "put", "-t", "sms", "two"]).exits(0);
+        bare(&["-s", &mail, "repl", "-e", "put three"]).exits(0);
+        let elsewhere = format!("connect '{}'", of("tube=fax"));
+        bare(&["-s", &mail, "repl", "-e", &elsewhere, "-e", "put four"]).exits(0);
+        assert_eq!(
+            places(address),
+            ["four fax ready", "one mail ready", "three mail ready", "two sms ready"]
+        );
+        let shown = bare(&["-s", &mail, "context", "show", "-o", "plain"]).exits(0);
+        assert!(shown.out().contains("tube\tmail\tserver address"), "{}", shown.out());
+        let unknown = bare(&["-s", &of("queue=mail"), "tubes"]).exits(2);
+        assert!(unknown.err.contains("unknown parameter `queue`"), "{}", unknown.err);
+    });
+}
+
+/// The system finds the interface by its name or number; the loopback interface is the first one.
+#[test]
+fn an_ipv6_address_may_have_a_zone() {
+    let listen = Listen::parse("[::1]:0", 0).unwrap();
+    let Ok(server) = Server::builder().listen(listen).start() else {
+        return eprintln!("left out: this machine has no IPv6");
+    };
+    let zoned = server.address().replace("::1", "::1%1");
+    put(server.address(), "mail", "x");
+    assert_eq!(bsctl(&zoned, &["pop", "mail", "-o", "raw"]).exits(0).out(), "x");
 }
 
 #[test]

@@ -64,6 +64,8 @@ pub struct Settings {
     /// Whether the servers differ from those of the file.
     is_elsewhere: bool,
     given: Arc<Vec<(Key, String)>>,
+    /// The queue that the servers' addresses name.
+    of_address: Option<String>,
     trouble: Option<Arc<CliError>>,
 }
 
@@ -109,6 +111,7 @@ impl Settings {
             chosen: None,
             is_elsewhere: false,
             given: Arc::default(),
+            of_address: None,
             trouble: None,
         }
     }
@@ -235,8 +238,13 @@ impl Settings {
         self.is_elsewhere = true;
     }
 
+    /// Sets the queue that the servers' addresses name.
+    pub(crate) fn expect_queue(&mut self, queue: Option<String>) {
+        self.of_address = queue;
+    }
+
     /// The values from environment, context and file, in order of precedence. A context named on the command line
-    /// overrides the environment.
+    /// overrides the environment, and a queue named by the servers' addresses overrides all.
     fn layers(&self, key: Key) -> Vec<(Source, String)> {
         let name = key.name;
         let variable = |variable: String| {
@@ -259,6 +267,8 @@ impl Settings {
         }
         let default = self.config.defaults.get(name);
         layers.extend(default.map(|text| (Source::File, text.clone())));
+        let named = self.of_address.clone().filter(|_| key == QUEUE);
+        layers.splice(0..0, named.map(|queue| (Source::Address, queue)));
         layers
     }
 

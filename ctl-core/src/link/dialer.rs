@@ -92,9 +92,10 @@ impl<L: Link> Dialer<L> {
             let setting = settings.setting(keys::ADDRESS, given, |text| Ok(text.to_owned()))?;
             Target::Named(setting.unwrap_or_else(|| Setting::default(servers.default.to_owned())))
         };
-        Ok(Self {
-            target,
-            plan: Plan::new(globals, &settings)?,
+        let plan = Plan::new(globals, &settings)?;
+        let mut dialer = Self {
+            target: Target::embedded(),
+            plan,
             tls: tls.clone(),
             transport: None,
             program: *program,
@@ -105,7 +106,9 @@ impl<L: Link> Dialer<L> {
             known: Arc::new(AtomicBool::new(embedded)),
             attention: Some(Attention::default()),
             outliving: None,
-        })
+        };
+        dialer.target(target);
+        Ok(dialer)
     }
 
     /// The servers' addresses as people write them, separated by commas. For `--embedded` this starts the server.
@@ -239,8 +242,18 @@ impl<L: Link> Dialer<L> {
         }
     }
 
-    fn go_to(&mut self, target: Target<L::Server>) {
+    /// Whoever uses the addresses is told what is wrong with them.
+    fn target(&mut self, target: Target<L::Server>) {
+        let queue = match &target {
+            Target::Named(addresses) => L::PARAMETERS.split(&addresses.value).ok(),
+            Target::Embedded(_) => None,
+        };
+        self.settings.expect_queue(queue.and_then(|(_, queue)| queue));
         self.target = target;
+    }
+
+    fn go_to(&mut self, target: Target<L::Server>) {
+        self.target(target);
         self.transport = None;
         self.made = None;
         self.known = Arc::default();

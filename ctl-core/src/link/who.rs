@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use crate::error::{CliError, Exit};
@@ -94,8 +94,8 @@ pub fn explain(
 #[must_use]
 pub(crate) fn silent(error: CliError, addresses: &[String]) -> CliError {
     let accepts = |address: &String| {
-        let found = host_and_port(address).to_socket_addrs().ok().and_then(|mut all| all.next());
-        found.is_some_and(|place| TcpStream::connect_timeout(&place, PATIENCE).is_ok())
+        let mut found = resolved(address).into_iter().flatten();
+        found.next().is_some_and(|place| TcpStream::connect_timeout(&place, PATIENCE).is_ok())
     };
     if error.code != "CONNECT_TIMEOUT" || !addresses.iter().any(accepts) {
         return error;
@@ -131,8 +131,8 @@ pub(crate) fn places(addresses: &str) -> BTreeSet<String> {
             let path = std::fs::canonicalize(path.trim_start_matches("//"));
             places.extend(path.map(|path| path.to_string_lossy().into_owned()));
         } else {
-            let found = host_and_port(address).to_socket_addrs();
-            places.extend(found.into_iter().flatten().map(|found| found.to_string()));
+            let found = resolved(address).into_iter().flatten();
+            places.extend(found.map(|found| found.to_string()));
         }
     }
     places
@@ -141,6 +141,12 @@ pub(crate) fn places(addresses: &str) -> BTreeSet<String> {
 fn host_and_port(address: &str) -> &str {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     rest.split('/').next().unwrap_or(rest)
+}
+
+/// What the system resolves an address to. It takes the zone of an IPv6 address only without brackets.
+fn resolved(address: &str) -> Option<std::vec::IntoIter<SocketAddr>> {
+    let (host, port) = host_and_port(address).rsplit_once(':')?;
+    (host.trim_matches(['[', ']']), port.parse().ok()?).to_socket_addrs().ok()
 }
 
 /// What is listening there, if it replies in time.
@@ -162,7 +168,7 @@ fn reply(address: &str, bound: Duration, request: &str, headers: &str) -> Option
     let left =
         || Some(end.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero());
     let place = host_and_port(address);
-    let target = place.to_socket_addrs().ok()?.next()?;
+    let target = resolved(address)?.next()?;
     let mut stream = TcpStream::connect_timeout(&target, left()?).ok()?;
     stream.set_write_timeout(left()).ok()?;
     let request = format!("{request} HTTP/1.1\r\nHost: {place}\r\n{headers}\r\n\r\n");

@@ -32,9 +32,8 @@ impl Goal {
         match self {
             Self::Context(name) => dialer.enter(name),
             Self::Servers(addresses) => {
-                let known = L::parse(addresses)?;
-                let known: Vec<String> = known.iter().map(ToString::to_string).collect();
-                dialer.retarget(known.join(","));
+                L::parse(addresses)?;
+                dialer.retarget(addresses.clone());
                 Ok(())
             }
         }

@@ -18,6 +18,8 @@ pub enum Source {
     File,
     /// `connect` in a session.
     Connect,
+    /// The address of the servers, whatever it comes from.
+    Address,
     /// Built in.
     Default,
 }
@@ -30,6 +32,7 @@ impl fmt::Display for Source {
             Self::Context(name) => write!(f, "context {name}"),
             Self::File => f.write_str("configuration file"),
             Self::Connect => f.write_str("connect"),
+            Self::Address => f.write_str("server address"),
             Self::Default => f.write_str("default"),
         }
     }

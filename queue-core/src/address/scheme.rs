@@ -17,6 +17,8 @@ pub struct Scheme {
     pub port: u16,
     /// The default port of TLS.
     pub tls_port: u16,
+    /// Another scheme of plain TCP that is in use.
+    pub also: Option<&'static str>,
     /// Further pairs of schemes, for plain TCP and TLS, if an address also selects the transport.
     pub others: &'static [(&'static str, &'static str)],
 }
@@ -88,6 +90,7 @@ impl Scheme {
         match scheme {
             "tcp" => Some((0, false)),
             "tls" => Some((0, true)),
+            also if self.also == Some(also) => Some((0, false)),
             _ => self.pairs().enumerate().find_map(|(number, (plain, tls))| {
                 (scheme == plain || scheme == tls).then_some((number, scheme == tls))
             }),
@@ -104,6 +107,9 @@ impl Scheme {
         let Some((pair, is_tls)) = self.find(scheme) else {
             return Err(format!("the scheme is not {} or unix", self.names()));
         };
+        if rest.contains('?') {
+            return Err("an address has no parameters: leave out everything from the '?'".into());
+        }
         let (host, port) = self.host_and_port(rest.strip_suffix('/').unwrap_or(rest))?;
         let endpoint = if is_tls {
             Endpoint::Tls { host, port: port.unwrap_or(self.tls_port) }
@@ -220,18 +226,30 @@ fn check_host(host: &str) -> Result<(), String> {
     if let Some(bad) = host.chars().find(|c| !(c.is_alphanumeric() || "-._:%".contains(*c))) {
         return Err(format!("{bad:?} cannot be part of a host name"));
     }
-    match host.contains(':') && host.parse::<std::net::Ipv6Addr>().is_err() {
-        true => Err("there is no IPv6 address between the brackets".into()),
+    match host.contains(':') {
+        true => check_ipv6(host),
         false => Ok(()),
     }
+}
+
+/// Accepts an IPv6 address with or without a zone, such as `fe80::1%eth0`.
+fn check_ipv6(host: &str) -> Result<(), String> {
+    let is_address = without_zone(host).parse::<std::net::Ipv6Addr>().is_ok();
+    match is_address && !host.ends_with('%') {
+        true => Ok(()),
+        false => Err("there is no IPv6 address between the brackets".into()),
+    }
+}
+
+/// A host without its zone, which means something on this machine only.
+pub(crate) fn without_zone(host: &str) -> &str {
+    host.split_once('%').map_or(host, |(host, _)| host)
 }
 
 /// Parses the rest after a `[`.
 fn bracketed(inner: &str) -> Result<(&str, Option<&str>), String> {
     let (host, after) = inner.split_once(']').ok_or("the ']' is missing")?;
-    if host.parse::<std::net::Ipv6Addr>().is_err() {
-        return Err("there is no IPv6 address between the brackets".into());
-    }
+    check_ipv6(host)?;
     match after.strip_prefix(':') {
         None if after.is_empty() => Ok((host, None)),
         Some(port) => Ok((host, Some(port))),
@@ -246,7 +264,9 @@ impl Endpoint<'_> {
         match self {
             Endpoint::Tcp { host, .. } => {
                 *host != "localhost"
-                    && !host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+                    && !without_zone(host)
+                        .parse::<std::net::IpAddr>()
+                        .is_ok_and(|ip| ip.is_loopback())
             }
             Endpoint::Tls { .. } | Endpoint::Unix(_) => false,
         }

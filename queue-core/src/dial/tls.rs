@@ -23,6 +23,7 @@ use rustls::{
 
 use super::certificate::PublicKey;
 
+use crate::address::scheme::without_zone;
 use crate::{Error, ErrorKind, excerpt};
 
 /// Certificates and names for TLS addresses.
@@ -134,7 +135,7 @@ impl TlsOptions {
 
     /// The configuration for a connection to `host`.
     pub(crate) fn prepare(&self, host: &str) -> Result<Prepared, Error> {
-        let name = self.server_name.as_deref().unwrap_or(host);
+        let name = self.server_name.as_deref().unwrap_or(without_zone(host));
         let name = ServerName::try_from(name.to_owned()).map_err(|error| {
             unusable(format!("the server name {}", excerpt(name.as_bytes())), error)
         })?;
