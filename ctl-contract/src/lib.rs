@@ -204,6 +204,8 @@ macro_rules! tool_contract {
                     results_go_to_stdout_and_the_summary_to_stderr,
                     every_line_of_the_log_can_be_an_object,
                     the_first_signal_finishes_the_job,
+                    the_commands_of_a_killed_worker_end_with_everything_that_they_started,
+                    a_worker_fails_if_all_of_its_jobs_failed,
                 }
                 terminal {
                     the_history_is_private_and_keeps_no_secrets,

@@ -8,11 +8,11 @@ use serde_json::Value;
 use crate::Case;
 use crate::program::{Ran, Running, ended, hears, signal};
 
-/// Adds a job, and runs a worker with these flags and this shell line.
+/// Adds a job, and runs a worker for it with these flags and this shell line.
 fn work<T: Tool>(case: &Case<T>, address: &str, flags: &[&str], line: &str) -> Ran {
     case.adds(address, "body");
     let words: Vec<&str> = case.work.split(' ').chain(["-c", "1"]).collect();
-    case.program.at(address, &[&words, flags, &["--shell", line]].concat()).exits(0)
+    case.program.at(address, &[&words, flags, &["--shell", line]].concat())
 }
 
 /// The job, how its command ended, how long it took, the outcome, and the last line of output.
@@ -22,14 +22,14 @@ pub fn a_job_that_does_not_end_well_is_told_on_a_line<T: Tool>(case: &Case<T>) {
         ("printf 'one\\ntwo\\033[2J\\n' >&2; exit 3", "exit 3 after"),
         ("printf 'two\\033[2J' >&2; kill -9 $$", "signal 9 after"),
     ] {
-        let ran = work(case, &address, &[], line);
+        let ran = work(case, &address, &[], line).exits(1);
         let told: Vec<&str> = ran.err.lines().filter(|line| line.contains(how)).collect();
         let [told] = told[..] else { panic!("{told:?}: {}", ran.err) };
         assert!(told.contains("mail: ") && told.ends_with(": two\\x1b[2J"), "{told}");
     }
-    let ran = work(case, &address, &["--max-runtime", "10ms"], "sleep 1000");
+    let ran = work(case, &address, &["--max-runtime", "10ms"], "sleep 1000").exits(1);
     assert!(ran.err.contains("over --max-runtime after"), "{}", ran.err);
-    let ran = work(case, &address, &[], "echo fine >&2");
+    let ran = work(case, &address, &[], "echo fine >&2").exits(0);
     assert!(!ran.err.contains("exit 0"), "{}", ran.err);
 }
 
@@ -76,6 +76,40 @@ pub fn the_first_signal_finishes_the_job<T: Tool>(case: &Case<T>) {
     assert!(said.contains("finished\n"), "{said}");
     assert_eq!(worker.wait().unwrap().code(), Some(143), "{said}");
     assert_eq!((case.jobs)(&server), 1);
+}
+
+/// The server gives its job to the next worker at once, whatever the command would still do.
+#[cfg(unix)]
+pub fn the_commands_of_a_killed_worker_end_with_everything_that_they_started<T: Tool>(
+    case: &Case<T>,
+) {
+    let (server, address) = Case::<T>::server();
+    case.adds(&address, "body");
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let script =
+        format!("exec 3>'{}'; echo begun >&3; (sleep 60; echo late >&3) & wait", fifo.display());
+    let words: Vec<&str> = case.work.split(' ').chain(["--shell", &script]).collect();
+    let line = [&[case.program.flag, &address], &words[..]].concat();
+    let mut worker = Running::of(case.program.command(&line).spawn().unwrap());
+    let mut commands = BufReader::new(std::fs::File::open(&fifo).unwrap());
+    hears(&mut commands, "begun");
+    worker.kill().unwrap();
+    // All of them hold it open.
+    let mut late = String::new();
+    commands.read_to_string(&mut late).unwrap();
+    assert_eq!(late, "");
+    crate::until(|| (case.held)(&server) == 0);
+    assert_eq!((case.jobs)(&server), 1);
+}
+
+/// A script must not take them for done.
+pub fn a_worker_fails_if_all_of_its_jobs_failed<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let ran = work(case, &address, &["-o", "json"], "exit 3").exits(1);
+    assert_eq!(ran.error()["code"], "JOBS_FAILED");
+    assert!(ran.error()["message"].as_str().unwrap().contains("the commands of 1 "), "{ran:?}");
 }
 
 /// The hint names the flag that makes it wait.
@@ -127,17 +161,17 @@ pub fn a_worker_until_empty_ends_without_a_server_that_is_away<T: Tool>(case: &C
 /// In a pipe as on a terminal. With structured formats, stdout has nothing else.
 pub fn results_go_to_stdout_and_the_summary_to_stderr<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    let ran = work(case, &address, &[], "echo result");
+    let ran = work(case, &address, &[], "echo result").exits(0);
     assert!(ran.lines().iter().all(|line| *line == "result"), "{ran:?}");
     let last = ran.err.lines().last().unwrap_or_default();
     // With the time, because stderr is not a terminal.
     assert!(last.starts_with("20") && last.contains("Z ") && last.contains(" 0 lost"), "{ran:?}");
-    let ran = work(case, &address, &["-o", "json"], "echo result");
+    let ran = work(case, &address, &["-o", "json"], "echo result").exits(0);
     assert_eq!(ran.json()["lost"], 0, "{ran:?}");
-    let ran = work(case, &address, &["-o", "json"], "printf open; exit 3");
+    let ran = work(case, &address, &["-o", "json"], "printf open; exit 3").exits(1);
     let told = ran.err.lines().find(|line| line.contains("exit 3 after")).expect("the failure");
     assert!(!told.starts_with("open"), "{told}");
-    let ran = work(case, &address, &["-o", "ndjson"], "echo result");
+    let ran = work(case, &address, &["-o", "ndjson"], "echo result").exits(0);
     let record: Value = ran.json();
     let thousandths = record["duration_ms"].as_f64().unwrap() * 1e3;
     assert!((thousandths - thousandths.round()).abs() < 1e-6, "{record}");
@@ -152,7 +186,7 @@ pub fn every_line_of_the_log_can_be_an_object<T: Tool>(case: &Case<T>) {
     let line: Vec<&str> = [case.program.flag, &address].into_iter().chain(words).collect();
     let variable = format!("{}_LOG_FORMAT", case.program.prefix);
     let command = case.program.command(&line).env(variable, "json").spawn();
-    let ran = ended(command.unwrap()).exits(0);
+    let ran = ended(command.unwrap()).exits(1);
     // The command's own output passes unchanged.
     let lines = ran.err.lines().filter(|line| *line != "broken");
     let lines: Vec<Value> = lines.map(|line| serde_json::from_str(line).expect(line)).collect();
@@ -166,7 +200,7 @@ pub fn every_line_of_the_log_can_be_an_object<T: Tool>(case: &Case<T>) {
 #[cfg(target_os = "linux")]
 pub fn what_a_command_leaves_running_is_named_when_it_is_ended<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
-    let ran = work(case, &address, &[], "sleep 1000 & true");
+    let ran = work(case, &address, &[], "sleep 1000 & true").exits(0);
     let said = "killed processes that its command left running: sleep (process ";
     assert!(ran.err.contains(said), "{}", ran.err);
 }

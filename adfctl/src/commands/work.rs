@@ -106,7 +106,7 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
         let (server, queue, id) = &done.job;
         let record = Record::new().with("messageid", id.get()).with("queue", queue.as_str());
         let record = record.of_server(server.as_deref());
-        work::log(&mut tool.out, &MESSAGE, record, &done.end, done.fate)
+        shift.log(&mut tool.out, &MESSAGE, record, &done.end, done.fate)
     });
     let (signal, report) = watched?;
     let WorkerReport { deleted, returned, dead_lettered, abandoned, lost, unknown, .. } = report;
@@ -118,9 +118,7 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
         ("lost", lost, "lost"),
         ("unknown", unknown, "unknown"),
     ];
-    work::tally(&mut tool.out, shift.messages(), "message", &ways)?;
-    shift.outages().check()?;
-    Ok(signal.unwrap_or(Exit::Done))
+    shift.end(&mut tool.out, "message", &ways, signal)
 }
 
 /// A queue that does not exist never becomes empty, and its name is usually misspelt.

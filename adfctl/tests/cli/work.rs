@@ -51,7 +51,7 @@ fn what_fails_too_often_goes_to_the_dead_letter_queue() {
         for end in ["right", "left"] {
             let line = ["--max-duplications", "3", "--dead-letter", &dead.name, "--on-fail", end];
             let line = [&line[..], &["-o", "ndjson", "--exec", "false"]].concat();
-            let ran = work(address, &queue.name, &line).exits(0);
+            let ran = work(address, &queue.name, &line).exits(1);
             let fates: Vec<_> = ran.objects().iter().map(|one| one["fate"].clone()).collect();
             assert_eq!(fates, ["returned", "returned", "dead-lettered"], "{end}");
             let ran = adfctl(address, &["pop", &dead.name, "-o", "raw"]).exits(0);

@@ -132,7 +132,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         let (server, id) = &done.job;
         let record = Record::new().with("id", id.get()).with("tube", tube);
         let record = record.of_server(server.as_deref());
-        work::log(&mut tool.out, &JOB, record, &done.end, done.fate)
+        shift.log(&mut tool.out, &JOB, record, &done.end, done.fate)
     });
     let (signal, report) = watched?;
     let WorkerReport { finished, released, buried, abandoned, lost, unknown, .. } = report;
@@ -151,9 +151,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
             let _ = say_why_idle(shift.messages(), server, &mut link, &tubes);
         }
     }
-    work::tally(&mut tool.out, shift.messages(), "job", &ways)?;
-    shift.outages().check()?;
-    Ok(signal.unwrap_or(Exit::Done))
+    shift.end(&mut tool.out, "job", &ways, signal)
 }
 
 /// A worker finds no job in a paused tube, nor in one whose name is mistyped.

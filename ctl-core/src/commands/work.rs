@@ -1,5 +1,6 @@
 //! `work`: shared by the workers of all tools, which run a command for every job.
 
+mod counts;
 mod ledger;
 mod outages;
 mod shift;
@@ -16,7 +17,7 @@ use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::link::Link as _;
 use crate::output::messages::Messages;
-use crate::output::{Format, Output, Record, Shape};
+use crate::output::{Output, Record};
 use crate::system::at_once::first_of;
 use crate::system::child::{DataArgs, Place, Template};
 use crate::text::units;
@@ -163,6 +164,8 @@ pub fn about(arg: Arg, (job, here): (&str, &str)) -> Arg {
     if worded == help { arg } else { arg.help(worded) }
 }
 
+/// How a command ended that was stopped: its worker ended, or its job was lost.
+const STOPPED: &str = "stopped";
 /// How long commands get to end.
 const LAST_RESORT: Duration = Duration::from_secs(10);
 
@@ -182,10 +185,13 @@ pub struct CommandEnd {
 }
 
 impl CommandEnd {
-    /// Whether it exited with 0.
+    /// Whether it exited with 0; none if it did not run, or was stopped.
     #[must_use]
-    pub(crate) fn is_success(&self) -> bool {
-        self.exit == Some(0)
+    pub(crate) fn has_succeeded(&self) -> Option<bool> {
+        match (self.exit, self.signal, self.otherwise) {
+            (None, None, None | Some(STOPPED)) => None,
+            (exit, ..) => Some(exit == Some(0)),
+        }
     }
 
     /// Its words, unless it wrote them itself to the terminal that shows these messages.
@@ -220,57 +226,7 @@ impl CommandEnd {
     }
 }
 
-/// Writes the record of a finished job, if there is a log: `job` is its name, `fate` its outcome.
-///
-/// # Errors
-/// Write failures.
-pub fn log(
-    out: &mut Output,
-    shape: &'static Shape,
-    job: Record,
-    end: &CommandEnd,
-    fate: &str,
-) -> Result<(), CliError> {
-    if out.style.format != Format::Ndjson {
-        return Ok(());
-    }
-    let now = units::now_in_milliseconds();
-    let record = job
-        .with("duration_ms", end.time.map(units::milliseconds))
-        .with("exit", end.exit)
-        .with("signal", end.signal)
-        .with("fate", fate)
-        .with("ts", now);
-    out.object(shape, record)?;
-    out.flush()
-}
-
 /// Whether stdout belongs to the commands: there are no documents, and no record for each job.
 fn is_for_commands(out: &Output) -> bool {
     !out.style.format.is_structured()
-}
-
-/// Reports the number of jobs (each a `noun`) by outcome: on stderr, because stdout belongs to the commands or has the
-/// records; as a document if documents were requested. An outcome has a key, a number and the words after the number;
-/// those of the first come before it.
-///
-/// # Errors
-/// Write failures.
-pub fn tally(
-    out: &mut Output,
-    messages: &Messages,
-    noun: &str,
-    ways: &[(&'static str, u64, &str)],
-) -> Result<(), CliError> {
-    let part = |(at, (_, count, words)): (usize, &(_, u64, &str))| match at {
-        0 => format!("{words} {}", units::count(*count, noun)),
-        _ => format!("{count} {words}"),
-    };
-    let sentence = ways.iter().enumerate().map(part).collect::<Vec<_>>().join(", ");
-    if out.style.format == Format::Ndjson || is_for_commands(out) {
-        messages.note(sentence);
-        return Ok(());
-    }
-    let record = ways.iter().fold(Record::new(), |all, (key, count, _)| all.with(*key, *count));
-    out.done(&record, &sentence).map(drop)
 }

@@ -129,8 +129,10 @@ fn workers(program: &Program) -> String {
          their own they go on, but their output is no longer read.\n\
          On SIGTERM, SIGINT or SIGHUP, running commands may finish within --grace; a second SIGTERM or SIGINT, or the end of \
          that time, kills them and everything they started, and gives back what they had. Under nohup, SIGHUP is ignored.\n\
-         When a connection is lost, its commands and everything they started are killed. When the system runs out of file \
-         descriptors, processes, threads or memory, the worker waits until some are free.\n\n\
+         When a connection is lost, or the worker itself is killed, its commands and everything they started are killed. When \
+         the system runs out of file descriptors, processes, threads or memory, the worker waits until some are free.\n\
+         The worker exits with 0 if a command succeeded or none ran, with 1 if commands failed and none succeeded, and after a \
+         signal with the code of that signal.\n\n\
          Examples:\n  {name} help work\n  {name} help examples work"
     );
     reflow_text(&text, width())

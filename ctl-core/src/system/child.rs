@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use self::pipe::Watched;
 use crate::error::CliError;
 use crate::system::family::Family;
+use crate::system::guard::Guard;
 use crate::system::process;
 
 pub use data::{Data, DataArgs};
@@ -111,6 +112,14 @@ impl Running {
             asked: None,
             left: None,
         })
+    }
+
+    /// From now on, it is killed with everything that it has started if this process is killed.
+    pub(crate) fn guarded_by(mut self, guard: Option<&Arc<Guard>>) -> Self {
+        if let Some(guard) = guard {
+            self.family.guard(guard);
+        }
+        self
     }
 
     /// Waits for the command to end, and polls `order` meanwhile; then for its output, which others may hold open, for

@@ -2,6 +2,9 @@
 
 use std::io;
 use std::process::{Child, ExitStatus};
+use std::sync::Arc;
+
+use crate::system::guard::{Guard, Guarded};
 
 /// A child with its process group, which ends at the latest when this is dropped. Signals are sent only until the child
 /// is reaped: after that, its number may belong to strangers.
@@ -11,12 +14,19 @@ pub(crate) struct Family {
     own_group: bool,
     /// Whether its number is no longer its own.
     is_reaped: bool,
+    /// Kills it if this process is killed.
+    guarded: Option<Guarded>,
 }
 
 impl Family {
     /// This child; `own_group` says whether it leads a group.
     pub(crate) fn of(child: Child, own_group: bool) -> Self {
-        Self { child, own_group, is_reaped: false }
+        Self { child, own_group, is_reaped: false, guarded: None }
+    }
+
+    /// From now on, its group is killed if this process is.
+    pub(crate) fn guard(&mut self, guard: &Arc<Guard>) {
+        self.guarded = self.own_group.then(|| Guarded::new(guard, self.child.id()));
     }
 
     /// Whether the child has ended. Does not reap it, where the system can look without reaping.
@@ -48,6 +58,7 @@ impl Family {
     /// The system does not say how it ended.
     pub(crate) fn reap(&mut self) -> io::Result<ExitStatus> {
         self.is_reaped = true;
+        self.guarded = None;
         self.child.wait()
     }
 

@@ -5,6 +5,7 @@ pub mod child;
 pub mod env;
 pub(crate) mod family;
 pub mod files;
+pub(crate) mod guard;
 pub(crate) mod listen;
 pub mod notice;
 pub mod process;

@@ -9,7 +9,6 @@ use ctl_core::commands::work::{self, WorkFlags};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
 use ctl_core::link::Link as _;
-use ctl_core::output::messages::Messages;
 use ctl_core::output::{Record, Shape};
 use ctl_core::text::units;
 use gearman_client::blocking::Worker;
@@ -113,12 +112,10 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         let record = Record::new()
             .with("handle", job.handle.as_str())
             .with("function", job.function.as_str());
-        work::log(&mut tool.out, &JOB, record, &job.end, job.fate.word())
+        shift.shift.log(&mut tool.out, &JOB, record, &job.end, job.fate.word())
     });
     let (signal, report) = watched?;
-    count.report(report, tool, messages)?;
-    shift.shift.outages().check()?;
-    Ok(signal.unwrap_or(Exit::Done))
+    shift.shift.end(&mut tool.out, "job", &count.ways(report), signal)
 }
 
 fn handler(tool: &Tool, args: &WorkArgs) -> Result<Handler, CliError> {
@@ -195,19 +192,13 @@ impl Count {
         }
     }
 
-    fn report(
-        &self,
-        sent: WorkerReport,
-        tool: &mut Tool,
-        messages: &Messages,
-    ) -> Result<(), CliError> {
-        let ways = [
+    fn ways(&self, sent: WorkerReport) -> [(&'static str, u64, &'static str); 5] {
+        [
             ("completed", sent.completed, "completed"),
             ("failed", sent.failed, "failed"),
             ("returned", self.returned, "given back"),
             ("lost", self.lost + sent.rejected, "lost"),
             ("unknown", sent.unknown, "unknown"),
-        ];
-        work::tally(&mut tool.out, messages, "job", &ways)
+        ]
     }
 }

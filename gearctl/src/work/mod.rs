@@ -263,7 +263,7 @@ impl Shift {
             let start = Instant::now();
             let (ended, end) = match &self.handler {
                 Handler::Command(recipe) => child::run(recipe, &self.shift, &mut worker, &job),
-                Handler::Builtin(builtin) => builtin.run(&self.shift, &job),
+                Handler::Builtin(builtin) => self.shift.during(|| builtin.run(&self.shift, &job)),
             };
             self.running.fetch_sub(1, Ordering::SeqCst);
             let mut done = Finished {

@@ -100,7 +100,7 @@ fn a_killed_child_is_a_failure() {
         let address = server.address();
         let worker = worker(address, "die", &["-c", "1", "-o", "ndjson", "--shell", "kill -9 $$"]);
         gearctl(address, &["run", "die", "x"]).exits(1);
-        let ran = worker.ended().exits(0);
+        let ran = worker.ended().exits(1);
         assert_eq!((&ran.json()["signal"], &ran.json()["fate"]), (&json!(9), &json!("fail")));
     });
 }

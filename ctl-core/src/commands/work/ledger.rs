@@ -74,7 +74,7 @@ impl<K: Eq + Hash, M: Default> Ledger<K, M> {
     }
 
     fn finish(&self, job: K, more: M, end: CommandEnd, fate: &Fate) {
-        if !end.is_success() || !fate.is_best {
+        if end.has_succeeded() != Some(true) || !fate.is_best {
             let lost = fate.lost.as_ref().map(|reason| format!("{} ({reason})", fate.word));
             let shown = lost.as_deref().unwrap_or(fate.word);
             end.tell(&self.messages, &(self.label)(&job, &more), shown);

@@ -3,19 +3,21 @@
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::{ExitStatus, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::counts::Counts;
 use super::outages::{Outages, lock};
-use super::{CommandEnd, WorkFlags, is_for_commands};
+use super::{CommandEnd, STOPPED, WorkFlags, is_for_commands};
 use crate::commands::shortage::Shortage;
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
-use crate::output::Output;
 use crate::output::messages::Messages;
+use crate::output::{Format, Output, Record, Shape};
 use crate::system::child::{DataArgs, LastLine, Order, Piece, Place, Running, Template};
+use crate::system::guard::Guard;
 use crate::system::process;
 use crate::system::signals::Interrupts;
 use crate::text::units;
@@ -129,6 +131,12 @@ pub struct Shift {
     is_stopping: AtomicBool,
     /// Number of consecutive failed commands.
     failures: AtomicU32,
+    /// Number of running commands.
+    running: AtomicUsize,
+    /// Kills running commands if this process is killed; there from the first command on, if the system has one.
+    guard: Mutex<Option<Option<Arc<Guard>>>>,
+    /// The finished jobs.
+    counts: Mutex<Counts>,
 }
 
 impl Shift {
@@ -144,6 +152,9 @@ impl Shift {
             broken: Mutex::default(),
             is_stopping: AtomicBool::new(false),
             failures: AtomicU32::new(0),
+            running: AtomicUsize::new(0),
+            guard: Mutex::default(),
+            counts: Mutex::default(),
         }
     }
 
@@ -184,7 +195,8 @@ impl Shift {
     ) -> (Ended, CommandEnd) {
         let start = Instant::now();
         let mut words = None;
-        let ended = match self.try_run(recipe, job, is_lost, take, &mut words) {
+        let ended = self.during(|| self.try_run(recipe, job, is_lost, take, &mut words));
+        let ended = match ended {
             Ok(Ended::Code(code @ (126 | 127))) if recipe.command.is_shell() => {
                 let why = format!("the shell could not run the command: it exited with {code}");
                 let exit = u8::try_from(code).unwrap_or(1);
@@ -206,7 +218,7 @@ impl Shift {
             Ended::Code(_) | Ended::Signal(_) => None,
             Ended::Overtime => Some("over --max-runtime"),
             Ended::Expired => Some("at the end of its time to run"),
-            Ended::GivenUp => Some("stopped"),
+            Ended::GivenUp => Some(STOPPED),
             Ended::Unfit => Some("not run"),
         };
         (ended, CommandEnd { exit, signal, otherwise, time: Some(start.elapsed()), words })
@@ -235,7 +247,8 @@ impl Shift {
             command.envs(job.environment.iter().map(|(name, value)| (name, value)));
             command.stdout(if *owns_stdout { Stdio::inherit() } else { Stdio::piped() });
             command.stderr(Stdio::piped());
-            Ok((Running::start(command, data.input())?, data))
+            let guard = self.guard()?;
+            Ok((Running::start(command, data.input())?.guarded_by(guard.as_ref()), data))
         };
         let (mut running, _data) = match self.retry(gives_up, start) {
             Ok(running) => running,
@@ -293,6 +306,22 @@ impl Shift {
                 None => Ended::Signal(process::signal(status).unwrap_or(0)),
             },
         })
+    }
+
+    fn guard(&self) -> Result<Option<Arc<Guard>>, CliError> {
+        let mut guard = lock(&self.guard);
+        if guard.is_none() {
+            *guard = Some(Guard::start()?);
+        }
+        Ok(guard.clone().flatten())
+    }
+
+    /// Handles a job, which counts as running meanwhile.
+    pub fn during<O>(&self, handle: impl FnOnce() -> O) -> O {
+        self.running.fetch_add(1, Ordering::SeqCst);
+        let done = handle();
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        done
     }
 
     /// Waits after consecutive immediate failures, each time for longer, before the last job is given back: for servers
@@ -367,6 +396,64 @@ impl Shift {
         let queues: Vec<String> = queues.iter().map(ToString::to_string).collect();
         let (queues, jobs) = (queues.join(", "), flags.jobs);
         self.messages.note(format!("taking {what} from {queues} on {address}, {jobs} at once"));
+    }
+
+    /// Counts a finished job, and writes its record, if there is a log: `job` is its name, `fate` its outcome.
+    ///
+    /// # Errors
+    /// Write failures.
+    pub fn log(
+        &self,
+        out: &mut Output,
+        shape: &'static Shape,
+        job: Record,
+        end: &CommandEnd,
+        fate: &'static str,
+    ) -> Result<(), CliError> {
+        lock(&self.counts).add(end, fate);
+        if out.style.format != Format::Ndjson {
+            return Ok(());
+        }
+        let record = job
+            .with("duration_ms", end.time.map(units::milliseconds))
+            .with("exit", end.exit)
+            .with("signal", end.signal)
+            .with("fate", fate)
+            .with("ts", units::now_in_milliseconds());
+        out.object(shape, record)?;
+        out.flush()
+    }
+
+    /// The end of the worker, after this signal, if it was one. Reports the number of jobs (each a `noun`) by outcome: on
+    /// stderr, because stdout belongs to the commands or has the records; as a document if documents were requested. An
+    /// outcome has a key, a number and the words after the number; those of the first come before it.
+    ///
+    /// # Errors
+    /// Write failures; a server that could not be reached (69); jobs that failed, and none that succeeded (1).
+    pub fn end(
+        &self,
+        out: &mut Output,
+        noun: &str,
+        ways: &[(&'static str, u64, &str)],
+        signal: Option<Exit>,
+    ) -> Result<Exit, CliError> {
+        let part = |(at, (_, count, words)): (usize, &(_, u64, &str))| match at {
+            0 => format!("{words} {}", units::count(*count, noun)),
+            _ => format!("{count} {words}"),
+        };
+        let sentence = ways.iter().enumerate().map(part).collect::<Vec<_>>().join(", ");
+        if out.style.format == Format::Ndjson || is_for_commands(out) {
+            self.messages.note(sentence);
+        } else {
+            let record =
+                ways.iter().fold(Record::new(), |all, (key, count, _)| all.with(*key, *count));
+            out.done(&record, &sentence)?;
+        }
+        self.outages.check()?;
+        match signal {
+            Some(signal) => Ok(signal),
+            None => lock(&self.counts).check(noun),
+        }
     }
 
     /// What is told about lost servers.
