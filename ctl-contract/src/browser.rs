@@ -123,11 +123,6 @@ impl Browser {
         }
     }
 
-    /// Accepts any certificate: this browser cannot be told to trust a test's CA.
-    pub fn trusts_everybody(&mut self) {
-        self.call("Security.setIgnoreCertificateErrors", &json!({ "ignore": true }));
-    }
-
     /// Opens an address, and waits until the page is complete.
     pub fn open(&mut self, url: &str) {
         self.call("Page.navigate", &json!({ "url": url }));

@@ -178,7 +178,7 @@ macro_rules! tool_contract {
                     in_a_pipe_one_look_is_taken,
                 }
                 tap {
-                    what_passes_a_tap_is_shown_and_recorded,
+                    what_passes_a_tap_is_shown,
                 }
                 web {
                     a_page_shows_what_the_servers_have_to_do,
@@ -339,7 +339,7 @@ macro_rules! kit_contract {
                 }
                 bench {
                     an_open_loop_keeps_its_rate,
-                    runs_are_compared,
+                    a_run_beyond_its_limits_fails,
                     it_is_bounded,
                 }
                 session {
@@ -405,7 +405,6 @@ macro_rules! kit_contract {
             #[cfg(all(unix, feature = "tls"))]
             $crate::tool_contract! { @cases
                 web {
-                    the_page_is_encrypted_by_its_own_certificate,
                 }
             }
             #[cfg(feature = "tls")]

@@ -1,14 +1,11 @@
 //! `tap`, between a program and its server.
 
-use std::io::{self, BufRead, BufReader, Read};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Read};
 use std::process::{ChildStdout, Command, Stdio};
-use std::time::Duration;
 
 use ctl_core::context::Tool;
 use ctl_core::link::Endpoint;
 use ctl_core::link::Link as _;
-use fixtures::transcript::{Stage, Transcript, replay};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -104,13 +101,10 @@ pub fn a_tap_shows_what_is_in_a_body<T: Tool>(case: &Case<T>) {
     tap.end();
 }
 
-/// A transcript is complete: another server, sent what the application has sent, answers the same.
-pub fn what_passes_a_tap_is_shown_and_recorded<T: Tool>(case: &Case<T>) {
+/// With bodies, response times and a summary.
+pub fn what_passes_a_tap_is_shown<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("record.txt");
-    let file = file.to_str().unwrap();
-    let tap = Tap::start(&case.program, &address, &["--record", file]);
+    let tap = Tap::start(&case.program, &address, &[]);
     let add: Vec<&str> = case.add.split(' ').chain(["body \x1b[2J"]).collect();
     case.program.at(&tap.address, &add).exits(0);
     assert_eq!((case.jobs)(&server), 1);
@@ -125,34 +119,6 @@ pub fn what_passes_a_tap_is_shown_and_recorded<T: Tool>(case: &Case<T>) {
     assert!(lines.iter().all(|line| line["verb"] != "(undecoded)"), "{lines:?}");
     assert!(ran.err.contains("1 connection, 0 lines dropped"), "{}", ran.err);
     assert!(!ran.err.contains('\x1b') && ran.err.contains("SENT"), "{}", ran.err);
-    // Only its owner can read the record, and no record overwrites another.
-    let mode =
-        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(file).unwrap().permissions());
-    assert_eq!(mode & 0o077, 0);
-    let again = case.program.at(&address, &["tap", "--record", file]).exits(74);
-    assert!(again.err.contains("is not overwritten"), "{}", again.err);
-    let (other, address) = Case::<T>::server();
-    let text = std::fs::read_to_string(file).unwrap();
-    let transcript = Transcript::parse("record", &text).unwrap();
-    replay(&transcript, &mut Fresh(address)).unwrap();
-    assert_eq!((case.jobs)(&other), 1);
-}
-
-/// A server that a record is replayed against.
-struct Fresh(String);
-
-impl Stage for Fresh {
-    type Link = TcpStream;
-
-    fn connect(&mut self) -> io::Result<TcpStream> {
-        let stream = TcpStream::connect(&self.0)?;
-        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-        Ok(stream)
-    }
-
-    fn drain(&mut self) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
 }
 
 /// To the server, and from the application.
@@ -191,7 +157,7 @@ pub fn what_a_tap_cannot_do_is_said<T: Tool>(case: &Case<T>) {
     refused(&["--filter", "color==red"], "a line has no `color`");
     refused(&["--filter", "loud"], "must be KEY OP VALUE");
     refused(&["--sort-by", "duration_ms"], "--summary");
-    refused(&["-o", "raw"], "--record");
+    refused(&["-o", "raw"], "--body 4096");
     refused(&["--dry-run"], "does not support --dry-run");
     let several = case.program.bare(&["tap", "--to", "127.0.0.1:1,127.0.0.1:2"]).exits(2);
     assert!(several.err.contains("relays to a single server"), "{}", several.err);

@@ -32,8 +32,7 @@ holds exit 1. The last row is the total of all clients.
 
 Examples:
   adfctl bench push -j 4 --batch 100 --duration 10s --size 1k..16k
-  adfctl bench cycle --rate 500 --duration 30s -o json > base.json
-  adfctl bench cycle --rate 500 --duration 30s --compare base.json --fail-if 'p99>20%'";
+  adfctl bench cycle --rate 500 --duration 30s --fail-if 'p99>50ms'";
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]

@@ -13,15 +13,13 @@ WebSocket or HTTP, in binary or JSON: time, connection, sender, body size (in JS
 the server's response time, counted from the last byte of the request, and (-o wide) which request it answers. No byte
 is changed or held back; closes and resets are passed on. Lines that cannot be written fast enough are dropped and
 counted. The summary at the end goes to stderr.
---record writes a transcript with full bodies, readable by its owner only.
 --decode decodes bodies of up to 4 KiB, whatever --body says.
 FILTER tests a line: verb==rpush, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to, args and error.
 
 Examples:
   adfctl tap --listen 127.0.0.1:6231 --to 127.0.0.1:6230
   adfctl tap --slow 50ms -o ndjson
-  adfctl tap --listen :6231 --filter 'verb==rpush' --body 200
-  adfctl tap --record queue.txt";
+  adfctl tap --listen :6231 --filter 'verb==rpush' --body 200";
 
 /// The longest answer over HTTP that is read, in bytes.
 const MAX_ANSWER: usize = 1 << 20;

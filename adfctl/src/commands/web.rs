@@ -11,15 +11,14 @@ history since it was opened. Without --write it is read-only; with it, you can p
 delete queues, each after a preview of what would be done.
 Open the printed link: its token is needed for everything that the page shows and does, from this machine as from
 others, and each start has a new one unless --token-file gives it. Changes are logged on stderr. The page accepts
-requests for its address and localhost (and --host NAME) only. For other machines, use --allow-remote with --https-cert
-and --https-key, which encrypt the browser's connection; --tls and related flags apply to the queue servers only. A
-command of the page ends with its request, and after 60 s.
+requests for its address and localhost (and --host NAME) only. It is not encrypted: from other machines, use
+ssh -L 8030:127.0.0.1:8030 HOST, or --allow-remote behind a proxy with HTTPS. A command of the page ends with its
+request, and after 60 s.
 
 Examples:
   adfctl web
   adfctl web --listen 127.0.0.1:8031 --write
-  adfctl web --listen 0.0.0.0:8030 --allow-remote --token-file /etc/adfctl.token \\
-    --https-cert page.pem --https-key page.key";
+  adfctl web --listen 0.0.0.0:8030 --allow-remote --token-file /etc/adfctl.token --host queues.example";
 
 /// What the page shows and does.
 pub static SITE: Site = Site {

@@ -12,15 +12,13 @@ A relay: applications connect to it instead of the server, and it prints a line 
 connection, sender, body size and, for replies, the server's response time, counted from the last byte of the command,
 and (-o wide) which command it answers. No byte is changed or held back; closes and resets are passed on. Lines that
 cannot be written fast enough are dropped and counted. The summary at the end goes to stderr.
---record writes a transcript with full bodies, readable by its owner only.
 --decode decodes bodies of up to 4 KiB, whatever --body says.
 FILTER tests a line: verb==put, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to, args and error.
 
 Examples:
   bsctl tap --listen 127.0.0.1:11301 --to 127.0.0.1:11300
   bsctl tap --slow 50ms -o ndjson
-  bsctl tap --listen :11301 --filter 'verb==put' --filter 'size>65535' --body 200
-  bsctl tap --record mail.txt";
+  bsctl tap --listen :11301 --filter 'verb==put' --filter 'size>65535' --body 200";
 
 /// The decoder of one connection.
 #[derive(Debug, Default)]

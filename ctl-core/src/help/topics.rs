@@ -111,7 +111,7 @@ fn comparisons(program: &Program) -> String {
          METRIC=RANGE is a threshold with the range of good values, as in monitoring plugins: 10 is 0 to 10, 10: from 10, \
          ~:10 up to 10, 10:20 between, and @10:20 outside.\n\n\
          Examples:\n  {name} check server -w 'rtt>50ms' -c rtt=200\n  \
-         {name} bench --compare base.json --fail-if 'p99>20%'"
+         {name} bench --fail-if 'p99>5ms'"
     );
     format!("{}\n{}", table(&rows), reflow_text(&text, width()))
 }

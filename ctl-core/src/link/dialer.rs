@@ -412,11 +412,6 @@ impl<L: Link> Dialer<L> {
         who::explain(error, &self.program, &addresses, None)
     }
 
-    /// Whether any server uses TLS.
-    pub(crate) fn uses_tls(&mut self) -> bool {
-        self.made().is_ok_and(|ways| ways.iter().any(|(address, _)| L::is_tls(address)))
-    }
-
     fn made(&mut self) -> Result<&[Way<L>], CliError> {
         let made = match self.made.take() {
             Some(made) => made,

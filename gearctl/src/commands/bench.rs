@@ -40,8 +40,7 @@ holds exit 1. The last row is the total of all clients.
 
 Examples:
   gearctl bench submit -j 4 --batch 100 --duration 10s --size 1k..64k
-  gearctl bench roundtrip --rate 500 --duration 30s -o json > base.json
-  gearctl bench roundtrip --rate 500 --duration 30s --compare base.json --fail-if 'p99>20%'";
+  gearctl bench roundtrip --rate 500 --duration 30s --fail-if 'p99>50ms'";
 
 /// Arguments of `bench`.
 #[derive(Debug, Args)]

@@ -15,15 +15,13 @@ the admin protocol: time, connection, sender, data size and, for replies, the se
 last byte of the request, and (-o wide) which request it answers. Unsolicited packets (NOOP, a worker's job updates)
 have no response time. No byte is changed or held back; closes and resets are passed on. Lines that cannot be written
 fast enough are dropped and counted. The summary at the end goes to stderr.
---record writes a transcript with full data, readable by its owner only.
 --decode decodes bodies of up to 4 KiB, whatever --body says.
 FILTER tests a line: verb==SUBMIT_JOB, size>1k, took>50ms, connection==3 or body~=REGEX; also from, to, args and error.
 
 Examples:
   gearctl tap --listen 127.0.0.1:4731 --to 127.0.0.1:4730
   gearctl tap --slow 50ms -o ndjson
-  gearctl tap --listen :4731 --filter 'verb==WORK_COMPLETE' --body 200
-  gearctl tap --record jobs.txt";
+  gearctl tap --listen :4731 --filter 'verb==WORK_COMPLETE' --body 200";
 
 /// The decoder of one connection.
 #[derive(Debug, Default)]

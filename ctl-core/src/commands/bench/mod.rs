@@ -1,13 +1,11 @@
 //! `bench`: how fast a server answers, in closed and open loop, in a place of its own that is removed afterwards.
 //!
-//! A tool defines the operations ([`Client`]). When each starts, how long it takes, the report and the comparison with
-//! another run are here. Every run is bounded in number and time.
+//! A tool defines the operations ([`Client`]). When each starts, how long it takes, and the report are here. Every run is bounded in number and time.
 
-mod compare;
 mod lane;
+mod limit;
 mod report;
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,8 +21,8 @@ use crate::output::times;
 use crate::system::signals::Interrupts;
 use crate::text::units;
 
-use self::compare::{Base, Limit};
 use self::lane::{Lane, Tally};
+use self::limit::Limit;
 pub use self::report::{Measured, ROWS};
 
 /// Flags of every `bench`.
@@ -64,11 +62,7 @@ pub struct LoadArgs {
     #[arg(hide_short_help = true, long, requires = "count")]
     keep: bool,
 
-    /// Compare with the report of an earlier run (-o json)
-    #[arg(hide_short_help = true, long, value_name = "FILE")]
-    compare: Option<PathBuf>,
-
-    /// Exit 1 if this holds: 'p99>20%' or 'rate<10%' relative to --compare, 'p99>5ms' or 'rate<1000' on its own
+    /// Exit 1 if this holds, e.g. 'p99>5ms' or 'rate<1000'; repeatable
     #[arg(hide_short_help = true, long, value_name = "EXPR")]
     fail_if: Vec<Limit>,
 }
@@ -131,7 +125,6 @@ pub struct Plan {
     pipeline: u16,
     rate: Option<f64>,
     keeps: bool,
-    base: Option<Base>,
     limits: Vec<Limit>,
 }
 
@@ -139,8 +132,7 @@ impl Plan {
     /// The plan for these flags; `largest` is the maximum body size of the server, if known.
     ///
     /// # Errors
-    /// Conflicting flags, or more data than a server should be made to keep (2); a body that is too large (65); another
-    /// run that cannot be read or compared with (65, 66).
+    /// Conflicting flags, or more data than a server should be made to keep (2); a body that is too large (65).
     pub fn new(
         args: &LoadArgs,
         Mode { name: mode, kind, pipelines }: Mode,
@@ -161,13 +153,7 @@ impl Plan {
                 format!("{mode} takes jobs that were put beforehand, so --warmup does not apply");
             return Err(CliError::usage(why).hint("the mode that both puts and takes supports it"));
         }
-        let needs_base = args.fail_if.iter().find(|limit| limit.is_relative());
-        if let (Some(limit), None) = (needs_base, &args.compare) {
-            let why =
-                format!("--fail-if '{limit}' compares with another run, but --compare is missing");
-            return Err(CliError::usage(why).hint("--compare base.json, the output of -o json"));
-        }
-        let mut plan = Self {
+        Ok(Self {
             mode,
             clients: args.jobs,
             most: most(args, kind)?,
@@ -177,11 +163,8 @@ impl Plan {
             pipeline: args.pipeline,
             rate: args.rate,
             keeps: args.keep,
-            base: None,
             limits: args.fail_if.clone(),
-        };
-        plan.base = args.compare.as_deref().map(|path| Base::read(path, &plan)).transpose()?;
-        Ok(plan)
+        })
     }
 
     /// The number of clients.

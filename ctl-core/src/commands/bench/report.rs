@@ -64,7 +64,7 @@ impl Measured {
         Self { rows, all, last_error }
     }
 
-    /// Shows and compares the measurements, and returns the exit code. With a single client, its row is omitted.
+    /// Shows the measurements, and returns the exit code. With a single client, its row is omitted.
     ///
     /// # Errors
     /// Its failure, if not one operation succeeded; write failures.
@@ -97,9 +97,6 @@ impl Measured {
             let came = number(&of_all, "ops_per_second").unwrap_or_default();
             context.messages.note(format!("target rate {rate}/s, achieved {came:.0}/s"));
         }
-        if let Some(base) = &plan.base {
-            context.messages.note(base.against(&of_all));
-        }
         if failed > 0 {
             let errors = self.all.errors.iter().map(|(code, count)| format!("{count} {code}"));
             let errors = errors.collect::<Vec<_>>().join(", ");
@@ -109,8 +106,7 @@ impl Measured {
         if let Some(exit) = interrupts.requested() {
             return Ok(exit);
         }
-        let broken =
-            plan.limits.iter().filter_map(|limit| limit.broken(&of_all, plan.base.as_ref()));
+        let broken = plan.limits.iter().filter_map(|limit| limit.broken(&of_all));
         let broken: Vec<String> = broken.collect();
         if !broken.is_empty() {
             return Err(CliError::new(Exit::Negative, "SLOWER", broken.join("; ")));
@@ -127,21 +123,6 @@ pub(super) fn number(record: &Record, key: &str) -> Option<f64> {
     }
 }
 
-/// The columns that describe the conditions: runs with different ones cannot be compared.
-pub(super) fn conditions(plan: &Plan) -> Record {
-    let Sizes { smallest, largest } = plan.sizes;
-    let size = match smallest == largest {
-        true => smallest.to_string(),
-        false => format!("{smallest}..{largest}"),
-    };
-    Record::new()
-        .with("mode", plan.mode)
-        .with("clients", plan.clients)
-        .with("size", size)
-        .with("pipeline", plan.pipeline)
-        .with("rate", plan.rate)
-}
-
 fn row(plan: &Plan, client: Value, tally: &Tally, begun: Instant) -> Record {
     let took = tally.end.map_or(Duration::ZERO, |end| end.saturating_duration_since(begun));
     let seconds = took.as_secs_f64();
@@ -151,7 +132,12 @@ fn row(plan: &Plan, client: Value, tally: &Tally, begun: Instant) -> Record {
     let ms = |nanoseconds: u64| (!times.is_empty()).then(|| milliseconds(nanoseconds));
     let errors: u64 = tally.errors.values().sum();
     let by_code = tally.errors.iter().map(|(code, count)| ((*code).to_owned(), (*count).into()));
-    let mut record = Record::new()
+    let Sizes { smallest, largest } = plan.sizes;
+    let size = match smallest == largest {
+        true => smallest.to_string(),
+        false => format!("{smallest}..{largest}"),
+    };
+    Record::new()
         .with("client", client)
         .with("ops", times.len())
         .with("errors", errors)
@@ -164,11 +150,11 @@ fn row(plan: &Plan, client: Value, tally: &Tally, begun: Instant) -> Record {
         .with("p90_ms", ms(times.value_at_quantile(0.9)))
         .with("p99_ms", ms(times.value_at_quantile(0.99)))
         .with("p99_9_ms", ms(times.value_at_quantile(0.999)))
-        .with("max_ms", ms(times.max()));
-    for (key, field) in conditions(plan).fields() {
-        if let Field::Value(value) = field {
-            record.push(key.to_owned(), value.clone());
-        }
-    }
-    record.with("errors_by_code", Value::Object(Map::from_iter(by_code)))
+        .with("max_ms", ms(times.max()))
+        .with("mode", plan.mode)
+        .with("clients", plan.clients)
+        .with("size", size)
+        .with("pipeline", plan.pipeline)
+        .with("rate", plan.rate)
+        .with("errors_by_code", Value::Object(Map::from_iter(by_code)))
 }

@@ -116,7 +116,6 @@ fn a_server_is_not_made_to_keep_more_than_it_should() {
     assert_eq!(fails(&["-c", "100000000"], Kind::Leaving), 2);
     assert_eq!(fails(&["--size", "2m"], Kind::Passing), 65);
     assert_eq!(fails(&["--warmup", "1s"], Kind::Taking), 2);
-    assert_eq!(fails(&["--fail-if", "p99>20%"], Kind::Passing), 2);
 }
 
 #[test]
@@ -124,16 +123,15 @@ fn a_wrong_limit_names_its_rule() {
     let wrong = |text: &str| text.parse::<Limit>().unwrap_err();
     for (text, why) in [
         ("p99", "KEY OP VALUE"),
-        ("p98>20%", "there is no metric `p98`; metrics: rate, min"),
+        ("p98>5ms", "there is no metric `p98`; metrics: rate, min"),
         ("p99>soon", "`soon` is not a duration"),
         ("rate>x", "`x` is not a number"),
-        ("rate==10%", "the operators for a change are < <= > >="),
-        ("rate<-10%", "a change has no sign"),
+        ("rate<10%", "`10%` is not a number"),
         ("rate~=1", "the operators for a metric are == != < <= > >="),
     ] {
         let error = wrong(text);
         assert!(error.starts_with(&format!("the limit `{text}` is not valid")), "{error}");
         assert!(error.contains(why), "{text}: {error}");
     }
-    assert!("p99.9 <= 5ms".parse::<Limit>().is_ok_and(|limit| !limit.is_relative()));
+    assert!("p99.9 <= 5ms".parse::<Limit>().is_ok());
 }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::cutter::{Cutter, Found};
 use super::decoder::{Decoder, Role, Said, Side};
-use super::record::{Recorder, Tape};
 use super::summary::Summary;
 use crate::output::Record;
 use crate::rules::filter;
@@ -33,7 +32,6 @@ pub(super) struct News {
     pub(super) connections: AtomicU64,
     pub(super) summary: Mutex<Summary>,
     pub(super) choice: Choice,
-    pub(super) recorder: Option<Recorder>,
     /// Whether it was reported that the server cannot be reached.
     pub(super) is_down: AtomicBool,
 }
@@ -177,7 +175,6 @@ pub(super) struct Connection<D> {
     decoder: D,
     cutters: [Cutter; 2],
     questions: Questions,
-    tape: Tape,
     news: Arc<News>,
 }
 
@@ -232,7 +229,6 @@ impl<D: Decoder> Connection<D> {
             decoder,
             cutters: Default::default(),
             questions: Questions::default(),
-            tape: Tape::default(),
             news,
         };
         new.tell(Side::Client, "(open)", peer);
@@ -258,41 +254,27 @@ impl<D: Decoder> Connection<D> {
     /// The side has ended its stream.
     pub(super) fn ended(&mut self, side: Side) {
         self.understand(side, None, Instant::now());
-        self.over(side, true);
         self.tell(side, "(end)", String::new());
     }
 
     /// The connection of this side was lost.
     pub(super) fn reset(&mut self, side: Side) {
-        self.over(side, false);
         self.tell(side, "(reset)", String::new());
     }
 
-    fn over(&mut self, side: Side, is_orderly: bool) {
-        if let (Some(recorder), Ok(number)) = (&self.news.recorder, usize::try_from(self.number)) {
-            self.tape.ended(recorder, number, side, is_orderly);
-        }
-    }
-
-    /// Records bytes that have passed.
+    /// Decodes bytes that have passed.
     pub(super) fn passed(&mut self, side: Side, bytes: &[u8], at: Instant) {
-        let ends = self.understand(side, Some(bytes), at);
-        if let (Some(recorder), Ok(number)) = (&self.news.recorder, usize::try_from(self.number)) {
-            self.tape.passed(recorder, number, side, bytes, &ends);
-        }
+        self.understand(side, Some(bytes), at);
     }
 
-    /// Decodes what has passed, or the end of the stream. Returns where units end in these bytes.
-    fn understand(&mut self, side: Side, bytes: Option<&[u8]>, at: Instant) -> Vec<usize> {
+    /// Decodes what has passed, or the end of the stream.
+    fn understand(&mut self, side: Side, bytes: Option<&[u8]>, at: Instant) {
         let Self { number, decoder, cutters, questions, news, .. } = self;
-        let mut ends = Vec::new();
         let [client, server] = cutters;
         let cutter = if side == Side::Client { client } else { server };
         let place = Place { connection: *number, side, at };
-        let all = bytes.map_or(0, <[u8]>::len);
         let note = |decoder: &mut D, found: Found<'_>| match found {
-            Found::Unit { kept, len, behind } => {
-                ends.push(all.saturating_sub(behind));
+            Found::Unit { kept, len } => {
                 if let Some(said) = decoder.read(side, kept, len) {
                     place.said(news, questions, said, len);
                 }
@@ -306,7 +288,6 @@ impl<D: Decoder> Connection<D> {
             Some(bytes) => cutter.feed(decoder, side, bytes, note),
             None => cutter.end(decoder, note),
         }
-        ends
     }
 
     /// A line about the connection itself.

@@ -28,8 +28,8 @@ struct Unit {
 /// What is found in passing bytes.
 #[derive(Debug)]
 pub(super) enum Found<'a> {
-    /// A unit: its beginning, its length, and how many of the latest bytes follow it.
-    Unit { kept: &'a [u8], len: u64, behind: usize },
+    /// A unit: its beginning, and its length.
+    Unit { kept: &'a [u8], len: u64 },
     /// Not this protocol: why, and the beginning.
     Stranger { why: &'static str, kept: &'a [u8] },
 }
@@ -85,7 +85,7 @@ impl Cutter {
             data = behind;
             if let Some(len) = unit.len.filter(|len| *len == unit.seen) {
                 self.unit = None;
-                found(decoder, Found::Unit { kept: &self.kept, len, behind: behind.len() });
+                found(decoder, Found::Unit { kept: &self.kept, len });
                 self.kept.clear();
             }
         }
@@ -98,7 +98,7 @@ impl Cutter {
         mut found: impl FnMut(&mut D, Found<'_>),
     ) {
         if let Some(Unit { len: None, seen }) = self.unit.take() {
-            found(decoder, Found::Unit { kept: &self.kept, len: seen, behind: 0 });
+            found(decoder, Found::Unit { kept: &self.kept, len: seen });
         }
         *self = Self { is_lost: true, ..Self::default() };
     }
@@ -134,7 +134,7 @@ mod tests {
         let mut cutter = Cutter::default();
         let mut all = Vec::new();
         let mut note = |_: &mut Digits, found: Found<'_>| match found {
-            Found::Unit { kept, len, .. } => all.push((len, kept.len())),
+            Found::Unit { kept, len } => all.push((len, kept.len())),
             Found::Stranger { .. } => all.push((0, 0)),
         };
         let (mut rest, mut sizes) = (bytes, pieces.iter().cycle());

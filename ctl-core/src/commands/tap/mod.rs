@@ -1,12 +1,11 @@
 //! `tap`: a relay between applications and their server that shows what they send each other.
 //!
-//! The relay has a thread of its own and waits only for its sockets. What is shown and recorded goes through bounded
-//! queues, and what does not fit there is dropped and counted.
+//! The relay has a thread of its own and waits only for its sockets. What is shown goes through a bounded queue, and
+//! what does not fit there is dropped and counted.
 
 mod connection;
 mod cutter;
 mod decoder;
-mod record;
 mod relay;
 mod summary;
 
@@ -22,7 +21,6 @@ use clap::Args;
 
 use self::connection::{Choice, Item, Line, News};
 pub use self::decoder::{Decoder, Look, Role, Said, Side};
-use self::record::Recorder;
 use self::relay::Target;
 use self::summary::Summary;
 use crate::context::{Context, Tool};
@@ -33,7 +31,6 @@ use crate::output::messages::Messages;
 use crate::output::{Column, Format, List, Memory, Output, Record, Shape, Style};
 use crate::rules::filter;
 use crate::rules::filter::{Field, Fields, FilterArgs};
-use crate::system::files;
 use crate::system::notice::Notice;
 use crate::system::process;
 use crate::system::signals::Interrupts;
@@ -86,10 +83,6 @@ pub struct TapArgs {
     /// Sort the summary by this column
     #[arg(long, alias = "sort", value_name = "COLUMN", requires = "summary")]
     sort_by: Option<String>,
-
-    /// Record everything to this new file, as a transcript
-    #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
 }
 
 /// Maximum number of lines waiting to be shown.
@@ -121,7 +114,7 @@ static LINES: Shape = Shape::rows(
 /// Runs `tap`; `decoder` makes one for each connection.
 ///
 /// # Errors
-/// Flags that are wrong (2), an address that cannot be bound (69), a file that cannot be written (74).
+/// Flags that are wrong (2), an address that cannot be bound (69), a ready file that cannot be written (74).
 pub fn run<T: Tool, D: Decoder>(
     context: &mut Context<T>,
     args: &TapArgs,
@@ -132,14 +125,6 @@ pub fn run<T: Tool, D: Decoder>(
     let choice = choice(context, args)?;
     let interrupts = context.interrupts()?;
     let (listener, address) = Listener::bind(&args.listen, args.allow_remote, "tap")?;
-    let recorder = args.record.as_deref().map(|path| {
-        let tool = T::PROGRAM.name;
-        let remarks =
-            vec![T::PROGRAM.servers.kind.to_owned(), format!("Recorded by: {tool} tap --to {to}")];
-        Recorder::begin(files::new_file(path)?, remarks)
-            .map_err(|error| CliError::writing(&escape::line(&path.to_string_lossy()), &error))
-    });
-    let recorder = recorder.transpose()?;
     let messages = context.messages.stamped();
     let shown = escape::line(&address);
     messages.note(format!("tap on {shown}, relaying to {to}: point applications at it"));
@@ -151,7 +136,6 @@ pub fn run<T: Tool, D: Decoder>(
         connections: AtomicU64::new(0),
         summary: Mutex::new(Summary::default()),
         choice,
-        recorder,
         is_down: AtomicBool::new(false),
     });
     let patience = context.link.dialer().plan().connect_timeout.unwrap_or(PATIENCE);
@@ -191,8 +175,9 @@ fn server<T: Tool>(context: &mut Context<T>, to: Option<&str>) -> Result<Place, 
 
 fn choice<T: Tool>(context: &Context<T>, args: &TapArgs) -> Result<Choice, CliError> {
     if context.out.style.format == Format::Raw {
-        return Err(CliError::usage("a tap shows only the start of bodies")
-            .hint("--record keeps everything"));
+        return Err(
+            CliError::usage("a tap shows only the start of bodies").hint("--body 4096 -o ndjson")
+        );
     }
     let filters = FilterArgs { filters: args.filter.clone() }.read::<Line>()?;
     let decodes = context.out.style.decoding() != Decode::None;
@@ -259,7 +244,7 @@ fn show(
     let is_short = matches!(out.style.format, Format::Table | Format::Wide);
     let mut list =
         if news.choice.is_silent { None } else { Some(out.list(&LINES)?.live().eager()) };
-    let mut told = Told { dropped: 0, at: Instant::now(), is_record_broken: false };
+    let mut told = Told { dropped: 0, at: Instant::now() };
     let exit = loop {
         if let Some(exit) = interrupts.requested() {
             break exit;
@@ -277,7 +262,6 @@ fn show(
             Err(RecvTimeoutError::Disconnected) => break Exit::Internal,
         };
         told.dropped(news, messages);
-        told.broken(news, messages);
         match done {
             Ok(()) => {}
             Err(error) if error.is_broken_pipe() => {
@@ -309,7 +293,6 @@ struct Told {
     dropped: u64,
     /// When.
     at: Instant,
-    is_record_broken: bool,
 }
 
 impl Told {
@@ -322,16 +305,9 @@ impl Told {
             (self.dropped, self.at) = (dropped, Instant::now());
         }
     }
-
-    fn broken(&mut self, news: &News, messages: &Messages) {
-        let why = news.recorder.as_ref().and_then(Recorder::broken);
-        if let Some(why) = why.filter(|_| !std::mem::replace(&mut self.is_record_broken, true)) {
-            messages.warn(format!("the record ends here, and relaying continues: {why}"));
-        }
-    }
 }
 
-/// Summarises the traffic, and the outcome of the record.
+/// Summarises the traffic.
 fn sum_up(
     out: &mut Output,
     messages: &Messages,
@@ -357,17 +333,7 @@ fn sum_up(
         list.finish()?;
         text.text().lines().for_each(|line| messages.note(line));
     }
-    let Some(recorder) = &news.recorder else { return Ok(()) };
-    let path = args.record.as_deref().map(|path| path.to_string_lossy()).unwrap_or_default();
-    let failed = |error| CliError::writing(&crate::text::escape::line(&path), &error);
-    match recorder.finish().map_err(failed)? {
-        0 => Ok(()),
-        lost => Err(CliError::new(
-            Exit::Io,
-            "INCOMPLETE",
-            format!("{lost} events are missing from the record: the disk was too slow"),
-        )),
-    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -48,7 +48,6 @@ impl Tapped {
             connections: AtomicU64::new(0),
             summary: Mutex::default(),
             choice: Choice { body: 64, ..Choice::default() },
-            recorder: None,
             is_down: AtomicBool::new(false),
         });
         let target = Target { place: Place::Tcp(server.to_string()), patience: PATIENCE };
@@ -269,7 +268,6 @@ fn only_lines_that_fit_every_filter_are_told() {
             connections: AtomicU64::new(0),
             summary: Mutex::default(),
             choice: Choice { filters, body: 64, ..Choice::default() },
-            recorder: None,
             is_down: AtomicBool::new(false),
         });
         let peer = "127.0.0.1:1".to_owned();

@@ -17,8 +17,6 @@ use crate::text::escape;
 #[derive(Debug)]
 pub(super) struct Guard {
     port: u16,
-    /// Whether the page is served over HTTPS.
-    is_https: bool,
     names: Vec<String>,
     token: Token,
 }
@@ -46,13 +44,9 @@ pub(super) enum Refusal {
 }
 
 impl Guard {
-    pub(super) fn new(
-        (address, is_https): (SocketAddr, bool),
-        names: &[String],
-        token: Token,
-    ) -> Self {
+    pub(super) fn new(address: SocketAddr, names: &[String], token: Token) -> Self {
         let names = names.iter().map(|name| name.to_ascii_lowercase()).collect();
-        Self { port: address.port(), is_https, names, token }
+        Self { port: address.port(), names, token }
     }
 
     /// Whether this request may be answered. No browser sends the token by itself, so whoever sends it is the page or
@@ -63,11 +57,10 @@ impl Guard {
         if !self.is_here(host) {
             return Err(Refusal::Host);
         }
-        // Without HTTPS here, a proxy may provide it.
+        // A proxy may provide HTTPS.
         let is_own = |origin: &str| {
             origin.split_once("://").is_some_and(|(scheme, from)| {
-                from.eq_ignore_ascii_case(host)
-                    && (scheme == "https" || scheme == "http" && !self.is_https)
+                from.eq_ignore_ascii_case(host) && ["http", "https"].contains(&scheme)
             })
         };
         match text(&ORIGIN) {
@@ -86,7 +79,7 @@ impl Guard {
     /// anybody's.
     fn is_here(&self, host: &str) -> bool {
         let (name, port) = http::name_and_port(host);
-        let port = port.unwrap_or(if self.is_https { 443 } else { 80 });
+        let port = port.unwrap_or(80);
         self.names.contains(&name) || port == self.port && http::is_sure(&name)
     }
 }
@@ -182,9 +175,9 @@ mod tests {
     const BEARER: &str = "Bearer 0123456789abcdef";
     const HERE: &str = "127.0.0.1:8030";
 
-    fn guard(port: u16, is_https: bool) -> Guard {
+    fn guard(port: u16) -> Guard {
         let token = Token { text: TOKEN.to_owned(), is_random: false };
-        Guard::new((([127, 0, 0, 1], port).into(), is_https), &["Queue.example".to_owned()], token)
+        Guard::new(([127, 0, 0, 1], port).into(), &["Queue.example".to_owned()], token)
     }
 
     fn headers(all: &[(&HeaderName, &str)]) -> HeaderMap {
@@ -195,7 +188,7 @@ mod tests {
 
     #[test]
     fn only_names_that_mean_this_server_are_answered() {
-        let guard = guard(8030, false);
+        let guard = guard(8030);
         let asked = |host: &str| guard.check(&headers(&[(&HOST, host)]), Purpose::File);
         for host in [
             HERE,
@@ -224,7 +217,7 @@ mod tests {
 
     #[test]
     fn only_the_page_itself_runs_commands() {
-        let guard = guard(8030, false);
+        let guard = guard(8030);
         let asked = |origin: Option<&str>, token: Option<&str>, purpose| {
             let mut all = vec![(&HOST, HERE)];
             all.extend(origin.map(|origin| (&ORIGIN, origin)));
@@ -253,45 +246,32 @@ mod tests {
     }
 
     #[test]
-    fn an_encrypted_page_is_asked_by_itself_only() {
-        let guard = guard(443, true);
-        let asked = |origin| {
-            let all = headers(&[(&HOST, "127.0.0.1"), (&ORIGIN, origin), (&AUTHORIZATION, BEARER)]);
-            guard.check(&all, Purpose::Read)
-        };
-        assert_eq!(asked("https://127.0.0.1"), Ok(()));
-        assert_eq!(asked("http://127.0.0.1"), Err(Refusal::Origin));
-    }
-
-    /// HTTPS proves the server to the client, and nothing about the client.
-    #[test]
     fn nothing_but_the_files_is_given_without_the_token() {
         let basic =
             |text: &str| format!("basic {}", crate::text::encoding::base64(text.as_bytes()));
-        for guard in [guard(8030, false), guard(8030, true)] {
-            let asked = |authorization: &str, purpose| {
-                let origin = "https://127.0.0.1:8030";
-                let all = [(&HOST, HERE), (&ORIGIN, origin), (&AUTHORIZATION, authorization)];
-                guard.check(&headers(&all), purpose)
-            };
-            for purpose in [Purpose::Read, Purpose::Run] {
-                for right in [BEARER, "bearer 0123456789abcdef", &*basic("ann:0123456789abcdef")] {
-                    assert_eq!(asked(right, purpose), Ok(()), "{right}");
-                }
-                for wrong in [
-                    &*basic("ann:0123456789abcdeF"),
-                    &*basic("0123456789abcdef"),
-                    &*basic(""),
-                    "Bearer x",
-                    "Bearer",
-                    "Digest 0123456789abcdef",
-                    "",
-                ] {
-                    assert_eq!(asked(wrong, purpose), Err(Refusal::Token), "{wrong}");
-                }
+        let guard = guard(8030);
+        let asked = |authorization: &str, purpose| {
+            let origin = "https://127.0.0.1:8030";
+            let all = [(&HOST, HERE), (&ORIGIN, origin), (&AUTHORIZATION, authorization)];
+            guard.check(&headers(&all), purpose)
+        };
+        for purpose in [Purpose::Read, Purpose::Run] {
+            for right in [BEARER, "bearer 0123456789abcdef", &*basic("ann:0123456789abcdef")] {
+                assert_eq!(asked(right, purpose), Ok(()), "{right}");
             }
-            assert_eq!(asked("", Purpose::File), Ok(()));
+            for wrong in [
+                &*basic("ann:0123456789abcdeF"),
+                &*basic("0123456789abcdef"),
+                &*basic(""),
+                "Bearer x",
+                "Bearer",
+                "Digest 0123456789abcdef",
+                "",
+            ] {
+                assert_eq!(asked(wrong, purpose), Err(Refusal::Token), "{wrong}");
+            }
         }
+        assert_eq!(asked("", Purpose::File), Ok(()));
     }
 
     #[test]

@@ -22,7 +22,6 @@ use tokio::time::timeout;
 
 use super::act::{Acts, Asked};
 use super::guard::{Guard, Purpose, Refusal};
-use super::https::Encryption;
 use super::live::Live;
 use crate::error::{CliError, Exit};
 use crate::repl::guest::Interactive;
@@ -71,7 +70,7 @@ struct Shared<T: Interactive> {
 pub(super) fn serve<T: Interactive>(
     listener: TcpListener,
     interrupts: &Interrupts,
-    (guard, encryption): (Guard, Option<Encryption>),
+    guard: Guard,
     title: Value,
     live: Live,
     acts: Arc<Acts<T>>,
@@ -86,17 +85,10 @@ pub(super) fn serve<T: Interactive>(
         results: Arc::clone(&results),
     });
     let served = http::serve(listener, CONNECTIONS, interrupts, |stream, peer, claim| {
-        let (shared, encryption) = (Arc::clone(&shared), encryption.clone());
+        let shared = Arc::clone(&shared);
         async move {
             let respond = |request| respond(request, (peer, claim.clone()), Arc::clone(&shared));
-            match encryption {
-                Some(encryption) => {
-                    if let Some(stream) = encryption.accept(stream).await {
-                        http::answer(stream, respond).await;
-                    }
-                }
-                None => http::answer(stream, respond).await,
-            }
+            http::answer(stream, respond).await;
         }
     });
     // Their requests are gone, which has interrupted them.

@@ -7,7 +7,6 @@
 mod act;
 mod guard;
 mod http;
-mod https;
 mod live;
 
 use std::path::PathBuf;
@@ -18,14 +17,12 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use self::guard::{Guard, Token};
-use self::https::HttpsArgs;
 use self::live::Live;
 use crate::commands::address;
 use crate::commands::exporter::{Choice, Collector, Exports};
 use crate::config::Settings;
 use crate::context::{Context, repeat};
 use crate::error::{CliError, Exit};
-use crate::link::Link as _;
 use crate::live::own::Own;
 use crate::live::top::Board;
 use crate::repl::guest::Interactive;
@@ -50,9 +47,6 @@ pub struct WebArgs {
     /// Require the token on the first line of this file instead of a random one, which is in the printed link
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-
-    #[command(flatten)]
-    https: HttpsArgs,
 
     /// Host name that browsers may use, besides the address and localhost; repeatable
     #[arg(hide_short_help = true, long, value_name = "NAME")]
@@ -252,7 +246,6 @@ pub fn run<T: Interactive>(
         return Err(CliError::usage("-q would hide the link with the random token")
             .hint("--token-file FILE"));
     }
-    let encryption = args.https.read(T::PROGRAM.name, &context.messages)?;
     let wanted = listen::tcp_address(&args.listen, args.allow_remote, "page")?;
     let interrupts = context.interrupts()?;
     context.stamp();
@@ -263,17 +256,9 @@ pub fn run<T: Interactive>(
     let names = (T::PROGRAM.name, exports.noun);
     let live = Live::new(Arc::clone(&collector), board, names, args.interval)?;
     let (listener, address) = listen::bind(wanted)?;
-    let (scheme, remark) = match encryption {
-        Some(_) => ("https", ""),
-        None if context.link.dialer_mut().uses_tls() => (
-            "http",
-            " (not encrypted: TLS flags are about the servers, --https-cert about the page)",
-        ),
-        None => ("http", " (not encrypted)"),
-    };
-    let link = format!("{scheme}://{address}/{}", token.fragment());
-    context.messages.note(format!("a page on {link}{remark}"));
-    let guard = Guard::new((address, encryption.is_some()), &args.host, token);
+    let link = format!("http://{address}/{}", token.fragment());
+    context.messages.note(format!("a page on {link} (not encrypted)"));
+    let guard = Guard::new(address, &args.host, token);
     address::print(&mut context.out, address)?;
     let title = json!({
         "tool": T::PROGRAM.name,
@@ -287,5 +272,5 @@ pub fn run<T: Interactive>(
     });
     let (messages, write) = (context.messages.clone(), args.write);
     let acts = act::Acts { site, write, own, messages, collector };
-    http::serve(listener, &interrupts, (guard, encryption), title, live, Arc::new(acts))
+    http::serve(listener, &interrupts, guard, title, live, Arc::new(acts))
 }
