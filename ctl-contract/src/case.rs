@@ -1,6 +1,5 @@
 //! A tool as the contract uses it: its commands, and its in-memory server.
 
-use ctl_core::commands::exporter::Names;
 use ctl_core::context::Tool;
 use ctl_core::link::{Endpoint, Link};
 use fixtures::Port;
@@ -34,8 +33,6 @@ pub struct Case<T: Tool> {
     pub noun: &'static str,
     /// The prefix of its metrics, and of the files in `docs/monitoring`.
     pub metrics: &'static str,
-    /// The exporter's naming schemes.
-    pub metric_names: &'static [Names],
     /// The number of jobs in the server.
     pub jobs: fn(&Server<T>) -> usize,
     /// The number of clients that wait for a job.

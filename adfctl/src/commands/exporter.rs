@@ -1,7 +1,7 @@
 //! `exporter`: the counts of the status page as metrics.
 
 use adf_queue_client::QueueStats;
-use ctl_core::commands::exporter::{Choice, Counts, Exports, Kind, Known, Metrics, Names};
+use ctl_core::commands::exporter::{Choice, Counts, Exports, Kind, Known, Metrics};
 use ctl_core::error::CliError;
 
 use crate::link::Link;
@@ -25,7 +25,6 @@ Examples:
 pub static EXPORTS: Exports<Adfctl> = Exports {
     prefix: "adfqueue",
     noun: "queue",
-    names: &[Names { name: "native", server: "server" }],
     scrape,
     valid: |name| crate::names::queue(name).map(drop),
     scale,
@@ -33,7 +32,7 @@ pub static EXPORTS: Exports<Adfctl> = Exports {
     more_work: &[],
 };
 
-fn scrape(link: &mut Link, _: &Names, choice: &Choice, _: &mut Known) -> Result<Metrics, CliError> {
+fn scrape(link: &mut Link, choice: &Choice, _: &mut Known) -> Result<Metrics, CliError> {
     let mut metrics = Metrics::default();
     let stats = link.stats()?;
     let mut add = |name, help, labels: &[(&str, &str)], value| {

@@ -47,7 +47,6 @@ const CASE: ctl_contract::Case<adfctl::Adfctl> = ctl_contract::Case {
     work: "work -Q mail",
     noun: "queue",
     metrics: "adfqueue",
-    metric_names: adfctl::commands::exporter::EXPORTS.names,
     jobs: |server| server.view().ready,
     waits: |server| server.view().waiting,
     held: |server| server.view().pulled,

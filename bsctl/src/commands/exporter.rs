@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use beanstalk_client::protocol::{ListTubes, StatsTube};
 use beanstalk_client::{TubeName, TubeStats};
-use ctl_core::commands::exporter::{Choice, Counts, Exports, Kind, Known, Metrics, Names};
+use ctl_core::commands::exporter::{Choice, Counts, Exports, Kind, Known, Metrics};
 use ctl_core::error::CliError;
 use ctl_core::output::{Field, Record};
 use serde_json::Value;
@@ -25,21 +25,15 @@ delayed as well); 503 unless all servers answer, because a sum of some of them w
 GET /healthz covers only the exporter itself.
 The exporter's own connection is in no figure. Every connection watches the tube default, also idle producers: its
 workers are known only within beanstalkd_tube_workers_min and _max; for other tubes both are the number of watchers.
-Metric names are beanstalkd_*; --names messagebird writes those of that exporter, for which dashboards exist.
 
 Examples:
   bsctl exporter --listen 127.0.0.1:9419 --only '!tmp.*'
-  bsctl -s one:11300 exporter --names messagebird
   bsctl exporter -c 1 > /var/lib/node_exporter/beanstalkd.prom";
 
 /// What is exported. `top` finds its figures by these names, and so do the dashboard and the alerts in `docs/monitoring`.
 pub static EXPORTS: Exports<Bsctl> = Exports {
     prefix: "beanstalkd",
     noun: "tube",
-    names: &[
-        Names { name: NATIVE, server: "server" },
-        Names { name: MESSAGEBIRD, server: "instance" },
-    ],
     scrape,
     valid: |name| crate::names::tube(name).map(drop),
     scale,
@@ -51,9 +45,6 @@ pub static EXPORTS: Exports<Bsctl> = Exports {
 pub const WORKERS_MIN: &str = "beanstalkd_tube_workers_min";
 /// The other one.
 pub const WORKERS_MAX: &str = "beanstalkd_tube_workers_max";
-
-const NATIVE: &str = "native";
-const MESSAGEBIRD: &str = "messagebird";
 
 /// A figure, by its key in the server's words.
 #[derive(Clone, Copy)]
@@ -165,33 +156,20 @@ struct Subject {
 static OF_SERVER: Subject = Subject { before: "", figures: SERVER };
 static OF_TUBE: Subject = Subject { before: "tube_", figures: TUBE };
 
-fn scrape(
-    link: &mut Link,
-    names: &Names,
-    choice: &Choice,
-    _: &mut Known,
-) -> Result<Metrics, CliError> {
+fn scrape(link: &mut Link, choice: &Choice, _: &mut Known) -> Result<Metrics, CliError> {
     let mut metrics = Metrics::default();
     let stats = link.server_stats()?;
-    OF_SERVER.add_to(&mut metrics, names, &record(&stats)?, None);
-    if names.name == NATIVE {
-        let labels =
-            [("version", &stats.version), ("hostname", &stats.hostname), ("id", &stats.id)];
-        let labels = labels.map(|(key, text)| (key, text.as_str()));
-        metrics.add(
-            Kind::Gauge,
-            "beanstalkd_server_info",
-            "Information about the server.",
-            labels,
-            1.0,
-        );
-    }
+    OF_SERVER.add_to(&mut metrics, &record(&stats)?, None);
+    let labels = [("version", &stats.version), ("hostname", &stats.hostname), ("id", &stats.id)];
+    let labels = labels.map(|(key, text)| (key, text.as_str()));
+    let help = "Information about the server.";
+    metrics.add(Kind::Gauge, "beanstalkd_server_info", help, labels, 1.0);
     let all = link.call(ListTubes)?;
     let (tubes, more) = choice.of(all, |tube| tube.as_str().to_owned());
     let tubes: Vec<TubeName> = tubes.into_iter().map(|(_, tube)| tube).collect();
     let answers = tube_stats::ask(link, &tubes)?;
     let waiting = tubes.iter().zip(&answers).filter_map(|(tube, answer)| match answer {
-        Answer::Stats(stats) if names.name == NATIVE && stats.current_jobs_ready > 0 => Some(tube),
+        Answer::Stats(stats) if stats.current_jobs_ready > 0 => Some(tube),
         _ => None,
     });
     let waiting: Vec<TubeName> = waiting.cloned().collect();
@@ -202,21 +180,18 @@ fn scrape(
         // left out.
         let Answer::Stats(tube_stats) = answer else { continue };
         let label = ("tube", tube.as_str());
-        OF_TUBE.add_to(&mut metrics, names, &record(&*tube_stats)?, Some(label));
-        if names.name == NATIVE {
-            let workers = Workers::of(&tube_stats, Some(&stats));
-            for (name, help, count) in [
-                (WORKERS_MIN, "Workers of the tube, at least.", workers.least),
-                (WORKERS_MAX, "Workers of the tube, at most.", workers.most),
-            ] {
-                metrics.add(Kind::Gauge, name, help, [label], count as f64);
-            }
-            let age = ages.get(tube).copied().unwrap_or(0);
-            let help =
-                "Age of the job that would be reserved next, in seconds; 0 if there is none.";
-            let name = "beanstalkd_tube_oldest_job_age_seconds";
-            metrics.add(Kind::Gauge, name, help, [label], age as f64);
+        OF_TUBE.add_to(&mut metrics, &record(&*tube_stats)?, Some(label));
+        let workers = Workers::of(&tube_stats, Some(&stats));
+        for (name, help, count) in [
+            (WORKERS_MIN, "Workers of the tube, at least.", workers.least),
+            (WORKERS_MAX, "Workers of the tube, at most.", workers.most),
+        ] {
+            metrics.add(Kind::Gauge, name, help, [label], count as f64);
         }
+        let age = ages.get(tube).copied().unwrap_or(0);
+        let help = "Age of the job that would be reserved next, in seconds; 0 if there is none.";
+        let name = "beanstalkd_tube_oldest_job_age_seconds";
+        metrics.add(Kind::Gauge, name, help, [label], age as f64);
     }
     let help = "Tubes not exported because of --max.";
     metrics.add(Kind::Gauge, "beanstalkd_tubes_left_out", help, [], more as f64);
@@ -225,40 +200,17 @@ fn scrape(
 
 impl Subject {
     /// Adds what the server reports about it, with this label.
-    fn add_to(
-        &self,
-        metrics: &mut Metrics,
-        names: &Names,
-        stats: &Record,
-        label: Option<(&str, &str)>,
-    ) {
+    fn add_to(&self, metrics: &mut Metrics, stats: &Record, label: Option<(&str, &str)>) {
         for (key, field) in stats.fields() {
             let Field::Value(value) = field else { continue };
             let Some(value) = number(value) else { continue };
-            let figure = self.figures.iter().find(|figure| figure.key == key);
-            let Some((kind, name, state)) = self.name(names, key, figure) else { continue };
-            let help = figure.map_or("A server statistic.", |figure| figure.help);
-            let state = state.map(|state| ("state", state));
-            metrics.add(kind, &name, help, label.into_iter().chain(state), value);
-        }
-    }
-
-    /// Its kind, its name and the state that it counts, unless these names leave it out.
-    fn name(
-        &self,
-        names: &Names,
-        key: &str,
-        figure: Option<&Figure>,
-    ) -> Option<(Kind, String, Option<&'static str>)> {
-        let (before, plain) = (self.before, key.replace('-', "_"));
-        match names.name {
-            MESSAGEBIRD if key == "pid" || key == "name" => None,
-            MESSAGEBIRD => Some((Kind::Gauge, format!("{before}{plain}"), None)),
-            _ => {
-                let Figure { kind, name, state, .. } = *figure?;
-                let name = name.unwrap_or(&plain);
-                Some((kind, format!("beanstalkd_{before}{name}"), state))
-            }
+            let Some(figure) = self.figures.iter().find(|figure| figure.key == key) else {
+                continue;
+            };
+            let plain = key.replace('-', "_");
+            let name = format!("beanstalkd_{}{}", self.before, figure.name.unwrap_or(&plain));
+            let state = figure.state.map(|state| ("state", state));
+            metrics.add(figure.kind, &name, figure.help, label.into_iter().chain(state), value);
         }
     }
 }

@@ -58,7 +58,6 @@ ctl_contract::tool_contract!(
         work: "work -t mail",
         noun: "tube",
         metrics: "beanstalkd",
-        metric_names: bsctl::commands::exporter::EXPORTS.names,
         jobs: |server| server.view().jobs,
         waits: |server| server.view().waiting,
         held: |server| server.view().reserved,

@@ -1,6 +1,6 @@
 //! `exporter`: the counts of every function as metrics.
 
-use ctl_core::commands::exporter::{Choice, Counts, Exports, Kind, Known, Metrics, Names};
+use ctl_core::commands::exporter::{Choice, Counts, Exports, Kind, Known, Metrics};
 use ctl_core::error::CliError;
 use gearman_client::protocol::AdminCommand;
 
@@ -26,7 +26,6 @@ Examples:
 pub static EXPORTS: Exports<Gearctl> = Exports {
     prefix: "gearman",
     noun: "function",
-    names: &[Names { name: "native", server: "server" }],
     scrape,
     valid: |name| crate::names::function(name).map(drop),
     scale,
@@ -34,12 +33,7 @@ pub static EXPORTS: Exports<Gearctl> = Exports {
     more_work: &[],
 };
 
-fn scrape(
-    link: &mut Link,
-    _: &Names,
-    choice: &Choice,
-    known: &mut Known,
-) -> Result<Metrics, CliError> {
+fn scrape(link: &mut Link, choice: &Choice, known: &mut Known) -> Result<Metrics, CliError> {
     let mut metrics = Metrics::default();
     let (functions, more) = choice.of(statuses(link)?, |status| show_function(&status.name));
     for (name, status) in &functions {

@@ -47,7 +47,6 @@ ctl_contract::tool_contract!(
         work: "work -f mail",
         noun: "function",
         metrics: "gearman",
-        metric_names: gearctl::commands::exporter::EXPORTS.names,
         jobs: |server| server.view().jobs,
         waits: |server| server.view().sleeping,
         held: |server| server.view().running,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use super::{Exports, Metrics, Names};
+use super::{Exports, Metrics};
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::input::glob::is_wanted;
@@ -71,7 +71,6 @@ impl Choice {
 /// The servers of a command, and the query.
 pub(crate) struct Collector<T: Tool> {
     pub(crate) exports: &'static Exports<T>,
-    pub(crate) names: Names,
     choice: Choice,
     servers: Vec<Server<T::Link>>,
     /// Where to report that a server does not answer, or answers again.
@@ -93,26 +92,12 @@ impl<T: Tool> Collector<T> {
     pub(crate) fn new(
         context: &mut Context<T>,
         exports: &'static Exports<T>,
-        names: Names,
         choice: Choice,
     ) -> Result<Self, CliError> {
         context.link.dialer_mut().default_timeout(PATIENCE);
         let servers = context.link.each()?.into_iter().map(Server::new).collect();
         let messages = Some(context.messages.clone());
-        Ok(Self { exports, names, choice, servers, messages })
-    }
-
-    /// As [`Collector::new`], with the default names.
-    ///
-    /// # Errors
-    /// As [`Collector::new`].
-    pub(crate) fn usual(
-        context: &mut Context<T>,
-        exports: &'static Exports<T>,
-        choice: Choice,
-    ) -> Result<Self, CliError> {
-        let names = exports.names(None)?;
-        Self::new(context, exports, names, choice)
+        Ok(Self { exports, choice, servers, messages })
     }
 
     /// Stops reporting servers that come and go, because the caller shows them.
@@ -139,7 +124,7 @@ impl<T: Tool> Collector<T> {
 
     fn look(&self, link: &mut T::Link, known: &mut Known) -> Result<Look, CliError> {
         let at = Instant::now();
-        let metrics = (self.exports.scrape)(link, &self.names, &self.choice, known)?;
+        let metrics = (self.exports.scrape)(link, &self.choice, known)?;
         Ok(Look { metrics, at, took: at.elapsed() })
     }
 

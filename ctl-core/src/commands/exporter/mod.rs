@@ -16,7 +16,6 @@ use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::output::{Column, Output, Shape};
 use crate::system::listen;
-use crate::text::escape;
 
 /// Arguments of `exporter`.
 #[derive(Debug, Args)]
@@ -34,23 +33,17 @@ pub struct ExporterArgs {
           value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
-    /// Naming scheme of the metrics
-    #[arg(long, value_name = "NAMES")]
-    names: Option<String>,
-
     #[command(flatten)]
     choice: Choice,
 }
 
-/// A tool's queries and names for the exporter.
+/// A tool's queries for the exporter.
 pub struct Exports<T: Tool> {
     /// The prefix of its own metrics, such as `beanstalkd`.
     pub prefix: &'static str,
     /// The name of a queue: the label, and the parameter of `/scale`.
     pub noun: &'static str,
-    /// Naming schemes; the first one is the default.
-    pub names: &'static [Names],
-    /// The current metrics of a server, with these names.
+    /// The current metrics of a server.
     pub scrape: Scrape<T>,
     /// Whether this can be the name of a queue.
     pub valid: fn(&str) -> Result<(), CliError>,
@@ -66,17 +59,7 @@ pub struct Exports<T: Tool> {
 pub type Counts = Vec<(&'static str, i64)>;
 
 /// Queries a server for its metrics.
-pub type Scrape<T> =
-    fn(&mut <T as Tool>::Link, &Names, &Choice, &mut Known) -> Result<Metrics, CliError>;
-
-/// A naming scheme.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Names {
-    /// Its name for `--names`.
-    pub name: &'static str,
-    /// The label for the server.
-    pub server: &'static str,
-}
+pub type Scrape<T> = fn(&mut <T as Tool>::Link, &Choice, &mut Known) -> Result<Metrics, CliError>;
 
 /// Runs `exporter`: requests query all servers anew, in parallel. Those that come during a query share the next one.
 ///
@@ -87,11 +70,10 @@ pub fn run<T: Tool>(
     args: &ExporterArgs,
     exports: &'static Exports<T>,
 ) -> Result<Exit, CliError> {
-    let names = exports.names(args.names.as_deref())?;
     if args.count.is_none() {
         context.stamp();
     }
-    let collector = Collector::new(context, exports, names, args.choice.clone())?;
+    let collector = Collector::new(context, exports, args.choice.clone())?;
     let interrupts = context.interrupts()?;
     if let Some(count) = args.count {
         for _ in 1..count {
@@ -131,29 +113,14 @@ fn print<T: Tool>(out: &mut Output, collector: &Collector<T>) -> Result<Exit, Cl
 static METRICS: Shape =
     Shape::rows("metric", &[Column::new("metric", "METRIC"), Column::new("value", "VALUE")]);
 
-impl<T: Tool> Exports<T> {
-    pub(crate) fn names(&self, wanted: Option<&str>) -> Result<Names, CliError> {
-        let found = match wanted {
-            Some(wanted) => self.names.iter().find(|names| names.name == wanted),
-            None => self.names.first(),
-        };
-        found.copied().ok_or_else(|| {
-            let known: Vec<&str> = self.names.iter().map(|names| names.name).collect();
-            let wanted = wanted.unwrap_or_default();
-            CliError::usage(format!("there is no naming scheme `{}`", escape::line(wanted)))
-                .hint(format!("--names {}", known.join(" or --names ")))
-        })
-    }
-}
-
 /// The metrics of all servers that answer, and the errors of the others.
 fn scrape<T: Tool>(collector: &Collector<T>) -> (Metrics, Vec<CliError>) {
-    let Collector { exports, names, .. } = collector;
+    let Collector { exports, .. } = collector;
     let (mut all, mut failures) = (Metrics::default(), Vec::new());
     let (up, seconds) =
         (format!("{}_up", exports.prefix), format!("{}_scrape_duration_seconds", exports.prefix));
     for (address, answer) in collector.addresses().zip(collector.looks()) {
-        let label = (names.server, address);
+        let label = ("server", address);
         let is_up = if answer.is_ok() { 1.0 } else { 0.0 };
         all.add(Kind::Gauge, &up, "Whether the server answers.", [label], is_up);
         match answer {

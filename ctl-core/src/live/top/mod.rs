@@ -92,7 +92,7 @@ where
     let sort = board.figure(args.sort_by.as_deref());
     // The second signal must not end it before the terminal is restored.
     let interrupts = context.gentle_interrupts()?;
-    let mut collector = Collector::usual(context, exports, args.choice.clone())?;
+    let mut collector = Collector::new(context, exports, args.choice.clone())?;
     if shows {
         collector.silence();
     }

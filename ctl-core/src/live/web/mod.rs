@@ -249,7 +249,7 @@ pub fn run<T: Interactive>(
     let wanted = listen::tcp_address(&args.listen, args.allow_remote, "page")?;
     let interrupts = context.interrupts()?;
     context.stamp();
-    let mut collector = Collector::usual(context, exports, args.choice.clone())?;
+    let mut collector = Collector::new(context, exports, args.choice.clone())?;
     collector.silence();
     let own = Own::of(context)?;
     let collector = Arc::new(collector);
