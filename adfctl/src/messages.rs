@@ -2,7 +2,7 @@
 
 use adf_queue_client::{Delivery, QueueName, Transport};
 use ctl_core::envelope;
-use ctl_core::envelope::ENVELOPE;
+use ctl_core::envelope::{ENVELOPE, Formats};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::records::{self, Body};
 use ctl_core::output::{Column, Record, Shape};
@@ -33,7 +33,7 @@ Filters: KEY OP VALUE with id, queue, duplications, size, body and, for decoded 
 envelope.attempts, envelope.arguments.NAME, ..; == != < <= > >=, and ~= !~ with a regular expression. Sizes as 64k.";
 
 /// A message as filters see it.
-pub struct Candidate<'a>(pub &'a Delivery);
+pub struct Candidate<'a>(pub &'a Delivery, pub &'a Formats);
 
 impl Fields for Candidate<'_> {
     const NOUN: &'static str = "message";
@@ -54,7 +54,7 @@ impl Fields for Candidate<'_> {
             "duplications" => Value::Whole(self.0.duplications().into()),
             "size" => Value::size(self.0.body()),
             "body" => Value::text(self.0.body()),
-            ENVELOPE => return envelope::value(self.0.body(), beneath),
+            ENVELOPE => return self.1.value(self.0.body(), beneath),
             _ => return None,
         })
     }

@@ -213,6 +213,11 @@ pub fn a_wrong_configuration_file_is_2_with_its_line<T: Tool>(case: &Case<T>) {
         ("[contexts.a]\nprompt-color = \"mauve\"\n", 2, "magenta"),
         ("[contexts.\"a b\"]\n", 1, "a b"),
         ("hunter2 hunter2\n", 1, "config.toml"),
+        ("[envelopes.a]\nclass = \"hunter2\"\n", 2, "envelopes.a.class: must be a pointer"),
+        ("[envelopes.a]\nid = \"/hunter2\"\n", 1, "envelopes.a: class is missing"),
+        ("[envelopes.auto]\nclass = \"/a\"\n", 1, "envelopes.auto"),
+        ("[envelopes.\"a b\"]\nclass = \"/a\"\n", 1, "letters, digits"),
+        ("[envelopes]\na = \"/a\"\n", 2, "envelopes.a must be a table"),
     ] {
         let folder = Folder::with(text);
         let ran = folder.run(case, &[], &["ping"]).exits(2);

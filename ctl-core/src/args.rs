@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::{ArgAction, Args};
 
 use crate::config::{Settings, keys};
-use crate::envelope::Decode;
 use crate::error::CliError;
 use crate::input::confirm::Confirm;
 use crate::output::messages::{Filter, Level, Messages};
@@ -15,6 +14,9 @@ use crate::program::Program;
 use crate::system::env::word;
 use crate::text::color::ColorWhen;
 use crate::text::units;
+
+/// The value name of `--decode`, which completion looks for.
+pub(crate) const DECODE: &str = "FORMAT";
 
 /// Flags accepted before and after every subcommand.
 #[derive(Debug, Clone, Default, Args)]
@@ -48,11 +50,10 @@ pub struct GlobalArgs {
         long,
         global = true,
         hide_short_help = true,
-        value_name = "FORMAT",
-        hide_possible_values = true,
-        help = "Decode bodies as auto, laravel, symfony, backburner, stalker, mod-gearman, json, none, or show bytes as utf8, base64, hex\n[default: auto on a terminal, none in a pipe]"
+        value_name = DECODE,
+        help = "Decode bodies as auto, laravel, symfony, activejob, backburner, celery, enqueue, stalker, mod-gearman, json, none or [envelopes.NAME] of the configuration file, or show bytes as utf8, base64, hex\n[default: auto on a terminal, none in a pipe]"
     )]
-    pub decode: Option<Decode>,
+    pub decode: Option<String>,
 
     /// Print only errors on stderr
     #[arg(short, long, global = true, conflicts_with = "verbose")]
@@ -141,21 +142,26 @@ impl GlobalArgs {
         let default = if terminal { Format::Table } else { Format::Plain };
         let format = chosen.map_or(default, |setting| setting.value);
         let color = ColorWhen::Auto.decide(|name| settings.environment.var(name), terminal);
-        let usual = Style { color, terminal, ..Style::default() };
-        Ok(Style { format, ..self.restyle(&usual) })
+        let formats = settings.config().envelopes.clone();
+        let usual = Style { color, terminal, formats, ..Style::default() };
+        Ok(Style { format, ..self.restyle(&usual)? })
     }
 
     /// `style` with these explicit flags on top: for one line of a session.
-    #[must_use]
-    pub(crate) fn restyle(&self, style: &Style) -> Style {
+    ///
+    /// # Errors
+    /// `--decode` names no format: exit 2.
+    pub(crate) fn restyle(&self, style: &Style) -> Result<Style, CliError> {
         // A line per value is for people, unless another format is requested.
         let usual = match style.format {
             Format::Plain | Format::Name if style.upright => Format::Table,
             format => format,
         };
-        Style {
+        let decode = self.decode.as_deref().map(|name| style.formats.named(name)).transpose()?;
+        Ok(Style {
             format: self.output.unwrap_or(usual),
-            decode: self.decode.or(style.decode),
+            decode: decode.or_else(|| style.decode.clone()),
+            formats: style.formats.clone(),
             columns: self.columns.clone().or_else(|| style.columns.clone()),
             sort_by: style.sort_by.clone(),
             headers: style.headers,
@@ -168,7 +174,7 @@ impl GlobalArgs {
             null: false,
             upright: style.upright,
             colors: style.colors,
-        }
+        })
     }
 }
 
@@ -224,8 +230,8 @@ mod tests {
     #[test]
     fn a_line_of_a_session_changes_only_what_it_names() {
         let session = Style { format: Format::Json, ..Style::default() };
-        let line = globals(&["--columns", "id"]).restyle(&session);
+        let line = globals(&["--columns", "id"]).restyle(&session).unwrap();
         assert_eq!((line.format, line.columns), (Format::Json, Some(vec!["id".to_owned()])));
-        assert_eq!(globals(&["-o", "raw"]).restyle(&session).format, Format::Raw);
+        assert_eq!(globals(&["-o", "raw"]).restyle(&session).unwrap().format, Format::Raw);
     }
 }

@@ -162,6 +162,7 @@ impl Drain<'_> {
         let messages = self.link.dialer.messages().clone();
         let taker = Taker::new(queue, None, self.interrupts.clone(), &messages);
         let transport = self.link.transport()?;
+        let formats = &self.link.dialer.settings().config().envelopes.clone();
         let (mut seen, mut taken) = (0, 0);
         while taken < most && seen < there {
             let window = usize::try_from((most - taken).min(there - seen))
@@ -177,7 +178,7 @@ impl Drain<'_> {
             seen += messages.len() as u64;
             let mut fit = Vec::with_capacity(messages.len());
             for message in messages {
-                if !self.filters.fit(&Candidate(&message)) {
+                if !self.filters.fit(&Candidate(&message, formats)) {
                     let is_full = self.unfit.len() >= MOST_KEPT;
                     self.unfit.push(pull_of(&message));
                     if is_full {

@@ -172,6 +172,7 @@ impl Look<'_> {
         mut each: impl FnMut(&mut Link, Delivery, &mut Bulk) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
         let (gate, transport, queue) = (bulk.gate(), link.transport()?, self.queue);
+        let formats = &link.dialer.settings().config().envelopes.clone();
         let mut fitting = 0;
         while pulled.count < self.ready && fitting < self.most && gate.turn(1) {
             let Some(message) = pull_ready(link, queue)? else {
@@ -182,7 +183,7 @@ impl Look<'_> {
             if pulled.ids.len() < MOST_KEPT {
                 pulled.ids.push(*message.request_id());
             }
-            if !self.filters.fit(&Candidate(&message)) {
+            if !self.filters.fit(&Candidate(&message, formats)) {
                 continue;
             }
             fitting += 1;

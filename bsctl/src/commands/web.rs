@@ -1,6 +1,5 @@
 //! `web`: what the page shows about tubes and jobs, and which actions it offers.
 
-use ctl_core::envelope::DECODERS;
 use ctl_core::live::web::{Action, Field, Kind, Site, View};
 
 /// The end of `web --help`.
@@ -31,7 +30,7 @@ pub static SITE: Site = Site {
                 Field::new("state", STATES),
                 Field::new("filter", Kind::Text),
                 Field::new("limit", Kind::Number).or("50"),
-                Field::new("decode", Kind::Word(&DECODERS)).or("auto"),
+                Field::new("decode", Kind::Text).or("auto"),
                 Field::new("to", Kind::Number),
             ],
             pages: Some(("id", "to")),

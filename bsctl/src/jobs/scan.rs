@@ -473,8 +473,10 @@ pub fn fitting(
     wanted: &Wanted,
     with_body: bool,
 ) -> Result<Vec<(JobStats, Body)>, CliError> {
+    let formats = &link.dialer.settings().config().envelopes.clone();
     jobs.retain(|stats| {
-        wanted.includes(stats) && wanted.filters.may_fit(&Candidate { stats, body: None })
+        let candidate = Candidate { stats, body: None, formats };
+        wanted.includes(stats) && wanted.filters.may_fit(&candidate)
     });
     let has_to_look = wanted.filters.need_body();
     if !with_body && !has_to_look {
@@ -491,7 +493,7 @@ pub fn fitting(
             Err(error) => return Err(error),
         };
         let whole = body.as_ref().ok().map(Bytes::as_ref);
-        if wanted.filters.fit(&Candidate { stats: &stats, body: whole }) {
+        if wanted.filters.fit(&Candidate { stats: &stats, body: whole, formats }) {
             fitting.push((stats, Some(body)));
         }
     }

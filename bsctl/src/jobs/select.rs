@@ -2,8 +2,7 @@
 
 use beanstalk_client::JobStats;
 use clap::Args;
-use ctl_core::envelope;
-use ctl_core::envelope::ENVELOPE;
+use ctl_core::envelope::{ENVELOPE, Formats};
 use ctl_core::error::CliError;
 use ctl_core::output::BODY;
 use ctl_core::rules::filter::{Field, Fields, FilterArgs, Filters, Value};
@@ -38,6 +37,8 @@ pub struct Candidate<'a> {
     pub stats: &'a JobStats,
     /// Its body, if known.
     pub body: Option<&'a [u8]>,
+    /// The formats of bodies.
+    pub formats: &'a Formats,
 }
 
 impl Fields for Candidate<'_> {
@@ -50,7 +51,7 @@ impl Fields for Candidate<'_> {
             "left" => Value::seconds(u64::try_from(self.stats.time_left).unwrap_or(0)),
             "size" => Value::size(self.body?),
             BODY => Value::text(self.body?),
-            ENVELOPE => return envelope::value(self.body?, beneath),
+            ENVELOPE => return self.formats.value(self.body?, beneath),
             key => {
                 let field = fields::ALL.iter().find(|field| field.key() == key)?;
                 return field.compared(self.stats);

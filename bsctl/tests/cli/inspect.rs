@@ -71,6 +71,35 @@ fn a_server_that_was_restarted_with_its_log_still_shows_its_jobs() {
     assert_eq!(ran.lines(), ["1", "2", "3", "4", "5"]);
 }
 
+#[test]
+fn a_format_of_the_configuration_file_is_decoded_filtered_and_completed() {
+    let server = Server::start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("config.toml");
+    let row = "[envelopes.orders]\nclass = \"/type\"\narguments = \"/order\"\n";
+    std::fs::write(&file, row).unwrap();
+    put(server.address(), "t", r#"{"type":"Pay","order":{"sum":3}}"#);
+    put(server.address(), "t", r#"{"class":"Mail"}"#);
+    let run = |line: &[&str]| {
+        bsctl(server.address(), &[&["--config", file.to_str().unwrap()], line].concat())
+    };
+    let filters = ["--filter", "envelope.class==Pay", "--filter", "envelope.arguments.sum<5"];
+    let jobs = ["jobs", "-t", "t", "-o", "ndjson", "--decode"];
+    for decode in ["orders", "auto"] {
+        let ran = run(&[&jobs, &[decode][..], &filters].concat()).exits(0);
+        let arguments = serde_json::json!({"sum": 3});
+        let expected =
+            serde_json::json!({"format": "orders", "class": "Pay", "arguments": arguments});
+        assert_eq!(ran.json()["envelope"], expected);
+    }
+    let ran = run(&["jobs", "--decode", "order"]).exits(2);
+    assert!(ran.err.contains("did you mean orders?"), "{}", ran.err);
+    let variable = [("BSCTL_CONFIG", file.to_str().unwrap())];
+    let offered =
+        command(&["complete", "bash", "--", "jobs", "--decode", "o"]).envs(variable).output();
+    assert_eq!(offered.unwrap().stdout, b"orders\n");
+}
+
 /// Uses up ids: these jobs are put and deleted. The next id is 1 before.
 fn use_up_ids(address: &str, count: u64) {
     let next = put(address, "default", "first").get() + 1;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use toml_edit::{Document, DocumentMut, Item, Table, TableLike};
 
 use super::keys::{self, Key};
+use crate::envelope::{self, Formats};
 use crate::error::{CliError, Exit};
 use crate::program::Program;
 use crate::system::env::Environment;
@@ -23,6 +24,9 @@ pub(crate) const PREVIOUS: &str = "previous-context";
 pub(crate) const DEFAULTS: &str = "defaults";
 /// The table of contexts.
 pub(crate) const CONTEXTS: &str = "contexts";
+
+/// The table of formats of bodies.
+const ENVELOPES: &str = "envelopes";
 
 /// Maximum size of the file, in bytes.
 const LIMIT: u64 = 1 << 20;
@@ -44,6 +48,8 @@ pub struct Config {
     pub defaults: Fields,
     /// The contexts by name.
     pub contexts: BTreeMap<String, Fields>,
+    /// The formats of bodies.
+    pub envelopes: Formats,
 }
 
 /// The location of the configuration file.
@@ -308,8 +314,9 @@ impl Reader<'_> {
                         config.contexts.insert(name.to_owned(), fields);
                     }
                 }
+                ENVELOPES => config.envelopes = formats(at, item)?,
                 other => {
-                    let known = [SELECTED, PREVIOUS, DEFAULTS, CONTEXTS].join(", ");
+                    let known = [SELECTED, PREVIOUS, DEFAULTS, CONTEXTS, ENVELOPES].join(", ");
                     return Err(unknown(at, other, &known));
                 }
             }
@@ -333,6 +340,26 @@ impl Reader<'_> {
         }
         Ok(fields)
     }
+}
+
+/// The formats of bodies, in the order of the file.
+fn formats(at: Option<usize>, item: &Item) -> Result<Formats, Wrong> {
+    let table = item.as_table_like().ok_or_else(|| no_table(at, ENVELOPES))?;
+    let read = |(name, item): (&str, &Item)| {
+        let at = place(table, name, item);
+        let wrong = |what: String| Wrong { at, what: format!("{ENVELOPES}.{what}") };
+        let name_of = |what: &str| wrong(format!("{}: {what}", escape::line(name)));
+        check_name(name)
+            .map_err(|_| name_of("the name must be made of letters, digits, - _ and ."))?;
+        if Formats::is_taken(name) {
+            return Err(name_of("--decode has another meaning for this name"));
+        }
+        let row =
+            item.as_table_like().ok_or_else(|| no_table(at, &format!("{ENVELOPES}.{name}")))?;
+        envelope::Format::read(name, row)
+            .map_err(|(inner, what)| Wrong { at: inner.or(at), ..wrong(what) })
+    };
+    Ok(Formats::behind(table.iter().map(read).collect::<Result<_, _>>()?))
 }
 
 /// The location of a key or its value.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value as Json;
 
-use super::{Decode, decode};
+use super::{Decode, Formats};
 use crate::envelope::ENVELOPE;
 use crate::rules::filter::{Field, Kind, Value};
 
@@ -17,18 +17,20 @@ pub const FIELD: Field = Field::new(ENVELOPE, Kind::Free).of_body().open().known
     "arguments.",
 ]);
 
-/// The member of a body's envelope at this path; list items count from 0. `None` if it does not exist.
-#[must_use]
-pub fn value(body: &[u8], path: &[String]) -> Option<Value<'static>> {
-    let envelope = decode(Decode::Auto, body)?.into_value();
-    let found = path.iter().try_fold(&envelope, |value, name| match value {
-        Json::Array(all) => all.get(name.parse::<usize>().ok()?),
-        value => value.get(name),
-    })?;
-    let text = match found {
-        Json::Null => return None,
-        Json::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    Some(Value::Text(Cow::Owned(text.into_bytes())))
+impl Formats {
+    /// The member of a body's envelope at this path; list items count from 0. `None` if it does not exist.
+    #[must_use]
+    pub fn value(&self, body: &[u8], path: &[String]) -> Option<Value<'static>> {
+        let envelope = self.decode(&Decode::Auto, body)?.into_value();
+        let found = path.iter().try_fold(&envelope, |value, name| match value {
+            Json::Array(all) => all.get(name.parse::<usize>().ok()?),
+            value => value.get(name),
+        })?;
+        let text = match found {
+            Json::Null => return None,
+            Json::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        Some(Value::Text(Cow::Owned(text.into_bytes())))
+    }
 }

@@ -46,7 +46,7 @@ impl fmt::Display for Why {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Envelope {
     /// The format, as a value of `--decode`.
-    pub format: &'static str,
+    pub format: String,
     /// The class, command or function to run.
     pub class: Option<String>,
     /// The producer's own id of the job.
@@ -64,13 +64,8 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    pub(super) fn of(format: &'static str) -> Self {
-        Self { format, ..Self::default() }
-    }
-
-    /// A body in this format that cannot be decoded.
-    pub(super) fn unread(format: &'static str, why: Why) -> Self {
-        Self { why: Some(why), ..Self::of(format) }
+    pub(super) fn of(format: &str) -> Self {
+        Self { format: format.to_owned(), ..Self::default() }
     }
 
     /// As JSON: `format`, and those of `class`, `id`, `attempts`, `queue`, `arguments`, `options` and `why` that are

@@ -9,33 +9,44 @@ mod found;
 mod mod_gearman;
 mod short;
 
-use clap::ValueEnum;
+use std::sync::Arc;
 
-use self::format::{BACKBURNER, Format, JSON, LARAVEL, STALKER, SYMFONY};
-pub use field::{FIELD, value};
+use crate::error::CliError;
+use crate::text::escape;
+use crate::text::spelling::closest;
+
+pub use field::FIELD;
+pub use format::Format;
 pub use found::{Envelope, MOST, Why};
 pub use short::short;
 
 /// The key of what a body contains, in a [`Record`](crate::output::Record).
 pub const ENVELOPE: &str = "envelope";
 
+/// The format of any JSON, even without a class.
+const JSON: &str = "json";
+
+/// The format that is no row of pointers.
+const MOD_GEARMAN: &str = "mod-gearman";
+
+/// The values of `--decode` that are no format.
+const WORDS: [(&str, Decode); 5] = [
+    ("auto", Decode::Auto),
+    ("none", Decode::None),
+    ("utf8", Decode::Utf8),
+    ("base64", Decode::Base64),
+    ("hex", Decode::Hex),
+];
+
 /// The value of `--decode`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decode {
-    /// Whichever of these a body is.
+    /// Whichever format a body is in.
     Auto,
-    /// JSON of Laravel and Lumen.
-    Laravel,
-    /// JSON of Symfony Messenger's beanstalkd transport.
-    Symfony,
-    /// JSON of Backburner: class and args.
-    Backburner,
-    /// JSON of Stalker: a name and what it is given.
-    Stalker,
+    /// JSON of this format.
+    Format(Format),
     /// Base64 of lines of key=value, as mod_gearman writes it.
     ModGearman,
-    /// Any JSON.
-    Json,
     /// Not decoded, but written as a string; bytes that are not UTF-8 are an error.
     Utf8,
     /// Not decoded, but written in base64.
@@ -46,49 +57,93 @@ pub enum Decode {
     None,
 }
 
-/// The values of `--decode` for what is in bodies, as words.
-pub const DECODERS: [&str; 8] =
-    ["auto", "laravel", "symfony", "backburner", "stalker", "mod-gearman", "json", "none"];
+/// The known formats, in the order in which [`Decode::Auto`] tries them: those of the configuration file, and the
+/// built-in ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Formats(Arc<[Format]>);
 
-/// Decodes a body. [`Decode::Auto`] returns `None` for a body in no known format; the others report why.
-#[must_use]
-pub fn decode(decode: Decode, body: &[u8]) -> Option<Envelope> {
-    let format = match decode {
-        Decode::Utf8 | Decode::Base64 | Decode::Hex | Decode::None => return None,
-        Decode::Auto => return detect(body),
-        Decode::Laravel => LARAVEL,
-        Decode::Symfony => SYMFONY,
-        Decode::Backburner => BACKBURNER,
-        Decode::Stalker => STALKER,
-        Decode::Json => JSON,
-        Decode::ModGearman => {
-            let read = if body.len() > MOST { Err(Why::Large) } else { mod_gearman::read(body) };
-            return Some(read.unwrap_or_else(|why| Envelope::unread("mod-gearman", why)));
-        }
-    };
-    let read = if body.len() > MOST { Err(Why::Large) } else { format::parse(body) };
-    let read = read.and_then(|value| match format.of(&value) {
-        Err(_) if decode == Decode::Json => {
-            Ok(Envelope { arguments: Some(value), ..Envelope::of(format.name) })
-        }
-        read => read,
-    });
-    Some(read.unwrap_or_else(|why| Envelope::unread(format.name, why)))
+impl Default for Formats {
+    fn default() -> Self {
+        Self(Arc::clone(&format::BUILT_IN))
+    }
 }
 
-/// Detects the format of a body.
-fn detect(body: &[u8]) -> Option<Envelope> {
-    /// Other producers have the same members, so a format that finds no class leaves it to the next one.
-    const ALL: [Format; 5] = [LARAVEL, SYMFONY, BACKBURNER, STALKER, JSON];
-    if body.len() > MOST {
-        return None;
+impl Formats {
+    /// The built-in formats behind these, which replace those of the same name.
+    #[must_use]
+    pub(crate) fn behind(own: Vec<Format>) -> Self {
+        let is_replaced = |row: &&Format| own.iter().any(|own| own.name == row.name);
+        let others = format::BUILT_IN.iter().filter(|row| !is_replaced(row)).cloned();
+        Self(own.iter().cloned().chain(others).collect())
     }
-    match body.trim_ascii_start().first()? {
-        b'{' | b'[' => {
-            let value = format::parse(body).ok()?;
-            ALL.iter().find_map(|format| format.of(&value).ok())
+
+    /// Whether a format cannot have this name, because it is another value of `--decode`.
+    #[must_use]
+    pub(crate) fn is_taken(name: &str) -> bool {
+        name == MOD_GEARMAN || WORDS.iter().any(|(word, _)| *word == name)
+    }
+
+    /// The values of `--decode`.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let formats = self.0.iter().map(|format| format.name.as_str());
+        formats.chain([MOD_GEARMAN]).chain(WORDS.map(|(word, _)| word))
+    }
+
+    /// The value of `--decode` with this name.
+    ///
+    /// # Errors
+    /// There is none: exit 2.
+    pub fn named(&self, name: &str) -> Result<Decode, CliError> {
+        if let Some((_, decode)) = WORDS.iter().find(|(word, _)| *word == name) {
+            return Ok(decode.clone());
         }
-        _ => mod_gearman::read(body).ok(),
+        let format = self.0.iter().find(|format| format.name == name);
+        let decode = format.cloned().map(Decode::Format);
+        decode.or((name == MOD_GEARMAN).then_some(Decode::ModGearman)).ok_or_else(|| {
+            let known: Vec<&str> = self.names().collect();
+            let meant = closest(name, self.names());
+            let meant = meant.map(|meant| format!(": did you mean {meant}?")).unwrap_or_default();
+            CliError::usage(format!("--decode cannot be `{}`{meant}", escape::line(name)))
+                .hint(format!("one of {}", known.join(", ")))
+                .hint(
+                    "a table [envelopes.NAME] in the configuration file, for a format of your own",
+                )
+        })
+    }
+
+    /// Decodes a body. [`Decode::Auto`] returns `None` for a body in no known format; the others report why.
+    #[must_use]
+    pub fn decode(&self, decode: &Decode, body: &[u8]) -> Option<Envelope> {
+        let is_large = body.len() > MOST;
+        let (name, read) = match decode {
+            Decode::Utf8 | Decode::Base64 | Decode::Hex | Decode::None => return None,
+            Decode::Auto if is_large => return None,
+            Decode::Auto => return self.detect(body),
+            Decode::ModGearman if is_large => (MOD_GEARMAN, Err(Why::Large)),
+            Decode::ModGearman => (MOD_GEARMAN, mod_gearman::read(body)),
+            Decode::Format(format) if is_large => (format.name.as_str(), Err(Why::Large)),
+            Decode::Format(format) => {
+                let read = format::parse(body).and_then(|value| match format.of(&value) {
+                    Err(_) if format.name == JSON => {
+                        Ok(Envelope { arguments: Some(value), ..Envelope::of(JSON) })
+                    }
+                    read => read,
+                });
+                (format.name.as_str(), read)
+            }
+        };
+        Some(read.unwrap_or_else(|why| Envelope { why: Some(why), ..Envelope::of(name) }))
+    }
+
+    /// Other producers have the same members, so a format that finds no class leaves the body to the next one.
+    fn detect(&self, body: &[u8]) -> Option<Envelope> {
+        match body.trim_ascii_start().first()? {
+            b'{' | b'[' => {
+                let value = format::parse(body).ok()?;
+                self.0.iter().find_map(|format| format.of(&value).ok())
+            }
+            _ => mod_gearman::read(body).ok(),
+        }
     }
 }
 

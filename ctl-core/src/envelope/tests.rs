@@ -12,22 +12,27 @@ fn seed(name: &str) -> Vec<u8> {
     std::fs::read(std::path::Path::new(folder).join(name)).unwrap()
 }
 
+fn decode(format: &str, body: &[u8]) -> Option<Envelope> {
+    let formats = Formats::default();
+    formats.decode(&formats.named(format).unwrap(), body)
+}
+
 /// As detected, and with the format given.
-fn read(name: &str, format: Decode) -> Value {
+fn read(name: &str, format: &str) -> Value {
     let told = decode(format, &seed(name)).unwrap().into_value();
-    if let Some(found) = decode(Decode::Auto, &seed(name)) {
+    if let Some(found) = decode("auto", &seed(name)) {
         assert_eq!(found.into_value(), told, "{name}");
     }
     told
 }
 
-fn why(format: Decode, body: &[u8]) -> Option<Why> {
+fn why(format: &str, body: &[u8]) -> Option<Why> {
     decode(format, body).unwrap().why
 }
 
 #[test]
 fn a_laravel_command_shows_what_is_around_it() {
-    let read = read("laravel-command", Decode::Laravel);
+    let read = read("laravel-command", "laravel");
     assert_eq!(
         (&read["format"], &read["class"]),
         (&json!("laravel"), &json!("App\\Jobs\\SendMail"))
@@ -43,14 +48,14 @@ fn a_laravel_command_shows_what_is_around_it() {
 #[test]
 fn laravel_data_with_a_command_of_its_own_is_shown() {
     let body = br#"{"job":"Backup@run","data":{"command":"mysqldump app","host":"db1"}}"#;
-    let read = decode(Decode::Laravel, body).unwrap().into_value();
+    let read = decode("laravel", body).unwrap().into_value();
     assert_eq!(read["arguments"], json!({"command": "mysqldump app", "host": "db1"}));
     assert_eq!((&read["class"], read.get("why")), (&json!("Backup@run"), None));
 }
 
 #[test]
 fn a_laravel_job_without_a_command_shows_its_data() {
-    let read = read("laravel-plain", Decode::Laravel);
+    let read = read("laravel-plain", "laravel");
     assert_eq!(read["class"], "SendMail");
     assert_eq!(read["arguments"], json!({"to": "joe@example.com"}));
 }
@@ -58,7 +63,7 @@ fn a_laravel_job_without_a_command_shows_its_data() {
 #[test]
 fn symfony_is_read_by_its_headers() {
     assert_eq!(
-        read("symfony-json", Decode::Symfony),
+        read("symfony-json", "symfony"),
         json!({
             "format": "symfony",
             "class": "App\\Message\\SmsNotification",
@@ -70,7 +75,7 @@ fn symfony_is_read_by_its_headers() {
 
 #[test]
 fn backburner_stalker_and_others_with_the_usual_members() {
-    let backburner = read("backburner", Decode::Backburner);
+    let backburner = read("backburner", "backburner");
     let arguments = json!(["foo@bar.com", 3]);
     assert_eq!(
         backburner,
@@ -78,11 +83,11 @@ fn backburner_stalker_and_others_with_the_usual_members() {
     );
     assert_eq!(short(&backburner), "backburner NewsletterSender(\"foo@bar.com\", 3)");
     assert_eq!(
-        read("stalker", Decode::Stalker),
+        read("stalker", "stalker"),
         json!({"format": "stalker", "class": "email.send", "arguments": {"to": "joe@example.com", "body": "hi"}})
     );
     assert_eq!(
-        read("json-task", Decode::Json),
+        read("json-task", "json"),
         json!({
             "format": "json", "class": "app.add", "id": "f3", "attempts": 1,
             "arguments": [1, 2], "options": {"kwargs": {}},
@@ -91,15 +96,108 @@ fn backburner_stalker_and_others_with_the_usual_members() {
 }
 
 #[test]
+fn rails_celery_and_php_enqueue_show_the_class_behind_their_wrappers() {
+    let wrapper = json!({"class": "ActiveJob::QueueAdapters::BackburnerAdapter::JobWrapper"});
+    for (seed, expected) in [
+        (
+            "activejob",
+            json!({
+                "format": "activejob", "class": "MailJob", "id": "0b7d2f30", "attempts": 2,
+                "queue": "mailers", "arguments": ["joe@example.com"], "options": wrapper,
+            }),
+        ),
+        (
+            "celery",
+            json!({
+                "format": "celery", "class": "app.tasks.add", "id": "3d1b", "attempts": 1,
+                "queue": "celery",
+                "arguments": [[1, 2], {}, {"callbacks": null}],
+                "options": {"content-encoding": "utf-8", "content-type": "application/json"},
+            }),
+        ),
+        (
+            "celery-1",
+            json!({
+                "format": "celery", "class": "app.tasks.add", "id": "3d1b", "attempts": 0,
+                "arguments": {"task": "app.tasks.add", "id": "3d1b", "args": [1], "retries": 0},
+                "options": {"content-type": "application/json", "headers": {}, "properties": {}},
+            }),
+        ),
+        (
+            "enqueue",
+            json!({
+                "format": "enqueue", "class": "App\\OrderProcessor", "id": "5f0c1a",
+                "arguments": {"order": 7},
+            }),
+        ),
+    ] {
+        assert_eq!(read(seed, expected["format"].as_str().unwrap()), expected, "{seed}");
+    }
+}
+
+fn own(text: &str) -> Result<Formats, (Option<usize>, String)> {
+    let document = toml_edit::Document::parse(text.to_owned()).unwrap();
+    let rows = document.as_table().iter();
+    let rows = rows.map(|(name, row)| Format::read(name, row.as_table_like().unwrap()));
+    Ok(Formats::behind(rows.collect::<Result<_, _>>()?))
+}
+
+#[test]
+fn every_row_of_the_built_in_table_is_read() {
+    let rows = include_str!("formats.toml").lines().filter(|line| line.starts_with('['));
+    let names: Vec<&str> = rows.map(|line| line.trim_matches(['[', ']'])).collect();
+    let words = ["mod-gearman", "auto", "none", "utf8", "base64", "hex"];
+    assert!(Formats::default().names().eq(names.into_iter().chain(words)));
+}
+
+#[test]
+fn a_format_of_ones_own_precedes_and_replaces_those_built_in() {
+    let row =
+        "when = { \"/v\" = \"number\" }\nclass = [\"/name\", \"/job/0\"]\narguments = \"/in\"\n";
+    let formats = own(&format!("[orders]\n{row}[laravel]\nclass = \"/l\"\n")).unwrap();
+    let found = |body: Value| {
+        let found = formats.decode(&Decode::Auto, body.to_string().as_bytes())?;
+        Some((found.format, found.class?, found.arguments))
+    };
+    let is = |format: &str, class: &str, arguments| Some((format.into(), class.into(), arguments));
+    let body = json!({"v": 1, "job": ["pay"], "class": "Mail", "in": "{\"sum\":3}"});
+    assert_eq!(found(body), is("orders", "pay", Some(json!({"sum": 3}))));
+    assert_eq!(found(json!({"v": "1", "name": "pay", "class": "Mail"})).unwrap().0, "json");
+    assert_eq!(found(json!({"l": "X"})), is("laravel", "X", None));
+    assert_eq!(formats.names().filter(|name| *name == "laravel").count(), 1);
+    assert!(formats.named("orders").is_ok());
+    let error = formats.named("order").unwrap_err();
+    assert!(error.message.contains("did you mean orders?"), "{error}");
+}
+
+#[test]
+fn a_wrong_format_of_ones_own_is_refused_where_it_stands() {
+    for (row, place, why) in [
+        ("class = 7", Some(4), "must be a pointer"),
+        ("class = \"name\"", Some(4), "must be a pointer"),
+        ("class = [\"/name\", 7]", Some(4), "must be a pointer"),
+        ("clas = \"/name\"", Some(4), "a.clas: unknown"),
+        ("class = \"/a\"\nwhen = [\"/a\"]", Some(17), "any, text, number, list or object"),
+        ("class = \"/a\"\nwhen = { \"/a\" = \"or\" }", Some(17), "must be a table of pointers"),
+        ("class = \"/a\"\nonly = 1", Some(17), "names of members"),
+        ("id = \"/a\"", None, "class is missing"),
+    ] {
+        let (at, what) = own(&format!("[a]\n{row}\n")).unwrap_err();
+        assert_eq!(at, place, "{row}");
+        assert!(what.contains(why), "{row}: {what}");
+    }
+}
+
+#[test]
 fn mod_gearman_checks_and_results() {
-    let check = read("mod-gearman-check", Decode::ModGearman);
+    let check = read("mod-gearman-check", "mod-gearman");
     assert_eq!(check["class"], "service");
     assert_eq!(check["arguments"]["command_line"], "/usr/lib/nagios/plugins/check_load -w 5 -c 9");
-    let result = read("mod-gearman-result", Decode::ModGearman);
+    let result = read("mod-gearman-result", "mod-gearman");
     assert_eq!(result["class"], "result");
     assert_eq!(result["arguments"]["output"], "OK - load average: 0.01|load1=0.01;5;9");
-    assert_eq!(why(Decode::ModGearman, &seed("mod-gearman-encrypted")), Some(Why::Encrypted));
-    assert_eq!(decode(Decode::Auto, &seed("mod-gearman-encrypted")), None);
+    assert_eq!(why("mod-gearman", &seed("mod-gearman-encrypted")), Some(Why::Encrypted));
+    assert_eq!(decode("auto", &seed("mod-gearman-encrypted")), None);
 }
 
 #[test]
@@ -116,29 +214,21 @@ fn ordinary_bodies_have_no_envelope() {
         b"aGVsbG8gd29ybGQsIGhv",
         b"\xff\xfe",
     ] {
-        assert_eq!(decode(Decode::Auto, body), None, "{body:?}");
-        assert_eq!(decode(Decode::None, body), None);
+        assert_eq!(decode("auto", body), None, "{body:?}");
+        assert_eq!(decode("none", body), None);
     }
 }
 
 #[test]
-fn every_decoder_has_its_word() {
-    let is_decoder =
-        |decode: &&Decode| !matches!(decode, Decode::Utf8 | Decode::Base64 | Decode::Hex);
-    let variants = Decode::value_variants().iter().filter(is_decoder);
-    let words = variants.filter_map(|decode| decode.to_possible_value());
-    assert!(words.map(|word| word.get_name().to_owned()).eq(DECODERS));
-}
-
-#[test]
 fn json_with_a_body_and_headers_of_another_producer_is_not_symfony() {
-    // As Celery writes it: the body is base64, and nothing names a class as other producers do.
-    let celery = br#"{"body":"W1sxLCAyXSwge30sIHt9XQ==","headers":{"lang":"py","task":"add"}}"#;
-    assert_eq!(decode(Decode::Auto, celery), None);
     for body in ["W1sxXV0=", "{}", "eA==", "x"] {
         let job = json!({"class": "Mail", "id": 7, "body": body, "headers": {"to": "joe"}});
-        let found = decode(Decode::Auto, job.to_string().as_bytes()).unwrap();
-        assert_eq!((found.format, found.class.as_deref()), ("json", Some("Mail")), "{body}");
+        let found = decode("auto", job.to_string().as_bytes()).unwrap();
+        assert_eq!(
+            (found.format.as_str(), found.class.as_deref()),
+            ("json", Some("Mail")),
+            "{body}"
+        );
         assert_eq!((found.id.as_deref(), found.why), (Some("7"), None), "{body}");
     }
 }
@@ -146,29 +236,29 @@ fn json_with_a_body_and_headers_of_another_producer_is_not_symfony() {
 #[test]
 fn one_word_says_why_a_body_cannot_be_decoded() {
     for (format, body, word) in [
-        (Decode::Laravel, &b"{\"job\":1}"[..], "foreign"),
-        (Decode::Laravel, b"hello", "foreign"),
-        (Decode::Laravel, b"{\"job\":\"x\",", "truncated"),
-        (Decode::Json, b"{\"job\" \"x\"}", "malformed"),
-        (Decode::ModGearman, b"hello", "foreign"),
-        (Decode::Symfony, b"{\"body\":\"x\",\"headers\":{}}", "foreign"),
+        ("laravel", &b"{\"job\":1}"[..], "foreign"),
+        ("laravel", b"hello", "foreign"),
+        ("laravel", b"{\"job\":\"x\",", "truncated"),
+        ("json", b"{\"job\" \"x\"}", "malformed"),
+        ("mod-gearman", b"hello", "foreign"),
+        ("symfony", b"{\"body\":\"x\",\"headers\":{}}", "foreign"),
     ] {
         let found = why(format, body).map(Why::word);
-        assert_eq!(found, Some(word), "{format:?} {:?}", String::from_utf8_lossy(body));
+        assert_eq!(found, Some(word), "{format} {:?}", String::from_utf8_lossy(body));
     }
 }
 
 #[test]
 fn size_and_depth_are_bounded() {
-    assert_eq!(why(Decode::Json, &vec![b' '; MOST + 1]), Some(Why::Large));
-    assert_eq!(decode(Decode::Auto, &vec![b'{'; MOST + 1]), None);
-    assert_eq!(why(Decode::Json, &[b'['; 100_000]), Some(Why::Malformed));
+    assert_eq!(why("json", &vec![b' '; MOST + 1]), Some(Why::Large));
+    assert_eq!(decode("auto", &vec![b'{'; MOST + 1]), None);
+    assert_eq!(why("json", &[b'['; 100_000]), Some(Why::Malformed));
 }
 
 proptest! {
     #[test]
     fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
-        for format in [Decode::Auto, Decode::Json, Decode::ModGearman] {
+        for format in ["auto", "json", "celery", "mod-gearman"] {
             let _ = decode(format, &bytes);
         }
     }

@@ -100,7 +100,8 @@ impl<T: Interactive> Own<T> {
         globals.verbose = 0;
         globals.asks_nobody = true;
         globals.timeout = self.globals.timeout;
-        let style = globals.restyle(&Style { format, ..Style::default() });
+        let formats = sibling.dialer().settings().config().envelopes.clone();
+        let style = globals.restyle(&Style { format, formats, ..Style::default() })?;
         let why = "the result is too long to show: narrow it down";
         let memory = || Memory::bounded(MOST, why);
         let (out, messages) = (memory(), memory());

@@ -227,10 +227,10 @@ impl<'a> List<'a> {
         };
         let has_place = !matches!(self.out.style.format, Format::Name | Format::Raw);
         let decoding = self.out.style.decoding();
-        if decoding == Decode::None || !has_place || !asked_for() {
+        if *decoding == Decode::None || !has_place || !asked_for() {
             return;
         }
-        let envelope = record.body().and_then(|body| envelope::decode(decoding, body));
+        let envelope = record.body().and_then(|body| self.out.style.formats.decode(decoding, body));
         if let Some(envelope) = envelope {
             record.insert_envelope(envelope.into_value());
         }

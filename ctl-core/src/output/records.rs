@@ -116,7 +116,8 @@ pub fn create(path: &OsStr, style: &Style) -> Result<Option<Output>, CliError> {
     }
     let file = files::new_file(Path::new(path))?;
     files::sync_entry(Path::new(path));
-    let style = Style { format: Format::Ndjson, decode: style.decode, ..Style::default() };
+    let (decode, formats) = (style.decode.clone(), style.formats.clone());
+    let style = Style { format: Format::Ndjson, decode, formats, ..Style::default() };
     let destination = Destination::file(path.to_string_lossy(), &file);
     Ok(Some(Output::to(Box::new(BufWriter::new(file)), style).at(destination)))
 }

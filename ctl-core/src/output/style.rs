@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 
 use super::body::Encoding;
-use crate::envelope::Decode;
+use crate::envelope::{Decode, Formats};
 use crate::text::color::Role;
 
 /// The value of `-o`.
@@ -57,6 +57,8 @@ pub struct Style {
     pub format: Format,
     /// How to decode and write bodies; if unset, detected on a terminal, and not decoded elsewhere.
     pub decode: Option<Decode>,
+    /// The formats of bodies.
+    pub formats: Formats,
     /// The columns to show, by key or title; the shape's own if unset.
     pub columns: Option<Vec<String>>,
     /// The column to sort lists by.
@@ -91,20 +93,20 @@ impl Style {
             columns.iter().any(|column| column.eq_ignore_ascii_case(super::BODY))
         };
         self.format == Format::Raw
-            || self.decode.is_some_and(|decode| decode != Decode::None)
+            || self.decode.as_ref().is_some_and(|decode| *decode != Decode::None)
             || self.columns.as_ref().is_some_and(has_column)
     }
 
     /// Whether decoded bodies were asked for.
     #[must_use]
     pub(crate) fn decodes(&self) -> bool {
-        self.decode.is_some() && self.decoding() != Decode::None
+        self.decode.is_some() && *self.decoding() != Decode::None
     }
 
     /// How the bytes of bodies are written in text formats.
     #[must_use]
     pub fn encoding(&self) -> Encoding {
-        match self.decode {
+        match &self.decode {
             Some(Decode::Utf8) => Encoding::Utf8,
             Some(Decode::Base64) => Encoding::Base64,
             Some(Decode::Hex) => Encoding::Hex,
@@ -114,11 +116,11 @@ impl Style {
 
     /// How to decode bodies.
     #[must_use]
-    pub(crate) fn decoding(&self) -> Decode {
-        let usual = if self.terminal { Decode::Auto } else { Decode::None };
+    pub(crate) fn decoding(&self) -> &Decode {
+        let usual = if self.terminal { &Decode::Auto } else { &Decode::None };
         match self.encoding() {
-            Encoding::Auto => self.decode.unwrap_or(usual),
-            _ => Decode::None,
+            Encoding::Auto => self.decode.as_ref().unwrap_or(usual),
+            _ => &Decode::None,
         }
     }
 
@@ -146,6 +148,7 @@ impl Default for Style {
         Self {
             format: Format::Plain,
             decode: None,
+            formats: Formats::default(),
             columns: None,
             sort_by: None,
             headers: true,

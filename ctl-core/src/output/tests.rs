@@ -3,7 +3,7 @@ use serde_json::Value;
 
 use super::document::PIECE;
 use super::*;
-use crate::envelope::Decode;
+use crate::envelope::{Decode, Formats};
 
 static JOBS: Shape = Shape::rows(
     "id",
@@ -311,19 +311,21 @@ fn a_terminal_shows_what_is_in_a_body_and_a_pipe_does_not() {
 
 #[test]
 fn decode_says_what_bodies_are_wherever_they_go() {
-    let decode = |format, decode| Style { decode: Some(decode), ..style(format) };
-    let lines =
-        text(decode(Format::Ndjson, Decode::Backburner), vec![job(1, NEWSLETTER), job(2, b"x")]);
+    let decode = |format, name| Style {
+        decode: Some(Formats::default().named(name).unwrap()),
+        ..style(format)
+    };
+    let lines = text(decode(Format::Ndjson, "backburner"), vec![job(1, NEWSLETTER), job(2, b"x")]);
     let records: Vec<Value> =
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(records[0]["envelope"]["arguments"], serde_json::json!(["joe@example.com", 7]));
     let unread = serde_json::json!({"format": "backburner", "why": "foreign"});
     assert_eq!((&records[1]["envelope"], &records[1]["body"]), (&unread, &"x".into()));
     // Contracts of plain lines: the columns are the same, and the body has what was asked for.
-    let plain = text(decode(Format::Plain, Decode::Auto), vec![job(1, NEWSLETTER)]);
+    let plain = text(decode(Format::Plain, "auto"), vec![job(1, NEWSLETTER)]);
     assert_eq!(plain, "1\tmail\tbackburner Newsletter(\"joe@example.com\", 7)\n");
     let columns = Some(vec!["id".to_owned(), "ENVELOPE".to_owned()]);
-    let chosen = Style { columns, ..decode(Format::Plain, Decode::Backburner) };
+    let chosen = Style { columns, ..decode(Format::Plain, "backburner") };
     assert!(text(chosen, vec![job(1, NEWSLETTER)]).starts_with("1\t{\"format\":\"backburner\""));
 }
 
@@ -386,7 +388,8 @@ fn blocks_name_their_server() {
 
 #[test]
 fn what_is_in_a_body_is_shown_where_that_was_asked_for_or_refused() {
-    let decoding = |format| Style { decode: Some(Decode::Json), ..style(format) };
+    let decoding =
+        |format| Style { decode: Formats::default().named("json").ok(), ..style(format) };
     let body = br#"{"to":"joe"}"#;
     let lines = text(decoding(Format::Plain), vec![job(1, body), job(2, b"no json")]);
     let lines: Vec<&str> = lines.lines().collect();

@@ -321,7 +321,7 @@ impl<G: Guest> Host<'_, G> {
         let verb = matches.subcommand_name().unwrap_or_default();
         let flags = GlobalArgs::from_arg_matches(matches).map_err(unreadable)?;
         let tool = guest.parts().tool;
-        tool.out.style = flags.restyle(&self.style);
+        tool.out.style = flags.restyle(&self.style)?;
         tool.globals = of_line(&self.globals, flags);
         let _ = self.written.take_firsts();
         let attention = tool.link.dialer().attention().cloned().unwrap_or_default();

@@ -25,8 +25,9 @@ shows which. In a protected context, every command that takes, changes or remove
 name; --confirm=NAME answers that, --yes does not.
 
 The file is the one named by --config or {prefix}_CONFIG, else $XDG_CONFIG_HOME/{name}/config.toml, else
-~/.config/{name}/config.toml. It is TOML: [defaults], a table [contexts.NAME] for each context, and context = \"NAME\"
-for the selected one. A file that others can write is refused. Contexts and defaults take these settings:
+~/.config/{name}/config.toml. It is TOML: [defaults], a table [contexts.NAME] for each context, context = \"NAME\"
+for the selected one, and [envelopes.NAME] for formats of bodies. A file that others can write is refused. Contexts and
+defaults take these settings:
 {keys}
 
 Examples:

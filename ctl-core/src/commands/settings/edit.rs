@@ -34,7 +34,8 @@ fn template(program: &Program) -> String {
         "# Settings of {name}, in TOML. Flags come first, then the environment, the context, and the defaults.\n\
          #\n# context = \"prod\"        # used if none is given\n#\n\
          # [defaults]\n# timeout = \"5s\"\n#\n\
-         # [contexts.prod]\n# server = \"{}\"\n# protected = true\n#\n# Settings of contexts and defaults:\n",
+         # [contexts.prod]\n# server = \"{}\"\n# protected = true\n#\n\
+         # [envelopes.orders]    # bodies for --decode and filters\n# class = \"/type\"\n# arguments = \"/order\"\n#\n# Settings of contexts and defaults:\n",
         servers.default
     );
     for &key in keys::KEYS {

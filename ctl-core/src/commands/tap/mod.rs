@@ -180,7 +180,7 @@ fn choice<T: Tool>(context: &Context<T>, args: &TapArgs) -> Result<Choice, CliEr
         );
     }
     let filters = FilterArgs { filters: args.filter.clone() }.read::<Line>()?;
-    let decodes = context.out.style.decoding() != Decode::None;
+    let decodes = *context.out.style.decoding() != Decode::None;
     let body = args.body.into();
     Ok(Choice { is_silent: args.summary, filters, slow: args.slow, body, decodes })
 }

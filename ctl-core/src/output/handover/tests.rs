@@ -282,7 +282,7 @@ fn a_body_that_leaves_is_written_whole_in_every_format_and_encoding() {
     ] {
         for (format, terminal) in formats.into_iter().flat_map(|one| [(one, false), (one, true)]) {
             let sink = Memory::default();
-            let style = Style { format, decode, terminal, ..Style::default() };
+            let style = Style { format, decode: decode.clone(), terminal, ..Style::default() };
             let mut out = Output::to(Box::new(sink.clone()), style);
             let list = out.list(&BODIES).unwrap();
             let mut handover = Handover::new(list, Interrupts::none(), &messages()).unwrap();
@@ -296,9 +296,8 @@ fn a_body_that_leaves_is_written_whole_in_every_format_and_encoding() {
 
 #[test]
 fn what_would_stand_for_a_body_that_leaves_is_refused() {
-    let decode = Some(Decode::Auto);
     for (format, refused) in [(Format::Plain, true), (Format::Json, false)] {
-        let style = Style { format, decode, ..Style::default() };
+        let style = Style { format, decode: Some(Decode::Auto), ..Style::default() };
         let mut out = Output::to(Box::new(std::io::sink()), style);
         let list = out.list(&BODIES).unwrap();
         let handover = Handover::<u64>::new(list, Interrupts::none(), &messages());
