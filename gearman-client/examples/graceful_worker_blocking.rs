@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("began {}", job.workload.escape_ascii());
         thread::sleep(Duration::from_millis(200)); // the real work
         println!("ended {}", job.workload.escape_ascii());
-        Ok(job.workload.iter().rev().copied().collect::<Vec<u8>>())
+        job.workload.iter().rev().copied().collect::<Vec<u8>>()
     })?;
     eprintln!("{}", worker.run()?);
     Ok(())

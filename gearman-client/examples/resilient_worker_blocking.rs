@@ -8,7 +8,7 @@
 
 use std::{env, error::Error, io, thread, time::Duration};
 
-use gearman_client::{ClientId, RetryPolicy, Servers, WorkerOptions, blocking::Worker};
+use gearman_client::{ClientId, Failure, RetryPolicy, Servers, WorkerOptions, blocking::Worker};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = env::args().skip(1);
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let servers = servers.each(|server| server.retry(retry).reply_timeout(Duration::from_secs(5)));
     let options = WorkerOptions::new(servers).client_id(ClientId::try_from("resilient")?);
     let mut worker = Worker::new(options)?;
-    worker.register(function, |job| {
+    worker.register(function, |job| -> Result<String, Failure> {
         // Text that is not a number becomes an exception at the submitter.
         let number: u64 = std::str::from_utf8(&job.workload)?.parse()?;
         Ok((number * number).to_string())

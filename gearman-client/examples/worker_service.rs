@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .service(service_fn(nap));
     let options: WorkerOptions = address.parse()?;
     let mut worker = Worker::connect(options.slots(4).limit(JobLimit::new(jobs))).await?;
-    worker.register_service(function, service, Failure::display)?;
+    worker.register_service(function, service, Failure::from)?;
     let report = worker.run().await;
     println!("{report}; at most {} at a time", MOST.load(Ordering::Relaxed));
     Ok(())

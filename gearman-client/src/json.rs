@@ -17,12 +17,12 @@ impl Assignment {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = fixtures::gearmand::Server::start()?;
     /// # let address = server.address();
-    /// use gearman_client::{Client, Outcome, SubmitOptions, Worker};
+    /// use gearman_client::{Client, Failure, Outcome, SubmitOptions, Worker};
     ///
     /// let mut worker = Worker::new(address)?;
     /// worker.register("sum", |job| async move {
     ///     let numbers: Vec<u64> = job.json()?;
-    ///     Ok(numbers.iter().sum::<u64>().to_string())
+    ///     Ok::<_, Failure>(numbers.iter().sum::<u64>().to_string())
     /// })?;
     /// let (handle, working) = (worker.handle(), tokio::spawn(worker.run()));
     /// let client = Client::connect(address).await?;
@@ -70,10 +70,10 @@ impl Outcome {
 /// ```
 /// # let server = fixtures::gearmand::Server::start()?;
 /// # let address = server.address();
-/// use gearman_client::{SubmitOptions, blocking::{Client, Worker}, to_json};
+/// use gearman_client::{Failure, SubmitOptions, blocking::{Client, Worker}, to_json};
 ///
 /// let mut worker = Worker::connect(address)?;
-/// worker.register("double", |job| {
+/// worker.register("double", |job| -> Result<bytes::Bytes, Failure> {
 ///     let numbers: Vec<u64> = job.json()?;
 ///     Ok(to_json(&numbers.iter().map(|n| 2 * n).collect::<Vec<_>>())?)
 /// })?;

@@ -7,7 +7,7 @@
 //! # let server = fixtures::gearmand::Server::start()?;
 //! # let address = server.address();
 //! # let mut worker = gearman_client::Worker::connect(address).await?;
-//! # worker.register("reverse", |job| async move { Ok(job.workload.iter().rev().copied().collect::<Vec<u8>>()) })?;
+//! # worker.register("reverse", |job| async move { job.workload.iter().rev().copied().collect::<Vec<u8>>() })?;
 //! # let (_stop, stopped) = tokio::sync::oneshot::channel::<()>();
 //! # tokio::spawn(worker.run_until(stopped));
 //! use gearman_client::{Client, Outcome, SubmitOptions};
@@ -25,12 +25,12 @@
 //! ```
 //! # let server = fixtures::gearmand::Server::start()?;
 //! # let address = server.address();
-//! use gearman_client::blocking::Worker;
+//! use gearman_client::{Failure, blocking::Worker};
 //!
 //! let mut worker = Worker::connect(address)?;
-//! worker.register("reverse", |job| {
+//! worker.register("reverse", |job| -> Result<String, Failure> {
 //!     let text = std::str::from_utf8(&job.workload)?; // an error becomes an exception at the submitter
-//!     Ok(text.chars().rev().collect::<String>())
+//!     Ok(text.chars().rev().collect())
 //! })?;
 //! # worker.handle().stop();
 //! worker.run()?;
@@ -203,6 +203,7 @@ pub use self::{
     work::{
         failure::{Failure, LostReason},
         options::WorkerOptions,
+        outcome::IntoOutcome,
         report::WorkerReport,
     },
 };

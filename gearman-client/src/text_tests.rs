@@ -71,8 +71,6 @@ fn events_and_outcomes_say_what_happened_without_payloads_but_why_a_job_failed()
         (JobEvent::Fail.to_string(), "fail"),
         (JobEvent::Exception("why".into()).to_string(), "exception: why"),
         (Progress::default().to_string(), "?/?"),
-        (Failure::Fail.to_string(), "fail"),
-        (Failure::exception("no\nway").to_string(), r"exception: no\nway"),
     ] {
         assert_eq!(text, shown);
     }

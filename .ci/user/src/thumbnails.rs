@@ -2,8 +2,7 @@
 use std::time::Duration;
 
 use gearman_client::{
-    Client, Failure, JobContext, Outcome, Result, Servers, SubmitOptions, Worker, WorkerOptions,
-    WorkerReport,
+    Client, JobContext, Outcome, Result, Servers, SubmitOptions, Worker, WorkerOptions, WorkerReport,
 };
 
 /// Asks for a thumbnail and waits for it.
@@ -21,7 +20,7 @@ where
     let mut worker = Worker::new(options)?;
     worker.register("thumbnail", move |job: JobContext| {
         let made = make(String::from_utf8_lossy(&job.workload).into_owned());
-        async move { made.map_err(Failure::display) }
+        async move { made }
     })?;
     Ok(worker.run_until(stop).await)
 }

@@ -57,7 +57,7 @@ fn prepared() -> (Box<dyn Any>, String) {
     Admin::connect(&address).unwrap().create_function("idle").unwrap();
     let servers: Servers = address.parse().unwrap();
     let mut worker = Worker::connect(WorkerOptions::new(servers)).unwrap();
-    worker.register("up", |job| Ok(job.workload.to_ascii_uppercase())).unwrap();
+    worker.register("up", |job| job.workload.to_ascii_uppercase()).unwrap();
     // It ends with the server.
     std::thread::spawn(move || drop(worker.run()));
     workers(&address, "up", 1);

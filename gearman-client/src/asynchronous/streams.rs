@@ -147,7 +147,7 @@ impl Job {
     /// use gearman_client::{Client, JobEvent, SubmitOptions, Worker};
     ///
     /// let mut worker = Worker::new(address)?;
-    /// worker.register("shout", |job| async move { Ok(job.workload.to_ascii_uppercase()) })?;
+    /// worker.register("shout", |job| async move { job.workload.to_ascii_uppercase() })?;
     /// let (handle, working) = (worker.handle(), tokio::spawn(worker.run()));
     /// let client = Client::connect(address).await?;
     /// let job = client.submit("shout", "hello", SubmitOptions::default()).await?;
@@ -248,7 +248,7 @@ where
     /// use gearman_client::{Client, FunctionName, JobEvent, SubmitOptions, Worker, protocol::Submit};
     ///
     /// let mut worker = Worker::new(address)?;
-    /// worker.register("shout", |job| async move { Ok(job.workload.to_ascii_uppercase()) })?;
+    /// worker.register("shout", |job| async move { job.workload.to_ascii_uppercase() })?;
     /// let (handle, working) = (worker.handle(), tokio::spawn(worker.run()));
     /// let client = Client::connect(address).await?;
     /// let function = FunctionName::try_from("shout")?;

@@ -72,7 +72,7 @@ impl Client {
     /// # let server = fixtures::gearmand::Server::start()?;
     /// # let address = server.address();
     /// # let mut worker = gearman_client::blocking::Worker::connect(address)?;
-    /// # worker.register("up", |job| Ok(job.workload.to_ascii_uppercase()))?;
+    /// # worker.register("up", |job| job.workload.to_ascii_uppercase())?;
     /// # let stop = worker.handle();
     /// # let thread = std::thread::spawn(|| worker.run());
     /// use gearman_client::{FunctionName, JobEvent, SubmitOptions, blocking::Client, protocol::Submit};

@@ -13,7 +13,7 @@ use super::{
     serve::{Handlers, WorkerPool},
 };
 use crate::{
-    Error, Failure, FunctionName, Result, WorkerHandle, WorkerOptions, WorkerReport,
+    Error, Failure, FunctionName, IntoOutcome, Result, WorkerHandle, WorkerOptions, WorkerReport,
     protocol::{PacketType, client::route::no_server},
 };
 
@@ -103,8 +103,8 @@ impl Worker {
     where
         F: TryInto<FunctionName>,
         Error: From<F::Error>,
-        H: Fn(&mut JobContext<'_>) -> std::result::Result<R, Failure> + Send + Sync + 'static,
-        R: Into<Bytes>,
+        H: Fn(&mut JobContext<'_>) -> R + Send + Sync + 'static,
+        R: IntoOutcome,
     {
         self.add(function.try_into()?, None, handler);
         Ok(())
@@ -130,15 +130,16 @@ impl Worker {
     where
         F: TryInto<FunctionName>,
         Error: From<F::Error>,
-        H: Fn(&mut JobContext<'_>) -> std::result::Result<R, Failure> + Send + Sync + 'static,
-        R: Into<Bytes>,
+        H: Fn(&mut JobContext<'_>) -> R + Send + Sync + 'static,
+        R: IntoOutcome,
     {
         self.add(function.try_into()?, Some(timeout), handler);
         Ok(())
     }
 
     /// Serves a function with a handler that has its own error type: `classify` maps an error to a failure.
-    /// [`Failure::display`] turns any `Display` error into an exception.
+    /// An error that implements `Display` needs none: it is an
+    /// exception.
     ///
     /// # Errors
     ///
@@ -153,7 +154,7 @@ impl Worker {
         F: TryInto<FunctionName>,
         Error: From<F::Error>,
         H: Fn(&mut JobContext<'_>) -> std::result::Result<R, E> + Send + Sync + 'static,
-        R: Into<Bytes>,
+        R: IntoOutcome,
         C: Fn(E) -> Failure + Send + Sync + 'static,
     {
         self.register(function, move |job| handler(job).map_err(&classify))
@@ -161,12 +162,12 @@ impl Worker {
 
     fn add<H, R>(&mut self, function: FunctionName, timeout: Option<Duration>, handler: H)
     where
-        H: Fn(&mut JobContext<'_>) -> std::result::Result<R, Failure> + Send + Sync + 'static,
-        R: Into<Bytes>,
+        H: Fn(&mut JobContext<'_>) -> R + Send + Sync + 'static,
+        R: IntoOutcome,
     {
         self.announce(&function, timeout);
         let handler = move |job: &mut JobContext<'_>| -> std::result::Result<Bytes, Failure> {
-            handler(job).map(Into::into)
+            handler(job).into_outcome()
         };
         self.handlers.insert(function, Registered::new(Box::new(handler)));
     }

@@ -7,8 +7,8 @@ use bytes::Bytes;
 
 /// Why a handler failed.
 ///
-/// Any type that implements [`std::error::Error`] converts into one with `?`: an exception with the error's text. Boxed
-/// errors and those of anyhow, which do not implement it, are converted by [`display`](Self::display):
+/// Any error that implements `Display` converts into one with `?`, boxed ones and those of anyhow included: an exception
+/// with the error's text in its alternate form (`{:#}`), which for anyhow's errors includes the causes.
 ///
 /// ```
 /// use gearman_client::Failure;
@@ -18,7 +18,7 @@ use bytes::Bytes;
 /// }
 ///
 /// fn handler() -> Result<Vec<u8>, Failure> {
-///     let picture = resize().map_err(Failure::display)?;
+///     let picture = resize()?;
 ///     Ok(picture)
 /// }
 /// # assert_eq!(handler(), Err(Failure::exception("no such picture")));
@@ -53,19 +53,12 @@ impl Failure {
     pub fn give_back(why: impl fmt::Display) -> Self {
         Failure::GiveBack(format!("{why:#}"))
     }
-
-    /// A failure described by an error that `?` does not convert, in its alternate form (`{:#}`), which includes the
-    /// causes of anyhow's errors.
-    #[must_use]
-    #[allow(clippy::needless_pass_by_value)]
-    pub fn display(error: impl fmt::Display) -> Self {
-        Failure::Exception(format!("{error:#}").into())
-    }
 }
 
-impl<E: std::error::Error> From<E> for Failure {
+/// A failure has no `Display` of its own, so that every error that has one can be converted.
+impl<E: fmt::Display> From<E> for Failure {
     fn from(error: E) -> Self {
-        Failure::Exception(error.to_string().into())
+        Failure::Exception(format!("{error:#}").into())
     }
 }
 
@@ -155,19 +148,6 @@ impl Failed {
             Failed::Panic(_) => "panic",
             #[cfg(feature = "tower")]
             Failed::NotRun(_) => "not-run",
-        }
-    }
-}
-
-impl fmt::Display for Failure {
-    /// Formats as `fail`, `exception` and its text, or `given back` and the reason, on one line: it may quote the job.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::Fail => f.pad("fail"),
-            Failure::Exception(what) => {
-                write!(f, "exception: {}", String::from_utf8_lossy(what).escape_debug())
-            }
-            Failure::GiveBack(why) => write!(f, "given back: {}", why.escape_debug()),
         }
     }
 }

@@ -5,5 +5,6 @@ pub(crate) mod failure;
 pub(crate) mod handle;
 pub(crate) mod ledger;
 pub(crate) mod options;
+pub(crate) mod outcome;
 pub(crate) mod report;
 pub(crate) mod script;

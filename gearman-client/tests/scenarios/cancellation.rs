@@ -4,7 +4,7 @@ use std::{collections::HashSet, fmt::Debug, time::Duration};
 
 use fixtures::gearmand::Server;
 use gearman_client::{
-    Admin, Client, ConnectOptions, JobEvent, Outcome, Worker, WorkerOptions,
+    Admin, Client, ConnectOptions, Failure, JobEvent, Outcome, Worker, WorkerOptions,
     protocol::{Echo, GetStatus, Request, Submit},
 };
 use queue_core::proof::{Choppy, drop_after, drop_after_turns};
@@ -166,7 +166,7 @@ async fn a_foreground_job_dropped_at_any_poll_leaves_the_connection_in_step(addr
                 job.status(part, 4).await?;
                 job.data("piece").await?;
             }
-            Ok("done")
+            Ok::<_, Failure>("done")
         })
         .unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
@@ -241,7 +241,7 @@ fn a_next_dropped_while_its_job_is_submitted_again_loses_no_job() {
             server.close_connections();
             assert!(drop_after_turns(turns, job.next()).await.is_none(), "{case}");
             let mut worker = Worker::connect(server.address()).await.unwrap();
-            worker.register("f", |_| async { Ok("done") }).unwrap();
+            worker.register("f", |_| async { "done" }).unwrap();
             let event = tokio::select! {
                 _ = worker.run() => unreachable!(),
                 event = tokio::time::timeout(PATIENCE, job.next()) => event,
@@ -335,7 +335,7 @@ async fn a_dropped_stop_or_run_gives_jobs_back(address: String) {
                         started.send(()).unwrap();
                     }
                     std::future::pending::<()>().await;
-                    Ok("never")
+                    "never"
                 }
             })
             .unwrap();

@@ -34,7 +34,7 @@ each_server_async!(
 
 fn echo_worker(address: &str) -> Background {
     let mut worker = blocking::Worker::connect(address).unwrap();
-    worker.register("echo", |job| Ok(job.workload.clone())).unwrap();
+    worker.register("echo", |job| job.workload.clone()).unwrap();
     Background::start(worker)
 }
 
@@ -92,9 +92,7 @@ fn higher_priorities_come_first(address: &str) {
 
 async fn a_reducer_comes_with_its_foreground_job_in_both_faces(address: String) {
     let mut worker = Worker::connect(&address).await.unwrap();
-    worker
-        .register("map", |job| async move { Ok(job.reducer.clone().unwrap_or_default()) })
-        .unwrap();
+    worker.register("map", |job| async move { job.reducer.clone().unwrap_or_default() }).unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let running = tokio::spawn(worker.run_until(stopped));
     let client = Client::connect(&address).await.unwrap();
@@ -116,7 +114,7 @@ async fn events_come_in_order_and_the_exception_is_told(address: String) {
             job.status(1, 2).await?;
             job.data("piece").await?;
             job.warning("careful").await?;
-            Ok("done")
+            Ok::<_, gearman_client::Failure>("done")
         })
         .unwrap();
     worker
@@ -242,7 +240,7 @@ async fn ten_thousand_jobs_are_in_flight_on_one_connection(address: String) {
     }
     let mut worker =
         Worker::connect(address.parse::<WorkerOptions>().unwrap().slots(64)).await.unwrap();
-    worker.register("flight", |job| async move { Ok(job.workload.clone()) }).unwrap();
+    worker.register("flight", |job| async move { job.workload.clone() }).unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let running = tokio::spawn(worker.run_until(stopped));
     let mut seen = vec![false; JOBS];

@@ -39,7 +39,7 @@ fn worker_process_blocking() {
     worker
         .register("crashes", |job| {
             crash(&job.workload);
-            Ok("fine")
+            "fine"
         })
         .unwrap();
     worker.run().unwrap();
@@ -56,7 +56,7 @@ fn worker_process_async() {
             .register("crashes", |job| async move {
                 tokio::task::yield_now().await;
                 crash(&job.workload);
-                Ok("fine")
+                "fine"
             })
             .unwrap();
         worker.run().await;

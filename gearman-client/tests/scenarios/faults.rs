@@ -177,7 +177,7 @@ fn lazy_clients_and_workers_may_start_before_their_server() {
     let mut at_once = blocking::Client::new(options.clone().retry(RetryPolicy::new(0))).unwrap();
     assert_eq!(at_once.echo("x").unwrap_err().kind(), ErrorKind::Connect);
     let mut worker = blocking::Worker::new(WorkerOptions::new(options.clone().into())).unwrap();
-    worker.register("blocking", |job| Ok(job.workload.clone())).unwrap();
+    worker.register("blocking", |job| job.workload.clone()).unwrap();
     let stop = worker.handle();
     let working = std::thread::spawn(move || worker.run());
     let mut client = blocking::Client::new(options.clone()).unwrap();
@@ -185,7 +185,7 @@ fn lazy_clients_and_workers_may_start_before_their_server() {
         std::thread::spawn(move || client.run("blocking", "x", super::support::options()));
     runtime().block_on(async {
         let mut worker = Worker::new(WorkerOptions::new(options.clone().into())).unwrap();
-        worker.register("async", |job| async move { Ok(job.workload.clone()) }).unwrap();
+        worker.register("async", |job| async move { job.workload.clone() }).unwrap();
         let client = Client::new(options).unwrap();
         let runs = client.run("async", "x", super::support::options());
         let starts = async {

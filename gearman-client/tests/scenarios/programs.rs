@@ -5,7 +5,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use gearman_client::blocking;
+use gearman_client::{Failure, blocking};
 
 use super::support::each_server;
 use super::support::{Background, options};
@@ -39,7 +39,7 @@ fn our_worker_works_for_the_gearman_program(address: &str) {
     worker
         .register("rev", |job| {
             job.status(1, 2)?;
-            Ok(job.workload.iter().rev().copied().collect::<Vec<u8>>())
+            Ok::<Vec<u8>, Failure>(job.workload.iter().rev().copied().collect())
         })
         .unwrap();
     let worker = Background::start(worker);

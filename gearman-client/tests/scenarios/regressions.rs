@@ -127,7 +127,7 @@ fn regress_pheanstalk_303_a_dead_peer_is_noticed<F: Face>() {
 /// mikespook/gearman-go#56, #94, #88: two writers interleaved, handlers raced.
 fn regress_gearman_go_56_two_writers_never_interleave<F: Face>(address: &str) {
     let mut worker = blocking::Worker::connect(address).unwrap();
-    worker.register("same", |job| Ok(job.workload.clone())).unwrap();
+    worker.register("same", |job| job.workload.clone()).unwrap();
     let worker = Background::start(worker);
     let face = Async::to(address);
     face.runtime.block_on(async {

@@ -41,7 +41,7 @@ impl Running {
         S::Future: Send + 'static,
     {
         let mut worker = Worker::new(options).unwrap();
-        worker.register_service("f", service, Failure::display).unwrap();
+        worker.register_service("f", service, Failure::from).unwrap();
         Running { handle: worker.handle(), task: tokio::spawn(worker.run()) }
     }
 

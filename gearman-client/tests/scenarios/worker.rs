@@ -121,7 +121,7 @@ fn no_result_waits_for_the_handler_of_the_next_job(address: &str) {
             while admin.status()?[0].total + number > 21 {
                 assert!(Instant::now() < patience, "an earlier one has not ended");
             }
-            Ok("")
+            Ok::<_, Failure>("")
         })
         .unwrap();
     assert_eq!(worker.run().unwrap().completed, 20);
@@ -136,7 +136,6 @@ fn results_in_a_batch_are_all_written_when_the_worker_stops(address: &str) {
             if handled.fetch_add(1, Ordering::SeqCst) == 4 {
                 stop.stop();
             }
-            Ok("")
         })
         .unwrap();
     let report = worker.run().unwrap();
@@ -160,7 +159,7 @@ async fn stopping_finishes_what_runs_and_gives_the_rest_back(address: String) {
                         started.notify_one();
                         go.notified().await;
                     }
-                    Ok("late")
+                    "late"
                 }
             }
         })
@@ -304,7 +303,7 @@ fn a_run_until_there_are_no_jobs_ends_without_a_function() {
 fn a_thousand_functions_are_served_and_an_idle_worker_is_woken(address: &str) {
     let mut worker = blocking::Worker::connect(address).unwrap();
     for n in 0..1000 {
-        worker.register(format!("f{n}"), move |_| Ok(n.to_string())).unwrap();
+        worker.register(format!("f{n}"), move |_| n.to_string()).unwrap();
     }
     let worker = Background::start(worker);
     let mut client = blocking::Client::connect(address).unwrap();
@@ -361,7 +360,7 @@ fn what_an_error_makes_of_a_job_is_the_callers_to_say(address: &str) {
     let mut worker = blocking::Worker::connect(address).unwrap();
     let fails = |_: &mut blocking::JobContext<'_>| Err::<String, u8>(0);
     worker.register_classified("fails", fails, classify).unwrap();
-    worker.register_classified("shown", |_| Err::<String, _>("why"), Failure::display).unwrap();
+    worker.register("shown", |_| Err::<(), _>("why")).unwrap();
     let worker = Background::start(worker);
     let mut client = blocking::Client::connect(address).unwrap();
     assert_eq!(client.run("fails", "", options()).unwrap(), Outcome::Fail);
@@ -377,7 +376,7 @@ async fn what_an_error_makes_of_an_async_job_is_the_callers_to_say(address: Stri
         tokio::runtime::Handle::current().block_on(job.status(1, 2))?;
         assert!(!job.workload.is_empty(), "on purpose");
         std::thread::sleep(Duration::from_millis(1));
-        Ok(job.workload.to_vec())
+        Ok::<_, Failure>(job.workload.to_vec())
     };
     worker.register_blocking("blocks", blocks).unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

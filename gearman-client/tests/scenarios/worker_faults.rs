@@ -396,7 +396,7 @@ async fn a_job_that_outlasts_the_grace_goes_back_to_the_server(address: String) 
             let started = started.clone();
             move |_| {
                 started.notify_one();
-                async { std::future::pending::<Result<&str, _>>().await }
+                async { std::future::pending::<()>().await }
             }
         })
         .unwrap();

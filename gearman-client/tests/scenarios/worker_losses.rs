@@ -68,7 +68,7 @@ fn an_observer_that_panics_costs_no_place<F: HandlerFace>(address: &str) {
         }
     });
     let worker = F::start(failing, |job| match job.workload().as_slice() {
-        b"fail" => Err(Failure::display("on purpose")),
+        b"fail" => Err("on purpose".into()),
         _ => Ok("done".into()),
     });
     let mut client = F::to(address);
@@ -331,7 +331,7 @@ fn errors_and_panics_of_handlers_are_told_where_they_happen<F: HandlerFace>(addr
         b"panic" => panic!("a secret {}", 7),
         b"plain" => panic!("in one piece"),
         b"fail" => Err(Failure::Fail),
-        b"boxed" => Err(Failure::display(Box::<dyn std::error::Error>::from("boxed"))),
+        b"boxed" => Err(Box::<dyn std::error::Error>::from("boxed").into()),
         _ => Err(std::io::Error::other("disk full").into()),
     });
     let mut client = F::to(address);

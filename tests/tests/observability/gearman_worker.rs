@@ -42,7 +42,7 @@ fn run_async(server: &Server) -> Running {
         runtime().block_on(async move {
             let mut worker = Worker::connect(options).await.unwrap();
             seen.send(worker.handle()).unwrap();
-            worker.register("echo", |job| async move { Ok(job.workload.clone()) }).unwrap();
+            worker.register("echo", |job| async move { job.workload.clone() }).unwrap();
             worker.register("fail", |_| async { Err::<Vec<u8>, _>(Failure::Fail) }).unwrap();
             let hold = move |job: gearman_client::JobContext| {
                 let opened = opened.clone();
@@ -50,7 +50,7 @@ fn run_async(server: &Server) -> Running {
                     while !opened.load(Ordering::SeqCst) {
                         tokio::time::sleep(Duration::from_millis(2)).await;
                     }
-                    Ok(job.workload.clone())
+                    job.workload.clone()
                 }
             };
             worker.register("hold", hold).unwrap();
@@ -68,13 +68,13 @@ fn run_blocking(server: &Server) -> Running {
     let mut worker = blocking::Worker::connect(options(server)).unwrap();
     let gate = Arc::new(AtomicBool::new(false));
     let opened = gate.clone();
-    worker.register("echo", |job| Ok(job.workload.clone())).unwrap();
+    worker.register("echo", |job| job.workload.clone()).unwrap();
     worker.register("fail", |_| Err::<Vec<u8>, _>(Failure::Fail)).unwrap();
     let hold = move |job: &mut blocking::JobContext<'_>| {
         while !opened.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(2));
         }
-        Ok(job.workload.clone())
+        job.workload.clone()
     };
     worker.register("hold", hold).unwrap();
     let (view, stop) = (worker.handle(), worker.handle());

@@ -9,8 +9,8 @@ use queue_core::in_thread;
 use super::service;
 use super::{JobContext, Worker};
 use crate::{
-    Error, Failure, FunctionName, Result, asynchronous::dispatch::Handler, protocol::PacketType,
-    work::failure::Failed,
+    Error, Failure, FunctionName, IntoOutcome, Result, asynchronous::dispatch::Handler,
+    protocol::PacketType, work::failure::Failed,
 };
 
 impl Worker {
@@ -23,13 +23,12 @@ impl Worker {
     /// # Errors
     ///
     /// `InvalidInput` for an invalid name.
-    pub fn register<F, H, T, R>(&mut self, function: F, handler: H) -> Result<()>
+    pub fn register<F, H, T>(&mut self, function: F, handler: H) -> Result<()>
     where
         F: TryInto<FunctionName>,
         Error: From<F::Error>,
         H: Fn(JobContext) -> T + Send + Sync + 'static,
-        T: Future<Output = std::result::Result<R, Failure>> + Send + 'static,
-        R: Into<Bytes>,
+        T: Future<Output: IntoOutcome> + Send + 'static,
     {
         self.add(function.try_into()?, None, handler);
         Ok(())
@@ -46,7 +45,7 @@ impl Worker {
     /// # Errors
     ///
     /// `InvalidInput` for an invalid name.
-    pub fn register_with_timeout<F, H, T, R>(
+    pub fn register_with_timeout<F, H, T>(
         &mut self,
         function: F,
         timeout: Duration,
@@ -56,8 +55,7 @@ impl Worker {
         F: TryInto<FunctionName>,
         Error: From<F::Error>,
         H: Fn(JobContext) -> T + Send + Sync + 'static,
-        T: Future<Output = std::result::Result<R, Failure>> + Send + 'static,
-        R: Into<Bytes>,
+        T: Future<Output: IntoOutcome> + Send + 'static,
     {
         self.add(function.try_into()?, Some(timeout), handler);
         Ok(())
@@ -76,24 +74,24 @@ impl Worker {
     where
         F: TryInto<FunctionName>,
         Error: From<F::Error>,
-        H: Fn(JobContext) -> std::result::Result<R, Failure> + Send + Sync + 'static,
-        R: Into<Bytes>,
+        H: Fn(JobContext) -> R + Send + Sync + 'static,
+        R: IntoOutcome,
     {
         let handler = Arc::new(handler);
         let run = move |job: JobContext| {
             let handler = handler.clone();
             async move {
                 // `in_thread` returns nothing only if the runtime is shutting down.
-                in_thread(move || handler(job).map(Into::into))
-                    .await
-                    .unwrap_or(Err::<Bytes, Failure>(Failure::Fail))
+                let outcome = in_thread(move || handler(job).into_outcome()).await;
+                outcome.unwrap_or(Err(Failure::Fail))
             }
         };
         self.register(function, run)
     }
 
     /// Serves a function with a handler that has its own error type: `classify` maps an error to a failure.
-    /// [`Failure::display`] turns any `Display` error into an exception.
+    /// An error that implements `Display` needs none: it is an
+    /// exception.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -109,7 +107,7 @@ impl Worker {
     ///     Refused::Because(why) => Failure::exception(why),
     /// };
     /// worker.register_classified("open", |_| async { Err::<String, _>(Refused::Secret) }, classify)?;
-    /// worker.register_classified("shut", |_| async { Err::<String, _>("no such door") }, Failure::display)?;
+    /// worker.register("shut", |_| async { Err::<String, _>("no such door") })?;
     /// # let _ = Refused::Because(String::new());
     /// # Ok(())
     /// # }
@@ -129,7 +127,7 @@ impl Worker {
         Error: From<F::Error>,
         H: Fn(JobContext) -> T + Send + Sync + 'static,
         T: Future<Output = std::result::Result<R, E>> + Send + 'static,
-        R: Into<Bytes>,
+        R: IntoOutcome,
         C: Fn(E) -> Failure + Send + Sync + 'static,
     {
         let classify = Arc::new(classify);
@@ -160,7 +158,7 @@ impl Worker {
     ///     .service(service_fn(|job: JobContext| async move {
     ///         Ok::<_, std::io::Error>(job.workload.to_ascii_uppercase())
     ///     }));
-    /// worker.register_service("upper", service, Failure::display)?;
+    /// worker.register_service("upper", service, Failure::from)?;
     /// # Ok(())
     /// # }
     /// ```
@@ -191,15 +189,14 @@ impl Worker {
         Ok(())
     }
 
-    fn add<H, T, R>(&mut self, function: FunctionName, timeout: Option<Duration>, handler: H)
+    fn add<H, T>(&mut self, function: FunctionName, timeout: Option<Duration>, handler: H)
     where
         H: Fn(JobContext) -> T + Send + Sync + 'static,
-        T: Future<Output = std::result::Result<R, Failure>> + Send + 'static,
-        R: Into<Bytes>,
+        T: Future<Output: IntoOutcome> + Send + 'static,
     {
         let handler = Box::new(move |job: JobContext| {
             let outcome = handler(job);
-            let ended = async move { outcome.await.map(Into::into).map_err(Failed::Handler) };
+            let ended = async move { outcome.await.into_outcome().map_err(Failed::Handler) };
             Box::pin(ended) as std::pin::Pin<Box<_>>
         });
         self.serve(function, timeout, handler);
