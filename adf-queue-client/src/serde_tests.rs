@@ -112,6 +112,9 @@ fn options_of_producers_and_workers() {
             "recheck": 1, "until_empty": true, "log_errors": true
         }),
     );
+    let slots_for = json!({"servers": [server], "slots_for": {"/slow": 1}});
+    let options: WorkerOptions = from_str(&slots_for.to_string()).unwrap();
+    assert_eq!(to_value(&options).unwrap(), slots_for);
     let error =
         from_str::<WorkerOptions>(r#"{"servers": "a", "max_duplications": 0}"#).unwrap_err();
     assert!(error.to_string().contains("it must be 1 or more"), "{error}");

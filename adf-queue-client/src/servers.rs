@@ -74,3 +74,9 @@ impl<'a> Checking<'a> {
         Error::new(kind, Fate::NotSent, format!("no server answers: {}", each.join("; ")))
     }
 }
+
+/// The options for a question that is asked once.
+pub(crate) fn checked(options: &ConnectOptions) -> ConnectOptions {
+    let retry = options.retry.up_to(0);
+    options.clone().retry(retry)
+}

@@ -232,7 +232,8 @@ pub(crate) fn forsaken(pull: &Request) {
 }
 
 /// Records an event of a worker.
-pub(crate) fn worker(address: &Address, what: &WorkerEventKind) {
+/// Text of handlers, which may quote the message, is recorded only with `logs_errors`.
+pub(crate) fn worker(address: &Address, what: &WorkerEventKind, logs_errors: bool) {
     #[cfg(feature = "tracing")]
     match what {
         WorkerEventKind::Poisoned { queue, message, duplications } => tracing::warn!(
@@ -265,6 +266,18 @@ pub(crate) fn worker(address: &Address, what: &WorkerEventKind) {
             },
             "the server is given up"
         ),
+        WorkerEventKind::DeadLettered { queue, message, reason, attempts } => tracing::warn!(
+            target: TARGET,
+            {
+                messaging.system = SYSTEM,
+                messaging.destination.name = %OneLine(queue),
+                server.address = %address.endpoint().host(),
+                messaging.message.id = %message,
+                attempts = i64::from(*attempts),
+                reason = logs_errors.then(|| tracing::field::display(Words(reason))),
+            },
+            "the message went to the dead-letter queue"
+        ),
         WorkerEventKind::Settled { queue, message, fate } => tracing::debug!(
             target: TARGET,
             {
@@ -283,7 +296,7 @@ pub(crate) fn worker(address: &Address, what: &WorkerEventKind) {
         | WorkerEventKind::Started { .. } => {}
     }
     #[cfg(not(feature = "tracing"))]
-    let _ = (address, what);
+    let _ = (address, what, logs_errors);
 }
 
 pub(crate) fn job(measures: &Measures, address: &Address, delivery: &Delivery) -> Operation {

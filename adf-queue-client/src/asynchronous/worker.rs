@@ -11,13 +11,16 @@ use std::{
     sync::Arc,
 };
 
-use queue_core::{Registered, in_thread, join_until};
+use queue_core::{Registered, in_thread, join_until, now};
 use tokio::task::JoinSet;
 
 use self::lane::LaneDriver;
 use crate::{
     Decision, Error, IntoOutcome, JobContext, Outcome, QueueName, Result, WorkerHandle,
     WorkerOptions, WorkerReport,
+    asynchronous::link::ServerLink,
+    protocol::client::Ask,
+    servers::{Checking, checked},
     work::{Ended, WorkerStatus},
 };
 
@@ -88,6 +91,49 @@ impl Worker {
             options,
             handlers: Handlers::new(),
         })
+    }
+
+    /// Creates a worker, and [checks](Self::check) that a server answers. Otherwise as [`new`](Self::new).
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check) and [`new`](Self::new).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it closes the connection.
+    pub async fn connect<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<WorkerOptions>,
+        Error: From<O::Error>,
+    {
+        let worker = Self::new(options)?;
+        worker.check().await?;
+        Ok(worker)
+    }
+
+    /// Asks whether messages can be pulled now: makes one round trip to each server in turn until one answers, over a
+    /// connection of its own that it closes again. For a worker that is not to start without a server.
+    ///
+    /// # Errors
+    ///
+    /// When no server answers, the error of the last, which names every server and why: `Connect`, `Timeout`, `Tls`,
+    /// `ConnectionLost`, or `Protocol` when something else answers.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it closes the connection.
+    pub async fn check(&self) -> Result<()> {
+        let servers = self.options.servers.options();
+        let mut checking = Checking::new(servers);
+        while let Some((server, limit)) = checking.next_server(now()) {
+            let Some(options) = servers.get(server) else { continue };
+            match ServerLink::new(checked(options)).run(Ask::Ping, limit).await {
+                Ok(_) => return Ok(()),
+                Err(error) => checking.failed(error),
+            }
+        }
+        Err(checking.error())
     }
 
     /// Serves a queue: `handler` runs for each of its messages. The output of its future decides how to settle the

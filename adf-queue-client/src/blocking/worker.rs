@@ -2,12 +2,15 @@
 
 mod lane;
 
-use queue_core::{Registered, sync::thread};
+use queue_core::{Registered, now, sync::thread};
 use std::{collections::BTreeMap, sync::Arc};
 
 use self::lane::LanePump;
+use super::link::ServerLink;
 use crate::{
     Error, IntoOutcome, JobContext, QueueName, Result, WorkerHandle, WorkerOptions, WorkerReport,
+    protocol::client::Ask,
+    servers::{Checking, checked},
     work::{Ended, WorkerStatus},
 };
 
@@ -78,6 +81,42 @@ impl Worker {
             options,
             handlers: Handlers::new(),
         })
+    }
+
+    /// Creates a worker, and [checks](Self::check) that a server answers. Otherwise as [`new`](Self::new).
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check) and [`new`](Self::new).
+    pub fn connect<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<WorkerOptions>,
+        Error: From<O::Error>,
+    {
+        let worker = Self::new(options)?;
+        worker.check()?;
+        Ok(worker)
+    }
+
+    /// Asks whether messages can be pulled now: makes one round trip to each server in turn until one answers, over a
+    /// connection of its own that it closes again. For a worker that is not to start without a server.
+    ///
+    /// # Errors
+    ///
+    /// When no server answers, the error of the last, which names every server and why: `Connect`, `Timeout`, `Tls`,
+    /// `ConnectionLost`, or `Protocol` when something else answers.
+    pub fn check(&self) -> Result<()> {
+        let servers = self.options.servers.options();
+        let mut checking = Checking::new(servers);
+        while let Some((server, limit)) = checking.next_server(now()) {
+            let Some(options) = servers.get(server) else { continue };
+            let mut link = ServerLink::new(checked(options));
+            match link.run(Ask::Ping, limit) {
+                Ok(_) => return Ok(()),
+                Err(error) => checking.failed(error),
+            }
+        }
+        Err(checking.error())
     }
 
     /// Serves a queue: `handler` runs for each of its messages. Its return value decides how to settle the message

@@ -1,6 +1,6 @@
 //! Worker options.
 
-use std::{num::NonZeroU16, time::Duration};
+use std::{collections::BTreeMap, num::NonZeroU16, time::Duration};
 
 use queue_core::SpanHook;
 use queue_core::{JobLimit, Measurement, Measures, Observer};
@@ -27,6 +27,7 @@ use crate::{Address, ConnectOptions, Error, QueueName, Servers, WorkerEvent};
 pub struct WorkerOptions {
     pub(crate) servers: Servers,
     pub(crate) slots: usize,
+    pub(crate) slots_for: BTreeMap<QueueName, usize>,
     pub(crate) prefetch: usize,
     pub(crate) max_duplications: u16,
     pub(crate) dead_letter: Option<QueueName>,
@@ -46,6 +47,7 @@ impl WorkerOptions {
         WorkerOptions {
             servers,
             slots: 1,
+            slots_for: BTreeMap::new(),
             prefetch: 0,
             max_duplications: 5,
             dead_letter: None,
@@ -64,6 +66,21 @@ impl WorkerOptions {
     pub fn slots(mut self, slots: usize) -> Self {
         self.slots = slots.max(1);
         self
+    }
+
+    /// Maximum number of concurrent handlers for this queue on each server, of the [`slots`](Self::slots) in total; at
+    /// least 1. Other queues use the slots that it leaves.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an invalid name.
+    pub fn slots_for<Q>(mut self, queue: Q, slots: usize) -> Result<Self, Error>
+    where
+        Q: TryInto<QueueName>,
+        Error: From<Q::Error>,
+    {
+        self.slots_for.insert(queue.try_into()?, slots.max(1));
+        Ok(self)
     }
 
     /// Maximum number of messages that each server's connection holds waiting for a handler; 0 unless set. With
@@ -85,6 +102,8 @@ impl WorkerOptions {
     /// Maximum number of deliveries of a message, to any client, before a failure is final; 5 unless set. A message
     /// whose handler fails at that delivery goes to the [dead-letter queue](Self::dead_letter). So does a message with
     /// more deliveries, without being run: it kills its process, or hangs.
+    ///
+    /// A delivery after which the handler [deferred](crate::Outcome::Defer) the message does not count.
     ///
     /// Set it somewhat higher than the number of failures that you allow: stopping a worker and a lost connection also
     /// give messages back. The server counts modulo 65,536.
@@ -267,6 +286,7 @@ mod lanes {
         ) -> Lane {
             let terms = LaneSettings {
                 slots: self.slots,
+                slots_for: self.slots_for.clone(),
                 prefetch: self.prefetch,
                 max_duplications: self.max_duplications,
                 dead_letter: self.dead_letter.clone(),
@@ -288,6 +308,9 @@ queue_core::serde_options! {
     WorkerOptions, Error, servers: Servers =
         |o| o.servers.clone().selection(Default::default());
     slots: usize = |o| o.slots, |o, v| Ok(o.slots(v));
+    slots_for: BTreeMap<QueueName, usize> = |o| o.slots_for.clone(), |o, v| {
+        v.into_iter().try_fold(o, |o, (queue, slots)| o.slots_for(queue, slots))
+    };
     prefetch: usize = |o| o.prefetch, |o, v| Ok(o.prefetch(v));
     max_duplications: u16 = |o| o.max_duplications, |o, v| {
         let times = NonZeroU16::new(v)

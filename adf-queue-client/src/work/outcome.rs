@@ -15,6 +15,10 @@ pub enum Outcome {
     ReturnLeft,
     /// Returned to the right end, behind all others.
     ReturnRight,
+    /// Not handled now, and no failure: returned to the right end, behind all others. Its delivery does not count towards
+    /// [`max_duplications`](crate::WorkerOptions::max_duplications), as far as this worker remembers: the server counts
+    /// every delivery, so a worker keeps the deferrals of up to 10,000 messages of a server, and forgets the oldest.
+    Defer,
     /// Moved to the [dead-letter queue](crate::WorkerOptions::dead_letter); without one, returned to the right end.
     DeadLetter,
     /// The message failed: returned to the right end, or moved to the dead-letter queue once it was [delivered too
@@ -23,10 +27,17 @@ pub enum Outcome {
 }
 
 queue_core::words!(Outcome, crate::Error, "outcome":
-    "delete" = Delete, "return-left" = ReturnLeft, "return-right" = ReturnRight, "dead-letter" = DeadLetter,
+    "delete" = Delete, "return-left" = ReturnLeft, "return-right" = ReturnRight, "defer" = Defer,
+    "dead-letter" = DeadLetter,
     "retry" = Retry);
 
 impl Outcome {
+    /// [`Defer`](Outcome::Defer). The server has no delays.
+    #[must_use]
+    pub fn defer() -> Self {
+        Outcome::Defer
+    }
+
     /// The same with a reason, which is reported like a failure's message:
     /// [`WorkerEventKind::Failed`](crate::WorkerEventKind::Failed). The server stores no reasons.
     #[must_use]

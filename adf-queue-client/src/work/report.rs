@@ -25,6 +25,8 @@ pub struct WorkerReport {
     pub unknown: u64,
     /// Servers that were [given up](WorkerEventKind::GivenUp): they may have more messages.
     pub given_up: u64,
+    /// Servers to which no connection was ever made, once the worker has ended with them.
+    pub never_connected: u64,
 }
 
 impl WorkerReport {
@@ -52,8 +54,16 @@ impl WorkerReport {
     }
 
     pub(crate) fn add(&mut self, other: WorkerReport) {
-        let WorkerReport { deleted, returned, dead_lettered, abandoned, lost, unknown, given_up } =
-            other;
+        let WorkerReport {
+            deleted,
+            returned,
+            dead_lettered,
+            abandoned,
+            lost,
+            unknown,
+            given_up,
+            never_connected,
+        } = other;
         self.deleted += deleted;
         self.returned += returned;
         self.dead_lettered += dead_lettered;
@@ -61,20 +71,24 @@ impl WorkerReport {
         self.lost += lost;
         self.unknown += unknown;
         self.given_up += given_up;
+        self.never_connected += never_connected;
     }
 }
 
 impl fmt::Display for WorkerReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WorkerReport { deleted, returned, dead_lettered, abandoned, lost, unknown, given_up } =
-            self;
+        let WorkerReport { deleted, returned, dead_lettered, abandoned, lost, unknown, .. } = self;
         write!(
             f,
             "{deleted} deleted, {returned} returned, {dead_lettered} dead-lettered, {abandoned} abandoned, \
              {lost} lost, {unknown} unknown"
         )?;
-        if *given_up > 0 {
-            write!(f, ", {} given up", queue_core::counted(*given_up, "server"))?;
+        for (servers, what) in
+            [(self.given_up, "given up"), (self.never_connected, "never connected")]
+        {
+            if servers > 0 {
+                write!(f, ", {} {what}", queue_core::counted(servers, "server"))?;
+            }
         }
         Ok(())
     }
@@ -224,6 +238,18 @@ pub enum WorkerEventKind {
         /// How often it was delivered.
         duplications: u16,
     },
+    /// A message was moved to the [dead-letter queue](crate::WorkerOptions::dead_letter), which has its unmodified body.
+    /// [`Settled`](Self::Settled) follows.
+    DeadLettered {
+        /// The queue that it was pulled from.
+        queue: QueueName,
+        /// Its number there.
+        message: MessageId,
+        /// Why: the message of the handler's error, panic or decision, at most 4 KiB of it, or the number of deliveries.
+        reason: String,
+        /// How often it was delivered, without the deliveries after which it was deferred.
+        attempts: u32,
+    },
     /// The outcome of a message.
     Settled {
         /// Its queue.
@@ -267,6 +293,11 @@ impl fmt::Display for WorkerEventKind {
                     "{} is not run: it was delivered {duplications} times",
                     of(queue, message)
                 )
+            }
+            WorkerEventKind::DeadLettered { queue, message, reason, attempts } => {
+                let times = queue_core::counted(u64::from(*attempts), "attempt");
+                let (of, reason) = (of(queue, message), reason.escape_debug());
+                write!(f, "{of} went to the dead-letter queue after {times}: {reason}")
             }
             WorkerEventKind::Settled { queue, message, fate } => match fate {
                 JobFate::Lost(reason) => write!(f, "{} {fate}: {reason}", of(queue, message)),

@@ -35,6 +35,8 @@ pub struct ServerStatus {
     pub state: ConnectionState,
     /// Number of held messages: those with handlers, those waiting for one, and those being settled.
     pub held: usize,
+    /// Whether no connection was ever made.
+    pub never_connected: bool,
 }
 
 impl WorkerHandle {
@@ -114,6 +116,7 @@ struct QueueSide {
 struct LaneStatus {
     state: ConnectionState,
     held: usize,
+    has_connected: bool,
     /// Whether the lane has ended.
     is_closed: bool,
     metrics: Metrics,
@@ -129,8 +132,8 @@ impl QueueSide {
     }
 
     fn status(&self) -> ServerStatus {
-        let LaneStatus { state, held, .. } = *self.lock();
-        ServerStatus { server: self.server.clone(), state, held }
+        let LaneStatus { state, held, has_connected, .. } = *self.lock();
+        ServerStatus { server: self.server.clone(), state, held, never_connected: !has_connected }
     }
 }
 
@@ -178,8 +181,17 @@ impl WorkerStatus {
     }
 
     /// Passes a handler's outcome to its lane, which starts no further handler if it is stopping.
-    pub(crate) fn finish(&self, lane: &mut Lane, key: HeldKey, outcome: Outcome, now: Instant) {
+    pub(crate) fn finish(
+        &self,
+        lane: &mut Lane,
+        key: HeldKey,
+        (outcome, reason): (Outcome, Option<String>),
+        now: Instant,
+    ) {
         self.heed_stop(lane, now);
+        if let Some(reason) = reason {
+            lane.note_reason(key, reason);
+        }
         lane.finish(key, outcome, now);
     }
 
@@ -256,7 +268,7 @@ impl WorkerStatus {
         let Some(side) = self.lanes.get(lane).filter(|side| side.lock().is_observed(&what)) else {
             return;
         };
-        trace::worker(&side.server, &what);
+        trace::worker(&side.server, &what, self.logs_errors);
         if let Some(observer) = &self.observer {
             observer.notify(&WorkerEvent { server: side.server.clone(), what });
         }
@@ -268,7 +280,11 @@ impl WorkerStatus {
 
     pub(crate) fn report(&self) -> WorkerReport {
         let mut total = WorkerReport::default();
-        self.lanes.iter().for_each(|lane| total.add(lane.lock().report));
+        for lane in &self.lanes {
+            let seen = lane.lock();
+            total.add(seen.report);
+            total.never_connected += u64::from(seen.is_closed && !seen.has_connected);
+        }
         total
     }
 }
@@ -279,7 +295,10 @@ impl LaneStatus {
         match what {
             WorkerEventKind::Settled { fate, .. } => self.report.count(*fate),
             WorkerEventKind::GivenUp => self.report.given_up += 1,
-            WorkerEventKind::Connected => self.outage.ends(),
+            WorkerEventKind::Connected => {
+                self.has_connected = true;
+                self.outage.ends();
+            }
             WorkerEventKind::Disconnected(error) => return self.outage.is_new(error.kind().name()),
             _ => {}
         }

@@ -41,6 +41,7 @@ both_faces! {
     a_run_until_its_queues_are_empty_gives_up_a_server_that_is_away,
     a_run_until_its_queues_are_empty_ends_without_a_queue,
     a_stop_waits_for_no_attempt_to_connect,
+    a_worker_that_connects_needs_an_answer_and_names_every_server_without_one,
 }
 
 /// Empty queues that exist.
@@ -180,6 +181,7 @@ fn an_outcome_by_the_type_of_an_error_is_taken_and_its_reason_told<F: WorkerFace
     );
     assert_eq!(running.ended().dead_lettered, 1);
     told.wait_for("failed invalid digit found in string");
+    told.wait_for("dead after 1: invalid digit found in string");
     let dead = client.try_pull(&queues[1]).unwrap().unwrap();
     assert_eq!(dead.body(), "x");
     client.delete(&dead).unwrap();
@@ -201,6 +203,7 @@ fn what_fails_too_often_goes_to_the_dead_letter_queue<F: WorkerFace>(world: &Wor
         }),
     );
     client.rpush(&queues[0], "bad".into()).unwrap();
+    told.wait_for("dead after 3: never");
     told.wait_for("dead-lettered");
     let report = running.stop();
     assert_eq!((report.dead_lettered, report.returned, report.total()), (1, 2, 3));
@@ -446,9 +449,25 @@ fn a_run_until_its_queues_are_empty_gives_up_a_server_that_is_away<F: WorkerFace
         std::slice::from_ref(&queue),
         handler(|_| Ok(Outcome::Delete)),
     );
+    let handle = running.handle.clone();
     let report = running.ended();
-    assert_eq!((report.deleted, report.given_up), (1, 1), "{report}");
+    let never = handle.servers().into_iter().map(|server| server.never_connected);
+    assert_eq!(never.collect::<Vec<_>>(), [true, false]);
+    assert_eq!((report.deleted, report.given_up, report.never_connected), (1, 1, 1), "{report}");
     told.wait_for("GivenUp");
+}
+
+fn a_worker_that_connects_needs_an_answer_and_names_every_server_without_one<F: WorkerFace>() {
+    let server = Server::start().unwrap();
+    let ports = [(); 2].map(|()| fixtures::Port::take().unwrap());
+    let [one, two] = ports.each_ref().map(|port| port.address().to_string());
+    F::connect_worker(format!("{one},{}", server.address()).parse().unwrap()).unwrap();
+    // Only its check has connected.
+    assert!(server.wait_for(PATIENCE, |view| view.connections == 0));
+    let error = F::connect_worker(format!("{one},{two}").parse().unwrap()).unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Connect);
+    let text = error.to_string();
+    assert!(text.contains(&one) && text.contains(&two), "{text}");
 }
 
 fn a_run_until_its_queues_are_empty_ends_without_a_queue<F: WorkerFace>() {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use adf_queue_client::{
-    Decision, JobContext, QueueName, Worker, WorkerEvent, WorkerEventKind, WorkerHandle,
+    Decision, Error, JobContext, QueueName, Worker, WorkerEvent, WorkerEventKind, WorkerHandle,
     WorkerOptions, WorkerReport, blocking,
 };
 
@@ -25,6 +25,8 @@ pub(crate) type Handler = Arc<dyn Fn(&JobContext) -> Ended + Send + Sync>;
 pub(crate) trait WorkerFace: Face {
     /// Runs a worker in a thread of its own, with one handler for all queues.
     fn work(options: WorkerOptions, queues: &[QueueName], handler: Handler) -> Running;
+    /// Creates a worker that is not run.
+    fn connect_worker(options: WorkerOptions) -> Result<(), Error>;
 }
 
 impl WorkerFace for Blocking {
@@ -35,6 +37,10 @@ impl WorkerFace for Blocking {
             worker.register(queue.clone(), move |job| handler(job)).unwrap();
         }
         Running { handle: worker.handle(), thread: Some(thread::spawn(|| worker.run())) }
+    }
+
+    fn connect_worker(options: WorkerOptions) -> Result<(), Error> {
+        blocking::Worker::connect(options).map(drop)
     }
 }
 
@@ -48,6 +54,10 @@ impl WorkerFace for Async {
         let handle = worker.handle();
         let thread = Some(thread::spawn(|| runtime().block_on(worker.run())));
         Running { handle, thread }
+    }
+
+    fn connect_worker(options: WorkerOptions) -> Result<(), Error> {
+        runtime().block_on(Worker::connect(options)).map(drop)
     }
 }
 
@@ -157,6 +167,9 @@ pub(crate) fn told() -> (Arc<Told>, impl Fn(&WorkerEvent) + Send + Sync + 'stati
             WorkerEventKind::Started { message, .. } => format!("started {message}"),
             WorkerEventKind::Failed { error, .. } => format!("failed {error}"),
             WorkerEventKind::Poisoned { duplications, .. } => format!("poisoned {duplications}"),
+            WorkerEventKind::DeadLettered { reason, attempts, .. } => {
+                format!("dead after {attempts}: {reason}")
+            }
             WorkerEventKind::Settled { fate, .. } => fate.word().to_owned(),
             other => format!("{other:?}"),
         };

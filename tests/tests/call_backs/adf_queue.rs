@@ -148,6 +148,7 @@ fn user_code_of_a_blocking_producer_may_call_back() {
             server.close_connections();
         }
         producer.rpush("/q", "body").unwrap();
+        producer.close();
     });
 }
 

@@ -87,8 +87,8 @@ impl LaneDriver {
         ended: Ended,
     ) {
         self.worker_status.handled(self.index, key, context, process, &ended);
-        let finish =
-            |role: &mut worker::Lane| self.worker_status.finish(role, key, ended.outcome, now());
+        let decided = (ended.outcome, ended.error);
+        let finish = |role: &mut worker::Lane| self.worker_status.finish(role, key, decided, now());
         self.role.with(|role| (finish(role), true));
     }
 }

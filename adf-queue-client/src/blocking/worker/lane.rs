@@ -130,8 +130,8 @@ impl LaneShared<'_> {
     ) {
         let Some(registered) = self.handlers.get(job.queue()) else { return };
         if registered.is_quick() {
-            let Decided { outcome, span } = self.handle(registered, key, &job);
-            return span.run(|| self.worker_status.finish(role, key, outcome, now()));
+            let Decided { decided, span } = self.handle(registered, key, &job);
+            return span.run(|| self.worker_status.finish(role, key, decided, now()));
         }
         let run = |(key, job): (_, _)| self.run_aside(key, &job);
         if let Some((key, job)) = self.job_queue.start(scope, (key, job), self.slots, run) {
@@ -152,19 +152,19 @@ impl LaneShared<'_> {
         self.worker_status.notify(self.index, WorkerEventKind::Started { queue, message });
         let mut process = self.worker_status.process(self.index, job);
         let span = process.span().clone();
-        let outcome = span.run(|| {
+        let decided = span.run(|| {
             let made = registered.run_here(|handler| handler(job));
             let ended = made.unwrap_or_else(|panic| panicked(&*panic));
             self.worker_status.handled(self.index, key, job, &mut process, &ended);
-            ended.outcome
+            (ended.outcome, ended.error)
         });
-        Decided { outcome, span }
+        Decided { decided, span }
     }
 }
 
-/// The decision of a handler, and the span of its message, within which the message is settled.
+/// The decision of a handler with its reason, and the span of its message, within which the message is settled.
 struct Decided {
-    outcome: Outcome,
+    decided: (Outcome, Option<String>),
     span: Span,
 }
 
@@ -180,8 +180,8 @@ impl Role for LaneService<'_> {
     fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
         let LaneShared { worker_status, mail, .. } = self.lane_shared;
         worker_status.heed_stop(self.role, now);
-        for (key, Decided { outcome, span }) in mail.take() {
-            span.run(|| worker_status.finish(self.role, key, outcome, now));
+        for (key, Decided { decided, span }) in mail.take() {
+            span.run(|| worker_status.finish(self.role, key, decided, now));
         }
         self.role.exchange(io, now)
     }

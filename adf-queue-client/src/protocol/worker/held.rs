@@ -1,6 +1,6 @@
 //! The messages that a lane holds.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use bytes::Bytes;
 use foldhash::fast::FixedState;
@@ -17,10 +17,13 @@ pub(super) struct HeldMessage {
     pub(super) queue: QueueName,
     pub(super) id: RequestId,
     pub(super) message: MessageId,
-    pub(super) duplications: u16,
+    /// Number of deliveries, without those after which it was deferred.
+    pub(super) attempts: u16,
     pub(super) epoch: Option<Epoch>,
     /// For the dead-letter queue, if there is one.
     pub(super) body: Bytes,
+    /// Why its handler failed, for a message that goes there.
+    pub(super) reason: Option<String>,
     pub(super) stage: HeldStage,
 }
 
@@ -61,9 +64,31 @@ impl HeldEntry {
         self.messages.is_empty()
     }
 
-    /// Number that handlers have, or will have.
-    pub(super) fn taken(&self) -> usize {
-        self.running.len() + self.waiting.len()
+    /// Number that handlers have, or will have; without those whose queue has all the handlers that it may have, so that
+    /// other queues are served meanwhile.
+    pub(super) fn taken(&self, slots_for: &BTreeMap<QueueName, usize>) -> usize {
+        let mut waiting = self.waiting.len();
+        if !slots_for.is_empty() {
+            waiting -= self.waiting.iter().filter(|key| self.is_blocked(**key, slots_for)).count();
+        }
+        self.running.len() + waiting
+    }
+
+    /// The same for the messages of one queue.
+    pub(super) fn taken_of(&self, queue: &QueueName) -> usize {
+        self.count(queue, self.running.iter().chain(&self.waiting))
+    }
+
+    fn count<'a>(&self, queue: &QueueName, keys: impl Iterator<Item = &'a HeldKey>) -> usize {
+        keys.filter(|key| self.messages.get(key).is_some_and(|held| held.queue == *queue)).count()
+    }
+
+    /// Whether the queue of this message has all the handlers that it may have.
+    fn is_blocked(&self, key: HeldKey, slots_for: &BTreeMap<QueueName, usize>) -> bool {
+        self.messages.get(&key).is_some_and(|held| {
+            let most = slots_for.get(&held.queue);
+            most.is_some_and(|most| self.count(&held.queue, self.running.iter()) >= *most)
+        })
     }
 
     /// Whether any handler runs, be its message lost or not.
@@ -87,11 +112,14 @@ impl HeldEntry {
         self.last
     }
 
-    /// The next message to run. A message whose earlier run is still active waits for that run to end.
-    pub(super) fn next(&mut self) -> Option<HeldKey> {
+    /// The next message to run. A message whose earlier run is still active waits for that run to end, and one whose queue
+    /// has all the handlers that it may have for one of those.
+    pub(super) fn next(&mut self, slots_for: &BTreeMap<QueueName, usize>) -> Option<HeldKey> {
         let name = |key: &HeldKey| self.messages.get(key).map(|held| (&held.queue, held.message));
         let is_twin = |key: &HeldKey| self.running.iter().any(|other| name(other) == name(key));
-        let place = self.waiting.iter().position(|key| !is_twin(key))?;
+        let place = self.waiting.iter().position(|key| {
+            !is_twin(key) && (slots_for.is_empty() || !self.is_blocked(*key, slots_for))
+        })?;
         self.waiting.remove(place)
     }
 

@@ -4,6 +4,7 @@ mod asking;
 mod holding;
 
 use std::{
+    collections::BTreeMap,
     mem,
     task::{Poll, Waker},
     time::{Duration, Instant},
@@ -16,6 +17,7 @@ use queue_core::{
 
 use self::asking::SHARED;
 use super::{
+    deferrals::Deferrals,
     held::{HeldEntry, HeldKey},
     line::{CountReason, ServedQueue},
 };
@@ -51,6 +53,7 @@ pub(crate) struct Lane {
     pub(super) claimed: Claimed,
     lines: Vec<ServedQueue>,
     pub(super) hold: HeldEntry,
+    pub(super) deferrals: Deferrals,
     phase: LanePhase,
     /// How long to try to reach the server when the lane runs until its queues are empty.
     patience: RetryPolicy,
@@ -80,6 +83,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(crate) struct LaneSettings {
     pub(crate) slots: usize,
+    /// Maximum numbers of concurrent handlers for single queues.
+    pub(crate) slots_for: BTreeMap<QueueName, usize>,
     pub(crate) prefetch: usize,
     pub(crate) max_duplications: u16,
     pub(crate) dead_letter: Option<QueueName>,
@@ -89,6 +94,19 @@ pub(crate) struct LaneSettings {
     pub(crate) until_empty: bool,
     /// Whether there are other lanes.
     pub(crate) is_one_of_many: bool,
+}
+
+impl LaneSettings {
+    /// Maximum number of messages held for handlers.
+    pub(super) fn capacity(&self) -> usize {
+        self.slots.saturating_add(self.prefetch)
+    }
+
+    /// Maximum number of messages of this queue held for handlers.
+    fn capacity_for(&self, queue: &QueueName) -> usize {
+        let slots = self.slots_for.get(queue).copied().unwrap_or(usize::MAX);
+        self.capacity().min(slots)
+    }
 }
 
 /// A message for a handler.
@@ -133,6 +151,7 @@ impl Lane {
             terms,
             lines,
             hold: HeldEntry::default(),
+            deferrals: Deferrals::default(),
             phase: LanePhase::Working,
             patience,
             connection: None,
@@ -381,8 +400,9 @@ impl Lane {
         count: Result<u32>,
         now: Instant,
     ) {
-        let most = self.capacity();
         let Some(line) = self.lines.get_mut(index) else { return };
+        let room = asking::room(&self.terms, &self.hold, &line.queue);
+        let most = self.terms.capacity_for(&line.queue);
         if look != CountReason::Last {
             line.look_in(self.terms.recheck, now);
         }
@@ -397,6 +417,8 @@ impl Lane {
             }
             (CountReason::First, Err(error)) => self.refused(index, error, now),
             (_, Ok(0)) => {}
+            // Once a handler of the queue has ended.
+            (_, Ok(_)) if room == 0 => line.was_returned(),
             // The pulls that waited are answered: if there is room, others follow.
             (_, Ok(_)) if line.pulls.is_empty() => {}
             (look, Ok(_)) if !is_sure => line.doubt = Some(look),
@@ -530,7 +552,10 @@ impl Lane {
     fn next_moment(&self, now: Instant) -> Option<Instant> {
         match self.phase {
             LanePhase::Working if self.has_room() => {
-                let moments = self.lines.iter().filter(|line| line.look.is_none()).map(|line| {
+                let may_ask = |line: &&ServedQueue| {
+                    line.look.is_none() && asking::room(&self.terms, &self.hold, &line.queue) > 0
+                };
+                let moments = self.lines.iter().filter(may_ask).map(|line| {
                     let look_at = line.look_at.filter(|_| asking::may_count(&self.link, line));
                     line.resting(now).or(look_at)
                 });

@@ -1,7 +1,7 @@
 //! The worker role over any schedule and any network, against the in-memory server.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeMap, HashSet},
     sync::{Arc, Mutex},
     task::Waker,
     time::{Duration, Instant},
@@ -38,6 +38,8 @@ struct Face {
     started: Vec<String>,
     /// The bodies that were deleted or moved, as reported by the worker.
     settled: Vec<(String, u64, JobFate)>,
+    /// Why messages were moved, and after how many attempts.
+    dead: Vec<(String, u32)>,
     poisoned: usize,
     given_up: usize,
     refused: usize,
@@ -50,6 +52,7 @@ struct Face {
 fn terms() -> LaneSettings {
     LaneSettings {
         slots: 3,
+        slots_for: BTreeMap::new(),
         prefetch: 0,
         max_duplications: u16::MAX,
         dead_letter: None,
@@ -117,6 +120,7 @@ impl Face {
             lost: HashSet::new(),
             started: Vec::new(),
             settled: Vec::new(),
+            dead: Vec::new(),
             poisoned: 0,
             given_up: 0,
             refused: 0,
@@ -215,6 +219,9 @@ impl Face {
             LaneEvent::Tell(WorkerEventKind::Settled { queue, message, fate }) => {
                 assert_ne!(fate, JobFate::Lost(LostReason::NotPulled), "settled elsewhere");
                 self.settled.push((queue.to_string(), message.get(), fate));
+            }
+            LaneEvent::Tell(WorkerEventKind::DeadLettered { reason, attempts, .. }) => {
+                self.dead.push((reason, attempts));
             }
             LaneEvent::Tell(WorkerEventKind::Poisoned { .. }) => self.poisoned += 1,
             LaneEvent::Tell(WorkerEventKind::GivenUp) => self.given_up += 1,
@@ -327,7 +334,7 @@ fn any_schedule_and_any_network_settles_every_message_once() {
             for _ in 0..12 {
                 assert_ne!(face.step(), Pulse::Over);
                 let most = face.lane().terms.slots + face.lane().terms.prefetch + 3;
-                let taken = face.lane().hold.taken();
+                let taken = face.lane().hold.taken(&BTreeMap::new());
                 assert!(taken <= most, "seed {seed}: {taken} are held");
                 if face.random.one_in(3) {
                     let outcome = match face.random.below(5) {
@@ -786,6 +793,67 @@ fn what_comes_too_often_is_put_back_without_being_run_and_asked_for_less_and_les
 }
 
 #[test]
+fn a_deferral_is_no_attempt_and_what_fails_in_the_end_goes_with_its_reason() {
+    let terms = LaneSettings { max_duplications: 2, dead_letter: Some(name("/dead")), ..terms() };
+    let mut face = Face::new(0, terms, &["/q"], server(&["/q", "/dead"]));
+    face.push("/q", "x");
+    face.until(Outcome::Defer, |face| face.settled_as(JobFate::ReturnedRight) == 5);
+    while face.settled_as(JobFate::DeadLettered) == 0 {
+        face.step();
+        let keys: Vec<HeldKey> = face.running.iter().map(|job| job.key).collect();
+        keys.into_iter().for_each(|key| face.lane().note_reason(key, "no such picture".into()));
+        face.end_one(Outcome::Retry);
+    }
+    assert_eq!((face.started.len(), face.settled.len()), (7, 7), "it had two attempts");
+    assert_eq!(face.dead, [("no such picture".to_owned(), 2)]);
+}
+
+#[test]
+fn a_queue_with_slots_of_its_own_has_no_more_handlers_and_leaves_the_others_to_the_rest() {
+    for seed in 0..60 {
+        let slots_for = BTreeMap::from([(name("/slow"), 1 + (seed % 2) as usize)]);
+        let most = slots_for[&name("/slow")];
+        let terms = LaneSettings { prefetch: (seed % 3) as usize, slots_for, ..terms() };
+        let queues = ["/slow", "/q"];
+        let mut face = Face::new(seed, terms, &queues, server(&queues));
+        let is_slow = |job: &HandlerMessage| job.delivery.queue().as_str() == "/slow";
+        let slow = |face: &Face| face.running.iter().filter(|job| is_slow(job)).count();
+        for number in 0..12 {
+            face.push(queues[number % 2], &number.to_string());
+        }
+        // Its handlers take their time; the others go on.
+        let mut steps = 0;
+        while face.settled_as(JobFate::Deleted) < 6 || slow(&face) < most {
+            face.step();
+            assert!(slow(&face) <= most, "seed {seed}");
+            if let Some(place) = face.running.iter().position(|job| !is_slow(job)) {
+                let job = face.running.swap_remove(place);
+                let now = face.proof.now();
+                face.lane().finish(job.key, Outcome::Delete, now);
+            }
+            steps += 1;
+            assert!(steps < 20_000, "seed {seed}: {:?}", face.lane());
+        }
+        // On a bad network, too, and when messages are returned.
+        face.proof.faults = Faults { broken: 60, refused: 4, dropped: 6, late: 300 };
+        let mut returned = 0;
+        for _ in 0..600 {
+            face.step();
+            assert!(slow(&face) <= most, "seed {seed}");
+            if face.random.one_in(4) && returned < 20 {
+                returned += 1;
+                face.end_one(Outcome::ReturnRight);
+            }
+        }
+        face.proof.faults = Faults::default();
+        face.until(Outcome::Delete, |face| {
+            assert!(slow(face) <= most, "seed {seed}");
+            queues.iter().map(|queue| face.count(queue)).sum::<usize>() + face.lane().held() == 0
+        });
+    }
+}
+
+#[test]
 fn a_message_that_the_dead_letter_queue_does_not_take_stays() {
     for seed in 0..2 {
         let terms =
@@ -1100,7 +1168,7 @@ fn no_message_is_held_behind_a_running_handler_without_prefetch() {
         for _ in 0..3 {
             face.until_running();
             face.quiet();
-            held.push((seed, face.lane().hold.taken()));
+            held.push((seed, face.lane().hold.taken(&BTreeMap::new())));
             face.end_one(Outcome::Retry);
         }
     }

@@ -7,11 +7,17 @@ use std::{
 
 use queue_core::Claim;
 
-use super::Lane;
-use crate::protocol::{
-    Action,
-    client::{Ask, Link},
-    worker::line::{CountReason, LastCount, ServedQueue},
+use super::{Lane, LaneSettings};
+use crate::{
+    QueueName,
+    protocol::{
+        Action,
+        client::{Ask, Link},
+        worker::{
+            held::HeldEntry,
+            line::{CountReason, LastCount, ServedQueue},
+        },
+    },
 };
 
 /// Maximum number of messages being settled before more are pulled.
@@ -27,14 +33,16 @@ pub(super) fn may_count(link: &Link, line: &ServedQueue) -> bool {
     link.is_open() && !line.pulls.is_empty() && link.has_pulled(&line.queue)
 }
 
-impl Lane {
-    /// Maximum number of messages held for handlers.
-    pub(super) fn capacity(&self) -> usize {
-        self.terms.slots.saturating_add(self.terms.prefetch)
-    }
+/// How many more messages of this queue may be held for handlers, if it has a maximum number of its own.
+pub(super) fn room(terms: &LaneSettings, hold: &HeldEntry, queue: &QueueName) -> usize {
+    let slots = terms.slots_for.get(queue);
+    slots.map_or(usize::MAX, |slots| slots.saturating_sub(hold.taken_of(queue)))
+}
 
+impl Lane {
     pub(super) fn has_room(&self) -> bool {
-        self.hold.taken() < self.capacity() && self.hold.asked() < MAX_ASKED
+        self.hold.taken(&self.terms.slots_for) < self.terms.capacity()
+            && self.hold.asked() < MAX_ASKED
     }
 
     pub(super) fn ask(&mut self, now: Instant) {
@@ -53,14 +61,19 @@ impl Lane {
         if self.claimed.is_limited() && !until_empty {
             return;
         }
-        let most = self.capacity().saturating_sub(self.hold.taken()).min(MAX_PULLS);
+        let taken = self.hold.taken(&self.terms.slots_for);
+        let most = self.terms.capacity().saturating_sub(taken).min(MAX_PULLS);
         let mut left = most.saturating_sub(self.pulls());
-        let is_served = |line: &ServedQueue| {
-            let has_more = !until_empty || line.known > 0;
-            has_more && !line.pulls.is_empty() && line.resting(now).is_none()
-        };
         while left > 0 {
-            let lines = self.lines.iter_mut().enumerate().filter(|(_, line)| is_served(line));
+            let Lane { terms, hold, lines, .. } = self;
+            let is_served = |line: &ServedQueue| {
+                let has_more = !until_empty || line.known > 0;
+                has_more
+                    && !line.pulls.is_empty()
+                    && line.resting(now).is_none()
+                    && line.pulls.len() < room(terms, hold, &line.queue)
+            };
+            let lines = lines.iter_mut().enumerate().filter(|(_, line)| is_served(line));
             let Some((index, line)) = lines.min_by_key(|(_, line)| line.pulls.len()) else {
                 return;
             };
@@ -76,7 +89,8 @@ impl Lane {
             || self.claimed.is_limited() && (self.terms.is_one_of_many || self.lines.len() > 1);
         let is_last = self.terms.until_empty && self.hold.is_empty();
         let Some(line) = self.lines.get_mut(index) else { return };
-        if line.look.is_some() || line.resting(now).is_some() {
+        let has_room = room(&self.terms, &self.hold, &line.queue) > 0;
+        if line.look.is_some() || line.resting(now).is_some() || !has_room {
             return;
         }
         let look = match line.pulls.is_empty() {

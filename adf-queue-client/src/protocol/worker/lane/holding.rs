@@ -25,20 +25,23 @@ const MAX_STARTED: usize = 64;
 impl Lane {
     /// Handles a new message.
     pub(super) fn hold(&mut self, delivery: Delivery, now: Instant) {
+        let (queue, message) = (delivery.queue().clone(), delivery.message_id());
+        let duplications = delivery.duplications();
+        let attempts = self.deferrals.attempts(&queue, message, duplications);
         let mut held = HeldMessage {
-            queue: delivery.queue().clone(),
+            queue: queue.clone(),
             id: *delivery.request_id(),
-            message: delivery.message_id(),
-            duplications: delivery.duplications(),
+            message,
+            attempts,
             epoch: delivery.epoch(),
             body: Bytes::new(),
+            reason: None,
             stage: HeldStage::Copying,
         };
         if self.terms.dead_letter.is_some() {
             held.body = delivery.body().clone();
         }
-        let (queue, message, duplications) = (held.queue.clone(), held.message, held.duplications);
-        if duplications <= self.terms.max_duplications {
+        if attempts <= self.terms.max_duplications {
             self.line(&queue, ServedQueue::note_work);
             held.stage = HeldStage::Waiting(delivery);
             let key = self.hold.add(held);
@@ -47,6 +50,7 @@ impl Lane {
         }
         self.claimed.give_back();
         self.line(&queue, |line| line.note_poison(now));
+        held.reason = Some(format!("it was delivered {duplications} times"));
         self.notify(WorkerEventKind::Poisoned { queue, message, duplications });
         let key = self.hold.add(held);
         self.set_aside(key, now);
@@ -63,7 +67,7 @@ impl Lane {
         while self.is_working()
             && self.hold.started < MAX_STARTED
             && self.hold.running.len() < self.terms.slots
-            && let Some(key) = self.hold.next()
+            && let Some(key) = self.hold.next(&self.terms.slots_for)
         {
             if !self.claimed.take() {
                 return self.hold.waiting.push_front(key);
@@ -79,10 +83,19 @@ impl Lane {
         }
     }
 
+    /// The handler of a message gives this reason for its outcome, which follows.
+    pub(crate) fn note_reason(&mut self, key: HeldKey, reason: String) {
+        if self.terms.dead_letter.is_some()
+            && let Some(held) = self.hold.messages.get_mut(&key)
+        {
+            held.reason = Some(queue_core::shorten(reason.into()).into_owned());
+        }
+    }
+
     /// A handler has ended with this outcome.
     pub(crate) fn finish(&mut self, key: HeldKey, outcome: Outcome, now: Instant) {
         let Some(held) = self.hold.messages.get(&key) else { return };
-        let is_last_time = held.duplications >= self.terms.max_duplications;
+        let is_last_time = held.attempts >= self.terms.max_duplications;
         match held.stage {
             HeldStage::Running => {
                 self.hold.stopped(key);
@@ -102,6 +115,12 @@ impl Lane {
             Outcome::Delete => self.settle(key, JobFate::Deleted, now),
             Outcome::ReturnLeft => self.settle(key, JobFate::ReturnedLeft, now),
             Outcome::ReturnRight => self.settle(key, JobFate::ReturnedRight, now),
+            Outcome::Defer => {
+                if let Some(held) = self.hold.messages.get(&key) {
+                    self.deferrals.add(&held.queue, held.message);
+                }
+                self.settle(key, JobFate::ReturnedRight, now);
+            }
             Outcome::DeadLetter => self.set_aside(key, now),
             Outcome::Retry if is_last_time => self.set_aside(key, now),
             Outcome::Retry => self.settle(key, JobFate::ReturnedRight, now),
@@ -195,7 +214,18 @@ impl Lane {
     /// Reports the fate of a message.
     fn ended(&mut self, key: HeldKey, fate: JobFate) {
         if let Some(held) = self.hold.messages.remove(&key) {
-            let HeldMessage { queue, message, .. } = held;
+            let HeldMessage { queue, message, reason, attempts, .. } = held;
+            if matches!(fate, JobFate::Deleted | JobFate::DeadLettered) {
+                self.deferrals.forget(&queue, message);
+            }
+            if fate == JobFate::DeadLettered {
+                self.notify(WorkerEventKind::DeadLettered {
+                    queue: queue.clone(),
+                    message,
+                    reason: reason.unwrap_or_else(|| "its handler decided so".to_owned()),
+                    attempts: attempts.into(),
+                });
+            }
             self.notify(WorkerEventKind::Settled { queue, message, fate });
         }
     }
