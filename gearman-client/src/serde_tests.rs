@@ -103,13 +103,14 @@ fn options_of_workers() {
         .grace(Duration::from_secs(5))
         .barrier(false)
         .batch_results(true)
+        .dead_letter("dead".parse().unwrap())
         .log_errors(true)
         .fail_oversized(false);
     options_are_written_as(
         &options,
         &json!({
             "servers": ["a:1"], "client_id": "resizer-1", "slots": 4, "connections": 2, "grab": "uniq", "regrab": 1,
-            "grace": 5, "barrier": false, "batch_results": true, "log_errors": true,
+            "grace": 5, "barrier": false, "batch_results": true, "dead_letter": "dead", "log_errors": true,
             "fail_oversized": false
         }),
     );

@@ -280,6 +280,29 @@ pub(crate) fn oversized(job: &JobHandle, function: &FunctionName, size: usize) {
     let _ = (job, function, size);
 }
 
+/// Records a job that has failed, and that the server keeps as a dead letter.
+pub(crate) fn dead_lettered(
+    job: &JobHandle,
+    function: &FunctionName,
+    attempts: u32,
+    reason: Option<&str>,
+) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        target: TARGET,
+        {
+            messaging.system = SYSTEM,
+            messaging.destination.name = %OneLine(function),
+            messaging.message.id = %job.name().escape_ascii(),
+            attempts = i64::from(attempts),
+            reason = reason.map(|reason| tracing::field::display(Words(reason))),
+        },
+        "the job is a dead letter"
+    );
+    #[cfg(not(feature = "tracing"))]
+    let _ = (job, function, attempts, reason);
+}
+
 /// Records a job that was running when processes of its workers died, and whether it is run again.
 pub(crate) fn crashed(job: &JobHandle, function: &FunctionName, crashes: u32, is_run: bool) {
     #[cfg(feature = "tracing")]

@@ -104,6 +104,7 @@ impl Dispatch {
             let outcome = match ledger.map_or(Ok(None), |ledger| ledger.admit(&job)) {
                 Ok(running) => {
                     EventReporter::admitted(&process, running.as_ref());
+                    running.iter().for_each(|running| job.attempted(running.attempt()));
                     let ended = registered.run(|handler| handler(job.context())).await;
                     ended.unwrap_or_else(|panic| Err(Failed::panic(&*panic)))
                 }

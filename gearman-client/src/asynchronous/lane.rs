@@ -189,6 +189,11 @@ impl LaneDriver {
         self.look(|role| role.session.begin(job));
     }
 
+    /// A ledger knows how often a job was run.
+    pub(crate) fn attempted(&self, job: &JobHandle, times: u32) {
+        self.look(|role| role.session.attempted(job, times));
+    }
+
     /// Why this connection has lost a job, if it has.
     pub(crate) fn why_lost(&self, job: &JobHandle) -> Option<LostReason> {
         self.look(|role| role.lost_reason(job, now()))

@@ -160,6 +160,10 @@ impl WorkerPool<'_> {
                 .map_err(Failed::Handler)
                 .and_then(|running| {
                     EventReporter::admitted(&process, running.as_ref());
+                    running.iter().for_each(|running| {
+                        let times = running.attempt();
+                        shared_lane.with(|role| role.session.attempted(&job.handle, times));
+                    });
                     let stopping = self.stop;
                     let mut context = JobContext { assignment: job, place, stopping };
                     let ended = registered.run_here(|handler| handler(&mut context));

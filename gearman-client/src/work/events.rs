@@ -7,7 +7,7 @@ use queue_core::{Measures, Observer, Operation, Outage, SpanHook, lock, sync::Mu
 use crate::{
     Address, Assignment, ConnectOptions, Error, ErrorKind, Failure, FunctionName, JobHandle,
     WorkerOptions,
-    protocol::worker::lane::LaneEvent,
+    protocol::worker::{Letter, lane::LaneEvent},
     trace,
     work::{failure::Failed, ledger::RunningJob},
 };
@@ -61,6 +61,18 @@ pub enum WorkerEventKind {
         /// The unmodified reason. It may quote the job.
         reason: String,
     },
+    /// A job has failed, and the server has it as a [dead letter](crate::WorkerOptions::dead_letter). Comes behind
+    /// [`Failed`](Self::Failed).
+    DeadLettered {
+        /// The job.
+        job: JobHandle,
+        /// The job's function.
+        function: FunctionName,
+        /// The unmodified message of the failure. It may quote the job.
+        reason: String,
+        /// How often the job was run, as far as a [`CrashLedger`](crate::CrashLedger) knows: gearmand does not count.
+        attempts: u32,
+    },
     /// A job was larger than [`max_packet_size`](ConnectOptions::max_packet_size), and has failed without being run;
     /// see [`fail_oversized`](WorkerOptions::fail_oversized).
     Oversized {
@@ -92,6 +104,13 @@ impl fmt::Display for WorkerEventKind {
                 let (job, function) = (job.to_string(), function.to_string());
                 let (job, function) = (job.escape_debug(), function.escape_debug());
                 write!(f, "job {job} of {function} was given back: {}", reason.escape_debug())
+            }
+            WorkerEventKind::DeadLettered { job, function, reason, attempts } => {
+                let (job, function) = (job.to_string(), function.to_string());
+                let (job, function) = (job.escape_debug(), function.escape_debug());
+                let runs = queue_core::counted((*attempts).into(), "attempt");
+                let reason = reason.escape_debug();
+                write!(f, "job {job} of {function} was dead-lettered after {runs}: {reason}")
             }
             WorkerEventKind::Oversized { job, function, size, limit } => {
                 let (job, function) = (job.to_string(), function.to_string());
@@ -143,6 +162,7 @@ impl EventReporter {
                 trace::given_up(&self.server);
                 self.notify(|| WorkerEventKind::GivenUp);
             }
+            LaneEvent::Letter(letter) => self.posted(letter),
             LaneEvent::Oversized(job, function, oversize) => {
                 trace::oversized(job, function, oversize.size);
                 self.notify(|| WorkerEventKind::Oversized {
@@ -153,6 +173,24 @@ impl EventReporter {
                 });
             }
         }
+    }
+
+    fn posted(&self, letter: &Letter) {
+        let (job, function) = (letter.job.clone(), letter.function.clone());
+        let what = match &letter.refusal {
+            None => {
+                let reason = self.logs_errors.then_some(letter.reason.as_str());
+                trace::dead_lettered(&job, &function, letter.attempts, reason);
+                let (reason, attempts) = (letter.reason.clone(), letter.attempts);
+                WorkerEventKind::DeadLettered { job, function, reason, attempts }
+            }
+            Some(error) => {
+                let reason = format!("its dead letter: {error}");
+                trace::done(&job, Some(("given-back", Some(&reason))));
+                WorkerEventKind::GivenBack { job, function, reason }
+            }
+        };
+        self.notify(|| what);
     }
 
     fn connected(&self) {

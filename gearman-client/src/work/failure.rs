@@ -111,7 +111,8 @@ impl Failed {
     pub(crate) fn end(&self) -> crate::protocol::JobEnd<'_> {
         match self {
             Failed::Handler(Failure::Exception(what)) => crate::protocol::JobEnd::Exception(what),
-            Failed::Handler(Failure::Fail) | Failed::Panic(_) => crate::protocol::JobEnd::Fail,
+            Failed::Handler(Failure::Fail) => crate::protocol::JobEnd::Fail,
+            Failed::Panic(why) => crate::protocol::JobEnd::Panic(why),
             Failed::Handler(Failure::GiveBack(_)) => crate::protocol::JobEnd::GiveBack,
             #[cfg(feature = "tower")]
             Failed::NotRun(_) => crate::protocol::JobEnd::GiveBack,

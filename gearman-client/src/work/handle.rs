@@ -143,6 +143,9 @@ impl ConnectionStatus {
                 LaneEvent::Connected => self.metrics.connected(),
                 LaneEvent::Lost(error, _) => self.metrics.failed(error.kind()),
                 LaneEvent::GivenUp => self.report.given_up += 1,
+                LaneEvent::Letter(letter) => {
+                    self.report.dead_lettered += u64::from(letter.refusal.is_none());
+                }
                 LaneEvent::Oversized(..) => {}
             }
         }

@@ -11,7 +11,9 @@ use crate::protocol::{
     worker::lane::{Lane, LaneSettings},
 };
 use crate::trace::RequestReporter;
-use crate::{Address, ClientId, ConnectOptions, Error, JobLimit, Servers, protocol::Grab};
+use crate::{
+    Address, ClientId, ConnectOptions, Error, FunctionName, JobLimit, Servers, protocol::Grab,
+};
 
 /// Settings of a worker: one job at a time over one connection to each server, unless set.
 ///
@@ -42,6 +44,7 @@ pub struct WorkerOptions {
     pub(crate) batch_results: bool,
     pub(crate) limit: Option<JobLimit>,
     pub(crate) until_empty: bool,
+    pub(crate) dead_letter: Option<FunctionName>,
     pub(crate) ledger: Option<crate::CrashLedger>,
     pub(crate) observer: Option<queue_core::Observer<crate::WorkerEvent>>,
     pub(crate) logs_errors: bool,
@@ -65,6 +68,7 @@ impl WorkerOptions {
             batch_results: false,
             limit: None,
             until_empty: false,
+            dead_letter: None,
             ledger: None,
             observer: None,
             logs_errors: false,
@@ -175,6 +179,21 @@ impl WorkerOptions {
         self
     }
 
+    /// Keeps jobs that fail: each is submitted to its server as a background job of this function, with its workload
+    /// untouched, and ends as failed once the server has confirmed that. The reason and the number of runs are beside it,
+    /// in [`WorkerEventKind::DeadLettered`](crate::WorkerEventKind::DeadLettered); the
+    /// [report](crate::WorkerReport::dead_lettered) counts it.
+    ///
+    /// If the server refuses it, the job is given back as by [`Failure::give_back`](crate::Failure::give_back). If the
+    /// connection is lost before the confirmation, the server runs the job again, and its letter may be there twice. A
+    /// dead letter that this worker serves and that fails itself is not kept, nor is a job that is
+    /// [too large](Self::fail_oversized) to be run.
+    #[must_use]
+    pub fn dead_letter(mut self, function: FunctionName) -> Self {
+        self.dead_letter = Some(function);
+        self
+    }
+
     /// Fails jobs that have killed the processes of their workers, according to this ledger. Applies to jobs with a
     /// handler.
     #[must_use]
@@ -278,6 +297,9 @@ impl WorkerOptions {
         if let Some(limit) = &self.limit {
             session.set_limit(limit.clone());
         }
+        if let Some(function) = &self.dead_letter {
+            session.set_dead_letter(function.clone());
+        }
         if let Some(id) = &self.client_id {
             session.set_client_id(id);
         }
@@ -320,6 +342,10 @@ queue_core::serde_options! {
     batch_results: bool = |o| o.batch_results, |o, v| Ok(o.batch_results(v));
     until_empty: bool = |o| o.until_empty, |mut o, v| {
         o.until_empty = v;
+        Ok(o)
+    };
+    dead_letter: Option<FunctionName> = |o| o.dead_letter.clone(), |mut o, v| {
+        o.dead_letter = v;
         Ok(o)
     };
     log_errors: bool = |o| o.logs_errors, |o, v| Ok(o.log_errors(v));

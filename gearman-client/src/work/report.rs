@@ -11,6 +11,8 @@ pub struct WorkerReport {
     pub completed: u64,
     /// Failed, and reported to the server.
     pub failed: u64,
+    /// Of the failed ones, those that became [dead letters](crate::WorkerOptions::dead_letter).
+    pub dead_lettered: u64,
     /// Finished after the server had given the job to another worker: the result is lost.
     pub rejected: u64,
     /// Finished, but the connection was lost before the server showed that it accepted the result.
@@ -26,10 +28,19 @@ pub struct WorkerReport {
 impl WorkerReport {
     /// Adds the counts of another connection.
     pub(crate) fn merge(&mut self, other: WorkerReport) {
-        let WorkerReport { completed, failed, rejected, unknown, abandoned, given_back, given_up } =
-            other;
+        let WorkerReport {
+            completed,
+            failed,
+            dead_lettered,
+            rejected,
+            unknown,
+            abandoned,
+            given_back,
+            given_up,
+        } = other;
         self.completed += completed;
         self.failed += failed;
+        self.dead_lettered += dead_lettered;
         self.rejected += rejected;
         self.unknown += unknown;
         self.abandoned += abandoned;
@@ -53,21 +64,20 @@ impl WorkerReport {
 
 impl fmt::Display for WorkerReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WorkerReport { completed, failed, rejected, unknown, abandoned, given_back, given_up } =
-            self;
-        write!(f, "{completed} completed, {failed} failed")?;
+        write!(f, "{} completed, {} failed", self.completed, self.failed)?;
         for (count, what) in [
-            (rejected, "given to others before they were finished"),
-            (unknown, "finished, but perhaps without the server's knowledge"),
-            (abandoned, "not finished"),
-            (given_back, "given back"),
+            (self.dead_lettered, "of them dead-lettered"),
+            (self.rejected, "given to others before they were finished"),
+            (self.unknown, "finished, but perhaps without the server's knowledge"),
+            (self.abandoned, "not finished"),
+            (self.given_back, "given back"),
         ] {
-            if *count > 0 {
+            if count > 0 {
                 write!(f, ", {count} {what}")?;
             }
         }
-        if *given_up > 0 {
-            write!(f, ", {} given up", queue_core::counted(*given_up, "connection"))?;
+        if self.given_up > 0 {
+            write!(f, ", {} given up", queue_core::counted(self.given_up, "connection"))?;
         }
         Ok(())
     }

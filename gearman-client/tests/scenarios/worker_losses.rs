@@ -7,14 +7,14 @@ use std::{
 
 use fixtures::{gearmand::Server, proxy::Proxy};
 use gearman_client::{
-    ConnectOptions, Failure, JobEvent, LostReason, Outcome, RetryPolicy, WorkerEvent,
+    ConnectOptions, Failure, JobEvent, LostReason, MaxQueue, Outcome, RetryPolicy, WorkerEvent,
     WorkerEventKind, WorkerOptions, blocking,
 };
 
 use super::support::each_server_async;
 use super::{
     face::{Face, WorkFace, both_faces, scenarios},
-    handlers::{Door, HandlerFace},
+    handlers::{Door, HandlerFace, Running},
     support::{LATE, PATIENCE, options},
 };
 
@@ -33,6 +33,8 @@ scenarios!(
     a_job_over_the_limit_fails_and_costs_no_other_job,
     a_job_that_is_given_back_runs_again_and_costs_no_other_job,
     a_job_given_back_by_hand_is_another_workers,
+    a_job_that_fails_is_kept_as_a_dead_letter_before_it_ends,
+    a_job_whose_dead_letter_is_refused_is_not_lost,
 );
 both_faces!(a_long_handler_costs_no_connection_that_answered_meanwhile);
 
@@ -162,6 +164,78 @@ fn a_job_that_is_given_back_runs_again_and_costs_no_other_job<F: HandlerFace>(ad
     assert_eq!((report.completed, report.given_back, report.abandoned), (2, 1, 0), "{report}");
     assert_eq!(*runs.lock().unwrap(), [&b"waits"[..], b"w", b"w"]);
     assert_eq!(*told.lock().unwrap(), ["the disk is full"]);
+}
+
+/// A worker of `f` whose jobs all fail, and what it tells of its dead letters.
+fn failing<F: HandlerFace>(address: &str) -> (Running, Arc<Mutex<Vec<String>>>) {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let options = quick(address).dead_letter("dead".parse().unwrap()).on_event({
+        let told = told.clone();
+        move |event: &WorkerEvent| match &event.what {
+            WorkerEventKind::DeadLettered { function, reason, attempts, .. } => {
+                told.lock().unwrap().push(format!("{function}: {reason} ({attempts})"));
+            }
+            WorkerEventKind::GivenBack { reason, .. } => told.lock().unwrap().push(reason.clone()),
+            _ => {}
+        }
+    });
+    let worker = F::start(options, |job| match job.workload().as_slice() {
+        b"panic" => panic!("on purpose"),
+        b"fail" => Err(Failure::Fail),
+        _ => Err("no such picture".into()),
+    });
+    (worker, told)
+}
+
+fn a_job_that_fails_is_kept_as_a_dead_letter_before_it_ends<F: HandlerFace>(address: &str) {
+    let (worker, told) = failing::<F>(address);
+    let (mut client, mut other) = (F::to(address), F::Worker::connect(address).unwrap());
+    other.can_do("dead");
+    for (workload, outcome) in [
+        (&b"fail"[..], Outcome::Fail),
+        (b"panic", Outcome::Fail),
+        (b"\0\xff", Outcome::Exception("no such picture".into())),
+    ] {
+        assert_eq!(client.run("f", workload, options()).unwrap(), outcome);
+        let letter = other.next();
+        assert_eq!(F::Worker::assignment(&letter).workload, workload);
+        other.complete(letter, "").unwrap();
+    }
+    other.stop();
+    let report = worker.stop();
+    assert_eq!((report.failed, report.dead_lettered, report.given_back), (3, 3, 0), "{report}");
+    assert_eq!(
+        *told.lock().unwrap(),
+        [
+            "f: the handler gave no reason (1)",
+            "f: the handler panicked: on purpose (1)",
+            "f: no such picture (1)",
+        ]
+    );
+}
+
+/// It goes back until there is room for its letter.
+fn a_job_whose_dead_letter_is_refused_is_not_lost<F: HandlerFace>(address: &str) {
+    let (mut client, mut other) = (F::to(address), F::Worker::connect(address).unwrap());
+    client.submit_background("dead", b"first", options()).unwrap();
+    let mut admin = blocking::Admin::connect(address).unwrap();
+    admin.maxqueue("dead", MaxQueue::All(1)).unwrap();
+    let (worker, told) = failing::<F>(address);
+    client.submit_background("f", b"w", options()).unwrap();
+    worker.until("it is given back", |view| view.report().given_back >= 2);
+    assert_eq!(worker.handle.report().failed, 0);
+    other.can_do("dead");
+    for workload in ["first", "w"] {
+        let letter = other.next();
+        assert_eq!(F::Worker::assignment(&letter).workload, workload);
+        other.complete(letter, "").unwrap();
+    }
+    other.stop();
+    worker.until("it has failed", |view| view.report().failed == 1);
+    let report = worker.stop();
+    assert_eq!((report.failed, report.dead_lettered), (1, 1), "{report}");
+    let told = told.lock().unwrap();
+    assert!(told[0].starts_with("its dead letter: the server refused: QUEUE_ERROR"), "{told:?}");
 }
 
 fn a_job_given_back_by_hand_is_another_workers<F: Face>(address: &str) {

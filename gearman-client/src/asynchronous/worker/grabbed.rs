@@ -34,6 +34,11 @@ impl GrabbedJob {
         self.lane.begin(&self.context.assignment.handle);
     }
 
+    /// A ledger knows how often it was run.
+    pub(crate) fn attempted(&self, times: u32) {
+        self.lane.attempted(&self.context.assignment.handle, times);
+    }
+
     pub(crate) fn reporter(&self) -> &EventReporter {
         self.lane.reporter()
     }

@@ -34,13 +34,36 @@ pub(super) struct Confirmations {
 #[derive(Debug)]
 struct Asked {
     number: u64,
-    /// Its kind, if it is a grab.
-    grab: Option<Grab>,
+    request: Question,
     since: Instant,
     /// Its end offset on the connection.
     end: u64,
     /// Its observation, if observed.
     observation: Observed,
+}
+
+/// A request that the server answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    Grab(Grab),
+    Echo,
+    /// A dead letter: the submission of a job.
+    Letter,
+}
+
+impl Question {
+    fn grab(self) -> Option<Grab> {
+        if let Question::Grab(grab) = self { Some(grab) } else { None }
+    }
+
+    /// Whether such a packet answers it.
+    fn is_answered(self, by: PacketType) -> bool {
+        match by {
+            PacketType::EchoRes => self == Question::Echo,
+            PacketType::JobCreated => self == Question::Letter,
+            _ => self.grab().is_some(),
+        }
+    }
 }
 
 /// The observation of something in progress, if observed.
@@ -88,13 +111,13 @@ impl Confirmations {
     /// That packet was a request with this end offset; returns its number.
     pub(super) fn asked(
         &mut self,
-        grab: Option<Grab>,
+        request: Question,
         end: u64,
         observation: Observed,
         now: Instant,
     ) -> u64 {
-        self.asked.push_back(Asked { number: self.number, grab, since: now, end, observation });
-        self.grabs += usize::from(grab.is_some());
+        self.asked.push_back(Asked { number: self.number, request, since: now, end, observation });
+        self.grabs += usize::from(request.grab().is_some());
         self.number
     }
 
@@ -153,12 +176,23 @@ impl Confirmations {
 
     /// The kind of the oldest request, if it is a grab.
     pub(super) fn next_grab(&self) -> Option<Grab> {
-        self.asked.front().and_then(|asked| asked.grab)
+        self.asked.front().and_then(|asked| asked.request.grab())
+    }
+
+    /// Withdraws the oldest request if it is a dead letter; returns whether it was.
+    pub(super) fn withdraw_letter(&mut self, now: Instant) -> bool {
+        let is_letter = self.asked.front().is_some_and(|asked| asked.request == Question::Letter);
+        if is_letter {
+            self.asked.pop_front();
+            self.step(now);
+        }
+        is_letter
     }
 
     /// When the oldest request was sent, if it is a grab.
     pub(super) fn waiting_grab(&self) -> Option<Instant> {
-        self.asked.front().filter(|asked| asked.grab.is_some()).map(|asked| asked.since)
+        self.next_grab()?;
+        self.asked.front().map(|asked| asked.since)
     }
 
     /// Whether any request was answered.
@@ -180,17 +214,17 @@ impl Confirmations {
     pub(super) fn answered(
         &mut self,
         by: PacketType,
-        is_grab: bool,
         now: Instant,
     ) -> Result<(Option<Grab>, Observed), Error> {
         let Some(asked) = self.asked.pop_front() else {
             return Err(Error::protocol(format!("unexpected {by}, which matches no request")));
         };
-        if asked.grab.is_some() != is_grab {
+        if !asked.request.is_answered(by) {
             self.abandoned(asked.observation);
             return Err(Error::protocol(format!("unexpected {by}, which matches another request")));
         }
-        self.grabs -= usize::from(is_grab);
+        let grab = asked.request.grab();
+        self.grabs -= usize::from(grab.is_some());
         self.has_answers = true;
         self.step(now);
         while self.unconfirmed.front().is_some_and(|work| work.number < asked.number) {
@@ -203,7 +237,7 @@ impl Confirmations {
                 });
             }
         }
-        Ok((asked.grab, asked.observation))
+        Ok((grab, asked.observation))
     }
 
     /// A grab was answered, with a job without `missing` bytes of its workload or with none.
@@ -309,7 +343,7 @@ mod tests {
 
     fn asks(confirmations: &mut Confirmations, now: Instant) {
         confirmations.count();
-        confirmations.asked(None, 0, None, now);
+        confirmations.asked(Question::Echo, 0, None, now);
     }
 
     /// All places are taken, so nothing is asked whose answer would confirm them.
@@ -324,7 +358,7 @@ mod tests {
         assert!(confirmations.unconfirmed.len() <= 3, "{}", confirmations.unconfirmed.len());
         asks(&mut confirmations, now);
         tells(&mut confirmations, WorkStatus);
-        confirmations.answered(EchoRes, false, now).unwrap();
+        confirmations.answered(EchoRes, now).unwrap();
         assert!(confirmations.has_unconfirmed(), "the last one came behind the request");
     }
 
@@ -348,7 +382,7 @@ mod tests {
         }
         assert!(confirmations.settled().eq([Settled::Rejected]), "the exception");
         asks(&mut confirmations, now);
-        confirmations.answered(EchoRes, false, now).unwrap();
+        confirmations.answered(EchoRes, now).unwrap();
         assert!(confirmations.settled().eq([Settled::Completed]));
         confirmations.rejected(b"Job given in work result not found");
         assert_eq!(confirmations.settled().next(), None, "it was of none of them");
@@ -366,9 +400,9 @@ mod tests {
         tells(&mut confirmations, WorkStatus);
         asks(&mut confirmations, now);
         tells(&mut confirmations, WorkStatus);
-        confirmations.answered(EchoRes, false, now).unwrap();
+        confirmations.answered(EchoRes, now).unwrap();
         assert!(confirmations.settled().eq([Settled::Completed]));
-        confirmations.answered(EchoRes, false, now).unwrap();
+        confirmations.answered(EchoRes, now).unwrap();
         assert!(confirmations.settled().eq([Settled::Failed]));
         assert!(confirmations.has_unconfirmed(), "the last report");
     }
@@ -382,7 +416,7 @@ mod tests {
         asks(&mut confirmations, now);
         tells(&mut confirmations, WorkComplete);
         confirmations.rejected(b"no such job");
-        (0..2).for_each(|_| _ = confirmations.answered(EchoRes, false, now).unwrap());
+        (0..2).for_each(|_| _ = confirmations.answered(EchoRes, now).unwrap());
         confirmations.rejected(b"no such job");
         confirmations.reject();
         let (rejected, failed) = (Settled::Rejected, Settled::Failed);
@@ -402,7 +436,7 @@ mod tests {
             assert_eq!(confirmations.settled().next(), None, "{refused}");
             confirmations.rejected(b"Job given in work result not found");
         }
-        confirmations.answered(EchoRes, false, now).unwrap();
+        confirmations.answered(EchoRes, now).unwrap();
         assert!(confirmations.settled().eq([Settled::Rejected]));
     }
 }

@@ -14,6 +14,7 @@ use queue_core::{
 use super::{
     Assignment, WorkerSession,
     intake::{Intake, Oversize},
+    session::Letter,
 };
 use crate::{
     Epoch, Error, FunctionName, JobHandle, LostReason, protocol::client::route::no_server,
@@ -113,6 +114,8 @@ pub(crate) enum LaneEvent {
     Lost(Error, Duration),
     /// The server cannot be reached, and the lane ends.
     GivenUp,
+    /// The server has taken a dead letter, or has refused it.
+    Letter(Letter),
     /// A job is larger than the limit, and has failed.
     Oversized(JobHandle, FunctionName, Oversize),
 }

@@ -14,6 +14,7 @@ mod session;
 mod session_tests;
 pub(crate) mod work;
 
+pub(crate) use self::session::Letter;
 pub use self::{
     assignment::{Assignment, Grab},
     session::WorkerSession,

@@ -3,6 +3,7 @@
 mod abilities;
 mod grabs;
 mod jobs;
+mod letters;
 
 use std::task::Waker;
 use std::{
@@ -16,10 +17,11 @@ use queue_core::Later;
 use queue_core::{Claims, Health, JobLimit, emptied, written};
 
 use self::abilities::AbilityChange;
+pub(crate) use self::letters::Letter;
 use super::{
     assignment::{Assignment, Grab},
     budget::Budget,
-    confirm::Confirmations,
+    confirm::{Confirmations, Question},
     dialect::Dialect,
     refusals::Refusals,
     work::Settled,
@@ -57,6 +59,8 @@ use crate::{
 /// * An exception is followed by a WORK_FAIL where the server has refused all but the oldest kind of grab: for Perl's
 ///   Gearman::Server an exception does not end a job. For all others it does.
 /// * When every kind is refused, it asks again after a growing delay, until a grab is answered.
+/// * A job that fails becomes a dead letter first, if there is a function for that: the same connection submits it, and
+///   the job ends once that is confirmed. If the server refuses it, the job is given back.
 /// * After a job was given back it requests no more. It is [spent](Self::is_spent) when its other jobs have ended: the
 ///   server runs the job again once the connection is closed.
 /// * A handler that continues after its connection was lost keeps its slot until it has ended, and no other run of the
@@ -100,6 +104,11 @@ pub struct WorkerSession {
     going_on: Vec<(Epoch, ShortId)>,
     /// Number of jobs left to the server, which gets them back when the connection closes.
     left: usize,
+    /// The function of dead letters, and those that the server has not confirmed yet, in order.
+    dead_letter: Option<FunctionName>,
+    letters: VecDeque<Letter>,
+    /// Those that are confirmed or refused.
+    posted: Vec<Letter>,
     /// Whether a job was given back on this connection.
     is_returning: bool,
     /// How many connections have given a job back since a job has ended.
@@ -119,12 +128,14 @@ pub struct WorkerSession {
 }
 
 /// A job that the connection holds.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct HeldJob {
     /// Whether its handler has started.
     has_begun: bool,
     /// When its announced timeout passes, if it has one: the server then gives it to another worker.
     until: Option<Instant>,
+    /// The job and the number of its runs as far as known, if it is to become a dead letter when it fails.
+    to_keep: Option<Box<(Assignment, u32)>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,6 +190,9 @@ impl WorkerSession {
             again: Vec::new(),
             going_on: Vec::new(),
             left: 0,
+            dead_letter: None,
+            letters: VecDeque::new(),
+            posted: Vec::new(),
             is_returning: false,
             fruitless: 0,
             rest: IdleState::Awake,
@@ -288,7 +302,7 @@ impl WorkerSession {
     pub fn send_barrier(&mut self, now: Instant) -> u64 {
         self.announce_first();
         self.put(PacketType::EchoReq, &[], b"");
-        self.confirmations.asked(None, self.queued, None, now)
+        self.confirmations.asked(Question::Echo, self.queued, None, now)
     }
 
     /// Whether the barrier with this number was answered.
@@ -342,14 +356,18 @@ impl WorkerSession {
             }
             PacketType::JobAssign | PacketType::JobAssignUniq | PacketType::JobAssignAll => {
                 let (job, timeout, answer) = self.assigned(packet, 0, now)?;
-                return Ok(self.take(job, HeldJob::new(timeout, now), answer));
+                return Ok(self.take(job, timeout, answer, now));
             }
             PacketType::EchoRes => {
                 if self.may_be_unknown() && self.confirmations.next_grab().is_some() {
                     // Answers come in order, so the grab before it will get none.
                     self.skip_grab(now);
                 }
-                self.confirmations.answered(packet.packet_type, false, now)?;
+                self.confirmations.answered(packet.packet_type, now)?;
+            }
+            PacketType::JobCreated => {
+                self.confirmations.answered(packet.packet_type, now)?;
+                self.letter_is_confirmed(now);
             }
             PacketType::Error => self.refused(packet, now),
             other => {
@@ -436,6 +454,7 @@ impl WorkerSession {
         self.unique = (0, 0);
         self.confirmations.close(self.running.len() + self.left);
         let epoch = self.origin.epoch;
+        self.letters.clear();
         let begun = self.running.drain().filter(|(_, held)| held.has_begun);
         self.going_on.extend(begun.map(|(handle, _)| (epoch, handle)));
         self.waiting.clear();

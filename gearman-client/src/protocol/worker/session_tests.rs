@@ -85,6 +85,46 @@ fn a_result_and_the_next_grab_go_out_together() {
 }
 
 #[test]
+fn a_failed_job_ends_once_its_dead_letter_is_confirmed() {
+    for is_taken in [true, false] {
+        let mut bench = Bench::started(1);
+        bench.worker.set_dead_letter(FunctionName::try_from("dead").unwrap());
+        let job = bench.gets_job(1);
+        bench.completes(&job);
+        bench.sent();
+        let job = bench.gets_job(2);
+        bench.worker.finish(&job, JobEnd::Exception(b"why"), bench.now).unwrap();
+        assert_eq!(bench.sent(), ["SUBMIT_JOB_BG"]);
+        assert!(bench.worker.is_waiting(u64::MAX), "an answer is due");
+        assert_eq!((bench.settled(), bench.worker.running()), (vec![Settled::Completed], 1));
+        if is_taken {
+            bench.gets(PacketType::JobCreated, &["H:x:9"]);
+            assert_eq!(bench.sent(), ["WORK_EXCEPTION", "GRAB_JOB_ALL"]);
+        } else {
+            bench.gets(PacketType::Error, &["QUEUE_ERROR", "Job queue is full"]);
+            assert!(bench.sent().is_empty() && bench.worker.is_spent());
+            assert_eq!(bench.settled(), [Settled::GivenBack]);
+        }
+        let posted: Vec<_> = bench.worker.posted().collect();
+        let [letter] = &posted[..] else { panic!("{posted:?}") };
+        assert_eq!((&*letter.reason, letter.refusal.is_none()), ("why", is_taken));
+    }
+}
+
+#[test]
+fn a_dead_letter_that_is_lost_with_its_connection_costs_no_place() {
+    let mut bench = Bench::started(1);
+    bench.worker.set_dead_letter(FunctionName::try_from("dead").unwrap());
+    let job = bench.gets_job(1);
+    bench.worker.begin(&job);
+    bench.worker.finish(&job, JobEnd::Fail, bench.now).unwrap();
+    bench.worker.reopen(bench.now);
+    assert_eq!(bench.settled(), [Settled::Abandoned]);
+    assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
+    assert_eq!(bench.worker.posted().count(), 0);
+}
+
+#[test]
 fn each_report_and_each_end_is_one_packet_and_its_fate_is_known() {
     let mut bench = Bench::started(1);
     for (number, end, packet, fate) in [

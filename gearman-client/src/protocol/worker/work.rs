@@ -24,6 +24,8 @@ pub enum JobEnd<'a> {
     Fail,
     /// WORK_EXCEPTION, with a description of the error.
     Exception(&'a [u8]),
+    /// WORK_FAIL, with a description that is not sent.
+    Panic(&'a str),
     /// Nothing is sent: the connection closes once its other jobs have ended, and the server runs the job again.
     GiveBack,
 }
@@ -33,7 +35,7 @@ impl JobEnd<'_> {
     pub(super) fn packet_type(self) -> Option<PacketType> {
         match self {
             JobEnd::Complete(_) => Some(PacketType::WorkComplete),
-            JobEnd::Fail => Some(PacketType::WorkFail),
+            JobEnd::Fail | JobEnd::Panic(_) => Some(PacketType::WorkFail),
             JobEnd::Exception(_) => Some(PacketType::WorkException),
             JobEnd::GiveBack => None,
         }

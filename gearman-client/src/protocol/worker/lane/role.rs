@@ -51,6 +51,7 @@ impl Protocol for Lane {
                 }
             }
         }
+        self.news.extend(self.session.posted().map(LaneEvent::Letter));
         Ok(())
     }
 

@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 use queue_core::{Claim, Claims};
 
 use super::{
-    super::{assignment::Grab, confirm::Observed},
+    super::{
+        assignment::Grab,
+        confirm::{Observed, Question},
+    },
     AnsweredGrab, IdleState, WorkerSession,
 };
 use crate::{
@@ -77,7 +80,7 @@ impl WorkerSession {
             self.asking.grabs(grab.packet_type().name(), self.only_function(), &self.origin.server);
         self.put(grab.packet_type(), &[], b"");
         self.unique.0 += u64::from(grab == Grab::Uniq);
-        self.confirmations.asked(Some(grab), self.queued, observation, now);
+        self.confirmations.asked(Question::Grab(grab), self.queued, observation, now);
     }
 
     /// The purpose of the answer to a grab, and its observation.
@@ -102,7 +105,7 @@ impl WorkerSession {
                     (Some(named.map_or(grab, |named| named.min(grab))), AnsweredGrab::Late, None)
                 }
                 None => {
-                    let (grab, observation) = self.confirmations.answered(by, true, now)?;
+                    let (grab, observation) = self.confirmations.answered(by, now)?;
                     (grab, AnsweredGrab::Expected, observation)
                 }
             };
@@ -133,6 +136,9 @@ impl WorkerSession {
             return self.confirmations.rejected(&packet.body);
         }
         // The oldest request is answered first.
+        if self.given_up.is_empty() && self.confirmations.withdraw_letter(now) {
+            return self.letter_is_refused(error, now);
+        }
         if self.is_grab_proven {
             return;
         }

@@ -26,7 +26,7 @@ impl HeldJob {
     pub(super) fn new(timeout: Option<Duration>, now: Instant) -> Self {
         let timeout = timeout.filter(|timeout| !timeout.is_zero());
         let until = timeout.and_then(|timeout| now.checked_add(timeout.max(LEAST_TIMEOUT)));
-        HeldJob { has_begun: false, until }
+        HeldJob { has_begun: false, until, to_keep: None }
     }
 }
 
@@ -72,8 +72,9 @@ impl WorkerSession {
     pub(super) fn take(
         &mut self,
         job: Assignment,
-        held: HeldJob,
+        timeout: Option<Duration>,
         answer: AnsweredGrab,
+        now: Instant,
     ) -> Option<Assignment> {
         if self.is_returning {
             // Its connection is about to be closed.
@@ -85,6 +86,7 @@ impl WorkerSession {
             return None;
         }
         let may_begin = self.may_begin(&job);
+        let held = HeldJob { to_keep: self.to_keep(&job), ..HeldJob::new(timeout, now) };
         match self.running.entry(job.handle.short()) {
             Entry::Occupied(_) => {
                 self.again.push(job);
@@ -170,6 +172,9 @@ impl WorkerSession {
     ///
     /// `JobLost` when this connection does not hold the job.
     pub fn finish(&mut self, job: &JobHandle, end: JobEnd<'_>, now: Instant) -> Result<(), Error> {
+        if self.becomes_letter(job, end, now) {
+            return Ok(());
+        }
         self.let_go(job, now)?;
         self.end(job, end, now);
         Ok(())
@@ -192,7 +197,7 @@ impl WorkerSession {
                     self.confirmations.repeated(PacketType::WorkFail);
                 }
             }
-            JobEnd::Fail => {
+            JobEnd::Fail | JobEnd::Panic(_) => {
                 self.put(packet_type, &[], handle.as_bytes());
                 self.confirmations.result_or_report(packet_type, observation);
             }
@@ -265,7 +270,8 @@ impl WorkerSession {
             // The server would take this result for that of the second run, which can start now.
             let again = self.again.remove(at);
             let timeout = self.functions.get(&again.function).copied().flatten();
-            self.running.insert(handle, HeldJob::new(timeout, now));
+            let held = HeldJob { to_keep: self.to_keep(&again), ..HeldJob::new(timeout, now) };
+            self.running.insert(handle, held);
             self.waiting.push(again);
             self.confirmations.reject();
         } else {
