@@ -41,7 +41,6 @@ pub const PROGRAM: Program = Program {
         ("ADFCTL_LOG_FORMAT", "format of stderr lines: text or json"),
         ("ADFCTL_PROGRESS", "how to show progress on stderr: auto, bar, plain, json, never"),
         ("ADFCTL_HISTFILE", "history file of the REPL; empty or /dev/null for none"),
-        ("ADFCTL_PAGER, PAGER", "pager of the REPL [default: less]"),
         ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
         ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours if --color is not given"),
     ],

@@ -1,7 +1,7 @@
 //! A queue that nobody else uses, and that is removed afterwards.
 
 use adf_queue_client::QueueName;
-use ctl_core::commands::smoke::scratch_name;
+use ctl_core::commands::roundtrip::scratch_name;
 use ctl_core::error::CliError;
 
 use crate::link::Link;

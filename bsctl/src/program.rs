@@ -46,7 +46,6 @@ pub const PROGRAM: Program = Program {
             "kick --all asks for confirmation above this number of jobs [default: 100]",
         ),
         ("BSCTL_HISTFILE", "history file of the REPL; empty or /dev/null for none"),
-        ("BSCTL_PAGER, PAGER", "pager of the REPL [default: less]"),
         ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
         ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours if --color is not given"),
     ],

@@ -226,9 +226,9 @@ pub fn cheat_sheets_are_listed_and_shown<T: Tool>(case: &Case<T>) {
     let script = program.bare(&["help", "examples", sheet.topic]).exits(0);
     assert!(script.says_out(&format!("# {}", sheet.about)), "{}", script.out());
     assert!(sheet.examples().all(|example| script.out().contains(example.line)));
-    let by_command = program.bare(&["help", "examples", "smoke"]).exits(0);
+    let by_command = program.bare(&["help", "examples", "ping"]).exits(0);
     let mut lines = by_command.lines().into_iter().filter(|l| !l.is_empty() && !l.starts_with('#'));
-    assert!(lines.all(|line| line.contains(" smoke")), "{}", by_command.out());
+    assert!(lines.all(|line| line.contains(" ping")), "{}", by_command.out());
     let wrong = program.bare(&["help", "examples", "nonsense"]).exits(2);
     assert!(wrong.err.contains(sheet.topic), "{}", wrong.err);
     // In a session as outside it.

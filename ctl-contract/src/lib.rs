@@ -1,7 +1,7 @@
 //! The contract of all tools of the kit, as tests.
 //!
 //! `tool_contract!` generates those that every tool has to pass: an error in its own code would make them fail.
-//! `kit_contract!` generates those about the kit alone, such as pager, history, contexts, live screens and the guard of
+//! `kit_contract!` generates those about the kit alone, such as history, contexts, live screens and the guard of
 //! web pages. They run once, with one tool. That is a real one: a tool of the kit's own would need queues, a server,
 //! sessions, workers, metrics, actions of a page and a decoder for `tap` before it could be held to them, and would be
 //! a fourth tool to maintain.
@@ -391,7 +391,6 @@ macro_rules! kit_contract {
                 terminal {
                     control_c_gives_up_an_answer_that_does_not_come,
                     what_is_shown_on_a_terminal_is_made_for_it,
-                    results_that_are_too_high_go_to_the_pager,
                     no_word_of_a_wrong_line_acts_on_the_terminal,
                     a_person_works_with_the_embedded_server,
                     a_command_can_be_edited_with_the_editor,

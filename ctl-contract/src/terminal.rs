@@ -170,48 +170,6 @@ impl Terminal {
     }
 }
 
-/// How long the pager of a test occupies the screen, in seconds.
-const READING: u32 = 1;
-
-/// The reported times, in milliseconds.
-fn told_times(shown: &str) -> Vec<f64> {
-    let notes = shown.split('(').filter_map(|part| part.split_once(" ms)"));
-    notes.filter_map(|(time, _)| time.parse().ok()).collect()
-}
-
-/// And the reading time does not count as the command's.
-pub fn results_that_are_too_high_go_to_the_pager<T: Tool>(case: &Case<T>) {
-    let (_server, address) = Case::<T>::server();
-    let script: String = (0..60).map(|n| format!("{} queue{n} x\n", case.add_to)).collect();
-    crate::session::repl(&case.program, &address, &[], script).exits(0);
-    // A pager that marks where it begins and ends.
-    let pager = format!("sed -e '1s/^/<BEGIN>/' -e '$s/$/<END>/'; sleep {READING}");
-    let variables = [("NO_COLOR", "1"), ("PAGER", pager.as_str())];
-    let mut terminal = Terminal::start(&case.program, &address, &variables);
-    // This terminal is new and has no size yet.
-    terminal.says("!stty rows 24 cols 100", READS);
-    terminal.says(":set timing on", READS);
-    let (list, one) = (case.list, format!("{} 'queue7'", case.list));
-    let started = Instant::now();
-    let shown = terminal.says(list, "<END>");
-    assert!(shown.contains("<BEGIN>") && shown.contains("queue59"), "{shown}");
-    terminal.sees(READS);
-    let whole = started.elapsed().as_secs_f64() * 1000.0;
-    let told = told_times(&terminal.shown).pop().unwrap();
-    // The clocks of both do not start and stop at the same time.
-    assert!(told + f64::from(READING) * 500.0 <= whole, "{told} ms of {whole} ms");
-    terminal.says(&one, "queue7 ");
-    terminal.sees(READS);
-    terminal.says(":set pager off", READS);
-    let shown = terminal.says(list, READS);
-    assert!(shown.contains("queue59"), "{shown}");
-    terminal.says(":set pager on", READS);
-    terminal.says(&one, "<END>");
-    terminal.sees(READS);
-    terminal.leaves();
-    assert_eq!(terminal.shown.matches("<BEGIN>").count(), 2, "{}", terminal.shown);
-}
-
 /// What begins with a space, long bodies and raw requests are kept in memory only.
 pub fn the_history_is_private_and_keeps_no_secrets<T: Tool>(case: &Case<T>) {
     use std::os::unix::fs::PermissionsExt as _;
@@ -307,7 +265,7 @@ pub fn a_session_begins_as_its_person_likes<T: Tool>(case: &Case<T>) {
     let config = tempfile::tempdir().unwrap();
     let folder = config.path().join(case.program.name);
     std::fs::create_dir_all(&folder).unwrap();
-    let rc = ":format wide\n# my own\nnope\n:pager off\n";
+    let rc = ":format wide\n# my own\nnope\n:timing on\n";
     std::fs::write(folder.join("replrc"), rc).unwrap();
     let path = config.path().display().to_string();
     let variables = [("NO_COLOR", "1"), ("XDG_CONFIG_HOME", path.as_str())];
@@ -316,7 +274,7 @@ pub fn a_session_begins_as_its_person_likes<T: Tool>(case: &Case<T>) {
     terminal.sees("> ");
     // Its lines ran, but none after the error.
     terminal.says(":set format", "format  wide");
-    terminal.says(":set pager", "pager  auto");
+    terminal.says(":set timing", "timing  off");
     terminal.says(&format!("{} > '{path}/list'", case.list), READS);
     terminal.says(&format!("{} \\G", case.nothing), READS);
     assert!(std::fs::exists(format!("{path}/list")).unwrap());

@@ -64,24 +64,26 @@ pub fn a_server_is_trusted_for_its_certificate_only<T: Tool>(case: &Case<T>) {
     let server = known.identity("127.0.0.1").server(None);
     let address = server.proxy(plain.parse().unwrap()).to_string();
     let program = &case.program;
-    let smoke = |at: &str, flags: &[&str]| program.at(at, &[&["smoke", "-q"], flags].concat());
+    let bench = |at: &str, flags: &[&str]| {
+        program.at(at, &[&["bench", "--count", "3", "-q"], flags].concat())
+    };
     // For every connection that the tool opens.
     let trusting = format!("--tls=ca={ca}");
-    smoke(&address, &[&trusting]).exits(0);
-    smoke(&format!("{}://{address}", T::PROGRAM.tls.scheme), &[&trusting]).exits(0);
-    let mut command = program.command(&["smoke", "--tls", program.flag, &address]);
+    bench(&address, &[&trusting]).exits(0);
+    bench(&format!("{}://{address}", T::PROGRAM.tls.scheme), &[&trusting]).exits(0);
+    let mut command = program.command(&["bench", "--count", "3", "--tls", program.flag, &address]);
     ended(command.env(T::PROGRAM.tls.authorities, &ca).spawn().unwrap()).exits(0);
     // The system does not trust the CA, and another CA has not signed it.
     for flag in ["--tls", &format!("--tls=ca={other}")] {
-        let ran = smoke(&address, &[flag, "-o", "json"]).exits(77);
+        let ran = bench(&address, &[flag, "-o", "json"]).exits(77);
         assert_eq!(ran.error_alone()["code"], "TLS", "{flag}");
     }
     let ran = program.at(&address, &["ping", "--tls=insecure"]).exits(0);
     assert!(ran.err.contains("not verified"), "{}", ran.err);
     // --tls never falls back to plain text: a server that replies in plain text breaks TLS, and others wait for a line
     // of their own protocol.
-    let ran = smoke(&plain, &[&trusting, "--timeout", "1s"]);
+    let ran = bench(&plain, &[&trusting, "--timeout", "1s"]);
     assert!(matches!(ran.code, Some(69 | 77 | 124)) && ran.err.contains("plain text"), "{ran:?}");
-    program.bare(&["smoke", "-q", "--embedded", "--tls"]).exits(2);
-    smoke(&address, &["--tls=ca=/no/such/file"]).exits(66);
+    program.bare(&["bench", "-q", "--embedded", "--tls"]).exits(2);
+    bench(&address, &["--tls=ca=/no/such/file"]).exits(66);
 }

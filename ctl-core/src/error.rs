@@ -83,7 +83,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
     row(
         Exit::Negative,
         "negative",
-        "negative answer: NOT_FOUND, confirmation declined, failed smoke step, jobs of `work` that all failed",
+        "negative answer: NOT_FOUND, confirmation declined, jobs of `work` that all failed",
     ),
     row(
         Exit::Usage,

@@ -44,7 +44,6 @@ pub const PROGRAM: Program = Program {
         ("GEARCTL_LOG_FORMAT", "format of stderr lines: text or json"),
         ("GEARCTL_PROGRESS", "how to show progress on stderr: auto, bar, plain, json, never"),
         ("GEARCTL_HISTFILE", "history file of the REPL; empty or /dev/null for none"),
-        ("GEARCTL_PAGER, PAGER", "pager of the REPL [default: less]"),
         ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
         ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours if --color is not given"),
     ],

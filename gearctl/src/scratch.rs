@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ctl_core::commands::smoke::scratch_name;
+use ctl_core::commands::roundtrip::scratch_name;
 use ctl_core::error::CliError;
 use gearman_client::FunctionName;
 use gearman_client::protocol::AdminCommand;

@@ -15,7 +15,7 @@ use ctl_core::rules::metrics::{Measurable, Named};
 use ctl_core::text::units::milliseconds;
 
 use super::queues::list;
-use super::smoke::steps;
+use super::roundtrip::roundtrip;
 use crate::error::no_queue;
 use crate::link::Link;
 use crate::names::Queue;
@@ -32,8 +32,9 @@ Metrics:
   roundtrip:  rtt (milliseconds)
 A queue with ready messages and no workers is CRITICAL, unless -c says what is normal (waiting=0: is always fine). The
 server knows no workers, so this means no waiting pulls and no pulled messages. A queue that does not exist counts as
-empty, unless --must-exist is given. roundtrip takes the steps of smoke, in a queue of its own, and proves that
-the server stores and returns messages; its rtt is that of all steps.
+empty, unless --must-exist is given. roundtrip creates a queue of its own, pushes a message with every byte
+value (in JSON: every ASCII character), pulls, gives back, pulls again and deletes it, and proves that the server stores
+and returns messages; its rtt is that of all steps.
 With several servers, each value is for one of them, and the verdict is the most severe one; a server that is down is
 CRITICAL.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
@@ -114,7 +115,7 @@ pub fn run(tool: &mut Tool, args: &CheckArgs) -> Result<Exit, CliError> {
 
 fn measure(link: &mut Link, what: &What, messages: &Messages) -> Result<Measured, CliError> {
     if matches!(what, What::Roundtrip) {
-        return steps(link, "check", messages)?.roundtrip().map(Measured::from);
+        return roundtrip(link, messages).map(Measured::from);
     }
     let rtt = rtt(link)?;
     match what {

@@ -13,8 +13,8 @@ pub mod push;
 pub mod queue;
 pub mod queues;
 pub mod raw;
+pub mod roundtrip;
 pub mod settle;
-pub mod smoke;
 pub mod tap;
 pub mod top;
 pub mod transfer;
@@ -24,7 +24,6 @@ pub mod work;
 
 use ctl_core::commands as kit;
 use ctl_core::commands::exporter::ExporterArgs;
-use ctl_core::commands::smoke::SmokeArgs;
 use ctl_core::commands::tap::TapArgs;
 use ctl_core::context::command::Table;
 use ctl_core::live;
@@ -80,8 +79,6 @@ pub(crate) const COMMANDS: Table<Adfctl> = ctl_core::commands! {
     "top" (TopArgs) = |tool, args| live::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
         Reads, top::HELP, [],
         "Monitor the queues live: backlog, rates and problems";
-    "smoke" (SmokeArgs) = |tool, _| smoke::run(tool), Creates, smoke::HELP, [],
-        "Check that client, network and server work together";
     "check" (check::CheckArgs) = |tool, args| check::run(tool, &args), Reads, check::HELP, [],
         "Compare metrics with thresholds, for monitoring and CI";
     "wait" (wait::WaitArgs) = |tool, args| wait::run(tool, &args), Reads, wait::HELP, [],

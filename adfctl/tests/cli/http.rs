@@ -104,7 +104,7 @@ fn pop_and_exec_settle_over_http_too() {
 fn the_self_check_passes_over_http() {
     on_both(|site| {
         for address in [site.http(), site.http().replacen("http", "http+json", 1)] {
-            adfctl(&address, &["smoke"]).exits(0);
+            adfctl(&address, &["check", "roundtrip"]).exits(0);
         }
         adfctl(&site.http(), &["ping"]).exits(0);
     });

@@ -24,8 +24,8 @@ mod readme;
 mod repl_pipe;
 #[cfg(unix)]
 mod repl_pty;
+mod roundtrip;
 mod samples;
-mod smoke;
 #[cfg(unix)]
 mod tap;
 #[cfg(feature = "tls")]

@@ -16,7 +16,6 @@ use ctl_core::link::Link as _;
 use ctl_core::output::messages::Messages;
 use ctl_core::system::signals::Interrupts;
 
-use super::smoke::scratch_tube;
 use crate::error::cli_error;
 use crate::jobs::state::State;
 use crate::jobs::sweep::{Nowhere, sweep, targets};
@@ -26,6 +25,7 @@ use crate::names;
 use crate::producer::max_job_size;
 use crate::tool::Tool;
 use crate::tube_stats::{self, Answer};
+use ctl_core::commands::roundtrip::scratch_name;
 
 /// The end of `bench --help`.
 pub const HELP: &str = "\
@@ -97,7 +97,7 @@ pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let tube = match &args.tube {
         Some(name) => names::tube(name)?,
-        None => scratch_tube("bench")?,
+        None => names::tube(&scratch_name("bsctl", "bench"))?,
     };
     let largest = max_job_size(&mut tool.link)?;
     let plan = Plan::new(&args.bench, args.mode.of_kit(), Some(largest))?;

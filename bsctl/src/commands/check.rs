@@ -1,6 +1,7 @@
 //! `check`: a monitoring plugin and a gate for CI, with its own exit codes 0 to 3.
 
 mod measure;
+mod roundtrip;
 
 use beanstalk_client::JobId;
 use clap::{Args, Subcommand};
@@ -36,8 +37,8 @@ buried or pause-left says what is normal.
 Workers are the connections that watch the tube. Every connection watches default: its workers are those that have also
 reserved, and UNKNOWN is the verdict if the server does not tell whether there are any. The tool's own connection is in
 no figure. A tube that does not exist counts as empty, unless --must-exist is given. A tube can look fine
-while its workers are stuck: roundtrip takes the steps of smoke, in a temporary tube, and proves that the server stores and returns
-jobs; its rtt is that of all steps.
+while its workers are stuck: roundtrip puts, reserves, touches, buries, kicks and deletes a job with every byte value in
+a temporary tube, and proves that the server stores and returns jobs; its rtt is that of all steps.
 With several servers, each value is for one of them, and the verdict is the most severe one; a server that is down is
 CRITICAL.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments).
@@ -124,7 +125,7 @@ enum What {
         #[arg(value_name = "ID", required = true)]
         ids: Vec<JobId>,
     },
-    /// The steps of `smoke`
+    /// A job from put to delete, in a temporary tube
     Roundtrip,
 }
 

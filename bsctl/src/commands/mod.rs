@@ -21,7 +21,6 @@ pub mod put;
 pub mod raw;
 pub mod reserve;
 pub mod server;
-pub mod smoke;
 pub mod tail;
 pub mod tap;
 pub mod top;
@@ -33,7 +32,6 @@ pub mod work;
 
 use ctl_core::commands as kit;
 use ctl_core::commands::exporter::ExporterArgs;
-use ctl_core::commands::smoke::SmokeArgs;
 use ctl_core::commands::tap::TapArgs;
 use ctl_core::context::command::Table;
 use ctl_core::live;
@@ -107,8 +105,6 @@ pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
     "top" (TopArgs) = |tool, args| live::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
         Reads, top::HELP, [],
         "Monitor the tubes live: backlog, rates and problems";
-    "smoke" (SmokeArgs) = |tool, _| smoke::run(tool), Creates, smoke::HELP, [],
-        "Check that client, network and server work together";
     "check" (check::CheckArgs) = check::run, Reads, check::HELP, [],
         "Compare metrics with thresholds, for monitoring and CI";
     "wait" (wait::WaitArgs) = wait::run, Reads, wait::HELP, [],

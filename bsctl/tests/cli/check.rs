@@ -191,22 +191,6 @@ fn an_alert_has_no_hints_for_command_lines() {
 }
 
 #[test]
-fn roundtrip_proves_the_server_and_leaves_nothing() {
-    on_both(|address| {
-        put(address, "default", "others");
-        bsctl(address, &["check", "roundtrip"]).exits(0);
-        bsctl(address, &["check", "roundtrip", "-c", "rtt=0"]).exits(2);
-        let stats = client(address).stats().unwrap();
-        assert_eq!((stats.current_jobs_ready, stats.current_tubes), (1, 1));
-    });
-    let server = Server::start().unwrap();
-    server.faults().add(Fault::nth(1).of("reserve-with-timeout").reply("TIMED_OUT"));
-    let ran = bsctl(server.address(), &["check", "roundtrip"]).exits(2);
-    assert!(ran.out().contains("roundtrip, reserve: TIMED_OUT"), "{}", ran.out());
-    assert_eq!(client(server.address()).stats().unwrap().current_jobs_ready, 0);
-}
-
-#[test]
 fn a_silent_server_is_critical_or_what_the_flag_says() {
     let silent = || {
         let server = Server::start().unwrap();

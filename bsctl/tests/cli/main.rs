@@ -29,10 +29,10 @@ mod put;
 mod repl_pipe;
 #[cfg(unix)]
 mod repl_pty;
+mod roundtrip;
 mod samples;
 #[cfg(target_os = "linux")]
 mod shortage;
-mod smoke;
 mod tail;
 #[cfg(unix)]
 mod tap;

@@ -228,5 +228,5 @@ impl CommandEnd {
 
 /// Whether stdout belongs to the commands: there are no documents, and no record for each job.
 fn is_for_commands(out: &Output) -> bool {
-    !out.style.format.is_structured()
+    !out.style.format.is_json()
 }

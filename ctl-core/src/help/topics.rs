@@ -83,14 +83,13 @@ fn formats(program: &Program) -> String {
         ("plain", "lines of values between tabs, without a header; the default in a pipe"),
         ("json", "one document"),
         ("ndjson", "one object a line, each as soon as it is known"),
-        ("yaml", "one document"),
         ("csv", "a header, then a line for each row"),
         ("name", "only the id or the name of each row"),
         ("raw", "only bodies, unchanged"),
     ];
     let text = format!(
         "`-o FMT` chooses one, `--columns A,B` the columns. Results go to stdout, everything else to stderr; with json and \
-         ndjson an error is an object there, too. A body that is not UTF-8 is `body_base64` in json, ndjson and yaml.\n\
+         ndjson an error is an object there, too. A body that is not UTF-8 is `body_base64` in json and ndjson.\n\
          `--decode FMT` shows what is in bodies; auto finds out what they are.\n\n\
          Examples:\n  {name} top -o json\n  {name} ping -o ndjson"
     );
@@ -123,7 +122,7 @@ fn workers(program: &Program) -> String {
          and {{file}} are replaced in words, but not in a shell line, because the shell would execute what they contain: use \
          its variables {prefix}_... there, and \"$1\" for the file or the body. The body is part of a command line only with \
          --arg, where other users can see it.\n\
-         The output of commands goes to stdout, the summary to stderr; with -o json, ndjson or yaml, stdout \
+         The output of commands goes to stdout, the summary to stderr; with -o json or ndjson, stdout \
          has only the summary or, with ndjson, a record for each of them, and the output goes to stderr. What does not end well is reported on one line of stderr. \
          Processes that a command leaves running with its output open are killed 2 s after it ends, and named; in a session of \
          their own they go on, but their output is no longer read.\n\

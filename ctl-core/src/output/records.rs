@@ -87,9 +87,9 @@ pub const STDOUT: &str = "-";
 fn choose_format(out: &mut Output, requested: Option<Format>) -> Result<(), CliError> {
     match requested {
         None => out.style.format = Format::Ndjson,
-        Some(format) if format.is_structured() => {}
+        Some(format) if format.is_json() => {}
         Some(_) => {
-            return Err(CliError::usage("records are written as ndjson, json or yaml")
+            return Err(CliError::usage("records are written as ndjson or json")
                 .hint("-o ndjson, which can be read back"));
         }
     }

@@ -12,8 +12,8 @@ A script (stdin, FILE, -e) stops at the first error and exits with its code. # s
 lines up to END as a body. CMD | SHELL COMMAND pipes results, CMD > FILE and CMD >> FILE write them to a file, CMD \\G
 prints one value per line, and !CMD runs a shell command.
 
-On a terminal, Tab completes, results taller than the screen go to $PAGER, and \\e opens $VISUAL or $EDITOR. Before
-the first prompt, the commands in ~/.config/{name}/replrc are run.
+On a terminal, Tab completes, and \\e opens $VISUAL or $EDITOR. Before the first prompt, the commands in
+~/.config/{name}/replrc are run.
 
 Examples:
 {sessions}";

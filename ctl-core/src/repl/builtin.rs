@@ -64,6 +64,6 @@ pub fn commands(addresses: &'static str) -> Vec<Command> {
             .about("Show the newest N history entries, or those containing /text/")
             .arg(optional("which", "N|/TEXT/")),
     ];
-    let short = [(":format", ":set format"), (":pager", ":set pager"), (":timing", ":set timing")];
+    let short = [(":format", ":set format"), (":timing", ":set timing")];
     commands.into_iter().chain(short.map(preset::grammar)).collect()
 }

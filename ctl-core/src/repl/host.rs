@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 
@@ -15,7 +14,6 @@ use super::grammar::{Parsed, parse};
 use super::guest::{Guest, Interactive, RunLine, is, lock, prompt, say_loss};
 use super::help::Group;
 use super::on_exit;
-use super::pager::{self, Pager};
 use super::shell::{Leaving, Setting, Shell, Terminal};
 use super::sink::Written;
 use super::tree::{self, FORMATS};
@@ -61,13 +59,10 @@ pub(super) struct Host<'s, G: Guest> {
     /// The format of results, unless a line overrides it.
     pub(super) style: Style,
     pub(super) known_settings: KnownSettings,
-    pub(super) pager: Pager,
     /// stdout and its style, while results go elsewhere.
     pub(super) usual: Option<(Output, Style)>,
     /// Something that the session held was left unattended.
     pub(super) left_behind: bool,
-    /// How long the pager has been on the screen.
-    pub(super) reading: Duration,
 }
 
 impl<G: Guest> Shell for Host<'_, G> {
@@ -107,16 +102,20 @@ impl<G: Guest> Shell for Host<'_, G> {
             }
         }
         if name == ON_SCREEN {
-            return self.on_screen(|host| host.line(matches, words));
+            // Nothing else may write to it meanwhile.
+            self.written.occupy(true);
+            let result = self.line(matches, words);
+            self.written.occupy(false);
+            return result;
         }
         let reads = is_repeated::<G::Tool>(&name, matches);
         loop {
-            let error = match self.paged(reads, |host| host.line(matches, words)) {
+            let error = match self.line(matches, words) {
                 Err(error) if error.code == G::Tool::WORDS.lost => error,
                 result => return result,
             };
             if reads {
-                return self.paged(reads, |host| host.line(matches, words));
+                return self.line(matches, words);
             }
             if !repeats(&name, borrow(&mut person))? {
                 return Err(error.hint("check before retrying: it may or may not have run"));
@@ -131,13 +130,13 @@ impl<G: Guest> Shell for Host<'_, G> {
         let mut guest = lock(self.shared);
         let usual = std::mem::replace(&mut guest.parts().tool.out, out);
         self.usual = Some((usual, usual_style));
-        self.written.page(true);
+        self.written.occupy(true);
     }
 
     fn undivert(&mut self) -> Result<(), CliError> {
         let Some((out, style)) = self.usual.take() else { return Ok(()) };
         self.style = style;
-        self.written.page(false);
+        self.written.occupy(false);
         let mut guest = lock(self.shared);
         let mut diverted = std::mem::replace(&mut guest.parts().tool.out, out);
         diverted.flush()
@@ -163,18 +162,11 @@ impl<G: Guest> Shell for Host<'_, G> {
             allowed: FORMATS,
             about: "output format of results",
         });
-        settings.push(Setting {
-            name: "pager",
-            value: self.pager.word().to_owned(),
-            allowed: pager::WORDS,
-            about: "when to use the pager; auto: for results taller than the screen",
-        });
         settings
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), CliError> {
         match name {
-            "pager" => self.pager.set(value),
             ON_EXIT => lock(self.shared).parts().on_exit.set(value),
             "format" => {
                 let format = <Format as clap::ValueEnum>::from_str(value, true);
@@ -187,12 +179,10 @@ impl<G: Guest> Shell for Host<'_, G> {
     }
 
     fn show(&mut self, text: &str) -> Result<(), CliError> {
-        self.paged(true, |host| {
-            let mut guest = lock(host.shared);
-            let out = &mut guest.parts().tool.out;
-            out.text(&escape::lines(text))?;
-            out.flush()
-        })
+        let mut guest = lock(self.shared);
+        let out = &mut guest.parts().tool.out;
+        out.text(&escape::lines(text))?;
+        out.flush()
     }
 
     fn report(&mut self, error: &CliError, place: Option<&str>) {
@@ -226,11 +216,6 @@ impl<G: Guest> Shell for Host<'_, G> {
 
     fn starts(&mut self) {
         self.waiting.store(false, Ordering::SeqCst);
-        self.reading = Duration::ZERO;
-    }
-
-    fn reading_time(&mut self) -> Duration {
-        self.reading
     }
 
     fn interrupts(&self) -> &Interrupts {
@@ -264,43 +249,6 @@ impl<G: Guest> Host<'_, G> {
             // A closed stdout is noticed at the next write.
             let _ = writeln!(io::stdout());
         }
-    }
-
-    /// Runs something that may take over the whole screen, for as long as the person likes.
-    fn on_screen<T>(
-        &mut self,
-        run: impl FnOnce(&mut Self) -> Result<T, CliError>,
-    ) -> Result<T, CliError> {
-        let started = Instant::now();
-        self.written.page(true);
-        let result = run(self);
-        self.written.page(false);
-        self.reading += started.elapsed();
-        result
-    }
-
-    /// Runs something whose result may be taller than the screen.
-    fn paged<T>(
-        &mut self,
-        may_page: bool,
-        run: impl FnOnce(&mut Self) -> Result<T, CliError>,
-    ) -> Result<T, CliError> {
-        let pages = may_page && self.person && self.style.terminal && self.pager.wants();
-        if !pages {
-            return run(self);
-        }
-        self.written.hold();
-        let result = run(self);
-        let held = self.written.release();
-        let started = Instant::now();
-        self.written.page(true);
-        let shown = self.pager.show(&held);
-        self.written.page(false);
-        self.reading += started.elapsed();
-        if let Some(said) = shown? {
-            lock(self.shared).parts().tool.messages.warn(said);
-        }
-        result
     }
 
     /// Refuses flags that only count when the session starts.

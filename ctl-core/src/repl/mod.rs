@@ -22,7 +22,6 @@ pub mod known;
 pub mod names;
 mod on_exit;
 pub(crate) mod outside;
-mod pager;
 pub mod patience;
 pub(crate) mod place;
 pub mod plain;

@@ -136,7 +136,7 @@ impl<'s, S: Shell> Session<'s, S> {
         // Nobody is surprised by a script that waits.
         let shows_slow = terminal.is_some();
         let flow = self.execute(words, terminal);
-        let took = started.elapsed().saturating_sub(self.shell.reading_time());
+        let took = started.elapsed();
         let flow = match flow {
             Err(error) if error.is_broken_pipe() => return Err(error),
             Err(error) => {

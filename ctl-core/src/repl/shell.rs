@@ -1,7 +1,6 @@
 //! What a session needs from its tool and from the person in front of it.
 
 use std::io::Write;
-use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 
@@ -75,9 +74,6 @@ pub trait Shell {
 
     /// Called before each statement.
     fn starts(&mut self);
-
-    /// How long the person has been reading in the pager since the statement started.
-    fn reading_time(&mut self) -> Duration;
 
     /// The signals that interrupt commands.
     fn interrupts(&self) -> &Interrupts;

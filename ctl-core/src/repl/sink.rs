@@ -2,7 +2,6 @@
 
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 /// How much of a command's output is searched for names and ids.
 const LOOK_AT: usize = 16 * 1024;
@@ -16,21 +15,9 @@ struct Facts {
     /// The last line has no end yet.
     open_line: bool,
     head: Vec<u8>,
-    /// Output held back until its height is known.
-    held: Option<Held>,
-    /// Whether the pager has the screen.
-    paging: bool,
+    /// Whether another program or a live screen writes to the terminal.
+    is_occupied: bool,
 }
-
-#[derive(Debug, Default)]
-struct Held {
-    bytes: Vec<u8>,
-    /// When the first of them arrived.
-    since: Option<Instant>,
-}
-
-/// Maximum number of bytes held back, and for how long: slow output is shown as it arrives.
-const MAX_HELD: (usize, Duration) = (64 << 20, Duration::from_millis(500));
 
 impl Written {
     /// Whether the cursor is after some text. Calling this ends the line.
@@ -43,24 +30,14 @@ impl Written {
         firsts(&std::mem::take(&mut self.lock().head))
     }
 
-    /// Holds back what is written from now on.
-    pub(super) fn hold(&self) {
-        self.lock().held = Some(Held::default());
+    /// Sets whether another program or a live screen writes to the terminal.
+    pub(super) fn occupy(&self, is_occupied: bool) {
+        self.lock().is_occupied = is_occupied;
     }
 
-    /// Returns what was held back, and stops holding back.
-    pub(super) fn release(&self) -> Vec<u8> {
-        self.lock().held.take().map(|held| held.bytes).unwrap_or_default()
-    }
-
-    /// Sets whether the pager has the screen.
-    pub(super) fn page(&self, paging: bool) {
-        self.lock().paging = paging;
-    }
-
-    /// Whether the pager has the screen.
-    pub(super) fn is_paging(&self) -> bool {
-        self.lock().paging
+    /// Whether another program or a live screen writes to the terminal.
+    pub(super) fn is_occupied(&self) -> bool {
+        self.lock().is_occupied
     }
 
     fn lock(&self) -> MutexGuard<'_, Facts> {
@@ -83,11 +60,7 @@ impl Sink {
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let overdue = self.written.lock().keep(bytes, Instant::now());
-        let result = match overdue {
-            None => Ok(bytes.len()),
-            Some(held) => self.stdout.write_all(&held).and_then(|()| self.stdout.write(bytes)),
-        };
+        let result = self.stdout.write(bytes);
         let mut facts = self.written.lock();
         if let Some(last) = bytes.last() {
             facts.open_line = *last != b'\n';
@@ -99,22 +72,6 @@ impl Write for Sink {
 
     fn flush(&mut self) -> io::Result<()> {
         self.stdout.flush()
-    }
-}
-
-impl Facts {
-    /// Holds back these bytes, or returns those held back so far if it is time to write.
-    fn keep(&mut self, bytes: &[u8], now: Instant) -> Option<Vec<u8>> {
-        let held = match &mut self.held {
-            None => return Some(Vec::new()),
-            Some(held) => held,
-        };
-        let since = *held.since.get_or_insert(now);
-        if held.bytes.len() + bytes.len() <= MAX_HELD.0 && now - since < MAX_HELD.1 {
-            held.bytes.extend_from_slice(bytes);
-            return None;
-        }
-        self.held.take().map(|held| held.bytes)
     }
 }
 
@@ -150,17 +107,6 @@ mod tests {
         assert_eq!(first("  \"id\": 42,\n"), ["42"]);
         assert_eq!(first("{\n  \"handle\": \"H:x:1\",\n"), ["{", "H:x:1"]);
         assert_eq!(first("H:x:1\tresize\n"), ["H:x:1"]);
-    }
-
-    #[test]
-    fn what_is_written_quickly_is_kept_back_and_what_comes_late_is_not() {
-        let (start, mut facts) = (Instant::now(), Facts::default());
-        assert_eq!(facts.keep(b"a", start), Some(Vec::new()));
-        facts.held = Some(Held::default());
-        assert_eq!(facts.keep(b"a", start), None);
-        assert_eq!(facts.keep(b"b", start + MAX_HELD.1 / 2), None);
-        assert_eq!(facts.keep(b"c", start + MAX_HELD.1), Some(b"ab".to_vec()));
-        assert_eq!(facts.keep(b"d", start + MAX_HELD.1), Some(Vec::new()));
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use super::args::SessionArgs;
 use super::contexts;
@@ -16,7 +15,6 @@ use super::help::Group;
 use super::history::{HistoryFile, folder};
 use super::host::{Host, within_session};
 use super::known::KnownNames;
-use super::pager::Pager;
 use super::session::{Session, open};
 use super::sink::{Sink, Written};
 use super::source::{ReadLines, Script, StdinLines};
@@ -104,8 +102,6 @@ impl Start {
         let person = self.from == Origin::Person;
         let shared = Mutex::new(guest);
         let (waiting, over) = (AtomicBool::new(false), AtomicBool::new(false));
-        let prefix = G::Tool::PROGRAM.prefix;
-        let pager = Pager::new(prefix, &Environment::process());
         let written = self.written;
         let rich = person && style.color;
         let grammar = tree::grammar::<G::Tool>();
@@ -123,10 +119,8 @@ impl Start {
             globals,
             style,
             known_settings: KnownSettings::default(),
-            pager,
             usual: None,
             left_behind: false,
-            reading: Duration::ZERO,
         };
         let ending = self.ending;
         thread::scope(|scope| {

@@ -38,7 +38,7 @@ impl<G: Guest> Watcher<'_, G> {
             unsaid.extend(said);
             stale = prompt.or(stale);
             // Said only now that the state is free, and the screen: printing waits for the line editor.
-            if !self.written.is_paging() {
+            if !self.written.is_occupied() {
                 let is_changed = stale.is_some();
                 if let Some(prompt) = stale.take() {
                     self.notices.change_prompt(&prompt);

@@ -16,7 +16,6 @@ pub mod peek_export;
 pub mod raw;
 pub mod run;
 pub mod server;
-pub mod smoke;
 pub mod submit;
 pub mod tap;
 pub mod top;
@@ -27,7 +26,6 @@ pub mod workers;
 
 use ctl_core::commands as kit;
 use ctl_core::commands::exporter::ExporterArgs;
-use ctl_core::commands::smoke::SmokeArgs;
 use ctl_core::commands::tap::TapArgs;
 use ctl_core::context::command::Table;
 use ctl_core::live;
@@ -85,8 +83,6 @@ pub(crate) const COMMANDS: Table<Gearctl> = ctl_core::commands! {
     "top" (TopArgs) = |tool, args| live::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),
         Reads, top::HELP, [],
         "Monitor the functions live: backlog, rates and problems";
-    "smoke" (SmokeArgs) = |tool, _| smoke::run(tool), Creates, smoke::HELP, [Renames],
-        "Check that client, worker, network and server work together";
     "check" (check::CheckArgs) = check::run, Reads, check::HELP, [],
         "Compare metrics with thresholds, for monitoring and CI";
     "wait" (wait::WaitArgs) = wait::run, Reads, wait::HELP, [],

@@ -204,7 +204,6 @@ fn what_only_one_server_can_be_asked_says_so() {
     let fleet = Fleet::start();
     for line in [
         &["raw", "version"][..],
-        &["smoke"],
         &["bench", "submit", "--count", "1"],
         &["move", "--from", "a", "--to", "b"],
     ] {

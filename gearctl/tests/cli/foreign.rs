@@ -301,7 +301,6 @@ const LINES: &[(&str, [i32; 4])] = &[
     ("check function queued", [2, 2, 2, 2]),
     ("function create new", [4, 76, 76, 76]),
     ("function drop up", [4, 76, 76, 76]),
-    ("smoke", [0, 0, 0, 0]),
     ("run up x", [0, 0, 0, 0]),
     ("map up", [0, 0, 0, 0]),
     ("submit later x", [0, 0, 0, 0]),
@@ -339,7 +338,7 @@ fn every_line(kind: &str, address: &str, is_real: bool) {
     let check = |line: &str, wanted: i32| {
         let mut words: Vec<&str> = line.split(' ').collect();
         words.iter_mut().filter(|word| **word == "HANDLE").for_each(|word| *word = &handle);
-        let asks_in_vain = ["server", "functions -o", "smoke", "clear"];
+        let asks_in_vain = ["server", "functions -o", "clear"];
         let patience = match wanted {
             // It ends so whatever takes longer.
             124 => "1",

@@ -16,8 +16,8 @@ use ctl_core::system::signals::Interrupts;
 use ctl_core::text::units::milliseconds;
 
 use super::What;
+use super::roundtrip::roundtrip;
 use crate::attendance::{Load, Problem, Workers};
-use crate::commands::smoke::steps;
 use crate::jobs::scan::{Wanted, fetch, find};
 use crate::link::Link;
 use crate::tube_stats::{oldest_age, unaskable};
@@ -48,7 +48,7 @@ pub(super) fn measure(
         }
         What::Tubes(patterns) => tubes(link, patterns, messages),
         What::Job { ids } => jobs(link, ids),
-        What::Roundtrip => steps(link, "check")?.roundtrip().map(Measured::from),
+        What::Roundtrip => roundtrip(link).map(Measured::from),
     }
 }
 

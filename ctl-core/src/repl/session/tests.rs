@@ -23,7 +23,6 @@ struct Fake {
     color: String,
     diverted: Option<Box<dyn Write + Send>>,
     is_upright: bool,
-    reading: Duration,
 }
 
 impl Fake {
@@ -49,7 +48,6 @@ impl Fake {
             color: "red".into(),
             diverted: None,
             is_upright: false,
-            reading: Duration::ZERO,
         }
     }
 }
@@ -144,10 +142,6 @@ impl Shell for Fake {
     }
 
     fn starts(&mut self) {}
-
-    fn reading_time(&mut self) -> Duration {
-        self.reading
-    }
 
     fn interrupts(&self) -> &Interrupts {
         &self.interrupts
@@ -344,15 +338,6 @@ fn settings_are_shown_changed_and_checked() {
     assert!(fake.stderr[1].starts_with("there is no setting `nope`"));
     assert!(fake.stderr[2].ends_with(" ms)"), "timing was switched on: {:?}", fake.stderr);
     assert_eq!((&*fake.color, terminal.hints), ("color=blue", Some(false)));
-}
-
-#[test]
-fn reading_in_the_pager_is_no_time_of_a_command() {
-    let mut fake = Fake::new();
-    fake.reading = Duration::from_secs(3600);
-    let mut terminal = Typed::texts(&[":set timing", "say a"]);
-    Session::new(&mut fake, false).interactive(&mut terminal).unwrap();
-    assert_eq!(fake.stderr.last().unwrap(), "(0.0 ms)");
 }
 
 #[test]

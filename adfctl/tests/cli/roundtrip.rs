@@ -1,0 +1,56 @@
+//! `check roundtrip` passes if everything works, and names the step that fails.
+
+use fixtures::adf_queue::Server;
+use fixtures::fault::Fault;
+
+use crate::harness::*;
+
+const STEPS: [(&str, &str); 9] = [
+    ("createqueue", "createqueue"),
+    ("rpush", "rpush"),
+    ("count", "count"),
+    ("pull", "pull"),
+    ("lcancel", "lcancel"),
+    ("pull again", "pull"),
+    ("delete", "delete"),
+    ("count", "count"),
+    ("deletequeue", "deletequeue"),
+];
+
+#[test]
+fn every_step_passes_and_nothing_is_left() {
+    on_both(|site| drop(adfctl(site.address(), &["check", "roundtrip"]).exits(0)));
+    let server = Server::start().unwrap();
+    adfctl(server.address(), &["check", "roundtrip"]).exits(0);
+    assert_eq!(server.queues(), []);
+}
+
+#[test]
+fn a_step_that_fails_is_named_and_cleaned_up_after() {
+    for (at, (step, action)) in STEPS.into_iter().enumerate() {
+        let server = Server::start().unwrap();
+        let same = STEPS[..=at].iter().filter(|(_, other)| *other == action).count();
+        server.faults().add(Fault::nth(same as u64).of(action).reply("not today."));
+        let ran = adfctl(server.address(), &["check", "roundtrip"]).exits(2);
+        let out = ran.out();
+        assert!(
+            out.contains(&format!("roundtrip: {step}: ")) && out.contains("not today."),
+            "{out}"
+        );
+        assert_eq!(server.queues(), [], "{step}");
+    }
+}
+
+#[test]
+fn a_broken_connection_names_its_step() {
+    for fault in [
+        Fault::nth(1).of("lcancel").cut_after(0),
+        Fault::nth(1).of("lcancel").hang(),
+        Fault::nth(1).of("lcancel").reply_bytes(*b"\x82\x01\xff"),
+    ] {
+        let server = Server::start().unwrap();
+        server.faults().add(fault);
+        let ran = adfctl(server.address(), &["check", "roundtrip", "--timeout", "3s"]).exits(2);
+        assert!(ran.out().contains("roundtrip: lcancel: "), "{ran:?}");
+    }
+}

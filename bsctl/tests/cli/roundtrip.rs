@@ -1,0 +1,65 @@
+//! `check roundtrip` passes if everything works, and names the step that fails.
+
+use fixtures::beanstalkd::Server;
+use fixtures::fault::Fault;
+
+use crate::harness::*;
+
+#[test]
+fn every_step_passes_and_nothing_is_left() {
+    on_both(|address| {
+        put(address, "default", "others");
+        bsctl(address, &["check", "roundtrip"]).exits(0);
+        bsctl(address, &["check", "roundtrip", "-c", "rtt=0"]).exits(2);
+        let stats = client(address).stats().unwrap();
+        assert_eq!(
+            (stats.current_jobs_ready, stats.current_jobs_buried, stats.current_tubes),
+            (1, 0, 1)
+        );
+    });
+}
+
+#[test]
+fn a_step_that_fails_is_named_and_cleaned_up_after() {
+    for (step, verb) in [
+        ("put", "put"),
+        ("reserve", "reserve-with-timeout"),
+        ("touch", "touch"),
+        ("bury", "bury"),
+        ("kick", "kick"),
+        ("delete", "delete"),
+        ("stats", "stats-tube"),
+    ] {
+        let server = Server::start().unwrap();
+        server.faults().add(Fault::nth(1).of(verb).reply("INTERNAL_ERROR"));
+        let ran = bsctl(server.address(), &["check", "roundtrip"]).exits(2);
+        let why = format!("roundtrip: {step}: INTERNAL_ERROR, not ");
+        assert!(ran.out().contains(&why), "{}", ran.out());
+        let left = client(server.address()).stats().unwrap();
+        let jobs = left.current_jobs_ready + left.current_jobs_buried + left.current_jobs_reserved;
+        assert_eq!(jobs, 0, "{step}");
+    }
+}
+
+#[test]
+fn a_changed_body_is_a_failure() {
+    let server = Server::start().unwrap();
+    let wrong = b"RESERVED 1 3\r\nfoo\r\n".to_vec();
+    server.faults().add(Fault::nth(1).of("reserve-with-timeout").reply_bytes(wrong));
+    let ran = bsctl(server.address(), &["check", "roundtrip"]).exits(2);
+    assert!(ran.out().contains("reserve: RESERVED 1 3, not "), "{}", ran.out());
+}
+
+#[test]
+fn a_broken_connection_names_its_step() {
+    for fault in [
+        Fault::nth(1).of("bury").cut_after(0),
+        Fault::nth(1).of("bury").hang(),
+        Fault::nth(1).of("bury").reply_bytes(b"RESERVED x\r\n".to_vec()),
+    ] {
+        let server = Server::start().unwrap();
+        server.faults().add(fault);
+        let ran = bsctl(server.address(), &["check", "roundtrip", "--timeout", "2s"]).exits(2);
+        assert!(ran.out().contains("roundtrip: bury: "), "{}", ran.out());
+    }
+}
