@@ -35,12 +35,17 @@ impl Exporter {
         Self { child, address }
     }
 
+    /// Another program that has metrics at this address.
+    pub(crate) fn of(child: Running, address: String) -> Self {
+        Self { child, address }
+    }
+
     fn connect(&self) -> TcpStream {
         TcpStream::connect(&self.address).unwrap()
     }
 
     /// The head and the body of the response.
-    fn ask(&self, request: &str) -> (String, String) {
+    pub(crate) fn ask(&self, request: &str) -> (String, String) {
         let mut stream = self.connect();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
@@ -49,7 +54,7 @@ impl Exporter {
         (head.to_owned(), body.to_owned())
     }
 
-    fn get(&self, path: &str) -> (String, String) {
+    pub(crate) fn get(&self, path: &str) -> (String, String) {
         self.ask(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
     }
 

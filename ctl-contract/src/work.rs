@@ -6,6 +6,7 @@ use ctl_core::context::Tool;
 use serde_json::Value;
 
 use crate::Case;
+use crate::exporter::Exporter;
 use crate::program::{Ran, Running, ended, hears, signal};
 
 /// Adds a job, and runs a worker for it with these flags and this shell line.
@@ -110,6 +111,74 @@ pub fn a_worker_fails_if_all_of_its_jobs_failed<T: Tool>(case: &Case<T>) {
     let ran = work(case, &address, &["-o", "json"], "exit 3").exits(1);
     assert_eq!(ran.error()["code"], "JOBS_FAILED");
     assert!(ran.error()["message"].as_str().unwrap().contains("the commands of 1 "), "{ran:?}");
+}
+
+/// Also while it waits for a job. Its commands have nothing to tell the manager.
+#[cfg(target_os = "linux")]
+pub fn a_service_manager_hears_that_a_worker_is_ready_alive_and_stopping<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    case.adds(&address, "body");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let manager = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    let script = "echo \"socket ${NOTIFY_SOCKET-none}\" >&2";
+    let words: Vec<&str> = case.work.split(' ').chain(["--shell", script]).collect();
+    let mut command = case.program.command(&[&[case.program.flag, &address], &words[..]].concat());
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "100000");
+    let mut worker = Running::of(command.spawn().unwrap());
+    let hear = || {
+        let mut text = [0; 100];
+        let length = manager.recv(&mut text).expect("a message to the manager");
+        String::from_utf8(text[..length].to_vec()).unwrap()
+    };
+    let mut err = BufReader::new(worker.stderr.take().unwrap());
+    hears(&mut err, "socket none\n");
+    let mut heard = vec![hear()];
+    while heard.iter().filter(|text| *text == "WATCHDOG=1").count() < 3 {
+        heard.push(hear());
+    }
+    assert_eq!(heard.iter().filter(|text| *text == "READY=1").count(), 1, "{heard:?}");
+    signal(&worker, rustix::process::Signal::TERM);
+    while hear() != "STOPPING=1" {}
+    err.read_to_string(&mut String::new()).unwrap();
+    assert_eq!(worker.wait().unwrap().code(), Some(143));
+}
+
+/// Of its own work only; the exporter has those of the server.
+#[cfg(unix)]
+pub fn a_worker_serves_its_own_metrics<T: Tool>(case: &Case<T>) {
+    let (_server, address) = Case::<T>::server();
+    let words: Vec<&str> = case.work.split(' ').collect();
+    let worker = |metrics: &str| {
+        let flags = ["--metrics", metrics, "--shell", "grep -q good"];
+        let line = [&[case.program.flag, &address], &words[..], &flags].concat();
+        case.program.command(&line).spawn().unwrap()
+    };
+    let refused = ended(worker("0.0.0.0:0")).exits(2);
+    assert!(refused.err.contains("without --allow-remote"), "{}", refused.err);
+    assert!(refused.err.contains("try: --metrics 127.0.0.1:0"), "{}", refused.err);
+    case.adds(&address, "good");
+    case.adds(&address, "bad");
+    let mut worker = Running::of(worker("127.0.0.1:0"));
+    let mut err = BufReader::new(worker.stderr.take().unwrap());
+    let said = hears(&mut err, "/metrics\n");
+    let (_, rest) = said.split_once("http://").unwrap();
+    let worker = Exporter::of(worker, rest.split_once("/metrics").unwrap().0.to_owned());
+    let name = format!("{}_work_", case.program.prefix.to_lowercase());
+    let shows = |text: &str| {
+        let metrics = worker.metrics();
+        assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+        metrics.contains(&format!("\n{name}{text}\n"))
+    };
+    crate::until(|| shows("commands_total{end=\"succeeded\"} 1.0"));
+    crate::until(|| !shows("commands_total{end=\"failed\"} 0.0"));
+    assert!(shows("servers_lost 0.0"));
+    let (head, body) = worker.get("/healthz");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && body == "ok\n", "{head} {body}");
+    let (head, _) = worker.ask("GET /metrics HTTP/1.1\r\nHost: rebound.example\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 421 "), "{head}");
+    worker.end();
 }
 
 /// The hint names the flag that makes it wait.

@@ -36,9 +36,8 @@ The command gets the body on stdin; its exit code decides about the job:
 {id}, {tube} and {file} in arguments are replaced. The environment has BSCTL_JOB_ID, BSCTL_TUBE, BSCTL_PRI, BSCTL_TTR,
 BSCTL_AGE, BSCTL_RESERVES, BSCTL_TIMEOUTS, BSCTL_RELEASES and BSCTL_KICKS. With --arg, a body that cannot be an argument
 (a NUL byte, over 128 KiB) is buried.
-A job found with 2N or more expirations under --bury-after-timeouts N runs for every second N of them, so that after one
-kick it always runs again, whatever its counters say.
-A command whose job is lost, because the connection broke or the time to run expired, is killed.
+With --bury-after-timeouts N, a job with 2N or more expirations runs for every second N of them, so that one kick always
+lets it run again.
 `bsctl help workers` says how commands run, where their output goes, and what signals do.
 
 Examples:
@@ -73,8 +72,7 @@ pub struct WorkArgs {
     #[arg(hide_short_help = true, long, value_name = "N")]
     bury_after_timeouts: Option<u64>,
 
-    /// Whether to touch jobs while their command runs; if never, it is killed within the last second of its job's time to
-    /// run, which fails the job
+    /// Whether to touch jobs while their command runs
     #[arg(hide_short_help = true, long, value_name = "WHEN", default_value = "auto")]
     touch: Touch,
 }
@@ -84,7 +82,7 @@ pub struct WorkArgs {
 enum Touch {
     /// At every third of the time to run.
     Auto,
-    /// Never.
+    /// Never: it is killed within the last second of that time, and its job fails.
     Never,
 }
 
@@ -110,7 +108,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let interrupts = tool.gentle_interrupts()?;
     let servers = tool.link.dialer.options()?.len();
     let empties = args.flags.until_empty();
-    let shift = work::Shift::new(tool.messages.stamped()).at(servers).until_empty(empties);
+    let shift = work::Shift::new(tool.messages.stamped()).at(servers).of(&args.flags)?;
     shift.wait_out(&interrupts, || work::connect(tool))?;
     if !empties && servers == 1 {
         say_why_idle(shift.messages(), None, &mut tool.link, &tubes)?;

@@ -2,6 +2,7 @@
 
 mod counts;
 mod ledger;
+mod monitor;
 mod outages;
 mod shift;
 mod supervisor;
@@ -76,7 +77,7 @@ pub struct WorkFlags {
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
     pub max_runtime: Option<Duration>,
 
-    /// Time for running jobs to finish after SIGTERM, SIGINT or SIGHUP
+    /// Time for running jobs to finish after a signal
     #[arg(hide_short_help = true, long, value_name = "DUR", default_value = "25s", value_parser = units::duration)]
     pub grace: Duration,
 
@@ -84,11 +85,19 @@ pub struct WorkFlags {
     #[arg(short, long, value_name = "N")]
     pub count: Option<u64>,
 
-    /// Exit after being idle this long; after 0, when no job is available, with 69 if a server could not be reached
+    /// Exit after being idle this long; after 0, when no job is available
     #[arg(hide_short_help = true, long, value_name = "DUR", value_parser = units::duration)]
     max_idle: Option<Duration>,
 
-    /// Write the process id to FILE and remove it on exit; fails if FILE is not a pid file or a running worker has locked it
+    /// Serve metrics of this worker on http://ADDR/metrics, and /healthz
+    #[arg(hide_short_help = true, long, value_name = "ADDR")]
+    metrics: Option<String>,
+
+    /// Allow --metrics on an address that other machines can reach
+    #[arg(hide_short_help = true, long, requires = "metrics")]
+    allow_remote: bool,
+
+    /// Write the process id to FILE, unless a running worker has locked it
     #[arg(hide_short_help = true, long, value_name = "FILE")]
     pid_file: Option<PathBuf>,
 }

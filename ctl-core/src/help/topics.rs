@@ -128,10 +128,13 @@ fn workers(program: &Program) -> String {
          their own they go on, but their output is no longer read.\n\
          On SIGTERM, SIGINT or SIGHUP, running commands may finish within --grace; a second SIGTERM or SIGINT, or the end of \
          that time, kills them and everything they started, and gives back what they had. Under nohup, SIGHUP is ignored.\n\
-         When a connection is lost, or the worker itself is killed, its commands and everything they started are killed. When \
-         the system runs out of file descriptors, processes, threads or memory, the worker waits until some are free.\n\
+         When a job is lost, with its connection or at the end of its time, or the worker itself is killed, commands are killed \
+         with everything they started. When the system runs out of file descriptors, processes, threads or memory, the worker waits until some are free.\n\
          The worker exits with 0 if a command succeeded or none ran, with 1 if commands failed and none succeeded, and after a \
-         signal with the code of that signal.\n\n\
+         signal with the code of that signal. With --max-idle 0, a server that could not be reached makes it 69.\n\
+         --metrics ADDR serves numbers of jobs and commands, and /healthz, which fails once a job is held for a minute without \
+         its command running. systemd is told when the first connection stands (Type=notify), that the worker goes on \
+         (WatchdogSec=) under the same condition, and when it stops.\n\n\
          Examples:\n  {name} help work\n  {name} help examples work"
     );
     reflow_text(&text, width())

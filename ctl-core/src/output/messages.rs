@@ -116,6 +116,12 @@ impl Messages {
         self.progress
     }
 
+    /// The name of the tool.
+    #[must_use]
+    pub(crate) fn program(&self) -> &'static str {
+        self.shared.program
+    }
+
     /// The same stream with another filter.
     #[must_use]
     pub fn with_filter(&self, filter: Filter) -> Self {

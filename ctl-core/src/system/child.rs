@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use self::pipe::Watched;
 use crate::error::CliError;
 use crate::system::family::Family;
-use crate::system::guard::Guard;
+use crate::system::guard::{Guard, Guarded};
 use crate::system::process;
 
 pub use data::{Data, DataArgs};
@@ -78,15 +78,16 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts the command in its own process group. Serves its pipes: `input` goes to its stdin, and
-    /// [`watch`](Self::watch) delivers its output.
+    /// Starts the command in its own process group, which the guard, if there is one, kills if this process is killed.
+    /// Serves its pipes: `input` goes to its stdin, and [`watch`](Self::watch) delivers its output.
     ///
     /// # Errors
     /// The command does not exist: exit 127; it cannot be run: exit 126; the system has no room for it now: exit 75,
     /// and nothing of it has run.
-    pub fn start(
+    pub(crate) fn start(
         mut command: Command,
         input: impl AsRef<[u8]> + Send + 'static,
+        guard: Option<&Arc<Guard>>,
     ) -> Result<Self, CliError> {
         let own_group = process::group(&mut command);
         let (out, pieces) = mpsc::sync_channel(16);
@@ -95,6 +96,7 @@ impl Running {
         let feeder = serve(&over, move |stdin| pipe::feed(stdin, input.as_ref()))?;
         let out_pump = serve(&over, move |stdout| pipe::pump(stdout, &out, Piece::Out))?;
         let err_pump = serve(&over, move |stderr| pipe::pump(stderr, &err, Piece::Err))?;
+        let guarded = guard.map(|guard| Guarded::new(guard, &mut command));
         let mut child = process::spawn(&mut command)?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let pipes =
@@ -104,7 +106,7 @@ impl Running {
         stdout.map(|stdout| out_pump.send(stdout));
         stderr.map(|stderr| err_pump.send(stderr));
         Ok(Self {
-            family: Family::of(child, own_group),
+            family: Family::of(child, own_group).guarded_by(guarded),
             pieces,
             pipes: pipes.into_iter().flatten().collect(),
             is_open: true,
@@ -112,14 +114,6 @@ impl Running {
             asked: None,
             left: None,
         })
-    }
-
-    /// From now on, it is killed with everything that it has started if this process is killed.
-    pub(crate) fn guarded_by(mut self, guard: Option<&Arc<Guard>>) -> Self {
-        if let Some(guard) = guard {
-            self.family.guard(guard);
-        }
-        self
     }
 
     /// Waits for the command to end, and polls `order` meanwhile; then for its output, which others may hold open, for
@@ -244,7 +238,7 @@ mod tests {
     #[test]
     fn a_large_input_comes_back_whole() {
         let input: Vec<u8> = (0..1 << 20).map(|at: u32| (at % 251) as u8).collect();
-        let mut running = Running::start(shell("cat"), input.clone()).unwrap();
+        let mut running = Running::start(shell("cat"), input.clone(), None).unwrap();
         let mut back = Vec::new();
         let status = running.watch(
             || Order::GoOn,
@@ -259,7 +253,8 @@ mod tests {
     #[test]
     fn a_command_that_ignores_the_first_signal_is_ended() {
         let mut running =
-            Running::start(shell("trap '' TERM; echo ready; sleep 1000 & wait; wait"), "").unwrap();
+            Running::start(shell("trap '' TERM; echo ready; sleep 1000 & wait; wait"), "", None)
+                .unwrap();
         let mut is_ready = false;
         let seen = std::cell::Cell::new(false);
         let status = running.watch(
@@ -276,7 +271,8 @@ mod tests {
     /// A process of the command that its group's signals do not reach.
     #[test]
     fn a_process_in_its_own_session_does_not_hold_up_the_command() {
-        let mut running = Running::start(shell("setsid sleep 1000 & echo $!; exit 3"), "").unwrap();
+        let mut running =
+            Running::start(shell("setsid sleep 1000 & echo $!; exit 3"), "", None).unwrap();
         let mut pid = Vec::new();
         let status = running.watch(
             || Order::GoOn,
@@ -297,13 +293,13 @@ mod tests {
 
     #[test]
     fn a_command_that_is_given_up_has_no_status() {
-        let mut running = Running::start(shell("sleep 1000"), "").unwrap();
+        let mut running = Running::start(shell("sleep 1000"), "", None).unwrap();
         assert!(running.watch(|| Order::GiveUp, |_| {}).is_none());
     }
 
     #[test]
     fn a_command_that_does_not_exist_is_127() {
-        let error = Running::start(Command::new("/no/such/command"), "").unwrap_err();
+        let error = Running::start(Command::new("/no/such/command"), "", None).unwrap_err();
         assert_eq!(error.exit.code(), 127);
     }
 }

@@ -2,9 +2,8 @@
 
 use std::io;
 use std::process::{Child, ExitStatus};
-use std::sync::Arc;
 
-use crate::system::guard::{Guard, Guarded};
+use crate::system::guard::Guarded;
 
 /// A child with its process group, which ends at the latest when this is dropped. Signals are sent only until the child
 /// is reaped: after that, its number may belong to strangers.
@@ -24,9 +23,13 @@ impl Family {
         Self { child, own_group, is_reaped: false, guarded: None }
     }
 
-    /// From now on, its group is killed if this process is.
-    pub(crate) fn guard(&mut self, guard: &Arc<Guard>) {
-        self.guarded = self.own_group.then(|| Guarded::new(guard, self.child.id()));
+    /// Its group is killed if this process is.
+    pub(crate) fn guarded_by(mut self, guarded: Option<Guarded>) -> Self {
+        if let Some(guarded) = &guarded {
+            guarded.runs_in(self.child.id());
+        }
+        self.guarded = guarded;
+        self
     }
 
     /// Whether the child has ended. Does not reap it, where the system can look without reaping.

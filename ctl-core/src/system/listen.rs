@@ -46,28 +46,28 @@ pub(crate) fn address(
     )))
 }
 
-/// As [`address`], for TCP only.
+/// As [`address`], for TCP only, from this flag.
 ///
 /// # Errors
 /// As [`address`].
 pub(crate) fn tcp_address(
-    wanted: &str,
+    (flag, wanted): (&str, &str),
     allow_remote: bool,
     what: &str,
 ) -> Result<SocketAddr, CliError> {
-    address(wanted, allow_remote, what).map_err(|error| error.hint("--listen 127.0.0.1:0"))
+    address(wanted, allow_remote, what).map_err(|error| error.hint(format!("{flag} 127.0.0.1:0")))
 }
 
-/// Binds the address, and returns the bound one, with its port if 0 was wanted.
+/// Binds the address of this flag, and returns the bound one, with its port if 0 was wanted.
 ///
 /// # Errors
 /// It cannot be bound: exit 69.
-pub(crate) fn bind(wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), CliError> {
+pub(crate) fn bind(flag: &str, wanted: SocketAddr) -> Result<(TcpListener, SocketAddr), CliError> {
     let bound = TcpListener::bind(wanted);
     let bound = bound.and_then(|listener| listener.local_addr().map(|address| (listener, address)));
     bound.map_err(|error| {
         CliError::unavailable(format!("cannot listen on {wanted}: {error}"))
-            .hint("--listen 127.0.0.1:0 takes a free port")
+            .hint(format!("{flag} 127.0.0.1:0 takes a free port"))
     })
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod family;
 pub mod files;
 pub(crate) mod guard;
 pub(crate) mod listen;
+pub(crate) mod manager;
 pub mod notice;
 pub mod process;
 pub mod signals;

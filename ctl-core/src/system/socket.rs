@@ -118,7 +118,7 @@ impl Listener {
         }
         let address = listen::address(wanted, allow_remote, what)
             .map_err(|error| error.hint("--listen 127.0.0.1:0 or unix:/path/to/socket"))?;
-        let (listener, address) = listen::bind(address)?;
+        let (listener, address) = listen::bind("--listen", address)?;
         Ok((Self::Tcp(listener), address.to_string()))
     }
 

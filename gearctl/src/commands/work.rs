@@ -92,7 +92,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let limit = args.flags.count.map(JobLimit::new);
     let _pid_file = args.flags.create_pid_file(&tool.messages)?;
     let interrupts = tool.gentle_interrupts()?;
-    let shift = work::Shift::new(tool.messages.stamped()).until_empty(args.flags.until_empty());
+    let shift = work::Shift::new(tool.messages.stamped()).of(&args.flags)?;
     let shift = Arc::new(Shift::new(shift, handler, limit.clone()));
     let connect = || workers(tool, (&args, limit.as_ref()), &shift);
     let workers = shift.shift.wait_out(&interrupts, connect)?;

@@ -265,7 +265,6 @@ impl Shift {
                 Handler::Command(recipe) => child::run(recipe, &self.shift, &mut worker, &job),
                 Handler::Builtin(builtin) => self.shift.during(|| builtin.run(&self.shift, &job)),
             };
-            self.running.fetch_sub(1, Ordering::SeqCst);
             let mut done = Finished {
                 handle: show_handle(&job.handle),
                 function: show_function(&job.function),
@@ -282,6 +281,7 @@ impl Shift {
                 Ended::Exception(text) => (Fate::Exception, worker.exception(job, text)),
                 Ended::GivenBack => (Fate::Returned, worker.give_back(job)),
                 Ended::Stopped => {
+                    self.running.fetch_sub(1, Ordering::SeqCst);
                     // Closing gives the job back; after that, it must not be failed.
                     drop(worker);
                     drop(job);
@@ -289,6 +289,7 @@ impl Shift {
                     return;
                 }
             };
+            self.running.fetch_sub(1, Ordering::SeqCst);
             let is_sent = told.1.is_ok() && told.0 != Fate::Returned;
             done.settle(told);
             if is_sent {

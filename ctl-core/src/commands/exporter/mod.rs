@@ -11,6 +11,7 @@ use clap::Args;
 pub use self::collect::{Choice, Known};
 pub(crate) use self::collect::{Collector, Look};
 pub use self::metrics::{Kind, Metrics};
+pub(super) use self::serve::scraped;
 use crate::commands::address;
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
@@ -82,8 +83,8 @@ pub fn run<T: Tool>(
         }
         return print(&mut context.out, &collector);
     }
-    let wanted = listen::tcp_address(&args.listen, args.allow_remote, "exporter")?;
-    let (listener, address) = listen::bind(wanted)?;
+    let wanted = listen::tcp_address(("--listen", &args.listen), args.allow_remote, "exporter")?;
+    let (listener, address) = listen::bind("--listen", wanted)?;
     context.messages.note(format!("metrics on http://{address}/metrics"));
     address::print(&mut context.out, address)?;
     serve::serve(listener, &interrupts, address.ip().is_loopback(), collector)

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ACCEPT, ALLOW, HOST, HeaderMap, HeaderValue};
-use hyper::{Method, Request, StatusCode};
+use hyper::header::{ACCEPT, HeaderMap};
+use hyper::{Request, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
@@ -60,28 +60,14 @@ struct Exporter<T: Tool> {
 
 impl<T: Tool> Exporter<T> {
     async fn answer(&self, request: Request<Incoming>, claim: Claim) -> Reply {
-        if self.is_local && !is_for_here(request.headers()) {
-            let text = "unknown host name: an exporter on loopback has none but localhost\n";
-            return plain(StatusCode::MISDIRECTED_REQUEST, text);
-        }
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut refused = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is supported\n");
-            refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        if let Some(refused) = http::refused(&request, self.is_local) {
             return refused;
         }
         match request.uri().path() {
             "/metrics" => {
                 claim.stake();
-                let accept = request.headers().get(ACCEPT).and_then(|accept| accept.to_str().ok());
-                // The same lines serve both formats; older readers do not know the newer name.
-                let content_type = match accept.unwrap_or_default() {
-                    types if types.contains("application/openmetrics-text") => {
-                        "application/openmetrics-text; version=1.0.0; charset=utf-8"
-                    }
-                    _ => "text/plain; version=0.0.4; charset=utf-8",
-                };
                 match self.metrics().await {
-                    Ok(body) => http::reply(StatusCode::OK, content_type, Full::from(body)),
+                    Ok(text) => scraped(request.headers(), text),
                     Err(error) => {
                         plain(StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", error.message))
                     }
@@ -157,12 +143,17 @@ impl<T: Tool> Exporter<T> {
     }
 }
 
-/// Programs may omit the host, but no browser does.
-fn is_for_here(headers: &HeaderMap) -> bool {
-    match http::host(headers) {
-        Some(host) => http::is_sure(&http::name_and_port(host).0),
-        None => !headers.contains_key(HOST),
-    }
+/// The text of metrics, for a request with these headers.
+pub(in crate::commands) fn scraped(headers: &HeaderMap, text: Bytes) -> Reply {
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    // The same lines serve both formats; older readers do not know the newer name.
+    let content_type = match accept.unwrap_or_default() {
+        types if types.contains("application/openmetrics-text") => {
+            "application/openmetrics-text; version=1.0.0; charset=utf-8"
+        }
+        _ => "text/plain; version=0.0.4; charset=utf-8",
+    };
+    http::reply(StatusCode::OK, content_type, Full::from(text))
 }
 
 /// Requests that query the servers, one after the other: each server has one connection.

@@ -1,23 +1,93 @@
-//! The finished jobs of a worker in numbers.
+//! What a worker has done and is doing, in numbers.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use super::CommandEnd;
+use super::outages::lock;
+use crate::commands::exporter::{Kind, Metrics};
 use crate::error::{CliError, Exit};
 use crate::text::units;
+
+/// How long a job may be held whose command does not run: until the server has its end, or is given up.
+const LONGEST_STEP: Duration = Duration::from_secs(60);
+
+/// What a worker has done and is doing, for its end and for those who watch it.
+#[derive(Debug)]
+pub(super) struct Account {
+    pub(super) finished: Mutex<Counts>,
+    /// Number of running commands.
+    pub(super) running: AtomicUsize,
+    /// The servers that it has lost.
+    pub(super) lost: Mutex<HashSet<String>>,
+    /// When it was last seen to go on.
+    seen: Mutex<Instant>,
+}
+
+impl Default for Account {
+    fn default() -> Self {
+        let seen = Mutex::new(Instant::now());
+        Self {
+            finished: Mutex::default(),
+            running: AtomicUsize::new(0),
+            lost: Mutex::default(),
+            seen,
+        }
+    }
+}
+
+impl Account {
+    /// Looks at the worker, which holds a job if it is busy: it goes on if it needs none, or its command runs.
+    pub(super) fn look(&self, is_busy: bool, now: Instant) {
+        if !is_busy || self.running.load(Ordering::SeqCst) > 0 {
+            *lock(&self.seen) = now;
+        }
+    }
+
+    /// Whether it was lately seen to go on.
+    pub(super) fn goes_on(&self, now: Instant) -> bool {
+        now.saturating_duration_since(*lock(&self.seen)) < LONGEST_STEP
+    }
+
+    /// The metrics of this tool's worker.
+    pub(super) fn metrics(&self, tool: &str) -> Metrics {
+        let mut metrics = Metrics::default();
+        let mut add = |kind, name: &str, help, label: Option<(&str, &str)>, value: f64| {
+            metrics.add(kind, &format!("{tool}_work_{name}"), help, label, value);
+        };
+        let finished = lock(&self.finished);
+        for (fate, count) in &finished.fates {
+            let label = Some(("fate", *fate));
+            add(Kind::Counter, "jobs", "Finished jobs by outcome.", label, *count as f64);
+        }
+        for (end, count) in [("succeeded", finished.succeeded), ("failed", finished.failed)] {
+            let label = Some(("end", end));
+            add(Kind::Counter, "commands", "Finished commands.", label, count as f64);
+        }
+        let time = finished.time.as_secs_f64();
+        drop(finished);
+        add(Kind::Counter, "command_seconds", "Time that finished commands took.", None, time);
+        let running = self.running.load(Ordering::SeqCst);
+        add(Kind::Gauge, "running", "Commands that run now.", None, running as f64);
+        let lost = lock(&self.lost).len();
+        add(Kind::Gauge, "servers_lost", "Servers that are tried again.", None, lost as f64);
+        metrics
+    }
+}
 
 /// Numbers of finished jobs.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     /// By the words of their fates.
-    pub(super) fates: BTreeMap<&'static str, u64>,
+    fates: BTreeMap<&'static str, u64>,
     /// Those whose command exited with 0.
-    pub(super) succeeded: u64,
+    succeeded: u64,
     /// Those whose command ended otherwise on its own, or for its time limit, or could not get its job.
-    pub(super) failed: u64,
+    failed: u64,
     /// How long commands ran.
-    pub(super) time: Duration,
+    time: Duration,
 }
 
 impl Counts {
@@ -45,6 +115,27 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_job_that_is_held_without_its_command_for_long_stops_the_worker() {
+        let (account, start) = (Account::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        for (second, is_busy, running, goes_on) in [
+            (100, false, 0, true),
+            (1000, true, 1, true),
+            (1001, true, 0, true),
+            (1059, true, 0, true),
+            (1061, true, 0, false),
+            (1062, true, 1, true),
+            (1063, true, 0, true),
+            (1200, true, 0, false),
+            (1201, false, 0, true),
+        ] {
+            account.running.store(running, Ordering::SeqCst);
+            account.look(is_busy, at(second));
+            assert_eq!(account.goes_on(at(second)), goes_on, "at {second}");
+        }
+    }
 
     #[test]
     fn a_worker_fails_if_jobs_failed_and_none_succeeded() {

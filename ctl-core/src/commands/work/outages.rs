@@ -1,9 +1,11 @@
 //! What a person is told about lost servers: each loss once, not for every slot and attempt, and each return.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::fmt::Display;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::counts::Account;
 use crate::error::CliError;
 use crate::output::messages::Messages;
 
@@ -12,15 +14,18 @@ pub struct Outages {
     messages: Messages,
     /// Whether servers that cannot be reached are given up.
     is_finite: bool,
-    down: Mutex<HashSet<String>>,
+    /// Has those that are lost now.
+    account: Arc<Account>,
+    /// Whether a server was reached.
+    is_connected: AtomicBool,
     given_up: Mutex<BTreeSet<String>>,
 }
 
 impl Outages {
     /// None so far; reports to `messages`.
-    #[must_use]
-    pub fn new(messages: Messages) -> Self {
-        Self { messages, is_finite: false, down: Mutex::default(), given_up: Mutex::default() }
+    pub(super) fn new(messages: Messages, account: Arc<Account>) -> Self {
+        let (is_connected, given_up) = (AtomicBool::new(false), Mutex::default());
+        Self { messages, is_finite: false, account, is_connected, given_up }
     }
 
     /// Those of a worker that runs until its queues are empty, if `finite`: it gives up servers that cannot be reached.
@@ -32,7 +37,8 @@ impl Outages {
     /// A slot has reached the server.
     pub fn connected(&self, server: impl Display) {
         // Messages are written under the lock, so that losses and returns alternate as they happened.
-        let mut down = lock(&self.down);
+        let mut down = lock(&self.account.lost);
+        self.is_connected.store(true, Ordering::SeqCst);
         if down.remove(&server.to_string()) {
             self.messages.note(format!("connected to {server} again"));
         }
@@ -44,11 +50,16 @@ impl Outages {
         if !error.contains(&server) {
             error = format!("{server}: {error}");
         }
-        let mut down = lock(&self.down);
+        let mut down = lock(&self.account.lost);
         if down.insert(server) {
             let until = if self.is_finite { "" } else { " until it works" };
             self.messages.warn(format!("{error}; retrying{until}"));
         }
+    }
+
+    /// Whether a slot has reached a server.
+    pub(super) fn has_connected(&self) -> bool {
+        self.is_connected.load(Ordering::SeqCst)
     }
 
     /// A slot has given up the server.
@@ -86,7 +97,7 @@ mod tests {
     fn losses_and_returns_alternate_however_many_slots_report_them() {
         let memory = Memory::default();
         let messages = Messages::to(Box::new(memory.clone()), "tool", false, false);
-        let outages = Outages::new(messages);
+        let outages = Outages::new(messages, Arc::default());
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

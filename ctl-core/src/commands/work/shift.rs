@@ -3,12 +3,13 @@
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::{ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::counts::Counts;
+use super::counts::Account;
+use super::monitor::Monitor;
 use super::outages::{Outages, lock};
 use super::{CommandEnd, STOPPED, WorkFlags, is_for_commands};
 use crate::commands::shortage::Shortage;
@@ -18,6 +19,7 @@ use crate::output::messages::Messages;
 use crate::output::{Format, Output, Record, Shape};
 use crate::system::child::{DataArgs, LastLine, Order, Piece, Place, Running, Template};
 use crate::system::guard::Guard;
+use crate::system::manager::MANAGER_VARIABLES;
 use crate::system::process;
 use crate::system::signals::Interrupts;
 use crate::text::units;
@@ -131,20 +133,20 @@ pub struct Shift {
     is_stopping: AtomicBool,
     /// Number of consecutive failed commands.
     failures: AtomicU32,
-    /// Number of running commands.
-    running: AtomicUsize,
     /// Kills running commands if this process is killed; there from the first command on, if the system has one.
     guard: Mutex<Option<Option<Arc<Guard>>>>,
-    /// The finished jobs.
-    counts: Mutex<Counts>,
+    pub(super) account: Arc<Account>,
+    /// Shows the account, until the worker is supervised.
+    pub(super) monitor: Mutex<Option<Monitor>>,
 }
 
 impl Shift {
     /// A shift that has not started.
     #[must_use]
     pub fn new(messages: Messages) -> Self {
+        let account: Arc<Account> = Arc::default();
         Self {
-            outages: Outages::new(messages.clone()),
+            outages: Outages::new(messages.clone(), Arc::clone(&account)),
             messages,
             shortage: Shortage::default(),
             kill: AtomicBool::new(false),
@@ -152,9 +154,9 @@ impl Shift {
             broken: Mutex::default(),
             is_stopping: AtomicBool::new(false),
             failures: AtomicU32::new(0),
-            running: AtomicUsize::new(0),
             guard: Mutex::default(),
-            counts: Mutex::default(),
+            account,
+            monitor: Mutex::default(),
         }
     }
 
@@ -164,10 +166,14 @@ impl Shift {
         Self { is_several: servers > 1, ..self }
     }
 
-    /// Whether it ends when there is no job.
-    #[must_use]
-    pub fn until_empty(self, until_empty: bool) -> Self {
-        Self { outages: self.outages.finite(until_empty), ..self }
+    /// With these flags.
+    ///
+    /// # Errors
+    /// An address for metrics that is invalid (2) or cannot be bound (69).
+    pub fn of(self, flags: &WorkFlags) -> Result<Self, CliError> {
+        let monitor = Monitor::of(flags, &self.messages)?;
+        let outages = self.outages.finite(flags.until_empty());
+        Ok(Self { outages, monitor: Mutex::new(monitor), ..self })
     }
 
     /// The server of a job, if ids alone do not identify the job.
@@ -245,10 +251,14 @@ impl Shift {
         let start = || {
             let (mut command, data) = command.command(job.values, *data, job.body)?;
             command.envs(job.environment.iter().map(|(name, value)| (name, value)));
+            // They are this process's.
+            for name in MANAGER_VARIABLES {
+                command.env_remove(name);
+            }
             command.stdout(if *owns_stdout { Stdio::inherit() } else { Stdio::piped() });
             command.stderr(Stdio::piped());
             let guard = self.guard()?;
-            Ok((Running::start(command, data.input())?.guarded_by(guard.as_ref()), data))
+            Ok((Running::start(command, data.input(), guard.as_ref())?, data))
         };
         let (mut running, _data) = match self.retry(gives_up, start) {
             Ok(running) => running,
@@ -318,9 +328,9 @@ impl Shift {
 
     /// Handles a job, which counts as running meanwhile.
     pub fn during<O>(&self, handle: impl FnOnce() -> O) -> O {
-        self.running.fetch_add(1, Ordering::SeqCst);
+        self.account.running.fetch_add(1, Ordering::SeqCst);
         let done = handle();
-        self.running.fetch_sub(1, Ordering::SeqCst);
+        self.account.running.fetch_sub(1, Ordering::SeqCst);
         done
     }
 
@@ -410,7 +420,7 @@ impl Shift {
         end: &CommandEnd,
         fate: &'static str,
     ) -> Result<(), CliError> {
-        lock(&self.counts).add(end, fate);
+        lock(&self.account.finished).add(end, fate);
         if out.style.format != Format::Ndjson {
             return Ok(());
         }
@@ -452,7 +462,7 @@ impl Shift {
         self.outages.check()?;
         match signal {
             Some(signal) => Ok(signal),
-            None => lock(&self.counts).check(noun),
+            None => lock(&self.account.finished).check(noun),
         }
     }
 

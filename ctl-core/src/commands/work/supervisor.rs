@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::outages::lock;
 use super::{Shift, WorkFlags};
 use crate::error::{CliError, Exit};
+use crate::system::manager::Manager;
 use crate::system::process;
 use crate::system::signals::Interrupts;
 use crate::text::units;
@@ -40,26 +41,40 @@ impl Shift {
         // Runs once, in the attempt that succeeds in starting a thread.
         let run = Mutex::new(Some(run));
         let run = || lock(&run).take().map(|run| run());
+        let over = Interrupts::none();
+        let monitor = lock(&self.monitor).take();
         let (signal, given) = thread::scope(|scope| {
+            let named = |name: &str| thread::Builder::new().name(name.to_owned());
+            if let Some(monitor) = monitor {
+                let serve = || {
+                    if let Err(error) = monitor.serve(&self.account, &over) {
+                        self.messages().warn(error.message);
+                    }
+                };
+                if let Err(error) = named("metrics").spawn_scoped(scope, serve) {
+                    return (Err(process::no_thread(&error)), R::default());
+                }
+            }
             let start = || {
-                let thread = thread::Builder::new().name("worker".to_owned());
-                thread.spawn_scoped(scope, run).map_err(|error| process::no_thread(&error))
+                named("worker").spawn_scoped(scope, run).map_err(|error| process::no_thread(&error))
             };
-            let thread = match self.wait_out(interrupts, start) {
-                Ok(thread) => thread,
-                Err(error) => return (Err(error), R::default()),
-            };
-            let supervisor = Supervisor {
-                shift: self,
-                hands,
-                interrupts,
-                flags,
-                last_busy: Instant::now(),
-                deadline: None,
-                signal: None,
-            };
-            let signal = supervisor.watch(|| thread.is_finished(), finished, report);
-            (signal, thread.join().ok().flatten().unwrap_or_default())
+            let watched = self.wait_out(interrupts, start).map(|thread| {
+                let supervisor = Supervisor {
+                    shift: self,
+                    hands,
+                    interrupts,
+                    flags,
+                    last_busy: Instant::now(),
+                    deadline: None,
+                    signal: None,
+                    manager: Manager::from_env(),
+                    is_ready: false,
+                };
+                let signal = supervisor.watch(|| thread.is_finished(), finished, report);
+                (signal, thread.join().ok().flatten().unwrap_or_default())
+            });
+            over.raise();
+            watched.unwrap_or_else(|error| (Err(error), R::default()))
         });
         let signal = signal?;
         match self.take_broken() {
@@ -78,6 +93,9 @@ struct Supervisor<'a, H> {
     /// When running jobs are ended.
     deadline: Option<Instant>,
     signal: Option<Exit>,
+    manager: Manager,
+    /// Whether the manager knows that it works.
+    is_ready: bool,
 }
 
 impl<H: Hands> Supervisor<'_, H> {
@@ -109,10 +127,24 @@ impl<H: Hands> Supervisor<'_, H> {
             }
             self.heed_signals();
             self.heed_idleness();
+            self.tell_manager();
+        }
+    }
+
+    fn tell_manager(&mut self) {
+        let (account, now) = (&self.shift.account, Instant::now());
+        account.look(self.hands.is_busy(), now);
+        if !self.is_ready && self.shift.outages().has_connected() {
+            self.is_ready = true;
+            self.manager.tell("READY=1");
+        }
+        if account.goes_on(now) {
+            self.manager.keep_alive(now);
         }
     }
 
     fn stop(&self) {
+        self.manager.tell("STOPPING=1");
         self.shift.stop();
         self.hands.stop();
     }

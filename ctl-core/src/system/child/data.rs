@@ -13,11 +13,11 @@ use crate::system::process;
 /// Flags for passing the data; stdin is the default.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct DataArgs {
-    /// Pass the data in a temporary file; its path replaces {file}, or becomes the last argument
+    /// Pass the data in a temporary file, as {file} or the last argument
     #[arg(hide_short_help = true, long)]
     pub file: bool,
 
-    /// Pass the data as the last argument; other users can see it in the process list
+    /// Pass the data as the last argument, which other users can see
     #[arg(hide_short_help = true, long, conflicts_with = "file")]
     pub arg: bool,
 }

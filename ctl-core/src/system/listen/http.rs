@@ -15,12 +15,12 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::{
-    CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -135,6 +135,29 @@ pub(crate) fn name_and_port(host: &str) -> (String, Option<u16>) {
         _ => (host, None),
     };
     (name.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase(), port)
+}
+
+/// The answer to a request that is none for metrics: only GET is supported, and with `is_local` only for this host,
+/// since a page in a browser could ask for others, which it has bound to this address.
+pub(crate) fn refused<B>(request: &Request<B>, is_local: bool) -> Option<Reply> {
+    if is_local && !is_for_here(request.headers()) {
+        let text = "unknown host name: an address on loopback has none but localhost\n";
+        return Some(plain(StatusCode::MISDIRECTED_REQUEST, text));
+    }
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return None;
+    }
+    let mut refused = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is supported\n");
+    refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    Some(refused)
+}
+
+/// Programs may omit the host, but no browser does.
+fn is_for_here(headers: &HeaderMap) -> bool {
+    match host(headers) {
+        Some(host) => is_sure(&name_and_port(host).0),
+        None => !headers.contains_key(HOST),
+    }
 }
 
 /// Whether nobody else can bind this name to another address: it is one, or `localhost`.

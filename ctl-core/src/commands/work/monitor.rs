@@ -1,0 +1,70 @@
+//! The account of a worker over HTTP: metrics, and a sign of life.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hyper::body::Incoming;
+use hyper::{Request, StatusCode};
+use tokio::time::timeout;
+
+use super::WorkFlags;
+use super::counts::Account;
+use crate::commands::exporter::scraped;
+use crate::error::CliError;
+use crate::output::messages::Messages;
+use crate::system::listen;
+use crate::system::listen::http::{self, Reply, plain};
+use crate::system::signals::Interrupts;
+
+/// Maximum number of connections at once.
+const CONNECTIONS: usize = 64;
+/// Time limit of a connection, from its first byte to the last of the answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The address of `--metrics`, bound.
+pub(super) struct Monitor {
+    listener: TcpListener,
+    tool: &'static str,
+    is_local: bool,
+}
+
+impl Monitor {
+    pub(super) fn of(flags: &WorkFlags, messages: &Messages) -> Result<Option<Self>, CliError> {
+        let Some(wanted) = &flags.metrics else { return Ok(None) };
+        let wanted = listen::tcp_address(("--metrics", wanted), flags.allow_remote, "worker")?;
+        let (listener, address) = listen::bind("--metrics", wanted)?;
+        messages.note(format!("metrics on http://{address}/metrics"));
+        let (tool, is_local) = (messages.program(), address.ip().is_loopback());
+        Ok(Some(Self { listener, tool, is_local }))
+    }
+
+    /// Answers until it is over.
+    pub(super) fn serve(self, account: &Arc<Account>, over: &Interrupts) -> Result<(), CliError> {
+        let Self { listener, tool, is_local } = self;
+        let served = http::serve(listener, CONNECTIONS, over, |stream, _, claim| {
+            let account = Arc::clone(account);
+            async move {
+                let respond = async |request: Request<Incoming>| {
+                    claim.stake();
+                    let refused = http::refused(&request, is_local);
+                    refused.unwrap_or_else(|| answer(&account, tool, &request))
+                };
+                let _ = timeout(PATIENCE, http::answer(stream, respond)).await;
+            }
+        });
+        served.map(drop)
+    }
+}
+
+fn answer(account: &Account, tool: &str, request: &Request<Incoming>) -> Reply {
+    match request.uri().path() {
+        "/metrics" => scraped(request.headers(), account.metrics(tool).text().into()),
+        "/healthz" if account.goes_on(Instant::now()) => plain(StatusCode::OK, "ok\n"),
+        "/healthz" => plain(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "a job is held without its command for a minute\n",
+        ),
+        _ => plain(StatusCode::NOT_FOUND, "not found; try /metrics or /healthz\n"),
+    }
+}
