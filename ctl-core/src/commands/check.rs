@@ -6,7 +6,7 @@ mod several;
 
 use clap::{Args, ValueEnum};
 
-pub use self::measured::{Measured, Metric, Problem};
+pub use self::measured::{Measured, Metric, Problem, Stated};
 pub use self::report::Title;
 use self::report::{Judged, Report};
 pub use self::several::measure_all;
@@ -65,7 +65,7 @@ pub fn conclude(
     title: Title<'_>,
     measured: impl Into<Measured>,
 ) -> Result<Exit, CliError> {
-    let Measured { metrics, failure, absent, known } = measured.into();
+    let Measured { metrics, failure, absent, stated, known } = measured.into();
     let judged = match failure {
         None if metrics.is_empty() && absent.is_some() => {
             flags.require(&known).map(|()| Vec::new())
@@ -76,7 +76,8 @@ pub fn conclude(
     let report = match judged {
         Ok(judged) => {
             let verdict = if flags.must_exist { Verdict::Critical } else { Verdict::Ok };
-            Report::of(title, judged, absent.map(|why| (why, verdict)))
+            let absent = absent.map(|text| Stated { text, verdict, figures: String::new() });
+            Report::of(title, judged, stated.or(absent).unwrap_or_default())
         }
         Err((error, judged)) => Report::failed(&error, flags.on_timeout.verdict(), judged),
     };

@@ -138,9 +138,10 @@ impl FromStr for Threshold {
 }
 
 /// The result of a check; the most severe is last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Verdict {
     /// 0.
+    #[default]
     Ok,
     /// 1.
     Warning,

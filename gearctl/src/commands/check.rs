@@ -4,17 +4,19 @@ use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use ctl_core::commands::check::{
-    CheckFlags, Measured, Metric, Problem, Title, conclude, measure_all,
+    CheckFlags, Measured, Metric, Problem, Stated, Title, conclude, measure_all,
 };
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::glob::Patterns;
+use ctl_core::input::glob::{Patterns, glob};
 use ctl_core::input::named::{self, One};
 use ctl_core::link::Link as _;
 use ctl_core::rules::metrics::{Measurable, Named};
-use gearman_client::{FunctionName, FunctionPriorities, FunctionStatus, SubmitOptions};
+use gearman_client::{
+    FunctionName, FunctionPriorities, FunctionStatus, JobStatus, SubmitOptions, UniqueId,
+};
 
 use super::functions::{priorities, workers};
-use crate::error::{TIMEOUT, cli_error};
+use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
 use crate::link::{Answer, Link};
 use crate::link::{status_of, statuses};
 use crate::names::{Function, show_function};
@@ -33,10 +35,13 @@ Metrics:
   a function: queued running workers rtt queued-high queued-normal queued-low
   roundtrip:  rtt (milliseconds)
 The last three are queried only if a threshold uses them, and need a server that supports prioritystatus.
-A function with queued jobs and no workers is CRITICAL, unless -c says what is normal (workers=0: is always fine). One
+A function with queued jobs and no workers is CRITICAL, for the server, too, unless -c says what is normal (workers=0: is
+always fine). One
 that does not exist counts as having neither, unless --must-exist is given. Cancelled jobs count as queued until a worker asks for work. Workers
 can be registered and stuck: roundtrip through a function proves that they answer, and the message says whether the
-server or the worker failed.
+server or the worker failed. A result 0: to 3: and a text is the worker's own verdict, with figures behind a |, as for
+check_gearman, unless --expect is given. Each function has one id for this: a job that was not run does not add up, and
+while it is queued, the check fails at once, as on a timeout.
 With several servers, each is checked, and the verdict is the most severe one; a server that is down is CRITICAL. A
 roundtrip through a function goes to any of them.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments). --timeout defaults to 2s.
@@ -93,7 +98,7 @@ enum What {
         #[arg(long, value_name = "TEXT", default_value = "")]
         send: String,
 
-        /// The expected result
+        /// The expected result; * and ? match anything
         #[arg(long, value_name = "TEXT", requires = named::NAMES)]
         expect: Option<String>,
     },
@@ -166,10 +171,11 @@ fn figures_of(link: &mut Link, what: &What) -> Result<Measured, CliError> {
         What::Server => {
             let all = statuses(link)?;
             let sum = |of: fn(&FunctionStatus) -> i64| all.iter().map(of).sum::<i64>() as f64;
+            let problem = all.iter().find_map(unattended);
             vec![
                 Metric::new("queued", sum(FunctionStatus::queued), "").usual(),
                 Metric::new("running", sum(|function| function.running), ""),
-                Metric::new("workers", workers(&all) as f64, "").usual(),
+                Metric { problem, ..Metric::new("workers", workers(&all) as f64, "").usual() },
                 Metric::new("functions", all.len() as f64, ""),
             ]
         }
@@ -199,8 +205,8 @@ fn figures_of(link: &mut Link, what: &What) -> Result<Measured, CliError> {
             let Some(function) = function.given()? else {
                 return Ok(Measured::default());
             };
-            worker(link, function, send, expect.as_deref())
-                .map_err(|error| error.context("worker roundtrip"))?
+            return worker(link, function, send, expect.as_deref())
+                .map_err(|error| error.context("worker roundtrip"));
         }
     };
     Ok(metrics.into())
@@ -266,15 +272,18 @@ fn ping(link: &mut Link, what: &What) -> Result<Measured, CliError> {
 /// A function that does not exist counts as one without jobs and workers.
 fn figures(name: &str, status: Option<&FunctionStatus>) -> Vec<Metric> {
     let of = |figure: fn(&FunctionStatus) -> i64| status.map_or(0, figure);
-    let (queued, workers) = (of(FunctionStatus::queued), of(|status| status.workers));
     let metric = |key, value: i64| Metric::new(key, value as f64, "").of(name);
-    let unattended =
-        (queued > 0 && workers == 0).then_some(Problem::Unattended("queued jobs but no workers"));
+    let problem = status.and_then(unattended);
     vec![
-        metric("queued", queued).usual(),
+        metric("queued", of(FunctionStatus::queued)).usual(),
         metric("running", of(|status| status.running)),
-        Metric { problem: unattended, ..metric("workers", workers).usual() },
+        Metric { problem, ..metric("workers", of(|status| status.workers)).usual() },
     ]
+}
+
+fn unattended(status: &FunctionStatus) -> Option<Problem> {
+    let is_alone = status.queued() > 0 && status.workers == 0;
+    is_alone.then_some(Problem::Unattended("queued jobs but no workers"))
 }
 
 /// A round trip through a worker.
@@ -283,10 +292,10 @@ fn worker(
     function: FunctionName,
     send: &str,
     expect: Option<&str>,
-) -> Result<Vec<Metric>, CliError> {
+) -> Result<Measured, CliError> {
     let name = show_function(&function);
     let timeout = link.dialer.timeout().unwrap_or(PATIENCE);
-    let options = SubmitOptions::default().timeout(timeout);
+    let options = as_before(link, &function, SubmitOptions::default().timeout(timeout))?;
     let start = Instant::now();
     let mut result = Vec::new();
     for event in link.client()?.submit(function, send, options).map_err(cli_error)? {
@@ -299,10 +308,39 @@ fn worker(
             _ => {}
         }
     }
-    if expect.is_some_and(|expect| expect.as_bytes() != result) {
+    let rtt = Metric::new("rtt", milliseconds(start.elapsed()), "ms").of(&name).usual();
+    let text = String::from_utf8_lossy(&result);
+    if expect.is_some_and(|expect| expect.as_bytes() != result && !glob(expect, &text)) {
         let shown = String::from_utf8_lossy(result.get(..SHOWN).unwrap_or(&result));
         let text = format!("unexpected result: {shown}");
         return Err(CliError::new(Exit::Negative, "UNEXPECTED_RESULT", text));
     }
-    Ok(vec![Metric::new("rtt", milliseconds(start.elapsed()), "ms").of(&name).usual()])
+    let stated = if expect.is_none() { Stated::read(&text) } else { None };
+    Ok(Measured { metrics: vec![rtt], stated, ..Measured::default() })
+}
+
+/// The options with the id of the function's checks. A job with it that is still queued was left by an earlier check: no
+/// worker has asked for a job since, or the server would have dropped it.
+fn as_before(
+    link: &mut Link,
+    function: &FunctionName,
+    options: SubmitOptions,
+) -> Result<SubmitOptions, CliError> {
+    let id = UniqueId::of_payload([b"gearctl check roundtrip ", function.as_bytes()].concat());
+    let bound = link.patience();
+    let client = link.client()?;
+    // Not every server answers this.
+    client.set_reply_timeout(bound / 2);
+    match client.status_unique(id).map_err(cli_error) {
+        Ok(JobStatus { is_known: true, is_running: false, waiting: Some(0), .. }) => {
+            let text = "the job of an earlier check is still queued: no worker has asked for it";
+            Err(CliError::timeout(text))
+        }
+        Ok(_) => Ok(options.unique(id)),
+        Err(error) if [TIMEOUT, CONNECTION_LOST, UNSUPPORTED].contains(&error.code) => {
+            client.reconnect().map_err(cli_error)?;
+            Ok(options)
+        }
+        Err(error) => Err(error),
+    }
 }

@@ -36,6 +36,9 @@ fn functions_are_judged_by_thresholds_and_workers() {
         check(&[&ok[..], &["-w", "queued=0", "-c", "queued=@1:5"]].concat()).exits(2);
         check(&[&ok[..], &["-w", "nonsense=0"]].concat()).exits(3);
         check(&["functions", "f*", "!f"]).exits(0);
+        let lonely = check(&["server"]).exits(2);
+        assert!(lonely.out().contains("queued jobs but no workers"), "{}", lonely.out());
+        check(&["server", "-c", "workers=0:"]).exits(0);
         let json = check(&["functions", "*", "-o", "json"]).exits(2).json();
         assert_eq!(
             (&json["status"], &json["metrics"][0]["queue"]),
@@ -57,8 +60,32 @@ fn a_roundtrip_tells_server_and_worker_apart() {
         let other = check(&["up", "--send", "x", "--expect", "x"]).exits(2);
         assert!(other.out().contains("UNEXPECTED_RESULT: worker roundtrip"), "{}", other.out());
         assert!(other.out().contains("result: X"), "{}", other.out());
+        check(&["up", "--send", "worker=5 jobs=7", "--expect", "*JOBS=?"]).exits(0);
+        let verdict = check(&["up", "--send", "1:late|age=5;1;9\x1b\nmore"]).exits(1);
+        let said = verdict.out();
+        assert!(said.starts_with("GEARCTL WARNING - up: LATE, rtt "), "{said}");
+        assert!(said.ends_with(" AGE=5;1;9\\x1b\n") && said.contains("| 'up_rtt'="), "{said}");
+        check(&["up", "--send", "0:fine", "-c", "rtt=@0:60000"]).exits(2);
         drop(worker);
         workers(address, "up", 0);
+        // However often it fails, it leaves one job, which a worker removes.
+        let late = ["up", "--timeout", "1"];
+        check(&late).exits(2);
+        eventually("the loss of the client", || {
+            let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
+            jobs[0]["ignored"].as_bool().filter(|ignored| *ignored)
+        });
+        let again = check(&late).exits(2);
+        assert!(
+            again.out().contains("TIMEOUT: worker roundtrip: the job of an earlier"),
+            "{}",
+            again.out()
+        );
+        assert_eq!(queued(address, "up"), 1);
+        let _worker = Running::of(command(&line).spawn().unwrap());
+        workers(address, "up", 1);
+        eventually("a worker that has asked", || (queued(address, "up") == 0).then_some(()));
+        check(&["up", "--send", "x", "--expect", "X"]).exits(0);
     });
     let server = Server::start().unwrap();
     let late = ["check", "roundtrip", "up", "--timeout", "1"];

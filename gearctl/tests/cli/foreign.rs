@@ -294,7 +294,7 @@ const LINES: &[(&str, [i32; 4])] = &[
     ("wait --for queued==1 -f queued", [0, 0, 0, 0]),
     ("job HANDLE", [0, 0, 0, 0]),
     ("job H:nowhere:999", [1, 1, 1, 1]),
-    ("check server", [0, 0, 0, 0]),
+    ("check server", [2, 2, 2, 2]),
     ("check roundtrip", [0, 0, 0, 0]),
     ("check roundtrip up --send x --expect X", [0, 0, 0, 0]),
     ("check function up", [0, 0, 0, 0]),

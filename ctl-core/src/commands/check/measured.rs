@@ -2,6 +2,8 @@
 
 use crate::error::CliError;
 use crate::rules::metrics::Named;
+use crate::rules::thresholds::Verdict;
+use crate::text::escape;
 
 /// What a figure means without any threshold, with the reason to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +82,31 @@ impl Metric {
     }
 }
 
+/// A verdict that is not about a figure.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Stated {
+    /// The reason.
+    pub text: String,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Performance data as monitoring systems write it; may be empty.
+    pub figures: String,
+}
+
+impl Stated {
+    /// The verdict of another plugin: `2:text|figures`, on one line.
+    #[must_use]
+    pub fn read(output: &str) -> Option<Self> {
+        let (code, text) = output.split_once(':')?;
+        let all = [Verdict::Ok, Verdict::Warning, Verdict::Critical, Verdict::Unknown];
+        let verdict = all.into_iter().find(|verdict| verdict.exit().code().to_string() == code)?;
+        let line = text.lines().next().unwrap_or_default();
+        let (text, figures) = line.split_once('|').unwrap_or((line, ""));
+        let tidy = |text: &str| escape::line(text.trim()).into_owned();
+        Some(Self { text: tidy(text), verdict, figures: tidy(figures) })
+    }
+}
+
 /// The findings of a check: figures, and why some are missing.
 #[derive(Debug, Default)]
 pub struct Measured {
@@ -89,6 +116,8 @@ pub struct Measured {
     pub failure: Option<CliError>,
     /// Set if there is no such queue, or none that matches. The figures, if any, are then those of an empty one.
     pub absent: Option<String>,
+    /// What somebody else has found.
+    pub stated: Option<Stated>,
     /// Without figures, the names that an empty queue would have: thresholds for other names are mistakes, which would
     /// go unnoticed as long as there is no queue.
     pub known: Vec<Metric>,

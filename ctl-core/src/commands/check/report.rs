@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::measured::Metric;
+use super::measured::{Metric, Stated};
 use crate::error::{CliError, Exit};
 use crate::rules::thresholds::Verdict;
 use crate::text::escape;
@@ -37,6 +37,8 @@ pub(super) struct Report {
     pub(super) verdict: Verdict,
     pub(super) summary: String,
     pub(super) judged: Vec<Judged>,
+    /// Performance data from elsewhere.
+    pub(super) figures: String,
 }
 
 /// Number of figures in the summary of a check without alerts.
@@ -48,15 +50,15 @@ const NAMED_LENGTH: usize = 160;
 const LINE: usize = 4 << 10;
 
 impl Report {
-    /// The outcome from figures, or from the absence of a subject.
+    /// The outcome from figures, and from what is stated, such as the absence of a subject.
     pub(super) fn of(
         title: Title<'_>,
         judged: Vec<Judged>,
-        absent: Option<(String, Verdict)>,
+        Stated { text, verdict, figures }: Stated,
     ) -> Self {
-        let (absent, missing) = absent.map_or((None, Verdict::Ok), |(why, v)| (Some(why), v));
-        let verdict = judged.iter().map(|j| j.verdict).fold(missing, Verdict::max);
-        let mut parts: Vec<String> = absent.into_iter().collect();
+        let verdict = judged.iter().map(|j| j.verdict).fold(verdict, Verdict::max);
+        let mut parts: Vec<String> =
+            Some(text).filter(|text| !text.is_empty()).into_iter().collect();
         let mut name = title.name;
         if title.many {
             let alerts = alerts(&judged);
@@ -78,7 +80,7 @@ impl Report {
             parts.extend(judged.iter().take(SHOWN).map(figure));
         }
         let (parts, colon) = (parts.join(", "), if name.is_empty() { "" } else { ": " });
-        Self { verdict, summary: format!("{name}{colon}{parts}"), judged }
+        Self { verdict, summary: format!("{name}{colon}{parts}"), judged, figures }
     }
 
     /// The outcome from a failure of the check itself, and from what was found anyway.
@@ -97,7 +99,7 @@ impl Report {
         // An alert carries no hints: its reader has no command line at hand.
         let mut parts = vec![format!("{}: {}", error.code, error.message)];
         parts.extend(alerts(&judged));
-        Self { verdict, summary: parts.join("; "), judged }
+        Self { verdict, summary: parts.join("; "), judged, figures: String::new() }
     }
 
     /// The reported figures: those that the command line asks for and those that alert; without thresholds, also those
@@ -121,6 +123,10 @@ impl Report {
             line.push_str(before);
             line.push_str(&data);
             before = " ";
+        }
+        if !self.figures.is_empty() {
+            line.push_str(before);
+            line.push_str(&escape::clip(&self.figures, LINE / 2));
         }
         line.push('\n');
         line

@@ -20,7 +20,7 @@ pub fn measure_all<L: Link>(
     let measured = at_once(servers, |(address, link)| (address.clone(), measure(link)));
     let mut all = Measured::default();
     let mut alive = Vec::new();
-    for (address, Measured { metrics, failure, absent, known }) in measured {
+    for (address, Measured { metrics, failure, absent, known, .. }) in measured {
         if failure.is_none() {
             alive.push(address.clone());
         }
