@@ -177,6 +177,7 @@ fn begin(
     let interrupts = tool.interrupts()?;
     let bulk = Bulk::start(action, &wanted.args.pace, None, interrupts, &messages);
     let guard = Guard::new(&mut tool.link, &tool.messages)?;
+    wanted.require_free(&guard)?;
     let kept = results.kept_in_order();
     let pool = Pool::start(clients, tasks, Kind::Foreground, kept, (&bulk.gate(), guard))?;
     Ok(Running::new(wanted.place(), shape, pool, bulk))

@@ -105,6 +105,32 @@ impl Guard {
         }
     }
 
+    /// Refuses a job whose client waits, if it would be merged with a queued one that no client waits for: that is
+    /// skipped if this client leaves first. A server does not say whether it is of the same function.
+    ///
+    /// # Errors
+    /// There is such a job: exit 1.
+    pub fn require_free(&self, job: Submitted<'_>) -> Result<(), CliError> {
+        self.before(job);
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that list their jobs answer this, too.
+        let joins = |server: &mut Server| {
+            let status = server.link.client().ok()?.status_unique(job.id).ok()?;
+            let is_alone = status.is_known && !status.is_running && status.waiting == Some(0);
+            Some(is_alone && server.queued(job.function)? > 0)
+        };
+        let mut listing =
+            servers.iter_mut().filter(|server| matches!(server.seen, Seen::Jobs { .. }));
+        if !listing.any(|server| joins(server).unwrap_or(false)) {
+            return Ok(());
+        }
+        let id = show_unique(&job.id);
+        let text = format!(
+            "a job with the id {id} is queued, and no client waits for it: if this command ended first, the server would skip it"
+        );
+        Err(CliError::new(Exit::Negative, "JOB_QUEUED", text).hint("another id"))
+    }
+
     /// What becomes of the job that the server has returned.
     #[must_use]
     pub fn after(&self, job: Submitted<'_>, handle: &JobHandle) -> Fate {
@@ -130,6 +156,10 @@ impl Guard {
         let id = show_unique(&job.id);
         match self.after(job, handle) {
             Fate::Skipped => return Err(self.skipped(job, handle)),
+            Fate::Depends if !waits => {
+                return Err(CliError::new(Exit::Negative, SKIPPED, depends(job, handle))
+                    .hint(self.hint.as_str()));
+            }
             Fate::Joins if waits => self.messages.warn(format!(
                 "a job with the id {id} is queued already, and this one is merged with it: if this command ends before the job does, the server skips the job"
             )),
@@ -151,10 +181,7 @@ impl Guard {
         let why = match self.after(job, handle) {
             Fate::Runs | Fate::Joins => return Ok(()),
             Fate::Skipped => return Err(self.skipped(job, handle)),
-            Fate::Depends => format!(
-                "a client waits for the job {}, with which the server has merged the copy by the id {id}: if the client leaves before the job runs, the server skips it",
-                show_handle(handle)
-            ),
+            Fate::Depends => depends(job, handle),
             Fate::Unknown => format!(
                 "{}: it has perhaps merged the copy, by the id {id}, with a job that it does not run again",
                 unsaid(handle)
@@ -175,6 +202,13 @@ impl Guard {
 
 /// The stable name for a job that never runs.
 const SKIPPED: &str = "JOB_SKIPPED";
+
+fn depends(job: Submitted<'_>, handle: &JobHandle) -> String {
+    let (handle, id) = (show_handle(handle), show_unique(&job.id));
+    format!(
+        "a client waits for the job {handle}, with which the server has merged this one by the id {id}: if the client leaves before the job runs, the server skips it"
+    )
+}
 
 fn unsaid(handle: &JobHandle) -> String {
     format!("the server does not say whether it will run the job {}", show_handle(handle))

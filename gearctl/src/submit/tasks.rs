@@ -20,7 +20,7 @@ use crate::error::cli_error;
 use crate::link::Link;
 use crate::link::status_of;
 use crate::names::{self, Function, show_function};
-use crate::submit::merged::Submitted;
+use crate::submit::merged::{Guard, Submitted};
 
 /// Arguments shared by `run` and `submit`.
 #[derive(Debug, Clone, Args)]
@@ -213,6 +213,25 @@ impl Wanted {
         }
     }
 
+    /// The id that the line gives.
+    fn id(&self) -> Result<Option<UniqueId>, CliError> {
+        let id = self.args.unique.as_deref().filter(|id| *id != HASH);
+        id.map(names::unique).transpose()
+    }
+
+    /// Refuses the id that the line gives, if another job has it; see [`Guard::require_free`].
+    ///
+    /// # Errors
+    /// As [`Guard::require_free`].
+    pub fn require_free(&self, guard: &Guard) -> Result<(), CliError> {
+        match (self.id()?, self.common_function()) {
+            (Some(id), Some(function)) => {
+                guard.require_free(Submitted { id, function, former: None })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether there is exactly one job.
     #[must_use]
     pub fn is_single(&self) -> bool {
@@ -237,8 +256,7 @@ impl Wanted {
         if let Some(timeout) = timeout {
             options = options.timeout(timeout);
         }
-        let hash = args.unique.as_deref() == Some(HASH);
-        let id = args.unique.as_deref().filter(|_| !hash).map(names::unique).transpose()?;
+        let (hash, id) = (args.unique.as_deref() == Some(HASH), self.id()?);
         if args.no_unique {
             options = options.without_id();
         }

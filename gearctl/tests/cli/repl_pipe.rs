@@ -185,7 +185,7 @@ fn work_in_a_session_serves_and_leaves_the_session_as_it_was() {
 fn a_run_that_the_server_skips_leaves_nothing_waiting() {
     let server = Server::start().unwrap();
     let address = server.address();
-    leaves(address, &["run", "f", "--unique", "k", "x"]);
+    leaves(address, &["run", "f", "--unique", "-", "x"]);
     let mut fed = Fed::start(&PROGRAM, address, &["--keep-going"]);
     // For packets and for the commands of administration.
     let settles = |when: &str| {
@@ -195,7 +195,7 @@ fn a_run_that_the_server_skips_leaves_nothing_waiting() {
     fed.say("functions -o ndjson");
     assert!(fed.hear().starts_with('{'));
     settles("before");
-    fed.say("run f --unique k x --timeout 1h");
+    fed.say("run f --unique - x --timeout 1h");
     fed.complains("JOB_SKIPPED");
     settles("afterwards");
     assert_eq!(fed.end().code, Some(3));

@@ -101,23 +101,44 @@ fn jobs_that_a_chosen_id_makes_the_server_skip_are_reported() {
         let submit = ["submit", "f", "--unique", "k", "important"];
         gearctl(address, &submit).exits(0);
         gearctl(address, &submit).exits(0);
+        // The job stays, because this is seen before it is merged.
         let run = ["run", "f", "--unique", "k", "x", "--timeout"];
-        let late = gearctl(address, &[&run[..], &["1s"]].concat()).exits(124);
+        let refused = gearctl(address, &[&run[..], &["1h"]].concat()).exits(1);
+        assert!(refused.err.contains("JOB_QUEUED"), "{}", refused.err);
+        let record = br#"{"unique":"k","body":"x"}"#;
+        let late = ["run", "f", "--ndjson", "--timeout", "1s"];
+        let late = gearctl_with(address, &late, record).exits(124);
         assert!(late.err.contains("a job with the id k is queued already"), "{}", late.err);
         assert!(late.err.contains("and every other one with the id k"), "{}", late.err);
-        assert!(!late.err.contains("a longer --timeout"), "{}", late.err);
-        assert!(late.err.contains("try: a worker of f"), "{}", late.err);
         eventually("the loss of the client", || {
             let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
             jobs[0]["ignored"].as_bool().filter(|ignored| *ignored)
         });
-        for line in [&submit[..], &[&run[..], &["1h"]].concat()] {
+        for (line, code) in
+            [(&submit[..], "JOB_SKIPPED"), (&[&run[..], &["1h"]].concat(), "JOB_QUEUED")]
+        {
             let skipped = gearctl(address, line).exits(1);
-            assert!(skipped.err.contains("JOB_SKIPPED"), "{}", skipped.err);
+            assert!(skipped.err.contains(code), "{}", skipped.err);
         }
         let other = ["run", "f", "--unique", "other", "x", "--timeout", "1s"];
         let late = gearctl(address, &other).exits(124);
         assert!(!late.err.contains("is queued already"), "{}", late.err);
+        assert!(!late.err.contains("a longer --timeout"), "{}", late.err);
+        assert!(late.err.contains("try: a worker of f"), "{}", late.err);
+    });
+}
+
+#[test]
+fn a_background_job_that_is_merged_with_one_that_a_client_waits_for_is_a_failure() {
+    on_both(|server| {
+        let address = server.address();
+        let run = ["-s", address, "run", "f", "-u", "k", "x"];
+        let _client = Running::of(command(&run).spawn().unwrap());
+        eventually("the job", || (queued(address, "f") == 1).then_some(()));
+        let refused = gearctl(address, &["submit", "f", "-u", "k", "x"]).exits(1);
+        assert!(refused.err.contains("JOB_SKIPPED: a client waits"), "{}", refused.err);
+        // The same id is another job there.
+        gearctl(address, &["submit", "g", "-u", "k", "x"]).exits(0);
     });
 }
 
