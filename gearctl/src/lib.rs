@@ -4,6 +4,7 @@
 pub mod cli;
 pub mod commands;
 pub mod error;
+pub mod filters;
 pub mod link;
 pub mod names;
 pub mod program;

@@ -6,6 +6,7 @@ use ctl_core::link::Link as _;
 use ctl_core::program::{CommonHelp, Program, QueueKey, TlsNames};
 use ctl_core::tool::cli;
 
+use crate::filters::FILTERS;
 use crate::link::Link;
 use crate::names;
 use crate::servers::SERVERS;
@@ -24,7 +25,7 @@ pub const PROGRAM: Program = Program {
         ("gearctl run mail hello", "run a job and print its result"),
         ("gearctl top", "watch backlog, rates and problems live"),
     ],
-    topics: &[],
+    topics: &[("filters", "jobs that a command applies to", FILTERS)],
     tree: cli::tree::<Gearctl>,
     groups: command::groups::<Gearctl>,
     environment: &[

@@ -16,9 +16,12 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
 use ctl_core::output::records;
 use ctl_core::output::{Column, Handover, Record, Shape};
+use ctl_core::rules::filter::{self, FilterArgs, Filters};
 use ctl_core::text::{escape, units};
 use gearman_client::FunctionName;
 
+use crate::error::UNSUPPORTED;
+use crate::filters::{Candidate, FILTER};
 use crate::link::Link;
 use crate::link::status_of;
 use crate::names::{Function, show_function};
@@ -41,11 +44,12 @@ which counts as a retry, so a server with --job-retries may drop them. Servers o
 jobs clients wait for: there, only --as fail works.
 Drains as many jobs as are queued at the start; --until-empty continues until there are none. Running jobs and jobs
 scheduled for later stay. Asks for confirmation; --yes skips it.
-There is no --filter: a job that is taken and given back counts a retry, or is dropped. Drain into a file instead, and
-import the jobs to keep.
+With filters, all jobs are taken, but only those that match are drained; the others are given back, which needs gearmand.
+Filters: see `gearctl help filters`.
 
 Examples:
   gearctl drain mail --to mail.ndjson --yes && gearctl import mail.ndjson
+  gearctl drain mail --filter 'unique==order-7' --to order-7.ndjson --yes
   gearctl drain mail --as fail --to mail.ndjson --yes";
 
 /// Arguments of `drain`.
@@ -75,7 +79,11 @@ struct EndArgs {
 
 /// How jobs are taken.
 #[derive(Debug, Args)]
+#[command(mut_args(filter::described(FILTER)))]
 pub(super) struct TakeArgs {
+    #[command(flatten)]
+    filter: FilterArgs,
+
     /// Skip jobs that clients wait for
     #[arg(long)]
     background_only: bool,
@@ -191,6 +199,11 @@ fn remove<'a>(
     (end, take): (EndArgs, &TakeArgs),
     prepare: impl FnOnce(&mut Tool) -> Result<Then<'a>, CliError>,
 ) -> Result<Exit, CliError> {
+    let filters = take.filter.read::<Candidate<'_>>()?;
+    if !filters.is_empty() {
+        let hint = "gearctl export --filter, which gives every job back";
+        tool.refuse_dry_run(&format!("{verb} --filter"), hint)?;
+    }
     let (end, mut fleet) = (end.end.unwrap_or(End::Complete), Fleet::of(tool)?);
     let targets = targets(tool, &mut fleet, &functions)?;
     let total = take.total(&targets);
@@ -200,13 +213,16 @@ fn remove<'a>(
         return tool.out.done_with(&record, &["jobs"], &format!("would {verb} {what}{place}"));
     }
     let mut then = prepare(tool)?;
-    let mut question = format!("{verb} {what}");
+    let mut question = match filters.is_empty() {
+        true => format!("{verb} {what}"),
+        false => format!("{verb} those matching {filters} of {what}"),
+    };
     if !fleet.is_several() {
         question.push_str(&format!(" on {}", tool.link.dialer.address()?));
     }
     question.push_str(&place);
     let advised = |error| waiting::advised(error, advice);
-    agree(tool, (&mut fleet, &targets), take, end, &question).map_err(advised)?;
+    agree(tool, (&mut fleet, &targets), (take, &filters), end, &question).map_err(advised)?;
     let interrupts = tool.interrupts()?;
     let names: Vec<String> = functions.iter().map(show_function).collect();
     let action = Action { past, noun: "job", place: format!("of {}{place}", names.join(", ")) };
@@ -222,7 +238,7 @@ fn remove<'a>(
             None => None,
         };
         let from = (&mut fleet, &mut tool.link);
-        let mut slots = Slots::new(from, take, end, &bulk.gate());
+        let mut slots = Slots::new(from, take, (end, filters), &bulk.gate());
         match (list, &mut then) {
             (Some(list), _) => {
                 bulk.beside(&list);
@@ -249,7 +265,7 @@ fn remove<'a>(
 fn agree(
     tool: &mut Tool,
     (fleet, targets): (&mut Fleet<Link>, &[Target]),
-    take: &TakeArgs,
+    (take, filters): (&TakeArgs, &Filters),
     end: End,
     question: &str,
 ) -> Result<(), CliError> {
@@ -258,6 +274,11 @@ fn agree(
     servers.dedup();
     for server in servers {
         let link = fleet.at(&mut tool.link, server);
+        if !filters.is_empty() && !link.is_gearmand()? {
+            let why = "the server is not gearmand: it loses the jobs of a worker that disconnects";
+            let error = CliError::new(Exit::Negative, UNSUPPORTED, why);
+            return Err(error.hint("without --filter into a file, and import the jobs to keep"));
+        }
         let looked = match end {
             _ if take.background_only => waiting::require_lookout(link),
             End::Complete => waiting::refuse(link),
@@ -324,7 +345,7 @@ fn drain(
         if most == 0 || !bulk.gate().is_open() {
             continue;
         }
-        let all_news = slots.start(target, most)?;
+        let all_news = slots.start(target, (most, args.until_empty))?;
         while let Some(news) = next(&all_news, way, bulk)? {
             match news {
                 News::Taken(job) => {

@@ -4,7 +4,7 @@ use clap::Args;
 use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Record, Shape};
-use ctl_core::text::units;
+use ctl_core::text::{escape, units};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{JobHandle, JobInfo, Row, UniqueJob};
 
@@ -60,7 +60,9 @@ static UNIQUE_JOBS: Shape = Shape::rows(
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: JobsArgs) -> Result<Exit, CliError> {
     if args.unique_ids {
-        let unique = |record: Record, job: &UniqueJob| record.with("unique", job.unique.as_deref());
+        let unique = |record: Record, job: &UniqueJob| {
+            record.with("unique", job.unique.as_deref().map(|id| escape::name(id.as_bytes())))
+        };
         let what = (&UNIQUE_JOBS, AdminCommand::ShowUniqueJobs);
         return list(tool, &args, what, unique, |job| job.handle.as_ref());
     }

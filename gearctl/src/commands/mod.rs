@@ -8,6 +8,7 @@ pub mod drain;
 pub mod exporter;
 pub mod function;
 pub mod functions;
+mod held;
 pub mod import;
 pub mod job;
 pub mod jobs;

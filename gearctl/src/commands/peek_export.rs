@@ -11,13 +11,15 @@ use ctl_core::input::confirm::Confirm;
 use ctl_core::input::named::{One, Several};
 use ctl_core::output::records;
 use ctl_core::output::{BodiesArgs, Format, List, Record};
+use ctl_core::rules::filter::{self, FilterArgs, Filters};
 use ctl_core::text::units;
-use gearman_client::blocking::GrabbedJob;
 use gearman_client::{FunctionName, FunctionStatus, JobLimit};
 
 use super::drain::{RECORDS, record};
+use super::held::{Held, MOST, PATIENCE};
+use crate::filters::{Candidate, FILTER};
 use crate::link::status_of;
-use crate::link::{Link, next_job, worker};
+use crate::link::{Link, next_job};
 use crate::names::{Function, show_function, show_handle};
 use crate::tool::Tool;
 
@@ -25,8 +27,8 @@ use crate::tool::Tool;
 pub const PEEK_HELP: &str = "\
 Protocol: CAN_DO, GRAB_JOB_UNIQ, then close the connection.
 A Gearman server shows jobs only to workers. So peek acts as a worker that takes the next jobs, shows them and
-disconnects, which makes the server queue them again, behind all others and the last one first: each job's retry count
-grows by one (RETRIES of `jobs`), and the server may DROP it. gearmand does that with --job-retries once a job's retries
+disconnects, which makes the server queue them again, in their order but behind all others: each job's retry count grows
+by one (RETRIES of `jobs`), and the server may DROP it. gearmand does that with --job-retries once a job's retries
 are used up; since 2026, `--job-retries 0` drops it at once, and no command reports that setting. The client of a
 dropped foreground job is told that it failed. Therefore peek asks for confirmation; --yes skips it.
 Servers other than gearmand do not queue such jobs again: there, peek says so before, shows whole records on a terminal,
@@ -39,12 +41,14 @@ Examples:
 /// The end of `export --help`.
 pub const EXPORT_HELP: &str = "\
 Protocol: as peek, for all queued jobs of functions.
-The jobs are taken, written, and given back together when the connection ends. Until then, no worker gets them; each
-job's retry count grows by one, and the server may DROP it, as explained in `peek --help`. Therefore export asks for
-confirmation; --yes skips it. Servers other than gearmand do not queue them again; if jobs are missing afterwards, the
+The jobs are taken, written, and given back in their order (exactly if there are at most 256, each on a connection of its
+own). Until then, no worker gets them; each job's retry count grows by one, and the server may DROP it, as explained in
+`peek --help`. Therefore export asks for confirmation; --yes skips it. Servers other than gearmand do not queue them again; if jobs are missing afterwards, the
 exit code is 3. `drain` takes jobs for good and loses none.
 Records have the format of drain, which import and submit --ndjson read. The server does not report a job's priority, so
 they have none. At most 10,000 jobs or 256 MiB of a function are held at once; if there are more, the exit code is 3.
+With filters, all jobs are taken, but only those that match are written, at most --count.
+Filters: see `gearctl help filters`.
 
 Examples:
   gearctl export mail --yes > mail.ndjson
@@ -67,9 +71,13 @@ pub struct PeekArgs {
 
 /// Arguments of `export`.
 #[derive(Debug, Args)]
+#[command(mut_args(filter::described(FILTER)))]
 pub struct ExportArgs {
     #[command(flatten)]
     functions: Several<Function>,
+
+    #[command(flatten)]
+    filter: FilterArgs,
 
     /// Process at most N items
     #[arg(short, long, alias = "limit", value_name = "N")]
@@ -80,16 +88,13 @@ pub struct ExportArgs {
     rate: Option<Rate>,
 }
 
-/// Maximum held at once: number of jobs, and bytes.
-const MOST: (u64, usize) = (10_000, 256 << 20);
-
 /// Runs `peek`.
 ///
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
     let function = args.function.name()?;
-    tool.refuse_dry_run("peek", "gearctl functions shows how many jobs there are")?;
+    tool.refuse_dry_run("peek", LOOK)?;
     args.bodies.prepare(&mut tool.out, &RECORDS)?;
     let name = show_function(&function);
     let mut fleet = Fleet::of(tool)?;
@@ -104,7 +109,7 @@ pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
     let action = Action { past: "shown", noun: "job", place: format!("of {name}") };
     let bulk = tool.bulk(action, OnError::Stop, None)?;
     let jobs = sources.iter().map(|source| (source, args.count));
-    let (bulk, is_all) = lend(tool, &mut fleet, jobs, args.count, bulk)?;
+    let (bulk, is_all) = lend(tool, &mut fleet, jobs, (args.count, &Filters::default()), bulk)?;
     if bulk.succeeded() == 0 {
         if let Some(error) = fleet.silent() {
             return Err(error);
@@ -121,6 +126,10 @@ pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
 /// As documented in the table of exit codes.
 pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     records::prepare(&mut tool.out, tool.globals.output, records::STDOUT.as_ref(), &RECORDS)?;
+    let filters = args.filter.read::<Candidate<'_>>()?;
+    if !filters.is_empty() {
+        tool.refuse_dry_run("export --filter", LOOK)?;
+    }
     let mut fleet = Fleet::of(tool)?;
     let sources = sources(tool, &mut fleet, &args.functions.names()?)?;
     let queued = |source: &Source| u64::try_from(source.queued).unwrap_or(0);
@@ -132,23 +141,24 @@ pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     }
     if total > 0 {
         let confirm = tool.confirm();
+        let jobs = if filters.is_empty() { jobs } else { "all jobs".to_owned() };
         ask(tool, &confirm, &format!("briefly take {jobs}"), &sources)?;
     }
     let action = Action { past: "exported", noun: "job", place: String::new() };
     let manner = Manner { on_error: OnError::Stop, rate: args.rate };
     let bulk = tool.bulk(action, manner, Some(total))?;
     let jobs = sources.iter().map(|source| (source, queued(source)));
-    let (bulk, is_all) = lend(tool, &mut fleet, jobs, total, bulk)?;
+    let (bulk, is_all) = lend(tool, &mut fleet, jobs, (total, &filters), bulk)?;
     Ok(ended(&fleet, bulk.finish_quietly()?, is_all))
 }
 
-/// Takes, shows and gives back the jobs of sources, at most this many of each and `left` of all. Returns whether all
-/// were shown and came back. Nothing is written if there are none to show, but were to be.
+/// Takes, shows and gives back the jobs of sources, at most this many of each; shows `left` of those that fit. Returns
+/// whether all were shown and came back. Nothing is written if there are none to show, but were to be.
 fn lend<'s>(
     tool: &mut Tool,
     fleet: &mut Fleet<Link>,
     sources: impl Iterator<Item = (&'s Source, u64)>,
-    mut left: u64,
+    (mut left, filters): (u64, &Filters),
     mut bulk: Bulk,
 ) -> Result<(Bulk, bool), CliError> {
     let (mut list, is_wanted) = (fleet.list(&mut tool.out, &RECORDS)?.eager(), left > 0);
@@ -156,11 +166,12 @@ fn lend<'s>(
     let mut is_all = true;
     for (source, most) in sources {
         let link = fleet.at(&mut tool.link, source.server.as_deref());
-        let taken = match borrow(link, source, most.min(left), &mut bulk, &mut list) {
+        let most = if filters.is_empty() { most.min(left) } else { most };
+        let taken = match borrow(link, source, (most, left, filters), &mut bulk, &mut list) {
             Ok(taken) => taken,
             Err(error) => return Err(bulk.abort(error)),
         };
-        left = left.saturating_sub(taken.count);
+        left = left.saturating_sub(taken.shown);
         is_all &= source.is_back(link, taken.count)?;
         if taken.is_full {
             is_all = false;
@@ -237,8 +248,8 @@ fn sources(
     Ok(all.into_iter().flat_map(of).collect())
 }
 
-/// How long the server may take to queue jobs again that it was given back.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How to see jobs without taking them.
+const LOOK: &str = "gearctl functions shows how many jobs there are";
 
 impl Source {
     fn name(&self) -> String {
@@ -277,67 +288,64 @@ impl Source {
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The jobs that were taken.
+#[derive(Default)]
 struct Borrowed {
     count: u64,
+    /// Those of them that were shown.
+    shown: u64,
     /// Whether more jobs were left for lack of room.
     is_full: bool,
 }
 
-/// Takes up to `most` jobs, writes their records, and gives them back by closing the connection.
+/// Takes up to `most` jobs, writes the records of up to `wanted` that fit, and gives all back.
 fn borrow(
     link: &mut Link,
     source: &Source,
-    most: u64,
+    (most, wanted, filters): (u64, u64, &Filters),
     bulk: &mut Bulk,
     list: &mut List<'_>,
 ) -> Result<Borrowed, CliError> {
-    let mut borrowed = Borrowed { count: 0, is_full: false };
-    if most == 0 {
+    let mut borrowed = Borrowed::default();
+    if most == 0 || wanted == 0 {
         return Ok(borrowed);
     }
     // Connects like other commands, so that --wait-for-server applies here, too.
     link.client()?;
-    let slots = most.min(MOST.0);
-    let options = link
-        .worker_options()?
-        .slots(usize::try_from(slots).unwrap_or(usize::MAX))
-        .limit(JobLimit::new(slots));
-    let mut worker = worker(options, &source.function)?;
-    let (mut held, mut bytes): (Vec<GrabbedJob>, usize) = (Vec::new(), 0);
-    let gate = bulk.gate();
+    let options = link.worker_options()?.limit(JobLimit::new(most.min(MOST.0)));
+    let there = most.min(u64::try_from(source.queued).unwrap_or(0));
+    let mut held = Held::new(&options, &source.function, there, 1)?;
+    let (gate, formats) = (bulk.gate(), link.dialer.settings().config().envelopes.clone());
     let taken = loop {
-        if borrowed.count == most {
+        if borrowed.count == most || borrowed.shown == wanted {
             break Ok(());
         }
-        if borrowed.count == slots || bytes > MOST.1 {
-            borrowed.is_full = true;
-            break Ok(());
-        }
-        if !gate.turn(1) {
+        borrowed.is_full = held.is_full();
+        if borrowed.is_full || !gate.turn(1) {
             break Ok(());
         }
         let is_over = || {
             bulk.see();
             !gate.is_open()
         };
-        let job = match next_job(&mut worker, link.patience(), is_over) {
+        let next = held.worker().and_then(|worker| next_job(worker, link.patience(), is_over));
+        let job = match next {
             Ok(Some(job)) => job,
             Ok(None) => break Ok(()),
             Err(error) => break Err(error),
         };
         borrowed.count += 1;
-        bytes = bytes.saturating_add(job.workload.len());
-        let handle = show_handle(&job.handle);
-        let record = record(&handle, &source.function, &job.unique, &job.workload);
-        let written = list.push(record.of_server(source.server.as_deref()));
-        held.push(job);
-        match written {
+        let record = filters.fit(&Candidate(&job, &formats)).then(|| {
+            let handle = show_handle(&job.handle);
+            record(&handle, &source.function, &job.unique, &job.workload)
+        });
+        held.keep(job);
+        let Some(record) = record else { continue };
+        borrowed.shown += 1;
+        match list.push(record.of_server(source.server.as_deref())) {
             Ok(()) => bulk.success(),
             Err(error) => break Err(error),
         }
     };
-    // Closing gives the jobs back; after that, they must not be failed.
-    drop(worker);
-    drop(held);
+    held.give_back(link);
     taken.map(|()| borrowed)
 }

@@ -10,6 +10,7 @@ use ctl_core::repl::complete::Wanted;
 use ctl_core::repl::guest::{Answers, Guest, Interactive, Parts, Words};
 use ctl_core::repl::known::{Fetch, KnownNames};
 use ctl_core::repl::shell::Leaving;
+use ctl_core::rules::filter::{Field, Fields};
 use ctl_core::rules::metrics::Measurable;
 use ctl_core::text::units;
 use gearman_client::FunctionStatus;
@@ -18,6 +19,7 @@ use gearman_client::protocol::AdminCommand;
 use super::grammar::{self, Verb};
 use super::state::{LEAVE, OPEN, OWN, State, WAIT};
 use crate::commands::check;
+use crate::filters::Candidate;
 use crate::link::Link;
 use crate::names::show_function;
 use crate::tool::{Gearctl, Tool};
@@ -25,6 +27,7 @@ use crate::tool::{Gearctl, Tool};
 impl Interactive for Gearctl {
     const WORDS: Words = grammar::WORDS;
     const CHECKS: &'static [Measurable] = check::METRICS;
+    const FILTERS: &'static [Field] = <Candidate<'_> as Fields>::FIELDS;
 
     type Verb = Verb;
     type Guest<'t> = State<'t>;

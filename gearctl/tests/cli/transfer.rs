@@ -2,22 +2,22 @@
 
 use std::time::{Duration, Instant};
 
-use fixtures::gearmand::Server;
+use fixtures::gearmand::{Flavour, Server, Version};
 use fixtures::proxy::Proxy;
 use serde_json::Value;
 
 use crate::harness::*;
 
-/// The bodies of the jobs of a function, sorted; this removes the jobs.
+/// The bodies of the jobs of a function, in their order; this removes the jobs.
 fn drained(address: &str, function: &str) -> Vec<String> {
     let ran = gearctl(address, &["drain", function, "--to", "-", "--yes"]).exits(0);
-    let body = |line: &&str| {
-        let record: Value = serde_json::from_str(line).unwrap();
-        record["body"].as_str().unwrap().to_owned()
-    };
-    let mut all: Vec<String> = ran.lines().iter().map(body).collect();
-    all.sort_unstable();
-    all
+    ran.lines().iter().map(|line| body(line)).collect()
+}
+
+/// The body of a record.
+fn body(line: &str) -> String {
+    let record: Value = serde_json::from_str(line).unwrap();
+    record["body"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -137,7 +137,8 @@ fn peek_and_export_show_jobs_and_give_them_back() {
         // Exported jobs are imported, into another function and unchanged.
         let exported = ran_of(&gearctl(address, &["drain", "mail", "--to", "-", "--yes"]).exits(0));
         gearctl_with(address, &["import", "-", "-f", "copy"], exported.as_bytes()).exits(0);
-        assert_eq!(drained(address, "copy"), ["0", "1", "2"]);
+        // In their order, those that were shown behind the others.
+        assert_eq!(drained(address, "copy"), ["2", "0", "1"]);
         let line = ["import", "-", "--priority", "high", "-c", "2"];
         let ran = gearctl_with(address, &line, exported.as_bytes()).exits(0);
         assert_eq!(ran.lines().len(), 2, "a handle of each");
@@ -166,4 +167,73 @@ fn a_pace_is_kept() {
     assert!(took(&["submit", "a", "--lines", "--rate", "10/s", "-j", "3"]) >= least);
     assert!(took(&["move", "--from", "a", "--to", "b", "--yes", "--rate", "600/m"]) >= least);
     assert!(took(&["drain", "b", "--yes", "--rate", "10"]) >= least);
+}
+
+#[test]
+fn only_jobs_that_match_are_taken_and_the_others_keep_their_order() {
+    on_both(|server| {
+        let address = server.address();
+        for n in ["0", "1", "2", "3", "4", "5"] {
+            gearctl(address, &["submit", "mail", "-u", &format!("id-{n}"), n]).exits(0);
+        }
+        let run = |line: &[&str]| gearctl(address, &[line, &["--yes"]].concat());
+        let exported = run(&["export", "mail", "--filter", "body~=[135]", "-c", "2"]).exits(0);
+        let bodies: Vec<_> = exported.lines().iter().map(|line| body(line)).collect();
+        assert_eq!(bodies, ["1", "3"]);
+        let drained_now = run(&["drain", "mail", "--filter", "unique==id-2"]).exits(0);
+        assert_eq!(body(drained_now.lines()[0]), "2");
+        run(&["move", "--from", "mail", "--to", "other", "--filter", "body==4"]).exits(0);
+        let some =
+            ["clear", "mail", "--filter", "size==1", "--filter", "body!=0", "-c", "2", "-j", "2"];
+        assert_eq!(run(&[&some[..], &["-o", "json"]].concat()).exits(0).json()["succeeded"], 2);
+        run(&["clear", "mail", "--filter", "unique==id-2"]).exits(0);
+        assert_eq!(drained(address, "other"), ["4"]);
+        let left = drained(address, "mail");
+        assert!(left.len() == 2 && left.contains(&"0".to_owned()), "{left:?}");
+        run(&["clear", "mail", "--filter", "age>1"]).exits(2);
+        run(&["clear", "mail", "--filter", "size>1", "-n"]).exits(2);
+    });
+}
+
+#[test]
+fn no_job_that_does_not_match_is_lost() {
+    let clear = ["clear", "mail", "--filter", "body==1", "--yes", "--as", "fail"];
+    // gearmand drops a job whose retries are used up.
+    let server = Server::builder().job_retries(1).start().unwrap();
+    for n in ["0", "1", "2"] {
+        gearctl(server.address(), &["submit", "mail", "-u", n, n]).exits(0);
+    }
+    let ran = gearctl(server.address(), &clear).exits(0);
+    assert!(ran.err.contains("has dropped 2 jobs that did not match"), "{}", ran.err);
+    assert_eq!(drained(server.address(), "mail"), ["0", "2"]);
+    for flavour in [Flavour::Rustygeard, Flavour::G2] {
+        let server = Server::builder().flavour(flavour).start().unwrap();
+        gearctl(server.address(), &["submit", "mail", "0"]).exits(0);
+        let refused = gearctl(server.address(), &clear).exits(1);
+        assert!(refused.err.contains("not gearmand"), "{}", refused.err);
+        assert_eq!(queued(server.address(), "mail"), 1, "{flavour}");
+    }
+}
+
+#[test]
+fn a_job_is_cancelled_by_its_unique_id() {
+    for version in [Version::V1_1_20, Version::V2_2] {
+        let server = Server::builder().version(version).start().unwrap();
+        let run = |line: &[&str]| gearctl(server.address(), line);
+        for id in ["mine", "other"] {
+            run(&["submit", "mail", "-u", id, "x"]).exits(0);
+        }
+        run(&["cancel", "--unique", "nobody"]).exits(1);
+        let cancelled = run(&["cancel", "--unique", "mine"]);
+        if version == Version::V1_1_20 {
+            let hint = "gearctl clear FUNCTION --filter 'unique==mine'";
+            assert!(cancelled.exits(76).err.contains(hint));
+            continue;
+        }
+        cancelled.exits(0);
+        let ignored = run(&["jobs", "-o", "json"]).exits(0).json();
+        let ignored = ignored.as_array().unwrap().iter().filter(|job| job["ignored"] == true);
+        assert_eq!(ignored.count(), 1);
+        assert_eq!(drained(server.address(), "mail").len(), 1);
+    }
 }

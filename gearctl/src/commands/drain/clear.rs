@@ -14,12 +14,13 @@ Protocol: as drain.
 No server has a command to empty a function (`function drop` leaves its jobs behind), so clear acts as a worker that
 discards its jobs. Nothing is written: `drain` saves the jobs first.
 While clients wait for the results of jobs, nothing is removed, unless --as fail tells them that their jobs failed, or
---background-only skips such jobs, as with drain.
+--background-only skips such jobs, as with drain. With filters, other jobs are given back, as with drain.
 Removes as many jobs as are queued at the start; --until-empty continues until there are none. Running jobs and jobs
 scheduled for later stay. Asks for confirmation; --yes skips it.
 
 Examples:
   gearctl clear mail --yes
+  gearctl clear mail --filter 'unique==order-7' --yes
   gearctl clear mail --as fail --yes";
 
 /// Arguments of `clear`.

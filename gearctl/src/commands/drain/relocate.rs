@@ -25,7 +25,7 @@ A job that cannot be submitted is given back by closing the connection, which co
 --job-retries may then drop it. Since 2026, `--job-retries 0` drops it at once, and no command reports that setting.
 The results of moved foreground jobs would reach no client: while clients wait for one, nothing is moved, unless
 --background-only skips such jobs, as with drain. Only a single source server is allowed. Cancelled jobs vanish. Running
-jobs and jobs scheduled for later stay.
+jobs and jobs scheduled for later stay. With filters, other jobs are given back, as with drain.
 Asks for confirmation; --yes skips it.
 
 Examples:

@@ -1,27 +1,32 @@
 //! Connections that take jobs and end them, each in a thread.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
 use ctl_core::bulk::Gate;
 use ctl_core::context::fleet::Fleet;
-use ctl_core::error::CliError;
+use ctl_core::envelope::Formats;
+use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::output::Record;
+use ctl_core::rules::filter::Filters;
 use ctl_core::system::process;
-use gearman_client::blocking::{GrabbedJob, Worker};
-use gearman_client::{FunctionName, JobLimit, WorkerOptions};
+use ctl_core::text::units;
+use gearman_client::blocking::GrabbedJob;
+use gearman_client::protocol::{Assignment, GetStatus};
+use gearman_client::{FunctionName, JobLimit, SubmitOptions, UniqueId};
 
 use super::waiting::{Lookout, refusal};
 use super::{End, TakeArgs, Target, record};
+use crate::commands::held::Held;
 use crate::error::cli_error;
-use crate::link::{Link, next_job, worker};
+use crate::filters::Candidate;
+use crate::link::{Link, next_job, status_of};
 use crate::names::show_handle;
-
-/// Maximum number of jobs that are left alone, each on a connection of its own.
-const MOST_LEFT_ALONE: usize = 64;
 
 /// An event of a slot.
 pub(super) enum News {
@@ -79,52 +84,89 @@ pub(super) struct Slots<'a> {
     fleet: &'a mut Fleet<Link>,
     own: &'a mut Link,
     count: u16,
-    plan: Plan,
+    end: End,
+    background_only: bool,
+    filters: Filters,
     gate: Gate,
 }
 
-#[derive(Clone, Copy)]
+/// What the slots of a function have in common.
 struct Plan {
     end: End,
     background_only: bool,
+    filters: Filters,
+    formats: Formats,
+    /// How many jobs may still be ended.
+    left: AtomicU64,
+    limit: JobLimit,
+    /// How long the server may take to say whether it has a job.
+    patience: Duration,
+    /// Number of slots that are taking jobs, and what the others hold: the last one gives it back, or they would take
+    /// each other's.
+    taking: Mutex<(u16, Vec<Returned>)>,
+}
+
+/// What a slot holds at its end.
+struct Returned {
+    held: Held,
+    /// The jobs among them that do not match the filters.
+    unfit: Vec<Assignment>,
 }
 
 impl<'a> Slots<'a> {
     pub(super) fn new(
         (fleet, own): (&'a mut Fleet<Link>, &'a mut Link),
         args: &TakeArgs,
-        end: End,
+        (end, filters): (End, Filters),
         gate: &Gate,
     ) -> Self {
-        let plan = Plan { end, background_only: args.background_only };
-        Self { fleet, own, count: args.pace.jobs, plan, gate: gate.clone() }
+        let (count, background_only) = (args.pace.jobs, args.background_only);
+        Self { fleet, own, count, end, background_only, filters, gate: gate.clone() }
     }
 
-    /// Starts taking at most `most` jobs of a function of a server. The events end when all slots have ended.
+    /// Starts to end at most `most` jobs of a function of a server, of those that there are now unless `until_empty`.
+    /// The events end when all slots have ended.
     ///
     /// # Errors
     /// No connection, or no thread.
-    pub(super) fn start(&mut self, target: &Target, most: u64) -> Result<Receiver<News>, CliError> {
+    pub(super) fn start(
+        &mut self,
+        target: &Target,
+        (most, until_empty): (u64, bool),
+    ) -> Result<Receiver<News>, CliError> {
         let link = self.fleet.at(self.own, target.server.as_deref());
         // Connects like other commands, so that --wait-for-server applies here, too.
         link.client()?;
-        let (function, limit) = (&target.function, JobLimit::new(most));
+        let taken = match (self.filters.is_empty(), until_empty) {
+            (true, _) => most,
+            (false, false) => target.queued,
+            (false, true) => u64::MAX,
+        };
+        // Jobs that end at once are taken one by one.
+        let kept = if self.filters.is_empty() && !self.background_only { 0 } else { target.queued };
+        let limit = JobLimit::new(taken);
         let options = link.worker_options()?.limit(limit.clone());
         let (sender, news) = mpsc::sync_channel(0);
-        let patience = link.patience();
+        let plan = Arc::new(Plan {
+            end: self.end,
+            background_only: self.background_only,
+            filters: self.filters.clone(),
+            formats: link.dialer.settings().config().envelopes.clone(),
+            left: AtomicU64::new(most),
+            limit,
+            patience: link.patience(),
+            taking: Mutex::new((self.count, Vec::new())),
+        });
         for _ in 0..self.count {
-            let plan = self.plan;
             // It then does not matter which clients are told that their jobs failed.
             let looks = plan.end == End::Complete || plan.background_only;
             let slot = Slot {
-                worker: worker(options.clone(), function)?,
-                unfinished: None,
-                function: function.clone(),
-                options: options.clone(),
-                limit: limit.clone(),
-                patience,
+                held: Held::new(&options, &target.function, kept, self.count)?,
+                unfit: Vec::new(),
+                function: target.function.clone(),
                 lookout: looks.then(|| Lookout::new(link.sibling())),
-                plan,
+                link: link.sibling(),
+                plan: Arc::clone(&plan),
                 gate: self.gate.clone(),
                 sender: sender.clone(),
             };
@@ -138,89 +180,119 @@ impl<'a> Slots<'a> {
 }
 
 struct Slot {
-    worker: Worker,
-    /// A job to give back instead of ending it.
-    unfinished: Option<GrabbedJob>,
+    held: Held,
+    /// The jobs that do not match the filters.
+    unfit: Vec<Assignment>,
     function: FunctionName,
-    options: WorkerOptions,
-    limit: JobLimit,
-    /// How long the server may take to say whether it has a job.
-    patience: Duration,
     /// None if it does not matter whether clients wait.
     lookout: Option<Lookout>,
-    plan: Plan,
+    link: Link,
+    plan: Arc<Plan>,
     gate: Gate,
     sender: SyncSender<News>,
 }
 
 impl Slot {
     fn run(mut self) {
-        let mut left_alone = Vec::new();
-        let outcome = self.take_all(&mut left_alone);
-        for (worker, job) in left_alone {
-            give_back(worker, job);
-        }
-        if let Some(job) = self.unfinished {
-            give_back(self.worker, job);
-        } else {
-            let report = self.worker.stop();
-            let missed = report.rejected + report.unknown;
+        let mut outcome = self.take_all();
+        let Self { held, unfit, function, mut link, plan, sender, .. } = self;
+        let all = {
+            let mut taking = plan.taking.lock().unwrap_or_else(PoisonError::into_inner);
+            taking.0 -= 1;
+            taking.1.push(Returned { held, unfit });
+            if taking.0 == 0 { std::mem::take(&mut taking.1) } else { Vec::new() }
+        };
+        let mut unfit = Vec::new();
+        for returned in all {
+            let idle = returned.held.give_back(&mut link);
+            unfit.extend(returned.unfit);
+            let report = idle.map(|worker| worker.stop());
+            let missed = report.map_or(0, |report| report.rejected + report.unknown);
             if missed > 0 {
-                let _ = self.sender.send(News::Unconfirmed(missed));
+                let _ = sender.send(News::Unconfirmed(missed));
             }
         }
+        if !unfit.is_empty() {
+            outcome = outcome.and(submit_dropped(&mut link, &function, unfit));
+        }
         if let Err(error) = outcome {
-            let _ = self.sender.send(News::Broken(error));
+            let _ = sender.send(News::Broken(error));
         }
     }
 
     /// Ends jobs until there are none.
-    fn take_all(&mut self, left_alone: &mut Vec<(Worker, GrabbedJob)>) -> Result<(), CliError> {
+    fn take_all(&mut self) -> Result<(), CliError> {
         while let Some(job) = self.next()? {
             // Even if the time is over by then, because this job has been taken.
             let _ = self.gate.turn(1);
+            if !self.plan.filters.fit(&Candidate(&job, &self.plan.formats)) {
+                self.unfit.push(Assignment::clone(&job));
+                self.leave(job)?;
+                continue;
+            }
             let waited_for = match &mut self.lookout {
                 Some(lookout) => lookout.is_waited_for(&job),
                 None => Ok(false),
             };
             let error = match waited_for {
-                Ok(false) => {
+                Ok(false) if self.may_end() => {
                     if self.end(job) {
                         continue;
                     }
                     return Ok(());
                 }
-                Ok(true) if self.plan.background_only && left_alone.len() < MOST_LEFT_ALONE => {
-                    match worker(self.options.clone(), &self.function) {
-                        Ok(next) => {
-                            left_alone.push((std::mem::replace(&mut self.worker, next), job));
-                            let _ = self.sender.send(News::LeftAlone);
-                            continue;
-                        }
-                        Err(error) => error,
-                    }
+                Ok(false) => {
+                    self.leave(job)?;
+                    continue;
+                }
+                Ok(true) if self.plan.background_only => {
+                    let _ = self.sender.send(News::LeftAlone);
+                    self.leave(job)?;
+                    continue;
                 }
                 Ok(true) => {
                     refusal(format!("clients wait for the job {}", show_handle(&job.handle)))
                 }
                 Err(error) => error,
             };
-            self.unfinished = Some(job);
+            self.held.keep(job);
             return Err(error);
         }
         Ok(())
     }
 
+    /// Keeps a job that stays.
+    fn leave(&mut self, job: GrabbedJob) -> Result<(), CliError> {
+        self.held.keep(job);
+        if !self.held.is_full() {
+            return Ok(());
+        }
+        let why = "more jobs stay than can be held at once (10,000 or 256 MiB)";
+        Err(CliError::new(Exit::BadData, "TOO_MANY", why)
+            .hint("gearctl drain --to FILE without a filter, and import the jobs to keep"))
+    }
+
+    /// Whether another job may be ended.
+    fn may_end(&self) -> bool {
+        let one_less = |left: u64| left.checked_sub(1);
+        self.plan.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok()
+    }
+
     /// The next job; none if there is none, or if no more should be taken.
     fn next(&mut self) -> Result<Option<GrabbedJob>, CliError> {
-        let Self { worker, gate, limit, patience, .. } = self;
+        let Self { held, gate, plan, .. } = self;
+        let is_enough = || plan.limit.is_reached() || plan.left.load(Ordering::SeqCst) == 0;
+        if is_enough() {
+            return Ok(None);
+        }
+        let worker = held.worker()?;
         let handle = worker.handle();
-        next_job(worker, *patience, || {
+        next_job(worker, plan.patience, || {
             let is_open = gate.is_open();
             if !is_open {
                 handle.stop();
             }
-            !is_open || limit.is_reached()
+            !is_open || is_enough()
         })
     }
 
@@ -235,16 +307,21 @@ impl Slot {
             answer,
         };
         if self.sender.send(News::Taken(taken)).is_err() || may_go_on.recv().is_err() {
-            self.unfinished = Some(job);
+            self.held.keep(job);
             return false;
         }
-        if !self.gate.is_open() {
+        let is_open = self.gate.is_open();
+        let worker = match self.held.worker() {
+            Ok(worker) => worker,
+            Err(error) => return self.sender.send(News::Failed(handle, error)).is_ok(),
+        };
+        if !is_open {
             // Does not ask for another job in the same write.
-            self.worker.handle().stop();
+            worker.handle().stop();
         }
         let ended = match self.plan.end {
-            End::Complete => self.worker.complete(job, b""),
-            End::Fail => self.worker.fail(job),
+            End::Complete => worker.complete(job, b""),
+            End::Fail => worker.fail(job),
         };
         let news = match ended {
             Ok(()) => News::Ended,
@@ -254,8 +331,30 @@ impl Slot {
     }
 }
 
-/// Closing gives the job back; after that, it must not be failed.
-fn give_back(worker: Worker, job: GrabbedJob) {
-    drop(worker);
-    drop(job);
+/// Submits jobs again that the server has dropped instead of queueing them. With workers, they may have run.
+fn submit_dropped(
+    link: &mut Link,
+    function: &FunctionName,
+    mut jobs: Vec<Assignment>,
+) -> Result<(), CliError> {
+    let requests: Vec<GetStatus> = jobs.iter().map(|job| GetStatus(job.handle.clone())).collect();
+    let statuses = link.client()?.call_many(requests).collect::<Result<Vec<_>, _>>();
+    let mut statuses = statuses.map_err(cli_error)?.into_iter();
+    jobs.retain(|_| statuses.next().is_some_and(|status| !status.is_known));
+    let workers = status_of(link, function)?.map_or(0, |status| status.workers);
+    if jobs.is_empty() || workers > 0 {
+        return Ok(());
+    }
+    for job in &jobs {
+        let id = UniqueId::try_from(&job.unique[..]).ok();
+        let options = SubmitOptions::default();
+        let options = id.map_or(options.without_id(), |id| options.unique(id));
+        let again = link.client()?.submit_background(function.clone(), &job.workload, options);
+        again.map_err(cli_error)?;
+    }
+    let dropped = units::count(jobs.len() as u64, "job");
+    link.dialer.messages().warn(format!(
+        "the server has dropped {dropped} that did not match (--job-retries): submitted again as background jobs"
+    ));
+    Ok(())
 }
