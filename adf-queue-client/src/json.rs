@@ -2,8 +2,7 @@
 
 use queue_core::from_json;
 use queue_core::to_json;
-use serde::Deserialize;
-use serde::Serialize;
+use serde_core::{Deserialize, Serialize};
 
 #[cfg(feature = "blocking")]
 use crate::blocking;

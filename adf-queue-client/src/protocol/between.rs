@@ -5,10 +5,13 @@ use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Buf as _;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
-use tungstenite::protocol::frame::coding::{Control, Data, OpCode};
+use serde_core::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::{Action, Encoding, binary, head, json, websocket};
+use super::{
+    Action, Encoding, binary,
+    frame::{FrameHeader, OpCode},
+    head, json, websocket,
+};
 use crate::{Error, Result};
 
 /// The head of an HTTP request.
@@ -107,15 +110,14 @@ impl FrameHead {
     ///
     /// `Protocol` when this is not a frame.
     pub fn read(data: &[u8]) -> Result<Option<Self>> {
-        let Some((header, len, payload)) = websocket::header(data)? else { return Ok(None) };
+        let Some((header, len, payload)) = FrameHeader::read(data)? else { return Ok(None) };
         let kind = match header.opcode {
-            OpCode::Data(Data::Binary) => FrameKind::Binary,
-            OpCode::Data(Data::Text) => FrameKind::Text,
-            OpCode::Data(Data::Continue) => FrameKind::Part,
-            OpCode::Control(Control::Ping) => FrameKind::Ping,
-            OpCode::Control(Control::Pong) => FrameKind::Pong,
-            OpCode::Control(Control::Close) => FrameKind::Close,
-            _ => FrameKind::Other,
+            OpCode::Binary => FrameKind::Binary,
+            OpCode::Text => FrameKind::Text,
+            OpCode::Part => FrameKind::Part,
+            OpCode::Ping => FrameKind::Ping,
+            OpCode::Pong => FrameKind::Pong,
+            OpCode::Close => FrameKind::Close,
         };
         Ok(Some(Self { kind, len, payload, mask: header.mask }))
     }

@@ -1,38 +1,126 @@
 //! JSON text in the server's format.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt};
 
 use bytes::{BufMut, BytesMut};
 use queue_core::excerpt;
-use serde::{Deserialize, Serialize};
+use serde_core::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error as _, IgnoredAny, MapAccess, Visitor},
+    ser::SerializeMap as _,
+};
 
 use super::{Action, Delivered, Refusal, Response, Success, request::RequestFields, response::OK};
 use crate::{Error, RequestId, Result};
 
-#[derive(Serialize)]
 struct Text<'a> {
     action: &'static str,
     requestid: &'a str,
     queue: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<&'a str>,
 }
 
+impl Serialize for Text<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("action", self.action)?;
+        map.serialize_entry("requestid", self.requestid)?;
+        map.serialize_entry("queue", self.queue)?;
+        if let Some(body) = self.body {
+            map.serialize_entry("body", body)?;
+        }
+        map.end()
+    }
+}
+
 /// Fields that do not belong to an action, or to a failure, may be absent.
-#[derive(Deserialize)]
+#[derive(Default)]
 struct JsonAnswer<'a> {
-    #[serde(borrow)]
     action: Cow<'a, str>,
-    #[serde(borrow)]
     requestid: Cow<'a, str>,
-    #[serde(borrow)]
     queue: Cow<'a, str>,
-    #[serde(borrow)]
     result: Cow<'a, str>,
     messageid: Option<u64>,
     count: Option<u32>,
     duplications: Option<u16>,
     body: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for JsonAnswer<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(AnswerVisitor)
+    }
+}
+
+struct AnswerVisitor;
+
+/// Fields that every answer has.
+const FIELDS: [&str; 4] = ["action", "requestid", "queue", "result"];
+
+impl<'de> Visitor<'de> for AnswerVisitor {
+    type Value = JsonAnswer<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<JsonAnswer<'de>, M::Error> {
+        let (mut answer, mut texts) = (JsonAnswer::default(), [const { None }; FIELDS.len()]);
+        while let Some(Words(key)) = map.next_key()? {
+            let place = FIELDS.iter().position(|field| *field == key);
+            if let Some((text, field)) =
+                place.and_then(|at| Some((texts.get_mut(at)?, FIELDS.get(at)?)))
+            {
+                let Words(words) = map.next_value()?;
+                if text.replace(words).is_some() {
+                    return Err(M::Error::duplicate_field(field));
+                }
+                continue;
+            }
+            match &*key {
+                "messageid" => answer.messageid = map.next_value()?,
+                "count" => answer.count = map.next_value()?,
+                "duplications" => answer.duplications = map.next_value()?,
+                "body" => answer.body = map.next_value()?,
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        for (text, field) in texts.iter().zip(FIELDS) {
+            if text.is_none() {
+                return Err(M::Error::missing_field(field));
+            }
+        }
+        [answer.action, answer.requestid, answer.queue, answer.result] =
+            texts.map(Option::unwrap_or_default);
+        Ok(answer)
+    }
+}
+
+/// Text that is borrowed if it holds no escapes.
+struct Words<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Words<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(WordsVisitor)
+    }
+}
+
+struct WordsVisitor;
+
+impl<'de> Visitor<'de> for WordsVisitor {
+    type Value = Words<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_borrowed_str<E>(self, words: &'de str) -> Result<Words<'de>, E> {
+        Ok(Words(words.into()))
+    }
+
+    fn visit_str<E>(self, words: &str) -> Result<Words<'de>, E> {
+        Ok(Words(words.to_owned().into()))
+    }
 }
 
 pub(super) fn encode(asked: &RequestFields<'_>, frame: &mut BytesMut) -> Result<()> {

@@ -21,6 +21,7 @@ mod action;
 pub mod between;
 mod binary;
 pub(crate) mod client;
+mod frame;
 mod head;
 #[doc(hidden)]
 pub mod http;

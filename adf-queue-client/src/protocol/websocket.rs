@@ -3,21 +3,13 @@
 //! The server sends each message as one unmasked frame, reads each frame as one message, ignores frames of the other
 //! kind, answers a ping with an empty pong, and does not answer a close.
 
-use std::io::Cursor;
-
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use data_encoding::BASE64;
 use queue_core::Random;
-use tungstenite::{
-    handshake::derive_accept_key,
-    protocol::frame::{
-        FrameHeader,
-        coding::{Control, Data, OpCode},
-    },
-};
 
 use super::{
     Encoding,
+    frame::{FrameHeader, MAX_HEADER, OpCode, accept_key},
     head::{self, HttpHead},
 };
 use crate::{Error, ErrorKind, Fate, Result};
@@ -33,10 +25,10 @@ impl Encoding {
     }
 
     fn opcode(self) -> OpCode {
-        OpCode::Data(match self {
-            Encoding::Binary => Data::Binary,
-            Encoding::Json => Data::Text,
-        })
+        match self {
+            Encoding::Binary => OpCode::Binary,
+            Encoding::Json => OpCode::Text,
+        }
     }
 }
 
@@ -88,7 +80,7 @@ impl Upgrade {
                 "the server answered {status} instead of upgrading to WebSocket: is this an Adf.QueueServer?"
             )));
         }
-        let expected = derive_accept_key(self.key.as_bytes());
+        let expected = accept_key(&self.key);
         if head.get("Sec-WebSocket-Accept") != Some(expected.as_bytes()) {
             return Err(Error::protocol(
                 "the answer to the WebSocket upgrade belongs to another request",
@@ -166,27 +158,25 @@ impl Frames {
 
     /// Appends a ping. Any pong answers it, whatever its payload.
     pub fn ping(&mut self, out: &mut BytesMut) {
-        self.write(OpCode::Control(Control::Ping), b"", out);
+        self.write(OpCode::Ping, b"", out);
     }
 
     /// Appends the answer to a ping, truncated to the maximum length of a pong.
     pub fn pong(&mut self, payload: &[u8], out: &mut BytesMut) {
         let payload = payload.get(..MAX_CONTROL).unwrap_or(payload);
-        self.write(OpCode::Control(Control::Pong), payload, out);
+        self.write(OpCode::Pong, payload, out);
     }
 
     /// Appends a close. The server does not answer it, so close the connection after it.
     pub fn close(&mut self, out: &mut BytesMut) {
         // 1000: normal closure.
-        self.write(OpCode::Control(Control::Close), &[0x03, 0xe8], out);
+        self.write(OpCode::Close, &[0x03, 0xe8], out);
     }
 
     fn write(&mut self, opcode: OpCode, payload: &[u8], out: &mut BytesMut) {
         let [mask @ .., _, _, _, _] = self.masks.next_u64().to_be_bytes();
-        let header = FrameHeader { opcode, mask: Some(mask), ..FrameHeader::default() };
-        out.reserve(14 + payload.len());
-        // Writing to memory does not fail.
-        let _ = header.format(payload.len() as u64, &mut out.writer());
+        out.reserve(MAX_HEADER + payload.len());
+        FrameHeader::write(opcode, mask, payload.len(), out);
         let start = out.len();
         out.extend_from_slice(payload);
         apply(mask, out.get_mut(start..).unwrap_or_default());
@@ -198,8 +188,10 @@ impl Frames {
     ///
     /// `Protocol` when it is not a frame of a server, `MessageTooLarge` when a message exceeds the limit.
     pub fn next(&self, data: &[u8]) -> Result<FrontFrame> {
-        let Some((header, start, len)) = header(data)? else { return Ok(FrontFrame::Missing(1)) };
-        if header.mask.is_some() || header.rsv1 || header.rsv2 || header.rsv3 {
+        let Some((header, start, len)) = FrameHeader::read(data)? else {
+            return Ok(FrontFrame::Missing(1));
+        };
+        if header.mask.is_some() || header.has_extension {
             return Err(Error::protocol(
                 "the frame is masked or uses an extension, which servers must not do",
             ));
@@ -214,7 +206,7 @@ impl Frames {
     /// Checks an announced length against the limits.
     fn fits(&self, opcode: OpCode, len: u64) -> Result<usize> {
         let short = usize::try_from(len).ok();
-        if let OpCode::Control(_) = opcode {
+        if opcode.is_control() {
             return short.filter(|len| *len <= MAX_CONTROL).ok_or_else(|| {
                 Error::protocol(format!(
                     "a control frame of {len} bytes is larger than the limit of {MAX_CONTROL}"
@@ -254,13 +246,13 @@ impl Frames {
 
     fn sort(&mut self, header: &FrameHeader, payload: Bytes) -> Result<Option<Incoming>> {
         match header.opcode {
-            OpCode::Control(_) if !header.is_final => {
+            opcode if opcode.is_control() && !header.is_final => {
                 Err(Error::protocol("a control frame is fragmented"))
             }
-            OpCode::Control(Control::Ping) => Ok(Some(Incoming::Ping(payload))),
-            OpCode::Control(Control::Pong) => Ok(Some(Incoming::Pong)),
-            OpCode::Control(Control::Close) => Ok(Some(Incoming::Close)),
-            OpCode::Data(Data::Continue) => {
+            OpCode::Ping => Ok(Some(Incoming::Ping(payload))),
+            OpCode::Pong => Ok(Some(Incoming::Pong)),
+            OpCode::Close => Ok(Some(Incoming::Close)),
+            OpCode::Part => {
                 let Some(mut parts) = self.parts.take() else {
                     return Err(Error::protocol(
                         "a continuation frame arrived without a message to continue",
@@ -295,16 +287,6 @@ pub(super) fn apply(mask: [u8; 4], payload: &mut [u8]) {
     rest.iter_mut().zip(mask.into_iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
 }
 
-/// The header at the front of `data`, its own length, and that of the payload.
-pub(super) fn header(data: &[u8]) -> Result<Option<(FrameHeader, usize, u64)>> {
-    let mut cursor = Cursor::new(data);
-    let parsed = FrameHeader::parse(&mut cursor);
-    let parsed = parsed
-        .map_err(|error| Error::protocol("the peer does not speak WebSocket").with_source(error))?;
-    let start = usize::try_from(cursor.position()).unwrap_or(usize::MAX);
-    Ok(parsed.map(|(header, len)| (header, start, len)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -334,7 +316,7 @@ mod tests {
 
     /// The real server's answer, under Mono or on Windows.
     fn answer(key: &str, end: &str) -> String {
-        let accept = derive_accept_key(key.as_bytes());
+        let accept = accept_key(key);
         ["HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade"]
             .map(|line| format!("{line}{end}"))
             .concat()

@@ -810,7 +810,7 @@ fn a_deferral_is_no_attempt_and_what_fails_in_the_end_goes_with_its_reason() {
 
 #[test]
 fn a_queue_with_slots_of_its_own_has_no_more_handlers_and_leaves_the_others_to_the_rest() {
-    for seed in 0..60 {
+    for seed in 0..30 {
         let slots_for = BTreeMap::from([(name("/slow"), 1 + (seed % 2) as usize)]);
         let most = slots_for[&name("/slow")];
         let terms = LaneSettings { prefetch: (seed % 3) as usize, slots_for, ..terms() };
