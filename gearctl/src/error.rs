@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn an_illegal_name_is_65_and_shows_the_rule() {
-        let error = cli_error(FunctionName::try_from("a b").unwrap_err());
+        let error = cli_error(FunctionName::try_from("a\0b").unwrap_err());
         assert_eq!((error.exit.code(), error.code), (65, "INVALID_INPUT"));
         assert!(error.message.contains("position 1"), "{error}");
     }

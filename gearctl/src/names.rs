@@ -29,10 +29,7 @@ impl Named for Function {
 /// # Errors
 /// It is empty, too long, or has a NUL: exit 65.
 pub fn function(text: &str) -> Result<FunctionName, CliError> {
-    if text.is_empty() {
-        return Err(CliError::bad_data("function name is empty"));
-    }
-    FunctionName::lossless(escape::unname(text)).map_err(cli_error)
+    FunctionName::try_from(&*escape::unname(text)).map_err(cli_error)
 }
 
 /// A unique id, as [`show_unique`] shows it.

@@ -8,29 +8,23 @@ use std::{borrow::Borrow, fmt, str::FromStr, sync::Arc};
 
 use crate::{Error, names::short::ShortId, random::random_bits};
 
-/// The name of a function: 1 to 512 visible ASCII bytes without spaces.
+/// The name of a function: 1 to 8190 bytes, any but NUL, and not necessarily text. Case-sensitive; cloning is cheap.
 ///
-/// The server accepts any byte but NUL, and so does [`lossless`](Self::lossless). Because such a name can break the
-/// lines of the admin protocol, it must be requested explicitly. Names are case-sensitive. Cloning is cheap.
+/// It is made of text or of bytes, as everything is that takes a `TryInto<FunctionName>`. A name that is not
+/// [plain](Self::is_plain) breaks the lines of the admin protocol: its commands refuse it, and its listings may be
+/// ambiguous.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionName(Arc<[u8]>);
 
 impl FunctionName {
-    /// The maximum length of a name in libgearman, in bytes.
-    pub const MAX_LEN: usize = 512;
-    /// The maximum length of a name that fits gearmand's receive buffer.
-    const MAX_WIRE_LEN: usize = 8190;
+    /// The maximum length of a name, in bytes: gearmand's receive buffer takes no more. libgearman takes 512.
+    pub const MAX_LEN: usize = 8190;
 
-    /// A name of any bytes but NUL, up to 8190 of them. It may be empty.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` if it contains a NUL, or is too long.
-    pub fn lossless(name: impl AsRef<[u8]>) -> Result<Self, Error> {
+    /// A name as a server sends it, which may be empty.
+    pub(crate) fn received(name: impl AsRef<[u8]>) -> Result<Self, Error> {
         let name = name.as_ref();
-        if name.len() > Self::MAX_WIRE_LEN {
-            let why =
-                format!("it has {} bytes (the server takes {})", name.len(), Self::MAX_WIRE_LEN);
+        if name.len() > Self::MAX_LEN {
+            let why = format!("it has {} bytes (1 to {})", name.len(), Self::MAX_LEN);
             return Err(invalid("function name", &why));
         }
         refuse_nul("function name", name)?;
@@ -52,20 +46,7 @@ impl FunctionName {
     /// Whether the name is visible ASCII without spaces, so that it can be used in an admin command.
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        Self::check(&self.0).is_ok()
-    }
-
-    fn check(name: &[u8]) -> Result<(), Error> {
-        refuse_nul("function name", name)?;
-        let broken = match name {
-            [] => Some("it is empty".to_owned()),
-            _ if name.len() > Self::MAX_LEN => Some(format!("it has {} bytes", name.len())),
-            _ => invisible(name),
-        };
-        broken.map_or(Ok(()), |why| {
-            let rule = "1 to 512 visible ASCII characters without spaces";
-            Err(invalid("function name", &format!("{why} ({rule})")))
-        })
+        !self.0.is_empty() && self.0.iter().all(u8::is_ascii_graphic)
     }
 }
 
@@ -220,8 +201,27 @@ impl TryFrom<&[u8]> for FunctionName {
     type Error = Error;
 
     fn try_from(name: &[u8]) -> Result<Self, Error> {
-        Self::check(name)?;
-        Ok(FunctionName(name.into()))
+        if name.is_empty() {
+            let why = format!("it is empty (1 to {} bytes)", Self::MAX_LEN);
+            return Err(invalid("function name", &why));
+        }
+        Self::received(name)
+    }
+}
+
+impl<const N: usize> TryFrom<&[u8; N]> for FunctionName {
+    type Error = Error;
+
+    fn try_from(name: &[u8; N]) -> Result<Self, Error> {
+        name[..].try_into()
+    }
+}
+
+impl TryFrom<Vec<u8>> for FunctionName {
+    type Error = Error;
+
+    fn try_from(name: Vec<u8>) -> Result<Self, Error> {
+        name[..].try_into()
     }
 }
 
@@ -320,8 +320,10 @@ mod tests {
                 let mut name = *b"abc";
                 name[at] = byte;
                 let plain = (0x21..=0x7e).contains(&byte);
-                assert_eq!(FunctionName::try_from(&name[..]).is_ok(), plain, "{byte:#x} at {at}");
-                assert_eq!(FunctionName::lossless(name).is_ok(), byte != 0, "{byte:#x} at {at}");
+                let function = FunctionName::try_from(&name);
+                assert_eq!(function.is_ok(), byte != 0, "{byte:#x} at {at}");
+                let is_plain = function.is_ok_and(|function| function.is_plain());
+                assert_eq!(is_plain, plain, "{byte:#x} at {at}");
                 assert_eq!(ClientId::try_from(&name[..]).is_ok(), plain, "{byte:#x} at {at}");
                 assert_eq!(UniqueId::try_from(&name[..]).is_ok(), byte != 0, "{byte:#x} at {at}");
             }
@@ -330,12 +332,10 @@ mod tests {
 
     #[test]
     fn lengths_are_bounded() {
-        for (length, ok) in [(0, false), (1, true), (512, true), (513, false)] {
+        for (length, ok) in [(0, false), (1, true), (8190, true), (8191, false)] {
             assert_eq!(FunctionName::try_from("f".repeat(length)).is_ok(), ok, "{length}");
         }
-        for (length, ok) in [(0, true), (8190, true), (8191, false)] {
-            assert_eq!(FunctionName::lossless("f".repeat(length)).is_ok(), ok, "{length}");
-        }
+        assert!(!FunctionName::received("").unwrap().is_plain());
         for (length, ok) in [(0, false), (1, true), (63, true), (64, false)] {
             assert_eq!(UniqueId::try_from("u".repeat(length)).is_ok(), ok, "{length}");
         }

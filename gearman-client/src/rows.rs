@@ -162,7 +162,7 @@ fn name_and_counts<const N: usize>(line: &Bytes) -> Option<(FunctionName, [i64; 
     for slot in counts.iter_mut().rev() {
         *slot = count(fields.next()?)?;
     }
-    Some((FunctionName::lossless(fields.next()?).ok()?, counts))
+    Some((FunctionName::received(fields.next()?).ok()?, counts))
 }
 
 /// A counter of the server: a 32-bit number that can wrap below zero.
@@ -204,7 +204,7 @@ impl Row for WorkerInfo {
         let functions: Result<_, _> = functions
             .split(|byte| *byte == b' ')
             .filter(|name| !name.is_empty())
-            .map(FunctionName::lossless)
+            .map(FunctionName::received)
             .collect();
         let id = match id {
             b"-" | b"" => None,

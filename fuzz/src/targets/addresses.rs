@@ -77,10 +77,7 @@ fn check_names(data: &[u8]) {
     }
     if let Ok(function) = FunctionName::try_from(data) {
         assert_eq!(function.as_bytes(), data);
-        assert!(data.iter().all(u8::is_ascii_graphic) && !data.is_empty());
-    }
-    if let Ok(function) = FunctionName::lossless(data) {
-        assert!(!function.as_bytes().contains(&0));
+        assert!(!data.contains(&0) && !data.is_empty());
     }
     if let Ok(unique) = UniqueId::try_from(data) {
         assert!((1..=63).contains(&unique.as_bytes().len()) && !unique.as_bytes().contains(&0));

@@ -177,8 +177,14 @@ impl Change<'_> {
         knows: impl Fn(&mut Link) -> Result<bool, CliError> + Sync,
     ) -> Result<Exit, CliError> {
         let dry_run = tool.globals.dry_run;
-        // The commands of the text protocol are lines of words.
-        FunctionName::try_from(self.function.as_bytes()).map_err(cli_error)?;
+        // The server would take its words apart.
+        if !self.function.is_plain() {
+            return Err(CliError::bad_data(format!(
+                "the function {} cannot be part of a text command: only 1 or more visible ASCII characters without \
+                 spaces can",
+                names::show_function(self.function)
+            )));
+        }
         let mut fleet = Fleet::of(tool)?;
         let told = fleet.ask(&mut tool.link, |link| {
             let knows = knows(link)?;

@@ -19,7 +19,7 @@ fn acts(c: char) -> bool {
 fn names_never_act_on_a_terminal_behind_a_pipe() {
     on_both(|server| {
         let address = server.address();
-        let function = FunctionName::lossless(NAME).unwrap();
+        let function = FunctionName::try_from(NAME).unwrap();
         let mut client = Client::connect(address).unwrap();
         client.submit_background(function, b"x", Default::default()).unwrap();
         for format in ["plain", "name", "table", "wide", "json", "ndjson"] {

@@ -54,7 +54,7 @@ fn every_command_takes_names_as_listings_show_them() {
         let run = |line: &[&str]| gearctl(address, line).exits(0);
         let mut client = Client::connect(address).unwrap();
         for (name, shown) in NAMES {
-            let function = FunctionName::lossless(name).unwrap();
+            let function = FunctionName::try_from(name).unwrap();
             client.submit_background(function, shown, Default::default()).unwrap();
         }
         let shown = NAMES.map(|(_, shown)| shown);

@@ -130,11 +130,9 @@ proptest! {
     fn only_legal_names_are_names(bytes in prop_oneof![any::<Vec<u8>>(), "[ -~]{0,70}".prop_map(String::into_bytes)]) {
         let visible = bytes.iter().all(|byte| (0x21..0x7f).contains(byte));
         let is = |longest: usize| visible && (1..=longest).contains(&bytes.len());
-        prop_assert_eq!(FunctionName::try_from(&bytes[..]).is_ok(), is(512));
-        prop_assert_eq!(
-            FunctionName::lossless(&bytes).is_ok(),
-            bytes.len() <= 512 && !bytes.contains(&0)
-        );
+        let function = FunctionName::try_from(&bytes[..]);
+        prop_assert_eq!(function.is_ok(), !bytes.is_empty() && !bytes.contains(&0));
+        prop_assert_eq!(function.is_ok_and(|name| name.is_plain()), is(usize::MAX));
         if let Ok(text) = std::str::from_utf8(&bytes) {
             let unique = UniqueId::try_from(text);
             prop_assert!(unique.is_err() || (text != "-" && bytes.len() <= 63 && !bytes.contains(&0)));

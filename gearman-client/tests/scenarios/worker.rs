@@ -27,6 +27,7 @@ each_server!(
     results_in_a_batch_are_all_written_when_the_worker_stops,
     jobs_taken_by_hand_until_there_are_none_end_the_worker,
     a_thousand_functions_are_served_and_an_idle_worker_is_woken,
+    a_functions_name_is_any_bytes,
 );
 
 scenarios!(
@@ -298,6 +299,17 @@ fn a_run_until_there_are_no_jobs_ends_without_a_function() {
         let report = tokio::time::timeout(PATIENCE, run).await.expect("it does not end");
         assert_eq!((report.completed, report.given_up), (0, 0), "{report}");
     });
+}
+
+fn a_functions_name_is_any_bytes(address: &str) {
+    let (mut client, name) = (blocking::Client::connect(address).unwrap(), b"\xff\n\t x");
+    let mut worker = blocking::Worker::connect(address).unwrap();
+    worker.can_do(name, None).unwrap();
+    client.submit_background(name, "", options()).unwrap();
+    let job = worker.next_job(PATIENCE).unwrap().unwrap();
+    assert_eq!(job.function.as_bytes(), name);
+    worker.complete(job, "").unwrap();
+    assert_eq!(worker.stop().completed, 1);
 }
 
 fn a_thousand_functions_are_served_and_an_idle_worker_is_woken(address: &str) {

@@ -354,15 +354,10 @@ fn nothing_invalid_is_sent<F: Face>(address: &str) {
         assert_eq!(error.fate(), Fate::NotSent, "{error}");
         error.kind()
     };
-    for function in ["", "a\0smuggled", "a b", "a\tb", "a\nworkers", "a\x1b[2J", "\x7f", "\u{e9}"] {
+    for function in ["", "a\0smuggled", &"f".repeat(8191)] {
         let submit = client.submit_background(function, b"", options());
         assert_eq!(kind(submit.unwrap_err()), ErrorKind::InvalidInput, "{function:?}");
     }
-    let long = "f".repeat(513);
-    assert_eq!(
-        kind(client.submit_background(&long, b"", options()).unwrap_err()),
-        ErrorKind::InvalidInput
-    );
     for id in ["", "a b", "a\nb", "\0"] {
         assert!(ClientId::try_from(id).is_err(), "{id:?}");
     }
@@ -371,7 +366,9 @@ fn nothing_invalid_is_sent<F: Face>(address: &str) {
     }
     let mut admin = blocking::Admin::connect(address).unwrap();
     assert_eq!(kind(admin.create_function("f\nshutdown").unwrap_err()), ErrorKind::InvalidInput);
-    assert_eq!(kind(admin.drop_function("a b").unwrap_err()), ErrorKind::InvalidInput);
+    for function in ["a b", "a\tb", "a\nworkers", "a\x1b[2J", "\x7f", "\u{e9}"] {
+        assert_eq!(kind(admin.drop_function(function).unwrap_err()), ErrorKind::InvalidInput);
+    }
     assert!(gearman_client::protocol::AdminCommand::raw("status\nshutdown").is_err());
     assert_eq!(admin.status().unwrap().len(), 0, "nothing of this reached the server");
 

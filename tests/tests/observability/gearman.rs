@@ -30,7 +30,7 @@ fn submit() -> SubmitOptions {
 
 /// A name that does not stay on its line.
 fn odd() -> FunctionName {
-    FunctionName::lossless("odd\n\x1b[2Jname").unwrap()
+    FunctionName::try_from("odd\n\x1b[2Jname").unwrap()
 }
 
 /// Answers, or quotes its job in an exception.

@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_name_cannot_forge_a_second_command() {
-        let hostile = FunctionName::lossless("a\r\nshutdown").unwrap();
+        let hostile = FunctionName::try_from("a\r\nshutdown").unwrap();
         let error = encode(&AdminCommand::CreateFunction(hostile)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
         for line in ["status\r\nshutdown", "status\nshutdown", "status\rshutdown", "\0REQ", ""] {

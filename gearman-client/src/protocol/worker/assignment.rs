@@ -114,7 +114,7 @@ impl Assignment {
             handle: JobHandle::received(received_handle(handle)?, origin),
             function: match known(function) {
                 Some(function) => function,
-                None => FunctionName::lossless(function)?,
+                None => FunctionName::received(function)?,
             },
             unique: shared(unique),
             reducer: (!reducer.is_empty()).then(|| shared(reducer)),
