@@ -60,14 +60,13 @@ impl<A, C: Default> BeanstalkBackend<A, C> {
         let servers = servers.try_into().map_err(|error| Error::Client(error.into()))?;
         let tube = tube.try_into().map_err(|error| Error::Client(error.into()))?;
         let options = WorkerOptions::from(servers.clone());
-        let options = options.tubes([tube.clone()]).map_err(Error::Client)?;
         let producer = Producer::new(ProducerOptions::new(servers)).map_err(Error::Client)?;
         Ok(Self::with(options, producer, tube, C::default()))
     }
 }
 
 impl<A, C> BeanstalkBackend<A, C> {
-    /// A backend that takes jobs by these options, and puts tasks without a queue of their own into this tube.
+    /// A backend that takes jobs of this tube by these options, and puts tasks without a queue of their own into it.
     #[must_use]
     pub fn with(options: WorkerOptions, producer: Producer, tube: TubeName, codec: C) -> Self {
         BeanstalkBackend {
@@ -156,10 +155,12 @@ where
         worker: &WorkerContext,
     ) -> Poll<Result<(), Error>> {
         self.bridge.set_worker(worker);
-        let (options, codec, counts_attempts) = (&self.options, &self.codec, self.counts_attempts);
+        let (options, tube, codec) = (&self.options, &self.tube, &self.codec);
+        let counts_attempts = self.counts_attempts;
         Poll::Ready(self.bridge.start(|desk| {
             let worker = Worker::new(options.clone()).map_err(Error::Client)?;
-            Ok(drive(worker, Host { desk, codec: codec.clone(), counts_attempts }))
+            let host = Host { desk, codec: codec.clone(), counts_attempts };
+            drive(worker, tube.clone(), host)
         }))
     }
 
@@ -205,7 +206,11 @@ struct Host<A, C> {
     counts_attempts: bool,
 }
 
-async fn drive<A, C>(worker: Worker, host: Host<A, C>)
+fn drive<A, C>(
+    mut worker: Worker,
+    tube: TubeName,
+    host: Host<A, C>,
+) -> Result<impl Future<Output = ()>, Error>
 where
     A: Send + 'static,
     C: BodyCodec<A>,
@@ -227,7 +232,10 @@ where
             }
         }
     };
-    worker.run_until(async move { stops.desk.stopping().await }, handler).await;
+    worker.register(tube, handler).map_err(Error::Client)?;
+    Ok(async move {
+        worker.run_until(async move { stops.desk.stopping().await }).await;
+    })
 }
 
 impl<A: Send + 'static, C: BodyCodec<A>> Host<A, C> {

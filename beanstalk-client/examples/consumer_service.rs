@@ -30,16 +30,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .concurrency_limit(2)
         .timeout(Duration::from_millis(500))
         .service(service_fn(nap));
-    let options = WorkerOptions::new(address.as_str())?
-        .tubes([tube.as_str()])?
-        .slots(4)
-        .until_empty()
-        .on_event(|event| {
-            if let WorkerEventKind::Failed { job, error } = &event.what {
-                eprintln!("job {job}: {}", error.escape_debug());
-            }
-        });
-    let report = Worker::new(options)?.run_service(service).await;
+    let options = WorkerOptions::new(address.as_str())?.slots(4).until_empty().on_event(|event| {
+        if let WorkerEventKind::Failed { job, error } = &event.what {
+            eprintln!("job {job}: {}", error.escape_debug());
+        }
+    });
+    let mut worker = Worker::new(options)?;
+    worker.register_service(tube, service)?;
+    let report = worker.run().await;
     println!("{report}; at most {} at a time", MOST.load(Ordering::Relaxed));
     Ok(())
 }

@@ -19,8 +19,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let stop = stop_signal()?;
     // Less than the 30 seconds after which Kubernetes, and systemd's TimeoutStopSec below, send SIGKILL.
     let grace = Duration::from_secs(25);
-    let options = WorkerOptions::new(servers)?.tubes([tube])?.slots(4).grace(grace);
-    let report = Worker::new(options)?.run_until(stop, send).await;
+    let options = WorkerOptions::new(servers)?.slots(4).grace(grace);
+    let mut worker = Worker::new(options)?;
+    worker.register(tube, send)?;
+    let report = worker.run_until(stop).await;
     eprintln!("{report}");
     Ok(())
 }

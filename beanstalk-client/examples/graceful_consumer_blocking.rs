@@ -18,15 +18,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let tube = arguments.next().unwrap_or_else(|| "mail".into());
 
     let grace = Duration::from_secs(25);
-    let options = WorkerOptions::new(servers)?.tubes([tube])?.slots(4).grace(grace);
-    let worker = Worker::new(options)?;
+    let options = WorkerOptions::new(servers)?.slots(4).grace(grace);
+    let mut worker = Worker::new(options)?;
+    worker.register(tube, send)?;
     stop_on_signal(worker.handle())?;
-    let report = worker.run(send);
+    let report = worker.run();
     eprintln!("{report}");
     Ok(())
 }
 
-fn send(job: JobContext) -> Result<(), std::str::Utf8Error> {
+fn send(job: &JobContext) -> Result<(), std::str::Utf8Error> {
     let recipient = std::str::from_utf8(&job.body)?;
     println!("sending to {recipient}");
     thread::sleep(Duration::from_millis(200)); // the real work

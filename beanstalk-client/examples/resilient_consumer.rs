@@ -18,7 +18,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let tube = arguments.next().unwrap_or_else(|| "numbers".into());
 
     let options = WorkerOptions::new(servers)?
-        .tubes([tube])?
         .slots(4)
         .retries(Retries::default().backoff(Duration::from_secs(1), 2, Duration::from_secs(60)))
         .reconnect_backoff(Duration::from_millis(50), Duration::from_secs(2))
@@ -27,14 +26,15 @@ async fn main() -> Result<(), Box<dyn Error>> {
             WorkerEventKind::Failed { job, error } => eprintln!("job {job} failed: {error}"),
             _ => {}
         });
-    let worker = Worker::new(options)?;
+    let mut worker = Worker::new(options)?;
 
     let stop = worker.handle();
     thread::spawn(move || {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         stop.stop();
     });
-    let report = worker.run(handle).await;
+    worker.register(tube, handle)?;
+    let report = worker.run().await;
     eprintln!("{report}");
     Ok(())
 }

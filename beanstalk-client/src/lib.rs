@@ -12,15 +12,14 @@
 //! let producer = Producer::connect(address).await?; // for example "127.0.0.1:11300"
 //! let id = producer.put("mail", "hello", PutOptions::default()).await?.id();
 //!
-//! let options = WorkerOptions::new(address)?.tubes(["mail"])?.slots(4);
+//! let options = WorkerOptions::new(address)?.slots(4);
 //! # let options = options.until_empty();
-//! let report = Worker::new(options)?
-//!     .run(move |job: JobContext| async move {
-//!         assert_eq!((job.id, &*job.body), (id, &b"hello"[..]));
-//!         Ok::<(), std::io::Error>(()) // delete; an error releases it with a delay
-//!     })
-//!     .await;
-//! assert_eq!(report.finished, 1);
+//! let mut worker = Worker::new(options)?;
+//! worker.register("mail", move |job: JobContext| async move {
+//!     assert_eq!((job.id, &*job.body), (id, &b"hello"[..]));
+//!     Ok::<(), std::io::Error>(()) // delete; an error releases it with a delay
+//! })?;
+//! assert_eq!(worker.run().await.finished, 1);
 //! # Ok(())
 //! # }
 //! ```
@@ -125,7 +124,7 @@
 //! | `platform-verifier` | no | `TlsOptions::platform_verifier`, for `tls` and `blocking-tls`: the operating system decides about certificates | rustls-platform-verifier |
 //! | `json` | no | bodies that are JSON: `put_json`, `json` | serde, serde_json |
 //! | `stream` | no | named types with `futures_core::Stream`: jobs (`Client::jobs`), events (`ProducerOptions::event_stream`, `WorkerOptions::event_stream`) and answers (`into_stream`) | futures-core |
-//! | `tower` | no | tower services as handlers, with their layers: `Worker::run_service` | tower-service |
+//! | `tower` | no | tower services as handlers, with their layers: `Worker::register_service` | tower-service |
 //! | `tracing` | no | spans and events for connections, commands and jobs | tracing |
 //! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, options, decisions, reports, metrics and statistics; `Serialize` for errors and events | serde |
 //!

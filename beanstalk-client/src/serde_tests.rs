@@ -183,9 +183,9 @@ fn options_of_workers() {
     options_are_written_as(&options, &json!(["a:1"]));
     let retries = Retries::default().releases(3).timeouts(2);
     let options = options
-        .tubes(["mail", "sms"])
-        .unwrap()
         .slots(4)
+        .slots_for("sms", 2)
+        .unwrap()
         .prefetch(8)
         .inspect(Inspect::Before)
         .heartbeat(Heartbeat::Never)
@@ -199,7 +199,7 @@ fn options_of_workers() {
     let retries =
         json!({"base": 1, "factor": 2, "cap": 3600, "releases": 3, "reserves": 25, "timeouts": 2});
     let shown = json!({
-        "servers": ["a:1"], "tubes": ["mail", "sms"], "slots": 4, "prefetch": 8, "inspect": "before",
+        "servers": ["a:1"], "slots": 4, "slots_for": {"sms": 2}, "prefetch": 8, "inspect": "before",
         "heartbeat": "never", "retries": retries, "reserve_wait": 20, "grace": 5, "until_empty": true,
         "reconnect_backoff": {"base": 1, "cap": 2}, "seed": 3, "log_errors": true
     });
@@ -210,8 +210,9 @@ fn options_of_workers() {
     let read: WorkerOptions =
         from_str(r#"{"servers": "a:1", "slots": 0, "prefetch": 9999}"#).unwrap();
     assert_eq!((read.slots, read.prefetch), (1, 500));
-    let error = from_str::<WorkerOptions>(r#"{"servers": "a:1", "tubes": []}"#).unwrap_err();
-    assert!(error.to_string().contains("at least one tube"), "{error}");
+    let error = r#"{"servers": "a:1", "slots_for": {"no tube": 1}}"#;
+    let error = from_str::<WorkerOptions>(error).unwrap_err();
+    assert!(error.to_string().contains("no tube"), "{error}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::{
 
 use beanstalk_client::{
     ConnectOptions, Error, Fate, JobLimit, ProducerOptions, PutOptions, Servers, WorkerOptions,
-    blocking::{Producer, Worker},
+    blocking::{JobContext, Producer, Worker},
 };
 use fixtures::fault::Fault;
 use interleavings::{World, search};
@@ -124,21 +124,23 @@ fn a_connection_that_breaks_leaves_no_caller_waiting() {
 /// Runs a worker to its end, and counts what its handlers have begun.
 fn work(world: &World, options: impl FnOnce(WorkerOptions) -> WorkerOptions, stops: bool) -> usize {
     let options = options(WorkerOptions::from(servers(world)));
-    let worker = Worker::new(options).unwrap();
+    let mut worker = Worker::new(options).unwrap();
     let stopper = stops.then(|| {
         let handle = worker.handle();
         thread::spawn(move || handle.stop())
     });
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = runs.clone();
-    let report = worker.run(move |job| {
+    let handler = move |job: &JobContext| {
         match counted.fetch_add(1, Ordering::Relaxed) {
             0 => job.touch()?,
             1 => assert_eq!(job.stats()?.tube.as_str(), "default"),
             _ => {}
         }
         Ok::<(), Error>(())
-    });
+    };
+    worker.register("default", handler).unwrap();
+    let report = worker.run();
     if let Some(stopper) = stopper {
         stopper.join().unwrap();
     }

@@ -25,10 +25,11 @@ fn a_beanstalkd_worker_without_its_runtime_holds_nothing() {
     let server = fixtures::beanstalkd::Server::start().unwrap();
     let mut client = blocking::Client::connect(server.address()).unwrap();
     let _ = client.put("body", PutOptions::default()).unwrap();
-    let worker = Worker::new(WorkerOptions::new(server.address()).unwrap()).unwrap();
+    let mut worker = Worker::new(WorkerOptions::new(server.address()).unwrap()).unwrap();
+    worker.register("default", |_: JobContext| pending::<()>()).unwrap();
     let handle = worker.handle();
     let held = handle.clone();
-    drop_runtime(worker.run(|_: JobContext| pending::<()>()), move || held.running() == 1);
+    drop_runtime(worker.run(), move || held.running() == 1);
     assert_eq!(handle.running(), 0);
     assert!(handle.slots().iter().all(|slot| slot.state == SlotState::Ended));
     assert_eq!(handle.report().abandoned, 1);

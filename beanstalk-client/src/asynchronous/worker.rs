@@ -7,19 +7,25 @@ mod service;
 mod slot;
 mod test_job;
 
-use std::{future::Future, sync::Arc};
+use std::{
+    future::{Future, pending},
+    sync::Arc,
+};
 
 use queue_core::{in_thread, join_until};
 use tokio::task::JoinSet;
 
 pub use self::{context::JobContext, test_job::TestJob};
-use self::{handlers::Handler, slot::Slot};
+use self::{
+    handlers::{Handler, Handlers},
+    slot::Slot,
+};
 use crate::{
-    Decision, Error, IntoOutcome, Outcome, Result, WorkerHandle, WorkerOptions, WorkerReport,
-    work::worker_status::WorkerStatus,
+    Decision, Error, IntoOutcome, Outcome, Result, TubeName, WorkerHandle, WorkerOptions,
+    WorkerReport, work::worker_status::WorkerStatus,
 };
 
-/// Runs a handler for every incoming job, and reports the outcome to the server.
+/// Runs handlers for the jobs of tubes, and reports the outcomes to the servers.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -32,13 +38,12 @@ use crate::{
 ///
 /// let options = WorkerOptions::new(address)?.slots(4);
 /// # let options = options.until_empty();
-/// let worker = Worker::new(options)?;
-/// let report = worker
-///     .run_until(std::future::pending::<()>(), |job: JobContext| async move {
-///         println!("job {}: {} bytes", job.id, job.body.len());
-///         Ok::<(), std::io::Error>(()) // delete; an error releases it with a delay
-///     })
-///     .await;
+/// let mut worker = Worker::new(options)?;
+/// worker.register("default", |job: JobContext| async move {
+///     println!("job {}: {} bytes", job.id, job.body.len());
+///     Ok::<(), std::io::Error>(()) // delete; an error releases it with a delay
+/// })?;
+/// let report = worker.run().await;
 /// assert_eq!(report.finished, 1);
 /// # Ok(())
 /// # }
@@ -47,9 +52,12 @@ use crate::{
 /// * **Slots.** Each has a connection and a task. It reserves only while it holds no job, so that the server reads
 ///   every touch and delete at once. Handlers run in their own tasks. With [`prefetch`](WorkerOptions::prefetch), the
 ///   slot's task makes the first poll of a handler.
+/// * **Tubes.** A slot that serves several reads each job's counters (`stats-job`) before it runs, because a reserve
+///   does not name the tube: a round trip for each job. [`slots_for`](WorkerOptions::slots_for) gives tubes slots of
+///   their own.
 /// * **Handlers that block.** Sockets and timers of a runtime, and so all heartbeats, may depend on the very thread that
 ///   a handler blocks, however many others there are: jobs expire and run again elsewhere. Such a handler belongs in
-///   [`run_blocking`](Self::run_blocking), or its blocking part in tokio's `block_in_place` or `spawn_blocking`.
+///   [`register_blocking`](Self::register_blocking), or its blocking part in tokio's `block_in_place` or `spawn_blocking`.
 ///   [`LateHeartbeat`](crate::WorkerEventKind::LateHeartbeat) reports it.
 /// * **Outcome.** `Ok` deletes the job; an error or a panic releases it with a growing delay, until it is buried
 ///   ([`Retries`](crate::Retries)); a handler that returns an [`Outcome`](crate::Outcome) decides itself.
@@ -61,6 +69,7 @@ use crate::{
 pub struct Worker {
     options: WorkerOptions,
     worker_status: Arc<WorkerStatus>,
+    handlers: Handlers,
 }
 
 impl Worker {
@@ -77,7 +86,8 @@ impl Worker {
     {
         let options = options.try_into()?;
         options.check()?;
-        Ok(Worker { worker_status: WorkerStatus::new(&options), options })
+        let worker_status = WorkerStatus::new(&options);
+        Ok(Worker { worker_status, options, handlers: Handlers::new() })
     }
 
     /// A handle to stop and observe the worker.
@@ -86,75 +96,54 @@ impl Worker {
         WorkerHandle { worker_status: self.worker_status.clone() }
     }
 
-    /// Runs until [`WorkerHandle::stop`], or until the end set by the options.
+    /// Serves a tube: `handler` runs for each of its jobs. The output of its future decides what becomes of the job
+    /// ([`IntoOutcome`]).
     ///
-    /// An unreachable server is retried indefinitely; [`WorkerHandle::slots`] and [`WorkerOptions::on_event`] report
-    /// that.
+    /// # Errors
     ///
-    /// # Cancel safety
-    ///
-    /// Dropping it closes the connections and stops the handlers at their next await; their jobs go back to the
-    /// servers.
-    pub async fn run<H, T>(self, handler: H) -> WorkerReport
+    /// `InvalidInput` for an invalid name.
+    pub fn register<Q, H, T>(&mut self, tube: Q, handler: H) -> Result<()>
     where
+        Q: TryInto<TubeName>,
+        Error: From<Q::Error>,
         H: Fn(JobContext) -> T + Send + Sync + 'static,
         T: Future + Send + 'static,
-        T::Output: IntoOutcome + Send + 'static,
+        T::Output: IntoOutcome,
     {
-        self.run_until(std::future::pending::<()>(), handler).await
+        self.handlers.insert(tube.try_into()?, Handler::new(handler));
+        Ok(())
     }
 
-    /// As [`run`](Self::run), for a handler that blocks its thread: it runs on tokio's blocking thread pool. Wait for
-    /// the async methods of its job with [`Handle::block_on`](tokio::runtime::Handle::block_on).
+    /// Serves a tube with a handler that blocks its thread: it runs on tokio's blocking thread pool. Wait for the async
+    /// methods of its job with [`Handle::block_on`](tokio::runtime::Handle::block_on).
     ///
     /// A handler still running when the [grace](WorkerOptions::grace) ends cannot be interrupted. Its job goes back to
     /// the server, and [`JobContext::is_lost`] becomes true.
     ///
-    /// # Cancel safety
+    /// # Errors
     ///
-    /// As for [`run`](Self::run), but running handlers continue until they return.
-    pub async fn run_blocking<H, R>(self, handler: H) -> WorkerReport
+    /// As [`register`](Self::register).
+    pub fn register_blocking<Q, H, R>(&mut self, tube: Q, handler: H) -> Result<()>
     where
+        Q: TryInto<TubeName>,
+        Error: From<Q::Error>,
         H: Fn(JobContext) -> R + Send + Sync + 'static,
-        R: IntoOutcome + Send + 'static,
+        R: IntoOutcome,
     {
         let handler = Arc::new(handler);
-        let run = move |job: JobContext| {
+        self.register(tube, move |job| {
             let handler = handler.clone();
             async move {
-                // `in_thread` returns nothing only if the runtime is shutting down.
-                in_thread(move || handler(job)).await.map_or_else(
-                    || Outcome::release().into(),
-                    |outcome| {
-                        let (outcome, reason) = outcome.into_outcome();
-                        Decision { outcome, reason }
-                    },
-                )
+                let ended = in_thread(move || handler(job).into_outcome()).await;
+                let ended = ended.map(|(outcome, reason)| Decision { outcome, reason });
+                // The runtime is shutting down.
+                ended.unwrap_or_else(|| Outcome::release().into())
             }
-        };
-        self.run(run).await
+        })
     }
 
-    /// Runs until `stop` is ready, and then [stops](WorkerHandle::stop).
-    ///
-    /// # Cancel safety
-    ///
-    /// As for [`run`](Self::run).
-    pub async fn run_until<H, T>(self, stop: impl Future, handler: H) -> WorkerReport
-    where
-        H: Fn(JobContext) -> T + Send + Sync + 'static,
-        T: Future + Send + 'static,
-        T::Output: IntoOutcome + Send + 'static,
-    {
-        let handle = self.handle();
-        let _run = handle.worker_status.stop.run();
-        let mut slots = self.start(Handler::new(handler));
-        join_until(&mut slots, stop, || handle.stop()).await;
-        handle.report()
-    }
-
-    /// As [`run`](Self::run), with a tower service that all slots share: its middleware applies to the whole worker,
-    /// and it needs no `Clone`. The blocking face has no counterpart, since a service returns a future.
+    /// Serves a tube with a tower service that all slots share: its middleware applies to the whole worker, and it
+    /// needs no `Clone`. The blocking face has no counterpart, since a service returns a future.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -176,8 +165,9 @@ impl Worker {
     ///     }));
     /// let options = WorkerOptions::new(address)?.slots(4);
     /// # let options = options.until_empty();
-    /// let report = Worker::new(options)?.run_service(service).await;
-    /// assert_eq!(report.finished, 1);
+    /// let mut worker = Worker::new(options)?;
+    /// worker.register_service("default", service)?;
+    /// assert_eq!(worker.run().await.finished, 1);
     /// # Ok(())
     /// # }
     /// ```
@@ -191,42 +181,55 @@ impl Worker {
     ///   releases its waiting jobs at once; the server counts these as releases.
     ///   [`WorkerEventKind::Failed`](crate::WorkerEventKind::Failed) gives the reason.
     ///
-    /// # Cancel safety
+    /// # Errors
     ///
-    /// As for [`run`](Self::run).
+    /// As [`register`](Self::register).
     #[cfg(feature = "tower")]
-    pub async fn run_service<S>(self, service: S) -> WorkerReport
+    pub fn register_service<Q, S>(&mut self, tube: Q, service: S) -> Result<()>
     where
+        Q: TryInto<TubeName>,
+        Error: From<Q::Error>,
         S: tower_service::Service<JobContext> + Send + 'static,
         S::Response: IntoOutcome + 'static,
         S::Error: std::fmt::Display + Send + 'static,
         S::Future: Send + 'static,
     {
-        self.run_service_until(std::future::pending::<()>(), service).await
+        self.register(tube, service::handler(service, self.handle()))
     }
 
-    /// As [`run_service`](Self::run_service), until `stop` is ready; then it [stops](WorkerHandle::stop).
+    /// Runs until [`WorkerHandle::stop`], or until the end set by the options. Without a registered tube it ends at
+    /// once.
+    ///
+    /// An unreachable server is retried indefinitely; [`WorkerHandle::slots`] and [`WorkerOptions::on_event`] report
+    /// that.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it closes the connections and stops the handlers at their next await, except those that
+    /// [block](Self::register_blocking); their jobs go back to the servers.
+    pub async fn run(self) -> WorkerReport {
+        self.run_until(pending::<()>()).await
+    }
+
+    /// Runs until `stop` is ready, and then [stops](WorkerHandle::stop).
     ///
     /// # Cancel safety
     ///
     /// As for [`run`](Self::run).
-    #[cfg(feature = "tower")]
-    pub async fn run_service_until<S>(self, stop: impl Future, service: S) -> WorkerReport
-    where
-        S: tower_service::Service<JobContext> + Send + 'static,
-        S::Response: IntoOutcome + 'static,
-        S::Error: std::fmt::Display + Send + 'static,
-        S::Future: Send + 'static,
-    {
-        let handler = service::handler(service, self.handle());
-        self.run_until(stop, handler).await
+    pub async fn run_until(self, stop: impl Future) -> WorkerReport {
+        let handle = self.handle();
+        let _run = handle.worker_status.stop.run();
+        let mut slots = self.start();
+        join_until(&mut slots, stop, || handle.stop()).await;
+        handle.report()
     }
 
-    fn start(self, handler: Handler) -> JoinSet<()> {
-        let Worker { options, worker_status } = self;
+    fn start(self) -> JoinSet<()> {
+        let Worker { options, worker_status, handlers } = self;
+        let handlers = Arc::new(handlers);
         let mut slots = JoinSet::new();
-        for lane in options.lanes() {
-            let slot = Slot::new(lane, &options, worker_status.clone(), handler.clone());
+        for lane in worker_status.watching(&options, handlers.keys()) {
+            let slot = Slot::new(lane, &options, worker_status.clone(), handlers.clone());
             slots.spawn(slot.run());
         }
         slots
@@ -235,6 +238,9 @@ impl Worker {
 
 impl std::fmt::Debug for Worker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Worker").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("Worker")
+            .field("options", &self.options)
+            .field("tubes", &self.handlers.keys().collect::<Vec<_>>())
+            .finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@ mod handover;
 mod slot;
 mod test_job;
 
-use std::{io, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, io, sync::Arc, time::Instant};
 
 use queue_core::{
     after, lock,
@@ -18,8 +18,8 @@ use self::{
     slot::{SLICE, Slot},
 };
 use crate::{
-    Error, ErrorKind, Fate, IntoOutcome, Result, SlotState, WorkerEventKind, WorkerHandle,
-    WorkerOptions, WorkerReport,
+    Error, ErrorKind, Fate, IntoOutcome, Result, SlotState, TubeName, WorkerEventKind,
+    WorkerHandle, WorkerOptions, WorkerReport,
     trace::JobReporter,
     work::{
         outcome::Ended,
@@ -27,7 +27,11 @@ use crate::{
     },
 };
 
-/// Runs a handler for every incoming job, and reports the outcome to the server.
+type Handler = Box<dyn Fn(&JobContext) -> Ended + Send + Sync>;
+
+type Handlers = BTreeMap<TubeName, Handler>;
+
+/// Runs handlers for the jobs of tubes, and reports the outcomes to the servers.
 ///
 /// ```
 /// # let server = fixtures::beanstalkd::Server::start()?;
@@ -38,12 +42,13 @@ use crate::{
 ///
 /// let options = WorkerOptions::new(address)?.slots(4);
 /// # let options = options.until_empty();
-/// let worker = Worker::new(options)?;
+/// let mut worker = Worker::new(options)?;
 /// let stop = worker.handle(); // stop.stop() from another thread ends the run
-/// let report = worker.run(|job: JobContext| {
+/// worker.register("default", |job: &JobContext| {
 ///     println!("job {}: {} bytes", job.id, job.body.len());
 ///     Ok::<(), std::io::Error>(()) // delete; an error releases it with a delay
-/// });
+/// })?;
+/// let report = worker.run();
 /// assert_eq!(report.finished, 1);
 /// # drop(stop);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -59,6 +64,7 @@ use crate::{
 pub struct Worker {
     options: WorkerOptions,
     worker_status: Arc<WorkerStatus>,
+    handlers: Handlers,
 }
 
 impl Worker {
@@ -75,7 +81,26 @@ impl Worker {
     {
         let options = options.try_into()?;
         options.check()?;
-        Ok(Worker { worker_status: WorkerStatus::new(&options), options })
+        let worker_status = WorkerStatus::new(&options);
+        Ok(Worker { worker_status, options, handlers: Handlers::new() })
+    }
+
+    /// Serves a tube: `handler` runs for each of its jobs. Its return value decides what becomes of the job
+    /// ([`IntoOutcome`]).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an invalid name.
+    pub fn register<Q, H, R>(&mut self, tube: Q, handler: H) -> Result<()>
+    where
+        Q: TryInto<TubeName>,
+        Error: From<Q::Error>,
+        H: Fn(&JobContext) -> R + Send + Sync + 'static,
+        R: IntoOutcome,
+    {
+        let handler: Handler = Box::new(move |job| Ended::with(handler(job)));
+        self.handlers.insert(tube.try_into()?, handler);
+        Ok(())
     }
 
     /// A handle to stop and observe the worker.
@@ -84,22 +109,21 @@ impl Worker {
         WorkerHandle { worker_status: self.worker_status.clone() }
     }
 
-    /// Runs until [`WorkerHandle::stop`], or until the end set by the options.
+    /// Runs until [`WorkerHandle::stop`], or until the end set by the options. Without a registered tube it ends at
+    /// once.
     ///
     /// A stop takes effect within a fifth of a second, or, while connecting, within the connect timeout. An unreachable
     /// server is retried indefinitely; [`WorkerHandle::slots`] and [`WorkerOptions::on_event`] report that.
-    pub fn run<H, R>(self, handler: H) -> WorkerReport
-    where
-        H: Fn(JobContext) -> R + Sync,
-        R: IntoOutcome,
-    {
-        let Worker { options, worker_status } = self;
+    #[must_use]
+    pub fn run(self) -> WorkerReport {
+        let Worker { options, worker_status, handlers } = self;
         let _run = worker_status.stop.run();
-        let threads: Vec<SlotThreads<'_>> = options
-            .lanes()
-            .map(|lane| {
+        let threads: Vec<SlotThreads<'_>> = worker_status
+            .watching(&options, handlers.keys())
+            .into_iter()
+            .map(|(lane, tubes)| {
                 let handover: Arc<Handover> = Arc::default();
-                let slot = Slot::new(lane, &options, &worker_status, handover.clone());
+                let slot = Slot::new((lane, tubes), &options, &worker_status, handover.clone());
                 let reporter = JobReporter::new(&options, lane.server);
                 SlotThreads { lane, handover, reporter, slot: Mutex::new(slot) }
             })
@@ -109,8 +133,9 @@ impl Worker {
                 threads.iter().map(|slot_threads| StoppedSlot { slot_threads, has_second: false });
             fill(vacant.collect(), &options, &worker_status, |stopped_slot| {
                 let SlotThreads { lane, handover, reporter, slot } = stopped_slot.slot_threads;
-                let (number, worker_status, handler) = (lane.slot, &worker_status, &handler);
+                let (number, worker_status, handlers) = (lane.slot, &worker_status, &handlers);
                 let run = move |job: &JobContext| {
+                    let handler = handlers.get(&job.tube());
                     handover::run(job, handler, worker_status, number, reporter)
                 };
                 if !stopped_slot.has_second {
@@ -215,6 +240,9 @@ fn take_over(slot: &Mutex<Slot<'_>>, handover: &Handover) {
 
 impl std::fmt::Debug for Worker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Worker").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("Worker")
+            .field("options", &self.options)
+            .field("tubes", &self.handlers.keys().collect::<Vec<_>>())
+            .finish_non_exhaustive()
     }
 }

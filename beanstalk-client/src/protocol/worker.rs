@@ -110,7 +110,7 @@ struct Settings {
     heartbeat: Heartbeat,
     retries: crate::Retries,
     wait: Duration,
-    /// Whether connections to other servers have the same limit.
+    /// Whether connections to other servers, or for other tubes, have the same limit.
     shares_limit: bool,
     /// Whether to end when no job is ready, and how long to try to reach the server before.
     until_empty: Option<RetryPolicy>,
@@ -152,22 +152,23 @@ enum Ending {
 }
 
 impl WorkerSlot {
-    /// The `slot`-th slot for the `server`-th server of these options, without a connection.
+    /// The `slot`-th slot for the `server`-th server of these options, without a connection. It watches these tubes, at
+    /// least one.
     #[must_use]
-    pub fn new(options: &WorkerOptions, server: usize, slot: u64) -> Self {
+    pub fn new(options: &WorkerOptions, server: usize, slot: u64, tubes: Vec<TubeName>) -> Self {
         let connect =
             options.servers.options().get(server).or_else(|| options.servers.options().first());
         let max_body = connect.map_or(0, |connect| connect.max_body_size);
         let policy = options.retry(server, slot);
         let settings = Settings {
             server,
-            tubes: options.tubes.clone(),
+            tubes,
             max_body,
             places: options.prefetch.max(1),
             heartbeat: options.heartbeat,
             retries: options.retries,
             wait: if options.until_empty { Duration::ZERO } else { options.reserve_wait },
-            shares_limit: options.limit.is_some() && options.servers.options().len() > 1,
+            shares_limit: options.limit.is_some() && options.has_unequal_slots(),
             until_empty: options.until_empty.then_some(policy),
             grace: options.grace,
         };

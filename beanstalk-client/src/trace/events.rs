@@ -42,8 +42,8 @@ impl JobReporter {
         view: &Mutex<ReservationState>,
     ) -> Process {
         let about = |operation| {
-            let tube = lock(view).known_tube().map(|tube| tube.as_str().to_owned().into());
-            facts(operation, tube, Some(server))
+            let tube = lock(view).tube.as_str().to_owned();
+            facts(operation, Some(tube.into()), Some(server))
         };
         // Not locked while the span begins: a subscriber may ask about the job.
         let attempt = lock(view).attempt();
@@ -122,14 +122,7 @@ impl Process {
         if self.knows_counters || !self.span().is_enabled() {
             return;
         }
-        let (tube, attempt) = {
-            let view = lock(view);
-            let tube = view.stats.as_ref().filter(|_| view.tube.is_none());
-            (tube.map(|stats| stats.tube.clone()), view.attempt())
-        };
-        if let Some(tube) = tube {
-            self.span().record("messaging.destination.name", tracing::field::display(tube));
-        }
+        let attempt = lock(view).attempt();
         if let Some(attempt) = attempt {
             self.span().record("messaging.beanstalkd.message.delivery_attempt", attempt);
         }

@@ -1,6 +1,6 @@
 //! Worker options: where jobs come from, how many run at once, and what to do with them.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
 use queue_core::SpanHook;
 use queue_core::{DurationText, JobLimit, Measurement, Measures, Observer, read_duration};
@@ -18,8 +18,8 @@ pub(crate) const RESERVE_WAIT: Duration = Duration::from_secs(15);
 /// use beanstalk_client::{Retries, WorkerOptions};
 ///
 /// let options = WorkerOptions::new("one:11300,two:11300")?
-///     .tubes(["mail", "sms"])?
-///     .slots(4)
+///     .slots(8)
+///     .slots_for("reports", 2)?
 ///     .retries(Retries::default().releases(3))
 ///     .grace(Duration::from_secs(10));
 /// # Ok::<(), beanstalk_client::Error>(())
@@ -27,8 +27,8 @@ pub(crate) const RESERVE_WAIT: Duration = Duration::from_secs(15);
 ///
 /// | setting | default | meaning |
 /// |---|---|---|
-/// | `tubes` | `default` | the watch list |
 /// | `slots` | 1 | connections to each server; each runs one job at a time |
+/// | `slots_for` | all | how many of them take jobs of a tube |
 /// | `prefetch` | 1 | maximum number of jobs a connection holds, for tiny jobs |
 /// | `inspect` | suspects | whether to read a job's counters before running it |
 /// | `heartbeat` | on | touches a job at a third of its time to run while its handler runs |
@@ -43,8 +43,8 @@ pub(crate) const RESERVE_WAIT: Duration = Duration::from_secs(15);
 #[derive(Clone)]
 pub struct WorkerOptions {
     pub(crate) servers: Servers,
-    pub(crate) tubes: Vec<TubeName>,
     pub(crate) slots: usize,
+    slots_for: BTreeMap<TubeName, usize>,
     pub(crate) prefetch: usize,
     pub(crate) inspect: Inspect,
     pub(crate) heartbeat: Heartbeat,
@@ -140,27 +140,28 @@ impl WorkerOptions {
         Ok(servers.try_into()?.into())
     }
 
-    /// Takes jobs from exactly these tubes.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for an invalid name, or no name at all.
-    pub fn tubes<I>(mut self, tubes: I) -> Result<Self, Error>
-    where
-        I: IntoIterator,
-        I::Item: TryInto<TubeName>,
-        Error: From<<I::Item as TryInto<TubeName>>::Error>,
-    {
-        self.tubes = TubeName::distinct(tubes, "a worker needs at least one tube")?;
-        Ok(self)
-    }
-
     /// Number of connections to each server, at least one; each runs one job at a time. Every server has its own, so
     /// one that is slow or down does not hold up the others.
     #[must_use]
     pub fn slots(mut self, slots: usize) -> Self {
         self.slots = slots.max(1);
         self
+    }
+
+    /// Lets only this number of the [slots](Self::slots) of each server, at least one, take jobs of a tube, so that no
+    /// more of its jobs run at once. The other slots have other tubes to themselves; one that is left without a tube
+    /// makes no connection.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an invalid name.
+    pub fn slots_for<T>(mut self, tube: T, slots: usize) -> Result<Self, Error>
+    where
+        T: TryInto<TubeName>,
+        Error: From<T::Error>,
+    {
+        self.slots_for.insert(tube.try_into()?, slots.max(1));
+        Ok(self)
     }
 
     /// Maximum number of jobs a connection holds, 1 to 500; they run one after another.
@@ -218,14 +219,14 @@ impl WorkerOptions {
     /// A slot that waits for a job claims one from the limit. If it gets none within
     /// [`reserve_wait`](Self::reserve_wait), another slot, perhaps of another server, takes the claim over. With several
     /// servers a slot looks first, and then waits for a second at a time, so that an idle server does not hold up the
-    /// last jobs of the others.
+    /// last jobs of the others. Slots [for a tube](Self::slots_for) do the same.
     #[must_use]
     pub fn limit(mut self, limit: JobLimit) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// Ends the run when no tube of the watch list has a ready job; separately for each slot. A server that cannot be
+    /// Ends the run when no registered tube has a ready job; separately for each slot. A server that cannot be
     /// reached, once the retries of its [`ConnectOptions::retry`] have failed in a row, is
     /// [given up](crate::WorkerEventKind::GivenUp) and counted in the [report](crate::WorkerReport::given_up).
     #[must_use]
@@ -316,8 +317,8 @@ impl From<Servers> for WorkerOptions {
     fn from(servers: Servers) -> Self {
         WorkerOptions {
             servers,
-            tubes: vec![TubeName::default()],
             slots: 1,
+            slots_for: BTreeMap::new(),
             prefetch: 1,
             inspect: Inspect::default(),
             heartbeat: Heartbeat::default(),
@@ -377,6 +378,30 @@ impl WorkerOptions {
         &self.servers.options()[server]
     }
 
+    /// The slots of these tubes, each with its watch list. Limited tubes are spread over them.
+    pub(crate) fn watch_lists<'a>(
+        &self,
+        tubes: impl Iterator<Item = &'a TubeName>,
+    ) -> Vec<Vec<TubeName>> {
+        let mut lists = vec![Vec::new(); self.slots];
+        let mut first = 0;
+        for tube in tubes {
+            let most = self.slots_for.get(tube).copied().unwrap_or(self.slots).min(self.slots);
+            for slot in first..first + most {
+                if let Some(list) = lists.get_mut(slot % self.slots) {
+                    list.push(tube.clone());
+                }
+            }
+            first += most;
+        }
+        lists
+    }
+
+    /// Whether some slots do not take what others do, so that each must leave the others their share of a limit.
+    pub(crate) fn has_unequal_slots(&self) -> bool {
+        self.servers.options().len() > 1 || !self.slots_for.is_empty()
+    }
+
     pub(crate) fn address(&self, server: usize) -> &crate::Address {
         &self.connect(server).address
     }
@@ -387,8 +412,8 @@ impl fmt::Debug for WorkerOptions {
         let servers: Vec<_> = self.servers.addresses().map(ToString::to_string).collect();
         f.debug_struct("WorkerOptions")
             .field("servers", &servers)
-            .field("tubes", &self.tubes)
             .field("slots", &self.slots)
+            .field("slots_for", &self.slots_for)
             .field("prefetch", &self.prefetch)
             .finish_non_exhaustive()
     }
@@ -398,8 +423,10 @@ impl fmt::Debug for WorkerOptions {
 queue_core::serde_options! {
     WorkerOptions, Error, servers: Servers =
         |o| o.servers.clone().selection(Default::default());
-    tubes: Vec<TubeName> = |o| o.tubes.clone(), |o, v| o.tubes(v);
     slots: usize = |o| o.slots, |o, v| Ok(o.slots(v));
+    slots_for: BTreeMap<TubeName, usize> = |o| o.slots_for.clone(), |o, v| {
+        v.into_iter().try_fold(o, |o, (tube, slots)| o.slots_for(tube, slots))
+    };
     prefetch: usize = |o| o.prefetch, |o, v| Ok(o.prefetch(v));
     inspect: Inspect = |o| o.inspect, |o, v| Ok(o.inspect(v));
     heartbeat: Heartbeat = |o| o.heartbeat, |o, v| Ok(o.heartbeat(v));

@@ -211,7 +211,7 @@ pub enum WorkerEventKind {
     },
     /// The heartbeat of a job came late by a third of its time to run or more, perhaps too late: a handler blocks the
     /// thread that the runtime needs, or the process or the machine stood still. A handler that blocks belongs in
-    /// `Worker::run_blocking`, or in tokio's `block_in_place`.
+    /// `Worker::register_blocking`, or in tokio's `block_in_place`.
     LateHeartbeat {
         /// The job.
         job: JobId,

@@ -12,8 +12,7 @@ pub(crate) struct ReservationState {
     pub(crate) lost: Option<LostReason>,
     pub(crate) end: Option<Instant>,
     pub(crate) stats: Option<Box<JobStats>>,
-    /// The job's tube, if it is known without asking the server.
-    pub(crate) tube: Option<TubeName>,
+    pub(crate) tube: TubeName,
     /// Number of answered touches.
     pub(crate) touches: u64,
     /// Set if the last touch was refused.
@@ -45,11 +44,6 @@ impl ReservationState {
     /// The worker is gone, and the handler is not.
     pub(crate) fn abandon(&mut self) {
         self.lost.get_or_insert(LostReason::Stopped);
-    }
-
-    /// The job's tube, as far as known.
-    pub(crate) fn known_tube(&self) -> Option<&TubeName> {
-        self.tube.as_ref().or_else(|| self.stats.as_ref().map(|stats| &stats.tube))
     }
 
     /// How often the job was reserved, including this time, if known.

@@ -1,11 +1,11 @@
 //! State shared by all slots of a worker: stops and counters.
 
-use std::sync::Arc;
+use std::{iter::repeat_n, sync::Arc};
 
 use queue_core::{Haste, Observer, Outage, Stop, lock, sync::Mutex};
 
 use crate::{
-    Address, ErrorKind, Metrics, SlotState, SlotStatus, WorkerEvent, WorkerEventKind,
+    Address, ErrorKind, Metrics, SlotState, SlotStatus, TubeName, WorkerEvent, WorkerEventKind,
     WorkerOptions, WorkerReport, protocol::WorkerSlot,
 };
 
@@ -115,6 +115,20 @@ impl WorkerStatus {
             servers: Mutex::new(options.servers.options().iter().map(|_| None).collect()),
             observer: options.observer.clone(),
         })
+    }
+
+    /// The slots that serve these tubes, each with its watch list. The others have ended.
+    pub(crate) fn watching<'a>(
+        &self,
+        options: &WorkerOptions,
+        tubes: impl Iterator<Item = &'a TubeName>,
+    ) -> Vec<(SlotServer, Vec<TubeName>)> {
+        let lists = options.watch_lists(tubes);
+        let servers = options.servers.options().len();
+        let all = options.lanes().zip(lists.iter().flat_map(|list| repeat_n(list, servers)));
+        let (idle, watching): (Vec<_>, Vec<_>) = all.partition(|(_, tubes)| tubes.is_empty());
+        idle.iter().for_each(|(lane, _)| self.set_state(lane.slot, SlotState::Ended));
+        watching.into_iter().map(|(lane, tubes)| (lane, tubes.clone())).collect()
     }
 
     /// Shows a state that the slot's role does not know.

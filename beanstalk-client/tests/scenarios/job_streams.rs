@@ -225,11 +225,12 @@ fn events_are_streams_that_end_with_what_they_are_about(environment: Environment
         assert!(matches!(events[0].what, ProducerEventKind::Connected), "{events:?}");
         assert_eq!(events.len(), *told.lock().unwrap());
 
-        let options_ = WorkerOptions::from(options(place.address())).tubes(["t"]).unwrap();
+        let options_ = WorkerOptions::from(options(place.address()));
         // Fewer than there are: started and settled push the connection out.
         let (options_, events) = options_.until_empty().event_stream(2);
-        let worker = Worker::new(options_).unwrap();
-        let report = worker.run(|_| async { Ok::<_, &str>(()) }).await;
+        let mut worker = Worker::new(options_).unwrap();
+        worker.register("t", |_| async { Ok::<_, &str>(()) }).unwrap();
+        let report = worker.run().await;
         assert_eq!(report.finished, 1);
         assert_eq!(events.missed(), 1);
         let events: Vec<WorkerEvent> = events.collect().await;

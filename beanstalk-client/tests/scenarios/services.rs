@@ -37,14 +37,15 @@ impl Running {
     {
         let told = Arc::<Mutex<Vec<String>>>::default();
         let tell = told.clone();
-        let worker = Worker::new(options.on_event(move |event| {
+        let mut worker = Worker::new(options.on_event(move |event| {
             if let WorkerEventKind::Failed { error, .. } = &event.what {
                 tell.lock().unwrap().push(error.clone());
             }
         }))
         .unwrap();
         let handle = worker.handle();
-        Running { handle, told, task: tokio::spawn(worker.run_service(service)) }
+        worker.register_service("default", service).unwrap();
+        Running { handle, told, task: tokio::spawn(worker.run()) }
     }
 
     async fn end(self) -> (WorkerReport, Vec<String>) {
@@ -300,8 +301,9 @@ async fn a_service_that_is_run_until_a_future_ends_is_called_no_more_after_it() 
         }
     });
     let options = WorkerOptions::new(server.address()).unwrap();
-    let run = Worker::new(options).unwrap().run_service_until(stop.notified(), service);
-    let report = timeout(PATIENCE, run).await.unwrap();
+    let mut worker = Worker::new(options).unwrap();
+    worker.register_service("default", service).unwrap();
+    let report = timeout(PATIENCE, worker.run_until(stop.notified())).await.unwrap();
     assert_eq!((report.finished, report.total()), (1, 1), "{report}");
     assert_eq!(client.stats().await.unwrap().current_jobs_ready, 1);
 }

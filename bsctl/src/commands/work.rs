@@ -113,15 +113,20 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     if !empties && servers == 1 {
         say_why_idle(shift.messages(), None, &mut tool.link, &tubes)?;
     }
-    let options = options(tool, &args, &tubes)?;
+    let options = options(tool, &args)?;
     let (ledger, finished) = Ledger::new(shift.messages(), label);
     let (fates, kills_at_ttr) = (fates(&args), !args.touches());
     let shift = Arc::new(Shift { shift, recipe, ledger, fates, kills_at_ttr });
     let observer = shift.clone();
-    let worker =
+    let mut worker =
         Worker::new(options.on_event(move |event| observer.observe(event))).map_err(cli_error)?;
     let hands = Slots(worker.handle());
-    let run = || worker.run(|job: JobContext| shift.handle(&job, &hands.0));
+    for tube in &tubes {
+        let (shift, handle) = (shift.clone(), worker.handle());
+        let handler = move |job: &JobContext| shift.handle(job, &handle);
+        worker.register(tube, handler).map_err(cli_error)?;
+    }
+    let run = || worker.run();
     let shift = &shift.shift;
     shift.say_taking("jobs", &tubes, &tool.link.dialer.address()?, &args.flags);
     let watched = shift.supervise((&hands, run), (&args.flags, &interrupts), &finished, |done| {
@@ -191,16 +196,10 @@ fn fates(args: &WorkArgs) -> Fates {
     }
 }
 
-fn options(
-    tool: &mut Tool,
-    args: &WorkArgs,
-    tubes: &[TubeName],
-) -> Result<WorkerOptions, CliError> {
+fn options(tool: &mut Tool, args: &WorkArgs) -> Result<WorkerOptions, CliError> {
     let servers = Servers::new(tool.link.dialer.options()?).map_err(cli_error)?;
     tool.link.close();
     let mut options = WorkerOptions::from(servers)
-        .tubes(tubes)
-        .map_err(cli_error)?
         .slots(usize::from(args.flags.jobs))
         .heartbeat(if args.touches() { Heartbeat::Always } else { Heartbeat::Never })
         .retries(retries(args))

@@ -38,7 +38,9 @@ macro_rules! written_by_serde {
                 more["tries"] = 3.into();
                 found.push(more);
             }
-            let map = value.as_object().into_iter().flatten().map(|(key, _)| format!("/{key}"));
+            // The keys of `slots_for` are names.
+            let map = value.as_object().into_iter().flatten().map(|(key, _)| key);
+            let map = map.filter(|key| *key != "slots_for").map(|key| format!("/{key}"));
             let list = 0..value.as_array().map_or(0, Vec::len);
             for place in map.chain(list.map(|at| format!("/{at}"))) {
                 for strange in with_unknown_key(value.pointer(&place).unwrap()) {

@@ -14,8 +14,6 @@ use super::doors::{Stash, call_back, few, poll_once, reach, scenario};
 fn worker_options(server: &Server, limit: &JobLimit) -> WorkerOptions {
     let options = WorkerOptions::new(server.address()).unwrap();
     options
-        .tubes(["default", "other"])
-        .unwrap()
         .slots(2)
         .limit(limit.clone())
         .on_measurement(|_| call_back("measurement"))
@@ -63,7 +61,7 @@ fn user_code_of_an_async_worker_may_call_back() {
         let (server, limit) = (Arc::new(Server::start().unwrap()), JobLimit::new(6));
         put(&server, 8);
         runtime().block_on(async {
-            let worker = Worker::new(worker_options(&server, &limit)).unwrap();
+            let mut worker = Worker::new(worker_options(&server, &limit)).unwrap();
             reach_worker(worker.handle(), &limit);
             let jobs = Stash::new(|job: &JobContext| {
                 let _ = (job.is_lost(), job.is_stopping(), job.time_left());
@@ -78,7 +76,9 @@ fn user_code_of_an_async_worker_may_call_back() {
                 jobs.add(job);
                 async move { decide(&server, &limit) }
             };
-            worker.run(handler).await;
+            worker.register("other", |_| async {}).unwrap();
+            worker.register("default", handler).unwrap();
+            worker.run().await;
         });
     });
 }
@@ -88,15 +88,18 @@ fn user_code_of_a_blocking_worker_may_call_back() {
     scenario(&[], || {
         let (server, limit) = (Server::start().unwrap(), JobLimit::new(6));
         put(&server, 8);
-        let worker = blocking::Worker::new(worker_options(&server, &limit)).unwrap();
+        let mut worker = blocking::Worker::new(worker_options(&server, &limit)).unwrap();
         reach_worker(worker.handle(), &limit);
         let jobs = Stash::new(|job: &blocking::JobContext| {
             let _ = (job.is_lost(), job.is_stopping(), job.time_left());
         });
-        worker.run(move |job| {
-            jobs.add(job);
+        worker.register("other", |_| ()).unwrap();
+        let handler = move |job: &blocking::JobContext| {
+            jobs.add(job.clone());
             decide(&server, &limit)
-        });
+        };
+        worker.register("default", handler).unwrap();
+        let _ = worker.run();
     });
 }
 

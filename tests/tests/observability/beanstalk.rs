@@ -183,9 +183,10 @@ fn check_worker(record: &[String]) {
 fn an_async_worker_tells_what_it_does_and_no_body() {
     check_worker(&record_of(|| {
         let server = Server::start().unwrap();
-        let worker = Worker::new(worker_options(&server)).unwrap();
+        let mut worker = Worker::new(worker_options(&server)).unwrap();
         let handler = |job: JobContext| async move { quote(&job.body) };
-        runtime().block_on(worker.run_until(std::future::pending::<()>(), handler));
+        worker.register("default", handler).unwrap();
+        runtime().block_on(worker.run());
     }));
 }
 
@@ -193,8 +194,9 @@ fn an_async_worker_tells_what_it_does_and_no_body() {
 fn a_blocking_worker_tells_what_it_does_and_no_body() {
     check_worker(&record_of(|| {
         let server = Server::start().unwrap();
-        let worker = blocking::Worker::new(worker_options(&server)).unwrap();
-        worker.run(|job| quote(&job.body));
+        let mut worker = blocking::Worker::new(worker_options(&server)).unwrap();
+        worker.register("default", |job| quote(&job.body)).unwrap();
+        let _ = worker.run();
     }));
 }
 

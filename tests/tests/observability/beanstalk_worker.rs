@@ -43,7 +43,7 @@ struct Running {
 }
 
 fn run_async(server: &Server) -> Running {
-    let worker = Worker::new(options(server)).unwrap();
+    let mut worker = Worker::new(options(server)).unwrap();
     let (handle, gate) = (worker.handle(), Arc::new(AtomicBool::new(false)));
     let opened = gate.clone();
     let handler = move |job: beanstalk_client::JobContext| {
@@ -55,21 +55,23 @@ fn run_async(server: &Server) -> Running {
             outcome(&job.body)
         }
     };
-    let worker = thread::spawn(move || runtime().block_on(worker.run(handler)));
+    worker.register("default", handler).unwrap();
+    let worker = thread::spawn(move || runtime().block_on(worker.run()));
     Running { handle, gate, worker }
 }
 
 fn run_blocking(server: &Server) -> Running {
-    let worker = blocking::Worker::new(options(server)).unwrap();
+    let mut worker = blocking::Worker::new(options(server)).unwrap();
     let (handle, gate) = (worker.handle(), Arc::new(AtomicBool::new(false)));
     let opened = gate.clone();
-    let handler = move |job: blocking::JobContext| {
+    let handler = move |job: &blocking::JobContext| {
         while job.body.starts_with(b"hold") && !opened.load(Ordering::SeqCst) {
             thread::sleep(Duration::from_millis(2));
         }
         outcome(&job.body)
     };
-    let worker = thread::spawn(move || worker.run(handler));
+    worker.register("default", handler).unwrap();
+    let worker = thread::spawn(move || worker.run());
     Running { handle, gate, worker }
 }
 
@@ -181,15 +183,18 @@ fn say(run: fn(WorkerOptions, Handle) -> WorkerReport) {
 #[test]
 fn words_of_failed_handlers_of_an_async_worker_are_logged_when_that_is_asked_for() {
     say(|options, handle| {
-        let worker = Worker::new(options).unwrap();
-        runtime().block_on(worker.run(move |job| async move { handle(&job.body) }))
+        let mut worker = Worker::new(options).unwrap();
+        worker.register("default", move |job| async move { handle(&job.body) }).unwrap();
+        runtime().block_on(worker.run())
     });
 }
 
 #[test]
 fn words_of_failed_handlers_of_a_blocking_worker_are_logged_when_that_is_asked_for() {
     say(|options, handle| {
-        blocking::Worker::new(options).unwrap().run(move |job| handle(&job.body))
+        let mut worker = blocking::Worker::new(options).unwrap();
+        worker.register("default", move |job| handle(&job.body)).unwrap();
+        worker.run()
     });
 }
 
@@ -252,7 +257,7 @@ fn settle(run: fn(WorkerOptions, Handle) -> WorkerReport) {
         for what in ["delete", "bury", "fail"] {
             let _ = client.put(what, PutOptions::default()).unwrap();
         }
-        let options = options(&server).tubes(["mail"]).unwrap().until_empty();
+        let options = options(&server).until_empty();
         let report = run(options.retries(Retries::default().releases(0)), |body| match body {
             b"fail" => Err("disk full".into()),
             body => Ok(outcome(body)),
@@ -285,15 +290,18 @@ fn settle(run: fn(WorkerOptions, Handle) -> WorkerReport) {
 #[test]
 fn an_async_worker_tells_what_it_reserves_and_settles() {
     settle(|options, handle| {
-        let worker = Worker::new(options).unwrap();
-        runtime().block_on(worker.run(move |job| async move { handle(&job.body) }))
+        let mut worker = Worker::new(options).unwrap();
+        worker.register("mail", move |job| async move { handle(&job.body) }).unwrap();
+        runtime().block_on(worker.run())
     });
 }
 
 #[test]
 fn a_blocking_worker_tells_what_it_reserves_and_settles() {
     settle(|options, handle| {
-        blocking::Worker::new(options).unwrap().run(move |job| handle(&job.body))
+        let mut worker = blocking::Worker::new(options).unwrap();
+        worker.register("mail", move |job| handle(&job.body)).unwrap();
+        worker.run()
     });
 }
 

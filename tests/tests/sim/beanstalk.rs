@@ -292,32 +292,19 @@ impl Cast {
         let (mut running, mut handles) = (Vec::new(), Vec::new());
         for number in 0..1 + rng.below(2) as u32 {
             let worker = self.worker(50 + number, rng);
-            handles.push(worker.0.handle());
-            running.push(tokio::spawn(worker.0.run(worker.1)));
+            handles.push(worker.handle());
+            running.push(tokio::spawn(worker.run()));
         }
         (running, handles)
     }
 
-    #[allow(clippy::type_complexity)]
-    fn worker(
-        &self,
-        actor: u32,
-        rng: &mut Rng,
-    ) -> (
-        Worker,
-        impl Fn(JobContext) -> std::pin::Pin<Box<dyn Future<Output = Outcome> + Send>>
-        + Send
-        + Sync
-        + 'static,
-    ) {
+    fn worker(&self, actor: u32, rng: &mut Rng) -> Worker {
         let running: Arc<Mutex<Vec<Ending>>> = Arc::default();
         let begins_in: Arc<AtomicUsize> = Arc::default();
         let prefetch = if rng.one_in(2) { 1 } else { 1 + rng.below(6) as usize };
         let (stage, endings, slot) = (self.0.clone(), running.clone(), begins_in.clone());
         let options =
             WorkerOptions::new(self.servers(rng).each(|server| server.total_timeout(None)))
-                .unwrap()
-                .tubes([TUBE.to_owned(), tube_of(actor as usize)])
                 .unwrap()
                 .slots(1 + rng.below(3) as usize)
                 .prefetch(prefetch)
@@ -357,7 +344,7 @@ impl Cast {
             let (stage, running) = (stage.clone(), running.clone());
             let slot = begins_in.load(Ordering::Relaxed);
             let mut rng = rng.lock().unwrap().fork();
-            Box::pin(async move {
+            async move {
                 let key = key_of(&job.body).unwrap();
                 stage.delivered(actor, key, job.server(), job.id);
                 sleep(stage.run_time(&mut rng)).await;
@@ -373,9 +360,15 @@ impl Cast {
                     running.lock().unwrap().push(Ending { slot, job: job.clone(), key });
                 }
                 outcome
-            }) as std::pin::Pin<Box<dyn Future<Output = Outcome> + Send>>
+            }
         };
-        (Worker::new(options).unwrap(), handler)
+        let handler = Arc::new(handler);
+        let mut worker = Worker::new(options).unwrap();
+        for tube in [TUBE.to_owned(), tube_of(actor as usize)] {
+            let handler = handler.clone();
+            worker.register(tube, move |job| handler(job)).unwrap();
+        }
+        worker
     }
 
     /// A client that reserves and deletes, and sometimes gives up in the middle.

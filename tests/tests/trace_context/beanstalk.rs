@@ -29,7 +29,7 @@ fn producer_options(server: &Server, meters: &Meters) -> ProducerOptions {
 }
 
 fn worker_options(server: &Server, meters: &Meters, envelope: Envelope) -> WorkerOptions {
-    let options = WorkerOptions::new(server.address()).unwrap().tubes(["mail"]).unwrap();
+    let options = WorkerOptions::new(server.address()).unwrap();
     options
         .until_empty()
         .retries(Retries::default().releases(0))
@@ -52,10 +52,11 @@ fn a_trace_goes_through_an_async_producer_and_worker() {
                 }
             };
             sending.instrument(order.clone()).await;
-            let worker = Worker::new(worker_options(&server, &meters, envelope)).unwrap();
+            let mut worker = Worker::new(worker_options(&server, &meters, envelope)).unwrap();
             let handler =
                 move |job: JobContext| async move { work(&envelope.payload(&job.body), true) };
-            let report = worker.run(handler).await;
+            worker.register("mail", handler).unwrap();
+            let report = worker.run().await;
             assert_eq!((report.finished, report.buried), (1, 1), "{report:?}");
         });
         TOLD.check_trace(order);
@@ -75,8 +76,9 @@ fn a_trace_goes_through_a_blocking_producer_and_worker() {
                 let _ = producer.put("mail", body, PutOptions::default()).unwrap();
             }
         });
-        let worker = blocking::Worker::new(worker_options(&server, &meters, envelope)).unwrap();
-        let report = worker.run(move |job| work(&envelope.payload(&job.body), true));
+        let mut worker = blocking::Worker::new(worker_options(&server, &meters, envelope)).unwrap();
+        worker.register("mail", move |job| work(&envelope.payload(&job.body), true)).unwrap();
+        let report = worker.run();
         assert_eq!((report.finished, report.buried), (1, 1), "{report:?}");
         TOLD.check_trace(order);
         meters.check(&TOLD, "reserve-with-timeout");

@@ -157,22 +157,10 @@ impl JobContext {
         self.wait(|view| view.touch_after(self.0.job.id, touches)).await
     }
 
-    /// The tube that the job came from. A worker of several tubes asks the server for it (`stats-job`), as
-    /// [`stats`](Self::stats) does.
-    ///
-    /// # Errors
-    ///
-    /// `JobLost` if it was not read before the reservation or the handler ended.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping it does no harm.
-    pub async fn tube(&self) -> Result<TubeName> {
-        let only = lock(&self.0.view).tube.clone();
-        match only {
-            Some(only) => Ok(only),
-            None => self.stats().await.map(|stats| stats.tube),
-        }
+    /// The tube that the job came from.
+    #[must_use]
+    pub fn tube(&self) -> TubeName {
+        lock(&self.0.view).tube.clone()
     }
 
     /// The job's counters and settings (`stats-job`), as of its reservation.

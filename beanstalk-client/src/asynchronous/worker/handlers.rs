@@ -1,7 +1,7 @@
 //! Running handlers: one at a time in each slot, in a task of its own.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::context::JobContext;
 use crate::{
-    IntoOutcome,
+    IntoOutcome, TubeName,
     protocol::JobKey,
     trace::JobReporter,
     work::{outcome::Ended, view::ReservationState},
@@ -22,11 +22,12 @@ use crate::{
 
 type RunningHandler = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
-/// The user's handler, whatever its types.
-#[derive(Clone)]
-pub(super) struct Handler(Arc<Run>);
+/// A tube's handler, whatever its types.
+pub(super) struct Handler(Box<Run>);
 
 type Run = dyn Fn(JobContext, &Arc<JobReporter>) -> RunningHandler + Send + Sync;
+
+pub(super) type Handlers = BTreeMap<TubeName, Handler>;
 
 impl Handler {
     pub(super) fn new<H, T>(handler: H) -> Self
@@ -35,7 +36,7 @@ impl Handler {
         T: Future + Send + 'static,
         T::Output: IntoOutcome,
     {
-        Handler(Arc::new(move |job, reporter| {
+        Handler(Box::new(move |job, reporter| {
             let mut process = reporter.begins(job.server(), &job, job.view());
             let (span, reporter) = (process.span().clone(), reporter.clone());
             // The handler is called here, where its job is handed over; its future may run in another task.
@@ -57,9 +58,9 @@ impl Handler {
     }
 }
 
-/// The jobs that one slot has given to the handler, in order. Only the first one runs.
+/// The jobs that one slot has given to their handlers, in order. Only the first one runs.
 pub(super) struct SlotHandlers {
-    handler: Handler,
+    handlers: Arc<Handlers>,
     reporter: Arc<JobReporter>,
     /// Whether the first poll is made inline, without a task.
     is_inline: bool,
@@ -77,9 +78,9 @@ impl Drop for HandlerTask {
 }
 
 impl SlotHandlers {
-    pub(super) fn new(handler: Handler, reporter: JobReporter, is_inline: bool) -> Self {
+    pub(super) fn new(handlers: Arc<Handlers>, reporter: JobReporter, is_inline: bool) -> Self {
         let reporter = Arc::new(reporter);
-        SlotHandlers { handler, reporter, is_inline, jobs: VecDeque::new(), task: None }
+        SlotHandlers { handlers, reporter, is_inline, jobs: VecDeque::new(), task: None }
     }
 
     pub(super) fn push(&mut self, job: JobContext) {
@@ -137,17 +138,18 @@ impl SlotHandlers {
                 },
                 None => {
                     let Some(job) = self.jobs.front() else { return Poll::Pending };
-                    if job.is_lost() {
+                    match self.handlers.get(&job.tube()).filter(|_| !job.is_lost()) {
                         // The reservation expired while the job waited for its turn.
-                        Ended::lost()
-                    } else {
-                        began(job);
-                        let running = (self.handler.0)(job.clone(), &self.reporter);
-                        match begin(running, self.is_inline, cx) {
-                            Ok(ended) => ended,
-                            Err(running) => {
-                                self.task = Some(HandlerTask(tokio::spawn(running)));
-                                continue;
+                        None => Ended::lost(),
+                        Some(handler) => {
+                            began(job);
+                            let running = (handler.0)(job.clone(), &self.reporter);
+                            match begin(running, self.is_inline, cx) {
+                                Ok(ended) => ended,
+                                Err(running) => {
+                                    self.task = Some(HandlerTask(tokio::spawn(running)));
+                                    continue;
+                                }
                             }
                         }
                     }

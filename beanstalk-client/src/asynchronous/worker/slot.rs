@@ -11,10 +11,10 @@ use queue_core::{Haste, Wire, now};
 
 use super::{
     context::{HandlerRequest, HandlerRequests, JobContext},
-    handlers::{Handler, SlotHandlers},
+    handlers::{Handlers, SlotHandlers},
 };
 use crate::{
-    Address, Error, WorkerEventKind, WorkerOptions,
+    Address, Error, TubeName, WorkerEventKind, WorkerOptions,
     protocol::{Action, WorkerSlot},
     trace::JobReporter,
     work::worker_status::{SlotServer, WorkerStatus},
@@ -35,10 +35,10 @@ const MAX_ROUNDS: usize = 64;
 
 impl Slot {
     pub(super) fn new(
-        lane: SlotServer,
+        (lane, tubes): (SlotServer, Vec<TubeName>),
         options: &WorkerOptions,
         worker_status: Arc<WorkerStatus>,
-        handler: Handler,
+        handlers: Arc<Handlers>,
     ) -> Self {
         Slot {
             lane,
@@ -46,11 +46,11 @@ impl Slot {
             server: Arc::new(options.address(lane.server).clone()),
             mail: Arc::new(HandlerRequests::default()),
             handlers: SlotHandlers::new(
-                handler,
+                handlers,
                 JobReporter::new(options, lane.server),
                 options.prefetch > 1,
             ),
-            role: WorkerSlot::new(options, lane.server, lane.slot as u64),
+            role: WorkerSlot::new(options, lane.server, lane.slot as u64, tubes),
             wire: Wire::to(options.connect(lane.server)),
         }
     }

@@ -6,7 +6,7 @@ use queue_core::Signal;
 
 use super::context::{Answerer, ContextInner, JobContext};
 use crate::{
-    Address, Job, JobStats, LostReason,
+    Address, Job, JobStats, LostReason, TubeName,
     protocol::{HandlerJob, JobKey, ReservationChange},
     work::view::test_stats,
 };
@@ -41,8 +41,8 @@ impl TestJob {
     /// A job of the tube `default`, reserved for the first time, with a time to run of one minute.
     #[must_use]
     pub fn new(job: Job) -> Self {
-        let stats = test_stats(&job).map(Box::new);
-        let taken = HandlerJob { key: JobKey::default(), job, tube: None, stats, end: None };
+        let (stats, tube) = (test_stats(&job).map(Box::new), TubeName::default());
+        let taken = HandlerJob { key: JobKey::default(), job, tube, stats, end: None };
         let server = Arc::new(Address::default());
         let test = TestJob(JobContext(ContextInner::new(
             taken,
@@ -64,7 +64,10 @@ impl TestJob {
     /// Sets what [`stats`](JobContext::stats) and [`tube`](JobContext::tube) return. Use [`JobStats::parse`] for text
     /// in the server's format.
     pub fn set_stats(&self, stats: JobStats) {
-        self.0.update(|view| view.stats = Some(Box::new(stats)));
+        self.0.update(|view| {
+            view.tube = stats.tube.clone();
+            view.stats = Some(Box::new(stats));
+        });
     }
 
     /// The number of times that the handler extended its reservation.

@@ -167,18 +167,10 @@ impl JobContext {
         self.wait_for_ever(|view| view.touch_after(self.0.job.id, touches))
     }
 
-    /// The tube that the job came from. A worker of several tubes asks the server for it (`stats-job`), as
-    /// [`stats`](Self::stats) does.
-    ///
-    /// # Errors
-    ///
-    /// `JobLost` if it was not read before the reservation or the handler ended.
-    pub fn tube(&self) -> Result<TubeName> {
-        let only = lock(&self.0.view).tube.clone();
-        match only {
-            Some(only) => Ok(only),
-            None => self.stats().map(|stats| stats.tube),
-        }
+    /// The tube that the job came from.
+    #[must_use]
+    pub fn tube(&self) -> TubeName {
+        lock(&self.0.view).tube.clone()
     }
 
     /// The job's counters and settings (`stats-job`), as of its reservation.

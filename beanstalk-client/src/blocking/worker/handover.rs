@@ -16,9 +16,12 @@ use queue_core::{
     sync::{Condvar, Mutex},
 };
 
-use super::context::{Answers, HandlerRequest, JobContext};
+use super::{
+    Handler,
+    context::{Answers, HandlerRequest, JobContext},
+};
 use crate::{
-    IntoOutcome, WorkerEventKind,
+    WorkerEventKind,
     protocol::JobKey,
     trace::JobReporter,
     work::{outcome::Ended, view::ReservationState, worker_status::WorkerStatus},
@@ -212,9 +215,9 @@ impl Answers for Handover {
 }
 
 /// Runs a handler, unless its reservation expired while the job waited for its turn.
-pub(super) fn run<R: IntoOutcome>(
+pub(super) fn run(
     job: &JobContext,
-    handler: impl Fn(JobContext) -> R,
+    handler: Option<&Handler>,
     worker_status: &WorkerStatus,
     slot: usize,
     reporter: &JobReporter,
@@ -224,21 +227,19 @@ pub(super) fn run<R: IntoOutcome>(
     ended
 }
 
-fn run_observed<R: IntoOutcome>(
+fn run_observed(
     job: &JobContext,
-    handler: impl Fn(JobContext) -> R,
+    handler: Option<&Handler>,
     worker_status: &WorkerStatus,
     slot: usize,
     reporter: &JobReporter,
 ) -> Ended {
-    if job.is_lost() {
-        return Ended::lost();
-    }
+    let Some(handler) = handler.filter(|_| !job.is_lost()) else { return Ended::lost() };
     worker_status.notify(job.server(), slot, WorkerEventKind::Started(job.id));
     let mut process = reporter.begins(job.server(), job, job.view());
     let span = process.span().clone();
     span.run(|| {
-        let made = catch_unwind(AssertUnwindSafe(|| Ended::with(handler(job.clone()))));
+        let made = catch_unwind(AssertUnwindSafe(|| handler(job)));
         // A panic is a failure of its job, and is logged within its span.
         let mut ended = made.unwrap_or_else(|panic| Ended::panicked(&*panic));
         reporter.ended(&mut process, job.id, job.view(), &mut ended);

@@ -18,7 +18,7 @@ use super::{
     handover::Handover,
 };
 use crate::{
-    Address, Error, WorkerEventKind, WorkerOptions,
+    Address, Error, TubeName, WorkerEventKind, WorkerOptions,
     protocol::{Action, JobKey, WorkerSlot},
     work::{
         view::ReservationState,
@@ -48,7 +48,7 @@ const BUSY_SLICE: Duration = Duration::from_millis(20);
 
 impl<'a> Slot<'a> {
     pub(super) fn new(
-        lane: SlotServer,
+        (lane, tubes): (SlotServer, Vec<TubeName>),
         options: &WorkerOptions,
         worker_status: &'a WorkerStatus,
         handover: Arc<Handover>,
@@ -58,7 +58,7 @@ impl<'a> Slot<'a> {
             worker_status,
             server: Arc::new(options.address(lane.server).clone()),
             handover,
-            role: WorkerSlot::new(options, lane.server, lane.slot as u64),
+            role: WorkerSlot::new(options, lane.server, lane.slot as u64, tubes),
             wire: Wire::aside(options.connect(lane.server)),
             has_runner: options.prefetch > 1,
             next: None,

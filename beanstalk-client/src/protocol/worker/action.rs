@@ -17,8 +17,8 @@ pub struct HandlerJob {
     pub key: JobKey,
     /// The job.
     pub job: Job,
-    /// Its tube, if the worker takes jobs from only one.
-    pub tube: Option<TubeName>,
+    /// Its tube.
+    pub tube: TubeName,
     /// Its counters, if they were read.
     pub stats: Option<Box<JobStats>>,
     /// When the reservation ends, if the time to run is known.

@@ -201,7 +201,8 @@ impl WorkerSlot {
         if !is_fresh {
             self.touch(key, now);
         }
-        if self.suspicion.looks(id) || !is_fresh {
+        // The reply to a reserve does not name the job's tube.
+        if self.suspicion.looks(id) || !is_fresh || self.only_tube().is_none() {
             self.look(key, now);
         } else {
             self.run(key, now);
@@ -211,8 +212,12 @@ impl WorkerSlot {
 
     /// Gives a job to the handler.
     fn run(&mut self, key: JobKey, now: Instant) {
-        let tube = self.only_tube().cloned();
+        let only = self.only_tube().cloned();
         let Some(held) = self.find_mut(key) else { return };
+        let Some(tube) = only.or_else(|| held.stats.as_ref().map(|stats| stats.tube.clone()))
+        else {
+            return;
+        };
         let Some(job) = held.body.take() else { return };
         let (stats, end) = (held.stats.clone(), held.lease.end());
         let taken = super::HandlerJob { key, job, tube, stats, end };
@@ -261,6 +266,13 @@ impl WorkerSlot {
             self.refuse(StatsJob::NAME, &response, now);
             return Ok(());
         };
+        if !self.settings.tubes.contains(&stats.tube) {
+            let (id, tube) = (stats.id, &stats.tube);
+            let why =
+                format!("the server handed out job {id} of tube {tube}, which is not watched");
+            return Err(Error::protocol(why));
+        }
+        let Some(held) = self.find_mut(key) else { return Ok(()) };
         let ttr = time_to_run(&stats);
         held.lease.learn(ttr);
         let stats = Box::new(stats);

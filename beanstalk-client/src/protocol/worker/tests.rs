@@ -14,7 +14,7 @@ use queue_core::{
 
 use super::{Action, JobKey, ReservationChange, WorkerSlot};
 use crate::{
-    ConnectOptions, Error, ErrorKind, Fate, JobFate, Outcome, Retries, RetryPolicy,
+    ConnectOptions, Error, ErrorKind, Fate, JobFate, Outcome, Retries, RetryPolicy, TubeName,
     WorkerEventKind, WorkerOptions,
 };
 
@@ -73,7 +73,7 @@ struct World {
 
 impl World {
     fn new(options: &WorkerOptions, seed: u64) -> Self {
-        let role = WorkerSlot::new(options, 0, seed);
+        let role = WorkerSlot::new(options, 0, seed, vec![TubeName::default()]);
         let refuse = || Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
         World {
             proof: Proof::new(role, Tube::new(), refuse, seed),
@@ -281,7 +281,13 @@ struct Bench {
 impl Bench {
     /// Before its first connection.
     fn new(options: &WorkerOptions) -> Self {
-        Bench { hand: ByHand::new(WorkerSlot::new(options, 0, 1)), given: Vec::new() }
+        Bench::watching(options, &["default"])
+    }
+
+    /// The same, for these tubes.
+    fn watching(options: &WorkerOptions, tubes: &[&str]) -> Self {
+        let tubes = tubes.iter().map(|tube| tube.parse().unwrap()).collect();
+        Bench { hand: ByHand::new(WorkerSlot::new(options, 0, 1, tubes)), given: Vec::new() }
     }
 
     /// On a connection whose server has said who it is.
@@ -403,8 +409,13 @@ fn reserved(job: u64) -> String {
 
 /// The counters of a job that was reserved for the first time, apart from these.
 fn counters<V: ToString>(job: u64, changes: &[(&str, V)]) -> String {
+    counters_in("default", job, changes)
+}
+
+/// The same, of a job of this tube.
+fn counters_in<V: ToString>(tube: &str, job: u64, changes: &[(&str, V)]) -> String {
     let usual = [
-        ("tube", "default"),
+        ("tube", tube),
         ("state", "reserved"),
         ("pri", "77"),
         ("age", "5"),

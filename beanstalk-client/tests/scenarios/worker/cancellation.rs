@@ -54,13 +54,14 @@ fn a_worker_dropped_at_any_moment_loses_no_job() {
         let (server, mut client) = filled(3);
         let finished = Arc::new(AtomicU32::new(0));
         runtime().block_on(async {
-            let worker = Worker::new(worker_options(&server)).unwrap();
+            let mut worker = Worker::new(worker_options(&server)).unwrap();
             let handle = worker.handle();
             let handler = |job: JobContext| async move {
                 job.touch().await.unwrap();
                 tokio::time::sleep(Duration::from_millis(1)).await;
             };
-            let mut run = Box::pin(worker.run(handler));
+            worker.register("default", handler).unwrap();
+            let mut run = Box::pin(worker.run());
             for _ in 0..moment {
                 if futures_poll(&mut run).await {
                     break;
@@ -91,19 +92,19 @@ async fn futures_poll<T>(future: &mut std::pin::Pin<Box<impl Future<Output = T>>
 fn what_a_handler_waits_for_may_be_dropped_at_any_poll() {
     let (server, mut client) = filled(40);
     let report = runtime().block_on(async {
-        let worker = Worker::new(worker_options(&server).until_empty().prefetch(4)).unwrap();
-        worker
-            .run(|job: JobContext| async move {
-                for polls in 0..4 {
-                    poll_some(job.touch(), polls).await;
-                    poll_some(job.stats(), polls).await;
-                    poll_some(job.lost(), polls).await;
-                }
-                job.touch().await.unwrap();
-                assert_eq!(job.stats().await.unwrap().pri.get(), 77);
-                assert!(!job.is_lost());
-            })
-            .await
+        let mut worker = Worker::new(worker_options(&server).until_empty().prefetch(4)).unwrap();
+        let handler = |job: JobContext| async move {
+            for polls in 0..4 {
+                poll_some(job.touch(), polls).await;
+                poll_some(job.stats(), polls).await;
+                poll_some(job.lost(), polls).await;
+            }
+            job.touch().await.unwrap();
+            assert_eq!(job.stats().await.unwrap().pri.get(), 77);
+            assert!(!job.is_lost());
+        };
+        worker.register("default", handler).unwrap();
+        worker.run().await
     });
     assert_eq!((report.finished, report.total()), (40, 40));
     assert_eq!(ready_again(&mut client), 0);
@@ -125,8 +126,9 @@ async fn poll_some<T>(future: impl Future<Output = T>, polls: usize) {
 fn a_runtime_that_shuts_down_gives_all_jobs_back() {
     let (server, mut client) = filled(3);
     let runtime = runtime();
-    let worker = Worker::new(worker_options(&server).slots(2)).unwrap();
-    runtime.spawn(worker.run(|_: JobContext| std::future::pending::<()>()));
+    let mut worker = Worker::new(worker_options(&server).slots(2)).unwrap();
+    worker.register("default", |_: JobContext| std::future::pending::<()>()).unwrap();
+    runtime.spawn(worker.run());
     let deadline = Instant::now() + PATIENCE;
     while client.stats().unwrap().current_jobs_reserved < 2 {
         runtime.block_on(async { tokio::time::sleep(Duration::from_millis(1)).await });
@@ -136,7 +138,7 @@ fn a_runtime_that_shuts_down_gives_all_jobs_back() {
     assert_eq!(ready_again(&mut client), 3);
 }
 
-/// `Worker::run_blocking`: a handler cannot be interrupted, and has to learn that its job went back.
+/// `Worker::register_blocking`: a handler cannot be interrupted, and has to learn that its job went back.
 #[test]
 fn a_handler_that_outlives_its_worker_is_told() {
     let (server, mut client) = filled(1);
@@ -144,15 +146,17 @@ fn a_handler_that_outlives_its_worker_is_told() {
     let (tell, told) = mpsc::channel();
     let runtime = runtime();
     runtime.block_on(async {
-        let worker = Worker::new(worker_options(&server)).unwrap();
-        let mut run = Box::pin(worker.run_blocking(move |job: JobContext| {
+        let mut worker = Worker::new(worker_options(&server)).unwrap();
+        let handler = move |job: JobContext| {
             began.send(()).unwrap();
             let within = Duration::from_secs(5);
             let lost = Handle::current().block_on(async { timeout(within, job.lost()).await });
             let touched = Handle::current().block_on(async { timeout(within, job.touch()).await });
             let kind = touched.map(|touched| touched.unwrap_err().kind());
             tell.send((lost.ok(), job.is_lost(), kind.ok())).unwrap();
-        }));
+        };
+        worker.register_blocking("default", handler).unwrap();
+        let mut run = Box::pin(worker.run());
         while begun.try_recv().is_err() {
             assert!(!futures_poll(&mut run).await);
         }
@@ -177,7 +181,7 @@ fn a_job_that_has_ended_is_asked_for_in_vain() {
     let (tell, told) = mpsc::channel();
     let options = worker_options(&server).until_empty().inspect(Inspect::OnDemand);
     let kept = tell.clone();
-    blocking::Worker::new(options.clone()).unwrap().run(move |job: blocking::JobContext| {
+    let handler = move |job: &blocking::JobContext| {
         let (later, tell) = (job.clone(), kept.clone());
         std::thread::spawn(move || {
             while later.touch().is_ok() {}
@@ -185,7 +189,10 @@ fn a_job_that_has_ended_is_asked_for_in_vain() {
             tell.send(asked.map(|error| error.map(|error| error.kind()))).unwrap();
         });
         std::thread::sleep(Duration::from_millis(20));
-    });
+    };
+    let mut worker = blocking::Worker::new(options).unwrap();
+    worker.register("default", handler).unwrap();
+    let _ = worker.run();
     let over = [Some(ErrorKind::JobLost); 2];
     for _ in 0..2 {
         assert_eq!(told.recv_timeout(Duration::from_secs(5)), Ok(over), "blocking");
@@ -202,7 +209,9 @@ fn a_job_that_has_ended_is_asked_for_in_vain() {
             });
             tokio::time::sleep(Duration::from_millis(20))
         };
-        Worker::new(options).unwrap().run(handler).await;
+        let mut worker = Worker::new(options).unwrap();
+        worker.register("default", handler).unwrap();
+        worker.run().await;
         let end = Instant::now() + Duration::from_secs(5);
         for _ in 0..2 {
             let asked = loop {

@@ -74,12 +74,14 @@ fn errors_of_the_caller_decide_and_reasons_are_told() {
         let server = server_with(&bodies);
         let (options, told) = options(&server);
         let report = if is_async {
-            let worker = Worker::new(options).unwrap();
-            runtime().block_on(worker.run(|job: JobContext| async move { decide(&job.body) }))
+            let mut worker = Worker::new(options).unwrap();
+            let handler = |job: JobContext| async move { decide(&job.body) };
+            worker.register("default", handler).unwrap();
+            runtime().block_on(worker.run())
         } else {
-            blocking::Worker::new(options)
-                .unwrap()
-                .run(|job: blocking::JobContext| decide(&job.body))
+            let mut worker = blocking::Worker::new(options).unwrap();
+            worker.register("default", |job| decide(&job.body)).unwrap();
+            worker.run()
         };
         assert_eq!((report.finished, report.buried, report.released), (1, 2, 1), "{report}");
         assert_eq!(*told.lock().unwrap(), ["malformed", "nobody knows it", "busy"]);
@@ -91,12 +93,14 @@ fn errors_of_the_caller_decide_and_reasons_are_told() {
 fn handlers_that_block_run_beside_each_other_in_an_async_worker() {
     let server = server_with(&["one", "two", "panic"]);
     let (options, told) = options(&server);
-    let worker = Worker::new(options.slots(2)).unwrap();
+    let mut worker = Worker::new(options.slots(2)).unwrap();
     let both = Barrier::new(2);
-    let report = runtime().block_on(worker.run_blocking(move |job| {
+    let handler = move |job: JobContext| {
         assert!(*job.body != *b"panic", "as reported");
         both.wait();
-    }));
+    };
+    worker.register_blocking("default", handler).unwrap();
+    let report = runtime().block_on(worker.run());
     assert_eq!((report.finished, report.released, report.total()), (2, 1, 3), "{report}");
     let told = told.lock().unwrap();
     assert!(told.len() == 1 && told[0].contains("as reported"), "{told:?}");

@@ -27,7 +27,7 @@ pub(super) trait Seen {
     fn time_left(&self) -> Option<Duration>;
     fn touch(&self) -> Result<()>;
     fn stats(&self) -> Result<JobStats>;
-    fn tube(&self) -> Result<TubeName>;
+    fn tube(&self) -> TubeName;
 }
 
 /// A worker of either face.
@@ -36,11 +36,27 @@ pub(super) trait WorkerFace: Face {
     where
         H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static,
     {
-        Self::start_told(options, |_| {}, handler)
+        Self::serve(options, &["default"], |_| {}, handler)
+    }
+
+    /// For these tubes.
+    fn start_on<H>(options: WorkerOptions, tubes: &[&str], handler: H) -> Running
+    where
+        H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static,
+    {
+        Self::serve(options, tubes, |_| {}, handler)
     }
 
     /// With another observer besides, which is called last.
     fn start_told<O, H>(options: WorkerOptions, observer: O, handler: H) -> Running
+    where
+        O: Fn(&WorkerEvent) + Send + Sync + 'static,
+        H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static,
+    {
+        Self::serve(options, &["default"], observer, handler)
+    }
+
+    fn serve<O, H>(options: WorkerOptions, tubes: &[&str], observer: O, handler: H) -> Running
     where
         O: Fn(&WorkerEvent) + Send + Sync + 'static,
         H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static;
@@ -137,19 +153,18 @@ fn words(event: &WorkerEvent) -> String {
 }
 
 impl WorkerFace for Async {
-    fn start_told<O, H>(options: WorkerOptions, observer: O, handler: H) -> Running
+    fn serve<O, H>(options: WorkerOptions, tubes: &[&str], observer: O, handler: H) -> Running
     where
         O: Fn(&WorkerEvent) + Send + Sync + 'static,
         H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static,
     {
         let events = Events::default();
-        let worker = Worker::new(events.watch(options, observer)).unwrap();
+        let mut worker = Worker::new(events.watch(options, observer)).unwrap();
         let handle = worker.handle();
         let handler = Arc::new(handler);
-        let thread = thread::spawn(move || {
-            let runtime =
-                tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-            runtime.unwrap().block_on(worker.run(move |job: JobContext| {
+        for tube in tubes {
+            let handler = handler.clone();
+            let run = move |job: JobContext| {
                 let handler = handler.clone();
                 async move {
                     let seen = SeenAsync(job, Handle::current());
@@ -158,7 +173,13 @@ impl WorkerFace for Async {
                         Err(error) => std::panic::resume_unwind(error.into_panic()),
                     }
                 }
-            }))
+            };
+            worker.register(*tube, run).unwrap();
+        }
+        let thread = thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+            runtime.unwrap().block_on(worker.run())
         });
         Running { handle, events, thread }
     }
@@ -205,21 +226,26 @@ impl Seen for SeenAsync {
         self.1.block_on(self.0.stats())
     }
 
-    fn tube(&self) -> Result<TubeName> {
-        self.1.block_on(self.0.tube())
+    fn tube(&self) -> TubeName {
+        self.0.tube()
     }
 }
 
 impl WorkerFace for Blocking {
-    fn start_told<O, H>(options: WorkerOptions, observer: O, handler: H) -> Running
+    fn serve<O, H>(options: WorkerOptions, tubes: &[&str], observer: O, handler: H) -> Running
     where
         O: Fn(&WorkerEvent) + Send + Sync + 'static,
         H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static,
     {
         let events = Events::default();
-        let worker = blocking::Worker::new(events.watch(options, observer)).unwrap();
+        let mut worker = blocking::Worker::new(events.watch(options, observer)).unwrap();
         let handle = worker.handle();
-        let thread = thread::spawn(move || worker.run(|job| handler(&job)));
+        let handler = Arc::new(handler);
+        for tube in tubes {
+            let handler = handler.clone();
+            worker.register(*tube, move |job| handler(job)).unwrap();
+        }
+        let thread = thread::spawn(move || worker.run());
         Running { handle, events, thread }
     }
 }
@@ -261,7 +287,7 @@ impl Seen for blocking::JobContext {
         Self::stats(self)
     }
 
-    fn tube(&self) -> Result<TubeName> {
+    fn tube(&self) -> TubeName {
         Self::tube(self)
     }
 }

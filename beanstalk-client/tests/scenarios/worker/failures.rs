@@ -268,9 +268,9 @@ fn every_release_of_the_server_is_worked_for<F: WorkerFace>() {
         let mut client: F = connect(server.address());
         client.use_tube("1e5").unwrap();
         let id = put(&mut client, "x");
-        let options = worker_options(at(server.address())).tubes(["1e5"]).unwrap();
+        let options = worker_options(at(server.address())).until_empty();
         let retries = Retries::default().releases(0);
-        let worker = F::start(options.until_empty().retries(retries), |job| {
+        let worker = F::start_on(options.retries(retries), &["1e5"], |job| {
             assert_eq!(job.stats().unwrap().tube, "1e5");
             Err("no luck".into())
         });

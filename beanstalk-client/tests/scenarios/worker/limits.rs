@@ -23,11 +23,57 @@ use super::faces::{Door, WorkerFace};
 use crate::support::{Async, Blocking, both_faces, place::connect};
 
 both_faces!(
+    a_tube_has_only_its_own_slots,
+    slots_without_a_tube_make_no_connection,
     a_grace_without_end_is_one,
     reconnects_take_their_delays_from_the_options_of_the_server,
     nothing_is_cut_off_by_a_half_close,
     a_worker_without_file_descriptors_waits_and_tells_that_once,
 );
+
+/// Never more than so many of its jobs run at once, and the jobs of others go on meanwhile.
+fn a_tube_has_only_its_own_slots<F: WorkerFace>() {
+    let server = Server::start().unwrap();
+    let mut client: F = connect(server.address());
+    for tube in ["slow", "quick"] {
+        client.use_tube(tube).unwrap();
+        for _ in 0..8 {
+            let _ = client.put(tube.as_bytes(), Default::default()).unwrap();
+        }
+    }
+    let options = WorkerOptions::new(server.address()).unwrap().until_empty().slots(4);
+    let options = options.slots_for("slow", 2).unwrap().slots_for("unknown", 1).unwrap();
+    let (running, most) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let (seen, (open, door)) = (most.clone(), Door::new());
+    let worker = F::start_on(options, &["slow", "quick"], move |job| {
+        assert_eq!(job.tube().as_str().as_bytes(), job.body());
+        if job.tube() == "slow" {
+            seen.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            door.pass();
+            running.fetch_sub(1, Ordering::SeqCst);
+        }
+        Ok(Outcome::Delete)
+    });
+    worker.events.wait_for("deleted", 8);
+    worker.events.wait_for("started", 10);
+    assert_eq!(client.stats_tube("quick").unwrap().map_or(0, |stats| stats.current_jobs_ready), 0);
+    (0..8).for_each(|_| open.send(()).unwrap());
+    assert_eq!((worker.end().finished, most.load(Ordering::SeqCst)), (16, 2));
+}
+
+fn slots_without_a_tube_make_no_connection<F: WorkerFace>() {
+    let server = Server::start().unwrap();
+    let mut client: F = connect(server.address());
+    let options = WorkerOptions::new(server.address()).unwrap().slots(3);
+    let worker =
+        F::start(options.clone().slots_for("default", 2).unwrap(), |_| Ok(Outcome::Delete));
+    worker.events.wait_for("connected", 2);
+    let states: Vec<_> = worker.handle.slots().into_iter().map(|slot| slot.state).collect();
+    assert_eq!(states[2], SlotState::Ended, "{states:?}");
+    assert_eq!(client.stats().unwrap().current_connections, 3);
+    worker.stop();
+    assert_eq!(F::start_on(options, &[], |_| Ok(Outcome::Delete)).end().total(), 0);
+}
 
 /// `Duration::MAX`, when a stop finds the connection lost.
 fn a_grace_without_end_is_one<F: WorkerFace>() {
@@ -297,11 +343,16 @@ fn a_process_without_threads_waits_for_them() {
     const NAME: &str = "worker::limits::a_process_without_threads_waits_for_them";
     if let (Ok(face), Ok(address)) = (std::env::var("FACE"), std::env::var("WITHOUT_THREADS")) {
         return without_threads(&address, |options| match face.as_str() {
-            "blocking" => blocking::Worker::new(options).unwrap().run(|_| Outcome::Delete),
+            "blocking" => {
+                let mut worker = blocking::Worker::new(options).unwrap();
+                worker.register("default", |_| Outcome::Delete).unwrap();
+                worker.run()
+            }
             _ => {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-                let worker = Worker::new(options).unwrap();
-                runtime.unwrap().block_on(worker.run(|_| async { Outcome::Delete }))
+                let mut worker = Worker::new(options).unwrap();
+                worker.register("default", |_| async { Outcome::Delete }).unwrap();
+                runtime.unwrap().block_on(worker.run())
             }
         });
     }

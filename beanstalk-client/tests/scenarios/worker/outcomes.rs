@@ -150,9 +150,8 @@ fn the_watch_list_is_what_was_asked_for<F: WorkerFace>(environment: Environment)
             client.use_tube(tube).unwrap();
             put(&mut client, &[tube]);
         }
-        let options = until_empty(&place).tubes(tubes.iter().copied()).unwrap();
-        let report = F::start(options, |job| {
-            let tube = job.tube().unwrap();
+        let report = F::start_on(until_empty(&place), tubes, |job| {
+            let tube = job.tube();
             assert_eq!(job.body(), tube.as_str().as_bytes(), "the body names the tube");
             Ok(Outcome::Delete)
         });
@@ -174,7 +173,7 @@ fn counters_are_there_before_and_on_demand<F: WorkerFace>(environment: Environme
         let report = F::start(until_empty(&place).inspect(inspect), |job| {
             let stats = job.stats().unwrap();
             assert_eq!((stats.pri.get(), stats.ttr, stats.reserves), (77, 60, 1));
-            assert_eq!(job.tube().unwrap(), "default");
+            assert_eq!(job.tube(), "default");
             assert!(job.time_left().unwrap() > Duration::from_secs(50));
             job.touch().unwrap();
             assert!(!job.is_lost());

@@ -57,8 +57,7 @@ fn refusals_in_a_row_back_off() {
     for (verb, refusal) in REFUSALS {
         for prefetch in [1, 16] {
             let mut world = World::new();
-            let options = options().tubes(["default", "another"]).unwrap().prefetch(prefetch);
-            let worker = world.worker(&options);
+            let worker = world.worker_of(&options().prefetch(prefetch), &["default", "another"]);
             world.reconnects(worker);
             world.finish_at_once(worker, Outcome::Delete);
             world.fault(worker, move |line| refuse(verb, refusal, line));

@@ -204,7 +204,7 @@ fn an_oversized_job_is_buried<F: WorkerFace>(environment: Environment) {
 fn a_damaged_job_is_buried_and_the_others_run<F: WorkerFace>(environment: Environment) {
     let (place, _folder) = damaged::start(environment);
     let (ran, runs) = mpsc::channel();
-    let worker = F::start(worker_options(&place).tubes(["a"]).unwrap().until_empty(), move |job| {
+    let worker = F::start_on(worker_options(&place).until_empty(), &["a"], move |job| {
         ran.send(job.body()).unwrap();
         Ok(Outcome::Delete)
     });

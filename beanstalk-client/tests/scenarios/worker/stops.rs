@@ -72,8 +72,9 @@ fn a_job_that_outlives_a_run_knows_that_it_has_ended() {
     for round in 0..2 {
         put(&mut client, "x");
         let tell = tell.clone();
-        let run = |job: blocking::JobContext| drop(tell.send(job));
-        blocking::Worker::new(worker(round)).unwrap().run(run);
+        let mut run = blocking::Worker::new(worker(round)).unwrap();
+        run.register("default", move |job| drop(tell.send(job.clone()))).unwrap();
+        let _ = run.run();
         let job = jobs.recv().unwrap();
         assert!(job.wait_stopping(Duration::ZERO) && job.is_stopping(), "round {round}");
     }
@@ -82,7 +83,7 @@ fn a_job_that_outlives_a_run_knows_that_it_has_ended() {
             put(&mut client, "x");
             let (tell, job) = tokio::sync::oneshot::channel();
             let tell = std::sync::Mutex::new(Some(tell));
-            let run = Worker::new(worker(round)).unwrap().run(move |job: JobContext| {
+            let handler = move |job: JobContext| {
                 drop(tell.lock().unwrap().take().unwrap().send(job));
                 // The last run is dropped.
                 async move {
@@ -90,7 +91,10 @@ fn a_job_that_outlives_a_run_knows_that_it_has_ended() {
                         std::future::pending::<()>().await;
                     }
                 }
-            });
+            };
+            let mut run = Worker::new(worker(round)).unwrap();
+            run.register("default", handler).unwrap();
+            let run = run.run();
             let job = if round == 2 {
                 tokio::select! {
                     _ = run => panic!("it has ended"),
@@ -362,9 +366,10 @@ fn a_run_until_a_future_ends_finishes_the_running_handler_and_takes_nothing_more
         // Longer than it takes to see that the future has ended.
         async { tokio::time::sleep(Duration::from_millis(50)).await }
     };
-    let worker = Worker::new(worker_options(&place)).unwrap();
+    let mut worker = Worker::new(worker_options(&place)).unwrap();
+    worker.register("default", handler).unwrap();
     let report = runtime().block_on(async {
-        tokio::time::timeout(PATIENCE, worker.run_until(stop.notified(), handler)).await.unwrap()
+        tokio::time::timeout(PATIENCE, worker.run_until(stop.notified())).await.unwrap()
     });
     assert_eq!((report.finished, report.total()), (1, 1), "{report}");
     assert_eq!(client.peek_ready().unwrap().map(|job| job.id.get()), Some(second));

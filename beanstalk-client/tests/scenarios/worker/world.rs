@@ -112,11 +112,17 @@ impl World {
 
     /// Connects a worker; returns its number.
     pub(super) fn worker(&mut self, options: &WorkerOptions) -> usize {
+        self.worker_of(options, &["default"])
+    }
+
+    /// The same, for these tubes.
+    pub(super) fn worker_of(&mut self, options: &WorkerOptions, tubes: &[&str]) -> usize {
+        let tubes = tubes.iter().map(|tube| tube.parse().unwrap()).collect();
         self.lanes.push(Lane {
             id: ConnectionId(0),
             connections: 1,
             at_once: None,
-            machine: Steady(WorkerSlot::new(options, 0, 0)),
+            machine: Steady(WorkerSlot::new(options, 0, 0, tubes)),
             io: Io::default(),
             wake: None,
             decoder: Decoder::new(Version::default()),

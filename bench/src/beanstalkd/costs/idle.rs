@@ -144,14 +144,16 @@ fn produce(kind: Kind, address: &str, runtime: &Runtime) -> Result<Engaged> {
 /// A worker whose handler does not end.
 fn work(kind: Kind, options: WorkerOptions, runtime: &Runtime) -> Result<Engaged> {
     Ok(Engaged::Worker(if kind == Kind::Blocking {
-        let worker = blocking::Worker::new(options)?;
+        let mut worker = blocking::Worker::new(options)?;
         let handle = worker.handle();
-        thread::spawn(move || worker.run(|_job| thread::sleep(HANDLING)));
+        worker.register("default", |_job| thread::sleep(HANDLING))?;
+        thread::spawn(move || worker.run());
         handle
     } else {
-        let worker = Worker::new(options)?;
+        let mut worker = Worker::new(options)?;
         let handle = worker.handle();
-        runtime.spawn(worker.run(|_job| tokio::time::sleep(HANDLING)));
+        worker.register("default", |_job| tokio::time::sleep(HANDLING))?;
+        runtime.spawn(worker.run());
         handle
     }))
 }

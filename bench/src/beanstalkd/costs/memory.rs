@@ -111,9 +111,10 @@ fn blocking(options: &MemoryProbeOptions) -> Result<u64> {
             resident()
         }
         What::Slots => {
-            let worker = Worker::new(slots(options)?)?;
+            let mut worker = Worker::new(slots(options)?)?;
             let handle = worker.handle();
-            let running = thread::spawn(move || worker.run(|_job| ()));
+            worker.register("default", |_job| ())?;
+            let running = thread::spawn(move || worker.run());
             wait_for_slots(&handle, || thread::sleep(GLANCE))?;
             let bytes = resident()?;
             handle.stop();
@@ -155,9 +156,10 @@ fn asynchronous(options: &MemoryProbeOptions, runtime: &Runtime) -> Result<u64> 
                 resident()
             }
             What::Slots => {
-                let worker = Worker::new(slots(&options)?)?;
+                let mut worker = Worker::new(slots(&options)?)?;
                 let handle = worker.handle();
-                let running = tokio::spawn(worker.run(|_job| async {}));
+                worker.register("default", |_job| async {})?;
+                let running = tokio::spawn(worker.run());
                 while !all_wait(&handle) {
                     ensure!(!running.is_finished(), "the worker has ended");
                     tokio::time::sleep(GLANCE).await;

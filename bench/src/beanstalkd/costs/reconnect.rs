@@ -113,7 +113,7 @@ fn blocking_producer(address: &str, is_over: &Arc<AtomicBool>) -> Result<Signs> 
 }
 
 fn worker_options(address: &str, signs: Sender<Instant>) -> Result<WorkerOptions> {
-    let options = WorkerOptions::new(address)?.tubes(["nothing"])?;
+    let options = WorkerOptions::new(address)?;
     Ok(options.on_event(move |event| {
         if matches!(event.what, WorkerEventKind::Connected) {
             give_sign(&signs);
@@ -123,15 +123,18 @@ fn worker_options(address: &str, signs: Sender<Instant>) -> Result<WorkerOptions
 
 fn async_worker(address: &str, _is_over: &Arc<AtomicBool>) -> Result<Signs> {
     let (signs, seen) = mpsc::channel();
-    tokio::spawn(Worker::new(worker_options(address, signs)?)?.run(|_job| async {}));
+    let mut worker = Worker::new(worker_options(address, signs)?)?;
+    worker.register("nothing", |_job| async {})?;
+    tokio::spawn(worker.run());
     Ok(seen)
 }
 
 fn blocking_worker(address: &str, is_over: &Arc<AtomicBool>) -> Result<Signs> {
     let (signs, seen) = mpsc::channel();
-    let worker = blocking::Worker::new(worker_options(address, signs)?)?;
+    let mut worker = blocking::Worker::new(worker_options(address, signs)?)?;
+    worker.register("nothing", |_job| ())?;
     let (handle, is_over) = (worker.handle(), is_over.clone());
-    thread::spawn(move || worker.run(|_job| ()));
+    thread::spawn(move || worker.run());
     thread::spawn(move || {
         while !is_over.load(Ordering::SeqCst) {
             thread::sleep(PAUSE);

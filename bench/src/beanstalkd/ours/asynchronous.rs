@@ -128,6 +128,7 @@ async fn put_callers(producer: Producer, callers: usize, body: Arc<[u8]>, jobs: 
 }
 
 async fn work(address: String, workers: Workers, jobs: u64) -> Result<()> {
-    let worker = Worker::new(worker_options(&address, workers)?)?;
-    check(worker.run(|_job| async {}).await, jobs)
+    let mut worker = Worker::new(worker_options(&address, workers)?)?;
+    worker.register("default", |_job| async {})?;
+    check(worker.run().await, jobs)
 }

@@ -99,8 +99,9 @@ impl Contender for Blocking {
             Task::TakeInTwoTrips => self.take_in_two_trips(jobs)?,
             Task::Drain => self.drain()?,
             Task::Work(workers) => {
-                let worker = Worker::new(worker_options(&self.address, workers)?)?;
-                check(worker.run(|_job| ()), jobs)?;
+                let mut worker = Worker::new(worker_options(&self.address, workers)?)?;
+                worker.register("default", |_job| ())?;
+                check(worker.run(), jobs)?;
             }
         }
         Ok(start.elapsed())

@@ -41,7 +41,6 @@ impl Plan {
         let connect = connect_options(place, rng.next()).total_timeout(None);
         let (base, cap) = (Duration::from_millis(1), Duration::from_secs(2));
         let options = WorkerOptions::new(connect)
-            .and_then(|options| options.tubes([TUBE]))
             .expect("the options are good")
             .slots(slots)
             .prefetch(prefetch)
@@ -58,35 +57,32 @@ impl Plan {
             format!("{face} worker {actor} ({slots} slots, prefetch {prefetch}, {heartbeat:?})");
         let for_handlers = desk.clone();
         let (handle, thread) = if is_async {
-            let worker = Worker::new(options).expect("the options are good");
+            let mut worker = Worker::new(options).expect("the options are good");
             let (handle, runtime) = (worker.handle(), runtime.handle().clone());
-            let run = move || {
-                runtime.block_on(worker.run(move |job| {
-                    let (desk, job): (_, beanstalk_client::JobContext) =
-                        (for_handlers.clone(), job);
-                    async move {
-                        let context = job.clone();
-                        let ticket = desk.begin(job.id, &job.body, move || context.is_lost());
-                        let act = act(&desk);
-                        tokio::time::sleep(act.takes()).await;
-                        end(&desk, ticket, act)
-                    }
-                }))
-            };
-            (handle, thread::spawn(run))
-        } else {
-            let worker = blocking::Worker::new(options).expect("the options are good");
-            let handle = worker.handle();
-            let run = move || {
-                worker.run(|job: blocking::JobContext| {
+            let handler = move |job: beanstalk_client::JobContext| {
+                let desk = for_handlers.clone();
+                async move {
                     let context = job.clone();
-                    let ticket = for_handlers.begin(job.id, &job.body, move || context.is_lost());
-                    let act = act(&for_handlers);
-                    thread::sleep(act.takes());
-                    end(&for_handlers, ticket, act)
-                })
+                    let ticket = desk.begin(job.id, &job.body, move || context.is_lost());
+                    let act = act(&desk);
+                    tokio::time::sleep(act.takes()).await;
+                    end(&desk, ticket, act)
+                }
             };
-            (handle, thread::spawn(run))
+            worker.register(TUBE, handler).expect("the name is good");
+            (handle, thread::spawn(move || runtime.block_on(worker.run())))
+        } else {
+            let mut worker = blocking::Worker::new(options).expect("the options are good");
+            let handle = worker.handle();
+            let handler = move |job: &blocking::JobContext| {
+                let context = job.clone();
+                let ticket = for_handlers.begin(job.id, &job.body, move || context.is_lost());
+                let act = act(&for_handlers);
+                thread::sleep(act.takes());
+                end(&for_handlers, ticket, act)
+            };
+            worker.register(TUBE, handler).expect("the name is good");
+            (handle, thread::spawn(move || worker.run()))
         };
         Running { name, stop: Box::new(move || handle.stop()), desk, thread }
     }

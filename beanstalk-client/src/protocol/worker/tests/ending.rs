@@ -237,7 +237,7 @@ fn a_connection_starts_with_the_watch_list() {
         (&["mail", "default"], "watch mail\r\n"),
         (&["a", "b"], "watch a\r\nwatch b\r\nignore default\r\n"),
     ] {
-        let mut bench = Bench::new(&options(1).tubes(tubes.iter().copied()).unwrap());
+        let mut bench = Bench::watching(&options(1), tubes);
         assert_eq!(bench.opens(), format!("stats\r\n{said}reserve-with-timeout 15\r\n"));
         bench.hear(&server("1a"));
         assert_eq!(bench.did(), ["connected 1a"]);
@@ -245,7 +245,7 @@ fn a_connection_starts_with_the_watch_list() {
         bench.lose();
         assert_eq!(bench.opens(), format!("stats\r\n{said}reserve-with-timeout 15\r\n"));
     }
-    let mut bench = Bench::new(&options(1).tubes(["a"]).unwrap());
+    let mut bench = Bench::watching(&options(1), &["a"]);
     bench.opens();
     bench.hear(&server("1a"));
     bench.hear("OUT_OF_MEMORY\r\n");
@@ -253,22 +253,37 @@ fn a_connection_starts_with_the_watch_list() {
 }
 
 #[test]
-fn a_job_from_the_only_tube_says_so() {
-    for (tubes, tube) in [(&["mail"][..], Some("mail")), (&["mail", "sms"], None)] {
-        let options = options(1).tubes(tubes.iter().copied()).unwrap().inspect(Inspect::OnDemand);
-        let mut bench = Bench::new(&options);
+fn a_job_knows_its_tube_before_it_runs() {
+    for (tubes, of, asked) in
+        [(&["mail"][..], "mail", ""), (&["mail", "sms"], "sms", "stats-job 7")]
+    {
+        let mut bench = Bench::watching(&options(1).inspect(Inspect::OnDemand), tubes);
         bench.opens();
         bench.hear(&server("1a"));
         tubes.iter().for_each(|_| drop(bench.hear("WATCHING 2\r\n")));
         bench.hear("WATCHING 1\r\n");
-        bench.hear(&reserved(7));
+        assert_eq!(bench.hear(&reserved(7)).lines().next().unwrap_or_default(), asked);
+        if !asked.is_empty() {
+            bench.hear(&counters_in(of, 7, &as_usual()));
+        }
         let taken =
             std::iter::from_fn(|| bench.slot().next_action()).find_map(|action| match action {
                 Action::Run(taken) => Some(taken),
                 _ => None,
             });
-        assert_eq!(taken.unwrap().tube.as_ref().map(|tube| tube.as_str()), tube);
+        assert_eq!(taken.unwrap().tube, *of);
     }
+}
+
+#[test]
+fn a_job_of_another_tube_ends_the_connection() {
+    let mut bench = Bench::watching(&options(1), &["default", "sms"]);
+    bench.opens();
+    bench.hear(&server("1a"));
+    bench.hear("WATCHING 2\r\n");
+    bench.hear(&reserved(7));
+    bench.hear(&counters_in("mail", 7, &as_usual()));
+    assert!(!bench.slot().is_connected(), "no handler of this worker is for it");
 }
 
 #[test]
