@@ -101,7 +101,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for an invalid name.
+    /// `InvalidInput` for an invalid name, and for the dead-letter tube.
     pub fn register<Q, H, T>(&mut self, tube: Q, handler: H) -> Result<()>
     where
         Q: TryInto<TubeName>,
@@ -110,7 +110,9 @@ impl Worker {
         T: Future + Send + 'static,
         T::Output: IntoOutcome,
     {
-        self.handlers.insert(tube.try_into()?, Handler::new(handler));
+        let tube = tube.try_into()?;
+        self.options.check_served(&tube)?;
+        self.handlers.insert(tube, Handler::new(handler));
         Ok(())
     }
 

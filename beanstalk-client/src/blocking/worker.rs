@@ -14,7 +14,7 @@ use queue_core::{
 
 pub use self::{context::JobContext, test_job::TestJob};
 use self::{
-    handover::Handover,
+    handover::{Handler, Handover},
     slot::{SLICE, Slot},
 };
 use crate::{
@@ -26,8 +26,6 @@ use crate::{
         worker_status::{SlotServer, WorkerStatus},
     },
 };
-
-type Handler = Box<dyn Fn(&JobContext) -> Ended + Send + Sync>;
 
 type Handlers = BTreeMap<TubeName, Handler>;
 
@@ -90,7 +88,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for an invalid name.
+    /// `InvalidInput` for an invalid name, and for the dead-letter tube.
     pub fn register<Q, H, R>(&mut self, tube: Q, handler: H) -> Result<()>
     where
         Q: TryInto<TubeName>,
@@ -98,8 +96,10 @@ impl Worker {
         H: Fn(&JobContext) -> R + Send + Sync + 'static,
         R: IntoOutcome,
     {
+        let tube = tube.try_into()?;
+        self.options.check_served(&tube)?;
         let handler: Handler = Box::new(move |job| Ended::with(handler(job)));
-        self.handlers.insert(tube.try_into()?, handler);
+        self.handlers.insert(tube, handler);
         Ok(())
     }
 

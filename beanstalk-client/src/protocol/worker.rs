@@ -4,6 +4,7 @@ mod action;
 mod ask;
 mod connection;
 mod deadline_soon;
+mod deferrals;
 mod end;
 mod held;
 mod inspection;
@@ -17,6 +18,7 @@ mod tests;
 
 use std::{
     collections::VecDeque,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -24,7 +26,10 @@ use queue_core::{
     Claimed, Deadlines, Io, Later, Life, Operation, Pulse, Replace, RetryPolicy, Role,
 };
 
-pub use self::action::{Action, HandlerJob, JobKey, ReservationChange};
+pub use self::{
+    action::{Action, HandlerJob, JobKey, ReservationChange},
+    deferrals::Deferrals,
+};
 use self::{
     connection::Connection,
     deadline_soon::DeadlineSoonPause,
@@ -34,7 +39,8 @@ use self::{
     refusals::Refusals,
 };
 use crate::{
-    Error, Heartbeat, JobFate, Metrics, SlotState, TubeName, WorkerEventKind, WorkerOptions,
+    Error, Heartbeat, JobFate, Metrics, Priority, SlotState, TubeName, WorkerEventKind,
+    WorkerOptions,
     protocol::{Command, Response, ServerWait, Session, Ticket},
     trace::RequestReporter,
 };
@@ -94,6 +100,7 @@ pub struct WorkerSlot {
     /// What to tell the observers of commands.
     later: Later,
     suspicion: PoisonInspection,
+    deferrals: Arc<Deferrals>,
     has_warned: bool,
     ending: Ending,
     /// When running jobs are abandoned, after a stop.
@@ -109,6 +116,7 @@ struct Settings {
     places: usize,
     heartbeat: Heartbeat,
     retries: crate::Retries,
+    dead_letter: Option<TubeName>,
     wait: Duration,
     /// Whether connections to other servers, or for other tubes, have the same limit.
     shares_limit: bool,
@@ -135,6 +143,8 @@ enum ExpectedReply {
     Reserve,
     Look(JobKey),
     Touch(JobKey),
+    /// The copy of the job in the dead-letter tube.
+    DeadLetter(JobKey, Priority),
     Finish(JobKey, JobFate),
     /// The answer does not matter.
     Nudge,
@@ -153,9 +163,15 @@ enum Ending {
 
 impl WorkerSlot {
     /// The `slot`-th slot for the `server`-th server of these options, without a connection. It watches these tubes, at
-    /// least one.
+    /// least one, and shares the server's deferrals with its other slots.
     #[must_use]
-    pub fn new(options: &WorkerOptions, server: usize, slot: u64, tubes: Vec<TubeName>) -> Self {
+    pub fn new(
+        options: &WorkerOptions,
+        server: usize,
+        slot: u64,
+        tubes: Vec<TubeName>,
+        deferrals: Arc<Deferrals>,
+    ) -> Self {
         let connect =
             options.servers.options().get(server).or_else(|| options.servers.options().first());
         let max_body = connect.map_or(0, |connect| connect.max_body_size);
@@ -167,6 +183,7 @@ impl WorkerSlot {
             places: options.prefetch.max(1),
             heartbeat: options.heartbeat,
             retries: options.retries,
+            dead_letter: options.dead_letter.clone(),
             wait: if options.until_empty { Duration::ZERO } else { options.reserve_wait },
             shares_limit: options.limit.is_some() && options.has_unequal_slots(),
             until_empty: options.until_empty.then_some(policy),
@@ -201,6 +218,7 @@ impl WorkerSlot {
             actions: VecDeque::new(),
             later: Later::default(),
             suspicion: PoisonInspection::new(options, policy.random()),
+            deferrals,
             has_warned: false,
             ending: Ending::No,
             stop: None,

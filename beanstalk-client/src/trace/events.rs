@@ -130,7 +130,12 @@ impl Process {
 }
 
 /// Records an event of a worker.
-pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKind) {
+pub(crate) fn worker(
+    address: &Address,
+    slot: usize,
+    what: &crate::WorkerEventKind,
+    logs_errors: bool,
+) {
     #[cfg(feature = "tracing")]
     {
         use crate::WorkerEventKind as Kind;
@@ -226,7 +231,19 @@ pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKi
                         slot,
                         messaging.message.id = %job,
                     },
-                    "the job is buried without being run"
+                    "the job is not run"
+                );
+            }
+            Kind::DeadLettered { job, reason, attempts } => {
+                tracing::warn!(
+                    target: TARGET,
+                    {
+                        slot,
+                        messaging.message.id = %job,
+                        attempts = *attempts as i64,
+                        reason = logs_errors.then(|| tracing::field::display(Words(reason))),
+                    },
+                    "the job went to the dead-letter tube"
                 );
             }
             Kind::Settled { job, fate } => {
@@ -243,5 +260,5 @@ pub(crate) fn worker(address: &Address, slot: usize, what: &crate::WorkerEventKi
         }
     }
     #[cfg(not(feature = "tracing"))]
-    let _ = (address, slot, what);
+    let _ = (address, slot, what, logs_errors);
 }

@@ -33,6 +33,7 @@ pub(crate) const RESERVE_WAIT: Duration = Duration::from_secs(15);
 /// | `inspect` | suspects | whether to read a job's counters before running it |
 /// | `heartbeat` | on | touches a job at a third of its time to run while its handler runs |
 /// | `retries` | see [`Retries`] | what to do with a failed job |
+/// | `dead_letter` | none | the tube for jobs that would be buried |
 /// | `reserve_wait` | 15 s | how long one reserve waits in the server |
 /// | `grace` | 25 s | time for running jobs to finish after a stop |
 /// | `log_errors` | off | whether to log the messages of handler errors |
@@ -49,6 +50,7 @@ pub struct WorkerOptions {
     pub(crate) inspect: Inspect,
     pub(crate) heartbeat: Heartbeat,
     pub(crate) retries: Retries,
+    pub(crate) dead_letter: Option<TubeName>,
     pub(crate) reserve_wait: Duration,
     pub(crate) grace: Duration,
     pub(crate) limit: Option<JobLimit>,
@@ -197,6 +199,19 @@ impl WorkerOptions {
         self
     }
 
+    /// The tube for jobs that would be buried because they failed too often, would not be run any more, or because their
+    /// handler decided so. Such a job is put there with the same body, priority and time to run, and deleted once the
+    /// server has acknowledged the put; the event [`DeadLettered`](crate::WorkerEventKind::DeadLettered) says why and
+    /// after how many attempts. The worker must not serve this tube. If the connection is lost between the two commands,
+    /// the job is in both tubes.
+    ///
+    /// If the put is refused, the job is buried. So is a job whose body was not read, because it is too large or damaged.
+    #[must_use]
+    pub fn dead_letter(mut self, tube: TubeName) -> Self {
+        self.dead_letter = Some(tube);
+        self
+    }
+
     /// How long one reserve waits in the server, in whole seconds (rounded up), from 1 s to an hour. A server that
     /// vanishes silently is noticed after this time plus the reply timeout.
     #[must_use]
@@ -323,6 +338,7 @@ impl From<Servers> for WorkerOptions {
             inspect: Inspect::default(),
             heartbeat: Heartbeat::default(),
             retries: Retries::default(),
+            dead_letter: None,
             reserve_wait: RESERVE_WAIT,
             grace: Duration::from_secs(25),
             limit: None,
@@ -356,6 +372,16 @@ impl WorkerOptions {
     /// Rejects servers that may not be connected to.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.servers.check()
+    }
+
+    /// Rejects the dead-letter tube.
+    pub(crate) fn check_served(&self, tube: &TubeName) -> Result<(), Error> {
+        if self.dead_letter.as_ref() == Some(tube) {
+            return Err(Error::invalid(format!(
+                "tube {tube} is the dead-letter tube: serve it with a separate worker"
+            )));
+        }
+        Ok(())
     }
 
     /// The delays of the `slot`-th slot of this server.
@@ -431,6 +457,10 @@ queue_core::serde_options! {
     inspect: Inspect = |o| o.inspect, |o, v| Ok(o.inspect(v));
     heartbeat: Heartbeat = |o| o.heartbeat, |o, v| Ok(o.heartbeat(v));
     retries: Retries = |o| o.retries, |o, v| Ok(o.retries(v));
+    dead_letter: Option<TubeName> = |o| o.dead_letter.clone(), |mut o, v| {
+        o.dead_letter = v;
+        Ok(o)
+    };
     reserve_wait: queue_core::InSeconds =
         |o| queue_core::InSeconds(o.reserve_wait), |o, v| Ok(o.reserve_wait(v.0));
     grace: queue_core::InSeconds = |o| queue_core::InSeconds(o.grace), |o, v| Ok(o.grace(v.0));

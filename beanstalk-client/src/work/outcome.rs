@@ -22,7 +22,9 @@ pub enum Outcome {
     /// The job is done.
     Delete,
     /// Released: ready again after the delay, however often that happened before. For a job that has not failed, but
-    /// cannot be done now: a deferral. The server counts it like any other release; see [`Retries`].
+    /// cannot be done now: a deferral, which does not count towards [`Retries::releases`], as far as this worker
+    /// remembers. The server counts every release, so a worker keeps the deferrals of up to 10,000 jobs of a server, and
+    /// forgets the oldest.
     Release {
         /// In whole seconds (rounded up), at most `u32::MAX`.
         #[cfg_attr(feature = "serde", serde(default, with = "queue_core::seconds"))]
@@ -31,7 +33,8 @@ pub enum Outcome {
         #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
         priority: Option<Priority>,
     },
-    /// Set aside until it is kicked.
+    /// Set aside until it is kicked; or put into the [dead-letter tube](crate::WorkerOptions::dead_letter), if there is
+    /// one.
     Bury {
         /// `None` keeps the job's priority.
         #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
@@ -51,13 +54,14 @@ impl Outcome {
     /// Releases the job at once, with its priority unchanged: a deferral.
     #[must_use]
     pub const fn release() -> Self {
-        Self::release_after(Duration::ZERO)
+        Self::defer(Duration::ZERO)
     }
 
     /// Releases the job with a delay and its priority unchanged: a deferral, which never buries it. For a failure with
     /// a delay of its own, use [`retry_after`](Self::retry_after).
+    #[doc(alias = "release_after")]
     #[must_use]
-    pub const fn release_after(delay: Duration) -> Self {
+    pub const fn defer(delay: Duration) -> Self {
         Outcome::Release { delay, priority: None }
     }
 
@@ -265,10 +269,10 @@ impl Ended {
 /// when its allowance ends, and again one allowance after each kick. But a job that had used up two too many when it was
 /// first seen runs for one more, and if it is buried meanwhile, for another reason, it may take two kicks to run again.
 ///
-/// Deferrals ([`Outcome::Release`]) are no failures. They never bury a job, and a job that was reserved 1000 times and
-/// released 1000 times is no suspect. But the server counts them among the `releases`, as it has no other counter: the
-/// first failure after many deferrals may be one too many. If jobs are deferred often and may also fail, allow more
-/// [`releases`](Self::releases).
+/// Deferrals ([`Outcome::defer`]) are no failures. They never bury a job, and a job that was reserved 1000 times and
+/// released 1000 times is no suspect. But the server counts them among the `releases`, as it has no other counter: only
+/// the worker that deferred a job knows that these releases were no failures. If several workers defer and fail the same
+/// jobs, allow more [`releases`](Self::releases).
 ///
 /// As text, comma-separated settings; omitted ones have their defaults:
 ///
@@ -366,13 +370,18 @@ impl Retries {
     /// What to do with a failed job.
     #[must_use]
     pub fn failed(&self, stats: &JobStats) -> Outcome {
+        self.failed_after(stats.releases, stats)
+    }
+
+    /// The same after this number of releases that count as failures.
+    pub(crate) fn failed_after(&self, failures: u64, stats: &JobStats) -> Outcome {
         let most = self.releases.saturating_mul(stats.kicks.saturating_add(1));
         // A release does not take back earlier reservations: the next one may be one too many.
         let is_last = matches!(self.after(unfinished(stats), stats), Some(Poison::Reserves(_)));
-        if stats.releases >= most || is_last {
+        if failures >= most || is_last {
             Outcome::bury()
         } else {
-            Outcome::release_after(self.delay(stats.releases))
+            Outcome::defer(self.delay(failures))
         }
     }
 

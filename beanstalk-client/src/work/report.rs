@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use queue_core::DurationText;
+use queue_core::{DurationText, counted};
 
 use crate::{Address, Error, JobId, Poison};
 
@@ -17,6 +17,8 @@ pub struct WorkerReport {
     pub released: u64,
     /// Buried by their handler, because they failed too often, or without being run.
     pub buried: u64,
+    /// Put into the [dead-letter tube](crate::WorkerOptions::dead_letter) instead.
+    pub dead_lettered: u64,
     /// Given back by a stop without an outcome, with their priority unchanged.
     pub abandoned: u64,
     /// The reservation ended before there was an outcome: another worker runs the job again.
@@ -31,7 +33,8 @@ impl WorkerReport {
     /// The number of jobs that have ended.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.finished + self.released + self.buried + self.abandoned + self.lost + self.unknown
+        let ours = self.finished + self.released + self.buried + self.dead_lettered;
+        ours + self.abandoned + self.lost + self.unknown
     }
 
     pub(crate) fn count(&mut self, fate: JobFate) {
@@ -39,6 +42,7 @@ impl WorkerReport {
             JobFate::Deleted => &mut self.finished,
             JobFate::Released(_) => &mut self.released,
             JobFate::Buried => &mut self.buried,
+            JobFate::DeadLettered => &mut self.dead_lettered,
             JobFate::Abandoned => &mut self.abandoned,
             JobFate::Lost(_) => &mut self.lost,
             JobFate::Unknown => &mut self.unknown,
@@ -47,10 +51,20 @@ impl WorkerReport {
     }
 
     pub(crate) fn add(&mut self, other: WorkerReport) {
-        let WorkerReport { finished, released, buried, abandoned, lost, unknown, given_up } = other;
+        let WorkerReport {
+            finished,
+            released,
+            buried,
+            dead_lettered,
+            abandoned,
+            lost,
+            unknown,
+            given_up,
+        } = other;
         self.finished += finished;
         self.released += released;
         self.buried += buried;
+        self.dead_lettered += dead_lettered;
         self.abandoned += abandoned;
         self.lost += lost;
         self.unknown += unknown;
@@ -60,11 +74,12 @@ impl WorkerReport {
 
 impl fmt::Display for WorkerReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} finished, {} released, {} buried, {} abandoned, {} lost, {} unknown",
-            self.finished, self.released, self.buried, self.abandoned, self.lost, self.unknown
-        )?;
+        let WorkerReport { finished, released, buried, abandoned, lost, unknown, .. } = self;
+        write!(f, "{finished} finished, {released} released, {buried} buried, ")?;
+        if self.dead_lettered > 0 {
+            write!(f, "{} dead-lettered, ", self.dead_lettered)?;
+        }
+        write!(f, "{abandoned} abandoned, {lost} lost, {unknown} unknown")?;
         match self.given_up {
             0 => Ok(()),
             given_up => write!(f, ", {given_up} slots given up"),
@@ -87,6 +102,8 @@ pub enum JobFate {
     Released(#[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))] Duration),
     /// The server has buried it.
     Buried,
+    /// It is in the [dead-letter tube](crate::WorkerOptions::dead_letter).
+    DeadLettered,
     /// Given back by a stop, without an outcome.
     Abandoned,
     /// The reservation ended before there was an outcome.
@@ -103,13 +120,14 @@ impl fmt::Display for JobFate {
 }
 
 impl JobFate {
-    /// One word: `deleted`, `released`, `buried`, `abandoned`, `lost` or `unknown`.
+    /// One word: `deleted`, `released`, `buried`, `dead-lettered`, `abandoned`, `lost` or `unknown`.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             JobFate::Deleted => "deleted",
             JobFate::Released(_) => "released",
             JobFate::Buried => "buried",
+            JobFate::DeadLettered => "dead-lettered",
             JobFate::Abandoned => "abandoned",
             JobFate::Lost(_) => "lost",
             JobFate::Unknown => "unknown",
@@ -228,12 +246,22 @@ pub enum WorkerEventKind {
         /// The message of the error or the reason.
         error: String,
     },
-    /// A job was buried without being run.
+    /// A job is buried, or put into the dead-letter tube, without being run.
     Poisoned {
         /// The job.
         job: JobId,
         /// Why.
         why: Poison,
+    },
+    /// A job was moved to the [dead-letter tube](crate::WorkerOptions::dead_letter), which has its unmodified body.
+    /// [`Settled`](Self::Settled) follows.
+    DeadLettered {
+        /// The job.
+        job: JobId,
+        /// Why: the message of the handler's error, panic or decision, at most 4 KiB of it, or why it was not run.
+        reason: String,
+        /// How often it was reserved, without the deferrals known to this worker.
+        attempts: u64,
     },
     /// A job has ended.
     Settled {
@@ -268,7 +296,11 @@ impl fmt::Display for WorkerEventKind {
                 write!(f, "job {job} failed: {}", error.escape_debug())
             }
             WorkerEventKind::Poisoned { job, why } => {
-                write!(f, "job {job} is buried without being run: {why}")
+                write!(f, "job {job} is not run: {why}")
+            }
+            WorkerEventKind::DeadLettered { job, reason, attempts } => {
+                let (times, reason) = (counted(*attempts, "attempt"), reason.escape_debug());
+                write!(f, "job {job} went to the dead-letter tube after {times}: {reason}")
             }
             WorkerEventKind::Settled { job, fate } => match fate {
                 JobFate::Lost(reason) => write!(f, "job {job} {fate}: {reason}"),

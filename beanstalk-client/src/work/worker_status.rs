@@ -6,7 +6,8 @@ use queue_core::{Haste, Observer, Outage, Stop, lock, sync::Mutex};
 
 use crate::{
     Address, ErrorKind, Metrics, SlotState, SlotStatus, TubeName, WorkerEvent, WorkerEventKind,
-    WorkerOptions, WorkerReport, protocol::WorkerSlot,
+    WorkerOptions, WorkerReport,
+    protocol::{Deferrals, WorkerSlot},
 };
 
 /// A handle to stop and observe a worker from anywhere, even after it has ended. Cloning is cheap.
@@ -83,7 +84,10 @@ pub(crate) struct WorkerStatus {
     slots: Vec<Mutex<SlotHistory>>,
     /// The server id at each address, in the order of the options.
     servers: Mutex<Vec<Option<String>>>,
+    /// The deferrals of each server's jobs.
+    deferrals: Vec<Arc<Deferrals>>,
     observer: Option<Observer<WorkerEvent>>,
+    logs_errors: bool,
 }
 
 /// A slot's state, over all its connections.
@@ -113,7 +117,9 @@ impl WorkerStatus {
             stop: Stop::new(slots.len()),
             slots,
             servers: Mutex::new(options.servers.options().iter().map(|_| None).collect()),
+            deferrals: options.servers.options().iter().map(|_| Arc::default()).collect(),
             observer: options.observer.clone(),
+            logs_errors: options.logs_errors,
         })
     }
 
@@ -155,8 +161,14 @@ impl WorkerStatus {
     pub(crate) fn connected(&self, address: &Address, lane: SlotServer, id: &str) {
         self.notify(address, lane.slot, WorkerEventKind::Connected);
         if self.is_replaced(lane.server, id) {
+            self.deferrals(lane.server).clear();
             self.notify(address, lane.slot, WorkerEventKind::ServerReplaced);
         }
+    }
+
+    /// The deferrals of this server's jobs.
+    pub(crate) fn deferrals(&self, server: usize) -> Arc<Deferrals> {
+        self.deferrals.get(server).cloned().unwrap_or_default()
     }
 
     /// Stores the server's id, if it is known; `true` if it replaces another.
@@ -171,7 +183,7 @@ impl WorkerStatus {
     }
 
     pub(crate) fn notify(&self, server: &Address, slot: usize, what: WorkerEventKind) {
-        crate::trace::worker(server, slot, &what);
+        crate::trace::worker(server, slot, &what, self.logs_errors);
         let is_news = self.slots.get(slot).is_some_and(|seen| lock(seen).is_observed(&what));
         if !is_news {
             return;

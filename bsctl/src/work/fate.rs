@@ -27,7 +27,7 @@ impl Fates {
     pub fn outcome(&self, ended: Ended, stats: &JobStats) -> Outcome {
         match ended {
             Ended::Code(0) => Outcome::Delete,
-            Ended::Code(TEMPFAIL) => Outcome::release_after(self.retries.delay(stats.releases)),
+            Ended::Code(TEMPFAIL) => Outcome::defer(self.retries.delay(stats.releases)),
             Ended::Code(code) if self.bury_codes.contains(&code) => Outcome::bury(),
             Ended::Unfit => Outcome::bury(),
             Ended::GivenUp => Outcome::release(),
@@ -97,7 +97,7 @@ mod tests {
     fn the_fate_table() {
         let retries = Retries::default().backoff(Duration::from_secs(3), 2, Duration::from_secs(9));
         let mut fates = Fates { bury_codes: vec![64, 65], retries, most_timeouts: 2 };
-        let after = |seconds| Outcome::release_after(Duration::from_secs(seconds));
+        let after = |seconds| Outcome::defer(Duration::from_secs(seconds));
         for (ended, releases, outcome) in [
             (Ended::Code(0), 0, Outcome::Delete),
             (Ended::Code(75), 0, after(3)),

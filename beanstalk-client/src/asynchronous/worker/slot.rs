@@ -14,7 +14,7 @@ use super::{
     handlers::{Handlers, SlotHandlers},
 };
 use crate::{
-    Address, Error, TubeName, WorkerEventKind, WorkerOptions,
+    Address, Decision, Error, TubeName, WorkerEventKind, WorkerOptions,
     protocol::{Action, WorkerSlot},
     trace::JobReporter,
     work::worker_status::{SlotServer, WorkerStatus},
@@ -40,6 +40,7 @@ impl Slot {
         worker_status: Arc<WorkerStatus>,
         handlers: Arc<Handlers>,
     ) -> Self {
+        let deferrals = worker_status.deferrals(lane.server);
         Slot {
             lane,
             worker_status,
@@ -50,7 +51,7 @@ impl Slot {
                 JobReporter::new(options, lane.server),
                 options.prefetch > 1,
             ),
-            role: WorkerSlot::new(options, lane.server, lane.slot as u64, tubes),
+            role: WorkerSlot::new(options, lane.server, lane.slot as u64, tubes, deferrals),
             wire: Wire::to(options.connect(lane.server)),
         }
     }
@@ -112,10 +113,11 @@ impl Slot {
                 worker_status.notify(server, slot, WorkerEventKind::Started(job.id));
             };
             let Poll::Ready((job, ended)) = self.handlers.poll(cx, began) else { return };
-            if let Some(error) = ended.reason {
+            if let Some(error) = ended.reason.clone() {
                 self.notify(WorkerEventKind::Failed { job: job.id, error });
             }
-            ended.span.run(|| self.role.finish(job.key(), ended.outcome, now));
+            let decision = Decision { outcome: ended.outcome, reason: ended.reason };
+            ended.span.run(|| self.role.finish(job.key(), decision, now));
         }
     }
 

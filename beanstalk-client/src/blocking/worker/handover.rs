@@ -16,16 +16,16 @@ use queue_core::{
     sync::{Condvar, Mutex},
 };
 
-use super::{
-    Handler,
-    context::{Answers, HandlerRequest, JobContext},
-};
+use super::context::{Answers, HandlerRequest, JobContext};
 use crate::{
     WorkerEventKind,
     protocol::JobKey,
     trace::JobReporter,
     work::{outcome::Ended, view::ReservationState, worker_status::WorkerStatus},
 };
+
+/// A tube's handler, whatever its types.
+pub(super) type Handler = Box<dyn Fn(&JobContext) -> Ended + Send + Sync>;
 
 /// Passes jobs to the thread that runs handlers, outcomes and requests back, and has a thread stand in for it.
 #[derive(Default)]

@@ -18,7 +18,7 @@ use super::{
     handover::Handover,
 };
 use crate::{
-    Address, Error, TubeName, WorkerEventKind, WorkerOptions,
+    Address, Decision, Error, TubeName, WorkerEventKind, WorkerOptions,
     protocol::{Action, JobKey, WorkerSlot},
     work::{
         view::ReservationState,
@@ -58,7 +58,13 @@ impl<'a> Slot<'a> {
             worker_status,
             server: Arc::new(options.address(lane.server).clone()),
             handover,
-            role: WorkerSlot::new(options, lane.server, lane.slot as u64, tubes),
+            role: WorkerSlot::new(
+                options,
+                lane.server,
+                lane.slot as u64,
+                tubes,
+                worker_status.deferrals(lane.server),
+            ),
             wire: Wire::aside(options.connect(lane.server)),
             has_runner: options.prefetch > 1,
             next: None,
@@ -115,10 +121,11 @@ impl<'a> Slot<'a> {
     fn take_news(&mut self, now: Instant) {
         let news = self.handover.take_news();
         for (job, ended) in news.ended {
-            if let Some(error) = ended.reason {
+            if let Some(error) = ended.reason.clone() {
                 self.notify(WorkerEventKind::Failed { job: job.id, error });
             }
-            ended.span.run(|| self.role.finish(job.key(), ended.outcome, now));
+            let decision = Decision { outcome: ended.outcome, reason: ended.reason };
+            ended.span.run(|| self.role.finish(job.key(), decision, now));
         }
         for ask in news.asks {
             match ask {

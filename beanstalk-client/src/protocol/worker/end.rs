@@ -2,18 +2,25 @@
 
 use std::time::Instant;
 
+use bytes::Bytes;
+use queue_core::shorten;
+
 use super::{
-    ExpectedReply, HeldPhase, JobKey, JobVerdict, LastCommand, ReservationChange, WorkerSlot,
+    ExpectedReply, HeldJob, HeldPhase, JobKey, JobVerdict, LastCommand, ReservationChange,
+    WorkerSlot, lease::time_to_run,
 };
 use crate::{
-    Error, JobFate, JobId, JobRef, LostReason, Outcome, WorkerEventKind,
-    protocol::{Bury, Command, Delete, Release},
+    Decision, Error, JobFate, JobId, JobRef, LostReason, Outcome, Priority, PutOptions, TubeName,
+    WorkerEventKind,
+    protocol::{Bury, Command, Delete, Put, Release, Response, Use},
 };
 
 impl WorkerSlot {
     /// Reports that the handler has ended.
-    pub fn finish(&mut self, key: JobKey, outcome: Outcome, now: Instant) {
+    pub fn finish(&mut self, key: JobKey, decision: impl Into<Decision>, now: Instant) {
+        let Decision { outcome, reason } = decision.into();
         self.returned(key, now);
+        self.keep_reason(key, reason);
         if let Err(error) = self.conclude(key, JobVerdict::Outcome(outcome), now) {
             self.life.close_with(error);
         }
@@ -24,6 +31,15 @@ impl WorkerSlot {
         self.returned(key, now);
         if let Err(error) = self.conclude(key, JobVerdict::GiveBack, now) {
             self.life.close_with(error);
+        }
+    }
+
+    /// Keeps why a job failed, for a dead-letter tube.
+    pub(super) fn keep_reason(&mut self, key: JobKey, reason: Option<String>) {
+        if self.settings.dead_letter.is_some()
+            && let Some(held) = self.find_mut(key)
+        {
+            held.reason = reason.map(|reason| shorten(reason.into()).into_owned());
         }
     }
 
@@ -40,7 +56,7 @@ impl WorkerSlot {
                 self.held.remove(key);
                 return Ok(());
             }
-            HeldPhase::Finishing => return Ok(()),
+            HeldPhase::Copying | HeldPhase::Finishing => return Ok(()),
             HeldPhase::Checking | HeldPhase::Running | HeldPhase::Deciding(_) => {}
         }
         self.is_touch_due(key, now);
@@ -52,9 +68,12 @@ impl WorkerSlot {
         }
         // While the time to run is unknown, the reservation may have expired unnoticed.
         let is_certain = held.lease.is_known() || held.lease.is_fresh(now);
-        match held.command(verdict, &retries) {
-            Some(last) if is_certain => {
+        match held.command(verdict, &retries, &self.deferrals) {
+            Some(last) if is_certain && !self.needs_counters(held, &last) => {
                 let job = held.job;
+                if let JobVerdict::Outcome(Outcome::Release { .. }) = verdict {
+                    self.deferrals.add(job.id());
+                }
                 self.held.set_phase(key, HeldPhase::Finishing);
                 self.send_last(key, job, last, now)
             }
@@ -67,6 +86,45 @@ impl WorkerSlot {
         }
     }
 
+    /// Whether a job goes to the dead-letter tube, and its counters are unknown.
+    fn needs_counters(&self, held: &HeldJob, last: &LastCommand) -> bool {
+        let is_dead = self.settings.dead_letter.is_some() && held.body.is_some();
+        is_dead && held.stats.is_none() && matches!(last, LastCommand::Bury(_))
+    }
+
+    /// The copy of a job for the dead-letter tube, if it goes there.
+    fn dead_letter(&self, key: JobKey, priority: Priority) -> Option<(TubeName, Put<Bytes>)> {
+        let (tube, held) = (self.settings.dead_letter.clone()?, self.find(key)?);
+        let (job, stats) = (held.body.as_ref()?, held.stats.as_ref()?);
+        let options = PutOptions::default().priority(priority).ttr(time_to_run(stats));
+        Some((tube, Put::new(job.body.clone(), options).ok()?))
+    }
+
+    /// The answer to the put into the dead-letter tube. A copy that the server has buried is there, too.
+    pub(super) fn copied(
+        &mut self,
+        (key, priority): (JobKey, Priority),
+        response: &Response,
+        now: Instant,
+    ) {
+        let Some(job) = self.find(key).map(|held| held.job) else { return };
+        self.held.set_phase(key, HeldPhase::Finishing);
+        if let Response::Inserted(_) | Response::Buried(Some(_)) = response {
+            self.send_finish(&Delete::new(job), key, JobFate::DeadLettered, now);
+        } else {
+            self.refuse(Put::<Bytes>::NAME, response, now);
+            self.send_finish(&Bury::new(job, priority), key, JobFate::Buried, now);
+        }
+    }
+
+    /// Reports a job that is in the dead-letter tube now.
+    pub(super) fn report_dead(&mut self, held: HeldJob) {
+        let (job, reserves) = (held.job.id(), held.stats.map_or(0, |stats| stats.reserves));
+        let attempts = reserves.saturating_sub(self.deferrals.of(job));
+        let reason = held.reason.unwrap_or_else(|| "its handler decided so".to_owned());
+        self.notify(WorkerEventKind::DeadLettered { job, reason, attempts });
+    }
+
     pub(super) fn send_last(
         &mut self,
         key: JobKey,
@@ -76,9 +134,16 @@ impl WorkerSlot {
     ) -> Result<(), Error> {
         match last {
             LastCommand::Delete => self.send_finish(&Delete::new(job), key, JobFate::Deleted, now),
-            LastCommand::Bury(priority) => {
-                self.send_finish(&Bury::new(job, priority), key, JobFate::Buried, now);
-            }
+            LastCommand::Bury(priority) => match self.dead_letter(key, priority) {
+                Some((tube, put)) => {
+                    // No reserve may wait before the answer, or the server would not read what follows it.
+                    self.held.set_phase(key, HeldPhase::Copying);
+                    self.plan(key);
+                    self.queue(&Use(tube), ExpectedReply::WatchList, now);
+                    self.queue(&put, ExpectedReply::DeadLetter(key, priority), now);
+                }
+                None => self.send_finish(&Bury::new(job, priority), key, JobFate::Buried, now),
+            },
             LastCommand::Release(options, fate) => {
                 self.send_finish(&Release::new(job, options)?, key, fate, now);
             }
@@ -106,7 +171,7 @@ impl WorkerSlot {
                     self.update(held.key, ReservationChange::Lost(LostReason::Stopped));
                     self.settle(held.job.id(), JobFate::Abandoned);
                 }
-                HeldPhase::Checking | HeldPhase::Deciding(_) => {
+                HeldPhase::Checking | HeldPhase::Deciding(_) | HeldPhase::Copying => {
                     self.settle(held.job.id(), JobFate::Abandoned);
                 }
                 HeldPhase::Finishing => self.settle(held.job.id(), JobFate::Unknown),
@@ -141,7 +206,7 @@ impl WorkerSlot {
                 self.settle(id, JobFate::Lost(reason));
                 self.contain(key, reason);
             }
-            HeldPhase::Deciding(_) => {
+            HeldPhase::Deciding(_) | HeldPhase::Copying => {
                 self.settle(id, JobFate::Lost(reason));
                 self.held.remove(key);
             }

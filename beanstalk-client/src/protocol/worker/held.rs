@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{JobKey, Settings, lease::Lease};
+use super::{Deferrals, JobKey, Settings, lease::Lease};
 use crate::{Heartbeat, Job, JobFate, JobId, JobRef, JobStats, Outcome, ReleaseOptions};
 
 /// All jobs, in order of arrival. The number in each phase is counted, since every step needs it.
@@ -108,8 +108,10 @@ impl Jobs {
 pub(super) struct HeldJob {
     pub(super) key: JobKey,
     pub(super) job: JobRef,
-    /// Until it is given to the handler.
+    /// Until it is given to the handler, or for good if it may go to a dead-letter tube.
     pub(super) body: Option<Job>,
+    /// The message of a failure, if it may go to a dead-letter tube.
+    pub(super) reason: Option<String>,
     phase: HeldPhase,
     pub(super) lease: Lease,
     pub(super) stats: Option<Box<JobStats>>,
@@ -127,6 +129,8 @@ pub(super) enum HeldPhase {
     Running,
     /// The handler has ended, and the decision needs the job's counters.
     Deciding(JobVerdict),
+    /// Its copy for the dead-letter tube is in flight.
+    Copying,
     /// The last command is in flight.
     Finishing,
     /// Lost, but the handler does not know yet or has not ended.
@@ -144,7 +148,7 @@ pub(super) enum JobVerdict {
 impl HeldPhase {
     /// Whether the server has the job reserved for us.
     pub(super) fn is_active(self) -> bool {
-        matches!(self, HeldPhase::Checking | HeldPhase::Running | HeldPhase::Deciding(_))
+        !matches!(self, HeldPhase::Finishing | HeldPhase::Lost)
     }
 }
 
@@ -176,6 +180,7 @@ impl HeldJob {
             key,
             job,
             body,
+            reason: None,
             phase: HeldPhase::Checking,
             lease: Lease::new(sent),
             stats: None,
@@ -188,11 +193,13 @@ impl HeldJob {
         self.phase
     }
 
-    /// The command for a verdict; `None` while it still needs the job's counters.
+    /// The command for a verdict; `None` while it still needs the job's counters. The releases by which the job was
+    /// deferred are no failures.
     pub(super) fn command(
         &self,
         verdict: JobVerdict,
         retries: &crate::Retries,
+        deferrals: &Deferrals,
     ) -> Option<LastCommand> {
         let known = self.stats.as_ref().map(|stats| stats.pri);
         let release = |priority, delay, fate| {
@@ -209,13 +216,14 @@ impl HeldJob {
             }
             JobVerdict::Outcome(failed @ (Outcome::Retry | Outcome::RetryAfter(_))) => {
                 let stats = self.stats.as_ref()?;
-                let outcome = match (failed, retries.failed(stats)) {
+                let failures = stats.releases.saturating_sub(deferrals.of(self.job.id()));
+                let outcome = match (failed, retries.failed_after(failures, stats)) {
                     (Outcome::RetryAfter(delay), Outcome::Release { priority, .. }) => {
                         Outcome::Release { delay, priority }
                     }
                     (_, outcome) => outcome,
                 };
-                return self.command(JobVerdict::Outcome(outcome), retries);
+                return self.command(JobVerdict::Outcome(outcome), retries, deferrals);
             }
         })
     }

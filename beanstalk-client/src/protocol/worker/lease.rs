@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::JobStats;
+
 /// The clock of one reservation.
 ///
 /// The server's clock starts when it assigns the job, not when the job arrives here. So this side counts from the
@@ -24,6 +26,11 @@ pub(super) const FRESH: Duration = Duration::from_millis(250);
 
 /// This number of refused touches ends the reservation.
 const MAX_REFUSED: u8 = 2;
+
+/// The time to run; the server turns 0 into 1.
+pub(super) fn time_to_run(stats: &JobStats) -> Duration {
+    Duration::from_secs(u64::try_from(stats.ttr).unwrap_or(1).max(1))
+}
 
 impl Lease {
     pub(super) fn new(from: Instant) -> Self {

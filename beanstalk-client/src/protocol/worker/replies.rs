@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use queue_core::Io;
 
-use super::ask::SHARED;
 use super::{
     Action, Ending, Expected, ExpectedReply, HeldJob, HeldPhase, JobKey, JobVerdict,
     ReservationChange, WorkerSlot,
 };
+use super::{ask::SHARED, lease::time_to_run};
 use crate::{
     Error, Job, JobFate, JobRef, JobState, JobStats, LostReason, Outcome, Poison, WorkerEventKind,
     protocol::{
@@ -54,7 +54,8 @@ impl WorkerSlot {
                 self.connection.is_welcome = true;
                 self.actions.push_back(Action::Connected(id));
             }
-            (ExpectedReply::WatchList, Response::Watching(_)) | (ExpectedReply::Nudge, _) => {}
+            (ExpectedReply::WatchList, Response::Watching(_) | Response::Using(_))
+            | (ExpectedReply::Nudge, _) => {}
             (ExpectedReply::Reserve, response) => {
                 if let Some(observation) = observation {
                     let observation = trace::reserved(*observation, &response);
@@ -65,6 +66,9 @@ impl WorkerSlot {
             }
             (ExpectedReply::Touch(key), response) => self.touched(key, &response, now),
             (ExpectedReply::Look(key), response) => self.looked(key, response, now)?,
+            (ExpectedReply::DeadLetter(key, priority), response) => {
+                self.copied((key, priority), &response, now);
+            }
             (ExpectedReply::Finish(key, fate), response) => {
                 if let Some(observation) = observation {
                     let observation = trace::settled(*observation, &response);
@@ -212,13 +216,13 @@ impl WorkerSlot {
 
     /// Gives a job to the handler.
     fn run(&mut self, key: JobKey, now: Instant) {
-        let only = self.only_tube().cloned();
+        let (only, keeps) = (self.only_tube().cloned(), self.settings.dead_letter.is_some());
         let Some(held) = self.find_mut(key) else { return };
         let Some(tube) = only.or_else(|| held.stats.as_ref().map(|stats| stats.tube.clone()))
         else {
             return;
         };
-        let Some(job) = held.body.take() else { return };
+        let Some(job) = (if keeps { held.body.clone() } else { held.body.take() }) else { return };
         let (stats, end) = (held.stats.clone(), held.lease.end());
         let taken = super::HandlerJob { key, job, tube, stats, end };
         self.held.set_phase(key, HeldPhase::Running);
@@ -308,6 +312,7 @@ impl WorkerSlot {
             None => self.run(key, now),
             Some(why) => {
                 self.notify(WorkerEventKind::Poisoned { job: id, why });
+                self.keep_reason(key, Some(why.to_string()));
                 self.finish_poisoned(key, now);
             }
         }
@@ -328,7 +333,7 @@ impl WorkerSlot {
     ) -> Result<(), Error> {
         let Some(held) = self.held.remove(key) else { return Ok(()) };
         let (command, fate) = match (fate, &response) {
-            (JobFate::Deleted, Response::Deleted)
+            (JobFate::Deleted | JobFate::DeadLettered, Response::Deleted)
             | (JobFate::Released(_) | JobFate::Abandoned, Response::Released)
             | (JobFate::Buried, Response::Buried(_)) => (None, fate),
             // The server had no memory to queue it.
@@ -346,20 +351,23 @@ impl WorkerSlot {
             Some(command) => self.refuse(command, &response, now),
             None => self.succeed(),
         }
-        self.settle(held.job.id(), fate);
+        let id = held.job.id();
+        let was_released = held.stats.as_ref().is_some_and(|stats| stats.releases > 0);
+        if fate == JobFate::DeadLettered {
+            self.report_dead(held);
+        }
+        if was_released && !matches!(fate, JobFate::Released(_) | JobFate::Abandoned) {
+            self.deferrals.forget(id);
+        }
+        self.settle(id, fate);
         Ok(())
     }
-}
-
-/// The time to run; the server turns 0 into 1.
-fn time_to_run(stats: &JobStats) -> Duration {
-    Duration::from_secs(u64::try_from(stats.ttr).unwrap_or(1).max(1))
 }
 
 /// The verb of the command that settled a job.
 fn verb(fate: JobFate) -> &'static str {
     match fate {
-        JobFate::Deleted => Delete::NAME,
+        JobFate::Deleted | JobFate::DeadLettered => Delete::NAME,
         JobFate::Buried => Bury::NAME,
         _ => Release::NAME,
     }

@@ -14,8 +14,8 @@ use queue_core::{
 
 use super::{Action, JobKey, ReservationChange, WorkerSlot};
 use crate::{
-    ConnectOptions, Error, ErrorKind, Fate, JobFate, Outcome, Retries, RetryPolicy, TubeName,
-    WorkerEventKind, WorkerOptions,
+    ConnectOptions, Decision, Error, ErrorKind, Fate, JobFate, Outcome, Retries, RetryPolicy,
+    TubeName, WorkerEventKind, WorkerOptions,
 };
 
 /// A server into which somebody else puts jobs.
@@ -73,7 +73,7 @@ struct World {
 
 impl World {
     fn new(options: &WorkerOptions, seed: u64) -> Self {
-        let role = WorkerSlot::new(options, 0, seed, vec![TubeName::default()]);
+        let role = WorkerSlot::new(options, 0, seed, vec![TubeName::default()], Default::default());
         let refuse = || Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
         World {
             proof: Proof::new(role, Tube::new(), refuse, seed),
@@ -287,7 +287,10 @@ impl Bench {
     /// The same, for these tubes.
     fn watching(options: &WorkerOptions, tubes: &[&str]) -> Self {
         let tubes = tubes.iter().map(|tube| tube.parse().unwrap()).collect();
-        Bench { hand: ByHand::new(WorkerSlot::new(options, 0, 1, tubes)), given: Vec::new() }
+        Bench {
+            hand: ByHand::new(WorkerSlot::new(options, 0, 1, tubes, Default::default())),
+            given: Vec::new(),
+        }
     }
 
     /// On a connection whose server has said who it is.
@@ -353,9 +356,9 @@ impl Bench {
     }
 
     /// The handler of this job ends; returns what is said then.
-    fn finish(&mut self, job: u64, outcome: Outcome) -> String {
+    fn finish(&mut self, job: u64, decision: impl Into<Decision>) -> String {
         let (key, now) = (self.key(job), self.hand.now);
-        self.slot().finish(key, outcome, now);
+        self.slot().finish(key, decision, now);
         self.says()
     }
 

@@ -39,7 +39,7 @@ fn decide(body: &[u8]) -> Decision {
     }
     Decision::classify(work(body), |refused| match refused {
         Refused::Malformed => Outcome::bury(),
-        Refused::Busy => Outcome::release_after(std::time::Duration::from_secs(100)),
+        Refused::Busy => Outcome::defer(std::time::Duration::from_secs(100)),
     })
 }
 

@@ -147,6 +147,9 @@ fn words(event: &WorkerEvent) -> String {
         WorkerEventKind::Started(job) => format!("started {job}"),
         WorkerEventKind::Failed { job, error } => format!("failed {job}: {error}"),
         WorkerEventKind::Poisoned { job, why } => format!("poisoned {job}: {why}"),
+        WorkerEventKind::DeadLettered { job, reason, attempts } => {
+            format!("dead {job}: {reason} ({attempts})")
+        }
         WorkerEventKind::Settled { job, fate } => format!("{} {job}", fate.word()),
         other => format!("{other:?}"),
     }

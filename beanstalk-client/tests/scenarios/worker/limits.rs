@@ -61,6 +61,18 @@ fn a_tube_has_only_its_own_slots<F: WorkerFace>() {
     assert_eq!((worker.end().finished, most.load(Ordering::SeqCst)), (16, 2));
 }
 
+#[test]
+fn a_dead_letter_tube_is_served_by_another_worker() {
+    let options: WorkerOptions = "127.0.0.1:1".parse().unwrap();
+    let options = options.dead_letter("dead".parse().unwrap());
+    let of_async = Worker::new(options.clone()).unwrap().register("dead", |_| async {});
+    let of_blocking = blocking::Worker::new(options).unwrap().register("dead", |_| ());
+    for error in [of_async.unwrap_err(), of_blocking.unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("tube dead is the dead-letter tube"), "{error}");
+    }
+}
+
 fn slots_without_a_tube_make_no_connection<F: WorkerFace>() {
     let server = Server::start().unwrap();
     let mut client: F = connect(server.address());

@@ -13,6 +13,8 @@ use beanstalk_client::{
 use super::faces::WorkerFace;
 use crate::support::{Environment, Face, Place, place::options, scenarios};
 
+const HOUR: Duration = Duration::from_secs(3600);
+
 /// Works for this server until nothing is ready.
 fn until_empty(place: &Place) -> WorkerOptions {
     WorkerOptions::new(options(place.address())).unwrap().until_empty()
@@ -23,6 +25,7 @@ scenarios!(
     a_handler_decides_what_becomes_of_its_job,
     a_failure_is_released_with_a_growing_delay_and_its_priority,
     a_panic_is_a_failure_and_the_slot_goes_on,
+    a_dead_job_goes_to_its_tube_with_the_same_bytes,
     the_watch_list_is_what_was_asked_for,
     counters_are_there_before_and_on_demand,
 );
@@ -68,7 +71,7 @@ fn a_handler_decides_what_becomes_of_its_job<F: WorkerFace>(environment: Environ
     let report = F::start(until_empty(&place), |job| {
         Ok(match &*job.body() {
             b"delete" => Outcome::Delete,
-            b"later" => Outcome::release_after(Duration::from_secs(100)),
+            b"later" => Outcome::defer(Duration::from_secs(100)),
             b"urgent" => Outcome::Release {
                 delay: Duration::from_secs(50),
                 priority: Some(Priority::MOST_URGENT),
@@ -138,6 +141,37 @@ fn a_panic_is_a_failure_and_the_slot_goes_on<F: WorkerFace>(environment: Environ
         assert_eq!(events.count(&words), 1, "{:?}", events.all());
         assert_eq!(client.stats_job(id).unwrap().unwrap().state, JobState::Delayed);
     }
+}
+
+/// Priority and time to run are those of the job, too.
+fn a_dead_job_goes_to_its_tube_with_the_same_bytes<F: WorkerFace>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    let bodies = [&b"failed\0\xff\r\n"[..], b"buried", b"done"];
+    for body in bodies {
+        let _ = client.put(body, PutOptions::default().priority(7).ttr(HOUR)).unwrap();
+    }
+    let options = until_empty(&place).retries(Retries::default().releases(0));
+    let worker = F::start(options.dead_letter("dead".parse().unwrap()), |job| {
+        match job.body().starts_with(b"failed") {
+            true => Err("disk full".into()),
+            false if job.body() == b"buried" => Ok(Outcome::bury()),
+            false => Ok(Outcome::Delete),
+        }
+    });
+    let events = worker.events.clone();
+    let report = worker.end();
+    assert_eq!((report.finished, report.dead_lettered, report.total()), (1, 2, 3));
+    let told: Vec<String> = events.all().into_iter().filter(|it| it.starts_with("dead ")).collect();
+    assert_eq!(told, ["dead 1: disk full (1)", "dead 2: its handler decided so (1)"]);
+    assert_eq!(client.list_tubes().unwrap(), ["default", "dead"]);
+    client.watch_only(vec!["dead"]).unwrap();
+    for body in &bodies[..2] {
+        let job = client.reserve_with_timeout(Duration::ZERO).unwrap().job().unwrap();
+        let stats = client.stats_job(job.id).unwrap().unwrap();
+        assert_eq!((&*job.body, stats.pri.get(), stats.ttr), (*body, 7, 3600));
+    }
+    assert_eq!(client.stats_tube("default").unwrap().unwrap().current_jobs_buried, 0);
 }
 
 fn the_watch_list_is_what_was_asked_for<F: WorkerFace>(environment: Environment) {

@@ -122,7 +122,7 @@ impl World {
             id: ConnectionId(0),
             connections: 1,
             at_once: None,
-            machine: Steady(WorkerSlot::new(options, 0, 0, tubes)),
+            machine: Steady(WorkerSlot::new(options, 0, 0, tubes, Default::default())),
             io: Io::default(),
             wake: None,
             decoder: Decoder::new(Version::default()),

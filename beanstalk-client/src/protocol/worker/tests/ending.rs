@@ -33,7 +33,7 @@ fn only_failures_are_counted() {
     for (outcome, said) in [
         (Outcome::Retry, "bury 7 77"),
         (Outcome::retry_after(9 * SECOND), "bury 7 77"),
-        (Outcome::release_after(9 * SECOND), "release 7 77 9"),
+        (Outcome::defer(9 * SECOND), "release 7 77 9"),
     ] {
         let options = options(1).retries(Retries::default().releases(0));
         let mut bench = Bench::running(&options, 7, 60);
@@ -252,6 +252,86 @@ fn a_connection_starts_with_the_watch_list() {
     assert!(!bench.slot().is_connected(), "it would take jobs from other tubes");
 }
 
+fn with_dead_letter(retries: Retries) -> WorkerOptions {
+    options(1).retries(retries).dead_letter("dead".parse().unwrap())
+}
+
+/// No reserve waits meanwhile: the server would not read the delete.
+#[test]
+fn a_dead_job_is_deleted_once_its_copy_is_there() {
+    let options = with_dead_letter(Retries::default().releases(0));
+    let (dead, buried) = ("delete 7\r\n", "bury 7 77\r\n");
+    for (answer, last, done) in [
+        ("INSERTED 9", dead, "DELETED"),
+        ("BURIED 9", dead, "DELETED"),
+        ("DRAINING", buried, "BURIED"),
+        ("JOB_TOO_BIG", buried, "BURIED"),
+    ] {
+        let mut bench = Bench::connected(&options);
+        bench.hear(&reserved(7));
+        bench.hear(&counters(7, &[("reserves", 3)]));
+        bench.did();
+        let copied = bench.finish(7, Outcome::Retry.because("disk full"));
+        assert_eq!(copied, "use dead\r\nput 77 0 60 4\r\nbody\r\n");
+        assert!(bench.hear(&format!("USING dead\r\n{answer}\r\n")).starts_with(last), "{answer}");
+        bench.hear(&format!("{done}\r\n"));
+        let did = bench.did().join("; ");
+        let said = match last == dead {
+            true => {
+                "job 7 went to the dead-letter tube after 3 attempts: disk full; job 7 dead-lettered"
+            }
+            false => "job 7 buried",
+        };
+        assert!(did.ends_with(said), "{answer}: {did}");
+        assert_eq!(did.contains("put was answered"), last == buried, "{did}");
+    }
+}
+
+#[test]
+fn a_job_whose_copy_may_not_be_there_is_kept() {
+    let mut bench = Bench::connected(&with_dead_letter(Retries::default()));
+    bench.hear(&reserved(7));
+    bench.hear(&counters(7, &as_usual()));
+    bench.did();
+    bench.finish(7, Outcome::bury());
+    // It is kept alive meanwhile.
+    assert_eq!(bench.wait(20 * SECOND), "touch 7\r\n");
+    bench.lose();
+    let did = bench.did().join("; ");
+    assert!(did.contains("job 7 lost: the connection was lost"), "{did}");
+}
+
+#[test]
+fn a_job_that_is_not_run_goes_to_the_dead_letter_tube() {
+    let mut bench = Bench::connected(&with_dead_letter(Retries::default().reserves(2)));
+    bench.hear(&reserved(7));
+    let copied = bench.hear(&counters(7, &[("reserves", 3)]));
+    assert_eq!(copied, "use dead\r\nput 77 0 60 4\r\nbody\r\n");
+    bench.hear("USING dead\r\nINSERTED 9\r\n");
+    bench.hear("DELETED\r\n");
+    let did = bench.did().join("; ");
+    assert!(did.contains("3 attempts: it was reserved 3 times without a release"), "{did}");
+}
+
+/// The server counts a deferral like any other release.
+#[test]
+fn a_deferral_is_no_failure() {
+    for (first, last) in
+        [(Outcome::defer(SECOND), "release 7 77 1"), (Outcome::retry_after(SECOND), "bury 7 77")]
+    {
+        let mut bench = Bench::connected(&options(1).retries(Retries::default().releases(1)));
+        bench.hear(&reserved(7));
+        bench.hear(&counters(7, &as_usual()));
+        bench.did();
+        assert!(bench.finish(7, first).starts_with("release 7 77 1\r\n"));
+        bench.hear("RELEASED\r\n");
+        bench.hear(&reserved(7));
+        bench.hear(&counters(7, &[("reserves", 2), ("releases", 1)]));
+        bench.did();
+        assert_eq!(bench.finish(7, Outcome::Retry).lines().next(), Some(last), "after {first}");
+    }
+}
+
 #[test]
 fn a_job_knows_its_tube_before_it_runs() {
     for (tubes, of, asked) in
@@ -410,7 +490,7 @@ fn the_fate_of_a_job_is_unknown_only_if_its_last_command_was_sent_whole() {
 #[test]
 fn a_job_whose_outcome_cannot_be_sent_goes_back_with_the_connection() {
     let mut bench = Bench::running(&options(1), 7, 60);
-    bench.finish(7, Outcome::release_after(Duration::MAX));
+    bench.finish(7, Outcome::defer(Duration::MAX));
     assert!(!bench.slot().is_connected());
     let did = bench.did();
     assert_eq!(did[0], "job 7 lost: the connection was lost", "nothing was sent");
