@@ -16,11 +16,12 @@ pub async fn serve<S>(servers: &str, stop: impl Future, send: S) -> Result<Worke
 where
     S: Fn(String) -> std::result::Result<(), String> + Clone + Send + Sync + 'static,
 {
-    let options =
-        WorkerOptions::new(servers)?.tubes(["mail"])?.slots(2).grace(Duration::from_secs(25));
+    let options = WorkerOptions::new(servers)?.slots(2).grace(Duration::from_secs(25));
     let handler = move |job: JobContext| {
         let sent = send(String::from_utf8_lossy(&job.body).into_owned());
         async move { sent }
     };
-    Ok(Worker::new(options)?.run_until(stop, handler).await)
+    let mut worker = Worker::new(options)?;
+    worker.register("mail", handler)?;
+    Ok(worker.run_until(stop).await)
 }
