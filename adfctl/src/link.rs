@@ -11,7 +11,7 @@ use adf_queue_client::{
 use ctl_core::error::CliError;
 use ctl_core::link::{Dialer, Link as _, Pong};
 use ctl_core::output::messages::Trace;
-use ctl_core::text::spelling::{closest, did_you_mean};
+use ctl_core::text::spelling::or_else;
 
 use crate::error::{NO_QUEUE, QUEUE_EXISTS, QUEUE_NOT_FOUND, cli_error};
 
@@ -299,16 +299,20 @@ fn over_websocket(transport: Transport) -> Transport {
 /// The longest message that the client reads, in bytes.
 const MAX_MESSAGE: u64 = 64 << 20;
 
-/// Adds the queue of the server that is probably meant by one that it does not know. Asks the server; whether it
-/// answers is no reason for another error.
+/// Adds the queue of the server that is probably meant by one that it does not know.
 pub fn with_near_queue(link: &mut Link, mut error: CliError) -> CliError {
-    if error.code != QUEUE_NOT_FOUND {
-        return error;
+    if error.code == QUEUE_NOT_FOUND
+        && let Some(typed) = error.message.strip_prefix(NO_QUEUE)
+    {
+        let meant = or_near(link, typed);
+        error.message.push_str(&meant);
     }
-    let Some(typed) = error.message.strip_prefix(NO_QUEUE) else { return error };
-    let Ok(stats) = link.stats() else { return error };
-    let meant = closest(typed, stats.queues.iter().map(|queue| queue.name.as_str()));
-    let meant = meant.map(did_you_mean);
-    error.hints.splice(..0, meant);
     error
+}
+
+/// What completes a message about a queue that does not exist: the one that is probably meant. Asks the server; whether
+/// it answers is no reason for another error.
+pub fn or_near(link: &mut Link, queue: &str) -> String {
+    let known = link.stats().map(|stats| stats.queues).unwrap_or_default();
+    or_else(queue, known.iter().map(|known| known.name.as_str()))
 }

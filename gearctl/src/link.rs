@@ -18,7 +18,7 @@ use gearman_client::{ConnectOptions, FunctionName, Grab, Listing, Row, Servers, 
 
 use self::absent::Absent;
 pub use self::answer::Answer;
-pub use self::status::{counts, status_of, statuses};
+pub use self::status::{counts, or_near, status_of, statuses};
 use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
 
 /// The connections that commands use.

@@ -17,7 +17,7 @@ use ctl_core::text::units::milliseconds;
 use super::queues::list;
 use super::roundtrip::roundtrip;
 use crate::error::no_queue;
-use crate::link::Link;
+use crate::link::{Link, with_near_queue};
 use crate::names::Queue;
 use crate::program::PROGRAM;
 use crate::tool::Tool;
@@ -126,7 +126,7 @@ fn measure(link: &mut Link, what: &What, messages: &Messages) -> Result<Measured
             metrics.push(rtt.of(name.as_str()));
             Ok(match stats {
                 Some(_) => metrics.into(),
-                None => Measured::absent(no_queue(&name).message, metrics),
+                None => Measured::absent(with_near_queue(link, no_queue(&name)).message, metrics),
             })
         }
         What::Queues(patterns) => {

@@ -9,7 +9,8 @@ use ctl_core::link::Link as _;
 use ctl_core::rules::filter::{Field, Fields, Filter, Kind, Value};
 use ctl_core::text::units;
 
-use crate::error::no_queue;
+use crate::error::{NO_QUEUE, no_queue};
+use crate::link::or_near;
 use crate::names::Queue;
 use crate::tool::Tool;
 
@@ -60,10 +61,19 @@ pub fn run(tool: &mut Tool, args: &WaitArgs) -> Result<Exit, CliError> {
     } else {
         Some(args.queue.name_or_usual(tool.settings())?)
     };
-    let must_exist = args.wait.must_exist;
+    let (must_exist, mut is_told) = (args.wait.must_exist, false);
     let subject = ("queue", queue.as_ref().map(QueueName::to_string));
     wait::until(tool, &args.wait, subject, |tool| match &queue {
-        Some(queue) => look(tool, &goal, queue, must_exist),
+        Some(queue) => {
+            let stats = tool.link.queue_stats(queue)?;
+            if stats.is_none() && !std::mem::replace(&mut is_told, true) {
+                let meant = or_near(&mut tool.link, queue.as_str());
+                if !meant.is_empty() {
+                    tool.messages.note(format!("{NO_QUEUE}{queue}{meant}"));
+                }
+            }
+            look(&goal, queue, stats, must_exist)
+        }
         None => wait::answers(tool.link.ping(1)),
     })
 }
@@ -79,14 +89,13 @@ impl Goal {
     }
 }
 
-/// Polls once; returns whether the condition holds, and what was seen.
+/// Whether the condition holds, and what was seen.
 fn look(
-    tool: &mut Tool,
     goal: &Goal,
     queue: &QueueName,
+    stats: Option<QueueStats>,
     must_exist: bool,
 ) -> Result<Look, CliError> {
-    let stats = tool.link.queue_stats(queue)?;
     if stats.is_none() && must_exist {
         return Err(no_queue(queue));
     }

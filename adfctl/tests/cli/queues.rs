@@ -126,12 +126,38 @@ fn answers_are_sentences() {
     );
     let ran = run(&["clear", "nope"]).exits(1);
     assert!(ran.err.contains("there is no queue nope"), "{}", ran.err);
-    let near = run(&["push", "alpa", "x"]).exits(1);
-    assert!(near.err.contains("did you mean alpha?"), "{}", near.err);
     assert!(!ran.err.contains("count"), "{}", ran.err);
     let help = bare(&["work", "--help"]).exits(0);
     assert!(help.out().contains("Command to run for each message"), "{}", help.out());
     assert!(!help.out().contains(" job"), "{}", help.out());
+}
+
+/// The server is asked for it only where a name is unknown.
+#[test]
+fn the_queue_that_is_probably_meant_is_named() {
+    let server = Server::start().unwrap();
+    let run = |words: &[&str]| adfctl(server.address(), words);
+    run(&["push", "alpha", "--create", "x"]).exits(0);
+    for line in [
+        &["push", "alpa", "x"][..],
+        &["pull", "alpa"],
+        &["pop", "alpa"],
+        &["clear", "alpa", "--yes"],
+        &["drain", "alpa", "--yes"],
+        &["export", "alpa"],
+        &["move", "--from", "alpa", "--to", "beta", "--yes"],
+        &["queues", "alpa"],
+        &["queue", "delete", "alpa", "--yes"],
+        &["check", "queue", "alpa"],
+        &["wait", "--for", "empty", "alpa"],
+        &["work", "-Q", "alpa", "--max-idle", "0", "--exec", "true"],
+    ] {
+        let ran = run(line);
+        let said = format!("{}{}", ran.out(), ran.err);
+        assert!(said.contains("did you mean alpha?"), "{line:?}: {said}");
+    }
+    let different = run(&["pop", "quite-different"]).exits(1);
+    assert!(!different.err.contains("did you mean"), "{}", different.err);
 }
 
 #[test]

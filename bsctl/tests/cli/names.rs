@@ -21,10 +21,12 @@ fn the_tube_that_is_probably_meant_is_named() {
             &["clear", "mial", "--yes"],
             &["move", "--from", "mial", "--to", "sms", "--yes"],
             &["wait", "--for", "empty", "mial"],
+            &["check", "tube", "mial"],
             &["work", "-t", "mial", "--max-idle", "0", "--exec", "true"],
         ] {
             let ran = bsctl(address, line);
-            assert!(ran.err.contains("did you mean mail?"), "{line:?}: {}", ran.err);
+            let said = format!("{}{}", ran.out(), ran.err);
+            assert!(said.contains("did you mean mail?"), "{line:?}: {said}");
         }
         // Nothing resembles it.
         assert!(!bsctl(address, &["pop", "quite-different"]).exits(1).err.contains("did you mean"));

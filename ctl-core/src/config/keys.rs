@@ -12,7 +12,7 @@ use crate::program::Program;
 use crate::system::env::word;
 use crate::text::color::Tint;
 use crate::text::escape;
-use crate::text::spelling::closest;
+use crate::text::spelling::or_else;
 use crate::text::units;
 
 /// The type of a value.
@@ -101,8 +101,7 @@ pub fn named(program: &Program, text: &str) -> Result<Key, CliError> {
     let text = if matches!(text, "addr" | "address") { ADDRESS.name } else { text };
     KEYS.iter().copied().find(|key| key.shown(program) == text).ok_or_else(|| {
         let known: Vec<&str> = KEYS.iter().map(|key| key.shown(program)).collect();
-        let meant = closest(text, known.iter().copied().chain(["addr"]));
-        let meant = meant.map(|meant| format!(": did you mean {meant}?")).unwrap_or_default();
+        let meant = or_else(text, known.iter().copied().chain(["addr"]));
         CliError::usage(format!("there is no setting `{}`{meant}", escape::line(text)))
             .hint(format!("one of {}", known.join(", ")))
     })

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::output::messages::Messages;
 use crate::text::escape;
-use crate::text::spelling::{closest, did_you_mean};
+use crate::text::spelling::or_else;
 
 /// The names that a command is about.
 #[derive(Debug, Args)]
@@ -87,8 +87,7 @@ pub fn tell_unmatched<'n>(
         if names.clone().any(|name| is_wanted(name, only)) {
             continue;
         }
-        let meant = closest(pattern, names.clone()).map(did_you_mean);
-        let meant = meant.map(|meant| format!(": {meant}")).unwrap_or_default();
+        let meant = or_else(pattern, names.clone());
         messages.note(format!("no {several} match {}{meant}", escape::line(pattern)));
     }
 }

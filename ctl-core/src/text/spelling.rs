@@ -23,6 +23,12 @@ pub fn did_you_mean(name: &str) -> String {
     format!("did you mean {}?", escape::line(name))
 }
 
+/// How a message about a name goes on: with the name that is probably meant, if there is one.
+#[must_use]
+pub fn or_else<'g>(typed: &str, names: impl Iterator<Item = &'g str>) -> String {
+    closest(typed, names).map(|meant| format!(": {}", did_you_mean(meant))).unwrap_or_default()
+}
+
 /// Number of letters that must be added, removed, changed or swapped with their neighbour.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());

@@ -18,7 +18,7 @@ use gearman_client::{
 use super::functions::{priorities, workers};
 use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
 use crate::link::{Answer, Link};
-use crate::link::{status_of, statuses};
+use crate::link::{or_near, status_of, statuses};
 use crate::names::{Function, show_function};
 use crate::program::PROGRAM;
 use crate::tool::Tool;
@@ -185,7 +185,11 @@ fn figures_of(link: &mut Link, what: &What) -> Result<Measured, CliError> {
             let status = status_of(link, &function)?;
             let metrics = figures(&name, status.as_ref());
             if status.is_none() {
-                return Ok(Measured::absent(format!("there is no function {name}"), metrics));
+                let meant = or_near(link, &function);
+                return Ok(Measured::absent(
+                    format!("there is no function {name}{meant}"),
+                    metrics,
+                ));
             }
             metrics
         }

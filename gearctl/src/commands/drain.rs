@@ -20,6 +20,7 @@ use ctl_core::rules::filter::{self, FilterArgs, Filters};
 use ctl_core::text::{escape, units};
 use gearman_client::FunctionName;
 
+use super::functions::tell_unknown;
 use crate::error::UNSUPPORTED;
 use crate::filters::{Candidate, FILTER};
 use crate::link::Link;
@@ -315,7 +316,12 @@ pub(super) fn targets(
             queued,
         })
     };
-    Ok(all.into_iter().flat_map(of).collect())
+    let targets: Vec<Target> = all.into_iter().flat_map(of).collect();
+    let has_jobs = |function: &FunctionName| {
+        targets.iter().any(|target| target.queued > 0 && target.function == *function)
+    };
+    tell_unknown(tool, fleet, functions.iter().filter(|function| !has_jobs(function)))?;
+    Ok(targets)
 }
 
 fn describe(targets: &[Target], limit: Option<u64>) -> String {

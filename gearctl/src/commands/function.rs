@@ -196,7 +196,9 @@ impl Change<'_> {
         let told: Vec<Option<String>> =
             told.into_iter().filter(|(_, knows)| *knows).map(|(server, _)| server).collect();
         if told.is_empty() {
-            return Err(fleet.silent().unwrap_or_else(|| no_function(self.function)));
+            return Err(fleet
+                .silent()
+                .unwrap_or_else(|| no_function(self.function, &mut [&mut tool.link])));
         }
         let servers: Vec<String> = told.into_iter().flatten().collect();
         let mut sentence = match dry_run {

@@ -13,7 +13,7 @@ use ctl_core::output::{Column, Format, Record, Shape};
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionPriorities, FunctionStatus};
 
-use crate::link::{Answer, Link, counts, statuses};
+use crate::link::{Answer, Link, counts, or_near, statuses};
 use crate::names::{Function, show_function};
 use crate::tool::Tool;
 
@@ -131,10 +131,33 @@ pub(super) fn priorities(link: &mut Link) -> Result<Answer<Priorities>, CliError
         .and_then(|rows| Ok(rows.into_iter().map(|row| (row.name.clone(), row)).collect()))
 }
 
-/// The error for a function that the server does not know.
+/// The error for a function that none of these servers knows.
 #[must_use]
-pub fn no_function(function: &FunctionName) -> CliError {
+pub fn no_function(function: &FunctionName, servers: &mut [&mut Link]) -> CliError {
     let name = show_function(function);
-    CliError::not_found(format!("the server does not know the function {name}"))
+    let mut meant = servers.iter_mut().map(|link| or_near(link, function));
+    let meant = meant.find(|meant| !meant.is_empty()).unwrap_or_default();
+    CliError::not_found(format!("the server does not know the function {name}{meant}"))
         .hint("gearctl functions, to list those that it knows")
+}
+
+/// Reports which of these functions, of which nothing is queued, no server knows: a mistyped name would look like an
+/// empty function.
+///
+/// # Errors
+/// As of [`Fleet::ask`].
+pub fn tell_unknown<'f>(
+    tool: &mut Tool,
+    fleet: &mut Fleet<Link>,
+    empty: impl Iterator<Item = &'f FunctionName>,
+) -> Result<(), CliError> {
+    let empty: Vec<String> = empty.map(show_function).collect();
+    if empty.is_empty() {
+        return Ok(());
+    }
+    let known = fleet.ask(&mut tool.link, statuses)?;
+    let known = known.iter().flat_map(|(_, rows)| rows.iter().map(|row| show_function(&row.name)));
+    let known: Vec<String> = known.collect();
+    tell_unmatched(&tool.messages, "functions", &empty, known.iter().map(String::as_str));
+    Ok(())
 }

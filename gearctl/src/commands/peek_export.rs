@@ -16,6 +16,7 @@ use ctl_core::text::units;
 use gearman_client::{FunctionName, FunctionStatus, JobLimit};
 
 use super::drain::{RECORDS, record};
+use super::functions::tell_unknown;
 use super::held::{Held, MOST, PATIENCE};
 use crate::filters::{Candidate, FILTER};
 use crate::link::status_of;
@@ -245,7 +246,12 @@ fn sources(
     let of = |(server, sources): Answered<Vec<Source>>| {
         sources.into_iter().map(move |source| Source { server: server.clone(), ..source })
     };
-    Ok(all.into_iter().flat_map(of).collect())
+    let sources: Vec<Source> = all.into_iter().flat_map(of).collect();
+    let has_jobs = |function: &FunctionName| {
+        sources.iter().any(|source| source.queued > 0 && source.function == *function)
+    };
+    tell_unknown(tool, fleet, functions.iter().filter(|function| !has_jobs(function)))?;
+    Ok(sources)
 }
 
 /// How to see jobs without taking them.

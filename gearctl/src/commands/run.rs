@@ -12,7 +12,7 @@ use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionStatus};
 
 use super::submit::connect;
-use crate::link::{Answer, LOOK};
+use crate::link::{Answer, LOOK, or_near};
 use crate::names::show_function;
 use crate::submit::merged::Guard;
 use crate::submit::pool::{Kind, Pool};
@@ -106,9 +106,11 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
 fn note_missing_worker(tool: &mut Tool, function: &FunctionName) -> Result<(), CliError> {
     if tool.messages.is_terminal() && is_unserved(tool, function) {
         let name = show_function(function);
+        let meant = or_near(&mut tool.link, function);
         // From here on, Ctrl-C ends the command as it should.
         tool.interrupts()?;
-        tool.messages.note(format!("no worker serves {name}: waiting for one; Ctrl-C stops"));
+        tool.messages
+            .note(format!("no worker serves {name}{meant}: waiting for one; Ctrl-C stops"));
     }
     Ok(())
 }

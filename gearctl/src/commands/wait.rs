@@ -12,7 +12,7 @@ use gearman_client::{FunctionName, FunctionStatus, JobHandle};
 
 use super::functions::no_function;
 use crate::error::cli_error;
-use crate::link::{Link, counts, status_of};
+use crate::link::{Link, counts, or_near, status_of};
 use crate::names::{self, Function, show_function};
 use crate::tool::Tool;
 
@@ -67,7 +67,7 @@ enum Goal {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
     let mut goal = Goal::parse(&args, tool.settings())?;
-    let must_exist = args.wait.must_exist;
+    let (must_exist, mut is_told) = (args.wait.must_exist, false);
     let mut several: Option<Vec<(String, Link)>> = None;
     let subject = ("function", goal.function().map(show_function));
     wait::until(tool, &args.wait, subject, |tool| {
@@ -79,13 +79,22 @@ pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
                 None => tool.link.each()?,
             }),
         };
-        match &mut links[..] {
-            [] | [_] if goal.server().is_none() => goal.look(&mut [&mut tool.link], must_exist),
-            links => {
-                let mut links: Vec<&mut Link> = links.iter_mut().map(|(_, link)| link).collect();
-                goal.look(&mut links, must_exist)
+        let mut links: Vec<&mut Link> = match &mut links[..] {
+            [] | [_] if goal.server().is_none() => vec![&mut tool.link],
+            links => links.iter_mut().map(|(_, link)| link).collect(),
+        };
+        let status = match goal.function() {
+            Some(function) => status_of_all(&mut links, function)?,
+            None => None,
+        };
+        match goal.function().filter(|_| status.is_none()) {
+            Some(function) if must_exist => return Err(no_function(function, &mut links)),
+            Some(function) if !std::mem::replace(&mut is_told, true) => {
+                note_near(&mut links, function);
             }
+            _ => {}
         }
+        goal.look(&mut links, status)
     })
 }
 
@@ -133,25 +142,24 @@ impl Goal {
         }
     }
 
-    /// Polls all servers once, at the same time; returns whether the condition holds, and what was seen.
-    fn look(&mut self, servers: &mut [&mut Link], must_exist: bool) -> Result<Look, CliError> {
+    /// Whether the condition holds, and what was seen: the counts of its function, or what all servers answer when they
+    /// are polled once, at the same time.
+    fn look(
+        &mut self,
+        servers: &mut [&mut Link],
+        status: Option<FunctionStatus>,
+    ) -> Result<Look, CliError> {
         match self {
             Self::Server => {
                 let answers = at_once(servers, |link| link.round_trip().map(drop));
                 wait::answers(answers.into_iter().collect::<Result<(), _>>())
             }
             Self::Exists(function) => {
-                let exists = status_of_all(servers, function)?.is_some();
+                let exists = status.is_some();
                 let name = show_function(function);
                 Ok((exists, if exists { name } else { format!("no function {name}") }))
             }
-            Self::Counts(function, condition) => {
-                let status = status_of_all(servers, function)?;
-                if status.is_none() && must_exist {
-                    return Err(no_function(function));
-                }
-                Ok(wait::seen(condition, &Counts(status.as_ref())))
-            }
+            Self::Counts(_, condition) => Ok(wait::seen(condition, &Counts(status.as_ref()))),
             Self::Done { handle, seen } => {
                 let (mut is_known, mut is_running) = (false, false);
                 // The name alone: the server may have another address here.
@@ -174,6 +182,17 @@ impl Goal {
                 };
                 Ok((done, found.to_owned()))
             }
+        }
+    }
+}
+
+/// Reports which function of a server is probably meant by one that no server knows.
+fn note_near(servers: &mut [&mut Link], function: &FunctionName) {
+    for link in servers {
+        let meant = or_near(link, function);
+        if !meant.is_empty() {
+            let name = show_function(function);
+            return link.dialer.messages().note(format!("no server knows {name}{meant}"));
         }
     }
 }

@@ -7,7 +7,7 @@ use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, One};
 use ctl_core::output::{Column, Record, Shape};
-use ctl_core::text::spelling::{closest, did_you_mean};
+use ctl_core::text::spelling::or_else;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionStatus, WorkerInfo};
 
@@ -90,8 +90,7 @@ pub fn run(tool: &mut Tool, args: WorkersArgs) -> Result<Exit, CliError> {
             served.flat_map(|worker| worker.functions.iter().map(show_function)).collect();
         let wanted = show_function(function);
         if !served.contains(&wanted) {
-            let meant = closest(&wanted, served.iter().map(String::as_str)).map(did_you_mean);
-            let meant = meant.map(|meant| format!(": {meant}")).unwrap_or_default();
+            let meant = or_else(&wanted, served.iter().map(String::as_str));
             tool.messages.note(format!("no worker serves {wanted}{meant}"));
         }
     }

@@ -1,10 +1,12 @@
 //! The counts of functions, as the server knows them.
 
 use ctl_core::error::CliError;
+use ctl_core::text::spelling::or_else;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionStatus};
 
 use super::Link;
+use crate::names::show_function;
 
 /// The counts of a function by name, as records, conditions and metrics have them; all 0 for one that does not exist.
 pub fn counts(status: Option<&FunctionStatus>) -> [(&'static str, i64); 4] {
@@ -23,6 +25,14 @@ pub fn counts(status: Option<&FunctionStatus>) -> [(&'static str, i64); 4] {
 /// The failure of the connection.
 pub fn statuses(link: &mut Link) -> Result<Vec<FunctionStatus>, CliError> {
     Ok(link.listing::<FunctionStatus>(&AdminCommand::Status)?.into_rows())
+}
+
+/// What completes a message about a function that the server does not know: the one that is probably meant. Asks the
+/// server; whether it answers is no reason for another error.
+pub fn or_near(link: &mut Link, function: &FunctionName) -> String {
+    let known = statuses(link).unwrap_or_default();
+    let known: Vec<String> = known.iter().map(|row| show_function(&row.name)).collect();
+    or_else(&show_function(function), known.iter().map(String::as_str))
 }
 
 /// The counts of one function; none if the server does not know it.

@@ -23,6 +23,34 @@ fn a_function_is_named_by_place_or_by_flag() {
     });
 }
 
+/// The server is asked for it only where a name is unknown.
+#[test]
+fn the_function_that_is_probably_meant_is_named() {
+    on_both(|site| {
+        let run = |line: &[&str]| gearctl(site.address(), line);
+        run(&["submit", "mail", "x"]).exits(0);
+        for line in [
+            &["functions", "mial"][..],
+            &["function", "drop", "mial", "--yes"],
+            &["drain", "mial", "--yes"],
+            &["clear", "mial", "--yes"],
+            &["move", "--from", "mial", "--to", "sms", "--yes"],
+            &["export", "mial", "--yes"],
+            &["check", "function", "mial"],
+            &["wait", "--for", "empty", "mial"],
+            &["wait", "--for", "empty", "mial", "--must-exist"],
+            // The last one, since a worker makes the function known.
+            &["peek", "mial", "--yes"],
+        ] {
+            let ran = run(line);
+            let said = format!("{}{}", ran.out(), ran.err);
+            assert!(said.contains("did you mean mail?"), "{line:?}: {said}");
+        }
+        let different = run(&["peek", "quite-different", "--yes"]).exits(1);
+        assert!(!different.err.contains("did you mean"), "{}", different.err);
+    });
+}
+
 #[test]
 fn a_workload_that_is_the_name_of_a_function_is_noted_and_submitted() {
     on_both(|site| {

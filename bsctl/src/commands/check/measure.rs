@@ -13,11 +13,13 @@ use ctl_core::output::messages::Messages;
 use ctl_core::output::progress::Progress;
 use ctl_core::rules::filter::Filters;
 use ctl_core::system::signals::Interrupts;
+use ctl_core::text::spelling::did_you_mean;
 use ctl_core::text::units::milliseconds;
 
 use super::What;
 use super::roundtrip::roundtrip;
 use crate::attendance::{Load, Problem, Workers};
+use crate::jobs;
 use crate::jobs::scan::{Wanted, fetch, find};
 use crate::link::Link;
 use crate::tube_stats::{oldest_age, unaskable};
@@ -148,7 +150,11 @@ fn one_tube(link: &mut Link, tube: &TubeName) -> Result<Measured, CliError> {
     let (is_there, metrics) = tube_metrics(link, tube)?;
     Ok(match is_there {
         true => metrics.into(),
-        false => Measured::absent(format!("there is no tube {tube}"), metrics),
+        false => {
+            let meant = jobs::near(link, tube).map(|meant| format!(": {}", did_you_mean(&meant)));
+            let why = format!("there is no tube {tube}{}", meant.unwrap_or_default());
+            Measured::absent(why, metrics)
+        }
     })
 }
 
