@@ -6,14 +6,17 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use adf_queue_client::{
-    ConnectOptions, Error, JobLimit, ProducerOptions, Servers, WorkerOptions,
+    ConnectOptions, Error, Fate, JobLimit, ProducerOptions, RetryPolicy, Servers, WorkerOptions,
     blocking::{Client, Producer, Worker},
 };
+use fixtures::fault::Fault;
 use interleavings::{World, search};
 use queue_core::sync::thread;
+use shuttle::rand::Rng;
 
 fn filled(count: usize) -> World {
     let world = World::new(fixtures::adf_queue::Server::builder().queue("/q").offline());
@@ -49,6 +52,39 @@ fn every_caller_of_a_producer_gets_its_answer() {
         let ids = callers.into_iter().flat_map(|caller| caller.join().unwrap());
         assert_eq!(ids.collect::<BTreeSet<_>>().len(), 6);
         assert_eq!(messages(&world), 6);
+    });
+}
+
+#[test]
+fn a_connection_that_breaks_leaves_no_caller_waiting() {
+    search(500, || {
+        let world = filled(0);
+        let nth = shuttle::rand::thread_rng().gen_range(1..=6);
+        let fault = Fault::nth(nth).of("rpush").cut_after(0);
+        let is_executed = shuttle::rand::thread_rng().gen_bool(0.5);
+        let fault = if is_executed { fault.executed() } else { fault.unexecuted() };
+        world.with(|server| server.faults().add(fault));
+        let retry =
+            RetryPolicy::default().backoff(Duration::from_millis(1), Duration::from_millis(2));
+        let servers = Servers::from(options(&world).retry(retry));
+        let producer = Producer::new(ProducerOptions::new(servers)).unwrap();
+        let callers: Vec<_> = (0..3)
+            .map(|_| {
+                let producer = producer.clone();
+                thread::spawn(move || {
+                    let receipt = producer.enqueue("/q", "x").unwrap();
+                    [producer.rpush("/q", "x"), receipt.wait()]
+                })
+            })
+            .collect();
+        let outcomes: Vec<_> =
+            callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect();
+        let pushed = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+        let unknown = outcomes.iter().filter_map(|outcome| outcome.as_ref().err());
+        let unknown = unknown.inspect(|error| assert_eq!(error.fate(), Fate::Unknown)).count();
+        assert_eq!(pushed + unknown, 6);
+        let messages = messages(&world);
+        assert!((pushed..=6).contains(&messages), "{pushed} {unknown} {messages}");
     });
 }
 

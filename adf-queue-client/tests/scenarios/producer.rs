@@ -43,6 +43,7 @@ both_faces! {
     a_push_waits_for_its_server,
     a_push_of_unknown_fate_is_the_callers_or_is_sent_again,
     a_server_that_falls_silent_is_left_by_the_next_push,
+    a_server_that_has_never_answered_gets_no_push_while_another_one_has,
     what_cannot_be_sent_is_refused_at_once,
     a_producer_that_connects_needs_one_of_its_servers,
     callers_share_the_connection_to_a_server,
@@ -493,6 +494,26 @@ fn a_server_that_falls_silent_is_left_by_the_next_push<F: Produces>() {
         thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(bodies(&silent, &queue), ["before", "late"]);
+}
+
+/// It is frozen from the start, and first in the list.
+fn a_server_that_has_never_answered_gets_no_push_while_another_one_has<F: Produces>() {
+    let queue = queue_name();
+    let (silent, proxy, _) = behind_proxy(&queue);
+    proxy.spoil_replies(Toxics::new().silence());
+    let other = Server::builder().queue(queue.as_str()).start().unwrap();
+    let options = |address: &str| quick(ConnectOptions::new(address.parse().unwrap()));
+    let first = options(&proxy.address().to_string()).connect_timeout(LATE / 3);
+    let servers = Servers::new([first, options(other.address())]).unwrap();
+    let (options, failures) = counting_failures(ProducerOptions::new(servers).timeout(PATIENCE));
+    let producer = F::Producer::new(options);
+    // It is tried again, behind the backs of the callers.
+    let mut pushed = 0;
+    while failures.load(Ordering::SeqCst) < 2 {
+        producer.rpush(&queue, "x").unwrap();
+        pushed += 1;
+    }
+    assert_eq!((bodies(&silent, &queue).len(), bodies(&other, &queue).len()), (0, pushed));
 }
 
 fn what_cannot_be_sent_is_refused_at_once<F: Produces>() {
