@@ -51,7 +51,7 @@ pub struct GlobalArgs {
         global = true,
         hide_short_help = true,
         value_name = DECODE,
-        help = "Decode bodies as auto, laravel, symfony, activejob, backburner, celery, enqueue, stalker, mod-gearman, json, none or [envelopes.NAME] of the configuration file, or show bytes as utf8, base64, hex\n[default: auto on a terminal, none in a pipe]"
+        help = "Decode bodies as auto, laravel, symfony, activejob, backburner, celery, enqueue, stalker, mod-gearman (with a key: mod-gearman=FILE), json, none or [envelopes.NAME] of the configuration file, or show bytes as utf8, base64, hex\n[default: auto on a terminal, none in a pipe]"
     )]
     pub decode: Option<String>,
 

@@ -18,6 +18,7 @@ use crate::text::spelling::closest;
 pub use field::FIELD;
 pub use format::Format;
 pub use found::{Envelope, MOST, Why};
+pub use mod_gearman::Key;
 pub use short::short;
 
 /// The key of what a body contains, in a [`Record`](crate::output::Record).
@@ -28,6 +29,9 @@ const JSON: &str = "json";
 
 /// The format that is no row of pointers.
 const MOD_GEARMAN: &str = "mod-gearman";
+
+/// The same with the name of a file that has its key.
+const WITH_KEY: &str = "mod-gearman=";
 
 /// The values of `--decode` that are no format.
 const WORDS: [(&str, Decode); 5] = [
@@ -45,8 +49,8 @@ pub enum Decode {
     Auto,
     /// JSON of this format.
     Format(Format),
-    /// Base64 of lines of key=value, as mod_gearman writes it.
-    ModGearman,
+    /// Base64 of lines of key=value, as mod_gearman writes it, perhaps encrypted.
+    ModGearman(Option<Key>),
     /// Not decoded, but written as a string; bytes that are not UTF-8 are an error.
     Utf8,
     /// Not decoded, but written in base64.
@@ -97,9 +101,12 @@ impl Formats {
         if let Some((_, decode)) = WORDS.iter().find(|(word, _)| *word == name) {
             return Ok(decode.clone());
         }
+        if let Some(file) = name.strip_prefix(WITH_KEY).filter(|_| cfg!(feature = "aes")) {
+            return Key::read(file).map(|key| Decode::ModGearman(Some(key)));
+        }
         let format = self.0.iter().find(|format| format.name == name);
         let decode = format.cloned().map(Decode::Format);
-        decode.or((name == MOD_GEARMAN).then_some(Decode::ModGearman)).ok_or_else(|| {
+        decode.or((name == MOD_GEARMAN).then_some(Decode::ModGearman(None))).ok_or_else(|| {
             let known: Vec<&str> = self.names().collect();
             let meant = closest(name, self.names());
             let meant = meant.map(|meant| format!(": did you mean {meant}?")).unwrap_or_default();
@@ -119,8 +126,8 @@ impl Formats {
             Decode::Utf8 | Decode::Base64 | Decode::Hex | Decode::None => return None,
             Decode::Auto if is_large => return None,
             Decode::Auto => return self.detect(body),
-            Decode::ModGearman if is_large => (MOD_GEARMAN, Err(Why::Large)),
-            Decode::ModGearman => (MOD_GEARMAN, mod_gearman::read(body)),
+            Decode::ModGearman(_) if is_large => (MOD_GEARMAN, Err(Why::Large)),
+            Decode::ModGearman(key) => (MOD_GEARMAN, mod_gearman::read(body, key.as_ref())),
             Decode::Format(format) if is_large => (format.name.as_str(), Err(Why::Large)),
             Decode::Format(format) => {
                 let read = format::parse(body).and_then(|value| match format.of(&value) {
@@ -142,7 +149,7 @@ impl Formats {
                 let value = format::parse(body).ok()?;
                 self.0.iter().find_map(|format| format.of(&value).ok())
             }
-            _ => mod_gearman::read(body).ok(),
+            _ => mod_gearman::read(body, None).ok(),
         }
     }
 }

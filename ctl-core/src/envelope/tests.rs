@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::text::encoding::base64;
 
 fn seed(name: &str) -> Vec<u8> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds/envelopes");
@@ -198,6 +199,51 @@ fn mod_gearman_checks_and_results() {
     assert_eq!(result["arguments"]["output"], "OK - load average: 0.01|load1=0.01;5;9");
     assert_eq!(why("mod-gearman", &seed("mod-gearman-encrypted")), Some(Why::Encrypted));
     assert_eq!(decode("auto", &seed("mod-gearman-encrypted")), None);
+}
+
+#[test]
+fn mod_gearman_of_other_agents() {
+    let decoded =
+        |text: &[u8]| decode("mod-gearman", base64(text).as_bytes()).unwrap().into_value();
+    let data = decoded(b"DATATYPE::SERVICEPERFDATA\tTIMET::7\tHOSTNAME::db1\tSERVICEPERFDATA::a=1");
+    assert_eq!(
+        (&data["class"], &data["arguments"]["HOSTNAME"]),
+        (&"SERVICEPERFDATA".into(), &"db1".into())
+    );
+    let result = decoded(b"type=active\nhost_name=M\xfcnchen\nreturn_code=0\noutput=OK\nmore\n\n");
+    assert_eq!(
+        (&result["class"], &result["arguments"]["type"]),
+        (&"result".into(), &"active".into())
+    );
+    assert_eq!(result["arguments"]["host_name"], "M\u{fc}nchen");
+    assert_eq!(result["arguments"]["output"], "OK\nmore");
+}
+
+#[test]
+#[cfg(feature = "aes")]
+fn mod_gearman_is_decrypted_with_the_key_in_a_file() {
+    // AES-256-ECB by openssl, with the key "should_be_changed".
+    const BODY: &[u8] =
+        b"yXWwUgnkqLgOo2wld0PAbFkqh+vD5MEVwGlCE2t1Qbelk9ZZUXckwA/JMfzZ3gvz97lFuz2u4/IdgGwIFRbcPkay\
+                          /4EwxnIwSTejlFIIvnk1btARJwy9+5nB6TM0SEky";
+    let folder = tempfile::tempdir().unwrap();
+    let with = |key: &str| {
+        let file = folder.path().join("key");
+        std::fs::write(&file, key).unwrap();
+        let name = format!("mod-gearman={}", file.to_str().unwrap());
+        let decode = Formats::default().named(&name)?;
+        assert!(!format!("{decode:?}").contains("115"), "keys are not shown: {decode:?}");
+        Ok::<_, CliError>(Formats::default().decode(&decode, BODY).unwrap())
+    };
+    let check = with("should_be_changed\n").unwrap().into_value();
+    assert_eq!(
+        (&check["class"], &check["arguments"]["host_name"]),
+        (&"service".into(), &"db1".into())
+    );
+    assert_eq!(check["arguments"]["service_description"], "M\u{fc}nchen load");
+    assert_eq!(with("another").unwrap().why, Some(Why::Encrypted));
+    assert_eq!(with("\n").unwrap_err().exit.code(), 65);
+    assert_eq!(Formats::default().named("mod-gearman=/nowhere").unwrap_err().exit.code(), 66);
 }
 
 #[test]
