@@ -14,7 +14,8 @@ use crate::tool::Tool;
 /// The end of `job --help`.
 pub const HELP: &str = "\
 Protocol: GET_STATUS, or GET_STATUS_UNIQUE with --unique, which also reports the number of waiting clients.
-The server keeps no results: a finished job is as unknown as one that never existed. Unknown is exit code 1.
+The server keeps no results: a finished job is as unknown as one that never existed. Unknown is exit code 1. A cancelled
+job is known until a worker asks for work: `jobs` shows it as ignored.
 A handle that names its server, as SERVER//HANDLE, is looked up there only, even if that is none of the servers given.
 Otherwise all are queried, and the record shows which one has the job; a handle that several know is refused.
 

@@ -27,7 +27,8 @@ Protocol: SUBMIT_JOB, SUBMIT_JOB_HIGH, SUBMIT_JOB_LOW.
 Results go to stdout byte for byte, and data as it arrives (with -j, once each job has ended; with --ordered, only for
 the first unfinished job). Warnings and exceptions go to stderr; the worker's status is a progress bar on a terminal. -o
 ndjson prints every event as a record, -o json the outcome. If the job failed, the exit code is 1; if only some of
-several failed, 3. --timeout limits each job; there is no limit otherwise.
+several failed, 3. --timeout limits each job; there is no limit otherwise, and a function without workers is only noted:
+`gearctl wait --for 'workers>0' -f FUNCTION --timeout 1s` fails if nobody serves it.
 Data that cannot be streamed is buffered: with -o json, and with -j each job's data. A result larger than --max-result
 is an error (exit 65). With --ordered, results are buffered up to that size, and anything beyond it waits at the server.
 
@@ -102,9 +103,9 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
     Ok(Started::Running(Jobs { running, function }))
 }
 
-/// A person waiting for a result should know if no worker serves the function, usually because of a misspelt name.
+/// Says at the start that no worker serves the function, usually because of a misspelt name.
 fn note_missing_worker(tool: &mut Tool, function: &FunctionName) -> Result<(), CliError> {
-    if tool.messages.is_terminal() && is_unserved(tool, function) {
+    if is_unserved(tool, function) {
         let name = show_function(function);
         let meant = or_near(&mut tool.link, function);
         // From here on, Ctrl-C ends the command as it should.
@@ -128,8 +129,7 @@ fn is_unserved(tool: &mut Tool, function: &FunctionName) -> bool {
     all.iter().find(|row| row.name == *function).is_none_or(|row| row.workers == 0)
 }
 
-/// The error for a job that nobody has taken; on a terminal, this was reported at the start. More time helps only with
-/// a worker.
+/// The error for a job that nobody has taken; a person was told at the start. More time helps only with a worker.
 fn unserved(mut error: CliError, name: &str, is_told: bool) -> CliError {
     error.hints.retain(|hint| hint != LONGER);
     let error = error.hint(format!("a worker of {name}: gearctl work --help"));

@@ -31,7 +31,8 @@ pub fn statuses(link: &mut Link) -> Result<Vec<FunctionStatus>, CliError> {
 /// server; whether it answers is no reason for another error.
 pub fn or_near(link: &mut Link, function: &FunctionName) -> String {
     let known = statuses(link).unwrap_or_default();
-    let known: Vec<String> = known.iter().map(|row| show_function(&row.name)).collect();
+    let others = known.iter().filter(|row| row.name != *function);
+    let known: Vec<String> = others.map(|row| show_function(&row.name)).collect();
     or_else(&show_function(function), known.iter().map(String::as_str))
 }
 

@@ -203,6 +203,8 @@ fn a_job_that_nobody_serves_runs_out_of_time_and_says_why_in_a_pipe_too() {
         let error = gearctl(server.address(), &line).exits(124).error_alone();
         assert_eq!(error["code"], "TIMEOUT");
         assert!(error.to_string().contains("(no worker serves nobody)"), "{error}");
+        let ran = gearctl(server.address(), &line[..5]).exits(124);
+        assert!(ran.err.contains("no worker serves nobody: waiting for one"), "{}", ran.err);
     });
 }
 
