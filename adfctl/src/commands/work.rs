@@ -76,7 +76,6 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("work", "adfctl queues is read-only")?;
     let queues = args.queues.names_or_usual(tool.settings())?;
     let recipe = Recipe::new(&args.flags, PLACES, "adfctl work -Q /mail", tool)?;
-    let _pid = args.flags.create_pid_file(&tool.messages)?;
     let interrupts = tool.gentle_interrupts()?;
     let servers = tool.link.dialer.options()?.len();
     let empties = args.flags.until_empty();

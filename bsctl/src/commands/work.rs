@@ -104,7 +104,6 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         given => given,
     };
     let recipe = Recipe::new(&args.flags, PLACES, "bsctl work -t mail", tool)?;
-    let _pid = args.flags.create_pid_file(&tool.messages)?;
     let interrupts = tool.gentle_interrupts()?;
     let servers = tool.link.dialer.options()?.len();
     let empties = args.flags.until_empty();

@@ -462,31 +462,3 @@ fn a_lost_job_ends_its_command() {
     assert!(ran.err.contains("connected to") && ran.err.contains("again"), "{}", ran.err);
     assert_eq!(state(address, id), "gone");
 }
-
-#[cfg(unix)]
-#[test]
-fn a_pid_file_names_its_process_goes_with_it_and_is_taken_from_nobody() {
-    in_memory(|address| {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("worker.pid");
-        let flag = path.display().to_string();
-        put(address, "default", "x");
-        let slow = Slow::start(address, &["--pid-file", &flag, "-c", "1"]);
-        slow.grandchild();
-        let written = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(written.trim(), slow.child.id().to_string());
-        let second = bsctl(address, &["work", "--pid-file", &flag, "--exec", "true"]).exits(1);
-        assert!(second.err.contains(&slow.child.id().to_string()), "{}", second.err);
-        slow.go();
-        slow.ended().exits(0);
-        assert!(!path.exists());
-        // One that a killed worker left behind is taken over, any other file is left alone.
-        let run = |kept: &str, code: i32| {
-            std::fs::write(&path, kept).unwrap();
-            work(address, &["--pid-file", &flag, "--exec", "true"]).exits(code).err
-        };
-        run(&written, 0);
-        assert!(run("precious", 74).contains("is not a pid file"));
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
-    });
-}

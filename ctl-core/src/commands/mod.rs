@@ -5,7 +5,6 @@ pub mod bench;
 pub mod check;
 pub mod exporter;
 pub mod leaving;
-pub mod pid_file;
 pub mod ping;
 pub mod roundtrip;
 pub mod serve;

@@ -8,12 +8,10 @@ mod shift;
 mod supervisor;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, Args, Command};
 
-use crate::commands::pid_file::PidFile;
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::link::Link as _;
@@ -96,10 +94,6 @@ pub struct WorkFlags {
     /// Allow --metrics on an address that other machines can reach
     #[arg(hide_short_help = true, long, requires = "metrics")]
     allow_remote: bool,
-
-    /// Write the process id to FILE, unless a running worker has locked it
-    #[arg(hide_short_help = true, long, value_name = "FILE")]
-    pid_file: Option<PathBuf>,
 }
 
 impl WorkFlags {
@@ -151,14 +145,6 @@ impl WorkFlags {
     #[must_use]
     pub fn until_empty(&self) -> bool {
         self.max_idle.is_some_and(|idle| idle.is_zero())
-    }
-
-    /// Writes the pid file, if requested.
-    ///
-    /// # Errors
-    /// Those of [`PidFile::create`].
-    pub fn create_pid_file(&self, messages: &Messages) -> Result<Option<PidFile>, CliError> {
-        self.pid_file.as_deref().map(|path| PidFile::create(path, messages)).transpose()
     }
 }
 

@@ -68,12 +68,6 @@ pub fn group(command: &mut Command) -> bool {
     system::group(command)
 }
 
-/// Whether a process with this id exists; false where the system does not report it.
-#[must_use]
-pub fn is_running(pid: u32) -> bool {
-    system::is_running(pid)
-}
-
 /// The child's exit code, or 128 plus the signal that ended it.
 #[must_use]
 pub fn code(status: ExitStatus) -> u8 {
@@ -95,17 +89,10 @@ mod system {
     use std::process::{Command, ExitStatus};
 
     use rustix::io::Errno;
-    use rustix::process::{Pid, test_kill_process};
 
     pub(super) fn is_shortage(error: &std::io::Error) -> bool {
         let shortages = [Errno::AGAIN, Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS];
         Errno::from_io_error(error).is_some_and(|errno| shortages.contains(&errno))
-    }
-
-    pub(super) fn is_running(pid: u32) -> bool {
-        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        // A process of another user may not be signalled, but exists.
-        pid.is_some_and(|pid| matches!(test_kill_process(pid), Ok(()) | Err(Errno::PERM)))
     }
 
     pub(super) fn group(command: &mut Command) -> bool {
@@ -127,10 +114,6 @@ mod system {
     }
 
     pub(super) fn group(_: &mut Command) -> bool {
-        false
-    }
-
-    pub(super) fn is_running(_: u32) -> bool {
         false
     }
 

@@ -90,7 +90,6 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("work", "gearctl functions is read-only")?;
     let handler = handler(tool, &args)?;
     let limit = args.flags.count.map(JobLimit::new);
-    let _pid_file = args.flags.create_pid_file(&tool.messages)?;
     let interrupts = tool.gentle_interrupts()?;
     let shift = work::Shift::new(tool.messages.stamped()).of(&args.flags)?;
     let shift = Arc::new(Shift::new(shift, handler, limit.clone()));
