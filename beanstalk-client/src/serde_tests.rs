@@ -66,8 +66,12 @@ fn reports_and_metrics() {
     is_written_as(JobFate::Lost(LostReason::TimeToRun), json!({"lost": "time-to-run"}));
     is_written_as(Poison::Reserves(3), json!({"reserves": 3}));
     is_written_as(SlotState::Busy(2), json!({"busy": 2}));
-    let status = SlotStatus { server: "h:1".parse().unwrap(), state: SlotState::Waiting };
-    is_written_as(status, json!({"server": "h:1", "state": "waiting"}));
+    let status = SlotStatus {
+        server: "h:1".parse().unwrap(),
+        state: SlotState::Waiting,
+        never_connected: false,
+    };
+    is_written_as(status, json!({"server": "h:1", "state": "waiting", "never_connected": false}));
     let report = WorkerReport { finished: 3, lost: 1, ..WorkerReport::default() };
     assert_eq!(from_str::<WorkerReport>(&to_value(report).unwrap().to_string()).unwrap(), report);
     let server = ServerReport {

@@ -1,6 +1,6 @@
 //! One or more servers.
 
-use crate::{ConnectOptions, Selection, address::Beanstalkd};
+use crate::{ConnectOptions, Error, ErrorKind, Fate, Selection, address::Beanstalkd};
 
 /// The servers of a producer or a worker.
 ///
@@ -26,4 +26,17 @@ pub type Servers = queue_core::Servers<ConnectOptions>;
 impl queue_core::OneServer for ConnectOptions {
     type System = Beanstalkd;
     type Selection = Selection;
+}
+
+/// The error of the only server, or one that names all of them and why; `None` without an error.
+pub(crate) fn none_can_be_reached(mut errors: Vec<Error>, command: &'static str) -> Option<Error> {
+    let all = match errors.len() {
+        0 | 1 => errors.pop()?,
+        _ => {
+            let causes: Vec<String> = errors.iter().map(Error::to_string).collect();
+            Error::new(ErrorKind::Connect, Fate::NotSent, "none of the servers can be reached")
+                .with_detail(causes.join("; "))
+        }
+    };
+    Some(all.with_command(command))
 }

@@ -68,6 +68,10 @@ fn outcomes_say_what_becomes_of_the_job() {
         (Released::Queued.to_string(), Released::Buried.to_string()),
         ("released".into(), "buried".into())
     );
-    let status = SlotStatus { server: "h:1".parse().unwrap(), state: SlotState::Busy(2) };
+    let status = SlotStatus {
+        server: "h:1".parse().unwrap(),
+        state: SlotState::Busy(2),
+        never_connected: false,
+    };
     assert_eq!(status.to_string(), "h:1: busy with 2");
 }

@@ -21,8 +21,8 @@ use self::{
     slot::Slot,
 };
 use crate::{
-    Decision, Error, IntoOutcome, Outcome, Result, TubeName, WorkerHandle, WorkerOptions,
-    WorkerReport, work::worker_status::WorkerStatus,
+    Client, Decision, Error, Fate, IntoOutcome, Outcome, Result, TubeName, WorkerHandle,
+    WorkerOptions, WorkerReport, servers::none_can_be_reached, work::worker_status::WorkerStatus,
 };
 
 /// Runs handlers for the jobs of tubes, and reports the outcomes to the servers.
@@ -88,6 +88,52 @@ impl Worker {
         options.check()?;
         let worker_status = WorkerStatus::new(&options);
         Ok(Worker { worker_status, options, handlers: Handlers::new() })
+    }
+
+    /// Creates a worker, and [checks](Self::check) that a server answers. Otherwise as [`new`](Self::new).
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new) and [`check`](Self::check).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it closes the connection.
+    pub async fn connect<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<WorkerOptions>,
+        Error: From<O::Error>,
+    {
+        let worker = Self::new(options)?;
+        worker.check().await?;
+        Ok(worker)
+    }
+
+    /// Asks whether there can be jobs now: makes one round trip to each server in turn until one answers, over a
+    /// connection of its own that it closes again. For a worker that is not to start without a server.
+    ///
+    /// # Errors
+    ///
+    /// When no server answers, an error that names each and why: `Connect`, `Timeout`, `Tls`, `ConnectionLost`;
+    /// `UnexpectedReply` or `Protocol` when something else answers.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it closes the connection.
+    pub async fn check(&self) -> Result<()> {
+        let mut failures = Vec::new();
+        for server in self.options.asked_once() {
+            let address = server.address().clone();
+            let asked = async {
+                let mut client = Client::new(server)?;
+                client.list_tube_used().await
+            };
+            match asked.await {
+                Ok(_) => return Ok(()),
+                Err(error) => failures.push(error.with_server(address).with_fate(Fate::NotSent)),
+            }
+        }
+        none_can_be_reached(failures, "check").map_or(Ok(()), Err)
     }
 
     /// A handle to stop and observe the worker.

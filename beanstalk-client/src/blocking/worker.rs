@@ -17,9 +17,11 @@ use self::{
     handover::{Handler, Handover},
     slot::{SLICE, Slot},
 };
+use super::client::Client;
 use crate::{
     Error, ErrorKind, Fate, IntoOutcome, Result, SlotState, TubeName, WorkerEventKind,
     WorkerHandle, WorkerOptions, WorkerReport,
+    servers::none_can_be_reached,
     trace::JobReporter,
     work::{
         outcome::Ended,
@@ -101,6 +103,40 @@ impl Worker {
         let handler: Handler = Box::new(move |job| Ended::with(handler(job)));
         self.handlers.insert(tube, handler);
         Ok(())
+    }
+
+    /// Creates a worker, and [checks](Self::check) that a server answers. Otherwise as [`new`](Self::new).
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new) and [`check`](Self::check).
+    pub fn connect<O>(options: O) -> Result<Self>
+    where
+        O: TryInto<WorkerOptions>,
+        Error: From<O::Error>,
+    {
+        let worker = Self::new(options)?;
+        worker.check()?;
+        Ok(worker)
+    }
+
+    /// Asks whether there can be jobs now: makes one round trip to each server in turn until one answers, over a
+    /// connection of its own that it closes again. For a worker that is not to start without a server.
+    ///
+    /// # Errors
+    ///
+    /// When no server answers, an error that names each and why: `Connect`, `Timeout`, `Tls`, `ConnectionLost`;
+    /// `UnexpectedReply` or `Protocol` when something else answers.
+    pub fn check(&self) -> Result<()> {
+        let mut failures = Vec::new();
+        for server in self.options.asked_once() {
+            let address = server.address().clone();
+            match Client::new(server).and_then(|mut client| client.list_tube_used()) {
+                Ok(_) => return Ok(()),
+                Err(error) => failures.push(error.with_server(address).with_fate(Fate::NotSent)),
+            }
+        }
+        none_can_be_reached(failures, "check").map_or(Ok(()), Err)
     }
 
     /// A handle to stop and observe the worker.

@@ -428,6 +428,11 @@ impl WorkerOptions {
         self.servers.options().len() > 1 || !self.slots_for.is_empty()
     }
 
+    /// Each server, to be asked once.
+    pub(crate) fn asked_once(&self) -> impl Iterator<Item = ConnectOptions> {
+        self.servers.options().iter().map(|server| server.clone().retry(server.retry.up_to(0)))
+    }
+
     pub(crate) fn address(&self, server: usize) -> &crate::Address {
         &self.connect(server).address
     }

@@ -27,6 +27,8 @@ pub struct WorkerReport {
     pub unknown: u64,
     /// Slots that have [given up](WorkerEventKind::GivenUp) their server: it may have more jobs.
     pub given_up: u64,
+    /// Servers to which no connection was ever made, once the worker has ended with them.
+    pub never_connected: u64,
 }
 
 impl WorkerReport {
@@ -60,6 +62,7 @@ impl WorkerReport {
             lost,
             unknown,
             given_up,
+            never_connected,
         } = other;
         self.finished += finished;
         self.released += released;
@@ -69,6 +72,7 @@ impl WorkerReport {
         self.lost += lost;
         self.unknown += unknown;
         self.given_up += given_up;
+        self.never_connected += never_connected;
     }
 }
 
@@ -80,9 +84,12 @@ impl fmt::Display for WorkerReport {
             write!(f, "{} dead-lettered, ", self.dead_lettered)?;
         }
         write!(f, "{abandoned} abandoned, {lost} lost, {unknown} unknown")?;
-        match self.given_up {
+        if self.given_up > 0 {
+            write!(f, ", {} given up", counted(self.given_up, "slot"))?;
+        }
+        match self.never_connected {
             0 => Ok(()),
-            given_up => write!(f, ", {given_up} slots given up"),
+            servers => write!(f, ", {} never connected", counted(servers, "server")),
         }
     }
 }
@@ -353,10 +360,13 @@ pub struct SlotStatus {
     pub server: Address,
     /// Its state.
     pub state: SlotState,
+    /// Whether it never had a connection.
+    pub never_connected: bool,
 }
 
 impl fmt::Display for SlotStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.server, self.state)
+        write!(f, "{}: {}", self.server, self.state)?;
+        if self.never_connected { f.write_str(", never connected") } else { Ok(()) }
     }
 }

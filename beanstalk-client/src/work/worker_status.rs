@@ -104,7 +104,8 @@ impl WorkerStatus {
             .lanes()
             .map(|lane| {
                 let server = options.address(lane.server).clone();
-                let status = SlotStatus { server, state: SlotState::default() };
+                let status =
+                    SlotStatus { server, state: SlotState::default(), never_connected: true };
                 Mutex::new(SlotHistory {
                     status,
                     metrics: Metrics::default(),
@@ -196,6 +197,15 @@ impl WorkerStatus {
     pub(crate) fn report(&self) -> WorkerReport {
         let mut total = WorkerReport::default();
         self.slots.iter().for_each(|slot| total.add(lock(slot).report));
+        let is_in_vain = |slot: &Mutex<SlotHistory>| {
+            let SlotStatus { state, never_connected, .. } = lock(slot).status;
+            never_connected && state == SlotState::Ended
+        };
+        // The slots of a server are as far apart as there are servers.
+        let servers = lock(&self.servers).len();
+        let of = |server| self.slots.iter().skip(server).step_by(servers);
+        let in_vain = (0..servers).filter(|server| of(*server).all(is_in_vain));
+        total.never_connected = in_vain.count() as u64;
         total
     }
 }
@@ -206,7 +216,10 @@ impl SlotHistory {
         match what {
             WorkerEventKind::Settled { fate, .. } => self.report.count(*fate),
             WorkerEventKind::GivenUp => self.report.given_up += 1,
-            WorkerEventKind::Connected => self.outage.ends(),
+            WorkerEventKind::Connected => {
+                self.status.never_connected = false;
+                self.outage.ends();
+            }
             WorkerEventKind::Disconnected(error) => {
                 self.metrics.failed(error.kind());
                 return self.outage.is_new(error.kind());

@@ -53,6 +53,12 @@ impl Deadlines {
         Deadlines { reply, write, oldest: None, was_unwritten: false, stuck: None }
     }
 
+    /// Since when the answer to the oldest request is awaited, as of the last check.
+    #[must_use]
+    pub fn awaits_since(&self) -> Option<Instant> {
+        self.oldest
+    }
+
     /// Records what is in flight, and returns the next deadline.
     ///
     /// `holds` is how long the server may hold back the answer to the oldest request, if one was sent whole. `answered`

@@ -119,7 +119,7 @@ impl Lane {
         let has_not_failed = self.health.failures() == 0;
         match self.phase {
             LanePhase::Closed => false,
-            LanePhase::Ready => self.health.quarantine(now).is_none(),
+            LanePhase::Ready => self.health.quarantine(now).is_none() && !self.is_silent(now),
             _ if probes => has_not_failed && !self.is_slow(now),
             // Only one put at a time tries a failed server again.
             LanePhase::Connecting | LanePhase::Greeting => has_not_failed && !self.is_slow(now),
@@ -136,6 +136,12 @@ impl Lane {
     /// Whether it takes that long, while somebody waits for it.
     pub(super) fn is_slow(&self, now: Instant) -> bool {
         self.is_driven && self.slow_at().is_some_and(|at| at <= now)
+    }
+
+    /// Whether its server is connected, and has not answered for a while: it may be frozen.
+    fn is_silent(&self, now: Instant) -> bool {
+        let since = self.deadlines.awaits_since();
+        since.and_then(|since| since.checked_add(SLOW)).is_some_and(|at| at <= now)
     }
 
     /// The server has taken a job.

@@ -318,23 +318,14 @@ impl Outbox {
     }
 
     fn why_not_connected(&self, command: &'static str) -> Error {
-        let mut errors: Vec<Error> = self
+        let errors = self
             .lanes
             .iter()
             .enumerate()
             .filter_map(|(server, lane)| Some((server, lane.last_error.as_ref()?.share())))
             .map(|(server, error)| self.of_server(server, error))
             .collect();
-        let all = match errors.len() {
-            0 => return closed(command),
-            1 => errors.remove(0),
-            _ => {
-                let causes: Vec<String> = errors.iter().map(Error::to_string).collect();
-                Error::new(ErrorKind::Connect, Fate::NotSent, "none of the servers can be reached")
-                    .with_detail(causes.join("; "))
-            }
-        };
-        all.with_command(command)
+        crate::servers::none_can_be_reached(errors, command).unwrap_or_else(|| closed(command))
     }
 
     /// Refuses further puts, including those that wait for room; accepted ones continue.

@@ -10,6 +10,7 @@ use beanstalk_client::{
     ErrorKind, JobContext, JobId, JobStats, LostReason, Outcome, Result, TubeName, Worker,
     WorkerEvent, WorkerEventKind, WorkerHandle, WorkerOptions, WorkerReport, blocking,
 };
+use queue_core::proof::runtime;
 use tokio::runtime::Handle;
 
 use crate::support::{Async, Blocking, Face, place::PATIENCE};
@@ -60,6 +61,9 @@ pub(super) trait WorkerFace: Face {
     where
         O: Fn(&WorkerEvent) + Send + Sync + 'static,
         H: Fn(&dyn Seen) -> std::result::Result<Outcome, String> + Send + Sync + 'static;
+
+    /// `Worker::connect`, and then `check` once more.
+    fn check(servers: &str) -> Result<()>;
 }
 
 /// A worker that runs in threads of its own.
@@ -156,6 +160,10 @@ fn words(event: &WorkerEvent) -> String {
 }
 
 impl WorkerFace for Async {
+    fn check(servers: &str) -> Result<()> {
+        runtime().block_on(async { Worker::connect(servers).await?.check().await })
+    }
+
     fn serve<O, H>(options: WorkerOptions, tubes: &[&str], observer: O, handler: H) -> Running
     where
         O: Fn(&WorkerEvent) + Send + Sync + 'static,
@@ -235,6 +243,10 @@ impl Seen for SeenAsync {
 }
 
 impl WorkerFace for Blocking {
+    fn check(servers: &str) -> Result<()> {
+        blocking::Worker::connect(servers)?.check()
+    }
+
     fn serve<O, H>(options: WorkerOptions, tubes: &[&str], observer: O, handler: H) -> Running
     where
         O: Fn(&WorkerEvent) + Send + Sync + 'static,

@@ -13,10 +13,10 @@ use std::{
 };
 
 use beanstalk_client::{
-    ConnectOptions, ErrorKind, Outcome, RetryPolicy, SlotState, Worker, WorkerHandle,
+    ConnectOptions, ErrorKind, Fate, Outcome, RetryPolicy, SlotState, Worker, WorkerHandle,
     WorkerOptions, blocking,
 };
-use fixtures::{Port, beanstalkd::Server};
+use fixtures::{Port, beanstalkd::Server, fault::Fault};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::faces::{Door, WorkerFace};
@@ -25,6 +25,8 @@ use crate::support::{Async, Blocking, both_faces, place::connect};
 both_faces!(
     a_tube_has_only_its_own_slots,
     slots_without_a_tube_make_no_connection,
+    a_check_says_which_servers_do_not_answer_and_why,
+    a_server_that_was_never_connected_is_in_the_report,
     a_grace_without_end_is_one,
     reconnects_take_their_delays_from_the_options_of_the_server,
     nothing_is_cut_off_by_a_half_close,
@@ -85,6 +87,41 @@ fn slots_without_a_tube_make_no_connection<F: WorkerFace>() {
     assert_eq!(client.stats().unwrap().current_connections, 3);
     worker.stop();
     assert_eq!(F::start_on(options, &[], |_| Ok(Outcome::Delete)).end().total(), 0);
+}
+
+/// One that answers is enough.
+fn a_check_says_which_servers_do_not_answer_and_why<F: WorkerFace>() {
+    let server = Server::start().unwrap();
+    let (nobody, other) = (Port::take().unwrap(), Port::take().unwrap());
+    let (nobody, other) = (nobody.address().to_string(), other.address().to_string());
+    F::check(&format!("{nobody},{}", server.address())).unwrap();
+    let error = F::check(&format!("{nobody},{other}")).unwrap_err();
+    let told = error.to_string();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Connect, Fate::NotSent), "{told}");
+    for part in ["check: none of the servers can be reached", &nobody, &other, "refused"] {
+        assert!(told.contains(part), "no {part:?} in {told}");
+    }
+    server.faults().add(Fault::nth(1).of("list-tube-used").reply("HTTP/1.1 400 Bad Request"));
+    let error = F::check(server.address()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UnexpectedReply, "{error}");
+    let asked = format!("list-tube-used to {}: ", server.address());
+    assert!(error.to_string().starts_with(&asked), "{error}");
+}
+
+fn a_server_that_was_never_connected_is_in_the_report<F: WorkerFace>() {
+    let (server, nobody) = (Server::start().unwrap(), Port::take().unwrap());
+    let both = format!("{},{}", server.address(), nobody.address());
+    let quick = Duration::from_millis(1);
+    let options = WorkerOptions::new(both).unwrap().slots(2).reconnect_backoff(quick, quick);
+    let worker = F::start(options, |_| Ok(Outcome::Delete));
+    worker.events.wait_for("connected", 2);
+    worker.until_it_failed_to_connect(1);
+    let never = worker.handle.slots().into_iter().map(|slot| slot.never_connected);
+    assert!(never.eq([false, true, false, true]));
+    assert_eq!(worker.handle.report().never_connected, 0, "it may still be");
+    let report = worker.stop();
+    assert_eq!(report.never_connected, 1);
+    assert!(report.to_string().ends_with("0 unknown, 1 server never connected"), "{report}");
 }
 
 /// `Duration::MAX`, when a stop finds the connection lost.

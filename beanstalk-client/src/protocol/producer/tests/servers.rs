@@ -176,6 +176,38 @@ fn puts_for_a_server_that_is_away_go_to_the_next_that_is_connected() {
     }
 }
 
+/// It may be frozen. What it was sent before waits for it, and no other put does.
+#[test]
+fn a_silent_server_gets_no_put_while_another_answers() {
+    for probes in [some_probes(), other_probes()] {
+        let mut world = World::new(2, Selection::InOrder, probes);
+        world.outbox.want_connections();
+        world.turn(0, 0, 0);
+        world.turn(1, 0, 0);
+        put(&mut world);
+        world.write(0);
+        world.now += SECOND - Duration::from_millis(1);
+        world.turn(0, 0, 0);
+        put(&mut world);
+        assert_eq!(lanes(&world), [2, 0]);
+        world.now += Duration::from_millis(1);
+        world.turn(0, 0, 0);
+        put(&mut world);
+        assert_eq!(lanes(&world), [2, 1], "the first has not answered for a second");
+        world.rounds(3);
+        put(&mut world);
+        assert_eq!(lanes(&world), [1, 0], "it answers again");
+        // Without another, its puts wait for it.
+        world.servers[1].is_down = true;
+        world.turn(1, 0, 0);
+        world.write(0);
+        world.now += 2 * SECOND;
+        world.turn(0, 0, 0);
+        put(&mut world);
+        assert_eq!(lanes(&world).iter().sum::<usize>(), 2);
+    }
+}
+
 #[test]
 fn a_put_that_the_server_misread_ends_its_connection() {
     for (answer, kind) in [
