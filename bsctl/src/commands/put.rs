@@ -3,7 +3,7 @@
 pub(super) mod lanes;
 
 use std::ffi::OsString;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use beanstalk_client::TubeName;
 use beanstalk_client::protocol::StatsTube;
@@ -31,7 +31,8 @@ pub const HELP: &str = "\
 Protocol: use TUBE, put PRI DELAY TTR BYTES.
 Prints the id of each job as soon as the server confirms it.
 BODY is the text itself, @FILE a file, - stdin (also if no BODY is given), and @@x the text @x.
-A TTR of 0 becomes 1; its last second is a safety margin (DEADLINE_SOON).
+beanstalkd knows delays only: with --at, each job is put with what is left until then, rounded up to a second; a time that
+has passed is now. A TTR of 0 becomes 1; its last second is a safety margin (DEADLINE_SOON).
 With --ndjson, each record may name its own tube; import --tube puts all of them into one tube.
 If the server answers BURIED (out of memory), the job exists but is buried, and the exit code is 75.
 Several servers share the jobs: each has its own connection, an idle one takes the next jobs, and SERVER shows where a
@@ -42,6 +43,7 @@ Examples:
   bsctl put -t mail 'hello'
   bsctl put -t mail @letter.bin
   seq 1000 | bsctl put -t numbers --lines
+  bsctl put -t mail --at 2026-12-24T18:00:00Z 'happy holidays'
   find . -print0 | bsctl put -t files -0";
 
 /// Arguments of `put`.
@@ -63,6 +65,10 @@ pub struct PutArgs {
     /// Delay before the job becomes ready [default: 0]
     #[arg(short, long, value_name = "DUR", value_parser = units::duration)]
     delay: Option<Duration>,
+
+    /// Delay until this time, e.g. 2026-12-24T18:00:00Z, or seconds since 1970
+    #[arg(hide_short_help = true, long, value_name = "TIME", conflicts_with = "delay", value_parser = units::point)]
+    at: Option<SystemTime>,
 
     /// Time to run: how long a worker may take [default: 60s]
     #[arg(short = 'r', long, value_name = "DUR", value_parser = units::duration)]
@@ -141,7 +147,7 @@ pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
     let cut = if args.ndjson { Cut::Ndjson } else { Cut::Bodies(framing) };
     let given = Given { tube, pri: args.pri, delay: args.delay, ttr: args.ttr };
     let (ndjson, own) = (args.ndjson, OwnFirst::new(&tool.messages));
-    let making = Making { ndjson, defaults: defaults.clone(), limit, given, own };
+    let making = Making { ndjson, defaults: defaults.clone(), at: args.at, limit, given, own };
     let make = move |label: &str, bytes| making.job(label, bytes);
     let (items, meter) =
         intake::chain(sources, cut, limit, (&mut tool.input, &tool.messages), make)?;
@@ -181,6 +187,8 @@ fn place(args: &PutArgs, defaults: &Defaults) -> String {
 struct Making {
     ndjson: bool,
     defaults: Defaults,
+    /// When jobs become ready, instead of after a delay.
+    at: Option<SystemTime>,
     limit: u64,
     /// The options as given, which are for what a record does not say.
     given: Given,
@@ -197,12 +205,17 @@ struct Given {
 
 impl Making {
     fn job(&self, label: &str, bytes: Vec<u8>) -> Result<NewJob, CliError> {
+        let mut defaults = self.defaults.clone();
+        if let Some(at) = self.at {
+            // A time that has passed is now.
+            defaults.delay = at.duration_since(SystemTime::now()).unwrap_or_default();
+        }
         let job = if self.ndjson {
             let record = jobs::parse(&bytes)?;
             self.compare(label, &record);
-            record.to_put(&self.defaults, label.to_owned())
+            record.to_put(&defaults, label.to_owned())
         } else {
-            self.defaults.job(bytes, label.to_owned())
+            defaults.job(bytes, label.to_owned())
         };
         check_size(&job, self.limit).map(|()| job)
     }

@@ -35,6 +35,23 @@ fn bodies_from_arguments_files_and_stdin() {
 }
 
 #[test]
+fn a_job_waits_until_the_given_time() {
+    on_both(|address| {
+        let then = std::time::SystemTime::now() + std::time::Duration::from_secs(7200);
+        let then = then.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs().to_string();
+        for (at, states) in [(&*then, "delayed"), ("2001-01-01T00:00:00Z", "ready")] {
+            let ran = bsctl(address, &["put", "-t", "t", "--at", at, "x", "-o", "id"]).exits(0);
+            let stats = stats(address, ran.out().trim().parse::<u64>().unwrap().into()).unwrap();
+            assert_eq!(stats.state.as_str(), states);
+            assert!(stats.delay <= 7200 && (stats.delay == 0) == (states == "ready"), "{stats:?}");
+        }
+        let ran = bsctl(address, &["put", "--at", "tomorrow", "x"]).exits(2);
+        assert!(ran.err.contains("`tomorrow` is not a time"), "{}", ran.err);
+        bsctl(address, &["put", "--at", &then, "-d", "5", "x"]).exits(2);
+    });
+}
+
+#[test]
 fn records_from_stdin() {
     on_both(|address| {
         bsctl_with(address, &["put", "-t", "lines", "--lines"], b"a\n\nb").exits(0);

@@ -39,6 +39,19 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(trimmed).map_err(|_| rule())
 }
 
+/// Parses a point in time: RFC 3339, or seconds since 1970.
+///
+/// # Errors
+/// A message with the value and the rule.
+pub fn point(text: &str) -> Result<SystemTime, String> {
+    let rule = || format!("`{text}` is not a time (examples: 2026-12-24T18:00:00Z, 1798135200)");
+    if let Ok(seconds) = text.parse::<u64>() {
+        let after = Duration::from_secs(seconds);
+        return SystemTime::UNIX_EPOCH.checked_add(after).ok_or_else(rule);
+    }
+    humantime::parse_rfc3339_weak(text).map_err(|_| rule())
+}
+
 /// Parses `512`, `1k`, `64KiB`, `1MB` as bytes. Bare `k`, `m`, `g` are powers of 1024.
 ///
 /// # Errors

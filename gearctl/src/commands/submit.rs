@@ -41,21 +41,12 @@ pub struct SubmitArgs {
     task: TaskArgs,
 
     /// Run no earlier than this time, e.g. 2026-12-24T18:00:00Z, or seconds since 1970
-    #[arg(hide_short_help = true, long, value_name = "TIME", conflicts_with = "delay", value_parser = point)]
+    #[arg(hide_short_help = true, long, value_name = "TIME", conflicts_with = "delay", value_parser = units::point)]
     at: Option<SystemTime>,
 
     /// Run no earlier than after this delay
     #[arg(short, long, alias = "in", value_name = "DUR", value_parser = units::duration)]
     delay: Option<Duration>,
-}
-
-fn point(text: &str) -> Result<SystemTime, String> {
-    let rule = || format!("`{text}` is not a time (examples: 2026-12-24T18:00:00Z, 1798135200)");
-    if let Ok(seconds) = text.parse::<u64>() {
-        let after = Duration::from_secs(seconds);
-        return SystemTime::UNIX_EPOCH.checked_add(after).ok_or_else(rule);
-    }
-    humantime::parse_rfc3339_weak(text).map_err(|_| rule())
 }
 
 /// The time after this delay; without one, a job that is to run never would run at once.
