@@ -132,13 +132,19 @@ pub fn explain_not_found(link: &mut Link, id: JobId) -> CliError {
             stats.state, stats.tube
         ))
         .hint(format!("bsctl job {id}")),
-        Ok(None) => CliError::not_found(format!("job {id} does not exist"))
-            .hint("bsctl jobs, to list the jobs of this server"),
+        Ok(None) => no_job(id),
         Err(_) => CliError::not_found(format!(
             "job {id} does not exist, or is reserved by another connection"
         ))
         .hint(format!("bsctl job {id}")),
     }
+}
+
+/// The error for a job that does not exist.
+#[must_use]
+pub fn no_job(id: JobId) -> CliError {
+    CliError::not_found(format!("job {id} does not exist"))
+        .hint("bsctl jobs, to list the jobs of this server")
 }
 
 /// The error for a tube that does not exist.

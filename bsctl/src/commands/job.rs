@@ -6,6 +6,7 @@ use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Shape};
 
+use crate::jobs::no_job;
 use crate::tool::Tool;
 use crate::tube_stats::record;
 
@@ -58,10 +59,7 @@ static JOB: Shape = Shape::blocks(
 pub fn run(tool: &mut Tool, args: JobArgs) -> Result<Exit, CliError> {
     tool.out.expect(&JOB)?;
     let id = JobId::from(args.id);
-    let missing = || {
-        CliError::not_found(format!("job {id} does not exist"))
-            .hint("bsctl jobs, to list the jobs of this server")
-    };
+    let missing = || no_job(id);
     let stats = tool.link.call(StatsJob(id))?.ok_or_else(missing)?;
     let mut shown = record(&stats)?;
     if args.with_body || tool.out.style.needs_bodies() {

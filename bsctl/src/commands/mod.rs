@@ -1,5 +1,4 @@
-//! One file per command, or per family of commands: `bury_release` has `bury` and `release`, `transfer` has `move` and
-//! `copy`.
+//! One file per command, or per family of commands: `bury_release` has `bury` and `release`.
 
 pub mod bench;
 pub mod bury_all;
@@ -8,6 +7,7 @@ pub mod check;
 pub mod clear;
 pub mod delete;
 pub mod drain;
+pub mod edit;
 pub mod export;
 pub mod exporter;
 pub mod import;
@@ -77,6 +77,8 @@ pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
     "kick" (kick::KickArgs) = kick::run, Destroys, kick::HELP, [],
         "Make buried or delayed jobs ready again"
         + "retry" = "--all --state buried";
+    "edit" (edit::EditArgs) = edit::run, Destroys, edit::HELP, [],
+        "Replace the body of a job";
     "bury" (bury_release::BuryArgs) = bury_release::bury, Destroys, bury_release::BURY_HELP, [],
         "Bury jobs"
         + "bury-all" = "--all";
@@ -91,11 +93,11 @@ pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
         "Delete the jobs of tubes";
     "drain" (drain::DrainArgs) = drain::run, Destroys, drain::HELP, [Renames],
         "Move the jobs of tubes into a file or pipe";
-    "move" (transfer::MoveArgs) = transfer::run_move, Destroys, transfer::MOVE_HELP, [Renames],
-        "Move jobs to another tube or server"
+    "move" (transfer::MoveArgs) = transfer::run_move,
+        Creates if transfer::MoveArgs::keeps, else Destroys, transfer::MOVE_HELP, [Renames],
+        "Move or copy jobs to another tube or server"
+        + "copy" = "--keep"
         + "requeue" = "--from $1 --to $1 --state buried";
-    "copy" (transfer::CopyArgs) = transfer::run_copy, Creates, transfer::COPY_HELP, [Renames],
-        "Copy jobs to another tube or server";
     "export" (export::ExportArgs) = export::run, Reads, export::HELP, [],
         "Write jobs as NDJSON records";
     "import" (import::ImportArgs) = import::run, Creates, import::HELP, [Renames],

@@ -8,6 +8,7 @@ use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::BodiesArgs;
 
+use crate::jobs::no_job;
 use crate::jobs::state::State;
 use crate::jobs::{self, BODIES};
 use crate::names;
@@ -106,7 +107,7 @@ fn by_id(tool: &mut Tool, texts: &[String]) -> Result<Exit, CliError> {
                     bulk.success();
                     list.push(jobs::record_with_body(job.id, stats.as_ref(), &job.body))?;
                 }
-                Ok(None) => bulk.failure(format!("job {id}"), missing(*id))?,
+                Ok(None) => bulk.failure(format!("job {id}"), no_job(*id))?,
                 Err(error) => bulk.failure(format!("job {id}"), error)?,
             }
         }
@@ -114,9 +115,4 @@ fn by_id(tool: &mut Tool, texts: &[String]) -> Result<Exit, CliError> {
     let exit = bulk.finish_silently()?;
     list.finish()?;
     Ok(exit)
-}
-
-fn missing(id: JobId) -> CliError {
-    CliError::not_found(format!("job {id} does not exist"))
-        .hint("bsctl jobs, to list the jobs of this server")
 }

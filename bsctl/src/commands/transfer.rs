@@ -1,21 +1,16 @@
-//! `move` and `copy`: put jobs into another tube, or into their own as new jobs.
+//! `move`: puts jobs into another tube or server, or into their own tube as new jobs; with `--keep`, copies them.
 
 use beanstalk_client::TubeName;
-use bytes::Bytes;
 use clap::Args;
 use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::output::Format;
-use ctl_core::output::Record;
-use ctl_core::text::units;
 
-use crate::jobs::mover::{Changes, Mover, Original};
-use crate::jobs::scan::{Found, Wanted, fetch, tell_absent};
-use crate::jobs::select::SelectArgs;
+use crate::jobs::mover::{Changes, Mover};
 use crate::jobs::state::State;
-use crate::jobs::sweep::{Plan, SweepArgs, chosen};
+use crate::jobs::sweep::{Plan, SweepArgs};
 use crate::names;
 use crate::producer::after_refusals;
 use crate::tool::Tool;
@@ -33,28 +28,18 @@ To the same tube, jobs are put again as new ones, ready or with the delay of -d.
 several servers, each is processed in turn, and jobs stay on their server.
 Moves as many jobs as there were at the start; --until-empty continues until there are none. Asks for confirmation;
 --yes skips it.
+With --keep, or as copy, the jobs themselves are only read (stats-job and peek for every id) and stay unchanged. Jobs
+that come and go in the meantime may be missed. After an interruption, what was copied stays.
 Filters: see `bsctl help filters`.
 
 Examples:
   bsctl move --from mail --to mail-old --state buried
   bsctl move --from mail --to-server other:11300 --rate 100/s
   bsctl requeue mail --filter 'pri<100' --pri 1024
-  bsctl move --from mail --to slow --filter 'body~=newsletter' --pri 5000";
+  bsctl move --from mail --to slow --filter 'body~=newsletter' --pri 5000
+  bsctl copy --from mail --to mail-test -c 100";
 
-/// The end of `copy --help`.
-pub const COPY_HELP: &str = "\
-Protocol: stats-job and peek for every id, both read-only; then use TUBE and put at the target; pause-tube, reserve-job
-and bury for buried jobs (server 1.12 or later).
-The jobs themselves stay unchanged; their copies get new ids and counters that start at 0. Delayed jobs keep the rest of
-their delay, and buried ones are buried; -d 0 makes them all ready. Jobs that come and go in the meantime may be
-missed. After an interruption, what was copied stays; the error names jobs whose copies are uncertain.
-Filters: see `bsctl help filters`.
-
-Examples:
-  bsctl copy --from mail --to mail-test -c 100
-  bsctl copy --from mail --to-server other:11300 --state ready";
-
-/// The target of `move` and `copy`.
+/// The target of `move`.
 #[derive(Debug, Args)]
 pub struct WhereArgs {
     /// Source tube
@@ -79,6 +64,10 @@ pub struct MoveArgs {
     #[command(flatten)]
     place: WhereArgs,
 
+    /// Copy: leave the jobs where they are
+    #[arg(long, conflicts_with = "until_empty")]
+    keep: bool,
+
     #[command(flatten)]
     sweep: SweepArgs,
 
@@ -86,31 +75,16 @@ pub struct MoveArgs {
     bulk: BulkArgs,
 }
 
-/// Arguments of `copy`.
-#[derive(Debug, Args)]
-pub struct CopyArgs {
-    #[command(flatten)]
-    place: WhereArgs,
-
-    /// Only jobs in these states (comma-separated)
-    #[arg(
-        long,
-        value_name = "STATE",
-        value_delimiter = ',',
-        default_value = "ready,delayed,buried"
-    )]
-    state: Vec<State>,
-
-    #[command(flatten)]
-    select: SelectArgs,
-
-    #[command(flatten)]
-    bulk: BulkArgs,
+impl MoveArgs {
+    /// Whether it changes no job that exists.
+    #[must_use]
+    pub fn keeps(&self) -> bool {
+        self.keep
+    }
 }
 
 /// The source and the target of jobs.
 struct Route {
-    from: TubeName,
     mover: Mover,
     /// "to tube mail", with the server if it is a different one.
     place: String,
@@ -139,7 +113,7 @@ impl WhereArgs {
             Some(address) => format!("to tube {to} on {address}"),
             None => format!("to tube {to}"),
         };
-        Ok(Route { from, mover, place, elsewhere })
+        Ok(Route { mover, place, elsewhere })
     }
 }
 
@@ -150,12 +124,14 @@ impl WhereArgs {
 pub fn run_move(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
     args.sweep.select.read()?;
     let (from, to) = args.place.tubes()?;
-    if from == to && args.place.to_server.is_none() {
+    if from == to && args.place.to_server.is_none() && !args.keep {
         return on_each(tool, |tool| requeue(tool, &from, &args));
     }
-    let route = args.place.route(tool, &args.sweep.state)?;
-    let plan = Plan::make(tool, vec![from], &args.sweep, &args.bulk, false)?;
-    relocate(tool, ("move", "moved"), route, &plan, &args.bulk)
+    let mut route = args.place.route(tool, &args.sweep.state)?;
+    route.mover.keeps = args.keep;
+    let plan = Plan::make(tool, vec![from], &args.sweep, &args.bulk, args.keep)?;
+    let words = if args.keep { ("copy", "copied") } else { ("move", "moved") };
+    relocate(tool, words, route, &plan, &args.bulk)
 }
 
 /// Puts the jobs of a tube into it again.
@@ -170,7 +146,7 @@ fn requeue(tool: &mut Tool, tube: &TubeName, args: &MoveArgs) -> Result<Exit, Cl
     changes.delay.get_or_insert_default();
     let mover = Mover::new(tool.link.side().sibling(), tube.clone(), changes, false)?;
     let place = "as new jobs".to_owned();
-    let route = Route { from: tube.clone(), mover, place, elsewhere: None };
+    let route = Route { mover, place, elsewhere: None };
     // No buried job returns to the list that it is taken from. Jobs in other states would, so they are listed first.
     let by_id = args.sweep.state != [State::Buried];
     let plan = Plan::make(tool, vec![tube.clone()], &args.sweep, &args.bulk, by_id)?;
@@ -192,10 +168,11 @@ fn relocate(
     if tool.globals.dry_run {
         return plan.would(tool, verb, &format!(" {place}"));
     }
-    if let Some(elsewhere) = &route.elsewhere {
+    let keeps = route.mover.keeps;
+    if let (Some(elsewhere), false) = (&route.elsewhere, keeps) {
         tool.unlock_at(elsewhere)?;
     }
-    if !plan.is_empty() {
+    if !plan.is_empty() && !keeps {
         let address = tool.link.dialer.address()?;
         let what = plan.describe();
         let question = format!("{verb} {what} on {address} {place}");
@@ -207,55 +184,5 @@ fn relocate(
     let swept = plan.run(tool.link.side(), &mut bulk, &mut route.mover);
     let bulk = bulk.after(route.mover.ends(swept))?;
     let exit = bulk.finish(&mut tool.out).map(|exit| plan.exit(exit))?;
-    Ok(after_refusals(&tool.messages, route.mover.refused(), exit))
-}
-
-/// Runs `copy`.
-///
-/// # Errors
-/// As documented in the table of exit codes.
-pub fn run_copy(tool: &mut Tool, args: CopyArgs) -> Result<Exit, CliError> {
-    let filters = args.select.read()?;
-    let mut route = args.place.route(tool, &args.state)?;
-    let states = args.state.iter().copied().map(Into::into).collect();
-    let tubes = vec![route.from.clone()];
-    let wanted = Wanted { tubes, states, filters, ..Wanted::default() };
-    tell_absent(tool, &wanted.tubes)?;
-    let Found { mut ids, took, .. } = chosen(tool, &wanted)?;
-    let limit = args.bulk.count.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    ids.truncate(limit.unwrap_or(usize::MAX));
-    let place = format!("from tube {} {}", route.from, route.place);
-    if tool.globals.dry_run {
-        let record = Record::new().with("dry_run", true).with("jobs", ids.len());
-        let sentence = format!("would copy {} {place}", units::count(ids.len() as u64, "job"));
-        return tool.out.done_with(&record, &["jobs"], &sentence);
-    }
-    let action = Action { past: "copied", noun: "job", place };
-    let mut bulk = tool.bulk(action, &args.bulk, Some(ids.len() as u64))?.including(took);
-    let gate = bulk.gate();
-    let link = tool.link.side();
-    let copied = ids
-        .chunks(args.bulk.window())
-        .take_while(|chunk| gate.turn(chunk.len()))
-        .try_for_each(|chunk| {
-            let found = fetch(link, chunk, &wanted, true)?;
-            (found.len()..chunk.len()).for_each(|_| bulk.skip());
-            let mut whole: Vec<(_, Bytes)> = Vec::with_capacity(found.len());
-            for (stats, body) in found {
-                match body {
-                    Some(Ok(body)) => whole.push((stats, body)),
-                    Some(Err(error)) => bulk.failure(format!("job {}", stats.id), error)?,
-                    None => bulk.skip(),
-                }
-            }
-            let jobs: Vec<Original<'_>> = whole
-                .iter()
-                .map(|(stats, body)| Original { id: stats.id, body, stats: Some(stats) })
-                .collect();
-            route.mover.put(&jobs, &mut bulk)?;
-            route.mover.keep_both(&mut bulk);
-            route.mover.check()
-        });
-    let exit = bulk.after(route.mover.ends(copied))?.finish(&mut tool.out)?;
     Ok(after_refusals(&tool.messages, route.mover.refused(), exit))
 }

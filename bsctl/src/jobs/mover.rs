@@ -21,7 +21,7 @@ use crate::link::Link;
 use crate::producer::{Defaults, NewJob, check_size, max_job_size, put_batch};
 
 /// What changes about jobs at their target.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub struct Changes {
     /// New priority [default: unchanged]
     #[arg(short, long, value_name = "N")]
@@ -42,6 +42,10 @@ pub struct Mover {
     to: Link,
     tube: TubeName,
     changes: Changes,
+    /// Whether the original jobs stay, too.
+    pub keeps: bool,
+    /// The copy whose original was deleted last.
+    pub replaced: Option<JobId>,
     limit: u64,
     /// The copies of jobs that have not been deleted yet.
     copies: BTreeMap<JobId, JobId>,
@@ -96,6 +100,8 @@ impl Mover {
             to,
             tube,
             changes,
+            keeps: false,
+            replaced: None,
             limit,
             copies: BTreeMap::new(),
             broken: None,
@@ -158,13 +164,6 @@ impl Mover {
                 self.broken.get_or_insert(error);
                 self.check()
             }
-        }
-    }
-
-    /// Forgets the copies; the original jobs stay, too.
-    pub fn keep_both(&mut self, bulk: &mut Bulk) {
-        for _ in std::mem::take(&mut self.copies) {
-            bulk.success();
         }
     }
 
@@ -298,6 +297,10 @@ impl Mover {
 }
 
 impl Way for Mover {
+    fn reserves(&self) -> bool {
+        !self.keeps
+    }
+
     fn take(&mut self, link: &mut Link, jobs: &[Job], bulk: &mut Bulk) -> Result<(), CliError> {
         if !self.staying.is_empty() && self.touched.elapsed() >= BETWEEN_TOUCHES {
             touch_all(link, self.staying.iter().copied())?;
@@ -325,7 +328,12 @@ impl Way for Mover {
             .zip(&stats)
             .map(|(job, stats)| Original { id: job.id, body: &job.body, stats: stats.as_ref() })
             .collect();
-        self.put(&originals, bulk)
+        let put = self.put(&originals, bulk)?;
+        if !self.keeps {
+            return Ok(put);
+        }
+        bulk.successes(std::mem::take(&mut self.copies).len() as u64);
+        Ok(vec![false; jobs.len()])
     }
 
     fn deleted(
@@ -336,7 +344,7 @@ impl Way for Mover {
     ) -> Result<(), CliError> {
         match reply {
             Ok(()) => {
-                self.copies.remove(&id);
+                self.replaced = self.copies.remove(&id);
                 bulk.success();
                 Ok(())
             }

@@ -15,8 +15,7 @@ use crate::link::Link;
 use crate::tube_stats::{self, Answer};
 
 pub use self::heads::sweep;
-pub(crate) use self::ids::delete;
-use self::ids::sweep_ids;
+pub(crate) use self::ids::{delete, sweep_ids};
 pub use self::plan::{Plan, SweepArgs, chosen};
 pub use self::way::{Nowhere, Way};
 

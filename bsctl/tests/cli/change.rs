@@ -1,5 +1,8 @@
 //! `delete`, `kick`, `bury`, `release`, `pause`, `resume`.
 
+use std::time::Duration;
+
+use beanstalk_client::{JobId, PutOptions};
 use fixtures::beanstalkd::{Server, Version};
 use fixtures::fault::Fault;
 
@@ -24,6 +27,75 @@ fn delete_tells_a_missing_job_from_a_reserved_one() {
         assert!(ran.err.contains("does not exist"), "{}", ran.err);
         assert_eq!(ran.err.matches("999").count(), 1, "said once: {}", ran.err);
     });
+}
+
+#[test]
+fn an_edited_job_is_a_new_one_with_its_state_and_options() {
+    on_both(|address| {
+        let options = PutOptions::default().priority(7u32).ttr(Duration::from_secs(9));
+        let later = options.delay(Duration::from_secs(3600));
+        let buried = put_with(address, "buried", "old", options);
+        let mut holder = client(address);
+        let job = holder.reserve_job(buried).unwrap().unwrap();
+        holder.bury(&job, 7).unwrap();
+        for (id, state) in [
+            (put_with(address, "ready", "old", options), "ready"),
+            (put_with(address, "delayed", "old", later), "delayed"),
+            (buried, "buried"),
+        ] {
+            let line = ["edit", &id.to_string(), "-", "-o", "json"];
+            let ran = bsctl_with(address, &line, b"new\n").exits(0).json();
+            let new = JobId::from(ran["id"].as_u64().unwrap());
+            assert_eq!(ran["replaced"], id.get());
+            assert!(stats(address, id).is_none(), "{state}");
+            let stats = stats(address, new).unwrap();
+            let is = (stats.state.as_str(), stats.tube.as_str(), stats.pri.get(), stats.ttr);
+            assert_eq!(is, (state, state, 7, 9));
+            assert!(state != "delayed" || (1..=3600).contains(&stats.time_left), "{stats:?}");
+            let body = client(address).peek(new).unwrap().unwrap().body;
+            assert_eq!(body, b"new\n"[..], "{state}");
+        }
+        assert_eq!(all(address).len(), 3);
+    });
+}
+
+#[test]
+fn an_editor_changes_a_job_or_leaves_it_alone() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    let id = put(address, "t", "one").to_string();
+    let run = |editor: &str, code: i32| {
+        let mut command = command(&["-s", address, "edit", &id, "-o", "json"]);
+        command.env("EDITOR", editor).env_remove("VISUAL");
+        ctl_contract::program::fed(command, b"").exits(code)
+    };
+    assert_eq!(run("true", 0).json()["replaced"], false);
+    run("false", 1);
+    // Many editors end the last line.
+    assert_eq!(run("echo >>", 0).json()["replaced"], false);
+    assert_eq!(places(address), ["one t ready"]);
+    run("sed -i s/one/two/", 0);
+    assert_eq!(places(address), ["two t ready"]);
+    run("true", 1);
+}
+
+#[test]
+fn a_job_that_belongs_to_others_is_not_edited() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    let (held, taken) = (put(address, "t", "held"), put_buried(address, "t", "taken"));
+    let mut other = client(address);
+    other.reserve_job(held).unwrap().unwrap();
+    let ran = bsctl(address, &["edit", &held.to_string(), "new"]).exits(1);
+    assert!(ran.err.contains("is reserved"), "{}", ran.err);
+    bsctl(address, &["edit", "999", "new"]).exits(1);
+    server.faults().add(Fault::nth(1).of("delete").reply("NOT_FOUND"));
+    let ran = bsctl(address, &["edit", &taken.to_string(), "new"]).exits(1);
+    assert!(ran.err.contains("stays as it was"), "{}", ran.err);
+    assert_eq!(places(address), ["held t reserved", "taken t buried"], "its copy was taken back");
+    server.faults().add(Fault::nth(1).of("put").cut_after(0));
+    let ran = bsctl(address, &["edit", &taken.to_string(), "new"]).exits(4);
+    assert!(ran.err.contains("may be both"), "{}", ran.err);
 }
 
 #[test]

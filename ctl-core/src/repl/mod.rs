@@ -21,7 +21,7 @@ mod host;
 pub mod known;
 pub mod names;
 mod on_exit;
-pub(crate) mod outside;
+pub mod outside;
 pub mod patience;
 pub(crate) mod place;
 pub mod plain;

@@ -48,7 +48,7 @@ pub(super) fn shell_command(line: &OsStr) -> Command {
 ///
 /// # Errors
 /// The editor cannot be started, or exited with a code other than 0: the text must then not be used.
-pub(crate) fn edit(text: &[u8], var: impl Fn(&str) -> Option<String>) -> Result<Vec<u8>, CliError> {
+pub fn edit(text: &[u8], var: impl Fn(&str) -> Option<String>) -> Result<Vec<u8>, CliError> {
     let default = if cfg!(windows) { "notepad" } else { "vi" };
     let editor = var("VISUAL").or_else(|| var("EDITOR")).unwrap_or_else(|| default.to_owned());
     let scratch = scratch(text).map_err(|error| CliError::writing("a file to edit", &error))?;

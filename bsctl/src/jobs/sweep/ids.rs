@@ -17,7 +17,7 @@ use crate::seen::{Seen, damaged};
 ///
 /// # Errors
 /// The failure of the connection, or the failure of `way`.
-pub(super) fn sweep_ids(
+pub(crate) fn sweep_ids(
     link: &mut Link,
     ids: &[JobId],
     wanted: &Wanted,
@@ -25,7 +25,7 @@ pub(super) fn sweep_ids(
     bulk: &mut Bulk,
     way: &mut dyn Way,
 ) -> Result<(), CliError> {
-    let reserves = way.needs_bodies() && link.knows_reserve_job()?;
+    let reserves = way.reserves() && link.knows_reserve_job()?;
     let (mut rest, gate) = (ids, bulk.gate());
     while !rest.is_empty() {
         let (chunk, behind) = rest.split_at(way.window(window).clamp(1, rest.len()));

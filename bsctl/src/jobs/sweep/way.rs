@@ -21,6 +21,11 @@ pub trait Way {
         true
     }
 
+    /// Whether ready jobs are reserved while they are dealt with.
+    fn reserves(&self) -> bool {
+        self.needs_bodies()
+    }
+
     /// Takes jobs that this connection has reserved, deletes those that have arrived, and counts them.
     ///
     /// # Errors
