@@ -1,6 +1,7 @@
 //! `clear`: removes the ready messages of queues.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 
 use adf_queue_client::QueueName;
 use clap::Args;
@@ -12,6 +13,7 @@ use ctl_core::link::Link as _;
 use ctl_core::rules::filter;
 use ctl_core::rules::filter::{FilterArgs, Filters};
 
+use super::drain::{self, DrainArgs};
 use super::export::{Look, Pulled, give_back, require_websocket};
 use crate::messages::{Candidate, FILTER, label};
 use crate::names::Queue;
@@ -23,11 +25,11 @@ pub const HELP: &str = "\
 Protocol: clear; with --filter, --count or --rate: count, pull and delete, then close the connection.
 Removes the ready messages in one step, or those that match one by one; the others go back in place, with a delivery
 count (duplications) that is one higher. That needs WebSocket, as with export. Messages already pulled stay with their
-consumer and can still be put back. Asks for confirmation; --yes skips it.
+consumer and can still be put back. With --backup, clear is drain --to FILE. Asks for confirmation; --yes skips it.
 Filters: see `adfctl help filters`.
 
 Examples:
-  adfctl clear /mail --yes
+  adfctl clear /mail --backup mail.ndjson --yes
   adfctl clear /mail --filter 'duplications>5' --yes
   adfctl clear /mail /sms --dry-run";
 
@@ -37,6 +39,10 @@ Examples:
 pub struct ClearArgs {
     #[command(flatten)]
     queues: Several<Queue>,
+
+    /// Write the messages into this new file first, as records for import
+    #[arg(long, value_name = "FILE")]
+    backup: Option<OsString>,
 
     #[command(flatten)]
     filter: FilterArgs,
@@ -49,9 +55,12 @@ pub struct ClearArgs {
 ///
 /// # Errors
 /// As documented in the table of exit codes.
-pub fn run(tool: &mut Tool, args: &ClearArgs) -> Result<Exit, CliError> {
+pub fn run(tool: &mut Tool, args: ClearArgs) -> Result<Exit, CliError> {
+    if let Some(to) = args.backup {
+        return drain::run(tool, &DrainArgs::to(to, args.queues, args.filter, args.bulk));
+    }
     let queues = args.queues.names()?;
-    on_each(tool, |tool| clear(tool, queues.clone(), args))
+    on_each(tool, |tool| clear(tool, queues.clone(), &args))
 }
 
 fn clear(tool: &mut Tool, queues: Vec<QueueName>, args: &ClearArgs) -> Result<Exit, CliError> {

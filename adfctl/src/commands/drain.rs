@@ -67,6 +67,18 @@ pub struct DrainArgs {
     bulk: BulkArgs,
 }
 
+impl DrainArgs {
+    /// The messages that are there, into this file.
+    pub(super) fn to(
+        to: OsString,
+        queues: Several<Queue>,
+        filter: FilterArgs,
+        bulk: BulkArgs,
+    ) -> Self {
+        Self { queues, to, until_empty: false, filter, bulk }
+    }
+}
+
 /// Runs `drain`.
 ///
 /// # Errors

@@ -59,17 +59,15 @@ pub(crate) const COMMANDS: Table<Adfctl> = ctl_core::commands! {
         "Create or delete queues";
 }
 "Bulk" {
-    "clear" | "flush" | "purge" | "empty" (clear::ClearArgs) = |tool, args| clear::run(tool, &args),
+    "clear" | "flush" | "purge" | "empty" (clear::ClearArgs) = clear::run,
         Destroys, clear::HELP, [Renames],
         "Delete the ready messages of queues";
     "drain" (drain::DrainArgs) = |tool, args| drain::run(tool, &args), Destroys, drain::HELP, [Renames],
         "Move the messages of queues into a file or pipe";
-    "move" (transfer::TransferArgs) = |tool, args| transfer::run_move(tool, &args),
-        Destroys, transfer::MOVE_HELP, [Renames],
-        "Move messages to another queue or server";
-    "copy" (transfer::TransferArgs) = |tool, args| transfer::run_copy(tool, &args),
-        Destroys, transfer::COPY_HELP, [Renames],
-        "Copy messages to another queue or server, then give them back";
+    "move" (transfer::TransferArgs) = |tool, args| transfer::run(tool, &args),
+        Destroys, transfer::HELP, [Renames],
+        "Move or copy messages to another queue or server"
+        + "copy" = "--keep";
     "export" (export::ExportArgs) = |tool, args| export::run(tool, &args), Reads, export::HELP, [],
         "Write the messages of queues as records, then give them back";
     "import" (import::ImportArgs) = import::run, Creates, import::HELP, [Renames],

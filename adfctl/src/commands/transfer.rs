@@ -1,4 +1,4 @@
-//! `move` and `copy`: messages from one queue into another.
+//! `move`: messages from one queue into another; with `--keep`, copies of them.
 
 use std::collections::HashSet;
 
@@ -20,7 +20,7 @@ use crate::targets::Targets;
 use crate::tool::Tool;
 
 /// The end of `move --help`.
-pub const MOVE_HELP: &str = "\
+pub const HELP: &str = "\
 Protocol: count and pull, rpush at the target, then delete; createqueue with --create.
 A message is pushed to the right end of the target, in order, and deleted at the source once the server confirms that,
 so none is lost. If this process or a connection ends in between, up to --batch messages may exist twice; the error
@@ -29,26 +29,17 @@ the filters, or that the target rejects, are pulled, too, and given back in plac
 (duplications) grows by one. This needs WebSocket, as with export.
 Processes as many messages as there were at the start. Messages already pulled stay with their consumer.
 Asks for confirmation; --yes skips it.
+With --keep, or as copy, messages are pulled and pushed, and closing the connection puts every one back in place: until
+then no other client gets them, and the delivery count of each grows by one.
 Filters: see `adfctl help filters`.
 
 Examples:
   adfctl move --from /mail --to /mail-old
   adfctl move --from /mail --to-server other:6230 --create --rate 100/s
-  adfctl move --from /mail --to /failed --filter 'duplications>5'";
+  adfctl move --from /mail --to /failed --filter 'duplications>5'
+  adfctl copy --from /mail --to /mail-test --create -c 100";
 
-/// The end of `copy --help`.
-pub const COPY_HELP: &str = "\
-Protocol: count and pull, rpush at the target, then close the connection, which puts every message back in place.
-The server shows a message only to the client that pulls it: until the end, no other client gets these, and the delivery
-count (duplications) of each grows by one, as with export. This needs WebSocket. Copies have new ids and are added at
-the right end of their queue.
-Filters: see `adfctl help filters`.
-
-Examples:
-  adfctl copy --from /mail --to /mail-test --create -c 100
-  adfctl copy --from /mail --to-server other:6230";
-
-/// Arguments of `move` and `copy`.
+/// Arguments of `move`.
 #[derive(Debug, Args)]
 #[command(mut_args(filter::described(FILTER)))]
 pub struct TransferArgs {
@@ -63,6 +54,10 @@ pub struct TransferArgs {
     /// Target server
     #[arg(long, value_name = "ADDR")]
     to_server: Option<String>,
+
+    /// Copy: give the messages back
+    #[arg(long)]
+    keep: bool,
 
     /// Create the target if it does not exist
     #[arg(long)]
@@ -79,24 +74,9 @@ pub struct TransferArgs {
 ///
 /// # Errors
 /// As documented in the table of exit codes.
-pub fn run_move(tool: &mut Tool, args: &TransferArgs) -> Result<Exit, CliError> {
-    run(tool, args, ("move", "moved"), true)
-}
-
-/// Runs `copy`.
-///
-/// # Errors
-/// As documented in the table of exit codes.
-pub fn run_copy(tool: &mut Tool, args: &TransferArgs) -> Result<Exit, CliError> {
-    run(tool, args, ("copy", "copied"), false)
-}
-
-fn run(
-    tool: &mut Tool,
-    args: &TransferArgs,
-    (verb, past): (&str, &'static str),
-    deletes: bool,
-) -> Result<Exit, CliError> {
+pub fn run(tool: &mut Tool, args: &TransferArgs) -> Result<Exit, CliError> {
+    let deletes = !args.keep;
+    let (verb, past) = if deletes { ("move", "moved") } else { ("copy", "copied") };
     let filters = args.filter.read::<Candidate<'_>>()?;
     let from = names::queue(&args.from)?;
     let to = args.to.as_deref().map(names::queue).transpose()?.unwrap_or_else(|| from.clone());

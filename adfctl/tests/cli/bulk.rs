@@ -160,6 +160,10 @@ fn a_drain_goes_into_a_new_file_and_asks_first() {
         let ran = adfctl(address, &line).exits(74);
         assert!(ran.err.contains("already exists"), "{}", ran.err);
         assert_eq!(ready(address, &queue.name), 1);
+        let backup = format!("{file}.backup");
+        adfctl(address, &["clear", &queue.name, "--backup", &backup, "--yes"]).exits(0);
+        assert_eq!(of(&records(&std::fs::read(backup).unwrap()), "body"), ["c"]);
+        assert_eq!(ready(address, &queue.name), 0);
     });
 }
 

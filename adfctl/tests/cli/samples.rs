@@ -20,7 +20,6 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("clear", &["clear", "mail", "--yes"]),
         Sample::of("drain", &["drain", "mail", "--yes"]),
         Sample::of("move", &["move", "--from", "mail", "--to", "sms", "--create", "--yes"]),
-        Sample::of("copy", &["copy", "--from", "mail", "--to", "sms", "--create"]),
         Sample::of("export", &["export"]),
         Sample::of("import", &["import", "--create"]).fed(r#"{"queue":"imported","body":"x"}"#),
         Sample::of("check server", &["check", "server"]),

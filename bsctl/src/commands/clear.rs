@@ -1,12 +1,17 @@
 //! `clear`: delete the jobs of a tube.
 
+use std::ffi::OsString;
+
 use beanstalk_client::protocol::ListTubes;
 use clap::Args;
 use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
+use ctl_core::output::{Output, records};
 
+use super::drain::save;
+use crate::jobs::JOBS_WITH_BODY;
 use crate::jobs::sweep::{Nowhere, Plan, SweepArgs};
 use crate::names::Tube;
 use crate::tool::Tool;
@@ -17,13 +22,14 @@ Protocol: reserve-with-timeout 0 and delete for ready jobs, pipelined; peek-dela
 others; with filters, stats-job (and peek) for every id, and delete. beanstalkd has no command to clear a tube.
 Deletes as many jobs as there were at the start, so that a busy producer cannot keep it running forever; --until-empty
 continues until there are none. Reserved jobs belong to their workers and stay.
+With --backup, the jobs are taken as drain takes them: each is deleted only once its record is on disk.
 Asks for confirmation; --yes skips it. --all-tubes requires --confirm=ADDRESS and a single server.
 Tubes that the server cannot report on (names over 195 bytes, before 1.11) are named and left alone; the exit code is
 then 3.
 Filters: see `bsctl help filters`.
 
 Examples:
-  bsctl clear mail --yes
+  bsctl clear mail --backup mail.ndjson --yes
   bsctl clear mail --state buried --filter 'age>7d' --dry-run";
 
 /// Arguments of `clear`.
@@ -39,6 +45,10 @@ pub struct ClearArgs {
     #[arg(long, conflicts_with = named::NAMES)]
     all_tubes: bool,
 
+    /// Write the jobs into this new file first, as records for import
+    #[arg(long, value_name = "FILE")]
+    backup: Option<OsString>,
+
     #[command(flatten)]
     bulk: BulkArgs,
 }
@@ -50,12 +60,17 @@ pub struct ClearArgs {
 pub fn run(tool: &mut Tool, args: ClearArgs) -> Result<Exit, CliError> {
     if args.all_tubes {
         // The user confirms by typing the address of the one server that is emptied.
-        return clear(tool, &args);
+        return clear(tool, &args, &mut None);
     }
-    on_each(tool, |tool| clear(tool, &args))
+    // One file receives the jobs of all servers.
+    let mut file = None;
+    on_each(tool, |tool| clear(tool, &args, &mut file))
 }
 
-fn clear(tool: &mut Tool, args: &ClearArgs) -> Result<Exit, CliError> {
+fn clear(tool: &mut Tool, args: &ClearArgs, file: &mut Option<Output>) -> Result<Exit, CliError> {
+    if let Some(to) = &args.backup {
+        records::prepare(&mut tool.out, tool.globals.output, to, &JOBS_WITH_BODY)?;
+    }
     let tubes = if args.all_tubes { tool.link.call(ListTubes)? } else { args.tubes.names()? };
     let plan = Plan::make(tool, tubes, &args.sweep, &args.bulk, false)?;
     if tool.globals.dry_run {
@@ -70,6 +85,10 @@ fn clear(tool: &mut Tool, args: &ClearArgs) -> Result<Exit, CliError> {
     }
     let action = Action { past: "deleted", noun: "job", place: plan.place() };
     let mut bulk = plan.start(tool, action, &args.bulk)?;
+    if let Some(to) = &args.backup {
+        let saved = save(tool, (to, file), bulk, |link, bulk, way| plan.run(link, bulk, way));
+        return saved.map(|exit| plan.exit(exit));
+    }
     let swept = plan.run(tool.link.side(), &mut bulk, &mut Nowhere);
     bulk.after(swept)?.finish(&mut tool.out).map(|exit| plan.exit(exit))
 }

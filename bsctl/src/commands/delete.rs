@@ -1,13 +1,22 @@
 //! `delete`: remove jobs by id.
 
+use std::collections::HashSet;
+use std::ffi::OsString;
+
 use beanstalk_client::protocol::Delete;
 use beanstalk_client::{JobId, JobRef};
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::output::records;
 use ctl_core::text::units;
 
+use super::drain::save;
 use crate::error::NOT_FOUND;
+use crate::jobs::JOBS_WITH_BODY;
+use crate::jobs::scan::{Wanted, existing};
+use crate::jobs::sweep::sweep_ids;
+use crate::link::Link;
 use crate::tool::{Tool, forget_held, held};
 use crate::{jobs, names};
 
@@ -17,8 +26,11 @@ Protocol: delete ID.
 Deletes ready, delayed and buried jobs of any tube, regardless of who put them. A job reserved by another connection
 cannot be deleted: the server answers NOT_FOUND for that too, and the message says which case it is.
 
+With --backup, ready jobs are reserved meanwhile (server 1.12 or later), and each is deleted only once its record is on
+disk.
+
 Examples:
-  bsctl delete 42 43
+  bsctl delete 42 43 --backup deleted.ndjson
   bsctl jobs -t mail --state buried -o id | bsctl delete -";
 
 /// Arguments of `delete`.
@@ -27,6 +39,10 @@ pub struct DeleteArgs {
     /// Job ids, or - to read ids from stdin, one per line
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
+
+    /// Write the jobs into this new file first, as records for import
+    #[arg(long, value_name = "FILE")]
+    backup: Option<OsString>,
 
     #[command(flatten)]
     bulk: BulkArgs,
@@ -43,8 +59,29 @@ pub fn run(tool: &mut Tool, args: DeleteArgs) -> Result<Exit, CliError> {
         return would(tool, "delete", &ids);
     }
     let action = Action { past: "deleted", noun: "job", place: String::new() };
+    if let Some(to) = &args.backup {
+        records::prepare(&mut tool.out, tool.globals.output, to, &JOBS_WITH_BODY)?;
+        let bulk = start(tool, action, &args.bulk, ids.len())?;
+        let window = args.bulk.window();
+        return save(tool, (to, &mut None), bulk, |link, bulk, way| {
+            let ids = free(link, &ids, bulk)?;
+            sweep_ids(link, &ids, &Wanted::default(), window, bulk, way)
+        });
+    }
     let bulk = start(tool, action, &args.bulk, ids.len())?;
     each(tool, bulk, &args.bulk, &ids, Delete::new)
+}
+
+/// The jobs that exist and that nobody has reserved; the others are failures.
+fn free(link: &mut Link, ids: &[JobId], bulk: &mut Bulk) -> Result<Vec<JobId>, CliError> {
+    let there = existing(link, ids.iter().copied())?;
+    let there = there.into_iter().filter(|stats| stats.state.as_str() != "reserved");
+    let free: HashSet<JobId> = there.map(|stats| stats.id).collect();
+    for id in ids.iter().filter(|id| !free.contains(id)) {
+        let why = jobs::explain_not_found(link, *id);
+        bulk.failure(format!("job {id}"), why)?;
+    }
+    Ok(ids.iter().copied().filter(|id| free.contains(id)).collect())
 }
 
 /// The first `limit` ids.

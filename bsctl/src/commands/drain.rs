@@ -1,10 +1,10 @@
 //! `drain`: take the jobs of a tube out of the queue into a file or a pipe.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use beanstalk_client::TubeName;
 use clap::Args;
-use ctl_core::bulk::{Action, BulkArgs};
+use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
@@ -12,7 +12,8 @@ use ctl_core::output::records;
 use ctl_core::output::{Handover, Output};
 
 use crate::jobs::JOBS_WITH_BODY;
-use crate::jobs::sweep::{Plan, SweepArgs};
+use crate::jobs::sweep::{Plan, SweepArgs, Way};
+use crate::link::Link;
 use crate::names::Tube;
 use crate::tool::Tool;
 
@@ -75,9 +76,23 @@ fn drain(
         let question = format!("drain {} on {address}", plan.describe());
         tool.confirm().many(&question, &tool.messages)?;
     }
-    let interrupts = tool.interrupts()?;
     let action = Action { past: "drained", noun: "job", place: plan.place() };
-    let mut bulk = plan.start(tool, action, args)?;
+    let bulk = plan.start(tool, action, args)?;
+    let saved = save(tool, (to, file), bulk, |link, bulk, way| plan.run(link, bulk, way));
+    saved.map(|exit| plan.exit(exit))
+}
+
+/// Runs a sweep that writes each job as a record before it is deleted, into this new file or to stdout.
+///
+/// # Errors
+/// The file exists or cannot be written; the failure of the sweep.
+pub(super) fn save(
+    tool: &mut Tool,
+    (to, file): (&OsStr, &mut Option<Output>),
+    mut bulk: Bulk,
+    sweep: impl FnOnce(&mut Link, &mut Bulk, &mut dyn Way) -> Result<(), CliError>,
+) -> Result<Exit, CliError> {
+    let interrupts = tool.interrupts()?;
     if file.is_none() {
         *file = records::create(to, &tool.out.style)?;
     }
@@ -85,9 +100,8 @@ fn drain(
     let list = out.list(&JOBS_WITH_BODY)?;
     bulk.beside(&list);
     let mut leaving = Handover::new(list, interrupts, &tool.messages)?;
-    let swept = plan.run(tool.link.side(), &mut bulk, &mut leaving);
+    let swept = sweep(tool.link.side(), &mut bulk, &mut leaving);
     let bulk = bulk.after(swept.and_then(|()| leaving.finish(&mut |_| Ok(()))))?;
     drop(leaving);
-    let exit = bulk.finish_beside(file.as_ref(), &mut tool.out);
-    exit.map(|exit| plan.exit(exit))
+    bulk.finish_beside(file.as_ref(), &mut tool.out)
 }

@@ -23,7 +23,8 @@ One record per line:
    \"age\":12,\"reserves\":0,\"timeouts\":0,\"releases\":0,\"buries\":0,
    \"kicks\":0,\"body\":\"...\"}
 `body_base64` replaces `body` if the bytes are not UTF-8. `import` reads this format.
-A scan is not a snapshot: jobs that come and go in the meantime may be missing, or exist twice after an import.
+Jobs are written in the order of their ids. The server does not tell in which order jobs were buried: drain and move keep
+that order. A scan is not a snapshot: jobs that come and go in the meantime may be missing, or exist twice after an import.
 Filters: see `bsctl help filters`.
 
 Examples:

@@ -114,6 +114,36 @@ fn drain_into_a_file_and_back() {
 }
 
 #[test]
+fn a_backup_has_what_is_cleared_or_deleted() {
+    on_both(|address| {
+        let _holder = filled(address);
+        let (free, held) = (put(address, "u", "free"), put(address, "u", "held"));
+        let mut other = client(address);
+        other.reserve_job(held).unwrap().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let name = |file: &str| directory.path().join(file).to_str().unwrap().to_owned();
+        let (cleared, deleted) = (name("cleared"), name("deleted"));
+        let line = ["clear", "t", "--backup", &cleared, "--yes", "-c", "2", "-o", "json"];
+        let report = bsctl(address, &line).exits(0).json();
+        assert_eq!((&report["action"], &report["succeeded"]), (&"deleted".into(), &2.into()));
+        assert_eq!(std::fs::read_to_string(&cleared).unwrap().lines().count(), 2);
+        bsctl(address, &["clear", "t", "--backup", &cleared, "--yes"]).exits(74);
+        assert_eq!(client(address).stats_tube("t").unwrap().unwrap().current_jobs_ready, 1);
+
+        let ids = [free.to_string(), held.to_string(), "999".to_owned()];
+        let line = ["delete", &ids[0], &ids[1], &ids[2], "--backup", &deleted];
+        let ran = bsctl(address, &line).exits(3);
+        assert!(ran.err.contains("reserved by another connection"), "{}", ran.err);
+        assert!(ran.err.contains("job 999 does not exist"), "{}", ran.err);
+        assert!(stats(address, free).is_none() && stats(address, held).is_some());
+        bsctl(address, &["delete", &ids[1], "--backup", &deleted]).exits(74);
+        bsctl(address, &["import", &deleted]).exits(0);
+        let bodies = bsctl(address, &["jobs", "-t", "u", "--state", "ready", "-o", "raw"]).exits(0);
+        assert_eq!(bodies.out().trim_end(), "free");
+    });
+}
+
+#[test]
 fn drain_to_stdout_writes_records_and_nothing_else() {
     on_both(|address| {
         let _holder = filled(address);

@@ -36,6 +36,12 @@ fn queued_jobs_are_taken_away_and_others_stay() {
         assert_eq!((&done["action"], &done["succeeded"]), (&json!("deleted"), &json!(15)));
         assert_eq!((queued(address, "mail"), queued(address, "sms")), (0, 1));
         gearctl(address, &["purge", "mail", "nobody-knows-it"]).exits(0);
+        let directory = tempfile::tempdir().unwrap();
+        let backup = directory.path().join("backup");
+        let line = ["clear", "sms", "-y", "--backup", backup.to_str().unwrap()];
+        gearctl(address, &line).exits(0);
+        assert_eq!(std::fs::read_to_string(&backup).unwrap().lines().count(), 1);
+        assert_eq!(queued(address, "sms"), 0);
         gearctl(address, &["clear", "", "-y"]).exits(65);
     });
 }
