@@ -27,7 +27,13 @@ pub struct Link {
 }
 
 impl ctl_core::link::Link for Link {
-    ctl_core::link_of_sdk!(adf_queue_client, fixtures::adf_queue, to_string, cli_error);
+    ctl_core::link_of_sdk!(
+        adf_queue_client,
+        fixtures::adf_queue,
+        to_string,
+        cli_error,
+        pings adf_queue_client::ConnectOptions::ping_interval
+    );
 
     fn new(dialer: Dialer<Self>) -> Self {
         Self { dialer, client: None, side: None, in_session: false }

@@ -36,6 +36,10 @@ pub const PROGRAM: Program = Program {
         ),
         ("ADFCTL_CONFIG, ADFCTL_CONTEXT", "as --config, --context"),
         ("ADFCTL_TIMEOUT", "as --timeout"),
+        (
+            "ADFCTL_PING_INTERVAL",
+            "idle time before a WebSocket connection sends a ping; 0 for none [default: 30s]",
+        ),
         ("ADFCTL_OUTPUT", "as --output"),
         ("ADFCTL_LOG", "log filter in RUST_LOG syntax: debug, or adfctl::protocol=trace"),
         ("ADFCTL_LOG_FORMAT", "format of stderr lines: text or json"),

@@ -12,4 +12,5 @@ pub const SERVERS: Servers = Servers {
     variables: &["ADFCTL_SERVER"],
     default: "127.0.0.1:6230",
     forms: "host, host:port, adf://, adf+json://, http://, http+json://, unix:/path",
+    pings: true,
 };

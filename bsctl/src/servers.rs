@@ -12,4 +12,5 @@ pub const SERVERS: Servers = Servers {
     variables: &["BSCTL_SERVER", "BSCTL_ADDR", "BEANSTALKD_ADDR"],
     default: "127.0.0.1:11300",
     forms: "host, host:port, [::1]:11300, unix:/path",
+    pings: false,
 };

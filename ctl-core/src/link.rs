@@ -173,11 +173,17 @@ pub trait Link: Sized + Send {
 }
 
 /// The items of a [`Link`](crate::link::Link) that are the same for every SDK: `$sdk` is its crate, `$fixture` the
-/// module of its server, `$text` the method that shows a request, and `$error` what makes an error of the SDK one of the
-/// tool. The link has a field `dialer`, and a method `client` that connects.
+/// module of its server, `$text` the method that shows a request, `$error` what makes an error of the SDK one of the
+/// tool, and `$pings` what sets the interval of pings. The link has a field `dialer`, and a method `client` that connects.
 #[macro_export]
 macro_rules! link_of_sdk {
-    ($sdk:ident, $($fixture:ident)::+, $text:ident, $error:path) => {
+    (@pings) => {
+        None
+    };
+    (@pings $pings:path) => {
+        Some($pings)
+    };
+    ($sdk:ident, $($fixture:ident)::+, $text:ident, $error:path $(, pings $pings:path)?) => {
         type Address = $sdk::Address;
         type Options = $sdk::ConnectOptions;
         type Server = $($fixture)::+::Server;
@@ -187,6 +193,7 @@ macro_rules! link_of_sdk {
             write_timeout: $sdk::ConnectOptions::write_timeout,
             reply_timeout: $sdk::ConnectOptions::reply_timeout,
             total_timeout: $sdk::ConnectOptions::total_timeout,
+            ping_interval: $crate::link_of_sdk!(@pings $($pings)?),
             canceller: $sdk::ConnectOptions::canceller,
         };
 
@@ -285,6 +292,8 @@ pub struct Setters<O> {
     pub reply_timeout: fn(O, Duration) -> O,
     /// Sets the time limit of a whole call, if any.
     pub total_timeout: fn(O, Option<Duration>) -> O,
+    /// Sets the idle time before a ping, or that there are none; only where pings exist.
+    pub ping_interval: Option<fn(O, Option<Duration>) -> O>,
     /// Sets what ends calls before their answer.
     pub canceller: fn(O, Canceller) -> O,
 }

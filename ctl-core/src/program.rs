@@ -70,6 +70,8 @@ pub struct Servers {
     pub default: &'static str,
     /// The forms of an address, for `connect` in a session.
     pub forms: &'static str,
+    /// Whether idle connections to them are kept alive by pings.
+    pub pings: bool,
 }
 
 /// The queue in the configuration file.
@@ -195,6 +197,7 @@ pub(crate) const TOOL: Program = Program {
         variables: &["TOOL_ADDR"],
         default: "127.0.0.1:1",
         forms: "host:port",
+        pings: false,
     },
     check: |text| match text.contains(':') {
         true => Ok(()),

@@ -12,4 +12,5 @@ pub const SERVERS: Servers = Servers {
     variables: &["GEARCTL_SERVER", "GEARMAN_SERVER", "GEARMAN_SERVERS"],
     default: "127.0.0.1:4730",
     forms: "host, host:port, [::1]:4730, unix:/path",
+    pings: false,
 };

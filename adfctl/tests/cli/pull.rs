@@ -4,10 +4,10 @@
 use std::io::Read as _;
 use std::time::Duration;
 
-use ctl_contract::program::ended;
+use ctl_contract::program::{Running, ended};
 #[cfg(unix)]
 use ctl_contract::program::{hears, signal};
-use fixtures::adf_queue::Server;
+use fixtures::adf_queue::{Request, Sent, Server};
 use fixtures::fault::Fault;
 use serde_json::json;
 
@@ -202,4 +202,29 @@ fn a_message_that_comes_late_belongs_to_the_cycle_of_a_benchmark() {
     server.faults().add(Fault::nth(1).of("pull").delay(Duration::from_millis(1500)));
     adfctl(server.address(), &["bench", "cycle", "--count", "2"]).exits(0);
     assert_eq!(server.queues(), []);
+}
+
+/// A proxy closes a connection that is idle for longer than it allows. The usual interval is longer than the wait here.
+#[test]
+fn an_idle_connection_is_pinged_as_often_as_the_setting_says() {
+    let (pinged, pings) = std::sync::mpsc::channel();
+    let note = move |request: &Request| {
+        if request.sent == Sent::Ping {
+            let _ = pinged.send(());
+        }
+    };
+    let server = Server::builder().queue("/q").on_request(note).start().unwrap();
+    let line = ["--server", server.address(), "pull", "/q", "--wait", "1h"];
+    let every = |interval| {
+        let mut command = PROGRAM.command(&line);
+        command.env("ADFCTL_PING_INTERVAL", interval);
+        Running::of(command.spawn().unwrap())
+    };
+    let child = every("100ms");
+    for _ in 0..3 {
+        pings.recv_timeout(Duration::from_secs(25)).unwrap();
+    }
+    child.terminated();
+    let refused = every("soon").ended().exits(2);
+    assert!(refused.err.contains("ADFCTL_PING_INTERVAL"), "{}", refused.err);
 }

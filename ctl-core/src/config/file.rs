@@ -329,7 +329,7 @@ impl Reader<'_> {
         let mut fields = Fields::new();
         for (name, item) in table.iter() {
             let at = place(table, name, item);
-            let keys = || keys::KEYS.iter().copied();
+            let keys = || keys::all(self.program);
             let Some(key) = keys().find(|key: &Key| key.shown(self.program) == name) else {
                 let known: Vec<&str> = keys().map(|key| key.shown(self.program)).collect();
                 return Err(unknown(at, &format!("{of}.{name}"), &known.join(", ")));

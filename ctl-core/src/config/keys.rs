@@ -52,7 +52,7 @@ macro_rules! keys {
             variable: concat!($($variable)?),
         };)*
 
-        /// All keys of a context; `[defaults]` has the same.
+        /// The keys of a context in all tools; `[defaults]` has the same. See [`all`].
         pub const KEYS: &[Key] = &[$($constant),*];
     };
 }
@@ -84,12 +84,20 @@ keys! {
     TIMEOUT = "timeout" Duration, flag "--timeout", variable "TIMEOUT";
     /// How long to wait for the server.
     WAIT_FOR_SERVER = "wait-for-server" Duration, flag "--wait-for-server";
+    /// The idle time before a ping, if the tool's connections send any.
+    PING_INTERVAL = "ping-interval" Duration, variable "PING_INTERVAL";
     /// The output format.
     OUTPUT = "output" Format, flag "--output", variable "OUTPUT";
     /// The format of messages on stderr.
     LOG_FORMAT = "log-format" LogFormat, variable "LOG_FORMAT";
     /// How progress is shown on stderr.
     PROGRESS = "progress" Progress, variable "PROGRESS";
+}
+
+/// The keys of a tool.
+pub fn all(program: &Program) -> impl Iterator<Item = Key> + use<> {
+    let pings = program.servers.pings;
+    KEYS.iter().copied().filter(move |key| pings || *key != PING_INTERVAL)
 }
 
 /// The key with this name in its written form.
@@ -99,8 +107,8 @@ keys! {
 pub fn named(program: &Program, text: &str) -> Result<Key, CliError> {
     // The other name of the flag.
     let text = if matches!(text, "addr" | "address") { ADDRESS.name } else { text };
-    KEYS.iter().copied().find(|key| key.shown(program) == text).ok_or_else(|| {
-        let known: Vec<&str> = KEYS.iter().map(|key| key.shown(program)).collect();
+    all(program).find(|key| key.shown(program) == text).ok_or_else(|| {
+        let known: Vec<&str> = all(program).map(|key| key.shown(program)).collect();
         let meant = or_else(text, known.iter().copied().chain(["addr"]));
         CliError::usage(format!("there is no setting `{}`{meant}", escape::line(text)))
             .hint(format!("one of {}", known.join(", ")))

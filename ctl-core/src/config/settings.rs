@@ -131,7 +131,7 @@ impl Settings {
             Some((key, words.join(",")))
         };
         let is_other = |key: &Key| !key.name.starts_with(keys::TLS.name);
-        let others = keys::KEYS.iter().copied().filter(is_other).filter_map(words);
+        let others = keys::all(&self.program).filter(is_other).filter_map(words);
         self.given = Arc::new(others.chain(tls).collect());
         self
     }

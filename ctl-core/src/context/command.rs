@@ -270,8 +270,8 @@ fn filled(text: &str, program: &Program) -> String {
     let Program { name, prefix, servers, queue, help, .. } = program;
     let (about, session, examples) = help.repl;
     let keys = || {
-        let key = |key: &Key| format!("  {:<16} {}", key.shown(program), key.form(program));
-        keys::KEYS.iter().map(key).collect::<Vec<_>>().join("\n")
+        let key = |key: Key| format!("  {:<16} {}", key.shown(program), key.form(program));
+        keys::all(program).map(key).collect::<Vec<_>>().join("\n")
     };
     let words = [
         ("{name}", *name),

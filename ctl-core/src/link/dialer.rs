@@ -460,6 +460,9 @@ fn options<L: Link>(address: L::Address, plan: &Plan, tls: Option<&Tls>) -> L::O
         options = (set.reply_timeout)(options, bound);
     }
     options = (set.total_timeout)(options, plan.call_bound(L::WAIT));
+    if let (Some(set), Some(interval)) = (set.ping_interval, plan.ping_interval) {
+        options = set(options, Some(interval).filter(|interval| !interval.is_zero()));
+    }
     #[cfg(feature = "tls")]
     if let Some(tls) = tls {
         options = L::with_tls(options, tls.clone());

@@ -89,6 +89,8 @@ pub struct Plan {
     pub timeout: Option<Duration>,
     /// How long to wait for the server to answer.
     pub wait_for_server: Option<Duration>,
+    /// The idle time before a ping; 0 for no pings. Without one, the client's own.
+    pub ping_interval: Option<Duration>,
 }
 
 /// Pause after the first attempt; each further pause doubles, up to a second.
@@ -108,6 +110,7 @@ impl Plan {
             connect_timeout: bound(keys::CONNECT_TIMEOUT, None)?,
             timeout: bound(keys::TIMEOUT, globals.timeout)?,
             wait_for_server: bound(keys::WAIT_FOR_SERVER, globals.wait_for_server)?,
+            ping_interval: bound(keys::PING_INTERVAL, None)?,
         })
     }
 

@@ -12,7 +12,7 @@ pub const KEY: &str = "KEY";
 /// Caches these names for completion.
 pub(crate) fn keep_names(settings: &Settings, program: &Program, names: &KnownNames) {
     names.keep(CONTEXT, settings.config().contexts.keys().cloned().collect());
-    names.keep(KEY, keys::KEYS.iter().map(|key| key.shown(program).to_owned()).collect());
+    names.keep(KEY, keys::all(program).map(|key| key.shown(program).to_owned()).collect());
     names.keep(DECODE, settings.config().envelopes.names().map(str::to_owned).collect());
 }
 

@@ -38,7 +38,7 @@ fn template(program: &Program) -> String {
          # [envelopes.orders]    # bodies for --decode and filters\n# class = \"/type\"\n# arguments = \"/order\"\n#\n# Settings of contexts and defaults:\n",
         servers.default
     );
-    for &key in keys::KEYS {
+    for key in keys::all(program) {
         text.push_str(&format!("#   {:<16} {}\n", key.shown(program), key.form(program)));
     }
     text

@@ -47,7 +47,7 @@ pub(crate) fn in_force(settings: &Settings, program: &Program) -> Result<Vec<Rec
     let context =
         chosen.map(|Chosen { name, source }| row("context", name, &source.to_string(), None));
     let mut rows: Vec<Record> = context.into_iter().collect();
-    for &key in keys::KEYS {
+    for key in keys::all(program) {
         if let Some(setting) = settings.text(key)? {
             let source = setting.source.to_string();
             rows.push(row(key.shown(program), &setting.value, &source, setting.over.as_ref()));
