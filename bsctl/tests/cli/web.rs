@@ -72,6 +72,29 @@ fn a_browser_shows_the_page_and_obeys_nothing_in_it() {
     web.end();
 }
 
+/// One long body does not hide the other jobs, and nothing of it is lost.
+#[test]
+fn long_bodies_are_folded() {
+    let Some(mut browser) = Browser::start() else { return };
+    let server = Server::start().unwrap();
+    let long = format!("{}the end", "long ".repeat(10_000));
+    put(server.address(), "mail", &long);
+    put(server.address(), "mail", "short");
+    let web = Web::start(&PROGRAM, server.address(), &[]);
+    let place = server.address().replace(':', "%3A");
+    web.show(&mut browser, &format!("#/{place}/mail"));
+    browser.wait("document.querySelectorAll('td.body').length === 2");
+    assert_eq!(browser.value("document.querySelectorAll('td.body details').length"), 1);
+    assert!(browser.text("td.body summary").ends_with("… (50,007 characters)"));
+    let height = "document.querySelector('td.body details').offsetHeight";
+    assert_eq!(browser.value(&format!("{height} < innerHeight / 4")), true);
+    browser.press("td.body summary", "");
+    browser.wait(&format!("{height} > innerHeight"));
+    assert_eq!(browser.text("td.body details div"), long);
+    assert_eq!(browser.errors(), "");
+    web.end();
+}
+
 /// A decision for each job of a filter, and the outcome of each.
 #[test]
 fn jobs_are_reviewed_one_by_one() {
@@ -112,6 +135,7 @@ fn jobs_are_reviewed_one_by_one() {
     decide(&mut browser, "3 of 5", "kick job");
     // Somebody else is faster.
     decide(&mut browser, "4 of 5", "Back");
+    browser.wait("document.querySelector('[aria-pressed=true]')?.textContent === 'kick job'");
     decide(&mut browser, "3 of 5", "kick job");
     browser.press("#review-all", "");
     decide(&mut browser, "4 of 5", "delete");

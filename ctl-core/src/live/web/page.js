@@ -2,6 +2,8 @@
 // Everything that comes from a server is set as text, never as markup.
 const $ = (id) => document.getElementById(id);
 const HISTORY = 300;
+// Longer bodies are folded.
+const FOLDED = 400;
 const TOKEN = "token";
 let title, last, at = null, sort = null;
 // The server whose rows the open dialog is about.
@@ -222,7 +224,15 @@ function emptyTable(titles) {
 }
 
 function cells(key, value) {
-  return make("td", written(value), isLong(key, value) ? { class: "body" } : typeof value === "number" ? { class: "number" } : {});
+  const text = written(value);
+  if (!isLong(key, value)) return make("td", text, typeof value === "number" ? { class: "number" } : {});
+  const cell = make("td", text, { class: "body" });
+  if (text.length > FOLDED || text.split("\n").length > 8) {
+    const fold = make("details"), start = text.split("\n", 1)[0].slice(0, 80);
+    fold.append(make("summary", `${start}… (${text.length.toLocaleString("en")} characters)`), make("div", text));
+    cell.replaceChildren(fold);
+  }
+  return cell;
 }
 
 function viewOf(view, target, queue) {
@@ -363,6 +373,8 @@ function review(view, server, queue, rows, serverId, done) {
     }
     box.replaceChildren(list);
     choices.replaceChildren(...view.actions.map((name) => button(name, () => decide(name))), button("leave it", () => decide(null)));
+    const chosen = [...view.actions].indexOf(decisions[place]);
+    if (chosen >= 0) choices.children[chosen].setAttribute("aria-pressed", "true");
     if (place > 0) choices.append(button("Back", () => { place -= 1; step(); }));
   }
   function summary() {
