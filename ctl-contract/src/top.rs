@@ -57,8 +57,12 @@ pub fn a_queue_is_looked_at_closely<T: Tool>(case: &Case<T>) {
     terminal.sees("> ");
     terminal.types("\r");
     terminal.sees(" samples: from 1 to 1, peak 1");
+    terminal.types("\r");
+    terminal.sees("mail: jobs  (space lists them anew, Esc goes back)");
     terminal.types("\u{1b}");
-    terminal.sees("quit");
+    terminal.sees(" samples: from 1 to 1, peak 1");
+    terminal.types("\u{1b}");
+    terminal.sees("> ");
     terminal.types("q");
     terminal.sees(GIVEN_BACK);
     assert_eq!(terminal.ends(), 0);

@@ -50,6 +50,7 @@ pub static BOARD: Board = Board {
     main: "ready",
     problem,
     acts: &[],
+    jobs: Err("the server does not list messages: adfctl pull shows some and gives them back"),
 };
 
 fn problem(queue: &Row<'_>) -> Option<String> {

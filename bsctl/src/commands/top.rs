@@ -9,12 +9,12 @@ use crate::attendance::{Load, Workers};
 /// The end of `top --help`.
 pub const HELP: &str = "\
 Protocol: stats, list-tubes, stats-tube; use, peek-ready and stats-job for the age of the oldest job.
-On a terminal, this is a live view: ? lists the keys, Enter shows the details of a row, q quits. Columns that do not fit
-are hidden. In a pipe, or with -o json or ndjson, it prints snapshots instead; -o
-json prints one unless --count is given. PUT/S and DELETE/S cover the time since the previous snapshot, so
-the first one has none. OLDEST is the age of the job that would be reserved next. A tube with ready jobs and no workers
-is a PROBLEM; so are buried jobs and a pause. WORKERS are the connections that watch the tube; for default, which every
-connection watches, those known to reserve.
+On a terminal, this is a live view: ? lists the keys, Enter shows the details of a row and then its jobs, q quits.
+Columns that do not fit are hidden. In a pipe, or with -o json or ndjson, it prints snapshots instead; -o json prints
+one unless --count is given. PUT/S and DELETE/S cover the time since the previous snapshot, so the first one has none.
+OLDEST is the age of the job that would be reserved next. A tube with ready jobs and no workers is a PROBLEM; so are
+buried jobs and a pause. WORKERS are the connections that watch the tube; for default, which every connection watches,
+those known to reserve.
 With --write, k kicks the buried jobs of the selected tube and P pauses or resumes it, after confirmation.
 
 Examples:
@@ -98,6 +98,7 @@ pub static BOARD: Board = Board {
             fits: |_| true,
         },
     ],
+    jobs: Ok(&["jobs", "--tube={queue}", "--count=100", "--columns=id,state,pri,age,body"]),
 };
 
 fn problem(tube: &Row<'_>) -> Option<String> {

@@ -48,6 +48,32 @@ fn jobs_are_kicked_and_tubes_paused_after_a_yes() {
 }
 
 #[test]
+fn a_tube_leads_to_its_jobs_and_back() {
+    on_both(|address| {
+        put(address, "mail", "hello");
+        put_buried(address, "mail", "\x1b[2Jfailed");
+        let mut terminal = top(address, &[]);
+        terminal.sees("> ");
+        terminal.types("\r");
+        terminal.sees("peak 1");
+        terminal.types("\r");
+        terminal.sees("mail: jobs");
+        terminal.sees("hello");
+        terminal.sees("[2Jfailed");
+        put(address, "mail", "later");
+        terminal.types(" ");
+        terminal.sees("later");
+        terminal.types("\u{1b}");
+        terminal.sees("over ");
+        terminal.types("\u{1b}");
+        terminal.sees("TUBE");
+        terminal.types("q");
+        assert_eq!(terminal.ends(), 0);
+        assert_eq!(places(address).len(), 3);
+    });
+}
+
+#[test]
 fn without_write_nothing_is_asked() {
     let server = Server::start().unwrap();
     let buried = put_buried(server.address(), "mail", "x");

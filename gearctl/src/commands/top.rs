@@ -49,6 +49,7 @@ pub static BOARD: Board = Board {
     main: "queued",
     problem,
     acts: &[],
+    jobs: Err("the server shows jobs to workers only: gearctl peek takes some and gives them back"),
 };
 
 fn problem(function: &Row<'_>) -> Option<String> {

@@ -1,11 +1,13 @@
-//! A user's changes to a queue in the live view: first the tool shows what would be done, then does it if the user
-//! agrees.
+//! The commands of the live view: a user's changes to a queue, of which the tool first shows what would be done and does
+//! it if the user agrees, and the jobs of a queue.
 
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use super::board::{Known, Row};
-use super::view::Prompt;
+use serde_json::Value;
+
+use super::board::{Board, Known, Row};
+use super::view::{Listing, Prompt};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::live::own;
@@ -20,6 +22,16 @@ pub(super) struct Acts<T: Interactive> {
     answers: (mpsc::Sender<Answer>, mpsc::Receiver<Answer>),
     /// What the prompt asks.
     asked: Option<Asked>,
+    /// Whether changes are allowed.
+    writes: bool,
+    /// Ends the last listing, and its number.
+    listing: (Interrupts, u64),
+}
+
+/// What has come of a command.
+pub(super) enum News {
+    Prompt(Prompt),
+    Jobs(Listing),
 }
 
 #[derive(Debug)]
@@ -30,10 +42,9 @@ struct Asked {
     what: String,
 }
 
-struct Answer {
-    is_done: bool,
-    asked: Asked,
-    came: Result<Came, CliError>,
+enum Answer {
+    Act { is_done: bool, asked: Asked, came: Result<Came, CliError> },
+    Jobs(Listing),
 }
 
 impl<T: Interactive> Acts<T>
@@ -44,8 +55,44 @@ where
     ///
     /// # Errors
     /// Those of [`Own::of`].
-    pub(super) fn of(context: &mut Context<T>) -> Result<Self, CliError> {
-        Ok(Self { own: Arc::new(Own::of(context)?), answers: mpsc::channel(), asked: None })
+    pub(super) fn of(context: &mut Context<T>, writes: bool) -> Result<Self, CliError> {
+        let (own, listing) = (Arc::new(Own::of(context)?), (Interrupts::none(), 0));
+        Ok(Self { own, answers: mpsc::channel(), asked: None, writes, listing })
+    }
+
+    /// Lists jobs of a queue, instead of those that are being listed.
+    pub(super) fn list(&mut self, row: &Row<'_>, board: &Board) -> Listing {
+        self.stop_listing();
+        self.listing = (Interrupts::none(), self.listing.1 + 1);
+        let (interrupts, turn) = self.listing.clone();
+        let name = own::name(row.name, "the name").map_err(|error| error.message);
+        let line = board.jobs.map_err(str::to_owned).and_then(|line| {
+            let name = name?;
+            Ok(line.iter().map(|word| word.replace("{queue}", &name)).collect::<Vec<_>>())
+        });
+        let asked = Listing { turn, queue: row.name.to_owned(), lines: Vec::new(), skip: 0 };
+        let line = match line {
+            Ok(line) => line,
+            Err(why) => return Listing { lines: vec![why], ..asked },
+        };
+        let waiting = Listing { lines: vec!["asking…".to_owned()], ..asked.clone() };
+        let (own, answers) = (Arc::clone(&self.own), self.answers.0.clone());
+        let server = row.server.to_owned();
+        thread::spawn(move || {
+            let text = match own.run(&server, Format::Table, (line, None), &interrupts) {
+                Ok(Came { result: Value::String(table), messages, .. }) => messages + &table,
+                Ok(came) => came.line(),
+                Err(error) => error.message,
+            };
+            let lines = text.lines().map(str::to_owned).collect();
+            let _ = answers.send(Answer::Jobs(Listing { lines, ..asked }));
+        });
+        waiting
+    }
+
+    /// Nobody waits for the jobs any more.
+    pub(super) fn stop_listing(&self) {
+        self.listing.0.raise();
     }
 
     /// Does what the prompt asks, with the name of a protected context if the user had to type it.
@@ -68,15 +115,18 @@ where
         let what = asked.what.clone();
         thread::spawn(move || {
             let came = own.run(&asked.server, Format::Table, (line, None), &Interrupts::none());
-            let _ = answers.send(Answer { is_done, asked, came });
+            let _ = answers.send(Answer::Act { is_done, asked, came });
         });
         Prompt::Waits(what)
     }
 
     /// The outcome of a command, once.
-    pub(super) fn came(&mut self) -> Option<Prompt> {
-        let Answer { is_done, asked, came } = self.answers.1.try_recv().ok()?;
-        Some(match came {
+    pub(super) fn came(&mut self) -> Option<News> {
+        let (is_done, asked, came) = match self.answers.1.try_recv().ok()? {
+            Answer::Jobs(listing) => return Some(News::Jobs(listing)),
+            Answer::Act { is_done, asked, came } => (is_done, asked, came),
+        };
+        Some(News::Prompt(match came {
             Err(error) if is_done && error.wants_name() => {
                 self.asked = Some(asked);
                 Prompt::Names(String::new())
@@ -84,13 +134,13 @@ where
             Err(error) => Prompt::Told(format!("{}: {}", asked.what, error.message)),
             Ok(came) if is_done => Prompt::Told(came.line()),
             Ok(_) => Prompt::Asks(self.asked.insert(asked).what.clone()),
-        })
+        }))
     }
 }
 
 /// The prompt for the key of an act; `None` if no act has it.
 pub(super) fn prompt<T: Interactive>(
-    acts: Option<&mut Acts<T>>,
+    acts: &mut Acts<T>,
     key: char,
     row: Option<&Row<'_>>,
     known: &Known,
@@ -100,9 +150,9 @@ where
 {
     let mut ours = known.board.acts.iter().filter(|act| act.key == key).peekable();
     ours.peek()?;
-    let Some(acts) = acts else {
+    if !acts.writes {
         return Some(Prompt::Told(format!("{key} makes a change: top --write enables it")));
-    };
+    }
     let row = row?;
     let Some(act) = ours.find(|act| (act.fits)(row)) else {
         return Some(Prompt::Told(format!("{}: nothing to do for {key}", row.name)));

@@ -22,6 +22,8 @@ pub struct Board {
     pub problem: fn(&Row<'_>) -> Option<String>,
     /// The commands that a user can run on a queue, if allowed.
     pub acts: &'static [Act],
+    /// The command that lists some jobs of a queue, with `{queue}` for its name; otherwise what to say instead.
+    pub jobs: Result<&'static [&'static str], &'static str>,
 }
 
 /// A command on a queue, with a key.

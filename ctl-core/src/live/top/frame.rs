@@ -18,7 +18,7 @@ const LEAST: usize = 16;
 /// Minimum width of a history, including its gap.
 const TREND: usize = 12;
 
-const KEYS: &str = "q quit  ? help  enter detail  s sort  / filter  p pause  + - pace";
+const KEYS: &str = "q quit  ? help  enter closer  s sort  / filter  p pause  + - pace";
 /// The column of what a key does.
 const KEY: usize = 21;
 const HELP: &[(&str, &str)] = &[
@@ -30,7 +30,7 @@ const HELP: &[(&str, &str)] = &[
     ("space", "refresh now"),
     ("+, -", "refresh half or twice as often"),
     ("up, down, page keys", "select a row; home and end the first or the last one"),
-    ("enter", "details of the selected row; enter or Esc goes back"),
+    ("enter", "details of the selected row, then its jobs; Esc goes back"),
     ("Ctrl-L", "redraw the screen"),
 ];
 
@@ -61,9 +61,15 @@ pub(super) fn frame(
         return lines;
     }
     let rows = view.rows(known);
-    match rows.get(view.chosen).filter(|_| view.detail) {
-        Some(row) => lines.extend(detail(known, row, width, color)),
-        None => {
+    match (&view.jobs, rows.get(view.chosen).filter(|_| view.detail)) {
+        (Some(listing), _) => {
+            let title = format!("{}: jobs  (space lists them anew, Esc goes back)", listing.queue);
+            lines.extend([String::new(), cut(&escape::line(&title), width)]);
+            let shown = listing.lines.iter().skip(listing.skip);
+            lines.extend(shown.map(|line| cut(&escape::line(line), width)));
+        }
+        (None, Some(row)) => lines.extend(detail(known, row, width, color)),
+        (None, None) => {
             lines.extend(servers(known, width, most_servers(height), color));
             lines.push(String::new());
             let page = page(height, known.servers.len());

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use self::acts::Acts;
+use self::acts::{Acts, News};
 pub(crate) use self::board::Known;
 pub use self::board::{Act, Board, Figure, Row, Source, Unit, columns};
 use self::pace::Pace;
@@ -112,7 +112,7 @@ where
     if shows {
         take(&mut known, first);
         let view = View::new(sort, args.every());
-        let acts = if args.write { Some(Acts::<T>::of(context)?) } else { None };
+        let acts = Acts::<T>::of(context, args.write)?;
         let bounds = (view, args.count);
         return picture(context, collector, known, bounds, acts);
     }
@@ -135,7 +135,7 @@ fn picture<T: Interactive>(
     collector: Collector<T>,
     mut known: Known,
     (mut view, count): (View, Option<u64>),
-    mut acts: Option<Acts<T>>,
+    mut acts: Acts<T>,
 ) -> Result<Exit, CliError>
 where
     T::Link: Send,
@@ -154,12 +154,20 @@ where
         if let Some(exit) = interrupts.requested() {
             return Ok(exit);
         }
-        if let Some(prompt) = acts.as_mut().and_then(Acts::came) {
-            if matches!(prompt, Prompt::Told(_)) {
-                pace.set(view.every, view.paused);
+        if let Some(news) = acts.came() {
+            match news {
+                News::Prompt(prompt) => {
+                    if matches!(prompt, Prompt::Told(_)) {
+                        pace.set(view.every, view.paused);
+                    }
+                    view.prompt = prompt;
+                }
+                News::Jobs(listing) => view.came(listing),
             }
-            view.prompt = prompt;
             is_new = true;
+        }
+        if view.jobs.is_none() {
+            acts.stop_listing();
         }
         let (width, height) = screen.size();
         if is_new {
@@ -186,17 +194,21 @@ where
                     }
                     Action::Act(key) => {
                         let rows = view.rows(&known);
-                        let prompt =
-                            acts::prompt(acts.as_mut(), key, rows.get(view.chosen), &known);
+                        let prompt = acts::prompt(&mut acts, key, rows.get(view.chosen), &known);
                         drop(rows);
                         let is_one = prompt.is_some();
                         view.prompt = prompt.unwrap_or(view.prompt);
                         is_one
                     }
                     Action::Agree => {
-                        if let Some(acts) = &mut acts {
-                            view.prompt = acts.go(view.typed_name());
-                        }
+                        view.prompt = acts.go(view.typed_name());
+                        true
+                    }
+                    Action::List => {
+                        let rows = view.rows(&known);
+                        let listing = rows.get(view.chosen).map(|row| acts.list(row, known.board));
+                        drop(rows);
+                        view.jobs = listing;
                         true
                     }
                     Action::Redraw => {
@@ -271,6 +283,7 @@ mod tests {
             is_alone.then(|| "nobody waits".to_owned())
         },
         acts: &[],
+        jobs: Err("jobs cannot be listed"),
     };
 
     fn look(at: Instant, puts: f64, queues: &[(&str, f64, f64)]) -> Look {

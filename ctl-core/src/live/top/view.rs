@@ -30,12 +30,25 @@ pub(super) struct View {
     pub(super) chosen: usize,
     /// Shows only the selected row, with all its data.
     pub(super) detail: bool,
+    /// Shows only the jobs of the selected row.
+    pub(super) jobs: Option<Listing>,
     /// Number of rows scrolled past.
     pub(super) skip: usize,
     /// The question or message below the rows.
     pub(super) prompt: Prompt,
     /// The polling interval.
     pub(super) every: Duration,
+}
+
+/// Jobs of a queue, as their command prints them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Listing {
+    /// Which listing it is: only the answer to the last one counts.
+    pub(super) turn: u64,
+    pub(super) queue: String,
+    pub(super) lines: Vec<String>,
+    /// Number of lines scrolled past.
+    pub(super) skip: usize,
 }
 
 /// A question or a message.
@@ -61,6 +74,8 @@ pub(super) enum Action {
     Show,
     /// Poll now, and at the view's interval from now on.
     Look,
+    /// List the jobs of the selected row.
+    List,
     /// Show what the command of this key would do to the selected row.
     Act(char),
     /// Confirm.
@@ -126,9 +141,27 @@ impl View {
             self.help = false;
             return if key.code == KeyCode::Char('q') { Action::Quit } else { Action::Show };
         }
+        if let Some(listing) = &mut self.jobs {
+            let most = listing.lines.len().saturating_sub(page);
+            match key.code {
+                KeyCode::Char('q') => return Action::Quit,
+                KeyCode::Char('?' | 'h') => self.help = true,
+                KeyCode::Char(' ') => return Action::List,
+                KeyCode::Esc => self.jobs = None,
+                KeyCode::Up => listing.skip = listing.skip.saturating_sub(1),
+                KeyCode::Down => listing.skip = (listing.skip + 1).min(most),
+                KeyCode::PageUp => listing.skip = listing.skip.saturating_sub(page),
+                KeyCode::PageDown => listing.skip = (listing.skip + page).min(most),
+                KeyCode::Home => listing.skip = 0,
+                KeyCode::End => listing.skip = most,
+                _ => return Action::Nothing,
+            }
+            return Action::Show;
+        }
         match key.code {
             KeyCode::Char('q') => return Action::Quit,
-            KeyCode::Enter => self.detail = !self.detail,
+            KeyCode::Enter if self.detail => return Action::List,
+            KeyCode::Enter => self.detail = true,
             KeyCode::Esc if self.detail => self.detail = false,
             KeyCode::Char('?' | 'h') => self.help = true,
             KeyCode::Char('s') | KeyCode::Right => self.sort_by(self.sort + 1, figures),
@@ -164,6 +197,13 @@ impl View {
             _ => return Action::Nothing,
         }
         Action::Show
+    }
+
+    /// Shows the jobs that have come, unless others or none are wanted by now.
+    pub(super) fn came(&mut self, listing: Listing) {
+        if let Some(shown) = self.jobs.as_mut().filter(|shown| shown.turn == listing.turn) {
+            *shown = listing;
+        }
     }
 
     /// The name that the user has typed, if a command asked for it.
@@ -302,6 +342,35 @@ mod tests {
         assert_eq!(typed(&mut view, "y"), Action::Nothing, "nothing is asked yet");
         assert_eq!(view.prompt, Prompt::Waits("mail: kick".to_owned()));
         assert_eq!(typed(&mut view, "q"), Action::Quit);
+    }
+
+    #[test]
+    fn the_jobs_of_a_row_are_behind_its_details() {
+        let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
+        assert_eq!(typed(&mut view, "\r"), Action::Show);
+        assert_eq!(typed(&mut view, "\r"), Action::List);
+        let listing = |turn, lines: usize| {
+            let lines = (0..lines).map(|line| line.to_string()).collect();
+            Listing { turn, lines, ..Listing::default() }
+        };
+        view.jobs = Some(listing(2, 1));
+        view.came(listing(1, 25));
+        assert_eq!(view.jobs.as_ref().unwrap().lines.len(), 1, "it is an earlier one");
+        view.came(listing(2, 25));
+        let mut press = |code| {
+            view.key(KeyEvent::from(code), BOARD.figures.len(), 10);
+            view.jobs.as_ref().unwrap().skip
+        };
+        let keys = [KeyCode::Up, KeyCode::PageDown, KeyCode::End, KeyCode::Down, KeyCode::PageUp];
+        assert_eq!(keys.map(&mut press), [0, 10, 15, 15, 5]);
+        assert_eq!(typed(&mut view, " "), Action::List);
+        assert_eq!(typed(&mut view, "k"), Action::Nothing, "a change is of a row that is seen");
+        typed(&mut view, "\x1b");
+        assert!(view.jobs.is_none() && view.detail);
+        view.came(listing(2, 25));
+        assert!(view.jobs.is_none(), "nobody waits for them");
+        typed(&mut view, "\x1b");
+        assert!(!view.detail);
     }
 
     #[test]
