@@ -145,7 +145,7 @@ const PULLS: usize = 60;
 
 impl BenchClient {
     fn push(&mut self, bodies: &[Bytes], done: &mut Done<'_>) -> Result<(), CliError> {
-        let pushes = bodies.iter().map(|body| Push::right(self.queue.clone(), body.clone()));
+        let pushes = bodies.iter().map(|body| Push::right(self.queue.clone(), body));
         let outcomes = self.link.client()?.push_many(pushes.collect::<Vec<_>>());
         outcomes.for_each(|outcome| done(outcome.map(drop).map_err(cli_error)));
         Ok(())
@@ -188,7 +188,7 @@ impl Client for BenchClient {
             Mode::Cycle => {
                 for body in bodies {
                     let client = self.link.client()?;
-                    if let Err(error) = client.rpush(self.queue.clone(), body.clone()) {
+                    if let Err(error) = client.rpush(self.queue.clone(), body) {
                         done(Err(cli_error(error)));
                     } else if !self.take(true, done)? {
                         let why = "a message of the benchmark did not arrive";

@@ -45,7 +45,7 @@ impl Trip<'_> {
         let queue = self.queue.clone();
         self.step("createqueue", |client| client.create_queue(queue.clone()))?;
         self.created = true;
-        let id = self.step("rpush", |client| client.rpush(queue.clone(), body.clone()))?.get();
+        let id = self.step("rpush", |client| client.rpush(queue.clone(), &body))?.get();
         if id != 1 {
             return Err(unexpected("rpush", &format!("messageid {id}"), "1"));
         }

@@ -184,7 +184,7 @@ impl Transfer {
         bulk: &mut Bulk,
     ) -> Result<(), CliError> {
         let of = |message: &Delivery| {
-            let push = Push::right(self.to.clone(), message.body().to_vec());
+            let push = Push::right(self.to.clone(), message.body());
             NewMessage { push, label: label(message) }
         };
         let pushes = messages.iter().map(of).collect();

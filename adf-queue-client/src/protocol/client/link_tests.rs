@@ -942,7 +942,7 @@ impl Bench {
 }
 
 fn pushes(bodies: &[&str]) -> Ask {
-    let push = |body: &&str| Push::right(queue(), (*body).to_owned());
+    let push = |body: &&str| Push::right(queue(), *body);
     Ask::Pushes(bodies.iter().map(push).collect())
 }
 

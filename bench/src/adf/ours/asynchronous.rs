@@ -64,13 +64,13 @@ impl User {
 
     async fn push(&self, work: &Typed) -> Result<()> {
         for _ in 0..work.jobs {
-            self.client.rpush(&work.queue, work.body.clone()).await?;
+            self.client.rpush(&work.queue, &work.body).await?;
         }
         Ok(())
     }
 
     async fn push_pipelined(&self, work: &Typed) -> Result<()> {
-        let push = |_| Push::right(work.queue.clone(), work.body.clone());
+        let push = |_| Push::right(work.queue.clone(), &work.body);
         let mut pushed = self.client.push_many((0..work.jobs).map(push));
         while pushed.next().await.transpose()?.is_some() {}
         Ok(())
@@ -82,7 +82,7 @@ impl User {
             let (producer, work) = (self.producer.clone(), work.clone());
             running.spawn(async move {
                 for _ in 0..share(work.jobs, callers, caller) {
-                    producer.rpush(&work.queue, work.body.clone()).await?;
+                    producer.rpush(&work.queue, &work.body).await?;
                 }
                 anyhow::Ok(())
             });

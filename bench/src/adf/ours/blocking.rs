@@ -29,13 +29,13 @@ impl Blocking {
 
     fn push(&mut self, work: &Typed) -> Result<()> {
         for _ in 0..work.jobs {
-            self.client.rpush(&work.queue, work.body.clone())?;
+            self.client.rpush(&work.queue, &work.body)?;
         }
         Ok(())
     }
 
     fn push_pipelined(&mut self, work: &Typed) -> Result<()> {
-        let push = |_| Push::right(work.queue.clone(), work.body.clone());
+        let push = |_| Push::right(work.queue.clone(), &work.body);
         let mut pushed = self.client.push_many((0..work.jobs).map(push));
         pushed.try_for_each(|id| id.map(drop))?;
         Ok(())
@@ -45,7 +45,7 @@ impl Blocking {
         let mut callers = vec![&self.producer; callers];
         crowd(&mut callers, work.jobs, |producer, jobs| {
             for _ in 0..jobs {
-                producer.rpush(&work.queue, work.body.clone())?;
+                producer.rpush(&work.queue, &work.body)?;
             }
             Ok(())
         })
