@@ -1,6 +1,7 @@
 //! How long it takes until clients and workers continue after their server has returned.
 
 use std::{
+    convert::Infallible,
     future::pending,
     sync::mpsc::{self, Receiver, Sender},
     thread,
@@ -120,7 +121,7 @@ async fn async_worker(address: &str) -> Result<Signs> {
     let mut worker = Worker::connect(address).await?;
     worker.register("for-async", move |_job| {
         give_sign(&signs);
-        async { Ok("") }
+        async { Ok::<_, Infallible>("") }
     })?;
     tokio::spawn(worker.run_until(pending::<()>()));
     Ok(seen)
@@ -134,7 +135,7 @@ fn blocking_worker(address: &str) -> Result<Signs> {
         if !give_sign(&signs) {
             stop.stop();
         }
-        Ok("")
+        Ok::<_, Infallible>("")
     })?;
     thread::spawn(move || worker.run());
     Ok(seen)

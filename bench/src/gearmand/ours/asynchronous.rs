@@ -1,6 +1,6 @@
 //! The async face, on a runtime of either kind.
 
-use std::{future::pending, time::Duration};
+use std::{convert::Infallible, future::pending, time::Duration};
 
 use anyhow::{Result, ensure};
 use gearman_client::{Client, Worker, protocol::Submit};
@@ -133,7 +133,7 @@ async fn worker(address: &str, work: &Typed, grabs: usize) -> Result<Worker> {
         let result = work.workload.clone();
         worker.register(function, move |_job| {
             let result = result.clone();
-            async move { Ok(result) }
+            async move { Ok::<_, Infallible>(result) }
         })?;
     }
     worker.echo_barrier().await?;

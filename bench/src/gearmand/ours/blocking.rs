@@ -1,6 +1,6 @@
 //! The blocking face.
 
-use std::{thread, time::Duration};
+use std::{convert::Infallible, thread, time::Duration};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use gearman_client::{
@@ -73,7 +73,7 @@ impl Blocking {
         let mut worker = Worker::connect(work.worker(&self.address, grabs)?)?;
         for function in &work.functions {
             let result = work.workload.clone();
-            worker.register(function, move |_job| Ok(result.clone()))?;
+            worker.register(function, move |_job| Ok::<_, Infallible>(result.clone()))?;
         }
         worker.echo_barrier()?;
         Ok(worker)
