@@ -69,7 +69,7 @@ pub fn the_first_signal_finishes_the_job<T: Tool>(case: &Case<T>) {
     signal(&worker, rustix::process::Signal::TERM);
     let mut err = BufReader::new(worker.stderr.take().unwrap());
     let mut said = String::new();
-    while !said.contains("finishing running jobs") {
+    while !said.contains("for running jobs") {
         assert!(err.read_line(&mut said).unwrap() > 0, "{said}");
     }
     std::fs::write(go, "").unwrap();
@@ -206,8 +206,8 @@ pub fn a_worker_tells_once_that_its_server_is_lost_and_that_it_is_back<T: Tool>(
     let lost = hears(&mut err, "retrying until it works");
     assert!(lost.contains(&address), "{lost}");
     let _again = Case::<T>::server_at(&port);
-    let back = hears(&mut err, " again\n");
-    assert!(back.contains("connected to ") && back.contains(&address), "{back}");
+    let back = hears(&mut err, "reconnected");
+    assert!(back.contains("reconnected to ") && back.contains(&address), "{back}");
     assert!(!back.contains("until it works"), "{back}");
     case.adds(&address, "second");
     hears(&mut err, "second");

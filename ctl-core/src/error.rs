@@ -107,7 +107,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
     ),
     row(Exit::NoInput, "no-input", "input file missing"),
     row(Exit::Unavailable, "unavailable", "server unreachable or connection lost"),
-    row(Exit::Internal, "internal", "internal error, a defect in this tool"),
+    row(Exit::Internal, "internal", "internal error: a bug in this tool"),
     row(
         Exit::Io,
         "io",

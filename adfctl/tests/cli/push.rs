@@ -55,7 +55,7 @@ fn a_record_goes_to_its_own_queue_and_the_others_to_the_given_one() {
         // A missing queue fails only its own records.
         let ran = push(&[&given.name]).exits(3);
         assert!(ran.err.contains(&format!("there is no queue {}", own.name)), "{}", ran.err);
-        assert!(ran.err.contains("-Q is for records without `queue`"), "{}", ran.err);
+        assert!(ran.err.contains("-Q is only for records without `queue`"), "{}", ran.err);
         let ran = push(&["--create", "-"]).exits(3);
         assert!(ran.err.contains("stdin record 2") && ran.err.contains("-Q QUEUE"), "{}", ran.err);
         push(&["--create", "-Q", &given.name]).exits(0);

@@ -24,7 +24,7 @@ Deletes as many jobs as there were at the start, so that a busy producer cannot 
 continues until there are none. Reserved jobs belong to their workers and stay.
 With --backup, the jobs are taken as drain takes them: each is deleted only once its record is on disk.
 Asks for confirmation; --yes skips it. --all-tubes requires --confirm=ADDRESS and a single server.
-Tubes that the server cannot report on (names over 195 bytes, before 1.11) are named and left alone; the exit code is
+Tubes that the server cannot report on (names over 195 bytes, before 1.11) are reported and skipped; the exit code is
 then 3.
 Filters: see `bsctl help filters`.
 

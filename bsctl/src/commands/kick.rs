@@ -31,8 +31,8 @@ Protocol: use TUBE and kick N; kick-job ID.
 The server's kick takes buried jobs if there are any, and delayed jobs otherwise; without --state, this command does the
 same. --state buried never kicks a delayed job, and --state delayed never a buried one: while the tube has jobs in the
 other state, jobs are kicked one by one by id.
--c defaults to 1. --all asks for confirmation if there are many jobs.
-With --all-tubes, tubes that the server cannot report on (names over 195 bytes, before 1.11) are named and left alone;
+-c defaults to 1. --all asks for confirmation above 100 jobs (BSCTL_CONFIRM_ABOVE).
+With --all-tubes, tubes that the server cannot report on (names over 195 bytes, before 1.11) are reported and skipped;
 the exit code is then 3.
 With filters, matching buried and delayed jobs (or those in --state) are kicked one by one by id.
 Filters: see `bsctl help filters`.

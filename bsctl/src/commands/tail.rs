@@ -91,7 +91,7 @@ fn pause(interval: Duration, is_away: bool) -> Duration {
 }
 
 /// What a person should know when the server's own id has changed.
-const RESTARTED: &str = "the server was restarted: its ids may name other jobs now";
+const RESTARTED: &str = "the server restarted: ids may name other jobs now";
 
 /// The shortest delay while a server is unreachable.
 const SHORTEST: Duration = Duration::from_millis(50);

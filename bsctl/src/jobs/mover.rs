@@ -283,7 +283,7 @@ impl Mover {
             Err(error) if error.code == NOT_FOUND => {
                 let tube = &self.tube;
                 let why = format!(
-                    "another client took it in the meantime, and its copy, job {copy} in tube {tube}, too: it exists twice"
+                    "other clients took both the job and its copy, job {copy} in tube {tube}: it exists twice"
                 );
                 bulk.failure(format!("job {id}"), CliError::new(Exit::Negative, "DUPLICATED", why))
             }

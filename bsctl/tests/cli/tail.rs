@@ -93,7 +93,7 @@ fn tail_waits_for_a_server_that_goes_away() {
     hears(&mut err, "retrying until it works");
     let again = start_at(&port);
     hears(&mut err, "the server is back");
-    hears(&mut err, "the server was restarted: its ids may name other jobs now");
+    hears(&mut err, "the server restarted: ids may name other jobs now");
     shows(again.address());
     // It sees however many jobs arrive in the meantime, so a signal ends it.
     signal(&child, rustix::process::Signal::INT);

@@ -269,7 +269,7 @@ fn a_lost_connection_names_the_jobs_that_may_be_there_twice() {
     let line = ["move", "--from", "a", "--to-server", to, "--yes", "-o", "json"];
     let ran = bsctl(address, &line).exits(4);
     let message = ran.error_alone()["message"].to_string();
-    let named = format!("job {} may be both", ids[2]);
+    let named = format!("job {} may now exist both", ids[2]);
     assert!(message.contains(&named) || message.contains(&format!("jobs {}", ids[2])), "{message}");
     let everything: Vec<String> = [places(address), places(to)].concat();
     for n in 0..5 {
@@ -415,7 +415,7 @@ fn copies_that_a_lost_connection_keeps_from_being_buried_are_named() {
         target.faults().add(Fault::nth(nth).of(verb).cut_after(0));
         let line = ["copy", "--from", "a", "--to-server", target.address()];
         let ran = bsctl(source.address(), &line).exits(4);
-        let named = ran.err.split_once("(job").unwrap().1.split_once(" may be both").unwrap().0;
+        let named = ran.err.split_once("(job").unwrap().1.split_once(" may now exist both").unwrap().0;
         let copied = ran.err.split_once("before that: copied ").unwrap().1;
         let copied: usize = copied.split(' ').next().unwrap().parse().unwrap();
         assert_eq!(copied + named.split(", ").count(), 3, "{verb} {nth}: {}", ran.err);

@@ -182,7 +182,7 @@ fn nothing_is_done_with_the_id_of_a_job_of_the_server_before_a_restart() {
         if says == "question" {
             browser.press("#go", "");
         }
-        let other = "its ids may name other jobs now: choose again";
+        let other = "ids may name other jobs now: choose again";
         browser.wait(&format!("document.getElementById('{says}').textContent.includes('{other}')"));
         let is_open = says == "question";
         assert_eq!(browser.value("document.getElementById('dialog').open"), is_open);

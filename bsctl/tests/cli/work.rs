@@ -451,6 +451,6 @@ fn a_lost_job_ends_its_command() {
     let ran = slow.ended().exits(0);
     // The same one, again.
     assert_eq!(fates(&ran), ["lost", "deleted"], "{}", ran.err);
-    assert!(ran.err.contains("connected to") && ran.err.contains("again"), "{}", ran.err);
+    assert!(ran.err.contains("reconnected to"), "{}", ran.err);
     assert_eq!(state(address, id), "gone");
 }

@@ -52,7 +52,7 @@ pub fn doubting(error: CliError, noun: &str, names: &[impl Display], target: &st
     let all = units::first_of(names, NAMED);
     let (s, they) = if names.len() == 1 { ("", "it was") } else { ("s", "they were") };
     let error = CliError { exit: Exit::Unknown, fate: Some(Fate::Unknown), ..error };
-    error.remark(format!("({noun}{s} {all} may be both where {they} and in {target})"))
+    error.remark(format!("({noun}{s} {all} may now exist both where {they} and in {target})"))
 }
 
 /// Maximum number of jobs held at once.
@@ -104,7 +104,7 @@ mod tests {
             error.message
         };
         assert_eq!(said(vec![]), "lost");
-        assert_eq!(said(vec![7]), "lost (job 7 may be both where it was and in tube b)");
+        assert_eq!(said(vec![7]), "lost (job 7 may now exist both where it was and in tube b)");
         let many = said((1..=25).collect());
         assert!(many.contains("jobs 1, 2,") && many.contains("20 and 5 more may be"), "{many}");
     }

@@ -35,13 +35,13 @@ impl Shortage {
                 Err(error) if error.is_shortage() => error,
                 done => {
                     if done.is_ok() && self.told.swap(false, Ordering::SeqCst) {
-                        messages.note("the system has resources again");
+                        messages.note("resources are available again");
                     }
                     return done;
                 }
             };
             if !self.told.swap(true, Ordering::SeqCst) {
-                messages.warn(format!("{error}; retrying until the system has resources again"));
+                messages.warn(format!("{error}; retrying until resources are available"));
             }
             let start = Instant::now();
             while start.elapsed() < pause {

@@ -147,7 +147,7 @@ fn value_left_out(error: &clap::Error, tree: &Command) -> Option<String> {
     let is_command = error.kind() == ErrorKind::ValueValidation
         && flag.starts_with('-')
         && tree.find_subcommand(value).is_some();
-    is_command.then(|| format!("'{value}' is a command; the value of {flag} goes before it"))
+    is_command.then(|| format!("{flag} needs a value before the command '{value}'"))
 }
 
 /// The flag with its value, if it takes one only after an equals sign, and the line has it as the next word.
@@ -252,7 +252,7 @@ fn other_case(tree: &Command, line: &[OsString], word: &str) -> Option<String> {
     };
     let names = |arg: &Arg| arg.get_short() == Some(meant) && arg.get_action().takes_values();
     (meant != letter && any(tree, &names))
-        .then(|| format!("-{meant} takes a name, -{letter} does not"))
+        .then(|| format!("-{letter} takes no value; -{meant} takes a name"))
 }
 
 fn any(tree: &Command, fits: &dyn Fn(&Arg) -> bool) -> bool {
@@ -363,7 +363,7 @@ mod tests {
         assert!(said(&["tool", "move", "a", "b"]).contains("tip: --to"));
         assert!(!said(&["tool", "move", "--idle"]).contains("--for idle"));
         let taken = said(&["tool", "move", "-i", "ping"]);
-        assert!(taken.contains("'ping' is a command; the value of -i"), "{taken}");
+        assert!(taken.contains("-i needs a value before the command 'ping'"), "{taken}");
     }
 
     #[test]

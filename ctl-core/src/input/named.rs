@@ -316,7 +316,7 @@ pub fn note_first_body<N: Named>(
     if exists(&name) {
         let (first, one, short) = (first.to_string_lossy(), words.one, words.short);
         messages.note(format!(
-            "`{first}` is treated as a body here, but there is a {one} of that name: use -{short} {first} to select it"
+            "using `{first}` as a body; to select the {one} of that name, use -{short} {first}"
         ));
     }
 }

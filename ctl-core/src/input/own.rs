@@ -36,7 +36,7 @@ impl OwnFirst {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         if noted.insert(field) {
             self.messages.note(format!(
-                "-{option} is for records without `{field}`, but {label} has one of its own, which is used"
+                "-{option} is only for records without `{field}`: {label} has its own, which is used"
             ));
         }
     }
@@ -98,7 +98,7 @@ mod tests {
             own.compare(('p', "pri"), "record 8", &Some(1), &Some(2));
         }
         let text = sink.text();
-        assert_eq!(text.matches("-t is for records without `tube`, but record 7").count(), 1);
+        assert_eq!(text.matches("-t is only for records without `tube`: record 7").count(), 1);
         assert_eq!(text.lines().count(), 2, "{text}");
         let error = tube(None, None).unwrap_err();
         assert_eq!(error.exit.code(), 65);

@@ -280,7 +280,7 @@ fn records_say_function_priority_and_id() {
         assert_eq!((&rows[0]["queue"], &rows[0]["normal"]), (&json!("f"), &json!(1)));
         assert_eq!((&rows[1]["queue"], &rows[1]["low"]), (&json!("g"), &json!(1)));
         gearctl(address, &["job", "--unique", "u1"]).exits(0);
-        assert!(ran.err.contains("-f is for records without `function`"), "{}", ran.err);
+        assert!(ran.err.contains("-f is only for records without `function`"), "{}", ran.err);
     });
 }
 

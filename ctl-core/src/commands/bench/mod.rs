@@ -151,7 +151,9 @@ impl Plan {
         if kind == Kind::Taking && args.warmup.is_some_and(|time| !time.is_zero()) {
             let why =
                 format!("{mode} takes jobs that were put beforehand, so --warmup does not apply");
-            return Err(CliError::usage(why).hint("the mode that both puts and takes supports it"));
+            return Err(
+                CliError::usage(why).hint("the mode that puts and takes, which supports it")
+            );
         }
         Ok(Self {
             mode,

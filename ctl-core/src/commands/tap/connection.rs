@@ -246,7 +246,7 @@ impl<D: Decoder> Connection<D> {
     pub(super) fn unreachable(&mut self, address: &str, error: &std::io::Error) {
         self.tell(Side::Server, "(unreachable)", error.to_string());
         if !self.news.is_down.swap(true, Ordering::Relaxed) {
-            let text = format!("cannot reach {address}: {error}; applications see a reset");
+            let text = format!("cannot reach {address}: {error}; the client connection is reset");
             self.news.warn(text);
         }
     }
@@ -333,7 +333,7 @@ impl Place {
                 if questions.is_lost && !was_lost {
                     let connection = self.connection;
                     news.warn(format!(
-                        "connection {connection}: more than {MOST_QUESTIONS} commands await a reply; replies are shown without times from now on"
+                        "connection {connection}: more than {MOST_QUESTIONS} commands await a reply; no longer timing replies"
                     ));
                 }
                 None

@@ -127,7 +127,7 @@ pub fn run<T: Tool, D: Decoder>(
     let (listener, address) = Listener::bind(&args.listen, args.allow_remote, "tap")?;
     let messages = context.messages.stamped();
     let shown = escape::line(&address);
-    messages.note(format!("tap on {shown}, relaying to {to}: point applications at it"));
+    messages.note(format!("tap listening on {shown}, relaying to {to}"));
     let ready = args.ready_file.as_deref().map(|path| Notice::write(path, &address)).transpose()?;
     let (lines, items) = sync_channel(ROOM);
     let news = Arc::new(News {
@@ -156,7 +156,7 @@ fn server<T: Tool>(context: &mut Context<T>, to: Option<&str>) -> Result<Place, 
     let addresses = T::Link::parse(&text)?;
     let [address] = addresses.as_slice() else {
         return Err(CliError::usage(format!(
-            "a tap relays to a single server, but {text} names several"
+            "a tap needs exactly one server, but {text} names several"
         ))
         .hint("--to with one of them"));
     };
@@ -175,9 +175,7 @@ fn server<T: Tool>(context: &mut Context<T>, to: Option<&str>) -> Result<Place, 
 
 fn choice<T: Tool>(context: &Context<T>, args: &TapArgs) -> Result<Choice, CliError> {
     if context.out.style.format == Format::Raw {
-        return Err(
-            CliError::usage("a tap shows only the start of bodies").hint("--body 4096 -o ndjson")
-        );
+        return Err(CliError::usage("a tap truncates bodies").hint("--body 4096 -o ndjson"));
     }
     let filters = FilterArgs { filters: args.filter.clone() }.read::<Line>()?;
     let decodes = *context.out.style.decoding() != Decode::None;
@@ -220,7 +218,7 @@ impl Relay {
         match thread.map(thread::JoinHandle::join) {
             None | Some(Ok(Ok(()))) => Ok(()),
             Some(Ok(Err(error))) => Err(failed(&error)),
-            Some(Err(_)) => Err(failed(&"a defect in the tool")),
+            Some(Err(_)) => Err(failed(&"a bug in the tool")),
         }
     }
 }

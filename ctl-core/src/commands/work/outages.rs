@@ -40,7 +40,7 @@ impl Outages {
         let mut down = lock(&self.account.lost);
         self.is_connected.store(true, Ordering::SeqCst);
         if down.remove(&server.to_string()) {
-            self.messages.note(format!("connected to {server} again"));
+            self.messages.note(format!("reconnected to {server}"));
         }
     }
 

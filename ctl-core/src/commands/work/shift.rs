@@ -348,7 +348,7 @@ impl Shift {
         if failures == SAID_AFTER && !pause.is_zero() {
             let longest = units::show_duration(LONGEST_PAUSE);
             self.messages.note(format!(
-                "commands keep failing: pausing for up to {longest} between them, until one succeeds"
+                "commands keep failing: pausing up to {longest} between them until one succeeds"
             ));
         }
         let start = Instant::now();
@@ -402,7 +402,7 @@ impl Shift {
     ) {
         let queues: Vec<String> = queues.iter().map(ToString::to_string).collect();
         let (queues, jobs) = (queues.join(", "), flags.jobs);
-        self.messages.note(format!("taking {what} from {queues} on {address}, {jobs} at once"));
+        self.messages.note(format!("processing {what} from {queues} on {address}, {jobs} at once"));
     }
 
     /// Counts a finished job, and writes its record, if there is a log: `job` is its name, `fate` its outcome.

@@ -156,7 +156,7 @@ impl<H: Hands> Supervisor<'_, H> {
                 self.stop();
                 self.deadline = Instant::now().checked_add(self.flags.grace);
                 self.shift.messages().note(format!(
-                    "finishing running jobs, for at most {}; a second signal gives them back",
+                    "waiting up to {} for running jobs; a second signal gives them back",
                     units::show_duration(self.flags.grace)
                 ));
             } else if exit != Exit::HungUp {

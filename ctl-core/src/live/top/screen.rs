@@ -102,9 +102,7 @@ impl Screen {
     /// The terminal cannot be read: exit 74. A panic elsewhere has ended the live view: exit 70.
     pub(super) fn wait(&mut self, bound: Duration) -> Result<Option<Happened>, CliError> {
         if LOST.load(Ordering::SeqCst) {
-            return Err(CliError::internal(
-                "polling a server failed because of a defect in the tool",
-            ));
+            return Err(CliError::internal("polling a server failed because of a bug in the tool"));
         }
         if self.stops.was_continued() {
             // The child may have changed the terminal's mode.

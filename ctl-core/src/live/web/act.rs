@@ -113,7 +113,7 @@ impl<T: Interactive> Acts<T> {
         if look.metrics.server_id() == Some(before) {
             return Ok(());
         }
-        let why = "the server was restarted, and its ids may name other jobs now: choose again";
+        let why = "the server restarted, and ids may name other jobs now: choose again";
         Err(CliError::not_found(why))
     }
 }
@@ -132,7 +132,7 @@ fn find<'a, I>(
     name: &str,
     of: impl Fn(&&'a I) -> &'static str,
 ) -> Result<&'a I, CliError> {
-    all.find(|one| of(one) == name).ok_or_else(|| CliError::usage("the page has no such command"))
+    all.find(|one| of(one) == name).ok_or_else(|| CliError::usage("unknown action"))
 }
 
 /// The command line, and its stdin.

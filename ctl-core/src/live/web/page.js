@@ -474,7 +474,7 @@ function meet(servers) {
       idsOf = null;
       for (const dialog of [$("dialog"), $("review")]) {
         if (!dialog.open) continue;
-        $("result").textContent = "the server is back, and its ids may name other jobs now: choose again";
+        $("result").textContent = "the server is back, and ids may name other jobs now: choose again";
         dialog.close();
       }
     }

@@ -116,7 +116,7 @@ pub(crate) async fn in_thread<O: Send + 'static>(
     let (done, result) = oneshot::channel();
     let thread = thread::Builder::new().spawn(move || drop(done.send(work())));
     thread.map_err(|error| process::no_thread(&error))?;
-    result.await.map_err(|_| CliError::internal("a defect in the tool"))
+    result.await.map_err(|_| CliError::internal("a bug in the tool: please report it"))
 }
 
 /// The host that a request is for; none if it names several or none.
