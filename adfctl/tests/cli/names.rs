@@ -41,7 +41,7 @@ fn a_body_that_is_the_name_of_a_queue_is_noted_and_pushed() {
     on_both(|site| {
         let (address, one, two) = (site.address(), site.queue("one"), site.queue("two"));
         let ran = adfctl(address, &["push", "-Q", &one.name, &two.name, "hello"]).exits(0);
-        assert!(ran.err.contains("there is a queue of that name: use -Q"), "{}", ran.err);
+        assert!(ran.err.contains("to select the queue of that name, use -Q"), "{}", ran.err);
         assert_eq!(ready(address, &one.name), 2);
     });
 }

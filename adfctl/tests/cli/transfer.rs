@@ -111,7 +111,10 @@ fn a_lost_connection_loses_nothing_and_names_what_may_be_there_twice() {
     let line = ["move", "--from", "/q", "--to-server", to, "--yes", "-o", "json"];
     let ran = adfctl(address, &line).exits(4);
     let message = ran.error_alone()["message"].to_string();
-    assert!(message.contains("may now exist both where") && message.contains("queue /q"), "{message}");
+    assert!(
+        message.contains("may now exist both where") && message.contains("queue /q"),
+        "{message}"
+    );
     let mut all = [bodies(address, "/q"), bodies(to, "/q")].concat();
     all.sort_unstable();
     all.dedup();

@@ -79,7 +79,8 @@ fn flags_are_for_what_a_record_does_not_say() {
         .map(|job| (job.tube.to_string(), job.pri.get(), job.delay, job.ttr))
         .collect();
     assert_eq!(found, [("theirs".to_owned(), 1, 9, 9), ("ours".to_owned(), 7, 3600, 120)]);
-    for note in ["-t is only for records without `tube`", "-p is only", "-d is only", "-r is only"] {
+    for note in ["-t is only for records without `tube`", "-p is only", "-d is only", "-r is only"]
+    {
         assert_eq!(ran.err.matches(note).count(), 1, "{note}: {}", ran.err);
     }
     assert!(ran.err.contains("stdin record 1"), "{}", ran.err);

@@ -415,7 +415,8 @@ fn copies_that_a_lost_connection_keeps_from_being_buried_are_named() {
         target.faults().add(Fault::nth(nth).of(verb).cut_after(0));
         let line = ["copy", "--from", "a", "--to-server", target.address()];
         let ran = bsctl(source.address(), &line).exits(4);
-        let named = ran.err.split_once("(job").unwrap().1.split_once(" may now exist both").unwrap().0;
+        let named =
+            ran.err.split_once("(job").unwrap().1.split_once(" may now exist both").unwrap().0;
         let copied = ran.err.split_once("before that: copied ").unwrap().1;
         let copied: usize = copied.split(' ').next().unwrap().parse().unwrap();
         assert_eq!(copied + named.split(", ").count(), 3, "{verb} {nth}: {}", ran.err);

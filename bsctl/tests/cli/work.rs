@@ -305,7 +305,7 @@ impl Slow {
     fn is_stopping(&mut self) {
         let mut said = Vec::new();
         let stderr = self.child.stderr.as_mut().unwrap();
-        while !String::from_utf8_lossy(&said).contains("finishing") {
+        while !String::from_utf8_lossy(&said).contains("for running jobs") {
             let mut byte = [0];
             assert_eq!(stderr.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&said));
             said.extend_from_slice(&byte);

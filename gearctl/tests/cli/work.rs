@@ -234,7 +234,7 @@ fn the_second_signal_gives_the_job_back_and_leaves_no_process() {
         // The first one has been seen once the worker reports it.
         let mut said = Vec::new();
         let stderr = worker.stderr.as_mut().unwrap();
-        while !String::from_utf8_lossy(&said).contains("finishing") {
+        while !String::from_utf8_lossy(&said).contains("for running jobs") {
             let mut byte = [0];
             assert_eq!(stderr.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&said));
             said.extend_from_slice(&byte);
