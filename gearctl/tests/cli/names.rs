@@ -57,7 +57,11 @@ fn a_workload_that_is_the_name_of_a_function_is_noted_and_submitted() {
         let address = site.address();
         gearctl(address, &["submit", "mail", "x"]).exits(0);
         let ran = gearctl(address, &["submit", "-f", "sms", "mail", "hello"]).exits(0);
-        assert!(ran.err.contains("to select the function of that name, use -f mail"), "{}", ran.err);
+        assert!(
+            ran.err.contains("to select the function of that name, use -f mail"),
+            "{}",
+            ran.err
+        );
         assert_eq!(ran.lines().len(), 2);
         let ran = gearctl(address, &["submit", "sms", "mail", "hello"]).exits(0);
         assert!(!ran.err.contains("of that name"), "{}", ran.err);
