@@ -69,7 +69,7 @@ pub fn a_lost_answer_is_4_and_says_what_may_have_happened<T: Tool>(case: &Case<T
     }
 }
 
-/// With names that a glob or a path could misread, and bodies that break naive tools.
+/// With names that a YAML parser, a glob or a path could misread, and bodies that break naive tools.
 pub fn what_is_drained_and_imported_is_as_it_was<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let long = "n".repeat(200);
@@ -104,7 +104,7 @@ fn every_byte() -> Vec<u8> {
     (0..=u8::MAX).collect()
 }
 
-/// With any bytes, in queues whose names a glob or a path could misread. An export takes nothing away.
+/// With any bytes, in queues whose names a YAML parser, a glob or a path could misread. An export takes nothing away.
 pub fn a_thousand_jobs_are_exported_and_imported_as_they_were<T: Tool>(case: &Case<T>) {
     let seed = RandomState::new().hash_one(0);
     let mut random = Random::new(seed);

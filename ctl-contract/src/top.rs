@@ -225,7 +225,7 @@ pub fn a_listing_is_repeated_at_an_interval<T: Tool>(case: &Case<T>) {
     }
     terminal.types("\u{3}");
     assert_eq!(terminal.ends(), 130);
-    for (format, end) in [("plain", ""), ("json", "]")] {
+    for (format, end) in [("plain", ""), ("json", "]"), ("yaml", "---")] {
         let line = [case.program.flag, &address, case.list, "-i", "100ms", "-o", format];
         let mut child = case.program.command(&line).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);

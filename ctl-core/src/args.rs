@@ -37,7 +37,7 @@ pub struct GlobalArgs {
         global = true,
         value_name = "FMT",
         hide_possible_values = true,
-        help = "Output format: table, wide, plain, json, ndjson, csv, name (id), raw\n[default: table on a terminal, plain in a pipe]"
+        help = "Output format: table, wide, plain, json, ndjson, yaml, csv, name (id), raw\n[default: table on a terminal, plain in a pipe]"
     )]
     pub output: Option<Format>,
 

@@ -78,7 +78,7 @@ pub(crate) const COMMANDS: Table<Adfctl> = ctl_core::commands! {
         Reads, top::HELP, [],
         "Monitor the queues live: backlog, rates and problems";
     "check" (check::CheckArgs) = |tool, args| check::run(tool, &args), Reads, check::HELP, [],
-        "Compare metrics with thresholds, for monitoring and CI";
+        "Compare metrics with thresholds, for monitoring and CI" + "smoke" = "roundtrip";
     "wait" (wait::WaitArgs) = |tool, args| wait::run(tool, &args), Reads, wait::HELP, [],
         "Wait until a condition is true";
     "exporter" (ExporterArgs) = |tool, args| kit::exporter::run(tool, &args, &exporter::EXPORTS),

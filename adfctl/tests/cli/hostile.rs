@@ -16,7 +16,7 @@ fn names_and_bodies_never_act_on_a_terminal_behind_a_pipe() {
     let server = Server::builder().queue(NAME).start().unwrap();
     let address = format!("adf+json://{}", server.address());
     adfctl(&address, &["push", NAME, NAME, NAME, NAME, NAME, NAME, NAME, NAME]).exits(0);
-    for format in ["plain", "table", "wide", "json", "ndjson"] {
+    for format in ["plain", "table", "wide", "json", "ndjson", "yaml"] {
         for line in [["queues", "*"], ["pop", NAME]] {
             let ran = adfctl(&address, &[&line[..], &["-o", format]].concat()).exits(0);
             assert!(!ran.out().is_empty(), "{format} {line:?}");

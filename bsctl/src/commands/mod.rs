@@ -108,7 +108,7 @@ pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
         Reads, top::HELP, [],
         "Monitor the tubes live: backlog, rates and problems";
     "check" (check::CheckArgs) = check::run, Reads, check::HELP, [],
-        "Compare metrics with thresholds, for monitoring and CI";
+        "Compare metrics with thresholds, for monitoring and CI" + "smoke" = "roundtrip";
     "wait" (wait::WaitArgs) = wait::run, Reads, wait::HELP, [],
         "Wait until a condition is true";
     "exporter" (ExporterArgs) = |tool, args| kit::exporter::run(tool, &args, &exporter::EXPORTS),

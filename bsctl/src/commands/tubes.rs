@@ -100,7 +100,7 @@ pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
         // So many figures need a line each.
         let style = &mut tool.out.style;
         style.upright = true;
-        if style.columns.is_none() && !style.format.is_json() {
+        if style.columns.is_none() && !style.format.is_structured() {
             let server = fleet.is_several().then_some("server");
             style.columns = Some(server.into_iter().chain(ALL).map(str::to_owned).collect());
         }

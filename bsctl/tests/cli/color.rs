@@ -19,7 +19,7 @@ fn bodies_never_act_on_a_terminal() {
     let server = Server::start().unwrap();
     let attack = "\x1b]52;c;aGk=\x07\x1b[2J\u{9b}31m\u{202e}";
     put(server.address(), "t", attack);
-    for format in ["table", "wide", "plain", "json", "ndjson"] {
+    for format in ["table", "wide", "plain", "json", "ndjson", "yaml"] {
         let shown = on_terminal(&server, &["peek", "1", "-o", format, "--color", "never"]);
         let acts = |c: char| ctl_core::text::escape::acts(c) && !"\r\n\t".contains(c);
         assert!(!shown.chars().any(acts), "{format}: {shown:?}");

@@ -30,7 +30,7 @@ struct Job {
     body: Vec<u8>,
 }
 
-/// Names that globs or paths could misread, and one of the maximum length.
+/// Names that YAML, globs or paths could misread, and one of the maximum length.
 fn tube() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("123".to_owned()),

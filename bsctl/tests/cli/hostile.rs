@@ -13,7 +13,7 @@ fn acts(c: char) -> bool {
 fn bodies_never_act_on_a_terminal_behind_a_pipe() {
     in_memory(|address| {
         let id = put(address, "default", BODY).to_string();
-        for format in ["plain", "table", "wide", "json", "ndjson"] {
+        for format in ["plain", "table", "wide", "json", "ndjson", "yaml"] {
             for line in
                 [&["peek", &id][..], &["jobs", "--with-body"], &["raw", &format!("peek {id}")]]
             {

@@ -274,6 +274,9 @@ fn tubes_by_pattern_and_state() {
         assert_eq!(names(&["--state", "buried"]), ["mail.out"]);
         let json = bsctl(address, &["tubes", "123", "-o", "json"]).exits(0).json();
         assert_eq!(json[0]["queue"], "123");
+        let yaml = bsctl(address, &["tubes", "true", "-o", "yaml"]).exits(0);
+        let value: serde_json::Value = serde_yaml::from_slice(&yaml.bytes).unwrap();
+        assert_eq!(value[0]["name"], "true");
         let sorted = bsctl(address, &["tubes", "--sort-by", "buried", "--columns", "tube,buried"]);
         assert_eq!(sorted.exits(0).lines().last().copied(), Some("mail.out\t1"));
     });

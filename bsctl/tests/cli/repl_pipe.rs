@@ -59,8 +59,9 @@ fn bodies_of_every_byte_arrive() {
     on_both(|address| {
         let all: Vec<u8> = (0..=255).collect();
         let escapes: String = all.iter().map(|b| format!("\\x{b:02x}")).collect();
+        let digits: String = all.iter().map(|b| format!("{b:02x}")).collect();
         let raw: Vec<u8> = (1..=255).filter(|b| !b"\n\r'\\".contains(b)).collect();
-        let mut text = format!("put \"{escapes}\"\nput '").into_bytes();
+        let mut text = format!("put \"{escapes}\"\nput hex:{digits}\nput '").into_bytes();
         text.extend_from_slice(&raw);
         text.extend_from_slice(b"'\nput <<END\n");
         text.extend_from_slice(&all);
@@ -68,7 +69,7 @@ fn bodies_of_every_byte_arrive() {
         let ended = repl(address, &[], text);
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let mut client = Client::connect(address).unwrap();
-        for (id, expected) in ended.out().lines().zip([&all, &raw, &all]) {
+        for (id, expected) in ended.out().lines().zip([&all, &all, &raw, &all]) {
             let job = client.peek(id.parse::<u64>().unwrap()).unwrap().unwrap();
             assert_eq!(job.body, expected.as_slice());
         }
@@ -78,8 +79,11 @@ fn bodies_of_every_byte_arrive() {
 #[test]
 fn quoted_words_are_data_and_never_files_stdin_or_flags() {
     let server = Server::start().unwrap();
-    let ended =
-        repl(server.address(), &[], "put -t default \"@/etc/passwd\" '-' \"-t\" \"--no-such\"\n");
+    let ended = repl(
+        server.address(),
+        &[],
+        "put -t default \"@/etc/passwd\" '-' \"-t\" b64:LS1uby1zdWNo\n",
+    );
     assert_eq!((ended.code, ended.out()), (Some(0), "1\n2\n3\n4\n"), "{ended:?}");
     let mut client = Client::connect(server.address()).unwrap();
     let mut body = |id: u64| client.peek(id).unwrap().unwrap().body;

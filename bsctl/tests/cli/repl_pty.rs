@@ -282,7 +282,7 @@ fn control_characters_of_a_body_never_reach_the_terminal() {
         let id = client.put(HOSTILE, PutOptions::default()).unwrap().id();
         // This terminal gets no escape sequences of the line editor either.
         let mut terminal = start(address, &[("TERM", "dumb")]);
-        for format in ["table", "wide", "plain", "json", "ndjson"] {
+        for format in ["table", "wide", "plain", "json", "ndjson", "yaml"] {
             terminal.says(&format!(":set format {format}"), "> ");
             terminal.says(&format!("peek {id}"), "> ");
         }

@@ -83,13 +83,14 @@ fn formats(program: &Program) -> String {
         ("plain", "lines of values between tabs, without a header; the default in a pipe"),
         ("json", "one document"),
         ("ndjson", "one object a line, each as soon as it is known"),
+        ("yaml", "one document"),
         ("csv", "a header, then a line for each row"),
         ("name", "only the id or the name of each row"),
         ("raw", "only bodies, unchanged"),
     ];
     let text = format!(
         "`-o FMT` chooses one, `--columns A,B` the columns. Results go to stdout, everything else to stderr; with json and \
-         ndjson an error is an object there, too. A body that is not UTF-8 is `body_base64` in json and ndjson.\n\
+         ndjson an error is an object there, too. A body that is not UTF-8 is `body_base64` in json, ndjson and yaml.\n\
          `--decode FMT` shows what is in bodies; auto finds out what they are.\n\n\
          Examples:\n  {name} top -o json\n  {name} ping -o ndjson"
     );
@@ -121,7 +122,7 @@ fn workers(program: &Program) -> String {
         "{name} work runs the words after -- (or --exec) without a shell; --shell runs a line with one, in which \"$1\" is the file \
          or the body. Both know the job by the variables {prefix}_... of their environment. The body is part of a command line only with \
          --arg, where other users can see it.\n\
-         The output of commands goes to stdout, the summary to stderr; with -o json or ndjson, stdout \
+         The output of commands goes to stdout, the summary to stderr; with -o json, ndjson or yaml, stdout \
          has only the summary or, with ndjson, a record for each of them, and the output goes to stderr. What does not end well is reported on one line of stderr. \
          Processes that a command leaves running with its output open are killed 2 s after it ends, and named; in a session of \
          their own they go on, but their output is no longer read.\n\

@@ -1,16 +1,22 @@
-//! JSON in which nothing acts on a terminal.
+//! JSON and YAML in which nothing acts on a terminal.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 
 use crate::error::CliError;
+use crate::output::yaml;
 use crate::text::escape;
 
 /// A value as indented JSON.
 pub(super) fn pretty(value: &impl Serialize) -> Result<String, CliError> {
     let text = serde_json::to_string_pretty(value).map_err(not_json)?;
     Ok(escape::json(&text).into_owned())
+}
+
+/// YAML: a document, or the items of a list, one behind the other.
+pub(super) fn yaml(value: &impl Serialize) -> Result<String, CliError> {
+    serde_json::to_value(value).map(|value| yaml::text(&value)).map_err(not_json)
 }
 
 /// The error for a value without a form in JSON.

@@ -57,7 +57,7 @@ impl Rows {
             return Err(CliError::usage(
                 "--decode shows what is in bodies, which this output format cannot",
             )
-            .hint("-o plain, json, ndjson or table"));
+            .hint("-o plain, json, ndjson, yaml or table"));
         }
         let server = by_server.then_some(&SERVER);
         let (selected, sort_by) = shape.chosen(&out.style, server)?;
@@ -152,7 +152,7 @@ impl<'a> List<'a> {
             return Err(CliError::usage(
                 "--decode shows what is in a body instead of the body, which is then deleted",
             )
-            .hint("-o json, ndjson or table, which show both"));
+            .hint("-o json, ndjson, yaml or table, which show both"));
         }
         let selected = self.rows.selected.as_ref();
         let is_chosen = selected.is_none_or(|keys| keys.iter().any(|key| key == BODY));
@@ -254,7 +254,7 @@ impl<'a> List<'a> {
                 Format::Table | Format::Wide => {
                     self.rows.layout.is_block() || self.rows.live.is_some()
                 }
-                Format::Json => self.rows.eager,
+                Format::Json | Format::Yaml => self.rows.eager,
                 Format::Plain | Format::Ndjson | Format::Csv | Format::Name | Format::Raw => true,
             }
     }
@@ -386,7 +386,7 @@ impl<'a> List<'a> {
                 Some(body) => self.out.raw_body(body),
                 None => Err(no_body()),
             },
-            Format::Json | Format::Ndjson => self.write_json(record),
+            Format::Json | Format::Ndjson | Format::Yaml => self.write_json(record),
         }
     }
 
@@ -399,18 +399,28 @@ impl<'a> List<'a> {
             record.select(keys);
         }
         let value = Object::new(&record, self.out.style.encoding())?;
-        if self.out.style.format == Format::Ndjson {
-            self.out.json(&value)?;
-            self.out.text("\n")?;
-        } else if self.rows.single {
+        match self.out.style.format {
+            Format::Ndjson => {
+                self.out.json(&value)?;
+                self.out.text("\n")?;
+            }
             // Nothing that follows can fail.
-            self.out.json(&value)?;
-        } else {
-            self.rows.text.push_str(if self.rows.pushed == 1 { "[\n" } else { ",\n" });
-            let pretty = document::pretty(&value)?;
-            for (at, line) in pretty.lines().enumerate() {
-                self.rows.text.push_str(if at == 0 { "  " } else { "\n  " });
-                self.rows.text.push_str(line);
+            Format::Json if self.rows.single => self.out.json(&value)?,
+            Format::Json => {
+                self.rows.text.push_str(if self.rows.pushed == 1 { "[\n" } else { ",\n" });
+                let pretty = document::pretty(&value)?;
+                for (at, line) in pretty.lines().enumerate() {
+                    self.rows.text.push_str(if at == 0 { "  " } else { "\n  " });
+                    self.rows.text.push_str(line);
+                }
+            }
+            _ => {
+                let text = if self.rows.single {
+                    document::yaml(&value)?
+                } else {
+                    document::yaml(&[value])?
+                };
+                self.rows.text.push_str(&text);
             }
         }
         if self.rows.eager {
@@ -425,6 +435,9 @@ impl<'a> List<'a> {
             Format::Json if self.rows.single => self.rows.text.push('\n'),
             Format::Json if self.rows.pushed == 0 => self.rows.text.push_str("[]\n"),
             Format::Json => self.rows.text.push_str("\n]\n"),
+            Format::Yaml if self.rows.pushed == 0 && !self.rows.single => {
+                self.rows.text.push_str("[]\n");
+            }
             Format::Csv if self.rows.pushed == 0 => {
                 let headings = csv::headings(self.keys(), self.out.style.encoding());
                 self.out.csv_heading(&headings)?;

@@ -1,6 +1,6 @@
 //! Results on stdout: formats, bodies, and the single writer for all results.
 //!
-//! stdout carries results only. `plain`, `json`, `ndjson`, `csv`, `name` and `raw` are a contract;
+//! stdout carries results only. `plain`, `json`, `ndjson`, `yaml`, `csv`, `name` and `raw` are a contract;
 //! tables are for people and may change.
 
 mod bodies;
@@ -21,6 +21,7 @@ mod style;
 mod table;
 pub(crate) mod times;
 mod writing;
+mod yaml;
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::time::Instant;
@@ -172,7 +173,7 @@ impl Output {
                     self.columns([key.as_bytes()])?;
                 }
             }
-            Format::Json | Format::Ndjson => {
+            Format::Json | Format::Ndjson | Format::Yaml => {
                 let document = Object::new(&record, self.style.encoding())?;
                 self.document(&document)?;
             }
@@ -257,7 +258,7 @@ impl Output {
         is_part: bool,
     ) -> Result<Exit, CliError> {
         match self.style.format {
-            Format::Json if is_part => {
+            Format::Json | Format::Yaml if is_part => {
                 let document = Object::new(record, self.style.encoding())?;
                 let document = serde_json::to_value(&document);
                 self.done.push(document.map_err(|error| CliError::internal(error.to_string()))?);
@@ -286,7 +287,7 @@ impl Output {
                 self.csv_heading(&headings)?;
                 self.csv_line(csv::fields(record, &headings, self.style.encoding())?)?;
             }
-            Format::Json | Format::Ndjson => {
+            Format::Json | Format::Ndjson | Format::Yaml => {
                 let document = Object::new(record, self.style.encoding())?;
                 self.document(&document)?;
             }
@@ -361,7 +362,7 @@ impl Output {
 
 fn no_body() -> CliError {
     CliError::usage("-o raw prints bodies, but this command has none")
-        .hint("use -o plain, json, ndjson or name")
+        .hint("use -o plain, json, ndjson, yaml or name")
 }
 
 fn unknown_column(name: &str, known: &[&str]) -> CliError {

@@ -1,4 +1,4 @@
-//! Records as JSON. They are written without copying, since bodies may be large.
+//! Records as JSON and YAML. They are written without copying, since bodies may be large.
 
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value;

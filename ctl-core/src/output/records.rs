@@ -87,9 +87,9 @@ pub const STDOUT: &str = "-";
 fn choose_format(out: &mut Output, requested: Option<Format>) -> Result<(), CliError> {
     match requested {
         None => out.style.format = Format::Ndjson,
-        Some(format) if format.is_json() => {}
+        Some(format) if format.is_structured() => {}
         Some(_) => {
-            return Err(CliError::usage("records are written as ndjson or json")
+            return Err(CliError::usage("records are written as ndjson, json or yaml")
                 .hint("-o ndjson, which can be read back"));
         }
     }

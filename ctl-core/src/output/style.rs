@@ -19,6 +19,8 @@ pub enum Format {
     Json,
     /// One JSON object per line, as results arrive.
     Ndjson,
+    /// The same structure as JSON.
+    Yaml,
     /// Comma-separated values under a heading of JSON's keys.
     Csv,
     /// Bare names or ids, one per line.
@@ -29,16 +31,22 @@ pub enum Format {
 }
 
 impl Format {
-    /// Whether results are JSON, and errors a JSON object at the end of stderr.
+    /// Whether errors are a JSON object at the end of stderr.
     #[must_use]
     pub fn is_json(self) -> bool {
         matches!(self, Self::Json | Self::Ndjson)
     }
 
+    /// Whether results are written as structured documents.
+    #[must_use]
+    pub fn is_structured(self) -> bool {
+        matches!(self, Self::Json | Self::Ndjson | Self::Yaml)
+    }
+
     /// Whether a result is a record with all its fields, for programs.
     #[must_use]
     pub fn has_records(self) -> bool {
-        self.is_json() || self == Self::Csv
+        self.is_structured() || self == Self::Csv
     }
 }
 

@@ -99,6 +99,7 @@ fn json_is_one_document_also_when_empty() {
         serde_json::json!([{"id": 1, "tube": "mail", "age": 5, "ttr": 60, "body": "x"}])
     );
     assert_eq!(text(style(Format::Json), vec![]), "[]\n");
+    assert_eq!(text(style(Format::Yaml), vec![]), "[]\n");
 }
 
 #[test]
@@ -106,6 +107,16 @@ fn ndjson_is_one_object_per_line() {
     let lines = text(style(Format::Ndjson), vec![job(1, b"x"), job(2, b"\xff")]);
     assert_eq!(lines.lines().count(), 2);
     assert!(lines.lines().nth(1).unwrap().contains("\"body_base64\":\"/w==\""));
+}
+
+#[test]
+fn yaml_has_the_structure_of_json() {
+    let yaml = text(style(Format::Yaml), vec![job(1, b"x"), job(2, b"yes")]);
+    let value: Value = serde_yaml::from_str(&yaml).unwrap();
+    let json: Value =
+        serde_json::from_str(&text(style(Format::Json), vec![job(1, b"x"), job(2, b"yes")]))
+            .unwrap();
+    assert_eq!(value, json);
 }
 
 #[test]
@@ -254,6 +265,10 @@ fn no_format_but_raw_passes_on_what_a_terminal_obeys() {
                     let value: Value = serde_json::from_str(&shown).unwrap();
                     assert_eq!(value[0]["id"], name);
                 }
+                Format::Yaml => {
+                    let value: Value = serde_yaml::from_str(&shown).unwrap();
+                    assert_eq!(value[0]["id"], name);
+                }
                 Format::Plain | Format::Name => {
                     let first = shown.trim_end().split('\t').next().unwrap();
                     assert_eq!(escape::unescape_field(first.as_bytes()), name.as_bytes());
@@ -289,7 +304,7 @@ fn a_terminal_shows_what_is_in_a_body_and_a_pipe_does_not() {
         serde_json::from_str(&text(on(Format::Ndjson, true), vec![job(1, NEWSLETTER)])).unwrap();
     assert_eq!(record["envelope"]["class"], "Newsletter");
     assert_eq!(record["body"].as_str().unwrap().as_bytes(), NEWSLETTER);
-    for format in [Format::Ndjson, Format::Json, Format::Plain] {
+    for format in [Format::Ndjson, Format::Json, Format::Yaml, Format::Plain] {
         assert!(!text(style(format), rows()).contains("envelope"), "{format:?}");
     }
 }
@@ -317,7 +332,9 @@ fn decode_says_what_bodies_are_wherever_they_go() {
 #[test]
 fn what_is_in_a_body_cannot_act_on_a_terminal() {
     let body = b"O:4:\"\x1b[2J\":1:{s:1:\"\x1b\";s:1:\"\x07\";}";
-    for format in [Format::Table, Format::Wide, Format::Plain, Format::Json, Format::Ndjson] {
+    for format in
+        [Format::Table, Format::Wide, Format::Plain, Format::Json, Format::Ndjson, Format::Yaml]
+    {
         let style = Style { decode: Some(Decode::Auto), terminal: true, ..style(format) };
         let shown = text(style, vec![job(1, body)]);
         assert!(shown.chars().all(|c| c == '\n' || c == '\t' || !escape::acts(c)), "{shown:?}");

@@ -12,11 +12,15 @@ use crate::system::signals;
 use crate::text::escape;
 
 impl Output {
-    /// Writes a value as a whole document in JSON or NDJSON.
+    /// Writes a value as a whole document in JSON, NDJSON or YAML.
     ///
     /// # Errors
     /// Write failures.
     pub fn document(&mut self, value: &impl Serialize) -> Result<(), CliError> {
+        if self.style.format == Format::Yaml {
+            let text = document::yaml(value)?;
+            return self.text(&text);
+        }
         self.json(value)?;
         self.text("\n")
     }

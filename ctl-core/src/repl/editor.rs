@@ -232,7 +232,8 @@ fn edited(result: rustyline::Result<String>) -> Result<Edited, CliError> {
         Err(ReadlineError::Interrupted) => Ok(Edited::Interrupted),
         Err(ReadlineError::Eof) => Ok(Edited::End),
         Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
-            Err(CliError::bad_data("the input is not UTF-8").hint("write other bytes as \"\\xHH\""))
+            Err(CliError::bad_data("the input is not UTF-8")
+                .hint("write other bytes as \"\\xHH\" or hex:…"))
         }
         Err(error) => Err(unusable(error)),
     }

@@ -56,7 +56,7 @@ fn overview(grammar: &Command, groups: &[Group]) -> String {
         }
     }
     let notes = "help COMMAND explains a command, help @GROUP lists a group.\n\
-         Bodies: \"\\x00 escapes\", 'as it is', {\"json\": 1}, @FILE, <<END.\n\
+         Bodies: \"\\x00 escapes\", 'as it is', {\"json\": 1}, b64:…, hex:…, @FILE, <<END.\n\
          Tab completes, Ctrl-R searches the history, Ctrl-C cancels, Ctrl-D leaves.";
     let notes = wrap::of_stdout().map_or(notes.into(), |width| wrap::words(notes, width));
     format!("{}\n{notes}\n", columns(&rows))

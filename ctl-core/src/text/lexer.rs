@@ -8,6 +8,7 @@
 //! | `"a\n\x00"` | escapes `\n \r \t \a \b \\ \" \xHH`; any other `\c` is `c` |
 //! | `'it\'s'` | unchanged, except `\'` |
 //! | `{"a": 1}`, `[1, 2]` | up to the matching bracket, blanks and quotes included |
+//! | `json:{…}`, `b64:…`, `hex:…` | checked JSON, decoded base64, decoded hex |
 //! | `<<END`, `<<-END` | the following lines up to `END`, joined by LF; `<<-` drops leading tabs |
 //! | `! …` | at the start of a statement: the word `!`, and the rest of the line as it is, for a shell |
 //! | `CMD | …` | the word `|`, and the rest of the line as it is, for a shell |
@@ -21,6 +22,9 @@
 mod partial;
 mod quote;
 mod word;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 pub use crate::text::lexer::partial::{Partial, partial};
 pub use crate::text::lexer::quote::quote;
@@ -65,6 +69,8 @@ pub fn next_statement(text: &[u8]) -> Result<Statement, LexError> {
     }
     Ok(Statement { words, used: lexer.at, command_end })
 }
+
+const ENCODINGS: [&[u8]; 3] = [b"b64:", b"hex:", b"json:"];
 
 struct Lexer<'t> {
     text: &'t [u8],
@@ -149,8 +155,16 @@ impl Lexer<'_> {
 
     fn word(&mut self) -> Result<Word, LexError> {
         let start = self.at;
-        let literal = matches!(self.peek(), Some(b'"' | b'\'' | b'{' | b'['));
-        let bytes = self.plain()?;
+        let first = self.peek();
+        let encoding = ENCODINGS.iter().find(|prefix| self.rest().starts_with(prefix));
+        let literal = encoding.is_some() || matches!(first, Some(b'"' | b'\'' | b'{' | b'['));
+        let bytes = match encoding {
+            Some(prefix) => {
+                self.at += prefix.len();
+                self.encoded(prefix)?
+            }
+            None => self.plain()?,
+        };
         Ok(Word::new(bytes, literal, start, self.at))
     }
 
@@ -274,6 +288,44 @@ impl Lexer<'_> {
         Err(LexError::Incomplete(Open::Bracket(char::from(open))))
     }
 
+    fn encoded(&mut self, prefix: &[u8]) -> Result<Vec<u8>, LexError> {
+        if prefix == b"json:" {
+            return self.json();
+        }
+        let text = self.until_blank();
+        match prefix {
+            b"hex:" => decode_hex(text),
+            _ => STANDARD
+                .decode(text)
+                .map_err(|e| LexError::Invalid(format!("the text after b64: is not base64: {e}"))),
+        }
+    }
+
+    fn json(&mut self) -> Result<Vec<u8>, LexError> {
+        let text = match self.peek() {
+            Some(open @ (b'{' | b'[')) => self.bracketed(open)?,
+            Some(b'"') => {
+                let start = self.at;
+                self.double_quoted(&mut Vec::new())?;
+                self.text.get(start..self.at).unwrap_or_default()
+            }
+            _ => self.until_blank(),
+        }
+        .to_vec();
+        match serde_json::from_slice::<serde::de::IgnoredAny>(&text) {
+            Ok(_) => Ok(text),
+            Err(e) => Err(LexError::Invalid(format!("the text after json: is not JSON: {e}"))),
+        }
+    }
+
+    fn until_blank(&mut self) -> &[u8] {
+        let start = self.at;
+        while self.peek().is_some_and(|b| b != b'\n' && !is_blank(b)) {
+            self.at += 1;
+        }
+        self.text.get(start..self.at).unwrap_or_default()
+    }
+
     /// Takes `<<TAG` or `<<-TAG` (the tag may be quoted, as in a shell).
     fn heredoc_start(&mut self) -> Option<(Vec<u8>, bool)> {
         let mut rest = self.rest().strip_prefix(b"<<")?;
@@ -337,6 +389,21 @@ fn is_blank(b: u8) -> bool {
 
 fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+}
+
+fn decode_hex(text: &[u8]) -> Result<Vec<u8>, LexError> {
+    let invalid =
+        |why: &str| LexError::Invalid(format!("the text after hex: is not hexadecimal: {why}"));
+    if !text.len().is_multiple_of(2) {
+        return Err(invalid("it has an odd number of digits"));
+    }
+    text.chunks_exact(2)
+        .map(|pair| match *pair {
+            [high, low] => hex(high).zip(hex(low)).map(|(high, low)| high << 4 | low),
+            _ => None,
+        })
+        .collect::<Option<Vec<u8>>>()
+        .ok_or_else(|| invalid("only 0-9, a-f and A-F are digits"))
 }
 
 #[cfg(test)]

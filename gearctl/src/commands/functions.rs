@@ -19,7 +19,7 @@ use crate::tool::Tool;
 
 /// The end of `functions --help`.
 pub const HELP: &str = "\
-Protocol: status; prioritystatus for the columns HIGH NORMAL LOW (-o wide, json, ndjson), where supported.
+Protocol: status; prioritystatus for the columns HIGH NORMAL LOW (-o wide, json, ndjson, yaml), where supported.
 QUEUED is TOTAL minus RUNNING. It includes jobs scheduled for later, and jobs that were cancelled or whose submitter
 disconnected, until a worker asks for work: `gearctl jobs` shows those as ignored. WORKERS counts registrations. With
 several servers, SERVER shows where each row is from.

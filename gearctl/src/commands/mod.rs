@@ -99,7 +99,7 @@ pub(crate) const COMMANDS: Table<Gearctl> = ctl_core::commands! {
         Creates, web::HELP, [Absent],
         "Serve a live web page of servers and queues";
     "bench" (bench::BenchArgs) = bench::run, Destroys, bench::HELP, [Absent],
-        "Measure the server's throughput and latency";
+        "Measure the server's throughput and latency" + "smoke" = "roundtrip -c 1";
 }
 "Server" {
     "server" | "info" (server::ServerArgs) = server::run,

@@ -122,7 +122,7 @@ fn text(tool: &mut Tool, line: &[u8]) -> Result<Exit, CliError> {
         }
     };
     match tool.out.style.format {
-        format if format.is_json() => {
+        format if format.is_structured() => {
             let texts: Vec<Value> =
                 lines.iter().map(|line| String::from_utf8_lossy(line).into()).collect();
             tool.out.document(&serde_json::json!({ "reply": texts }))?;

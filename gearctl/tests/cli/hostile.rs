@@ -22,7 +22,7 @@ fn names_never_act_on_a_terminal_behind_a_pipe() {
         let function = FunctionName::try_from(NAME).unwrap();
         let mut client = Client::connect(address).unwrap();
         client.submit_background(function, b"x", Default::default()).unwrap();
-        for format in ["plain", "name", "table", "wide", "json", "ndjson"] {
+        for format in ["plain", "name", "table", "wide", "json", "ndjson", "yaml"] {
             let ran = gearctl(address, &["functions", "-o", format]).exits(0);
             assert!(!ran.out().is_empty() && !ran.out().contains(acts), "{format} {:?}", ran.out());
         }

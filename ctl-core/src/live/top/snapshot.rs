@@ -1,4 +1,4 @@
-//! Snapshots for pipes and programs: rows in plain lines and tables, one document each in JSON.
+//! Snapshots for pipes and programs: rows in plain lines and tables, one document each in JSON and YAML.
 
 use serde_json::{Map, Value, json};
 
@@ -19,7 +19,7 @@ pub(super) fn all<T: Tool>(
     (known, selection): (&mut Known, Selection<'_>),
     mut look: impl FnMut(&mut Known) -> Exit,
 ) -> Result<Exit, CliError> {
-    let is_document = context.out.style.format == Format::Json;
+    let is_document = matches!(context.out.style.format, Format::Json | Format::Yaml);
     let looks = args.looks(context.out.style.terminal);
     let most = looks.or(is_document.then_some(1));
     let mut documents = Vec::new();
@@ -28,7 +28,7 @@ pub(super) fn all<T: Tool>(
         let exit = look(known);
         looks += 1;
         match context.out.style.format {
-            Format::Json => {
+            Format::Json | Format::Yaml => {
                 documents.push(selected(&context.out, known, selection)?);
             }
             Format::Ndjson => {

@@ -265,8 +265,15 @@ static BODIES: Shape = Shape::blocks("id", &[Column::new("id", "ID"), Column::ne
 #[test]
 fn a_body_that_leaves_is_written_whole_in_every_format_and_encoding() {
     let body = ["a".repeat(48_000), "END".to_owned()].concat();
-    let formats =
-        [Format::Table, Format::Wide, Format::Plain, Format::Json, Format::Ndjson, Format::Csv];
+    let formats = [
+        Format::Table,
+        Format::Wide,
+        Format::Plain,
+        Format::Json,
+        Format::Ndjson,
+        Format::Yaml,
+        Format::Csv,
+    ];
     for (decode, expected) in [
         (None, body.clone()),
         (Some(Decode::Utf8), body.clone()),

@@ -13,7 +13,7 @@ pub struct Partial {
     pub start: usize,
     /// The word under the cursor so far, decoded; empty after a blank.
     pub current: Vec<u8>,
-    /// Whether the word under the cursor began with a quote or a bracket.
+    /// Whether the word under the cursor began with a quote or an encoding.
     pub literal: bool,
 }
 

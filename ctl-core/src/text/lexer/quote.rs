@@ -1,5 +1,6 @@
 //! The inverse of splitting: bytes written as one word.
 
+use super::ENCODINGS;
 use crate::text::escape;
 
 /// Writes `bytes` so that [`next_statement`](super::next_statement) reads them back as one word: bare if possible, in
@@ -9,7 +10,8 @@ pub fn quote(bytes: &[u8]) -> String {
     let bare = |b: &u8| b.is_ascii_alphanumeric() || b"_-+/;.$():,=@%^~*?!|&".contains(b);
     let reads_as_itself = !bytes.is_empty()
         && bytes.iter().all(bare)
-        && !matches!(bytes.first(), Some(b'@' | b'-' | b'!' | b'|'));
+        && !matches!(bytes.first(), Some(b'@' | b'-' | b'!' | b'|'))
+        && ENCODINGS.iter().all(|prefix| !bytes.starts_with(prefix));
     if reads_as_itself {
         return String::from_utf8_lossy(bytes).into_owned();
     }

@@ -65,6 +65,32 @@ fn comments_start_at_a_word() {
 }
 
 #[test]
+fn encoded_words_are_decoded_and_literal() {
+    let statement = next_statement(b"put b64:QGE= hex:00fF json:{\"a\": [1, \"}\"]}").unwrap();
+    let bytes: Vec<&[u8]> = statement.words.iter().map(|w| w.bytes.as_slice()).collect();
+    assert_eq!(bytes, [b"put".as_slice(), b"@a", &[0, 255], br#"{"a": [1, "}"]}"#]);
+    assert!(statement.words[1..].iter().all(|w| w.literal));
+    assert!(!statement.words[0].literal);
+    assert_eq!(words(r#"put json:"a b""#), ["put", r#""a b""#]);
+    assert_eq!(words("put \"b64:QGE=\""), ["put", "b64:QGE="]);
+}
+
+#[test]
+fn wrong_encodings_are_refused_with_the_reason() {
+    for (text, why) in [
+        ("put b64:@@", "is not base64"),
+        ("put hex:abc", "odd number of digits"),
+        ("put hex:zz", "only 0-9, a-f and A-F"),
+        ("put json:{a}", "is not JSON"),
+        ("put json:nope", "is not JSON"),
+    ] {
+        let error = error(text);
+        assert!(error.to_string().contains(why), "{text}: {error}");
+        assert!(matches!(error, LexError::Invalid(_)));
+    }
+}
+
+#[test]
 fn json_needs_no_quotes() {
     assert_eq!(words(r#"put {"a": "x } y", "b": [1, 2]} c"#)[1], r#"{"a": "x } y", "b": [1, 2]}"#);
     assert_eq!(words("connect [::1]:11300"), ["connect", "[::1]:11300"]);
@@ -129,6 +155,7 @@ fn quote_writes_simple_words_bare() {
     assert_eq!(quote(b"\x00\xff\x1b\n"), r#""\x00\xff\x1b\n""#);
     assert_eq!(quote("ä\u{85}".as_bytes()), r#""ä\xc2\x85""#);
     assert_eq!(quote(b""), "\"\"");
+    assert_eq!(quote(b"b64:x"), "\"b64:x\"");
     assert_eq!(quote(b"@x"), "\"@x\"");
 }
 
@@ -142,9 +169,11 @@ proptest! {
     }
 
     #[test]
-    fn every_byte_can_be_written_as_an_escape(body in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn every_byte_can_be_written_as_hex_escape_or_encoding(body in prop::collection::vec(any::<u8>(), 0..200)) {
+        let digits: String = body.iter().map(|b| format!("{b:02x}")).collect();
         let escapes: String = body.iter().map(|b| format!("\\x{b:02x}")).collect();
-        let text = format!("\"{escapes}\"");
+        let base64 = STANDARD.encode(&body);
+        let text = format!("hex:{digits} \"{escapes}\" b64:{base64}");
         for word in next_statement(text.as_bytes()).unwrap().words {
             prop_assert_eq!(&word.bytes, &body);
         }

@@ -126,7 +126,7 @@ fn document(
     text: &str,
 ) -> Result<Exit, CliError> {
     match out.style.format {
-        format if format.is_json() => {
+        format if format.is_structured() => {
             out.done(&record.with(key, text), "")?;
         }
         _ => out.text(text)?,
