@@ -207,6 +207,7 @@ macro_rules! tool_contract {
                     the_commands_of_a_killed_worker_end_with_everything_that_they_started,
                     a_worker_fails_if_all_of_its_jobs_failed,
                     a_worker_serves_its_own_metrics,
+                    failed_jobs_go_to_a_file_that_import_reads,
                 }
                 terminal {
                     the_history_is_private_and_keeps_no_secrets,
@@ -417,6 +418,7 @@ macro_rules! kit_contract {
             $crate::tool_contract! { @cases
                 work {
                     what_a_command_leaves_running_is_named_when_it_is_ended,
+                    a_failed_job_that_cannot_be_recorded_stays,
                     a_service_manager_hears_that_a_worker_is_ready_alive_and_stopping,
                 }
             }

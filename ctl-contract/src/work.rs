@@ -1,6 +1,8 @@
 //! Workers that run a command for every job.
 
 use std::io::{BufRead as _, BufReader, Read as _};
+#[cfg(target_os = "linux")]
+use std::process::Stdio;
 
 use ctl_core::context::Tool;
 use serde_json::Value;
@@ -135,10 +137,11 @@ pub fn a_service_manager_hears_that_a_worker_is_ready_alive_and_stopping<T: Tool
     let mut err = BufReader::new(worker.stderr.take().unwrap());
     hears(&mut err, "socket none\n");
     let mut heard = vec![hear()];
-    while heard.iter().filter(|text| *text == "WATCHDOG=1").count() < 3 {
+    let times = |heard: &[String], what| heard.iter().filter(|text| *text == what).count();
+    while times(&heard, "WATCHDOG=1") < 3 || times(&heard, "READY=1") == 0 {
         heard.push(hear());
     }
-    assert_eq!(heard.iter().filter(|text| *text == "READY=1").count(), 1, "{heard:?}");
+    assert_eq!(times(&heard, "READY=1"), 1, "{heard:?}");
     signal(&worker, rustix::process::Signal::TERM);
     while hear() != "STOPPING=1" {}
     err.read_to_string(&mut String::new()).unwrap();
@@ -179,6 +182,50 @@ pub fn a_worker_serves_its_own_metrics<T: Tool>(case: &Case<T>) {
     let (head, _) = worker.ask("GET /metrics HTTP/1.1\r\nHost: rebound.example\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 421 "), "{head}");
     worker.end();
+}
+
+/// A server forgets a failed job, or keeps it where nobody looks.
+pub fn failed_jobs_go_to_a_file_that_import_reads<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("failed").display().to_string();
+    let flags = ["--max-idle", "0", "--failed-to", &path, "--shell", "echo why >&2; exit 65"];
+    for body in ["one", "two"] {
+        case.adds(&address, body);
+        let ran = case.run(&address, case.work, &flags).exits(1);
+        assert!(ran.err.contains("JOBS_FAILED") || ran.err.contains("succeeded"), "{}", ran.err);
+        assert_eq!((case.jobs)(&server), 0, "{}", ran.err);
+    }
+    let text = std::fs::read_to_string(&path).unwrap();
+    let records: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(records.len(), 2, "{text}");
+    for (record, body) in records.iter().zip(["one", "two"]) {
+        assert_eq!((&record["body"], &record["exit"]), (&body.into(), &65.into()), "{text}");
+        assert_eq!(record["stderr"], "why", "{text}");
+    }
+    let _ = case.program.at(&address, &["import", &path]).exits(0);
+    assert_eq!((case.jobs)(&server), 2);
+    let refused = case.run(&address, case.work, &["--failed-to", "/dev/null", "--shell", "true"]);
+    assert!(refused.exits(2).err.contains("/dev/null is not a file"));
+}
+
+/// No file may grow in this process.
+#[cfg(target_os = "linux")]
+pub fn a_failed_job_that_cannot_be_recorded_stays<T: Tool>(case: &Case<T>) {
+    let (server, address) = case.filled();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("failed").display().to_string();
+    let words = [case.program.flag, &address].into_iter().chain(case.work.split(' '));
+    let flags = ["-c", "5", "--max-idle", "1s", "--failed-to", &path, "--shell", "exit 65"];
+    let tool = case.program.command(&words.chain(flags).collect::<Vec<_>>());
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]);
+    shell.arg(tool.get_program()).args(tool.get_args());
+    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let ran = ended(shell.spawn().unwrap()).exits(1);
+    assert!(ran.err.contains(": the job is not deleted"), "{}", ran.err);
+    assert_eq!((case.jobs)(&server), 1, "{}", ran.err);
 }
 
 /// The hint names the flag that makes it wait.

@@ -27,15 +27,13 @@ The command gets the body on stdin; its exit code decides what happens to the me
   75                put back at the right end
   any other code, a signal, over --max-runtime
                     --on-fail: put back at the right or left end, until delivered --max-duplications times;
-                    then it goes to --dead-letter
+                    then it goes to --dead-letter, or into the file of --failed-to
   cannot be run     the message is put back at the left end, and the worker exits (126, 127);
                     with --shell, also if the shell reports it
 The server has no delays: a message that is put back may be delivered again at once. If commands keep failing quickly, the
 worker therefore pauses for up to 5s before it puts a message back. The server has no dead-letter queue either; without
 --dead-letter, a message that was delivered too often is put back without being run, at growing intervals.
-The environment has ADFCTL_MESSAGE_ID, ADFCTL_QUEUE,
-ADFCTL_DUPLICATIONS and ADFCTL_REQUEST_ID. With --arg, a body that cannot be an argument (a NUL byte, over 128 KiB) goes
-to the dead-letter queue.
+The environment has ADFCTL_MESSAGE_ID, ADFCTL_QUEUE, ADFCTL_DUPLICATIONS and ADFCTL_REQUEST_ID.
 When the connection is lost, its messages return to the server. If a queue does not exist, the worker keeps trying; with
 --max-idle 0, it does not start, and the exit code is 1.
 `adfctl help workers` says how commands run, where their output goes, and what signals do.
@@ -62,10 +60,6 @@ pub struct WorkArgs {
     /// Number of deliveries after which a failure is final
     #[arg(hide_short_help = true, long, value_name = "N", default_value = "5")]
     max_duplications: NonZeroU16,
-
-    /// Existing queue for messages that failed too often
-    #[arg(hide_short_help = true, long, value_name = "QUEUE")]
-    dead_letter: Option<String>,
 }
 
 /// Runs `work`.
@@ -138,7 +132,7 @@ fn options(tool: &mut Tool, args: &WorkArgs) -> Result<WorkerOptions, CliError> 
         .slots(usize::from(args.flags.jobs))
         .max_duplications(args.max_duplications)
         .grace(args.flags.last_grace());
-    if let Some(queue) = &args.dead_letter {
+    if let Some(queue) = &args.flags.dead_letter {
         options = options.dead_letter(names::queue(queue)?);
     }
     if args.flags.until_empty() {

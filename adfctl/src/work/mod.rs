@@ -12,6 +12,8 @@ use ctl_core::context::fleet::name_at;
 use ctl_core::system::child::Piece;
 use ctl_core::text::units;
 
+use crate::messages;
+
 /// The environment variables that describe the message to the command.
 #[must_use]
 pub fn environment(message: &Delivery) -> [(&'static str, String); 4] {
@@ -45,6 +47,12 @@ pub enum OnFail {
 const TEMPFAIL: i32 = 75;
 
 impl Fates {
+    /// Whether this would set the message aside.
+    fn is_final(self, decision: &Result<Outcome, &str>, message: &Delivery) -> bool {
+        let is_last_time = message.duplications() >= self.most;
+        matches!(decision, Ok(Outcome::DeadLetter)) || decision.is_err() && is_last_time
+    }
+
     /// The outcome of a message that was delivered this often.
     ///
     /// # Errors
@@ -94,16 +102,23 @@ impl Shift {
             body: job.body(),
             time_left: None,
         };
-        let (ended, end) =
+        let (ended, mut end) =
             self.shift.run(&self.recipe, &given, || job.is_lost(), || worker.stop(), Piece::bytes);
         let lost = job.wait_lost(Duration::ZERO).map(|reason| match reason {
             LostReason::Stopped => fate_of(JobFate::Abandoned),
             reason => fate_of(JobFate::Lost(reason)),
         });
         let took = end.time;
+        let mut decision = self.fates.decision(ended, job.duplications());
+        if self.shift.records_failures() && lost.is_none() && self.fates.is_final(&decision, job) {
+            let record = messages::record(job).of_server(key.0.as_deref());
+            if self.shift.keep(record, &mut end) {
+                decision = Ok(Outcome::Delete);
+            }
+        }
         self.ledger.ended(key, (), end, lost);
         self.shift.pause_after(ended, took, || job.is_lost());
-        self.fates.decision(ended, job.duplications())
+        decision
     }
 
     /// Passes on the worker's events.

@@ -32,9 +32,10 @@ The command gets the body on stdin; its exit code decides about the job:
   75                released with a growing delay (--backoff)
   64, 65            buried (--bury-codes)
   other, a signal   released with a delay, or buried after --max-releases
+  to be buried      goes to --dead-letter or --failed-to instead
   cannot be run     the job is released, and the worker exits (126, 127)
-The environment has BSCTL_JOB_ID, BSCTL_TUBE, BSCTL_PRI, BSCTL_TTR, BSCTL_AGE, BSCTL_RESERVES, BSCTL_TIMEOUTS, BSCTL_RELEASES and BSCTL_KICKS. With --arg, a body that cannot be an argument
-(a NUL byte, over 128 KiB) is buried.
+The environment has BSCTL_JOB_ID, BSCTL_TUBE, BSCTL_PRI, BSCTL_TTR, BSCTL_AGE, BSCTL_RESERVES, BSCTL_TIMEOUTS,
+BSCTL_RELEASES and BSCTL_KICKS.
 With --bury-after-timeouts N, a job with 2N or more expirations runs for every second N of them, so that one kick always
 lets it run again.
 `bsctl help workers` says how commands run, where their output goes, and what signals do.
@@ -136,11 +137,14 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         shift.log(&mut tool.out, &JOB, record, &done.end, done.fate)
     });
     let (signal, report) = watched?;
-    let WorkerReport { finished, released, buried, abandoned, lost, unknown, .. } = report;
+    let WorkerReport {
+        finished, released, buried, dead_lettered, abandoned, lost, unknown, ..
+    } = report;
     let ways = [
         ("deleted", finished, "deleted"),
         ("released", released, "released"),
         ("buried", buried, "buried"),
+        ("dead_lettered", dead_lettered, "to the dead-letter queue"),
         ("abandoned", abandoned, "given back"),
         ("lost", lost, "lost"),
         ("unknown", unknown, "unknown"),
@@ -204,6 +208,9 @@ fn options(tool: &mut Tool, args: &WorkArgs) -> Result<WorkerOptions, CliError> 
         .grace(args.flags.last_grace());
     if let Some(jobs) = args.flags.count {
         options = options.limit(JobLimit::new(jobs));
+    }
+    if let Some(tube) = &args.flags.dead_letter {
+        options = options.dead_letter(crate::names::tube(tube)?);
     }
     if args.flags.until_empty() {
         options = options.until_empty();

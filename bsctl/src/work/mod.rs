@@ -15,6 +15,7 @@ use ctl_core::system::child::Piece;
 use ctl_core::text::units;
 
 use self::fate::Fates;
+use crate::jobs;
 
 /// What the slots of a worker share.
 pub struct Shift {
@@ -45,14 +46,21 @@ impl Shift {
             body: &job.body,
             time_left: job.time_left().filter(|_| self.kills_at_ttr),
         };
-        let (ended, end) =
+        let (ended, mut end) =
             self.shift.run(&self.recipe, &given, || job.is_lost(), || worker.stop(), Piece::bytes);
         let lost = job.wait_lost(Duration::ZERO).map(|reason| match reason {
             LostReason::Stopped => fate_of(JobFate::Abandoned),
             reason => fate_of(JobFate::Lost(reason)),
         });
+        let mut outcome = self.fates.outcome(ended, &stats);
+        if self.shift.records_failures() && lost.is_none() && self.fates.is_final(outcome, &stats) {
+            let record = jobs::record_with_body(job.id, Some(&stats), &job.body);
+            if self.shift.keep(record.of_server(key.0.as_deref()), &mut end) {
+                outcome = Outcome::Delete;
+            }
+        }
         self.ledger.ended(key, Some(stats.tube.clone()), end, lost);
-        self.fates.outcome(ended, &stats)
+        outcome
     }
 
     /// Passes on the worker's events.

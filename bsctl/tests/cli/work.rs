@@ -63,6 +63,22 @@ fn the_end_of_a_command_decides_what_becomes_of_its_job() {
 }
 
 #[test]
+fn what_would_be_buried_goes_to_the_dead_letter_tube() {
+    on_both(|address| {
+        let options = PutOptions::default().priority(7).ttr(Duration::from_secs(77));
+        let id = put_with(address, "default", "bad\0", options);
+        let flags = ["--dead-letter", "dead", "--max-releases", "0", "--exec", "false"];
+        assert_eq!(logged(address, &flags).exits(1).json()["fate"], "dead-lettered");
+        assert_eq!(state(address, id), "gone");
+        let dead = bsctl(address, &["pop", "-t", "dead", "-o", "ndjson"]).exits(0).json();
+        assert_eq!((&dead["body"], &dead["pri"]), (&json!("bad\0"), &json!(7)));
+        assert_eq!(dead["ttr"], 77);
+        bsctl(address, &["work", "-t", "dead", "--dead-letter", "dead", "--exec", "true"])
+            .exits(65);
+    });
+}
+
+#[test]
 fn delays_grow_with_the_jobs_own_counters() {
     on_both(|address| {
         let id = put(address, "default", "x");

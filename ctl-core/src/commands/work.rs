@@ -1,6 +1,7 @@
 //! `work`: shared by the workers of all tools, which run a command for every job.
 
 mod counts;
+mod failed;
 mod ledger;
 mod monitor;
 mod outages;
@@ -8,6 +9,7 @@ mod shift;
 mod supervisor;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, Args, Command};
@@ -87,6 +89,14 @@ pub struct WorkFlags {
     #[arg(hide_short_help = true, long, value_name = "DUR", value_parser = units::duration)]
     max_idle: Option<Duration>,
 
+    /// Put jobs that failed for good into this queue, unchanged
+    #[arg(hide_short_help = true, long, value_name = "QUEUE")]
+    pub dead_letter: Option<String>,
+
+    /// Record jobs that failed for good in FILE, and delete them
+    #[arg(hide_short_help = true, long, value_name = "FILE", conflicts_with = "dead_letter")]
+    failed_to: Option<PathBuf>,
+
     /// Serve metrics of this worker on http://ADDR/metrics, and /healthz
     #[arg(hide_short_help = true, long, value_name = "ADDR")]
     metrics: Option<String>,
@@ -155,6 +165,8 @@ pub fn about(arg: Arg, (job, here): (&str, &str)) -> Arg {
 
 /// How a command ended that was stopped: its worker ended, or its job was lost.
 const STOPPED: &str = "stopped";
+/// The fate of a job that is in the file of failed jobs, and was deleted.
+const RECORDED: &str = "recorded";
 /// How long commands get to end.
 const LAST_RESORT: Duration = Duration::from_secs(10);
 
@@ -171,6 +183,8 @@ pub struct CommandEnd {
     pub time: Option<Duration>,
     /// The last line that it wrote to stderr, or why it was not run; escaped.
     pub words: Option<String>,
+    /// Whether the file of failed jobs has the job.
+    pub is_recorded: bool,
 }
 
 impl CommandEnd {

@@ -121,7 +121,7 @@ fn workers(program: &Program) -> String {
     let text = format!(
         "{name} work runs the words after -- (or --exec) without a shell; --shell runs a line with one, in which \"$1\" is the file \
          or the body. Both know the job by the variables {prefix}_... of their environment. The body is part of a command line only with \
-         --arg, where other users can see it.\n\
+         --arg, where other users can see it; one that cannot be an argument (a NUL byte, over 128 KiB) fails for good.\n\
          The output of commands goes to stdout, the summary to stderr; with -o json, ndjson or yaml, stdout \
          has only the summary or, with ndjson, a record for each of them, and the output goes to stderr. What does not end well is reported on one line of stderr. \
          Processes that a command leaves running with its output open are killed 2 s after it ends, and named; in a session of \
@@ -132,6 +132,8 @@ fn workers(program: &Program) -> String {
          with everything they started. When the system runs out of file descriptors, processes, threads or memory, the worker waits until some are free.\n\
          The worker exits with 0 if a command succeeded or none ran, with 1 if commands failed and none succeeded, and after a \
          signal with the code of that signal. With --max-idle 0, a server that could not be reached makes it 69.\n\
+         What failed for good goes to --dead-letter QUEUE, where it is put and confirmed before it is deleted, or as a record into \
+         --failed-to FILE, which is written and synced before; {name} import FILE queues it again. If that fails, it stays on the server.\n\
          --metrics ADDR serves numbers of jobs and commands, and /healthz, which fails once a job is held for a minute without \
          its command running. systemd is told when the first connection stands (Type=notify), that the worker goes on \
          (WatchdogSec=) under the same condition, and when it stops.\n\n\

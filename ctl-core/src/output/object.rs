@@ -4,6 +4,7 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value;
 
 use super::body::{Encoding, Shown};
+use super::document::not_json;
 use super::record::{Field, Record};
 use crate::error::CliError;
 
@@ -32,6 +33,19 @@ impl<'a> Object<'a> {
             }
         }
         Ok(Self(members))
+    }
+}
+
+impl Record {
+    /// As a line of NDJSON.
+    ///
+    /// # Errors
+    /// None that a record can have.
+    pub(crate) fn line(&self) -> Result<Vec<u8>, CliError> {
+        let object = Object::new(self, Encoding::Auto)?;
+        let mut line = serde_json::to_vec(&object).map_err(not_json)?;
+        line.push(b'\n');
+        Ok(line)
     }
 }
 

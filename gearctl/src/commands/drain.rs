@@ -133,7 +133,7 @@ pub(super) struct Target {
 }
 
 /// A job as a record that `submit --ndjson` and `import` read.
-pub(super) fn record(handle: &str, function: &FunctionName, unique: &[u8], body: &[u8]) -> Record {
+pub(crate) fn record(handle: &str, function: &FunctionName, unique: &[u8], body: &[u8]) -> Record {
     let shown = Some(escape::name(unique)).filter(|unique| !unique.is_empty());
     Record::new()
         .with("v", VERSION)

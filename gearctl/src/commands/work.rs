@@ -142,6 +142,7 @@ fn workers(
 ) -> Result<Vec<Worker>, CliError> {
     let functions = args.functions.names_or_usual(tool.settings())?;
     let id = args.client_id.as_deref().map(ClientId::try_from).transpose().map_err(cli_error)?;
+    let letters = args.flags.dead_letter.as_deref().map(crate::names::function).transpose()?;
     work::connect(tool)?;
     let servers = tool.link.servers()?;
     let mut workers = Vec::new();
@@ -156,6 +157,9 @@ fn workers(
         }
         if args.flags.until_empty() {
             options = options.until_empty();
+        }
+        if let Some(function) = &letters {
+            options = options.dead_letter(function.clone());
         }
         if let Some(id) = &id {
             options = options.client_id(id.clone());
@@ -190,10 +194,11 @@ impl Count {
         }
     }
 
-    fn ways(&self, sent: WorkerReport) -> [(&'static str, u64, &'static str); 5] {
+    fn ways(&self, sent: WorkerReport) -> [(&'static str, u64, &'static str); 6] {
         [
             ("completed", sent.completed, "completed"),
-            ("failed", sent.failed, "failed"),
+            ("failed", sent.failed.saturating_sub(sent.dead_lettered), "failed"),
+            ("dead_lettered", sent.dead_lettered, "to the dead-letter queue"),
             ("returned", self.returned, "given back"),
             ("lost", self.lost + sent.rejected, "lost"),
             ("unknown", sent.unknown, "unknown"),

@@ -3,7 +3,7 @@
 pub mod builtin;
 pub mod child;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::iter::repeat_n;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +21,7 @@ use gearman_client::{
     ConnectionState, ErrorKind, JobLimit, WorkerEvent, WorkerEventKind, WorkerReport,
 };
 
+use crate::commands::drain;
 use crate::error::cli_error;
 use crate::names::{show_function, show_handle};
 
@@ -33,6 +34,8 @@ pub struct Shift {
     /// Number of jobs after which it ends; the workers have the same limit.
     limit: Option<JobLimit>,
     running: AtomicU64,
+    /// The handles of jobs that their server gave back, because it refused their dead letters.
+    refused: Mutex<HashSet<String>>,
     /// The account of the slots that have ended.
     report: Mutex<WorkerReport>,
 }
@@ -147,8 +150,19 @@ struct Sent {
 }
 
 impl Sent {
-    /// The jobs whose fates are known by this account.
-    fn settled(&mut self, report: &WorkerReport) -> impl Iterator<Item = Finished> + use<> {
+    /// The jobs whose fates are known by this account, and those that were given back.
+    fn settled(
+        &mut self,
+        report: &WorkerReport,
+        back: &Mutex<HashSet<String>>,
+    ) -> impl Iterator<Item = Finished> + use<> {
+        let (mut back, mut settled) = (lock(back), Vec::new());
+        if !back.is_empty() {
+            let jobs = std::mem::take(&mut self.jobs).into_iter();
+            let (given, sent) = jobs.partition::<Vec<_>, _>(|job| back.remove(&job.handle));
+            self.jobs = sent.into();
+            settled.extend(given.into_iter().map(|job| Finished { fate: Fate::Returned, ..job }));
+        }
         let known = std::mem::replace(&mut self.known, *report);
         let refused = report.rejected - known.rejected;
         let accepted = (report.completed + report.failed) - (known.completed + known.failed);
@@ -156,18 +170,20 @@ impl Sent {
         let fates = repeat_n(Some(Fate::Refused), count(refused))
             .chain(repeat_n(None, count(accepted)))
             .chain(repeat_n(Some(Fate::Unknown), count(unknown)));
-        let settled: Vec<Finished> = fates
-            .map_while(|fate| {
-                let job = self.jobs.pop_front()?;
-                Some(Finished { fate: fate.unwrap_or(job.fate), ..job })
-            })
-            .collect();
+        settled.extend(fates.map_while(|fate| {
+            let job = self.jobs.pop_front()?;
+            Some(Finished { fate: fate.unwrap_or(job.fate), ..job })
+        }));
         settled.into_iter()
     }
 
     /// All jobs, by the last account.
-    fn rest(mut self, report: &WorkerReport) -> impl Iterator<Item = Finished> {
-        self.settled(report).chain(self.jobs)
+    fn rest(
+        mut self,
+        report: &WorkerReport,
+        back: &Mutex<HashSet<String>>,
+    ) -> impl Iterator<Item = Finished> {
+        self.settled(report, back).chain(self.jobs)
     }
 }
 
@@ -191,7 +207,14 @@ impl Shift {
     /// A shift that nobody has started yet.
     #[must_use]
     pub fn new(shift: work::Shift, handler: Handler, limit: Option<JobLimit>) -> Self {
-        Self { shift, handler, limit, running: AtomicU64::new(0), report: Mutex::default() }
+        Self {
+            shift,
+            handler,
+            limit,
+            running: AtomicU64::new(0),
+            refused: Mutex::default(),
+            report: Mutex::default(),
+        }
     }
 
     /// Passes on the events of a worker.
@@ -202,7 +225,13 @@ impl Shift {
                 self.shift.outages().disconnected(&event.server, error);
             }
             WorkerEventKind::GivenUp => self.shift.outages().given_up(&event.server),
-            WorkerEventKind::Oversized { .. } => self.shift.messages().warn(event.to_string()),
+            WorkerEventKind::Oversized { .. } | WorkerEventKind::DeadLettered { .. } => {
+                self.shift.messages().warn(event.to_string());
+            }
+            WorkerEventKind::GivenBack { job, .. } => {
+                self.shift.messages().warn(event.to_string());
+                lock(&self.refused).insert(show_handle(job));
+            }
             _ => {}
         }
     }
@@ -250,21 +279,23 @@ impl Shift {
         let mut report = lock(&self.report);
         report.completed += of.completed;
         report.failed += of.failed;
+        report.dead_lettered += of.dead_lettered;
         report.rejected += of.rejected;
         report.unknown += of.unknown;
     }
 
     fn take_jobs(&self, mut worker: Worker, mut finished: impl FnMut(Finished) -> bool) {
         let (handle, mut sent) = (worker.handle(), Sent::default());
-        while let Some(job) =
-            self.next_job(&mut worker, |report| sent.settled(report).all(&mut finished))
+        while let Some(job) = self
+            .next_job(&mut worker, |report| sent.settled(report, &self.refused).all(&mut finished))
         {
             self.running.fetch_add(1, Ordering::SeqCst);
             let start = Instant::now();
-            let (ended, end) = match &self.handler {
+            let (ended, mut end) = match &self.handler {
                 Handler::Command(recipe) => child::run(recipe, &self.shift, &mut worker, &job),
                 Handler::Builtin(builtin) => self.shift.during(|| builtin.run(&self.shift, &job)),
             };
+            let ended = self.keep(&job, ended, &mut end);
             let mut done = Finished {
                 handle: show_handle(&job.handle),
                 function: show_function(&job.function),
@@ -285,7 +316,8 @@ impl Shift {
                     // Closing gives the job back; after that, it must not be failed.
                     drop(worker);
                     drop(job);
-                    let _ = sent.rest(&handle.report()).chain([done]).all(&mut finished);
+                    let _ =
+                        sent.rest(&handle.report(), &self.refused).chain([done]).all(&mut finished);
                     return;
                 }
             };
@@ -299,7 +331,17 @@ impl Shift {
             }
         }
         let _ = worker.stop();
-        let _ = sent.rest(&handle.report()).all(&mut finished);
+        let _ = sent.rest(&handle.report(), &self.refused).all(&mut finished);
+    }
+
+    /// Keeps a job that failed in the file of failed jobs, if there is one; a job that cannot be kept is given back.
+    fn keep(&self, job: &GrabbedJob, ended: Ended, end: &mut CommandEnd) -> Ended {
+        if !matches!(ended, Ended::Fail | Ended::Exception(_)) || !self.shift.records_failures() {
+            return ended;
+        }
+        let handle = show_handle(&job.handle);
+        let record = drain::record(&handle, &job.function, &job.unique, &job.workload);
+        if self.shift.keep(record, end) { ended } else { Ended::GivenBack }
     }
 
     /// Waits for a job; none once the shift is over.

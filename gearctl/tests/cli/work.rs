@@ -89,7 +89,28 @@ fn exit_75_gives_the_job_back() {
             .map(|job| (job["fate"].clone(), job["exit"].clone()))
             .collect();
         assert_eq!(fates, [(json!("returned"), json!(75)), (json!("complete"), json!(0))]);
-        assert!(ran.err.contains("completed 1 job, 0 failed, 1 given back"), "{}", ran.err);
+        assert!(
+            ran.err.contains("completed 1 job, 0 failed, 0 to the dead-letter queue, 1 given back"),
+            "{}",
+            ran.err
+        );
+    });
+}
+
+#[test]
+fn what_fails_goes_to_the_dead_letter_function() {
+    on_both(|server| {
+        let address = server.address();
+        queue(address, "f", b"bad");
+        queue(address, "f", b"good");
+        let flags = ["--dead-letter", "dead", "--shell", "grep -q good", "--max-idle", "0"];
+        let ran = gearctl(address, &[&["work", "-f", "f", "-o", "json"], &flags[..]].concat());
+        let report = ran.exits(0).json();
+        let of = |key: &str| report[key].as_u64().unwrap();
+        assert_eq!([of("completed"), of("failed"), of("dead_lettered")], [1, 0, 1]);
+        let letters = ["work", "-f", "dead", "--shell", "cat >&2", "--max-idle", "0"];
+        let ran = gearctl(address, &letters).exits(0);
+        assert!(ran.err.contains("bad") && !ran.err.contains("good"), "{}", ran.err);
     });
 }
 
@@ -210,7 +231,7 @@ fn a_worker_ends_when_it_is_enough() {
         let report = gearctl(address, &ran).exits(0).json();
         assert_eq!(
             report,
-            json!({"completed": 3, "failed": 0, "returned": 0, "lost": 0, "unknown": 0})
+            json!({"completed": 3, "failed": 0, "dead_lettered": 0, "returned": 0, "lost": 0, "unknown": 0})
         );
         let idle = ["work", "-f", "f", "--builtin", "echo", "--max-idle", "10ms", "-o", "json"];
         assert_eq!(gearctl(address, &idle).exits(0).json()["completed"], 0);
@@ -274,7 +295,9 @@ fn a_job_whose_server_is_gone_is_not_completed() {
         std::fs::write(&end, "").unwrap();
         let ran = worker.ended();
         let tally = |lost, unknown| {
-            format!("completed 1 job, 0 failed, 0 given back, {lost} lost, {unknown} unknown")
+            format!(
+                "completed 1 job, 0 failed, 0 to the dead-letter queue, 0 given back, {lost} lost, {unknown} unknown"
+            )
         };
         // Whether the worker has noticed before it sends the result.
         let is_right = [tally(1, 0), tally(0, 1)].iter().any(|tally| ran.err.contains(tally));
@@ -424,7 +447,9 @@ fn a_result_that_the_server_refuses_is_a_lost_job() {
             "{line}"
         );
         assert!(
-            ran.err.contains("completed 0 jobs, 0 failed, 0 given back, 1 lost"),
+            ran.err.contains(
+                "completed 0 jobs, 0 failed, 0 to the dead-letter queue, 0 given back, 1 lost"
+            ),
             "{}",
             ran.err
         );

@@ -101,6 +101,11 @@ impl Counts {
         self.time = self.time.saturating_add(end.time.unwrap_or_default());
     }
 
+    /// The number of jobs with this fate.
+    pub(super) fn of(&self, fate: &str) -> u64 {
+        self.fates.get(fate).copied().unwrap_or(0)
+    }
+
     /// The exit code: 0, unless jobs failed, and none succeeded.
     pub(super) fn check(&self, noun: &str) -> Result<Exit, CliError> {
         if self.failed == 0 || self.succeeded > 0 {

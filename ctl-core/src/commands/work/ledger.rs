@@ -5,8 +5,8 @@ use std::hash::Hash;
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, Sender};
 
-use super::CommandEnd;
 use super::outages::lock;
+use super::{CommandEnd, RECORDED};
 use crate::output::messages::Messages;
 
 /// The fate of a job.
@@ -74,12 +74,14 @@ impl<K: Eq + Hash, M: Default> Ledger<K, M> {
     }
 
     fn finish(&self, job: K, more: M, end: CommandEnd, fate: &Fate) {
+        // What was deleted after that has not succeeded.
+        let word = if fate.is_best && end.is_recorded { RECORDED } else { fate.word };
         if end.has_succeeded() != Some(true) || !fate.is_best {
-            let lost = fate.lost.as_ref().map(|reason| format!("{} ({reason})", fate.word));
-            let shown = lost.as_deref().unwrap_or(fate.word);
+            let lost = fate.lost.as_ref().map(|reason| format!("{word} ({reason})"));
+            let shown = lost.as_deref().unwrap_or(word);
             end.tell(&self.messages, &(self.label)(&job, &more), shown);
         }
-        let _ = self.finished.send(Finished { job, more, end, fate: fate.word });
+        let _ = self.finished.send(Finished { job, more, end, fate: word });
     }
 }
 

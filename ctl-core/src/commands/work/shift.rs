@@ -9,9 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::counts::Account;
+use super::failed::FailedFile;
 use super::monitor::Monitor;
 use super::outages::{Outages, lock};
-use super::{CommandEnd, STOPPED, WorkFlags, is_for_commands};
+use super::{CommandEnd, RECORDED, STOPPED, WorkFlags, is_for_commands};
 use crate::commands::shortage::Shortage;
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
@@ -133,6 +134,7 @@ pub struct Shift {
     /// Kills running commands if this process is killed; there from the first command on, if the system has one.
     guard: Mutex<Option<Option<Arc<Guard>>>>,
     pub(super) account: Arc<Account>,
+    failed: Option<FailedFile>,
     /// Shows the account, until the worker is supervised.
     pub(super) monitor: Mutex<Option<Monitor>>,
 }
@@ -153,6 +155,7 @@ impl Shift {
             failures: AtomicU32::new(0),
             guard: Mutex::default(),
             account,
+            failed: None,
             monitor: Mutex::default(),
         }
     }
@@ -166,11 +169,13 @@ impl Shift {
     /// With these flags.
     ///
     /// # Errors
-    /// An address for metrics that is invalid (2) or cannot be bound (69).
+    /// An address for metrics that is invalid (2) or cannot be bound (69); a file for failed jobs that is none (2) or
+    /// cannot be written (74).
     pub fn of(self, flags: &WorkFlags) -> Result<Self, CliError> {
         let monitor = Monitor::of(flags, &self.messages)?;
         let outages = self.outages.finite(flags.until_empty());
-        Ok(Self { outages, monitor: Mutex::new(monitor), ..self })
+        let failed = flags.failed_to.as_deref().map(FailedFile::open).transpose()?;
+        Ok(Self { outages, failed, monitor: Mutex::new(monitor), ..self })
     }
 
     /// The server of a job, if ids alone do not identify the job.
@@ -224,7 +229,8 @@ impl Shift {
             Ended::GivenUp => Some(STOPPED),
             Ended::Unfit => Some("not run"),
         };
-        (ended, CommandEnd { exit, signal, otherwise, time: Some(start.elapsed()), words })
+        let time = Some(start.elapsed());
+        (ended, CommandEnd { exit, signal, otherwise, time, words, is_recorded: false })
     }
 
     /// `words` are its last message, or why it was not run.
@@ -405,6 +411,29 @@ impl Shift {
         self.messages.note(format!("processing {what} from {queues} on {address}, {jobs} at once"));
     }
 
+    /// Whether failed jobs are kept in a file.
+    #[must_use]
+    pub fn records_failures(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Appends the record of a job that failed for good to the file of `--failed-to`, with the end of its command. The job
+    /// may be deleted only if that returns true.
+    pub fn keep(&self, record: Record, end: &mut CommandEnd) -> bool {
+        let Some(file) = &self.failed else { return false };
+        let record = record
+            .with("exit", end.exit)
+            .with("signal", end.signal)
+            .with("stderr", end.words.as_deref())
+            .with("ts", units::now_in_milliseconds());
+        let kept = file.append(&record);
+        if let Err(error) = &kept {
+            self.messages.warn(format!("{}: the job is not deleted", error.message));
+        }
+        end.is_recorded = kept.is_ok();
+        end.is_recorded
+    }
+
     /// Counts a finished job, and writes its record, if there is a log: `job` is its name, `fate` its outcome.
     ///
     /// # Errors
@@ -448,6 +477,12 @@ impl Shift {
             0 => format!("{words} {}", units::count(*count, noun)),
             _ => format!("{count} {words}"),
         };
+        let mut ways = ways.to_vec();
+        let recorded = lock(&self.account.finished).of(RECORDED);
+        if let Some(best) = ways.first_mut().filter(|_| recorded > 0) {
+            best.1 = best.1.saturating_sub(recorded);
+            ways.push((RECORDED, recorded, RECORDED));
+        }
         let sentence = ways.iter().enumerate().map(part).collect::<Vec<_>>().join(", ");
         if out.style.format == Format::Ndjson || is_for_commands(out) {
             self.messages.note(sentence);
