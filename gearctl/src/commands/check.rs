@@ -40,8 +40,8 @@ always fine). One
 that does not exist counts as having neither, unless --must-exist is given. Cancelled jobs count as queued until a worker asks for work. Workers
 can be registered and stuck: roundtrip through a function proves that they answer, and the message says whether the
 server or the worker failed. A result 0: to 3: and a text is the worker's own verdict, with figures behind a |, as for
-check_gearman, unless --expect is given. Each function has one id for this: a job that was not run does not add up, and
-while it is queued, the check fails at once, as on a timeout.
+check_gearman, unless --expect is given. The jobs of a function have one id: those that nobody runs do not add up, and
+while one is queued, the check fails at once, as on a timeout.
 With several servers, each is checked, and the verdict is the most severe one; a server that is down is CRITICAL. A
 roundtrip through a function goes to any of them.
 Exit codes: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN (also for wrong arguments). --timeout defaults to 2s.
@@ -299,7 +299,7 @@ fn worker(
 ) -> Result<Measured, CliError> {
     let name = show_function(&function);
     let timeout = link.dialer.timeout().unwrap_or(PATIENCE);
-    let options = as_before(link, &function, SubmitOptions::default().timeout(timeout))?;
+    let options = as_before(link, (&function, send), SubmitOptions::default().timeout(timeout))?;
     let start = Instant::now();
     let mut result = Vec::new();
     for event in link.client()?.submit(function, send, options).map_err(cli_error)? {
@@ -323,14 +323,15 @@ fn worker(
     Ok(Measured { metrics: vec![rtt], stated, ..Measured::default() })
 }
 
-/// The options with the id of the function's checks. A job with it that is still queued was left by an earlier check: no
+/// The options with the id of this check. A job with it that is still queued was left by an earlier check: no
 /// worker has asked for a job since, or the server would have dropped it.
 fn as_before(
     link: &mut Link,
-    function: &FunctionName,
+    (function, send): (&FunctionName, &str),
     options: SubmitOptions,
 ) -> Result<SubmitOptions, CliError> {
-    let id = UniqueId::of_payload([b"gearctl check roundtrip ", function.as_bytes()].concat());
+    let parts = [b"gearctl check roundtrip", function.as_bytes(), send.as_bytes()];
+    let id = UniqueId::of_payload(parts.join(&0));
     let bound = link.patience();
     let client = link.client()?;
     // Not every server answers this.

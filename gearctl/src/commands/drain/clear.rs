@@ -22,8 +22,7 @@ scheduled for later stay. Asks for confirmation; --yes skips it.
 
 Examples:
   gearctl clear mail --filter 'unique==order-7' --yes
-  gearctl clear mail --backup mail.ndjson --yes
-  gearctl clear mail --as fail --yes";
+  gearctl clear mail --backup mail.ndjson --yes";
 
 /// Arguments of `clear`.
 #[derive(Debug, Args)]

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use ctl_core::bulk::Gate;
@@ -22,7 +22,7 @@ use gearman_client::{FunctionName, JobLimit, SubmitOptions, UniqueId};
 
 use super::waiting::{Lookout, refusal};
 use super::{End, TakeArgs, Target, record};
-use crate::commands::held::Held;
+use crate::commands::held::{Held, PATIENCE};
 use crate::error::cli_error;
 use crate::filters::Candidate;
 use crate::link::{Link, next_job, status_of};
@@ -310,12 +310,12 @@ impl Slot {
             self.held.keep(job);
             return false;
         }
-        let is_open = self.gate.is_open();
+        let is_last = !self.gate.is_open() || self.plan.left.load(Ordering::SeqCst) == 0;
         let worker = match self.held.worker() {
             Ok(worker) => worker,
             Err(error) => return self.sender.send(News::Failed(handle, error)).is_ok(),
         };
-        if !is_open {
+        if is_last {
             // Does not ask for another job in the same write.
             worker.handle().stop();
         }
@@ -341,9 +341,16 @@ fn submit_dropped(
     let statuses = link.client()?.call_many(requests).collect::<Result<Vec<_>, _>>();
     let mut statuses = statuses.map_err(cli_error)?.into_iter();
     jobs.retain(|_| statuses.next().is_some_and(|status| !status.is_known));
-    let workers = status_of(link, function)?.map_or(0, |status| status.workers);
-    if jobs.is_empty() || workers > 0 {
+    if jobs.is_empty() {
         return Ok(());
+    }
+    let start = Instant::now();
+    // The server may not have noticed yet that the slots have left.
+    while status_of(link, function)?.is_some_and(|status| status.workers > 0) {
+        if start.elapsed() >= PATIENCE {
+            return Ok(());
+        }
+        thread::sleep(Duration::from_millis(20));
     }
     for job in &jobs {
         let id = UniqueId::try_from(&job.unique[..]).ok();
