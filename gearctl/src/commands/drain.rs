@@ -18,7 +18,7 @@ use ctl_core::output::records;
 use ctl_core::output::{Column, Handover, Record, Shape};
 use ctl_core::rules::filter::{self, FilterArgs, Filters};
 use ctl_core::text::{escape, units};
-use gearman_client::FunctionName;
+use gearman_client::{FunctionName, FunctionStatus};
 
 use super::functions::tell_unknown;
 use crate::error::UNSUPPORTED;
@@ -124,12 +124,19 @@ pub(super) static RECORDS: Shape = Shape::rows(
     ],
 );
 
-/// A function with the number of its queued jobs.
+/// A function with the numbers of its queued jobs and of its workers.
 pub(super) struct Target {
     /// The server, if there are several.
     pub(super) server: Option<String>,
     pub(super) function: FunctionName,
     pub(super) queued: u64,
+    pub(super) workers: i64,
+}
+
+impl Target {
+    pub(super) fn name(&self) -> String {
+        name_at(show_function(&self.function), self.server.as_deref())
+    }
 }
 
 /// A job as a record that `submit --ndjson` and `import` read.
@@ -296,7 +303,7 @@ fn agree(
     Ok(())
 }
 
-/// Counts the queued jobs of functions, server by server.
+/// Counts the queued jobs and the workers of functions, server by server.
 pub(super) fn targets(
     tool: &mut Tool,
     fleet: &mut Fleet<Link>,
@@ -305,15 +312,17 @@ pub(super) fn targets(
     let all = fleet.ask(&mut tool.link, |link| {
         let look = |function| {
             let status = status_of(link, function)?;
-            Ok(status.map_or(0, |status| u64::try_from(status.queued()).unwrap_or(0)))
+            let queued = status.as_ref().map_or(0, FunctionStatus::queued);
+            Ok((u64::try_from(queued).unwrap_or(0), status.map_or(0, |status| status.workers)))
         };
-        functions.iter().map(look).collect::<Result<Vec<u64>, CliError>>()
+        functions.iter().map(look).collect::<Result<Vec<_>, CliError>>()
     })?;
-    let of = |(server, counts): Answered<Vec<u64>>| {
-        functions.iter().zip(counts).map(move |(function, queued)| Target {
+    let of = |(server, counts): Answered<Vec<(u64, i64)>>| {
+        functions.iter().zip(counts).map(move |(function, (queued, workers))| Target {
             server: server.clone(),
             function: function.clone(),
             queued,
+            workers,
         })
     };
     let targets: Vec<Target> = all.into_iter().flat_map(of).collect();
@@ -327,10 +336,7 @@ pub(super) fn targets(
 fn describe(targets: &[Target], limit: Option<u64>) -> String {
     let each: Vec<String> = targets
         .iter()
-        .map(|target| {
-            let name = name_at(show_function(&target.function), target.server.as_deref());
-            format!("{} of {name}", units::count(target.queued, "job"))
-        })
+        .map(|target| format!("{} of {}", units::count(target.queued, "job"), target.name()))
         .collect();
     match limit {
         Some(limit) => format!("at most {limit} among {}", each.join(", ")),

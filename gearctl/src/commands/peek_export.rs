@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, Manner, OnError, Rate};
-use ctl_core::context::fleet::{Answered, Fleet, name_at};
+use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::confirm::Confirm;
 use ctl_core::input::named::{One, Several};
@@ -13,10 +13,9 @@ use ctl_core::output::records;
 use ctl_core::output::{BodiesArgs, Format, List, Record};
 use ctl_core::rules::filter::{self, FilterArgs, Filters};
 use ctl_core::text::units;
-use gearman_client::{FunctionName, FunctionStatus, JobLimit};
+use gearman_client::{FunctionStatus, JobLimit};
 
-use super::drain::{RECORDS, record};
-use super::functions::tell_unknown;
+use super::drain::{RECORDS, Target, record, targets};
 use super::held::{Held, MOST, PATIENCE};
 use crate::filters::{Candidate, FILTER};
 use crate::link::status_of;
@@ -99,10 +98,10 @@ pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
     args.bodies.prepare(&mut tool.out, &RECORDS)?;
     let name = show_function(&function);
     let mut fleet = Fleet::of(tool)?;
-    let sources = sources(tool, &mut fleet, &[function])?;
+    let sources = targets(tool, &mut fleet, &[function])?;
     let confirm = tool.confirm().unrehearsed();
     let what = format!("briefly take {} of {name}", units::count(args.count, "job"));
-    let is_lossy = ask(tool, &confirm, &what, &sources)?;
+    let is_lossy = ask(tool, &mut fleet, &what, &sources, &confirm)?;
     if is_lossy && matches!(tool.out.style.format, Format::Table | Format::Wide) {
         // A table shortens bodies, and there may be no other copy.
         tool.out.style.format = Format::Ndjson;
@@ -132,9 +131,9 @@ pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
         tool.refuse_dry_run("export --filter", LOOK)?;
     }
     let mut fleet = Fleet::of(tool)?;
-    let sources = sources(tool, &mut fleet, &args.functions.names()?)?;
-    let queued = |source: &Source| u64::try_from(source.queued).unwrap_or(0);
-    let total = sources.iter().map(queued).sum::<u64>().min(args.count.unwrap_or(u64::MAX));
+    let sources = targets(tool, &mut fleet, &args.functions.names()?)?;
+    let total =
+        sources.iter().map(|source| source.queued).sum::<u64>().min(args.count.unwrap_or(u64::MAX));
     let jobs = units::count(total, "job");
     if tool.globals.dry_run {
         let record = Record::new().with("dry_run", true).with("jobs", total);
@@ -143,12 +142,12 @@ pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     if total > 0 {
         let confirm = tool.confirm();
         let jobs = if filters.is_empty() { jobs } else { "all jobs".to_owned() };
-        ask(tool, &confirm, &format!("briefly take {jobs}"), &sources)?;
+        ask(tool, &mut fleet, &format!("briefly take {jobs}"), &sources, &confirm)?;
     }
     let action = Action { past: "exported", noun: "job", place: String::new() };
     let manner = Manner { on_error: OnError::Stop, rate: args.rate };
     let bulk = tool.bulk(action, manner, Some(total))?;
-    let jobs = sources.iter().map(|source| (source, queued(source)));
+    let jobs = sources.iter().map(|source| (source, source.queued));
     let (bulk, is_all) = lend(tool, &mut fleet, jobs, (total, &filters), bulk)?;
     Ok(ended(&fleet, bulk.finish_quietly()?, is_all))
 }
@@ -158,7 +157,7 @@ pub fn export(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
 fn lend<'s>(
     tool: &mut Tool,
     fleet: &mut Fleet<Link>,
-    sources: impl Iterator<Item = (&'s Source, u64)>,
+    sources: impl Iterator<Item = (&'s Target, u64)>,
     (mut left, filters): (u64, &Filters),
     mut bulk: Bulk,
 ) -> Result<(Bulk, bool), CliError> {
@@ -173,7 +172,7 @@ fn lend<'s>(
             Err(error) => return Err(bulk.abort(error)),
         };
         left = left.saturating_sub(taken.shown);
-        is_all &= source.is_back(link, taken.count)?;
+        is_all &= is_back(link, source, taken.count)?;
         if taken.is_full {
             is_all = false;
             tool.messages.warn(format!(
@@ -199,11 +198,15 @@ fn ended(fleet: &Fleet<Link>, exit: Exit, is_all: bool) -> Exit {
 /// Asks before jobs are taken. Returns whether a server may lose them.
 fn ask(
     tool: &mut Tool,
-    confirm: &Confirm,
+    fleet: &mut Fleet<Link>,
     what: &str,
-    sources: &[Source],
+    sources: &[Target],
+    confirm: &Confirm,
 ) -> Result<bool, CliError> {
-    let is_lossy = sources.iter().any(|source| !source.is_gearmand);
+    let mut is_lossy = false;
+    for source in sources {
+        is_lossy |= !fleet.at(&mut tool.link, source.server.as_deref()).is_gearmand()?;
+    }
     let address = tool.link.dialer.address()?;
     let which = match is_lossy {
         true => "is not gearmand: such servers lose the jobs of a worker that disconnects",
@@ -216,78 +219,33 @@ fn ask(
     Ok(is_lossy)
 }
 
-/// A function of a server, before jobs are taken from it.
-struct Source {
-    /// The server, if there are several.
-    server: Option<String>,
-    function: FunctionName,
-    /// Whether the server queues the jobs of a worker that disconnects again, unless they have no retries left.
-    is_gearmand: bool,
-    queued: i64,
-    workers: i64,
-}
-
-fn sources(
-    tool: &mut Tool,
-    fleet: &mut Fleet<Link>,
-    functions: &[FunctionName],
-) -> Result<Vec<Source>, CliError> {
-    let look = |link: &mut Link, function: &FunctionName| {
-        link.client()?;
-        let is_gearmand = link.is_gearmand()?;
-        let status = status_of(link, function)?;
-        let queued = status.as_ref().map_or(0, FunctionStatus::queued);
-        let workers = status.map_or(0, |status| status.workers);
-        Ok(Source { server: None, function: function.clone(), is_gearmand, queued, workers })
-    };
-    let all = fleet.ask(&mut tool.link, |link| {
-        functions.iter().map(|function| look(link, function)).collect::<Result<Vec<_>, _>>()
-    })?;
-    let of = |(server, sources): Answered<Vec<Source>>| {
-        sources.into_iter().map(move |source| Source { server: server.clone(), ..source })
-    };
-    let sources: Vec<Source> = all.into_iter().flat_map(of).collect();
-    let has_jobs = |function: &FunctionName| {
-        sources.iter().any(|source| source.queued > 0 && source.function == *function)
-    };
-    tell_unknown(tool, fleet, functions.iter().filter(|function| !has_jobs(function)))?;
-    Ok(sources)
-}
-
 /// How to see jobs without taking them.
 const LOOK: &str = "gearctl functions shows how many jobs there are";
 
-impl Source {
-    fn name(&self) -> String {
-        name_at(show_function(&self.function), self.server.as_deref())
-    }
-
-    /// Whether the jobs that were given back are in the queue again, as far as can be known: with workers of the
-    /// function, they may have taken them. If not, says how many are missing.
-    fn is_back(&self, link: &mut Link, taken: u64) -> Result<bool, CliError> {
-        let start = Instant::now();
-        let missing = loop {
-            let status = status_of(link, &self.function)?;
-            let now = status.as_ref().map_or(0, FunctionStatus::queued);
-            let missing = u64::try_from(self.queued.saturating_sub(now)).unwrap_or(0).min(taken);
-            if missing == 0 || (self.is_gearmand && self.workers > 0) {
+/// Whether the jobs that were given back are in the queue again, as far as can be known: with workers of the function,
+/// they may have taken them. If not, says how many are missing.
+fn is_back(link: &mut Link, source: &Target, taken: u64) -> Result<bool, CliError> {
+    let (start, is_gearmand) = (Instant::now(), link.is_gearmand()?);
+    let missing = loop {
+        let status = status_of(link, &source.function)?;
+        let now = status.as_ref().map_or(0, FunctionStatus::queued);
+        let missing = source.queued.saturating_sub(u64::try_from(now).unwrap_or(0)).min(taken);
+        if missing == 0 || (is_gearmand && source.workers > 0) {
+            return Ok(true);
+        }
+        if start.elapsed() >= PATIENCE {
+            if is_gearmand && status.is_some_and(|now| now.running > 0) {
                 return Ok(true);
             }
-            if start.elapsed() >= PATIENCE {
-                let is_running = status.is_some_and(|now| now.running > 0);
-                if self.is_gearmand && is_running {
-                    return Ok(true);
-                }
-                break missing;
-            }
-            thread::sleep(LOOK_EVERY);
-        };
-        let name = self.name();
-        link.dialer.messages().warn(format!(
-            "jobs of {name} that did not come back to the queue: {missing} of {taken}; gearctl import submits what was written"
-        ));
-        Ok(false)
-    }
+            break missing;
+        }
+        thread::sleep(LOOK_EVERY);
+    };
+    let name = source.name();
+    link.dialer.messages().warn(format!(
+        "jobs of {name} that did not come back to the queue: {missing} of {taken}; gearctl import submits what was written"
+    ));
+    Ok(false)
 }
 
 /// How often the queue is looked at meanwhile.
@@ -306,7 +264,7 @@ struct Borrowed {
 /// Takes up to `most` jobs, writes the records of up to `wanted` that fit, and gives all back.
 fn borrow(
     link: &mut Link,
-    source: &Source,
+    source: &Target,
     (most, wanted, filters): (u64, u64, &Filters),
     bulk: &mut Bulk,
     list: &mut List<'_>,
@@ -318,8 +276,7 @@ fn borrow(
     // Connects like other commands, so that --wait-for-server applies here, too.
     link.client()?;
     let options = link.worker_options()?.limit(JobLimit::new(most.min(MOST.0)));
-    let there = most.min(u64::try_from(source.queued).unwrap_or(0));
-    let mut held = Held::new(&options, &source.function, there, 1)?;
+    let mut held = Held::new(&options, &source.function, most.min(source.queued), 1)?;
     let (gate, formats) = (bulk.gate(), link.dialer.settings().config().envelopes.clone());
     let taken = loop {
         if borrowed.count == most || borrowed.shown == wanted {

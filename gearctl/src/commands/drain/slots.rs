@@ -83,9 +83,8 @@ impl Taken {
 pub(super) struct Slots<'a> {
     fleet: &'a mut Fleet<Link>,
     own: &'a mut Link,
-    count: u16,
+    args: &'a TakeArgs,
     end: End,
-    background_only: bool,
     filters: Filters,
     gate: Gate,
 }
@@ -116,12 +115,11 @@ struct Returned {
 impl<'a> Slots<'a> {
     pub(super) fn new(
         (fleet, own): (&'a mut Fleet<Link>, &'a mut Link),
-        args: &TakeArgs,
+        args: &'a TakeArgs,
         (end, filters): (End, Filters),
         gate: &Gate,
     ) -> Self {
-        let (count, background_only) = (args.pace.jobs, args.background_only);
-        Self { fleet, own, count, end, background_only, filters, gate: gate.clone() }
+        Self { fleet, own, args, end, filters, gate: gate.clone() }
     }
 
     /// Starts to end at most `most` jobs of a function of a server, of those that there are now unless `until_empty`.
@@ -143,25 +141,26 @@ impl<'a> Slots<'a> {
             (false, true) => u64::MAX,
         };
         // Jobs that end at once are taken one by one.
-        let kept = if self.filters.is_empty() && !self.background_only { 0 } else { target.queued };
+        let (slots, background_only) = (self.args.pace.jobs, self.args.background_only);
+        let kept = if self.filters.is_empty() && !background_only { 0 } else { target.queued };
         let limit = JobLimit::new(taken);
         let options = link.worker_options()?.limit(limit.clone());
         let (sender, news) = mpsc::sync_channel(0);
         let plan = Arc::new(Plan {
             end: self.end,
-            background_only: self.background_only,
+            background_only,
             filters: self.filters.clone(),
             formats: link.dialer.settings().config().envelopes.clone(),
             left: AtomicU64::new(most),
             limit,
             patience: link.patience(),
-            taking: Mutex::new((self.count, Vec::new())),
+            taking: Mutex::new((slots, Vec::new())),
         });
-        for _ in 0..self.count {
+        for _ in 0..slots {
             // It then does not matter which clients are told that their jobs failed.
             let looks = plan.end == End::Complete || plan.background_only;
             let slot = Slot {
-                held: Held::new(&options, &target.function, kept, self.count)?,
+                held: Held::new(&options, &target.function, kept, slots)?,
                 unfit: Vec::new(),
                 function: target.function.clone(),
                 lookout: looks.then(|| Lookout::new(link.sibling())),
