@@ -233,7 +233,7 @@ impl Wanted {
         }
         match wanted.queues.len() {
             0 => wrong("which queue?"),
-            ..=QUEUES => Ok(wanted),
+            1..=QUEUES => Ok(wanted),
             given => wrong(format!("{given} queues are more than {QUEUES}")),
         }
     }
