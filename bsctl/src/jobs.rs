@@ -1,6 +1,7 @@
 //! Job records: what `jobs`, `peek`, `reserve` and `export` write, and what `import` and `put --ndjson` read.
 
 pub mod arrivals;
+pub mod binlog;
 mod fields;
 pub mod hidden;
 pub mod leaving;

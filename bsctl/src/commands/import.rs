@@ -1,16 +1,18 @@
-//! `import`: put the records that `export` and `drain` wrote.
+//! `import`: puts the records that `export` and `drain` wrote, or the jobs in a log of beanstalkd.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use beanstalk_client::{Inserted, JobId, Priority, TubeName};
-use clap::Args;
+use clap::{Args, ValueHint};
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::Argument;
-use ctl_core::input::intake::{self, Batches, Cut};
+use ctl_core::input::intake::{self, Batches, Cut, Items};
 use ctl_core::output::progress::Meter;
 
+use crate::jobs::binlog::Binlog;
 use crate::jobs::hidden::{Hidden, bury};
 use crate::jobs::{self, Described};
 use crate::link::Link;
@@ -25,9 +27,13 @@ Jobs get new ids and keep tube, priority, time to run and body. Without --keep-s
 once. With it, delayed jobs wait for their whole delay again, and buried jobs are buried again: each is put, reserved by id
 and buried while its tube is paused briefly, so that no worker can take it in between. Jobs that were reserved become
 ready. Counters start at 0.
+--binlog reads the log of a beanstalkd (-b, versions 5 and 7) that does not run, or runs elsewhere, and changes nothing
+there: jobs that were not deleted, by id, and buried ones in the order in which they were buried. A damaged file is read
+up to the damage, which is named; the exit code is then 3.
 
 Examples:
   bsctl import all.ndjson --keep-state
+  bsctl import --binlog /var/lib/beanstalkd --keep-state
   bsctl export mail | bsctl import - --tube mail-copy";
 
 /// Arguments of `import`.
@@ -36,6 +42,10 @@ pub struct ImportArgs {
     /// File of records, or - for stdin
     #[arg(value_name = "FILE|-", default_value = "-")]
     from: OsString,
+
+    /// Read the log of a beanstalkd instead, from the folder of its -b
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "from")]
+    binlog: Option<PathBuf>,
 
     /// Put all jobs into this tube
     #[arg(short, long, value_name = "TUBE")]
@@ -61,10 +71,9 @@ struct Incoming {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     let tube = args.tube.as_deref().map(names::tube).transpose()?;
-    if args.from == "-" {
+    if args.from == "-" && args.binlog.is_none() {
         tool.input.invite("records", &tool.messages);
     }
-    let from = Argument::Read(args.from);
     let limit = if tool.globals.dry_run { u64::MAX } else { max_job_size(&mut tool.link)? };
     if args.keep_state && !tool.globals.dry_run && !tool.link.side().knows_reserve_job()? {
         return Err(CliError::new(
@@ -74,14 +83,22 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
         )
         .hint("without --keep-state all jobs become ready"));
     }
-    let (records, meter) = intake::records(from, Cut::Ndjson, limit, &mut tool.input)?;
+    let (jobs, meter): (Items<(String, Described)>, _) = match &args.binlog {
+        Some(folder) => (Binlog::read(folder)?.jobs(), None),
+        None => {
+            let from = Argument::Read(args.from);
+            let (records, meter) = intake::records(from, Cut::Ndjson, limit, &mut tool.input)?;
+            let named = |name: &str, line: Vec<u8>| Ok((name.to_owned(), jobs::parse(&line)?));
+            (intake::items(records, named), meter)
+        }
+    };
     let keep_state = args.keep_state;
-    let items = intake::items(records, move |name, line| {
-        let job = jobs::parse(&line)?;
-        let item = incoming(job, tube.as_ref(), keep_state, name.to_owned());
-        check_size(&item.job, limit).map(|()| item)
+    let items = jobs.map(move |job| {
+        let (name, job) = job?;
+        let item = incoming(job, tube.as_ref(), keep_state, name.clone());
+        check_size(&item.job, limit).map(|()| item).map_err(|error| (name, error))
     });
-    let items = intake::take(items, args.bulk.count);
+    let items = intake::take(Box::new(items), args.bulk.count);
     if tool.globals.dry_run {
         return intake::would(&mut tool.out, items, ("put", "job", ""));
     }

@@ -179,6 +179,49 @@ fn buried_jobs_keep_their_order() {
 }
 
 #[test]
+fn a_log_is_imported_without_its_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let real = Beanstalkd::builder().arg("-s").arg("4096").arg("-b").arg(folder.path()).start();
+    let Some(mut real) = real else { return };
+    let address = real.address();
+    let buried = ["3", "1", "2"].map(|body| put_buried(address, "buried", body));
+    let options = PutOptions::default().priority(9).ttr(Duration::from_secs(77));
+    for at in 0..100 {
+        put_with(address, "ready", [b'x', 0, 0xff, at].repeat(20), options);
+    }
+    put_delayed(address, "delayed", "later");
+    let gone = put(address, "gone", "gone");
+    client(address).delete(gone).unwrap();
+    // The one that was buried first is buried last.
+    client(address).kick_job(buried[0]).unwrap();
+    bsctl(address, &["bury", &buried[0].to_string()]).exits(0);
+    let mut before = essence(&bsctl(address, &["export"]).exits(0).bytes);
+    real.kill();
+    assert!(std::fs::read_dir(folder.path()).unwrap().count() > 3, "several files and a lock");
+
+    let target = Server::start().unwrap();
+    let line = ["import", "--binlog", folder.path().to_str().unwrap(), "--keep-state"];
+    let report = bsctl(target.address(), &[&line[..], &["-o", "json"]].concat()).exits(0).json();
+    assert_eq!(report["succeeded"], 104);
+    let mut after = essence(&bsctl(target.address(), &["export"]).exits(0).bytes);
+    for jobs in [&mut before, &mut after] {
+        jobs.sort_by_key(|job| format!("{job:?}"));
+    }
+    assert_eq!(after, before);
+    bsctl(target.address(), &["kick", "-t", "buried", "--all"]).exits(0);
+    let popped = bsctl(target.address(), &["pop", "-t", "buried", "-c", "3", "-o", "raw"]).exits(0);
+    assert_eq!(popped.out(), "123");
+
+    let log = folder.path().join("binlog.1");
+    std::fs::set_permissions(&log, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    std::fs::File::options().write(true).open(&log).unwrap().set_len(300).unwrap();
+    let ran = bsctl(target.address(), &line).exits(3);
+    assert!(ran.err.contains("BINLOG_DAMAGED") && ran.err.contains("at byte"), "{}", ran.err);
+    bsctl(target.address(), &["import", "--binlog", "/nonexistent"]).exits(66);
+    bsctl(target.address(), &["import", "x", "--binlog", "/nonexistent"]).exits(2);
+}
+
+#[test]
 fn a_buried_job_is_restored_behind_the_back_of_waiting_workers() {
     on_both(|address| {
         let options = PutOptions::default().priority(5).delay(Duration::from_secs(77));
