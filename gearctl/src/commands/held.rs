@@ -29,7 +29,8 @@ pub(super) struct Held {
     worker: Worker,
     jobs: Vec<GrabbedJob>,
     count: u64,
-    bytes: usize,
+    /// How many bytes may still be held.
+    room: Option<usize>,
 }
 
 impl Held {
@@ -48,7 +49,8 @@ impl Held {
         let options = options.clone().slots(each);
         let worker = worker(options.clone(), function)?;
         let (function, full, jobs) = (function.clone(), Vec::new(), Vec::new());
-        Ok(Self { function, options, each, full, worker, jobs, count: 0, bytes: 0 })
+        let room = MOST.1.checked_div(share.into());
+        Ok(Self { function, options, each, full, worker, jobs, count: 0, room })
     }
 
     /// The connection that takes the next job.
@@ -67,13 +69,13 @@ impl Held {
     /// Keeps the job that the worker has taken last.
     pub(super) fn keep(&mut self, job: GrabbedJob) {
         self.count += 1;
-        self.bytes = self.bytes.saturating_add(job.workload.len());
+        self.room = self.room.and_then(|room| room.checked_sub(job.workload.len()));
         self.jobs.push(job);
     }
 
     /// Whether no more can be held.
     pub(super) fn is_full(&self) -> bool {
-        self.count >= MOST.0 || self.bytes > MOST.1
+        self.count >= MOST.0 || self.room.is_none()
     }
 
     /// Gives back what is held, by closing one connection after the other. Returns the last one if it holds nothing.
