@@ -63,5 +63,5 @@ pub use self::{
 #[doc(hidden)]
 pub use self::{
     session::{Session, Ticket},
-    worker::{Action, Deferrals, HandlerJob, JobKey, ReservationChange, WorkerSlot},
+    worker::{Action, HandlerJob, JobKey, ReservationChange, WorkerSlot},
 };

@@ -4,7 +4,6 @@ mod action;
 mod ask;
 mod connection;
 mod deadline_soon;
-mod deferrals;
 mod end;
 mod held;
 mod inspection;
@@ -18,7 +17,6 @@ mod tests;
 
 use std::{
     collections::VecDeque,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -26,10 +24,7 @@ use queue_core::{
     Claimed, Deadlines, Io, Later, Life, Operation, Pulse, Replace, RetryPolicy, Role,
 };
 
-pub use self::{
-    action::{Action, HandlerJob, JobKey, ReservationChange},
-    deferrals::Deferrals,
-};
+pub use self::action::{Action, HandlerJob, JobKey, ReservationChange};
 use self::{
     connection::Connection,
     deadline_soon::DeadlineSoonPause,
@@ -100,7 +95,6 @@ pub struct WorkerSlot {
     /// What to tell the observers of commands.
     later: Later,
     suspicion: PoisonInspection,
-    deferrals: Arc<Deferrals>,
     has_warned: bool,
     ending: Ending,
     /// When running jobs are abandoned, after a stop.
@@ -163,15 +157,9 @@ enum Ending {
 
 impl WorkerSlot {
     /// The `slot`-th slot for the `server`-th server of these options, without a connection. It watches these tubes, at
-    /// least one, and shares the server's deferrals with its other slots.
+    /// least one.
     #[must_use]
-    pub fn new(
-        options: &WorkerOptions,
-        server: usize,
-        slot: u64,
-        tubes: Vec<TubeName>,
-        deferrals: Arc<Deferrals>,
-    ) -> Self {
+    pub fn new(options: &WorkerOptions, server: usize, slot: u64, tubes: Vec<TubeName>) -> Self {
         let connect =
             options.servers.options().get(server).or_else(|| options.servers.options().first());
         let max_body = connect.map_or(0, |connect| connect.max_body_size);
@@ -218,7 +206,6 @@ impl WorkerSlot {
             actions: VecDeque::new(),
             later: Later::default(),
             suspicion: PoisonInspection::new(options, policy.random()),
-            deferrals,
             has_warned: false,
             ending: Ending::No,
             stop: None,

@@ -5,9 +5,8 @@ use std::{iter::repeat_n, sync::Arc};
 use queue_core::{Haste, Observer, Outage, Stop, lock, sync::Mutex};
 
 use crate::{
-    Address, ErrorKind, Metrics, SlotState, SlotStatus, TubeName, WorkerEvent, WorkerEventKind,
-    WorkerOptions, WorkerReport,
-    protocol::{Deferrals, WorkerSlot},
+    Address, ErrorKind, JobId, Metrics, Outcome, SlotState, SlotStatus, TubeName, WorkerEvent,
+    WorkerEventKind, WorkerOptions, WorkerReport, protocol::WorkerSlot, work::deferrals::Deferrals,
 };
 
 /// A handle to stop and observe a worker from anywhere, even after it has ended. Cloning is cheap.
@@ -85,7 +84,7 @@ pub(crate) struct WorkerStatus {
     /// The server id at each address, in the order of the options.
     servers: Mutex<Vec<Option<String>>>,
     /// The deferrals of each server's jobs.
-    deferrals: Vec<Arc<Deferrals>>,
+    deferrals: Vec<Mutex<Deferrals>>,
     observer: Option<Observer<WorkerEvent>>,
     logs_errors: bool,
 }
@@ -118,7 +117,7 @@ impl WorkerStatus {
             stop: Stop::new(slots.len()),
             slots,
             servers: Mutex::new(options.servers.options().iter().map(|_| None).collect()),
-            deferrals: options.servers.options().iter().map(|_| Arc::default()).collect(),
+            deferrals: options.servers.options().iter().map(|_| Mutex::default()).collect(),
             observer: options.observer.clone(),
             logs_errors: options.logs_errors,
         })
@@ -162,14 +161,32 @@ impl WorkerStatus {
     pub(crate) fn connected(&self, address: &Address, lane: SlotServer, id: &str) {
         self.notify(address, lane.slot, WorkerEventKind::Connected);
         if self.is_replaced(lane.server, id) {
-            self.deferrals(lane.server).clear();
+            self.with_deferrals(lane.server, Deferrals::clear);
             self.notify(address, lane.slot, WorkerEventKind::ServerReplaced);
         }
     }
 
-    /// The deferrals of this server's jobs.
-    pub(crate) fn deferrals(&self, server: usize) -> Arc<Deferrals> {
-        self.deferrals.get(server).cloned().unwrap_or_default()
+    /// A handler has decided so about a job; returns how often it was deferred before.
+    pub(crate) fn decided(&self, server: usize, job: JobId, outcome: &Outcome) -> u64 {
+        if *outcome == Outcome::Delete {
+            // Its counters do not matter.
+            return 0;
+        }
+        self.with_deferrals(server, |deferrals| {
+            let before = deferrals.of(job);
+            if let Outcome::Release { .. } = outcome {
+                deferrals.add(job);
+            }
+            before
+        })
+    }
+
+    fn with_deferrals<T: Default>(
+        &self,
+        server: usize,
+        step: impl FnOnce(&mut Deferrals) -> T,
+    ) -> T {
+        self.deferrals.get(server).map(|jobs| step(&mut lock(jobs))).unwrap_or_default()
     }
 
     /// Stores the server's id, if it is known; `true` if it replaces another.
@@ -183,7 +200,11 @@ impl WorkerStatus {
         }
     }
 
-    pub(crate) fn notify(&self, server: &Address, slot: usize, what: WorkerEventKind) {
+    pub(crate) fn notify(&self, server: &Address, slot: usize, mut what: WorkerEventKind) {
+        if let WorkerEventKind::DeadLettered { job, attempts, .. } = &mut what {
+            let deferred = self.with_deferrals(slot % self.deferrals.len(), |jobs| jobs.of(*job));
+            *attempts = attempts.saturating_sub(deferred);
+        }
         crate::trace::worker(server, slot, &what, self.logs_errors);
         let is_news = self.slots.get(slot).is_some_and(|seen| lock(seen).is_observed(&what));
         if !is_news {

@@ -40,7 +40,6 @@ impl Slot {
         worker_status: Arc<WorkerStatus>,
         handlers: Arc<Handlers>,
     ) -> Self {
-        let deferrals = worker_status.deferrals(lane.server);
         Slot {
             lane,
             worker_status,
@@ -51,7 +50,7 @@ impl Slot {
                 JobReporter::new(options, lane.server),
                 options.prefetch > 1,
             ),
-            role: WorkerSlot::new(options, lane.server, lane.slot as u64, tubes, deferrals),
+            role: WorkerSlot::new(options, lane.server, lane.slot as u64, tubes),
             wire: Wire::to(options.connect(lane.server)),
         }
     }
@@ -116,8 +115,10 @@ impl Slot {
             if let Some(error) = ended.reason.clone() {
                 self.notify(WorkerEventKind::Failed { job: job.id, error });
             }
+            let server = self.lane.server;
+            let deferrals = self.worker_status.decided(server, job.id, &ended.outcome);
             let decision = Decision { outcome: ended.outcome, reason: ended.reason };
-            ended.span.run(|| self.role.finish(job.key(), decision, now));
+            ended.span.run(|| self.role.finish(job.key(), decision, deferrals, now));
         }
     }
 

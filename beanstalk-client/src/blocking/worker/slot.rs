@@ -58,13 +58,7 @@ impl<'a> Slot<'a> {
             worker_status,
             server: Arc::new(options.address(lane.server).clone()),
             handover,
-            role: WorkerSlot::new(
-                options,
-                lane.server,
-                lane.slot as u64,
-                tubes,
-                worker_status.deferrals(lane.server),
-            ),
+            role: WorkerSlot::new(options, lane.server, lane.slot as u64, tubes),
             wire: Wire::aside(options.connect(lane.server)),
             has_runner: options.prefetch > 1,
             next: None,
@@ -124,8 +118,10 @@ impl<'a> Slot<'a> {
             if let Some(error) = ended.reason.clone() {
                 self.notify(WorkerEventKind::Failed { job: job.id, error });
             }
+            let server = self.lane.server;
+            let deferrals = self.worker_status.decided(server, job.id, &ended.outcome);
             let decision = Decision { outcome: ended.outcome, reason: ended.reason };
-            ended.span.run(|| self.role.finish(job.key(), decision, now));
+            ended.span.run(|| self.role.finish(job.key(), decision, deferrals, now));
         }
         for ask in news.asks {
             match ask {

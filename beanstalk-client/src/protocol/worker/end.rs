@@ -10,16 +10,25 @@ use super::{
     WorkerSlot, lease::time_to_run,
 };
 use crate::{
-    Decision, Error, JobFate, JobId, JobRef, LostReason, Outcome, Priority, PutOptions, TubeName,
+    Decision, Error, JobFate, JobId, JobRef, LostReason, Priority, PutOptions, TubeName,
     WorkerEventKind,
     protocol::{Bury, Command, Delete, Put, Release, Response, Use},
 };
 
 impl WorkerSlot {
-    /// Reports that the handler has ended.
-    pub fn finish(&mut self, key: JobKey, decision: impl Into<Decision>, now: Instant) {
+    /// Reports that the handler has ended, and how often the worker has deferred this job before.
+    pub fn finish(
+        &mut self,
+        key: JobKey,
+        decision: impl Into<Decision>,
+        deferrals: u64,
+        now: Instant,
+    ) {
         let Decision { outcome, reason } = decision.into();
         self.returned(key, now);
+        if let Some(held) = self.find_mut(key) {
+            held.deferrals = deferrals;
+        }
         self.keep_reason(key, reason);
         if let Err(error) = self.conclude(key, JobVerdict::Outcome(outcome), now) {
             self.life.close_with(error);
@@ -68,12 +77,9 @@ impl WorkerSlot {
         }
         // While the time to run is unknown, the reservation may have expired unnoticed.
         let is_certain = held.lease.is_known() || held.lease.is_fresh(now);
-        match held.command(verdict, &retries, &self.deferrals) {
+        match held.command(verdict, &retries) {
             Some(last) if is_certain && !self.needs_counters(held, &last) => {
                 let job = held.job;
-                if let JobVerdict::Outcome(Outcome::Release { .. }) = verdict {
-                    self.deferrals.add(job.id());
-                }
                 self.held.set_phase(key, HeldPhase::Finishing);
                 self.send_last(key, job, last, now)
             }
@@ -119,8 +125,7 @@ impl WorkerSlot {
 
     /// Reports a job that is in the dead-letter tube now.
     pub(super) fn report_dead(&mut self, held: HeldJob) {
-        let (job, reserves) = (held.job.id(), held.stats.map_or(0, |stats| stats.reserves));
-        let attempts = reserves.saturating_sub(self.deferrals.of(job));
+        let (job, attempts) = (held.job.id(), held.stats.map_or(0, |stats| stats.reserves));
         let reason = held.reason.unwrap_or_else(|| "its handler decided so".to_owned());
         self.notify(WorkerEventKind::DeadLettered { job, reason, attempts });
     }

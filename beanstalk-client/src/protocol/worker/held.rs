@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Deferrals, JobKey, Settings, lease::Lease};
+use super::{JobKey, Settings, lease::Lease};
 use crate::{Heartbeat, Job, JobFate, JobId, JobRef, JobStats, Outcome, ReleaseOptions};
 
 /// All jobs, in order of arrival. The number in each phase is counted, since every step needs it.
@@ -110,6 +110,8 @@ pub(super) struct HeldJob {
     pub(super) job: JobRef,
     /// Until it is given to the handler, or for good if it may go to a dead-letter tube.
     pub(super) body: Option<Job>,
+    /// How often the worker has deferred it.
+    pub(super) deferrals: u64,
     /// The message of a failure, if it may go to a dead-letter tube.
     pub(super) reason: Option<String>,
     phase: HeldPhase,
@@ -180,6 +182,7 @@ impl HeldJob {
             key,
             job,
             body,
+            deferrals: 0,
             reason: None,
             phase: HeldPhase::Checking,
             lease: Lease::new(sent),
@@ -199,7 +202,6 @@ impl HeldJob {
         &self,
         verdict: JobVerdict,
         retries: &crate::Retries,
-        deferrals: &Deferrals,
     ) -> Option<LastCommand> {
         let known = self.stats.as_ref().map(|stats| stats.pri);
         let release = |priority, delay, fate| {
@@ -216,14 +218,14 @@ impl HeldJob {
             }
             JobVerdict::Outcome(failed @ (Outcome::Retry | Outcome::RetryAfter(_))) => {
                 let stats = self.stats.as_ref()?;
-                let failures = stats.releases.saturating_sub(deferrals.of(self.job.id()));
+                let failures = stats.releases.saturating_sub(self.deferrals);
                 let outcome = match (failed, retries.failed_after(failures, stats)) {
                     (Outcome::RetryAfter(delay), Outcome::Release { priority, .. }) => {
                         Outcome::Release { delay, priority }
                     }
                     (_, outcome) => outcome,
                 };
-                return self.command(JobVerdict::Outcome(outcome), retries, deferrals);
+                return self.command(JobVerdict::Outcome(outcome), retries);
             }
         })
     }

@@ -352,12 +352,8 @@ impl WorkerSlot {
             None => self.succeed(),
         }
         let id = held.job.id();
-        let was_released = held.stats.as_ref().is_some_and(|stats| stats.releases > 0);
         if fate == JobFate::DeadLettered {
             self.report_dead(held);
-        }
-        if was_released && !matches!(fate, JobFate::Released(_) | JobFate::Abandoned) {
-            self.deferrals.forget(id);
         }
         self.settle(id, fate);
         Ok(())

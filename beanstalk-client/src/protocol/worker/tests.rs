@@ -73,7 +73,7 @@ struct World {
 
 impl World {
     fn new(options: &WorkerOptions, seed: u64) -> Self {
-        let role = WorkerSlot::new(options, 0, seed, vec![TubeName::default()], Default::default());
+        let role = WorkerSlot::new(options, 0, seed, vec![TubeName::default()]);
         let refuse = || Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
         World {
             proof: Proof::new(role, Tube::new(), refuse, seed),
@@ -120,7 +120,7 @@ impl World {
     fn end_one(&mut self) {
         if !self.running.is_empty() {
             let (key, _) = self.running.remove(0);
-            self.proof.role.0.finish(key, Outcome::Delete, self.proof.now());
+            self.proof.role.0.finish(key, Outcome::Delete, 0, self.proof.now());
         }
     }
 
@@ -287,10 +287,7 @@ impl Bench {
     /// The same, for these tubes.
     fn watching(options: &WorkerOptions, tubes: &[&str]) -> Self {
         let tubes = tubes.iter().map(|tube| tube.parse().unwrap()).collect();
-        Bench {
-            hand: ByHand::new(WorkerSlot::new(options, 0, 1, tubes, Default::default())),
-            given: Vec::new(),
-        }
+        Bench { hand: ByHand::new(WorkerSlot::new(options, 0, 1, tubes)), given: Vec::new() }
     }
 
     /// On a connection whose server has said who it is.
@@ -358,7 +355,7 @@ impl Bench {
     /// The handler of this job ends; returns what is said then.
     fn finish(&mut self, job: u64, decision: impl Into<Decision>) -> String {
         let (key, now) = (self.key(job), self.hand.now);
-        self.slot().finish(key, decision, now);
+        self.slot().finish(key, decision, 0, now);
         self.says()
     }
 

@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -26,6 +29,7 @@ scenarios!(
     a_failure_is_released_with_a_growing_delay_and_its_priority,
     a_panic_is_a_failure_and_the_slot_goes_on,
     a_dead_job_goes_to_its_tube_with_the_same_bytes,
+    what_was_deferred_does_not_count_as_a_failure,
     the_watch_list_is_what_was_asked_for,
     counters_are_there_before_and_on_demand,
 );
@@ -172,6 +176,25 @@ fn a_dead_job_goes_to_its_tube_with_the_same_bytes<F: WorkerFace>(environment: E
         assert_eq!((&*job.body, stats.pri.get(), stats.ttr), (*body, 7, 3600));
     }
     assert_eq!(client.stats_tube("default").unwrap().unwrap().current_jobs_buried, 0);
+}
+
+/// Whichever slot has deferred it. Two failures are allowed.
+fn what_was_deferred_does_not_count_as_a_failure<F: WorkerFace>(environment: Environment) {
+    let place = environment.start();
+    let mut client: F = place.connect();
+    put(&mut client, &["x"]);
+    let retries = Retries::default().releases(1).backoff(Duration::ZERO, 1, Duration::ZERO);
+    let options = WorkerOptions::new(options(place.address())).unwrap().slots(3).retries(retries);
+    let runs = AtomicUsize::new(0);
+    let worker = F::start(options.dead_letter("dead".parse().unwrap()), move |_| {
+        match runs.fetch_add(1, Ordering::SeqCst) {
+            0..5 => Ok(Outcome::defer(Duration::ZERO)),
+            _ => Err("no luck".into()),
+        }
+    });
+    worker.events.wait_for("dead-lettered", 1);
+    assert_eq!(worker.events.count("dead 1: no luck (2)"), 1, "{:?}", worker.events.all());
+    assert_eq!(worker.stop().released, 6);
 }
 
 fn the_watch_list_is_what_was_asked_for<F: WorkerFace>(environment: Environment) {

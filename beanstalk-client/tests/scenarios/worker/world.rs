@@ -122,7 +122,7 @@ impl World {
             id: ConnectionId(0),
             connections: 1,
             at_once: None,
-            machine: Steady(WorkerSlot::new(options, 0, 0, tubes, Default::default())),
+            machine: Steady(WorkerSlot::new(options, 0, 0, tubes)),
             io: Io::default(),
             wake: None,
             decoder: Decoder::new(Version::default()),
@@ -226,7 +226,7 @@ impl World {
     pub(super) fn finish(&mut self, lane: usize, outcome: Outcome) {
         let now = self.instant();
         let (key, _) = self.lanes[lane].seen.running.remove(0);
-        self.lanes[lane].machine.0.finish(key, outcome, now);
+        self.lanes[lane].machine.0.finish(key, outcome, 0, now);
         self.settle();
     }
 
@@ -361,7 +361,7 @@ impl Lane {
         }
         if let Some(outcome) = self.at_once {
             for (key, _) in std::mem::take(&mut self.seen.running) {
-                self.machine.0.finish(key, outcome, at.instant);
+                self.machine.0.finish(key, outcome, 0, at.instant);
                 *has_moved = true;
             }
         }

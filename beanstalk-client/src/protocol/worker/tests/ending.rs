@@ -316,19 +316,14 @@ fn a_job_that_is_not_run_goes_to_the_dead_letter_tube() {
 /// The server counts a deferral like any other release.
 #[test]
 fn a_deferral_is_no_failure() {
-    for (first, last) in
-        [(Outcome::defer(SECOND), "release 7 77 1"), (Outcome::retry_after(SECOND), "bury 7 77")]
-    {
+    for (deferrals, last) in [(0, "bury 7 77"), (1, "release 7 77 1"), (2, "release 7 77 1")] {
         let mut bench = Bench::connected(&options(1).retries(Retries::default().releases(1)));
-        bench.hear(&reserved(7));
-        bench.hear(&counters(7, &as_usual()));
-        bench.did();
-        assert!(bench.finish(7, first).starts_with("release 7 77 1\r\n"));
-        bench.hear("RELEASED\r\n");
         bench.hear(&reserved(7));
         bench.hear(&counters(7, &[("reserves", 2), ("releases", 1)]));
         bench.did();
-        assert_eq!(bench.finish(7, Outcome::Retry).lines().next(), Some(last), "after {first}");
+        let (key, now) = (bench.key(7), bench.hand.now);
+        bench.slot().finish(key, Outcome::Retry, deferrals, now);
+        assert_eq!(bench.says().lines().next(), Some(last), "{deferrals} deferrals");
     }
 }
 
@@ -475,7 +470,7 @@ fn the_fate_of_a_job_is_unknown_only_if_its_last_command_was_sent_whole() {
     for (sent, fate) in [(0, lost), ("delete 7\r".len(), lost), ("delete 7\r\n".len(), "unknown")] {
         let mut bench = Bench::running(&options(1), 7, 60);
         let (key, now) = (bench.key(7), bench.hand.now);
-        bench.slot().finish(key, Outcome::Delete, now);
+        bench.slot().finish(key, Outcome::Delete, 0, now);
         bench.hand.turn();
         bench.hand.takes(sent);
         bench.lose();

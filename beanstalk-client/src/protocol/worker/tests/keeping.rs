@@ -135,7 +135,7 @@ fn a_job_that_comes_twice_runs_once() {
     }
     bench.did();
     let (keys, now) = ([1, 2].map(|job| bench.key(job)), bench.hand.now);
-    keys.into_iter().for_each(|key| bench.slot().finish(key, Outcome::Delete, now));
+    keys.into_iter().for_each(|key| bench.slot().finish(key, Outcome::Delete, 0, now));
     let said = bench.says();
     assert!(said.ends_with("reserve-with-timeout 15\r\nreserve-with-timeout 0\r\n"), "{said}");
     bench.hand.now += 6 * SECOND;

@@ -2,38 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use queue_core::{lock, sync::Mutex};
-
 use crate::JobId;
 
-/// The deferrals of one server's jobs, which its slots share.
+/// The deferrals of one server's jobs.
 #[derive(Debug, Default)]
-pub struct Deferrals(Mutex<BTreeMap<JobId, u64>>);
+pub(crate) struct Deferrals(BTreeMap<JobId, u64>);
 
 /// Maximum number of jobs. The oldest are forgotten: those with the lowest ids.
 const MOST: usize = 10_000;
 
 impl Deferrals {
     /// How often this job was deferred, as far as known.
-    pub(super) fn of(&self, job: JobId) -> u64 {
-        lock(&self.0).get(&job).copied().unwrap_or(0)
+    pub(crate) fn of(&self, job: JobId) -> u64 {
+        self.0.get(&job).copied().unwrap_or(0)
     }
 
-    pub(super) fn add(&self, job: JobId) {
-        let mut jobs = lock(&self.0);
-        *jobs.entry(job).or_default() += 1;
-        if jobs.len() > MOST {
-            jobs.pop_first();
+    pub(crate) fn add(&mut self, job: JobId) {
+        *self.0.entry(job).or_default() += 1;
+        if self.0.len() > MOST {
+            self.0.pop_first();
         }
     }
 
-    pub(super) fn forget(&self, job: JobId) {
-        lock(&self.0).remove(&job);
-    }
-
     /// Another server has ids of its own.
-    pub(crate) fn clear(&self) {
-        lock(&self.0).clear();
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
     }
 }
 
@@ -43,14 +36,12 @@ mod tests {
 
     #[test]
     fn the_oldest_job_is_forgotten_first() {
-        let deferrals = Deferrals::default();
+        let mut deferrals = Deferrals::default();
         let most = MOST as u64;
         for job in (1..=most + 1).rev().chain([7]) {
             deferrals.add(job.into());
         }
         let of = |job: u64| deferrals.of(job.into());
         assert_eq!((of(1), of(2), of(7), of(most + 1)), (0, 1, 2, 1));
-        deferrals.forget(7.into());
-        assert_eq!(of(7), 0);
     }
 }
