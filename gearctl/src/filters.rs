@@ -10,7 +10,7 @@ use gearman_client::protocol::Assignment;
 use crate::names::{show_function, show_handle};
 
 /// The help of `--filter`.
-pub const FILTER: &str = "Only jobs that match all of these, e.g. 'unique==ID' or 'body~=REGEX'";
+pub const FILTER: &str = "Keep only items that match, e.g. 'unique==ID' or 'body~=REGEX'; repeated filters must all match";
 
 /// What `help filters` says.
 pub(crate) const FILTERS: &str = "\

@@ -55,7 +55,7 @@ pub struct TransferArgs {
     #[arg(long, value_name = "ADDR")]
     to_server: Option<String>,
 
-    /// Copy: give the messages back
+    /// Copy: leave the messages where they are
     #[arg(long)]
     keep: bool,
 
