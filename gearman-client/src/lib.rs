@@ -184,7 +184,7 @@ pub use self::json::to_json;
 pub use self::submission::client_events::{ClientEvent, ClientEventKind};
 pub use self::work::{
     events::{WorkerEvent, WorkerEventKind},
-    handle::WorkerHandle,
+    handle::{ServerStatus, WorkerHandle},
     ledger::{CrashLedger, CrashVerdict, RunningJob},
 };
 pub use self::{

@@ -114,6 +114,9 @@ fn options_of_workers() {
             "fail_oversized": false
         }),
     );
+    let slots_for = json!({"servers": ["a:1"], "slots_for": {"slow": 1}});
+    let options: WorkerOptions = from_str(&slots_for.to_string()).unwrap();
+    assert_eq!(to_value(&options).unwrap(), slots_for);
     let read: WorkerOptions =
         from_str(r#"{"servers": "a:1", "slots": 0, "regrab": "1ms"}"#).unwrap();
     assert_eq!((read.slots, read.regrab), (1, Duration::from_millis(100)), "the bounds hold");

@@ -2,7 +2,7 @@
 
 pub(crate) mod md5;
 
-use crate::{ConnectOptions, address::Gearmand};
+use crate::{ConnectOptions, Error, Fate, address::Gearmand, protocol::GetStatus};
 
 /// The servers of a client or a worker.
 ///
@@ -51,4 +51,29 @@ queue_core::words!(Selection, crate::Error, "way to choose a server":
 impl queue_core::OneServer for ConnectOptions {
     type System = Gearmand;
     type Selection = Selection;
+}
+
+/// The options for a question that is asked once.
+pub(crate) fn asked_once(options: &ConnectOptions) -> ConnectOptions {
+    let retry = options.retry.up_to(0);
+    options.clone().retry(retry)
+}
+
+/// A question that every kind of server answers, unlike an echo: for the status of a job that is not there.
+pub(crate) fn question() -> Result<GetStatus, Error> {
+    "H:check:0".parse().map(GetStatus)
+}
+
+/// The error of the only server, or one that names each, with the kind of the last.
+pub(crate) fn no_answer(mut failures: Vec<Error>) -> Error {
+    match (failures.pop(), &failures[..]) {
+        (None, _) => Error::invalid("there is no server"),
+        (Some(only), []) => only,
+        (Some(last), others) => {
+            let mut each: Vec<String> = others.iter().map(Error::to_string).collect();
+            each.push(last.to_string());
+            let why = format!("no server answers: {}", each.join("; "));
+            Error::new(last.kind(), Fate::NotSent, why)
+        }
+    }
 }

@@ -173,8 +173,8 @@ mod tests {
         };
         dispatch.register(function.clone(), Box::new(handler));
         let options: WorkerOptions = "server:1".parse().unwrap();
-        let server = options.lanes().next().unwrap();
-        let lane = LaneDriver::new(&server, &options, dispatch.clone());
+        let (server, share) = options.lanes().next().unwrap();
+        let lane = LaneDriver::new(&server, share, &options, dispatch.clone());
         let comes = || {
             let job = Assignment::for_test(function.clone(), "");
             dispatch.job(GrabbedJob::new(job, lane.clone()));

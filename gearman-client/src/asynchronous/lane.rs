@@ -16,12 +16,13 @@ use crate::{
     WorkerOptions,
     asynchronous::dispatch::Dispatch,
     protocol::{JobEnd, PacketType, Report, worker::lane::Lane as Role},
-    work::{events::EventReporter, handle::Gauge},
+    work::{events::EventReporter, handle::Gauge, options::LaneShare},
 };
 
 /// The worker role for one server.
 pub(crate) struct LaneDriver {
     pub(crate) address: Arc<Address>,
+    share: LaneShare,
     role: Arc<Shared<Role>>,
     dispatch: Arc<Dispatch>,
     gauge: Gauge,
@@ -31,14 +32,16 @@ pub(crate) struct LaneDriver {
 impl LaneDriver {
     pub(crate) fn new(
         options: &ConnectOptions,
+        share: LaneShare,
         worker: &WorkerOptions,
         dispatch: Arc<Dispatch>,
     ) -> Arc<Self> {
         let address = Arc::new(options.address.clone());
         Arc::new(LaneDriver {
-            role: Shared::new(worker.lane(&address, options)),
+            role: Shared::new(worker.lane(&address, options, share.slots)),
             reporter: EventReporter::new(address.clone(), options, worker),
             address,
+            share,
             dispatch,
             gauge: Gauge::default(),
         })
@@ -68,6 +71,7 @@ impl LaneDriver {
                 Poll::Pending
             }
         };
+        self.change(Role::want);
         poll_fn(|cx| self.look(|role| poll(role, cx.waker()))).await
     }
 
@@ -102,7 +106,9 @@ impl LaneDriver {
     }
 
     pub(crate) fn can_do(&self, function: &FunctionName, timeout: Option<Duration>) {
-        self.change(|role| role.session.can_do(function, timeout));
+        if self.share.serves(function) {
+            self.change(|role| role.session.can_do(function, timeout));
+        }
     }
 
     pub(crate) fn refuse_while_running(&self, command: PacketType) -> Result<()> {
@@ -118,7 +124,7 @@ impl LaneDriver {
     }
 
     pub(crate) fn start(&self) {
-        self.change(|role| role.session.start());
+        self.change(Role::start);
     }
 
     /// Requests no further job, and ends when the running ones have ended.

@@ -20,9 +20,10 @@ use tokio::{task::JoinSet, time::timeout};
 
 pub use self::{context::JobContext, grabbed::GrabbedJob, test_job::TestJob};
 use crate::{
-    Error, JobLimit, Result, WorkerHandle, WorkerOptions, WorkerReport,
+    Client, Error, JobLimit, Result, Servers, WorkerHandle, WorkerOptions, WorkerReport,
     asynchronous::{dispatch::Dispatch, lane::LaneDriver},
     protocol::{client::route::no_server, worker::lane::CONFIRMING},
+    servers::{asked_once, no_answer, question},
 };
 
 /// How much later than planned the last connection may end.
@@ -40,6 +41,7 @@ const SLACK: Duration = Duration::from_secs(1);
 ///
 /// Dropping the worker closes its connections; unfinished jobs go back to the servers.
 pub struct Worker {
+    servers: Servers,
     lanes: Vec<Arc<LaneDriver>>,
     tasks: JoinSet<()>,
     dispatch: Arc<Dispatch>,
@@ -51,35 +53,50 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Connects to the servers: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, [`Servers`](crate::Servers) or
-    /// [`WorkerOptions`]. Each is tried once, all at the same time. One reachable server is enough; the others are
-    /// retried later.
+    /// Creates a worker, and [checks](Self::check) that a server answers. Otherwise as [`new`](Self::new).
     ///
     /// # Errors
     ///
-    /// When no server can be reached, the error of the last: `Connect`, `Timeout(Connect)` or `Tls`. `InvalidInput` for
-    /// an invalid address, and outside of a tokio runtime.
+    /// As [`check`](Self::check) and [`new`](Self::new).
     ///
     /// # Cancel safety
     ///
-    /// Dropping closes the half-made connections.
+    /// Dropping it closes the connection.
     pub async fn connect<O>(options: O) -> Result<Self>
     where
         O: TryInto<WorkerOptions>,
         Error: From<O::Error>,
     {
         let worker = Self::new(options)?;
-        let mut outcome = Err(no_server());
-        for lane in &worker.lanes {
-            let tried = lane.connected().await;
-            if outcome.is_err() {
-                outcome = tried;
-            }
-        }
-        outcome.map(|()| worker)
+        worker.check().await?;
+        Ok(worker)
     }
 
-    /// Creates a worker that keeps trying until its servers can be reached: for a service that may start before them.
+    /// Asks whether jobs can be had now: makes one round trip to each server in turn until one answers, over a connection
+    /// of its own that it closes again. For a worker that is not to start without a server.
+    ///
+    /// # Errors
+    ///
+    /// When no server answers, an error of the kind of the last that names every server and why: `Connect`, `Timeout`,
+    /// `Tls`, `ConnectionLost`, or `Protocol` when something else answers.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it closes the connection.
+    pub async fn check(&self) -> Result<()> {
+        let mut failures = Vec::new();
+        for server in self.servers.options() {
+            match Client::new(asked_once(server))?.call(&question()?).await {
+                Ok(_) => return Ok(()),
+                Err(error) => failures.push(error),
+            }
+        }
+        Err(no_answer(failures))
+    }
+
+    /// Creates a worker for these servers: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, [`Servers`](crate::Servers) or
+    /// [`WorkerOptions`]. It connects when it is run or asked for a job, and keeps trying: for a service that may start
+    /// before its servers.
     ///
     /// # Errors
     ///
@@ -95,14 +112,15 @@ impl Worker {
         let dispatch = Arc::new(Dispatch::new(options.ledger.clone()));
         let mut tasks = JoinSet::new();
         let mut lanes = Vec::new();
-        for server in options.lanes() {
-            let lane = LaneDriver::new(&server, &options, dispatch.clone());
+        for (server, share) in options.lanes() {
+            let lane = LaneDriver::new(&server, share, &options, dispatch.clone());
             tasks.spawn_on(lane.driver(&server), &runtime);
             lanes.push(lane);
         }
-        let WorkerOptions { grace, limit, until_empty, .. } = options;
+        let WorkerOptions { servers, grace, limit, until_empty, .. } = options;
         let patience = grace.saturating_add(CONFIRMING).saturating_add(SLACK);
-        Ok(Worker { lanes, tasks, dispatch, stop: Arc::default(), patience, limit, until_empty })
+        let stop = Arc::default();
+        Ok(Worker { servers, lanes, tasks, dispatch, stop, patience, limit, until_empty })
     }
 
     /// Runs handlers until its [handle](Self::handle) [stops](Self::stop) it, the last job of the
@@ -245,17 +263,14 @@ impl Worker {
         let _ = timeout(self.patience, all).await;
         // Handlers whose grace has passed may be running.
         self.give_up();
-        let mut total = WorkerReport::default();
-        for lane in &self.lanes {
-            total.merge(lane.gauge().report());
-        }
-        total
+        self.handle().report()
     }
 
     /// A handle to end a [`run`](Self::run) from anywhere, and to observe the worker.
     #[must_use]
     pub fn handle(&self) -> WorkerHandle {
-        WorkerHandle::new(self.lanes.iter().map(|lane| lane.gauge()), &self.stop)
+        let gauges = self.lanes.iter().map(|lane| lane.gauge());
+        WorkerHandle::new(gauges, &self.servers, &self.stop)
     }
 
     fn give_up(&self) {

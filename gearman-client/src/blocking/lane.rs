@@ -15,14 +15,14 @@ use queue_core::{
 
 use crate::{
     Address, ConnectOptions, Error, FunctionName, JobHandle, LostReason, Result, WorkerOptions,
-    WorkerReport,
     protocol::{Assignment, JobEnd, PacketType, Report, worker::lane::Lane as Role},
-    work::{events::EventReporter, handle::Gauge},
+    work::{events::EventReporter, handle::Gauge, options::LaneShare},
 };
 
 /// A server, and the wire of the thread that moves its bytes.
 pub(super) struct LanePump {
     address: Arc<Address>,
+    share: LaneShare,
     shared_lane: Arc<SharedLane>,
     wire: Wire<Error>,
     /// Jobs that arrived and were not taken yet.
@@ -142,9 +142,9 @@ impl queue_core::Role for PumpedLane<'_> {
 }
 
 impl LanePump {
-    pub(super) fn new(options: ConnectOptions, worker: &WorkerOptions) -> Self {
+    pub(super) fn new(options: ConnectOptions, share: LaneShare, worker: &WorkerOptions) -> Self {
         let address = Arc::new(options.address.clone());
-        let role = worker.lane(&address, &options);
+        let role = worker.lane(&address, &options, share.slots);
         let shared_lane = SharedLane {
             state: Mutex::new(LaneState { role, waiting: 0 }),
             changed: Condvar::new(),
@@ -154,11 +154,15 @@ impl LanePump {
         // A server that takes no connection must not hold up a stop, nor the jobs of other servers.
         let wire = Wire::aside(&options);
         let shared_lane = Arc::new(shared_lane);
-        LanePump { address, shared_lane, wire, inbox: VecDeque::new() }
+        LanePump { address, share, shared_lane, wire, inbox: VecDeque::new() }
     }
 
     pub(super) fn address(&self) -> &Address {
         &self.address
+    }
+
+    pub(super) fn share(&self) -> &LaneShare {
+        &self.share
     }
 
     pub(super) fn shared_lane(&self) -> &Arc<SharedLane> {
@@ -203,10 +207,14 @@ impl LanePump {
 
     /// Connects, unless an attempt has already ended.
     pub(super) fn connect(&mut self) -> Result<()> {
+        self.with(Role::want);
         self.call(None, |role, _| role.connection()).unwrap_or(Ok(()))
     }
 
     pub(super) fn can_do(&mut self, function: &FunctionName, timeout: Option<Duration>) {
+        if !self.share.serves(function) {
+            return;
+        }
         self.with(|role| role.session.can_do(function, timeout));
         // A failed lane reconnects when jobs are requested.
         let _ = self.flush();
@@ -229,7 +237,7 @@ impl LanePump {
     }
 
     pub(super) fn start(&self) {
-        self.with(|role| role.session.start());
+        self.with(Role::start);
     }
 
     /// Requests no further job, and ends when the running ones have ended.
@@ -355,8 +363,7 @@ impl LanePump {
     }
 
     /// Makes sure that the server has accepted all results, and closes the connection.
-    pub(super) fn end(&mut self) -> WorkerReport {
+    pub(super) fn end(&mut self) {
         self.call(None, |_, _| None::<()>);
-        self.shared_lane.gauge.report()
     }
 }

@@ -15,7 +15,7 @@ use super::{
     lane::{LanePump, SharedLane},
 };
 use crate::{
-    Failure, FunctionName, JobLimit, WorkerOptions, WorkerReport,
+    Failure, FunctionName, JobLimit, WorkerOptions,
     names::keys::Keys,
     protocol::{Assignment, JobEnd},
     work::{events::EventReporter, failure::Failed},
@@ -38,14 +38,16 @@ const ENOUGH_OUTGOING: usize = 64 * 1024;
 
 impl WorkerPool<'_> {
     /// Runs the jobs of one server until no more may be taken and running ones have ended, or the grace of a stop has passed.
-    pub(super) fn serve(&self, lane: &mut LanePump) -> WorkerReport {
+    pub(super) fn serve(&self, lane: &mut LanePump) {
         let job_queue = JobQueue::default();
-        lane.start();
+        if !self.stop.is_set() {
+            lane.start();
+        }
         thread::scope(|scope| {
             let _closing = job_queue.closing();
             self.listen(scope, &job_queue, lane);
         });
-        lane.end()
+        lane.end();
     }
 
     fn listen<'scope, 'env>(
@@ -55,14 +57,14 @@ impl WorkerPool<'_> {
         lane: &mut LanePump,
     ) {
         let shared_lane = lane.shared_lane().clone();
-        let mut slices = Slices::default();
+        let (mut slices, slots) = (Slices::default(), lane.share().slots);
         while !lane.is_over() {
             if self.stop.is_set() {
                 lane.stop();
             } else if self.is_ending() {
                 lane.wind_down();
             }
-            let time = slices.next(job_queue, self.options.slots, || {
+            let time = slices.next(job_queue, slots, || {
                 // The steps below notice a lost connection.
                 let _ = lane.flush();
                 true
@@ -71,25 +73,20 @@ impl WorkerPool<'_> {
             slices.listened(job_queue, lane.has_jobs());
             while let Some(job) = lane.next() {
                 let Some(registered) = self.registered(lane, &job) else { continue };
-                if self.runs_all_here() || registered.is_quick() {
+                // One at a time, or the caller has declared them quick.
+                if slots == 1 || self.options.batch_results || registered.is_quick() {
                     self.run_here(lane, registered, &job);
                     continue;
                 }
                 let shared_lane = shared_lane.clone();
                 let run = move |job| self.run_aside(&shared_lane, &job);
-                if let Some(job) = job_queue.start(scope, job, self.options.slots, run)
+                if let Some(job) = job_queue.start(scope, job, slots, run)
                     && let Some(registered) = self.registered(lane, &job)
                 {
                     self.run_here(lane, registered, &job);
                 }
             }
         }
-    }
-
-    /// Whether every handler runs in the thread that moves the bytes: one at a time, or because the caller has declared
-    /// them quick.
-    fn runs_all_here(&self) -> bool {
-        self.options.slots == 1 || self.options.batch_results
     }
 
     /// The handler of a job that may be run.

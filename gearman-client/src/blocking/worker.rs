@@ -8,6 +8,7 @@ use bytes::Bytes;
 use queue_core::{Registered, Signal, sync::thread};
 
 use super::{
+    Client,
     held::{DroppedJobs, JobContext},
     lane::LanePump,
     serve::{Handlers, WorkerPool},
@@ -15,6 +16,7 @@ use super::{
 use crate::{
     Error, Failure, FunctionName, IntoOutcome, Result, WorkerHandle, WorkerOptions, WorkerReport,
     protocol::{PacketType, client::route::no_server},
+    servers::{asked_once, no_answer, question},
 };
 
 /// A worker for one or more Gearman servers.
@@ -43,32 +45,42 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Connects to the servers: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, [`Servers`](crate::Servers) or
-    /// [`WorkerOptions`]. Each is tried once, one after the other. One reachable server is enough; the others are
-    /// retried later.
+    /// Creates a worker, and [checks](Self::check) that a server answers. Otherwise as [`new`](Self::new).
     ///
     /// # Errors
     ///
-    /// When no server can be reached, the error of the last: `Connect`, `Timeout(Connect)` or `Tls`. `InvalidInput` for
-    /// an invalid address.
+    /// As [`check`](Self::check) and [`new`](Self::new).
     pub fn connect<O>(options: O) -> Result<Self>
     where
         O: TryInto<WorkerOptions>,
         Error: From<O::Error>,
     {
-        let mut worker = Self::new(options)?;
-        let mut last = None;
-        for lane in &mut worker.lanes {
-            last = lane.connect().err().or(last);
-        }
-        match worker.connected() {
-            0 => Err(last.unwrap_or_else(no_server)),
-            _ => Ok(worker),
-        }
+        let worker = Self::new(options)?;
+        worker.check()?;
+        Ok(worker)
     }
 
-    /// Creates a worker that connects when it asks for jobs, and keeps trying: for a service that may start before its
-    /// servers.
+    /// Asks whether jobs can be had now: makes one round trip to each server in turn until one answers, over a connection
+    /// of its own that it closes again. For a worker that is not to start without a server.
+    ///
+    /// # Errors
+    ///
+    /// When no server answers, an error of the kind of the last that names every server and why: `Connect`, `Timeout`,
+    /// `Tls`, `ConnectionLost`, or `Protocol` when something else answers.
+    pub fn check(&self) -> Result<()> {
+        let mut failures = Vec::new();
+        for server in self.options.servers.options() {
+            match Client::new(asked_once(server))?.call(&question()?) {
+                Ok(_) => return Ok(()),
+                Err(error) => failures.push(error),
+            }
+        }
+        Err(no_answer(failures))
+    }
+
+    /// Creates a worker for these servers: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, [`Servers`](crate::Servers) or
+    /// [`WorkerOptions`]. It connects when it is run or asked for a job, and keeps trying: for a service that may start
+    /// before its servers.
     ///
     /// # Errors
     ///
@@ -80,7 +92,8 @@ impl Worker {
     {
         let options = options.try_into()?;
         options.servers.check()?;
-        let lanes = options.lanes().map(|server| LanePump::new(server, &options)).collect();
+        let lanes = options.lanes();
+        let lanes = lanes.map(|(server, share)| LanePump::new(server, share, &options)).collect();
         Ok(Worker {
             lanes,
             handlers: Handlers::default(),
@@ -245,28 +258,29 @@ impl Worker {
     }
 
     fn serve(&mut self) -> WorkerReport {
+        let handle = self.handle();
         let Worker { lanes, handlers, options, stop, .. } = self;
         let pool = WorkerPool { handlers, options, stop };
         if let [lane] = &mut lanes[..] {
-            return pool.serve(lane);
+            pool.serve(lane);
+            return handle.report();
         }
-        let mut total = WorkerReport::default();
         thread::scope(|scope| {
             let serve = |lane| scope.spawn(move || pool.serve(lane));
             let threads: Vec<_> = lanes.iter_mut().map(serve).collect();
             for thread in threads {
-                let report = thread.join();
-                total.merge(report.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             }
         });
-        total
+        handle.report()
     }
 
     /// A handle to observe the worker and to end a [`run`](Self::run) from another thread or a signal handler. For jobs
     /// that are taken manually, its stop ends the requests for further ones.
     #[must_use]
     pub fn handle(&self) -> WorkerHandle {
-        WorkerHandle::new(self.lanes.iter().map(|lane| &lane.shared_lane().gauge), &self.stop)
+        let gauges = self.lanes.iter().map(|lane| &lane.shared_lane().gauge);
+        WorkerHandle::new(gauges, &self.options.servers, &self.stop)
     }
 
     /// Waits until every server has read everything sent so far, and all results are accounted for. It first connects

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use queue_core::{Signal, lock, sync::Mutex};
 
 use crate::{
-    ConnectionState, Metrics, WorkerReport,
+    Address, ConnectionState, Metrics, Servers, WorkerReport,
     protocol::worker::lane::{Lane, LaneEvent},
 };
 
@@ -15,12 +15,19 @@ use crate::{
 #[derive(Clone)]
 pub struct WorkerHandle {
     lanes: Arc<[Gauge]>,
+    servers: Arc<[Address]>,
     stop: Arc<Signal>,
 }
 
 impl WorkerHandle {
-    pub(crate) fn new<'a>(lanes: impl Iterator<Item = &'a Gauge>, stop: &Arc<Signal>) -> Self {
-        WorkerHandle { lanes: lanes.cloned().collect(), stop: stop.clone() }
+    /// The connections are one to each server in order, repeated.
+    pub(crate) fn new<'a>(
+        lanes: impl Iterator<Item = &'a Gauge>,
+        servers: &Servers,
+        stop: &Arc<Signal>,
+    ) -> Self {
+        let servers = servers.addresses().cloned().collect();
+        WorkerHandle { lanes: lanes.cloned().collect(), servers, stop: stop.clone() }
     }
 
     /// Ends the worker's `run`: it requests no further jobs, and running ones have its
@@ -41,7 +48,27 @@ impl WorkerHandle {
     pub fn report(&self) -> WorkerReport {
         let mut total = WorkerReport::default();
         self.lanes.iter().for_each(|lane| lane.update(|seen| total.merge(seen.report)));
+        let has_ended = |server: &ServerStatus| {
+            server.connections.iter().all(|state| *state == ConnectionState::Closed)
+        };
+        let never = self.servers().into_iter().filter(|server| server.never_connected);
+        total.never_connected = never.filter(has_ended).count() as u64;
         total
+    }
+
+    /// The state of each server.
+    #[must_use]
+    pub fn servers(&self) -> Vec<ServerStatus> {
+        let of = |(number, server): (usize, &Address)| {
+            let lanes = || self.lanes.iter().skip(number).step_by(self.servers.len());
+            let is_missing = |lane: &Gauge| lane.update(|seen| seen.is_missing);
+            ServerStatus {
+                server: server.clone(),
+                connections: lanes().map(|lane| lane.update(|seen| seen.state)).collect(),
+                never_connected: lanes().all(is_missing),
+            }
+        };
+        self.servers.iter().enumerate().map(of).collect()
     }
 
     /// Traffic so far, over all connections. `commands` and `replies` count packets. `errors` counts lost connections
@@ -82,6 +109,19 @@ impl WorkerHandle {
     }
 }
 
+/// The state of one of a worker's servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[non_exhaustive]
+pub struct ServerStatus {
+    /// The server.
+    pub server: Address,
+    /// The worker's [connections](crate::WorkerOptions::connections) to it.
+    pub connections: Vec<ConnectionState>,
+    /// Whether the worker has tried to connect, and no connection was ever made.
+    pub never_connected: bool,
+}
+
 impl fmt::Debug for WorkerHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkerHandle")
@@ -102,6 +142,8 @@ pub(crate) struct ConnectionStatus {
     pub(crate) report: WorkerReport,
     pub(crate) running: usize,
     pub(crate) is_asleep: bool,
+    /// Whether a connection is wanted, and none was ever made.
+    is_missing: bool,
     pub(crate) state: ConnectionState,
 }
 
@@ -112,6 +154,7 @@ impl Default for ConnectionStatus {
             report: WorkerReport::default(),
             running: 0,
             is_asleep: false,
+            is_missing: false,
             state: ConnectionState::Idle,
         }
     }
@@ -120,10 +163,6 @@ impl Default for ConnectionStatus {
 impl Gauge {
     pub(crate) fn update<T>(&self, step: impl FnOnce(&mut ConnectionStatus) -> T) -> T {
         step(&mut lock(&self.0))
-    }
-
-    pub(crate) fn report(&self) -> WorkerReport {
-        self.update(|seen| seen.report)
     }
 }
 
@@ -150,6 +189,7 @@ impl ConnectionStatus {
             }
         }
         self.running = lane.session.running();
+        self.is_missing = lane.is_wanted() && self.metrics.connections == 0;
         self.state = lane.state();
         self.is_asleep = self.state == ConnectionState::Ready && lane.session.is_asleep();
     }

@@ -1,5 +1,6 @@
 //! The settings of a worker.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ pub struct WorkerOptions {
     pub(crate) servers: Servers,
     pub(crate) client_id: Option<ClientId>,
     pub(crate) slots: usize,
+    pub(crate) slots_for: Arc<BTreeMap<FunctionName, usize>>,
     pub(crate) connections: usize,
     pub(crate) grab: Grab,
     pub(crate) regrab: Duration,
@@ -60,6 +62,7 @@ impl WorkerOptions {
             servers,
             client_id: None,
             slots: 1,
+            slots_for: Arc::default(),
             connections: 1,
             grab: Grab::default(),
             regrab: Duration::from_secs(10),
@@ -90,6 +93,25 @@ impl WorkerOptions {
     pub fn slots(mut self, jobs: usize) -> Self {
         self.slots = jobs.max(1);
         self
+    }
+
+    /// Maximum number of jobs of this function that the worker runs at once, on each server, of all its
+    /// [`slots`](Self::slots); at least 1. Other functions have the slots that it leaves.
+    ///
+    /// The protocol limits a function only by the connections that announce it. So the largest such limit takes as many
+    /// connections to each server with a slot each, and the others announce no function that has a limit; all of them
+    /// together keep to the slots in total.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an invalid name.
+    pub fn slots_for<F>(mut self, function: F, jobs: usize) -> Result<Self, Error>
+    where
+        F: TryInto<FunctionName>,
+        Error: From<F::Error>,
+    {
+        Arc::make_mut(&mut self.slots_for).insert(function.try_into()?, jobs.max(1));
+        Ok(self)
     }
 
     /// Number of connections to each server; at least 1.
@@ -288,10 +310,14 @@ impl WorkerOptions {
     }
 
     /// The worker role for one server.
-    pub(crate) fn lane(&self, server: &Arc<Address>, options: &ConnectOptions) -> Lane {
+    pub(crate) fn lane(
+        &self,
+        server: &Arc<Address>,
+        options: &ConnectOptions,
+        slots: usize,
+    ) -> Lane {
         let now = queue_core::now();
-        let mut session =
-            WorkerSession::new(server.clone(), self.slots, self.grab, self.regrab, now);
+        let mut session = WorkerSession::new(server.clone(), slots, self.grab, self.regrab, now);
         session.set_reply_timeout(options.reply_timeout);
         session.set_asking(RequestReporter::new(&options.measures));
         if let Some(limit) = &self.limit {
@@ -317,9 +343,34 @@ impl WorkerOptions {
         Lane::new(session, &terms)
     }
 
-    /// The options of each connection.
-    pub(crate) fn lanes(&self) -> impl Iterator<Item = ConnectOptions> {
-        (0..self.connections).flat_map(|_| self.servers.options().iter().cloned())
+    /// The options and the share of each connection: one to each server in order, repeated.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = (ConnectOptions, LaneShare)> {
+        let total = self.slots.saturating_mul(self.connections);
+        let limited = self.slots_for.values().copied().max().unwrap_or(0).min(total);
+        let rest = total - limited;
+        let others = self.connections.min(rest);
+        let of_limited = (0..limited).map(|_| 1);
+        let of_others = (0..others).map(move |n| rest / others + usize::from(n < rest % others));
+        of_limited.chain(of_others).enumerate().flat_map(|(rank, slots)| {
+            let share = LaneShare { slots, rank, slots_for: self.slots_for.clone() };
+            self.servers.options().iter().map(move |server| (server.clone(), share.clone()))
+        })
+    }
+}
+
+/// What one of a worker's connections to a server serves.
+#[derive(Clone, Debug)]
+pub(crate) struct LaneShare {
+    pub(crate) slots: usize,
+    /// Its number among the connections to its server. Those for functions with limits come first.
+    rank: usize,
+    slots_for: Arc<BTreeMap<FunctionName, usize>>,
+}
+
+impl LaneShare {
+    /// Whether it announces this function.
+    pub(crate) fn serves(&self, function: &FunctionName) -> bool {
+        self.slots_for.get(function).is_none_or(|slots| self.rank < *slots)
     }
 }
 
@@ -334,6 +385,9 @@ queue_core::serde_options! {
         Ok(o)
     };
     slots: usize = |o| o.slots, |o, v| Ok(o.slots(v));
+    slots_for: BTreeMap<FunctionName, usize> = |o| (*o.slots_for).clone(), |o, v| {
+        v.into_iter().try_fold(o, |o, (function, slots)| o.slots_for(function, slots))
+    };
     connections: usize = |o| o.connections, |o, v| Ok(o.connections(v));
     grab: Grab = |o| o.grab, |o, v| Ok(o.grab(v));
     regrab: queue_core::InSeconds = |o| queue_core::InSeconds(o.regrab), |o, v| Ok(o.regrab(v.0));
@@ -350,4 +404,37 @@ queue_core::serde_options! {
     };
     log_errors: bool = |o| o.logs_errors, |o, v| Ok(o.log_errors(v));
     fail_oversized: bool = |o| o.fails_oversized, |o, v| Ok(o.fail_oversized(v));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_of_functions_divide_the_slots_and_leave_their_sum() {
+        for (slots, connections, limits, shares) in [
+            (3, 2, &[][..], &[(3, ""), (3, "")][..]),
+            (4, 1, &[("a", 1)], &[(1, "a"), (3, "")]),
+            (4, 1, &[("a", 1), ("b", 2)], &[(1, "ab"), (1, "b"), (2, "")]),
+            (2, 2, &[("a", 1)], &[(1, "a"), (2, ""), (1, "")]),
+            (1, 3, &[("b", 2)], &[(1, "b"), (1, "b"), (1, "")]),
+            (2, 1, &[("a", 9)], &[(1, "a"), (1, "a")]),
+        ] {
+            let options: WorkerOptions = "one:1,two:1".parse().unwrap();
+            let options = options.slots(slots).connections(connections);
+            let add = |options: WorkerOptions, limit: &(&str, usize)| {
+                options.slots_for(limit.0, limit.1).unwrap()
+            };
+            let options = limits.iter().fold(options, add);
+            let lanes: Vec<_> = options.lanes().collect();
+            let limited = |share: &LaneShare| -> String {
+                let serves = |name: &&(&str, usize)| share.serves(&name.0.parse().unwrap());
+                limits.iter().filter(serves).map(|limit| limit.0).collect()
+            };
+            let seen: Vec<_> = lanes.iter().map(|(_, it)| (it.slots, limited(it))).collect();
+            let both = shares.iter().flat_map(|(slots, of)| vec![(*slots, (*of).to_owned()); 2]);
+            assert_eq!(seen, both.collect::<Vec<_>>(), "{slots} x {connections}, {limits:?}");
+            assert!(lanes.iter().all(|(_, share)| share.serves(&"z".parse().unwrap())));
+        }
+    }
 }

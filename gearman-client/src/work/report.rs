@@ -23,6 +23,8 @@ pub struct WorkerReport {
     pub given_back: u64,
     /// Connections that have [given up](crate::WorkerEventKind::GivenUp) their server: it may have more jobs.
     pub given_up: u64,
+    /// Servers to which no connection was ever made, once the worker has ended with them.
+    pub never_connected: u64,
 }
 
 impl WorkerReport {
@@ -37,6 +39,7 @@ impl WorkerReport {
             abandoned,
             given_back,
             given_up,
+            never_connected,
         } = other;
         self.completed += completed;
         self.failed += failed;
@@ -46,6 +49,7 @@ impl WorkerReport {
         self.abandoned += abandoned;
         self.given_back += given_back;
         self.given_up += given_up;
+        self.never_connected += never_connected;
     }
 
     pub(crate) fn add(&mut self, settled: crate::protocol::Settled) {
@@ -78,6 +82,10 @@ impl fmt::Display for WorkerReport {
         }
         if self.given_up > 0 {
             write!(f, ", {} given up", queue_core::counted(self.given_up, "connection"))?;
+        }
+        if self.never_connected > 0 {
+            let servers = queue_core::counted(self.never_connected, "server");
+            write!(f, ", {servers} never connected")?;
         }
         Ok(())
     }

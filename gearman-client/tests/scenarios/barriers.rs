@@ -3,15 +3,20 @@
 use std::time::Duration;
 
 use fixtures::{fault::Fault, gearmand::Server};
-use gearman_client::{ConnectOptions, ErrorKind, RetryPolicy, Servers, WorkerOptions, blocking};
+use gearman_client::{
+    ConnectOptions, ConnectionState, ErrorKind, RetryPolicy, Servers, WorkerOptions, blocking,
+};
 
 use super::{
     face::{Face, WorkFace, both_faces},
+    handlers::HandlerFace,
     support::options,
 };
 
 both_faces!(
-    a_worker_has_all_its_servers_when_it_is_connected,
+    a_check_asks_each_server_until_one_answers,
+    a_server_that_is_never_there_is_reported,
+    a_barrier_connects_to_all_servers,
     a_barrier_leaves_out_a_server_that_cannot_be_reached,
     a_result_that_is_lost_fails_the_next_barrier_and_no_other,
 );
@@ -29,7 +34,7 @@ fn late(address: &str) -> ConnectOptions {
 }
 
 fn worker<F: Face>(list: impl IntoIterator<Item = ConnectOptions>) -> F::Worker {
-    let mut worker = F::Worker::connect(WorkerOptions::new(Servers::new(list).unwrap())).unwrap();
+    let mut worker = F::Worker::new(WorkerOptions::new(Servers::new(list).unwrap()));
     worker.can_do("f");
     worker
 }
@@ -39,13 +44,49 @@ fn submit(server: &Server) {
     client.submit_background("f", "x", options()).unwrap();
 }
 
-fn a_worker_has_all_its_servers_when_it_is_connected<F: Face>() {
+/// One that answers is enough, and nothing is opened but what asks.
+fn a_check_asks_each_server_until_one_answers<F: Face>() {
+    let (gone, server) = (Server::start().unwrap(), Server::start().unwrap());
+    let addresses = [gone.address().to_owned(), server.address().to_owned()];
+    drop(gone);
+    let both = addresses.join(",");
+    let worker = F::Worker::connect(both.as_str()).unwrap();
+    let status = worker.handle().servers();
+    assert!(status.iter().all(|server| !server.never_connected), "{status:?}");
+    let asked = server.requests();
+    assert!(asked.iter().all(|request| request.name() != "CAN_DO"), "{asked:?}");
+    assert_eq!(worker.stop().never_connected, 0, "it has wanted no connection");
+    drop(server);
+    let error = F::Worker::connect(both.as_str()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Connect);
+    for address in &addresses {
+        assert!(error.to_string().contains(address.as_str()), "{error}");
+    }
+}
+
+fn a_server_that_is_never_there_is_reported<F: HandlerFace>() {
+    let (gone, server) = (Server::start().unwrap(), Server::start().unwrap());
+    let list = [&gone, &server].map(|server| late(server.address()));
+    drop(gone);
+    let worker = F::start(WorkerOptions::new(Servers::new(list).unwrap()), |_| Ok("".into()));
+    worker.until("one is connected", |view| {
+        view.servers()[1].connections == [ConnectionState::Ready]
+    });
+    let never = worker.handle.servers().into_iter().map(|server| server.never_connected);
+    assert!(never.eq([true, false]), "{:?}", worker.handle);
+    let report = worker.stop();
+    assert_eq!(report.never_connected, 1, "{report}");
+    assert!(report.to_string().ends_with(", 1 server never connected"), "{report}");
+}
+
+fn a_barrier_connects_to_all_servers<F: Face>() {
     let servers = [(); 3].map(|()| Server::start().unwrap());
     let first = servers[0].address().parse().unwrap();
     let others = servers[1..].iter().map(|server| late(server.address()));
     let mut worker = worker::<F>([first].into_iter().chain(others));
-    assert_eq!(worker.connected(), 3);
+    assert_eq!(worker.connected(), 0);
     worker.barrier().unwrap();
+    assert_eq!(worker.connected(), 3);
     for server in &servers {
         let said: Vec<_> = server.requests().iter().map(|request| request.name()).collect();
         assert_eq!(said, ["CAN_DO", "ECHO_REQ"]);
@@ -58,6 +99,7 @@ fn a_barrier_leaves_out_a_server_that_cannot_be_reached<F: Face>() {
     let list = [&gone, &server].map(|server| late(server.address()));
     drop(gone);
     let mut worker = worker::<F>(list);
+    worker.barrier().unwrap();
     assert_eq!(worker.connected(), 1);
     submit(&server);
     let job = worker.next();

@@ -124,7 +124,7 @@ async fn a_worker_that_gets_no_socket_does_not_spin() {
         let near = near.lock().unwrap().take();
         async move { near.ok_or_else(|| io::Error::from_raw_os_error(EMFILE)) }
     });
-    let worker = Worker::connect(options).await.unwrap();
+    let worker = Worker::new(options).unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let worker = tokio::spawn(worker.run_until(stopped));
     drop(far);

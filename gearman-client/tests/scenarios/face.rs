@@ -287,6 +287,8 @@ pub(crate) struct AsyncWorker {
 pub(crate) trait WorkFace: Sized + Send + 'static {
     type Job: Send;
 
+    /// Asks no server before it needs one.
+    fn new(options: WorkerOptions) -> Self;
     fn connect<O>(options: O) -> Result<Self>
     where
         O: TryInto<WorkerOptions>,
@@ -323,6 +325,10 @@ pub(crate) trait WorkFace: Sized + Send + 'static {
 
 impl WorkFace for blocking::Worker {
     type Job = blocking::GrabbedJob;
+
+    fn new(options: WorkerOptions) -> Self {
+        blocking::Worker::new(options).unwrap()
+    }
 
     fn connect<O>(options: O) -> Result<Self>
     where
@@ -392,6 +398,14 @@ impl WorkFace for blocking::Worker {
 
 impl WorkFace for AsyncWorker {
     type Job = gearman_client::GrabbedJob;
+
+    fn new(options: WorkerOptions) -> Self {
+        let runtime = Arc::new(runtime());
+        let inside = runtime.enter();
+        let worker = Worker::new(options).unwrap();
+        drop(inside);
+        AsyncWorker { worker, runtime }
+    }
 
     fn connect<O>(options: O) -> Result<Self>
     where

@@ -35,6 +35,7 @@ scenarios!(
     a_worker_knows_when_no_job_is_left,
     handlers_run_in_parallel,
     the_function_that_was_registered_first_is_served_first,
+    a_function_with_a_limit_leaves_the_other_slots_to_others,
 );
 
 each_server_async!(
@@ -324,6 +325,37 @@ fn a_thousand_functions_are_served_and_an_idle_worker_is_woken(address: &str) {
         assert_eq!(outcome, Outcome::Complete(n.to_string().into()));
     }
     assert_eq!(worker.stop().completed, 3);
+}
+
+fn a_function_with_a_limit_leaves_the_other_slots_to_others<F: Face>(address: &str) {
+    let mut client = F::to(address);
+    for function in ["slow", "quick"] {
+        for _ in 0..4 {
+            client.submit_background(function, b"w", options()).unwrap();
+        }
+    }
+    let to: WorkerOptions = address.parse().unwrap();
+    let mut worker = F::Worker::new(to.slots(4).slots_for("slow", 1).unwrap());
+    worker.can_do("slow");
+    worker.can_do("quick");
+    let held: Vec<_> = (0..4).map(|_| worker.next()).collect();
+    let is_slow = |job: &_| F::Worker::assignment(job).function == "slow";
+    let (slow, mut quick): (Vec<_>, Vec<_>) = held.into_iter().partition(is_slow);
+    assert_eq!((slow.len(), quick.len()), (1, 3));
+    worker.complete(quick.pop().unwrap(), "").unwrap();
+    quick.push(worker.next());
+    for job in quick {
+        assert!(!is_slow(&job), "a second one beside the first");
+        worker.complete(job, "").unwrap();
+    }
+    for job in slow {
+        worker.complete(job, "").unwrap();
+    }
+    for _ in 0..3 {
+        let job = worker.next();
+        worker.complete(job, "").unwrap();
+    }
+    assert_eq!(worker.stop().completed, 8);
 }
 
 /// gearmand serves the one first that was announced last.

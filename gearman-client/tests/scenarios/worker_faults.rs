@@ -33,7 +33,7 @@ fn quick(address: &str) -> ConnectOptions {
 }
 
 fn worker<F: Face>(address: &str) -> F::Worker {
-    let mut worker = F::Worker::connect(WorkerOptions::from(quick(address))).unwrap();
+    let mut worker = F::Worker::new(WorkerOptions::from(quick(address)));
     worker.can_do("f");
     worker
 }

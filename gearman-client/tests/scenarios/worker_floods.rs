@@ -46,7 +46,7 @@ fn flood(mut stream: TcpStream, has_answers: bool) {
 fn a_barrier_under_a_flood_ends_with_its_deadline<F: Face>() {
     let address = serve(|stream, _| flood(stream, false));
     let to = quick(&address).reply_timeout(Duration::from_secs(1));
-    let mut worker = F::Worker::connect(WorkerOptions::from(to)).unwrap();
+    let mut worker = F::Worker::new(WorkerOptions::from(to));
     worker.can_do("f");
     let started = Instant::now();
     let error = worker.barrier().unwrap_err();
@@ -100,7 +100,7 @@ fn a_flood_while_a_result_is_stuck_is_not_kept<F: Face>() {
         }
     });
     let to = quick(&address).write_timeout(Duration::from_secs(1)).reply_timeout(PATIENCE);
-    let mut worker = F::Worker::connect(WorkerOptions::from(to)).unwrap();
+    let mut worker = F::Worker::new(WorkerOptions::from(to));
     worker.can_do("f");
     let job = worker.next();
     let started = Instant::now();

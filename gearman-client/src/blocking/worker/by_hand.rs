@@ -8,7 +8,7 @@ use super::Worker;
 use crate::{
     LostReason, Result,
     blocking::{held::GrabbedJob, lane::LanePump},
-    protocol::{Assignment, JobEnd, Report, client::route::no_server, worker::work::job_lost},
+    protocol::{Assignment, JobEnd, Report, worker::work::job_lost},
 };
 
 /// Longest pause between two rounds over several servers.
@@ -29,7 +29,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// If no server can be reached at the end of the timeout.
+    /// If no server can be reached at the end of the timeout, and an attempt to has failed.
     pub fn next_job(&mut self, timeout: Duration) -> Result<Option<GrabbedJob>> {
         let next = self.next_assignment(timeout)?;
         if let Some((lane, assignment)) = &next
@@ -167,11 +167,8 @@ impl Worker {
             if left.is_zero() {
                 // A lane that has ended has no connection either.
                 if self.connected() == 0 && !self.is_ending() && !self.have_ended() {
-                    return Err(self
-                        .lanes
-                        .iter()
-                        .find_map(LanePump::failure)
-                        .unwrap_or_else(no_server));
+                    // Without a failure, the first attempt to connect goes on.
+                    return self.lanes.iter().find_map(LanePump::failure).map_or(Ok(None), Err);
                 }
                 return Ok(None);
             }

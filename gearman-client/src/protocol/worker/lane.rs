@@ -43,6 +43,8 @@ pub(crate) struct Lane {
     pub(crate) session: WorkerSession,
     intake: Intake,
     life: Life<Error>,
+    /// Whether there is to be a connection: the worker has started, or somebody has asked for one.
+    is_wanted: bool,
     stage: LaneStage,
     grace: Duration,
     with_barrier: bool,
@@ -151,6 +153,7 @@ impl Lane {
             session,
             intake: Intake::new(terms.max_packet_size, terms.fails_oversized),
             life: life.left_unread().first_is_free(),
+            is_wanted: false,
             stage: LaneStage::Working,
             grace: terms.grace,
             with_barrier: terms.with_barrier,
@@ -173,6 +176,22 @@ impl Lane {
             barriers: Wakers::default(),
             losses: Tickets::default(),
         }
+    }
+
+    /// Starts connecting, and requesting jobs.
+    pub(crate) fn start(&mut self) {
+        self.want();
+        self.session.start();
+    }
+
+    /// Starts connecting.
+    pub(crate) fn want(&mut self) {
+        self.is_wanted = true;
+    }
+
+    /// Whether a connection was ever to be made.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.is_wanted
     }
 
     /// Requests no further job, and ends when the running ones have ended.

@@ -45,7 +45,7 @@ fn lane(terms: &LaneSettings) -> Lane {
     let session = WorkerSession::new(Default::default(), PLACES, Grab::All, regrab, now);
     let mut lane = Lane::new(session, terms);
     lane.session.can_do(&FunctionName::try_from("f").unwrap(), None);
-    lane.session.start();
+    lane.start();
     lane
 }
 

@@ -230,7 +230,7 @@ impl Lane {
         if self.stage != LaneStage::Working {
             return self.end(io);
         }
-        if self.pause.is_some() {
+        if self.pause.is_some() || !self.is_wanted {
             return Need::Close(self.pause);
         }
         let gives_up = |retry| self.life.has_failed_for(&retry) && self.session.is_idle();
