@@ -69,7 +69,6 @@ impl Sample {
 
 /// Lines that succeed with every tool.
 const COMMON: &[Sample] = &[
-    Sample::of("smoke", &["smoke"]),
     Sample::of("top", &["top", "-c", "1"]),
     Sample::of("ping", &["ping", "--count", "2", "--interval", "1ms"]),
     Sample::of("exporter", &["exporter", "-c", "1"]),
@@ -162,7 +161,6 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("check", &["status", "exit", "summary", "metrics"]),
     ("wait", &["condition", "queue", "duration_ms", "looks"]),
     ("exporter", &["metric", "server", "value"]),
-    ("smoke", &["step", "command", "expected", "got", "duration_ms", "ok"]),
     ("doctor", &["status", "subject", "finding"]),
     ("bench", &["client", "ops", "errors", "duration_seconds", "ops_per_second"]),
     ("tubes", &["queue"]),
