@@ -108,7 +108,7 @@ from the start.
 
 Examples:
   adfctl serve --seed-file jobs.ndjson --listen 127.0.0.1:0
-  adfctl serve --fail always:delay=5ms --fail 'rpush:every=10:reply=not today.' --record requests.ndjson
+  adfctl serve --fail always:delay=5ms --fail 'rpush:every=10:reply=not today.'
   adfctl serve --listen 127.0.0.1:6230
-  adfctl serve --listen 127.0.0.1:0 --ready-file /tmp/ready --exit-with-parent
+  adfctl serve --listen 127.0.0.1:0 --ready-file /tmp/ready
   adfctl serve -- cargo test";

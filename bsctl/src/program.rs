@@ -114,7 +114,7 @@ from the start.
 
 Examples:
   bsctl serve --seed-file jobs.ndjson --listen 127.0.0.1:0
-  bsctl serve --fail always:delay=5ms --fail 'put:every=10:DRAINING' --record requests.ndjson
+  bsctl serve --fail always:delay=5ms --fail 'put:every=10:DRAINING'
   bsctl serve --listen 127.0.0.1:11300
-  bsctl serve --listen 127.0.0.1:0 --ready-file /tmp/ready --exit-with-parent
+  bsctl serve --listen 127.0.0.1:0 --ready-file /tmp/ready
   bsctl serve -- cargo test";

@@ -87,7 +87,6 @@ const COMMON_FAILING: &[Sample] = &[
     Sample::of("tap", &["tap", "--listen", "127.0.0.1:x"]),
     Sample::of("web", &["web", "--listen", "127.0.0.1:x"]),
     Sample::of("serve", &["serve", "--listen", "127.0.0.1:x"]),
-    Sample::of("context copy", &["context", "copy", "none", "new"]),
     Sample::of("context edit", &["context", "edit", "none"]),
     Sample::of("context rm", &["context", "rm", "none"]),
     Sample::of("context select", &["context", "select", "none"]),

@@ -153,7 +153,7 @@ macro_rules! tool_contract {
                     unix_sockets,
                     embedded_needs_no_server_and_leaves_none,
                     embedded_and_an_address_exclude_each_other,
-                    faults_are_scripted_and_requests_recorded,
+                    faults_are_scripted,
                     a_fault_on_no_command_names_the_commands,
                     a_server_begins_with_the_records_of_a_file,
                 }
@@ -334,10 +334,8 @@ macro_rules! kit_contract {
                     a_command_gets_the_server_and_gives_its_code,
                     no_process_is_left_behind,
                     the_address_is_printed_and_the_ready_file_written,
-                    it_ends_with_its_parent,
                     a_socket_in_use_is_left_alone,
                     other_machines_are_kept_out_unless_allowed,
-                    a_server_that_nobody_uses_ends,
                 }
                 bench {
                     an_open_loop_keeps_its_rate,

@@ -104,19 +104,6 @@ pub fn the_address_is_printed_and_the_ready_file_written<T: Tool>(case: &Case<T>
     assert!(!ready.exists());
 }
 
-/// `--exit-with-parent`.
-pub fn it_ends_with_its_parent<T: Tool>(case: &Case<T>) {
-    let directory = tempfile::tempdir().unwrap();
-    let ready = directory.path().join("ready");
-    let script = "\"$0\" serve --listen 127.0.0.1:0 --ready-file \"$1\" --exit-with-parent 2>/dev/null >/dev/null & \
-                  while ! test -e \"$1\"; do sleep 0.01; done; cat \"$1\"";
-    let mut shell = Command::new("sh");
-    shell.args(["-c", script, case.program.path, ready.to_str().unwrap()]);
-    let address = String::from_utf8(shell.output().unwrap().stdout).unwrap();
-    // The shell has ended, and the server follows.
-    crate::until(|| TcpStream::connect(address.trim()).is_err());
-}
-
 /// Both forms.
 pub fn unix_sockets<T: Tool>(case: &Case<T>) {
     let directory = tempfile::tempdir().unwrap();
@@ -173,25 +160,14 @@ pub fn embedded_and_an_address_exclude_each_other<T: Tool>(case: &Case<T>) {
     ended(command.env(program.variables[0], dead).spawn().unwrap()).exits(0);
 }
 
-/// `--fail` and `--record`.
-pub fn faults_are_scripted_and_requests_recorded<T: Tool>(case: &Case<T>) {
-    let folder = tempfile::tempdir().unwrap();
-    let record = folder.path().join("requests");
-    let file = record.to_str().unwrap();
-    let serve = |more: &[&str]| {
+/// `--fail`.
+pub fn faults_are_scripted<T: Tool>(case: &Case<T>) {
+    let serve = |fault: &str| {
         let ping = ["--", case.program.path, "--timeout", "10s", "ping"];
-        case.program.bare(&[&["serve", "--record", file], more, &ping[..]].concat())
+        case.program.bare(&[&["serve", "--fail", fault], &ping[..]].concat())
     };
-    serve(&["--fail", "always:delay=1ms"]).exits(0);
-    let lines = std::fs::read_to_string(&record).unwrap();
-    for line in lines.lines() {
-        let request: serde_json::Value = serde_json::from_str(line).unwrap();
-        assert!(request["ts"].is_string() && request["connection"].as_u64() >= Some(1), "{line}");
-        assert!(request["request"].as_str().is_some_and(|text| !text.is_empty()), "{line}");
-    }
-    assert!(serve(&[]).exits(74).err.contains("already exists"));
-    std::fs::remove_file(&record).unwrap();
-    let ran = serve(&["--fail", "nosuchverb:every=1:hang"]).exits(2);
+    serve("always:delay=1ms").exits(0);
+    let ran = serve("nosuchverb:every=1:hang").exits(2);
     assert!(ran.err.contains("nosuchverb"), "{}", ran.err);
     case.program.bare(&["serve", "--fail", "nonsense", "--", "true"]).exits(2);
     let failing = ["serve", "--fail", "always:cut=0", "--", case.program.path, "ping"];
@@ -201,8 +177,8 @@ pub fn faults_are_scripted_and_requests_recorded<T: Tool>(case: &Case<T>) {
 /// The file of one server is loaded by the next, whatever the settings say about other servers.
 pub fn a_server_begins_with_the_records_of_a_file<T: Tool>(case: &Case<T>) {
     let folder = tempfile::tempdir().unwrap();
-    let (records, requests) = (folder.path().join("records"), folder.path().join("requests"));
-    let (records, requests) = (records.to_str().unwrap(), requests.to_str().unwrap());
+    let records = folder.path().join("records");
+    let records = records.to_str().unwrap();
     let (server, address) = Case::<T>::server();
     for body in ["a", "b"] {
         case.adds(&address, body);
@@ -210,14 +186,12 @@ pub fn a_server_begins_with_the_records_of_a_file<T: Tool>(case: &Case<T>) {
     case.program.at(&address, &["drain", "mail", "--to", records, "--yes"]).exits(0);
     assert_eq!((case.jobs)(&server), 0);
     let again = ["drain", "mail", "--yes"];
-    let serve = ["serve", "--seed-file", records, "--record", requests, "--", case.program.path];
+    let serve = ["serve", "--seed-file", records, "--", case.program.path];
     let mut command = case.program.command(&[&serve[..], &again].concat());
     command.env(case.program.variables[0], "127.0.0.1:1");
     let ran = crate::program::ended(command.spawn().unwrap()).exits(0);
     let bodies: Vec<_> = ran.lines().iter().map(|line| record(line)["body"].clone()).collect();
     assert_eq!(bodies, ["a", "b"]);
-    let seen = std::fs::read_to_string(requests).unwrap();
-    assert!(!seen.is_empty() && seen.lines().all(|line| !record(line)["request"].is_null()));
     std::fs::write(records, "{\"v\":1}\n").unwrap();
     let ran = case.program.bare(&["serve", "--seed-file", records, "--", "true"]).exits(65);
     assert!(ran.err.contains("record 1"), "{}", ran.err);
@@ -226,12 +200,6 @@ pub fn a_server_begins_with_the_records_of_a_file<T: Tool>(case: &Case<T>) {
 
 fn record(line: &str) -> serde_json::Value {
     serde_json::from_str(line).unwrap()
-}
-
-/// `--max-idle`.
-pub fn a_server_that_nobody_uses_ends<T: Tool>(case: &Case<T>) {
-    case.program.bare(&["serve", "--listen", "127.0.0.1:0", "--max-idle", "50ms"]).exits(0);
-    case.program.bare(&["serve", "--max-idle", "1s", "--", "true"]).exits(2);
 }
 
 /// The server says which there are.

@@ -162,7 +162,6 @@ pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
         (&["add", "../c"], 2),
         (&["select", "c"], 2),
         (&["edit", "c", "timeout=1"], 2),
-        (&["copy", "a", "b"], 2),
         (&["rm", "a", "c"], 2),
         (&["add", "c", "-n"], 0),
     ] {
@@ -170,7 +169,7 @@ pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
         let ran = run(line).exits(code);
         assert_eq!(folder.text(), before, "{line:?} {}", ran.err);
     }
-    run(&["copy", "b", "c"]).exits(0);
+    run(&["add", "c"]).exits(0);
     run(&["rm", "a", "b"]).exits(0);
     let listed = run(&["ls"]).exits(0);
     assert!(listed.says_out("c\tfalse") && listed.bytes.len() < 100, "{:?}", listed.bytes);
@@ -180,7 +179,6 @@ pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
 pub fn changes_of_settings_are_told_in_json<T: Tool>(case: &Case<T>) {
     for line in [
         &["context", "add", "c", "timeout=1"][..],
-        &["context", "copy", "a", "c"],
         &["context", "edit", "a", "timeout=1"],
         &["context", "select", "-"],
         &["context", "rm", "a", "b"],

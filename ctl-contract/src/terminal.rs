@@ -265,7 +265,7 @@ pub fn a_session_begins_as_its_person_likes<T: Tool>(case: &Case<T>) {
     let config = tempfile::tempdir().unwrap();
     let folder = config.path().join(case.program.name);
     std::fs::create_dir_all(&folder).unwrap();
-    let rc = ":format wide\n# my own\nnope\n:timing on\n";
+    let rc = ":format wide\n# my own\nnope\n:format json\n";
     std::fs::write(folder.join("replrc"), rc).unwrap();
     let path = config.path().display().to_string();
     let variables = [("NO_COLOR", "1"), ("XDG_CONFIG_HOME", path.as_str())];
@@ -274,7 +274,6 @@ pub fn a_session_begins_as_its_person_likes<T: Tool>(case: &Case<T>) {
     terminal.sees("> ");
     // Its lines ran, but none after the error.
     terminal.says(":set format", "format  wide");
-    terminal.says(":set timing", "timing  off");
     terminal.says(&format!("{} > '{path}/list'", case.list), READS);
     terminal.says(&format!("{} \\G", case.nothing), READS);
     assert!(std::fs::exists(format!("{path}/list")).unwrap());

@@ -108,7 +108,7 @@ from the start.
 
 Examples:
   gearctl serve --seed-file jobs.ndjson --listen 127.0.0.1:0
-  gearctl serve --fail always:delay=5ms --fail 'SUBMIT_JOB_BG:every=10:hang' --record requests.ndjson
+  gearctl serve --fail always:delay=5ms --fail 'SUBMIT_JOB_BG:every=10:hang'
   gearctl serve --listen 127.0.0.1:4730
-  gearctl serve --listen 127.0.0.1:0 --ready-file /tmp/ready --exit-with-parent
+  gearctl serve --listen 127.0.0.1:0 --ready-file /tmp/ready
   gearctl serve -- cargo test";

@@ -1,7 +1,6 @@
 //! `serve`: an in-memory server as a program, for tests and development, standalone or around a command.
 
 mod child;
-mod requests;
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -20,9 +19,6 @@ use crate::program::Servers;
 use crate::system::listen;
 use crate::system::notice::Notice;
 use crate::system::signals::Interrupts;
-use crate::text::units;
-
-pub use self::requests::Requests;
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
@@ -36,10 +32,6 @@ pub struct ServeArgs {
     #[arg(hide_short_help = true, long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
 
-    /// Stop when the parent process exits
-    #[arg(hide_short_help = true, long)]
-    exit_with_parent: bool,
-
     /// Allow addresses that other machines can reach
     #[arg(long)]
     allow_remote: bool,
@@ -48,24 +40,16 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FAULT")]
     fail: Vec<Fault>,
 
-    /// Record each request to this new file, one JSON object per line
-    #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
-
     /// Load records from this file first, or - for stdin, in the format that `import` reads
     #[arg(long, value_name = "FILE|-")]
     seed_file: Option<OsString>,
-
-    /// Stop after this long without a request
-    #[arg(hide_short_help = true, long, value_name = "DUR", value_parser = units::duration, conflicts_with = "command")]
-    max_idle: Option<Duration>,
 
     /// Command to run; the server stops when it exits
     #[arg(value_name = "CMD", last = true)]
     command: Vec<OsString>,
 }
 
-/// Serves until a signal arrives, the parent ends or the command ends, which gets the address in these variables.
+/// Serves until a signal arrives or the command ends, which gets the address in these variables.
 /// `start` starts the server, which runs until it is dropped, and returns the bound address; `seed` puts a file of
 /// records into the server at an address; `faults` are those of the server.
 ///
@@ -74,14 +58,13 @@ pub struct ServeArgs {
 /// address that cannot be bound (69), a command that cannot be run (126, 127), a file that cannot be written (74).
 pub fn serve<S>(
     servers: &Servers,
-    (args, requests): (&ServeArgs, &Requests),
+    args: &ServeArgs,
     interrupts: &Interrupts,
     out: &mut Output,
     messages: &Messages,
     start: impl FnOnce(Endpoint) -> io::Result<(S, String)>,
     (seed, faults): (impl FnOnce(&OsStr, &str) -> Result<(), CliError>, impl FnOnce(&S) -> Faults),
 ) -> Result<Exit, CliError> {
-    let parent = if args.exit_with_parent { Some(Parent::now()?) } else { None };
     let wanted = wanted(servers, args);
     let endpoint = endpoint(servers, &wanted, args.allow_remote)?;
     let (server, address) = start(endpoint).map_err(|error| {
@@ -94,7 +77,6 @@ pub fn serve<S>(
     if let Some(file) = &args.seed_file {
         seed(file, &address)?;
     }
-    requests.begin();
     let faults = faults(&server);
     for fault in &args.fail {
         faults.try_add(fault.clone()).map_err(|error| CliError::usage(error.to_string()))?;
@@ -110,12 +92,10 @@ pub fn serve<S>(
         Some(path) => Some(Notice::write(path, &address)?),
         None => None,
     };
-    let idle = || args.max_idle.is_some_and(|longest| requests.idle() >= longest);
-    let gone = || parent.as_ref().is_some_and(Parent::is_gone) || idle();
     let exit = if is_alone {
-        until_ended(interrupts, gone)
+        until_ended(interrupts)
     } else {
-        child::run(&args.command, (servers.variables, &address), interrupts, gone)?
+        child::run(&args.command, (servers.variables, &address), interrupts)?
     };
     drop(ready);
     drop(server);
@@ -141,15 +121,9 @@ fn endpoint(servers: &Servers, wanted: &str, allow_remote: bool) -> Result<Endpo
     Ok(Endpoint::Tcp(address))
 }
 
-fn until_ended(interrupts: &Interrupts, gone: impl Fn() -> bool) -> Exit {
-    loop {
-        if interrupts.sleep(Duration::from_millis(200)).is_err() {
-            return interrupts.requested().unwrap_or(Exit::Interrupted);
-        }
-        if gone() {
-            return Exit::Done;
-        }
-    }
+fn until_ended(interrupts: &Interrupts) -> Exit {
+    while interrupts.sleep(Duration::from_secs(60)).is_ok() {}
+    interrupts.requested().unwrap_or(Exit::Interrupted)
 }
 
 #[cfg(unix)]
@@ -160,31 +134,4 @@ fn unix_socket(path: &str) -> Result<Endpoint, CliError> {
 #[cfg(not(unix))]
 fn unix_socket(path: &str) -> Result<Endpoint, CliError> {
     Err(CliError::usage(format!("cannot listen on {path}: this system has no unix sockets")))
-}
-
-/// The process that started this one.
-struct Parent(#[cfg(unix)] u32);
-
-impl Parent {
-    #[cfg(unix)]
-    fn now() -> Result<Self, CliError> {
-        Ok(Self(std::os::unix::process::parent_id()))
-    }
-
-    #[cfg(not(unix))]
-    fn now() -> Result<Self, CliError> {
-        Err(CliError::usage("--exit-with-parent is not supported on this system")
-            .hint("serve -- CMD ends with the command"))
-    }
-
-    /// An orphan gets another parent.
-    #[cfg(unix)]
-    fn is_gone(&self) -> bool {
-        std::os::unix::process::parent_id() != self.0
-    }
-
-    #[cfg(not(unix))]
-    fn is_gone(&self) -> bool {
-        false
-    }
 }

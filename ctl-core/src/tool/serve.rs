@@ -2,11 +2,11 @@
 
 use std::ffi::{OsStr, OsString};
 
-use crate::commands::serve::{self, Requests, ServeArgs};
+use crate::commands::serve::{self, ServeArgs};
 use crate::config::Settings;
 use crate::context::Context;
 use crate::error::{CliError, Exit};
-use crate::link::Link as _;
+use crate::link::{Link as _, RequestLog};
 use crate::output::messages::Messages;
 use crate::output::{Output, Style};
 use crate::repl::guest::Interactive;
@@ -23,10 +23,12 @@ pub(super) fn run<T: Interactive>(
     let interrupts = context.interrupts()?;
     let messages = context.messages.clone();
     let trace = messages.trace(T::PROGRAM.name);
-    let (requests, log) = Requests::log(args, trace, &messages)?;
+    let log = trace.is_on().then(|| -> RequestLog {
+        Box::new(move |connection, request| trace.show(format_args!("{connection} > {request}")))
+    });
     serve::serve(
         &T::PROGRAM.servers,
-        (args, &requests),
+        args,
         &interrupts,
         &mut context.out,
         &messages,

@@ -99,17 +99,6 @@ enum Action {
     },
     /// Stop using a context
     Unselect,
-    /// Copy a context
-    #[command(visible_alias = "cp")]
-    Copy {
-        /// The context
-        #[arg(value_name = CONTEXT)]
-        from: String,
-
-        /// The name of the copy
-        #[arg(value_name = "NAME")]
-        to: String,
-    },
 }
 
 impl ContextArgs {
@@ -203,17 +192,6 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &ContextArgs) -> Result<Exit
                 Ok(())
             })
         }
-        Action::Copy { from, to } => {
-            check_name(to)?;
-            let what = format!("context {from} to {to}");
-            change(context, to, ("copy", "copied"), &what, |document, config| {
-                require(config, from, program)?;
-                if config.contexts.contains_key(to) {
-                    return Err(CliError::usage(format!("there is already a context {to}")));
-                }
-                copy(document, from, to)
-            })
-        }
     }
 }
 
@@ -274,21 +252,6 @@ fn remove(document: &mut DocumentMut, name: &str) {
             document.remove(key);
         }
     }
-}
-
-fn copy(document: &mut DocumentMut, from: &str, to: &str) -> Result<(), CliError> {
-    let all = document.get(CONTEXTS).and_then(|all| all.as_table_like());
-    let fields = all.and_then(|all| all.get(from)).and_then(|one| one.as_table_like());
-    let fields: Vec<(String, toml_edit::Item)> = fields
-        .ok_or_else(super::not_read)?
-        .iter()
-        .map(|(name, item)| (name.to_owned(), item.clone()))
-        .collect();
-    let table = context_table(document, to)?;
-    for (name, item) in fields {
-        table.insert(&name, item);
-    }
-    Ok(())
 }
 
 /// Changes the file, and reports the change in these words: what would be done, what was done, and to what.
