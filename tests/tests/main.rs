@@ -20,6 +20,7 @@ mod guide;
 mod layers;
 mod linear_time;
 mod packages;
+mod sdk_vocabulary;
 mod shared;
 mod soak;
 mod source;

@@ -1,0 +1,117 @@
+//! The three SDKs speak one language in both faces: these programs are written once, and compiled for each. What differs
+//! is passed in, and stands below with its reason.
+
+use std::time::Duration;
+
+use fixtures::Port;
+
+/// A service that serves one queue, from its options to its report.
+macro_rules! worker {
+    ($name:ident, $sdk:ident, $server:ident, $queue:literal, [$($face:ident)?], [$($asy:ident $mov:ident)?],
+     [$($end:tt)*], $done:ty, $fill:expr, [$($report:tt)*]) => {
+        #[test]
+        fn $name() {
+            use $sdk::{JobLimit, WorkerEvent, WorkerHandle, WorkerOptions, $($face::)? Worker};
+            let server = fixtures::$server::Server::start().unwrap();
+            $fill(server.address());
+            let dead = Port::take().unwrap();
+            let dead = dead.address().to_string();
+            let program = $($asy $mov)? {
+                let options = |servers: &str| {
+                    let options: WorkerOptions = servers.parse().unwrap();
+                    options
+                        .slots(4)
+                        .slots_for($queue, 1)
+                        .unwrap()
+                        .grace(Duration::from_secs(60))
+                        .limit(JobLimit::new(10))
+                        .until_empty()
+                        .log_errors(false)
+                        .on_event(|_: &WorkerEvent| ())
+                };
+                let refused = Worker::connect(options(&dead))$($end)*.map(drop).unwrap_err();
+                assert!(refused.to_string().contains(&dead), "{refused}");
+
+                let servers = format!("{},{dead}", server.address());
+                let mut worker = Worker::new(options(&servers)).unwrap();
+                worker.check()$($end)*.unwrap();
+                let registered = worker.register($queue, |job| $($asy $mov)? {
+                    let _ = job;
+                    Err::<$done, &str>("any error that can be displayed")
+                });
+                registered.unwrap();
+                let handle: WorkerHandle = worker.handle();
+                let report = worker.run()$($end)*$($report)*;
+                assert_eq!((report.given_up > 0, report.never_connected), (true, 1), "{report:?}");
+                assert_eq!((report.abandoned, report.unknown, report.dead_lettered), (0, 0, 0));
+                assert_eq!(handle.report(), report);
+                handle.stop();
+            };
+            sdk_vocabulary_run!(program $(, $asy)?);
+        }
+    };
+}
+
+/// Runs what is a future in one face, and has run already in the other.
+macro_rules! sdk_vocabulary_run {
+    ($program:ident, $asy:ident) => {
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on($program)
+    };
+    ($program:ident) => {
+        let () = $program;
+    };
+}
+
+/// A producer from its options to its report. Gearman has none: its clients are no outbox.
+macro_rules! producer {
+    ($name:ident, $sdk:ident, $server:ident, $queue:literal, [$($face:ident)?], [$($asy:ident $mov:ident)?],
+     [$($end:tt)*], $fill:expr, [$($options:tt)*]) => {
+        #[test]
+        fn $name() {
+            use $sdk::{ProducerOptions, ProducerReport, $($face::)? Producer};
+            let server = fixtures::$server::Server::start().unwrap();
+            $fill(server.address());
+            let dead = Port::take().unwrap();
+            let dead = dead.address().to_string();
+            let program = $($asy $mov)? {
+                let refused = Producer::connect(dead.as_str())$($end)*.map(drop).unwrap_err();
+                assert!(refused.to_string().contains(&dead), "{refused}");
+
+                let options: ProducerOptions = server.address().parse().unwrap();
+                let producer = Producer::new(options).unwrap();
+                producer.check()$($end)*.unwrap();
+                let receipt = producer.enqueue($queue, b"body" $($options)*)$($end)*.unwrap();
+                producer.flush()$($end)*;
+                drop(receipt);
+                let _ = producer.state();
+                let sent: ProducerReport = producer.report();
+                let closed: ProducerReport = producer.close()$($end)*;
+                assert_eq!(sent.accepted, closed.accepted, "{sent:?}, {closed:?}");
+            };
+            sdk_vocabulary_run!(program $(, $asy)?);
+        }
+    };
+}
+
+fn nothing(_: &str) {}
+
+/// Adf.QueueServer creates no queue by itself.
+fn queue(address: &str) {
+    adf_queue_client::blocking::Client::connect(address).unwrap().create_queue("/q").unwrap();
+}
+
+// A job's result is a protocol's own. The blocking worker of Gearman refuses to run if it has no function.
+worker!(beanstalk_worker, beanstalk_client, beanstalkd, "q", [], [async move], [.await], (), nothing, []);
+worker!(beanstalk_blocking_worker, beanstalk_client, beanstalkd, "q", [blocking], [], [], (), nothing, []);
+worker!(gearman_worker, gearman_client, gearmand, "q", [], [async move], [.await], Vec<u8>, nothing, []);
+worker!(gearman_blocking_worker, gearman_client, gearmand, "q", [blocking], [], [], Vec<u8>, nothing, [.unwrap()]);
+worker!(adf_queue_worker, adf_queue_client, adf_queue, "/q", [], [async move], [.await], (), queue, []);
+worker!(adf_queue_blocking_worker, adf_queue_client, adf_queue, "/q", [blocking], [], [], (), queue, []);
+
+// A put has options; a push has none.
+producer!(beanstalk_producer, beanstalk_client, beanstalkd, "q", [], [async move], [.await], nothing,
+    [, beanstalk_client::PutOptions::default()]);
+producer!(beanstalk_blocking_producer, beanstalk_client, beanstalkd, "q", [blocking], [], [], nothing,
+    [, beanstalk_client::PutOptions::default()]);
+producer!(adf_queue_producer, adf_queue_client, adf_queue, "/q", [], [async move], [.await], queue, []);
+producer!(adf_queue_blocking_producer, adf_queue_client, adf_queue, "/q", [blocking], [], [], queue, []);
