@@ -334,6 +334,7 @@ macro_rules! kit_contract {
                     a_command_gets_the_server_and_gives_its_code,
                     no_process_is_left_behind,
                     the_address_is_printed_and_the_ready_file_written,
+                    it_ends_with_its_parent,
                     a_socket_in_use_is_left_alone,
                     other_machines_are_kept_out_unless_allowed,
                 }

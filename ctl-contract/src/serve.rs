@@ -104,6 +104,19 @@ pub fn the_address_is_printed_and_the_ready_file_written<T: Tool>(case: &Case<T>
     assert!(!ready.exists());
 }
 
+/// `--exit-with-parent`.
+pub fn it_ends_with_its_parent<T: Tool>(case: &Case<T>) {
+    let directory = tempfile::tempdir().unwrap();
+    let ready = directory.path().join("ready");
+    let script = "\"$0\" serve --listen 127.0.0.1:0 --ready-file \"$1\" --exit-with-parent 2>/dev/null >/dev/null & \
+                  while ! test -e \"$1\"; do sleep 0.01; done; cat \"$1\"";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, case.program.path, ready.to_str().unwrap()]);
+    let address = String::from_utf8(shell.output().unwrap().stdout).unwrap();
+    // The shell has ended, and the server follows.
+    crate::until(|| TcpStream::connect(address.trim()).is_err());
+}
+
 /// Both forms.
 pub fn unix_sockets<T: Tool>(case: &Case<T>) {
     let directory = tempfile::tempdir().unwrap();

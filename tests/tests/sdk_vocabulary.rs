@@ -86,7 +86,8 @@ macro_rules! producer {
                 let _ = producer.state();
                 let sent: ProducerReport = producer.report();
                 let closed: ProducerReport = producer.close()$($end)*;
-                assert_eq!(sent.accepted, closed.accepted, "{sent:?}, {closed:?}");
+                let failed = |report: &ProducerReport| report.refused + report.not_sent + report.unknown;
+                assert_eq!((failed(&sent), failed(&closed)), (0, 0), "{closed:?}");
             };
             sdk_vocabulary_run!(program $(, $asy)?);
         }
@@ -102,11 +103,33 @@ fn queue(address: &str) {
 
 // A job's result is a protocol's own. The blocking worker of Gearman refuses to run if it has no function.
 worker!(beanstalk_worker, beanstalk_client, beanstalkd, "q", [], [async move], [.await], (), nothing, []);
-worker!(beanstalk_blocking_worker, beanstalk_client, beanstalkd, "q", [blocking], [], [], (), nothing, []);
+worker!(
+    beanstalk_blocking_worker,
+    beanstalk_client,
+    beanstalkd,
+    "q",
+    [blocking],
+    [],
+    [],
+    (),
+    nothing,
+    []
+);
 worker!(gearman_worker, gearman_client, gearmand, "q", [], [async move], [.await], Vec<u8>, nothing, []);
 worker!(gearman_blocking_worker, gearman_client, gearmand, "q", [blocking], [], [], Vec<u8>, nothing, [.unwrap()]);
 worker!(adf_queue_worker, adf_queue_client, adf_queue, "/q", [], [async move], [.await], (), queue, []);
-worker!(adf_queue_blocking_worker, adf_queue_client, adf_queue, "/q", [blocking], [], [], (), queue, []);
+worker!(
+    adf_queue_blocking_worker,
+    adf_queue_client,
+    adf_queue,
+    "/q",
+    [blocking],
+    [],
+    [],
+    (),
+    queue,
+    []
+);
 
 // A put has options; a push has none.
 producer!(beanstalk_producer, beanstalk_client, beanstalkd, "q", [], [async move], [.await], nothing,
@@ -114,4 +137,14 @@ producer!(beanstalk_producer, beanstalk_client, beanstalkd, "q", [], [async move
 producer!(beanstalk_blocking_producer, beanstalk_client, beanstalkd, "q", [blocking], [], [], nothing,
     [, beanstalk_client::PutOptions::default()]);
 producer!(adf_queue_producer, adf_queue_client, adf_queue, "/q", [], [async move], [.await], queue, []);
-producer!(adf_queue_blocking_producer, adf_queue_client, adf_queue, "/q", [blocking], [], [], queue, []);
+producer!(
+    adf_queue_blocking_producer,
+    adf_queue_client,
+    adf_queue,
+    "/q",
+    [blocking],
+    [],
+    [],
+    queue,
+    []
+);

@@ -59,8 +59,9 @@ fn every_async_method_is_run_by_the_scenarios() {
     for client in CLIENTS {
         let scenarios = text(&root().join(client).join("tests/scenarios"));
         let (mut found, mut missing) = (0, Vec::new());
-        for (path, code) in sources(&format!("{client}/src/asynchronous")) {
-            // The events and the handlers of workers are not called by name.
+        for (path, code) in sources(&format!("{client}/src")) {
+            // The events and the handlers of workers are not called by name. `$($async)?` is in the lists of both faces.
+            let code = code.replace("pub $($async)? fn ", "pub async fn ");
             for method in code.split("    pub async fn ").skip(1) {
                 let name = method.split(['(', '<']).next().unwrap();
                 found += 1;
@@ -84,7 +85,14 @@ fn every_async_function_of_every_client_states_its_cancel_safety() {
         for line in text.lines().map(str::trim) {
             if line.starts_with("///") {
                 documentation.push_str(line);
-            } else if let Some(function) = line.strip_prefix("pub async fn ") {
+            } else if line.starts_with("$(#[doc = ") && line.contains("$cancel")
+                || line == "$cancel,"
+            {
+                documentation.push_str("# Cancel safety");
+            } else if let Some(function) = ["pub async fn ", "pub $($async)? fn "]
+                .iter()
+                .find_map(|start| line.strip_prefix(start))
+            {
                 functions += 1;
                 if !documentation.contains("# Cancel safety") {
                     missing.push(format!("{}: {function}", path.display()));

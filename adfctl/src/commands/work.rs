@@ -17,7 +17,7 @@ use crate::error::cli_error;
 use crate::link::Link;
 use crate::names::{self, Queue};
 use crate::tool::Tool;
-use crate::work::{Fates, OnFail, Shift, label_of};
+use crate::work::{Fates, OnFail, PLACES, Shift, label_of};
 
 /// The end of `work --help`.
 pub const HELP: &str = "\
@@ -33,14 +33,15 @@ The command gets the body on stdin; its exit code decides what happens to the me
 The server has no delays: a message that is put back may be delivered again at once. If commands keep failing quickly, the
 worker therefore pauses for up to 5s before it puts a message back. The server has no dead-letter queue either; without
 --dead-letter, a message that was delivered too often is put back without being run, at growing intervals.
-The environment has ADFCTL_MESSAGE_ID, ADFCTL_QUEUE, ADFCTL_DUPLICATIONS and ADFCTL_REQUEST_ID.
+{id}, {queue} and {file} in arguments are replaced. The environment has ADFCTL_MESSAGE_ID, ADFCTL_QUEUE,
+ADFCTL_DUPLICATIONS and ADFCTL_REQUEST_ID.
 When the connection is lost, its messages return to the server. If a queue does not exist, the worker keeps trying; with
 --max-idle 0, it does not start, and the exit code is 1.
 `adfctl help workers` says how commands run, where their output goes, and what signals do.
 
 Examples:
-  adfctl work -Q /mail -Q /sms -j 4 --exec ./handler
-  adfctl work -Q /thumbs --dead-letter /dead --shell 'convert - -resize 50% \"$ADFCTL_MESSAGE_ID.png\"'
+  adfctl work -Q /mail -Q /sms -j 4 --exec ./handler {id}
+  adfctl work -Q /thumbs --dead-letter /dead -- convert - -resize 50% {id}.png
   adfctl work -Q /mail --max-idle 0 -o ndjson --shell 'jq .to | xargs notify'";
 
 /// Arguments of `work`.
@@ -69,7 +70,7 @@ pub struct WorkArgs {
 pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("work", "adfctl queues is read-only")?;
     let queues = args.queues.names_or_usual(tool.settings())?;
-    let recipe = Recipe::new(&args.flags, "adfctl work -Q /mail", tool)?;
+    let recipe = Recipe::new(&args.flags, PLACES, "adfctl work -Q /mail", tool)?;
     let interrupts = tool.gentle_interrupts()?;
     let servers = tool.link.dialer.options()?.len();
     let empties = args.flags.until_empty();

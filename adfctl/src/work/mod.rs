@@ -9,10 +9,12 @@ use adf_queue_client::{
 use clap::ValueEnum;
 use ctl_core::commands::work::{self, Ended, Fate, Given, Ledger, Recipe};
 use ctl_core::context::fleet::name_at;
-use ctl_core::system::child::Piece;
+use ctl_core::system::child::{Piece, Place};
 use ctl_core::text::units;
 
 use crate::messages;
+/// Placeholders for the message's data in arguments, and the variables that a shell line uses instead.
+pub const PLACES: &[Place] = &[("{id}", "$ADFCTL_MESSAGE_ID"), ("{queue}", "$ADFCTL_QUEUE")];
 
 /// The environment variables that describe the message to the command.
 #[must_use]
@@ -94,10 +96,12 @@ impl Shift {
     /// # Errors
     /// Its command failed.
     pub fn handle(&self, job: &JobContext, worker: &WorkerHandle) -> Result<Outcome, &'static str> {
+        let (id, queue) = (job.message_id().to_string(), job.queue().as_str());
         let server = self.shift.place(job.server());
         let key = (server, job.queue().clone(), job.message_id());
         let given = Given {
             label: label_of(&key, &()),
+            values: &[("{id}", id.as_str()), ("{queue}", queue)],
             environment: &environment(job),
             body: job.body(),
             time_left: None,

@@ -43,6 +43,9 @@ fn a_name_or_body_is_never_run_by_a_shell() {
     let text = format!("$(touch {0}); touch {0}", canary.display());
     let server = Server::builder().queue(text.clone()).start().unwrap();
     adfctl(server.address(), &["push", &text, &text]).exits(0);
+    let refused = ["pull", &text, "--exec", "sh", "-c", "echo {queue}"];
+    let ran = adfctl(server.address(), &refused).exits(2);
+    assert!(ran.err.contains("$ADFCTL_QUEUE"), "{}", ran.err);
     let line = ["pull", &text, "--exec", "sh", "-c", "test \"$ADFCTL_QUEUE\" = \"$(cat)\""];
     adfctl(server.address(), &line).exits(0);
     assert!(!canary.exists());

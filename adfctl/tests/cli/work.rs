@@ -103,4 +103,7 @@ fn wrong_lines_say_what_is_missing() {
     assert!(ran.err.contains("WebSocket"), "{}", ran.err);
     let line = ["work", "-Q", "/q", "--dead-letter", "/q", "--exec", "true"];
     adfctl(server.address(), &line).exits(65);
+    let shell = ["work", "-Q", "/q", "--shell", "echo {queue}"];
+    let ran = adfctl(server.address(), &shell).exits(2);
+    assert!(ran.err.contains("$ADFCTL_QUEUE"), "{}", ran.err);
 }

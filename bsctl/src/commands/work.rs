@@ -22,7 +22,7 @@ use crate::names::Tube;
 use crate::tool::{Tool, usual_tube};
 use crate::tube_stats;
 use crate::work::fate::{Backoff, Fates};
-use crate::work::{Shift, label};
+use crate::work::{PLACES, Shift, label};
 
 /// The end of `work --help`.
 pub const HELP: &str = "\
@@ -34,15 +34,15 @@ The command gets the body on stdin; its exit code decides about the job:
   other, a signal   released with a delay, or buried after --max-releases
   to be buried      goes to --dead-letter or --failed-to instead
   cannot be run     the job is released, and the worker exits (126, 127)
-The environment has BSCTL_JOB_ID, BSCTL_TUBE, BSCTL_PRI, BSCTL_TTR, BSCTL_AGE, BSCTL_RESERVES, BSCTL_TIMEOUTS,
-BSCTL_RELEASES and BSCTL_KICKS.
+{id}, {tube} and {file} in arguments are replaced. The environment has BSCTL_JOB_ID, BSCTL_TUBE, BSCTL_PRI, BSCTL_TTR,
+BSCTL_AGE, BSCTL_RESERVES, BSCTL_TIMEOUTS, BSCTL_RELEASES and BSCTL_KICKS.
 With --bury-after-timeouts N, a job with 2N or more expirations runs for every second N of them, so that one kick always
 lets it run again.
 `bsctl help workers` says how commands run, where their output goes, and what signals do.
 
 Examples:
-  bsctl work -t mail -t sms -j 4 --exec ./handler
-  bsctl work -t thumbs --max-releases 0 --shell 'convert - -resize 50% \"out/$BSCTL_JOB_ID.png\"'
+  bsctl work -t mail -t sms -j 4 --exec ./handler {id}
+  bsctl work -t thumbs --max-releases 0 -- convert - -resize 50% out/{id}.png
   bsctl work -t mail --max-idle 0 -o ndjson --shell 'jq .to | xargs notify'";
 
 /// Arguments of `work`.
@@ -103,7 +103,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         none if none.is_empty() => vec![usual_tube(tool)?],
         given => given,
     };
-    let recipe = Recipe::new(&args.flags, "bsctl work -t mail", tool)?;
+    let recipe = Recipe::new(&args.flags, PLACES, "bsctl work -t mail", tool)?;
     let interrupts = tool.gentle_interrupts()?;
     let servers = tool.link.dialer.options()?.len();
     let empties = args.flags.until_empty();

@@ -11,11 +11,14 @@ use beanstalk_client::{
 };
 use ctl_core::commands::work::{self, Fate, Given, Ledger, Recipe};
 use ctl_core::context::fleet::name_at;
-use ctl_core::system::child::Piece;
+use ctl_core::system::child::{Piece, Place};
 use ctl_core::text::units;
 
 use self::fate::Fates;
 use crate::jobs;
+
+/// Placeholders for the job's data in arguments, and the variables that a shell line uses instead.
+pub const PLACES: &[Place] = &[("{id}", "$BSCTL_JOB_ID"), ("{tube}", "$BSCTL_TUBE")];
 
 /// What the slots of a worker share.
 pub struct Shift {
@@ -40,8 +43,10 @@ impl Shift {
         // Without counters, the reservation is over, and no outcome is sent.
         let Ok(stats) = job.stats() else { return Outcome::release() };
         let key = (self.shift.place(job.server()), job.id);
+        let id = stats.id.to_string();
         let given = Given {
             label: label(&key, &Some(stats.tube.clone())),
+            values: &[("{id}", id.as_str()), ("{tube}", stats.tube.as_str())],
             environment: &environment(&stats),
             body: &job.body,
             time_left: job.time_left().filter(|_| self.kills_at_ttr),

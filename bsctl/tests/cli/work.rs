@@ -108,18 +108,18 @@ fn a_child_that_does_not_read_its_stdin_is_no_failure() {
 }
 
 #[test]
-fn the_job_is_in_the_environment() {
+fn the_job_is_in_the_environment_and_in_arguments() {
     in_memory(|address| {
         let options = PutOptions::default().priority(5).ttr(Duration::from_secs(77));
         let id = put_with(address, "mail", "x", options);
         let line = "echo $BSCTL_JOB_ID $BSCTL_TUBE $BSCTL_PRI $BSCTL_TTR $BSCTL_AGE $BSCTL_RESERVES \
-                    $BSCTL_TIMEOUTS $BSCTL_RELEASES $BSCTL_KICKS";
-        let handler = ["--exec", "sh", "-c", line];
+                    $BSCTL_TIMEOUTS $BSCTL_RELEASES $BSCTL_KICKS $0 $1";
+        let handler = ["--exec", "sh", "-c", line, "a{id}b", "{tube}"];
         let ran = work(address, &[&["-t", "mail", "-o", "table"], &handler[..]].concat()).exits(0);
         let words: Vec<&str> = ran.lines()[0].split_whitespace().collect();
         let id = id.to_string();
         assert_eq!(&words[..4], [id.as_str(), "mail", "5", "77"]);
-        assert_eq!(&words[5..], ["1", "0", "0", "0"]);
+        assert_eq!(&words[5..], ["1", "0", "0", "0", format!("a{id}b").as_str(), "mail"]);
     });
 }
 
@@ -129,14 +129,21 @@ fn a_tubes_name_is_never_run_by_a_shell() {
         let folder = tempfile::tempdir().unwrap();
         let canary = folder.path().join("canary");
         let tube = format!("a;touch$IFS{}", canary.display());
-        put(address, &tube, "x");
+        let id = put(address, &tube, "x");
         let work =
             |handler: &[&str]| work(address, &[&["-t", &tube, "-o", "table"], handler].concat());
+        for handler in [&["--shell", "echo {tube}"][..], &["--exec", "sh", "-c", "echo {tube}"]] {
+            let ran = work(handler).exits(2);
+            assert!(ran.err.contains("{tube}") && ran.err.contains("$BSCTL_TUBE"), "{}", ran.err);
+        }
+        let ran = work(&["--shell", "echo {id}"]).exits(2);
+        assert!(ran.err.contains("{id}") && ran.err.contains("$BSCTL_JOB_ID"), "{}", ran.err);
+        assert_eq!(stats(address, id).unwrap().reserves, 0, "refused before anything is reserved");
         let ran = work(&["--shell", "echo \"$BSCTL_TUBE\" ${tube}."]).exits(0);
         assert_eq!(ran.lines()[0], format!("{tube} ."));
         put(address, &tube, "x");
-        let ran = work(&["--exec", "sh", "-c", "echo \"$BSCTL_TUBE\" {tube}"]).exits(0);
-        assert_eq!(ran.lines()[0], format!("{tube} {{tube}}"));
+        let ran = work(&["--exec", "echo", "{tube}"]).exits(0);
+        assert_eq!(ran.lines()[0], tube);
         assert!(!canary.exists());
     });
 }
@@ -176,7 +183,8 @@ fn the_body_is_never_part_of_a_command_line_unless_asked_for() {
 fn the_body_can_be_in_a_file() {
     in_memory(|address| {
         put(address, "default", b"in a file\0");
-        let handler = ["--file", "-o", "table", "--exec", "sh", "-c", "cat $0; ls -l $0; cat"];
+        let handler =
+            ["--file", "-o", "table", "--exec", "sh", "-c", "cat $0; ls -l $0; cat", "{file}"];
         let ran = work(address, &handler).exits(0);
         assert!(ran.bytes.starts_with(b"in a file\0"), "{}", ran.out());
         let listed = ran.out().split('\0').nth(1).unwrap();

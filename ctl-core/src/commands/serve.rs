@@ -32,6 +32,10 @@ pub struct ServeArgs {
     #[arg(hide_short_help = true, long, value_name = "FILE")]
     ready_file: Option<PathBuf>,
 
+    /// Stop when the parent process exits
+    #[arg(hide_short_help = true, long)]
+    exit_with_parent: bool,
+
     /// Allow addresses that other machines can reach
     #[arg(long)]
     allow_remote: bool,
@@ -49,7 +53,7 @@ pub struct ServeArgs {
     command: Vec<OsString>,
 }
 
-/// Serves until a signal arrives or the command ends, which gets the address in these variables.
+/// Serves until a signal arrives, the parent ends or the command ends, which gets the address in these variables.
 /// `start` starts the server, which runs until it is dropped, and returns the bound address; `seed` puts a file of
 /// records into the server at an address; `faults` are those of the server.
 ///
@@ -65,6 +69,7 @@ pub fn serve<S>(
     start: impl FnOnce(Endpoint) -> io::Result<(S, String)>,
     (seed, faults): (impl FnOnce(&OsStr, &str) -> Result<(), CliError>, impl FnOnce(&S) -> Faults),
 ) -> Result<Exit, CliError> {
+    let parent = if args.exit_with_parent { Some(Parent::now()?) } else { None };
     let wanted = wanted(servers, args);
     let endpoint = endpoint(servers, &wanted, args.allow_remote)?;
     let (server, address) = start(endpoint).map_err(|error| {
@@ -92,10 +97,11 @@ pub fn serve<S>(
         Some(path) => Some(Notice::write(path, &address)?),
         None => None,
     };
+    let gone = || parent.as_ref().is_some_and(Parent::is_gone);
     let exit = if is_alone {
-        until_ended(interrupts)
+        until_ended(interrupts, gone)
     } else {
-        child::run(&args.command, (servers.variables, &address), interrupts)?
+        child::run(&args.command, (servers.variables, &address), interrupts, gone)?
     };
     drop(ready);
     drop(server);
@@ -121,8 +127,12 @@ fn endpoint(servers: &Servers, wanted: &str, allow_remote: bool) -> Result<Endpo
     Ok(Endpoint::Tcp(address))
 }
 
-fn until_ended(interrupts: &Interrupts) -> Exit {
-    while interrupts.sleep(Duration::from_secs(60)).is_ok() {}
+fn until_ended(interrupts: &Interrupts, gone: impl Fn() -> bool) -> Exit {
+    while interrupts.sleep(Duration::from_millis(200)).is_ok() {
+        if gone() {
+            return Exit::Done;
+        }
+    }
     interrupts.requested().unwrap_or(Exit::Interrupted)
 }
 
@@ -134,4 +144,31 @@ fn unix_socket(path: &str) -> Result<Endpoint, CliError> {
 #[cfg(not(unix))]
 fn unix_socket(path: &str) -> Result<Endpoint, CliError> {
     Err(CliError::usage(format!("cannot listen on {path}: this system has no unix sockets")))
+}
+
+/// The process that started this one.
+struct Parent(#[cfg(unix)] u32);
+
+impl Parent {
+    #[cfg(unix)]
+    fn now() -> Result<Self, CliError> {
+        Ok(Self(std::os::unix::process::parent_id()))
+    }
+
+    #[cfg(not(unix))]
+    fn now() -> Result<Self, CliError> {
+        Err(CliError::usage("--exit-with-parent is not supported on this system")
+            .hint("serve -- CMD ends with the command"))
+    }
+
+    /// An orphan gets another parent.
+    #[cfg(unix)]
+    fn is_gone(&self) -> bool {
+        std::os::unix::process::parent_id() != self.0
+    }
+
+    #[cfg(not(unix))]
+    fn is_gone(&self) -> bool {
+        false
+    }
 }

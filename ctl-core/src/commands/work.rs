@@ -20,7 +20,7 @@ use crate::link::Link as _;
 use crate::output::messages::Messages;
 use crate::output::{Output, Record};
 use crate::system::at_once::first_of;
-use crate::system::child::{DataArgs, Template};
+use crate::system::child::{DataArgs, Place, Template};
 use crate::text::units;
 
 pub use ledger::{Fate, Finished, Ledger};
@@ -107,10 +107,16 @@ pub struct WorkFlags {
 }
 
 impl WorkFlags {
-    /// The command for each job, if one is given.
-    fn handler(&self) -> Option<Template> {
+    /// The command for each job, if one is given. `places` are the placeholders that its arguments may use.
+    ///
+    /// # Errors
+    /// A shell line with one of them: exit 2.
+    pub fn handler(&self, places: &'static [Place]) -> Result<Option<Template>, CliError> {
         let words = if self.exec.is_empty() { &self.command } else { &self.exec };
-        Template::new(self.shell.as_deref(), words).ok()
+        if self.shell.is_none() && words.is_empty() {
+            return Ok(None);
+        }
+        Template::new(self.shell.as_deref(), words, places).map(Some)
     }
 
     /// Warns about flags of the tool among the arguments of `--exec`, which are passed to the command: usually they

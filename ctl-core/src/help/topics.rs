@@ -119,8 +119,9 @@ fn comparisons(program: &Program) -> String {
 fn workers(program: &Program) -> String {
     let (name, prefix) = (program.name, program.prefix);
     let text = format!(
-        "{name} work runs the words after -- (or --exec) without a shell; --shell runs a line with one, in which \"$1\" is the file \
-         or the body. Both know the job by the variables {prefix}_... of their environment. The body is part of a command line only with \
+        "{name} work runs the words after -- (or --exec) without a shell; --shell runs a line with one. Names such as {{id}} \
+         and {{file}} are replaced in words, but not in a shell line, because the shell would execute what they contain: use \
+         its variables {prefix}_... there, and \"$1\" for the file or the body. The body is part of a command line only with \
          --arg, where other users can see it; one that cannot be an argument (a NUL byte, over 128 KiB) fails for good.\n\
          The output of commands goes to stdout, the summary to stderr; with -o json, ndjson or yaml, stdout \
          has only the summary or, with ndjson, a record for each of them, and the output goes to stderr. What does not end well is reported on one line of stderr. \

@@ -20,7 +20,7 @@ use crate::system::process;
 
 pub use data::{Data, DataArgs};
 pub use last_line::LastLine;
-pub use template::Template;
+pub use template::{Place, Template};
 
 /// How often to poll a running command.
 const SLICE: Duration = Duration::from_millis(10);

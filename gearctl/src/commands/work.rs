@@ -17,7 +17,7 @@ use gearman_client::{ClientId, JobLimit, WorkerOptions, WorkerReport};
 use crate::error::cli_error;
 use crate::names::Function;
 use crate::tool::Tool;
-use crate::work::child::{Recipe, Stream};
+use crate::work::child::{PLACES, Recipe, Stream};
 use crate::work::{Fate, Handler, Shift, builtin::Builtin};
 
 /// The end of `work --help`.
@@ -31,7 +31,8 @@ decides about the job:
   cannot be run     given back, and the worker exits (126, 127); with --shell, also if the shell reports it
 A job goes back only with its connection: the slot closes its own, and connects again after a pause that grows up to 10s
 while all its jobs are given back. A server started with --job-retries counts each time.
-The environment has GEARCTL_HANDLE, GEARCTL_FUNCTION, GEARCTL_UNIQUE and GEARCTL_REDUCER.
+{handle}, {function} and {file} in arguments are replaced. The environment has GEARCTL_HANDLE, GEARCTL_FUNCTION,
+GEARCTL_UNIQUE and GEARCTL_REDUCER.
 Jobs of the first -f are served first; those of the next only while the server has none of it.
 `gearctl help workers` says how commands run, where their output goes, and what signals do.
 The gearman command-line client, at least up to version 1.1, waits forever for a job that ends with an exception: serve
@@ -120,7 +121,7 @@ fn handler(tool: &Tool, args: &WorkArgs) -> Result<Handler, CliError> {
     if let Some(builtin) = args.builtin {
         return Ok(Handler::Builtin(builtin));
     }
-    let recipe = work::Recipe::new(&args.flags, "gearctl work -f wc", tool);
+    let recipe = work::Recipe::new(&args.flags, PLACES, "gearctl work -f wc", tool);
     let recipe = recipe.map_err(|error| match error.hints.is_empty() {
         true => error,
         false => error.hint("gearctl work -f echo --builtin echo"),

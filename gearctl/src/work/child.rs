@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use clap::ValueEnum;
 use ctl_core::commands::work::{self, CommandEnd, Given, Shift};
-use ctl_core::system::child::Piece;
+use ctl_core::system::child::{Piece, Place};
 use gearman_client::ErrorKind;
 use gearman_client::blocking::{GrabbedJob, Worker};
 
@@ -35,6 +35,10 @@ pub enum Stream {
     Chunks,
 }
 
+/// Placeholders for the job's data in arguments, and the variables that a shell line uses instead.
+pub const PLACES: &[Place] =
+    &[("{handle}", "$GEARCTL_HANDLE"), ("{function}", "$GEARCTL_FUNCTION")];
+
 /// Number of bytes of stderr that are kept for an exception.
 const KEPT: usize = 64 << 10;
 
@@ -49,6 +53,7 @@ pub(super) fn run(
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let given = Given {
         label: format!("job {handle} of {function}"),
+        values: &[("{handle}", handle.as_str()), ("{function}", function.as_str())],
         environment: &[
             ("GEARCTL_HANDLE", handle.clone()),
             ("GEARCTL_FUNCTION", function.clone()),

@@ -158,14 +158,14 @@ fn stderr_becomes_warnings_and_exceptions() {
 }
 
 #[test]
-fn the_job_is_in_the_environment() {
+fn the_job_is_in_the_environment_and_in_arguments() {
     in_memory(|server| {
         let address = server.address();
-        let line = "echo $GEARCTL_FUNCTION $GEARCTL_UNIQUE $GEARCTL_HANDLE";
-        let _worker = worker(address, "env", &["--exec", "sh", "-c", line]);
+        let line = "echo $GEARCTL_FUNCTION $GEARCTL_UNIQUE $GEARCTL_HANDLE $0";
+        let _worker = worker(address, "env", &["--exec", "sh", "-c", line, "{function}"]);
         let ran = gearctl(address, &["run", "env", "x", "-u", "id-1"]).exits(0);
         let words: Vec<&str> = ran.out().split_whitespace().collect();
-        assert_eq!((words[0], words[1]), ("env", "id-1"));
+        assert_eq!((words[0], words[1], words[3]), ("env", "id-1", "env"));
         assert!(words[2].starts_with("H:"), "{words:?}");
     });
 }
@@ -177,16 +177,26 @@ fn a_functions_name_is_never_run_by_a_shell() {
         let folder = tempfile::tempdir().unwrap();
         let canary = folder.path().join("canary");
         let function = format!("a;touch${{IFS}}{}", canary.display());
+        let refused = |handler: &[&str]| {
+            let line = [&["work", "-f", &function, "--max-idle", "0"], handler].concat();
+            gearctl(address, &line).exits(2).err
+        };
+        for (place, variable) in
+            [("{function}", "$GEARCTL_FUNCTION"), ("{handle}", "$GEARCTL_HANDLE"), ("{file}", "$1")]
+        {
+            let said = refused(&["--shell", &format!("echo {place}")]);
+            assert!(said.contains(place) && said.contains(variable), "{said}");
+        }
+        refused(&["--exec", "sh", "-c", "echo {function}"]);
         let shell = ["--shell", "echo \"$GEARCTL_FUNCTION\" ${function}."];
         let shell = worker(address, &function, &shell);
         let ran = gearctl(address, &["run", &function, "x"]).exits(0);
         assert_eq!(ran.out(), format!("{function} .\n"));
         drop(shell);
         workers(address, &function, 0);
-        let line = "echo \"$GEARCTL_FUNCTION\" {function}";
-        let _own = worker(address, &function, &["--exec", "sh", "-c", line]);
+        let _argument = worker(address, &function, &["--exec", "echo", "{function}"]);
         let ran = gearctl(address, &["run", &function, "x"]).exits(0);
-        assert_eq!(ran.out(), format!("{function} {{function}}\n"));
+        assert_eq!(ran.out(), format!("{function}\n"));
         assert!(!canary.exists());
     });
 }
@@ -368,7 +378,7 @@ fn the_workload_is_a_file_or_an_argument_when_asked_for() {
         let lines: Vec<&str> = ran.out().lines().collect();
         assert_eq!((lines[0], lines[2]), ("", "body"));
         assert!(!std::path::Path::new(lines[1]).exists(), "{}", lines[1]);
-        let _named = worker(address, "named", &["--file", "--exec", "cat"]);
+        let _named = worker(address, "named", &["--file", "--exec", "cat", "{file}"]);
         assert_eq!(gearctl(address, &["run", "named", "body"]).exits(0).out(), "body");
         let _arg = worker(address, "arg", &["--arg", "--exec", "printf", "%s|"]);
         let hostile = "$(touch /tmp/x) `y`; \n\"'";

@@ -14,7 +14,7 @@ use crate::link::Link;
 use crate::messages::label;
 use crate::taker::Taker;
 use crate::tool::Tool;
-use crate::work::environment;
+use crate::work::{PLACES, environment};
 
 /// Pulls and runs, one message after the other.
 ///
@@ -26,7 +26,7 @@ pub(super) fn run(
     words: &[OsString],
     count: u64,
 ) -> Result<Exit, CliError> {
-    let recipe = Recipe::of(Template::new(None, words)?, &tool.out);
+    let recipe = Recipe::of(Template::new(None, words, PLACES)?, &tool.out);
     let shift = Shift::new(tool.messages.clone());
     let interrupts = tool.interrupts()?;
     let stderr = tool.messages.clone();
@@ -56,8 +56,10 @@ fn run_one(
     message: &Delivery,
     interrupts: &Interrupts,
 ) -> (Ended, CommandEnd) {
+    let (id, queue) = (message.message_id().to_string(), message.queue().as_str());
     let given = Given {
         label: label(message),
+        values: &[("{id}", id.as_str()), ("{queue}", queue)],
         environment: &environment(message),
         body: message.body(),
         time_left: None,

@@ -15,12 +15,13 @@ const SLICE: Duration = Duration::from_millis(20);
 /// How long a child may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Runs the command with the server's address in these environment variables, and returns its exit code. A signal
-/// ends it.
+/// Runs the command with the server's address in these environment variables, and returns its exit code. A signal, or
+/// `gone`, ends it.
 pub(super) fn run(
     command: &[OsString],
     (variables, address): (&[&str], &str),
     interrupts: &Interrupts,
+    gone: impl Fn() -> bool,
 ) -> Result<Exit, CliError> {
     let Some((program, arguments)) = command.split_first() else { return Ok(Exit::Done) };
     let mut command = Command::new(program);
@@ -37,7 +38,8 @@ pub(super) fn run(
                 .map_err(|error| CliError::internal(format!("cannot wait for {name}: {error}")))?;
             return Ok(Exit::Own(process::code(status)));
         }
-        if let Some(exit) = interrupts.requested() {
+        let exit = interrupts.requested().or_else(|| gone().then_some(Exit::Done));
+        if let Some(exit) = exit {
             family.terminate();
             let start = Instant::now();
             while !family.has_ended() && start.elapsed() < GRACE {

@@ -18,7 +18,7 @@ use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::output::messages::Messages;
 use crate::output::{Format, Output, Record, Shape};
-use crate::system::child::{DataArgs, LastLine, Order, Piece, Running, Template};
+use crate::system::child::{DataArgs, LastLine, Order, Piece, Place, Running, Template};
 use crate::system::guard::Guard;
 use crate::system::manager::MANAGER_VARIABLES;
 use crate::system::process;
@@ -50,17 +50,18 @@ impl Recipe {
         Self { owns_stdout: false, ..self }
     }
 
-    /// From these flags. `example` is a valid command line.
+    /// From these flags. `places` are the placeholders that its arguments may use, `example` is a valid command line.
     ///
     /// # Errors
-    /// No command is given: exit 2.
+    /// No command is given, or a shell line contains a placeholder: exit 2.
     pub fn new<T: Tool>(
         flags: &WorkFlags,
+        places: &'static [Place],
         example: &str,
         context: &Context<T>,
     ) -> Result<Self, CliError> {
         let out = &context.out;
-        let command = flags.handler().ok_or_else(|| {
+        let command = flags.handler(places)?.ok_or_else(|| {
             CliError::usage("no command given")
                 .hint(format!("{example} --exec ./handler"))
                 .hint(format!("{example} --shell 'jq .to | xargs notify'"))
@@ -80,6 +81,8 @@ impl Recipe {
 pub struct Given<'a> {
     /// Its name in messages, such as `job 7 of mail`.
     pub label: String,
+    /// The values of placeholders in arguments.
+    pub values: &'a [(&'static str, &'a str)],
     /// Further environment variables.
     pub environment: &'a [(&'static str, String)],
     /// The body.
@@ -252,7 +255,7 @@ impl Shift {
         };
         let Recipe { command, data, owns_stdout, max_runtime } = recipe;
         let start = || {
-            let (mut command, data) = command.command(*data, job.body)?;
+            let (mut command, data) = command.command(job.values, *data, job.body)?;
             command.envs(job.environment.iter().map(|(name, value)| (name, value)));
             // They are this process's.
             for name in MANAGER_VARIABLES {
@@ -597,11 +600,12 @@ mod tests {
     #[test]
     fn a_command_ends_before_its_job_is_taken_back() {
         let words = ["sh", "-c", "trap '' TERM; sleep 1000"].map(Into::into);
-        let command = Template::new(None, &words).unwrap();
+        let command = Template::new(None, &words, &[]).unwrap();
         let recipe =
             Recipe { command, data: DataArgs::default(), owns_stdout: true, max_runtime: None };
         let job = Given {
             label: String::new(),
+            values: &[],
             environment: &[],
             body: &bytes::Bytes::new(),
             time_left: Some(Duration::from_millis(200)),

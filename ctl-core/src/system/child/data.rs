@@ -13,7 +13,7 @@ use crate::system::process;
 /// Flags for passing the data; stdin is the default.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct DataArgs {
-    /// Pass the data in a temporary file, as the last argument
+    /// Pass the data in a temporary file, as {file} or the last argument
     #[arg(hide_short_help = true, long)]
     pub file: bool,
 
