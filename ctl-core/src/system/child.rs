@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use self::pipe::Watched;
 use crate::error::CliError;
 use crate::system::family::Family;
-use crate::system::guard::{Guard, Guarded};
+use crate::system::family::guard::{Guard, Guarded};
 use crate::system::process;
 
 pub use data::{Data, DataArgs};

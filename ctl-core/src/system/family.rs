@@ -1,9 +1,11 @@
 //! A child and the processes that it starts: its process group, where the system has them.
 
+pub(crate) mod guard;
+
 use std::io;
 use std::process::{Child, ExitStatus};
 
-use crate::system::guard::Guarded;
+use self::guard::Guarded;
 
 /// A child with its process group, which ends at the latest when this is dropped. Signals are sent only until the child
 /// is reaped: after that, its number may belong to strangers.

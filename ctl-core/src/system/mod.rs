@@ -5,7 +5,6 @@ pub mod child;
 pub mod env;
 pub(crate) mod family;
 pub mod files;
-pub(crate) mod guard;
 pub(crate) mod listen;
 pub(crate) mod manager;
 pub mod notice;

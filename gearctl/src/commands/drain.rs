@@ -17,7 +17,7 @@ use ctl_core::input::named::Several;
 use ctl_core::output::records;
 use ctl_core::output::{Column, Handover, Record, Shape};
 use ctl_core::rules::filter::{self, FilterArgs, Filters};
-use ctl_core::text::{escape, units};
+use ctl_core::text::units;
 use gearman_client::{FunctionName, FunctionStatus};
 
 use super::functions::tell_unknown;
@@ -26,7 +26,7 @@ use crate::filters::{Candidate, FILTER};
 use crate::link::Link;
 use crate::link::status_of;
 use crate::names::{Function, show_function};
-use crate::submit::tasks::{PaceArgs, VERSION};
+use crate::submit::tasks::PaceArgs;
 use crate::tool::Tool;
 use relocate::Resubmit;
 use slots::{News, Slots, Taken};
@@ -137,17 +137,6 @@ impl Target {
     pub(super) fn name(&self) -> String {
         name_at(show_function(&self.function), self.server.as_deref())
     }
-}
-
-/// A job as a record that `submit --ndjson` and `import` read.
-pub(crate) fn record(handle: &str, function: &FunctionName, unique: &[u8], body: &[u8]) -> Record {
-    let shown = Some(escape::name(unique)).filter(|unique| !unique.is_empty());
-    Record::new()
-        .with("v", VERSION)
-        .with("handle", handle)
-        .with("function", show_function(function))
-        .with("unique", shown)
-        .with_body(body.to_vec())
 }
 
 /// What happens to a taken job before it is ended.

@@ -15,12 +15,13 @@ use ctl_core::rules::filter::{self, FilterArgs, Filters};
 use ctl_core::text::units;
 use gearman_client::{FunctionStatus, JobLimit};
 
-use super::drain::{RECORDS, Target, record, targets};
+use super::drain::{RECORDS, Target, targets};
 use super::held::{Held, MOST, PATIENCE};
 use crate::filters::{Candidate, FILTER};
 use crate::link::status_of;
 use crate::link::{Link, next_job};
 use crate::names::{Function, show_function, show_handle};
+use crate::submit::tasks::record;
 use crate::tool::Tool;
 
 /// The end of `peek --help`.

@@ -10,9 +10,11 @@ use ctl_core::input::intake::{self, Cut};
 use ctl_core::input::named::{self, Leading};
 use ctl_core::input::own::OwnFirst;
 use ctl_core::input::{self, Argument, Framing, Input};
+use ctl_core::output::Record;
 use ctl_core::output::messages::Messages;
 use ctl_core::output::records::{self, Body, is_blank};
 use ctl_core::text::encoding::from_base64;
+use ctl_core::text::escape;
 use gearman_client::{FunctionName, Priority, SubmitOptions, UniqueId};
 use serde::Deserialize;
 
@@ -146,6 +148,18 @@ const MAX_WORKLOAD: u64 = 64 << 20;
 
 /// The version of the record that `drain` writes.
 pub const VERSION: u64 = 1;
+
+/// A job as a record that `submit --ndjson` and `import` read.
+#[must_use]
+pub fn record(handle: &str, function: &FunctionName, unique: &[u8], body: &[u8]) -> Record {
+    let shown = Some(escape::name(unique)).filter(|unique| !unique.is_empty());
+    Record::new()
+        .with("v", VERSION)
+        .with("handle", handle)
+        .with("function", show_function(function))
+        .with("unique", shown)
+        .with_body(body.to_vec())
+}
 
 /// The fields of a record. Others are ignored, so that the tool's own records can be read.
 #[derive(Deserialize)]

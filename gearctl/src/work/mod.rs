@@ -21,9 +21,9 @@ use gearman_client::{
     ConnectionState, ErrorKind, JobLimit, WorkerEvent, WorkerEventKind, WorkerReport,
 };
 
-use crate::commands::drain;
 use crate::error::cli_error;
 use crate::names::{show_function, show_handle};
+use crate::submit::tasks::record;
 
 /// What the slots of a worker share.
 pub struct Shift {
@@ -340,7 +340,7 @@ impl Shift {
             return ended;
         }
         let handle = show_handle(&job.handle);
-        let record = drain::record(&handle, &job.function, &job.unique, &job.workload);
+        let record = record(&handle, &job.function, &job.unique, &job.workload);
         if self.shift.keep(record, end) { ended } else { Ended::GivenBack }
     }
 

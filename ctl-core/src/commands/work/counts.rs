@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::CommandEnd;
-use super::outages::lock;
+use super::lock;
 use crate::commands::exporter::{Kind, Metrics};
 use crate::error::{CliError, Exit};
 use crate::text::units;

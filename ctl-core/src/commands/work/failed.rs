@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::sync::Mutex;
 
-use super::outages::lock;
+use super::lock;
 use crate::error::CliError;
 use crate::output::Record;
 use crate::system::files;

@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, Sender};
 
-use super::outages::lock;
+use super::lock;
 use super::{CommandEnd, RECORDED};
 use crate::output::messages::Messages;
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::counts::Account;
+use super::lock;
 use crate::error::CliError;
 use crate::output::messages::Messages;
 
@@ -80,10 +81,6 @@ impl Outages {
         let why = format!("{servers} could not be reached, and may have more work");
         Err(CliError::unavailable(why).hint("the same command again, once they answer"))
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

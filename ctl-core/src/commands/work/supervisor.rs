@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::outages::lock;
+use super::lock;
 use super::{Shift, WorkFlags};
 use crate::error::{CliError, Exit};
 use crate::system::manager::Manager;

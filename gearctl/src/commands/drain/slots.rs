@@ -21,12 +21,13 @@ use gearman_client::protocol::{Assignment, GetStatus};
 use gearman_client::{FunctionName, JobLimit, SubmitOptions, UniqueId};
 
 use super::waiting::{Lookout, refusal};
-use super::{End, TakeArgs, Target, record};
+use super::{End, TakeArgs, Target};
 use crate::commands::held::{Held, PATIENCE};
 use crate::error::cli_error;
 use crate::filters::Candidate;
 use crate::link::{Link, next_job, status_of};
 use crate::names::show_handle;
+use crate::submit::tasks::record;
 
 /// An event of a slot.
 pub(super) enum News {
