@@ -2,7 +2,7 @@
 
 pub(crate) mod md5;
 
-use crate::{ConnectOptions, Error, Fate, address::Gearmand, protocol::GetStatus};
+use crate::{ConnectOptions, Error, Fate, address::Gearmand};
 
 /// The servers of a client or a worker.
 ///
@@ -57,11 +57,6 @@ impl queue_core::OneServer for ConnectOptions {
 pub(crate) fn asked_once(options: &ConnectOptions) -> ConnectOptions {
     let retry = options.retry.up_to(0);
     options.clone().retry(retry)
-}
-
-/// A question that every kind of server answers, unlike an echo: for the status of a job that is not there.
-pub(crate) fn question() -> Result<GetStatus, Error> {
-    "H:check:0".parse().map(GetStatus)
 }
 
 /// The error of the only server, or one that names each, with the kind of the last.

@@ -95,7 +95,7 @@ fn a_job_that_belongs_to_others_is_not_edited() {
     assert_eq!(places(address), ["held t reserved", "taken t buried"], "its copy was taken back");
     server.faults().add(Fault::nth(1).of("put").cut_after(0));
     let ran = bsctl(address, &["edit", &taken.to_string(), "new"]).exits(4);
-    assert!(ran.err.contains("may be both"), "{}", ran.err);
+    assert!(ran.err.contains("may now exist both"), "{}", ran.err);
 }
 
 #[test]

@@ -100,6 +100,7 @@ pub(super) fn run<T: Tool>(
 fn separate(out: &mut Output) -> Result<(), CliError> {
     match out.style.format {
         Format::Json | Format::Ndjson => Ok(()),
+        Format::Yaml => out.text("---\n"),
         Format::Csv => {
             out.style.headers = false;
             Ok(())

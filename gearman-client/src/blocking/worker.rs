@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     Error, Failure, FunctionName, IntoOutcome, Result, WorkerHandle, WorkerOptions, WorkerReport,
-    protocol::{PacketType, client::route::no_server},
-    servers::{asked_once, no_answer, question},
+    protocol::{GetStatus, PacketType, client::route::no_server},
+    servers::{asked_once, no_answer},
 };
 
 /// A worker for one or more Gearman servers.
@@ -70,7 +70,7 @@ impl Worker {
     pub fn check(&self) -> Result<()> {
         let mut failures = Vec::new();
         for server in self.options.servers.options() {
-            match Client::new(asked_once(server))?.call(&question()?) {
+            match Client::new(asked_once(server))?.call(&GetStatus::of_no_job()?) {
                 Ok(_) => return Ok(()),
                 Err(error) => failures.push(error),
             }

@@ -13,6 +13,13 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct GetStatus(pub JobHandle);
 
+impl GetStatus {
+    /// A question that every kind of server answers, unlike an echo: for the status of a job that is not there.
+    pub(crate) fn of_no_job() -> Result<Self, crate::Error> {
+        "H:check:0".parse().map(GetStatus)
+    }
+}
+
 impl Request for GetStatus {
     type Reply = JobStatus;
 
