@@ -51,6 +51,7 @@ fn a_check_asks_each_server_until_one_answers<F: Face>() {
     drop(gone);
     let both = addresses.join(",");
     let worker = F::Worker::connect(both.as_str()).unwrap();
+    worker.check().unwrap();
     let status = worker.handle().servers();
     assert!(status.iter().all(|server| !server.never_connected), "{status:?}");
     let asked = server.requests();

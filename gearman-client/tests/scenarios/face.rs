@@ -293,6 +293,7 @@ pub(crate) trait WorkFace: Sized + Send + 'static {
     where
         O: TryInto<WorkerOptions>,
         Error: From<O::Error>;
+    fn check(&self) -> Result<()>;
     fn can_do(&mut self, function: &str);
     fn next_within(&mut self, timeout: Duration) -> Option<Self::Job>;
     fn assignment(job: &Self::Job) -> &Assignment;
@@ -336,6 +337,10 @@ impl WorkFace for blocking::Worker {
         Error: From<O::Error>,
     {
         blocking::Worker::connect(options)
+    }
+
+    fn check(&self) -> Result<()> {
+        self.check()
     }
 
     fn can_do(&mut self, function: &str) {
@@ -415,6 +420,10 @@ impl WorkFace for AsyncWorker {
         let runtime = Arc::new(runtime());
         let worker = runtime.block_on(Worker::connect(options))?;
         Ok(AsyncWorker { worker, runtime })
+    }
+
+    fn check(&self) -> Result<()> {
+        self.runtime.block_on(self.worker.check())
     }
 
     fn can_do(&mut self, function: &str) {

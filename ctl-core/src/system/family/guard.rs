@@ -96,7 +96,8 @@ impl Drop for Guarded {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::io::{BufRead as _, BufReader};
 
