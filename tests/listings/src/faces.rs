@@ -15,7 +15,7 @@ const DIFFERENCES: &[(&str, &str, &str, &str)] = &[
     ("*", "Client", "set_total_timeout", "whoever waits for a future bounds it"),
     ("adf_queue_client", "Client", "metrics", "the blocking client's are its caller's alone"),
     ("beanstalk_client", "Client", "from_stream", "to give a blocking stream timeouts may fail"),
-    ("beanstalk_client", "Receipt", "wait", "the async receipt is a future"),
+    ("*", "Receipt", "wait", "the async receipt is a future"),
     (
         "gearman_client",
         "Client",
