@@ -7,8 +7,8 @@ use ctl_core::output::{Column, Shape};
 pub const HELP: &str = "\
 Protocol: the status page, over HTTP on the same port; it lists at most 100 queues.
 On a terminal, this is a live view: ? lists the keys, Enter shows the details of a row, q quits. Columns that do not fit
-are hidden. In a pipe, or with -o json or ndjson, it prints snapshots instead; -o
-json prints one unless --count is given. CHANGE/S is the change in the number of ready messages per second
+are hidden. In a pipe, or with -o json, ndjson or yaml, it prints snapshots instead; -o
+json and yaml print one unless --count is given. CHANGE/S is the change in the number of ready messages per second
 since the previous snapshot: the server has no counters that only grow. A queue with ready messages and no workers is a
 PROBLEM: the server knows no workers, so this means no waiting pulls and no pulled messages.
 A server that does not answer is shown as down and recovers automatically.

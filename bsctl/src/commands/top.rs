@@ -10,8 +10,9 @@ use crate::attendance::{Load, Workers};
 pub const HELP: &str = "\
 Protocol: stats, list-tubes, stats-tube; use, peek-ready and stats-job for the age of the oldest job.
 On a terminal, this is a live view: ? lists the keys, Enter shows the details of a row and then its jobs, q quits.
-Columns that do not fit are hidden. In a pipe, or with -o json or ndjson, it prints snapshots instead; -o json prints
-one unless --count is given. PUT/S and DELETE/S cover the time since the previous snapshot, so the first one has none.
+Columns that do not fit are hidden. In a pipe, or with -o json, ndjson or yaml, it prints snapshots instead; -o
+json and yaml print one unless --count is given. PUT/S and DELETE/S cover the time since the previous snapshot, so the
+first one has none.
 OLDEST is the age of the job that would be reserved next. A tube with ready jobs and no workers is a PROBLEM; so are
 buried jobs and a pause. WORKERS are the connections that watch the tube; for default, which every connection watches,
 those known to reserve.

@@ -122,6 +122,7 @@ fn guessed(
 /// What people guess with every tool.
 const GUESSES: &[(&str, &str)] = &[
     ("--json", "-o json"),
+    ("--yaml", "-o yaml"),
     ("--once", "-c 1"),
     ("--no-headers", "-o plain"),
     ("--encoding", "--decode"),

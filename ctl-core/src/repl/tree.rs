@@ -21,7 +21,7 @@ const CONTEXT: &str = "context";
 
 /// The values of the setting `format`.
 pub(crate) const FORMATS: &[&str] =
-    &["table", "wide", "plain", "json", "ndjson", "csv", "name", "raw"];
+    &["table", "wide", "plain", "json", "ndjson", "yaml", "csv", "name", "raw"];
 
 /// The grammar of a session: the commands of the command line that make sense in it, the tool's own verbs, which
 /// replace commands of the same name, and those of every session.

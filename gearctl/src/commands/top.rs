@@ -7,8 +7,8 @@ use ctl_core::output::{Column, Shape};
 pub const HELP: &str = "\
 Protocol: status; version and prioritystatus where supported.
 On a terminal, this is a live view: ? lists the keys, Enter shows the details of a row, q quits. Columns that do not fit
-are hidden. In a pipe, or with -o json or ndjson, it prints snapshots instead; -o
-json prints one unless --count is given. CHANGE/S is the change in the number of jobs per second since the
+are hidden. In a pipe, or with -o json, ndjson or yaml, it prints snapshots instead; -o
+json and yaml print one unless --count is given. CHANGE/S is the change in the number of jobs per second since the
 previous snapshot: gearmand has no counters that only grow. A function with jobs and no workers is a PROBLEM.
 
 Examples:
