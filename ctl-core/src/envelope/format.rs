@@ -1,7 +1,7 @@
 //! Formats of JSON bodies: where class, id, attempts and arguments stand in them.
 
 use std::borrow::Cow;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 use toml_edit::{Document, Item, TableLike};
@@ -29,7 +29,7 @@ pub struct Format {
 }
 
 /// The rows of `formats.toml`.
-pub(super) static BUILT_IN: LazyLock<Arc<[Format]>> = LazyLock::new(|| {
+pub(super) static BUILT_IN: LazyLock<Vec<Format>> = LazyLock::new(|| {
     let rows = Document::parse(include_str!("formats.toml"));
     let rows = rows.iter().flat_map(|rows| rows.iter());
     rows.filter_map(|(name, row)| Format::read(name, row.as_table_like()?).ok()).collect()

@@ -63,22 +63,23 @@ pub enum Decode {
 
 /// The known formats, in the order in which [`Decode::Auto`] tries them: those of the configuration file, and the
 /// built-in ones.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Formats(Arc<[Format]>);
-
-impl Default for Formats {
-    fn default() -> Self {
-        Self(Arc::clone(&format::BUILT_IN))
-    }
-}
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Formats(
+    /// None for the built-in ones alone, which are read when a format is asked for first.
+    Option<Arc<[Format]>>,
+);
 
 impl Formats {
+    fn rows(&self) -> &[Format] {
+        self.0.as_deref().unwrap_or(&format::BUILT_IN)
+    }
+
     /// The built-in formats behind these, which replace those of the same name.
     #[must_use]
     pub(crate) fn behind(own: Vec<Format>) -> Self {
         let is_replaced = |row: &&Format| own.iter().any(|own| own.name == row.name);
         let others = format::BUILT_IN.iter().filter(|row| !is_replaced(row)).cloned();
-        Self(own.iter().cloned().chain(others).collect())
+        Self(Some(own.iter().cloned().chain(others).collect()))
     }
 
     /// Whether a format cannot have this name, because it is another value of `--decode`.
@@ -89,7 +90,7 @@ impl Formats {
 
     /// The values of `--decode`.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        let formats = self.0.iter().map(|format| format.name.as_str());
+        let formats = self.rows().iter().map(|format| format.name.as_str());
         formats.chain([MOD_GEARMAN]).chain(WORDS.map(|(word, _)| word))
     }
 
@@ -104,7 +105,7 @@ impl Formats {
         if let Some(file) = name.strip_prefix(WITH_KEY).filter(|_| cfg!(feature = "aes")) {
             return Key::read(file).map(|key| Decode::ModGearman(Some(key)));
         }
-        let format = self.0.iter().find(|format| format.name == name);
+        let format = self.rows().iter().find(|format| format.name == name);
         let decode = format.cloned().map(Decode::Format);
         decode.or((name == MOD_GEARMAN).then_some(Decode::ModGearman(None))).ok_or_else(|| {
             let known: Vec<&str> = self.names().collect();
@@ -147,7 +148,7 @@ impl Formats {
         match body.trim_ascii_start().first()? {
             b'{' | b'[' => {
                 let value = format::parse(body).ok()?;
-                self.0.iter().find_map(|format| format.of(&value).ok())
+                self.rows().iter().find_map(|format| format.of(&value).ok())
             }
             _ => mod_gearman::read(body, None).ok(),
         }
