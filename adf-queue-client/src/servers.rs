@@ -61,22 +61,13 @@ impl<'a> Checking<'a> {
     }
 
     /// Why no server answers: the error of the only one, or one that names each.
-    pub(crate) fn error(mut self) -> Error {
-        let Some(last) = self.failures.remove(&self.last) else {
-            return Error::invalid("there is no server");
-        };
-        if self.failures.is_empty() {
-            return last;
-        }
-        let kind = last.kind().clone();
-        self.failures.insert(self.last, last);
-        let each: Vec<String> = self.failures.values().map(Error::to_string).collect();
-        Error::new(kind, Fate::NotSent, format!("no server answers: {}", each.join("; ")))
+    pub(crate) fn error(self) -> Error {
+        let kind = self.failures.get(&self.last).map(|last| last.kind().clone());
+        let all =
+            queue_core::failure_of_all(self.failures.into_values().collect(), |last, each| {
+                let kind = kind.unwrap_or_else(|| last.kind().clone());
+                Error::new(kind, Fate::NotSent, format!("no server answers: {each}"))
+            });
+        all.unwrap_or_else(|| Error::invalid("there is no server"))
     }
-}
-
-/// The options for a question that is asked once.
-pub(crate) fn checked(options: &ConnectOptions) -> ConnectOptions {
-    let retry = options.retry.up_to(0);
-    options.clone().retry(retry)
 }

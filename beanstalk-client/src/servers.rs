@@ -29,14 +29,10 @@ impl queue_core::OneServer for ConnectOptions {
 }
 
 /// The error of the only server, or one that names all of them and why; `None` without an error.
-pub(crate) fn none_can_be_reached(mut errors: Vec<Error>, command: &'static str) -> Option<Error> {
-    let all = match errors.len() {
-        0 | 1 => errors.pop()?,
-        _ => {
-            let causes: Vec<String> = errors.iter().map(Error::to_string).collect();
-            Error::new(ErrorKind::Connect, Fate::NotSent, "none of the servers can be reached")
-                .with_detail(causes.join("; "))
-        }
-    };
+pub(crate) fn none_can_be_reached(errors: Vec<Error>, command: &'static str) -> Option<Error> {
+    let all = queue_core::failure_of_all(errors, |_, each| {
+        let what = "none of the servers can be reached";
+        Error::new(ErrorKind::Connect, Fate::NotSent, what).with_detail(each)
+    })?;
     Some(all.with_command(command))
 }

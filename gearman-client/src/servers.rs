@@ -53,22 +53,10 @@ impl queue_core::OneServer for ConnectOptions {
     type Selection = Selection;
 }
 
-/// The options for a question that is asked once.
-pub(crate) fn asked_once(options: &ConnectOptions) -> ConnectOptions {
-    let retry = options.retry.up_to(0);
-    options.clone().retry(retry)
-}
-
 /// The error of the only server, or one that names each, with the kind of the last.
-pub(crate) fn no_answer(mut failures: Vec<Error>) -> Error {
-    match (failures.pop(), &failures[..]) {
-        (None, _) => Error::invalid("there is no server"),
-        (Some(only), []) => only,
-        (Some(last), others) => {
-            let mut each: Vec<String> = others.iter().map(Error::to_string).collect();
-            each.push(last.to_string());
-            let why = format!("no server answers: {}", each.join("; "));
-            Error::new(last.kind(), Fate::NotSent, why)
-        }
-    }
+pub(crate) fn no_answer(failures: Vec<Error>) -> Error {
+    let all = queue_core::failure_of_all(failures, |last, each| {
+        Error::new(last.kind(), Fate::NotSent, format!("no server answers: {each}"))
+    });
+    all.unwrap_or_else(|| Error::invalid("there is no server"))
 }

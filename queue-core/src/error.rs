@@ -63,6 +63,17 @@ impl About for () {
     }
 }
 
+/// Why no server does: the only failure, or what `all` makes of the last one and the texts of all; `None` without any.
+#[doc(hidden)]
+pub fn failure_of_all<E: fmt::Display>(
+    mut failures: Vec<E>,
+    all: impl FnOnce(&E, String) -> E,
+) -> Option<E> {
+    let texts: Vec<String> = failures.iter().map(E::to_string).collect();
+    let last = failures.pop()?;
+    Some(if failures.is_empty() { last } else { all(&last, texts.join("; ")) })
+}
+
 #[doc(hidden)]
 impl<K, A: Default> Error<K, A> {
     /// A failure of this kind and fate.

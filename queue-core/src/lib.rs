@@ -95,7 +95,7 @@ pub use self::{
     clock::{after, now},
     dial::Dial,
     error::{
-        About,
+        About, failure_of_all,
         limit::{Limit, Until},
     },
     options::{

@@ -20,7 +20,7 @@ use crate::{
     WorkerOptions, WorkerReport,
     asynchronous::link::ServerLink,
     protocol::client::Ask,
-    servers::{Checking, checked},
+    servers::Checking,
     work::{Ended, WorkerStatus},
 };
 
@@ -128,7 +128,7 @@ impl Worker {
         let mut checking = Checking::new(servers);
         while let Some((server, limit)) = checking.next_server(now()) {
             let Some(options) = servers.get(server) else { continue };
-            match ServerLink::new(checked(options)).run(Ask::Ping, limit).await {
+            match ServerLink::new(options.asked_once()).run(Ask::Ping, limit).await {
                 Ok(_) => return Ok(()),
                 Err(error) => checking.failed(error),
             }

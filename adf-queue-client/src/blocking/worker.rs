@@ -10,7 +10,7 @@ use super::link::ServerLink;
 use crate::{
     Error, IntoOutcome, JobContext, QueueName, Result, WorkerHandle, WorkerOptions, WorkerReport,
     protocol::client::Ask,
-    servers::{Checking, checked},
+    servers::Checking,
     work::{Ended, WorkerStatus},
 };
 
@@ -110,7 +110,7 @@ impl Worker {
         let mut checking = Checking::new(servers);
         while let Some((server, limit)) = checking.next_server(now()) {
             let Some(options) = servers.get(server) else { continue };
-            let mut link = ServerLink::new(checked(options));
+            let mut link = ServerLink::new(options.asked_once());
             match link.run(Ask::Ping, limit) {
                 Ok(_) => return Ok(()),
                 Err(error) => checking.failed(error),

@@ -430,7 +430,7 @@ impl WorkerOptions {
 
     /// Each server, to be asked once.
     pub(crate) fn asked_once(&self) -> impl Iterator<Item = ConnectOptions> {
-        self.servers.options().iter().map(|server| server.clone().retry(server.retry.up_to(0)))
+        self.servers.options().iter().map(ConnectOptions::asked_once)
     }
 
     pub(crate) fn address(&self, server: usize) -> &crate::Address {

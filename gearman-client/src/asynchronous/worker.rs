@@ -23,7 +23,7 @@ use crate::{
     Client, Error, JobLimit, Result, Servers, WorkerHandle, WorkerOptions, WorkerReport,
     asynchronous::{dispatch::Dispatch, lane::LaneDriver},
     protocol::{GetStatus, client::route::no_server, worker::lane::CONFIRMING},
-    servers::{asked_once, no_answer},
+    servers::no_answer,
 };
 
 /// How much later than planned the last connection may end.
@@ -86,7 +86,7 @@ impl Worker {
     pub async fn check(&self) -> Result<()> {
         let mut failures = Vec::new();
         for server in self.servers.options() {
-            match Client::new(asked_once(server))?.call(&GetStatus::of_no_job()?).await {
+            match Client::new(server.asked_once())?.call(&GetStatus::of_no_job()?).await {
                 Ok(_) => return Ok(()),
                 Err(error) => failures.push(error),
             }

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     Error, Failure, FunctionName, IntoOutcome, Result, WorkerHandle, WorkerOptions, WorkerReport,
     protocol::{GetStatus, PacketType, client::route::no_server},
-    servers::{asked_once, no_answer},
+    servers::no_answer,
 };
 
 /// A worker for one or more Gearman servers.
@@ -70,7 +70,7 @@ impl Worker {
     pub fn check(&self) -> Result<()> {
         let mut failures = Vec::new();
         for server in self.options.servers.options() {
-            match Client::new(asked_once(server))?.call(&GetStatus::of_no_job()?) {
+            match Client::new(server.asked_once())?.call(&GetStatus::of_no_job()?) {
                 Ok(_) => return Ok(()),
                 Err(error) => failures.push(error),
             }

@@ -8,6 +8,13 @@
 macro_rules! connect_options {
     ($system:ty, $fixtures:literal, $schemes:literal) => {
         impl ConnectOptions {
+            /// The same, for a question that is asked once.
+            pub(crate) fn asked_once(&self) -> Self {
+                let mut options = self.clone();
+                options.server.retry = options.server.retry.up_to(0);
+                options
+            }
+
             /// Makes a plain-text address of another machine an error.
             #[must_use]
             pub fn require_tls(mut self, require: bool) -> Self {
