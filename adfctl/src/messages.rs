@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_read_back() {
+    fn records_round_trip() {
         let line = br#"{"v":1,"messageid":7,"queue":"/q","duplications":2,"more":[],"body_base64":"/w=="}"#;
         let queue = Some(names::queue("/q").unwrap());
         assert_eq!(parse(line).unwrap(), Described { queue, body: vec![255] });
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_records_say_what_is_wrong() {
+    fn bad_records_name_the_problem() {
         for (line, why) in [
             (&br#"{"#[..], "not a message record"),
             (br#"{"v":2,"body":""}"#, "version 2"),

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_illegal_id_is_65() {
+    fn an_illegal_id_exits_65() {
         assert_eq!(request_id("a b").unwrap_err().exit.code(), 65);
         assert_eq!(request_id("7").unwrap().as_str(), "7");
     }

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_decides_by_its_value_or_by_its_error() {
+    fn a_task_settles_by_its_value_or_error() {
         assert_eq!(decision(&Ok(7)).outcome, Outcome::Delete);
         assert_eq!(decision(&Ok(Outcome::bury())).outcome, Outcome::bury());
         let busy = Outcome::release().because("busy");

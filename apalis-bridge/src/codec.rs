@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn raw_bodies_come_back_as_they_were_and_others_are_refused() {
+    fn raw_bodies_round_trip_and_invalid_ones_fail() {
         assert_eq!(BodyCodec::<Vec<u8>>::of_body(&Raw, vec![0, 255]).unwrap(), [0, 255]);
         assert_eq!(Raw.to_body(&"ann".to_owned()).unwrap(), b"ann");
         assert_eq!(BodyCodec::<String>::of_body(&Raw, b"ann".to_vec()).unwrap(), "ann");
@@ -137,7 +137,7 @@ mod tests {
 
     #[cfg(feature = "json")]
     #[test]
-    fn json_says_where_a_body_is_wrong() {
+    fn json_errors_name_the_position() {
         assert_eq!(Json.to_body(&vec![1, 2]).unwrap(), b"[1,2]");
         assert_eq!(BodyCodec::<Vec<u32>>::of_body(&Json, b"[1,2]".to_vec()).unwrap(), [1, 2]);
         let error = BodyCodec::<Vec<u32>>::of_body(&Json, b"[1,".to_vec()).unwrap_err();

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_offer_that_is_taken_back_is_given_to_nobody() {
+    async fn a_withdrawn_offer_is_not_delivered() {
         let (desk, mut offers, closing) = new();
         assert_eq!(desk.offer(1, ready(())).await, Err(NotTaken::InVain));
         let mut dropped = Box::pin(desk.offer(2, pending::<()>()));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stop_of_the_worker_is_noticed_without_being_told() {
+    async fn notices_that_the_worker_stopped() {
         let worker = Arc::<OnceLock<WorkerContext>>::default();
         let (desk, _offers) = desk::<u32>(worker.clone(), Arc::default());
         let mut context = WorkerContext::new("a-test");
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_closed_desk_takes_nothing() {
+    async fn a_closed_desk_accepts_nothing() {
         let (desk, mut offers, _closing) = new();
         offers.close();
         assert_eq!(desk.offer(1, pending::<()>()).await, Err(NotTaken::Stopped));

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn there_is_room_for_a_window_and_each_failure_is_told_once() {
+    async fn has_room_for_a_window_and_reports_each_failure_once() {
         let mut pushes = Pushes::new(2);
         pushes.add(ready(Err("one")));
         assert_eq!(poll_fn(|cx| pushes.poll_ready(cx)).await, Ok(()));

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_job_is_ended_by_its_task_whatever_comes_of_it() {
+    async fn the_task_settles_the_job_in_every_case() {
         let fine = Calls(|args| async move { Ok(args + 1) });
         assert_eq!(noted(fine, false).await, ["Ok(8)", "left"]);
         let later = Calls(|_| async { panic!("later") });

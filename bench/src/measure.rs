@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_very_slow_contender_does_fewer_jobs() {
+    fn a_slow_contender_runs_fewer_jobs() {
         let plan =
             Plan { rounds: 1, slice: Duration::from_millis(100), fewest_jobs: 2, most_jobs: 1000 };
         let mut most = [0, 0];

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_of_default_are_bounded_by_what_the_server_tells() {
+    fn bounds_the_workers_of_default_by_server_figures() {
         for (what, tube, server, least, most) in [
             ("nobody is there", [0, 0], [0, 0], 0, 0),
             ("three idle producers", [3, 0], [0, 3], 0, 0),

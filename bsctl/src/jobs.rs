@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_read_back() {
+    fn records_round_trip() {
         let line = br#"{"v":1,"id":7,"tube":"mail","state":"buried","pri":5,"delay":1,"ttr":60,"age":12,"extra":[1],"body_base64":"/w=="}"#;
         let described = parse(line).unwrap();
         assert_eq!(described.tube, Some(TubeName::try_from("mail").unwrap()));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_records_say_what_is_wrong() {
+    fn bad_records_name_the_problem() {
         for (line, why) in [
             (&br#"{"#[..], "not a job record"),
             (br#"[]"#, "not a job record"),

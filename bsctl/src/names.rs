@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_that_is_none_is_2_and_65_on_stdin() {
+    fn an_invalid_id_exits_2_and_65_on_stdin() {
         let ids = |texts: &[&str], stdin: &[u8]| {
             let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
             job_ids(
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn an_illegal_tube_is_65() {
+    fn an_illegal_tube_exits_65() {
         assert_eq!(tube("a b").unwrap_err().exit.code(), 65);
     }
 }

@@ -22,7 +22,7 @@ fn all(ran: &Ran) -> Value {
 }
 
 /// With several clients; no job is left afterwards.
-pub fn every_mode_measures_and_leaves_nothing<T: Tool>(case: &Case<T>) {
+pub fn bench_measures_in_every_mode_and_cleans_up<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     for mode in modes::<T>() {
         let line = ["bench", &mode, "--count", "30", "-j", "3", "--size", "1..600", "-o", "json"];
@@ -46,7 +46,7 @@ pub fn every_mode_measures_and_leaves_nothing<T: Tool>(case: &Case<T>) {
 }
 
 /// With a fixed rate, the run takes its time, and a late reply counts from when its operation was due.
-pub fn an_open_loop_keeps_its_rate<T: Tool>(case: &Case<T>) {
+pub fn bench_keeps_the_rate_of_an_open_loop<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let line = ["bench", "--count", "20", "--rate", "100", "-j", "2", "-o", "json"];
     let all = all(&case.program.at(&address, &line).exits(0));
@@ -56,7 +56,7 @@ pub fn an_open_loop_keeps_its_rate<T: Tool>(case: &Case<T>) {
 }
 
 /// Leaves the jobs of others alone.
-pub fn a_name_that_holds_jobs_is_left_alone<T: Tool>(case: &Case<T>) {
+pub fn bench_refuses_a_queue_that_holds_jobs<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     case.run(&address, case.add, &["precious"]).exits(0);
     let name = format!("--{}", case.noun);
@@ -69,7 +69,7 @@ pub fn a_name_that_holds_jobs_is_left_alone<T: Tool>(case: &Case<T>) {
 }
 
 /// Ctrl-C prints what was measured so far, and leaves nothing behind.
-pub fn ctrl_c_shows_what_was_measured<T: Tool>(case: &Case<T>) {
+pub fn bench_reports_partial_results_on_ctrl_c<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let line = [
         case.program.flag,
@@ -92,7 +92,7 @@ pub fn ctrl_c_shows_what_was_measured<T: Tool>(case: &Case<T>) {
 }
 
 /// `--fail-if` and `-o csv`.
-pub fn a_run_beyond_its_limits_fails<T: Tool>(case: &Case<T>) {
+pub fn bench_fails_beyond_its_limits<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let run = |more: &[&str]| {
         case.program.at(&address, &[&["bench", "--count", "20", "-o", "json"], more].concat())

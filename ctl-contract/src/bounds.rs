@@ -78,7 +78,7 @@ fn run(mut command: Command) -> Option<Ran> {
 }
 
 /// Runs every line against every peer: each ends. Only those named in `may_succeed` may exit with 0.
-pub fn the_timeout_holds_for_every_command(
+pub fn every_command_honours_the_timeout(
     program: &Program,
     lines: &[&[&str]],
     peers: &[Peer],

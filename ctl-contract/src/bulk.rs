@@ -21,7 +21,7 @@ use crate::Case;
 use crate::program::{Ran, Running, fed, signal};
 
 /// The error names the flag to use.
-pub fn without_a_terminal_and_yes_nothing_is_deleted<T: Tool>(case: &Case<T>) {
+pub fn refuses_to_delete_without_a_terminal_or_yes<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     for _ in 0..3 {
         case.adds(&address, "body");
@@ -40,7 +40,7 @@ pub fn without_a_terminal_and_yes_nothing_is_deleted<T: Tool>(case: &Case<T>) {
 }
 
 /// Whoever pipes a failed command into it put a job that nobody wanted.
-pub fn an_empty_stdin_is_warned_of<T: Tool>(case: &Case<T>) {
+pub fn warns_about_empty_stdin<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let words: Vec<&str> = case.add.split(' ').collect();
     let warning = "warning: stdin is empty, so the body is empty too";
@@ -52,7 +52,7 @@ pub fn an_empty_stdin_is_warned_of<T: Tool>(case: &Case<T>) {
 }
 
 /// It is not a refusal, and repeating it is no advice.
-pub fn a_lost_answer_is_4_and_says_what_may_have_happened<T: Tool>(case: &Case<T>) {
+pub fn exits_4_when_the_outcome_is_unknown<T: Tool>(case: &Case<T>) {
     for (line, request) in case.changes {
         let (server, address) = Case::<T>::server();
         let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
@@ -70,7 +70,7 @@ pub fn a_lost_answer_is_4_and_says_what_may_have_happened<T: Tool>(case: &Case<T
 }
 
 /// With names that a YAML parser, a glob or a path could misread, and bodies that break naive tools.
-pub fn what_is_drained_and_imported_is_as_it_was<T: Tool>(case: &Case<T>) {
+pub fn drain_then_import_restores_every_record<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let long = "n".repeat(200);
     let names = ["123", "true", "null", "1e5", "0x1F", "a/b", "a;b", "$(x)", &long];
@@ -105,7 +105,7 @@ fn every_byte() -> Vec<u8> {
 }
 
 /// With any bytes, in queues whose names a YAML parser, a glob or a path could misread. An export takes nothing away.
-pub fn a_thousand_jobs_are_exported_and_imported_as_they_were<T: Tool>(case: &Case<T>) {
+pub fn export_then_import_restores_a_thousand_records<T: Tool>(case: &Case<T>) {
     let seed = RandomState::new().hash_one(0);
     let mut random = Random::new(seed);
     let long = "n".repeat(200);
@@ -187,7 +187,7 @@ fn with_producer<T: Tool, R>(
 }
 
 /// Jobs that arrive meanwhile are left for the next run.
-pub fn a_clear_ends_though_a_producer_goes_on<T: Tool>(case: &Case<T>) {
+pub fn clear_ends_while_a_producer_keeps_adding<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let ran = with_producer(case, &server, &address, || {
         case.program.at(&address, &["clear", "mail", "--yes", "-o", "json"])
@@ -198,7 +198,7 @@ pub fn a_clear_ends_though_a_producer_goes_on<T: Tool>(case: &Case<T>) {
 }
 
 /// The report counts what was written, and the rest is still in the queue.
-pub fn control_c_midway_reports_what_was_done<T: Tool>(case: &Case<T>) {
+pub fn ctrl_c_reports_partial_progress<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let (written, ran) = with_producer(case, &server, &address, || {
         let line = ["drain", "mail", "--yes", "--until-empty"];

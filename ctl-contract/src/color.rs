@@ -24,7 +24,7 @@ fn line(program: &Program, address: &str, words: &[&str], variables: Variables) 
 }
 
 /// For both stdout and stderr; a flag takes precedence over the environment.
-pub fn a_pipe_gets_colours_only_when_forced<T: Tool>(case: &Case<T>) {
+pub fn colours_a_pipe_only_when_forced<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
     let (_port, dead) = Case::<T>::nobody();
     let cases: [(&[&str], Variables, bool); 4] = [
@@ -44,7 +44,7 @@ pub fn a_pipe_gets_colours_only_when_forced<T: Tool>(case: &Case<T>) {
 }
 
 /// By flag or environment; the text stays the same.
-pub fn a_terminal_gets_colours_unless_told_otherwise<T: Tool>(case: &Case<T>) {
+pub fn colours_a_terminal_by_default<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
     let cases: [(&[&str], Variables, bool); 3] = [
         (NONE, &[], true),

@@ -22,7 +22,7 @@ fn names<T: Tool>() -> Vec<String> {
 }
 
 /// For every shell.
-pub fn completions_know_every_command<T: Tool>(Case { program, .. }: &Case<T>) {
+pub fn completions_cover_every_command<T: Tool>(Case { program, .. }: &Case<T>) {
     for shell in ["elvish", "powershell"] {
         let script = program.bare(&["completions", shell]).exits(0);
         for name in names::<T>() {
@@ -34,7 +34,7 @@ pub fn completions_know_every_command<T: Tool>(Case { program, .. }: &Case<T>) {
 
 /// Unless it sends none of its own; a command below another one is explained with that one. The line that lists it tells
 /// newcomers what it does, without the words of the protocol.
-pub fn every_command_names_its_protocol_command_in_its_help<T: Tool>(_: &Case<T>) {
+pub fn help_names_the_protocol_command<T: Tool>(_: &Case<T>) {
     let rows = T::KIT.iter().flat_map(|(_, rows)| *rows);
     let of_every_tool: Vec<&str> = rows.map(|row| row.name).chain(["help"]).collect();
     for command in visible(&cli::tree::<T>()) {
@@ -52,9 +52,7 @@ pub fn every_command_names_its_protocol_command_in_its_help<T: Tool>(_: &Case<T>
 }
 
 /// The tool's own page has exit codes and environment.
-pub fn there_is_a_man_page_for_every_command_with_exit_codes_and_environment<T: Tool>(
-    Case { program, .. }: &Case<T>,
-) {
+pub fn every_command_has_a_complete_man_page<T: Tool>(Case { program, .. }: &Case<T>) {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().join("man1");
     program.bare(&["man", "--out", out.to_str().unwrap()]).exits(0);
@@ -72,7 +70,7 @@ pub fn there_is_a_man_page_for_every_command_with_exit_codes_and_environment<T: 
 }
 
 /// Including those that the short help omits, with their values in the synopsis.
-pub fn every_option_is_explained_on_every_man_page<T: Tool>(Case { program, .. }: &Case<T>) {
+pub fn man_pages_explain_every_option<T: Tool>(Case { program, .. }: &Case<T>) {
     let directory = tempfile::tempdir().unwrap();
     program.bare(&["man", "--out", directory.path().to_str().unwrap()]).exits(0);
     let mut options = 0;
@@ -93,9 +91,7 @@ pub fn every_option_is_explained_on_every_man_page<T: Tool>(Case { program, .. }
 }
 
 /// `docs` prints the sections of the README.
-pub fn the_generated_sections_list_commands_and_exit_codes<T: Tool>(
-    Case { program, .. }: &Case<T>,
-) {
+pub fn generated_sections_list_commands_and_exit_codes<T: Tool>(Case { program, .. }: &Case<T>) {
     let text = program.bare(&["docs"]).exits(0);
     let commands = section(text.out(), "commands").unwrap();
     for name in names::<T>() {
@@ -110,7 +106,7 @@ pub fn the_generated_sections_list_commands_and_exit_codes<T: Tool>(
 }
 
 /// The README is hand-written around its generated sections, which `docs` prints.
-pub fn the_readme_has_the_sections_that_the_grammar_gives(program: &Program, path: &str) {
+pub fn readme_sections_match_the_grammar(program: &Program, path: &str) {
     let Ok(readme) = std::fs::read_to_string(path) else {
         // The crate was removed from the workspace.
         return;
@@ -124,7 +120,7 @@ pub fn the_readme_has_the_sections_that_the_grammar_gives(program: &Program, pat
 }
 
 /// Parses every example at the end of a help, of the command line and of a session. Nothing is run.
-pub fn every_example_of_a_help_can_be_typed<T: Interactive>() {
+pub fn help_examples_parse<T: Interactive>() {
     let (mut typed, mut wrong) = (0, String::new());
     let session = tree::grammar::<T>();
     for grammar in [cli::tree::<T>(), session.clone()] {

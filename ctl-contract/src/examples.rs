@@ -96,7 +96,7 @@ fn any_port(line: &str) -> String {
 
 /// Runs every line of every sheet in a shell, one after the other, against fresh servers. Lines that do not end by
 /// themselves run until the end of their sheet.
-pub fn every_line_of_the_cheat_sheets_does_what_it_says<T: Tool>(case: &Case<T>) {
+pub fn cheat_sheets_run<T: Tool>(case: &Case<T>) {
     let sheets: Vec<Sheet> = sheet::sheets(T::PROGRAM.sheets).collect();
     assert!(sheets.len() >= 10, "{}", sheets.len());
     for sheet in &sheets {
@@ -212,7 +212,7 @@ impl Begun {
 }
 
 /// The list, a sheet as a script, the examples of a command, and an unknown topic.
-pub fn cheat_sheets_are_listed_and_shown<T: Tool>(case: &Case<T>) {
+pub fn lists_and_shows_cheat_sheets<T: Tool>(case: &Case<T>) {
     let program = &case.program;
     let sheets: Vec<Sheet> = sheet::sheets(T::PROGRAM.sheets).collect();
     let listed = program.bare(&["help", "examples"]).exits(0);

@@ -81,7 +81,7 @@ impl Exporter {
 }
 
 /// Including after one server has been replaced by another.
-pub fn every_scrape_asks_the_servers_anew<T: Tool>(case: &Case<T>) {
+pub fn exporter_queries_the_servers_on_every_scrape<T: Tool>(case: &Case<T>) {
     let port = Port::take().unwrap();
     let (server, address) = Case::<T>::server_at(&port);
     let prefix = case.metrics;
@@ -99,7 +99,7 @@ pub fn every_scrape_asks_the_servers_anew<T: Tool>(case: &Case<T>) {
 }
 
 /// Each under its own label, independent of the others.
-pub fn several_servers_are_told_apart<T: Tool>(case: &Case<T>) {
+pub fn exporter_labels_each_server<T: Tool>(case: &Case<T>) {
     let [(_one, first), (_two, second)] = [(); 2].map(|()| Case::<T>::server());
     let dead = "127.0.0.1:1";
     let all = [&first, &second, dead].join(",");
@@ -132,7 +132,7 @@ pub fn several_servers_are_told_apart<T: Tool>(case: &Case<T>) {
 }
 
 /// An autoscaler gets zeros for a missing queue, and none from an unreachable server.
-pub fn scale_tells_what_there_is_to_do<T: Tool>(case: &Case<T>) {
+pub fn exporter_scale_reports_the_backlog<T: Tool>(case: &Case<T>) {
     let port = Port::take().unwrap();
     let (server, address) = Case::<T>::server_at(&port);
     let exporter = Exporter::start(&case.program, &address);
@@ -162,7 +162,7 @@ pub fn scale_tells_what_there_is_to_do<T: Tool>(case: &Case<T>) {
 }
 
 /// Nor do the scrapes, however many wait for it.
-pub fn a_frozen_server_does_not_hold_up_healthz<T: Tool>(case: &Case<T>) {
+pub fn healthz_answers_while_a_server_is_frozen<T: Tool>(case: &Case<T>) {
     // The system accepts, and nobody answers.
     let frozen = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = frozen.local_addr().unwrap().to_string();
@@ -186,7 +186,7 @@ pub fn a_frozen_server_does_not_hold_up_healthz<T: Tool>(case: &Case<T>) {
 }
 
 /// A slow client does not block others.
-pub fn strangers_do_not_harm_the_exporter<T: Tool>(case: &Case<T>) {
+pub fn exporter_survives_malformed_requests<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let exporter = Exporter::start(&case.program, &address);
     let mut slow: Vec<TcpStream> = (0..20).map(|_| exporter.connect()).collect();
@@ -227,7 +227,7 @@ pub fn strangers_do_not_harm_the_exporter<T: Tool>(case: &Case<T>) {
 ///
 /// # Panics
 /// Panics if there is none although `CI=true` is set.
-pub fn a_strict_parser_reads_the_metrics<T: Tool>(case: &Case<T>) {
+pub fn metrics_pass_a_strict_parser<T: Tool>(case: &Case<T>) {
     let python = std::env::var_os("METRICS_PYTHON").unwrap_or_else(|| "python3".into());
     let has_parser =
         Command::new(&python).args(["-c", "import prometheus_client.openmetrics"]).output();
@@ -254,7 +254,7 @@ pub fn a_strict_parser_reads_the_metrics<T: Tool>(case: &Case<T>) {
 }
 
 /// Every metric used by the dashboard and the alerts in `docs/monitoring` is exported.
-pub fn the_dashboard_and_the_alerts_ask_for_what_is_exported<T: Tool>(case: &Case<T>) {
+pub fn dashboards_and_alerts_use_exported_metrics<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
     let once = case.program.at(&address, &["exporter", "-c", "1"]).exits(0);
     let exported: Vec<&str> =
@@ -280,7 +280,7 @@ pub fn the_dashboard_and_the_alerts_ask_for_what_is_exported<T: Tool>(case: &Cas
 }
 
 /// KEDA's triggers in the documentation ask for what the exporter answers, and find a number in it.
-pub fn the_autoscaler_examples_find_a_number<T: Tool>(case: &Case<T>) {
+pub fn autoscaler_examples_find_a_number<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
     let exporter = Exporter::start(&case.program, &address);
     for page in ["monitoring/README.md", "guide/src/cookbook.md"] {

@@ -242,7 +242,7 @@ pub fn tables_work_for_every_command<T: Tool>(case: &Case<T>) {
 }
 
 /// What a command would change is shown, or `--dry-run` is refused: it is never ignored.
-pub fn what_changes_something_rehearses_or_refuses<T: Interactive>(case: &Case<T>) {
+pub fn commands_with_effects_support_dry_run_or_refuse_it<T: Interactive>(case: &Case<T>) {
     let mut tree = tree::<T>();
     let mut is_tested = |sample: &&Sample| {
         let words = std::iter::once(&T::PROGRAM.name).chain(sample.line);
@@ -267,7 +267,7 @@ pub fn what_changes_something_rehearses_or_refuses<T: Interactive>(case: &Case<T
 }
 
 /// At once; for a check this is CRITICAL.
-pub fn a_dead_port_is_69_with_one_error_object_for_every_command<T: Tool>(case: &Case<T>) {
+pub fn every_command_exits_69_on_a_dead_port<T: Tool>(case: &Case<T>) {
     let (_port, dead) = Case::<T>::nobody();
     for sample in case.samples.succeed() {
         // A session connects only at its first line.
@@ -287,7 +287,7 @@ pub fn a_dead_port_is_69_with_one_error_object_for_every_command<T: Tool>(case: 
 }
 
 /// For a check this is UNKNOWN. The grammar refuses it; a command and a check show what becomes of that.
-pub fn a_wrong_flag_is_2_with_one_error_object_for_every_command<T: Tool>(case: &Case<T>) {
+pub fn every_command_exits_2_on_an_unknown_flag<T: Tool>(case: &Case<T>) {
     let wrong = ["-o", "json", "--no-such-flag"];
     let mut tree = tree::<T>();
     for sample in case.samples.all() {
@@ -302,7 +302,7 @@ pub fn a_wrong_flag_is_2_with_one_error_object_for_every_command<T: Tool>(case: 
 }
 
 /// Nothing is requested, taken or changed if the output is impossible. The error comes even without a server.
-pub fn a_wrong_column_is_2_before_anything_is_sent<T: Tool>(case: &Case<T>) {
+pub fn rejects_an_unknown_column_before_sending<T: Tool>(case: &Case<T>) {
     let (_port, dead) = Case::<T>::nobody();
     let mut told = 0;
     for sample in case.samples.succeed() {

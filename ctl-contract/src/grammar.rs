@@ -31,7 +31,7 @@ pub fn every_command_is_in_exactly_one_group<T: Interactive>() {
 }
 
 /// The flag that hints name exists.
-pub fn the_flag_for_servers_that_hints_name_is_there<T: Interactive>() {
+pub fn hints_name_an_existing_server_flag<T: Interactive>() {
     let flags = cli::server_flags::<T>();
     let servers = T::PROGRAM.servers;
     for flag in [servers.flag, servers.short] {
@@ -40,7 +40,7 @@ pub fn the_flag_for_servers_that_hints_name_is_there<T: Interactive>() {
 }
 
 /// A name is accepted both as an argument and as a flag.
-pub fn a_name_is_taken_by_place_and_by_flag<T: Interactive>() {
+pub fn accepts_a_queue_by_position_and_by_flag<T: Interactive>() {
     for tree in [cli::tree::<T>(), tree::grammar::<T>()] {
         let mut commands = Vec::new();
         all_below(&tree, &mut commands);
@@ -86,9 +86,7 @@ fn all_below<'t>(tree: &'t Command, found: &mut Vec<&'t Command>) {
 }
 
 /// `help` of a session lists every verb once, and no others.
-pub fn every_verb_of_a_session_is_in_exactly_one_group_and_every_group_names_verbs<
-    T: Interactive,
->() {
+pub fn every_session_command_is_in_exactly_one_group<T: Interactive>() {
     let grammar = tree::grammar::<T>();
     let groups = tree::groups::<T>(&grammar);
     let mut names: Vec<String> = groups.iter().map(Group::name).collect();
@@ -112,7 +110,7 @@ pub fn every_verb_of_a_session_is_in_exactly_one_group_and_every_group_names_ver
 }
 
 /// A session has no nested session, and no `docs`.
-pub fn commands_that_make_no_sense_in_a_session_are_left_out<T: Interactive>() {
+pub fn session_omits_commands_that_make_no_sense_there<T: Interactive>() {
     let names = tree::visible(&tree::grammar::<T>());
     let left_out =
         ["repl", "serve", "bench", "exporter", "context", "completions", "complete", "docs"];
@@ -124,7 +122,7 @@ pub fn commands_that_make_no_sense_in_a_session_are_left_out<T: Interactive>() {
 }
 
 /// No verb appears twice.
-pub fn verbs_of_a_session_stand_for_commands_of_the_same_name<T: Interactive>() {
+pub fn session_commands_appear_once<T: Interactive>() {
     let mut names = tree::visible(&tree::grammar::<T>());
     let count = names.len();
     names.sort_unstable();

@@ -9,7 +9,7 @@ use crate::lines::commands;
 
 /// Parses every command of the guide, the other documents, the project's README and the tool's that begins with the
 /// tool's name, in a `console` block or a table. Runs nothing.
-pub fn every_command_of_the_guide_can_be_typed<T: Tool>() {
+pub fn guide_commands_parse<T: Tool>() {
     let project = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let Ok(pages) = project.join("docs/guide/src").read_dir() else {
         // The crate was removed from the workspace.

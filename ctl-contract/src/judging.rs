@@ -7,7 +7,7 @@ use ctl_core::context::Tool;
 use crate::Case;
 
 /// In the syntax of monitoring plugins. One job waits.
-pub fn thresholds_are_judged_by_table<T: Tool>(case: &Case<T>) {
+pub fn check_judges_thresholds<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
     for (range, flag, code) in
         [("1", "-w", 0), ("1", "-c", 0), ("2:", "-w", 1), ("~:0", "-c", 2), ("@1:2", "-c", 2)]
@@ -19,7 +19,7 @@ pub fn thresholds_are_judged_by_table<T: Tool>(case: &Case<T>) {
 }
 
 /// Even if the environment is wrong: 2 would mean CRITICAL.
-pub fn whatever_is_wrong_with_a_check_is_unknown<T: Tool>(case: &Case<T>) {
+pub fn check_reports_unknown_on_any_error<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let check: Vec<&str> = case.check.split(' ').collect();
     let (flag, prefix) = (case.program.flag, case.program.prefix);
@@ -53,7 +53,7 @@ pub fn whatever_is_wrong_with_a_check_is_unknown<T: Tool>(case: &Case<T>) {
 }
 
 /// It ends, and not early.
-pub fn a_wait_that_runs_out_is_124_and_not_early<T: Tool>(case: &Case<T>) {
+pub fn wait_exits_124_on_timeout<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
     let start = Instant::now();
     let ran = case.run(&address, case.empty, &["--timeout", "1s", "-o", "json"]);

@@ -50,7 +50,7 @@ fn names(text: &str, name: &str) -> bool {
 }
 
 /// A pipe gets everything in full. Long names are cut before a figure of the usual table is dropped.
-pub fn tables_fit_terminals_and_say_what_is_left_out<T: Tool>(case: &Case<T>) {
+pub fn tables_fit_the_terminal_and_list_hidden_columns<T: Tool>(case: &Case<T>) {
     let ((_one, first), (_other, second)) = (Case::<T>::server(), Case::<T>::server());
     filled(case, &first);
     let both = format!("{first},{second}");
@@ -88,7 +88,7 @@ pub fn tables_fit_terminals_and_say_what_is_left_out<T: Tool>(case: &Case<T>) {
 }
 
 /// Help texts break only between words.
-pub fn help_is_broken_between_words<T: Tool>(case: &Case<T>) {
+pub fn help_wraps_between_words<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let lines: [&[&str]; 4] = [&[], &["--help"], &["repl", "--help"], &["repl", "-e", "help"]];
     for words in lines {
@@ -106,7 +106,7 @@ pub fn help_is_broken_between_words<T: Tool>(case: &Case<T>) {
 }
 
 /// Wrong lines, too.
-pub fn usage_errors_are_broken_between_words<T: Tool>(case: &Case<T>) {
+pub fn usage_errors_wrap_between_words<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let words = [case.list, "--a-flag-that-no-command-of-any-tool-has"];
     for width in WIDTHS {
@@ -120,7 +120,7 @@ pub fn usage_errors_are_broken_between_words<T: Tool>(case: &Case<T>) {
 }
 
 /// Findings are sentences, too wide for a table.
-pub fn a_doctor_tells_a_narrow_terminal_in_blocks<T: Tool>(case: &Case<T>) {
+pub fn doctor_uses_blocks_on_a_narrow_terminal<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     for width in WIDTHS {
         let text = shown(case, &address, width, &["doctor"]);
@@ -132,7 +132,7 @@ pub fn a_doctor_tells_a_narrow_terminal_in_blocks<T: Tool>(case: &Case<T>) {
 }
 
 /// What has to be typed stays visible, and a question breaks between words.
-pub fn a_question_is_broken_between_words<T: Tool>(case: &Case<T>) {
+pub fn questions_wrap_between_words<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     filled(case, &address);
     let words = ["clear", NAMES[0]];
@@ -147,7 +147,7 @@ pub fn a_question_is_broken_between_words<T: Tool>(case: &Case<T>) {
 }
 
 /// Output after `^C` starts on a new line.
-pub fn what_follows_control_c_begins_a_line<T: Tool>(case: &Case<T>) {
+pub fn output_after_ctrl_c_starts_a_new_line<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let words = ["ping", "--count", "1000", "--interval", "100ms"];
     let mut terminal = Terminal::sized(&case.program, &address, &[("NO_COLOR", "1")], 80, &words);
@@ -175,7 +175,7 @@ pub fn what_follows_control_c_begins_a_line<T: Tool>(case: &Case<T>) {
 }
 
 /// Names with the same problem are grouped, in lines that fit.
-pub fn a_check_groups_what_is_wrong_by_its_reason<T: Tool>(case: &Case<T>) {
+pub fn check_groups_problems_by_reason<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let script: String = (10..22).map(|at| format!("{} team-{at} x\n", case.add_to)).collect();
     repl(&case.program, &address, &[], script).exits(0);
@@ -192,7 +192,7 @@ pub fn a_check_groups_what_is_wrong_by_its_reason<T: Tool>(case: &Case<T>) {
 }
 
 /// Asks one question about all servers, with what it is about. Nothing changes before the answer, or after a no.
-pub fn several_servers_are_one_question<T: Tool>(case: &Case<T>) {
+pub fn asks_once_for_several_servers<T: Tool>(case: &Case<T>) {
     let ((one, first), (other, second)) = (Case::<T>::server(), Case::<T>::server());
     filled(case, &first);
     filled(case, &second);

@@ -82,11 +82,11 @@ macro_rules! tool_contract {
 
             $crate::tool_contract! { @grammar $tool:
                 every_command_is_in_exactly_one_group,
-                a_name_is_taken_by_place_and_by_flag,
-                the_flag_for_servers_that_hints_name_is_there,
-                every_verb_of_a_session_is_in_exactly_one_group_and_every_group_names_verbs,
-                commands_that_make_no_sense_in_a_session_are_left_out,
-                verbs_of_a_session_stand_for_commands_of_the_same_name,
+                accepts_a_queue_by_position_and_by_flag,
+                hints_name_an_existing_server_flag,
+                every_session_command_is_in_exactly_one_group,
+                session_omits_commands_that_make_no_sense_there,
+                session_commands_appear_once,
             }
             $crate::tool_contract! { @cases
                 budget {
@@ -94,164 +94,164 @@ macro_rules! tool_contract {
                     help_is_within_the_budget,
                 }
                 documents {
-                    every_command_names_its_protocol_command_in_its_help,
-                    every_option_is_explained_on_every_man_page,
-                    there_is_a_man_page_for_every_command_with_exit_codes_and_environment,
-                    the_generated_sections_list_commands_and_exit_codes,
+                    help_names_the_protocol_command,
+                    man_pages_explain_every_option,
+                    every_command_has_a_complete_man_page,
+                    generated_sections_list_commands_and_exit_codes,
                 }
                 formats {
                     every_command_has_a_sample,
                     json_is_one_document_for_every_command,
                     ndjson_is_one_document_per_line_for_every_command,
                     tables_work_for_every_command,
-                    what_changes_something_rehearses_or_refuses,
-                    a_dead_port_is_69_with_one_error_object_for_every_command,
-                    a_wrong_flag_is_2_with_one_error_object_for_every_command,
-                    a_wrong_column_is_2_before_anything_is_sent,
+                    commands_with_effects_support_dry_run_or_refuse_it,
+                    every_command_exits_69_on_a_dead_port,
+                    every_command_exits_2_on_an_unknown_flag,
+                    rejects_an_unknown_column_before_sending,
                 }
                 judging {
-                    thresholds_are_judged_by_table,
-                    a_wait_that_runs_out_is_124_and_not_early,
+                    check_judges_thresholds,
+                    wait_exits_124_on_timeout,
                 }
                 session {
-                    flags_of_the_start_are_refused_on_a_line_of_a_session,
-                    connect_goes_to_other_servers,
+                    session_rejects_startup_flags_on_a_line,
+                    connect_switches_servers,
                 }
                 settings {
-                    what_is_protected_is_changed_by_its_name_only,
-                    what_goes_to_a_protected_server_is_confirmed_by_its_name,
+                    protected_contexts_require_their_name,
+                    protected_servers_require_the_context_name,
                 }
                 strangers {
-                    a_server_of_another_kind_is_told,
-                    a_server_of_no_known_kind_is_asked_about,
-                    live_servers_are_named_when_one_is_dead,
-                    several_servers_are_asked_at_the_same_time,
-                    a_silent_one_of_several_servers_is_named,
-                    a_frozen_server_is_124_and_not_absent,
+                    detects_the_wrong_server_type,
+                    reports_an_unknown_server_type,
+                    lists_live_servers_when_one_is_dead,
+                    queries_servers_concurrently,
+                    names_the_silent_server,
+                    a_frozen_server_exits_124,
                 }
             }
             #[cfg(unix)]
             $crate::tool_contract! { @cases
                 pipes {
-                    what_was_added_is_counted_although_it_cannot_be_printed,
-                    what_nobody_reads_stays_where_it_is,
+                    counts_additions_after_the_pipe_closes,
+                    closed_pipe_keeps_jobs,
                 }
                 bulk {
-                    without_a_terminal_and_yes_nothing_is_deleted,
-                    a_clear_ends_though_a_producer_goes_on,
-                    control_c_midway_reports_what_was_done,
-                    a_lost_answer_is_4_and_says_what_may_have_happened,
-                    an_empty_stdin_is_warned_of,
-                    what_is_drained_and_imported_is_as_it_was,
-                    a_thousand_jobs_are_exported_and_imported_as_they_were,
+                    refuses_to_delete_without_a_terminal_or_yes,
+                    clear_ends_while_a_producer_keeps_adding,
+                    ctrl_c_reports_partial_progress,
+                    exits_4_when_the_outcome_is_unknown,
+                    warns_about_empty_stdin,
+                    drain_then_import_restores_every_record,
+                    export_then_import_restores_a_thousand_records,
                 }
                 examples {
-                    every_line_of_the_cheat_sheets_does_what_it_says,
+                    cheat_sheets_run,
                 }
                 serve {
-                    what_a_command_adds_the_next_one_takes,
+                    serve_keeps_state_between_commands,
                     unix_sockets,
-                    embedded_needs_no_server_and_leaves_none,
-                    embedded_and_an_address_exclude_each_other,
+                    embedded_runs_without_a_server,
+                    embedded_conflicts_with_an_address,
                     faults_are_scripted,
-                    a_fault_on_no_command_names_the_commands,
-                    a_server_begins_with_the_records_of_a_file,
+                    rejects_a_fault_for_an_unknown_command,
+                    serve_loads_records_from_a_file,
                 }
                 bench {
-                    every_mode_measures_and_leaves_nothing,
-                    a_name_that_holds_jobs_is_left_alone,
-                    ctrl_c_shows_what_was_measured,
+                    bench_measures_in_every_mode_and_cleans_up,
+                    bench_refuses_a_queue_that_holds_jobs,
+                    bench_reports_partial_results_on_ctrl_c,
                 }
                 session {
-                    a_repeated_listing_outlives_a_lost_connection,
+                    a_repeated_listing_survives_a_lost_connection,
                 }
                 exporter {
-                    every_scrape_asks_the_servers_anew,
-                    several_servers_are_told_apart,
-                    scale_tells_what_there_is_to_do,
-                    a_strict_parser_reads_the_metrics,
-                    the_dashboard_and_the_alerts_ask_for_what_is_exported,
-                    the_autoscaler_examples_find_a_number,
+                    exporter_queries_the_servers_on_every_scrape,
+                    exporter_labels_each_server,
+                    exporter_scale_reports_the_backlog,
+                    metrics_pass_a_strict_parser,
+                    dashboards_and_alerts_use_exported_metrics,
+                    autoscaler_examples_find_a_number,
                 }
                 top {
                     programs_get_snapshots,
-                    in_a_pipe_one_look_is_taken,
+                    top_prints_one_snapshot_to_a_pipe,
                 }
                 tap {
-                    what_passes_a_tap_is_shown,
+                    tap_prints_traffic,
                 }
                 web {
-                    a_page_shows_what_the_servers_have_to_do,
-                    a_page_changes_something_where_that_is_allowed,
-                    every_action_says_what_it_would_do,
+                    web_shows_the_backlog,
+                    web_writes_only_when_enabled,
+                    web_previews_every_action,
                 }
                 layout {
-                    tables_fit_terminals_and_say_what_is_left_out,
-                    a_check_groups_what_is_wrong_by_its_reason,
-                    several_servers_are_one_question,
+                    tables_fit_the_terminal_and_list_hidden_columns,
+                    check_groups_problems_by_reason,
+                    asks_once_for_several_servers,
                 }
                 shells {
-                    bash_goes_on_with_a_filter,
-                    bash_continues_a_threshold,
-                    checks_measure_what_completion_offers,
-                    bash_offers_names_where_patterns_are_meant,
+                    bash_completes_filters,
+                    bash_completes_thresholds,
+                    completion_offers_the_metrics_of_check,
+                    bash_completes_names_for_patterns,
                 }
                 work {
-                    a_server_that_is_away_at_the_start_is_69_and_can_be_waited_for,
-                    a_worker_tells_once_that_its_server_is_lost_and_that_it_is_back,
-                    a_worker_until_empty_ends_without_a_server_that_is_away,
-                    a_job_that_does_not_end_well_is_told_on_a_line,
-                    results_go_to_stdout_and_the_summary_to_stderr,
-                    every_line_of_the_log_can_be_an_object,
-                    the_first_signal_finishes_the_job,
-                    the_commands_of_a_killed_worker_end_with_everything_that_they_started,
-                    a_worker_fails_if_all_of_its_jobs_failed,
-                    a_worker_serves_its_own_metrics,
-                    failed_jobs_go_to_a_file_that_import_reads,
+                    worker_exits_69_unless_told_to_wait_for_the_server,
+                    worker_reports_each_loss_and_return_once,
+                    until_empty_exits_69_if_a_server_is_unreachable,
+                    worker_logs_each_failed_job,
+                    worker_prints_results_to_stdout_and_the_summary_to_stderr,
+                    worker_logs_json_objects,
+                    first_signal_finishes_running_jobs,
+                    killing_the_worker_kills_its_process_trees,
+                    worker_exits_1_if_every_job_failed,
+                    worker_serves_metrics,
+                    failed_jobs_can_be_imported_again,
                 }
                 terminal {
-                    the_history_is_private_and_keeps_no_secrets,
-                    a_large_body_that_is_deleted_is_shown_whole,
-                    what_is_read_from_a_terminal_is_announced,
-                    results_that_come_one_by_one_are_their_own_progress,
-                    control_c_gives_up_the_answer_to_a_command,
+                    history_is_private_and_omits_secrets,
+                    deleted_bodies_are_printed_in_full,
+                    announces_that_it_reads_the_terminal,
+                    streaming_results_show_no_progress_bar,
+                    ctrl_c_abandons_the_reply_to_a_command,
                 }
             }
             #[cfg(feature = "tls")]
             $crate::tool_contract! { @cases
                 tls {
-                    a_server_is_trusted_for_its_certificate_only,
+                    trusts_only_the_given_certificate,
                 }
             }
             #[cfg(target_os = "linux")]
             $crate::tool_contract! { @cases
                 shortage {
-                    a_worker_without_a_descriptor_or_thread_waits_for_one_and_says_so_once,
-                    a_worker_that_gets_no_thread_at_first_starts_later_or_ends_by_a_signal,
+                    worker_waits_for_descriptors_and_threads,
+                    worker_starts_once_a_thread_is_available,
                 }
                 permission {
-                    a_socket_that_this_user_may_not_open_is_77,
+                    exits_77_without_permission_for_the_socket,
                 }
             }
 
             #[test]
-            fn every_example_of_a_help_can_be_typed() {
-                $crate::documents::every_example_of_a_help_can_be_typed::<$tool>();
+            fn help_examples_parse() {
+                $crate::documents::help_examples_parse::<$tool>();
             }
 
             #[test]
-            fn no_help_text_repeats_itself() {
-                $crate::wording::no_help_text_repeats_itself::<$tool>();
+            fn help_texts_do_not_repeat_themselves() {
+                $crate::wording::help_texts_do_not_repeat_themselves::<$tool>();
             }
 
             #[test]
-            fn every_command_of_the_guide_can_be_typed() {
-                $crate::guide::every_command_of_the_guide_can_be_typed::<$tool>();
+            fn guide_commands_parse() {
+                $crate::guide::guide_commands_parse::<$tool>();
             }
 
             #[test]
-            fn the_readme_has_the_sections_that_the_grammar_gives() {
-                $crate::documents::the_readme_has_the_sections_that_the_grammar_gives(
+            fn readme_sections_match_the_grammar() {
+                $crate::documents::readme_sections_match_the_grammar(
                     &CASE.program,
                     concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"),
                 );
@@ -287,119 +287,119 @@ macro_rules! kit_contract {
                     help_has_topics_and_commands,
                 }
                 documents {
-                    completions_know_every_command,
+                    completions_cover_every_command,
                 }
                 judging {
-                    whatever_is_wrong_with_a_check_is_unknown,
+                    check_reports_unknown_on_any_error,
                 }
                 session {
-                    a_dead_port_is_69_with_the_line_that_needed_it,
-                    texts_and_files_win_over_a_redirected_stdin,
-                    the_embedded_server_lives_as_long_as_the_session,
-                    a_connect_that_fails_keeps_the_good_connection,
+                    session_exits_69_and_names_the_failing_line,
+                    arguments_and_files_win_over_redirected_stdin,
+                    embedded_server_lasts_for_the_session,
+                    a_failed_connect_keeps_the_old_connection,
                 }
                 settings {
-                    a_wrong_setting_is_2_wherever_it_came_from,
-                    what_counts_more_is_used_and_named,
-                    contexts_are_kept_in_a_file_with_its_comments,
-                    changes_of_settings_are_told_in_json,
-                    a_wrong_configuration_file_is_2_with_its_line,
-                    a_session_goes_to_a_context,
-                    the_doctor_finds_what_is_wrong,
-                    a_misspelt_setting_is_told_what_was_meant,
+                    exits_2_on_a_bad_setting_from_any_source,
+                    settings_precedence,
+                    editing_contexts_keeps_comments,
+                    reports_setting_changes_as_json,
+                    a_bad_configuration_file_exits_2_and_names_the_line,
+                    session_switches_contexts,
+                    doctor_finds_problems,
+                    suggests_the_correct_setting_name,
                 }
                 strangers {
-                    common_commands_ask_several_servers_at_the_same_time,
-                    common_commands_name_a_silent_one_of_several_servers,
-                    a_session_does_not_go_to_a_server_of_another_kind,
-                    a_stranger_among_several_servers_is_told,
+                    common_commands_query_servers_concurrently,
+                    common_commands_name_the_silent_server,
+                    session_refuses_the_wrong_server_type,
+                    reports_wrong_server_type_among_several,
                 }
             }
             #[cfg(unix)]
             $crate::tool_contract! { @cases
                 color {
-                    a_pipe_gets_colours_only_when_forced,
-                    a_terminal_gets_colours_unless_told_otherwise,
+                    colours_a_pipe_only_when_forced,
+                    colours_a_terminal_by_default,
                 }
                 pipes {
-                    commands_that_look_end_quietly_without_a_reader,
-                    a_reader_that_takes_the_beginning_gets_it,
+                    read_only_commands_end_quietly_on_a_closed_pipe,
+                    a_short_reader_gets_the_first_lines,
                 }
                 examples {
-                    cheat_sheets_are_listed_and_shown,
+                    lists_and_shows_cheat_sheets,
                 }
                 serve {
-                    a_unix_socket_is_for_its_owner_only,
-                    a_ready_file_is_never_written_through_a_link,
-                    a_command_gets_the_server_and_gives_its_code,
-                    no_process_is_left_behind,
-                    the_address_is_printed_and_the_ready_file_written,
-                    it_ends_with_its_parent,
-                    a_socket_in_use_is_left_alone,
-                    other_machines_are_kept_out_unless_allowed,
+                    serve_keeps_its_unix_socket_private,
+                    serve_never_follows_a_link_at_the_ready_file,
+                    serve_exec_passes_the_address_and_exit_code,
+                    serve_leaves_no_process_behind,
+                    serve_prints_its_address_and_writes_the_ready_file,
+                    serve_exits_with_its_parent,
+                    serve_keeps_a_socket_in_use,
+                    serve_listens_on_loopback_by_default,
                 }
                 bench {
-                    an_open_loop_keeps_its_rate,
-                    a_run_beyond_its_limits_fails,
+                    bench_keeps_the_rate_of_an_open_loop,
+                    bench_fails_beyond_its_limits,
                     it_is_bounded,
                 }
                 session {
-                    results_go_where_the_line_says,
+                    session_redirects_output,
                 }
                 exporter {
-                    strangers_do_not_harm_the_exporter,
-                    a_frozen_server_does_not_hold_up_healthz,
+                    exporter_survives_malformed_requests,
+                    healthz_answers_while_a_server_is_frozen,
                 }
                 top {
-                    a_live_view_gives_the_terminal_back,
-                    a_live_view_ends_with_its_terminal,
-                    a_queue_is_looked_at_closely,
-                    a_server_that_goes_away_comes_back_into_a_live_view,
-                    a_live_view_waits_for_its_only_server,
-                    a_session_goes_on_behind_a_live_view,
-                    a_listing_is_repeated_at_an_interval,
-                    ping_tells_how_round_trips_are_spread,
+                    top_restores_the_terminal,
+                    top_exits_when_the_terminal_closes,
+                    top_shows_queue_details,
+                    top_survives_a_server_restart,
+                    top_waits_for_its_only_server,
+                    session_continues_after_top,
+                    interval_repeats_a_listing,
+                    ping_shows_the_latency_distribution,
                 }
                 tap {
-                    a_line_is_chosen_by_more_of_its_body_than_is_shown,
-                    a_tap_relays_between_unix_sockets,
-                    a_tap_shows_what_is_in_a_body,
-                    what_a_tap_cannot_do_is_said,
+                    tap_filters_match_more_than_is_shown,
+                    tap_relays_between_unix_sockets,
+                    tap_decodes_bodies,
+                    tap_errors_name_the_alternative,
                 }
                 web {
-                    a_person_adds_a_job_with_the_page,
-                    only_its_own_page_may_ask,
-                    nobody_is_let_in_without_the_token,
-                    a_page_shows_its_context,
-                    problems_come_first_and_are_never_cut_off,
-                    what_a_page_changes_is_logged,
-                    a_page_outlives_its_server_and_its_tool,
+                    web_adds_a_job,
+                    web_rejects_cross_origin,
+                    web_requires_the_token,
+                    web_shows_its_context,
+                    web_lists_every_problem_first,
+                    web_logs_changes,
+                    web_recovers_from_restarts,
                 }
                 layout {
-                    usage_errors_are_broken_between_words,
-                    a_doctor_tells_a_narrow_terminal_in_blocks,
-                    a_question_is_broken_between_words,
-                    what_follows_control_c_begins_a_line,
-                    help_is_broken_between_words,
+                    usage_errors_wrap_between_words,
+                    doctor_uses_blocks_on_a_narrow_terminal,
+                    questions_wrap_between_words,
+                    output_after_ctrl_c_starts_a_new_line,
+                    help_wraps_between_words,
                 }
                 shells {
-                    bash_offers_what_can_come_next,
-                    files_are_left_to_the_shell_and_scripts_are_short,
+                    bash_completes_commands_flags_and_values,
+                    completion_scripts_leave_files_to_the_shell,
                 }
                 work {
-                    a_flag_that_the_command_gets_is_named,
+                    warns_about_a_flag_passed_to_the_command,
                 }
                 terminal {
-                    control_c_gives_up_an_answer_that_does_not_come,
-                    what_is_shown_on_a_terminal_is_made_for_it,
-                    no_word_of_a_wrong_line_acts_on_the_terminal,
-                    a_person_works_with_the_embedded_server,
-                    a_command_can_be_edited_with_the_editor,
-                    control_c_ends_connecting_at_once,
-                    a_session_begins_as_its_person_likes,
-                    bodies_of_several_lines_have_a_prompt_of_their_own,
-                    ping_shows_each_answer_as_it_comes_and_what_came_at_the_end,
-                    a_wait_says_on_a_terminal_what_it_waits_for,
+                    ctrl_c_abandons_a_missing_reply,
+                    terminal_output_is_rendered,
+                    usage_errors_escape_control_characters,
+                    embedded_session_on_a_terminal,
+                    edits_a_command_in_the_editor,
+                    ctrl_c_cancels_connecting,
+                    replrc_runs_at_start,
+                    heredocs_have_a_continuation_prompt,
+                    ping_prints_each_reply_and_a_summary,
+                    wait_shows_its_condition_on_a_terminal,
                 }
             }
             #[cfg(all(unix, feature = "tls"))]
@@ -410,15 +410,15 @@ macro_rules! kit_contract {
             #[cfg(feature = "tls")]
             $crate::tool_contract! { @cases
                 tls {
-                    tls_flags_that_cannot_work_are_refused,
+                    rejects_contradictory_tls_flags,
                 }
             }
             #[cfg(target_os = "linux")]
             $crate::tool_contract! { @cases
                 work {
-                    what_a_command_leaves_running_is_named_when_it_is_ended,
-                    a_failed_job_that_cannot_be_recorded_stays,
-                    a_service_manager_hears_that_a_worker_is_ready_alive_and_stopping,
+                    worker_names_leftover_processes,
+                    keeps_a_failed_job_that_cannot_be_recorded,
+                    worker_notifies_the_service_manager,
                 }
             }
         }

@@ -50,7 +50,7 @@ mod tests {
     use super::commands;
 
     #[test]
-    fn words_are_those_that_a_shell_passes_on() {
+    fn splits_words_like_a_shell() {
         for (line, words) in [
             ("tool put 'a b' \"c\\\"d\" ''", &[&["tool", "put", "a b", "c\"d", ""][..]][..]),
             ("tool a > file # why", &[&["tool", "a"]]),

@@ -13,7 +13,7 @@ use crate::program::ended;
 use crate::shortage::{by, copied};
 
 /// Not 69, which makes scripts wait for the server.
-pub fn a_socket_that_this_user_may_not_open_is_77<T: Tool>(case: &Case<T>) {
+pub fn exits_77_without_permission_for_the_socket<T: Tool>(case: &Case<T>) {
     let (program, folder) = copied(&case.program);
     let socket = folder.path().join("socket");
     let (_server, address) = T::Link::start(Endpoint::Unix(socket.clone()), None).unwrap();

@@ -17,7 +17,7 @@ fn into_closed_pipe(mut command: Command) -> Ran {
 }
 
 /// The exit code is 0, and stderr is empty.
-pub fn commands_that_look_end_quietly_without_a_reader<T: Tool>(case: &Case<T>) {
+pub fn read_only_commands_end_quietly_on_a_closed_pipe<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
     let lines: [&[&str]; 8] = [
         &[case.list],
@@ -37,7 +37,7 @@ pub fn commands_that_look_end_quietly_without_a_reader<T: Tool>(case: &Case<T>) 
 }
 
 /// With more output than a pipe holds.
-pub fn a_reader_that_takes_the_beginning_gets_it<T: Tool>(case: &Case<T>) {
+pub fn a_short_reader_gets_the_first_lines<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let long = "n".repeat(100);
     let script: String = (10..50).map(|at| format!("{} {at}{long} x\n", case.add_to)).collect();
@@ -56,7 +56,7 @@ pub fn a_reader_that_takes_the_beginning_gets_it<T: Tool>(case: &Case<T>) {
 }
 
 /// Whether it would have been printed at once, or at the end.
-pub fn what_was_added_is_counted_although_it_cannot_be_printed<T: Tool>(case: &Case<T>) {
+pub fn counts_additions_after_the_pipe_closes<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
     for (n, format) in (1..).zip(["plain", "json"]) {
@@ -69,7 +69,7 @@ pub fn what_was_added_is_counted_although_it_cannot_be_printed<T: Tool>(case: &C
 }
 
 /// Jobs are deleted only after their records are written.
-pub fn what_nobody_reads_stays_where_it_is<T: Tool>(case: &Case<T>) {
+pub fn closed_pipe_keeps_jobs<T: Tool>(case: &Case<T>) {
     let (server, address) = case.filled();
     let pop: Vec<&str> = case.pop.split(' ').collect();
     for line in [&pop[..], &["drain", "mail", "--yes"]] {

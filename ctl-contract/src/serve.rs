@@ -11,7 +11,7 @@ use crate::Case;
 use crate::program::{Running, ended};
 
 /// Whatever the umask.
-pub fn a_unix_socket_is_for_its_owner_only<T: Tool>(case: &Case<T>) {
+pub fn serve_keeps_its_unix_socket_private<T: Tool>(case: &Case<T>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s");
     let script = "umask 0; exec \"$0\" serve --listen \"unix:$1\" -- stat -c %a \"$1\"";
@@ -23,7 +23,7 @@ pub fn a_unix_socket_is_for_its_owner_only<T: Tool>(case: &Case<T>) {
 }
 
 /// Neither is its temporary file.
-pub fn a_ready_file_is_never_written_through_a_link<T: Tool>(case: &Case<T>) {
+pub fn serve_never_follows_a_link_at_the_ready_file<T: Tool>(case: &Case<T>) {
     let folder = tempfile::tempdir().unwrap();
     let precious = folder.path().join("precious");
     std::fs::write(&precious, "precious").unwrap();
@@ -41,7 +41,7 @@ pub fn a_ready_file_is_never_written_through_a_link<T: Tool>(case: &Case<T>) {
 }
 
 /// Through the variables that the tool itself reads.
-pub fn a_command_gets_the_server_and_gives_its_code<T: Tool>(case: &Case<T>) {
+pub fn serve_exec_passes_the_address_and_exit_code<T: Tool>(case: &Case<T>) {
     let program = &case.program;
     let variables: String = program.variables.iter().map(|name| format!(" ${name}")).collect();
     let script = format!("\"$0\" ping > /dev/null && echo \"{}\"", variables.trim());
@@ -56,7 +56,7 @@ pub fn a_command_gets_the_server_and_gives_its_code<T: Tool>(case: &Case<T>) {
 }
 
 /// Needs no setting for the server.
-pub fn what_a_command_adds_the_next_one_takes<T: Tool>(case: &Case<T>) {
+pub fn serve_keeps_state_between_commands<T: Tool>(case: &Case<T>) {
     let script = format!("\"$0\" {} x >/dev/null && \"$0\" {} -o json", case.add, case.pop);
     let ran = case.program.bare(&["serve", "--", "sh", "-c", &script, case.program.path]).exits(0);
     assert_eq!(ran.json()[0]["body"], "x", "{ran:?}");
@@ -65,7 +65,7 @@ pub fn what_a_command_adds_the_next_one_takes<T: Tool>(case: &Case<T>) {
 }
 
 /// Neither the background processes of the command, nor the command itself after a signal.
-pub fn no_process_is_left_behind<T: Tool>(case: &Case<T>) {
+pub fn serve_leaves_no_process_behind<T: Tool>(case: &Case<T>) {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pid");
     let file = file.to_str().unwrap();
@@ -90,7 +90,7 @@ pub fn no_process_is_left_behind<T: Tool>(case: &Case<T>) {
 }
 
 /// Both contain the same address, and the file is removed with the server.
-pub fn the_address_is_printed_and_the_ready_file_written<T: Tool>(case: &Case<T>) {
+pub fn serve_prints_its_address_and_writes_the_ready_file<T: Tool>(case: &Case<T>) {
     let directory = tempfile::tempdir().unwrap();
     let ready = directory.path().join("ready");
     let file = ready.to_str().unwrap();
@@ -105,7 +105,7 @@ pub fn the_address_is_printed_and_the_ready_file_written<T: Tool>(case: &Case<T>
 }
 
 /// `--exit-with-parent`.
-pub fn it_ends_with_its_parent<T: Tool>(case: &Case<T>) {
+pub fn serve_exits_with_its_parent<T: Tool>(case: &Case<T>) {
     let directory = tempfile::tempdir().unwrap();
     let ready = directory.path().join("ready");
     let script = "\"$0\" serve --listen 127.0.0.1:0 --ready-file \"$1\" --exit-with-parent 2>/dev/null >/dev/null & \
@@ -128,7 +128,7 @@ pub fn unix_sockets<T: Tool>(case: &Case<T>) {
 }
 
 /// Neither by another in-memory server nor by a tap, and not at their end.
-pub fn a_socket_in_use_is_left_alone<T: Tool>(case: &Case<T>) {
+pub fn serve_keeps_a_socket_in_use<T: Tool>(case: &Case<T>) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s");
     let (_server, address) = T::Link::start(Endpoint::Unix(path.clone()), None).unwrap();
@@ -141,7 +141,7 @@ pub fn a_socket_in_use_is_left_alone<T: Tool>(case: &Case<T>) {
 }
 
 /// An invalid address and one in use give different errors.
-pub fn other_machines_are_kept_out_unless_allowed<T: Tool>(case: &Case<T>) {
+pub fn serve_listens_on_loopback_by_default<T: Tool>(case: &Case<T>) {
     let serve = |address: &str, more: &[&str]| {
         let line = [&["serve", "--listen", address], more, &["--", "true"]].concat();
         case.program.bare(&line)
@@ -155,7 +155,7 @@ pub fn other_machines_are_kept_out_unless_allowed<T: Tool>(case: &Case<T>) {
 }
 
 /// `--embedded`.
-pub fn embedded_needs_no_server_and_leaves_none<T: Tool>(case: &Case<T>) {
+pub fn embedded_runs_without_a_server<T: Tool>(case: &Case<T>) {
     let ran = case.program.bare(&["--embedded", "bench", "--count", "3", "-o", "json"]).exits(0);
     assert_eq!(ran.json()[0]["ops"], 3);
     assert!(ran.err.contains("embedded server on 127.0.0.1:"), "{}", ran.err);
@@ -164,7 +164,7 @@ pub fn embedded_needs_no_server_and_leaves_none<T: Tool>(case: &Case<T>) {
 }
 
 /// Wherever the flag stands; the environment is overridden.
-pub fn embedded_and_an_address_exclude_each_other<T: Tool>(case: &Case<T>) {
+pub fn embedded_conflicts_with_an_address<T: Tool>(case: &Case<T>) {
     let (program, flag) = (&case.program, case.program.flag);
     program.bare(&["--embedded", flag, "localhost", "ping"]).exits(2);
     program.bare(&[flag, "localhost", "ping", "--embedded"]).exits(2);
@@ -188,7 +188,7 @@ pub fn faults_are_scripted<T: Tool>(case: &Case<T>) {
 }
 
 /// The file of one server is loaded by the next, whatever the settings say about other servers.
-pub fn a_server_begins_with_the_records_of_a_file<T: Tool>(case: &Case<T>) {
+pub fn serve_loads_records_from_a_file<T: Tool>(case: &Case<T>) {
     let folder = tempfile::tempdir().unwrap();
     let records = folder.path().join("records");
     let records = records.to_str().unwrap();
@@ -216,7 +216,7 @@ fn record(line: &str) -> serde_json::Value {
 }
 
 /// The server says which there are.
-pub fn a_fault_on_no_command_names_the_commands<T: Tool>(case: &Case<T>) {
+pub fn rejects_a_fault_for_an_unknown_command<T: Tool>(case: &Case<T>) {
     let ran =
         case.program.bare(&["serve", "--fail", "nonsense:always:hang", "--", "true"]).exits(2);
     let known = match case.noun {

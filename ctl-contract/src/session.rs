@@ -90,7 +90,7 @@ impl Fed {
 }
 
 /// The error names the line that could not connect; the lines before it needed no connection.
-pub fn a_dead_port_is_69_with_the_line_that_needed_it<T: Tool>(case: &Case<T>) {
+pub fn session_exits_69_and_names_the_failing_line<T: Tool>(case: &Case<T>) {
     let (_port, address) = Case::<T>::nobody();
     let ended = repl(&case.program, &address, &[], ":set\nping").exits(69);
     assert!(ended.says("stdin:2: UNAVAILABLE"), "{ended:?}");
@@ -99,7 +99,7 @@ pub fn a_dead_port_is_69_with_the_line_that_needed_it<T: Tool>(case: &Case<T>) {
 }
 
 /// Flags that only matter when the session starts are refused on its lines, and named.
-pub fn flags_of_the_start_are_refused_on_a_line_of_a_session<T: Interactive>(case: &Case<T>) {
+pub fn session_rejects_startup_flags_on_a_line<T: Interactive>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let flag = T::PROGRAM.servers.flag;
     let bounded = Some("--timeout").filter(|_| !T::WORDS.line_flags.contains(&"timeout"));
@@ -128,7 +128,7 @@ pub fn flags_of_the_start_are_refused_on_a_line_of_a_session<T: Interactive>(cas
 }
 
 /// `-e` and `-f` are scripts with their own names.
-pub fn texts_and_files_win_over_a_redirected_stdin<T: Tool>(case: &Case<T>) {
+pub fn arguments_and_files_win_over_redirected_stdin<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let add = case.add;
     let run =
@@ -149,7 +149,7 @@ pub fn texts_and_files_win_over_a_redirected_stdin<T: Tool>(case: &Case<T>) {
 }
 
 /// All lines use the same server, which ends with the session.
-pub fn the_embedded_server_lives_as_long_as_the_session<T: Tool>(case: &Case<T>) {
+pub fn embedded_server_lasts_for_the_session<T: Tool>(case: &Case<T>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("script");
     std::fs::write(&file, format!("{} a\n{} mail -o name\n", case.add, case.list)).unwrap();
@@ -162,7 +162,7 @@ pub fn the_embedded_server_lives_as_long_as_the_session<T: Tool>(case: &Case<T>)
 }
 
 /// Later lines go to the other server.
-pub fn connect_goes_to_other_servers<T: Tool>(case: &Case<T>) {
+pub fn connect_switches_servers<T: Tool>(case: &Case<T>) {
     let ((one, first), (two, second)) = (Case::<T>::server(), Case::<T>::server());
     let add = case.add;
     let text = format!("{add} a\nconnect {second}\n{add} b\n{add} c\n");
@@ -172,7 +172,7 @@ pub fn connect_goes_to_other_servers<T: Tool>(case: &Case<T>) {
 }
 
 /// The state of the session is kept, too.
-pub fn a_connect_that_fails_keeps_the_good_connection<T: Tool>(case: &Case<T>) {
+pub fn a_failed_connect_keeps_the_old_connection<T: Tool>(case: &Case<T>) {
     let ((one, first), (_port, second)) = (Case::<T>::server(), Case::<T>::nobody());
     let add = case.add;
     let text = format!("{add} a\nconnect {second}\n{add} b\n");
@@ -183,7 +183,7 @@ pub fn a_connect_that_fails_keeps_the_good_connection<T: Tool>(case: &Case<T>) {
 
 /// To files and to other programs.
 #[cfg(unix)]
-pub fn results_go_where_the_line_says<T: Tool>(case: &Case<T>) {
+pub fn session_redirects_output<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("results");
@@ -210,7 +210,7 @@ pub fn results_go_where_the_line_says<T: Tool>(case: &Case<T>) {
 
 /// An unreachable server is reported once, and is waited for.
 #[cfg(unix)]
-pub fn a_repeated_listing_outlives_a_lost_connection<T: Tool>(case: &Case<T>) {
+pub fn a_repeated_listing_survives_a_lost_connection<T: Tool>(case: &Case<T>) {
     let port = fixtures::Port::take().unwrap();
     let (server, address) = Case::<T>::server_at(&port);
     case.adds(&address, "x");

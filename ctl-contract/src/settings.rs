@@ -9,7 +9,7 @@ use crate::Case;
 use crate::program::{Ran, ended, fed};
 
 /// An invalid address, duration or word has one code, and its source is named.
-pub fn a_wrong_setting_is_2_wherever_it_came_from<T: Tool>(case: &Case<T>) {
+pub fn exits_2_on_a_bad_setting_from_any_source<T: Tool>(case: &Case<T>) {
     let (program, servers) = (&case.program, T::PROGRAM.servers);
     let (_server, address) = Case::<T>::server();
     for line in [
@@ -72,7 +72,7 @@ impl Folder {
 }
 
 /// Order of precedence: flag, named context, environment, selected context, defaults of the file, built-in default.
-pub fn what_counts_more_is_used_and_named<T: Tool>(case: &Case<T>) {
+pub fn settings_precedence<T: Tool>(case: &Case<T>) {
     let program = T::PROGRAM;
     let (own, variable) = (format!("{}_CONTEXT", program.prefix), program.servers.variables[0]);
     let folder = Folder::with(
@@ -127,7 +127,7 @@ pub fn what_counts_more_is_used_and_named<T: Tool>(case: &Case<T>) {
 }
 
 /// Every change replaces the file atomically, and only if the result is valid.
-pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
+pub fn editing_contexts_keeps_comments<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let program = T::PROGRAM;
     let folder = Folder::with("# mine\n[contexts.a] # the first\nserver = \"h:1\" # there\n");
@@ -176,7 +176,7 @@ pub fn contexts_are_kept_in_a_file_with_its_comments<T: Tool>(case: &Case<T>) {
 }
 
 /// Each as one document; stderr has no JSON.
-pub fn changes_of_settings_are_told_in_json<T: Tool>(case: &Case<T>) {
+pub fn reports_setting_changes_as_json<T: Tool>(case: &Case<T>) {
     for line in [
         &["context", "add", "c", "timeout=1"][..],
         &["context", "edit", "a", "timeout=1"],
@@ -200,7 +200,7 @@ pub fn changes_of_settings_are_told_in_json<T: Tool>(case: &Case<T>) {
 }
 
 /// With the line number, but without its content.
-pub fn a_wrong_configuration_file_is_2_with_its_line<T: Tool>(case: &Case<T>) {
+pub fn a_bad_configuration_file_exits_2_and_names_the_line<T: Tool>(case: &Case<T>) {
     for (text, line, said) in [
         ("x = \n", 1, "config.toml"),
         ("[defaults]\npassword = \"hunter2\"\n", 2, "`defaults.password`"),
@@ -248,7 +248,7 @@ pub fn a_wrong_configuration_file_is_2_with_its_line<T: Tool>(case: &Case<T>) {
 }
 
 /// Including otherwise harmless commands, and in a session; `--yes` is not enough.
-pub fn what_is_protected_is_changed_by_its_name_only<T: Tool>(case: &Case<T>) {
+pub fn protected_contexts_require_their_name<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let text =
         format!("context = \"prod\"\n[contexts.prod]\nserver = \"{address}\"\nprotected = true\n");
@@ -286,7 +286,7 @@ pub fn what_is_protected_is_changed_by_its_name_only<T: Tool>(case: &Case<T>) {
 }
 
 /// However the server is named; the name of the source server does not count.
-pub fn what_goes_to_a_protected_server_is_confirmed_by_its_name<T: Tool>(case: &Case<T>) {
+pub fn protected_servers_require_the_context_name<T: Tool>(case: &Case<T>) {
     let ((from, address), (to, target)) = (Case::<T>::server(), Case::<T>::server());
     let context = |name: &str, address: &str| {
         format!("[contexts.{name}]\nserver = \"{address}\"\nprotected = true\n")
@@ -313,7 +313,7 @@ pub fn what_goes_to_a_protected_server_is_confirmed_by_its_name<T: Tool>(case: &
 }
 
 /// Its rules apply; a server given by address has no context.
-pub fn a_session_goes_to_a_context<T: Tool>(case: &Case<T>) {
+pub fn session_switches_contexts<T: Tool>(case: &Case<T>) {
     let ((one, first), (two, second)) = (Case::<T>::server(), Case::<T>::server());
     let folder = Folder::with(&format!(
         "[contexts.prod]\nserver = \"{second}\"\nprotected = true\n[contexts.dead]\nserver = \"127.0.0.1:1\"\n"
@@ -332,7 +332,7 @@ pub fn a_session_goes_to_a_context<T: Tool>(case: &Case<T>) {
 }
 
 /// The source of each setting, the server's kind, problems and remedies; the exit code is that of the worst problem.
-pub fn the_doctor_finds_what_is_wrong<T: Tool>(case: &Case<T>) {
+pub fn doctor_finds_problems<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let program = T::PROGRAM;
     let folder = Folder::with(&format!(
@@ -371,7 +371,7 @@ pub fn the_doctor_finds_what_is_wrong<T: Tool>(case: &Case<T>) {
 }
 
 /// For a key spelt like the flag, and a misspelt one.
-pub fn a_misspelt_setting_is_told_what_was_meant<T: Tool>(case: &Case<T>) {
+pub fn suggests_the_correct_setting_name<T: Tool>(case: &Case<T>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.toml");
     let run = |words: &[&str]| {

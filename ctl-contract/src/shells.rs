@@ -62,7 +62,7 @@ fn offers_name(program: &Program, address: &str, line: &str, queue: &str) {
 }
 
 /// Commands where a command is expected, names where a name is, and otherwise nothing.
-pub fn bash_offers_what_can_come_next<T: Tool>(case: &Case<T>) {
+pub fn bash_completes_commands_flags_and_values<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
     let (name, flag) = (case.program.name, case.program.flag);
     let offered = |line: &str| offered(&case.program, &address, &format!("{name} {line}"));
@@ -101,7 +101,7 @@ pub fn bash_offers_what_can_come_next<T: Tool>(case: &Case<T>) {
 }
 
 /// Field names, the operators of a field, and the words it can have as values: for every command with filters.
-pub fn bash_goes_on_with_a_filter<T: Interactive>(case: &Case<T>) {
+pub fn bash_completes_filters<T: Interactive>(case: &Case<T>) {
     let name = case.program.name;
     let tree = cli::tree::<T>();
     let names = |fields: &[Field]| fields.iter().map(Field::name).collect::<Vec<_>>();
@@ -155,7 +155,7 @@ fn offers_each<T: Tool>(case: &Case<T>, lines: &[(&str, &[&str])]) {
 }
 
 /// Metrics of the check, and their operators.
-pub fn bash_continues_a_threshold<T: Interactive>(case: &Case<T>) {
+pub fn bash_completes_thresholds<T: Interactive>(case: &Case<T>) {
     let lines: Vec<String> = T::CHECKS
         .iter()
         .map(|check| format!("{} check {} --warning ", case.program.name, check.what))
@@ -178,7 +178,7 @@ pub fn bash_continues_a_threshold<T: Interactive>(case: &Case<T>) {
 }
 
 /// Completion offers each metric that a check takes, and knows which are times.
-pub fn checks_measure_what_completion_offers<T: Interactive>(case: &Case<T>) {
+pub fn completion_offers_the_metrics_of_check<T: Interactive>(case: &Case<T>) {
     let (_server, address) = case.filled();
     let tree = cli::tree::<T>();
     let check = tree.find_subcommand("check").unwrap();
@@ -234,7 +234,7 @@ fn with_children(command: &clap::Command) -> Vec<(String, &clap::Command)> {
 }
 
 /// Names of queues are also completed for patterns.
-pub fn bash_offers_names_where_patterns_are_meant<T: Tool>(case: &Case<T>) {
+pub fn bash_completes_names_for_patterns<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
     let checked = format!("check {}s ", case.noun);
     for line in ["top --only ", "exporter --only ", "web --only ", &checked] {
@@ -244,7 +244,7 @@ pub fn bash_offers_names_where_patterns_are_meant<T: Tool>(case: &Case<T>) {
 }
 
 /// Files are left to the shell, and scripts are short.
-pub fn files_are_left_to_the_shell_and_scripts_are_short<T: Tool>(case: &Case<T>) {
+pub fn completion_scripts_leave_files_to_the_shell<T: Tool>(case: &Case<T>) {
     for (line, code) in [
         (&["complete", "zsh", "--", "repl", ""][..], 3),
         (&["complete", "fish", "--", "drain", "--to", "x"], 3),

@@ -128,9 +128,7 @@ fn start<T: Tool>(case: &Case<T>, address: &str, processes: Option<u32>, number:
 }
 
 /// Its job stays with it meanwhile.
-pub fn a_worker_without_a_descriptor_or_thread_waits_for_one_and_says_so_once<T: Tool>(
-    case: &Case<T>,
-) {
+pub fn worker_waits_for_descriptors_and_threads<T: Tool>(case: &Case<T>) {
     for (number, resource, left) in [(0, "nofile", 3), (1, "nproc", 1)] {
         let (server, address) = Case::<T>::server();
         let mut worker = start(case, &address, None, number);
@@ -146,9 +144,7 @@ pub fn a_worker_without_a_descriptor_or_thread_waits_for_one_and_says_so_once<T:
 }
 
 /// It takes no job before.
-pub fn a_worker_that_gets_no_thread_at_first_starts_later_or_ends_by_a_signal<T: Tool>(
-    case: &Case<T>,
-) {
+pub fn worker_starts_once_a_thread_is_available<T: Tool>(case: &Case<T>) {
     for is_signalled in [false, true] {
         let (server, address) = Case::<T>::server();
         let mut worker = start(case, &address, Some(1), 2);

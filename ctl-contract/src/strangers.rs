@@ -12,7 +12,7 @@ use crate::program::{Ran, fed};
 use crate::session::repl;
 
 /// Results name their server even if only one of several answers, and a verdict names those that answer.
-pub fn live_servers_are_named_when_one_is_dead<T: Tool>(case: &Case<T>) {
+pub fn lists_live_servers_when_one_is_dead<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
     let both = format!("127.0.0.1:1,{address}");
     for line in [case.list, case.figures] {
@@ -30,14 +30,14 @@ pub fn live_servers_are_named_when_one_is_dead<T: Tool>(case: &Case<T>) {
 }
 
 /// A command that visits its servers in turn would wait for the first in vain.
-pub fn several_servers_are_asked_at_the_same_time<T: Tool>(case: &Case<T>) {
+pub fn queries_servers_concurrently<T: Tool>(case: &Case<T>) {
     for line in [case.list, case.figures] {
         asks_both(case, line);
     }
 }
 
 /// The same for the commands of every tool.
-pub fn common_commands_ask_several_servers_at_the_same_time<T: Tool>(case: &Case<T>) {
+pub fn common_commands_query_servers_concurrently<T: Tool>(case: &Case<T>) {
     let lines = ["check server", "ping", "doctor", "exporter -c 1"];
     for line in lines {
         asks_both(case, line);
@@ -61,7 +61,7 @@ fn asks_both<T: Tool>(case: &Case<T>, line: &str) {
 }
 
 /// It is there, so nobody needs to start it.
-pub fn a_frozen_server_is_124_and_not_absent<T: Tool>(case: &Case<T>) {
+pub fn a_frozen_server_exits_124<T: Tool>(case: &Case<T>) {
     let silent = &silent();
     thread::scope(|scope| {
         for line in [case.list, case.figures] {
@@ -77,12 +77,12 @@ pub fn a_frozen_server_is_124_and_not_absent<T: Tool>(case: &Case<T>) {
 }
 
 /// A server that takes connections and never answers is named, and the others are heard all the same.
-pub fn a_silent_one_of_several_servers_is_named<T: Tool>(case: &Case<T>) {
+pub fn names_the_silent_server<T: Tool>(case: &Case<T>) {
     name_the_silent_one(case, &[case.list, case.figures]);
 }
 
 /// The same by the commands of every tool.
-pub fn common_commands_name_a_silent_one_of_several_servers<T: Tool>(case: &Case<T>) {
+pub fn common_commands_name_the_silent_server<T: Tool>(case: &Case<T>) {
     let pings = "ping -c 2 -i 0 -o json";
     let lines = ["top -c 1", "doctor", "exporter -c 1", pings];
     let (servers, ran) = name_the_silent_one(case, &lines);
@@ -176,7 +176,7 @@ fn greet(mut stream: TcpStream, greeting: &[u8]) {
 }
 
 /// With its address, its reply and a remedy; nothing of the command was sent.
-pub fn a_server_of_another_kind_is_told<T: Tool>(case: &Case<T>) {
+pub fn detects_the_wrong_server_type<T: Tool>(case: &Case<T>) {
     let meant = T::PROGRAM.servers.kind;
     let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
     for (address, what) in [
@@ -200,7 +200,7 @@ pub fn a_server_of_another_kind_is_told<T: Tool>(case: &Case<T>) {
 }
 
 /// Even if another of the servers has replied correctly.
-pub fn a_stranger_among_several_servers_is_told<T: Tool>(case: &Case<T>) {
+pub fn reports_wrong_server_type_among_several<T: Tool>(case: &Case<T>) {
     let ((_server, good), other) = (Case::<T>::server(), http());
     let ran = case.program.at(&format!("{good},{other}"), &["ping"]).exits(76);
     assert!(ran.err.contains(&format!("an HTTP server answers at {other}")), "{}", ran.err);
@@ -208,7 +208,7 @@ pub fn a_stranger_among_several_servers_is_told<T: Tool>(case: &Case<T>) {
 }
 
 /// An unknown reply is shown unchanged.
-pub fn a_server_of_no_known_kind_is_asked_about<T: Tool>(case: &Case<T>) {
+pub fn reports_an_unknown_server_type<T: Tool>(case: &Case<T>) {
     let address = serves(|stream| greet(stream, b"hello, who is there?\r\n"));
     let ran = case.program.at(&address, &["ping", "-c", "1"]).exits(76);
     assert!(ran.err.contains("hello, who is there?") && ran.err.contains(&address), "{}", ran.err);
@@ -216,7 +216,7 @@ pub fn a_server_of_no_known_kind_is_asked_about<T: Tool>(case: &Case<T>) {
 }
 
 /// The session keeps its server.
-pub fn a_session_does_not_go_to_a_server_of_another_kind<T: Tool>(case: &Case<T>) {
+pub fn session_refuses_the_wrong_server_type<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let other = http();
     let text = format!("connect {other}\n{} x\n", case.add);

@@ -75,7 +75,7 @@ pub fn python(module: &str, script: &str, address: &str) -> Option<Command> {
 }
 
 /// A filter may match more of a body than is shown.
-pub fn a_line_is_chosen_by_more_of_its_body_than_is_shown<T: Tool>(case: &Case<T>) {
+pub fn tap_filters_match_more_than_is_shown<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let mut tap = Tap::start(&case.program, &address, &["--body", "4", "--filter", "body~=needle"]);
     let add: Vec<&str> = case.add.split(' ').collect();
@@ -89,7 +89,7 @@ pub fn a_line_is_chosen_by_more_of_its_body_than_is_shown<T: Tool>(case: &Case<T
 }
 
 /// Even if less of the body is shown.
-pub fn a_tap_shows_what_is_in_a_body<T: Tool>(case: &Case<T>) {
+pub fn tap_decodes_bodies<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let mut tap = Tap::start(&case.program, &address, &["--decode", "auto", "--body", "5"]);
     let body = r#"{"class":"Newsletter","args":["a much longer argument than is shown"]}"#;
@@ -102,7 +102,7 @@ pub fn a_tap_shows_what_is_in_a_body<T: Tool>(case: &Case<T>) {
 }
 
 /// With bodies, response times and a summary.
-pub fn what_passes_a_tap_is_shown<T: Tool>(case: &Case<T>) {
+pub fn tap_prints_traffic<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let tap = Tap::start(&case.program, &address, &[]);
     let add: Vec<&str> = case.add.split(' ').chain(["body \x1b[2J"]).collect();
@@ -122,7 +122,7 @@ pub fn what_passes_a_tap_is_shown<T: Tool>(case: &Case<T>) {
 }
 
 /// To the server, and from the application.
-pub fn a_tap_relays_between_unix_sockets<T: Tool>(case: &Case<T>) {
+pub fn tap_relays_between_unix_sockets<T: Tool>(case: &Case<T>) {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let (socket, taps, file) = (path("server"), path("tap"), path("file"));
@@ -147,7 +147,7 @@ pub fn a_tap_relays_between_unix_sockets<T: Tool>(case: &Case<T>) {
 }
 
 /// Each error names the alternative.
-pub fn what_a_tap_cannot_do_is_said<T: Tool>(case: &Case<T>) {
+pub fn tap_errors_name_the_alternative<T: Tool>(case: &Case<T>) {
     let refused = |flags: &[&str], why: &str| {
         let line = [&["tap", "--to", "127.0.0.1:1"], flags].concat();
         let ran = case.program.bare(&line).exits(2);

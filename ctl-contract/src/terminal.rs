@@ -171,7 +171,7 @@ impl Terminal {
 }
 
 /// What begins with a space, long bodies and raw requests are kept in memory only.
-pub fn the_history_is_private_and_keeps_no_secrets<T: Tool>(case: &Case<T>) {
+pub fn history_is_private_and_omits_secrets<T: Tool>(case: &Case<T>) {
     use std::os::unix::fs::PermissionsExt as _;
     let (server, address) = Case::<T>::server();
     let mut terminal = Terminal::plain(&case.program, &address);
@@ -201,7 +201,7 @@ pub fn the_history_is_private_and_keeps_no_secrets<T: Tool>(case: &Case<T>) {
 }
 
 /// Not even where the error is coloured.
-pub fn no_word_of_a_wrong_line_acts_on_the_terminal<T: Tool>(case: &Case<T>) {
+pub fn usage_errors_escape_control_characters<T: Tool>(case: &Case<T>) {
     let word = "ctl\u{1b}[31mred\u{7}\u{202e}x";
     let flag = format!("--{word}");
     for variable in ["NO_COLOR", "CLICOLOR_FORCE"] {
@@ -217,7 +217,7 @@ pub fn no_word_of_a_wrong_line_acts_on_the_terminal<T: Tool>(case: &Case<T>) {
 }
 
 /// Without an installed server; it ends with the session.
-pub fn a_person_works_with_the_embedded_server<T: Tool>(case: &Case<T>) {
+pub fn embedded_session_on_a_terminal<T: Tool>(case: &Case<T>) {
     let variables = [("NO_COLOR", "1")];
     let mut terminal = Terminal::bare(&case.program, &variables, &["--embedded", "repl"]);
     terminal.sees("embedded server on ");
@@ -232,7 +232,7 @@ pub fn a_person_works_with_the_embedded_server<T: Tool>(case: &Case<T>) {
 }
 
 /// `\e`.
-pub fn a_command_can_be_edited_with_the_editor<T: Tool>(case: &Case<T>) {
+pub fn edits_a_command_in_the_editor<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let add = case.add;
     let variables = [("NO_COLOR", "1"), ("EDITOR", "sed -i -e s/one/two/")];
@@ -260,7 +260,7 @@ pub fn a_command_can_be_edited_with_the_editor<T: Tool>(case: &Case<T>) {
 }
 
 /// By a file of their own; errors in it are reported, and do not prevent working.
-pub fn a_session_begins_as_its_person_likes<T: Tool>(case: &Case<T>) {
+pub fn replrc_runs_at_start<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let config = tempfile::tempdir().unwrap();
     let folder = config.path().join(case.program.name);
@@ -285,7 +285,7 @@ pub fn a_session_begins_as_its_person_likes<T: Tool>(case: &Case<T>) {
 }
 
 /// Ctrl-C discards the whole command.
-pub fn bodies_of_several_lines_have_a_prompt_of_their_own<T: Tool>(case: &Case<T>) {
+pub fn heredocs_have_a_continuation_prompt<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let mut terminal = Terminal::plain(&case.program, &address);
     terminal.says(&format!("{} <<END", case.add), "...> ");
@@ -301,7 +301,7 @@ pub fn bodies_of_several_lines_have_a_prompt_of_their_own<T: Tool>(case: &Case<T
 }
 
 /// A person sees that there is no result, where a result ends, and whole words.
-pub fn what_is_shown_on_a_terminal_is_made_for_it<T: Tool>(case: &Case<T>) {
+pub fn terminal_output_is_rendered<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let variables = [("NO_COLOR", "1")];
     let words: Vec<&str> = case.nothing.split(' ').collect();
@@ -319,7 +319,7 @@ pub fn what_is_shown_on_a_terminal_is_made_for_it<T: Tool>(case: &Case<T>) {
 }
 
 /// Otherwise they seem to hang.
-pub fn what_is_read_from_a_terminal_is_announced<T: Tool>(case: &Case<T>) {
+pub fn announces_that_it_reads_the_terminal<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["-"]).collect();
     for (words, what) in [(&["import", "-"][..], "records"), (&add, "the body")] {
@@ -331,7 +331,7 @@ pub fn what_is_read_from_a_terminal_is_announced<T: Tool>(case: &Case<T>) {
 }
 
 /// On a terminal, too, it is the only copy.
-pub fn a_large_body_that_is_deleted_is_shown_whole<T: Tool>(case: &Case<T>) {
+pub fn deleted_bodies_are_printed_in_full<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let body = ["x".repeat(40_000), "END".to_owned()].concat();
     let words: Vec<&str> = case.add.split(' ').chain(["-"]).collect();
@@ -345,7 +345,7 @@ pub fn a_large_body_that_is_deleted_is_shown_whole<T: Tool>(case: &Case<T>) {
 }
 
 /// With what has arrived until then.
-pub fn ping_shows_each_answer_as_it_comes_and_what_came_at_the_end<T: Tool>(case: &Case<T>) {
+pub fn ping_prints_each_reply_and_a_summary<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let words = ["ping", "-c", "1000000", "-i", "50ms"];
     let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
@@ -363,7 +363,7 @@ pub fn ping_shows_each_answer_as_it_comes_and_what_came_at_the_end<T: Tool>(case
 }
 
 /// Ids that arrive while somebody types are on lines of their own, with nothing else between them.
-pub fn results_that_come_one_by_one_are_their_own_progress<T: Tool>(case: &Case<T>) {
+pub fn streaming_results_show_no_progress_bar<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let words: Vec<&str> = case.add.split(' ').chain(["--lines"]).collect();
     let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
@@ -382,7 +382,7 @@ pub fn results_that_come_one_by_one_are_their_own_progress<T: Tool>(case: &Case<
 }
 
 /// In a pipe it says nothing before its end.
-pub fn a_wait_says_on_a_terminal_what_it_waits_for<T: Tool>(case: &Case<T>) {
+pub fn wait_shows_its_condition_on_a_terminal<T: Tool>(case: &Case<T>) {
     let nobody = "127.0.0.1:1";
     let wait = ["wait", "--for", "server", "--timeout", "1h"];
     let mut terminal = Terminal::run(&case.program, nobody, &[("NO_COLOR", "1")], &wait);
@@ -401,7 +401,7 @@ pub fn a_wait_says_on_a_terminal_what_it_waits_for<T: Tool>(case: &Case<T>) {
 }
 
 /// The first one says what is awaited, the second one gives it up, and the session goes on.
-pub fn control_c_gives_up_an_answer_that_does_not_come<T: Tool>(case: &Case<T>) {
+pub fn ctrl_c_abandons_a_missing_reply<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let first: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
     case.program.at(&address, &first).exits(0);
@@ -424,7 +424,7 @@ pub fn control_c_gives_up_an_answer_that_does_not_come<T: Tool>(case: &Case<T>) 
 }
 
 /// As in a session, and the exit code is that of an unknown outcome.
-pub fn control_c_gives_up_the_answer_to_a_command<T: Tool>(case: &Case<T>) {
+pub fn ctrl_c_abandons_the_reply_to_a_command<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let (add, request) = case.changes.first().expect("a command that adds a job");
     T::Link::faults(&server).add(Fault::always().of(*request).hang());
@@ -439,7 +439,7 @@ pub fn control_c_gives_up_the_answer_to_a_command<T: Tool>(case: &Case<T>) {
 }
 
 /// Nothing was sent.
-pub fn control_c_ends_connecting_at_once<T: Tool>(case: &Case<T>) {
+pub fn ctrl_c_cancels_connecting<T: Tool>(case: &Case<T>) {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let (add, _) = case.changes.first().expect("a command that adds a job");

@@ -29,7 +29,7 @@ pub fn private(file: &Path, mode: u32) {
 }
 
 /// A flag without a TLS server, a missing file, and a file of the wrong kind.
-pub fn tls_flags_that_cannot_work_are_refused<T: Tool>(case: &Case<T>) {
+pub fn rejects_contradictory_tls_flags<T: Tool>(case: &Case<T>) {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text.pem");
     std::fs::write(&text, "no certificate").unwrap();
@@ -51,7 +51,7 @@ pub fn tls_flags_that_cannot_work_are_refused<T: Tool>(case: &Case<T>) {
 }
 
 /// Only with a certificate signed by a trusted CA, however that is named; never in plain text when TLS was requested.
-pub fn a_server_is_trusted_for_its_certificate_only<T: Tool>(case: &Case<T>) {
+pub fn trusts_only_the_given_certificate<T: Tool>(case: &Case<T>) {
     let directory = tempfile::tempdir().unwrap();
     let (_server, plain) = Case::<T>::server();
     let (known, stranger) = (Authority::new(), Authority::new());

@@ -22,7 +22,7 @@ fn start<T: Tool>(case: &Case<T>, address: &str) -> Terminal {
 }
 
 /// However it ends, and while it is suspended.
-pub fn a_live_view_gives_the_terminal_back<T: Tool>(case: &Case<T>) {
+pub fn top_restores_the_terminal<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
     let mut terminal = start(case, &address);
     terminal.sees("mail");
@@ -50,7 +50,7 @@ pub fn a_live_view_gives_the_terminal_back<T: Tool>(case: &Case<T>) {
 }
 
 /// Selects a row, and shows its details.
-pub fn a_queue_is_looked_at_closely<T: Tool>(case: &Case<T>) {
+pub fn top_shows_queue_details<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
     let words = ["top", "-i", "100ms", "--only", "*mail"];
     let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
@@ -69,7 +69,7 @@ pub fn a_queue_is_looked_at_closely<T: Tool>(case: &Case<T>) {
 }
 
 /// Even without a signal.
-pub fn a_live_view_ends_with_its_terminal<T: Tool>(case: &Case<T>) {
+pub fn top_exits_when_the_terminal_closes<T: Tool>(case: &Case<T>) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
     let (_server, address) = Case::<T>::server();
@@ -100,7 +100,7 @@ pub fn a_live_view_ends_with_its_terminal<T: Tool>(case: &Case<T>) {
 }
 
 /// The other servers are shown meanwhile.
-pub fn a_server_that_goes_away_comes_back_into_a_live_view<T: Tool>(case: &Case<T>) {
+pub fn top_survives_a_server_restart<T: Tool>(case: &Case<T>) {
     let port = Port::take().unwrap();
     let ((_one, first), (two, second)) = (Case::<T>::server(), Case::<T>::server_at(&port));
     case.adds(&first, "x");
@@ -121,7 +121,7 @@ pub fn a_server_that_goes_away_comes_back_into_a_live_view<T: Tool>(case: &Case<
 }
 
 /// As with two servers, one of which answers.
-pub fn a_live_view_waits_for_its_only_server<T: Tool>(case: &Case<T>) {
+pub fn top_waits_for_its_only_server<T: Tool>(case: &Case<T>) {
     let (port, place) = Case::<T>::nobody();
     let mut terminal = start(case, &place);
     terminal.sees("down for ");
@@ -134,7 +134,7 @@ pub fn a_live_view_waits_for_its_only_server<T: Tool>(case: &Case<T>) {
 }
 
 /// At the terminal's full width, and without a note on the elapsed time.
-pub fn a_session_goes_on_behind_a_live_view<T: Tool>(case: &Case<T>) {
+pub fn session_continues_after_top<T: Tool>(case: &Case<T>) {
     let (server, address) = case.filled();
     let mut terminal = Terminal::plain(&case.program, &address);
     terminal.says("!stty rows 24 cols 60", READS);
@@ -195,7 +195,7 @@ pub fn programs_get_snapshots<T: Tool>(case: &Case<T>) {
 }
 
 /// The distribution is shown at the end, even after Ctrl-C, and even if the clock has no such interval.
-pub fn ping_tells_how_round_trips_are_spread<T: Tool>(case: &Case<T>) {
+pub fn ping_shows_the_latency_distribution<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let ping = |more: &[&str]| case.program.at(&address, &[&["ping"], more].concat());
     let ran = ping(&["-c", "20", "-i", "1ms", "-o", "json"]).exits(0);
@@ -214,7 +214,7 @@ pub fn ping_tells_how_round_trips_are_spread<T: Tool>(case: &Case<T>) {
 }
 
 /// A listing takes the place of the one before, and can also be read by programs.
-pub fn a_listing_is_repeated_at_an_interval<T: Tool>(case: &Case<T>) {
+pub fn interval_repeats_a_listing<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
     let words = [case.list, "-i", "100ms"];
     let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
@@ -241,7 +241,7 @@ pub fn a_listing_is_repeated_at_an_interval<T: Tool>(case: &Case<T>) {
 }
 
 /// Nobody could end it in a pipe. The flags select what the screen would show.
-pub fn in_a_pipe_one_look_is_taken<T: Tool>(case: &Case<T>) {
+pub fn top_prints_one_snapshot_to_a_pipe<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     for (name, jobs) in [("quiet", 1), ("busy", 3), ("other", 2)] {
         for _ in 0..jobs {

@@ -10,7 +10,7 @@ use crate::program::ended;
 
 /// Runs every command of the `console` blocks below this heading of a README, in a directory of its own, against an
 /// in-memory server that replaces the one at `shown`. Their output has to match the README except for times and ids.
-pub fn the_tour_of_a_readme_is_what_happens<T: Tool>(
+pub fn readme_tour_matches_the_output<T: Tool>(
     case: &Case<T>,
     (readme, heading): (&str, &str),
     shown: &str,
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_taken_from_the_blocks_below_the_heading_only() {
+    fn reads_commands_below_the_heading_only() {
         let readme = "## Other\n```console\n$ no\n```\n## Tour\nText $ no\n```console\n$ a | b\none\n\ntwo\n$ c\n```\n$ no\n```rust\n$ no\n```\n## Next\n```console\n$ no\n```\n";
         let expected = [("a | b", "one\n\ntwo\n"), ("c", "")];
         assert_eq!(
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn times_and_ids_are_alike_and_nothing_else_is() {
+    fn masks_only_times_and_ids() {
         let id = "3cafb218cb7845a3ac8adacc5618245f";
         let said = format!("pushed 2 messages in 1s 15ms, 1.5s: /mail {id}: 7\n");
         assert_eq!(likened(&said), "pushed 2 messages in TIME, TIME: /mail ID: 7\n");

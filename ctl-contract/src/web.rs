@@ -136,7 +136,7 @@ fn authorization(token: &str) -> String {
 }
 
 /// The page loads nothing from elsewhere, and the stream has the queues.
-pub fn a_page_shows_what_the_servers_have_to_do<T: Tool>(case: &Case<T>) {
+pub fn web_shows_the_backlog<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
     let web = Web::start(&case.program, &format!("{address},127.0.0.1:1"), &[]);
     for path in ["/", "/page.js", "/page.css"] {
@@ -164,7 +164,7 @@ pub fn a_page_shows_what_the_servers_have_to_do<T: Tool>(case: &Case<T>) {
 }
 
 /// Requests that a foreign page could send are refused, as are oversized ones.
-pub fn only_its_own_page_may_ask<T: Tool>(case: &Case<T>) {
+pub fn web_rejects_cross_origin<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let web = Web::start(&case.program, &address, &["--write"]);
     let host = web.address.as_str();
@@ -199,7 +199,7 @@ pub fn only_its_own_page_may_ask<T: Tool>(case: &Case<T>) {
 }
 
 /// The page does what a command does, but only with `--write`.
-pub fn a_page_changes_something_where_that_is_allowed<T: Tool>(case: &Case<T>) {
+pub fn web_writes_only_when_enabled<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
     case.program.at(&address, &add).exits(0);
@@ -238,7 +238,7 @@ pub fn a_page_changes_something_where_that_is_allowed<T: Tool>(case: &Case<T>) {
 }
 
 /// The preview shows what the command would do; nothing changes.
-pub fn every_action_says_what_it_would_do<T: Tool>(case: &Case<T>) {
+pub fn web_previews_every_action<T: Tool>(case: &Case<T>) {
     let (server, address) = case.filled();
     let web = Web::start(&case.program, &address, &["--write"]);
     let picture = web.picture().0;
@@ -270,7 +270,7 @@ pub fn every_action_says_what_it_would_do<T: Tool>(case: &Case<T>) {
 }
 
 /// Neither users of this machine nor those of others, whether or not the page is encrypted.
-pub fn nobody_is_let_in_without_the_token<T: Tool>(case: &Case<T>) {
+pub fn web_requires_the_token<T: Tool>(case: &Case<T>) {
     let refused = |flags: &[&str], why: &str| {
         let line = [&[case.program.flag, "127.0.0.1:1", "web"], flags].concat();
         let ran = case.program.bare(&line).exits(2);
@@ -316,7 +316,7 @@ pub fn nobody_is_let_in_without_the_token<T: Tool>(case: &Case<T>) {
 }
 
 /// Whoever runs the page sees who changed what.
-pub fn what_a_page_changes_is_logged<T: Tool>(case: &Case<T>) {
+pub fn web_logs_changes<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
     case.program.at(&address, &add).exits(0);
@@ -341,7 +341,7 @@ pub fn what_a_page_changes_is_logged<T: Tool>(case: &Case<T>) {
 }
 
 /// In a real browser: whoever changes something sees where.
-pub fn a_page_shows_its_context<T: Tool>(case: &Case<T>) {
+pub fn web_shows_its_context<T: Tool>(case: &Case<T>) {
     let Some(mut browser) = Browser::start() else { return };
     let (_server, address) = Case::<T>::server();
     let folder = tempfile::tempdir().unwrap();
@@ -366,7 +366,7 @@ pub fn a_page_shows_its_context<T: Tool>(case: &Case<T>) {
 }
 
 /// In a real browser: on a desk and on a phone.
-pub fn problems_come_first_and_are_never_cut_off<T: Tool>(case: &Case<T>) {
+pub fn web_lists_every_problem_first<T: Tool>(case: &Case<T>) {
     let Some(mut browser) = Browser::start() else { return };
     let (_server, address) = case.filled();
     let web = Web::start(&case.program, &address, &["-i", "100ms"]);
@@ -390,7 +390,7 @@ pub fn problems_come_first_and_are_never_cut_off<T: Tool>(case: &Case<T>) {
 }
 
 /// In a real browser: selects the queue, starts its first action, fills it in and confirms.
-pub fn a_person_adds_a_job_with_the_page<T: Tool>(case: &Case<T>) {
+pub fn web_adds_a_job<T: Tool>(case: &Case<T>) {
     let Some(mut browser) = Browser::start() else { return };
     let (server, address) = case.filled();
     let web = Web::start(&case.program, &address, &["--write"]);
@@ -406,7 +406,7 @@ pub fn a_person_adds_a_job_with_the_page<T: Tool>(case: &Case<T>) {
 }
 
 /// In a real browser: the page says what does not answer, recovers by itself, and its actions still work then.
-pub fn a_page_outlives_its_server_and_its_tool<T: Tool>(case: &Case<T>) {
+pub fn web_recovers_from_restarts<T: Tool>(case: &Case<T>) {
     let Some(mut browser) = Browser::start() else { return };
     let server_port = fixtures::Port::take().unwrap();
     let (server, address) = Case::<T>::server_at(&server_port);

@@ -12,7 +12,7 @@ const LONGEST: usize = 5;
 const SHORTEST: usize = 3;
 
 /// No phrase appears twice in a row, and no part of a word three times.
-pub fn no_help_text_repeats_itself<T: Interactive>() {
+pub fn help_texts_do_not_repeat_themselves<T: Interactive>() {
     for tree in [cli::tree::<T>(), tree::grammar::<T>()] {
         check(&tree);
     }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn repeated_words_phrases_and_endings_are_found() {
+    fn finds_repeated_words_phrases_and_endings() {
         let found = |text: &str| repetition(text);
         assert_eq!(found("Delete the the job").as_deref(), Some("the"));
         assert_eq!(found("Exit codes that bury the job the job").as_deref(), Some("the job"));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_columns_numbers_and_idioms_repeat_nothing() {
+    fn lists_columns_numbers_and_idioms_are_not_repetition() {
         assert_eq!(repetition("  put      put a job\n  put  2"), None);
         assert_eq!(repetition("Protocol: shutdown, shutdown graceful."), None);
         assert_eq!(repetition("kicked one by one by id"), None);

@@ -19,7 +19,7 @@ fn work<T: Tool>(case: &Case<T>, address: &str, flags: &[&str], line: &str) -> R
 }
 
 /// The job, how its command ended, how long it took, the outcome, and the last line of output.
-pub fn a_job_that_does_not_end_well_is_told_on_a_line<T: Tool>(case: &Case<T>) {
+pub fn worker_logs_each_failed_job<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     for (line, how) in [
         ("printf 'one\\ntwo\\033[2J\\n' >&2; exit 3", "exit 3 after"),
@@ -37,7 +37,7 @@ pub fn a_job_that_does_not_end_well_is_told_on_a_line<T: Tool>(case: &Case<T>) {
 }
 
 /// Everything after `--exec` belongs to the command, which is easily forgotten.
-pub fn a_flag_that_the_command_gets_is_named<T: Tool>(case: &Case<T>) {
+pub fn warns_about_a_flag_passed_to_the_command<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let work: Vec<&str> = case.work.split(' ').chain(["-c", "1"]).collect();
     let run = |flags: &[&str]| {
@@ -52,7 +52,7 @@ pub fn a_flag_that_the_command_gets_is_named<T: Tool>(case: &Case<T>) {
 }
 
 /// The command runs to its end, and no other job is taken.
-pub fn the_first_signal_finishes_the_job<T: Tool>(case: &Case<T>) {
+pub fn first_signal_finishes_running_jobs<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     for _ in 0..2 {
         case.adds(&address, "body");
@@ -83,9 +83,7 @@ pub fn the_first_signal_finishes_the_job<T: Tool>(case: &Case<T>) {
 
 /// The server gives its job to the next worker at once, whatever the command would still do.
 #[cfg(unix)]
-pub fn the_commands_of_a_killed_worker_end_with_everything_that_they_started<T: Tool>(
-    case: &Case<T>,
-) {
+pub fn killing_the_worker_kills_its_process_trees<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     case.adds(&address, "body");
     let folder = tempfile::tempdir().unwrap();
@@ -108,7 +106,7 @@ pub fn the_commands_of_a_killed_worker_end_with_everything_that_they_started<T: 
 }
 
 /// A script must not take them for done.
-pub fn a_worker_fails_if_all_of_its_jobs_failed<T: Tool>(case: &Case<T>) {
+pub fn worker_exits_1_if_every_job_failed<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let ran = work(case, &address, &["-o", "json"], "exit 3").exits(1);
     assert_eq!(ran.error()["code"], "JOBS_FAILED");
@@ -117,7 +115,7 @@ pub fn a_worker_fails_if_all_of_its_jobs_failed<T: Tool>(case: &Case<T>) {
 
 /// Also while it waits for a job. Its commands have nothing to tell the manager.
 #[cfg(target_os = "linux")]
-pub fn a_service_manager_hears_that_a_worker_is_ready_alive_and_stopping<T: Tool>(case: &Case<T>) {
+pub fn worker_notifies_the_service_manager<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     case.adds(&address, "body");
     let folder = tempfile::tempdir().unwrap();
@@ -150,7 +148,7 @@ pub fn a_service_manager_hears_that_a_worker_is_ready_alive_and_stopping<T: Tool
 
 /// Of its own work only; the exporter has those of the server.
 #[cfg(unix)]
-pub fn a_worker_serves_its_own_metrics<T: Tool>(case: &Case<T>) {
+pub fn worker_serves_metrics<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let words: Vec<&str> = case.work.split(' ').collect();
     let worker = |metrics: &str| {
@@ -185,7 +183,7 @@ pub fn a_worker_serves_its_own_metrics<T: Tool>(case: &Case<T>) {
 }
 
 /// A server forgets a failed job, or keeps it where nobody looks.
-pub fn failed_jobs_go_to_a_file_that_import_reads<T: Tool>(case: &Case<T>) {
+pub fn failed_jobs_can_be_imported_again<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("failed").display().to_string();
@@ -212,7 +210,7 @@ pub fn failed_jobs_go_to_a_file_that_import_reads<T: Tool>(case: &Case<T>) {
 
 /// No file may grow in this process.
 #[cfg(target_os = "linux")]
-pub fn a_failed_job_that_cannot_be_recorded_stays<T: Tool>(case: &Case<T>) {
+pub fn keeps_a_failed_job_that_cannot_be_recorded<T: Tool>(case: &Case<T>) {
     let (server, address) = case.filled();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("failed").display().to_string();
@@ -229,7 +227,7 @@ pub fn a_failed_job_that_cannot_be_recorded_stays<T: Tool>(case: &Case<T>) {
 }
 
 /// The hint names the flag that makes it wait.
-pub fn a_server_that_is_away_at_the_start_is_69_and_can_be_waited_for<T: Tool>(case: &Case<T>) {
+pub fn worker_exits_69_unless_told_to_wait_for_the_server<T: Tool>(case: &Case<T>) {
     let (_port, address) = Case::<T>::nobody();
     let words: Vec<&str> = case.work.split(' ').chain(["-c", "1", "--shell", "true"]).collect();
     let ran = case.program.at(&address, &words).exits(69);
@@ -240,7 +238,7 @@ pub fn a_server_that_is_away_at_the_start_is_69_and_can_be_waited_for<T: Tool>(c
 
 /// By the server's name, not for every slot and attempt; then the work goes on.
 #[cfg(unix)]
-pub fn a_worker_tells_once_that_its_server_is_lost_and_that_it_is_back<T: Tool>(case: &Case<T>) {
+pub fn worker_reports_each_loss_and_return_once<T: Tool>(case: &Case<T>) {
     let port = fixtures::Port::take().unwrap();
     let (server, address) = Case::<T>::server_at(&port);
     case.adds(&address, "body");
@@ -263,7 +261,7 @@ pub fn a_worker_tells_once_that_its_server_is_lost_and_that_it_is_back<T: Tool>(
 }
 
 /// Two tools never ended, and one ended as if it had done everything.
-pub fn a_worker_until_empty_ends_without_a_server_that_is_away<T: Tool>(case: &Case<T>) {
+pub fn until_empty_exits_69_if_a_server_is_unreachable<T: Tool>(case: &Case<T>) {
     let (server, address) = case.filled();
     let words = case.work.split(' ').chain(["--max-idle", "0", "--shell", "cat >&2"]);
     let words: Vec<&str> = words.collect();
@@ -275,7 +273,7 @@ pub fn a_worker_until_empty_ends_without_a_server_that_is_away<T: Tool>(case: &C
 }
 
 /// In a pipe as on a terminal. With structured formats, stdout has nothing else.
-pub fn results_go_to_stdout_and_the_summary_to_stderr<T: Tool>(case: &Case<T>) {
+pub fn worker_prints_results_to_stdout_and_the_summary_to_stderr<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let ran = work(case, &address, &[], "echo result").exits(0);
     assert!(ran.lines().iter().all(|line| *line == "result"), "{ran:?}");
@@ -295,7 +293,7 @@ pub fn results_go_to_stdout_and_the_summary_to_stderr<T: Tool>(case: &Case<T>) {
 }
 
 /// For log collectors.
-pub fn every_line_of_the_log_can_be_an_object<T: Tool>(case: &Case<T>) {
+pub fn worker_logs_json_objects<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     case.adds(&address, "body");
     let words = case.work.split(' ').chain(["-c", "1", "--shell", "echo broken >&2; exit 3"]);
@@ -314,7 +312,7 @@ pub fn every_line_of_the_log_can_be_an_object<T: Tool>(case: &Case<T>) {
 
 /// The background process holds the command's output open.
 #[cfg(target_os = "linux")]
-pub fn what_a_command_leaves_running_is_named_when_it_is_ended<T: Tool>(case: &Case<T>) {
+pub fn worker_names_leftover_processes<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let ran = work(case, &address, &[], "sleep 1000 & true").exits(0);
     let said = "killed processes that its command left running: sleep (process ";

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_level_of_messages_comes_from_the_flags() {
+    fn flags_set_the_message_level() {
         let level = |line: &[&str]| globals(line).level();
         assert_eq!(level(&[]), None);
         assert_eq!(level(&["-q"]), Some(Level::Error));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_a_session_changes_only_what_it_names() {
+    fn a_session_line_overrides_only_its_flags() {
         let session = Style { format: Format::Json, ..Style::default() };
         let line = globals(&["--columns", "id"]).restyle(&session).unwrap();
         assert_eq!((line.format, line.columns), (Format::Json, Some(vec!["id".to_owned()])));

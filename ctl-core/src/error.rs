@@ -435,14 +435,14 @@ mod tests {
     }
 
     #[test]
-    fn a_message_of_any_length_is_short_enough_to_read() {
+    fn long_messages_are_shortened() {
         let error = CliError::new(Exit::Negative, "SERVER_ERROR", "x".repeat(5 << 20));
         assert!(error.message.len() < 4200 && error.message.contains("of 5242880 bytes"));
         assert!(error.to_json().len() < 4400);
     }
 
     #[test]
-    fn a_closed_pipe_is_told_from_other_failures() {
+    fn distinguishes_a_closed_pipe_from_other_failures() {
         let closed = io::Error::from(io::ErrorKind::BrokenPipe);
         assert!(CliError::writing("stdout", &closed).is_broken_pipe());
         let full = io::Error::from(io::ErrorKind::StorageFull);

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_a_list_are_wrapped_below_their_text() {
+    fn list_rows_have_a_hanging_indent() {
         let text = "Metrics:\n  server:  one two three four five six\n           seven eight nine ten\n  tool run --with-a-flag and a value";
         assert_eq!(
             set_in(text, 31),
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_hang() {
+    fn tables_have_a_hanging_indent() {
         let long = "word ".repeat(20);
         let text = table(&[("A", long.trim_end()), (&"N".repeat(40), "x"), ("BCD", "y")]);
         let lines: Vec<&str> = text.lines().collect();

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_too_long_is_named_and_the_next_one_follows() {
+    fn skips_an_oversized_record_and_names_it() {
         let got = records(b"ok\n12345\n1234\nlast-too-long", Framing::Lines, 4);
         assert_eq!(got[0], Ok(b"ok".to_vec()));
         assert!(got[1].as_ref().unwrap_err().contains("stdin record 2"), "{got:?}");
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_meter_follows_whoever_reads_a_file() {
+    fn a_meter_follows_reads_of_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lines");
         std::fs::write(&path, "a\n".repeat(100_000)).unwrap();
@@ -394,7 +394,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn null_records_come_back(bodies: Vec<Vec<u8>>) {
+        fn null_records_round_trip(bodies: Vec<Vec<u8>>) {
             let bodies: Vec<Vec<u8>> = bodies.into_iter()
                 .map(|body| body.into_iter().filter(|byte| *byte != 0).collect()).collect();
             let mut stream = Vec::new();

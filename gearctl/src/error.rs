@@ -99,14 +99,14 @@ mod tests {
     use gearman_client::FunctionName;
 
     #[test]
-    fn an_illegal_name_is_65_and_shows_the_rule() {
+    fn an_illegal_name_exits_65_with_the_rule() {
         let error = cli_error(FunctionName::try_from("a\0b").unwrap_err());
         assert_eq!((error.exit.code(), error.code), (65, "INVALID_INPUT"));
         assert!(error.message.contains("position 1"), "{error}");
     }
 
     #[test]
-    fn deadlines_are_told_apart() {
+    fn deadlines_have_distinct_messages() {
         assert_eq!(outcome(ErrorKind::Timeout(Deadline::Connect)).0.code(), 69);
         assert_eq!(outcome(ErrorKind::Timeout(Deadline::Job)).0.code(), 124);
         assert_eq!(outcome(ErrorKind::QueueFull).0.code(), 75);

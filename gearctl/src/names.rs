@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn handles_from_arguments_and_stdin() {
+    fn reads_handles_from_arguments_and_stdin() {
         let mut input = Input::Bytes(b"H:x:2\n\n H:x:3 \n".to_vec());
         let messages = Messages::to(Box::new(std::io::sink()), "gearctl", false, false);
         let found = handles(&["H:x:1".into(), "-".into()], (&mut input, &messages)).unwrap();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn an_illegal_function_is_65() {
+    fn an_illegal_function_exits_65() {
         for name in ["", "a\\x00", &"a".repeat(10_000)] {
             assert_eq!(function(name).unwrap_err().exit.code(), 65, "{name:.9}");
         }

@@ -89,7 +89,7 @@ fn a_connection_that_breaks_leaves_no_caller_waiting() {
 }
 
 #[test]
-fn every_enqueued_push_ends_whoever_waits_for_it() {
+fn every_enqueued_push_completes_its_waiter() {
     search(200, || {
         let world = filled(0);
         let options = ProducerOptions::new(Servers::from(options(&world))).max_messages(2);
@@ -148,7 +148,7 @@ fn a_worker_handles_each_message_once_and_ends_at_its_limit() {
 }
 
 #[test]
-fn a_worker_that_is_stopped_at_any_moment_ends_and_loses_nothing() {
+fn a_worker_stopped_at_any_moment_loses_nothing() {
     for slots in [1, 2] {
         search(100, move || {
             let world = filled(4);

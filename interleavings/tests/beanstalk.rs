@@ -80,7 +80,7 @@ fn every_caller_of_a_producer_gets_its_answer() {
 
 /// Also behind a caller that drives the connection and leaves, and before there is a connection.
 #[test]
-fn puts_that_nobody_waits_for_are_written() {
+fn writes_puts_without_a_waiter() {
     search(300, || {
         let world = world();
         let producer = Arc::new(Producer::new(ProducerOptions::new(servers(&world))).unwrap());
@@ -162,7 +162,7 @@ fn a_worker_runs_each_job_once_and_ends_at_its_limit() {
 }
 
 #[test]
-fn a_worker_that_is_stopped_at_any_moment_ends_and_loses_nothing() {
+fn a_worker_stopped_at_any_moment_loses_nothing() {
     for (slots, prefetch) in [(1, 1), (2, 1), (1, 3)] {
         search(100, move || {
             let world = filled(4);

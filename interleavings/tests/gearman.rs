@@ -72,7 +72,7 @@ fn a_worker_runs_each_job_once_and_ends_at_its_limit() {
 }
 
 #[test]
-fn a_worker_that_is_stopped_at_any_moment_ends_and_loses_nothing() {
+fn a_worker_stopped_at_any_moment_loses_nothing() {
     for slots in [1, 2] {
         search(100, move || {
             let world = filled(4);
@@ -83,7 +83,7 @@ fn a_worker_that_is_stopped_at_any_moment_ends_and_loses_nothing() {
 }
 
 #[test]
-fn a_handler_whose_reports_find_no_room_goes_on_once_they_are_written() {
+fn a_handler_resumes_once_its_reports_are_written() {
     search(50, || {
         let world = filled(2);
         let options = WorkerOptions::new(servers(&world)).slots(2).limit(JobLimit::new(2));

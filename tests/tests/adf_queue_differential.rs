@@ -182,17 +182,17 @@ fn cases() -> u32 {
 }
 
 #[test]
-fn random_sequences_over_websocket_are_answered_alike() {
+fn random_websocket_sequences_match_the_real_server() {
     check(false);
 }
 
 #[test]
-fn random_sequences_over_websocket_and_http_are_answered_alike() {
+fn random_websocket_and_http_sequences_match_the_real_server() {
     check(true);
 }
 
 #[test]
-fn recorded_sequences_are_answered_as_the_real_server_did() {
+fn recorded_sequences_match_the_real_server() {
     let all = recorded::all();
     assert!(!all.is_empty(), "nothing is recorded");
     let mut wrong = Vec::new();
@@ -230,7 +230,7 @@ fn record(real: &AdfQueueServer, steps: Vec<Step>) -> Result<Recorded, String> {
 /// sequences.
 #[test]
 #[ignore = "replaces what was recorded from the real server"]
-fn sequences_are_recorded() {
+fn records_sequences() {
     let real = AdfQueueServer::find().expect("a server to record from");
     fs::create_dir_all(recorded::folder()).unwrap();
     for (kind, has_http) in [("websocket", false), ("http", true)] {

@@ -83,7 +83,7 @@ fn cases() -> u32 {
 }
 
 #[test]
-fn random_sequences_are_answered_alike() {
+fn random_sequences_match_the_real_server() {
     if Beanstalkd::start().is_none() {
         eprintln!("skipped: beanstalkd is not installed");
         return;

@@ -19,7 +19,7 @@ where
 }
 
 #[test]
-fn a_beanstalkd_worker_without_its_runtime_holds_nothing() {
+fn a_beanstalkd_worker_releases_jobs_with_its_runtime() {
     use beanstalk_client::{JobContext, PutOptions, SlotState, Worker, WorkerOptions, blocking};
 
     let server = fixtures::beanstalkd::Server::start().unwrap();
@@ -36,7 +36,7 @@ fn a_beanstalkd_worker_without_its_runtime_holds_nothing() {
 }
 
 #[test]
-fn a_gearman_worker_without_its_runtime_holds_nothing() {
+fn a_gearman_worker_releases_jobs_with_its_runtime() {
     use gearman_client::{ConnectionState, Failure, JobContext, SubmitOptions, Worker, blocking};
 
     let server = fixtures::gearmand::Server::start().unwrap();
@@ -62,7 +62,7 @@ fn a_gearman_worker_without_its_runtime_holds_nothing() {
 }
 
 #[test]
-fn an_adf_queue_worker_without_its_runtime_holds_nothing() {
+fn an_adf_queue_worker_returns_messages_with_its_runtime() {
     use adf_queue_client::{ConnectionState, JobContext, Worker, WorkerOptions, blocking};
 
     let server = fixtures::adf_queue::Server::builder().queue("/q").start().unwrap();

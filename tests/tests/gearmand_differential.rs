@@ -96,11 +96,11 @@ fn cases() -> u32 {
 }
 
 #[test]
-fn random_sequences_are_answered_alike_with_threads() {
+fn random_sequences_match_a_threaded_server() {
     check(4);
 }
 
 #[test]
-fn random_sequences_are_answered_alike_with_one_thread() {
+fn random_sequences_match_a_single_threaded_server() {
     check(1);
 }

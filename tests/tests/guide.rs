@@ -110,7 +110,7 @@ fn the_web_service_answers_accepted_requests_after_sigterm() {
 
 /// mdBook leaves a block empty whose file is not there.
 #[test]
-fn files_that_the_guide_includes_exist_and_are_examples_that_tests_run() {
+fn guide_includes_only_tested_examples() {
     let mut included = 0;
     for page in fs::read_dir(guide()).unwrap() {
         let page = fs::read_to_string(page.unwrap().path()).unwrap();

@@ -152,7 +152,7 @@ fn faults(name: &str, mut arrows: Arrows) -> Vec<String> {
 }
 
 #[test]
-fn modules_use_no_module_above_them_and_none_in_a_circle() {
+fn modules_depend_downwards_without_cycles() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let crates = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
     let crates: Vec<_> = crates.filter(|path| path.join("src").is_dir()).collect();
@@ -177,7 +177,7 @@ fn modules_use_no_module_above_them_and_none_in_a_circle() {
 }
 
 #[test]
-fn a_circle_is_found_at_every_level() {
+fn finds_a_cycle_at_every_level() {
     let modules = [
         ("a", "use crate::{b::{self, c::D}, x as y};"),
         ("b", ""),

@@ -60,7 +60,7 @@ fn replies(bytes: &[u8]) -> Vec<Response> {
 }
 
 #[test]
-fn bodies_and_lists_of_beanstalkd() {
+fn beanstalkd_bodies_and_lists_parse_in_linear_time() {
     let body = vec![b'x'; SIZE];
     let reply = [format!("RESERVED 1 {SIZE}\r\n").as_bytes(), &body, b"\r\n"].concat();
     let found = replies(&reply);
@@ -75,7 +75,7 @@ fn bodies_and_lists_of_beanstalkd() {
 }
 
 #[test]
-fn short_replies_of_beanstalkd() {
+fn beanstalkd_short_replies_parse_in_linear_time() {
     let count = SIZE / 16;
     assert_eq!(replies(&b"INSERTED 12345\r\n".repeat(count)).len(), count);
 }
@@ -93,7 +93,7 @@ fn packets(bytes: &[u8]) -> Vec<Packet> {
 }
 
 #[test]
-fn packets_of_gearmand() {
+fn gearmand_packets_parse_in_linear_time() {
     let encode = |packet: &Packet| {
         let mut bytes = bytes::BytesMut::new();
         packet.encode(&mut bytes);
@@ -108,7 +108,7 @@ fn packets_of_gearmand() {
 }
 
 #[test]
-fn lists_and_lines_of_gearmand() {
+fn gearmand_lists_and_lines_parse_in_linear_time() {
     let lines = [b"function\t1\t2\t3\n".repeat(SIZE / 15), b".\n".to_vec()].concat();
     let line = [vec![b'x'; SIZE], b"\n".to_vec()].concat();
     for (bytes, shape) in [(lines, ReplyShape::List), (line, ReplyShape::Line)] {
@@ -129,7 +129,7 @@ fn lists_and_lines_of_gearmand() {
 }
 
 #[test]
-fn requests_to_the_in_memory_servers() {
+fn in_memory_servers_parse_requests_in_linear_time() {
     let put = [format!("put 0 0 60 {SIZE}\r\n").as_bytes(), &vec![0; SIZE], b"\r\n"].concat();
     let mut decoder = beanstalkd::decode::Decoder::new(beanstalkd::Version::default());
     let (mut lines, mut bodies) = (0, 0);

@@ -21,7 +21,7 @@ fn list(value: &Value) -> &[Value] {
 }
 
 #[test]
-fn every_published_package_says_what_a_registry_shows() {
+fn published_packages_have_registry_metadata() {
     let mut published = packages();
     published.retain(|package| package["publish"].is_null());
     assert!(published.len() >= 12, "{}", published.len());
@@ -48,7 +48,7 @@ fn every_published_package_says_what_a_registry_shows() {
 
 /// A package whose test programs are listed in its manifest does not find new files by itself.
 #[test]
-fn every_file_of_tests_is_a_program_or_a_module_of_one() {
+fn every_test_file_is_compiled() {
     let mut folders = 0;
     for package in packages() {
         let manifest = Path::new(package["manifest_path"].as_str().unwrap());
@@ -132,7 +132,7 @@ fn every_dependency_is_used() {
 }
 
 #[test]
-fn every_entry_of_the_workspace_is_used() {
+fn every_workspace_dependency_is_used() {
     let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let (_, table) = manifest.split_once("[workspace.dependencies]").unwrap();
     let table = table.split("\n[").next().unwrap();
@@ -149,7 +149,7 @@ fn every_entry_of_the_workspace_is_used() {
 }
 
 #[test]
-fn a_name_alone_is_no_use() {
+fn a_mention_is_not_a_use() {
     assert!(names("use bytes::Bytes;", "bytes") && names("a(serde_json::json!(1))", "serde-json"));
     for code in ["let bytes = 1;", "as_bytes::<u8>()", "mybytes::x"] {
         assert!(!names(code, "bytes"), "{code}");

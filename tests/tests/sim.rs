@@ -45,24 +45,24 @@ use outcome::{for_each_seed, setting, simulate, simulate_all};
 use stage::Defect;
 
 #[test]
-fn beanstalkd_loses_no_job_whatever_the_seed() {
+fn beanstalkd_loses_no_job_for_any_seed() {
     simulate_all("beanstalkd", 100, |seed| beanstalk::run(seed, None));
 }
 
 #[test]
-fn gearmand_loses_no_job_whatever_the_seed() {
+fn gearmand_loses_no_job_for_any_seed() {
     simulate_all("gearmand", 100, |seed| gearman::run(seed, None));
 }
 
 #[test]
-fn adf_queue_loses_no_message_whatever_the_seed() {
+fn adf_queue_loses_no_message_for_any_seed() {
     // A seed has ten times the faults of the others, and takes as much longer.
     simulate_all("adf_queue", 30, |seed| adf_queue::run(seed, None));
 }
 
 /// If the server preserves it: one producer, one worker that runs one message at a time, and no faults.
 #[test]
-fn adf_queue_keeps_the_order_whatever_the_seed() {
+fn adf_queue_keeps_the_order_for_any_seed() {
     for_each_seed(0..setting("SIM_SEEDS", 100).div_ceil(10), |seed| {
         let report = simulate(seed, adf_queue::in_order);
         assert_eq!((report.violations, report.delivered), (Vec::new(), 40), "seed {seed}");
@@ -70,12 +70,12 @@ fn adf_queue_keeps_the_order_whatever_the_seed() {
 }
 
 #[test]
-fn a_reserve_that_is_given_up_loses_no_job() {
+fn an_abandoned_reserve_loses_no_job() {
     give_up("reserves", cancelled::reserves);
 }
 
 #[test]
-fn a_worker_that_gives_up_waiting_loses_no_job() {
+fn an_abandoned_wait_of_a_worker_loses_no_job() {
     give_up("waits for the next job", cancelled::next_jobs);
 }
 
@@ -105,7 +105,7 @@ fn each_protocol(seed: u64, defect: Option<Defect>) -> [outcome::Outcome; 3] {
 }
 
 #[test]
-fn a_job_that_a_client_drops_as_its_caller_gives_up_is_missed() {
+fn detects_a_job_dropped_with_its_caller() {
     let mut rules = Vec::new();
     for seed in 0..5 {
         let reserves = simulate(seed, |seed| cancelled::reserves(seed, 300, true));
@@ -136,7 +136,7 @@ fn the_same_seed_gives_the_same_trace() {
 }
 
 #[test]
-fn a_client_with_a_defect_breaks_a_rule_whatever_the_seed() {
+fn detects_a_defective_client_for_any_seed() {
     for (seed, defect) in (0..2).flat_map(|seed| Defect::ALL.map(|defect| (seed, defect))) {
         let rules: &[Rule] = match defect {
             Defect::Drops => &[Rule::Lost],

@@ -41,7 +41,7 @@ fn survives(protocol: &str, more: &[&str]) {
 }
 
 #[test]
-fn everybody_survives_kills_of_beanstalkd() {
+fn clients_and_workers_survive_kills_of_beanstalkd() {
     if fixtures::real::Beanstalkd::start().is_some() {
         survives("beanstalkd", &[]);
     }
@@ -49,14 +49,14 @@ fn everybody_survives_kills_of_beanstalkd() {
 
 /// Its ids start again at 1 after each kill: what is done under an old one would be done to somebody else's job.
 #[test]
-fn nobody_harms_a_stranger_s_job_when_beanstalkd_forgets() {
+fn no_job_is_confused_after_beanstalkd_restarts_empty() {
     if fixtures::real::Beanstalkd::start().is_some() {
         survives("beanstalkd", &["--without-log"]);
     }
 }
 
 #[test]
-fn everybody_survives_kills_of_gearmand() {
+fn clients_and_workers_survive_kills_of_gearmand() {
     if fixtures::real::Gearmand::start().is_some() {
         survives("gearmand", &[]);
     }
@@ -64,17 +64,17 @@ fn everybody_survives_kills_of_gearmand() {
 
 /// It keeps nothing when killed. The server is `mock-adfqueue`, or the program that `ADF_QUEUE_PROGRAM` names.
 #[test]
-fn everybody_survives_kills_of_adf_queue() {
+fn clients_and_workers_survive_kills_of_adf_queue() {
     survives("adf-queue", &[]);
 }
 
 #[test]
-fn an_adf_queue_server_that_loses_messages_is_noticed() {
+fn detects_an_adf_queue_server_that_loses_messages() {
     is_noticed(&["adf-queue"]);
 }
 
 #[test]
-fn a_server_that_loses_jobs_is_noticed() {
+fn detects_a_server_that_loses_jobs() {
     if fixtures::real::Beanstalkd::start().is_some() {
         is_noticed(&["beanstalkd", "--without-log"]);
     }
@@ -102,7 +102,7 @@ fn is_lossy(summary: &Value) -> bool {
 }
 
 #[test]
-fn what_grows_is_told_from_what_goes_up_and_down() {
+fn distinguishes_growth_from_fluctuation() {
     let trend = |value: fn(u64) -> u64| {
         let values: Vec<u64> = (0..180).map(value).collect();
         Trend::of("memory", "KiB", &values, 16 * 1024).unwrap()

@@ -55,7 +55,7 @@ fn is_test(path: &Path) -> bool {
 
 /// Every async method of a client, a producer and a worker is run by the scenarios, under its own name.
 #[test]
-fn every_async_method_is_run_by_the_scenarios() {
+fn scenarios_call_every_async_method() {
     for client in CLIENTS {
         let scenarios = text(&root().join(client).join("tests/scenarios"));
         let (mut found, mut missing) = (0, Vec::new());
@@ -82,7 +82,7 @@ fn every_async_method_is_run_by_the_scenarios() {
 
 /// A dropped future is an everyday matter, so each says what that does.
 #[test]
-fn every_async_function_of_every_client_states_its_cancel_safety() {
+fn async_functions_document_cancel_safety() {
     let (mut functions, mut missing) = (0, Vec::new());
     for (path, text) in CLIENTS.iter().flat_map(|client| files(&root().join(client).join("src"))) {
         let mut documentation = String::new();
@@ -125,7 +125,7 @@ fn tree(client: &str, features: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_blocking_build_is_small_and_has_no_runtime_in_its_tree() {
+fn blocking_builds_are_small_and_have_no_runtime() {
     for client in CLIENTS {
         for features in ["blocking", "blocking-tls"] {
             let mut tree = tree(client, features);
@@ -139,7 +139,7 @@ fn a_blocking_build_is_small_and_has_no_runtime_in_its_tree() {
 
 /// S21. That of Adf.QueueServer is made of WebSocket, HTTP and JSON, which are libraries.
 #[test]
-fn the_protocol_alone_needs_bytes_and_nothing_else() {
+fn protocol_depends_only_on_bytes() {
     for client in ["beanstalk-client", "gearman-client"] {
         let expected = [client, "bytes", "queue-toolkit-core"].map(String::from);
         assert_eq!(tree(client, ""), expected.into());
@@ -149,7 +149,7 @@ fn the_protocol_alone_needs_bytes_and_nothing_else() {
 /// C16: the async faces take time from the runtime and choose nothing at random by themselves, so that a simulation can
 /// run them again and get the same.
 #[test]
-fn the_async_faces_are_deterministic() {
+fn async_code_uses_only_the_runtime_clock() {
     let folders = CLIENTS.into_iter().chain(["queue-core"]).map(|package| format!("{package}/src"));
     let sources: Vec<_> = folders.flat_map(|folder| sources(&folder)).collect();
     assert!(sources.len() > 150, "only {} files were found", sources.len());

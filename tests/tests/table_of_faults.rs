@@ -187,7 +187,7 @@ fn listed_in(text: &str) -> HashSet<&str> {
 }
 
 #[test]
-fn no_fault_is_left_out() {
+fn every_fault_has_a_row() {
     let rows = rows();
     for (table, expected) in TABLES {
         let firsts: Vec<&str> =
@@ -217,7 +217,7 @@ fn no_fault_is_left_out() {
 }
 
 #[test]
-fn every_row_has_a_test_or_says_why_not() {
+fn every_row_has_a_test_or_a_reason() {
     let rows = rows();
     assert!(rows.len() > 150, "{} rows", rows.len());
     for Row { table, first, tests, reason } in rows {
@@ -227,7 +227,7 @@ fn every_row_has_a_test_or_says_why_not() {
 }
 
 #[test]
-fn every_test_that_is_named_exists() {
+fn every_named_test_exists() {
     let sources = sources();
     let mut missing = Vec::new();
     for Row { table, first, tests, .. } in rows() {
@@ -252,7 +252,7 @@ fn every_test_that_is_named_exists() {
 }
 
 #[test]
-fn every_test_of_a_report_is_in_the_table() {
+fn every_regression_test_is_in_the_table() {
     let named: Vec<String> = rows().into_iter().flat_map(|row| row.tests).collect();
     let mut found = 0;
     for source in sources() {
@@ -275,7 +275,7 @@ fn ids(line: &str) -> HashSet<&str> {
 }
 
 #[test]
-fn the_page_about_faults_has_each_table_and_each_numbered_row() {
+fn the_page_has_each_table_and_numbered_row() {
     let page = fs::read_to_string(root().join("docs/faults.md")).unwrap();
     let (mut part, mut table) = (String::new(), String::new());
     let mut sections: Vec<(String, HashSet<&str>)> = Vec::new();

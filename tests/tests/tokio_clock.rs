@@ -8,7 +8,7 @@ use tokio::time::Instant;
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[tokio::test(start_paused = true)]
-async fn a_job_of_beanstalkd_comes_when_its_delay_is_over() {
+async fn a_beanstalkd_delay_follows_the_tokio_clock() {
     use beanstalk_client::{Client, ConnectOptions, PutOptions};
     let server = beanstalkd::Server::builder().on_tokio_clock();
     let options = "in-memory".parse::<ConnectOptions>().unwrap().connector(server.connector());
@@ -25,7 +25,7 @@ async fn a_job_of_beanstalkd_comes_when_its_delay_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_job_of_gearman_takes_as_long_as_its_handler() {
+async fn a_gearman_job_follows_the_tokio_clock() {
     use gearman_client::{Client, ConnectOptions, SubmitOptions, Worker};
     let server = gearmand::Server::builder().on_tokio_clock();
     let options = "in-memory".parse::<ConnectOptions>().unwrap().connector(server.connector());
@@ -46,7 +46,7 @@ async fn a_job_of_gearman_takes_as_long_as_its_handler() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pull_of_adf_queue_ends_with_its_time() {
+async fn an_adf_queue_pull_follows_the_tokio_clock() {
     use adf_queue_client::{Client, ConnectOptions};
     let server = adf_queue::Server::builder().queue("/q").on_tokio_clock();
     let options = "in-memory".parse::<ConnectOptions>().unwrap().connector(server.connector());
@@ -60,7 +60,7 @@ async fn a_pull_of_adf_queue_ends_with_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_answer_meets_the_client_s_deadline_and_a_reset_ends_its_connection() {
+async fn a_late_answer_meets_the_deadline_and_a_reset_closes_the_connection() {
     use beanstalk_client::{Client, ConnectOptions, Deadline, ErrorKind};
     let server = beanstalkd::Server::builder().on_tokio_clock();
     server.faults().add(Fault::nth(1).of("stats").delay(HOUR));

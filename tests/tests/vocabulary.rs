@@ -134,7 +134,7 @@ fn a_flag_has_one_letter_and_one_kind_of_value() {
 }
 
 #[test]
-fn how_many_is_one_flag() {
+fn count_is_one_flag_in_every_tool() {
     let says = |about: &str| {
         let about = format!("{} ", about.to_lowercase());
         ["at most n ", "up to n ", "after n "].iter().any(|how| about.contains(how))
@@ -154,7 +154,7 @@ fn how_many_is_one_flag() {
 }
 
 #[test]
-fn a_letter_is_one_flag() {
+fn a_short_flag_means_one_flag() {
     let all = flags().into_iter().filter_map(|flag| {
         Some((flag.letter?, flag.long, format!("{} {}", flag.tool, flag.command)))
     });

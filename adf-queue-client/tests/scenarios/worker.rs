@@ -26,7 +26,7 @@ over_websocket! {
     a_handler_that_fails_or_panics_has_its_message_again_and_the_slot_lives,
     a_handler_decides_what_becomes_of_its_message,
     an_outcome_by_the_type_of_an_error_is_taken_and_its_reason_told,
-    what_fails_too_often_goes_to_the_dead_letter_queue,
+    moves_repeated_failures_to_the_dead_letter_queue,
     what_comes_too_often_is_not_run,
     a_run_ends_with_the_last_message_of_its_limit,
     a_run_until_its_queues_are_empty_leaves_nothing_and_ends,
@@ -188,7 +188,7 @@ fn an_outcome_by_the_type_of_an_error_is_taken_and_its_reason_told<F: WorkerFace
     drop_queues(client, &queues);
 }
 
-fn what_fails_too_often_goes_to_the_dead_letter_queue<F: WorkerFace>(world: &World) {
+fn moves_repeated_failures_to_the_dead_letter_queue<F: WorkerFace>(world: &World) {
     let (mut client, queues) = queues::<F>(world, 2);
     let (told, observe) = told();
     let bodies = bodies();

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_follow_an_upgrade_that_the_server_agrees_to() {
+    fn decodes_frames_after_an_accepted_upgrade() {
         let mut messages = Messages::default();
         let upgrade = b"GET /queue/bin HTTP/1.1\r\nUpgrade: websocket\r\n\r\n";
         let told = said(&mut messages, Side::Client, upgrade);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_over_http_are_told_as_a_whole() {
+    fn prints_http_responses_as_a_whole() {
         let mut messages = Messages::default();
         let push = b"POST /queue/rpush.json?queue=/q&requestid=7 HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello";
         let told = said(&mut messages, Side::Client, push);

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_flags_a_message_is_delivered_as_often_as_by_the_client() {
+    fn delivers_messages_like_the_client_by_default() {
         let command = WorkArgs::augment_args(clap::Command::new("work"));
         let matches = command.get_matches_from(["work", "-Q", "/mail", "--exec", "true"]);
         let args = WorkArgs::from_arg_matches(&matches).unwrap();

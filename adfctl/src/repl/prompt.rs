@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn address_messages_and_waiting_pulls_are_shown() {
+    fn shows_address_messages_and_waiting_pulls() {
         let queue = |name: &str| QueueName::new(name).unwrap();
         assert_eq!(render("127.0.0.1:6230", 0, &[]).plain(), "127.0.0.1:6230> ");
         let waiting = [queue("/q"), queue("/r\x1b[2J")];

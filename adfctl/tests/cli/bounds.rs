@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use ctl_contract::bounds::{Peer, the_timeout_holds_for_every_command};
+use ctl_contract::bounds::{Peer, every_command_honours_the_timeout};
 use fixtures::fault::Fault;
 
 use crate::harness::*;
 use crate::samples::SAMPLES;
 
 #[test]
-fn the_timeout_holds_for_every_command_whatever_the_server_does() {
+fn every_command_honours_the_timeout_on_a_hostile_server() {
     let lines = SAMPLES.bounded();
     assert!(lines.len() > 20);
     let peers = [
@@ -19,14 +19,12 @@ fn the_timeout_holds_for_every_command_whatever_the_server_does() {
         Peer::Flooding(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n."),
     ];
     // Without a record nothing is pushed.
-    the_timeout_holds_for_every_command(&PROGRAM, &lines, &peers, |_, line| {
-        line.contains(&"import")
-    });
+    every_command_honours_the_timeout(&PROGRAM, &lines, &peers, |_, line| line.contains(&"import"));
 }
 
 /// What was pulled over a connection is back when it is lost: nothing more is asked of a server that does not answer.
 #[test]
-fn a_server_that_falls_silent_in_the_middle_is_waited_for_once() {
+fn waits_once_for_a_server_that_falls_silent() {
     let is_in_time = |line: &[&str]| {
         let server = fixtures::adf_queue::Server::start().unwrap();
         let address = server.address();

@@ -26,7 +26,7 @@ static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
 });
 
 #[test]
-fn the_schema_of_records_refuses_what_import_refuses() {
+fn the_record_schema_matches_import() {
     let server = Server::start().unwrap();
     for (line, is_record) in [
         (r#"{"body":"x"}"#, true),
@@ -46,7 +46,7 @@ fn the_schema_of_records_refuses_what_import_refuses() {
 }
 
 #[test]
-fn an_export_leaves_everything_where_it_was_and_counts_one_delivery() {
+fn export_keeps_messages_and_adds_one_delivery() {
     on_both(|site| {
         let (address, queue) = (site.address(), filled(site, "stays", &["a", "b", "c", "d"]));
         let ran = adfctl(address, &["export", &queue.name, "-c", "3", "-o", "json"]).exits(0);
@@ -60,7 +60,7 @@ fn an_export_leaves_everything_where_it_was_and_counts_one_delivery() {
 }
 
 #[test]
-fn every_queue_is_exported_when_none_is_named() {
+fn exports_every_queue_by_default() {
     let server = Server::builder().queue("/a").queue("/b").queue("/c").start().unwrap();
     adfctl(server.address(), &["push", "/a", "x"]).exits(0);
     adfctl(server.address(), &["push", "/c", "y", "z"]).exits(0);
@@ -72,7 +72,7 @@ fn every_queue_is_exported_when_none_is_named() {
 /// Clients that started to wait while an export held everything get the first messages.
 #[cfg(unix)]
 #[test]
-fn who_waits_at_the_end_of_an_export_has_the_first_message() {
+fn a_waiting_client_gets_the_first_message_after_export() {
     // Except one that looks again just while the messages come back one by one.
     on_both(|site| assert!((0..5).any(|n| who_waits_has_the_first(site, &format!("waits-{n}")))));
 }
@@ -110,7 +110,7 @@ fn who_waits_has_the_first(site: &Site, base: &str) -> bool {
 }
 
 #[test]
-fn an_export_over_http_is_refused_and_names_drain() {
+fn export_over_http_is_refused_in_favour_of_drain() {
     on_both(|site| {
         let queue = filled(site, "http", &["a"]);
         let ran = adfctl(&site.http(), &["export", &queue.name]).exits(2);
@@ -122,7 +122,7 @@ fn an_export_over_http_is_refused_and_names_drain() {
 }
 
 #[test]
-fn what_json_cannot_carry_is_a_failure_and_stays() {
+fn messages_json_cannot_carry_fail_and_stay() {
     on_both(|site| {
         let (address, queue) = (site.address(), filled(site, "json", &["a"]));
         adfctl_with(address, &["push", &queue.name], b"\xff").exits(0);
@@ -142,7 +142,7 @@ fn what_json_cannot_carry_is_a_failure_and_stays() {
 }
 
 #[test]
-fn a_drain_goes_into_a_new_file_and_asks_first() {
+fn drain_asks_and_writes_a_new_file() {
     on_both(|site| {
         let (address, queue) = (site.address(), filled(site, "file", &["a", "b", "c"]));
         let directory = tempfile::tempdir().unwrap();
@@ -168,7 +168,7 @@ fn a_drain_goes_into_a_new_file_and_asks_first() {
 }
 
 #[test]
-fn a_drain_of_a_busy_queue_ends_and_one_until_empty_takes_what_comes_meanwhile() {
+fn drain_until_empty_takes_every_message() {
     let server = Server::builder().queue("/q").queue("/r").start().unwrap();
     adfctl(server.address(), &["push", "/q", "a", "b"]).exits(0);
     adfctl(server.address(), &["push", "/r", "c"]).exits(0);
@@ -182,7 +182,7 @@ fn a_drain_of_a_busy_queue_ends_and_one_until_empty_takes_what_comes_meanwhile()
 }
 
 #[test]
-fn what_cannot_be_written_is_not_deleted() {
+fn unwritten_messages_are_not_deleted() {
     let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else { return };
     let drain = &["drain", "/q", "--yes"][..];
     let pop = &["pop", "/q", "-c", "3", "-o", "raw"][..];
@@ -200,7 +200,7 @@ fn what_cannot_be_written_is_not_deleted() {
 }
 
 #[test]
-fn records_that_are_none_are_named_and_the_others_are_imported() {
+fn names_bad_records_and_imports_the_rest() {
     let server = Server::builder().queue("/q").start().unwrap();
     let text = br#"{"queue":"/q","body":"a"}
 {"body":"b"}
@@ -227,7 +227,7 @@ fn records_that_are_none_are_named_and_the_others_are_imported() {
 }
 
 #[test]
-fn an_import_keeps_the_order_of_records_and_their_bytes() {
+fn import_keeps_order_and_bytes() {
     on_both(|site| {
         let queue = site.queue("ordered");
         let records = br#"{"body":"a"}
@@ -246,7 +246,7 @@ fn an_import_keeps_the_order_of_records_and_their_bytes() {
 }
 
 #[test]
-fn queues_are_created_by_an_import_when_it_is_asked_to() {
+fn import_creates_queues_on_request() {
     on_both(|site| {
         let (one, two) = (site.no_queue("made-a"), site.no_queue("made-b"));
         let line = |queue: &Queue| format!("{{\"queue\":\"{}\",\"body\":\"x\"}}\n", queue.name);
@@ -257,7 +257,7 @@ fn queues_are_created_by_an_import_when_it_is_asked_to() {
 }
 
 #[test]
-fn a_connection_that_breaks_ends_an_import_with_what_was_done() {
+fn a_broken_connection_ends_import_with_a_report() {
     let server = Server::builder().queue("/q").start().unwrap();
     server.faults().add(Fault::nth(50).of("rpush").reset_after(0));
     let text = "{\"queue\":\"/q\",\"body\":\"x\"}\n".repeat(500);
@@ -270,7 +270,7 @@ fn a_connection_that_breaks_ends_an_import_with_what_was_done() {
 
 /// In the last line, and under JSON as numbers: whoever pushes the rest again has to know where to begin.
 #[test]
-fn a_connection_that_breaks_leaves_every_push_counted_by_its_fate() {
+fn counts_pushes_by_fate_after_a_broken_connection() {
     for (line, text, total) in [
         (&["push", "/q", "x", "--repeat", "500", "-o", "json"][..], "", Some(500)),
         (&["push", "/q", "--lines", "-o", "json"], "x\n", None),
@@ -297,7 +297,7 @@ fn a_connection_that_breaks_leaves_every_push_counted_by_its_fate() {
 
 #[cfg(unix)]
 #[test]
-fn a_signal_in_the_midst_of_an_import_reports_what_was_done() {
+fn a_signal_during_import_reports_progress() {
     use std::io::Write as _;
     let server = Server::builder().queue("/q").start().unwrap();
     let line = ["--server", server.address(), "import"];
@@ -322,7 +322,7 @@ fn a_signal_in_the_midst_of_an_import_reports_what_was_done() {
 /// Of messages that do not match, only their pulls are kept.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_drain_with_a_filter_needs_little_memory_however_many_messages_stay() {
+fn filtered_drain_memory_is_bounded() {
     let server = Server::start().unwrap();
     let address = server.address();
     let body = "x".repeat(60_000);

@@ -3,7 +3,7 @@
 use crate::harness::*;
 
 #[test]
-fn queues_are_judged_by_thresholds_and_by_who_pulls() {
+fn check_judges_queues_by_thresholds_and_pullers() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("judged"));
         let check = |line: &[&str]| adfctl(address, &[&["check"], line].concat());
@@ -32,7 +32,7 @@ fn queues_are_judged_by_thresholds_and_by_who_pulls() {
 }
 
 #[test]
-fn conditions_are_waited_for() {
+fn wait_ends_when_conditions_hold() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.no_queue("waited"));
         let wait =

@@ -5,7 +5,7 @@ use fixtures::adf_queue::Server;
 use crate::harness::*;
 
 #[test]
-fn wrong_lines_are_2() {
+fn bad_command_lines_exit_2() {
     for line in [
         &["push"][..],
         &["pull"],
@@ -23,7 +23,7 @@ fn wrong_lines_are_2() {
 }
 
 #[test]
-fn a_wrong_scheme_is_2_and_a_wrong_name_or_id_65() {
+fn a_bad_scheme_exits_2_and_a_bad_name_or_id_65() {
     adfctl("gopher://a", &["ping"]).exits(2);
     bare(&["push", "", "x"]).exits(65);
     bare(&["clear", ""]).exits(65);
@@ -31,7 +31,7 @@ fn a_wrong_scheme_is_2_and_a_wrong_name_or_id_65() {
 }
 
 #[test]
-fn a_queue_that_does_not_exist_is_1_and_says_how_to_create_it() {
+fn a_missing_queue_exits_1_with_a_hint() {
     on_both(|site| {
         let queue = site.no_queue("none");
         for line in
@@ -47,7 +47,7 @@ fn a_queue_that_does_not_exist_is_1_and_says_how_to_create_it() {
 }
 
 #[test]
-fn the_transport_is_that_of_the_address() {
+fn the_address_selects_the_transport() {
     let server = Server::start().unwrap();
     let address = server.address();
     let json = format!("adf+json://{address}");
@@ -60,7 +60,7 @@ fn the_transport_is_that_of_the_address() {
 
 /// The server's message names no queue, and an id or a size may follow it.
 #[test]
-fn a_queue_that_does_not_exist_is_the_one_that_is_named() {
+fn names_the_missing_queue() {
     let server = Server::start().unwrap();
     let http = format!("http://{}", server.address());
     for line in [
@@ -79,7 +79,7 @@ fn a_queue_that_does_not_exist_is_the_one_that_is_named() {
 }
 
 #[test]
-fn what_is_sent_and_answered_can_be_seen() {
+fn vvv_shows_requests_and_answers() {
     let server = Server::start().unwrap();
     let ran = adfctl(server.address(), &["-vvv", "push", "/q", "--create", "hello"]).exits(0);
     for line in ["> createqueue /q", "> rpush /q (5 bytes)", "< ok"] {

@@ -5,7 +5,7 @@ use fixtures::adf_queue::Server;
 use crate::harness::*;
 
 #[test]
-fn queues_are_made_counted_cleared_and_deleted_on_every_server() {
+fn manages_queues_on_every_server() {
     let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
     let (one, two) = (one.address(), two.address());
     let both = format!("{one},{two}");
@@ -30,7 +30,7 @@ fn queues_are_made_counted_cleared_and_deleted_on_every_server() {
 }
 
 #[test]
-fn messages_are_shared_listed_and_taken_out_of_every_server() {
+fn spreads_lists_and_pops_messages_on_every_server() {
     let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
     let (one, two) = (one.address(), two.address());
     let (both, dead) = (format!("{one},{two}"), dead_address());
@@ -59,7 +59,7 @@ fn messages_are_shared_listed_and_taken_out_of_every_server() {
 }
 
 #[test]
-fn a_worker_takes_the_messages_of_every_server() {
+fn a_worker_serves_every_server() {
     let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
     let (one, two) = (one.address(), two.address());
     let all = format!("{one},{},{two}", dead_address());

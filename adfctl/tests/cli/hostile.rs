@@ -12,7 +12,7 @@ fn acts(c: char) -> bool {
 }
 
 #[test]
-fn names_and_bodies_never_act_on_a_terminal_behind_a_pipe() {
+fn escapes_names_and_bodies_on_a_terminal_behind_a_pipe() {
     let server = Server::builder().queue(NAME).start().unwrap();
     let address = format!("adf+json://{}", server.address());
     adfctl(&address, &["push", NAME, NAME, NAME, NAME, NAME, NAME, NAME, NAME]).exits(0);
@@ -37,7 +37,7 @@ fn names_and_bodies_never_act_on_a_terminal_behind_a_pipe() {
 }
 
 #[test]
-fn a_name_or_body_is_never_run_by_a_shell() {
+fn never_runs_a_name_or_body_in_a_shell() {
     let folder = tempfile::tempdir().unwrap();
     let canary = folder.path().join("canary");
     let text = format!("$(touch {0}); touch {0}", canary.display());

@@ -11,7 +11,7 @@ fn pull(http: &str, queue: &str) -> String {
 }
 
 #[test]
-fn a_message_stays_pulled_until_its_request_id_settles_it() {
+fn a_message_stays_pulled_until_its_request_id_is_settled() {
     on_both(|site| {
         let (http, queue) = (site.http(), site.queue("settled"));
         adfctl(&http, &["push", &queue.name, "a", "b"]).exits(0);
@@ -31,7 +31,7 @@ fn a_message_stays_pulled_until_its_request_id_settles_it() {
 }
 
 #[test]
-fn what_a_pull_over_http_has_swallowed_comes_back_whatever_the_address_says() {
+fn recovers_an_abandoned_http_pull() {
     on_both(|site| {
         let queue = site.queue("ghost");
         adfctl(site.address(), &["push", &queue.name, "a"]).exits(0);
@@ -45,7 +45,7 @@ fn what_a_pull_over_http_has_swallowed_comes_back_whatever_the_address_says() {
 }
 
 #[test]
-fn a_word_alone_is_neither_queue_nor_request_id() {
+fn rejects_an_ambiguous_single_argument() {
     for command in ["delete", "lcancel", "rcancel", "recover"] {
         let ran = adfctl("http://127.0.0.1:1", &[command, "/q"]).exits(2);
         assert!(
@@ -57,7 +57,7 @@ fn a_word_alone_is_neither_queue_nor_request_id() {
 }
 
 #[test]
-fn what_a_pull_over_http_suggests_works_as_printed() {
+fn the_hint_of_an_http_pull_works_verbatim() {
     on_both(|site| {
         let queue = site.queue("printed");
         adfctl(&site.http(), &["push", &queue.name, "a"]).exits(0);
@@ -69,7 +69,7 @@ fn what_a_pull_over_http_suggests_works_as_printed() {
 }
 
 #[test]
-fn a_pull_over_websocket_has_no_request_id_to_settle_and_the_error_says_why() {
+fn a_websocket_pull_cannot_be_settled_by_request_id() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("session"));
         adfctl(address, &["push", &queue.name, "a"]).exits(0);
@@ -101,7 +101,7 @@ fn pop_and_exec_settle_over_http_too() {
 }
 
 #[test]
-fn the_self_check_passes_over_http() {
+fn roundtrip_passes_over_http() {
     on_both(|site| {
         for address in [site.http(), site.http().replacen("http", "http+json", 1)] {
             adfctl(&address, &["check", "roundtrip"]).exits(0);

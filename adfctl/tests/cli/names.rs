@@ -3,7 +3,7 @@
 use crate::harness::*;
 
 #[test]
-fn a_queue_is_named_by_place_or_by_flag() {
+fn accepts_a_queue_by_position_or_by_flag() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("named"));
         let name = queue.name.as_str();
@@ -27,7 +27,7 @@ fn a_queue_is_named_by_place_or_by_flag() {
 }
 
 #[test]
-fn a_letter_in_the_wrong_case_is_told() {
+fn suggests_a_name_in_the_right_case() {
     on_both(|site| {
         let ran = adfctl(site.address(), &["import", "-q", "/mail"]).exits(66);
         assert!(ran.err.contains("-Q QUEUE"), "{}", ran.err);
@@ -37,7 +37,7 @@ fn a_letter_in_the_wrong_case_is_told() {
 }
 
 #[test]
-fn a_body_that_is_the_name_of_a_queue_is_noted_and_pushed() {
+fn notes_a_body_that_names_a_queue() {
     on_both(|site| {
         let (address, one, two) = (site.address(), site.queue("one"), site.queue("two"));
         let ran = adfctl(address, &["push", "-Q", &one.name, &two.name, "hello"]).exits(0);

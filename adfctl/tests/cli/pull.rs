@@ -20,7 +20,7 @@ fn bodies(ran: &Ran) -> Vec<String> {
 }
 
 #[test]
-fn a_pulled_message_is_given_back_where_it_was() {
+fn pull_returns_the_message_to_its_place() {
     on_both(|site| {
         let (address, queue) = (site.address(), filled(site, "back", &["a", "b", "c"]));
         let ran = adfctl(address, &["pull", &queue.name, "-c", "2", "-o", "json"]).exits(0);
@@ -38,7 +38,7 @@ fn a_pulled_message_is_given_back_where_it_was() {
 /// Whether it holds them until a signal, or a reader of its output takes its time.
 #[cfg(unix)]
 #[test]
-fn nothing_is_promised_about_messages_whose_server_is_gone() {
+fn does_not_claim_a_return_by_a_dead_server() {
     let lost = "the connection was lost; unless the server stopped, 3 messages are back in place";
     for is_held in [true, false] {
         let server = Server::builder().queue("/q").start().unwrap();
@@ -69,7 +69,7 @@ fn nothing_is_promised_about_messages_whose_server_is_gone() {
 }
 
 #[test]
-fn records_say_what_the_server_told() {
+fn records_carry_the_server_fields() {
     on_both(|site| {
         let (address, queue) = (site.address(), filled(site, "record", &["x"]));
         let ran = adfctl(address, &["pop", &queue.name, "-o", "ndjson"]).exits(0);
@@ -80,7 +80,7 @@ fn records_say_what_the_server_told() {
 }
 
 #[test]
-fn messages_go_where_then_says_and_keep_their_order() {
+fn then_settles_messages_in_order() {
     on_both(|site| {
         let (address, queue) = (site.address(), filled(site, "then", &["a", "b", "c"]));
         let then = |what: &str| {
@@ -96,7 +96,7 @@ fn messages_go_where_then_says_and_keep_their_order() {
 }
 
 #[test]
-fn nothing_there_is_1_and_a_wait_that_runs_out_124() {
+fn exits_1_when_empty_and_124_on_timeout() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("empty"));
         for command in ["pull", "pop"] {
@@ -109,7 +109,7 @@ fn nothing_there_is_1_and_a_wait_that_runs_out_124() {
 
 /// They were taken for an empty queue, and the command ended well.
 #[test]
-fn messages_that_take_longer_than_a_moment_are_all_taken() {
+fn takes_all_messages_from_a_slow_server() {
     let server = Server::builder().queue("/q").start().unwrap();
     adfctl(server.address(), &["push", "/q", "1", "2"]).exits(0);
     server.faults().add(Fault::always().of("pull").delay(Duration::from_millis(800)));
@@ -121,7 +121,7 @@ fn messages_that_take_longer_than_a_moment_are_all_taken() {
 
 #[cfg(unix)]
 #[test]
-fn a_wait_for_several_messages_is_shown() {
+fn shows_progress_while_waiting_for_several_messages() {
     let server = Server::builder().queue("/q").start().unwrap();
     for command in ["pull", "pop"] {
         let line = ["--server", server.address(), command, "/q", "-c", "2", "--wait", "1h"];
@@ -135,7 +135,7 @@ fn a_wait_for_several_messages_is_shown() {
 }
 
 #[test]
-fn a_wait_ends_with_the_first_message() {
+fn a_wait_ends_at_the_first_message() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("late"));
         let line = ["--server", address, "pop", &queue.name, "--wait", "60s", "-o", "raw"];
@@ -150,7 +150,7 @@ fn a_wait_ends_with_the_first_message() {
 
 /// Such a message wakes no pull that waits already.
 #[test]
-fn a_wait_finds_a_message_that_another_client_returned() {
+fn a_wait_finds_a_returned_message() {
     let server = Server::builder().queue("/q").start().unwrap();
     let (address, http) = (server.address(), format!("http://{}", server.address()));
     adfctl(address, &["push", "/q", "back"]).exits(0);
@@ -165,7 +165,7 @@ fn a_wait_finds_a_message_that_another_client_returned() {
 }
 
 #[test]
-fn the_exit_code_of_a_command_decides() {
+fn the_exit_code_settles_the_message() {
     on_both(|site| {
         let (address, queue) = (site.address(), filled(site, "exec", &["a", "b"]));
         let pull = |script: &str| {
@@ -187,7 +187,7 @@ fn the_exit_code_of_a_command_decides() {
 }
 
 #[test]
-fn a_message_whose_delete_is_refused_is_a_failure_that_is_named() {
+fn names_a_message_whose_delete_is_refused() {
     let server = Server::builder().queue("/q").start().unwrap();
     adfctl(server.address(), &["push", "/q", "a", "b"]).exits(0);
     server.faults().add(Fault::nth(1).of("delete").reply("message was not pulled."));
@@ -197,7 +197,7 @@ fn a_message_whose_delete_is_refused_is_a_failure_that_is_named() {
 
 /// A pull of the benchmark that has given up is answered later: its message is in no count, and the next pull gets it.
 #[test]
-fn a_message_that_comes_late_belongs_to_the_cycle_of_a_benchmark() {
+fn bench_accounts_for_a_late_message() {
     let server = Server::start().unwrap();
     server.faults().add(Fault::nth(1).of("pull").delay(Duration::from_millis(1500)));
     adfctl(server.address(), &["bench", "cycle", "--count", "2"]).exits(0);
@@ -206,7 +206,7 @@ fn a_message_that_comes_late_belongs_to_the_cycle_of_a_benchmark() {
 
 /// A proxy closes a connection that is idle for longer than it allows. The usual interval is longer than the wait here.
 #[test]
-fn an_idle_connection_is_pinged_as_often_as_the_setting_says() {
+fn pings_an_idle_connection_at_the_interval() {
     let (pinged, pings) = std::sync::mpsc::channel();
     let note = move |request: &Request| {
         if request.sent == Sent::Ping {

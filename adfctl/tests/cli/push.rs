@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::harness::*;
 
 #[test]
-fn ids_are_printed_and_bodies_come_back_byte_for_byte() {
+fn prints_ids_and_round_trips_bodies() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("bytes"));
         let body: Vec<u8> = (0..=u8::MAX).collect();
@@ -19,7 +19,7 @@ fn ids_are_printed_and_bodies_come_back_byte_for_byte() {
 }
 
 #[test]
-fn the_left_end_is_pulled_first() {
+fn pulls_from_the_left_end() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("ends"));
         adfctl(address, &["push", &queue.name, "second"]).exits(0);
@@ -30,7 +30,7 @@ fn the_left_end_is_pulled_first() {
 }
 
 #[test]
-fn lines_nul_records_and_message_records_are_messages_of_their_own() {
+fn each_line_or_record_is_one_message() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("records"));
         adfctl_with(address, &["push", &queue.name, "--lines"], b"a\n\nb").exits(0);
@@ -43,7 +43,7 @@ fn lines_nul_records_and_message_records_are_messages_of_their_own() {
 }
 
 #[test]
-fn a_record_goes_to_its_own_queue_and_the_others_to_the_given_one() {
+fn a_record_queue_beats_the_argument() {
     on_both(|site| {
         let address = site.address();
         let (given, own) = (site.queue("given"), site.no_queue("own"));
@@ -65,7 +65,7 @@ fn a_record_goes_to_its_own_queue_and_the_others_to_the_given_one() {
 }
 
 #[test]
-fn a_record_that_is_none_is_named_and_the_others_are_pushed() {
+fn names_a_bad_record_and_pushes_the_rest() {
     let server = Server::builder().queue("/q").start().unwrap();
     let line = ["push", "/q", "--ndjson"];
     let ran =
@@ -79,7 +79,7 @@ fn a_record_that_is_none_is_named_and_the_others_are_pushed() {
 }
 
 #[test]
-fn a_body_that_binary_frames_cannot_carry_is_65_and_nothing_is_sent() {
+fn a_body_binary_frames_cannot_carry_exits_65_unsent() {
     let server = Server::builder().queue("/q").start().unwrap();
     let ran = adfctl_with(server.address(), &["push", "/q"], &[b'x'; 65_536]).exits(65);
     assert!(ran.err.contains("65535"), "{}", ran.err);
@@ -93,7 +93,7 @@ fn a_body_that_binary_frames_cannot_carry_is_65_and_nothing_is_sent() {
 }
 
 #[test]
-fn a_queue_is_created_when_it_is_asked_for_and_a_dry_run_does_nothing() {
+fn creates_a_queue_on_request_but_not_in_a_dry_run() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.no_queue("created"));
         let dry = ["push", &queue.name, "x", "--create", "-n", "-o", "json"];

@@ -5,7 +5,7 @@ use fixtures::adf_queue::Server;
 use crate::harness::*;
 
 #[test]
-fn queues_are_listed_with_what_is_in_them() {
+fn lists_queues_with_counts() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("listed"));
         adfctl(address, &["push", &queue.name, "a", "b"]).exits(0);
@@ -24,7 +24,7 @@ fn queues_are_listed_with_what_is_in_them() {
 }
 
 #[test]
-fn more_queues_than_the_page_tells_of_are_said_to_be_there() {
+fn reports_queues_missing_from_the_status_page() {
     let mut builder = Server::builder();
     for n in 0..101 {
         builder = builder.queue(format!("/q{n:03}"));
@@ -44,7 +44,7 @@ fn more_queues_than_the_page_tells_of_are_said_to_be_there() {
 }
 
 #[test]
-fn queues_are_created_once() {
+fn creates_a_queue_once() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.no_queue("new"));
         adfctl(address, &["queue", "create", &queue.name, "-n"]).exits(0);
@@ -56,7 +56,7 @@ fn queues_are_created_once() {
 }
 
 #[test]
-fn a_queue_is_deleted_and_cleared_only_after_a_yes() {
+fn delete_and_clear_need_confirmation() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("gone"));
         adfctl(address, &["push", &queue.name, "a", "b"]).exits(0);
@@ -81,7 +81,7 @@ fn a_queue_is_deleted_and_cleared_only_after_a_yes() {
 }
 
 #[test]
-fn clear_with_a_filter_or_a_limit_leaves_the_others_in_place() {
+fn filtered_clear_keeps_the_other_messages() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("some"));
         adfctl(address, &["push", &queue.name, "a", "larger", "b", "c", "largest"]).exits(0);
@@ -102,7 +102,7 @@ fn clear_with_a_filter_or_a_limit_leaves_the_others_in_place() {
 }
 
 #[test]
-fn a_raw_request_shows_its_answer() {
+fn raw_prints_the_answer() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("raw"));
         let ran = adfctl(address, &["raw", "lpush", &queue.name, "--id", "7", "x", "-o", "json"]);
@@ -134,7 +134,7 @@ fn answers_are_sentences() {
 
 /// The server is asked for it only where a name is unknown.
 #[test]
-fn the_queue_that_is_probably_meant_is_named() {
+fn suggests_a_close_queue_name() {
     let server = Server::start().unwrap();
     let run = |words: &[&str]| adfctl(server.address(), words);
     run(&["push", "alpha", "--create", "x"]).exits(0);
@@ -161,7 +161,7 @@ fn the_queue_that_is_probably_meant_is_named() {
 }
 
 #[test]
-fn a_filter_chooses_what_is_drained() {
+fn drain_honours_a_filter() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("filtered"));
         adfctl(address, &["push", &queue.name, "small", "a-larger-body", "tiny"]).exits(0);

@@ -1,9 +1,9 @@
 //! The tour in the README.
 
-use ctl_contract::tour::the_tour_of_a_readme_is_what_happens;
+use ctl_contract::tour::readme_tour_matches_the_output;
 
 #[test]
-fn the_tour_is_what_happens() {
+fn the_tour_matches_the_output() {
     let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
-    the_tour_of_a_readme_is_what_happens(&crate::CASE, (readme, "## A tour"), "127.0.0.1:6230");
+    readme_tour_matches_the_output(&crate::CASE, (readme, "## A tour"), "127.0.0.1:6230");
 }

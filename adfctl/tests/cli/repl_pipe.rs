@@ -10,7 +10,7 @@ fn repl(address: &str, arguments: &[&str], script: impl AsRef<[u8]>) -> Ran {
 }
 
 #[test]
-fn pulled_messages_are_held_over_the_lines_of_a_session() {
+fn a_session_holds_pulled_messages() {
     on_both(|site| {
         let queue = site.queue("held");
         let q = &queue.name;
@@ -28,7 +28,7 @@ fn pulled_messages_are_held_over_the_lines_of_a_session() {
 }
 
 #[test]
-fn what_a_script_leaves_pulled_goes_back_and_is_named() {
+fn lists_and_returns_messages_left_by_a_script() {
     on_both(|site| {
         let queue = site.queue("left");
         let q = &queue.name;
@@ -45,7 +45,7 @@ fn what_a_script_leaves_pulled_goes_back_and_is_named() {
 }
 
 #[test]
-fn a_pull_that_was_given_up_is_still_answered_to_the_session() {
+fn a_session_collects_a_late_pull() {
     on_both(|site| {
         let queue = site.queue("given-up");
         let q = &queue.name;
@@ -57,7 +57,7 @@ fn a_pull_that_was_given_up_is_still_answered_to_the_session() {
 }
 
 #[test]
-fn each_error_ends_the_script_with_its_own_code() {
+fn errors_end_the_script_with_their_exit_code() {
     let server = Server::start().unwrap();
     for (line, code) in [
         ("pull /none", 1),
@@ -77,7 +77,7 @@ fn each_error_ends_the_script_with_its_own_code() {
 }
 
 #[test]
-fn bodies_are_saved_to_new_files() {
+fn saves_bodies_to_new_files() {
     let server = Server::builder().queue("/q").start().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("body");
@@ -89,7 +89,7 @@ fn bodies_are_saved_to_new_files() {
 }
 
 #[test]
-fn a_session_at_an_address_of_http_holds_a_websocket() {
+fn a_session_with_an_http_address_uses_a_websocket() {
     on_both(|site| {
         let queue = site.queue("over-http");
         let q = &queue.name;

@@ -10,7 +10,7 @@ fn plain(address: &str) -> Terminal {
 }
 
 #[test]
-fn the_prompt_shows_pulled_messages_and_leaving_asks_about_them() {
+fn the_prompt_shows_pulled_messages_and_exit_asks_about_them() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("asked"));
         let q = &queue.name;
@@ -35,7 +35,7 @@ fn the_prompt_shows_pulled_messages_and_leaving_asks_about_them() {
 }
 
 #[test]
-fn control_c_gives_up_waiting_and_what_comes_later_is_told() {
+fn ctrl_c_abandons_a_pull_and_a_late_message_is_reported() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("later"));
         let q = &queue.name;
@@ -59,7 +59,7 @@ fn control_c_gives_up_waiting_and_what_comes_later_is_told() {
 }
 
 #[test]
-fn a_lost_connection_is_told_while_nobody_types() {
+fn reports_a_lost_connection_at_the_prompt() {
     let port = fixtures::Port::take().unwrap();
     let listen = || Listen::Tcp(port.address());
     let server = Server::builder().queue("/q").listen(listen()).start().unwrap();

@@ -18,7 +18,7 @@ const STEPS: [(&str, &str); 9] = [
 ];
 
 #[test]
-fn every_step_passes_and_nothing_is_left() {
+fn passes_every_step_and_cleans_up() {
     on_both(|site| drop(adfctl(site.address(), &["check", "roundtrip"]).exits(0)));
     let server = Server::start().unwrap();
     adfctl(server.address(), &["check", "roundtrip"]).exits(0);
@@ -26,7 +26,7 @@ fn every_step_passes_and_nothing_is_left() {
 }
 
 #[test]
-fn a_step_that_fails_is_named_and_cleaned_up_after() {
+fn names_the_failing_step_and_cleans_up() {
     for (at, (step, action)) in STEPS.into_iter().enumerate() {
         let server = Server::start().unwrap();
         let same = STEPS[..=at].iter().filter(|(_, other)| *other == action).count();
@@ -42,7 +42,7 @@ fn a_step_that_fails_is_named_and_cleaned_up_after() {
 }
 
 #[test]
-fn a_broken_connection_names_its_step() {
+fn names_the_step_of_a_broken_connection() {
     for fault in [
         Fault::nth(1).of("lcancel").cut_after(0),
         Fault::nth(1).of("lcancel").hang(),

@@ -5,7 +5,7 @@ use ctl_contract::tap::Tap;
 use crate::harness::*;
 
 #[test]
-fn actions_and_answers_are_understood_over_both_transports() {
+fn tap_decodes_both_transports() {
     on_both(|site| {
         let queue = site.queue("tapped");
         let name = queue.name.as_str();

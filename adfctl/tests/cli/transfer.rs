@@ -18,7 +18,7 @@ fn bodies(address: &str, queue: &str) -> Vec<String> {
 }
 
 #[test]
-fn move_takes_messages_over_in_order() {
+fn move_keeps_the_order() {
     on_both(|site| {
         let (address, from) = (site.address(), filled(site, "from", &["1", "2", "3", "4"]));
         let to = filled(site, "to", &["0"]);
@@ -35,7 +35,7 @@ fn move_takes_messages_over_in_order() {
 }
 
 #[test]
-fn filters_leave_the_others_where_they_are() {
+fn filters_keep_the_other_messages_in_place() {
     on_both(|site| {
         let all = ["a1", "b1", "a2", "b2", "a3"];
         let (address, from) = (site.address(), filled(site, "from", &all));
@@ -61,7 +61,7 @@ fn filters_leave_the_others_where_they_are() {
 }
 
 #[test]
-fn copy_gives_everything_back() {
+fn copy_leaves_the_source_unchanged() {
     on_both(|site| {
         let (address, from) = (site.address(), filled(site, "from", &["1", "2", "3"]));
         let to = site.no_queue("to");
@@ -77,7 +77,7 @@ fn copy_gives_everything_back() {
 }
 
 #[test]
-fn messages_go_to_another_server() {
+fn moves_to_another_server() {
     on_both(|site| {
         let target = Server::start().unwrap();
         let (address, from) = (site.address(), filled(site, "from", &["1", "2"]));
@@ -90,7 +90,7 @@ fn messages_go_to_another_server() {
 }
 
 #[test]
-fn a_server_by_another_name_is_no_other_server() {
+fn recognizes_the_same_server_by_another_name() {
     on_both(|site| {
         let (address, from) = (site.address(), filled(site, "alias", &["1"]));
         let alias = format!("localhost:{}", address.rsplit(':').next().unwrap());
@@ -102,7 +102,7 @@ fn a_server_by_another_name_is_no_other_server() {
 }
 
 #[test]
-fn a_lost_connection_loses_nothing_and_names_what_may_be_there_twice() {
+fn a_lost_connection_names_possible_duplicates() {
     let (server, target) = (Server::start().unwrap(), Server::start().unwrap());
     let (address, to) = (server.address(), target.address());
     adfctl(address, &["push", "/q", "1", "2", "3", "--create"]).exits(0);
@@ -124,7 +124,7 @@ fn a_lost_connection_loses_nothing_and_names_what_may_be_there_twice() {
 }
 
 #[test]
-fn a_pace_is_kept() {
+fn honours_the_rate_limit() {
     let server = Server::start().unwrap();
     let address = server.address();
     let took = |line: &[&str]| {

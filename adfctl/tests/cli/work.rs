@@ -14,7 +14,7 @@ fn work(address: &str, queue: &str, arguments: &[&str]) -> Ran {
 }
 
 #[test]
-fn each_message_is_handled_by_a_command_and_deleted() {
+fn runs_a_command_for_each_message_and_deletes_it() {
     on_both(|site| {
         let (address, queue) = (site.address(), site.queue("worked"));
         adfctl(address, &["push", &queue.name, "a", "b", "c"]).exits(0);
@@ -35,7 +35,7 @@ fn each_message_is_handled_by_a_command_and_deleted() {
 }
 
 #[test]
-fn a_command_that_does_not_exist_keeps_its_message_and_ends_the_worker() {
+fn a_missing_command_keeps_the_message_and_ends_the_worker() {
     on_both(|site| {
         let (address, queue) = (site.address(), filled(site, "kept", &["x"]));
         work(address, &queue.name, &["--exec", "/no/such/command"]).exits(127);
@@ -44,7 +44,7 @@ fn a_command_that_does_not_exist_keeps_its_message_and_ends_the_worker() {
 }
 
 #[test]
-fn what_fails_too_often_goes_to_the_dead_letter_queue() {
+fn moves_repeated_failures_to_the_dead_letter_queue() {
     on_both(|site| {
         let (address, queue, dead) = (site.address(), site.queue("failing"), site.queue("dead"));
         adfctl(address, &["push", &queue.name, "bad"]).exits(0);
@@ -62,7 +62,7 @@ fn what_fails_too_often_goes_to_the_dead_letter_queue() {
 }
 
 #[test]
-fn the_second_signal_ends_commands_and_puts_their_messages_back() {
+fn the_second_signal_kills_commands_and_returns_messages() {
     let server = Server::builder().queue("/q").start().unwrap();
     adfctl(server.address(), &["push", "/q", "a"]).exits(0);
     let script = "echo started >&2; sleep 600";
@@ -81,7 +81,7 @@ fn the_second_signal_ends_commands_and_puts_their_messages_back() {
 }
 
 #[test]
-fn a_worker_until_empty_does_not_begin_when_a_queue_is_missing() {
+fn until_empty_refuses_a_missing_queue() {
     on_both(|site| {
         let (address, queue, none) = (site.address(), site.queue("there"), site.no_queue("none"));
         adfctl(address, &["push", &queue.name, "a"]).exits(0);
@@ -94,7 +94,7 @@ fn a_worker_until_empty_does_not_begin_when_a_queue_is_missing() {
 }
 
 #[test]
-fn wrong_lines_say_what_is_missing() {
+fn bad_command_lines_name_what_is_missing() {
     bare(&["work", "--exec", "true"]).exits(2);
     bare(&["work", "-Q", "/q"]).exits(2);
     let server = Server::builder().queue("/q").start().unwrap();

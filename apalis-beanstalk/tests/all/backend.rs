@@ -60,7 +60,7 @@ fn states(server: &Server) -> Vec<(String, JobState)> {
     states
 }
 
-async fn goes_there_and_back(address: &str) {
+async fn works_end_to_end(address: &str) {
     let mut backend = backend(address).count_attempts(true);
     backend.push_bulk((0..100).collect()).await.unwrap();
     let seen = Arc::<Mutex<BTreeSet<u32>>>::default();
@@ -93,19 +93,19 @@ async fn goes_there_and_back(address: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tasks_go_there_and_back_in_memory() {
-    goes_there_and_back(Server::start().unwrap().address()).await;
+async fn tasks_round_trip_in_memory() {
+    works_end_to_end(Server::start().unwrap().address()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tasks_go_there_and_back_real() {
+async fn tasks_round_trip_real() {
     if let Some(server) = fixtures::real::Beanstalkd::start() {
-        goes_there_and_back(server.address()).await;
+        works_end_to_end(server.address()).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_task_is_released_or_buried_and_the_worker_goes_on() {
+async fn a_failed_task_is_released_or_buried() {
     let server = Server::start().unwrap();
     let mut client = Client::connect(server.address()).await.unwrap();
     client.use_tube("tasks").await.unwrap();
@@ -155,7 +155,7 @@ async fn a_failed_task_is_released_or_buried_and_the_worker_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_finishes_what_runs_gives_back_what_waits_and_loses_nothing() {
+async fn a_stop_finishes_running_tasks_and_returns_the_rest() {
     let server = Server::start().unwrap();
     let mut backend = backend(server.address());
     backend.push_bulk((0..50).collect()).await.unwrap();
@@ -268,19 +268,19 @@ async fn survives_the_loss_of_its_connection(address: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_whose_connection_is_lost_is_run_again_in_memory() {
+async fn reruns_a_task_after_a_lost_connection_in_memory() {
     survives_the_loss_of_its_connection(Server::start().unwrap().address()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_whose_connection_is_lost_is_run_again_real() {
+async fn reruns_a_task_after_a_lost_connection_real() {
     if let Some(server) = fixtures::real::Beanstalkd::start() {
         survives_the_loss_of_its_connection(server.address()).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn layers_limit_and_time_out_tasks() {
+async fn layers_apply_limits_and_timeouts() {
     let server = Server::start().unwrap();
     let mut backend = backend(server.address());
     backend.push_bulk((0..20).collect()).await.unwrap();
@@ -316,7 +316,7 @@ async fn layers_limit_and_time_out_tasks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tasks_are_put_as_they_say() {
+async fn puts_tasks_with_their_options() {
     let server = Server::start().unwrap();
     let mut backend = backend(server.address());
     backend.push_task(TaskBuilder::new(1).run_in_seconds(3600).priority(9).build()).await.unwrap();
@@ -339,7 +339,7 @@ async fn tasks_are_put_as_they_say() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_is_dropped_gives_its_jobs_back() {
+async fn a_dropped_worker_returns_its_jobs() {
     let server = Server::start().unwrap();
     let mut backend = backend(server.address());
     backend.push_bulk((0..4).collect()).await.unwrap();

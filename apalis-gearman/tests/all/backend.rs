@@ -52,11 +52,11 @@ macro_rules! each_server {
 }
 
 each_server!(
-    tasks_go_there_and_back,
-    a_submitter_gets_what_its_task_gives,
-    a_stop_finishes_what_runs_gives_back_what_waits_and_loses_nothing,
-    a_task_whose_connection_is_lost_is_run_again,
-    a_worker_that_is_dropped_gives_its_jobs_back,
+    tasks_round_trip,
+    a_submitter_gets_the_result_of_its_task,
+    a_stop_finishes_running_tasks_and_returns_the_rest,
+    reruns_a_task_after_a_lost_connection,
+    a_dropped_worker_returns_its_jobs,
 );
 
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
@@ -96,7 +96,7 @@ async fn left(address: &str, jobs: usize) -> BTreeSet<u32> {
     tokio::task::spawn_blocking(take).await.unwrap()
 }
 
-async fn tasks_go_there_and_back(address: &str) {
+async fn tasks_round_trip(address: &str) {
     let mut backend = backend(address);
     backend.push_bulk((0..100).collect()).await.unwrap();
     let seen = Arc::<Mutex<BTreeSet<u32>>>::default();
@@ -121,7 +121,7 @@ async fn tasks_go_there_and_back(address: &str) {
     assert!(admin.status().unwrap().iter().all(|row| row.total == 0), "all are done");
 }
 
-async fn a_submitter_gets_what_its_task_gives(address: &str) {
+async fn a_submitter_gets_the_result_of_its_task(address: &str) {
     let task = |number: u32, job: Data<JobContext>| async move {
         match number {
             1 => Err(BoxDynError::from("no such picture")),
@@ -159,7 +159,7 @@ async fn a_submitter_gets_what_its_task_gives(address: &str) {
     end(run).await;
 }
 
-async fn a_stop_finishes_what_runs_gives_back_what_waits_and_loses_nothing(address: &str) {
+async fn a_stop_finishes_running_tasks_and_returns_the_rest(address: &str) {
     let mut backend = backend(address);
     backend.push_bulk((0..50).collect()).await.unwrap();
     let (gate, began, done) = (
@@ -196,7 +196,7 @@ async fn a_stop_finishes_what_runs_gives_back_what_waits_and_loses_nothing(addre
     assert_eq!(done.union(&left).copied().collect::<Vec<_>>(), (0..50).collect::<Vec<_>>());
 }
 
-async fn a_task_whose_connection_is_lost_is_run_again(address: &str) {
+async fn reruns_a_task_after_a_lost_connection(address: &str) {
     let proxy = Proxy::start(address.parse().unwrap()).unwrap();
     let runs = Arc::<AtomicUsize>::default();
     let task = {
@@ -225,7 +225,7 @@ async fn a_task_whose_connection_is_lost_is_run_again(address: &str) {
     assert!(admin.status().unwrap().iter().all(|row| row.total == 0), "it is done");
 }
 
-async fn a_worker_that_is_dropped_gives_its_jobs_back(address: &str) {
+async fn a_dropped_worker_returns_its_jobs(address: &str) {
     let mut backend = backend(address);
     backend.push_bulk((0..4).collect()).await.unwrap();
     let began = Arc::<AtomicUsize>::default();
@@ -244,7 +244,7 @@ async fn a_worker_that_is_dropped_gives_its_jobs_back(address: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tasks_are_submitted_as_they_say() {
+async fn submits_tasks_with_their_options() {
     let server = Server::start().unwrap();
     let mut backend = backend(server.address());
     for _ in 0..2 {

@@ -39,7 +39,7 @@ both_faces!(
     a_timed_reserve_waits_exactly_its_time,
     sub_second_timeouts_are_sent_rounded_up,
     deadline_soon_comes_a_second_before_the_end,
-    touch_starts_the_time_to_run_again,
+    touch_restarts_the_time_to_run,
     an_expired_job_can_be_deleted_while_it_is_ready,
     a_pause_ends_by_itself,
     the_server_decides_before_the_clients_own_deadline,
@@ -82,7 +82,7 @@ fn deadline_soon_comes_a_second_before_the_end<F: Face>() {
     client.delete(&job).unwrap();
 }
 
-fn touch_starts_the_time_to_run_again<F: Face>() {
+fn touch_restarts_the_time_to_run<F: Face>() {
     let server = server();
     let mut client: F = connect(server.address());
     let id = client.put(b"x", PutOptions::default().ttr(seconds(10))).unwrap().id();

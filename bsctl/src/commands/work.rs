@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_flags_a_failed_job_is_retried_as_the_client_does() {
+    fn retries_failed_jobs_like_the_client_by_default() {
         let command = WorkArgs::augment_args(clap::Command::new("work"));
         let matches = command.get_matches_from(["work", "-t", "mail", "--exec", "true"]);
         let args = WorkArgs::from_arg_matches(&matches).unwrap();

@@ -356,7 +356,7 @@ mod tests {
         ["3 delayed 0 ", "5 ready 0 five", r"2 buried 8 \x00\xff\r\n", "1 buried 0 one"];
 
     #[test]
-    fn both_versions_are_read_also_with_zeros_at_the_end() {
+    fn reads_both_versions_with_trailing_zeros() {
         for version in [5, 7] {
             for zeros in [0, 1, 3, 50, 500] {
                 let bytes = [log(version), vec![0; zeros]].concat();
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_read_in_the_order_of_their_numbers() {
+    fn reads_files_in_numeric_order() {
         let change = [7u32.to_le_bytes().to_vec(), record(7, "", (1, 0, 0), b"")].concat();
         let first = [7u32.to_le_bytes().to_vec(), record(7, "t", (1, 1, 0), b"x\r\n")].concat();
         assert!(read(&[("binlog.10", &change), ("binlog.9", &first)]).0.is_empty());
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_cut_is_read_up_to_there() {
+    fn reads_a_truncated_log_up_to_the_cut() {
         let whole = log(7);
         let mut most = 0;
         for cut in 4..whole.len() {
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_named_with_its_place_and_other_files_are_read() {
+    fn names_damage_by_offset_and_reads_other_files() {
         let first = record(7, "t", (1, 1, 0), b"x\r\n");
         for (bad, why) in [
             (record(7, &"n".repeat(201), (2, 1, 0), b"y\r\n"), "a name of 201 bytes"),
@@ -414,7 +414,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn noise_is_read_or_refused(noise: Vec<u8>, at in 0usize..400, version in 4u32..9) {
+        fn any_bytes_parse_or_fail(noise: Vec<u8>, at in 0usize..400, version in 4u32..9) {
             let mut bytes = log(7);
             for (place, byte) in bytes.iter_mut().skip(at).zip(&noise) {
                 *place ^= byte;

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_jobs_are_touched_each_third_and_not_warned_about() {
+    fn touches_kept_jobs_each_third_without_a_warning() {
         let (mut notebook, session, start) = holding(&[7, 8]);
         notebook.get_mut(7.into()).unwrap().hold = true;
         assert_eq!(notebook.due(&session, start + Duration::from_secs(19)), []);
@@ -167,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn time_that_is_over_is_said() {
+    fn reports_expired_reservations() {
         let (mut notebook, session, start) = holding(&[7]);
         assert_eq!(notebook.due(&session, start + TTR), [Due::Over(7.into())]);
         assert_eq!(shortest(&session, start), Some(TTR));
     }
 
     #[test]
-    fn the_last_job_is_the_one_reserved_last_that_is_still_held() {
+    fn the_last_job_is_the_newest_still_held() {
         let (mut notebook, mut session, _) = holding(&[9, 7, 8]);
         assert_eq!(notebook.last(), Some(8.into()));
         session.held.remove(&8.into());

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn address_tube_jobs_and_watch_list_are_shown() {
+    fn shows_address_tube_jobs_and_watch_list() {
         assert_eq!(shown("default", &["default"], 0, true), "127.0.0.1:11300 default> ");
         assert_eq!(shown("mail", &["mail"], 2, true), "127.0.0.1:11300 mail*2 ⧗41s> ");
         assert_eq!(
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_is_shown() {
+    fn shows_disconnected_and_draining() {
         let facts =
             Facts { address: "x", place: None, held: 0, left: None, draining: false, rich: true };
         assert_eq!(render(&facts).plain(), "not connected> ");

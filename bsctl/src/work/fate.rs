@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn backoffs_are_read_with_their_defaults() {
+    fn parses_backoffs_with_defaults() {
         let seconds = Duration::from_secs;
         for (text, base, cap, factor) in [
             ("1s..1h,x2", 1, 3600, 2),

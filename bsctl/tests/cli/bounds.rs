@@ -1,12 +1,12 @@
 //! `--timeout` bounds a command, whatever a server does.
 
-use ctl_contract::bounds::{Peer, the_timeout_holds_for_every_command};
+use ctl_contract::bounds::{Peer, every_command_honours_the_timeout};
 
 use crate::harness::*;
 use crate::samples::SAMPLES;
 
 #[test]
-fn the_timeout_holds_for_every_command_whatever_the_server_does() {
+fn every_command_honours_the_timeout_on_a_hostile_server() {
     let lines = SAMPLES.bounded();
     assert!(lines.len() > 25);
     let peers =
@@ -14,5 +14,5 @@ fn the_timeout_holds_for_every_command_whatever_the_server_does() {
     // An answer may be the right one; without a line, nothing is put.
     let may_succeed =
         |peer, line: &[&str]| matches!(peer, Peer::Flooding(_)) || line.contains(&"import");
-    the_timeout_holds_for_every_command(&PROGRAM, &lines, &peers, may_succeed);
+    every_command_honours_the_timeout(&PROGRAM, &lines, &peers, may_succeed);
 }

@@ -20,7 +20,7 @@ fn filled(address: &str) -> beanstalk_client::blocking::Client {
 }
 
 #[test]
-fn clear_asks_and_removes_every_state_but_reserved_also_while_paused() {
+fn clear_asks_and_removes_all_but_reserved_jobs() {
     on_both(|address| {
         let _holder = filled(address);
         let left = || {
@@ -43,7 +43,7 @@ fn clear_asks_and_removes_every_state_but_reserved_also_while_paused() {
 
 /// There is nothing to confirm.
 #[test]
-fn a_tube_that_does_not_exist_is_clear_already() {
+fn clearing_a_missing_tube_succeeds() {
     on_both(|address| {
         let ran = bsctl(address, &["clear", "none", "--yes"]).exits(0);
         assert_eq!(ran.out(), "");
@@ -56,7 +56,7 @@ fn a_tube_that_does_not_exist_is_clear_already() {
 }
 
 #[test]
-fn all_tubes_need_the_servers_name() {
+fn clearing_all_tubes_requires_the_server_name() {
     let server = Server::start().unwrap();
     let confirm = format!("--confirm={}", server.address());
     put_buried(server.address(), "a", "");
@@ -74,7 +74,7 @@ fn all_tubes_need_the_servers_name() {
 }
 
 #[test]
-fn a_lost_connection_says_what_was_done_before() {
+fn a_lost_connection_reports_progress() {
     let server = Server::start().unwrap();
     for _ in 0..10 {
         put_buried(server.address(), "t", "");
@@ -88,7 +88,7 @@ fn a_lost_connection_says_what_was_done_before() {
 }
 
 #[test]
-fn drain_into_a_file_and_back() {
+fn drain_and_import_a_file() {
     on_both(|address| {
         let _holder = filled(address);
         let directory = tempfile::tempdir().unwrap();
@@ -114,7 +114,7 @@ fn drain_into_a_file_and_back() {
 }
 
 #[test]
-fn a_backup_has_what_is_cleared_or_deleted() {
+fn backup_saves_cleared_and_deleted_jobs() {
     on_both(|address| {
         let _holder = filled(address);
         let (free, held) = (put(address, "u", "free"), put(address, "u", "held"));
@@ -144,7 +144,7 @@ fn a_backup_has_what_is_cleared_or_deleted() {
 }
 
 #[test]
-fn drain_to_stdout_writes_records_and_nothing_else() {
+fn drain_writes_only_records_to_stdout() {
     on_both(|address| {
         let _holder = filled(address);
         let ran = bsctl(address, &["drain", "t", "--yes", "--state", "ready"]).exits(0);

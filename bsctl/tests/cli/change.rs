@@ -9,7 +9,7 @@ use fixtures::fault::Fault;
 use crate::harness::*;
 
 #[test]
-fn delete_tells_a_missing_job_from_a_reserved_one() {
+fn delete_distinguishes_missing_from_reserved_jobs() {
     on_both(|address| {
         let ready = put(address, "t", "").to_string();
         let delayed = put_delayed(address, "t", "").to_string();
@@ -30,7 +30,7 @@ fn delete_tells_a_missing_job_from_a_reserved_one() {
 }
 
 #[test]
-fn an_edited_job_is_a_new_one_with_its_state_and_options() {
+fn edit_replaces_the_job_and_keeps_state_and_options() {
     on_both(|address| {
         let options = PutOptions::default().priority(7u32).ttr(Duration::from_secs(9));
         let later = options.delay(Duration::from_secs(3600));
@@ -60,7 +60,7 @@ fn an_edited_job_is_a_new_one_with_its_state_and_options() {
 }
 
 #[test]
-fn an_editor_changes_a_job_or_leaves_it_alone() {
+fn edit_opens_the_editor_and_skips_unchanged_jobs() {
     let server = Server::start().unwrap();
     let address = server.address();
     let id = put(address, "t", "one").to_string();
@@ -80,7 +80,7 @@ fn an_editor_changes_a_job_or_leaves_it_alone() {
 }
 
 #[test]
-fn a_job_that_belongs_to_others_is_not_edited() {
+fn edit_refuses_jobs_reserved_by_others() {
     let server = Server::start().unwrap();
     let address = server.address();
     let (held, taken) = (put(address, "t", "held"), put_buried(address, "t", "taken"));
@@ -195,7 +195,7 @@ fn kick_by_id_count_and_limit() {
 }
 
 #[test]
-fn kicking_very_many_asks_first() {
+fn kick_asks_before_kicking_many() {
     let server = Server::start().unwrap();
     let line = ["-a", server.address(), "kick", "-t", "t", "--all"];
     put_buried(server.address(), "t", "");
@@ -208,7 +208,7 @@ fn kicking_very_many_asks_first() {
 }
 
 #[test]
-fn bury_and_release_keep_the_priority_unless_told() {
+fn bury_and_release_keep_the_priority_by_default() {
     on_both(|address| {
         let options = beanstalk_client::PutOptions::default().priority(7);
         let id = put_with(address, "t", "", options);
@@ -227,7 +227,7 @@ fn bury_and_release_keep_the_priority_unless_told() {
 }
 
 #[test]
-fn servers_before_1_12_cannot_bury_by_id_and_the_message_says_so() {
+fn bury_by_id_is_unsupported_before_1_12() {
     let old = Server::builder().version(Version::V1_11).start().unwrap();
     let id = put(old.address(), "t", "").to_string();
     for verb in ["bury", "release"] {
@@ -254,7 +254,7 @@ fn pause_and_resume() {
 
 /// Otherwise its jobs would seem to be missing.
 #[test]
-fn a_paused_tube_is_named_wherever_its_jobs_do_not_come() {
+fn names_a_paused_tube_when_no_job_arrives() {
     on_both(|address| {
         put(address, "t", "");
         put(address, "other", "");
@@ -289,7 +289,7 @@ fn a_paused_tube_is_named_wherever_its_jobs_do_not_come() {
 
 /// A mistyped name would look like an empty tube.
 #[test]
-fn a_tube_that_does_not_exist_is_told_from_an_empty_one() {
+fn distinguishes_missing_from_empty_tubes() {
     on_both(|address| {
         for line in [&["jobs", "none"][..], &["export", "none"]] {
             let ran = bsctl(address, line).exits(0);
@@ -310,7 +310,7 @@ fn a_tube_that_does_not_exist_is_told_from_an_empty_one() {
 
 /// As many as requested, which the server reports in one number.
 #[test]
-fn a_number_of_kicked_jobs_is_added_and_not_counted_to() {
+fn a_huge_kicked_count_does_not_loop() {
     let server = Server::start().unwrap();
     let most = u32::MAX.to_string();
     server.faults().add(Fault::nth(1).of("kick").reply(&format!("KICKED {most}")));
@@ -322,7 +322,7 @@ fn a_number_of_kicked_jobs_is_added_and_not_counted_to() {
 }
 
 #[test]
-fn a_kick_of_nothing_says_so() {
+fn kick_reports_an_empty_tube() {
     let server = Server::start().unwrap();
     let ran = bsctl(server.address(), &["kick", "-t", "default"]).exits(0);
     let said = "nothing to kick: there are neither buried nor delayed jobs in tube default";
@@ -333,7 +333,7 @@ fn a_kick_of_nothing_says_so() {
 }
 
 #[test]
-fn a_released_job_that_the_server_can_only_bury_is_not_released() {
+fn release_reports_a_job_the_server_buried() {
     let server = Server::start().unwrap();
     let id = put(server.address(), "t", "x").to_string();
     server.faults().add(Fault::always().of("release").reply("BURIED"));

@@ -9,7 +9,7 @@ use fixtures::fault::Fault;
 use crate::harness::*;
 
 #[test]
-fn the_line_for_monitoring_systems() {
+fn prints_a_monitoring_line() {
     let server = Server::builder().virtual_clock().start().unwrap();
     let mut worker = client(server.address());
     worker.watch("mail").unwrap();
@@ -31,7 +31,7 @@ fn the_line_for_monitoring_systems() {
 }
 
 #[test]
-fn ready_jobs_that_nobody_watches_are_critical() {
+fn ready_jobs_without_watchers_are_critical() {
     on_both(|address| {
         put(address, "orphan", "");
         let ran = bsctl(address, &["check", "tube", "orphan"]).exits(2);
@@ -47,7 +47,7 @@ fn ready_jobs_that_nobody_watches_are_critical() {
 
 /// Every connection watches `default` from the start: idle producers do, and so does the tool itself.
 #[test]
-fn no_figure_of_default_counts_the_tool_or_an_idle_producer() {
+fn figures_of_default_exclude_the_tool_and_idle_producers() {
     on_both(|address| {
         let mut producer = client(address);
         assert!(!producer.put("x", PutOptions::default()).unwrap().is_buried());
@@ -115,7 +115,7 @@ fn no_figure_of_default_counts_the_tool_or_an_idle_producer() {
 
 /// Buried jobs and pauses are a problem for every command that judges.
 #[test]
-fn buried_jobs_and_pauses_warn_unless_a_threshold_says_what_is_normal() {
+fn buried_jobs_and_pauses_warn_without_a_threshold() {
     let server = Server::start().unwrap();
     put_buried(server.address(), "mail", "x");
     let check =
@@ -130,7 +130,7 @@ fn buried_jobs_and_pauses_warn_unless_a_threshold_says_what_is_normal() {
 
 /// A tube exists only while it is in use: the alert would be triggered by the last job.
 #[test]
-fn a_tube_that_does_not_exist_is_an_empty_one_unless_told_otherwise() {
+fn a_missing_tube_is_empty_by_default() {
     on_both(|address| {
         let check = |more: &[&str]| bsctl(address, &[&["check"], more].concat());
         let ran = check(&["tube", "none", "-c", "ready=10"]).exits(0);
@@ -148,7 +148,7 @@ fn a_tube_that_does_not_exist_is_an_empty_one_unless_told_otherwise() {
 }
 
 #[test]
-fn many_tubes_fit_into_what_a_monitoring_system_takes() {
+fn limits_output_for_many_tubes() {
     let server = Server::start().unwrap();
     let mut keeper = client(server.address());
     for number in 0..500 {
@@ -184,14 +184,14 @@ fn many_tubes_fit_into_what_a_monitoring_system_takes() {
 }
 
 #[test]
-fn an_alert_has_no_hints_for_command_lines() {
+fn alerts_carry_no_hints() {
     let ran = bsctl(&dead_address(), &["check", "server"]).exits(2);
     assert!(!ran.out().contains("start beanstalkd"), "{}", ran.out());
     assert_eq!(ran.lines().len(), 1, "{}", ran.out());
 }
 
 #[test]
-fn a_silent_server_is_critical_or_what_the_flag_says() {
+fn a_silent_server_is_critical_unless_configured() {
     let silent = || {
         let server = Server::start().unwrap();
         server.faults().add(Fault::nth(1).of("stats").hang());
@@ -205,7 +205,7 @@ fn a_silent_server_is_critical_or_what_the_flag_says() {
 }
 
 #[test]
-fn a_job_is_checked_by_its_id() {
+fn checks_a_job_by_id() {
     on_both(|address| {
         let (ready, buried) = (put(address, "t", "x"), put_buried(address, "t", "y"));
         let (ready, buried) = (ready.to_string(), buried.to_string());
@@ -222,7 +222,7 @@ fn a_job_is_checked_by_its_id() {
 }
 
 #[test]
-fn rates_are_measured_where_a_threshold_asks_for_them() {
+fn measures_rates_only_for_thresholds() {
     on_both(|address| {
         let without = bsctl(address, &["check", "server"]).exits(0);
         assert!(!without.out().contains("timeouts/s"), "{}", without.out());
@@ -234,7 +234,7 @@ fn rates_are_measured_where_a_threshold_asks_for_them() {
 }
 
 #[test]
-fn thresholds_of_times_are_written_as_times() {
+fn time_thresholds_have_units() {
     let server = Server::builder().virtual_clock().start().unwrap();
     put(server.address(), "mail", "x");
     server.advance(std::time::Duration::from_secs(700));
@@ -251,7 +251,7 @@ fn thresholds_of_times_are_written_as_times() {
 }
 
 #[test]
-fn the_jobs_that_fit_are_counted() {
+fn counts_matching_jobs() {
     on_both(|address| {
         put(address, "t", "one");
         put(address, "t", "two");

@@ -15,7 +15,7 @@ fn on_terminal(server: &Server, line: &[&str]) -> String {
 }
 
 #[test]
-fn bodies_never_act_on_a_terminal() {
+fn escapes_bodies_on_a_terminal() {
     let server = Server::start().unwrap();
     let attack = "\x1b]52;c;aGk=\x07\x1b[2J\u{9b}31m\u{202e}";
     put(server.address(), "t", attack);
@@ -34,7 +34,7 @@ fn bodies_never_act_on_a_terminal() {
 }
 
 #[test]
-fn a_person_is_asked_and_can_decline() {
+fn asks_on_a_terminal_and_accepts_no() {
     let server = Server::start().unwrap();
     let address = server.address();
     put(address, "t", "");

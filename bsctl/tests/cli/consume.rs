@@ -11,7 +11,7 @@ use fixtures::fault::Fault;
 use crate::harness::*;
 
 #[test]
-fn pop_writes_the_body_byte_for_byte_and_deletes() {
+fn pop_prints_the_exact_body_and_deletes_the_job() {
     on_both(|address| {
         let body: Vec<u8> = (0..=u8::MAX).collect();
         let id = put(address, "t", &body);
@@ -35,7 +35,7 @@ fn pop_many_with_null_separators() {
 }
 
 #[test]
-fn pop_as_one_document_deletes_after_it() {
+fn pop_deletes_after_the_whole_document() {
     on_both(|address| {
         put(address, "t", "a");
         put(address, "t", "b");
@@ -49,7 +49,7 @@ fn pop_as_one_document_deletes_after_it() {
 }
 
 #[test]
-fn several_tubes_are_watched_together() {
+fn watches_several_tubes() {
     on_both(|address| {
         put(address, "one", "1");
         put(address, "two", "2");
@@ -60,7 +60,7 @@ fn several_tubes_are_watched_together() {
 }
 
 #[test]
-fn pop_takes_no_job_whose_body_is_not_written() {
+fn pop_keeps_jobs_it_cannot_write() {
     on_both(|address| {
         put(address, "default", "kept");
         for output in [["-o", "name"], ["--columns", "id"]] {
@@ -72,7 +72,7 @@ fn pop_takes_no_job_whose_body_is_not_written() {
 }
 
 #[test]
-fn nothing_there_is_1_and_a_wait_that_runs_out_124() {
+fn exits_1_when_empty_and_124_on_timeout() {
     let server = Server::start().unwrap();
     let ran = bsctl(server.address(), &["reserve", "-o", "json"]).exits(1);
     assert_eq!(ran.error()["code"], "NOTHING_RESERVED");
@@ -87,7 +87,7 @@ fn nothing_there_is_1_and_a_wait_that_runs_out_124() {
 
 #[cfg(unix)]
 #[test]
-fn a_wait_for_several_jobs_is_shown() {
+fn shows_progress_while_waiting_for_several_jobs() {
     let server = Server::start().unwrap();
     for verb in ["reserve", "pop"] {
         let line = ["-a", server.address(), verb, "-c", "2", "--wait", "1h"];
@@ -101,7 +101,7 @@ fn a_wait_for_several_jobs_is_shown() {
 }
 
 #[test]
-fn a_waiting_pop_gets_the_job_that_comes() {
+fn a_waiting_pop_gets_a_later_job() {
     let server = Server::start().unwrap();
     let line = ["-a", server.address(), "pop", "-t", "t", "--wait", "60s", "-o", "raw"];
     let child = command(&line).spawn().unwrap();
@@ -111,7 +111,7 @@ fn a_waiting_pop_gets_the_job_that_comes() {
 }
 
 #[test]
-fn reserve_gives_back_without_touching_priority_and_releases() {
+fn reserve_releases_with_the_same_priority() {
     on_both(|address| {
         let options = PutOptions::default().priority(5);
         let id = put_with(address, "t", "x", options);
@@ -158,7 +158,7 @@ fn hold_touches_until_ctrl_c() {
 /// Whether a signal ends it or not.
 #[cfg(unix)]
 #[test]
-fn hold_promises_nothing_about_a_server_that_is_gone() {
+fn hold_does_not_claim_a_release_by_a_dead_server() {
     for is_signalled in [false, true] {
         let server = Server::start().unwrap();
         put(server.address(), "t", "x");
@@ -178,7 +178,7 @@ fn hold_promises_nothing_about_a_server_that_is_gone() {
 
 #[cfg(unix)]
 #[test]
-fn reserve_promises_nothing_if_the_server_goes_while_the_jobs_are_written() {
+fn reserve_does_not_claim_a_release_if_the_server_dies() {
     let server = Server::start().unwrap();
     for _ in 0..3 {
         put(server.address(), "t", vec![b'x'; 60_000]);
@@ -197,7 +197,7 @@ fn reserve_promises_nothing_if_the_server_goes_while_the_jobs_are_written() {
 }
 
 #[test]
-fn a_job_whose_delete_fails_is_reported() {
+fn reports_a_failed_delete() {
     let server = Server::start().unwrap();
     put(server.address(), "default", "x");
     server.faults().add(Fault::nth(1).of("delete").reply("NOT_FOUND"));
@@ -207,7 +207,7 @@ fn a_job_whose_delete_fails_is_reported() {
 
 /// It would ask thousands of times a second.
 #[test]
-fn a_server_that_ends_waits_at_once_is_not_hammered() {
+fn does_not_hammer_a_server_that_ends_waits_early() {
     for line in [&["pop", "--wait", "1h"][..], &["repl", "-e", "reserve 1h"]] {
         let server = Server::start().unwrap();
         server.faults().add(Fault::always().of("reserve-with-timeout").reply("TIMED_OUT"));

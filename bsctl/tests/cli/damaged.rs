@@ -20,7 +20,7 @@ fn ready(seed: Seed) -> Seed {
 }
 
 #[test]
-fn looking_at_one_is_65_and_says_what_to_do() {
+fn showing_a_damaged_job_exits_65_with_a_hint() {
     let server = server(ready);
     let address = server.address();
     for line in [&["peek", "1"][..], &["peek", "-t", "t"], &["job", "1", "--with-body"]] {
@@ -35,7 +35,7 @@ fn looking_at_one_is_65_and_says_what_to_do() {
 }
 
 #[test]
-fn it_is_listed_and_its_age_is_checked() {
+fn a_damaged_job_is_listed_and_checked() {
     let server = server(ready);
     let address = server.address();
     let listed = bsctl(address, &["jobs", "-o", "id"]).exits(0);
@@ -51,7 +51,7 @@ fn it_is_listed_and_its_age_is_checked() {
 }
 
 #[test]
-fn taking_jobs_sets_it_aside_with_a_warning() {
+fn pop_buries_a_damaged_job_with_a_warning() {
     for line in [&["pop", "-t", "t", "-o", "raw"][..], &["reserve", "-t", "t", "-o", "raw"]] {
         let server = server(ready);
         let ran = bsctl(server.address(), line).exits(0);
@@ -67,7 +67,7 @@ fn taking_jobs_sets_it_aside_with_a_warning() {
 }
 
 #[test]
-fn it_is_buried_released_and_deleted_by_its_id() {
+fn a_damaged_job_can_be_buried_released_and_deleted_by_id() {
     let server = server(ready);
     let address = server.address();
     bsctl(address, &["bury", "1"]).exits(0);
@@ -79,7 +79,7 @@ fn it_is_buried_released_and_deleted_by_its_id() {
 }
 
 #[test]
-fn drain_keeps_it_and_tells_while_clear_deletes_it() {
+fn drain_keeps_and_clear_deletes_a_damaged_job() {
     let server = server(ready);
     let address = server.address();
     let ran = bsctl(address, &["drain", "t", "--state", "ready", "--yes"]).exits(3);
@@ -92,7 +92,7 @@ fn drain_keeps_it_and_tells_while_clear_deletes_it() {
 }
 
 #[test]
-fn at_the_head_of_a_list_it_stops_a_drain_and_is_cleared() {
+fn a_damaged_job_at_the_head_stops_drain_but_not_clear() {
     for state_of in [Seed::buried as fn(Seed) -> Seed, |seed| seed.delay(3600)] {
         let server = server(state_of);
         let address = server.address();
@@ -107,7 +107,7 @@ fn at_the_head_of_a_list_it_stops_a_drain_and_is_cleared() {
 }
 
 #[test]
-fn an_export_leaves_it_out_and_says_so() {
+fn export_skips_a_damaged_job_and_warns() {
     let server = server(ready);
     let ran = bsctl(server.address(), &["export"]).exits(3);
     assert_eq!(ran.lines().len(), 2);
@@ -115,7 +115,7 @@ fn an_export_leaves_it_out_and_says_so() {
 }
 
 #[test]
-fn a_worker_buries_it_and_runs_the_others() {
+fn a_worker_buries_a_damaged_job_and_continues() {
     let server = server(ready);
     let line = ["work", "-t", "t", "--max-idle", "0", "-o", "json", "--exec", "cat"];
     let ran = bsctl(server.address(), &line).exits(0);

@@ -76,7 +76,7 @@ fn signalled(server: &Server, with: rustix::process::Signal) -> Ran {
 }
 
 #[test]
-fn every_code_of_the_table_is_provoked() {
+fn provokes_every_exit_code() {
     for (code, way) in WAYS {
         // Under `nohup`, it has no effect.
         if *code == 129 && ctl_core::system::signals::is_hangup_ignored() {
@@ -95,7 +95,7 @@ fn every_code_of_the_table_is_provoked() {
 }
 
 #[test]
-fn failures_say_cause_and_next_step() {
+fn failures_state_cause_and_next_step() {
     let ran = bsctl(&dead_address(), &["ping"]).exits(69);
     assert!(ran.err.starts_with("error: UNAVAILABLE: cannot connect to 127.0.0.1:"), "{}", ran.err);
     assert!(ran.err.contains("(address from flag --server)"), "{}", ran.err);
@@ -108,7 +108,7 @@ fn failures_say_cause_and_next_step() {
 }
 
 #[test]
-fn the_flag_wins_over_the_environment_and_bsctl_over_beanstalkd() {
+fn flags_beat_bsctl_and_then_beanstalkd_variables() {
     let (server, dead) = (Server::start().unwrap(), dead_address());
     let pinged = |flag: &[&str], variables: &[(&str, &str)]| {
         let mut command = command(&[&["ping", "-v"], flag].concat());
@@ -124,7 +124,7 @@ fn the_flag_wins_over_the_environment_and_bsctl_over_beanstalkd() {
 }
 
 #[test]
-fn an_illegal_name_shows_byte_position_and_rule() {
+fn an_illegal_name_error_has_byte_position_and_rule() {
     let ran = bare(&["put", "-t", "a\rb", "x"]).exits(65);
     assert!(ran.err.contains("byte 0x0d") && ran.err.contains("position 1"), "{}", ran.err);
     assert!(ran.err.contains("allowed: A-Z"), "{}", ran.err);
@@ -138,7 +138,7 @@ fn no_command_without_a_terminal_is_a_usage_error() {
 }
 
 #[test]
-fn waiting_for_the_server_survives_its_late_start() {
+fn waits_for_a_server_that_starts_late() {
     let address = dead_address();
     let line = ["-a", &address, "ping", "--wait-for-server", "60s", "-vv"];
     let mut child = command(&line).stderr(Stdio::piped()).spawn().unwrap();
@@ -156,7 +156,7 @@ fn waiting_for_the_server_survives_its_late_start() {
 }
 
 #[test]
-fn protocol_lines_are_shown_at_vvv_and_not_before() {
+fn shows_protocol_lines_only_at_vvv() {
     let server = Server::start().unwrap();
     let ran = bsctl(server.address(), &["put", "-t", "mail", "hello", "-vvv"]).exits(0);
     let lines: Vec<&str> = ran.err.lines().filter(|line| line.starts_with(['>', '<'])).collect();

@@ -95,7 +95,7 @@ static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
 });
 
 #[test]
-fn the_schema_of_records_refuses_what_import_refuses() {
+fn the_record_schema_matches_import() {
     let server = Server::start().unwrap();
     for (line, is_record) in [
         (r#"{"body":"x"}"#, true),
@@ -153,7 +153,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn export_then_import_is_the_identity(jobs in prop::collection::vec(job(), 1000)) {
+    fn export_then_import_restores_every_job(jobs in prop::collection::vec(job(), 1000)) {
         let jobs = [jobs, extremes()].concat();
         let (from, to) = (Server::start().unwrap(), Server::start().unwrap());
         survives(from.address(), to.address(), &jobs);
@@ -179,7 +179,7 @@ fn buried_jobs_keep_their_order() {
 }
 
 #[test]
-fn a_log_is_imported_without_its_server() {
+fn imports_a_binlog_without_its_server() {
     let folder = tempfile::tempdir().unwrap();
     let real = Beanstalkd::builder().arg("-s").arg("4096").arg("-b").arg(folder.path()).start();
     let Some(mut real) = real else { return };
@@ -222,7 +222,7 @@ fn a_log_is_imported_without_its_server() {
 }
 
 #[test]
-fn a_buried_job_is_restored_behind_the_back_of_waiting_workers() {
+fn restores_buried_jobs_hidden_from_waiting_workers() {
     on_both(|address| {
         let options = PutOptions::default().priority(5).delay(Duration::from_secs(77));
         put_buried(address, "t", "x");
@@ -260,7 +260,7 @@ fn a_buried_job_is_restored_behind_the_back_of_waiting_workers() {
 }
 
 #[test]
-fn a_pause_that_was_there_before_an_import_goes_on() {
+fn import_preserves_an_existing_pause() {
     on_both(|address| {
         let mut keeper = client(address);
         keeper.watch("long").unwrap();
@@ -279,7 +279,7 @@ fn a_pause_that_was_there_before_an_import_goes_on() {
 
 /// A connection watches `default` from the start, and cannot ignore the last tube that it watches.
 #[test]
-fn buried_jobs_of_the_default_tube_are_restored() {
+fn restores_buried_jobs_of_the_default_tube() {
     on_both(|address| {
         put_buried(address, "default", "x");
         put_buried(address, "other", "y");
@@ -294,7 +294,7 @@ fn buried_jobs_of_the_default_tube_are_restored() {
 }
 
 #[test]
-fn without_keep_state_everything_becomes_ready() {
+fn imports_as_ready_without_keep_state() {
     on_both(|address| {
         put_delayed(address, "t", "");
         put_buried(address, "t", "");
@@ -320,7 +320,7 @@ fn export_changes_nothing() {
 }
 
 #[test]
-fn bad_records_are_named_and_the_rest_is_imported() {
+fn names_bad_records_and_imports_the_rest() {
     let server = Server::start().unwrap();
     let records = b"{\"body\":\"a\"}\n[]\n\n{\"body\":\"b\"}\n";
     let ran = bsctl_with(server.address(), &["import", "-", "-o", "json"], records).exits(3);
@@ -332,7 +332,7 @@ fn bad_records_are_named_and_the_rest_is_imported() {
 }
 
 #[test]
-fn jobs_that_a_lost_connection_keeps_from_being_buried_are_counted() {
+fn counts_jobs_left_unburied_by_a_lost_connection() {
     let record = b"{\"tube\":\"t\",\"state\":\"buried\",\"body\":\"x\"}\n";
     // The first reserve-job asks whether the server knows it.
     for (verb, nth, exit) in [("reserve-job", 2, 69), ("reserve-job", 3, 69), ("bury", 2, 4)] {
@@ -355,7 +355,7 @@ fn jobs_that_a_lost_connection_keeps_from_being_buried_are_counted() {
 }
 
 #[test]
-fn keep_state_needs_a_server_that_can() {
+fn keep_state_needs_server_support() {
     use fixtures::beanstalkd::Version;
     let old = Server::builder().version(Version::V1_11).start().unwrap();
     let ran = bsctl_with(old.address(), &["import", "-", "--keep-state"], b"{\"body\":\"a\"}\n");
@@ -367,7 +367,7 @@ fn keep_state_needs_a_server_that_can() {
 /// Fifty megabytes of records pass through a bounded amount of memory.
 #[cfg(target_os = "linux")]
 #[test]
-fn import_needs_little_memory_however_long_the_file_is() {
+fn import_memory_does_not_grow_with_the_file() {
     use std::io::Write as _;
     use std::process::Stdio;
     let server = Server::builder().log_capacity(0).start().unwrap();

@@ -9,7 +9,7 @@ use crate::harness::*;
 
 /// Even a tube whose jobs the exporter has peeked at, because a tube exists while somebody uses it.
 #[test]
-fn a_tube_that_has_gone_is_not_kept_alive_by_looking_at_it() {
+fn exporter_does_not_keep_an_empty_tube_alive() {
     on_both(|address| {
         let id = put(address, "mail", "");
         let exporter = Exporter::start(&PROGRAM, address);
@@ -23,7 +23,7 @@ fn a_tube_that_has_gone_is_not_kept_alive_by_looking_at_it() {
 
 /// A worker has to be there by the time that a job is due.
 #[test]
-fn scale_includes_delayed_jobs_on_request() {
+fn exporter_scale_includes_delayed_jobs_on_request() {
     on_both(|address| {
         put(address, "mail", "");
         put_delayed(address, "mail", "");

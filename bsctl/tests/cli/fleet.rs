@@ -15,7 +15,7 @@ fn on_two(scenario: impl Fn(&str, &str)) {
 }
 
 #[test]
-fn what_changes_tubes_by_name_is_done_on_every_server() {
+fn changes_tubes_on_every_server() {
     on_two(|one, two| {
         let both = format!("{one},{two}");
         for address in [one, two] {
@@ -47,7 +47,7 @@ fn what_changes_tubes_by_name_is_done_on_every_server() {
 }
 
 #[test]
-fn a_dead_server_is_told_and_the_others_go_on() {
+fn reports_a_dead_server_and_continues_with_the_others() {
     let (dead, server) = (dead_address(), Server::start().unwrap());
     let address = server.address();
     put(address, "mail", "x");
@@ -64,7 +64,7 @@ fn a_dead_server_is_told_and_the_others_go_on() {
 }
 
 #[test]
-fn nothing_is_done_on_any_server_without_an_answer() {
+fn does_nothing_without_confirmation() {
     let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
     let both = format!("{},{}", one.address(), two.address());
     for server in [&one, &two] {
@@ -79,7 +79,7 @@ fn nothing_is_done_on_any_server_without_an_answer() {
 }
 
 #[test]
-fn lists_of_several_servers_are_one() {
+fn merges_lists_of_several_servers() {
     on_two(|one, two| {
         let both = format!("{one},{two}");
         put(one, "mail", "a");
@@ -111,7 +111,7 @@ fn lists_of_several_servers_are_one() {
 }
 
 #[test]
-fn jobs_of_several_servers_are_set_aside_and_taken_out() {
+fn buries_and_pops_jobs_on_several_servers() {
     on_two(|one, two| {
         let both = format!("{one},{two}");
         for address in [one, two] {
@@ -138,7 +138,7 @@ fn jobs_of_several_servers_are_set_aside_and_taken_out() {
 }
 
 #[test]
-fn several_servers_share_what_is_put() {
+fn spreads_puts_over_several_servers() {
     on_two(|one, two| {
         let both = format!("{one},{two}");
         let lines: String = (0..500).map(|n| format!("{n}\n")).collect();
@@ -166,7 +166,7 @@ fn several_servers_share_what_is_put() {
 }
 
 #[test]
-fn a_worker_takes_the_jobs_of_every_server() {
+fn a_worker_serves_every_server() {
     on_two(|one, two| {
         let both = format!("{one},{},{two}", dead_address());
         for address in [one, two] {

@@ -7,7 +7,7 @@ const LARAVEL: &str = r#"{"displayName":"App\\SendMail","job":"Illuminate\\Queue
 
 /// Every command that shows bodies, which stay unchanged.
 #[test]
-fn what_is_in_bodies_is_shown_beside_them() {
+fn shows_decoded_bodies_beside_raw_ones() {
     in_memory(|address| {
         let id = put(address, "mail", LARAVEL).to_string();
         put(address, "other", "plain");

@@ -10,7 +10,7 @@ fn acts(c: char) -> bool {
 }
 
 #[test]
-fn bodies_never_act_on_a_terminal_behind_a_pipe() {
+fn escapes_bodies_on_a_terminal_behind_a_pipe() {
     in_memory(|address| {
         let id = put(address, "default", BODY).to_string();
         for format in ["plain", "table", "wide", "json", "ndjson", "yaml"] {

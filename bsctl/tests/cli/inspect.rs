@@ -37,7 +37,7 @@ fn peek_by_id_and_at_the_heads() {
 }
 
 #[test]
-fn jobs_are_found_by_tube_state_and_id() {
+fn finds_jobs_by_tube_state_and_id() {
     on_both(|address| {
         let a = put(address, "a", "1").get();
         let b = put_buried(address, "b", "2").get();
@@ -58,7 +58,7 @@ fn jobs_are_found_by_tube_state_and_id() {
 }
 
 #[test]
-fn a_server_that_was_restarted_with_its_log_still_shows_its_jobs() {
+fn lists_jobs_after_a_restart_with_a_binlog() {
     let directory = tempfile::tempdir().unwrap();
     let builder = fixtures::real::Beanstalkd::builder();
     let Some(mut real) = builder.arg("-b").arg(directory.path()).start() else { return };
@@ -72,7 +72,7 @@ fn a_server_that_was_restarted_with_its_log_still_shows_its_jobs() {
 }
 
 #[test]
-fn a_format_of_the_configuration_file_is_decoded_filtered_and_completed() {
+fn uses_a_configured_envelope_format() {
     let server = Server::start().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("config.toml");
@@ -121,7 +121,7 @@ fn statistics(lines: &str) -> String {
 
 /// Farther than ids are searched around one that is known.
 #[test]
-fn jobs_far_apart_are_found_after_a_restart() {
+fn finds_sparse_ids_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let builder = fixtures::real::Beanstalkd::builder();
     let Some(mut real) = builder.arg("-b").arg(directory.path()).start() else { return };
@@ -135,7 +135,7 @@ fn jobs_far_apart_are_found_after_a_restart() {
 }
 
 #[test]
-fn the_first_jobs_of_tubes_lead_to_far_ids() {
+fn finds_far_ids_through_tube_heads() {
     let server = Server::builder().log_capacity(100_000).start().unwrap();
     use_up_ids(server.address(), 20_000);
     put(server.address(), "other", "hidden behind the head");
@@ -152,7 +152,7 @@ fn the_first_jobs_of_tubes_lead_to_far_ids() {
 
 /// Requests are written before the replies to earlier ones are read, so the trace shows when nothing was in flight.
 #[test]
-fn far_ids_that_follow_each_other_are_asked_together() {
+fn batches_consecutive_far_ids() {
     let server = Server::start().unwrap();
     use_up_ids(server.address(), 5_000);
     let far = (0..5000).map(|_| Put::new("", PutOptions::default()).unwrap());
@@ -177,7 +177,7 @@ fn far_ids_that_follow_each_other_are_asked_together() {
 
 /// beanstalkd 1.10 reads up to 208 bytes as a line, and splits a longer one in two.
 #[test]
-fn tubes_that_a_server_cannot_be_asked_about_are_named() {
+fn names_tubes_that_cannot_be_queried() {
     let server = Server::builder().version(Version::V1_10).start().unwrap();
     let long = ["m", "n"].map(|letter| letter.repeat(199));
     for tube in ["a", &long[0], &long[1], "z"] {
@@ -200,7 +200,7 @@ fn tubes_that_a_server_cannot_be_asked_about_are_named() {
 }
 
 #[test]
-fn tubes_that_a_server_cannot_be_asked_about_are_left_as_they_are() {
+fn leaves_tubes_that_cannot_be_queried_unchanged() {
     let server = Server::builder().version(Version::V1_10).start().unwrap();
     let address = server.address();
     let long = "m".repeat(199);
@@ -236,7 +236,7 @@ fn tubes_that_a_server_cannot_be_asked_about_are_left_as_they_are() {
 }
 
 #[test]
-fn unknown_figures_are_numbers_and_texts_stay_texts() {
+fn types_unknown_statistics() {
     let server = Server::start().unwrap();
     let lines = "version: 1.13\nhostname: 123\nos: 5\nfuture-count: 12\nfuture-text: \"12\"\n";
     server.faults().add(Fault::always().of("stats").reply_bytes(statistics(lines)));
@@ -259,7 +259,7 @@ fn unknown_figures_are_numbers_and_texts_stay_texts() {
 }
 
 #[test]
-fn tubes_by_pattern_and_state() {
+fn lists_tubes_by_pattern_and_state() {
     on_both(|address| {
         put(address, "mail.in", "1");
         put_buried(address, "mail.out", "2");
@@ -283,7 +283,7 @@ fn tubes_by_pattern_and_state() {
 }
 
 #[test]
-fn stats_keep_the_servers_keys_and_types() {
+fn stats_keep_server_keys_and_types() {
     on_both(|address| {
         let json = bsctl(address, &["stats", "-o", "json"]).exits(0).json();
         assert!(json["current-jobs-ready"].is_u64() && json["version"].is_string(), "{json}");
@@ -320,7 +320,7 @@ fn job_shows_state_and_body_of_reserved_jobs_too() {
 }
 
 #[test]
-fn server_says_what_it_is_and_supports() {
+fn server_shows_version_and_features() {
     on_both(|address| {
         let json = bsctl(address, &["server", "-o", "json"]).exits(0).json();
         assert_eq!((&json["server"], &json["reserve_job"]), (&address.into(), &true.into()));
@@ -361,7 +361,7 @@ fn raw_sends_one_line_and_shows_the_reply() {
 }
 
 #[test]
-fn few_jobs_are_found_at_the_heads_of_their_tubes() {
+fn finds_few_jobs_at_tube_heads() {
     let server = Server::start().unwrap();
     let address = server.address();
     let many = "x\n".repeat(3000);
@@ -424,7 +424,7 @@ fn listed(address: &str, arguments: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn filters_choose_jobs_by_what_the_server_says_and_by_their_bodies() {
+fn filters_jobs_by_statistics_and_bodies() {
     on_both(|address| {
         let urgent = PutOptions::default().priority(5u32);
         let first = put_with(address, "mail", "SendMail(1)", urgent).to_string();
@@ -451,7 +451,7 @@ fn filters_choose_jobs_by_what_the_server_says_and_by_their_bodies() {
 }
 
 #[test]
-fn a_filter_that_is_none_says_what_there_is_and_asks_nobody() {
+fn a_bad_filter_lists_the_fields_and_sends_nothing() {
     let address = dead_address();
     for (filter, hint) in [
         ("foo==1", "the fields of a job are id, tube, state, pri"),
@@ -464,7 +464,7 @@ fn a_filter_that_is_none_says_what_there_is_and_asks_nobody() {
 }
 
 #[test]
-fn several_servers_are_told_apart_and_a_dead_one_hides_nothing() {
+fn labels_servers_and_lists_live_ones_despite_a_dead_one() {
     let (one, two, dead) = (Server::start().unwrap(), Server::start().unwrap(), dead_address());
     put(one.address(), "mail", "x");
     put(two.address(), "mail", "y");
@@ -512,7 +512,7 @@ fn several_servers_are_told_apart_and_a_dead_one_hides_nothing() {
 }
 
 #[test]
-fn filters_bound_the_ids_that_are_queried() {
+fn id_filters_bound_the_queried_ids() {
     let server = Server::start().unwrap();
     fill(server.address(), "a", 20, false);
     for (filters, expected) in [
@@ -539,7 +539,7 @@ fn filters_bound_the_ids_that_are_queried() {
 
 /// The search ends although the highest id that is given is far above all jobs.
 #[test]
-fn ids_that_no_job_can_have_are_not_queried() {
+fn does_not_query_impossible_ids() {
     on_both(|address| {
         put(address, "mail", "x");
         let most = format!("id<={}", u64::MAX);

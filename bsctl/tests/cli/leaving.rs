@@ -30,7 +30,7 @@ fn left(address: &str, tube: &str) -> u64 {
 }
 
 #[test]
-fn a_reader_that_takes_one_job_of_many_costs_one() {
+fn a_reader_that_takes_one_job_removes_one() {
     on_both(|address| {
         let directory = tempfile::tempdir().unwrap();
         for (at, line) in [
@@ -64,7 +64,7 @@ fn a_reader_that_takes_one_job_of_many_costs_one() {
 
 /// Whether the reader goes away before anything is written, or before it has read what was.
 #[test]
-fn jobs_that_nobody_reads_stay_in_the_queue() {
+fn unread_jobs_stay_in_the_queue() {
     on_both(|address| {
         fill(address, "t", 5, false);
         put_buried(address, "t", "buried");
@@ -113,7 +113,7 @@ fn a_reader_may_be_slower_than_the_time_to_run() {
 }
 
 #[test]
-fn jobs_go_into_files_whole() {
+fn writes_whole_jobs_to_files() {
     on_both(|address| {
         let directory = tempfile::tempdir().unwrap();
         for (tube, line) in [
@@ -134,7 +134,7 @@ fn jobs_go_into_files_whole() {
 
 /// The limit on the size of files simulates a full disk.
 #[test]
-fn a_full_disk_is_named_and_loses_nothing() {
+fn a_full_disk_loses_nothing() {
     on_both(|address| {
         for (tube, line, name) in [
             ("a", "drain a --yes --to here.ndjson", "here.ndjson"),
@@ -161,7 +161,7 @@ fn a_full_disk_is_named_and_loses_nothing() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_device_that_is_full_takes_no_job() {
+fn a_full_device_takes_no_job() {
     on_both(|address| {
         put(address, "t", "x");
         for line in ["pop -t t", "drain t --yes", "reserve -t t --then delete"] {
@@ -174,7 +174,7 @@ fn a_device_that_is_full_takes_no_job() {
 }
 
 #[test]
-fn jobs_that_are_deleted_are_not_sorted() {
+fn refuses_to_sort_deleted_jobs() {
     on_both(|address| {
         put(address, "t", "x");
         for line in [&["pop", "-t", "t"][..], &["drain", "t", "--yes"]] {

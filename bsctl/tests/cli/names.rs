@@ -6,7 +6,7 @@ use crate::harness::*;
 
 /// It is asked for only where a name is unknown.
 #[test]
-fn the_tube_that_is_probably_meant_is_named() {
+fn suggests_a_close_tube_name() {
     on_both(|address| {
         put(address, "mail", "x");
         for line in [
@@ -38,7 +38,7 @@ fn the_tube_that_is_probably_meant_is_named() {
 }
 
 #[test]
-fn the_server_is_given_by_the_flags_of_the_other_tools_too() {
+fn accepts_the_server_flags_of_the_other_tools() {
     let server = Server::start().unwrap();
     for flag in ["-s", "--server", "-a", "--addr"] {
         bare(&[flag, server.address(), "tubes"]).exits(0);
@@ -47,7 +47,7 @@ fn the_server_is_given_by_the_flags_of_the_other_tools_too() {
 
 /// The value of `MESSENGER_TRANSPORT_DSN` is used as it is.
 #[test]
-fn an_address_of_symfony_names_the_tube() {
+fn accepts_symfony_addresses_with_a_tube() {
     on_both(|address| {
         let of = |query: &str| format!("beanstalkd://{address}?{query}");
         let mail = of("tube_name=mail&timeout=4&ttr=120");
@@ -69,7 +69,7 @@ fn an_address_of_symfony_names_the_tube() {
 
 /// The system finds the interface by its name or number; the loopback interface is the first one.
 #[test]
-fn an_ipv6_address_may_have_a_zone() {
+fn accepts_an_ipv6_zone() {
     let listen = Listen::parse("[::1]:0", 0).unwrap();
     let Ok(server) = Server::builder().listen(listen).start() else {
         return eprintln!("left out: this machine has no IPv6");
@@ -80,7 +80,7 @@ fn an_ipv6_address_may_have_a_zone() {
 }
 
 #[test]
-fn a_tube_is_named_once_by_place_or_by_flag() {
+fn rejects_a_tube_given_twice() {
     in_memory(|address| {
         put(address, "mail", "x");
         assert_eq!(bsctl(address, &["pop", "mail", "-o", "raw"]).exits(0).out(), "x");

@@ -20,7 +20,7 @@ fn bodies(address: &str, tube: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn bodies_from_arguments_files_and_stdin() {
+fn puts_bodies_from_arguments_files_and_stdin() {
     on_both(|address| {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("body");
@@ -35,7 +35,7 @@ fn bodies_from_arguments_files_and_stdin() {
 }
 
 #[test]
-fn a_job_waits_until_the_given_time() {
+fn put_at_delays_until_a_time() {
     on_both(|address| {
         let then = std::time::SystemTime::now() + std::time::Duration::from_secs(7200);
         let then = then.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs().to_string();
@@ -52,7 +52,7 @@ fn a_job_waits_until_the_given_time() {
 }
 
 #[test]
-fn records_from_stdin() {
+fn puts_records_from_stdin() {
     on_both(|address| {
         bsctl_with(address, &["put", "-t", "lines", "--lines"], b"a\n\nb").exits(0);
         assert_eq!(bodies(address, "lines"), [&b"a"[..], b"", b"b"]);
@@ -66,7 +66,7 @@ fn records_from_stdin() {
 }
 
 #[test]
-fn flags_are_for_what_a_record_does_not_say() {
+fn flags_fill_in_missing_record_fields() {
     let server = Server::start().unwrap();
     let records =
         b"{\"body\":\"x\",\"tube\":\"theirs\",\"pri\":1,\"delay\":9,\"ttr\":9}\n{\"body\":\"y\"}\n";
@@ -87,7 +87,7 @@ fn flags_are_for_what_a_record_does_not_say() {
 }
 
 #[test]
-fn a_body_over_max_job_size_is_65_and_nothing_is_sent() {
+fn a_body_over_max_job_size_exits_65_unsent() {
     on_both(|address| {
         let big = vec![b'x'; 65_536];
         let ran = bsctl_with(address, &["put", "-o", "json"], &big).exits(65);
@@ -99,7 +99,7 @@ fn a_body_over_max_job_size_is_65_and_nothing_is_sent() {
 }
 
 #[test]
-fn bad_records_are_counted_and_the_others_put() {
+fn counts_bad_records_and_puts_the_rest() {
     let server = Server::start().unwrap();
     let records = b"{\"body\":\"a\"}\n{oops\n{\"body\":\"b\"}\n";
     let ran = bsctl_with(server.address(), &["put", "--ndjson"], records).exits(3);
@@ -118,7 +118,7 @@ fn bad_records_are_counted_and_the_others_put() {
 }
 
 #[test]
-fn a_refused_put_among_others_is_named_and_partial_and_alone_it_has_its_own_code() {
+fn a_refused_put_is_partial_among_others_and_keeps_its_code_alone() {
     let server = Server::start().unwrap();
     let line = ["put", "-t", "default", "a", "b", "c"];
     server.faults().add(Fault::nth(2).of("put").reply("OUT_OF_MEMORY"));
@@ -140,7 +140,7 @@ fn a_refused_put_among_others_is_named_and_partial_and_alone_it_has_its_own_code
 }
 
 #[test]
-fn a_dry_run_says_in_a_pipe_what_it_would_do() {
+fn a_dry_run_reports_in_a_pipe() {
     let dead = dead_address();
     let ran = bsctl(&dead, &["put", "-n", "-t", "t", "x"]).exits(0);
     assert_eq!(ran.out(), "would put 1 job into tube t\n");
@@ -149,7 +149,7 @@ fn a_dry_run_says_in_a_pipe_what_it_would_do() {
 }
 
 #[test]
-fn each_line_is_put_when_it_comes_not_at_the_end() {
+fn puts_each_line_as_it_arrives() {
     use std::io::{BufRead, BufReader, Write};
     let server = Server::start().unwrap();
     let line = ["-a", server.address(), "put", "--lines"];
@@ -166,7 +166,7 @@ fn each_line_is_put_when_it_comes_not_at_the_end() {
 }
 
 #[test]
-fn several_connections_put_every_record_once() {
+fn several_connections_put_each_record_once() {
     on_both(|address| {
         let lines: String = (0..2000).map(|n| format!("{n}\n")).collect();
         let line = ["put", "-t", "t", "--lines", "-j", "4", "--batch", "10"];
@@ -210,7 +210,7 @@ fn put_needs_no_statistics() {
 
 /// In the last line, and under JSON as numbers: whoever puts the rest again has to know where to begin.
 #[test]
-fn a_connection_that_breaks_leaves_every_put_counted_by_its_fate() {
+fn counts_puts_by_fate_after_a_broken_connection() {
     for (line, text, total) in [
         (&["put", "-t", "t", "x", "--repeat", "500", "-o", "json"][..], "", Some(500)),
         (&["put", "-t", "t", "--lines", "-o", "json"], "x\n", None),
@@ -235,7 +235,7 @@ fn a_connection_that_breaks_leaves_every_put_counted_by_its_fate() {
 
 /// All puts of a batch are sent at once, also those behind a refused `use`.
 #[test]
-fn no_job_stays_in_a_tube_where_it_does_not_belong() {
+fn a_failed_use_leaves_no_job_in_the_wrong_tube() {
     for line in [&["put", "--ndjson"][..], &["import"]] {
         let server = Server::start().unwrap();
         server.faults().add(Fault::nth(2).of("use").reply("OUT_OF_MEMORY"));
@@ -254,7 +254,7 @@ fn no_job_stays_in_a_tube_where_it_does_not_belong() {
 }
 
 #[test]
-fn populate_adds_jobs_to_a_tube_and_leaves_them_there() {
+fn populate_fills_a_tube() {
     on_both(|address| {
         put(address, "a", "mine");
         let line = ["populate", "-t", "a", "-c", "30", "--size", "10..2k", "-j", "2"];

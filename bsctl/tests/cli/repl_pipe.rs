@@ -21,7 +21,7 @@ fn script(script: impl AsRef<[u8]>) -> Ran {
 }
 
 #[test]
-fn a_bad_second_line_stops_the_script_with_its_place_and_exit_code() {
+fn a_bad_line_stops_the_script_with_position_and_exit_code() {
     on_both(|address| {
         let ended = repl(address, &[], "put a\npeek 99999\nput never\n");
         assert_eq!(ended.code, Some(1), "{ended:?}");
@@ -36,7 +36,7 @@ fn a_bad_second_line_stops_the_script_with_its_place_and_exit_code() {
 }
 
 #[test]
-fn each_error_ends_the_script_with_its_own_code() {
+fn errors_end_the_script_with_their_exit_code() {
     for (line, code) in [
         ("peek 9", 1),
         ("resrve 0", 2),
@@ -55,7 +55,7 @@ fn each_error_ends_the_script_with_its_own_code() {
 }
 
 #[test]
-fn bodies_of_every_byte_arrive() {
+fn every_byte_survives_in_bodies() {
     on_both(|address| {
         let all: Vec<u8> = (0..=255).collect();
         let escapes: String = all.iter().map(|b| format!("\\x{b:02x}")).collect();
@@ -77,7 +77,7 @@ fn bodies_of_every_byte_arrive() {
 }
 
 #[test]
-fn quoted_words_are_data_and_never_files_stdin_or_flags() {
+fn quoted_words_are_always_data() {
     let server = Server::start().unwrap();
     let ended = repl(
         server.address(),
@@ -91,7 +91,7 @@ fn quoted_words_are_data_and_never_files_stdin_or_flags() {
 }
 
 #[test]
-fn files_can_be_bodies_but_the_script_itself_cannot() {
+fn reads_bodies_from_files_but_not_from_the_script() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a body");
     std::fs::write(&file, b"\x00\n\xff").unwrap();
@@ -104,7 +104,7 @@ fn files_can_be_bodies_but_the_script_itself_cannot() {
 }
 
 #[test]
-fn flags_of_one_line_do_not_change_the_session() {
+fn flags_apply_to_one_line_only() {
     let server = Server::start().unwrap();
     let ended = repl(server.address(), &[], "use mail\nput -t sms a -o json\nput b\npeek 2 -o raw");
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -121,7 +121,7 @@ fn flags_of_one_line_do_not_change_the_session() {
 }
 
 #[test]
-fn a_piped_session_asks_the_server_nothing_of_its_own_but_who_it_is() {
+fn a_piped_session_only_probes_the_server_type() {
     let server = Server::start().unwrap();
     let ended = repl(server.address(), &[], "use mail\nput x\n:set format json\nhelp\n");
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -131,7 +131,7 @@ fn a_piped_session_asks_the_server_nothing_of_its_own_but_who_it_is() {
 }
 
 #[test]
-fn reserve_waits_as_on_the_command_line_and_takes_from_watched_tubes() {
+fn reserve_waits_and_uses_the_watch_list() {
     let server = Server::start().unwrap();
     let text = "put x\nreserve --wait 0\ndelete\n";
     let ended = repl(server.address(), &["--strict"], text);
@@ -165,7 +165,7 @@ fn the_last_reserved_job_needs_no_id() {
 }
 
 #[test]
-fn jobs_held_at_the_end_go_back_as_they_were_and_are_listed() {
+fn lists_and_releases_held_jobs_at_the_end() {
     on_both(|address| {
         let text = "use t\nput -p 5 a\nput b\nwatch t\nreserve 0\nreserve 0\n";
         let ended = repl(address, &[], text);
@@ -184,7 +184,7 @@ fn jobs_held_at_the_end_go_back_as_they_were_and_are_listed() {
 }
 
 #[test]
-fn a_setting_says_what_becomes_of_held_jobs() {
+fn a_setting_decides_what_happens_to_held_jobs() {
     on_both(|address| {
         let mut client = Client::connect(address).unwrap();
         for (setting, state, releases) in [
@@ -207,7 +207,7 @@ fn a_setting_says_what_becomes_of_held_jobs() {
 }
 
 #[test]
-fn held_jobs_are_kept_alive_while_a_reserve_waits_and_others_end_it() {
+fn keeps_held_jobs_alive_during_a_reserve() {
     let server = Server::start().unwrap();
     let mut fed = Fed::start(&PROGRAM, server.address(), &[]);
     for line in ["put -r 3 x", "reserve 0 -o name"] {
@@ -238,7 +238,7 @@ fn held_jobs_are_kept_alive_while_a_reserve_waits_and_others_end_it() {
 }
 
 #[test]
-fn the_impatience_of_one_command_does_not_stay() {
+fn a_timeout_flag_applies_to_one_command() {
     let server = Server::start().unwrap();
     // ping gives up after 2 s; a wait of the session without a time limit polls once.
     let ended = repl(server.address(), &[], "ping\nreserve\n");
@@ -247,7 +247,7 @@ fn the_impatience_of_one_command_does_not_stay() {
 }
 
 #[test]
-fn bodies_are_saved_to_new_files_only() {
+fn saves_bodies_to_new_files_only() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("body");
     let (server, name) = (Server::start().unwrap(), file.display());
@@ -273,7 +273,7 @@ fn connect_goes_to_another_server() {
 }
 
 #[test]
-fn a_lost_connection_is_told_and_its_state_restored() {
+fn reconnects_and_restores_state() {
     let server = Server::start().unwrap();
     let mut fed = Fed::start(&PROGRAM, server.address(), &[]);
     for line in ["use mail", "watch mail", "ignore default", "put a", "reserve 0"] {
@@ -296,7 +296,7 @@ fn a_lost_connection_is_told_and_its_state_restored() {
 }
 
 #[test]
-fn after_a_cut_reads_are_asked_again_and_writes_are_not() {
+fn retries_reads_but_not_writes_after_a_cut() {
     let server = Server::start().unwrap();
     server.faults().add(Fault::nth(1).of("peek").cut_after(0));
     server.faults().add(Fault::nth(1).of("use").cut_after(0));
@@ -310,7 +310,7 @@ fn after_a_cut_reads_are_asked_again_and_writes_are_not() {
 
 /// The server lost the end of its body in a crash: the session still has it reserved, and can finish it.
 #[test]
-fn a_damaged_job_is_held_and_can_be_finished() {
+fn holds_a_damaged_job_that_can_be_finished() {
     let server = Server::start().unwrap();
     server.seed(Seed::new("half\0").damaged()).unwrap();
     server.seed(Seed::new("whole")).unwrap();

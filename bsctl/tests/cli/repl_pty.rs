@@ -95,7 +95,7 @@ fn tab_completes_verbs_flags_and_live_tube_names() {
 }
 
 #[test]
-fn control_c_clears_the_line_and_cancels_a_wait_but_keeps_session_and_job() {
+fn ctrl_c_clears_the_line_or_cancels_the_wait_only() {
     on_both(|address| {
         let mut terminal = plain(address);
         terminal.says("put -r 300 hello", "default> ");
@@ -129,7 +129,7 @@ fn control_c_clears_the_line_and_cancels_a_wait_but_keeps_session_and_job() {
 }
 
 #[test]
-fn a_wait_says_for_which_tubes_and_where_jobs_are_ready() {
+fn a_wait_shows_its_tubes_and_where_jobs_are_ready() {
     on_both(|address| {
         let mut terminal = plain(address);
         terminal.says("use mail", "using mail");
@@ -147,7 +147,7 @@ fn a_wait_says_for_which_tubes_and_where_jobs_are_ready() {
 }
 
 #[test]
-fn leaving_asks_what_becomes_of_reserved_jobs() {
+fn exit_asks_about_reserved_jobs() {
     on_both(|address| {
         let mut terminal = plain(address);
         terminal.says("put -p 5 hello", "default> ");
@@ -187,7 +187,7 @@ fn leaving_asks_what_becomes_of_reserved_jobs() {
 }
 
 #[test]
-fn a_pasted_line_end_does_not_run_anything() {
+fn a_pasted_newline_runs_nothing() {
     let server = Server::start().unwrap();
     let mut terminal = plain(server.address());
     terminal.types("\u{1b}[200~put one\nput two\n\u{1b}[201~");
@@ -202,7 +202,7 @@ fn a_pasted_line_end_does_not_run_anything() {
 }
 
 #[test]
-fn a_server_that_comes_back_is_connected_again() {
+fn reconnects_when_the_server_returns() {
     let Some(mut server) = Beanstalkd::start() else { return };
     let address = server.address().to_owned();
     let mut terminal = plain(&address);
@@ -232,7 +232,7 @@ fn a_server_that_comes_back_is_connected_again() {
 }
 
 #[test]
-fn a_loss_is_told_while_a_line_is_typed_and_the_line_stays() {
+fn reports_a_loss_without_disturbing_the_input() {
     let server = Server::start().unwrap();
     let mut terminal = plain(server.address());
     terminal.says("put hello", "> ");
@@ -255,7 +255,7 @@ fn a_loss_is_told_while_a_line_is_typed_and_the_line_stays() {
 }
 
 #[test]
-fn a_job_that_runs_out_of_time_is_warned_about_once() {
+fn warns_once_about_an_expiring_job() {
     let server = Server::start().unwrap();
     let mut terminal = plain(server.address());
     terminal.says("put -r 11 hello", "> ");
@@ -276,7 +276,7 @@ fn a_job_that_runs_out_of_time_is_warned_about_once() {
 const HOSTILE: &[u8] = b"\x1b]52;c;aGk=\x07\x1b[2J\x1b[31mred\x9b2J\x07\xc2\x9b\xe2\x80\xaeend";
 
 #[test]
-fn control_characters_of_a_body_never_reach_the_terminal() {
+fn escapes_control_characters_of_a_body() {
     on_both(|address| {
         let mut client = Client::connect(address).unwrap();
         let id = client.put(HOSTILE, PutOptions::default()).unwrap().id();
@@ -304,7 +304,7 @@ fn control_characters_of_a_body_never_reach_the_terminal() {
 }
 
 #[test]
-fn with_a_line_editor_no_sequence_of_a_body_is_obeyed() {
+fn escapes_bodies_under_the_line_editor() {
     let server = Server::start().unwrap();
     let mut client = Client::connect(server.address()).unwrap();
     let _ = client.put(HOSTILE, PutOptions::default()).unwrap();
@@ -346,7 +346,7 @@ fn a_dumb_terminal_has_prompts_continuation_and_control_c() {
 }
 
 #[test]
-fn colours_come_only_where_they_are_wanted() {
+fn colours_follow_the_settings() {
     let server = Server::start().unwrap();
     let mut coloured = start(server.address(), &[]);
     coloured.says("put x", "> ");
@@ -380,7 +380,7 @@ fn a_resized_window_does_not_disturb_the_line() {
 }
 
 #[test]
-fn a_signal_at_the_prompt_gives_the_jobs_back() {
+fn a_signal_at_the_prompt_releases_jobs() {
     let server = Server::start().unwrap();
     let mut terminal = plain(server.address());
     terminal.says("put hello", "> ");

@@ -6,7 +6,7 @@ use fixtures::fault::Fault;
 use crate::harness::*;
 
 #[test]
-fn every_step_passes_and_nothing_is_left() {
+fn passes_every_step_and_cleans_up() {
     on_both(|address| {
         put(address, "default", "others");
         bsctl(address, &["check", "roundtrip"]).exits(0);
@@ -20,7 +20,7 @@ fn every_step_passes_and_nothing_is_left() {
 }
 
 #[test]
-fn a_step_that_fails_is_named_and_cleaned_up_after() {
+fn names_the_failing_step_and_cleans_up() {
     for (step, verb) in [
         ("put", "put"),
         ("reserve", "reserve-with-timeout"),
@@ -42,7 +42,7 @@ fn a_step_that_fails_is_named_and_cleaned_up_after() {
 }
 
 #[test]
-fn a_changed_body_is_a_failure() {
+fn detects_a_changed_body() {
     let server = Server::start().unwrap();
     let wrong = b"RESERVED 1 3\r\nfoo\r\n".to_vec();
     server.faults().add(Fault::nth(1).of("reserve-with-timeout").reply_bytes(wrong));
@@ -51,7 +51,7 @@ fn a_changed_body_is_a_failure() {
 }
 
 #[test]
-fn a_broken_connection_names_its_step() {
+fn names_the_step_of_a_broken_connection() {
     for fault in [
         Fault::nth(1).of("bury").cut_after(0),
         Fault::nth(1).of("bury").hang(),

@@ -5,7 +5,7 @@ use ctl_contract::shortage::{WAITING, Worker};
 use crate::harness::*;
 
 #[test]
-fn a_worker_without_threads_for_its_slots_starts_later_or_ends_by_a_signal() {
+fn a_worker_waits_for_threads_or_a_signal() {
     for is_signalled in [false, true] {
         on_both(|address| {
             let id = put(address, "default", "x");

@@ -102,7 +102,7 @@ fn tail_waits_for_a_server_that_goes_away() {
 
 #[cfg(unix)]
 #[test]
-fn tail_tells_of_a_restart_before_the_rows_of_the_new_server() {
+fn tail_reports_a_restart_before_new_rows() {
     let port = Port::take().unwrap();
     let server = start_at(&port);
     let address = server.address().to_owned();
@@ -133,7 +133,7 @@ fn tail_tells_of_a_restart_before_the_rows_of_the_new_server() {
 
 /// There may be many of them.
 #[test]
-fn tail_shows_in_a_table_what_tells_jobs_apart() {
+fn tail_tables_show_key_fields_only() {
     on_both(|address| {
         let tail = |format: &str| {
             let line = ["-a", address, "tail", "a", "-c", "1", "-i", "10ms", "-o", format];

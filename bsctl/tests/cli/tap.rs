@@ -9,7 +9,7 @@ use fixtures::beanstalkd::Server;
 use crate::harness::*;
 
 #[test]
-fn answers_are_those_of_the_server_and_belong_to_their_commands() {
+fn tap_matches_server_replies_to_commands() {
     on_both(|address| {
         let mut tap = Tap::start(&PROGRAM, address, &["--body", "3"]);
         let mut stream = TcpStream::connect(&tap.address).unwrap();
@@ -33,7 +33,7 @@ fn answers_are_those_of_the_server_and_belong_to_their_commands() {
 
 /// Nobody reads the lines while 60,000 of them arrive.
 #[test]
-fn a_stalled_reader_of_the_lines_stops_no_application() {
+fn tap_does_not_block_traffic_on_a_stalled_reader() {
     let server = Server::start().unwrap();
     let tap = Tap::start(&PROGRAM, server.address(), &[]);
     let mut stream = TcpStream::connect(&tap.address).unwrap();
@@ -51,7 +51,7 @@ fn a_stalled_reader_of_the_lines_stops_no_application() {
 
 /// greenstalk, in Python: its traffic is shown and passes unchanged.
 #[test]
-fn a_client_in_python_is_understood() {
+fn tap_decodes_a_python_client() {
     const SCRIPT: &str = r#"
 import sys, greenstalk
 host, port = sys.argv[1].rsplit(":", 1)

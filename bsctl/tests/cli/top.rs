@@ -11,7 +11,7 @@ fn top(address: &str, flags: &[&str]) -> Terminal {
 }
 
 #[test]
-fn jobs_are_kicked_and_tubes_paused_after_a_yes() {
+fn top_kicks_and_pauses_after_confirmation() {
     let server = Server::start().unwrap();
     let address = server.address();
     let buried = put_buried(address, "mail", "x");
@@ -48,7 +48,7 @@ fn jobs_are_kicked_and_tubes_paused_after_a_yes() {
 }
 
 #[test]
-fn a_tube_leads_to_its_jobs_and_back() {
+fn top_opens_the_jobs_of_a_tube() {
     on_both(|address| {
         put(address, "mail", "hello");
         put_buried(address, "mail", "\x1b[2Jfailed");
@@ -74,7 +74,7 @@ fn a_tube_leads_to_its_jobs_and_back() {
 }
 
 #[test]
-fn without_write_nothing_is_asked() {
+fn top_is_read_only_without_write() {
     let server = Server::start().unwrap();
     let buried = put_buried(server.address(), "mail", "x");
     let mut terminal = top(server.address(), &[]);
@@ -89,7 +89,7 @@ fn without_write_nothing_is_asked() {
 }
 
 #[test]
-fn a_protected_server_is_changed_once_its_name_is_typed() {
+fn top_needs_the_name_of_a_protected_context() {
     let server = Server::start().unwrap();
     let address = server.address();
     let buried = put_buried(address, "mail", "x");

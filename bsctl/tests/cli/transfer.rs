@@ -25,7 +25,7 @@ fn of_every_state(address: &str) -> beanstalk_client::blocking::Client {
 }
 
 #[test]
-fn move_keeps_what_jobs_are_and_leaves_those_of_others() {
+fn move_keeps_job_properties_and_skips_reserved_jobs() {
     on_both(|address| {
         let _holder = of_every_state(address);
         let line = ["move", "--from", "a", "--to", "b", "-o", "json"];
@@ -54,7 +54,7 @@ fn move_keeps_what_jobs_are_and_leaves_those_of_others() {
 
 /// `put --ndjson` reads the delay of a record, so a delay of the tool's own would keep such a job away.
 #[test]
-fn buried_jobs_keep_the_delay_that_they_were_put_with_and_no_worker_sees_their_copies() {
+fn moved_buried_jobs_keep_their_delay_and_stay_hidden() {
     on_both(|address| {
         put_buried(address, "a", "x");
         let address_of_worker = address.to_owned();
@@ -117,7 +117,7 @@ fn jobs_keep_their_order() {
 }
 
 #[test]
-fn filters_choose_what_is_moved_cleared_drained_kicked_and_buried() {
+fn filters_select_jobs_for_bulk_commands() {
     on_both(|address| {
         for (body, pri) in [("keep", 5u32), ("x1", 50), ("x2", 500), ("x3", 5000)] {
             put_with(address, "a", body, PutOptions::default().priority(pri));
@@ -163,7 +163,7 @@ fn filters_choose_what_is_moved_cleared_drained_kicked_and_buried() {
 }
 
 #[test]
-fn copy_leaves_everything_as_it_was() {
+fn copy_leaves_the_source_unchanged() {
     on_both(|address| {
         let _holder = of_every_state(address);
         let before = all(address);
@@ -186,7 +186,7 @@ fn copy_leaves_everything_as_it_was() {
 }
 
 #[test]
-fn requeue_makes_new_jobs_once_each() {
+fn requeue_recreates_each_job_once() {
     on_both(|address| {
         let old = put_buried(address, "a", "b");
         put_buried(address, "a", "c");
@@ -209,7 +209,7 @@ fn requeue_makes_new_jobs_once_each() {
 }
 
 #[test]
-fn bury_all_and_retry_are_there_and_back() {
+fn bury_all_then_retry_restores_jobs() {
     on_both(|address| {
         for n in 0..5u32 {
             put_with(address, "a", n.to_string(), PutOptions::default().priority(n));
@@ -234,7 +234,7 @@ fn bury_all_and_retry_are_there_and_back() {
 }
 
 #[test]
-fn a_job_that_somebody_else_takes_in_between_is_not_there_twice() {
+fn a_job_taken_during_a_move_is_not_duplicated() {
     let server = Server::start().unwrap();
     let address = server.address();
     put_buried(address, "a", "x");
@@ -247,7 +247,7 @@ fn a_job_that_somebody_else_takes_in_between_is_not_there_twice() {
 }
 
 #[test]
-fn a_server_by_another_name_is_no_other_server() {
+fn recognizes_the_same_server_by_another_name() {
     on_both(|address| {
         put(address, "a", "x");
         let alias = format!("localhost:{}", address.rsplit(':').next().unwrap());
@@ -260,7 +260,7 @@ fn a_server_by_another_name_is_no_other_server() {
 }
 
 #[test]
-fn a_lost_connection_names_the_jobs_that_may_be_there_twice() {
+fn a_lost_connection_names_possible_duplicates() {
     let (server, target) = (Server::start().unwrap(), Server::start().unwrap());
     let (address, to) = (server.address(), target.address());
     let ids: Vec<_> = (0..5).map(|n| put(address, "a", n.to_string())).collect();
@@ -283,7 +283,7 @@ fn a_lost_connection_names_the_jobs_that_may_be_there_twice() {
 }
 
 #[test]
-fn what_the_target_does_not_take_stays_where_it_is() {
+fn jobs_the_target_refuses_stay() {
     let (server, target) = (Server::start().unwrap(), Server::start().unwrap());
     let (address, to) = (server.address(), target.address());
     for n in 0..3 {
@@ -312,7 +312,7 @@ fn what_the_target_does_not_take_stays_where_it_is() {
 
 /// Only the head of a list of delayed or buried jobs is shown by the server.
 #[test]
-fn a_job_that_cannot_be_moved_hides_none_behind_it() {
+fn an_unmovable_job_does_not_block_others() {
     for put in [put_buried, put_delayed] {
         let source = Server::start().unwrap();
         let target = Server::builder().max_job_size(10).start().unwrap();
@@ -328,7 +328,7 @@ fn a_job_that_cannot_be_moved_hides_none_behind_it() {
 
 /// It would come back to the head of its tube when its time expires, and take the place of another one each time.
 #[test]
-fn a_job_that_cannot_be_moved_is_tried_once_however_long_the_rest_takes() {
+fn tries_an_unmovable_job_once() {
     let source = Server::start().unwrap();
     let target = Server::builder().max_job_size(10).start().unwrap();
     let short = PutOptions::default().ttr(Duration::from_secs(2));
@@ -346,7 +346,7 @@ fn a_job_that_cannot_be_moved_is_tried_once_however_long_the_rest_takes() {
 /// Killed in the middle, every job is at its source or at its target.
 #[cfg(unix)]
 #[test]
-fn a_move_that_is_killed_loses_nothing() {
+fn a_killed_move_loses_nothing() {
     on_both(|address| {
         const JOBS: usize = 600;
         fill(address, "a", JOBS, false);
@@ -386,7 +386,7 @@ fn a_move_that_is_killed_loses_nothing() {
 }
 
 #[test]
-fn a_pace_is_kept() {
+fn honours_the_rate_limit() {
     let server = Server::start().unwrap();
     let address = server.address();
     let took = |line: &[&str]| {
@@ -406,7 +406,7 @@ fn a_pace_is_kept() {
 
 /// The target is lost while the copies are being buried.
 #[test]
-fn copies_that_a_lost_connection_keeps_from_being_buried_are_named() {
+fn names_copies_left_unburied_by_a_lost_connection() {
     for (verb, nth) in [("reserve-job", 2), ("reserve-job", 3), ("bury", 2)] {
         let (source, target) = (Server::start().unwrap(), Server::start().unwrap());
         for body in ["x", "y", "z"] {

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::harness::*;
 
 #[test]
-fn a_wait_names_its_tube_and_what_it_saw_last() {
+fn wait_reports_the_tube_and_last_value() {
     let server = Server::start().unwrap();
     let wait = |condition: &str, more: &[&str]| {
         bsctl(server.address(), &[&["wait", "-t", "t", "--for", condition], more].concat())
@@ -26,7 +26,7 @@ fn a_wait_names_its_tube_and_what_it_saw_last() {
 }
 
 #[test]
-fn conditions_that_hold_already() {
+fn wait_returns_at_once_if_the_condition_holds() {
     on_both(|address| {
         let id = put_buried(address, "t", "");
         put(address, "t", "");
@@ -49,7 +49,7 @@ fn conditions_that_hold_already() {
 }
 
 #[test]
-fn a_condition_that_cannot_become_true_is_a_usage_error() {
+fn wait_rejects_an_impossible_condition() {
     let dead = dead_address();
     for condition in ["", "nonsense", "nonsense==1", "job-gone=x", "job-state=1", "job-state=1:odd"]
     {
@@ -61,7 +61,7 @@ fn a_condition_that_cannot_become_true_is_a_usage_error() {
 }
 
 #[test]
-fn what_does_not_exist_yet_is_waited_for() {
+fn wait_accepts_a_tube_that_does_not_exist_yet() {
     let server = Server::start().unwrap();
     let line = [
         "-a",

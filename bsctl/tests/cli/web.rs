@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::harness::*;
 
 #[test]
-fn jobs_are_shown_page_by_page_and_changed_with_the_confirmations_of_the_commands() {
+fn web_pages_jobs_and_confirms_changes() {
     on_both(|address| {
         for body in ["one", "two", "three"] {
             put(address, "mail", body);
@@ -55,7 +55,7 @@ fn jobs_are_shown_page_by_page_and_changed_with_the_confirmations_of_the_command
 
 /// Names and bodies are text, whatever they contain.
 #[test]
-fn a_browser_shows_the_page_and_obeys_nothing_in_it() {
+fn web_escapes_bodies_in_the_browser() {
     let Some(mut browser) = Browser::start() else { return };
     let server = Server::start().unwrap();
     let hostile = "<img id=bad src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>";
@@ -74,7 +74,7 @@ fn a_browser_shows_the_page_and_obeys_nothing_in_it() {
 
 /// One long body does not hide the other jobs, and nothing of it is lost.
 #[test]
-fn long_bodies_are_folded() {
+fn web_folds_long_bodies() {
     let Some(mut browser) = Browser::start() else { return };
     let server = Server::start().unwrap();
     let long = format!("{}the end", "long ".repeat(10_000));
@@ -97,7 +97,7 @@ fn long_bodies_are_folded() {
 
 /// A decision for each job of a filter, and the outcome of each.
 #[test]
-fn jobs_are_reviewed_one_by_one() {
+fn web_reviews_jobs_one_by_one() {
     let Some(mut browser) = Browser::start() else { return };
     let server = Server::start().unwrap();
     let body = |n: u64| json!({ "displayName": format!("App\\Mail{n}"), "job": "x", "data": {} });
@@ -157,7 +157,7 @@ fn jobs_are_reviewed_one_by_one() {
 
 /// Whether the page looks at the server in the meantime, or the tool finds out when the user goes on.
 #[test]
-fn nothing_is_done_with_the_id_of_a_job_of_the_server_before_a_restart() {
+fn web_rejects_ids_from_before_a_restart() {
     let Some(mut browser) = Browser::start() else { return };
     let row = |body: &str| {
         let rows =
@@ -199,7 +199,7 @@ fn nothing_is_done_with_the_id_of_a_job_of_the_server_before_a_restart() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_page_without_a_free_thread_says_so() {
+fn web_reports_a_lack_of_threads() {
     use std::process::Stdio;
 
     use ctl_contract::shortage::limited;

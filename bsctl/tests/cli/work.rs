@@ -27,7 +27,7 @@ fn fates(ran: &Ran) -> Vec<Value> {
 
 /// Or the signal, or the time that it takes.
 #[test]
-fn the_end_of_a_command_decides_what_becomes_of_its_job() {
+fn the_exit_status_decides_the_fate_of_the_job() {
     let handler = "read x; case $x in kill) kill -9 $$;; hang) exec sleep 1000;; esac; exit $x";
     on_both(|address| {
         for (body, flags, fate, after) in [
@@ -63,7 +63,7 @@ fn the_end_of_a_command_decides_what_becomes_of_its_job() {
 }
 
 #[test]
-fn what_would_be_buried_goes_to_the_dead_letter_tube() {
+fn dead_jobs_go_to_the_dead_letter_tube() {
     on_both(|address| {
         let options = PutOptions::default().priority(7).ttr(Duration::from_secs(77));
         let id = put_with(address, "default", "bad\0", options);
@@ -79,7 +79,7 @@ fn what_would_be_buried_goes_to_the_dead_letter_tube() {
 }
 
 #[test]
-fn delays_grow_with_the_jobs_own_counters() {
+fn delays_grow_with_the_job_counters() {
     on_both(|address| {
         let id = put(address, "default", "x");
         for delay in [1000, 3000, 5000, 5000] {
@@ -97,7 +97,7 @@ fn delays_grow_with_the_jobs_own_counters() {
 }
 
 #[test]
-fn a_child_that_does_not_read_its_stdin_is_no_failure() {
+fn a_command_may_ignore_its_stdin() {
     on_both(|address| {
         for _ in 0..3 {
             put(address, "default", vec![b'x'; 60_000]);
@@ -108,7 +108,7 @@ fn a_child_that_does_not_read_its_stdin_is_no_failure() {
 }
 
 #[test]
-fn the_job_is_in_the_environment_and_in_arguments() {
+fn passes_the_job_in_environment_and_arguments() {
     in_memory(|address| {
         let options = PutOptions::default().priority(5).ttr(Duration::from_secs(77));
         let id = put_with(address, "mail", "x", options);
@@ -124,7 +124,7 @@ fn the_job_is_in_the_environment_and_in_arguments() {
 }
 
 #[test]
-fn a_tubes_name_is_never_run_by_a_shell() {
+fn never_runs_a_tube_name_in_a_shell() {
     in_memory(|address| {
         let folder = tempfile::tempdir().unwrap();
         let canary = folder.path().join("canary");
@@ -149,7 +149,7 @@ fn a_tubes_name_is_never_run_by_a_shell() {
 }
 
 #[test]
-fn the_body_is_never_part_of_a_command_line_unless_asked_for() {
+fn passes_the_body_as_an_argument_only_on_request() {
     in_memory(|address| {
         let folder = tempfile::tempdir().unwrap();
         let canary = folder.path().join("canary");
@@ -203,7 +203,7 @@ fn the_body_can_be_in_a_file() {
 }
 
 #[test]
-fn a_command_that_does_not_exist_releases_its_job_and_ends_the_worker() {
+fn a_missing_command_releases_the_job_and_ends_the_worker() {
     in_memory(|address| {
         let ids: Vec<_> = (0..3).map(|_| put(address, "default", "x")).collect();
         let ran = work(address, &["-o", "json", "--exec", "/no/such/command"]).exits(127);
@@ -218,7 +218,7 @@ fn a_command_that_does_not_exist_releases_its_job_and_ends_the_worker() {
 
 #[cfg(unix)]
 #[test]
-fn a_long_command_keeps_its_job() {
+fn touches_the_job_of_a_long_command() {
     let server = Server::builder().virtual_clock().start().unwrap();
     let ttr = Duration::from_secs(2);
     let id = put_with(server.address(), "default", "x", PutOptions::default().ttr(ttr));
@@ -233,7 +233,7 @@ fn a_long_command_keeps_its_job() {
 
 /// One that is lost instead would be ready again at once, with its counters unchanged, ahead of all others.
 #[test]
-fn a_command_at_the_end_of_its_jobs_time_to_run_fails_and_others_get_their_turn() {
+fn ends_a_command_at_the_time_to_run() {
     // The server's clock stands still: however busy the machine, the job is not lost.
     let server = Server::builder().virtual_clock().start().unwrap();
     let address = server.address();
@@ -250,7 +250,7 @@ fn a_command_at_the_end_of_its_jobs_time_to_run_fails_and_others_get_their_turn(
 }
 
 #[test]
-fn a_worker_ends_when_it_is_enough() {
+fn a_worker_ends_at_its_limits() {
     on_both(|address| {
         for _ in 0..5 {
             put(address, "default", "x");
@@ -284,7 +284,7 @@ fn several_jobs_run_at_once() {
 }
 
 #[test]
-fn mistakes_are_told_before_anything_happens() {
+fn rejects_mistakes_before_connecting() {
     let dead = dead_address();
     bsctl(&dead, &["work"]).exits(2);
     bsctl(&dead, &["work", "--shell", "true", "--exec", "true"]).exits(2);
@@ -361,7 +361,7 @@ fn endings() -> Vec<(rustix::process::Signal, i32)> {
 
 #[cfg(unix)]
 #[test]
-fn the_first_signal_finishes_the_job() {
+fn first_signal_finishes_running_jobs() {
     on_both(|address| {
         for (sent, code) in endings() {
             let id = put(address, "default", "x");
@@ -384,7 +384,7 @@ fn the_first_signal_finishes_the_job() {
 
 #[cfg(unix)]
 #[test]
-fn the_second_signal_releases_the_job_and_leaves_no_process() {
+fn the_second_signal_releases_the_job_and_kills_its_processes() {
     on_both(|address| {
         let id = put_with(address, "default", "x", PutOptions::default().priority(7));
         let mut slow = Slow::start(address, &["-o", "json"]);
@@ -404,7 +404,7 @@ fn the_second_signal_releases_the_job_and_leaves_no_process() {
 
 #[cfg(unix)]
 #[test]
-fn the_end_of_the_grace_is_as_a_second_signal() {
+fn the_end_of_the_grace_acts_like_a_second_signal() {
     on_both(|address| {
         let id = put(address, "default", "x");
         let slow = Slow::start(address, &["--grace", "100ms", "-o", "json"]);
@@ -420,7 +420,7 @@ fn the_end_of_the_grace_is_as_a_second_signal() {
 /// Under nohup, a worker outlives its terminal.
 #[cfg(unix)]
 #[test]
-fn a_worker_that_is_to_ignore_sighup_goes_on() {
+fn a_worker_under_nohup_ignores_sighup() {
     in_memory(|address| {
         let folder = tempfile::tempdir().unwrap();
         let jobs = [put(address, "default", "x"), put(address, "default", "x")];
@@ -445,7 +445,7 @@ fn a_worker_that_is_to_ignore_sighup_goes_on() {
 /// B25: nothing is lost with the worker, and nothing of it goes on.
 #[cfg(unix)]
 #[test]
-fn the_job_of_a_killed_worker_is_ready_again() {
+fn a_killed_worker_loses_no_job() {
     on_both(|address| {
         let options = PutOptions::default().priority(7);
         let id = put_with(address, "default", "x", options);

@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn as_many_go_out_together_as_a_tenth_of_a_second_has() {
+    fn a_batch_is_bounded_by_a_tenth_of_a_second() {
         for (text, step) in [("1000/s", 100), ("10/s", 1), ("1/h", 1), ("1e300", usize::MAX)] {
             assert_eq!(rate(text).step(), step, "{text}");
         }
     }
 
     #[test]
-    fn turns_follow_each_other_evenly_and_a_late_one_does_not_catch_up() {
+    fn paces_evenly_without_catching_up() {
         let (pace, start) = (Pace::new(rate("10/s")), Instant::now());
         let after = |milliseconds| start + Duration::from_millis(milliseconds);
         assert_eq!(pace.book(1, start), start);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_is_given_up_when_somebody_says_so() {
+    fn a_wait_for_a_turn_can_be_cancelled() {
         let pace = Pace::new(rate("1/h"));
         pace.wait(1, || false);
         pace.wait(1, || true);

@@ -39,7 +39,7 @@ fn partial_success_is_3_and_lists_failures() {
 }
 
 #[test]
-fn when_everything_failed_the_first_failure_is_the_result() {
+fn the_first_failure_is_the_result_if_all_failed() {
     let mut bulk = bulk(OnError::Continue, Interrupts::none());
     bulk.failure("job 7", CliError::not_found("gone")).unwrap();
     bulk.failure("job 8", CliError::not_found("gone")).unwrap();
@@ -65,7 +65,7 @@ fn said(succeeds: bool) -> (String, Option<CliError>) {
 }
 
 #[test]
-fn each_failure_is_told_once() {
+fn reports_each_failure_once() {
     let (text, error) = said(true);
     assert!(error.is_none());
     for n in 1..=3 {
@@ -85,14 +85,14 @@ fn on_error_stop_closes_the_gate() {
 }
 
 #[test]
-fn a_lost_connection_ends_everything() {
+fn a_lost_connection_stops_the_run() {
     let mut bulk = bulk(OnError::Continue, Interrupts::none());
     assert!(bulk.failure("job 7", CliError::unavailable("lost")).is_err());
     assert!(!bulk.gate().is_open());
 }
 
 #[test]
-fn what_a_lost_connection_leaves_is_counted_by_its_fate() {
+fn counts_unfinished_items_by_fate() {
     for (total, left) in [(None, 3), (Some(9), 5)] {
         let mut bulk = bulk(OnError::Continue, Interrupts::none());
         bulk.total = total;
@@ -121,7 +121,7 @@ fn what_a_lost_connection_leaves_is_counted_by_its_fate() {
 }
 
 #[test]
-fn what_was_done_before_is_told_of_several_and_not_of_one() {
+fn reports_progress_before_a_failure_for_several_items_only() {
     for (total, succeeded, told) in
         [(Some(1), 0, None), (None, 0, None), (Some(2), 0, Some(0)), (None, 1, Some(1))]
     {
@@ -143,7 +143,7 @@ fn what_was_done_before_is_told_of_several_and_not_of_one() {
 }
 
 #[test]
-fn what_was_done_before_a_signal_is_told_where_stdout_has_figures() {
+fn reports_progress_before_a_signal() {
     for (format, told) in [(Format::Plain, true), (Format::Json, true), (Format::Table, false)] {
         let (sink, interrupts) = (Memory::default(), Interrupts::none());
         let mut bulk = bulk_into(sink.clone(), OnError::Continue, interrupts.clone());
@@ -170,7 +170,7 @@ fn a_signal_closes_the_gate_and_decides_the_exit() {
 }
 
 #[test]
-fn the_time_of_a_search_is_part_of_the_whole() {
+fn elapsed_time_includes_the_search() {
     let mut bulk = bulk(OnError::Continue, Interrupts::none()).including(Duration::from_secs(60));
     bulk.success();
     assert!(bulk.sentence().ends_with(" in 1m"), "{}", bulk.sentence());
@@ -180,7 +180,7 @@ fn the_time_of_a_search_is_part_of_the_whole() {
 }
 
 #[test]
-fn a_bulk_command_that_only_waits_shows_its_progress() {
+fn shows_progress_while_waiting() {
     let sink = Memory::default();
     let messages = Messages::to(Box::new(sink.clone()), "tool", false, false)
         .with_progress(ProgressWhen::Json);
@@ -193,7 +193,7 @@ fn a_bulk_command_that_only_waits_shows_its_progress() {
 }
 
 #[test]
-fn a_command_that_waits_for_its_turn_shows_how_far_it_is() {
+fn shows_progress_while_rate_limited() {
     let (sink, interrupts) = (Memory::default(), Interrupts::none());
     let action = Action { past: "deleted", noun: "job", place: String::new() };
     let messages = Messages::to(Box::new(sink.clone()), "tool", false, false)

@@ -177,7 +177,7 @@ mod tests {
     use crate::program::TOOL as PROGRAM;
 
     #[test]
-    fn figures_that_came_are_reported_with_what_did_not() {
+    fn reports_available_figures_beside_errors() {
         for (line, exit, word) in [
             (&["check"][..], 2, "CRITICAL"),
             (&["check", "--on-timeout", "unknown"], 3, "UNKNOWN"),

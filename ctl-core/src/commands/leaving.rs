@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_there_twice_is_named_and_bounded() {
+    fn names_possible_duplicates_up_to_a_limit() {
         let said = |names: Vec<u64>| {
             let lost = CliError::unavailable("lost");
             let error = doubting(lost, "job", &names, "tube b");

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_summary_tells_how_times_are_distributed() {
+    fn the_summary_has_percentiles() {
         let mut times = times::histogram().unwrap();
         assert_eq!(summary("x", &times, 3), "x: 0 of 3 answered");
         (1..=100).for_each(|ms| times.saturating_record(ms * 1_000_000));

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shortage_is_waited_out_and_nothing_else_is() {
+    fn waits_out_shortages_only() {
         let left = Cell::new(2);
         let tried = Shortage::default().wait_out(
             &silent(),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_given_up_when_somebody_says_so() {
+    fn the_wait_can_be_cancelled() {
         let given_up = Shortage::default().wait_out(
             &silent(),
             || true,

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_condition_is_answered_with_all_of_them() {
+    fn an_unknown_condition_lists_all_conditions() {
         let parse = |text| on_counts::<Counts>(text, "empty, server");
         assert_eq!(seen(&parse("ready>=3").unwrap(), &Counts), (true, "ready 3".to_owned()));
         for text in ["emty", "raedy>=1", ">=1", ""] {

@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn the_prompt_shows_what_is_protected_without_colour_too() {
+    fn the_prompt_marks_protected_contexts_without_colour() {
         let none = SettingsArgs::default();
         let file = "context = \"a\"\n[contexts.a]\nprompt-color = \"blue\"\n[contexts.b]\nprotected = true\n";
         let mark = |args: &SettingsArgs| settings(file, args).mark();
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_that_a_session_is_told_are_of_no_context() {
+    fn addresses_given_in_a_session_belong_to_no_context() {
         let file = "context = \"a\"\n[defaults]\ntimeout = 3\ntls = true\n[contexts.a]\nprotected = true\ntube = \"t\"\n";
         let mut settings = settings(file, &SettingsArgs::default());
         let lock = |settings: &Settings| settings.lock(|| "host:1".to_owned());
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_beside_the_configuration_file() {
+    fn relative_paths_start_at_the_configuration_file() {
         let file = "[defaults]\ntls-ca = \"ca.pem\"\ntls-key = \"/k.pem\"\n";
         let settings = settings(file, &SettingsArgs::default());
         let folder = settings.place().unwrap().path.parent().unwrap().to_owned();

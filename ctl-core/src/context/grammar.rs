@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_the_grammar_of_its_command_only() {
+    fn a_line_builds_only_its_commands_grammar() {
         let line = ["tool", "add", "--tube", "mail"].map(OsString::from);
         let (whole, lazy) = (tool(), of_line(&line, tool));
         let names = |tool: &Command| -> Vec<String> {

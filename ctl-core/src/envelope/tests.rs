@@ -32,7 +32,7 @@ fn why(format: &str, body: &[u8]) -> Option<Why> {
 }
 
 #[test]
-fn a_laravel_command_shows_what_is_around_it() {
+fn a_laravel_command_shows_its_envelope() {
     let read = read("laravel-command", "laravel");
     assert_eq!(
         (&read["format"], &read["class"]),
@@ -47,7 +47,7 @@ fn a_laravel_command_shows_what_is_around_it() {
 }
 
 #[test]
-fn laravel_data_with_a_command_of_its_own_is_shown() {
+fn laravel_data_with_a_command_member_is_shown() {
     let body = br#"{"job":"Backup@run","data":{"command":"mysqldump app","host":"db1"}}"#;
     let read = decode("laravel", body).unwrap().into_value();
     assert_eq!(read["arguments"], json!({"command": "mysqldump app", "host": "db1"}));
@@ -62,7 +62,7 @@ fn a_laravel_job_without_a_command_shows_its_data() {
 }
 
 #[test]
-fn symfony_is_read_by_its_headers() {
+fn recognizes_symfony_by_its_headers() {
     assert_eq!(
         read("symfony-json", "symfony"),
         json!({
@@ -75,7 +75,7 @@ fn symfony_is_read_by_its_headers() {
 }
 
 #[test]
-fn backburner_stalker_and_others_with_the_usual_members() {
+fn recognizes_formats_by_their_members() {
     let backburner = read("backburner", "backburner");
     let arguments = json!(["foo@bar.com", 3]);
     assert_eq!(
@@ -97,7 +97,7 @@ fn backburner_stalker_and_others_with_the_usual_members() {
 }
 
 #[test]
-fn rails_celery_and_php_enqueue_show_the_class_behind_their_wrappers() {
+fn unwraps_rails_celery_and_php_enqueue_classes() {
     let wrapper = json!({"class": "ActiveJob::QueueAdapters::BackburnerAdapter::JobWrapper"});
     for (seed, expected) in [
         (
@@ -144,7 +144,7 @@ fn own(text: &str) -> Result<Formats, (Option<usize>, String)> {
 }
 
 #[test]
-fn every_row_of_the_built_in_table_is_read() {
+fn reads_every_built_in_format() {
     let rows = include_str!("formats.toml").lines().filter(|line| line.starts_with('['));
     let names: Vec<&str> = rows.map(|line| line.trim_matches(['[', ']'])).collect();
     let words = ["mod-gearman", "auto", "none", "utf8", "base64", "hex"];
@@ -152,7 +152,7 @@ fn every_row_of_the_built_in_table_is_read() {
 }
 
 #[test]
-fn a_format_of_ones_own_precedes_and_replaces_those_built_in() {
+fn custom_formats_override_built_in_ones() {
     let row =
         "when = { \"/v\" = \"number\" }\nclass = [\"/name\", \"/job/0\"]\narguments = \"/in\"\n";
     let formats = own(&format!("[orders]\n{row}[laravel]\nclass = \"/l\"\n")).unwrap();
@@ -172,7 +172,7 @@ fn a_format_of_ones_own_precedes_and_replaces_those_built_in() {
 }
 
 #[test]
-fn a_wrong_format_of_ones_own_is_refused_where_it_stands() {
+fn rejects_a_bad_custom_format_with_its_position() {
     for (row, place, why) in [
         ("class = 7", Some(4), "must be a pointer"),
         ("class = \"name\"", Some(4), "must be a pointer"),
@@ -266,7 +266,7 @@ fn ordinary_bodies_have_no_envelope() {
 }
 
 #[test]
-fn json_with_a_body_and_headers_of_another_producer_is_not_symfony() {
+fn json_with_body_and_headers_is_not_always_symfony() {
     for body in ["W1sxXV0=", "{}", "eA==", "x"] {
         let job = json!({"class": "Mail", "id": 7, "body": body, "headers": {"to": "joe"}});
         let found = decode("auto", job.to_string().as_bytes()).unwrap();
@@ -280,7 +280,7 @@ fn json_with_a_body_and_headers_of_another_producer_is_not_symfony() {
 }
 
 #[test]
-fn one_word_says_why_a_body_cannot_be_decoded() {
+fn gives_a_one_word_reason_for_undecodable_bodies() {
     for (format, body, word) in [
         ("laravel", &b"{\"job\":1}"[..], "foreign"),
         ("laravel", b"hello", "foreign"),
@@ -303,7 +303,7 @@ fn size_and_depth_are_bounded() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_or_refused(bytes: Vec<u8>) {
+    fn any_bytes_decode_or_fail(bytes: Vec<u8>) {
         for format in ["auto", "json", "celery", "mod-gearman"] {
             let _ = decode(format, &bytes);
         }

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_fate_is_4_and_says_how_to_look() {
+    fn an_unknown_fate_exits_4_with_a_hint() {
         let error = lost(Fate::Unknown, Some(PUT));
         assert!(error.is_unknown() && error.ends_everything());
         let object = serde_json::Value::Object(error.to_object());
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sent_or_only_looks_keeps_its_exit_code() {
+    fn unsent_and_read_only_requests_keep_their_exit_code() {
         for (fate, change, told) in
             [(Fate::NotSent, Some(PUT), Some("not_sent")), (Fate::Unknown, None, None)]
         {
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_fate_is_worse_than_a_failure_and_a_signal_worst() {
+    fn ranks_failure_unknown_fate_and_signal() {
         let worst = |exits: &[Exit]| exits.iter().copied().fold(Exit::Done, Exit::worse);
         assert_eq!(worst(&[Exit::Unavailable, Exit::Unknown, Exit::Timeout]), Exit::Unknown);
         assert_eq!(worst(&[Exit::Unknown, Exit::Interrupted]), Exit::Interrupted);

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sheet_is_a_script() {
+    fn sheets_are_scripts() {
         assert_eq!(
             script(&program(), "put", false),
             "# Put jobs\n\n# Put one\ntool put x\n\n# Take it elsewhere (exit code 1)\n\
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_finds_the_examples_that_use_it() {
+    fn finds_examples_by_command() {
         let lines =
             |topic| chosen(&program(), topic).iter().map(|(_, e)| e.line).collect::<Vec<_>>();
         assert_eq!(lines("pop"), ["tool --flag pop | tool put -"]);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn sheets_are_listed_and_unknown_ones_are_not_there() {
+    fn lists_sheets_and_rejects_unknown_ones() {
         let list = text(&program(), None, false).unwrap();
         assert!(list.contains("tool help examples TOPIC"), "{list}");
         assert!(list.ends_with("  put  Put jobs\n  run  Run servers\n"), "{list}");

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_of_another_command_is_no_value() {
+    fn a_flag_of_another_command_is_not_a_value() {
         let of_another = said(&["tool", "list", "-Q", "x"]);
         assert!(of_another.contains("'-Q'") && !of_another.contains("tip:"), "{of_another}");
         let unknown = said(&["tool", "list", "--from"]);
@@ -295,21 +295,21 @@ mod tests {
     }
 
     #[test]
-    fn who_typed_a_short_word_is_told_what_it_stands_for() {
+    fn explains_an_alias_in_errors() {
         let twice = said(&["tool", "pinged", "-q"]);
         assert!(twice.contains("'pinged' is short for 'ping -q'"), "{twice}");
         assert!(!said(&["tool", "ping", "-q", "-q"]).contains("short for"));
     }
 
     #[test]
-    fn a_value_after_a_blank_gets_its_equals_sign() {
+    fn suggests_an_equals_sign_before_a_value() {
         let apart = said(&["tool", "--tls", "ca=x", "list"]);
         assert!(apart.contains("tip: --tls=ca=x"), "{apart}");
         assert!(!said(&["tool", "-q", "ca=x"]).contains("tip:"));
     }
 
     #[test]
-    fn a_flag_that_looks_different_is_not_suggested() {
+    fn does_not_suggest_dissimilar_flags() {
         let tree = || {
             let wait = Arg::new("wait").long("wait-for-server");
             let to = || Arg::new("to").long("to");
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_guess_is_answered_with_what_they_mean() {
+    fn suggests_commands_for_common_guesses() {
         let program = Program {
             guesses: &[
                 ("purge", "tool clear"),
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_said_to_be_none_in_plain_words() {
+    fn explains_an_invalid_number_in_plain_words() {
         let count = Arg::new("count").short('c').value_parser(clap::value_parser!(u64).range(1..));
         let mut tree = Command::new("tool").arg(count);
         for (word, rule) in [
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_is_no_misspelt_command() {
+    fn a_single_letter_is_not_a_misspelt_command() {
         assert!(!said(&["tool", "p"]).contains("ping"), "{}", said(&["tool", "p"]));
         assert!(said(&["tool", "pin"]).contains("'ping'"), "{}", said(&["tool", "pin"]));
         let mut tree = Command::new("tool");
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn the_letter_in_the_other_case_is_told() {
+    fn suggests_the_letter_in_the_other_case() {
         let said = said(&["tool", "ping", "-q", "/mail"]);
         assert!(said.contains("'/mail'") && said.contains("-Q takes a name"), "{said}");
     }

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn one_question_has_the_total_of_all_servers() {
+    fn asks_once_with_the_total_of_all_servers() {
         let asking = Asking::default();
         let confirm = Confirm { asking: Some(asking.clone()), ..Confirm::default() };
         for count in [12, 30] {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_person_the_missing_flag_is_named() {
+    fn names_the_missing_flag_without_a_terminal() {
         let nobody = Confirm::default();
         let error = nobody.many("delete 3 jobs", &messages()).unwrap_err();
         assert_eq!(error.exit.code(), 2);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_protected_is_unlocked_by_its_name_only() {
+    fn protected_contexts_need_their_name() {
         let lock = Some("prod".to_owned());
         let yes = Confirm { yes: true, lock: lock.clone(), ..Confirm::default() };
         let error = yes.unlock(&messages()).unwrap_err();

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_item_comes_in_order_within_the_bounds() {
+    fn yields_items_in_order_within_bounds() {
         let mut feed = Feed::start(0..1000_usize, 8).unwrap();
         let interrupts = Interrupts::none();
         let mut got = Vec::new();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_ends_waiting_for_a_silent_source() {
+    fn a_signal_ends_the_wait_for_a_silent_source() {
         let (keep_open, silent) = mpsc::channel::<u8>();
         let mut feed = Feed::start(silent.into_iter(), 1).unwrap();
         let interrupts = Interrupts::none();

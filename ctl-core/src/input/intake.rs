@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn items_are_repeated_and_cut_off_and_what_is_none_stands_once_by_its_name() {
+    fn repeats_and_limits_items_and_names_each_bad_one_once() {
         let all = || lines("a\nbad\nb", Cut::Bodies(Framing::Lines), 9);
         let repeated: Vec<_> = repeat(all(), 2).collect();
         assert_eq!(shown(&repeated), ["a", "a", "stdin record 2", "b", "b"]);
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_json_may_be_longer_than_bodies_and_blank_ones_are_none() {
+    fn accepts_long_json_lines_and_skips_blank_ones() {
         let text = "\n  \n\"123456789\"\n";
         let got: Vec<_> = lines(text, Cut::Ndjson, 9).collect();
         assert_eq!(shown(&got), ["\"123456789\""]);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_bounded_by_number_and_bytes_whoever_reads() {
+    fn bounds_batches_by_count_and_bytes() {
         let text = "a\n".repeat(10);
         let weigh: fn(&Vec<u8>) -> usize = |_| BATCH_BYTES / 2;
         let all = || lines(&text, Cut::Bodies(Framing::Lines), 9);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_outcome_was_not_sent() {
+    fn items_without_an_outcome_were_not_sent() {
         let mut told = Vec::new();
         let change = Change { may: "it may be there", look: "tool jobs" };
         let lost = CliError::unavailable("lost").fated(Fate::Unknown, Some(change));
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dry_run_counts_and_names_what_is_no_item() {
+    fn a_dry_run_counts_and_names_bad_items() {
         let mut out = Output::to(Box::new(std::io::sink()), crate::output::Style::default());
         let words = ("put", "job", "");
         let good = lines("a\nb", Cut::Bodies(Framing::Lines), 9);

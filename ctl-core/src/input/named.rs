@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_named_by_place_or_by_flag() {
+    fn takes_one_name_by_position_or_by_flag() {
         let name = |words: &[&str]| {
             let name = WithOne::try_parse_from(line(words)).unwrap().tube.name();
             name.map_err(|error| error.exit.code())
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn several_are_named_both_ways_together() {
+    fn takes_several_names_by_position_and_by_flag() {
         let names = |words: &[&str]| {
             let names = WithSeveral::try_parse_from(line(words)).unwrap().tubes.names();
             names.map_err(|error| error.exit.code())
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_name_is_none() {
+    fn arguments_after_the_name_are_not_names() {
         let split = |words: &[&str]| {
             let parsed = WithLeading::try_parse_from(line(words)).unwrap();
             let (name, rest) =

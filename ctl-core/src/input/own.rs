@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_comes_first_and_what_does_not_apply_is_noted_once_for_each_option() {
+    fn records_win_over_flags_with_one_note_for_each_flag() {
         let sink = Memory::default();
         let own = OwnFirst::new(&Messages::to(Box::new(sink.clone()), "tool", false, false));
         let some = |text: &str| Some(text.to_owned());

@@ -61,7 +61,7 @@ mod tests {
     use std::io;
 
     #[test]
-    fn who_was_never_there_is_not_waited_for() {
+    fn does_not_wait_for_a_server_that_was_never_reachable() {
         let messages = Messages::to(Box::new(io::sink()), "tool", false, false);
         let away = || Err::<(), _>(CliError::unavailable("gone"));
         let mut absence = Absence::new(&messages);

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clean_up_that_connects_after_the_signal_may_do_so() {
+    fn a_clean_up_may_connect_after_the_signal() {
         let attention = Attention::default();
         let slices = Cell::new(0);
         let connects = || {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_ends_by_itself_keeps_its_connection() {
+    fn a_command_that_finishes_keeps_its_connection() {
         let attention = Attention::default();
         let ends = || {
             attention.running(false);

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_has_its_unit_for_people_and_is_a_number_for_programs() {
+    fn times_have_a_unit_in_text_and_are_numbers_in_json() {
         let diagnosis = Diagnosis::default().fact("version", "1").seconds("uptime", 5400);
         assert_eq!(diagnosis.text(), "version 1, uptime 1h 30m");
         assert_eq!(diagnosis.facts[1], ("uptime", 5400.into()));

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_tried_until_the_wait_is_over_and_the_source_is_named() {
+    fn retries_until_the_wait_ends_and_names_the_source() {
         let tries = |wait_for_server| {
             let plan = plan(&GlobalArgs { wait_for_server, ..GlobalArgs::default() }, &[]);
             let mut tries = 0;
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_to_connect_has_what_is_left_of_the_timeout() {
+    fn a_connection_attempt_gets_the_remaining_timeout() {
         let seconds = Duration::from_secs;
         let plan = |timeout, wait_for_server| {
             let globals = GlobalArgs { timeout, wait_for_server, ..GlobalArgs::default() };

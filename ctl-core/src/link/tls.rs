@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_keys_of_the_flag_are_read_and_what_is_none_is_named() {
+    fn reads_keys_of_the_flag_and_names_bad_ones() {
         let read = |text: &str| TlsFlag::parse(text).map(|flag| flag.0);
         assert_eq!(read(""), Ok(Vec::new()));
         let both = vec![(keys::TLS_CERT, "a=b.pem".to_owned()), (keys::TLS_KEY, "k".to_owned())];

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_of_another_kind_is_told_with_what_it_says_and_where_to_go() {
+    fn reports_the_wrong_server_type_and_the_right_tool() {
         for (answer, what, next) in [
             (
                 &b"HTTP/1.1 404 Not\x1b[31m Found\r\nServer: x\r\n\r\n"[..],
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_violation_behind_a_correct_handshake_is_the_cause() {
+    fn reports_a_violation_after_a_good_handshake() {
         let mut program = TOOL;
         program.servers.kind = ADF;
         for (answer, code) in [
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_explained_once() {
+    fn explains_a_failure_once() {
         let refused = || CliError::new(Exit::Protocol, "PROTOCOL", "no such command");
         let once = explained(b"UNKNOWN_COMMAND\r\n", refused());
         assert!(once.message.ends_with(": is beanstalkd running there?"), "{once}");
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_that_was_meant_and_one_that_is_silent_change_nothing() {
+    fn leaves_errors_of_the_right_or_a_silent_server_unchanged() {
         assert_eq!(explained(b"UNKNOWN_COMMAND\r\nUNKNOWN_COMMAND\r\n", lost()).message, "gone");
         assert_eq!(explained(b"", lost()).message, "gone");
         let negative = CliError::not_found("no such job");
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_shown_with_its_address() {
+    fn shows_an_unknown_greeting_with_its_address() {
         let error = CliError::new(Exit::Protocol, "PROTOCOL", "unexpected reply: \"hello\"");
         let error = explained(b"hello\r\n", error);
         assert!(error.message.ends_with("is beanstalkd running there?"), "{error}");

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_least_important_goes_first_and_the_rest_fits() {
+    fn drops_the_least_important_columns_first() {
         let needs = [need(30, 30, 0), need(20, 20, 1), need(20, 20, 1), need(20, 20, 9)];
         assert_eq!(places(&fit(&needs, None)), [0, 1, 2, 3]);
         assert_eq!(places(&fit(&needs, Some(96))), [0, 1, 2, 3]);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut_before_a_usual_figure_is_dropped() {
+    fn shortens_long_names_before_dropping_figures() {
         let long = "a-very-long-name-of-a-tube-for-the-invoices-of-customers";
         let name = Need::of("TUBE", [long].into_iter(), (false, false), (0, Some(60)));
         let usual = [name, figure(5, 1), figure(8, 1), figure(7, 1), figure(6, 1)];
@@ -215,13 +215,13 @@ mod tests {
     }
 
     #[test]
-    fn room_that_is_left_is_given_to_who_needs_it() {
+    fn spare_width_goes_to_truncated_columns() {
         let fit = fit(&[need(10, 4, 0), need(40, 10, 1)], Some(30));
         assert_eq!(fit.shown, [(0, 10), (1, 19)]);
     }
 
     #[test]
-    fn names_are_cut_in_their_middle_and_lines_at_their_end() {
+    fn truncates_names_in_the_middle_and_lines_at_the_end() {
         assert_eq!(cut_words("a-very-long-name-1 is here", 9), "a-ve…me-1 is here");
         assert_eq!(cut_words("short", 5), "short");
         assert_eq!(cut_words("漢字漢字漢字", 7), "漢…字");

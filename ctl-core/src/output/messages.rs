@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_have_cause_and_next_step_or_are_one_object() {
+    fn failures_print_cause_and_hint_or_one_object() {
         let error = CliError::not_found("job 42 does not exist\x1b[2J").hint("job 42");
         assert_eq!(
             captured(|messages| messages.failure(&error, false)),

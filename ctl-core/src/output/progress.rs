@@ -308,7 +308,7 @@ mod tests {
     use crate::output::Memory;
 
     #[test]
-    fn an_object_says_how_far_it_came() {
+    fn progress_objects_carry_the_position() {
         let sink = Memory::default();
         let messages = Messages::to(Box::new(sink.clone()), "tool", false, false);
         let mut progress =
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_says_what_it_sees_and_how_long_it_may_last() {
+    fn a_wait_shows_its_state_and_limit() {
         let sink = Memory::default();
         let messages = Messages::to(Box::new(sink.clone()), "tool", false, false);
         let mut progress =
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_never_acts_on_a_terminal() {
+    fn escapes_labels() {
         let messages = Messages::to(Box::new(std::io::sink()), "tool", false, false);
         let progress =
             Progress::start(&messages.with_progress(ProgressWhen::Bar), "H:\u{202e}\x1b:1", None);

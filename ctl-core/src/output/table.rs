@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn headings_are_broken_where_a_table_would_not_fit() {
+    fn wraps_headings_when_a_table_does_not_fit() {
         let columns = [Column::new("a", "A LONG HEADING"), Column::new("b", "ANOTHER HEADING")];
         let records = [Record::new().with("a", 1).with("b", 22)];
         let [wide, narrow] = [40, 15].map(|width| shown(&columns, &records, width, false));
@@ -374,7 +374,7 @@ mod tests {
 
     /// Headings are styled cell by cell: what fills up the last one must not go beyond the terminal.
     #[test]
-    fn styles_make_no_line_wider_than_the_terminal() {
+    fn styles_do_not_widen_lines() {
         let columns = [Column::new("a", "STEP"), Column::new("b", "OK"), Column::new("c", "NOTE")];
         let note = "what was put is reserved and then deleted by another connection";
         let records = [Record::new().with("a", "put").with("b", true).with("c", note)];

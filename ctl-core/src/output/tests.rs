@@ -56,7 +56,7 @@ fn plain_keeps_bytes_that_are_not_text() {
 }
 
 #[test]
-fn csv_has_a_heading_also_when_there_is_nothing() {
+fn csv_has_a_heading_even_when_empty() {
     let lines = text(style(Format::Csv), vec![job(1, b"a,\"b\"\nc"), job(2, b"\xff")]);
     let heading = "id,tube,age,body,body_base64\n";
     assert_eq!(lines, format!("{heading}1,mail,5,\"a,\"\"b\"\"\nc\",\n2,mail,5,,/w==\n"));
@@ -77,13 +77,13 @@ fn csv_names_the_encoding_of_bodies() {
 }
 
 #[test]
-fn csv_of_bodies_that_act_on_a_terminal_is_base64() {
+fn csv_encodes_bodies_with_control_characters_as_base64() {
     let lines = text(style(Format::Csv), vec![job(1, b"\x1b[2J")]);
     assert!(lines.ends_with("1,mail,5,,G1sySg==\n"), "{lines}");
 }
 
 #[test]
-fn csv_of_names_and_values_and_of_an_outcome() {
+fn csv_writes_pairs_and_outcomes() {
     let shared = Memory::default();
     let mut out = Output::to(Box::new(shared.clone()), style(Format::Csv));
     out.pairs(Record::new().with("a", 1).with("b", "x, y")).unwrap();
@@ -120,7 +120,7 @@ fn yaml_has_the_structure_of_json() {
 }
 
 #[test]
-fn names_and_raw_bodies() {
+fn writes_names_and_raw_bodies() {
     assert_eq!(text(style(Format::Name), vec![job(1, b"x"), job(2, b"y")]), "1\n2\n");
     assert_eq!(text(style(Format::Raw), vec![job(1, b"x"), job(2, b"y")]), "xy");
     let null = Style { null: true, ..style(Format::Raw) };
@@ -128,7 +128,7 @@ fn names_and_raw_bodies() {
 }
 
 #[test]
-fn a_result_that_ends_no_line_is_ended_on_a_terminal_only() {
+fn adds_a_final_newline_on_a_terminal_only() {
     let ended = |terminal, body: &[u8]| {
         let shared = Memory::default();
         let style = Style { terminal, ..style(Format::Raw) };
@@ -145,7 +145,7 @@ fn a_result_that_ends_no_line_is_ended_on_a_terminal_only() {
 }
 
 #[test]
-fn raw_bodies_are_encoded_when_that_is_asked_for() {
+fn encodes_raw_bodies_on_request() {
     let raw = |decode, terminal| Style { decode: Some(decode), terminal, ..style(Format::Raw) };
     for terminal in [false, true] {
         let jobs = || vec![job(1, b"\x1b\xff"), job(2, b"y")];
@@ -178,7 +178,7 @@ fn columns_select_and_sort_orders() {
 }
 
 #[test]
-fn tables_escape_what_would_act_on_a_terminal() {
+fn tables_escape_control_characters() {
     let table = text(style(Format::Table), vec![job(1, b"\x1b[2J\n\xff")]);
     assert!(table.contains("\\x1b[2J\\n\\xff"), "{table}");
     assert!(!table.contains('\x1b'));
@@ -186,7 +186,7 @@ fn tables_escape_what_would_act_on_a_terminal() {
 }
 
 #[test]
-fn names_in_formats_of_others_are_escaped_on_a_terminal_only() {
+fn escapes_names_in_structured_formats_on_a_terminal_only() {
     let metric = "jobs{function=\"\u{1b}[31mred\u{202e}\"} 1\n";
     for (terminal, expected) in
         [(false, metric), (true, "jobs{function=\"\\x1b[31mred\\u{202e}\"} 1\n")]
@@ -201,7 +201,7 @@ fn names_in_formats_of_others_are_escaped_on_a_terminal_only() {
 }
 
 #[test]
-fn a_binary_raw_body_is_refused_on_a_terminal() {
+fn refuses_a_binary_raw_body_on_a_terminal() {
     let terminal = Style { terminal: true, ..style(Format::Raw) };
     let error = written(terminal.clone(), vec![job(1, b"\x1b[2J")]).unwrap_err();
     assert_eq!(error.exit.code(), 2);
@@ -245,7 +245,7 @@ fn pairs_are_key_and_value_lines() {
 }
 
 #[test]
-fn no_format_but_raw_passes_on_what_a_terminal_obeys() {
+fn only_raw_passes_control_characters() {
     let name = "a\x1b[2J\x07\x7f\u{9b}\u{202e}\u{200b}b";
     let hostile = || {
         let body = [name.as_bytes(), b"\x9b"].concat();
@@ -282,7 +282,7 @@ fn no_format_but_raw_passes_on_what_a_terminal_obeys() {
 }
 
 #[test]
-fn long_json_is_escaped_in_pieces_of_whole_characters() {
+fn escapes_long_json_at_character_boundaries() {
     let body = format!("x{}", "\u{fc}\u{202e}".repeat(PIECE / 3));
     let shown = text(style(Format::Ndjson), vec![job(1, body.as_bytes())]);
     assert!(!shown.contains('\u{202e}'));
@@ -293,7 +293,7 @@ fn long_json_is_escaped_in_pieces_of_whole_characters() {
 const NEWSLETTER: &[u8] = br#"{"class":"Newsletter","args":["joe@example.com",7]}"#;
 
 #[test]
-fn a_terminal_shows_what_is_in_a_body_and_a_pipe_does_not() {
+fn decodes_bodies_on_a_terminal_only() {
     let on = |format, terminal| Style { terminal, ..style(format) };
     let rows = || vec![job(1, NEWSLETTER), job(2, b"plain")];
     let table = text(on(Format::Table, true), rows());
@@ -310,7 +310,7 @@ fn a_terminal_shows_what_is_in_a_body_and_a_pipe_does_not() {
 }
 
 #[test]
-fn decode_says_what_bodies_are_wherever_they_go() {
+fn decode_applies_to_pipes_too() {
     let decode = |format, name| Style {
         decode: Some(Formats::default().named(name).unwrap()),
         ..style(format)
@@ -330,7 +330,7 @@ fn decode_says_what_bodies_are_wherever_they_go() {
 }
 
 #[test]
-fn what_is_in_a_body_cannot_act_on_a_terminal() {
+fn escapes_decoded_bodies_on_a_terminal() {
     let body = b"O:4:\"\x1b[2J\":1:{s:1:\"\x1b\";s:1:\"\x07\";}";
     for format in
         [Format::Table, Format::Wide, Format::Plain, Format::Json, Format::Ndjson, Format::Yaml]
@@ -342,7 +342,7 @@ fn what_is_in_a_body_cannot_act_on_a_terminal() {
 }
 
 #[test]
-fn lists_of_several_servers_are_one_and_another_shape_ends_it() {
+fn merges_lists_of_several_servers_until_the_shape_changes() {
     static TUBES: Shape = Shape::rows("name", &[Column::new("name", "TUBE")]);
     let shared = Memory::default();
     let mut out = Output::to(Box::new(shared.clone()), style(Format::Json));
@@ -387,7 +387,7 @@ fn blocks_name_their_server() {
 }
 
 #[test]
-fn what_is_in_a_body_is_shown_where_that_was_asked_for_or_refused() {
+fn shows_decoded_bodies_on_request_or_refuses() {
     let decoding =
         |format| Style { decode: Formats::default().named("json").ok(), ..style(format) };
     let body = br#"{"to":"joe"}"#;

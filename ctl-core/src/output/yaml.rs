@@ -236,7 +236,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_document_is_read_back_and_nothing_acts_on_a_terminal(value in document()) {
+        fn documents_round_trip_without_control_characters(value in document()) {
             let text = text(&value);
             prop_assert!(!text.chars().any(|c| c != '\n' && escape::acts(c)), "{text:?}");
             let read: Value = serde_yaml::from_str(&text).unwrap();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn words_stay_readable_and_what_is_misread_is_quoted() {
+    fn quotes_only_ambiguous_words() {
         let value = json!([{"tube": "mail", "state": "not ready", "pri": 1, "age": 1e300, "more": [[], {}, ["x"]]}]);
         let expected = "- tube: mail\n  state: not ready\n  pri: 1\n  age: 1.0e+300\n  more:\n    - []\n    - {}\n    - - x\n";
         assert_eq!(text(&value), expected);
@@ -256,7 +256,7 @@ mod tests {
 
     /// `METRICS_PYTHON` names a Python with PyYAML, which reads YAML 1.1, and ruamel.yaml, which reads 1.2.
     #[test]
-    fn parsers_of_both_versions_read_the_same_value() {
+    fn yaml_1_1_and_1_2_parsers_agree() {
         let python = std::env::var_os("METRICS_PYTHON").unwrap_or_else(|| "python3".into());
         let has = Command::new(&python).args(["-c", "import yaml, ruamel.yaml"]).output();
         if !has.is_ok_and(|output| output.status.success()) {

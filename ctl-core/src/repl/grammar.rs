@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_verbs_and_flags_name_what_was_meant() {
+    fn suggests_close_verbs_and_flags() {
         assert_eq!(message("pt x"), "unknown command `pt`: did you mean put?");
         assert_eq!(message("xyz"), "unknown command `xyz`");
         assert!(message("put --tub x y").contains("did you mean --tube?"));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn short_words_are_read_as_what_they_stand_for() {
+    fn expands_aliases() {
         let mut grammar = grammar().subcommand(preset::grammar(("note", "put ... note")));
         let words = next_statement(b"note -t mail").unwrap().words;
         let Ok(Parsed::Matches(matches)) = parse(&mut grammar, &words) else { panic!("note") };

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_has_only_known_words() {
+    fn rejects_unknown_values_of_a_setting() {
         let mut on_exit = OnExit::ask(&[ASK, "wait"]);
         on_exit.set("nonsense");
         assert_eq!(on_exit.word, ASK);

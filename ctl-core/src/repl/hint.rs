@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_vanish_as_they_are_typed() {
+    fn hints_shrink_as_arguments_are_typed() {
         let grammar = grammar();
         let at = |text| hint(&grammar, text).unwrap_or_default();
         assert_eq!(at("put "), "[-t TUBE] [-p PRI] [--lines] BODY…");
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_hinted_in_the_middle_of_a_word_or_for_unknown_verbs() {
+    fn no_hint_inside_a_word_or_for_an_unknown_verb() {
         let grammar = grammar();
         for text in ["", "pu", "put", "put x", "nope ", "put \"a ", "put # "] {
             assert_eq!(hint(&grammar, text), None, "{text}");

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_lines_comments_and_lines_after_a_space_are_not_kept() {
+    fn omits_blank_lines_comments_and_lines_with_a_leading_space() {
         assert_eq!(kept("", false), Keep::Nothing);
         assert_eq!(kept("# x", false), Keep::Nothing);
         assert_eq!(kept(" put x", false), Keep::Nothing);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn long_bodies_leave_only_their_size() {
+    fn records_only_the_size_of_long_bodies() {
         let body = "x".repeat(4711);
         let expected = Keep::InFile("put -t x @<4711 bytes>".into());
         assert_eq!(kept(&format!("put -t x {body}"), false), expected);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_back_in_order_from_every_session() {
+    fn merges_entries_of_all_sessions_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state/tool/history");
         let (mut one, mut two) = (HistoryFile::at(&path), HistoryFile::at(&path));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_that_write_at_once_lose_nothing() {
+    fn concurrent_sessions_lose_no_entry() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history");
         std::thread::scope(|scope| {
@@ -248,7 +248,7 @@ mod tests {
     /// In place, so that a link is kept, and nothing that somebody else prepared is written.
     #[cfg(unix)]
     #[test]
-    fn a_full_file_is_cut_to_the_newest_entries() {
+    fn keeps_the_newest_entries_of_a_full_file() {
         let folder = tempfile::tempdir().unwrap();
         let [link, path] = ["link", "history"].map(|name| folder.path().join(name));
         let lines: String = (0..MAX_ENTRIES + 5).map(|n| format!("{n}\n")).collect();
@@ -266,7 +266,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn the_file_is_private_from_the_start_and_made_private_later() {
+    fn the_file_is_created_private_and_repaired() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("deep/history");
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_comes_from_the_environment() {
+    fn the_environment_sets_the_path() {
         let none = |_: &str| None;
         let home = |name: &str| (name == "HOME").then(|| "/home/u".to_owned());
         let xdg = |name: &str| (name == "XDG_STATE_HOME").then(|| "/s".to_owned());

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_fetched_before_names_are_wanted() {
+    fn fetches_names_on_demand() {
         let (sender, receiver) = mpsc::channel();
         let names = LiveNames::new(move || {
             sender.send(()).unwrap();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_server_leaves_the_stale_names() {
+    fn a_slow_server_keeps_stale_names() {
         let (go, wait) = mpsc::channel::<()>();
         let mut first = true;
         let names = LiveNames::new(move || {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_fetch_keeps_what_is_known() {
+    fn a_failed_fetch_keeps_known_names() {
         let mut answers = vec![None, Some(vec!["a".to_owned()])];
         let names = LiveNames::new(move || answers.pop().flatten());
         assert_eq!(names.get(), ["a"]);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn at_most_a_thousand_names_are_kept() {
+    fn keeps_at_most_a_thousand_names() {
         let names = LiveNames::new(|| Some((0..5000).map(|n| format!("{n:04}")).collect()));
         assert_eq!(names.get().len(), MAX_NAMES);
     }

@@ -55,7 +55,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_line_wins_over_the_flag_and_only_a_person_waits_for_ever() {
+    fn a_line_overrides_the_flag_and_scripts_have_a_limit() {
         let shown = |wait, timeout, person| Patience::new(wait, timeout, person).shown();
         assert_eq!(shown(Some(HOUR), Some(SECOND), false), units::show_duration(HOUR));
         assert_eq!(shown(None, Some(SECOND), true), units::show_duration(SECOND));

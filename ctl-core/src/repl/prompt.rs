@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prompt_is_made_as_wide_as_another() {
+    fn pads_a_prompt_to_a_width() {
         let prompt = Prompt::new().role(Role::Error, "not connected").text("> ");
         assert_eq!(prompt.fitted(20).unwrap().plain(), "not connected     > ");
         assert_eq!(prompt.fitted(15).unwrap().plain(), "not connected> ");
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_change_nothing_but_the_colour() {
+    fn colours_do_not_change_the_text() {
         let prompt = Prompt::new().text("a\x1b[2J").role(Role::Warning, "b").text("> ");
         assert_eq!(prompt.plain(), "a\\x1b[2Jb> ");
         let styled = prompt.styled();

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_the_sign_is_a_file_or_the_shells() {
+    fn reads_a_file_or_a_shell_command_after_the_sign() {
         let file = |text| match split_text(text).unwrap() {
             (2, Some(Target::File { path, appends })) => (path.display().to_string(), appends),
             other => panic!("{text}: {other:?}"),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redirection_is_whole_and_ends_the_line() {
+    fn a_redirection_is_complete_and_last() {
         for text in ["put x >", "put x |", "> f", "| cat", "put x > f g", "put x > f > g"] {
             assert_eq!(split_text(text).unwrap_err().exit.code(), 2, "{text}");
         }

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_found_in_every_format() {
+    fn finds_ids_in_every_format() {
         let first = |text: &str| firsts(text.as_bytes());
         assert_eq!(first("7\n8\n7\n"), ["7", "8", "7"]);
         assert_eq!(first("12\tmail\tready\n"), ["12"]);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_line_is_told_once() {
+    fn reports_an_unterminated_line_once() {
         let written = Written::default();
         let mut sink = Sink::new(written.clone());
         sink.write_all(b"").unwrap();

@@ -272,14 +272,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_refused() {
+    fn rejects_an_endless_line() {
         let mut script = Script::new(ReadLines(io::BufReader::new(io::repeat(b'x'))));
         let error = script.next_input().unwrap_err();
         assert!(error.to_string().contains("longer than 67108864 bytes"), "{error}");
     }
 
     #[test]
-    fn statements_know_the_line_they_begin_on() {
+    fn statements_know_their_first_line() {
         let text = b"# c\n\nput \\\n a\nput <<E\n1\n2\nE\n  \nlast";
         let expected =
             [(3, words(&["put", "a"])), (5, words(&["put", "1\n2"])), (10, words(&["last"]))];
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_script_an_open_quote_costs_its_own_line_only() {
+    fn an_open_quote_in_a_script_costs_only_its_line() {
         let all = read_all(b"put \"a\nput b\n", false);
         assert!(all[0].1.as_ref().unwrap_err().starts_with("Invalid argument(s)"));
         assert_eq!(all[1], (2, words(&["put", "b"])));
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_at_the_end_is_an_error() {
+    fn an_unfinished_statement_at_the_end_is_an_error() {
         for (text, why) in [
             ("put \\\n", "ends with \\"),
             ("put \\", "ends with \\"),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_may_hold_lines_that_look_like_its_end() {
+    fn a_body_may_contain_its_terminator() {
         let all = read_all(b"put <<E <<-F\n\tE\n E\nE\n\tF\nput x\n", false);
         assert_eq!(all[0].1, words(&["put", "\tE\n E", ""]));
         assert_eq!(all[1], (6, words(&["put", "x"])));

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn short_words_become_the_words_they_stand_for() {
+    fn aliases_expand() {
         for (line, expected) in [
             ("retry", Some("kick --all")),
             ("retry mail -q", Some("kick --all mail -q")),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_word_that_is_not_expanded_is_refused() {
+    fn rejects_an_unexpanded_alias() {
         assert!(tool().try_get_matches_from(["tool", "retry", "mail"]).is_err());
     }
 }

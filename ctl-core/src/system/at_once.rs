@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_are_waited_for_together_and_keep_their_order() {
+    fn runs_concurrently_and_keeps_the_order() {
         // Nobody passes before all have come.
         let barrier = Barrier::new(3);
         let meet = |item: &mut u8| {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_silent_is_not_waited_for_after_another_has_answered() {
+    fn does_not_wait_for_a_silent_one_after_another_answered() {
         let (never, silence) = mpsc::channel::<()>();
         let silence = Mutex::new(silence);
         let refused = || Err(CliError::unavailable("refused"));
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "the defect")]
-    fn a_panic_is_passed_on() {
+    fn propagates_a_panic() {
         at_once([1], |_| panic!("the defect"));
     }
 }

@@ -270,7 +270,7 @@ mod tests {
 
     /// A process of the command that its group's signals do not reach.
     #[test]
-    fn a_process_in_its_own_session_does_not_hold_up_the_command() {
+    fn a_detached_process_does_not_delay_the_command() {
         let mut running =
             Running::start(shell("setsid sleep 1000 & echo $!; exit 3"), "", None).unwrap();
         let mut pid = Vec::new();
@@ -292,13 +292,13 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_is_given_up_has_no_status() {
+    fn an_abandoned_command_has_no_status() {
         let mut running = Running::start(shell("sleep 1000"), "", None).unwrap();
         assert!(running.watch(|| Order::GiveUp, |_| {}).is_none());
     }
 
     #[test]
-    fn a_command_that_does_not_exist_is_127() {
+    fn a_missing_command_exits_127() {
         let error = Running::start(Command::new("/no/such/command"), "", None).unwrap_err();
         assert_eq!(error.exit.code(), 127);
     }

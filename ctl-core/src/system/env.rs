@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_variable_is_2_and_named() {
+    fn a_bad_variable_exits_2_and_is_named() {
         let environment = Environment::of(&[("X_T", "soon")]);
         let error = environment.setting(("--t", None), &["X_T"], units::duration).unwrap_err();
         assert_eq!(error.exit.code(), 2);

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_killed_after_its_leader_has_ended_and_until_it_is_reaped() {
+    fn kills_a_group_after_its_leader_ended() {
         let (mut family, mut stdout) = ended();
         family.kill();
         assert_eq!(stdout.read_line(&mut String::new()).unwrap(), 0);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_a_reaped_child_gets_no_signal() {
+    fn never_signals_a_reaped_pid() {
         let (mut family, mut stdout) = ended();
         let (members, _) = family.remains(&[]);
         assert!(family.reap().unwrap().success() && family.has_ended());

@@ -155,7 +155,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     #[test]
-    fn files_of_others_and_writable_ones_are_not_trusted() {
+    fn distrusts_files_others_own_or_can_write() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rc");
         fs::write(&path, "").unwrap();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_replaced_and_not_followed() {
+    fn replaces_a_link_instead_of_following_it() {
         let folder = tempfile::tempdir().unwrap();
         let (path, victim) = (folder.path().join("ready"), folder.path().join("victim"));
         fs::write(&victim, "precious").unwrap();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn data_goes_to_new_private_files_only() {
+    fn writes_data_to_new_private_files_only() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("body");
         write_new(&file, b"\x00x").unwrap();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_has_put_there_stays() {
+    fn keeps_files_of_other_users() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ready");
         let ours = Ours::new(&path, replace(&path, b"ours", 0o600).unwrap());

@@ -216,14 +216,14 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_takes_the_place_of_the_oldest_silent_one() {
+    fn a_new_connection_replaces_the_oldest_silent_one() {
         assert_eq!(closed(5, 3, |_| false), (vec![0, 1], 0));
         assert_eq!(closed(5, 3, |at| at == 0), (vec![1, 2], 0));
         assert_eq!(closed(3, 3, |_| false), (vec![], 0));
     }
 
     #[test]
-    fn a_connection_waits_where_all_have_a_claim() {
+    fn waits_while_every_connection_is_active() {
         assert_eq!(closed(4, 3, |_| true), (vec![], 1));
     }
 }

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_is_told_at_a_path_and_at_an_abstract_name() {
+    fn notifies_a_path_and_an_abstract_socket() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         let name = format!("ctl-core-{}", std::process::id());
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_manager_nothing_is_told() {
+    fn sends_nothing_without_a_manager() {
         for (address, limit) in
             [(None, None), (Some("/no/such/socket"), Some("x")), (Some("@"), Some("0"))]
         {

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_codes_and_signals_become_codes() {
+    fn maps_exit_codes_and_signals() {
         let status = |line| Command::new("sh").args(["-c", line]).status().unwrap();
         let killed = status("kill -TERM $$");
         assert_eq!((signal(killed), code(killed)), (Some(15), 143));

@@ -213,14 +213,14 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn the_shell_agrees_with_the_system() {
+    fn signal_numbers_match_the_shell() {
         if let Some(is_ignored) = system_ignores(SIGHUP) {
             assert_eq!(shell_says(), is_ignored);
         }
     }
 
     #[test]
-    fn a_raised_interrupt_ends_waiting_until_it_is_cleared() {
+    fn an_interrupt_ends_waits_until_cleared() {
         let interrupts = Interrupts::none();
         assert!(interrupts.sleep(Duration::from_millis(1)).is_ok());
         interrupts.clone().raise();

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn order_of_the_deciding_facts() {
+    fn precedence_of_colour_settings() {
         use ColorWhen::{Always, Auto, Never};
         assert!(decide(Auto, &[], true));
         assert!(!decide(Auto, &[], false));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn paint_adds_nothing_without_color() {
+    fn paint_is_plain_without_colour() {
         assert_eq!(Role::Error.paint("x", false), "x");
         assert!(Role::Error.paint("x", true).starts_with("\x1b["));
     }

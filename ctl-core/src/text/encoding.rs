@@ -57,7 +57,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn hexadecimal_refuses_other_text() {
+    fn hexadecimal_rejects_other_text() {
         assert!(from_hex("0").unwrap_err().contains("odd"));
         assert!(from_hex("0g").unwrap_err().contains("0-9"));
         assert_eq!(from_hex("00FF"), Ok(vec![0, 255]));
@@ -65,7 +65,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn encodings_come_back(bytes: Vec<u8>) {
+        fn encodings_round_trip(bytes: Vec<u8>) {
             prop_assert_eq!(from_base64(&base64(&bytes)).unwrap(), bytes.clone());
             prop_assert_eq!(from_hex(&hex(&bytes)).unwrap(), bytes);
         }

@@ -254,7 +254,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn terminal_attacks_are_shown_not_obeyed() {
+    fn escapes_control_sequences() {
         let corpus: &[&[u8]] = &[
             b"\x1b]52;c;aGk=\x07",
             b"\x1b]8;;http://x\x1b\\click",
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_escaped_only_where_they_have_to_be() {
+    fn escapes_names_only_where_needed() {
         for (bytes, shown) in [
             (&b"Linux Servers"[..], "Linux Servers"),
             ("größe".as_bytes(), "größe"),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_hold_nothing_that_acts() {
+    fn fields_contain_no_control_characters() {
         let mut out = Vec::new();
         field("a\x1b[2J\x07\x7f\u{9b}\u{202e}ü\\".as_bytes(), &mut out);
         field(b"\x9b\xff", &mut out);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_and_say_how_long_they_were() {
+    fn truncates_long_texts_and_states_their_length() {
         assert_eq!(shorten(&"x".repeat(4096)).len(), 4096);
         let cut = shorten(&"ü".repeat(3000)).into_owned();
         assert!(cut.len() < 4200 && cut.ends_with("… (the first 4096 of 6000 bytes)"), "{cut}");
@@ -320,7 +320,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn fields_come_back(bytes: Vec<u8>) {
+        fn fields_round_trip(bytes: Vec<u8>) {
             let mut out = Vec::new();
             field(&bytes, &mut out);
             let text = String::from_utf8_lossy(&out);
@@ -329,7 +329,7 @@ mod tests {
         }
 
         #[test]
-        fn names_come_back(bytes in proptest::collection::vec(
+        fn names_round_trip(bytes in proptest::collection::vec(
             prop_oneof![any::<u8>(), proptest::sample::select(br"\xfF".to_vec())], 0..40,
         )) {
             let text = name(&bytes);
@@ -338,7 +338,7 @@ mod tests {
         }
 
         #[test]
-        fn escaped_json_means_the_same(text: String) {
+        fn escaped_json_keeps_its_value(text: String) {
             let plain = serde_json::to_string(&text).unwrap();
             let escaped = json(&plain);
             prop_assert!(!escaped.chars().any(|c| acts(c) && c != '\n'));

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_could_be_mistaken_is_marked() {
+    fn marks_only_ambiguous_values() {
         assert_eq!(
             arguments("put -t mail @f - \"a b\"", true),
             ["put", "-t", "mail", "@f", "-", "a b"]
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_show_what_was_typed() {
+    fn messages_quote_the_input() {
         let words = next_statement(b"put -t '-x' b").unwrap().words;
         let message = format!("tube {} is not valid", mark(b"-x"));
         assert_eq!(unmark(&message, &words), "tube \"-x\" is not valid");

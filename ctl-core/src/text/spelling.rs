@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_letter_and_signs_are_no_misspelt_words() {
+    fn ignores_single_letters_and_signs() {
         let names = ["put", "?", "!", "\\e", "ls", "use"];
         for (typed, meant) in [
             ("x", None),

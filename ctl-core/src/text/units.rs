@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_for_people_are_those_that_were_typed() {
+    fn sizes_round_trip_as_text() {
         for (bytes, text) in [
             (0, "0 bytes"),
             (1, "1 byte"),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn few_names_are_listed_and_many_counted() {
+    fn lists_few_names_and_counts_many() {
         assert_eq!(first_of(&["a", "b"], 2), "a, b");
         assert_eq!(first_of(&["a", "b", "c", "d"], 2), "a, b and 2 more");
     }

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_break_between_words_and_the_rest_is_set_in() {
+    fn wraps_between_words_with_an_indent() {
         let text = "error: NOT_FOUND: job 42 does not exist\n  try: bsctl jobs, to list the jobs";
         assert_eq!(
             words(text, 24),
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hangs_begins_below_its_first_word() {
+    fn hanging_lines_align_with_the_first_word() {
         assert_eq!(hanging("one two three four", 24, 12), "one two three four"[..18].to_owned());
         assert_eq!(
             hanging("one two three four five", 32, 12),
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_take_no_room() {
+    fn colours_have_no_width() {
         let text = "\x1b[1m\x1b[31merror:\x1b[0m a message of 30 columns";
         assert_eq!(words(text, 30), text);
     }

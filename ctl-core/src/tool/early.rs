@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_70_and_3_under_check() {
+    fn a_panic_exits_70_or_3_under_check() {
         let tree = || Command::new("tool").subcommand(Command::new("check"));
         let (program, none) = (Program { tree, ..TOOL }, Environment::of(&[]));
         let code = |words: &[&str], run: fn() -> Exit| {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_found_in_a_wrong_line_too() {
+    fn finds_the_command_in_an_invalid_line() {
         let tree = || {
             let addr = clap::Arg::new("addr").short('a').long("addr").global(true);
             let embedded = clap::Arg::new("embedded").long("embedded");
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_json_format_is_seen_in_a_wrong_line_too() {
+    fn finds_the_json_format_in_an_invalid_line() {
         let (none, json) = (Environment::of(&[]), Environment::of(&[("TOOL_OUTPUT", "json")]));
         for words in [
             &["tool", "-o", "json", "nope"][..],
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_format_of_messages_is_seen_in_a_wrong_line_too() {
+    fn finds_the_log_format_in_an_invalid_line() {
         let (none, json) = (Environment::of(&[]), Environment::of(&[("TOOL_LOG_FORMAT", "json")]));
         let format = |environment: &Environment| {
             seen(&TOOL, &["tool", "nope"], environment, |early| early.log_format())
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_check_is_said_in_one_line() {
+    fn an_invalid_check_prints_one_line() {
         let server = Command::new("server").arg(clap::Arg::new("NAME").required(true));
         let check = Command::new("check").arg_required_else_help(true).subcommand(server);
         let mut tree = Command::new("tool").subcommand(check);

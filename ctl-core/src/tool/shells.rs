@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_bash_is_read_as_bash_reads_it() {
+    fn splits_a_line_like_bash() {
         let read = |line: &str| {
             let (words, divided) = typed_in_bash(OsStr::new(" \t\n\"'@><=;|&(:"), OsStr::new(line));
             let words: Vec<String> = words.into_iter().map(|w| w.into_string().unwrap()).collect();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_of_nushell_has_quotes_or_none() {
+    fn nushell_words_are_quoted_when_needed() {
         let typed = |word: &str| typed_in_nushell(&word.into()).into_string().unwrap();
         assert_eq!(
             ["mail", "'a b'", "\"a", "`a`", "'", ""].map(typed),

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_read_also_where_their_data_are_cut_off() {
+    fn decodes_packets_with_truncated_data() {
         let mut packets = Packets::default();
         let bytes = b"\0REQ\0\0\0\x07\0\0\0\x09f n\0u\0abc";
         let said = unit(&mut packets, Side::Client, bytes).unwrap();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_one_answer_and_a_refusal_is_one_too() {
+    fn treats_a_list_or_a_refusal_as_one_reply() {
         let mut packets = Packets::default();
         for line in [&b"status\n"[..], b"show jobs\r\n", b"version\n", b"workers\n"] {
             assert_eq!(

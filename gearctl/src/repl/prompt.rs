@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_are_named_or_counted() {
+    fn names_or_counts_servers() {
         let shown = |servers| render(&Facts { servers, open: 0, done: 0 }).plain();
         assert_eq!(shown(Some("a:1")), "a:1> ");
         assert_eq!(shown(Some("a:1,b:2,c:3")), "a:1,b:2,c:3> ");

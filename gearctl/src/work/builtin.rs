@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_their_values() {
+    fn lists_builtin_names_with_values() {
         assert_eq!("sleep=2s".parse(), Ok(Builtin::Echo(Duration::from_secs(2))));
         assert_eq!("fail".parse(), Ok(Builtin::Fail));
         for bad in ["", "sleep", "sleep=x", "echo=1", "rot13"] {

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn progress_is_read_from_lines() {
+    fn parses_progress_lines() {
         assert_eq!(progress("STATUS ", b"STATUS 3/10\n"), Some((3, 10)));
         assert_eq!(progress("%", b"% 3 / 10 "), Some((3, 10)));
         for bad in

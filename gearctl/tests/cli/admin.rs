@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::harness::*;
 
 #[test]
-fn the_server_is_described() {
+fn describes_the_server() {
     on_both_with_tools(|server| {
         let address = server.address();
         let pings = gearctl(address, &["ping", "-c", "2", "-i", "0", "-o", "json"]).exits(0).json();
@@ -38,7 +38,7 @@ fn the_server_is_described() {
 }
 
 #[test]
-fn a_server_that_many_queued_ids_make_slow_is_warned_of() {
+fn warns_about_a_server_slowed_by_many_queued_ids() {
     let warns = |ids: usize, line: &[&str]| {
         let server = Server::start().unwrap();
         // Jobs without ids cost nothing.
@@ -53,7 +53,7 @@ fn a_server_that_many_queued_ids_make_slow_is_warned_of() {
 }
 
 #[test]
-fn functions_are_listed_with_their_counts() {
+fn lists_functions_with_counts() {
     on_both(|server| {
         let address = server.address();
         assert_eq!(gearctl(address, &["functions", "-o", "json"]).exits(0).json(), json!([]));
@@ -74,7 +74,7 @@ fn functions_are_listed_with_their_counts() {
 }
 
 #[test]
-fn functions_are_created_limited_and_dropped() {
+fn creates_limits_and_drops_functions() {
     on_both(|server| {
         let address = server.address();
         let no = gearctl(address, &["function", "maxqueue", "f", "1", "-o", "json"])
@@ -101,7 +101,7 @@ fn functions_are_created_limited_and_dropped() {
 }
 
 #[test]
-fn workers_are_listed_and_filtered() {
+fn lists_and_filters_workers() {
     on_both_with_tools(|server| {
         let address = server.address();
         let worker =
@@ -124,7 +124,7 @@ fn workers_are_listed_and_filtered() {
 
 /// A worker counts once for each function that it serves, everywhere.
 #[test]
-fn workers_are_counted_in_the_same_way_by_server_and_check() {
+fn server_and_check_count_the_same_workers() {
     on_both(|server| {
         let address = server.address();
         let line = ["-s", address, "work", "-f", "up", "-f", "down", "--exec", "true"];
@@ -141,7 +141,7 @@ fn workers_are_counted_in_the_same_way_by_server_and_check() {
 }
 
 #[test]
-fn jobs_are_listed_looked_at_and_cancelled() {
+fn lists_shows_and_cancels_jobs() {
     on_both(|server| {
         let address = server.address();
         let (one, two) = (queue(address, "f", b"x"), queue(address, "f", b"y"));
@@ -171,7 +171,7 @@ fn jobs_are_listed_looked_at_and_cancelled() {
 }
 
 #[test]
-fn raw_lines_are_sent_as_they_are() {
+fn raw_sends_lines_verbatim() {
     on_both(|server| {
         let address = server.address();
         gearctl(address, &["raw", "create function f"]).exits(0);
@@ -184,7 +184,7 @@ fn raw_lines_are_sent_as_they_are() {
 }
 
 #[test]
-fn raw_packets_are_sent_and_what_comes_is_shown() {
+fn raw_sends_packets_and_prints_replies() {
     on_both(|server| {
         let address = server.address();
         let raw = |words: &[&str]| gearctl(address, &[&["raw"], words].concat());
@@ -214,7 +214,7 @@ fn raw_packets_are_sent_and_what_comes_is_shown() {
 }
 
 #[test]
-fn raw_packets_that_come_later_are_waited_for() {
+fn raw_waits_for_later_packets() {
     on_both(|server| {
         let worker = serve(server.address(), "up", 1, |job| Ok(job.workload.to_vec()));
         let line = ["raw", "--wait", "3s", "--packet", "SUBMIT_JOB", "up", "", "x", "-o", "name"];
@@ -245,7 +245,7 @@ fn server_of_one_connection() -> (fixtures::Port, std::thread::JoinHandle<()>) {
 }
 
 #[test]
-fn a_connection_that_is_refused_is_not_the_silence_of_a_server() {
+fn distinguishes_a_refused_connection_from_a_silent_server() {
     let (port, serving) = server_of_one_connection();
     let address = port.address().to_string();
     let error = gearctl(&address, &["server", "-o", "json"]).exits(69).error_alone();

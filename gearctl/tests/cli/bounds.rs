@@ -1,12 +1,12 @@
 //! `--timeout` bounds a command, whatever a server does.
 
-use ctl_contract::bounds::{Peer, the_timeout_holds_for_every_command};
+use ctl_contract::bounds::{Peer, every_command_honours_the_timeout};
 
 use crate::harness::*;
 use crate::samples::SAMPLES;
 
 #[test]
-fn the_timeout_holds_for_every_command_whatever_the_server_does() {
+fn every_command_honours_the_timeout_on_a_hostile_server() {
     let lines = SAMPLES.bounded();
     assert!(lines.len() > 20);
     let peers = [
@@ -16,14 +16,14 @@ fn the_timeout_holds_for_every_command_whatever_the_server_does() {
         Peer::Flooding(b"\0RES\0\0\0\x06\0\0\0\0"),
     ];
     // Without a line or a record, there is no job.
-    the_timeout_holds_for_every_command(&PROGRAM, &lines, &peers, |_, line| {
+    every_command_honours_the_timeout(&PROGRAM, &lines, &peers, |_, line| {
         ["map", "import"].contains(&line[0])
     });
 }
 
 /// Whether a worker serves the function of a late job is not worth the same time again.
 #[test]
-fn a_job_that_is_late_ends_in_its_time_whatever_else_the_server_does_not_answer() {
+fn a_late_job_ends_at_the_timeout() {
     let server = fixtures::gearmand::Server::start().unwrap();
     server.faults().add(fixtures::fault::Fault::always().of("status").hang());
     // Not every time on a busy machine.

@@ -10,7 +10,7 @@ use fixtures::gearmand::Server;
 use crate::harness::*;
 
 #[test]
-fn functions_are_judged_by_thresholds_and_workers() {
+fn check_judges_functions_by_thresholds_and_workers() {
     on_both(|server| {
         let address = server.address();
         let check = |line: &[&str]| gearctl(address, &[&["check"], line].concat());
@@ -48,7 +48,7 @@ fn functions_are_judged_by_thresholds_and_workers() {
 }
 
 #[test]
-fn a_roundtrip_tells_server_and_worker_apart() {
+fn check_roundtrip_distinguishes_server_and_worker() {
     on_both(|server| {
         let address = server.address();
         let line = ["-s", address, "work", "-f", "up", "--shell", "tr a-z A-Z"];
@@ -94,7 +94,7 @@ fn a_roundtrip_tells_server_and_worker_apart() {
 }
 
 #[test]
-fn what_is_queued_is_told_by_priority_where_it_is_asked_for() {
+fn check_reports_priorities_on_request() {
     let server = Server::start().unwrap();
     let run = |words: &[&str]| gearctl(server.address(), words);
     run(&["submit", "mail", "x", "--priority", "high"]).exits(0);
@@ -113,7 +113,7 @@ fn what_is_queued_is_told_by_priority_where_it_is_asked_for() {
 /// A server that answers nothing before it was asked both questions: a check that waits for one answer first waits in
 /// vain.
 #[test]
-fn a_silent_server_is_asked_everything_at_the_same_time() {
+fn check_queries_a_silent_server_concurrently() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let asked = Arc::new((Mutex::new([false; 2]), Condvar::new()));

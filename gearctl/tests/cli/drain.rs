@@ -17,7 +17,7 @@ fn waiting(address: &str, function: &str, flags: &[&str]) -> std::process::Child
 }
 
 #[test]
-fn queued_jobs_are_taken_away_and_others_stay() {
+fn drain_takes_queued_jobs_only() {
     on_both(|server| {
         let address = server.address();
         for at in 0..20 {
@@ -53,7 +53,7 @@ fn schema() -> jsonschema::Validator {
 }
 
 #[test]
-fn the_schema_of_records_refuses_what_submit_refuses() {
+fn the_record_schema_matches_submit() {
     let (server, schema) = (fixtures::gearmand::Server::start().unwrap(), schema());
     for (line, is_record) in [
         (r#"{"body":"x"}"#, true),
@@ -76,7 +76,7 @@ fn the_schema_of_records_refuses_what_submit_refuses() {
 }
 
 #[test]
-fn what_is_drained_can_be_submitted_again() {
+fn drained_jobs_can_be_submitted_again() {
     on_both(|server| {
         let address = server.address();
         let all: Vec<u8> = (0..=u8::MAX).collect();
@@ -113,7 +113,7 @@ fn what_is_drained_can_be_submitted_again() {
 }
 
 #[test]
-fn jobs_that_clients_wait_for_are_left_alone_unless_they_may_fail() {
+fn drain_skips_foreground_jobs_by_default() {
     on_both(|server| {
         let address = server.address();
         queue(address, "mail", b"x");
@@ -139,7 +139,7 @@ fn jobs_that_clients_wait_for_are_left_alone_unless_they_may_fail() {
 }
 
 #[test]
-fn a_job_without_an_id_is_known_by_its_kind() {
+fn drain_detects_the_kind_of_a_job_without_an_id() {
     use gearman_client::{SubmitOptions, Unique, blocking::Client};
     on_both(|server| {
         let address = server.address();
@@ -158,7 +158,7 @@ fn a_job_without_an_id_is_known_by_its_kind() {
 
 #[cfg(unix)]
 #[test]
-fn a_full_disk_is_named_and_loses_nothing() {
+fn a_full_disk_loses_nothing() {
     on_both(|server| {
         let address = server.address();
         for at in 0..100 {
@@ -182,7 +182,7 @@ fn a_full_disk_is_named_and_loses_nothing() {
 
 #[cfg(unix)]
 #[test]
-fn a_reader_who_goes_away_loses_nothing() {
+fn a_closed_pipe_loses_nothing() {
     on_both(|server| {
         let address = server.address();
         for at in 0..200 {
@@ -208,7 +208,7 @@ fn a_reader_who_goes_away_loses_nothing() {
 
 /// Each answer to a request for a job takes longer than any fixed time that would do for a fast server.
 #[test]
-fn a_slow_server_is_not_taken_for_an_empty_one() {
+fn does_not_mistake_a_slow_server_for_an_empty_one() {
     let lines = [
         &["export", "mail", "-y", "-o", "ndjson"][..],
         &["clear", "mail", "-y", "-o", "json"],
@@ -230,7 +230,7 @@ fn a_slow_server_is_not_taken_for_an_empty_one() {
 }
 
 #[test]
-fn a_server_that_does_not_say_whether_it_has_jobs_is_late() {
+fn times_out_on_a_server_that_does_not_answer_a_grab() {
     let server = fixtures::gearmand::Server::start().unwrap();
     let address = server.address();
     queue(address, "mail", b"1");
@@ -243,7 +243,7 @@ fn a_server_that_does_not_say_whether_it_has_jobs_is_late() {
 
 /// A server that has said who waits can say it: to end jobs in spite of that is no advice for one that is late.
 #[test]
-fn a_server_that_falls_silent_or_goes_away_in_a_drain_is_called_that() {
+fn a_drain_reports_a_silent_or_lost_server() {
     let line = ["drain", "mail", "-y", "--timeout", "2s", "-o", "json"];
     let silent = Fault::nth(8).of("GET_STATUS_UNIQUE");
     for (fault, exit) in [(silent.clone().hang(), 124), (silent.cut_after(0), 69)] {
@@ -261,7 +261,7 @@ fn a_server_that_falls_silent_or_goes_away_in_a_drain_is_called_that() {
 
 /// The server takes the job off its list, or gives it to somebody else.
 #[test]
-fn jobs_whose_end_was_never_confirmed_have_an_unknown_fate() {
+fn unconfirmed_completions_have_an_unknown_fate() {
     let server = fixtures::gearmand::Server::start().unwrap();
     let address = server.address();
     queue(address, "mail", b"x");

@@ -3,7 +3,7 @@
 use crate::harness::*;
 
 #[test]
-fn the_address_comes_from_the_environment_of_the_standard_tools_too() {
+fn reads_the_environment_variables_of_the_standard_tools() {
     let dead = dead_address();
     for (name, seen) in [("GEARCTL_SERVER", true), ("GEARMAN_SERVER", true), ("GEARMAND", false)] {
         let mut line = command(&["ping"]);
@@ -14,7 +14,7 @@ fn the_address_comes_from_the_environment_of_the_standard_tools_too() {
 }
 
 #[test]
-fn the_second_server_is_used_when_the_first_is_away() {
+fn falls_back_to_the_second_server() {
     on_both(|site| {
         let dead = dead_address();
         let both = format!("{dead},{}", site.address());

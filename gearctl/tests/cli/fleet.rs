@@ -35,7 +35,7 @@ impl Fleet {
 
 /// It was asked again and again whether it answers, with growing delays, before anything was submitted to the other.
 #[test]
-fn a_server_that_is_away_is_not_waited_for_at_the_start() {
+fn does_not_wait_for_an_absent_server_at_startup() {
     let (server, listener) = (Server::start().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
     let away = listener.local_addr().unwrap().to_string();
     let attempts = Arc::new(AtomicUsize::new(0));
@@ -57,7 +57,7 @@ fn a_server_that_is_away_is_not_waited_for_at_the_start() {
 
 /// A host that is switched off answers nothing, for as long as a command would wait for its connection.
 #[test]
-fn a_server_that_takes_no_connection_is_not_waited_for_while_another_is_there() {
+fn does_not_wait_for_an_unresponsive_server_beside_another() {
     let (server, dark) = (Server::start().unwrap(), Dark::start().unwrap());
     let dark = dark.address();
     for both in [format!("{dark},{}", server.address()), format!("{},{dark}", server.address())] {
@@ -67,7 +67,7 @@ fn a_server_that_takes_no_connection_is_not_waited_for_while_another_is_there() 
 }
 
 #[test]
-fn what_is_listed_is_asked_of_every_server() {
+fn listings_query_every_server() {
     let fleet = Fleet::start();
     let (one, two) = (fleet.one.address(), fleet.two.address());
     queue(one, "mail", b"x");
@@ -89,7 +89,7 @@ fn what_is_listed_is_asked_of_every_server() {
 }
 
 #[test]
-fn a_check_is_as_bad_as_the_worst_server() {
+fn check_reports_the_worst_server() {
     let fleet = Fleet::start();
     let check = |servers: &str, what: &[&str]| gearctl(servers, &[&["check"], what].concat());
     assert!(check(&fleet.alive(), &["server"]).exits(0).out().contains("2 servers fine"));
@@ -104,7 +104,7 @@ fn a_check_is_as_bad_as_the_worst_server() {
 }
 
 #[test]
-fn a_ping_says_which_server_is_dead() {
+fn ping_names_the_dead_server() {
     let fleet = Fleet::start();
     let ran = gearctl(&fleet.all(), &["ping", "-o", "json"]).exits(69);
     let rows = ran.json();
@@ -119,7 +119,7 @@ fn a_ping_says_which_server_is_dead() {
 }
 
 #[test]
-fn a_job_is_found_and_cancelled_wherever_it_is() {
+fn finds_and_cancels_a_job_on_any_server() {
     let fleet = Fleet::start();
     // Only the second server knows the first one.
     queue(fleet.one.address(), "mail", b"x");
@@ -137,7 +137,7 @@ fn a_job_is_found_and_cancelled_wherever_it_is() {
 }
 
 #[test]
-fn what_a_server_says_of_itself_is_asked_of_all() {
+fn server_queries_all_servers() {
     let fleet = Fleet::start();
     let (one, two) = (fleet.one.address(), fleet.two.address());
     for what in ["server", "version", "pid", "verbose"] {
@@ -153,7 +153,7 @@ fn what_a_server_says_of_itself_is_asked_of_all() {
 }
 
 #[test]
-fn functions_are_changed_on_every_server_that_knows_them() {
+fn changes_functions_on_every_server_that_has_them() {
     let fleet = Fleet::start();
     let (one, two) = (fleet.one.address(), fleet.two.address());
     let names =
@@ -174,7 +174,7 @@ fn functions_are_changed_on_every_server_that_knows_them() {
 }
 
 #[test]
-fn a_condition_is_about_all_servers_together() {
+fn a_condition_sums_all_servers() {
     let fleet = Fleet::start();
     let wait_for = |limit: &str, servers: &str, what: &[&str]| {
         gearctl(servers, &[&["wait", "--timeout", limit, "-i", "1ms"], what].concat())
@@ -200,7 +200,7 @@ fn a_condition_is_about_all_servers_together() {
 }
 
 #[test]
-fn what_only_one_server_can_be_asked_says_so() {
+fn single_server_commands_refuse_several() {
     let fleet = Fleet::start();
     for line in [
         &["raw", "version"][..],
@@ -217,7 +217,7 @@ fn what_only_one_server_can_be_asked_says_so() {
 }
 
 #[test]
-fn jobs_are_taken_from_every_server() {
+fn takes_jobs_from_every_server() {
     let fleet = Fleet::start();
     let (one, two) = (fleet.one.address(), fleet.two.address());
     let fill = || [(one, b"x"), (two, b"y")].map(|(server, body)| queue(server, "mail", body));
@@ -267,7 +267,7 @@ fn silent_server() -> (String, Arc<Mutex<Vec<u8>>>) {
 
 /// It would queue the job once it goes on.
 #[test]
-fn no_job_goes_to_a_server_that_is_silent_while_another_answers() {
+fn submits_around_a_silent_server() {
     let (fleet, (silent, seen)) = (Fleet::start(), silent_server());
     let all = format!("{},{silent},{}", fleet.dead, fleet.one.address());
     let ran = gearctl(&all, &["submit", "mail", "x"]).exits(0);
@@ -285,7 +285,7 @@ fn no_job_goes_to_a_server_that_is_silent_while_another_answers() {
 
 /// The client chooses the server by the id of the job, and does not say which one it was.
 #[test]
-fn a_server_that_falls_silent_with_a_job_is_named() {
+fn names_a_server_that_falls_silent_with_a_job() {
     let (server, other) = (Server::start().unwrap(), Server::start().unwrap());
     let faults = other.faults();
     faults.add(Fault::always().of("SUBMIT_JOB_BG").hang());
@@ -301,7 +301,7 @@ fn a_server_that_falls_silent_with_a_job_is_named() {
 
 /// Servers on one host issue the same handles.
 #[test]
-fn a_handle_that_names_its_server_concerns_no_other() {
+fn a_qualified_handle_queries_only_its_server() {
     let fleet = Fleet::start();
     let (one, two) = (fleet.one.address(), fleet.two.address());
     let both = fleet.alive();
@@ -337,7 +337,7 @@ fn a_handle_that_names_its_server_concerns_no_other() {
 }
 
 #[test]
-fn handles_of_several_servers_name_theirs() {
+fn qualifies_handles_with_several_servers() {
     let fleet = Fleet::start();
     let both = fleet.alive();
     let submitted = gearctl(&both, &["submit", "mail", "x", "y", "z"]).exits(0);
@@ -354,7 +354,7 @@ fn handles_of_several_servers_name_theirs() {
 /// Two servers, neither of which answers before the other has been asked: a wait that asks them in turn waits for the
 /// first in vain.
 #[test]
-fn a_wait_asks_all_servers_at_the_same_time() {
+fn wait_queries_servers_concurrently() {
     const GET_STATUS: u8 = 15;
     const OPTION_REQ: u8 = 26;
     let both_asked = Arc::new(Barrier::new(2));
@@ -388,7 +388,7 @@ fn a_wait_asks_all_servers_at_the_same_time() {
 
 /// The other one has the job, and finding it is a part of the job's time.
 #[test]
-fn a_job_that_is_late_is_not_blamed_on_a_server_without_it() {
+fn does_not_blame_a_server_without_the_job() {
     let (server, listener) = (Server::start().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
     let frozen = listener.local_addr().unwrap().to_string();
     let all = format!("{frozen},{}", server.address());

@@ -42,7 +42,7 @@ const LIMIT: &str = "3";
 const FOREIGN: [Flavour; 3] = [Flavour::Geard, Flavour::Rustygeard, Flavour::G2];
 
 #[test]
-fn what_a_silent_server_answers_is_shown_and_the_rest_is_named() {
+fn shows_available_answers_and_names_the_missing() {
     on(Flavour::Geard, |address, is_real| {
         let soon = |line: &[&str]| gearctl(address, &[&["--timeout", LIMIT], line].concat());
         let all = soon(&["server", "-o", "json"]).exits(0).json();
@@ -79,7 +79,7 @@ fn what_a_silent_server_answers_is_shown_and_the_rest_is_named() {
 }
 
 #[test]
-fn a_server_that_leaves_echoes_unanswered_is_pinged_all_the_same() {
+fn pings_a_server_that_ignores_echo() {
     on(Flavour::Geard, |address, _| {
         // Half of the time is spent on ECHO_REQ.
         let soon = |line: &[&str]| gearctl(address, &[&["--timeout", "6"], line].concat());
@@ -93,7 +93,7 @@ fn a_server_that_leaves_echoes_unanswered_is_pinged_all_the_same() {
 }
 
 #[test]
-fn packets_are_answered_where_echoes_are_not() {
+fn raw_works_where_echo_is_ignored() {
     on(Flavour::Geard, |address, _| {
         let line = ["raw", "--packet", "GET_STATUS", "H:nowhere:1", "--wait", "10ms", "-o", "name"];
         let ran = gearctl(address, &line).exits(0);
@@ -102,7 +102,7 @@ fn packets_are_answered_where_echoes_are_not() {
 }
 
 #[test]
-fn a_refusal_in_any_dialect_is_not_supported() {
+fn recognizes_refusals_of_every_server() {
     let lacks: [(Flavour, &[&[&str]]); 2] = [
         (Flavour::Rustygeard, &[&["pid"], &["verbose"], &["jobs"], &["unique-jobs"]]),
         (Flavour::G2, &[&["version"], &["pid"], &["verbose"], &["jobs"], &["unique-jobs"]]),
@@ -127,7 +127,7 @@ fn a_refusal_in_any_dialect_is_not_supported() {
 }
 
 #[test]
-fn one_job_that_cannot_be_cancelled_is_one_error() {
+fn reports_one_error_for_one_uncancellable_job() {
     on(Flavour::Rustygeard, |address, _| {
         let ran = gearctl(address, &["cancel", "H:x:1"]).exits(76);
         assert!(ran.err.starts_with("error: UNSUPPORTED: cancel job"), "{}", ran.err);
@@ -137,7 +137,7 @@ fn one_job_that_cannot_be_cancelled_is_one_error() {
 }
 
 #[test]
-fn a_drain_is_refused_where_the_server_cannot_tell_who_waits() {
+fn refuses_to_drain_without_knowing_foreground_jobs() {
     on_each(&FOREIGN, |flavour, address, _| {
         let drain = ["drain", "f"];
         let moves = ["move", "--from", "f", "--to", "g"];
@@ -159,7 +159,7 @@ fn a_drain_is_refused_where_the_server_cannot_tell_who_waits() {
 }
 
 #[test]
-fn jobs_that_are_lost_by_looking_at_them_are_reported() {
+fn reports_jobs_lost_by_peek() {
     on_each(&FOREIGN, loses_what_it_shows);
     // gearmand itself drops a job whose retries are used up.
     let server = Server::builder().job_retries(1).start().unwrap();
@@ -187,7 +187,7 @@ fn loses_what_it_shows(flavour: Flavour, address: &str, _: bool) {
 
 /// Its counts show it unless other jobs are queued; then nobody can know.
 #[test]
-fn jobs_that_are_merged_with_dead_ones_of_another_command_are_reported_and_not_moved() {
+fn move_keeps_jobs_merged_into_dead_ones() {
     on(Flavour::Rustygeard, |address, _| {
         gearctl(address, &["submit", "f", "-u", "k", "one"]).exits(0);
         gearctl(address, &["drain", "f", "--as", "fail", "--yes"]).exits(0);
@@ -213,7 +213,7 @@ fn jobs_that_are_merged_with_dead_ones_of_another_command_are_reported_and_not_m
 
 /// It keeps the ids of jobs that have failed.
 #[test]
-fn a_record_that_is_merged_with_its_dead_job_is_a_failure() {
+fn a_record_merged_into_its_dead_job_fails() {
     on(Flavour::Rustygeard, |address, _| {
         for body in ["one", "two"] {
             gearctl(address, &["submit", "f", body]).exits(0);
@@ -243,7 +243,7 @@ fn a_record_that_is_merged_with_its_dead_job_is_a_failure() {
 }
 
 #[test]
-fn what_is_no_gearman_server_is_said_at_once() {
+fn detects_a_non_gearman_server_at_once() {
     let server = fixtures::beanstalkd::Server::start().unwrap();
     // Without the answer, it would be a timeout.
     for line in [&["functions"][..], &["server"], &["workers"], &["version"], &["pid"]] {
@@ -256,14 +256,14 @@ fn what_is_no_gearman_server_is_said_at_once() {
 }
 
 #[test]
-fn a_server_that_ends_with_a_word_of_its_own_has_ended() {
+fn accepts_any_reply_to_shutdown() {
     let server = Server::builder().flavour(Flavour::Rustygeard).start().unwrap();
     let confirm = format!("--confirm={}", server.address());
     gearctl(server.address(), &["shutdown", &confirm]).exits(0);
 }
 
 #[test]
-fn a_server_that_waits_for_more_than_a_line_is_no_gearman_server() {
+fn rejects_a_server_that_waits_for_more_input() {
     let address = ctl_contract::strangers::http();
     for line in [&["functions"][..], &["version"], &["jobs"], &["exporter", "-c", "1"]] {
         // Without waiting for an answer; a busy machine may take too long to find out, but not every time.
@@ -367,7 +367,7 @@ fn every_line(kind: &str, address: &str, is_real: bool) {
 }
 
 #[test]
-fn every_command_does_what_the_server_can_and_says_what_it_cannot() {
+fn every_command_works_or_reports_missing_support() {
     at_once(FOREIGN, |flavour| {
         let server = Server::builder().flavour(flavour).start().unwrap();
         every_line(flavour.as_str(), server.address(), false);
@@ -375,7 +375,7 @@ fn every_command_does_what_the_server_can_and_says_what_it_cannot() {
 }
 
 #[test]
-fn every_command_does_the_same_with_the_real_servers() {
+fn every_command_matches_the_real_servers() {
     type Start = (&'static str, fn() -> Option<RealServer>);
     const STARTS: [Start; 3] =
         [("geard", Geard::start), ("rustygeard", Rustygeard::start), ("perl", PerlGearmand::start)];
@@ -386,7 +386,7 @@ fn every_command_does_the_same_with_the_real_servers() {
 }
 
 #[test]
-fn shell_workers_serve_every_server() {
+fn shell_workers_run_on_every_server() {
     let serves = |kind: &str, address: &str| {
         let line = ["-s", address, "work", "-f", "up", "-j", "2", "--shell", "tr a-z A-Z"];
         let line = [&line[..], &["--timeout", "5"]].concat();

@@ -16,7 +16,7 @@ fn acts(c: char) -> bool {
 }
 
 #[test]
-fn names_never_act_on_a_terminal_behind_a_pipe() {
+fn escapes_names_on_a_terminal_behind_a_pipe() {
     on_both(|server| {
         let address = server.address();
         let function = FunctionName::try_from(NAME).unwrap();
@@ -40,7 +40,7 @@ fn names_never_act_on_a_terminal_behind_a_pipe() {
 }
 
 #[test]
-fn an_error_text_of_any_length_is_cut_and_says_how_long_it_was() {
+fn truncates_long_error_texts_and_states_their_length() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {

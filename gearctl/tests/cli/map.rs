@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::harness::*;
 
 #[test]
-fn lines_become_results_in_order_or_as_they_come() {
+fn map_keeps_the_order_unless_unordered() {
     on_both(|server| {
         let address = server.address();
         let line = ["-s", address, "work", "-f", "up", "-j", "2", "--shell", "tr a-z A-Z"];
@@ -26,7 +26,7 @@ fn lines_become_results_in_order_or_as_they_come() {
 }
 
 #[test]
-fn failed_lines_are_records_and_exit_3() {
+fn failed_lines_become_records_and_exit_3() {
     on_both(|server| {
         let address = server.address();
         let line = ["-s", address, "work", "-f", "some", "--exec", "grep", "-v", "b"];
@@ -50,7 +50,7 @@ fn failed_lines_are_records_and_exit_3() {
 }
 
 #[test]
-fn a_result_too_large_fails_its_line_alone() {
+fn an_oversized_result_fails_only_its_line() {
     on_both(|server| {
         let address = server.address();
         let shell = "read n; head -c $n /dev/zero | tr '\\0' x";
@@ -72,7 +72,7 @@ fn a_result_too_large_fails_its_line_alone() {
 }
 
 #[test]
-fn an_order_is_kept_within_little_memory() {
+fn ordered_map_uses_bounded_memory() {
     on_both(|server| {
         let address = server.address();
         // The first job is the last to end, and all others have to wait for it; there is room for one of them.

@@ -6,7 +6,7 @@ use gearman_client::blocking::Client;
 use crate::harness::*;
 
 #[test]
-fn a_function_is_named_by_place_or_by_flag() {
+fn accepts_a_function_by_position_or_by_flag() {
     on_both(|site| {
         let address = site.address();
         gearctl(address, &["submit", "mail", "x"]).exits(0);
@@ -25,7 +25,7 @@ fn a_function_is_named_by_place_or_by_flag() {
 
 /// The server is asked for it only where a name is unknown.
 #[test]
-fn the_function_that_is_probably_meant_is_named() {
+fn suggests_a_close_function_name() {
     on_both(|site| {
         let run = |line: &[&str]| gearctl(site.address(), line);
         run(&["submit", "mail", "x"]).exits(0);
@@ -52,7 +52,7 @@ fn the_function_that_is_probably_meant_is_named() {
 }
 
 #[test]
-fn a_workload_that_is_the_name_of_a_function_is_noted_and_submitted() {
+fn notes_a_workload_that_names_a_function() {
     on_both(|site| {
         let address = site.address();
         gearctl(address, &["submit", "mail", "x"]).exits(0);
@@ -80,7 +80,7 @@ const NAMES: [(&[u8], &str); 7] = [
 ];
 
 #[test]
-fn every_command_takes_names_as_listings_show_them() {
+fn accepts_names_as_listings_print_them() {
     on_both(|site| {
         let address = site.address();
         let run = |line: &[&str]| gearctl(address, line).exits(0);

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::harness::*;
 
 #[test]
-fn waiting_ends_when_the_condition_is_true() {
+fn wait_ends_when_the_condition_holds() {
     on_both(|server| {
         let address = server.address();
         let wait =
@@ -48,7 +48,7 @@ fn waiting_ends_when_the_condition_is_true() {
 }
 
 #[test]
-fn shutdown_asks_and_says_that_gearmand_has_no_such_command() {
+fn shutdown_asks_and_reports_missing_support() {
     on_both(|server| {
         let address = server.address();
         gearctl(address, &["shutdown"]).exits(2);

@@ -15,7 +15,7 @@ fn repl(address: &str, arguments: &[&str], script: impl AsRef<[u8]>) -> Ran {
 }
 
 #[test]
-fn commands_run_in_order() {
+fn runs_commands_in_order() {
     on_both(|site| {
         let address = site.address();
         let text = "# nobody works yet\nsubmit mail \"\\x00\\xff\" 'b'\nfunctions mail --columns total\n\
@@ -32,7 +32,7 @@ fn commands_run_in_order() {
 }
 
 #[test]
-fn each_error_ends_the_script_with_its_own_code() {
+fn errors_end_the_script_with_their_exit_code() {
     let server = Server::start().unwrap();
     for (line, code) in [
         ("job H:nope:9", 1),
@@ -52,7 +52,7 @@ fn each_error_ends_the_script_with_its_own_code() {
 }
 
 #[test]
-fn a_short_patience_of_one_command_does_not_stay() {
+fn a_timeout_flag_applies_to_one_command() {
     let server = Server::start().unwrap();
     // ping has its own time limit; run has none, and this one ends by its own flag.
     let text = "ping\nrun nobody x --timeout 200ms\nping -o json\n";
@@ -62,7 +62,7 @@ fn a_short_patience_of_one_command_does_not_stay() {
 }
 
 #[test]
-fn a_session_pings_a_server_that_leaves_echoes_unanswered() {
+fn a_session_pings_a_server_that_ignores_echo() {
     let server = Server::builder().flavour(Flavour::Geard).start().unwrap();
     let text = "ping --timeout 4s -o json\nping --timeout 4s\nversion --timeout 100ms\n";
     let ended = repl(server.address(), &[], text);
@@ -73,7 +73,7 @@ fn a_session_pings_a_server_that_leaves_echoes_unanswered() {
 }
 
 #[test]
-fn a_piped_session_asks_the_server_nothing_of_its_own() {
+fn a_piped_session_sends_no_extra_requests() {
     let server = Server::start().unwrap();
     let ended = repl(server.address(), &[], ":set\nhelp\n");
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -88,7 +88,7 @@ fn upper(job: &mut JobContext<'_>) -> Result<Vec<u8>, Failure> {
 }
 
 #[test]
-fn started_jobs_are_listed_and_brought_back() {
+fn lists_jobs_and_brings_them_to_the_foreground() {
     on_both(|site| {
         let address = site.address();
         // Queued before anybody works, so that the order is certain.
@@ -118,7 +118,7 @@ fn started_jobs_are_listed_and_brought_back() {
 }
 
 #[test]
-fn a_job_that_failed_while_nobody_looked_says_so_when_somebody_does() {
+fn fg_reports_a_background_failure() {
     on_both(|site| {
         let address = site.address();
         let worker = serve(address, "no", 2, |_| Err(Failure::exception("no such thing")));
@@ -134,7 +134,7 @@ fn a_job_that_failed_while_nobody_looked_says_so_when_somebody_does() {
 }
 
 #[test]
-fn jobs_under_way_at_the_end_are_listed_or_waited_for() {
+fn lists_or_awaits_running_jobs_at_the_end() {
     on_both(|site| {
         let address = site.address();
         let ended = repl(address, &[], "start nobody a\nstart nobody b\n");
@@ -154,7 +154,7 @@ fn jobs_under_way_at_the_end_are_listed_or_waited_for() {
 }
 
 #[test]
-fn only_jobs_of_the_session_are_brought_back() {
+fn fg_accepts_only_jobs_of_the_session() {
     on_both(|site| {
         let text = "fg\nsubmit up x\nfg\nfg H:nope:1\n";
         let ended = repl(site.address(), &["--keep-going"], text);
@@ -168,7 +168,7 @@ fn only_jobs_of_the_session_are_brought_back() {
 }
 
 #[test]
-fn work_in_a_session_serves_and_leaves_the_session_as_it_was() {
+fn work_in_a_session_leaves_it_unchanged() {
     on_both(|site| {
         let address = site.address();
         let text = "start up one\nwork -f up -c 1 -- tr a-z A-Z\nfg\nversion\n";
@@ -182,7 +182,7 @@ fn work_in_a_session_serves_and_leaves_the_session_as_it_was() {
 
 /// Its thread would keep a connection until the job's timeout.
 #[test]
-fn a_run_that_the_server_skips_leaves_nothing_waiting() {
+fn a_skipped_run_leaves_nothing_waiting() {
     let server = Server::start().unwrap();
     let address = server.address();
     leaves(address, &["run", "f", "--unique", "-", "x"]);
@@ -202,7 +202,7 @@ fn a_run_that_the_server_skips_leaves_nothing_waiting() {
 }
 
 #[test]
-fn a_lost_connection_is_told_and_reads_are_asked_again() {
+fn reports_a_lost_connection_and_retries_reads() {
     let server = Server::start().unwrap();
     let mut fed = Fed::start(&PROGRAM, server.address(), &[]);
     fed.say("ping --count 1 -o ndjson");
@@ -246,7 +246,7 @@ fn signals_end_a_script_in_order() {
 
 #[cfg(unix)]
 #[test]
-fn a_signal_lets_work_in_a_session_finish_its_job() {
+fn a_signal_lets_work_finish_its_job() {
     use rustix::process::Signal;
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         if signal == Signal::HUP && ctl_core::system::signals::is_hangup_ignored() {
@@ -267,7 +267,7 @@ fn a_signal_lets_work_in_a_session_finish_its_job() {
 }
 
 #[test]
-fn jobs_go_on_when_the_session_goes_to_other_servers() {
+fn jobs_continue_after_connect() {
     let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
     let text = format!(
         "start up a\nsubmit later b\nconnect {}\n:jobs --columns state\nstart up b\n\

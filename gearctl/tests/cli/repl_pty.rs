@@ -22,7 +22,7 @@ fn plain(address: &str) -> Terminal {
 }
 
 #[test]
-fn a_run_that_nobody_serves_says_that_it_waits() {
+fn run_reports_waiting_without_a_worker() {
     let server = Server::start().unwrap();
     let line = ["run", "nobody", "x"];
     let mut terminal = Terminal::run(&PROGRAM, server.address(), &[("NO_COLOR", "1")], &line);
@@ -72,7 +72,7 @@ fn tab_completes_verbs_flags_handles_and_live_function_names() {
 
 /// They are fetched while a line is typed, which no message may disturb.
 #[test]
-fn names_that_forge_rows_do_not_disturb_the_line() {
+fn forged_names_do_not_disturb_completion() {
     let server = Server::start().unwrap();
     let address = server.address();
     let packet = ["SUBMIT_JOB_BG", "news\nletter", "", "x"];
@@ -103,7 +103,7 @@ fn names_that_forge_rows_do_not_disturb_the_line() {
 }
 
 #[test]
-fn map_on_a_terminal_is_one_line_out_for_one_line_in() {
+fn map_on_a_terminal_answers_line_by_line() {
     on_both(|site| {
         let address = site.address();
         let worker = serve(address, "up", 2, |job| Ok(job.workload.to_ascii_uppercase()));
@@ -119,7 +119,7 @@ fn map_on_a_terminal_is_one_line_out_for_one_line_in() {
 }
 
 #[test]
-fn the_time_of_a_command_is_on_a_line_of_its_own() {
+fn timings_are_on_a_separate_line() {
     let server = Server::start().unwrap();
     let address = server.address();
     let worker = serve(address, "up", 1, |job| Ok(job.workload.to_ascii_uppercase()));
@@ -131,7 +131,7 @@ fn the_time_of_a_command_is_on_a_line_of_its_own() {
 }
 
 #[test]
-fn the_prompt_names_the_servers_and_their_loss() {
+fn the_prompt_shows_servers_and_their_loss() {
     let port = Port::take().unwrap();
     let (one, two) = (Server::start().unwrap(), start_at(&port));
     let both = format!("{},{}", one.address(), two.address());
@@ -152,7 +152,7 @@ fn the_prompt_names_the_servers_and_their_loss() {
 }
 
 #[test]
-fn control_c_leaves_a_job_to_itself_and_fg_brings_it_back() {
+fn ctrl_c_backgrounds_a_job_and_fg_resumes_it() {
     on_both(|site| {
         let address = site.address();
         let mut terminal = plain(address);
@@ -189,7 +189,7 @@ fn control_c_leaves_a_job_to_itself_and_fg_brings_it_back() {
 }
 
 #[test]
-fn leaving_asks_what_becomes_of_foreground_jobs() {
+fn exit_asks_about_foreground_jobs() {
     on_both(|site| {
         let address = site.address();
         let mut terminal = plain(address);
@@ -220,7 +220,7 @@ fn leaving_asks_what_becomes_of_foreground_jobs() {
 }
 
 #[test]
-fn giving_up_an_answer_keeps_the_jobs_that_were_started_before() {
+fn abandoning_a_reply_keeps_started_jobs() {
     let server = Server::start().unwrap();
     let mut terminal = plain(server.address());
     // Each has a connection of its own, which looks for signals at another moment.
@@ -243,7 +243,7 @@ fn giving_up_an_answer_keeps_the_jobs_that_were_started_before() {
 }
 
 #[test]
-fn a_job_whose_submission_is_not_answered_yet_counts() {
+fn unacknowledged_jobs_count_at_exit() {
     let server = Server::start().unwrap();
     server.faults().add(Fault::nth(1).of("SUBMIT_JOB").executed().hang());
     let mut terminal = plain(server.address());
@@ -259,7 +259,7 @@ fn a_job_whose_submission_is_not_answered_yet_counts() {
 }
 
 #[test]
-fn a_wait_for_jobs_at_the_end_can_be_given_up() {
+fn waiting_for_jobs_at_exit_can_be_cancelled() {
     let server = Server::start().unwrap();
     let mut terminal = plain(server.address());
     terminal.says("start up one", " *1> ");
@@ -278,7 +278,7 @@ fn a_wait_for_jobs_at_the_end_can_be_given_up() {
 const HOSTILE: &[u8] = b"\x1b]52;c;aGk=\x07\x1b[2J\x1b[31mred\x9b2J\x07\xc2\x9b\xe2\x80\xaeend";
 
 #[test]
-fn control_characters_of_a_job_never_reach_the_terminal() {
+fn escapes_control_characters_of_a_job() {
     on_both(|site| {
         let address = site.address();
         // This terminal gets no escape sequences of the line editor either.

@@ -40,7 +40,7 @@ fn the_standard_worker_serves_run() {
 }
 
 #[test]
-fn events_are_printed_as_records() {
+fn prints_events_as_records() {
     on_both_with_tools(|server| {
         let _worker = worker(server, "up", &["--", "tr", "a-z", "A-Z"]);
         let ran = gearctl(server.address(), &["run", "up", "hi", "-o", "ndjson"]).exits(0);
@@ -54,7 +54,7 @@ fn events_are_printed_as_records() {
 }
 
 #[test]
-fn bytes_go_through_as_they_are() {
+fn run_passes_bytes_unchanged() {
     on_both_with_tools(|server| {
         let _worker = worker(server, "cat", &["--", "cat"]);
         let all: Vec<u8> = (0..=u8::MAX).collect();
@@ -67,7 +67,7 @@ fn bytes_go_through_as_they_are() {
 }
 
 #[test]
-fn a_job_that_fails_is_1() {
+fn a_failed_job_exits_1() {
     on_both_with_tools(|server| {
         let _worker = worker(server, "no", &["--", "false"]);
         let address = server.address();
@@ -80,7 +80,7 @@ fn a_job_that_fails_is_1() {
 }
 
 #[test]
-fn some_jobs_that_fail_are_3() {
+fn some_failed_jobs_exit_3() {
     on_both_with_tools(|server| {
         let _worker = worker(server, "some", &["--", "grep", "-v", "b"]);
         let ran =
@@ -95,7 +95,7 @@ fn some_jobs_that_fail_are_3() {
 
 /// The server skips a job that the last waiting client has left, and merges every other one of its id with it.
 #[test]
-fn jobs_that_a_chosen_id_makes_the_server_skip_are_reported() {
+fn reports_jobs_skipped_because_of_their_id() {
     on_both(|server| {
         let address = server.address();
         let submit = ["submit", "f", "--unique", "k", "important"];
@@ -129,7 +129,7 @@ fn jobs_that_a_chosen_id_makes_the_server_skip_are_reported() {
 }
 
 #[test]
-fn a_background_job_that_is_merged_with_one_that_a_client_waits_for_is_a_failure() {
+fn a_background_job_merged_into_a_foreground_job_fails() {
     on_both(|server| {
         let address = server.address();
         let run = ["-s", address, "run", "f", "-u", "k", "x"];
@@ -144,7 +144,7 @@ fn a_background_job_that_is_merged_with_one_that_a_client_waits_for_is_a_failure
 
 /// Whatever chooses the id: a flag, a record, the workload, or the job that is moved.
 #[test]
-fn every_command_reports_jobs_that_are_merged_with_skipped_ones() {
+fn every_command_reports_jobs_merged_into_skipped_ones() {
     on_both(|server| {
         let address = server.address();
         leaves(address, &["run", "hashed", "-u", "-", "a"]);
@@ -178,7 +178,7 @@ fn every_command_reports_jobs_that_are_merged_with_skipped_ones() {
 
 /// If the client leaves, the server skips the job, and with it the copy.
 #[test]
-fn a_job_is_not_moved_into_one_that_a_client_waits_for() {
+fn move_keeps_a_job_merged_into_a_foreground_job() {
     on_both(|server| {
         let address = server.address();
         let run = ["-s", address, "run", "new", "-u", "k", "a"];
@@ -197,7 +197,7 @@ fn a_job_is_not_moved_into_one_that_a_client_waits_for() {
 }
 
 #[test]
-fn a_job_that_nobody_serves_runs_out_of_time_and_says_why_in_a_pipe_too() {
+fn a_timeout_without_a_worker_states_the_reason() {
     on_both(|server| {
         let line = ["run", "nobody", "x", "--timeout", "1s", "-o", "json"];
         let error = gearctl(server.address(), &line).exits(124).error_alone();
@@ -209,7 +209,7 @@ fn a_job_that_nobody_serves_runs_out_of_time_and_says_why_in_a_pipe_too() {
 }
 
 #[test]
-fn background_jobs_give_handles_and_wait_for_a_worker() {
+fn background_jobs_print_handles() {
     on_both(|server| {
         let address = server.address();
         let one = gearctl(address, &["submit", "up", "x"]).exits(0);
@@ -240,7 +240,7 @@ fn equal_workloads_are_one_job_with_a_hash() {
 }
 
 #[test]
-fn the_own_id_of_a_record_comes_before_that_of_its_workload() {
+fn a_record_id_beats_a_hash_of_the_workload() {
     on_both(|server| {
         let records = b"{\"body\":\"x\",\"unique\":\"mine\"}\n{\"body\":\"x\"}\n{\"body\":\"x\"}\n";
         let line = ["submit", "f", "--ndjson", "-u", "-"];
@@ -253,7 +253,7 @@ fn the_own_id_of_a_record_comes_before_that_of_its_workload() {
 }
 
 #[test]
-fn jobs_can_go_without_ids() {
+fn submits_jobs_without_ids() {
     on_both(|server| {
         let address = server.address();
         let ran = gearctl(address, &["submit", "f", "--no-unique", "x", "x"]).exits(0);
@@ -266,7 +266,7 @@ fn jobs_can_go_without_ids() {
 }
 
 #[test]
-fn records_say_function_priority_and_id() {
+fn records_set_function_priority_and_id() {
     on_both(|server| {
         let address = server.address();
         let records = b"{\"body\":\"x\",\"function\":\"g\",\"priority\":\"low\",\"unique\":\"u1\"}\n\n{\"body_base64\":\"/w==\"}\n{}\n";
@@ -285,7 +285,7 @@ fn records_say_function_priority_and_id() {
 }
 
 #[test]
-fn records_need_no_function_on_the_command_line() {
+fn records_carry_their_function() {
     on_both(|server| {
         let address = server.address();
         let records = b"{\"body\":\"x\",\"function\":\"g\"}\n{\"body\":\"y\"}\n";
@@ -308,7 +308,7 @@ fn records_need_no_function_on_the_command_line() {
 }
 
 #[test]
-fn a_full_queue_is_75_and_a_missing_file_66() {
+fn a_full_queue_exits_75_and_a_missing_file_66() {
     on_both(|server| {
         let address = server.address();
         queue(address, "f", b"x");
@@ -321,7 +321,7 @@ fn a_full_queue_is_75_and_a_missing_file_66() {
 }
 
 #[test]
-fn results_come_in_order_when_asked_for_and_records_say_whose_they_are() {
+fn ordered_prints_results_in_order_and_records_identify_them() {
     on_both(|server| {
         let address = server.address();
         // The first job is the slowest.
@@ -343,7 +343,7 @@ fn results_come_in_order_when_asked_for_and_records_say_whose_they_are() {
 }
 
 #[test]
-fn a_worker_learns_the_reducer() {
+fn passes_the_reducer_to_the_worker() {
     on_both(|server| {
         let address = server.address();
         let line = ["-s", address, "work", "-f", "split", "--shell", "echo $GEARCTL_REDUCER"];
@@ -359,7 +359,7 @@ fn a_worker_learns_the_reducer() {
 }
 
 #[test]
-fn a_result_that_cannot_be_kept_is_an_error_and_raw_output_still_comes() {
+fn an_oversized_result_fails_but_raw_output_streams() {
     on_both(|server| {
         let address = server.address();
         let shell = "head -c 300000 /dev/zero | tr '\\0' x";
@@ -390,7 +390,7 @@ fn a_result_that_cannot_be_kept_is_an_error_and_raw_output_still_comes() {
 
 /// Each attempt and each server had the whole time again: 300 ms took 3.8 s, and with more attempts minutes.
 #[test]
-fn a_timeout_covers_all_attempts() {
+fn the_timeout_covers_all_attempts() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let servers = format!("{address},{address}");

@@ -16,7 +16,7 @@ fn is_gone(address: &str) -> bool {
 }
 
 #[test]
-fn a_signal_while_a_slot_has_no_thread_lets_the_others_finish() {
+fn a_signal_without_free_threads_lets_running_jobs_finish() {
     on_both(|server| {
         let address = server.address();
         queue(address, "f", b"x");
@@ -32,7 +32,7 @@ fn a_signal_while_a_slot_has_no_thread_lets_the_others_finish() {
 }
 
 #[test]
-fn what_a_server_is_can_be_asked_without_a_further_thread() {
+fn server_needs_no_extra_thread() {
     on_both(|server| {
         let (mut command, _folder) = limited(&PROGRAM, 4, Some(1));
         let asked =
@@ -44,7 +44,7 @@ fn what_a_server_is_can_be_asked_without_a_further_thread() {
 }
 
 #[test]
-fn a_command_without_a_thread_says_that_trying_again_may_help() {
+fn a_lack_of_threads_suggests_a_retry() {
     on_both(|server| {
         queue(server.address(), "mail", b"x");
         let of = |line: &[&str]| {

@@ -6,7 +6,7 @@ use crate::harness::*;
 
 /// Clients of another language, workers and administration.
 #[test]
-fn what_other_programs_say_is_understood() {
+fn tap_decodes_other_clients() {
     on_both_with_tools(|site| {
         let mut tap = Tap::start(&PROGRAM, site.address(), &[]);
         let through = site.at(&tap.address);
@@ -38,7 +38,7 @@ fn what_other_programs_say_is_understood() {
 
 /// gear, in Python, as client and worker.
 #[test]
-fn a_client_and_a_worker_in_python_are_understood() {
+fn tap_decodes_a_python_client_and_worker() {
     const SCRIPT: &str = r#"
 import sys, threading, time, gear
 host, port = sys.argv[1].rsplit(":", 1)

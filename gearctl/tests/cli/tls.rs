@@ -11,7 +11,7 @@ use fixtures::{
 use crate::harness::*;
 
 #[test]
-fn the_tool_shows_its_certificate() {
+fn sends_a_client_certificate() {
     let directory = tempfile::tempdir().unwrap();
     let (server, known) = (Server::start().unwrap(), Authority::new());
     let ca = directory.path().join("ca.pem");
@@ -72,7 +72,7 @@ fn a_revoked_certificate_is_refused() {
 }
 
 #[test]
-fn a_file_that_is_no_revocation_list_is_named() {
+fn names_a_file_that_is_not_a_revocation_list() {
     let directory = tempfile::tempdir().unwrap();
     let known = Authority::new();
     let ca = directory.path().join("ca.pem");

@@ -21,7 +21,7 @@ fn body(line: &str) -> String {
 }
 
 #[test]
-fn move_makes_jobs_those_of_another_function() {
+fn move_changes_the_function() {
     on_both(|server| {
         let address = server.address();
         for n in 0..5 {
@@ -49,7 +49,7 @@ fn move_makes_jobs_those_of_another_function() {
 
 /// Ids that are not UTF-8 would become equal as text, and the server merges jobs with the same id.
 #[test]
-fn jobs_whose_ids_are_bytes_are_not_merged_on_their_way() {
+fn move_keeps_binary_ids_distinct() {
     use gearman_client::{SubmitOptions, UniqueId, blocking::Client};
     on_both(|server| {
         let address = server.address();
@@ -77,7 +77,7 @@ fn jobs_whose_ids_are_bytes_are_not_merged_on_their_way() {
 }
 
 #[test]
-fn jobs_go_to_another_server_and_stay_when_it_is_not_there() {
+fn moves_to_another_server_or_keeps_jobs_if_it_is_down() {
     on_both(|server| {
         let address = server.address();
         let target = Server::start().unwrap();
@@ -95,7 +95,7 @@ fn jobs_go_to_another_server_and_stay_when_it_is_not_there() {
 }
 
 #[test]
-fn jobs_with_unique_ids_outlive_a_move_to_where_they_are() {
+fn a_move_onto_itself_keeps_unique_jobs() {
     on_both(|server| {
         let address = server.address();
         let port = address.rsplit(':').next().unwrap();
@@ -115,7 +115,7 @@ fn jobs_with_unique_ids_outlive_a_move_to_where_they_are() {
 }
 
 #[test]
-fn peek_and_export_show_jobs_and_give_them_back() {
+fn peek_and_export_give_jobs_back() {
     on_both(|server| {
         let address = server.address();
         for n in 0..3 {
@@ -154,7 +154,7 @@ fn ran_of(ran: &Ran) -> String {
 }
 
 #[test]
-fn a_pace_is_kept() {
+fn honours_the_rate_limit() {
     let server = Server::start().unwrap();
     let address = server.address();
     let took = |line: &[&str]| {
@@ -170,7 +170,7 @@ fn a_pace_is_kept() {
 }
 
 #[test]
-fn only_jobs_that_match_are_taken_and_the_others_keep_their_order() {
+fn filters_take_matching_jobs_and_keep_the_order_of_others() {
     on_both(|server| {
         let address = server.address();
         for n in ["0", "1", "2", "3", "4", "5"] {
@@ -196,7 +196,7 @@ fn only_jobs_that_match_are_taken_and_the_others_keep_their_order() {
 }
 
 #[test]
-fn no_job_that_does_not_match_is_lost() {
+fn non_matching_jobs_survive_failures() {
     let clear = ["clear", "mail", "--filter", "body==1", "--yes", "--as", "fail"];
     // gearmand drops a job whose retries are used up.
     let server = Server::builder().job_retries(1).start().unwrap();
@@ -216,7 +216,7 @@ fn no_job_that_does_not_match_is_lost() {
 }
 
 #[test]
-fn a_job_is_cancelled_by_its_unique_id() {
+fn cancels_by_unique_id() {
     for version in [Version::V1_1_20, Version::V2_2] {
         let server = Server::builder().version(version).start().unwrap();
         let run = |line: &[&str]| gearctl(server.address(), line);

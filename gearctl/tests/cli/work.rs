@@ -31,7 +31,7 @@ fn a_shell_worker_serves_run_and_the_standard_client() {
 }
 
 #[test]
-fn a_mebibyte_goes_through_cat() {
+fn a_mebibyte_passes_through_cat() {
     on_both(|server| {
         let address = server.address();
         let _worker = worker(address, "cat", &["--", "cat"]);
@@ -58,7 +58,7 @@ fn work_serves_the_first_function_first() {
 }
 
 #[test]
-fn the_exit_code_decides_the_fate() {
+fn the_exit_code_decides_the_outcome() {
     on_both(|server| {
         let address = server.address();
         let line = ["--shell", "read x; exit $x", "-o", "ndjson", "-c", "2"];
@@ -75,7 +75,7 @@ fn the_exit_code_decides_the_fate() {
 
 /// Its submitter gets the result of the run that succeeds.
 #[test]
-fn exit_75_gives_the_job_back() {
+fn exit_75_returns_the_job() {
     on_both(|server| {
         let directory = tempfile::tempdir().unwrap();
         let mark = directory.path().join("mark");
@@ -98,7 +98,7 @@ fn exit_75_gives_the_job_back() {
 }
 
 #[test]
-fn what_fails_goes_to_the_dead_letter_function() {
+fn failed_jobs_go_to_the_dead_letter_function() {
     on_both(|server| {
         let address = server.address();
         queue(address, "f", b"bad");
@@ -116,7 +116,7 @@ fn what_fails_goes_to_the_dead_letter_function() {
 
 #[cfg(unix)]
 #[test]
-fn a_killed_child_is_a_failure() {
+fn a_killed_command_fails_the_job() {
     on_both(|server| {
         let address = server.address();
         let worker = worker(address, "die", &["-c", "1", "-o", "ndjson", "--shell", "kill -9 $$"]);
@@ -127,7 +127,7 @@ fn a_killed_child_is_a_failure() {
 }
 
 #[test]
-fn a_child_that_does_not_read_its_stdin_is_no_failure() {
+fn a_command_may_ignore_its_stdin() {
     in_memory(|server| {
         let address = server.address();
         let _worker = worker(address, "deaf", &["--exec", "true"]);
@@ -158,7 +158,7 @@ fn stderr_becomes_warnings_and_exceptions() {
 }
 
 #[test]
-fn the_job_is_in_the_environment_and_in_arguments() {
+fn passes_the_job_in_environment_and_arguments() {
     in_memory(|server| {
         let address = server.address();
         let line = "echo $GEARCTL_FUNCTION $GEARCTL_UNIQUE $GEARCTL_HANDLE $0";
@@ -171,7 +171,7 @@ fn the_job_is_in_the_environment_and_in_arguments() {
 }
 
 #[test]
-fn a_functions_name_is_never_run_by_a_shell() {
+fn never_runs_a_function_name_in_a_shell() {
     in_memory(|server| {
         let address = server.address();
         let folder = tempfile::tempdir().unwrap();
@@ -219,7 +219,7 @@ fn builtins_answer() {
 
 /// Each slot tried it before anybody worked, one after the other.
 #[test]
-fn no_slot_waits_for_a_server_that_takes_no_connection() {
+fn slots_do_not_wait_for_an_unresponsive_server() {
     let (dark, server) = (Dark::start().unwrap(), Server::start().unwrap());
     queue(server.address(), "mail", b"x");
     let both = format!("{},{}", dark.address(), server.address());
@@ -230,7 +230,7 @@ fn no_slot_waits_for_a_server_that_takes_no_connection() {
 }
 
 #[test]
-fn a_worker_ends_when_it_is_enough() {
+fn a_worker_ends_at_its_limits() {
     on_both(|server| {
         let address = server.address();
         for body in ["a", "b", "c"] {
@@ -250,7 +250,7 @@ fn a_worker_ends_when_it_is_enough() {
 
 #[cfg(unix)]
 #[test]
-fn the_second_signal_gives_the_job_back_and_leaves_no_process() {
+fn the_second_signal_returns_the_job_and_kills_its_processes() {
     on_both(|server| {
         let address = server.address();
         let directory = tempfile::tempdir().unwrap();
@@ -286,7 +286,7 @@ fn the_second_signal_gives_the_job_back_and_leaves_no_process() {
 /// A result that its server cannot have is no success.
 #[cfg(unix)]
 #[test]
-fn a_job_whose_server_is_gone_is_not_completed() {
+fn does_not_complete_a_job_of_a_lost_server() {
     let directory = tempfile::tempdir().unwrap();
     let [begun, end] = ["begun", "end"].map(|name| directory.path().join(name));
     let (first, last) = ("grep -q first", "touch {begun}; until [ -e {end} ]; do sleep 0.02; done");
@@ -319,7 +319,7 @@ fn a_job_whose_server_is_gone_is_not_completed() {
 }
 
 #[test]
-fn a_command_that_does_not_exist_gives_the_job_back() {
+fn a_missing_command_returns_the_job() {
     in_memory(|server| {
         let address = server.address();
         let handle = queue(address, "f", b"x");
@@ -329,7 +329,7 @@ fn a_command_that_does_not_exist_gives_the_job_back() {
 }
 
 #[test]
-fn a_command_that_takes_too_long_fails() {
+fn a_command_over_max_runtime_fails() {
     in_memory(|server| {
         let address = server.address();
         let _worker =
@@ -339,7 +339,7 @@ fn a_command_that_takes_too_long_fails() {
 }
 
 #[test]
-fn the_worker_has_a_name() {
+fn sets_the_worker_name() {
     on_both(|server| {
         let address = server.address();
         let _worker = worker(address, "f", &["--client-id", "shell-1", "--builtin", "echo"]);
@@ -355,7 +355,7 @@ fn the_worker_has_a_name() {
 }
 
 #[test]
-fn a_worker_for_one_job_never_takes_another() {
+fn a_worker_limited_to_one_job_takes_one() {
     on_both(|server| {
         let address = server.address();
         queue(address, "f", b"one");
@@ -369,7 +369,7 @@ fn a_worker_for_one_job_never_takes_another() {
 }
 
 #[test]
-fn the_workload_is_a_file_or_an_argument_when_asked_for() {
+fn passes_the_workload_as_file_or_argument() {
     in_memory(|server| {
         let address = server.address();
         let line = ["--file", "--shell", "cat; echo; echo $1; cat $1"];
@@ -416,7 +416,7 @@ fn lines_of_stderr_report_progress() {
 }
 
 #[test]
-fn the_server_gives_away_what_takes_longer_than_it_was_told() {
+fn a_job_over_the_announced_timeout_goes_to_another_worker() {
     on_both(|server| {
         let address = server.address();
         queue(address, "slow", b"x");
@@ -433,7 +433,7 @@ fn the_server_gives_away_what_takes_longer_than_it_was_told() {
 /// gearmand#301: the result comes too late, and the server answers it with an error some time later.
 #[cfg(unix)]
 #[test]
-fn a_result_that_the_server_refuses_is_a_lost_job() {
+fn a_refused_result_loses_the_job() {
     on_both(|server| {
         let address = server.address();
         queue(address, "slow", b"x");
@@ -467,7 +467,7 @@ fn a_result_that_the_server_refuses_is_a_lost_job() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_ends_the_worker_after_its_running_jobs() {
+fn an_unwritable_log_ends_the_worker_after_running_jobs() {
     on_both(|server| {
         let folder = tempfile::tempdir().unwrap();
         queue(server.address(), "f", b"slow");

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn much_is_written_a_little_at_a_time() {
+    fn writes_large_data_in_pieces() {
         for (write_size, expected) in
             [(None, WRITE_SIZE), (Some(100_000), 100_000), (Some(usize::MAX), 1_000_000)]
         {

@@ -237,7 +237,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn much_is_written_a_little_at_a_time() {
+    fn writes_large_data_in_pieces() {
         let mut stream = greedy(1);
         let mut cx = Context::from_waker(std::task::Waker::noop());
         let large = vec![7; 1_000_000];

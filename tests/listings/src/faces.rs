@@ -150,7 +150,7 @@ mod tests {
     use super::{Comparison, KNOWN, signature};
 
     #[test]
-    fn a_signature_is_what_both_faces_have_in_common() {
+    fn compares_signatures_of_both_faces() {
         for (method, shown) in [
             ("put(&mut self, a: &'a a::B<'a, T>) -> c::D", "(a: &B<T>) -> D"),
             ("run<F: X>(self) where F: Y", "()"),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_of_one_face_alone_is_reported() {
+    fn reports_a_method_of_one_face_only() {
         let [one, other] = ["", "blocking::"]
             .map(|face| format!("pub fn adf_queue_client::{face}Client::len(&self)\n"));
         assert_eq!(compared(&one, &other), [""; 0]);
@@ -184,13 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn an_allowed_difference_is_not_reported() {
+    fn ignores_an_allowed_difference() {
         let metrics = "pub fn adf_queue_client::Client::metrics(&self)\n";
         assert_eq!(compared(metrics, ""), [""; 0]);
     }
 
     #[test]
-    fn a_row_of_the_table_without_a_difference_is_reported() {
+    fn reports_a_stale_row_of_the_table() {
         let complaints = Comparison::default().complaints();
         assert_eq!(complaints.len(), super::DIFFERENCES.len());
     }

@@ -93,7 +93,7 @@ mod tests {
     use super::is_implied;
 
     #[test]
-    fn a_type_that_cannot_be_sent_is_listed_as_such() {
+    fn lists_types_that_are_not_send() {
         assert!(is_implied("impl core::marker::Send for queue::Client"));
         assert!(is_implied("impl<'a> core::marker::Sync for queue::Jobs<'a>"));
         assert!(!is_implied("impl !core::marker::Send for queue::Client"));

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_item_is_named_as_its_users_name_it() {
+    fn names_items_by_their_public_path() {
         let mut names = Names::default();
         names.teach("queue::net::duplex::Duplex".into(), "queue::blocking::Duplex");
         names.teach("queue::role::Epoch".into(), "queue::Epoch");

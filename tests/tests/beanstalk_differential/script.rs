@@ -88,7 +88,7 @@ fn play(script: &[Action], address: SocketAddr, drain: impl Fn()) -> Replies {
 }
 
 #[test]
-fn an_expired_job_goes_to_who_waits() {
+fn an_expired_job_goes_to_a_waiting_reserve() {
     run(&[
         Say(0, "put 7 0 1 1;x;reserve;"),
         Hear(0, 2),
@@ -119,7 +119,7 @@ fn the_old_holder_may_delete_an_expired_job_that_is_ready() {
 }
 
 #[test]
-fn a_waiting_holder_hears_that_its_deadline_is_soon() {
+fn a_waiting_holder_gets_deadline_soon() {
     run(&[
         Say(0, "put 0 0 2 1;x;reserve;reserve-with-timeout 30;"),
         Hear(0, 3),
@@ -134,12 +134,12 @@ fn with_a_ttr_of_one_second_the_deadline_is_always_soon() {
 }
 
 #[test]
-fn a_ready_job_comes_before_a_near_deadline() {
+fn a_ready_job_beats_deadline_soon() {
     run(&[Say(0, "put 0 0 1 1;x;put 0 0 60 1;y;reserve;reserve;reserve;"), Hear(0, 5)]);
 }
 
 #[test]
-fn a_ready_job_in_a_paused_tube_does_not_help_against_a_near_deadline() {
+fn a_ready_job_in_a_paused_tube_does_not_prevent_deadline_soon() {
     run(&[
         Say(0, "put 0 0 1 1;x;put 0 0 60 1;y;reserve;pause-tube default 30;reserve;"),
         Hear(0, 5),
@@ -149,7 +149,7 @@ fn a_ready_job_in_a_paused_tube_does_not_help_against_a_near_deadline() {
 }
 
 #[test]
-fn a_delayed_job_goes_to_who_waits() {
+fn a_delayed_job_goes_to_a_waiting_reserve() {
     run(&[
         Say(0, "reserve;"),
         Say(1, "put 5 1 60 1;x;peek-delayed;"),
@@ -161,7 +161,7 @@ fn a_delayed_job_goes_to_who_waits() {
 }
 
 #[test]
-fn the_end_of_a_pause_wakes_who_waits() {
+fn the_end_of_a_pause_wakes_waiting_reserves() {
     run(&[
         Say(0, "pause-tube default 1;put 0 0 60 1;x;reserve-with-timeout 0;reserve;"),
         Hear(0, 4),
@@ -171,7 +171,7 @@ fn the_end_of_a_pause_wakes_who_waits() {
 }
 
 #[test]
-fn a_pause_of_no_length_ends_another_one_and_wakes_who_waits() {
+fn a_zero_pause_ends_the_pause_and_wakes_reserves() {
     run(&[
         Say(0, "put 0 0 60 1;x;pause-tube default 1000;reserve-with-timeout 0;"),
         Hear(0, 3),
@@ -185,7 +185,7 @@ fn a_pause_of_no_length_ends_another_one_and_wakes_who_waits() {
 }
 
 #[test]
-fn a_timed_reserve_times_out_and_the_pipeline_goes_on() {
+fn a_pipeline_continues_after_a_reserve_timeout() {
     run(&[
         Say(0, "reserve-with-timeout 1;list-tube-used;put 0 0 60 1;x;reserve-with-timeout 1;"),
         Hear(0, 4),
@@ -195,7 +195,7 @@ fn a_timed_reserve_times_out_and_the_pipeline_goes_on() {
 }
 
 #[test]
-fn touch_gives_the_whole_time_again() {
+fn touch_restores_the_full_time() {
     run(&[
         Say(0, "put 0 0 2 1;x;reserve;reserve-with-timeout 30;touch 1;stats-job 1;"),
         Hear(0, 5),
@@ -230,7 +230,7 @@ fn jobs_go_to_waiting_connections_in_the_server_s_order() {
 }
 
 #[test]
-fn the_jobs_of_a_closed_connection_go_to_who_waits() {
+fn jobs_of_a_closed_connection_go_to_waiting_reserves() {
     run(&[
         Say(0, "put 3 0 60 1;a;put 2 0 60 1;b;put 1 0 60 1;c;reserve;reserve;reserve;"),
         Hear(0, 6),

@@ -71,7 +71,7 @@ fn decide(server: &Server, limit: &JobLimit) -> Result<(), &'static str> {
 }
 
 #[test]
-fn user_code_of_an_async_worker_may_call_back() {
+fn async_worker_code_may_reenter() {
     scenario(HELD, || {
         let (server, limit) = (Arc::new(server()), JobLimit::new(6));
         push(&server, 8);
@@ -94,7 +94,7 @@ fn user_code_of_an_async_worker_may_call_back() {
 }
 
 #[test]
-fn user_code_of_a_blocking_worker_may_call_back() {
+fn blocking_worker_code_may_reenter() {
     scenario(HELD, || {
         let (server, limit) = (server(), JobLimit::new(6));
         push(&server, 8);
@@ -111,7 +111,7 @@ fn user_code_of_a_blocking_worker_may_call_back() {
 }
 
 #[test]
-fn user_code_of_an_async_producer_may_call_back() {
+fn async_producer_code_may_reenter() {
     scenario(&[], || {
         let server = server();
         runtime().block_on(async {
@@ -131,7 +131,7 @@ fn user_code_of_an_async_producer_may_call_back() {
 }
 
 #[test]
-fn user_code_of_a_blocking_producer_may_call_back() {
+fn blocking_producer_code_may_reenter() {
     scenario(&[], || {
         let server = server();
         let producer = blocking::Producer::connect(producer_options(&server)).unwrap();
@@ -153,7 +153,7 @@ fn user_code_of_a_blocking_producer_may_call_back() {
 }
 
 #[test]
-fn user_code_of_an_async_client_may_call_back() {
+fn async_client_code_may_reenter() {
     for scheme in ["", "http://"] {
         scenario(&[], move || {
             let server = server();

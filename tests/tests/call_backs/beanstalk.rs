@@ -56,7 +56,7 @@ fn decide(server: &Server, limit: &JobLimit) -> Result<(), &'static str> {
 }
 
 #[test]
-fn user_code_of_an_async_worker_may_call_back() {
+fn async_worker_code_may_reenter() {
     scenario(&[], || {
         let (server, limit) = (Arc::new(Server::start().unwrap()), JobLimit::new(6));
         put(&server, 8);
@@ -84,7 +84,7 @@ fn user_code_of_an_async_worker_may_call_back() {
 }
 
 #[test]
-fn user_code_of_a_blocking_worker_may_call_back() {
+fn blocking_worker_code_may_reenter() {
     scenario(&[], || {
         let (server, limit) = (Server::start().unwrap(), JobLimit::new(6));
         put(&server, 8);
@@ -104,7 +104,7 @@ fn user_code_of_a_blocking_worker_may_call_back() {
 }
 
 #[test]
-fn user_code_of_an_async_producer_may_call_back() {
+fn async_producer_code_may_reenter() {
     scenario(&[], || {
         let server = Server::start().unwrap();
         runtime().block_on(async {
@@ -128,7 +128,7 @@ fn user_code_of_an_async_producer_may_call_back() {
 }
 
 #[test]
-fn user_code_of_a_blocking_producer_may_call_back() {
+fn blocking_producer_code_may_reenter() {
     scenario(&[], || {
         let server = Server::start().unwrap();
         let producer = blocking::Producer::connect(producer_options(&server)).unwrap();

@@ -54,7 +54,7 @@ fn decide(server: &Server, limit: &JobLimit) -> Result<&'static str, Failure> {
 }
 
 #[test]
-fn user_code_of_an_async_worker_may_call_back() {
+fn async_worker_code_may_reenter() {
     scenario(HELD, || {
         let (server, limit) = (Server::start().unwrap(), JobLimit::new(6));
         submit(&server, 8);
@@ -82,7 +82,7 @@ fn user_code_of_an_async_worker_may_call_back() {
 }
 
 #[test]
-fn user_code_of_a_blocking_worker_may_call_back() {
+fn blocking_worker_code_may_reenter() {
     scenario(HELD, || {
         let (server, limit) = (Server::start().unwrap(), JobLimit::new(6));
         submit(&server, 8);
@@ -94,7 +94,7 @@ fn user_code_of_a_blocking_worker_may_call_back() {
 }
 
 #[test]
-fn user_code_of_an_async_client_may_call_back() {
+fn async_client_code_may_reenter() {
     scenario(&[], || {
         let server = Server::start().unwrap();
         runtime().block_on(async {

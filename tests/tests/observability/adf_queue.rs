@@ -155,7 +155,7 @@ macro_rules! use_client {
 }
 
 #[test]
-fn an_async_client_tells_what_it_does_and_no_body() {
+fn an_async_client_is_traced_without_bodies() {
     check_client(&record_of(|| {
         runtime().block_on(async {
             use_client!(adf_queue_client, by_awaiting);
@@ -164,7 +164,7 @@ fn an_async_client_tells_what_it_does_and_no_body() {
 }
 
 #[test]
-fn a_blocking_client_tells_what_it_does_and_no_body() {
+fn a_blocking_client_is_traced_without_bodies() {
     check_client(&record_of(|| {
         use_client!(blocking, by_blocking);
     }));
@@ -172,7 +172,7 @@ fn a_blocking_client_tells_what_it_does_and_no_body() {
 
 /// The message that such a pull takes is found by its id, and nobody else knows it.
 #[test]
-fn a_pull_over_http_that_is_given_up_is_told_with_its_id() {
+fn an_abandoned_http_pull_is_traced_with_its_id() {
     let record = record_of(|| {
         let server = server();
         blocking::Client::connect(server.address()).unwrap().rpush(QUEUE, body()).unwrap();
@@ -335,18 +335,18 @@ fn check_worker(record: &[String]) {
 }
 
 #[test]
-fn an_async_worker_tells_what_it_does_and_can_be_looked_at() {
+fn an_async_worker_is_traced_and_inspectable() {
     check_worker(&record_of(|| look(start_async)));
 }
 
 #[test]
-fn a_blocking_worker_tells_what_it_does_and_can_be_looked_at() {
+fn a_blocking_worker_is_traced_and_inspectable() {
     check_worker(&record_of(|| look(start_blocking)));
 }
 
 /// What handlers say is in the log if requested: on one line, cut.
 #[test]
-fn words_of_failed_handlers_are_logged_when_that_is_asked_for() {
+fn logs_handler_errors_on_request() {
     let record = record_of(|| {
         let server = server();
         let options = WorkerOptions::new(options(server.address()).into()).log_errors(true);
@@ -390,11 +390,11 @@ fn end(start: Start) {
 }
 
 #[test]
-fn an_async_worker_that_is_stopped_has_lost_nothing() {
+fn a_stopped_async_worker_reports_no_loss() {
     end(start_async);
 }
 
 #[test]
-fn a_blocking_worker_that_is_stopped_has_lost_nothing() {
+fn a_stopped_blocking_worker_reports_no_loss() {
     end(start_blocking);
 }

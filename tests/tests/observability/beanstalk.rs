@@ -135,12 +135,12 @@ fn check_client(record: &[String]) {
 }
 
 #[test]
-fn an_async_client_tells_what_it_does_and_no_body() {
+fn an_async_client_is_traced_without_bodies() {
     check_client(&record_of(use_client::<Async>));
 }
 
 #[test]
-fn a_blocking_client_tells_what_it_does_and_no_body() {
+fn a_blocking_client_is_traced_without_bodies() {
     check_client(&record_of(use_client::<Blocking>));
 }
 
@@ -180,7 +180,7 @@ fn check_worker(record: &[String]) {
 }
 
 #[test]
-fn an_async_worker_tells_what_it_does_and_no_body() {
+fn an_async_worker_is_traced_without_bodies() {
     check_worker(&record_of(|| {
         let server = Server::start().unwrap();
         let mut worker = Worker::new(worker_options(&server)).unwrap();
@@ -191,7 +191,7 @@ fn an_async_worker_tells_what_it_does_and_no_body() {
 }
 
 #[test]
-fn a_blocking_worker_tells_what_it_does_and_no_body() {
+fn a_blocking_worker_is_traced_without_bodies() {
     check_worker(&record_of(|| {
         let server = Server::start().unwrap();
         let mut worker = blocking::Worker::new(worker_options(&server)).unwrap();
@@ -224,7 +224,7 @@ fn check_producer(record: &[String]) {
 }
 
 #[test]
-fn an_async_producer_tells_of_puts_and_connections_and_no_body() {
+fn an_async_producer_traces_puts_and_connections_without_bodies() {
     check_producer(&record_of(|| {
         let server = Server::start().unwrap();
         let puts = async {
@@ -251,7 +251,7 @@ fn an_async_producer_tells_of_puts_and_connections_and_no_body() {
 }
 
 #[test]
-fn a_blocking_producer_tells_of_puts_and_connections_and_no_body() {
+fn a_blocking_producer_traces_puts_and_connections_without_bodies() {
     check_producer(&record_of(|| {
         let server = Server::start().unwrap();
         let producer = blocking::Producer::connect(server.address()).unwrap();

@@ -134,12 +134,12 @@ fn look(start: fn(&Server) -> Running) {
 }
 
 #[test]
-fn an_async_worker_can_be_looked_at_from_elsewhere() {
+fn an_async_worker_can_be_inspected_by_its_handle() {
     check(&record_of(|| look(run_async)));
 }
 
 #[test]
-fn a_blocking_worker_can_be_looked_at_from_elsewhere() {
+fn a_blocking_worker_can_be_inspected_by_its_handle() {
     check(&record_of(|| look(run_blocking)));
 }
 
@@ -181,7 +181,7 @@ fn say(run: fn(WorkerOptions, Handle) -> WorkerReport) {
 }
 
 #[test]
-fn words_of_failed_handlers_of_an_async_worker_are_logged_when_that_is_asked_for() {
+fn an_async_worker_logs_handler_errors_on_request() {
     say(|options, handle| {
         let mut worker = Worker::new(options).unwrap();
         worker.register("default", move |job| async move { handle(&job.body) }).unwrap();
@@ -190,7 +190,7 @@ fn words_of_failed_handlers_of_an_async_worker_are_logged_when_that_is_asked_for
 }
 
 #[test]
-fn words_of_failed_handlers_of_a_blocking_worker_are_logged_when_that_is_asked_for() {
+fn a_blocking_worker_logs_handler_errors_on_request() {
     say(|options, handle| {
         let mut worker = blocking::Worker::new(options).unwrap();
         worker.register("default", move |job| handle(&job.body)).unwrap();
@@ -213,12 +213,12 @@ fn end(start: fn(&Server) -> Running) {
 }
 
 #[test]
-fn an_async_worker_that_is_stopped_has_lost_nothing() {
+fn a_stopped_async_worker_reports_no_loss() {
     end(run_async);
 }
 
 #[test]
-fn a_blocking_worker_that_is_stopped_has_lost_nothing() {
+fn a_stopped_blocking_worker_reports_no_loss() {
     end(run_blocking);
 }
 
@@ -288,7 +288,7 @@ fn settle(run: fn(WorkerOptions, Handle) -> WorkerReport) {
 }
 
 #[test]
-fn an_async_worker_tells_what_it_reserves_and_settles() {
+fn an_async_worker_traces_reserves_and_settlements() {
     settle(|options, handle| {
         let mut worker = Worker::new(options).unwrap();
         worker.register("mail", move |job| async move { handle(&job.body) }).unwrap();
@@ -297,7 +297,7 @@ fn an_async_worker_tells_what_it_reserves_and_settles() {
 }
 
 #[test]
-fn a_blocking_worker_tells_what_it_reserves_and_settles() {
+fn a_blocking_worker_traces_reserves_and_settlements() {
     settle(|options, handle| {
         let mut worker = blocking::Worker::new(options).unwrap();
         worker.register("mail", move |job| handle(&job.body)).unwrap();
@@ -327,11 +327,11 @@ fn settle_in_vain(start: fn(&Server) -> Running) {
 }
 
 #[test]
-fn settlements_of_an_async_worker_fail_as_the_server_says() {
+fn failed_settlements_of_an_async_worker_carry_the_server_error() {
     settle_in_vain(run_async);
 }
 
 #[test]
-fn settlements_of_a_blocking_worker_fail_as_the_server_says() {
+fn failed_settlements_of_a_blocking_worker_carry_the_server_error() {
     settle_in_vain(run_blocking);
 }

@@ -162,7 +162,7 @@ macro_rules! use_client {
 }
 
 #[test]
-fn an_async_client_and_worker_tell_what_they_do_and_no_workload() {
+fn an_async_client_and_worker_are_traced_without_workloads() {
     check_client(&record_of(|| {
         let server = Server::start().unwrap();
         runtime().block_on(async {
@@ -181,7 +181,7 @@ fn an_async_client_and_worker_tell_what_they_do_and_no_workload() {
 }
 
 #[test]
-fn a_blocking_client_and_worker_tell_what_they_do_and_no_workload() {
+fn a_blocking_client_and_worker_are_traced_without_workloads() {
     check_client(&record_of(|| {
         let server = Server::start().unwrap();
         let mut worker = blocking::Worker::connect(options(server.address())).unwrap();

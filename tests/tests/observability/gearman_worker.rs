@@ -131,18 +131,18 @@ fn look(start: fn(&Server) -> Running) {
 }
 
 #[test]
-fn an_async_worker_can_be_looked_at_from_elsewhere() {
+fn an_async_worker_can_be_inspected_by_its_handle() {
     check(&record_of(|| look(run_async)));
 }
 
 #[test]
-fn a_blocking_worker_can_be_looked_at_from_elsewhere() {
+fn a_blocking_worker_can_be_inspected_by_its_handle() {
     check(&record_of(|| look(run_blocking)));
 }
 
 /// What handlers say is in the log if requested: on one line, cut.
 #[test]
-fn words_of_failed_handlers_are_logged_when_that_is_asked_for() {
+fn logs_handler_errors_on_request() {
     let record_with = |logs: bool| {
         record_of(|| {
             let server = Server::start().unwrap();
@@ -195,12 +195,12 @@ fn end(start: fn(&Server) -> Running) {
 }
 
 #[test]
-fn an_async_worker_that_is_stopped_has_lost_nothing() {
+fn a_stopped_async_worker_reports_no_loss() {
     end(run_async);
 }
 
 #[test]
-fn a_blocking_worker_that_is_stopped_has_lost_nothing() {
+fn a_stopped_blocking_worker_reports_no_loss() {
     end(run_blocking);
 }
 
@@ -245,7 +245,7 @@ fn end_of(workload: &[u8]) -> Result<&'static str, Failure> {
 }
 
 #[test]
-fn an_async_worker_tells_what_it_grabs_and_ends() {
+fn an_async_worker_traces_grabs_and_ends() {
     settle(|options, jobs| {
         runtime().block_on(async move {
             let limit = gearman_client::JobLimit::new(jobs as u64);
@@ -257,7 +257,7 @@ fn an_async_worker_tells_what_it_grabs_and_ends() {
 }
 
 #[test]
-fn a_blocking_worker_tells_what_it_grabs_and_ends() {
+fn a_blocking_worker_traces_grabs_and_ends() {
     settle(|options, jobs| {
         let limit = gearman_client::JobLimit::new(jobs as u64);
         let mut worker = blocking::Worker::connect(options.limit(limit)).unwrap();
@@ -268,7 +268,7 @@ fn a_blocking_worker_tells_what_it_grabs_and_ends() {
 
 /// A result whose connection is lost before the server has confirmed it has failed, as far as anybody knows.
 #[test]
-fn a_result_that_is_lost_with_its_connection_is_told_as_such() {
+fn a_result_lost_with_its_connection_is_reported() {
     let server = Server::start().unwrap();
     let record = record_of(|| {
         let mut worker = blocking::Worker::connect(options(&server)).unwrap();

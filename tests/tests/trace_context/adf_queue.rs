@@ -47,7 +47,7 @@ fn handle(envelope: Envelope, job: &JobContext) -> Result<(), &'static str> {
 }
 
 #[test]
-fn a_trace_goes_through_an_async_producer_and_worker() {
+fn a_trace_passes_through_an_async_producer_and_worker() {
     let _one = lock(&ONE);
     for envelope in ALL {
         let (server, meters, order) = (server(), Meters::new(), order());
@@ -72,7 +72,7 @@ fn a_trace_goes_through_an_async_producer_and_worker() {
 }
 
 #[test]
-fn a_trace_goes_through_a_blocking_producer_and_worker() {
+fn a_trace_passes_through_a_blocking_producer_and_worker() {
     let _one = lock(&ONE);
     for envelope in ALL {
         let (server, meters, order) = (server(), Meters::new(), order());

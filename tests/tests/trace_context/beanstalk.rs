@@ -39,7 +39,7 @@ fn worker_options(server: &Server, meters: &Meters, envelope: Envelope) -> Worke
 }
 
 #[test]
-fn a_trace_goes_through_an_async_producer_and_worker() {
+fn a_trace_passes_through_an_async_producer_and_worker() {
     let _one = lock(&ONE);
     for envelope in ALL {
         let (server, meters, order) = (Server::start().unwrap(), Meters::new(), order());
@@ -65,7 +65,7 @@ fn a_trace_goes_through_an_async_producer_and_worker() {
 }
 
 #[test]
-fn a_trace_goes_through_a_blocking_producer_and_worker() {
+fn a_trace_passes_through_a_blocking_producer_and_worker() {
     let _one = lock(&ONE);
     for envelope in ALL {
         let (server, meters, order) = (Server::start().unwrap(), Meters::new(), order());

@@ -44,7 +44,7 @@ fn handle(envelope: Envelope, workload: &[u8]) -> Result<String, Failure> {
 }
 
 #[test]
-fn a_trace_goes_through_an_async_client_and_worker() {
+fn a_trace_passes_through_an_async_client_and_worker() {
     let _one = lock(&ONE);
     for envelope in ALL {
         let (server, meters, order) = (Server::start().unwrap(), Meters::new(), order());
@@ -71,7 +71,7 @@ fn a_trace_goes_through_an_async_client_and_worker() {
 }
 
 #[test]
-fn a_trace_goes_through_a_blocking_client_and_worker() {
+fn a_trace_passes_through_a_blocking_client_and_worker() {
     let _one = lock(&ONE);
     for envelope in ALL {
         let (server, meters, order) = (Server::start().unwrap(), Meters::new(), order());

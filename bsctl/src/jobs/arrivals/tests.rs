@@ -141,7 +141,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_job_that_arrives_and_stays_is_shown_once(
+    fn shows_each_arriving_job_once(
         before in prop::collection::vec(deed(), 0..40),
         restart in prop::option::of(any::<bool>()),
         deeds in deeds(60),
@@ -173,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn after_a_restart_what_was_put_since_is_shown(
+    fn shows_jobs_put_after_a_restart(
         before in prop::collection::vec(deed(), 0..40),
         has_log in any::<bool>(),
         between in prop::collection::vec(plain_deed(), 0..300),
@@ -202,7 +202,7 @@ proptest! {
 /// A job that is put between the count and the look at the tubes' heads is not counted twice: tail would ask for ids
 /// that the server has not reached, and show nothing.
 #[test]
-fn jobs_put_while_it_starts_are_counted_once() {
+fn counts_jobs_put_during_startup_once() {
     let mut server = Busy::new(vec![vec![], vec![Deed::Put, Deed::Put], vec![]]);
     let Ok(mut arrivals) = Arrivals::after_newest(&mut server);
     for job in [3, 4] {
@@ -238,7 +238,7 @@ impl Questions for Torn {
 }
 
 #[test]
-fn a_look_that_failed_is_made_up_for_without_another_put() {
+fn catches_up_after_a_failed_poll() {
     for is_torn in [true, false] {
         let mut server = Torn(Busy::new(vec![]), false);
         let mut arrivals = Arrivals::after_newest(&mut server).unwrap();
@@ -258,7 +258,7 @@ fn a_look_that_failed_is_made_up_for_without_another_put() {
 
 /// What is shown first belongs to it: otherwise nobody knows which rows are the new server's.
 #[test]
-fn a_restart_is_told_with_the_first_jobs_of_the_new_server() {
+fn reports_a_restart_with_the_first_new_jobs() {
     let mut server = Busy::new(vec![]);
     let Ok(mut arrivals) = Arrivals::after_newest(&mut server);
     server.deeds = vec![vec![Deed::Restart(false), Deed::Put]];

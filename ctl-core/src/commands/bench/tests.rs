@@ -31,7 +31,7 @@ fn run<C: Client>(plan: &Plan, clients: Vec<C>) -> Measured {
 }
 
 #[test]
-fn sizes_are_drawn_from_their_range_and_the_same_each_time() {
+fn sizes_are_in_range_and_reproducible() {
     let sizes: Sizes = "10..1k".parse().unwrap();
     let drawn = |seed| {
         let mut bodies = Bodies::new(sizes, seed);
@@ -48,7 +48,7 @@ fn sizes_are_drawn_from_their_range_and_the_same_each_time() {
 }
 
 #[test]
-fn a_closed_loop_does_so_many_operations_in_all() {
+fn a_closed_loop_runs_the_given_number_of_operations() {
     let plan =
         plan(&["-c", "100", "-j", "4", "--batch", "7", "--size", "3"], Kind::Passing).unwrap();
     let measured = run(&plan, (0..4).map(|_| Fake(|_| Ok(()))).collect());
@@ -58,7 +58,7 @@ fn a_closed_loop_does_so_many_operations_in_all() {
 /// The first operation takes long; those that were due in the meantime have waited for it, although they took no time
 /// themselves.
 #[test]
-fn an_open_loop_counts_from_when_an_operation_was_due() {
+fn an_open_loop_measures_from_the_due_time() {
     let plan = plan(&["-c", "100", "--rate", "1000"], Kind::Passing).unwrap();
     let mut is_first = true;
     let slow = Fake(move |_| {
@@ -74,7 +74,7 @@ fn an_open_loop_counts_from_when_an_operation_was_due() {
 }
 
 #[test]
-fn failures_are_counted_by_what_they_are_and_end_a_client_that_has_nothing_else() {
+fn counts_failures_by_kind_and_ends_a_client_that_only_fails() {
     let plan = plan(&["-c", "1000000"], Kind::Passing).unwrap();
     let mut number = 0;
     let failing = Fake(move |_| {
@@ -92,7 +92,7 @@ fn failures_are_counted_by_what_they_are_and_end_a_client_that_has_nothing_else(
 }
 
 #[test]
-fn nothing_is_measured_while_it_warms_up() {
+fn warm_up_is_not_measured() {
     let plan = plan(&["-c", "5", "--warmup", "20ms", "--rate", "1000"], Kind::Passing).unwrap();
     let (count, counted) = (std::sync::Arc::new(AtomicU64::new(0)), 5);
     let seen = std::sync::Arc::clone(&count);
@@ -106,7 +106,7 @@ fn nothing_is_measured_while_it_warms_up() {
 }
 
 #[test]
-fn a_server_is_not_made_to_keep_more_than_it_should() {
+fn stops_before_the_backlog_grows_too_large() {
     let room = MOST_KEPT / (128 + OF_EACH);
     assert_eq!(plan(&["--duration", "1h"], Kind::Leaving).unwrap().most, room);
     assert_eq!(plan(&["--duration", "1h"], Kind::Passing).unwrap().most, u64::MAX);

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_by_name_are_looked_at_of_those_that_fit() {
+    fn queries_the_first_matches_by_name() {
         let choice = Choice { only: ["a*", "b", "!*x"].map(str::to_owned).to_vec(), max: 2 };
         let queues = ["b", "ab", "ax", "c", "aa"].map(str::to_owned).to_vec();
         let (wanted, more) = choice.of(queues, Clone::clone);

@@ -252,7 +252,7 @@ mod tests {
 
     /// Only the first one had begun when the others came.
     #[test]
-    fn requests_that_come_during_a_query_share_the_next() {
+    fn requests_during_a_query_share_the_next_one() {
         let turns = Turns::default();
         let (count, (go, gone)) = (Arc::new(AtomicUsize::new(0)), channel::<()>());
         let gone = Arc::new(std::sync::Mutex::new(gone));
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_that_is_not_understood_is_refused() {
+    fn rejects_an_unknown_parameter() {
         let of = |query: &str| {
             let read = Wanted::read(query, &["delayed"]);
             let wanted = read.map_err(|error| error.message)?;

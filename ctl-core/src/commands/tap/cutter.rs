@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn units_are_found_and_only_their_beginnings_are_kept() {
+    fn finds_units_and_keeps_only_their_starts() {
         let bytes = [&b"0mx1"[..], &[b'.'; 10_000], b"3", &[b'.'; 30_000], b"e", &[b'.'; 20_000]];
         let expected = [(1, 1), (2, 2), (10_001, 10_001), (30_001, KEPT), (20_001, KEPT)].to_vec();
         for pieces in [&[1][..], &[7, 1000], &[100_000]] {
@@ -160,7 +160,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_cuts_of_the_network_do_not_matter(
+        fn reads_do_not_depend_on_segment_boundaries(
             bytes in proptest::collection::vec(prop_oneof![Just(b'0'), Just(b'm'), Just(b'1'), any::<u8>()], 0..200),
             pieces in proptest::collection::vec(1_usize..50, 1..10),
         ) {

@@ -113,7 +113,7 @@ mod tests {
     use crate::output::Field;
 
     #[test]
-    fn commands_are_counted_by_themselves_up_to_a_bound() {
+    fn counts_each_command_up_to_a_limit() {
         let mut summary = Summary::default();
         for number in 0..3 * MOST {
             summary.sent(&format!("verb{number}"));

@@ -111,7 +111,7 @@ fn is_reset(read: io::Result<usize>) -> bool {
 }
 
 #[test]
-fn no_byte_is_changed_however_they_are_cut() {
+fn relays_bytes_unchanged_however_they_are_split() {
     let tapped = Tapped::to(server(echo), 1 << 16);
     let pieces = proptest::collection::vec(
         prop_oneof![
@@ -142,7 +142,7 @@ fn no_byte_is_changed_however_they_are_cut() {
 }
 
 #[test]
-fn what_is_not_understood_passes_and_is_told_once() {
+fn relays_unknown_bytes_and_reports_them_once() {
     let tapped = Tapped::to(server(echo), 100);
     let mut client = tapped.client();
     for _ in 0..3 {
@@ -156,7 +156,7 @@ fn what_is_not_understood_passes_and_is_told_once() {
 }
 
 #[test]
-fn a_reset_of_either_side_is_passed_on() {
+fn forwards_a_reset_from_either_side() {
     // A server that has read what the client sends, so that the reset is its own.
     let tapped = Tapped::to(
         server(|mut stream| {
@@ -191,7 +191,7 @@ fn a_reset_of_either_side_is_passed_on() {
 }
 
 #[test]
-fn the_loss_of_the_server_is_survived() {
+fn survives_losing_the_server() {
     let port = fixtures::Port::take().unwrap();
     let tapped = Tapped::to(port.address(), 100);
     for _ in 0..2 {
@@ -209,7 +209,7 @@ fn the_loss_of_the_server_is_survived() {
 }
 
 #[test]
-fn lines_that_nobody_takes_are_counted_and_hold_nobody_up() {
+fn counts_dropped_lines_without_blocking_traffic() {
     let tapped = Tapped::to(server(echo), 4);
     let mut client = tapped.client();
     let lines = b"line\n".repeat(1000);
@@ -225,7 +225,7 @@ fn lines_that_nobody_takes_are_counted_and_hold_nobody_up() {
 }
 
 #[test]
-fn answers_belong_to_their_questions() {
+fn matches_replies_to_commands() {
     let tapped = Tapped::to(
         server(|mut stream| {
             stream.read_exact(&mut [0; 6]).unwrap();
@@ -257,7 +257,7 @@ fn answers_belong_to_their_questions() {
 }
 
 #[test]
-fn only_lines_that_fit_every_filter_are_told() {
+fn prints_only_lines_that_match_every_filter() {
     let told = |filters: &[&str]| {
         let filters = filters.iter().map(|text| (*text).to_owned()).collect();
         let filters = FilterArgs { filters }.read::<Line>().unwrap();

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_that_is_held_without_its_command_for_long_stops_the_worker() {
+    fn stops_when_a_job_outlives_its_command() {
         let (account, start) = (Account::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         for (second, is_busy, running, goes_on) in [

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_are_appended_behind_a_line_without_an_end() {
+    fn appends_after_an_unterminated_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("failed");
         for number in [1, 2] {

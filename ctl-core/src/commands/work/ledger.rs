@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_finished_once_when_its_end_and_its_fate_are_known() {
+    fn finishes_a_job_once_its_exit_and_fate_are_known() {
         let messages = Messages::to(Box::new(io::sink()), "tool", false, false);
         let (ledger, received) = Ledger::<u64, ()>::new(&messages, |job, ()| format!("job {job}"));
         let end = || CommandEnd { exit: Some(3), ..CommandEnd::default() };

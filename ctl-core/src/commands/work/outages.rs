@@ -91,7 +91,7 @@ mod tests {
     use crate::output::Memory;
 
     #[test]
-    fn losses_and_returns_alternate_however_many_slots_report_them() {
+    fn losses_and_returns_alternate_across_slots() {
         let memory = Memory::default();
         let messages = Messages::to(Box::new(memory.clone()), "tool", false, false);
         let outages = Outages::new(messages, Arc::default());

@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_grow_while_commands_fail_and_end_with_a_success() {
+    fn backs_off_while_commands_fail_and_resets_on_success() {
         let shift = shift();
         let pause = |ended, took| {
             let start = Instant::now();
@@ -586,7 +586,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_command_that_gets_the_workers_sigterm_has_not_failed() {
+    fn a_command_killed_by_the_workers_sigterm_has_not_failed() {
         let status = |line| std::process::Command::new("sh").args(["-c", line]).status().unwrap();
         let start = Instant::now();
         let stops_later = || start.elapsed() >= STOP_ARRIVES / 10;
@@ -599,7 +599,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_command_ends_before_its_job_is_taken_back() {
+    fn a_command_ends_before_its_job_expires() {
         let words = ["sh", "-c", "trap '' TERM; sleep 1000"].map(Into::into);
         let command = Template::new(None, &words, &[]).unwrap();
         let recipe =

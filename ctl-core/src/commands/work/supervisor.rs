@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_that_comes_while_the_worker_starts_stops_it() {
+    fn a_signal_during_startup_stops_the_worker() {
         let shift = Shift::new(Messages::to(Box::new(io::sink()), "tool", false, false));
         let flags = Line::parse_from(["tool"]).work;
         let (hands, interrupts) = (Idle::default(), Interrupts::none());

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_fits_and_columns_go_by_their_rank() {
+    fn lines_fit_and_low_ranked_columns_go_first() {
         for width in 1..200 {
             for line in shown(width, 24) {
                 assert!(line.width() <= width.max(LEAST), "{width}: {line:?}");
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_is_as_high_as_the_screen() {
+    fn fills_the_screen() {
         for height in 3..40 {
             assert_eq!(shown(80, height).len(), height);
         }
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_and_who_is_away_is_told_without_colours_too() {
+    fn problems_and_absent_servers_show_without_colour() {
         let lines = shown(120, 24);
         let find = |text: &str| lines.iter().find(|line| line.contains(text)).unwrap();
         assert!(find("mail").contains("nobody"), "{lines:#?}");
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn names_do_nothing_to_the_terminal() {
+    fn escapes_names() {
         let view = View::new(BOARD.figure(None), Duration::from_secs(1));
         let mut known = known();
         known.servers[1].down.as_mut().unwrap().1 = "\x1b[2Jgone".to_owned();

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_of_the_time_since_the_last_look() {
+    fn rates_cover_the_time_since_the_last_poll() {
         let mut known = Known::new(&BOARD, ("tool", "tube"), std::iter::once("one:1"));
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_server_that_is_away_nothing_is_shown_and_nothing_is_counted() {
+    fn omits_an_absent_server_from_rows_and_totals() {
         let mut known = known();
         assert_eq!(known.rows().count(), 3);
         known.take(0, Err(CliError::unavailable("gone")));
@@ -349,7 +349,7 @@ mod tests {
 
     /// Its counters may have grown further than before, and it may have been away.
     #[test]
-    fn a_server_with_another_id_was_restarted() {
+    fn a_changed_server_id_means_a_restart() {
         let mut known = Known::new(&BOARD, ("tool", "tube"), std::iter::once("one:1"));
         let mut take = |id: &str, puts: f64| {
             let mut look = look(Instant::now(), puts, &[("a", 1.0, 0.0)]);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_does_not_name_the_server_again() {
+    fn reasons_do_not_repeat_the_server() {
         let mut known = Known::new(&BOARD, ("tool", "tube"), std::iter::once("one:1"));
         for (text, shown) in [
             ("one:1: stats: not done within 1 s", "stats: not done within 1 s"),
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_has_an_end() {
+    fn the_history_is_bounded() {
         let mut known = Known::new(&BOARD, ("tool", "tube"), std::iter::once("one:1"));
         for ready in 0..200 {
             known.take(0, Ok(look(Instant::now(), 0.0, &[("a", f64::from(ready), 0.0)])));

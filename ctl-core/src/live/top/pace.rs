@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_comes_by_the_pace_or_by_request_and_none_after_the_end() {
+    fn polls_at_the_interval_or_on_request_until_the_end() {
         let pace = Arc::new(Pace::new(Duration::ZERO));
         let mut seen = pace.begin();
         assert!(pace.wait(&mut seen), "the time has come");

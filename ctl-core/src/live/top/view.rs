@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_is_first_until_another_order_is_asked_for() {
+    fn sorts_by_size_by_default() {
         let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
         assert_eq!(names(&view), ["big", "mail", "sms"]);
         typed(&mut view, "r");
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_is_a_part_of_a_name_or_a_pattern() {
+    fn filters_by_substring_or_pattern() {
         let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
         typed(&mut view, "/m");
         assert_eq!(names(&view).len(), 3, "it counts once it is entered");
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chosen_row_is_always_seen() {
+    fn keeps_the_selected_row_visible() {
         let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
         let mut press = |code: KeyCode| {
             view.key(KeyEvent::from(code), BOARD.figures.len(), 10);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_done_without_a_yes() {
+    fn actions_need_confirmation() {
         let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
         assert_eq!(typed(&mut view, "k"), Action::Act('k'));
         view.prompt = Prompt::Asks("kick?".to_owned());
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_protected_context_is_typed() {
+    fn protected_contexts_must_be_typed() {
         let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
         view.prompt = Prompt::Names(String::new());
         typed(&mut view, "prodx");
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn one_command_is_under_way_at_a_time() {
+    fn runs_one_command_at_a_time() {
         let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
         view.prompt = Prompt::Waits("mail: kick".to_owned());
         assert_eq!(typed(&mut view, "k"), Action::Nothing);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_jobs_of_a_row_are_behind_its_details() {
+    fn opens_jobs_from_the_details() {
         let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
         assert_eq!(typed(&mut view, "\r"), Action::Show);
         assert_eq!(typed(&mut view, "\r"), Action::List);
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_leave_pause_and_change_the_pace() {
+    fn keys_quit_pause_and_change_the_interval() {
         let mut view = View::new(BOARD.figure(None), Duration::from_secs(1));
         assert_eq!(typed(&mut view, "q"), Action::Quit);
         assert_eq!(typed(&mut view, "/q"), Action::Show, "a letter of the filter");

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_words_of_their_own_and_empty_ones_are_left_out() {
+    fn values_are_separate_arguments_and_empty_ones_are_omitted() {
         let values = json!({ "id": 7, "filter": "body~=a b; rm", "body": "@/etc/passwd" });
         let (words, body) = line(&LINE, &FIELDS, &asked("mail", values)).unwrap();
         assert_eq!(words, ["do", "--tube=mail", "--filter=body~=a b; rm", "7"]);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_from_the_page_becomes_a_flag_or_a_file() {
+    fn page_input_never_becomes_a_flag_or_a_file() {
         for (queue, values) in [
             ("-v", json!({})),
             ("@/etc/passwd", json!({})),

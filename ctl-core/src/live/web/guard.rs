@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_that_mean_this_server_are_answered() {
+    fn rejects_unknown_host_names() {
         let guard = guard(8030);
         let asked = |host: &str| guard.check(&headers(&[(&HOST, host)]), Purpose::File);
         for host in [
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_page_itself_runs_commands() {
+    fn rejects_cross_origin_commands() {
         let guard = guard(8030);
         let asked = |origin: Option<&str>, token: Option<&str>, purpose| {
             let mut all = vec![(&HOST, HERE)];
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_the_files_is_given_without_the_token() {
+    fn only_static_files_need_no_token() {
         let basic =
             |text: &str| format!("basic {}", crate::text::encoding::base64(text.as_bytes()));
         let guard = guard(8030);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_random_unless_it_is_given() {
+    fn generates_a_random_token_by_default() {
         let (one, other) = (Token::new(None).unwrap(), Token::new(None).unwrap());
         assert!(one.is_random && one.text.len() == 32 && one.text != other.text);
         assert_eq!(one.fragment(), format!("#token={}", one.text));

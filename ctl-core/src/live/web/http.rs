@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_ends_with_its_request() {
+    fn a_dropped_request_cancels_its_command() {
         let results = Arc::new(Semaphore::new(1));
         let (told, tells) = mpsc::channel();
         runtime(false).block_on(async {
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_result_keeps_its_room_until_it_is_written() {
+    fn a_large_result_counts_until_it_is_written() {
         let results = Arc::new(Semaphore::new(1));
         for (size, left) in [(SMALL * 2, 0), (1, 1)] {
             let room = Arc::clone(&results).try_acquire_owned().unwrap();

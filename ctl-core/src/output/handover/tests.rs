@@ -61,7 +61,7 @@ impl<'a> Case<'a> {
 }
 
 #[test]
-fn jobs_for_a_file_go_together_when_they_are_on_the_disk() {
+fn deletes_jobs_in_batches_after_fsync() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut out = output(file.reopen().unwrap());
     let mut case = Case::new(&mut out);
@@ -76,7 +76,7 @@ fn jobs_for_a_file_go_together_when_they_are_on_the_disk() {
 
 /// A handle that accepts bytes but cannot be synced stands for a disk that fails on sync.
 #[test]
-fn a_file_that_is_not_on_the_disk_lets_no_job_go() {
+fn deletes_nothing_if_fsync_fails() {
     let (mut reader, writer) = std::io::pipe().unwrap();
     let file = File::from(OwnedFd::from(writer));
     let destination = Destination::disk("there", &file);
@@ -93,7 +93,7 @@ fn a_file_that_is_not_on_the_disk_lets_no_job_go() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_job_in_a_pipe_goes_when_it_has_been_read() {
+fn deletes_a_job_once_the_pipe_was_read() {
     let (mut reader, writer) = std::io::pipe().unwrap();
     let mut out = output(writer);
     let mut case = Case::new(&mut out);
@@ -111,7 +111,7 @@ fn a_job_in_a_pipe_goes_when_it_has_been_read() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_a_reader_took_before_it_went_away_was_read() {
+fn deletes_what_a_reader_took_before_it_closed() {
     let (mut reader, writer) = std::io::pipe().unwrap();
     let mut out = output(writer);
     let mut case = Case::new(&mut out);
@@ -126,7 +126,7 @@ fn what_a_reader_took_before_it_went_away_was_read() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_reader_that_is_waited_for_can_be_given_up() {
+fn the_wait_for_a_reader_can_be_cancelled() {
     let (_reader, writer) = std::io::pipe().unwrap();
     let mut out = output(writer);
     let interrupts = Interrupts::none();
@@ -150,7 +150,7 @@ fn a_reader_that_is_waited_for_can_be_given_up() {
 /// The caller of [`Handover`] touches its jobs whenever `leave` is called, even without jobs.
 #[cfg(target_os = "linux")]
 #[test]
-fn jobs_are_looked_after_while_their_reader_keeps_up() {
+fn keeps_jobs_alive_while_the_reader_keeps_up() {
     let (mut reader, writer) = std::io::pipe().unwrap();
     let mut out = output(writer);
     let mut case = Case::new(&mut out);
@@ -167,7 +167,7 @@ fn jobs_are_looked_after_while_their_reader_keeps_up() {
 }
 
 #[test]
-fn jobs_that_wait_for_the_disk_are_looked_after() {
+fn keeps_jobs_alive_while_waiting_for_the_disk() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut out = output(file.reopen().unwrap());
     let mut case = Case::new(&mut out);
@@ -178,7 +178,7 @@ fn jobs_that_wait_for_the_disk_are_looked_after() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn that_a_reader_is_waited_for_is_said_once() {
+fn announces_the_wait_for_a_reader_once() {
     let (mut reader, writer) = std::io::pipe().unwrap();
     let mut out = output(writer);
     let said = Memory::default();
@@ -211,7 +211,7 @@ fn that_a_reader_is_waited_for_is_said_once() {
 /// Its reader may be waiting for the end of the program.
 #[cfg(target_os = "linux")]
 #[test]
-fn the_last_job_goes_unread_with_a_warning() {
+fn deletes_the_last_unread_job_with_a_warning() {
     let (mut reader, writer) = std::io::pipe().unwrap();
     let mut out = output(writer);
     let said = Memory::default();
@@ -233,7 +233,7 @@ fn the_last_job_goes_unread_with_a_warning() {
 }
 
 #[test]
-fn jobs_that_a_socket_has_taken_are_named_when_its_reader_is_gone() {
+fn names_jobs_in_a_socket_whose_reader_is_gone() {
     let (reader, writer) = UnixStream::pair().unwrap();
     let mut out = output(writer);
     let mut case = Case::new(&mut out);
@@ -249,7 +249,7 @@ fn jobs_that_a_socket_has_taken_are_named_when_its_reader_is_gone() {
 }
 
 #[test]
-fn few_jobs_are_taken_for_a_reader_until_it_keeps_up_and_many_for_a_file() {
+fn takes_few_jobs_for_a_slow_reader_and_many_for_a_file() {
     let (_reader, writer) = UnixStream::pair().unwrap();
     let mut out = output(writer);
     let mut case = Case::new(&mut out);
@@ -263,7 +263,7 @@ static BODIES: Shape = Shape::blocks("id", &[Column::new("id", "ID"), Column::ne
 
 /// It is deleted afterwards.
 #[test]
-fn a_body_that_leaves_is_written_whole_in_every_format_and_encoding() {
+fn writes_deleted_bodies_in_full_in_every_format() {
     let body = ["a".repeat(48_000), "END".to_owned()].concat();
     let formats = [
         Format::Table,
@@ -295,7 +295,7 @@ fn a_body_that_leaves_is_written_whole_in_every_format_and_encoding() {
 }
 
 #[test]
-fn what_would_stand_for_a_body_that_leaves_is_refused() {
+fn refuses_to_abbreviate_a_deleted_body() {
     for (format, refused) in [(Format::Plain, true), (Format::Json, false)] {
         let style = Style { format, decode: Some(Decode::Auto), ..Style::default() };
         let mut out = Output::to(Box::new(std::io::sink()), style);

@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_pace_is_told_as_it_is_from_the_first_moment_on() {
+    fn a_steady_rate_is_exact_from_the_start() {
         let start = Instant::now();
         let mut rate = Rate::new(start);
         assert_eq!(rate.per_second(after(start, 10), 1_350), None);

@@ -120,7 +120,7 @@ mod tests {
     use crate::output::messages::ProgressWhen;
 
     #[test]
-    fn a_wait_that_is_over_at_once_shows_nothing() {
+    fn a_wait_that_ends_at_once_prints_nothing() {
         let sink = Memory::default();
         let messages = Messages::to(Box::new(sink.clone()), "tool", false, false);
         let wait = Wait::new(&messages, "waiting for a job", Some(Duration::ZERO))
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_without_an_end_is_never_over() {
+    fn an_unlimited_wait_never_ends() {
         let messages = Messages::to(Box::new(std::io::sink()), "tool", false, false);
         let wait = Wait::new(&messages, "waiting for a job", None);
         assert!(!wait.is_over() && wait.rest() == Duration::MAX);

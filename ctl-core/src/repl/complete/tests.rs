@@ -74,7 +74,7 @@ fn at(text: &str) -> (usize, Vec<String>) {
 }
 
 #[test]
-fn thresholds_continue_with_metrics_of_the_check() {
+fn completes_thresholds_with_metrics() {
     assert_eq!(at("check tube x -w ").1, ["ready", "reserved"]);
     assert_eq!(at("check server --warning=rtt>").1, ["--warning=rtt>="]);
     assert_eq!(at("check -w r").1, ["ready", "reserved", "rtt"]);
@@ -84,7 +84,7 @@ fn thresholds_continue_with_metrics_of_the_check() {
 
 /// An unfinished word has no blank after it, and no quote that would end it.
 #[test]
-fn filters_go_on_where_they_end() {
+fn completes_filters() {
     assert_eq!(at("put --filter s").1, ["state==", "state!=", "state~=", "state!~"]);
     assert_eq!(at("put --filter state==r").1, ["state==ready ", "state==reserved "]);
     assert_eq!(at("put --filter \"pri").1, ["pri==", "pri!=", "pri<", "pri<=", "pri>", "pri>="]);
@@ -93,7 +93,7 @@ fn filters_go_on_where_they_end() {
 }
 
 #[test]
-fn verbs_come_from_the_grammar() {
+fn completes_verbs_from_the_grammar() {
     assert_eq!(at("p"), (0, vec!["pause ".into(), "put ".into()]));
     assert_eq!(at("ad"), (0, vec!["add ".into()]));
     assert_eq!(at("").1.len(), 6, "hidden verbs and aliases stay out");
@@ -101,7 +101,7 @@ fn verbs_come_from_the_grammar() {
 }
 
 #[test]
-fn short_words_are_offered_and_completed_as_what_they_stand_for() {
+fn completes_aliases_to_their_commands() {
     assert_eq!(at("r").1, ["resume ", "rush "]);
     assert_eq!(at("rush --").1, ["--filter ", "--tube "]);
     assert_eq!(at("rush -t m").1, ["mail ", "mailbox "]);
@@ -109,7 +109,7 @@ fn short_words_are_offered_and_completed_as_what_they_stand_for() {
 }
 
 #[test]
-fn flags_come_from_the_grammar_and_vanish_when_given() {
+fn completes_flags_not_given_yet() {
     assert_eq!(at("put --t"), (4, vec!["--tube ".into()]));
     assert_eq!(at("put -t mail -").1, ["--filter ", "--format ", "--yes "]);
     assert_eq!(at("put -y"), (4, vec!["-y ".into()]));
@@ -117,7 +117,7 @@ fn flags_come_from_the_grammar_and_vanish_when_given() {
 }
 
 #[test]
-fn values_come_from_the_tool_or_from_the_grammar() {
+fn completes_values_from_the_tool_or_the_grammar() {
     assert_eq!(at("put -t ma"), (7, vec!["mail ".into(), "mailbox ".into()]));
     assert_eq!(at("put --tube=s"), (4, vec!["--tube=sms ".into()]));
     assert_eq!(at("put -yt s").1, ["sms "]);
@@ -128,13 +128,13 @@ fn values_come_from_the_tool_or_from_the_grammar() {
 }
 
 #[test]
-fn names_that_need_quotes_get_them() {
+fn quotes_completed_names_when_needed() {
     assert_eq!(at("odd ").1, ["\"a b\" ", "\"-x\" "]);
     assert_eq!(at("odd \"a"), (5, vec!["a b".into()]));
 }
 
 #[test]
-fn files_come_after_an_at_sign_and_where_the_grammar_says_so() {
+fn completes_files_after_an_at_sign_and_for_file_arguments() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("body.json"), "").unwrap();
     std::fs::write(folder.path().join("b c"), "").unwrap();
@@ -149,7 +149,7 @@ fn files_come_after_an_at_sign_and_where_the_grammar_says_so() {
 }
 
 #[test]
-fn nothing_is_offered_after_an_unknown_verb_or_in_a_comment() {
+fn offers_nothing_after_an_unknown_verb_or_in_a_comment() {
     assert_eq!(at("nope x").1, [""; 0]);
     assert_eq!(at("# pu").1, [""; 0]);
     assert_eq!(at("!pau").1, [""; 0]);

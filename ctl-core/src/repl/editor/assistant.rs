@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn enter_goes_on_while_something_is_open() {
+    fn enter_continues_an_unfinished_statement() {
         for open in [
             "put \"a",
             "put 'a\nb",
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_stays_in_the_row_of_the_cursor() {
+    fn hints_stay_on_the_cursor_line() {
         for (prompt, line, width, expected) in [
             (10, "put ", 60, 45),
             (10, "put ", 14, 13),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_entry_that_fits_is_suggested() {
+    fn suggests_the_newest_matching_entry() {
         let mut history = MemHistory::new();
         for entry in ["put a", "put b", "stats", "put <<E\nx\nE"] {
             history.add(entry).unwrap();

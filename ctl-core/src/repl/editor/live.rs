@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_of_another_width_starts_the_line_anew_where_that_is_one_row() {
+    fn a_prompt_of_another_width_redraws_a_single_row() {
         let prompt = |text: &str| Prompt::new().text(text).text("> ");
         let live = Live::new(&prompt("not connected"), false);
         let next = |live: &Live| lock(&live.next).take().map(|prompt| prompt.plain());

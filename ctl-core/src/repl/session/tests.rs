@@ -232,13 +232,13 @@ fn a_script_stops_at_its_first_error_with_that_exit() {
 }
 
 #[test]
-fn a_quiet_no_stops_a_script_too() {
+fn exit_1_stops_a_script_too() {
     let (exit, fake) = script("stop\nsay b\n", false);
     assert_eq!((exit, fake.said.len()), (Exit::Negative, 0));
 }
 
 #[test]
-fn keep_going_ends_with_three() {
+fn keep_going_exits_3() {
     let (exit, fake) = script("fail 75\nsay b\nnope\n", true);
     assert_eq!(exit, Exit::Partial);
     assert_eq!(fake.said, ["b"]);
@@ -246,7 +246,7 @@ fn keep_going_ends_with_three() {
 }
 
 #[test]
-fn bad_quotes_send_nothing_and_cost_one_line() {
+fn bad_quotes_cost_only_their_line() {
     let (exit, fake) = script("say \"a\nsay b\n", true);
     assert_eq!(exit, Exit::Partial);
     assert!(fake.stderr[0].starts_with("stdin:1: Invalid argument(s)"), "{:?}", fake.stderr);
@@ -254,13 +254,13 @@ fn bad_quotes_send_nothing_and_cost_one_line() {
 }
 
 #[test]
-fn a_signal_ends_a_script_even_when_errors_are_passed_over() {
+fn a_signal_ends_a_script_despite_keep_going() {
     let (exit, fake) = script("interrupt\nsay b", true);
     assert_eq!((exit, fake.said.len()), (Exit::Interrupted, 0));
 }
 
 #[test]
-fn a_person_survives_every_error() {
+fn errors_do_not_end_an_interactive_session() {
     let mut terminal = Typed::texts(&["fail 75", "say a", "nope", "say \"b\" c", "say d\nsay e"]);
     let fake = typed(&mut terminal);
     assert_eq!(fake.said, ["a", "b c", "d", "e"]);
@@ -275,7 +275,7 @@ fn pasted_commands_stop_at_the_first_error() {
 }
 
 #[test]
-fn history_keeps_secrets_and_mistakes_out_of_the_file() {
+fn history_omits_secrets_and_mistakes() {
     let mut terminal =
         Typed::texts(&["say a", " say b", "secret", "say \"a\"b", "# x", ":history"]);
     let fake = typed(&mut terminal);
@@ -293,7 +293,7 @@ fn history_keeps_secrets_and_mistakes_out_of_the_file() {
 }
 
 #[test]
-fn three_interruptions_in_a_second_leave_and_one_does_not() {
+fn three_interrupts_in_a_second_exit() {
     let interrupted = |n| (0..n).map(|_| Edited::Interrupted);
     let mut lines: VecDeque<_> = interrupted(2).collect();
     lines.push_back(Edited::Text(b"say a".to_vec()));
@@ -305,7 +305,7 @@ fn three_interruptions_in_a_second_leave_and_one_does_not() {
 }
 
 #[test]
-fn leaving_can_be_cancelled() {
+fn exit_can_be_cancelled() {
     let mut fake = Fake::new();
     fake.stays = true;
     let mut terminal = Typed::texts(&["quit", "say a", "\\q", "say never"]);
@@ -315,7 +315,7 @@ fn leaving_can_be_cancelled() {
 }
 
 #[test]
-fn an_interrupted_command_leaves_the_session_alive() {
+fn an_interrupted_command_keeps_the_session() {
     let fake = typed(&mut Typed::texts(&["interrupt", "say a"]));
     assert_eq!(fake.said, ["a"]);
 }
@@ -359,7 +359,7 @@ fn help_explains_commands_and_groups() {
 
 #[cfg(unix)]
 #[test]
-fn results_go_where_the_line_says() {
+fn session_redirects_output() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a file");
     let name = file.display();
@@ -402,7 +402,7 @@ fn shell_commands_run() {
 
 #[cfg(unix)]
 #[test]
-fn commands_that_others_can_write_do_not_run_when_a_session_starts() {
+fn ignores_a_replrc_that_others_can_write() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("replrc");

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn names_go_on_with_operators_and_words() {
+    fn completes_operators_and_words() {
         assert_eq!(on(""), "pri to took state inside.class inside.arguments. ..");
         assert_eq!(on("p"), "pri== pri!= pri< pri<= pri> pri>= ..");
         assert_eq!(on("t"), "to took ..");
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_offered_where_nobody_knows() {
+    fn offers_nothing_for_free_text() {
         for typed in ["x", "x==", "pri<1", "state==x", "state~=r", "inside.==", "="] {
             assert_eq!(on(typed), " ..", "{typed}");
         }

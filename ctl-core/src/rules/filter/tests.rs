@@ -88,7 +88,7 @@ fn every_operator_compares_by_the_kind_of_the_field() {
 }
 
 #[test]
-fn what_is_missing_is_different_from_everything() {
+fn a_missing_value_equals_nothing() {
     for (filter, expected) in [
         ("envelope.gone==1", false),
         ("envelope.gone<1", false),
@@ -103,7 +103,7 @@ fn what_is_missing_is_different_from_everything() {
 }
 
 #[test]
-fn several_filters_must_all_fit_and_say_whether_they_need_the_body() {
+fn all_filters_must_match_and_tell_if_they_need_the_body() {
     let read = |texts: &[&str]| {
         let filters = texts.iter().map(ToString::to_string).collect();
         FilterArgs { filters }.read::<Job>().unwrap()
@@ -117,7 +117,7 @@ fn several_filters_must_all_fit_and_say_whether_they_need_the_body() {
 }
 
 #[test]
-fn what_is_not_valid_names_value_rule_and_next_step() {
+fn errors_name_value_rule_and_next_step() {
     for (filter, why, hint) in [
         ("pri", "KEY OP VALUE", "pri, age, state, tube, size, body, envelope.NAME"),
         ("", "KEY OP VALUE", "operators"),
@@ -150,7 +150,7 @@ fn what_is_not_valid_names_value_rule_and_next_step() {
 
 proptest::proptest! {
     #[test]
-    fn any_text_is_a_filter_or_an_error(text in "[a-z\\\\.=!~<>\" ]{0,12}\\PC{0,12}") {
+    fn any_text_parses_or_fails(text in "[a-z\\\\.=!~<>\" ]{0,12}\\PC{0,12}") {
         match Filter::parse::<Job>(&text) {
             Ok(filter) => drop(filter.fits(&JOB)),
             Err(error) => proptest::prop_assert_eq!(error.exit.code(), 2),

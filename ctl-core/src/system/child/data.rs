@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_an_argument_is_refused() {
+    fn rejects_data_that_cannot_be_an_argument() {
         let arg = DataArgs { file: false, arg: true };
         let data = arg.hand_over(&"$(rm) `x`; \n".into()).unwrap();
         assert_eq!(data.argument(), Some(OsStr::new("$(rm) `x`; \n")));

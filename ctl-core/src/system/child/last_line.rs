@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_line_is_kept_however_it_comes() {
+    fn keeps_the_last_line_however_it_arrives() {
         for (pieces, text) in [
             (&[][..], None),
             (&["\n \n"], None),
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_takes_no_room() {
+    fn an_endless_line_uses_no_memory() {
         let mut last = LastLine::default();
         for _ in 0..1000 {
             last.take(&[b'x'; 4096]);

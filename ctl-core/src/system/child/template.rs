@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn places_in_a_line_for_the_shell_are_refused() {
+    fn rejects_placeholders_in_a_shell_line() {
         for (line, place, instead) in [
             ("echo {tube}", "{tube}", "$BSCTL_TUBE"),
             ("echo ${tube} {tube}", "{tube}", "$BSCTL_TUBE"),
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_is_known_behind_its_options_and_other_programs() {
+    fn recognizes_a_shell_behind_options_and_wrappers() {
         for command in [
             "bash -o pipefail -c",
             "bash -euo pipefail -c",
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_an_own_shell_is_told_where_its_file_is() {
+    fn passes_the_file_path_to_an_explicit_shell() {
         for (behind, instead) in [
             (&[][..], "\"$0\""),
             (&["sh"], "\"$1\""),
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_put_into_a_line_for_the_shell() {
+    fn never_substitutes_into_a_shell_line() {
         let line = shell("echo ${tube} $1").unwrap();
         assert_eq!(arguments(&line, STDIN, "a;b"), ["-c", "echo ${tube} $1", "sh"]);
         let own = template(&["sh", "-c", "echo ${tube} $0 ${file}", "{tube}"]).unwrap();
@@ -477,13 +477,13 @@ mod tests {
     }
 
     #[test]
-    fn values_are_put_in_once() {
+    fn substitutes_values_once() {
         let both = template(&["echo", "{id}{tube}.{id}", "{other}"]).unwrap();
         assert_eq!(arguments(&both, STDIN, "{id}"), ["7{id}.7", "{other}"]);
     }
 
     #[test]
-    fn a_file_is_where_the_arguments_say_and_goes_with_the_job() {
+    fn the_body_file_lives_as_long_as_the_job() {
         let named = template(&["convert", "-i", "{file}:{file}"]).unwrap();
         let (command, data) = named.command(&[], FILED, &"body".into()).unwrap();
         let place = command.get_args().nth(1).unwrap().to_str().unwrap().to_owned();

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_are_left_are_killed_and_no_others() {
+    fn kills_only_leftover_commands() {
         let guard = Guard::start().unwrap().unwrap();
         let [first, running, new, last] = [(); 4].map(|()| sleeper(&guard));
         for (guarded, group, ..) in [&first, &running, &last] {

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_not_taken_in_time_ends() {
+    fn drops_a_client_that_does_not_read() {
         let whole = read_slowly(1024, Duration::from_millis(1));
         assert!(whole > 1 << 20);
         // Each of these reads comes soon enough, but the answer would take a day.
@@ -282,7 +282,7 @@ mod tests {
 
     /// With a virtual clock. A byte now and then does not keep the connection.
     #[test]
-    fn a_head_that_does_not_come_in_time_ends_the_connection() {
+    fn drops_a_client_that_sends_its_head_too_slowly() {
         let builder = &mut tokio::runtime::Builder::new_current_thread();
         builder.enable_time().start_paused(true).build().unwrap().block_on(async {
             let (mut client, server) = duplex(1024);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_named_once() {
+    fn rejects_a_second_host_header() {
         let headers = |all: &[&str]| -> HeaderMap {
             all.iter().map(|host| (HOST, host.parse().unwrap())).collect()
         };

@@ -19,7 +19,7 @@ fn blanks_separate_words_and_a_line_end_ends_the_statement() {
 }
 
 #[test]
-fn double_quotes_know_the_escapes_of_sdssplitargs() {
+fn double_quotes_support_sdssplitargs_escapes() {
     let statement = next_statement(br#"put "\n\r\t\a\b\\\"\x00\xfF\q""#).unwrap();
     assert_eq!(statement.words[1].bytes, b"\n\r\t\x07\x08\\\"\x00\xffq");
     // Not two hex digits: the x stands for itself.
@@ -50,7 +50,7 @@ fn a_backslash_outside_of_quotes_means_itself() {
 }
 
 #[test]
-fn an_odd_backslash_at_the_end_of_a_line_continues_it() {
+fn a_trailing_backslash_continues_the_line() {
     assert_eq!(words("put \\\n  a\\\r\nb"), ["put", "ab"]);
     assert_eq!(words("put \"a\\\nb\""), ["put", "ab"]);
     assert_eq!(words("put a\\\\\nb"), ["put", "a\\\\"]);
@@ -125,7 +125,7 @@ fn an_unfinished_heredoc_names_its_tag() {
 }
 
 #[test]
-fn only_the_first_byte_decides_whether_a_word_is_literal() {
+fn the_first_byte_decides_if_a_word_is_literal() {
     let statement = next_statement(br#"put @"my file" "@x" -t"a""#).unwrap();
     let literal: Vec<bool> = statement.words.iter().map(|w| w.literal).collect();
     assert_eq!(literal, [false, false, true, false]);
@@ -208,7 +208,7 @@ proptest! {
 }
 
 #[test]
-fn a_line_for_the_shell_is_taken_as_it_is() {
+fn keeps_shell_lines_verbatim() {
     let statement = next_statement(b"  ! echo \"it's # \\\nput x").unwrap();
     let texts: Vec<&[u8]> = statement.words.iter().map(|word| word.bytes.as_slice()).collect();
     assert_eq!(texts, [&b"!"[..], b"echo \"it's # \\"]);
@@ -220,7 +220,7 @@ fn a_line_for_the_shell_is_taken_as_it_is() {
 }
 
 #[test]
-fn completed_words_never_act_on_a_terminal() {
+fn escapes_completed_words() {
     let name = "H:\u{202e}\u{9b}\x1b[2J:1";
     let word = quote(name.as_bytes());
     assert!(!word.chars().any(crate::text::escape::acts), "{word:?}");

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_checked_and_numbers_are_not() {
+    fn checks_names_but_not_numbers() {
         let submit = built(&["submit_job_bg", "f", "", "-"]).unwrap();
         assert_eq!((&submit.body[..], submit.packet_type.number()), (&b"f\0\0in"[..], 18));
         assert_eq!(built(&["SUBMIT_JOB", "f"]).unwrap_err().exit.code(), 65);

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_has_to_wait_for_those_before_it_and_what_failed_holds_up_nobody() {
+    fn keeps_the_order_without_waiting_for_failed_jobs() {
         let mut order = Order::new(Arc::new(Room::new(100)));
         let data = || What::Event(JobEvent::Data(Bytes::from_static(b"x")));
         let done = || What::Event(JobEvent::Complete(Bytes::new()));

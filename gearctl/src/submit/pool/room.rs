@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_job_whose_turn_it_is_goes_on_when_others_have_taken_all_room() {
+    fn the_next_job_always_has_room() {
         let room = Room::new(10);
         room.turn(1);
         assert!(room.enter(&data(2, 10)));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_hears_of_room_and_of_the_end() {
+    fn waiters_wake_for_room_and_at_the_end() {
         let room = Arc::new(Room::new(1));
         assert!(room.enter(&data(1, 1)));
         let waiter = thread::spawn({
