@@ -1,4 +1,4 @@
-//! A queue that nobody else uses, and that is removed afterwards.
+//! A temporary queue with a random name.
 
 use adf_queue_client::QueueName;
 use ctl_core::commands::roundtrip::scratch_name;

@@ -39,7 +39,7 @@ pub fn refuses_to_delete_without_a_terminal_or_yes<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&server), 0);
 }
 
-/// Whoever pipes a failed command into it put a job that nobody wanted.
+/// Piping a failed command into it used to add an empty job.
 pub fn warns_about_empty_stdin<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let words: Vec<&str> = case.add.split(' ').collect();

@@ -62,7 +62,7 @@ impl<T: Tool> Case<T> {
         T::Link::start(Endpoint::Tcp(([127, 0, 0, 1], 0).into()), None).unwrap()
     }
 
-    /// Starts an in-memory server that ends within its test, or comes back: nobody else gets its port meanwhile.
+    /// Starts an in-memory server that ends within its test, or comes back: its port stays reserved meanwhile.
     #[must_use]
     pub fn server_at(port: &Port) -> (Server<T>, String) {
         T::Link::start(Endpoint::Tcp(port.address()), None).unwrap()
@@ -70,7 +70,7 @@ impl<T: Tool> Case<T> {
 
     /// The address of a server that has ended.
     #[must_use]
-    pub fn nobody() -> (Port, String) {
+    pub fn dead_address() -> (Port, String) {
         let port = Port::take().unwrap();
         let (_, address) = Self::server_at(&port);
         (port, address)

@@ -26,7 +26,7 @@ fn line(program: &Program, address: &str, words: &[&str], variables: Variables) 
 /// For both stdout and stderr; a flag takes precedence over the environment.
 pub fn colours_a_pipe_only_when_forced<T: Tool>(case: &Case<T>) {
     let (_server, address) = case.filled();
-    let (_port, dead) = Case::<T>::nobody();
+    let (_port, dead) = Case::<T>::dead_address();
     let cases: [(&[&str], Variables, bool); 4] = [
         (NONE, &[], false),
         (NONE, &[("CLICOLOR_FORCE", "1")], true),

@@ -47,7 +47,7 @@ impl<T: Tool> Stage<T> {
         Self { folder, meant, _servers: [first, second] }
     }
 
-    /// A shell that is to run this line. Whoever has to end it ends the command itself.
+    /// A shell that runs this line and can be killed as one process.
     fn shell(&self, case: &Case<T>, example: &Example) -> Command {
         let mut line = any_port(example.line);
         for (named, meant) in &self.meant {

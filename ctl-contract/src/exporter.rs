@@ -163,7 +163,7 @@ pub fn exporter_scale_reports_the_backlog<T: Tool>(case: &Case<T>) {
 
 /// Nor do the scrapes, however many wait for it.
 pub fn healthz_answers_while_a_server_is_frozen<T: Tool>(case: &Case<T>) {
-    // The system accepts, and nobody answers.
+    // The kernel accepts, and the program never answers.
     let frozen = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = frozen.local_addr().unwrap().to_string();
     let exporter = Exporter::with(&case.program, &address, &["--timeout", "1h"]);

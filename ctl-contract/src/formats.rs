@@ -117,7 +117,7 @@ impl Samples {
     /// The lines of commands that ask a server and end by themselves.
     #[must_use]
     pub fn bounded(&self) -> Vec<&'static [&'static str]> {
-        // A worker goes on until somebody stops it.
+        // A worker runs until it is stopped.
         let ends = |sample: &&Sample| !sample.is_offline() && sample.command != "work";
         self.succeed().filter(ends).map(|sample| sample.line).collect()
     }
@@ -224,8 +224,8 @@ pub fn ndjson_is_one_document_per_line_for_every_command<T: Tool>(case: &Case<T>
     }
 }
 
-/// Except for records, which must stay readable by `import`, and for names of what is deleted with its body. Plain lines
-/// are what all other tests read.
+/// Except for records, which must stay readable by `import`, and for names of what is deleted with its body. Plain
+/// lines are what all other tests read.
 pub fn tables_work_for_every_command<T: Tool>(case: &Case<T>) {
     for format in ["wide", "name"] {
         for sample in case.samples.succeed() {
@@ -268,7 +268,7 @@ pub fn commands_with_effects_support_dry_run_or_refuse_it<T: Interactive>(case: 
 
 /// At once; for a check this is CRITICAL.
 pub fn every_command_exits_69_on_a_dead_port<T: Tool>(case: &Case<T>) {
-    let (_port, dead) = Case::<T>::nobody();
+    let (_port, dead) = Case::<T>::dead_address();
     for sample in case.samples.succeed() {
         // A session connects only at its first line.
         if sample.is_offline() || sample.command == "repl" {
@@ -303,7 +303,7 @@ pub fn every_command_exits_2_on_an_unknown_flag<T: Tool>(case: &Case<T>) {
 
 /// Nothing is requested, taken or changed if the output is impossible. The error comes even without a server.
 pub fn rejects_an_unknown_column_before_sending<T: Tool>(case: &Case<T>) {
-    let (_port, dead) = Case::<T>::nobody();
+    let (_port, dead) = Case::<T>::dead_address();
     let mut told = 0;
     for sample in case.samples.succeed() {
         if sample.is_offline() || !sample.has_shape || sample.command == "repl" {

@@ -168,7 +168,7 @@ pub fn embedded_conflicts_with_an_address<T: Tool>(case: &Case<T>) {
     let (program, flag) = (&case.program, case.program.flag);
     program.bare(&["--embedded", flag, "localhost", "ping"]).exits(2);
     program.bare(&[flag, "localhost", "ping", "--embedded"]).exits(2);
-    let (_port, dead) = Case::<T>::nobody();
+    let (_port, dead) = Case::<T>::dead_address();
     let mut command = program.command(&["--embedded", "ping"]);
     ended(command.env(program.variables[0], dead).spawn().unwrap()).exits(0);
 }

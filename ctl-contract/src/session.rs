@@ -91,7 +91,7 @@ impl Fed {
 
 /// The error names the line that could not connect; the lines before it needed no connection.
 pub fn session_exits_69_and_names_the_failing_line<T: Tool>(case: &Case<T>) {
-    let (_port, address) = Case::<T>::nobody();
+    let (_port, address) = Case::<T>::dead_address();
     let ended = repl(&case.program, &address, &[], ":set\nping").exits(69);
     assert!(ended.says("stdin:2: UNAVAILABLE"), "{ended:?}");
     assert!(ended.err.contains(", or connect ADDRESS"), "{ended:?}");
@@ -173,7 +173,7 @@ pub fn connect_switches_servers<T: Tool>(case: &Case<T>) {
 
 /// The state of the session is kept, too.
 pub fn a_failed_connect_keeps_the_old_connection<T: Tool>(case: &Case<T>) {
-    let ((one, first), (_port, second)) = (Case::<T>::server(), Case::<T>::nobody());
+    let ((one, first), (_port, second)) = (Case::<T>::server(), Case::<T>::dead_address());
     let add = case.add;
     let text = format!("{add} a\nconnect {second}\n{add} b\n");
     let ended = repl(&case.program, &first, &["--keep-going"], text).exits(3);

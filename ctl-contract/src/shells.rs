@@ -77,8 +77,8 @@ pub fn bash_completes_commands_flags_and_values<T: Tool>(case: &Case<T>) {
     let offers =
         |line: &str, queue| offers_name(&case.program, &address, &format!("{name} {line}"), queue);
     offers(&format!("{} ", case.list), "mail");
-    for nobody_knows in [format!("{flag} "), "wait --for ".to_owned(), "ping -c ".to_owned()] {
-        assert_eq!(offered(&nobody_knows), [""; 0], "{nobody_knows}");
+    for free_text in [format!("{flag} "), "wait --for ".to_owned(), "ping -c ".to_owned()] {
+        assert_eq!(offered(&free_text), [""; 0], "{free_text}");
     }
     let topics: Vec<_> = sheet::sheets(T::PROGRAM.sheets).map(|sheet| sheet.topic).collect();
     assert_eq!(offered("help examples "), topics);

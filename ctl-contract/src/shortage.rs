@@ -31,7 +31,7 @@ pub(crate) fn by(user: Option<u32>, program: impl AsRef<std::ffi::OsStr>) -> Com
     command
 }
 
-/// The user that runs the tool in a test: process limits bind everybody but root, and count everything that a user
+/// The user that runs the tool in a test: process limits bind every user but root, and count everything that a user
 /// runs, so for root it is an otherwise unused user. A container may have no more than 65,536.
 fn user(number: u32) -> Option<u32> {
     assert!(number < 6);
@@ -39,7 +39,7 @@ fn user(number: u32) -> Option<u32> {
     rustix::process::getuid().is_root().then_some(user)
 }
 
-/// A copy of the tool that every user can run, in a folder that everybody can read.
+/// A copy of the tool that every user can run, in a world-readable folder.
 pub(crate) fn copied(program: &Program) -> (PathBuf, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();

@@ -60,7 +60,7 @@ fn asks_both<T: Tool>(case: &Case<T>, line: &str) {
     assert!(named == 2, "{line}: {said}");
 }
 
-/// It is there, so nobody needs to start it.
+/// It runs, so the error does not suggest starting it.
 pub fn a_frozen_server_exits_124<T: Tool>(case: &Case<T>) {
     let silent = &silent();
     thread::scope(|scope| {

@@ -362,7 +362,7 @@ pub fn ping_prints_each_reply_and_a_summary<T: Tool>(case: &Case<T>) {
     assert!(ran.err.contains(": 3 of 3 answered, min "), "{ran:?}");
 }
 
-/// Ids that arrive while somebody types are on lines of their own, with nothing else between them.
+/// Ids that arrive during input are on separate lines, with nothing else between them.
 pub fn streaming_results_show_no_progress_bar<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let words: Vec<&str> = case.add.split(' ').chain(["--lines"]).collect();
@@ -383,18 +383,18 @@ pub fn streaming_results_show_no_progress_bar<T: Tool>(case: &Case<T>) {
 
 /// In a pipe it says nothing before its end.
 pub fn wait_shows_its_condition_on_a_terminal<T: Tool>(case: &Case<T>) {
-    let nobody = "127.0.0.1:1";
+    let dead = "127.0.0.1:1";
     let wait = ["wait", "--for", "server", "--timeout", "1h"];
-    let mut terminal = Terminal::run(&case.program, nobody, &[("NO_COLOR", "1")], &wait);
+    let mut terminal = Terminal::run(&case.program, dead, &[("NO_COLOR", "1")], &wait);
     terminal.sees("waiting for `server`");
     terminal.sees(" of 1h");
     terminal.types("\u{3}");
     assert_eq!(terminal.ends(), 130);
-    let ran = case.program.at(nobody, &[&wait[..4], &["2s"]].concat()).exits(124);
+    let ran = case.program.at(dead, &[&wait[..4], &["2s"]].concat()).exits(124);
     assert!(!ran.err.contains("waiting for"), "{}", ran.err);
     let ping = ["ping", "--wait-for-server", "1h"];
-    let mut terminal = Terminal::run(&case.program, nobody, &[("NO_COLOR", "1")], &ping);
-    terminal.sees(&format!("waiting for {nobody}, "));
+    let mut terminal = Terminal::run(&case.program, dead, &[("NO_COLOR", "1")], &ping);
+    terminal.sees(&format!("waiting for {dead}, "));
     terminal.sees(" of 1h: ");
     terminal.types("\u{3}");
     assert_eq!(terminal.ends(), 130);

@@ -122,7 +122,7 @@ pub fn top_survives_a_server_restart<T: Tool>(case: &Case<T>) {
 
 /// As with two servers, one of which answers.
 pub fn top_waits_for_its_only_server<T: Tool>(case: &Case<T>) {
-    let (port, place) = Case::<T>::nobody();
+    let (port, place) = Case::<T>::dead_address();
     let mut terminal = start(case, &place);
     terminal.sees("down for ");
     let _again = Case::<T>::server_at(&port);
@@ -240,7 +240,7 @@ pub fn interval_repeats_a_listing<T: Tool>(case: &Case<T>) {
     assert!(ran.exits(2).err.contains("does not repeat"));
 }
 
-/// Nobody could end it in a pipe. The flags select what the screen would show.
+/// In a pipe it has no keyboard to quit with. The flags select what the screen would show.
 pub fn top_prints_one_snapshot_to_a_pipe<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     for (name, jobs) in [("quiet", 1), ("busy", 3), ("other", 2)] {

@@ -315,7 +315,7 @@ pub fn web_requires_the_token<T: Tool>(case: &Case<T>) {
     web.end();
 }
 
-/// Whoever runs the page sees who changed what.
+/// The log of the server shows who changed what.
 pub fn web_logs_changes<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let add: Vec<&str> = case.add.split(' ').chain(["body"]).collect();
@@ -340,7 +340,7 @@ pub fn web_logs_changes<T: Tool>(case: &Case<T>) {
     web.end();
 }
 
-/// In a real browser: whoever changes something sees where.
+/// In a real browser: the page names the server it changes.
 pub fn web_shows_its_context<T: Tool>(case: &Case<T>) {
     let Some(mut browser) = Browser::start() else { return };
     let (_server, address) = Case::<T>::server();
@@ -382,7 +382,7 @@ pub fn web_lists_every_problem_first<T: Tool>(case: &Case<T>) {
     }
     browser.press("#queues tr.problem a", "");
     browser.wait("document.getElementById('problem').textContent");
-    // An address that somebody has mistyped.
+    // A mistyped address.
     browser.value("location.hash = '#/%/x'");
     browser.wait("!document.getElementById('list').hidden");
     assert_eq!(browser.errors(), "");

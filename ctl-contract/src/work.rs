@@ -182,7 +182,7 @@ pub fn worker_serves_metrics<T: Tool>(case: &Case<T>) {
     worker.end();
 }
 
-/// A server forgets a failed job, or keeps it where nobody looks.
+/// Servers drop a failed job or keep it out of sight.
 pub fn failed_jobs_can_be_imported_again<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let folder = tempfile::tempdir().unwrap();
@@ -228,7 +228,7 @@ pub fn keeps_a_failed_job_that_cannot_be_recorded<T: Tool>(case: &Case<T>) {
 
 /// The hint names the flag that makes it wait.
 pub fn worker_exits_69_unless_told_to_wait_for_the_server<T: Tool>(case: &Case<T>) {
-    let (_port, address) = Case::<T>::nobody();
+    let (_port, address) = Case::<T>::dead_address();
     let words: Vec<&str> = case.work.split(' ').chain(["-c", "1", "--shell", "true"]).collect();
     let ran = case.program.at(&address, &words).exits(69);
     assert!(ran.err.contains("try: --wait-for-server 1m"), "{}", ran.err);

@@ -85,7 +85,7 @@ pub struct GlobalArgs {
     #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     pub confirm: Option<String>,
 
-    /// Whether nobody can be asked, even on a terminal: the command runs beside others.
+    /// Whether questions are off, even on a terminal: the command runs beside others.
     #[arg(skip)]
     pub(crate) asks_nobody: bool,
 }

@@ -138,7 +138,7 @@ impl<T: Tool> Context<T> {
     pub fn interrupts(&mut self) -> Result<Interrupts, CliError> {
         let is_first = self.interrupts.is_none();
         let interrupts = self.gentle_interrupts()?;
-        // Who waits for an answer is told what has become of it, and a command that nobody watches ends at once.
+        // A waiting client gets the result; a command without a client ends at once.
         if is_first && !self.attend(&interrupts, true) {
             interrupts.arm_by_signal()?;
         }

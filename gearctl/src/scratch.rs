@@ -1,4 +1,4 @@
-//! A function that nobody else uses, and that is removed afterwards.
+//! A temporary function with a random name.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::error::cli_error;
 use crate::link::{Answer, Link};
 use crate::names;
 
-/// A name that nobody else has.
+/// A unique name.
 ///
 /// # Errors
 /// None, as the name is legal.

@@ -80,7 +80,7 @@ fn clear(tool: &mut Tool, queues: Vec<QueueName>, args: &ClearArgs) -> Result<Ex
     }
     let (ready, place) = (targets.total(limit), targets.place());
     if ready == 0 {
-        // Nobody has agreed to lose messages that arrive from now on.
+        // The confirmation does not cover messages that arrive from now on.
         targets.queues.clear();
     } else {
         let address = tool.link.dialer.address()?;

@@ -199,7 +199,7 @@ impl Look<'_> {
 /// Gives everything back by closing the connection, which the server does in one step, the last message first. Each
 /// message that returns this way wakes a waiting pull, so waiting pulls would get the last messages. If pulls are
 /// waiting, all messages except the first ones, one for each pull, are therefore put back beforehand, one by one, which
-/// wakes nobody. If the connection is lost, everything is back already.
+/// does not wake a waiting pull. If the connection is lost, everything is back already.
 pub(super) fn give_back(
     link: &mut Link,
     queue: &QueueName,

@@ -112,7 +112,7 @@ impl<'t> State<'t> {
         self.epoch = None;
     }
 
-    /// What has to be done while nobody types: messages of abandoned pulls, loss and return of the connection. Returns
+    /// Maintenance while the prompt is idle: messages of abandoned pulls, loss and return of the connection. Returns
     /// messages for the person.
     pub(super) fn look_after(&mut self, now: Instant) -> Vec<String> {
         let mut said: Vec<String> = self.note_loss().into_iter().collect();

@@ -88,7 +88,7 @@ fn who_waits_has_the_first(site: &Site, base: &str) -> bool {
     let wait = |what: &str| {
         adfctl(address, &["wait", "--for", what, &queue.name, "--interval", "10ms"]).exits(0)
     };
-    // Nobody reads, so it holds all of them.
+    // Stdout is not read, so it holds all of them.
     wait("pulled>=9");
     let pops = [(); 2].map(|()| {
         let line = ["--server", address, "pop", &queue.name, "--wait", "60s", "-o", "raw"];
@@ -268,7 +268,7 @@ fn a_broken_connection_ends_import_with_a_report() {
     assert!(server.view().ready <= 60, "{:?}", server.view());
 }
 
-/// In the last line, and under JSON as numbers: whoever pushes the rest again has to know where to begin.
+/// In the last line, and under JSON as numbers: a retry has to know where to begin.
 #[test]
 fn counts_pushes_by_fate_after_a_broken_connection() {
     for (line, text, total) in [

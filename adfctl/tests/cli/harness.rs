@@ -52,7 +52,7 @@ impl Site {
         Queue { name, _real: None }
     }
 
-    /// The name of a queue that does not exist, and that nobody else creates.
+    /// A unique name of a queue that does not exist.
     pub(crate) fn no_queue(&self, base: &str) -> Queue {
         match &self.real {
             Some(server) => {

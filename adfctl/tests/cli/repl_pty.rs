@@ -47,7 +47,7 @@ fn ctrl_c_abandons_a_pull_and_a_late_message_is_reported() {
         terminal.sees("cancelled");
         terminal.sees(&format!("waiting:{q}> "));
         adfctl(address, &["push", q, "late"]).exits(0);
-        // Nobody types anything.
+        // While the prompt is idle.
         terminal.sees("message 1 of");
         terminal.types("\r");
         terminal.sees(&format!("{address} *1> "));

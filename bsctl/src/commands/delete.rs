@@ -72,7 +72,7 @@ pub fn run(tool: &mut Tool, args: DeleteArgs) -> Result<Exit, CliError> {
     each(tool, bulk, &args.bulk, &ids, Delete::new)
 }
 
-/// The jobs that exist and that nobody has reserved; the others are failures.
+/// The jobs that exist and are not reserved; the others are failures.
 fn free(link: &mut Link, ids: &[JobId], bulk: &mut Bulk) -> Result<Vec<JobId>, CliError> {
     let there = existing(link, ids.iter().copied())?;
     let there = there.into_iter().filter(|stats| stats.state.as_str() != "reserved");

@@ -27,7 +27,7 @@ impl Hidden {
     /// # Errors
     /// The failure of the connection. Tubes that were paused resume by themselves after a minute.
     pub fn pause(link: &mut Link, tubes: Vec<TubeName>) -> Result<Self, CliError> {
-        // A tube exists while somebody watches it.
+        // A watched tube exists.
         let before = link.client()?.watched_tubes().to_vec();
         let kept: Vec<_> = tubes.iter().filter(|tube| !before.contains(tube)).cloned().collect();
         let watched: Result<Vec<_>, _> = link.pipeline(kept.iter().cloned().map(Watch))?.collect();

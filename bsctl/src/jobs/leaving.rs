@@ -43,7 +43,7 @@ pub fn hand_over(
     out.take(records, are_last, &mut leave)
 }
 
-/// Hands over a job that nobody holds, so that it may be deleted.
+/// Hands over a job that is not reserved, so that it may be deleted.
 ///
 /// # Errors
 /// As [`hand_over`].

@@ -35,7 +35,7 @@ pub struct Target {
 pub struct Targets {
     /// What to remove.
     pub found: Vec<Target>,
-    /// Number of jobs reserved by workers, which nobody else can take.
+    /// Number of jobs reserved by workers, which cannot be taken.
     pub reserved: u64,
     /// Tubes that do not exist.
     pub missing: Vec<TubeName>,

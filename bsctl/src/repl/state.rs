@@ -147,7 +147,7 @@ impl<'t> State<'t> {
         self.tool.link.is_connected()
     }
 
-    /// What has to be done while nobody types: touches, warnings, loss and return of the connection. Returns messages
+    /// Maintenance while the prompt is idle: touches, warnings, loss and return of the connection. Returns messages
     /// for the person.
     pub(super) fn look_after(&mut self, now: Instant) -> Vec<String> {
         let mut said: Vec<String> = self.note_loss().into_iter().collect();

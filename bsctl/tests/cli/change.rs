@@ -174,7 +174,7 @@ fn kicking_delayed_jobs_never_kicks_a_buried_one() {
 fn kick_by_id_count_and_limit() {
     on_both(|address| {
         let jobs: Vec<_> = (0..6).map(|_| put_buried(address, "t", "").to_string()).collect();
-        // Whoever reads the output of a script needs words; programs have documents.
+        // Logs of scripts need words; programs read JSON.
         let ran = bsctl(address, &["kick", "-t", "t"]).exits(0);
         assert!(ran.out().is_empty() && ran.err.contains("kicked 1 job"), "{ran:?}");
         assert_eq!(bsctl(address, &["-q", "kick", "-t", "t"]).exits(0).err, "");

@@ -7,7 +7,7 @@ use fixtures::beanstalkd::Server;
 
 use crate::harness::*;
 
-/// Even a tube whose jobs the exporter has peeked at, because a tube exists while somebody uses it.
+/// Even a tube whose jobs the exporter has peeked at, because a tube exists while a client uses it.
 #[test]
 fn exporter_does_not_keep_an_empty_tube_alive() {
     on_both(|address| {

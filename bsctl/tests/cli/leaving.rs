@@ -1,4 +1,4 @@
-//! Jobs that leave the queue: deleted once their output has arrived, one at a time if somebody has to read it.
+//! Jobs that leave the queue: deleted once their output has arrived, one at a time for a reader.
 #![cfg(unix)]
 
 use std::path::Path;
@@ -21,7 +21,7 @@ fn shell(address: &str, script: &str, directory: &Path) -> Ran {
     ended(command.spawn().unwrap())
 }
 
-/// All jobs of a tube that nobody has taken.
+/// All jobs of a tube that are not reserved.
 fn left(address: &str, tube: &str) -> u64 {
     let stats = client(address).stats_tube(tube).unwrap();
     stats.map_or(0, |stats| {
@@ -83,7 +83,7 @@ fn unread_jobs_stay_in_the_queue() {
         }
         let mut child = command(&["-a", address, "pop", "-t", "t", "-c", "5"]).spawn().unwrap();
         let pipe = child.stdout.take().unwrap();
-        // It is written, and nobody reads it.
+        // It is written and never read.
         while rustix::io::ioctl_fionread(&pipe).unwrap() == 0 {
             std::thread::yield_now();
         }
@@ -94,7 +94,7 @@ fn unread_jobs_stay_in_the_queue() {
     });
 }
 
-/// Nobody reads until the jobs have been held for several times their time to run.
+/// The reader starts after several times the time to run.
 #[test]
 fn a_reader_may_be_slower_than_the_time_to_run() {
     let server = Server::builder().virtual_clock().start().unwrap();

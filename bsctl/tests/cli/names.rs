@@ -93,7 +93,7 @@ fn rejects_a_tube_given_twice() {
     });
 }
 
-/// `bsctl put mail hello` would put two jobs where nobody looks for them.
+/// `bsctl put mail hello` would put two jobs into the default tube unnoticed.
 #[test]
 fn several_bodies_need_a_tube() {
     in_memory(|address| {

@@ -208,7 +208,7 @@ fn put_needs_no_statistics() {
     assert_eq!(error["message"], "the server does not know the command stats");
 }
 
-/// In the last line, and under JSON as numbers: whoever puts the rest again has to know where to begin.
+/// In the last line, and under JSON as numbers: a retry has to know where to begin.
 #[test]
 fn counts_puts_by_fate_after_a_broken_connection() {
     for (line, text, total) in [

@@ -212,7 +212,7 @@ fn reconnects_when_the_server_returns() {
     terminal.says("watch mail", "watching 3 tubes");
     terminal.says("reserve", "hello");
     terminal.sees("mail*1 ");
-    // While idle: nobody types anything, and the prompt is true all the same.
+    // The prompt is redrawn while idle.
     server.kill();
     terminal.sees("reserved job 1 went back to ready");
     terminal.sees("not connected> ");

@@ -31,7 +31,7 @@ fn tap_matches_server_replies_to_commands() {
     });
 }
 
-/// Nobody reads the lines while 60,000 of them arrive.
+/// The lines are not read while 60,000 of them arrive.
 #[test]
 fn tap_does_not_block_traffic_on_a_stalled_reader() {
     let server = Server::start().unwrap();

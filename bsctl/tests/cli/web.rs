@@ -133,7 +133,7 @@ fn web_reviews_jobs_one_by_one() {
     browser.press("#review-keep", "");
     decide(&mut browser, "2 of 5", "leave it");
     decide(&mut browser, "3 of 5", "kick job");
-    // Somebody else is faster.
+    // Another client is faster.
     decide(&mut browser, "4 of 5", "Back");
     browser.wait("document.querySelector('[aria-pressed=true]')?.textContent === 'kick job'");
     decide(&mut browser, "3 of 5", "kick job");

@@ -11,9 +11,9 @@ use crate::rules::preset;
 use crate::text::escape;
 use crate::text::spelling::closest;
 
-/// Removes the suggestion of a flag that looks different, and the suggestion to pass a flag as a value if some command has
-/// that flag, which is named instead, or if it is a whole word: nobody means a value by that. Names the intended flag if the
-/// word follows the same letter in the other case. `line` is what a short word that was `typed` stands for.
+/// Removes the suggestion of a flag that looks different, and the suggestion to pass a flag as a value if some command
+/// has that flag, which is named instead, or if it is a whole word, which is never meant as a value. Names the intended
+/// flag if the word follows the same letter in the other case. `line` is what a short word that was `typed` stands for.
 pub(crate) fn correct(
     error: &mut clap::Error,
     program: &Program,
@@ -29,7 +29,7 @@ pub(crate) fn correct(
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![meant.into()]));
         return;
     }
-    // Nobody typed all the words that the error may be about.
+    // The error may concern words that were not typed.
     if error.get(ContextKind::Suggested).is_none()
         && let Some(tip) = preset::explained(tree, typed)
     {

@@ -67,7 +67,7 @@ impl Confirm {
     /// from tube mail on 127.0.0.1:11300".
     ///
     /// # Errors
-    /// Nobody can be asked, and `--yes` is missing: exit 2. Declined: exit 1.
+    /// There is no terminal to ask on, and `--yes` is missing: exit 2. Declined: exit 1.
     pub fn many(&self, action: &str, messages: &Messages) -> Result<(), CliError> {
         if self.yes || self.is_unlocked() {
             return Ok(());
@@ -100,7 +100,7 @@ impl Confirm {
     /// already given, this asks as [`Confirm::many`] does.
     ///
     /// # Errors
-    /// Nobody can be asked, and `--confirm` is missing or has another name: exit 2. Declined: exit 1.
+    /// There is no terminal to ask on, and `--confirm` is missing or has another name: exit 2. Declined: exit 1.
     pub fn everything(
         &self,
         action: &str,
@@ -181,11 +181,11 @@ mod tests {
 
     #[test]
     fn names_the_missing_flag_without_a_terminal() {
-        let nobody = Confirm::default();
-        let error = nobody.many("delete 3 jobs", &messages()).unwrap_err();
+        let silent = Confirm::default();
+        let error = silent.many("delete 3 jobs", &messages()).unwrap_err();
         assert_eq!(error.exit.code(), 2);
         assert!(error.hints[0].contains("--yes"), "{error:?}");
-        let error = nobody.everything("delete all", "host:1", &messages()).unwrap_err();
+        let error = silent.everything("delete all", "host:1", &messages()).unwrap_err();
         assert_eq!(error.exit.code(), 2);
         assert!(error.hints[0].contains("--confirm=host:1"), "{error:?}");
     }

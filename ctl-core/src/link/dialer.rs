@@ -41,7 +41,7 @@ pub struct Dialer<L: Link> {
     made: Option<Vec<Way<L>>>,
     /// Whether the kind of server is confirmed; shared by all clones.
     known: Arc<AtomicBool>,
-    /// Ends waits for a signal; shared by all clones. None for connections that nobody waits for.
+    /// Ends waits for a signal; shared by all clones. None for background connections.
     attention: Option<Attention>,
     /// Ends attempts to connect instead, and no calls.
     outliving: Option<Canceller>,
@@ -242,7 +242,7 @@ impl<L: Link> Dialer<L> {
         }
     }
 
-    /// Whoever uses the addresses is told what is wrong with them.
+    /// Errors in the addresses are reported where they are used.
     fn target(&mut self, target: Target<L::Server>) {
         let queue = match &target {
             Target::Named(addresses) => L::PARAMETERS.split(&addresses.value).ok(),

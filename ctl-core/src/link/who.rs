@@ -89,7 +89,7 @@ pub fn explain(
     error.hint(program.servers.elsewhere())
 }
 
-/// A connection that was not made in time although somebody accepts it: the server is frozen, not away. Some protocols
+/// A connection that was accepted but not answered in time: the server is frozen, not away. Some protocols
 /// and TLS count their first answer as a part of connecting.
 #[must_use]
 pub(crate) fn silent(error: CliError, addresses: &[String]) -> CliError {

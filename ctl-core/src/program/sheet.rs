@@ -22,7 +22,7 @@ pub struct Example {
     pub line: &'static str,
 }
 
-/// The end of the comment on a line that somebody has to stop.
+/// Ends the comment of a command that runs until interrupted.
 const STOPPED: &str = " (until Ctrl-C)";
 
 /// The sheets of a Markdown text.

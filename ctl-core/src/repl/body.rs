@@ -11,7 +11,7 @@ use crate::text::units;
 /// How much of a body is shown to a person.
 const SHOWN: usize = 4096;
 
-/// Shows what was just taken; `record` gets the part of the body that is shown. Nobody wants to read more than fits on
+/// Shows what was just taken; `record` gets the part of the body that is shown. Show no more than fits on
 /// the screen.
 ///
 /// # Errors

@@ -128,7 +128,7 @@ pub trait Guest: Send {
     /// The possible answers to the question what to do with what the session holds.
     const ANSWERS: Answers;
 
-    /// What happens to it if nobody is asked.
+    /// What happens to it without a question.
     const UNASKED: &'static str;
 
     /// What to report if this program crashes while the session holds something: these words, followed by the names
@@ -141,7 +141,7 @@ pub trait Guest: Send {
     /// The prompt for the next line; `rich` terminals have more than ASCII and one colour.
     fn prompt(&mut self, rich: bool) -> Prompt;
 
-    /// Does what has to be done while nobody types. Returns messages for the person.
+    /// Runs maintenance while the prompt is idle. Returns messages for the user.
     fn tick(&mut self, now: Instant) -> Vec<String>;
 
     /// Checks whether a connection was lost since the last check. Returns a message for the person.

@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// In place, so that a link is kept, and nothing that somebody else prepared is written.
+    /// In place, so that a link is kept, and no file prepared by another user is written.
     #[cfg(unix)]
     #[test]
     fn keeps_the_newest_entries_of_a_full_file() {

@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::text::units;
 
-/// As long as the line or `--timeout` says; otherwise a person waits until Ctrl-C, while a script, which nobody may be
-/// watching, checks once.
+/// As long as the line or `--timeout` says; otherwise a person waits until Ctrl-C, while a script checks once.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
     bound: Option<Duration>,

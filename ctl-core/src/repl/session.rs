@@ -133,7 +133,7 @@ impl<'s, S: Shell> Session<'s, S> {
     ) -> Result<Flow, CliError> {
         let started = Instant::now();
         self.shell.starts();
-        // Nobody is surprised by a script that waits.
+        // A script may wait in silence.
         let shows_slow = terminal.is_some();
         let flow = self.execute(words, terminal);
         let took = started.elapsed();
@@ -226,7 +226,7 @@ impl<'s, S: Shell> Session<'s, S> {
                 let text = "the shell command stopped reading before all results were written";
                 Err(CliError::new(Exit::Io, "IO", text))
             }
-            // A read-only command is over once nobody reads its results.
+            // A read-only command ends when its reader closes the pipe.
             (Ok(flow), Err(error)) if error.is_broken_pipe() => read.map(|()| flow),
             (Ok(flow), written) => written.and(read).map(|()| flow),
             (Err(error), _) => Err(error),
@@ -255,7 +255,7 @@ pub fn open(file: &Path) -> Result<(String, FileScript), CliError> {
     Ok((name, Script::new(ReadLines(BufReader::new(opened)))))
 }
 
-/// A file that is run unasked must be one that nobody else can change.
+/// A file that runs automatically must not be writable by other users.
 fn must_be_own(file: &Path) -> Result<(), CliError> {
     let Some(why) = std::fs::metadata(file).ok().as_ref().and_then(files::distrust) else {
         return Ok(());

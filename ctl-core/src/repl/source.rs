@@ -234,14 +234,14 @@ fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     Ok(read)
 }
 
-/// Sends one line of stdin; returns false if there are no more or nobody listens.
+/// Sends one line of stdin; returns false if there are no more or the session is over.
 fn send_line(sender: &SyncSender<io::Result<Vec<u8>>>) -> bool {
     let mut line = Vec::new();
     match read_line(&mut io::stdin().lock(), &mut line) {
         Ok(0) => false,
         Ok(_) => sender.send(Ok(line)).is_ok(),
         Err(error) => {
-            // Nobody listens any more, because the session is over.
+            // The session is over.
             let _ = sender.send(Err(error));
             false
         }

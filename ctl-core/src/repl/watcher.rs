@@ -1,4 +1,4 @@
-//! The thread that maintains a session while nobody types: the tool's timed tasks, lost connections, signals.
+//! The thread that maintains an idle session: the tool's timed tasks, lost connections, signals.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, TryLockError};

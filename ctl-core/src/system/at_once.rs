@@ -33,8 +33,8 @@ pub fn these_at_once<T: Send, R: Send, const N: usize>(
     })
 }
 
-/// Applies `act` to all items, and returns as soon as one has succeeded; the others go on, and nobody learns their
-/// results.
+/// Applies `act` to all items, and returns as soon as one has succeeded; the others continue, and their results are
+/// dropped.
 ///
 /// # Errors
 /// All have failed: the worst error.
@@ -52,7 +52,7 @@ pub fn first_of<T: Send + 'static>(
 }
 
 /// Applies `act` to all items, and waits for the others only this much longer than for the first success; they go on,
-/// and nobody learns their results. The results are in the order of the items, with none for those that took longer.
+/// and their results are dropped. The results are in the order of the items, with none for those that took longer.
 pub fn soon_after_first<T: Send + 'static>(
     items: impl IntoIterator<Item = T>,
     longer: Duration,
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn runs_concurrently_and_keeps_the_order() {
-        // Nobody passes before all have come.
+        // A barrier: all threads have to arrive.
         let barrier = Barrier::new(3);
         let meet = |item: &mut u8| {
             barrier.wait();

@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 use crate::error::{CliError, Exit};
 use crate::text::escape;
 
-/// Why a file that the program obeys cannot be trusted, if so: whoever can change it decides what happens. A file that
+/// Why a file that the program obeys cannot be trusted, if so: its writers control the program. A file that
 /// is no regular one, such as a pipe, was chosen by the user.
 #[cfg(unix)]
 pub(crate) fn distrust(about: &fs::Metadata) -> Option<&'static str> {

@@ -51,7 +51,7 @@ impl Stream {
     /// Connects.
     ///
     /// # Errors
-    /// Nobody listens there, or this system has no such sockets.
+    /// Nothing listens there, or this system has no such sockets.
     pub(crate) async fn connect(place: &Place) -> io::Result<Self> {
         match place {
             Place::Tcp(address) => tokio::net::TcpStream::connect(address).await.map(Self::Tcp),

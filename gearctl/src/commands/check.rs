@@ -40,7 +40,7 @@ always fine). One
 that does not exist counts as having neither, unless --must-exist is given. Cancelled jobs count as queued until a worker asks for work. Workers
 can be registered and stuck: roundtrip through a function proves that they answer, and the message says whether the
 server or the worker failed. A result 0: to 3: and a text is the worker's own verdict, with figures behind a |, as for
-check_gearman, unless --expect is given. The jobs of a function have one id: those that nobody runs do not add up, and
+check_gearman, unless --expect is given. The jobs of a function have one id: unserved ones do not add up, and
 while one is queued, the check fails at once, as on a timeout.
 With several servers, each is checked, and the verdict is the most severe one; a server that is down is CRITICAL. A
 roundtrip through a function goes to any of them.

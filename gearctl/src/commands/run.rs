@@ -28,7 +28,7 @@ Results go to stdout byte for byte, and data as it arrives (with -j, once each j
 the first unfinished job). Warnings and exceptions go to stderr; the worker's status is a progress bar on a terminal. -o
 ndjson prints every event as a record, -o json the outcome. If the job failed, the exit code is 1; if only some of
 several failed, 3. --timeout limits each job; there is no limit otherwise, and a function without workers is only noted:
-`gearctl wait --for 'workers>0' -f FUNCTION --timeout 1s` fails if nobody serves it.
+`gearctl wait --for 'workers>0' -f FUNCTION --timeout 1s` fails if no worker serves it.
 Data that cannot be streamed is buffered: with -o json, and with -j each job's data. A result larger than --max-result
 is an error (exit 65). With --ordered, results are buffered up to that size, and anything beyond it waits at the server.
 
@@ -129,7 +129,7 @@ fn is_unserved(tool: &mut Tool, function: &FunctionName) -> bool {
     all.iter().find(|row| row.name == *function).is_none_or(|row| row.workers == 0)
 }
 
-/// The error for a job that nobody has taken; a person was told at the start. More time helps only with a worker.
+/// The error for a job that no worker took; a terminal showed that at the start. More time helps only with a worker.
 fn unserved(mut error: CliError, name: &str, is_told: bool) -> CliError {
     error.hints.retain(|hint| hint != LONGER);
     let error = error.hint(format!("a worker of {name}: gearctl work --help"));

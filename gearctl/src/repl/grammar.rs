@@ -25,7 +25,7 @@ pub enum Verb {
 
 const START_HELP: &str = "\
 As run, but the session goes on: fg shows the results, :jobs lists the jobs. Several jobs go one after the other, or -j
-at once. Results that nobody looks at are kept, up to 64 MiB for each start; then the jobs have to wait.
+at once. Results not shown yet are kept, up to 64 MiB for each start; then the jobs have to wait.
 Foreground jobs need their client: on leaving the session, you are asked what to do with them.
 
 Examples:

@@ -11,7 +11,7 @@ struct Facts<'a> {
     servers: Option<&'a str>,
     /// Foreground jobs that have not ended.
     open: usize,
-    /// Number of commands whose jobs have all ended and whose results nobody has seen.
+    /// Number of commands whose jobs have all ended and whose results were not shown yet.
     done: usize,
 }
 

@@ -116,7 +116,7 @@ impl<'t> State<'t> {
         self.was_connected = true;
     }
 
-    /// What has to be done while nobody types. Returns messages for the person.
+    /// Maintenance while the prompt is idle. Returns messages for the user.
     pub(super) fn look_after(&mut self, now: Instant) -> Vec<String> {
         let mut said: Vec<String> = self.note_loss().into_iter().collect();
         self.collect(now);

@@ -29,7 +29,7 @@ use room::Room;
 pub enum Kind {
     /// Waits for their events.
     Foreground,
-    /// Nobody waits for them.
+    /// Background jobs.
     Background {
         /// The earliest time to run.
         at: Option<SystemTime>,
@@ -164,7 +164,7 @@ struct Wire {
 }
 
 impl Wire {
-    /// Submits the next job. None if there is none, or if nobody listens any more.
+    /// Submits the next job. None if there is none, or if the receiver has gone.
     fn next(&mut self, client: &mut Client, source: &Source, kind: Kind) -> Option<()> {
         let task = {
             let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);

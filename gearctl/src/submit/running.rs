@@ -20,9 +20,9 @@ pub struct Running {
     shape: Shape,
     pool: Pool,
     bulk: Bulk,
-    /// Every job that was submitted and whose end nobody has seen yet, by its number.
+    /// Every submitted job whose end was not shown yet, by its number.
     jobs: BTreeMap<u64, Seen>,
-    /// Events that nobody has seen yet.
+    /// Events not shown yet.
     backlog: VecDeque<News>,
     backlog_bytes: usize,
     over: bool,
@@ -51,11 +51,11 @@ pub enum Followed {
     Left(Box<Running>, Exit),
 }
 
-/// Maximum size of results, and maximum number of events, kept for later; beyond that, the jobs have to wait until
-/// somebody looks.
+/// Maximum size of results, and maximum number of events, kept for later; beyond that, the jobs have to wait until they
+/// are shown.
 const MAX_BACKLOG: (usize, usize) = (64 << 20, 10_000);
 
-/// How often progress is reported to someone who does other things.
+/// How often progress is reported during other work.
 const TELL: Duration = Duration::from_secs(5);
 
 impl Running {
@@ -75,7 +75,7 @@ impl Running {
         }
     }
 
-    /// The jobs whose end nobody has seen yet.
+    /// The jobs whose end was not shown yet.
     pub fn jobs(&self) -> impl Iterator<Item = &Seen> {
         self.jobs.values()
     }
@@ -89,7 +89,7 @@ impl Running {
         self.handles().any(|own| own.name() == handle.name() && same_server(own))
     }
 
-    /// The handles of the jobs whose end nobody has seen yet.
+    /// The handles of the jobs whose end was not shown yet.
     pub fn handles(&self) -> impl Iterator<Item = &JobHandle> {
         self.jobs().filter_map(|seen| seen.handle.as_ref())
     }
@@ -286,7 +286,7 @@ impl Running {
         Ok(Followed::Ended(exit))
     }
 
-    /// Counts without showing it, because nobody is looking.
+    /// Counts without showing anything.
     pub fn hide(&mut self) {
         self.bulk.hide();
     }

@@ -204,7 +204,7 @@ impl Hands for Shift {
 const SLICE: Duration = Duration::from_millis(100);
 
 impl Shift {
-    /// A shift that nobody has started yet.
+    /// A shift not started yet.
     #[must_use]
     pub fn new(shift: work::Shift, handler: Handler, limit: Option<JobLimit>) -> Self {
         Self {

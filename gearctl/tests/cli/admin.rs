@@ -224,7 +224,7 @@ fn raw_waits_for_later_packets() {
     });
 }
 
-/// Answers the first connection, and leaves others unanswered. Nobody else can take the port in the meantime.
+/// Answers the first connection, and leaves others unanswered. The port stays reserved in the meantime.
 fn server_of_one_connection() -> (fixtures::Port, std::thread::JoinHandle<()>) {
     let port = fixtures::Port::take().unwrap();
     let address = port.address();

@@ -16,7 +16,7 @@ fn check_judges_functions_by_thresholds_and_workers() {
         let check = |line: &[&str]| gearctl(address, &[&["check"], line].concat());
         let ok = check(&["server"]).exits(0);
         assert!(ok.out().starts_with("GEARCTL OK - server: queued 0"), "{}", ok.out());
-        // A function exists only while somebody uses it.
+        // A function exists only while it has jobs or workers.
         let ok = check(&["function", "f", "-c", "queued=10"]).exits(0);
         let line = "GEARCTL OK - f: there is no function f, queued 0, running 0, workers 0";
         assert!(ok.out().starts_with(line), "{}", ok.out());

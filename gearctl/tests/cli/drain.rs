@@ -259,7 +259,7 @@ fn a_drain_reports_a_silent_or_lost_server() {
     }
 }
 
-/// The server takes the job off its list, or gives it to somebody else.
+/// The server takes the job off its list, or gives it to another worker.
 #[test]
 fn unconfirmed_completions_have_an_unknown_fate() {
     let server = fixtures::gearmand::Server::start().unwrap();

@@ -185,7 +185,7 @@ fn loses_what_it_shows(flavour: Flavour, address: &str, _: bool) {
     });
 }
 
-/// Its counts show it unless other jobs are queued; then nobody can know.
+/// Its counts show it unless other jobs are queued.
 #[test]
 fn move_keeps_jobs_merged_into_dead_ones() {
     on(Flavour::Rustygeard, |address, _| {
@@ -276,8 +276,8 @@ fn rejects_a_server_that_waits_for_more_input() {
 }
 
 /// What each line ends with on geard, rustygeard, g2 and Perl's server. `HANDLE` is a queued job of `queued`, and `up`
-/// has a worker; each clear has a function of its own. 124, 4 for a change, and 69 are requests that the server ignores, or closes the connection on; 76 those that it
-/// refuses.
+/// has a worker; each clear has a function of its own. 124, 4 for a change, and 69 are requests that the server
+/// ignores, or closes the connection on; 76 those that it refuses.
 const LINES: &[(&str, [i32; 4])] = &[
     ("functions", [0, 0, 0, 0]),
     ("functions -o json", [0, 0, 0, 0]),

@@ -142,7 +142,7 @@ pub(crate) fn serve(address: &str, function: &str, jobs: u64, handler: Handler) 
 
 type Handler = fn(&mut JobContext<'_>) -> Result<Vec<u8>, Failure>;
 
-/// Submits with a `run` that leaves before anybody has taken the job: the server skips it, and what is merged with it.
+/// Submits with a `run` that leaves before a worker has taken the job: the server skips it, and what is merged with it.
 pub(crate) fn leaves(address: &str, run: &[&str]) {
     let mut child = command(&[&["-s", address], run].concat()).spawn().unwrap();
     let mut admin = Admin::connect(patient(address)).unwrap();

@@ -18,7 +18,7 @@ fn repl(address: &str, arguments: &[&str], script: impl AsRef<[u8]>) -> Ran {
 fn runs_commands_in_order() {
     on_both(|site| {
         let address = site.address();
-        let text = "# nobody works yet\nsubmit mail \"\\x00\\xff\" 'b'\nfunctions mail --columns total\n\
+        let text = "# no worker yet\nsubmit mail \"\\x00\\xff\" 'b'\nfunctions mail --columns total\n\
                     submit mail <<END\none\ntwo\nEND\nfunctions mail --columns queued\n\
                     function maxqueue mail 3\nsubmit mail 'too many'\n";
         let ended = repl(address, &[], text);
@@ -91,7 +91,7 @@ fn upper(job: &mut JobContext<'_>) -> Result<Vec<u8>, Failure> {
 fn lists_jobs_and_brings_them_to_the_foreground() {
     on_both(|site| {
         let address = site.address();
-        // Queued before anybody works, so that the order is certain.
+        // Queued before a worker starts, so that the order is certain.
         let mut fed = Fed::start(&PROGRAM, address, &["--strict"]);
         let started = ["start up one", "start up 'two'", "submit later x"].map(|line| {
             fed.say(line);

@@ -141,7 +141,7 @@ fn the_prompt_shows_servers_and_their_loss() {
     terminal.sees(&format!("{}> ", two.address()));
     let address = two.address().to_owned();
     two.stop();
-    // While idle: nobody types anything.
+    // While the prompt is idle.
     terminal.sees("connection lost");
     terminal.sees("not connected> ");
     let _again = start_at(&port);

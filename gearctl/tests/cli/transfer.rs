@@ -84,8 +84,8 @@ fn moves_to_another_server_or_keeps_jobs_if_it_is_down() {
         for n in 0..3 {
             queue(address, "mail", n.to_string().as_bytes());
         }
-        let nobody = fixtures::Port::take().unwrap().dead().to_string();
-        gearctl(address, &["move", "--from", "mail", "--to-server", &nobody, "--yes"]).exits(69);
+        let dead = fixtures::Port::take().unwrap().dead().to_string();
+        gearctl(address, &["move", "--from", "mail", "--to-server", &dead, "--yes"]).exits(69);
         assert_eq!(queued(address, "mail"), 3);
         gearctl(address, &["move", "--from", "mail", "--to-server", target.address(), "--yes"])
             .exits(0);

@@ -217,7 +217,7 @@ fn builtins_answer() {
     });
 }
 
-/// Each slot tried it before anybody worked, one after the other.
+/// Each slot used to try it first, one after the other.
 #[test]
 fn slots_do_not_wait_for_an_unresponsive_server() {
     let (dark, server) = (Dark::start().unwrap(), Server::start().unwrap());
@@ -347,10 +347,10 @@ fn sets_the_worker_name() {
             let rows = gearctl(address, &["workers", "-f", "f", "-o", "json"]).exits(0).json();
             (rows[0]["id"] == "shell-1").then_some(())
         });
-        let mut nobody = Command::new(env!("CARGO_BIN_EXE_gearctl"));
-        nobody.args(["-s", &dead_address(), "work", "-f", "f", "--builtin", "echo"]);
-        nobody.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        ended(nobody.spawn().unwrap()).exits(69);
+        let mut absent = Command::new(env!("CARGO_BIN_EXE_gearctl"));
+        absent.args(["-s", &dead_address(), "work", "-f", "f", "--builtin", "echo"]);
+        absent.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        ended(absent.spawn().unwrap()).exits(69);
     });
 }
 

@@ -256,7 +256,7 @@ fn catches_up_after_a_failed_poll() {
     }
 }
 
-/// What is shown first belongs to it: otherwise nobody knows which rows are the new server's.
+/// The first rows belong to the new server: the notice marks where they begin.
 #[test]
 fn reports_a_restart_with_the_first_new_jobs() {
     let mut server = Busy::new(vec![]);

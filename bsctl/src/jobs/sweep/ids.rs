@@ -13,7 +13,7 @@ use crate::link::Link;
 use crate::seen::{Seen, damaged};
 
 /// Takes those of these jobs that are still wanted, and deletes them once they have arrived. Ready ones whose bodies
-/// are needed are reserved first (server 1.12 or later), so that nobody else works on them in the meantime.
+/// are needed are reserved first (server 1.12 or later), so that no worker takes them in the meantime.
 ///
 /// # Errors
 /// The failure of the connection, or the failure of `way`.
@@ -81,7 +81,7 @@ fn ask<C: Command<Reply = Option<Job>>>(
     Ok((jobs, broken))
 }
 
-/// Deletes jobs that nobody holds.
+/// Deletes jobs that are not reserved.
 pub(crate) fn delete(
     link: &mut Link,
     ids: &[JobId],

@@ -32,7 +32,7 @@ pub trait Way {
     /// The sweep cannot continue.
     fn take(&mut self, link: &mut Link, jobs: &[Job], bulk: &mut Bulk) -> Result<(), CliError>;
 
-    /// Takes jobs that nobody holds, and returns which of them have arrived, so that they can be deleted; counts the
+    /// Takes unreserved jobs, and returns which of them have arrived, so that they can be deleted; counts the
     /// others.
     ///
     /// # Errors

@@ -8,10 +8,10 @@ use crate::text::escape;
 /// What a figure means without any threshold, with the reason to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Problem {
-    /// Work waits and nobody takes it, such as `ready jobs but no workers`: CRITICAL, unless a critical threshold of the
-    /// figure says what is normal.
+    /// Work waits and no worker takes it, such as `ready jobs but no workers`: CRITICAL, unless a critical threshold of
+    /// the figure says what is normal.
     Unattended(&'static str),
-    /// Work waits and the server does not tell whether anybody takes it: UNKNOWN, unless a critical threshold of the
+    /// Work waits and the server does not report whether a worker takes it: UNKNOWN, unless a critical threshold of the
     /// figure says what is normal.
     Untold(&'static str),
     /// A warning, unless a threshold says what is normal.
@@ -116,7 +116,7 @@ pub struct Measured {
     pub failure: Option<CliError>,
     /// Set if there is no such queue, or none that matches. The figures, if any, are then those of an empty one.
     pub absent: Option<String>,
-    /// What somebody else has found.
+    /// Findings of another check.
     pub stated: Option<Stated>,
     /// Without figures, the names that an empty queue would have: thresholds for other names are mistakes, which would
     /// go unnoticed as long as there is no queue.

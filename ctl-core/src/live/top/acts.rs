@@ -1,5 +1,5 @@
-//! The commands of the live view: a user's changes to a queue, of which the tool first shows what would be done and does
-//! it if the user agrees, and the jobs of a queue.
+//! The commands of the live view: a user's changes to a queue, of which the tool first shows what would be done and
+//! does it if the user agrees, and the jobs of a queue.
 
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -90,7 +90,7 @@ where
         waiting
     }
 
-    /// Nobody waits for the jobs any more.
+    /// The jobs are no longer wanted.
     pub(super) fn stop_listing(&self) {
         self.listing.0.raise();
     }

@@ -55,7 +55,7 @@ pub struct TopArgs {
 }
 
 impl TopArgs {
-    /// The number of samples, if limited. In a pipe nobody may be there to end it.
+    /// The number of samples, if limited. In a pipe there is no keyboard to quit with.
     fn looks(&self, is_terminal: bool) -> Option<u64> {
         let is_once = !is_terminal && self.interval.is_none();
         self.count.or(is_once.then_some(1))

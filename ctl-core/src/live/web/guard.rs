@@ -49,7 +49,7 @@ impl Guard {
         Self { port: address.port(), names, token }
     }
 
-    /// Whether this request may be answered. No browser sends the token by itself, so whoever sends it is the page or
+    /// Whether this request may be answered. No browser sends the token by itself, so the sender is the page or
     /// knows it.
     pub(super) fn check(&self, headers: &HeaderMap, purpose: Purpose) -> Result<(), Refusal> {
         let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());

@@ -200,7 +200,7 @@ async fn command<T: Interactive>(
     }
 }
 
-/// The result of a command, which is interrupted when nobody waits for it any more, or its time is over. It keeps its
+/// The result of a command, which is interrupted when its client has gone or its time is over. It keeps its
 /// room until it has ended.
 async fn run<O: Send + 'static>(
     room: OwnedSemaphorePermit,

@@ -21,7 +21,7 @@ pub(super) struct Live {
     news: watch::Receiver<Bytes>,
 }
 
-/// How often to check whether anybody watches.
+/// How often to check for open pages.
 const TICK: Duration = Duration::from_millis(50);
 
 /// The data needed to show figures.

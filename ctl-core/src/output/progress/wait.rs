@@ -54,7 +54,7 @@ impl Wait {
         self.rest().is_zero()
     }
 
-    /// Whether anybody is to see it.
+    /// Whether it is shown.
     #[must_use]
     pub fn is_seen(&self) -> bool {
         !matches!(Mode::of(&self.messages), Mode::Hidden)

@@ -397,7 +397,7 @@ fn shell_commands_run() {
     assert_eq!(script("!", false).0, Exit::Usage);
     let (exit, fake) = script("!read -r line\nsay never", false);
     assert_eq!((exit, fake.said.len()), (Exit::Negative, 0), "its stdin is closed");
-    assert_eq!(script("\\e say a", false).0, Exit::Usage, "nobody can edit in a script");
+    assert_eq!(script("\\e say a", false).0, Exit::Usage, "a script has no editor");
 }
 
 #[cfg(unix)]

@@ -1,4 +1,5 @@
-//! This side of a command's pipes, which nobody may ever close on the other side: served until their command is over.
+//! This side of a command's pipes. Descendants may keep the other side open for ever, so they are served only until
+//! the command is over.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;

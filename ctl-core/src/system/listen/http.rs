@@ -160,7 +160,7 @@ fn is_for_here(headers: &HeaderMap) -> bool {
     }
 }
 
-/// Whether nobody else can bind this name to another address: it is one, or `localhost`.
+/// Whether this name cannot be rebound by DNS: it is an address, or `localhost`.
 pub(crate) fn is_sure(name: &str) -> bool {
     name == "localhost" || name.parse::<IpAddr>().is_ok()
 }

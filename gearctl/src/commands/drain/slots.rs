@@ -296,7 +296,7 @@ impl Slot {
         })
     }
 
-    /// Ends the job once its record is safe. Returns false if nobody listens any more.
+    /// Ends the job once its record is safe. Returns false if the receiver has gone.
     fn end(&mut self, job: GrabbedJob) -> bool {
         let handle = show_handle(&job.handle);
         let (answer, may_go_on) = mpsc::sync_channel(1);

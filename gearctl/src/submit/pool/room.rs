@@ -32,7 +32,7 @@ impl Room {
     }
 
     /// Waits until there is room for the event. The job whose turn it is may always have one waiting, whatever its
-    /// size. Returns false if nobody will ever take it.
+    /// size. Returns false if the receiver has gone.
     pub(super) fn enter(&self, news: &News) -> bool {
         let size = news.size();
         let mut state = self.state();
