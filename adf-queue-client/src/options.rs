@@ -109,7 +109,7 @@ impl ConnectOptions {
     /// Idle time after which a WebSocket connection sends a ping; 30 seconds by default, at least 100 ms, `None` for
     /// never. Silence for the reply timeout after that ends the connection. The server never sends pings.
     ///
-    /// The blocking face has no thread of its own, so it pings only while a call waits.
+    /// The blocking face has no thread, so it pings only while a call waits.
     #[must_use]
     pub fn ping_interval(mut self, interval: Option<Duration>) -> Self {
         self.ping_interval = interval.map(|interval| interval.max(Duration::from_millis(100)));

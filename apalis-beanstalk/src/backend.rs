@@ -28,7 +28,7 @@ type DefaultCodec = apalis_bridge::Raw;
 /// An apalis backend for beanstalkd, for tasks with arguments of type `A` that a codec `C` writes into the bodies of
 /// jobs.
 ///
-/// A clone pushes by the same producer, and has a worker of its own when it runs.
+/// A clone pushes by the same producer, and has its own worker when it runs.
 pub struct BeanstalkBackend<A, C = DefaultCodec> {
     options: WorkerOptions,
     pub(crate) producer: Producer,
@@ -66,7 +66,7 @@ impl<A, C: Default> BeanstalkBackend<A, C> {
 }
 
 impl<A, C> BeanstalkBackend<A, C> {
-    /// A backend that takes jobs of this tube by these options, and puts tasks without a queue of their own into it.
+    /// A backend that takes jobs of this tube by these options, and puts tasks without their own queue into it.
     #[must_use]
     pub fn with(options: WorkerOptions, producer: Producer, tube: TubeName, codec: C) -> Self {
         BeanstalkBackend {

@@ -14,7 +14,7 @@ use crate::{
     desk::{Offers, desk},
 };
 
-/// A client's worker in a task of its own, and the tasks of type `T` that it offers.
+/// A client's worker in its own task, and the tasks of type `T` that it offers.
 ///
 /// The worker keeps its jobs alive whether or not the apalis worker is polled, and however long its service is not
 /// ready. Dropping it ends the worker: its jobs go back to the servers.

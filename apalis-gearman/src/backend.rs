@@ -28,7 +28,7 @@ type DefaultCodec = apalis_bridge::Raw;
 /// An apalis backend for Gearman, for tasks with arguments of type `A` that a codec `C` writes into workloads. It
 /// encodes results, too.
 ///
-/// A clone pushes by the same client, and has a worker of its own when it runs.
+/// A clone pushes by the same client, and has its own worker when it runs.
 pub struct GearmanBackend<A, C = DefaultCodec> {
     options: WorkerOptions,
     pub(crate) client: Client,
@@ -64,7 +64,7 @@ impl<A, C: Default> GearmanBackend<A, C> {
 }
 
 impl<A, C> GearmanBackend<A, C> {
-    /// A backend that takes jobs of this function by these options, and submits tasks without a queue of their own to
+    /// A backend that takes jobs of this function by these options, and submits tasks without their own queue to
     /// it.
     #[must_use]
     pub fn with(options: WorkerOptions, client: Client, function: FunctionName, codec: C) -> Self {

@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     loop {
         let job = match reserved {
             Reserved::Job(job) => job,
-            // This consumer holds no job while it waits, so no deadline of its own can come.
+            // This consumer holds no job while it waits, so none of its deadlines can come.
             Reserved::TimedOut | Reserved::DeadlineSoon => break,
         };
         work(&job, &mut seen)?;

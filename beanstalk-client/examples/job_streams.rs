@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut taken = client.jobs();
     let mut sum = 0;
     for _ in 0..jobs {
-        // This consumer holds no job while it waits, so no deadline of its own can come.
+        // This consumer holds no job while it waits, so none of its deadlines can come.
         let Some(Reserved::Job(job)) = taken.try_next().await? else { break };
         sum += std::str::from_utf8(&job.body)?.parse::<u64>()?;
         taken.client().delete(&job).await?;

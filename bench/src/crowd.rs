@@ -13,7 +13,7 @@ pub fn share(jobs: u64, many: usize, number: usize) -> u64 {
     (jobs + number as u64) / many.max(1) as u64
 }
 
-/// Makes each member do its share of the jobs in a thread of its own. The time goes from the first one's start to the last
+/// Makes each member do its share of the jobs in its own thread. The time goes from the first one's start to the last
 /// one's end: threads start and end in any order, and take time for it.
 pub fn crowd<M: Send>(
     members: &mut [M],

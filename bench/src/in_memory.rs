@@ -1,4 +1,4 @@
-//! The in-memory servers as processes of their own, like the real servers.
+//! The in-memory servers as their own processes, like the real servers.
 
 use std::{
     io::{self, BufRead, BufReader, Read},

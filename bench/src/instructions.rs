@@ -19,7 +19,7 @@ pub struct InstructionsOptions {
     only: Option<String>,
 }
 
-/// One run, in a process of its own.
+/// One run, in its own process.
 #[derive(Args, Clone, Debug)]
 pub struct ProbeOptions {
     #[arg(long)]

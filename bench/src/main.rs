@@ -40,7 +40,7 @@ enum What {
     /// One run of one contender, for the instructions
     #[command(hide = true)]
     AdfProbe(instructions::ProbeOptions),
-    /// An in-memory server, in a process of its own
+    /// An in-memory server, in its own process
     #[command(hide = true)]
     InMemoryServer(in_memory::ServerOptions),
     /// The Gearman clients and workers against a real gearmand, which is started for the purpose
@@ -55,7 +55,7 @@ enum What {
     /// One run of one contender, for the instructions
     #[command(hide = true)]
     GearmandProbe(instructions::ProbeOptions),
-    /// Many of something in a process of its own, for the memory
+    /// Many of something in its own process, for the memory
     #[command(hide = true)]
     GearmandMemoryProbe(gearmand::MemoryProbeOptions),
     /// Instructions of the beanstalkd clients, producers and workers for each job, counted by valgrind
@@ -65,7 +65,7 @@ enum What {
     /// One run of one contender, for the instructions
     #[command(hide = true)]
     BeanstalkdProbe(instructions::ProbeOptions),
-    /// Many of something in a process of its own, for the memory
+    /// Many of something in its own process, for the memory
     #[command(hide = true)]
     BeanstalkdMemoryProbe(beanstalkd::MemoryProbeOptions),
     /// The tool bsctl as a process: start-up time, and memory while it imports jobs

@@ -92,7 +92,7 @@ const COMMON_FAILING: &[Sample] = &[
     Sample::of("context select", &["context", "select", "none"]),
 ];
 
-/// Sample lines for the commands that a tool does not share with all others, or that need arguments of its own.
+/// Sample lines for the commands that a tool does not share with all others, or that need its own arguments.
 #[derive(Debug, Clone, Copy)]
 pub struct Samples {
     /// Lines that succeed against the server of `prepared`.

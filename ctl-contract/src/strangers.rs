@@ -138,7 +138,7 @@ fn inseparable() -> [String; 2] {
     })
 }
 
-/// A server that runs this for each connection, on a thread of its own.
+/// A server that runs this for each connection, on its own thread.
 fn serves(serve: impl Fn(TcpStream) + Clone + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

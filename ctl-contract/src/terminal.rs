@@ -259,7 +259,7 @@ pub fn edits_a_command_in_the_editor<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&server), 3);
 }
 
-/// By a file of their own; errors in it are reported, and do not prevent working.
+/// With a replrc; errors in it are reported, and do not prevent working.
 pub fn replrc_runs_at_start<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let config = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use ctl_core::context::Tool;
 use crate::Case;
 use crate::program::ended;
 
-/// Runs every command of the `console` blocks below this heading of a README, in a directory of its own, against an
+/// Runs every command of the `console` blocks below this heading of a README, in its own directory, against an
 /// in-memory server that replaces the one at `shown`. Their output has to match the README except for times and ids.
 pub fn readme_tour_matches_the_output<T: Tool>(
     case: &Case<T>,

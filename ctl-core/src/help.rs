@@ -64,7 +64,7 @@ pub(crate) fn everything(program: &Program) -> String {
 }
 
 /// The grammar as help shows it: with all options, or with the usual ones in a screen. The flags of every command are a
-/// topic of their own, which each command names. It is as wide as this says, but for the tool's own.
+/// their own topic, which each command names. It is as wide as this says, but for the tool's own.
 #[must_use]
 pub fn shown(program: &Program, extent: Extent, width: usize) -> Command {
     let whole = match extent {

@@ -196,7 +196,7 @@ impl Link {
         Ok(self.client.insert(client))
     }
 
-    /// A client of its own, for a thread.
+    /// Its own client, for a thread.
     ///
     /// # Errors
     /// No server can be reached: exit 69.

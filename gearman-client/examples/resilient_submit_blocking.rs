@@ -10,7 +10,7 @@ use std::{env, error::Error, thread, time::Duration};
 
 use gearman_client::{ConnectOptions, RetryPolicy, SubmitOptions, blocking::Client};
 
-/// How many threads submit, each over a connection of its own.
+/// How many threads submit, each over its own connection.
 const THREADS: u64 = 4;
 
 fn main() -> Result<(), Box<dyn Error>> {

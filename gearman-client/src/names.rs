@@ -242,7 +242,7 @@ impl TryFrom<&[u8]> for UniqueId {
         let why = match id {
             [] => "it is empty (1 to 63 bytes)".to_owned(),
             // `Unique::ByPayload` asks for it by name.
-            b"-" => "'-' has a meaning of its own: the server compares workloads".to_owned(),
+            b"-" => "'-' has its own meaning: the server compares workloads".to_owned(),
             _ if id.len() > Self::MAX_LEN => format!("it has {} bytes (1 to 63)", id.len()),
             _ => return Ok(UniqueId(ShortId::cut(id))),
         };

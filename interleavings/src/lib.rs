@@ -61,7 +61,7 @@ impl World {
         Ok(Stream { world: self.clone(), id, unread: Vec::new(), timeout: None })
     }
 
-    /// What the server answers to a line on a connection of its own.
+    /// What the server answers to a line on its own connection.
     pub fn ask(&self, line: &str) -> String {
         self.with(|server| {
             let id = server.connect();

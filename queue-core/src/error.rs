@@ -183,7 +183,7 @@ impl<K, A> Error<K, A> {
         error
     }
 
-    /// Sets the cause, an error of the same client, and appends it to the message. If that has no cause of its own, the
+    /// Sets the cause, an error of the same client, and appends it to the message. If that has no cause, the
     /// present one stays.
     #[must_use]
     pub fn with_cause(self, cause: Self) -> Self
@@ -297,8 +297,8 @@ macro_rules! wrap_error {
                 self.0.fate()
             }
 
-            /// The address of the server that was asked, if it was one. The text begins with the request and the server,
-            /// unless the server has refused the request.
+            /// The address of the server that was asked, if it was one. The text begins with the request and the
+            /// server, unless the server has refused the request.
             #[must_use]
             pub fn server(&self) -> Option<&str> {
                 self.0.server()
@@ -456,7 +456,7 @@ macro_rules! wrap_error {
 mod tests {
     use super::*;
 
-    /// A cause with a cause of its own.
+    /// A cause with its own cause.
     #[derive(Debug)]
     struct Outer(io::Error);
 

@@ -4,7 +4,7 @@
 //! real one; after every step all replies must be equal, at the end the stats of the server, of
 //! every tube and of every job too. What depends on the machine or on the time is masked. No
 //! sequence depends on timing: its times to run, delays and pauses are minutes. Timing has
-//! scripts of its own, with margins of half a second and more.
+//! its own scripts, with margins of half a second and more.
 //!
 //! Usually it is the same 100 sequences, so that a run says something about the change it tests;
 //! `DIFFERENTIAL_CASES=10000` runs as many new ones.

@@ -3,7 +3,7 @@
 //! Random sequences of packets and text commands on several connections go to a fresh in-memory
 //! server and a fresh real one; after every step all replies must be equal, and at the end the
 //! lists of functions, jobs and workers too. Nothing in a sequence falls due while it runs. What
-//! takes time has scripts of its own.
+//! takes time has its own scripts.
 //!
 //! Usually it is the same 40 sequences of each kind, so that a run says something about the change it tests;
 //! `DIFFERENTIAL_CASES=10000` runs as many new ones.

@@ -1,4 +1,4 @@
-//! The programs of the guide that are files of their own, run as a user would, and what the guide takes from files.
+//! The programs of the guide that are their own files, run as a user would, and what the guide takes from files.
 #![cfg(unix)]
 
 use std::{
@@ -43,7 +43,7 @@ impl Service {
         Service { child, output, address }
     }
 
-    /// The status and the body of the response to one request over a connection of its own.
+    /// The status and the body of the response to one request over its own connection.
     fn ask(&self, request: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let length = body.len();

@@ -1,6 +1,6 @@
 //! What crosses crates, as one program: each file here is a module of it, and so is each folder.
 //!
-//! Programs of their own are `sim`, which is also run alone and optimised; `vocabulary`, which has the three tools in it;
+//! Separate programs are `sim`, which is also run alone and optimised; `vocabulary`, which has the three tools in it;
 //! and `call_backs`, `observability` and `trace_context`, each of which has the one subscriber of its process.
 
 #![allow(

@@ -1,6 +1,6 @@
 //! Whatever a program holds may be shared by its threads: a struct with a client in it has async methods that can be
 //! spawned. This is checked by compiling it. (`beanstalk-client` has
-//! a test of its own.)
+//! its own test.)
 
 use std::iter::Empty;
 

@@ -11,8 +11,8 @@ use ctl_core::tool::cli;
 
 /// Flags of a shared command that mean something else in one of the tools.
 const OTHER_MEANINGS: &[(&str, &str, &str)] = &[
-    ("", "server", "each protocol has addresses of its own"),
-    ("", "tls", "each protocol has a scheme of its own"),
+    ("", "server", "each protocol has its own addresses"),
+    ("", "tls", "each protocol has its own scheme"),
 ];
 
 /// Flags that have another letter or another kind of value in some command.

@@ -31,8 +31,8 @@ use crate::{
 ///
 /// Clones are cheap and share everything. One of the threads that wait for an answer moves the bytes of the connection
 /// for all of them, and hands over to another once it has its own answer. Pushes made by many threads at the same time
-/// go out in one write. A background thread exists only while pushes that no thread waits for cannot be written at once,
-/// or their [`Receipt`]s were dropped, and while a failed server is tried again.
+/// go out in one write. A background thread exists only while pushes that no thread waits for cannot be written at
+/// once, or their [`Receipt`]s were dropped, and while a failed server is tried again.
 ///
 /// | what happens to a push | what the producer does |
 /// |---|---|
@@ -82,7 +82,7 @@ struct ProducerShared {
 
 struct ProducerServer {
     link: Arc<SharedLink>,
-    /// The ping of a doubtful server, in a thread of its own.
+    /// The ping of a doubtful server, in its own thread.
     attempt: Mutex<Option<mpsc::Receiver<Result<()>>>>,
 }
 
@@ -197,8 +197,8 @@ impl Producer {
         outcome
     }
 
-    /// Pushes a message to the right end of a queue without waiting for the server's answer. The [`Receipt`] returns the
-    /// answer. This way, one thread can have many pushes in flight. Waits for room while
+    /// Pushes a message to the right end of a queue without waiting for the server's answer. The [`Receipt`] returns
+    /// the answer. This way, one thread can have many pushes in flight. Waits for room while
     /// [`max_messages`](ProducerOptions::max_messages) are in flight.
     ///
     /// The push is carried out whether or not anybody waits. It is written at once, as far as the socket takes it; if
@@ -304,7 +304,7 @@ impl ProducerShared {
         }
     }
 
-    /// Has a thread of its own finish the pushes that no thread waits for, unless there is one.
+    /// Has its own thread finish the pushes that no thread waits for, unless there is one.
     fn help(self: &Arc<Self>) {
         if self.pushes.wants_helper() {
             let shared = Arc::clone(self);
@@ -340,7 +340,7 @@ impl PushServer for ProducerServer {
         self.link.connection_state()
     }
 
-    /// It is sent by a thread of its own.
+    /// It is sent by its own thread.
     fn try_aside(&self, may_try: bool) -> Option<Result<()>> {
         let mut attempt = lock(&self.attempt);
         if let Some(started) = &*attempt {

@@ -39,7 +39,7 @@ type Handlers = BTreeMap<QueueName, Registered<Handler>>;
 /// # }
 /// ```
 ///
-/// * **Threads.** An attempt to connect has a thread of its own, which ends with it. There are no others before
+/// * **Threads.** An attempt to connect has its own thread, which ends with it. There are no others before
 ///   [`run`](Self::run), and none of them outlives it. It has one for each server (the caller's if there is only one),
 ///   which moves the bytes and runs handlers that have proved quick. The others run in their own threads, one per
 ///   [slot](WorkerOptions::slots); their decisions go out within 16 ms.
@@ -99,7 +99,7 @@ impl Worker {
     }
 
     /// Asks whether messages can be pulled now: makes one round trip to each server in turn until one answers, over a
-    /// connection of its own that it closes again. For a worker that is not to start without a server.
+    /// its own connection that it closes again. For a worker that is not to start without a server.
     ///
     /// # Errors
     ///

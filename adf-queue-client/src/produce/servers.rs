@@ -113,7 +113,7 @@ impl<S: PushServer> PushServers<S> {
         }
     }
 
-    /// Makes the request of a push. Connecting first may have a limit of its own.
+    /// Makes the request of a push. Connecting first may have its own limit.
     fn ask(&self, push: &PushAttempts, server: usize, connecting: Option<Limit>) -> Result<Awaits> {
         let one = self.server(server)?;
         let connecting = connecting.filter(|_| one.state() != ConnectionState::Ready);

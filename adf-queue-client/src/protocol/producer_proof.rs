@@ -89,7 +89,7 @@ impl Face {
         }
     }
 
-    /// The links have clocks of their own; time never runs backwards for a push.
+    /// The links have their own clocks; time never runs backwards for a push.
     fn now(&self) -> Instant {
         self.links.iter().map(Proof::now).max().unwrap()
     }

@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 
 use crate::support::{World, queue_name};
 
-/// The async face. Its runtime has a thread of its own, so that drivers continue while a test does not wait.
+/// The async face. Its runtime has its own thread, so that drivers continue while a test does not wait.
 pub(crate) struct Async {
     pub(crate) client: Client,
     pub(crate) runtime: Arc<Runtime>,
@@ -60,14 +60,14 @@ pub(crate) trait Face: Sized + Send + 'static {
     fn epoch(&self) -> Option<Epoch>;
 }
 
-/// A client of this world's server, and a queue of its own.
+/// A client of this world's server, and its own queue.
 pub(crate) fn with_queue<F: Face>(world: &World) -> (F, QueueName) {
     let (mut client, queue) = (F::connect(world.options()).unwrap(), queue_name());
     client.create_queue(&queue).unwrap();
     (client, queue)
 }
 
-/// The same without a runtime of its own.
+/// The same without its own runtime.
 pub(crate) async fn async_with_queue(world: &World) -> (Client, QueueName) {
     let (client, queue) = (Client::connect(world.options()).await.unwrap(), queue_name());
     client.create_queue(&queue).await.unwrap();

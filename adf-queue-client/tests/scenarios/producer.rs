@@ -394,7 +394,7 @@ fn equal_keys_go_to_one_server<F: Produces>() {
     assert_eq!(found, 60);
 }
 
-/// A proxy in front of a server of its own that has the queue.
+/// A proxy in its own front server that has the queue.
 fn behind_proxy(queue: &QueueName) -> (Server, Proxy, ProducerOptions) {
     let server = Server::builder().queue(queue.as_str()).start().unwrap();
     let proxy = Proxy::start(server.socket_addr().unwrap()).unwrap();

@@ -21,7 +21,7 @@ use tower::{Service, ServiceBuilder, limit::ConcurrencyLimit, service_fn};
 
 use crate::support::PATIENCE;
 
-/// A worker that serves `/q` by a service, in a task of its own.
+/// A worker that serves `/q` by a service, in its own task.
 struct Running {
     handle: WorkerHandle,
     told: Arc<Mutex<Vec<String>>>,

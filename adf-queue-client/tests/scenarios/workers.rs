@@ -23,7 +23,7 @@ pub(crate) type Ended = Result<Decision, String>;
 pub(crate) type Handler = Arc<dyn Fn(&JobContext) -> Ended + Send + Sync>;
 
 pub(crate) trait WorkerFace: Face {
-    /// Runs a worker in a thread of its own, with one handler for all queues.
+    /// Runs a worker in its own thread, with one handler for all queues.
     fn work(options: WorkerOptions, queues: &[QueueName], handler: Handler) -> Running;
     /// Creates a worker that is not run.
     fn connect_worker(options: WorkerOptions) -> Result<(), Error>;

@@ -18,7 +18,7 @@ use crate::tool::Tool;
 
 /// The end of `bench --help`.
 pub const HELP: &str = "\
-Protocol: createqueue, rpush, pull, delete, count, deletequeue, in a queue of its own.
+Protocol: createqueue, rpush, pull, delete, count, deletequeue, in a temporary queue.
   push     push a message
   pull     pull and delete a message that was pushed beforehand
   cycle    push a message, pull one, delete it
@@ -95,7 +95,7 @@ pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
                 return error;
             }
             let why = format!("queue {queue} exists, but a benchmark deletes its queue");
-            CliError::usage(why).hint("without --queue, for a queue of its own")
+            CliError::usage(why).hint("leave out --queue to use a temporary one")
         })?;
     }
     let measured = measure(tool, &plan, args.mode, &queue, &interrupts);

@@ -32,7 +32,7 @@ Metrics:
   roundtrip:  rtt (milliseconds)
 A queue with ready messages and no workers is CRITICAL, unless -c says what is normal (waiting=0: is always fine). The
 server knows no workers, so this means no waiting pulls and no pulled messages. A queue that does not exist counts as
-empty, unless --must-exist is given. roundtrip creates a queue of its own, pushes a message with every byte
+empty, unless --must-exist is given. roundtrip creates a temporary queue, pushes a message with every byte
 value (in JSON: every ASCII character), pulls, gives back, pulls again and deletes it, and proves that the server stores
 and returns messages; its rtt is that of all steps.
 With several servers, each value is for one of them, and the verdict is the most severe one; a server that is down is

@@ -85,7 +85,7 @@ fn export(tool: &mut Tool, args: &ExportArgs) -> Result<Exit, CliError> {
     let mut list = tool.out.list(&BODIES)?.eager();
     bulk.beside(&list);
     for (queue, ready) in targets.queues {
-        // A connection of its own, so that closing it gives back only these.
+        // Its own connection, so that closing it gives back only these.
         let mut link = tool.link.sibling();
         let mut pulled = Pulled::default();
         let before = bulk.succeeded();

@@ -1,4 +1,4 @@
-//! `check roundtrip`: a message, in a queue of its own.
+//! `check roundtrip`: a message, in a temporary queue.
 
 use adf_queue_client::blocking::Client;
 use adf_queue_client::{Delivery, Error, QueueName, Transport};

@@ -81,7 +81,7 @@ pub fn run(tool: &mut Tool, args: &TransferArgs) -> Result<Exit, CliError> {
     let from = names::queue(&args.from)?;
     let to = args.to.as_deref().map(names::queue).transpose()?.unwrap_or_else(|| from.clone());
     let address = tool.link.dialer.address()?;
-    // A connection of its own, so that closing it gives back only these.
+    // Its own connection, so that closing it gives back only these.
     let (mut target, elsewhere) = tool.link.elsewhere(args.to_server.as_deref())?;
     if from == to && elsewhere.is_none() {
         return Err(CliError::usage(format!("source and target are the same queue: {from}"))

@@ -1,4 +1,4 @@
-//! The blocking producer: many callers share one pipelined connection to each server, without a thread of its own.
+//! The blocking producer: many callers share one pipelined connection to each server, without its own thread.
 
 mod call;
 mod lead;
@@ -33,8 +33,8 @@ use crate::{
 ///
 /// A put is *accepted* once there is room for it in the queue ([`ProducerOptions::max_jobs`],
 /// [`max_bytes`](ProducerOptions::max_bytes)). From then on it is carried out whether or not its caller waits, until it
-/// is answered or times out ([`ProducerOptions::timeout`]). The answer to a put that nobody waits for is read by a later
-/// call. If such a put fails, it is counted in the [report](Self::report), and is the event
+/// is answered or times out ([`ProducerOptions::timeout`]). The answer to a put that nobody waits for is read by a
+/// later call. If such a put fails, it is counted in the [report](Self::report), and is the event
 /// [`Failed`](crate::ProducerEventKind::Failed):
 ///
 /// | what happens | what the producer does |

@@ -57,7 +57,7 @@ type Handlers = BTreeMap<TubeName, Handler>;
 /// It does what the async worker does, with threads: [`run`](Self::run) starts two for each slot, and joins all of them
 /// before it returns. One drives the connection and runs the handler, which may block for as long as it likes;
 /// meanwhile the other drives the connection and its heartbeat. With [prefetch](WorkerOptions::prefetch), one thread
-/// always drives and the other runs handlers. An attempt to connect has a thread of its own, which ends with it, so that
+/// always drives and the other runs handlers. An attempt to connect has its own thread, which ends with it, so that
 /// a stop does not wait for a server that takes no connection. A thread cannot be killed from outside: a handler that
 /// continues after its job was [lost](JobContext::is_lost) keeps its slot from taking another job and `run` from
 /// returning.
@@ -121,7 +121,7 @@ impl Worker {
     }
 
     /// Asks whether there can be jobs now: makes one round trip to each server in turn until one answers, over a
-    /// connection of its own that it closes again. For a worker that is not to start without a server.
+    /// its own connection that it closes again. For a worker that is not to start without a server.
     ///
     /// # Errors
     ///

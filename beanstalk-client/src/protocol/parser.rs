@@ -212,7 +212,7 @@ impl Parser {
     }
 }
 
-/// A parser with a receive buffer of its own.
+/// A parser with its own receive buffer.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     pub(crate) parser: Parser,

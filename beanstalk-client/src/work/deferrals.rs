@@ -24,7 +24,7 @@ impl Deferrals {
         }
     }
 
-    /// Another server has ids of its own.
+    /// Another server has its own ids.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }

@@ -23,8 +23,8 @@ pub enum Outcome {
     Delete,
     /// Released: ready again after the delay, however often that happened before. For a job that has not failed, but
     /// cannot be done now: a deferral, which does not count towards [`Retries::releases`], as far as this worker
-    /// remembers. The server counts every release, so a worker keeps the deferrals of up to 10,000 jobs of a server, and
-    /// forgets the oldest.
+    /// remembers. The server counts every release, so a worker keeps the deferrals of up to 10,000 jobs of a server,
+    /// and forgets the oldest.
     Release {
         /// In whole seconds (rounded up), at most `u32::MAX`.
         #[cfg_attr(feature = "serde", serde(default, with = "queue_core::seconds"))]
@@ -42,7 +42,7 @@ pub enum Outcome {
     },
     /// The job failed: it is released with a growing delay, and buried after too many releases; see [`Retries`].
     Retry,
-    /// The same, with a delay of its own.
+    /// The same, with its own delay.
     RetryAfter(
         /// In whole seconds (rounded up), at most `u32::MAX`.
         #[cfg_attr(feature = "serde", serde(with = "queue_core::seconds"))]
@@ -58,7 +58,7 @@ impl Outcome {
     }
 
     /// Releases the job with a delay and its priority unchanged: a deferral, which never buries it. For a failure with
-    /// a delay of its own, use [`retry_after`](Self::retry_after).
+    /// its own delay, use [`retry_after`](Self::retry_after).
     #[doc(alias = "release_after")]
     #[must_use]
     pub const fn defer(delay: Duration) -> Self {
@@ -261,18 +261,19 @@ impl Ended {
 /// reserves or its time to run expired too often: such a job kills its process, or hangs. `buries` does not count,
 /// because it grows when a server restarts with a write-ahead log.
 ///
-/// Each kick grants all of these again: a job that was kicked twice has three times the allowance. (The server also counts
-/// the kick of a delayed job.) A job that was buried without being run always runs again after one kick, even if others
-/// have reserved it, or it has expired, many times before a worker with these limits saw it. The counters do not say what
-/// happened since a kick, so beyond what was granted, allowances alternate: a job is buried unrun if it has used up one,
-/// three or five too many, and otherwise runs until the next one is used up. A new job meets only the first: it is caught
-/// when its allowance ends, and again one allowance after each kick. But a job that had used up two too many when it was
-/// first seen runs for one more, and if it is buried meanwhile, for another reason, it may take two kicks to run again.
+/// Each kick grants all of these again: a job that was kicked twice has three times the allowance. (The server also
+/// counts the kick of a delayed job.) A job that was buried without being run always runs again after one kick, even if
+/// others have reserved it, or it has expired, many times before a worker with these limits saw it. The counters do not
+/// say what happened since a kick, so beyond what was granted, allowances alternate: a job is buried unrun if it has
+/// used up one, three or five too many, and otherwise runs until the next one is used up. A new job meets only the
+/// first: it is caught when its allowance ends, and again one allowance after each kick. But a job that had used up two
+/// too many when it was first seen runs for one more, and if it is buried meanwhile, for another reason, it may take
+/// two kicks to run again.
 ///
 /// Deferrals ([`Outcome::defer`]) are no failures. They never bury a job, and a job that was reserved 1000 times and
 /// released 1000 times is no suspect. But the server counts them among the `releases`, as it has no other counter: only
-/// the worker that deferred a job knows that these releases were no failures. If several workers defer and fail the same
-/// jobs, allow more [`releases`](Self::releases).
+/// the worker that deferred a job knows that these releases were no failures. If several workers defer and fail the
+/// same jobs, allow more [`releases`](Self::releases).
 ///
 /// As text, comma-separated settings; omitted ones have their defaults:
 ///
@@ -332,8 +333,8 @@ impl Retries {
         self
     }
 
-    /// Maximum number of times a job is run without being released: by workers that died, lost their connections or were
-    /// stopped; a few more if not every job is [inspected](crate::Inspect::Suspects).
+    /// Maximum number of times a job is run without being released: by workers that died, lost their connections or
+    /// were stopped; a few more if not every job is [inspected](crate::Inspect::Suspects).
     #[must_use]
     pub const fn reserves(mut self, reserves: u64) -> Self {
         self.reserves = reserves;
@@ -387,8 +388,8 @@ impl Retries {
 
     /// Why a job must not be run after this many runs that have come to nothing.
     ///
-    /// It is granted one allowance, and one more for each kick. A burial and a kick leave the allowances that it has used
-    /// up alone, so it must run with one kick more wherever it must not with one less: those beyond alternate.
+    /// It is granted one allowance, and one more for each kick. A burial and a kick leave the allowances that it has
+    /// used up alone, so it must run with one kick more wherever it must not with one less: those beyond alternate.
     fn after(&self, runs: u64, stats: &JobStats) -> Option<Poison> {
         // A limit of 0 allows nothing ever.
         let used_up = |used: u64, limit| used.checked_div(limit).unwrap_or(u64::MAX);
@@ -409,8 +410,8 @@ fn unreleased(stats: &JobStats) -> u64 {
     stats.reserves.saturating_sub(stats.releases)
 }
 
-/// The same, without the reservations that ended in a burial and were followed by a kick. So it is the same before such a
-/// burial and after the kick. `buries` cannot say it, because a server that restarts counts some twice.
+/// The same, without the reservations that ended in a burial and were followed by a kick. So it is the same before such
+/// a burial and after the kick. `buries` cannot say it, because a server that restarts counts some twice.
 fn unfinished(stats: &JobStats) -> u64 {
     unreleased(stats).saturating_sub(stats.kicks)
 }

@@ -70,7 +70,7 @@ impl Visitor for DropEverywhere {
         C: Command + Clone + Debug + Send + 'static,
         C::Reply: Debug + Send,
     {
-        // Reserves have tests of their own, and an abandoned one ends its connection on purpose.
+        // Reserves have their own tests, and an abandoned one ends its connection on purpose.
         if matches!(command.effect(), Effect::Reserve | Effect::ReserveJob) {
             return;
         }

@@ -204,7 +204,7 @@ fn a_blocking_connector_is_told_how_long_it_has() {
     assert!(left <= Duration::from_secs(7) && left > Duration::from_secs(6), "{left:?}");
 }
 
-/// C20, with the real limit: in a process of its own, since the limit is the process's.
+/// C20, with the real limit: in its own process, since the limit is the process's.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_process_without_file_descriptors_gets_an_error_and_recovers() {

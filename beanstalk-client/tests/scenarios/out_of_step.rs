@@ -110,7 +110,7 @@ fn an_error_of_a_wrapped_command_names_the_command_inside<F: Face>() {
         assert_eq!((error.kind(), error.command()), (kind, Some("reserve")));
         let start = format!("reserve to {}: ", server.address());
         assert!(error.to_string().starts_with(&start), "{error}");
-        // A pipeline names each of its own.
+        // Its own pipeline names each.
         let fault = Fault::nth(1).of("reserve").reply_bytes(bytes);
         server.faults().add(if bytes.is_empty() { fault.cut_after(0) } else { fault });
         let replies = client.call_many([reserve.clone(), AnyCommand::new(&ListTubeUsed)]);

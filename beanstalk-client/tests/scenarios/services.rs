@@ -20,7 +20,7 @@ use tower::{Service, ServiceBuilder, limit::ConcurrencyLimit, service_fn};
 
 use crate::support::place::PATIENCE;
 
-/// A worker with a service, in a task of its own.
+/// A worker with a service, in its own task.
 struct Running {
     handle: WorkerHandle,
     told: Arc<Mutex<Vec<String>>>,

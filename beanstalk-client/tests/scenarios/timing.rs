@@ -21,7 +21,7 @@ fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// Starts a reserve in a thread of its own, and waits until the server knows of it.
+/// Starts a reserve in its own thread, and waits until the server knows of it.
 fn waiting<F: Face>(
     server: &Server,
     mut client: F,

@@ -140,7 +140,7 @@ fn enough<'a, C>(
     clients.get_mut(..work.task.threads()).context("there are this many")
 }
 
-/// The Python package `greenstalk`, blocking, in a process of its own that gets its instructions line by line.
+/// The Python package `greenstalk`, blocking, in its own process that gets its instructions line by line.
 struct Greenstalk {
     child: Child,
     to: ChildStdin,

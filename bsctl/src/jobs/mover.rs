@@ -38,7 +38,7 @@ pub struct Changes {
 
 /// Puts copies of jobs into a tube.
 pub struct Mover {
-    /// A connection of its own, so that it disturbs nothing at the source.
+    /// Its own connection, so that it disturbs nothing at the source.
     to: Link,
     tube: TubeName,
     changes: Changes,
@@ -79,7 +79,7 @@ struct Copy {
 }
 
 impl Mover {
-    /// Into `tube`, over a connection of its own.
+    /// Into `tube`, over its own connection.
     ///
     /// # Errors
     /// The server cannot be reached, or jobs may have to be buried there, which the server does not support: exit 76.

@@ -262,7 +262,7 @@ fn counts_matching_jobs() {
         assert!(ran.out().contains("matching 1 (range 0)"), "{}", ran.out());
         check(&["--filter", "body~=thr", "-c", "matching=0"]).exits(0);
         check(&["--filter", "age>1h", "-c", "matching=0"]).exits(0);
-        // A filter without a threshold of its own is not left out of what others alert about.
+        // A filter without its own threshold is not left out of what others alert about.
         let ran = check(&["--filter", "body~=tw", "-w", "ready=0"]).exits(1);
         assert!(ran.out().contains("'t_matching'=1;"), "{}", ran.out());
         check(&["--filter", "nonsense"]).exits(3);

@@ -15,7 +15,7 @@ pub struct Change {
 
 impl CliError {
     /// Adds the fate of the failed request, which makes `change`, if any: of one that only looks the fate does not
-    /// matter. An unknown fate has an exit code of its own, and its next step is to look: repeating the command may do
+    /// matter. An unknown fate has its own exit code, and its next step is to look: repeating the command may do
     /// the work twice.
     #[must_use]
     pub fn fated(mut self, fate: Fate, change: Option<Change>) -> Self {

@@ -104,7 +104,7 @@ fn guessed(
         _ => return None,
     };
     let Some(ContextValue::String(wrong)) = error.get(kind) else { return None };
-    // Otherwise the word is for a command with commands of its own.
+    // Otherwise the word is for a command with its own commands.
     let mut before = line.iter().skip(1).take_while(|word| *word != wrong.as_str());
     let is_first = before.all(|word| tree.find_subcommand(word).is_none());
     let is_meant = |guess: &str| match guess.split_once(' ') {

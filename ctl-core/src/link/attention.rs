@@ -84,7 +84,7 @@ impl Attention {
         !self.is_idle.load(Ordering::SeqCst) && !self.is_cancelled()
     }
 
-    /// Watches for signals on a thread of its own. With `ends_process`, the signal after the one that gave up a request
+    /// Watches for signals on its own thread. With `ends_process`, the signal after the one that gave up a request
     /// ends the process at once. False if nothing watches.
     #[cfg(unix)]
     pub(crate) fn watch(
@@ -120,8 +120,8 @@ impl Attention {
         false
     }
 
-    /// A signal has arrived: ends connecting, or waits until the signal has ended the command. `again` waits a moment for
-    /// the next signal, which ends what the command waits for. What connects from now on cleans up.
+    /// A signal has arrived: ends connecting, or waits until the signal has ended the command. `again` waits a moment
+    /// for the next signal, which ends what the command waits for. What connects from now on cleans up.
     #[cfg(unix)]
     fn attend(&self, interrupts: &Interrupts, messages: &Messages, again: impl Fn() -> bool) {
         let start = std::time::Instant::now();

@@ -33,7 +33,7 @@ impl Output {
         self.bytes(text.as_bytes())
     }
 
-    /// Text in a format of its own that contains names of servers: on a terminal, what acts on it is escaped.
+    /// Text in its own format that contains names of servers: on a terminal, what acts on it is escaped.
     ///
     /// # Errors
     /// Write failures.

@@ -16,7 +16,7 @@ pub(super) fn text(value: &Value) -> String {
     out
 }
 
-/// Whether it has lines of its own.
+/// Whether it has its own lines.
 fn is_block(value: &Value) -> bool {
     match value {
         Value::Object(map) => !map.is_empty(),
@@ -75,7 +75,7 @@ fn mapping(map: &Map<String, Value>, indent: usize, out: &mut String) {
 /// A longer key is not recognized on the line of its value.
 const LONGEST_KEY: usize = 1000;
 
-/// Writes a value without lines of its own, and ends the line.
+/// Writes a single-line value, and ends the line.
 fn scalar(value: &Value, out: &mut String) {
     match value {
         Value::String(text) => push_string(text, out),
@@ -121,8 +121,8 @@ fn push_string(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// Words and blanks that no parser reads as anything but this string: all that is a number, a date, a time, a merge or a
-/// default begins with another character than a letter.
+/// Words and blanks that no parser reads as anything but this string: all that is a number, a date, a time, a merge or
+/// a default begins with another character than a letter.
 fn is_word(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b" _-./".contains(&byte);
     text.starts_with(|c: char| c.is_ascii_alphabetic())

@@ -97,7 +97,7 @@ impl Editor {
         Ok(Self { inner, color, screen, interrupts: setup.interrupts, late: 0 })
     }
 
-    /// Reads one text, with quotes, brackets and `<<` bodies complete. The lines of a body have a prompt of their own.
+    /// Reads one text, with quotes, brackets and `<<` bodies complete. The lines of a body have their own prompt.
     ///
     /// # Errors
     /// The terminal fails: exit 74. Input that is not UTF-8: exit 65.

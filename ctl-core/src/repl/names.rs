@@ -1,6 +1,6 @@
 //! Live names for completion, fetched in the background so that typing never waits for the server.
 //!
-//! A thread of its own fetches on demand. Names younger than [`TTL`] are shown at once; older ones are fetched again,
+//! Its own thread fetches on demand. Names younger than [`TTL`] are shown at once; older ones are fetched again,
 //! and shown stale if the answer takes longer than [`DEADLINE`].
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -35,7 +35,7 @@ struct State {
 }
 
 impl LiveNames {
-    /// Names from `fetch`, on a thread of its own. Nothing is fetched before the first
+    /// Names from `fetch`, on its own thread. Nothing is fetched before the first
     /// [`get`](Self::get) or [`refresh`](Self::refresh). A failed fetch (`None`) keeps the known names.
     pub fn new(fetch: impl FnMut() -> Option<Vec<String>> + Send + 'static) -> Self {
         let shared = Arc::new(Shared::default());

@@ -13,7 +13,7 @@ use crate::output::Destination;
 use crate::system::signals::Interrupts;
 use crate::text::lexer::Word;
 
-/// What a tool adds to make a session of its own.
+/// What a tool adds to make its own session.
 pub trait Shell {
     /// Every command that can be typed, with [`builtin::commands`](super::builtin::commands) among them
     /// and without binary name.

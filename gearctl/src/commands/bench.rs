@@ -25,7 +25,7 @@ use crate::tool::Tool;
 
 /// The end of `bench --help`.
 pub const HELP: &str = "\
-Protocol: SUBMIT_JOB_BG, ECHO_REQ, SUBMIT_JOB, GRAB_JOB_UNIQ, WORK_COMPLETE, drop function, with a function of its own.
+Protocol: SUBMIT_JOB_BG, ECHO_REQ, SUBMIT_JOB, GRAB_JOB_UNIQ, WORK_COMPLETE, drop function, with a temporary function.
   submit     submit a background job
   echo       a round trip without side effects (ECHO_REQ)
   roundtrip  submit a job and wait for its result; a worker for each client
@@ -118,7 +118,7 @@ fn check_unused(link: &mut Link, function: &FunctionName) -> Result<(), CliError
         (0, _) => format!("{name} has workers, which would take the benchmark's jobs"),
         (jobs, _) => format!("{name} has jobs ({jobs}), but a benchmark empties its function"),
     };
-    Err(CliError::usage(why).hint("without --function, for a function of its own"))
+    Err(CliError::usage(why).hint("leave out --function to use a temporary one"))
 }
 
 fn measure(

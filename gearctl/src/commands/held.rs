@@ -19,7 +19,7 @@ const CONNECTIONS: u64 = 256;
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Jobs of a function that a worker holds. gearmand queues those of a connection again when it ends, the last one
-/// first. So each job has a connection of its own, as far as there are enough of them.
+/// first. So each job has its own connection, as far as there are enough of them.
 pub(super) struct Held {
     function: FunctionName,
     options: WorkerOptions,

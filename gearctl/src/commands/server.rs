@@ -235,7 +235,7 @@ static OPTIONAL: [AdminCommand; 6] = [
     AdminCommand::PriorityStatus,
 ];
 
-/// Sends each command over a connection of its own, so that silence costs the wait only once. `silent` gets those
+/// Sends each command over its own connection, so that silence costs the wait only once. `silent` gets those
 /// without an answer.
 fn ask_at_once<const N: usize>(
     link: &Link,

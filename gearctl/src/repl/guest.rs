@@ -90,7 +90,7 @@ impl Guest for State<'_> {
 
     fn after_line(&mut self, _: &str, firsts: &[String], result: &Result<Exit, CliError>) {
         if result.is_ok() && !self.is_connected() {
-            // The line had connections of its own: a server is there again.
+            // The line had its own connections: a server is there again.
             self.again.lost();
         }
         // A server can be configured with another prefix than H.
@@ -110,7 +110,7 @@ impl Guest for State<'_> {
     }
 
     fn is_risky(reason: Leaving) -> bool {
-        // Jobs have connections of their own, which a script does not use.
+        // Jobs have their own connections, which a script does not use.
         matches!(reason, Leaving::Quit | Leaving::End)
     }
 

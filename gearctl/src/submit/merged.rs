@@ -41,7 +41,7 @@ pub enum Fate {
     Unknown,
 }
 
-/// Tells what becomes of jobs with chosen ids, over connections of its own. It is asked before each submission and
+/// Tells what becomes of jobs with chosen ids, over its own connections. It is asked before each submission and
 /// after it; threads share it.
 #[derive(Clone)]
 pub struct Guard {

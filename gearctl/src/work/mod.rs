@@ -236,7 +236,7 @@ impl Shift {
         }
     }
 
-    /// Works until the shift ends, each worker in a thread of its own. Every finished job goes to `finished`.
+    /// Works until the shift ends, each worker in its own thread. Every finished job goes to `finished`.
     #[must_use]
     pub fn work(&self, workers: Vec<Worker>, finished: &Sender<Finished>) -> WorkerReport {
         // Each is taken once, in the attempt that succeeds in starting its thread.

@@ -1,4 +1,4 @@
-//! `check`: verdicts, thresholds, exit codes of its own.
+//! `check`: verdicts, thresholds, exit codes.
 
 use std::io::Read;
 use std::net::TcpListener;

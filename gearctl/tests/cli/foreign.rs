@@ -276,7 +276,7 @@ fn rejects_a_server_that_waits_for_more_input() {
 }
 
 /// What each line ends with on geard, rustygeard, g2 and Perl's server. `HANDLE` is a queued job of `queued`, and `up`
-/// has a worker; each clear has a function of its own. 124, 4 for a change, and 69 are requests that the server
+/// has a worker; each clear has its own function. 124, 4 for a change, and 69 are requests that the server
 /// ignores, or closes the connection on; 76 those that it refuses.
 const LINES: &[(&str, [i32; 4])] = &[
     ("functions", [0, 0, 0, 0]),

@@ -223,7 +223,7 @@ fn exit_asks_about_foreground_jobs() {
 fn abandoning_a_reply_keeps_started_jobs() {
     let server = Server::start().unwrap();
     let mut terminal = plain(server.address());
-    // Each has a connection of its own, which looks for signals at another moment.
+    // Each has its own connection, which looks for signals at another moment.
     terminal.says("start -j 8 up a b c d e f g h", "> ");
     assert!(server.wait_for(Duration::from_secs(60), |view| view.jobs == 8));
     server.faults().add(Fault::always().of("SUBMIT_JOB_BG").hang());

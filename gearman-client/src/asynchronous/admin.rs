@@ -1,4 +1,4 @@
-//! The async admin client: the text protocol on a connection of its own.
+//! The async admin client: the text protocol on its own connection.
 
 use std::{future::poll_fn, time::Duration};
 

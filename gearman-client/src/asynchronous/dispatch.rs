@@ -74,7 +74,7 @@ impl Dispatch {
         drop(all);
     }
 
-    /// Runs the handler of a job, in a task of its own unless it has proved quick, or queues the job.
+    /// Runs the handler of a job, in its own task unless it has proved quick, or queues the job.
     pub(crate) fn job(&self, job: GrabbedJob) {
         let handler = {
             let handlers = self.handlers.read().unwrap_or_else(PoisonError::into_inner);

@@ -74,7 +74,7 @@ impl Stream for JobStream<'_> {
 }
 
 impl ConnectOptions {
-    /// The events of clients that concern this server as a stream, for a task of their own: what
+    /// The events of clients that concern this server as a stream, for their own task: what
     /// [`on_event`](Self::on_event) is told, besides other observers.
     ///
     /// It keeps up to `capacity` events, never delays a client, and counts those that its reader

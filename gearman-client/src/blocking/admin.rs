@@ -1,4 +1,4 @@
-//! The blocking admin client: the text protocol on a connection of its own.
+//! The blocking admin client: the text protocol on its own connection.
 
 use std::time::Duration;
 

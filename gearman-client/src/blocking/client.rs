@@ -15,11 +15,11 @@ use crate::{
 
 /// A client of one or more Gearman servers: submits jobs and asks for their status.
 ///
-/// Calls take `&mut self` and need no runtime. A client of several servers connects to each in a thread of its own, so
-/// that a call does not wait for one that takes long while another is there. A connection keeps no state between calls,
-/// so a pool may reuse a client as it is. When a connection is lost, the call that notices fails and reports the fate of
-/// its request ([`Error::fate`]), unless the request definitely did not reach the server: then it goes to the next
-/// server, or to the same one over a new connection, within the [retry policy](crate::RetryPolicy).
+/// Calls take `&mut self` and need no runtime. A client of several servers connects to each in its own thread, so that
+/// a call does not wait for one that takes long while another is there. A connection keeps no state between calls, so a
+/// pool may reuse a client as it is. When a connection is lost, the call that notices fails and reports the fate of its
+/// request ([`Error::fate`]), unless the request definitely did not reach the server: then it goes to the next server,
+/// or to the same one over a new connection, within the [retry policy](crate::RetryPolicy).
 pub struct Client {
     pub(super) links: Vec<ServerLink>,
     pub(super) router: Router,

@@ -29,11 +29,11 @@ use crate::{
 /// [`JobContext::is_lost`] tells a running handler, and its outcome is not sent. Until such a handler ends, it keeps
 /// its slot, and this worker starts no other run of the same job from that server.
 ///
-/// **Threads.** An attempt to connect has a thread of its own, which ends with it, so that a server that takes no
-/// connection holds up no other. There are no others before [`run`](Self::run), and none of them outlives it. It has one for each connection
-/// (the caller's if there is only one), which also runs handlers: all of them with [`slots`](WorkerOptions::slots) of 1
-/// or with [`batch_results`](WorkerOptions::batch_results), otherwise those that have proved quick. The others run in
-/// their own threads, one per slot, and their results go out within 16 ms.
+/// **Threads.** An attempt to connect has its own thread, which ends with it, so that a server that takes no
+/// connection holds up no other. There are no others before [`run`](Self::run), and none of them outlives it. It has
+/// one for each connection (the caller's if there is only one), which also runs handlers: all of them with
+/// [`slots`](WorkerOptions::slots) of 1 or with [`batch_results`](WorkerOptions::batch_results), otherwise those that
+/// have proved quick. The others run in their own threads, one per slot, and their results go out within 16 ms.
 pub struct Worker {
     lanes: Vec<LanePump>,
     handlers: Handlers,
@@ -60,8 +60,8 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Asks whether jobs can be had now: makes one round trip to each server in turn until one answers, over a connection
-    /// of its own that it closes again. For a worker that is not to start without a server.
+    /// Asks whether jobs can be had now: makes one round trip to each server in turn until one answers, over a
+    /// connection of its own that it closes again. For a worker that is not to start without a server.
     ///
     /// # Errors
     ///

@@ -190,7 +190,7 @@ async fn a_foreground_job_dropped_at_any_poll_leaves_the_connection_in_step(addr
         }
         drop_after(polls, client.run("chatty", "", options())).await;
         assert_in_step(&client, &format!("job dropped after {polls} polls")).await;
-        // The same client, and a job of its own.
+        // The same client, and its own job.
         let outcome = client.run("chatty", "", options()).await.unwrap();
         assert_eq!(outcome, Outcome::Complete("done".into()));
         jobs += 1;

@@ -63,7 +63,7 @@ fn worker_process_async() {
     });
 }
 
-/// Runs a worker in a process of its own to its end; returns whether it ended normally.
+/// Runs a worker in its own process to its end; returns whether it ended normally.
 fn work(process: &str, address: &str, folder: &Path) -> bool {
     Command::new(env::current_exe().unwrap())
         .args(["--exact", &format!("crashes::{process}"), "--nocapture"])

@@ -13,7 +13,7 @@ use gearman_client::{
 };
 use tokio::runtime::Runtime;
 
-/// The async face. Its runtime has a thread of its own, so that drivers continue while a test does not wait.
+/// The async face. Its runtime has its own thread, so that drivers continue while a test does not wait.
 pub(crate) struct Async {
     pub(crate) client: Client,
     pub(crate) runtime: Arc<Runtime>,

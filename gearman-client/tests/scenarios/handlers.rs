@@ -49,7 +49,7 @@ pub(crate) trait HandlerFace: Face {
         H: Fn(&mut dyn Seen) -> Outcome + Send + Sync + 'static;
 }
 
-/// A worker that runs in threads of its own.
+/// A worker that runs in its own threads.
 pub(crate) struct Running {
     pub(crate) handle: WorkerHandle,
     thread: thread::JoinHandle<WorkerReport>,

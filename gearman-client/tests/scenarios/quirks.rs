@@ -66,7 +66,7 @@ fn quirk_a_coalesced_job_is_told_to_each_of_its_submitters_once<F: Face>(address
     while !admin.status().unwrap().iter().any(|row| row.total == 1) {
         std::thread::yield_now();
     }
-    // All three have joined when a fourth, on a connection of its own, is answered: the server works in order of
+    // All three have joined when a fourth, on its own connection, is answered: the server works in order of
     // arrival, so wait until the handle is known to have three waiting clients.
     let mut other = F::to(address);
     let unique = UniqueId::try_from("same").unwrap();
@@ -117,7 +117,7 @@ fn quirk_a_cancelled_running_job_ends_twice<F: Face>(address: &str) {
     assert_eq!(worker.stop().completed, 1);
 }
 
-/// F9 and G8 by a server of its own: RESET_ABILITIES on the wire would give the job to another, and so does a timeout.
+/// F9 and G8 on a separate server: RESET_ABILITIES on the wire would give the job to another, and so does a timeout.
 fn quirk_a_result_of_a_job_that_went_to_another_is_refused_before_the_next_job<F: Face>(
     address: &str,
 ) {

@@ -27,7 +27,7 @@ each_server_async!(
     a_broken_service_stops_the_worker_and_its_jobs_go_back,
 );
 
-/// A worker that serves `f` by a service, in a task of its own.
+/// A worker that serves `f` by a service, in its own task.
 struct Running {
     handle: WorkerHandle,
     task: JoinHandle<WorkerReport>,

@@ -84,7 +84,7 @@ pub(crate) fn function(name: &str) -> FunctionName {
     name.try_into().unwrap()
 }
 
-/// A blocking worker in a thread of its own.
+/// A blocking worker in its own thread.
 pub(crate) struct Background {
     stop: WorkerHandle,
     thread: thread::JoinHandle<WorkerReport>,
@@ -174,7 +174,7 @@ impl Peer {
     }
 }
 
-/// A server where each connection is a conversation of this kind, in a thread of its own. It ends with the process.
+/// A server where each connection is a conversation of this kind, in its own thread. It ends with the process.
 pub(crate) fn serve(conversation: impl Fn(TcpStream, usize) + Send + Sync + 'static) -> String {
     let scripts = Scripts::start(move |number, stream| conversation(stream, number - 1));
     Box::leak(Box::new(scripts)).address()

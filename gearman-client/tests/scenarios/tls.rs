@@ -21,7 +21,7 @@ use gearman_client::{
     protocol::{Echo, PacketType},
 };
 
-/// Passes each connection to `serve`, in a thread of its own. The listener lives as long as the test program.
+/// Passes each connection to `serve`, in its own thread. The listener lives as long as the test program.
 fn listen(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

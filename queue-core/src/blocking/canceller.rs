@@ -54,7 +54,7 @@ impl Canceller {
         }
     }
 
-    /// Connects in a thread of its own, since nothing else can end an attempt; where there is no thread, in this one.
+    /// Connects in its own thread, since nothing else can end an attempt; where there is no thread, in this one.
     /// The stream is watched from then on.
     pub(super) fn connect(
         &self,

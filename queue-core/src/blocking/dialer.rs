@@ -16,7 +16,7 @@ pub(super) enum Dialer<F> {
     DialThread(DialThread<F>),
 }
 
-/// Makes connections to one server, each in a thread of its own, which ends with the attempt.
+/// Makes connections to one server, each in its own thread, which ends with the attempt.
 #[cfg(not(shuttle))]
 pub(super) struct DialThread<F> {
     /// Gets the deadline.
@@ -44,7 +44,7 @@ impl<F> Dialer<F> {
         }
     }
 
-    /// Whether attempts are made in threads of their own.
+    /// Whether attempts are made in their own threads.
     pub(super) fn is_aside(&self) -> bool {
         !matches!(self, Dialer::Here(_))
     }

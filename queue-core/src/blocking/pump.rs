@@ -52,7 +52,7 @@ impl<F> Wire<F> {
     }
 
     /// As [`to`](Self::to), but an attempt that outlasts a [`drive`](Self::drive) or [`push`](Self::push) goes on in a
-    /// thread of its own, and a later one uses its connection: for callers with other servers, and for a worker, whose
+    /// its own thread, and a later one uses its connection: for callers with other servers, and for a worker, whose
     /// stop must not wait for it.
     pub fn aside<S: System<Error = F>>(options: &ServerOptions<S>) -> Self
     where
@@ -232,7 +232,7 @@ impl<F> Wire<F> {
         }
     }
 
-    /// Whether connections are made in threads of their own.
+    /// Whether connections are made in their own threads.
     #[must_use]
     pub fn connects_aside(&self) -> bool {
         self.is_aside

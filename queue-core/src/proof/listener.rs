@@ -11,7 +11,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// A listener on 127.0.0.1 that gives each connection to a script, in a thread of its own. It stops on drop.
+/// A listener on 127.0.0.1 that gives each connection to a script, in its own thread. It stops on drop.
 #[derive(Debug)]
 pub struct Scripts {
     address: SocketAddr,

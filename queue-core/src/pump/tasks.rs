@@ -60,7 +60,7 @@ struct Tasks {
 }
 
 impl HandlerTasks {
-    /// Runs a handler in a task of its own, unless it has proved quick and ends at once.
+    /// Runs a handler in its own task, unless it has proved quick and ends at once.
     pub fn start(&self, is_quick: bool, handler: impl Future<Output = ()> + Send + 'static) {
         if lock(&self.0).is_closed {
             return;

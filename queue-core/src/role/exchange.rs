@@ -152,7 +152,7 @@ pub enum Need {
 pub struct Awaits {
     /// An answer, which the server may hold back for this long: see [`Deadlines::check`](crate::Deadlines::check).
     pub answer: Option<Duration>,
-    /// A moment of its own.
+    /// Its own moment.
     pub until: Option<Instant>,
     /// What else the server may send.
     pub expects: Expects,

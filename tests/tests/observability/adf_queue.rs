@@ -185,7 +185,7 @@ fn an_abandoned_http_pull_is_traced_with_its_id() {
     find(&record, &["the request failed", "messaging.operation.name=\"pull\"", "request_id="]);
 }
 
-/// A worker that runs in a thread of its own: messages that say `fail` do, and those that say `hold` wait for the gate.
+/// A worker that runs in its own thread: messages that say `fail` do, and those that say `hold` wait for the gate.
 struct Running {
     view: WorkerHandle,
     gate: Arc<AtomicBool>,

@@ -35,7 +35,7 @@ fn outcome(body: &[u8]) -> Outcome {
     if body.starts_with(b"bury") { Outcome::bury() } else { Outcome::Delete }
 }
 
-/// A worker that runs in a thread of its own: jobs that begin with `hold` wait for the gate.
+/// A worker that runs in its own thread: jobs that begin with `hold` wait for the gate.
 struct Running {
     handle: WorkerHandle,
     gate: Arc<AtomicBool>,

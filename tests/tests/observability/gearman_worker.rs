@@ -25,7 +25,7 @@ fn options(server: &Server) -> ConnectOptions {
     server.address().parse::<ConnectOptions>().unwrap().retry(retry)
 }
 
-/// A worker that runs in a thread of its own: `echo`, `fail`, and `hold`, which waits for the gate.
+/// A worker that runs in its own thread: `echo`, `fail`, and `hold`, which waits for the gate.
 struct Running {
     view: WorkerHandle,
     gate: Arc<AtomicBool>,

@@ -34,7 +34,7 @@ use crate::{
 const QUEUE: &str = "/sim";
 /// Where workers move what they cannot do.
 const DEAD: &str = "/sim/dead";
-/// The consumers that have a queue of their own.
+/// The consumers that have their own queue.
 const OWNERS: [usize; 4] = [50, 51, 90, 91];
 /// How long a healed world gets to settle: longer than a missing queue is left alone.
 const CALM: Duration = Duration::from_secs(180);

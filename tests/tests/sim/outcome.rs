@@ -26,7 +26,7 @@ pub struct Outcome {
     pub cancelled: u64,
 }
 
-/// Runs one seed in a runtime of its own, in virtual time.
+/// Runs one seed in its own runtime, in virtual time.
 pub fn simulate<F: Future>(seed: u64, run: impl Fn(u64) -> F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()

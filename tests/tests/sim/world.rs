@@ -175,7 +175,7 @@ impl World {
         Self::logging(seed, make, log)
     }
 
-    /// Another server beside this one, with a network of its own. Events are recorded in one history.
+    /// Another server beside this one, with its own network. Events are recorded in one history.
     pub fn beside(&self, seed: u64) -> Self {
         let make = self.lock().make;
         Self::logging(seed, make, self.log.clone())

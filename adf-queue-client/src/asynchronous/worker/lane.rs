@@ -52,7 +52,7 @@ impl LaneDriver {
         self.worker_status.close(self.index);
     }
 
-    /// Runs the handler of a message, in a task of its own unless it has proved quick.
+    /// Runs the handler of a message, in its own task unless it has proved quick.
     fn run(self: &Arc<Self>, job: HandlerMessage, loss: Arc<MessageLoss>) {
         let HandlerMessage { key, delivery } = job;
         let (queue, message) = (delivery.queue().clone(), delivery.message_id());

@@ -1280,7 +1280,7 @@ fn a_plain_pull_takes_what_is_ready_although_an_abandoned_pull_waits() {
         bench.ask(settle(Action::Delete, &delivery)).unwrap().done().unwrap();
         bench.abandon_pull();
     }
-    // The refusal that a pull of its own would have had.
+    // The refusal that its own pull would have had.
     bench.abandon_pull();
     bench.ask(Ask::Plain(Action::DeleteQueue, queue(), bytes::Bytes::new())).unwrap();
     let next = bench.begin(Ask::Pull(queue()));

@@ -57,8 +57,8 @@ pub(crate) struct PushCounts {
 /// The next step of a push.
 #[derive(Debug)]
 pub(crate) enum PushStep {
-    /// Make the [request](PushAttempts::request) to this server, within the limit of the push. Connecting to it first may
-    /// have a limit of its own.
+    /// Make the [request](PushAttempts::request) to this server, within the limit of the push. Connecting to it first
+    /// may have its own limit.
     Ask { server: usize, connecting: Option<Limit> },
     /// Wait until then, or for the signal: all servers are away.
     Wait(Instant, Arc<Signal>),
@@ -147,8 +147,8 @@ impl PushAttempts {
         PushStep::Ask { server, connecting: self.connecting(router, server, now) }
     }
 
-    /// How long connecting to this server may take: the servers that are left need their shares of the time, and it does
-    /// not wait long while there are some. `None` if there are none.
+    /// How long connecting to this server may take: the servers that are left need their shares of the time, and it
+    /// does not wait long while there are some. `None` if there are none.
     fn connecting(&self, router: &ProducerServers, server: usize, now: Instant) -> Option<Limit> {
         let left = self.left(router, server, now);
         (left > 0).then(|| self.terms.limit.connecting(left, left, now))

@@ -1,4 +1,4 @@
-//! Running handlers: one at a time in each slot, in a task of its own.
+//! Running handlers: one at a time in each slot, in its own task.
 
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -120,8 +120,8 @@ impl ClientSession {
         self.begin_frame(false);
     }
 
-    /// Asks for a job, however long that takes: one timed reserve after the other, so that a server that falls silent is
-    /// noticed.
+    /// Asks for a job, however long that takes: one timed reserve after the other, so that a server that falls silent
+    /// is noticed.
     pub(crate) fn begin_reserve(&mut self) {
         self.begin(&Reserve);
         self.slices = Some(WaitSlices::new(self.options.retry.delays()));
@@ -199,7 +199,7 @@ impl ClientSession {
         reply
     }
 
-    /// The same for the first command of a pair. After an error of its own, the second one can still be awaited; a
+    /// The same for the first command of a pair. After its own error, the second one can still be awaited; a
     /// connection error ends both.
     pub(crate) fn conclude_first<C: Command>(
         &mut self,

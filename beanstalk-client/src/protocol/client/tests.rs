@@ -57,7 +57,7 @@ impl Broker {
         received.end.is_none()
     }
 
-    /// The answer to a command on a connection of its own.
+    /// The answer to a command on its own connection.
     fn ask(&mut self, command: &str) -> String {
         let connection = self.server.connect();
         self.server.send(connection, command.as_bytes());
@@ -372,7 +372,7 @@ fn attempts_are_bounded_and_the_last_failure_is_the_outcome() {
     assert_eq!((attempts, error.to_string().as_str()), (3, "put to simulated:11300: no way"));
 }
 
-/// A server that was away for long is tried soon when somebody needs it, and each call has delays of its own.
+/// A server that was away for long is tried soon when somebody needs it, and each call has its own delays.
 #[test]
 fn a_new_call_does_not_wait_for_the_long_delays_of_earlier_ones() {
     let base = Duration::from_millis(100);

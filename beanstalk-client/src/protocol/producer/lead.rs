@@ -1,4 +1,4 @@
-//! Lanes without drivers of their own: one of the waiting callers drives each.
+//! Lanes without their own drivers: one of the waiting callers drives each.
 
 use std::{
     task::{Poll, Waker},
@@ -100,7 +100,7 @@ impl Outbox {
         }
     }
 
-    /// The lanes that a caller with this lane of its own may drive besides, in turns. One with its own does not wait for
+    /// The lanes that a caller with this lane may also drive, in turns. One with its own does not wait for
     /// connections to other servers.
     fn others(&self, own: Option<usize>, now: Instant) -> impl Iterator<Item = usize> {
         let (count, first) = (self.lanes.len(), self.turn + 1);
@@ -111,8 +111,8 @@ impl Outbox {
         })
     }
 
-    /// A lane that nobody drives, with something to write or to expire. The caller [writes](UnwaitedPuts::Push) what it can, and
-    /// [resigns](Self::resign), or starts the thread that [helps](UnwaitedPuts::Help).
+    /// A lane that nobody drives, with something to write or to expire. The caller [writes](UnwaitedPuts::Push) what it
+    /// can, and [resigns](Self::resign), or starts the thread that [helps](UnwaitedPuts::Help).
     pub(crate) fn left(&mut self, now: Instant) -> UnwaitedPuts {
         let is_left = |lane: &Lane| !lane.is_driven && !lane.is_handed_on;
         let may_move = |lane: &Lane| {

@@ -69,7 +69,7 @@ pub(crate) struct Outbox {
     probes: bool,
     /// Whether the waiting callers are the only ones to move bytes.
     is_driven_by_callers: bool,
-    /// The last lane that a caller drove without a put of its own there.
+    /// The last lane that a caller drove without its own put there.
     turn: usize,
     /// Whether a thread writes what no caller does.
     has_helper: bool,

@@ -1,4 +1,4 @@
-//! Lanes with drivers of their own, which sleep while there is nothing to do.
+//! Lanes with their own drivers, which sleep while there is nothing to do.
 
 use std::task::Waker;
 

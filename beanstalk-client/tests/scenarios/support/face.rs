@@ -10,7 +10,7 @@ use beanstalk_client::{
 use queue_core::proof::runtime;
 use tokio::runtime::Runtime;
 
-/// The async face, driven by a current-thread runtime of its own.
+/// The async face, driven by its own current-thread runtime.
 #[derive(Debug)]
 pub(crate) struct Async {
     /// The client itself.
@@ -213,7 +213,7 @@ face! {
 }
 
 impl Async {
-    /// A client over a stream, with a runtime of its own.
+    /// A client over a stream, with its own runtime.
     #[must_use]
     pub(crate) fn over(
         stream: impl beanstalk_client::Duplex + 'static,

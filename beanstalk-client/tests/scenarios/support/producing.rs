@@ -71,7 +71,7 @@ pub(crate) trait Producing: Clone + Send + Sync + 'static {
     fn runtime(&self) -> Option<Arc<Runtime>>;
 }
 
-/// The async face, on a multi-thread runtime of its own.
+/// The async face, on its own multi-thread runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct AsyncProducer {
     /// The producer itself.

@@ -66,7 +66,7 @@ pub(super) trait WorkerFace: Face {
     fn check(servers: &str) -> Result<()>;
 }
 
-/// A worker that runs in threads of its own.
+/// A worker that runs in its own threads.
 pub(super) struct Running {
     pub(super) handle: WorkerHandle,
     pub(super) events: Events,

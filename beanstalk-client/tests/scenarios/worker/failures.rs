@@ -213,7 +213,7 @@ fn a_frozen_server_is_noticed_and_used_again_when_it_thaws<F: WorkerFace>() {
     assert_eq!(worker.stop().finished, 1);
 }
 
-/// Every server has slots of its own.
+/// Every server has its own slots.
 fn all_servers_are_served_and_one_that_dies_holds_up_nobody<F: WorkerFace>() {
     let servers: Vec<Server> = (0..3).map(|_| Server::start().unwrap()).collect();
     // One more accepts connections and sends nothing.

@@ -382,7 +382,7 @@ impl Slowly for Blocking {
     }
 }
 
-/// With the real limit, of the memory that stacks are made of: in a process of its own, since the limit is the
+/// With the real limit, of the memory that stacks are made of: in its own process, since the limit is the
 /// process's.
 #[cfg(target_os = "linux")]
 #[test]

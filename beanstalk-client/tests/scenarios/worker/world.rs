@@ -32,7 +32,7 @@ pub(super) struct World {
     connections: Connections,
 }
 
-/// Gives every connection a number of its own.
+/// Gives every connection its own number.
 struct Connections(u64);
 
 impl Connections {

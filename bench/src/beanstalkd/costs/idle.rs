@@ -28,7 +28,7 @@ const HANDLING: Duration = Duration::from_secs(60);
 
 pub fn measure(figures: Figures, quick: bool) -> Result<()> {
     let time = Duration::from_secs(if quick { 5 } else { 30 });
-    // All at the same time, each with a server of its own.
+    // All at the same time, each with its own server.
     let runs: Vec<_> = [
         ("idle slot", Load::Workers, Kind::Async),
         ("idle slot", Load::Workers, Kind::Blocking),

@@ -19,7 +19,7 @@ const MOST_PACKETS: f64 = 2.0;
 
 pub fn measure(figures: Figures, quick: bool) -> Result<()> {
     let time = Duration::from_secs(if quick { 5 } else { 30 });
-    // All at the same time, each with an in-memory server of its own: that one counts, and can be told to storm.
+    // All at the same time, each with its own in-memory server: that one counts, and can be told to storm.
     let mut runs = Vec::new();
     for (name, is_storm) in [("an idle worker", false), ("a worker in a NOOP storm", true)] {
         for kind in [Kind::Async, Kind::Blocking] {

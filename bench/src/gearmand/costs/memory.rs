@@ -15,7 +15,7 @@ use crate::{
     memory::{per_thing, resident},
 };
 
-/// One run, in a process of its own.
+/// One run, in its own process.
 #[derive(Args, Clone, Debug)]
 pub struct MemoryProbeOptions {
     #[arg(long)]

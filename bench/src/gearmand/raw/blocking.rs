@@ -55,7 +55,7 @@ impl Socket {
     }
 }
 
-/// Plain blocking sockets: one to submit, and one for a worker in a thread of its own.
+/// Plain blocking sockets: one to submit, and one for a worker in its own thread.
 pub struct Blocking {
     address: SocketAddr,
     socket: Socket,
@@ -100,7 +100,7 @@ impl Contender for Blocking {
     }
 }
 
-/// A worker in a thread of its own, which ends after this number of jobs. When dropped, it ends at once.
+/// A worker in its own thread, which ends after this number of jobs. When dropped, it ends at once.
 pub struct Helper {
     stream: TcpStream,
     thread: Option<JoinHandle<Result<()>>>,

@@ -36,7 +36,7 @@ pub(in crate::commands) enum Event {
     Broken(CliError),
 }
 
-/// Connections of their own: `count` of them or one for each server that answers, whichever is more. None where the
+/// Their own connections: `count` of them or one for each server that answers, whichever is more. None where the
 /// tool's own connection suffices.
 ///
 /// # Errors

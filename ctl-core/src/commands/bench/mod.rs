@@ -1,6 +1,7 @@
-//! `bench`: how fast a server answers, in closed and open loop, in a place of its own that is removed afterwards.
+//! `bench`: how fast a server answers, in closed and open loop, in a temporary place.
 //!
-//! A tool defines the operations ([`Client`]). When each starts, how long it takes, and the report are here. Every run is bounded in number and time.
+//! A tool defines the operations ([`Client`]). When each starts, how long it takes, and the report are here. Every run
+//! is bounded in number and time.
 
 mod lane;
 mod limit;

@@ -184,7 +184,7 @@ impl Turns {
         http::in_thread(query).await
     }
 
-    /// The result of a query of its own.
+    /// The result of its own query.
     async fn take<O: Send + 'static>(
         &self,
         query: impl FnOnce() -> O + Send + 'static,

@@ -1,6 +1,6 @@
 //! `tap`: a relay between applications and their server that shows what they send each other.
 //!
-//! The relay has a thread of its own and waits only for its sockets. What is shown goes through a bounded queue, and
+//! The relay has its own thread and waits only for its sockets. What is shown goes through a bounded queue, and
 //! what does not fit there is dropped and counted.
 
 mod connection;

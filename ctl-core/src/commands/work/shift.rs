@@ -194,8 +194,8 @@ impl Shift {
         &self.messages
     }
 
-    /// Runs the command for a job, unless and until the job is lost. `take` gets its output, and returns what goes to the
-    /// tool's stderr. If the command cannot be run at all, calls `stop`: a broken deployment must not set every job
+    /// Runs the command for a job, unless and until the job is lost. `take` gets its output, and returns what goes to
+    /// the tool's stderr. If the command cannot be run at all, calls `stop`: a broken deployment must not set every job
     /// aside.
     pub fn run(
         &self,
@@ -305,7 +305,7 @@ impl Shift {
                 is_line_open = bytes.last().map_or(is_line_open, |byte| *byte != b'\n');
             },
         );
-        // The next message starts on a line of its own.
+        // The next message starts on its own line.
         if is_line_open {
             pass_on(b"\n");
         }
@@ -421,8 +421,8 @@ impl Shift {
         self.failed.is_some()
     }
 
-    /// Appends the record of a job that failed for good to the file of `--failed-to`, with the end of its command. The job
-    /// may be deleted only if that returns true.
+    /// Appends the record of a job that failed for good to the file of `--failed-to`, with the end of its command. The
+    /// job may be deleted only if that returns true.
     pub fn keep(&self, record: Record, end: &mut CommandEnd) -> bool {
         let Some(file) = &self.failed else { return false };
         let record = record
@@ -464,9 +464,9 @@ impl Shift {
         out.flush()
     }
 
-    /// The end of the worker, after this signal, if it was one. Reports the number of jobs (each a `noun`) by outcome: on
-    /// stderr, because stdout belongs to the commands or has the records; as a document if documents were requested. An
-    /// outcome has a key, a number and the words after the number; those of the first come before it.
+    /// The end of the worker, after this signal, if it was one. Reports the number of jobs (each a `noun`) by outcome:
+    /// on stderr, because stdout belongs to the commands or has the records; as a document if documents were requested.
+    /// An outcome has a key, a number and the words after the number; those of the first come before it.
     ///
     /// # Errors
     /// Write failures; a server that could not be reached (69); jobs that failed, and none that succeeded (1).

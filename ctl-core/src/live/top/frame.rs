@@ -122,7 +122,7 @@ fn detail(known: &Known, row: &Row<'_>, width: usize, color: bool) -> Vec<String
     lines
 }
 
-/// Maximum number of servers with a line of their own.
+/// Maximum number of servers with their own line.
 fn most_servers(height: usize) -> usize {
     (height.saturating_sub(6) / 2).max(1)
 }

@@ -9,9 +9,9 @@ use crate::error::CliError;
 use crate::system::family::Family;
 use crate::system::process;
 
-/// Its stdin has a line for each command that is about to start (`MARK new`), runs (`MARK GROUP`) and has ended
-/// (`MARK -`), and is closed with this process, however that ends. A command that had no time to get its line is found by
-/// the mark in its environment, where the system shows that.
+/// Its stdin has a line for each command that is about to start (`MARK new`), runs (`MARK GROUP`) and has ended (`MARK
+/// -`), and is closed with this process, however that ends. A command that had no time to get its line is found by the
+/// mark in its environment, where the system shows that.
 const SCRIPT: &str = r#"trap '' HUP INT TERM
 known=' '
 while read -r mark group; do
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// A command in a group of its own, whose output ends with it.
+    /// A command in its own group, whose output ends with it.
     fn sleeper(guard: &Arc<Guard>) -> (Guarded, u32, Family, impl std::io::BufRead + use<>) {
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 1000 & echo; wait"]).stdout(Stdio::piped());

@@ -106,7 +106,7 @@ pub(crate) async fn answer<F: Future<Output = Reply>>(
     let _ = serving.await;
 }
 
-/// Does blocking work in a thread of its own.
+/// Does blocking work in its own thread.
 ///
 /// # Errors
 /// The system has no thread for it (75), or the work has panicked (70).

@@ -118,7 +118,7 @@ impl Kinds {
     }
 }
 
-/// Queries jobs one by one, over connections of its own.
+/// Queries jobs one by one, over its own connections.
 pub(super) struct Lookout {
     link: Link,
     kinds: Kinds,

@@ -33,7 +33,7 @@ pub(super) fn may_count(link: &Link, line: &ServedQueue) -> bool {
     link.is_open() && !line.pulls.is_empty() && link.has_pulled(&line.queue)
 }
 
-/// How many more messages of this queue may be held for handlers, if it has a maximum number of its own.
+/// How many more messages of this queue may be held for handlers, if it has its own maximum number.
 pub(super) fn room(terms: &LaneSettings, hold: &HeldEntry, queue: &QueueName) -> usize {
     let slots = terms.slots_for.get(queue);
     slots.map_or(usize::MAX, |slots| slots.saturating_sub(hold.taken_of(queue)))
