@@ -36,7 +36,7 @@ test-small-buffers:
 robust runs="7":
     .ci/robust {{runs}}
 
-# Builds the packages as people download them, and uses them in a project of its own.
+# Builds the packages as published, and uses them in a separate project.
 packages:
     .ci/packages
 
@@ -44,7 +44,7 @@ packages:
 debian:
     .ci/debian --try
 
-# RPM packages of the tools, installed into a root of their own and removed again; needs cargo-generate-rpm, rpm, and root.
+# RPM packages of the tools, installed into their own root and removed again; needs cargo-generate-rpm, rpm, and root.
 rpm:
     .ci/rpm --try
 

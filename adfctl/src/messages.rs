@@ -128,7 +128,7 @@ struct Wire {
 /// record are ignored.
 ///
 /// # Errors
-/// What is wrong with it: exit 65.
+/// The problem of the record: exit 65.
 pub fn parse(line: &[u8]) -> Result<Described, CliError> {
     let wire: Wire = records::parse(line, ("message", VERSION), |wire: &Wire| wire.v)?;
     let queue = wire.queue.as_deref().map(names::queue).transpose()?;

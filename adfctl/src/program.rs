@@ -1,4 +1,4 @@
-//! What this tool is called, and what its help says.
+//! The name of this tool and the texts of its help.
 
 use ctl_core::context::command;
 use ctl_core::error::Exit;

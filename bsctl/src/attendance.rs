@@ -1,5 +1,5 @@
-//! Who takes the jobs of a tube, as far as the server tells, and what is wrong with a tube. Every command judges by
-//! this.
+//! Which workers take the jobs of a tube, as far as the server reports, and the problems of a tube. Every command
+//! judges by this.
 //!
 //! A connection that watches a tube counts as its worker, except for `default`: every connection watches it from the
 //! start, also those that only put or look. A worker of `default` watches it and has reserved, and the server tells
@@ -59,7 +59,7 @@ impl Workers {
     }
 }
 
-/// What is wrong with a tube; the most severe is first.
+/// The problems of a tube; the most severe is first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Problem {
     /// Jobs are ready and no worker takes them.

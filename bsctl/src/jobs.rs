@@ -28,8 +28,8 @@ use crate::link::Link;
 use crate::names;
 use crate::producer::{Defaults, NewJob};
 
-/// What has become of reserved jobs whose connection is lost. A server that stopped keeps them only in its binlog, if it
-/// has one.
+/// What has become of reserved jobs whose connection is lost. A server that stopped keeps them only in its binlog, if
+/// it has one.
 pub const WENT_BACK: &str = "went back to ready, unless the server stopped";
 
 /// Jobs without their bodies, as rows.
@@ -111,7 +111,7 @@ struct Wire {
 /// Reads one line of NDJSON.
 ///
 /// # Errors
-/// What is wrong with it: exit 65.
+/// The problem of the record: exit 65.
 pub fn parse(line: &[u8]) -> Result<Described, CliError> {
     let wire: Wire = records::parse(line, ("job", VERSION), |wire: &Wire| wire.v)?;
     let body = wire.body.bytes("job")?;

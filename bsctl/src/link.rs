@@ -173,7 +173,7 @@ impl Link {
         self.side.insert(side)
     }
 
-    /// What this connection, and the other one of a session, add to the server's figures.
+    /// This tool's own share of the server's figures: this connection, and the other one of a session.
     ///
     /// # Errors
     /// The server cannot be reached.

@@ -9,7 +9,7 @@ use ctl_core::error::CliError;
 use crate::error::cli_error;
 use crate::link::Link;
 
-/// A job that was looked at or reserved.
+/// A job that was peeked at or reserved.
 pub enum Seen {
     /// As it was put.
     Whole(Job),

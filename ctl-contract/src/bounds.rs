@@ -93,7 +93,7 @@ pub fn every_command_honours_the_timeout(
                     scope.spawn(move || {
                         let limited = [program.flag, address, "--timeout", "100ms"];
                         let mut command = program.command(&[&limited, *line].concat());
-                        // What does not keep to the flag does not end.
+                        // A command that ignores the flag never ends.
                         command.env(format!("{}_TIMEOUT", program.prefix), "1h");
                         let Some(ran) = run(command) else {
                             panic!("{peer:?} {line:?}: no end within {LONGEST:?}");

@@ -32,8 +32,8 @@ pub fn completions_cover_every_command<T: Tool>(Case { program, .. }: &Case<T>) 
     program.bare(&["completions", "nonsense"]).exits(2);
 }
 
-/// Unless it sends none of its own; a command below another one is explained with that one. The line that lists it tells
-/// newcomers what it does, without the words of the protocol.
+/// Unless it sends none of its own; a command below another one is explained with that one. The line that lists it
+/// tells newcomers what it does, without the words of the protocol.
 pub fn help_names_the_protocol_command<T: Tool>(_: &Case<T>) {
     let rows = T::KIT.iter().flat_map(|(_, rows)| *rows);
     let of_every_tool: Vec<&str> = rows.map(|row| row.name).chain(["help"]).collect();
@@ -179,7 +179,7 @@ fn examples(command: &Command) -> Vec<(String, String)> {
             Some(inline) => lines.extend(inline.into_iter().map(str::to_owned)),
             None if line == "Examples:" => is_below = true,
             None if !is_below || !line.starts_with("  ") => is_below = false,
-            // A longer line goes on further in.
+            // A longer line continues further in.
             None => {
                 match lines.last_mut().filter(|l| l.ends_with('\\') || line.starts_with("    ")) {
                     Some(last) => {

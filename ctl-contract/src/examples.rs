@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A folder with what the lines need, and servers that replace those that they name.
 struct Stage<T: Tool> {
     folder: tempfile::TempDir,
-    /// What lines name, and its replacement.
+    /// The placeholders of lines, and their replacements.
     meant: Vec<(String, String)>,
     _servers: [crate::Server<T>; 2],
 }

@@ -147,7 +147,7 @@ pub fn exporter_scale_reports_the_backlog<T: Tool>(case: &Case<T>) {
     let (status, document) = exporter.scale("queue=none");
     assert_eq!((&*status, &document["value"]), ("HTTP/1.1 200 OK", &0.into()), "{document}");
     assert!(exporter.scale("").0.contains("400"));
-    // What is wrong with a question says nothing about the server.
+    // A bad query says nothing about the server.
     for wrong in ["queue=", "queue=a&queue=", "queue=a&x=y", "queue=a&include=x"] {
         let (status, document) = exporter.scale(wrong);
         assert!(status.contains("400") && document["error"].is_string(), "{status} {document}");

@@ -158,7 +158,7 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("ping", &["server", "n", "duration_ms"]),
     ("top", &["ts", "servers", "queues"]),
     ("check", &["status", "exit", "summary", "metrics"]),
-    ("wait", &["condition", "queue", "duration_ms", "looks"]),
+    ("wait", &["condition", "queue", "duration_ms", "polls"]),
     ("exporter", &["metric", "server", "value"]),
     ("doctor", &["status", "subject", "finding"]),
     ("bench", &["client", "ops", "errors", "duration_seconds", "ops_per_second"]),

@@ -114,7 +114,7 @@ pub fn usage_errors_wrap_between_words<T: Tool>(case: &Case<T>) {
         fits(&text, width, &words);
         assert!(text.contains("'--a-flag-that-no-command-of-any-tool-has'"), "{text}");
     }
-    // The verdict of a check has said what is wrong.
+    // The verdict of a check states the problem.
     let text = shown(case, &address, 120, &["check", "server", "--a-flag-that-none-has"]);
     assert_eq!(text.matches("unexpected argument").count(), 1, "{text}");
 }

@@ -95,7 +95,7 @@ pub fn common_commands_name_the_silent_server<T: Tool>(case: &Case<T>) {
 }
 
 /// Runs these lines at the same time, as each of them waits: with a silent server and one that answers, which come
-/// back with what was said.
+/// back the bytes received.
 fn name_the_silent_one<T: Tool>(case: &Case<T>, lines: &[&str]) -> ([String; 2], Vec<Ran>) {
     let ((_server, address), silent) = (case.filled(), silent());
     let both = format!("{silent},{address}");

@@ -170,7 +170,7 @@ impl Terminal {
     }
 }
 
-/// What begins with a space, long bodies and raw requests are kept in memory only.
+/// Lines with a leading space, long bodies and raw requests are kept in memory only.
 pub fn history_is_private_and_omits_secrets<T: Tool>(case: &Case<T>) {
     use std::os::unix::fs::PermissionsExt as _;
     let (server, address) = Case::<T>::server();
@@ -400,7 +400,7 @@ pub fn wait_shows_its_condition_on_a_terminal<T: Tool>(case: &Case<T>) {
     assert_eq!(terminal.ends(), 130);
 }
 
-/// The first one says what is awaited, the second one gives it up, and the session goes on.
+/// The first one names the pending reply, the second one abandons it, and the session continues.
 pub fn ctrl_c_abandons_a_missing_reply<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let first: Vec<&str> = case.add.split(' ').chain(["body"]).collect();

@@ -163,7 +163,7 @@ pub fn web_shows_the_backlog<T: Tool>(case: &Case<T>) {
     web.end();
 }
 
-/// Requests that a foreign page could send are refused, as are oversized ones.
+/// Requests that a page of another origin could send are refused, as are oversized ones.
 pub fn web_rejects_cross_origin<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let web = Web::start(&case.program, &address, &["--write"]);

@@ -113,7 +113,7 @@ pub fn worker_exits_1_if_every_job_failed<T: Tool>(case: &Case<T>) {
     assert!(ran.error()["message"].as_str().unwrap().contains("the commands of 1 "), "{ran:?}");
 }
 
-/// Also while it waits for a job. Its commands have nothing to tell the manager.
+/// Also while it waits for a job. Its commands do not inherit the manager's variables.
 #[cfg(target_os = "linux")]
 pub fn worker_notifies_the_service_manager<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
@@ -236,7 +236,7 @@ pub fn worker_exits_69_unless_told_to_wait_for_the_server<T: Tool>(case: &Case<T
     assert!(!ran.exits(69).err.contains("--wait-for-server 1m"));
 }
 
-/// By the server's name, not for every slot and attempt; then the work goes on.
+/// By the server's name, not for every slot and attempt; then the work continues.
 #[cfg(unix)]
 pub fn worker_reports_each_loss_and_return_once<T: Tool>(case: &Case<T>) {
     let port = fixtures::Port::take().unwrap();

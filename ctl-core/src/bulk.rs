@@ -1,6 +1,6 @@
 //! The engine of bulk commands: counting, stopping, progress, the report, the exit code.
 //!
-//! The command plans, asks, and sends its requests, and tells the engine the outcome of each.
+//! The command plans, asks, sends its requests, and reports the outcome of each to the engine.
 
 mod gate;
 mod manner;
@@ -201,7 +201,7 @@ impl Bulk {
         }
         self.progress().advance();
         self.gate.close();
-        // What may have happened is worse than what has not.
+        // An unknown outcome is worse than a failure.
         if self.broken.as_ref().is_none_or(|first| is_unknown && !first.is_unknown()) {
             self.broken = Some(error);
         }
@@ -323,8 +323,8 @@ impl Bulk {
         self.succeeded.saturating_add(self.failed + self.skipped + self.unknown)
     }
 
-    /// Reports, and returns the exit code: 0, 3 for partial success, 4 for unknown fates, 130 or 143 after a signal. If everything failed,
-    /// the first failure is the result.
+    /// Reports, and returns the exit code: 0, 3 for partial success, 4 for unknown fates, 130 or 143 after a signal. If
+    /// everything failed, the first failure is the result.
     ///
     /// # Errors
     /// The first failure if nothing succeeded; a failure passed to [`Bulk::unsent`] that ended everything; failures of

@@ -1,4 +1,4 @@
-//! The commands of this tool, beside those of every tool, and what runs them.
+//! This tool's own commands, and the functions that run them.
 
 use ctl_core::context::command::Table;
 use ctl_core::error::CliError;

@@ -151,8 +151,8 @@ impl BenchClient {
         Ok(())
     }
 
-    /// Returns false if there is none. A pull in vain may only be late. The server then counts its message no longer
-    /// and the next pull gets it: a client that has just pushed does not trust a count of zero.
+    /// Returns false if there is none. An unanswered pull may only be late. The server then counts its message no
+    /// longer and the next pull gets it: a client that has just pushed does not trust a count of zero.
     fn take(&mut self, has_pushed: bool, done: &mut Done<'_>) -> Result<bool, CliError> {
         let client = self.link.client()?;
         for _ in 0..PULLS {

@@ -75,7 +75,7 @@ pub struct TakeArgs {
 }
 
 impl TakeArgs {
-    /// Sets up the output, and returns what takes messages.
+    /// Sets up the output, and returns the taker of messages.
     ///
     /// # Errors
     /// No queue is named, or its name is illegal.

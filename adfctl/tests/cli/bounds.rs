@@ -22,7 +22,7 @@ fn every_command_honours_the_timeout_on_a_hostile_server() {
     every_command_honours_the_timeout(&PROGRAM, &lines, &peers, |_, line| line.contains(&"import"));
 }
 
-/// What was pulled over a connection is back when it is lost: nothing more is asked of a server that does not answer.
+/// Losing the connection returns its pulled messages, so nothing more is sent to a silent server.
 #[test]
 fn waits_once_for_a_server_that_falls_silent() {
     let is_in_time = |line: &[&str]| {

@@ -71,7 +71,7 @@ pub struct Original<'a> {
     pub stats: Option<&'a JobStats>,
 }
 
-/// A job to put, and what is needed afterwards.
+/// A job to put, with the data needed afterwards.
 struct Copy {
     from: JobId,
     job: NewJob,

@@ -90,7 +90,7 @@ fn figures_of_default_exclude_the_tool_and_idle_producers() {
         assert_eq!(top["queues"][0]["problem"], "no workers");
         assert!(run(1, &["doctor"]).out().contains("no worker serves default"));
 
-        // One that serves another tube might serve this one, too, for all that the server tells.
+        // The server does not report whether a worker of another tube serves this one, too.
         let mut other = client(address);
         other.watch("mail").unwrap();
         other.ignore("default").unwrap();

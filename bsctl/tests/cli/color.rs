@@ -6,7 +6,7 @@ use fixtures::beanstalkd::Server;
 
 use crate::harness::*;
 
-/// The program's output on a terminal, without the progress of what takes long.
+/// The program's output on a terminal, without progress.
 fn on_terminal(server: &Server, line: &[&str]) -> String {
     let mut terminal =
         Terminal::run(&PROGRAM, server.address(), &[("BSCTL_PROGRESS", "never")], line);

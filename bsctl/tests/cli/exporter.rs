@@ -1,4 +1,4 @@
-//! `exporter`, in addition to what every tool's has to do.
+//! `exporter`, beyond the contract of every tool.
 
 use std::time::Duration;
 

@@ -289,7 +289,7 @@ fn reconnects_and_restores_state() {
     assert_eq!(fed.hear(), "1");
     let ended = fed.end();
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(!ended.err.contains("connection lost"), "it was told once already: {ended:?}");
+    assert!(!ended.err.contains("connection lost"), "already reported: {ended:?}");
     let mut client = Client::connect(server.address()).unwrap();
     assert_eq!(client.stats_job(2).unwrap().unwrap().tube.as_str(), "mail");
     assert_eq!(server.requests().iter().filter(|r| r.text().starts_with("put ")).count(), 2);

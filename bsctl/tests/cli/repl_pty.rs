@@ -216,7 +216,7 @@ fn reconnects_when_the_server_returns() {
     server.kill();
     terminal.sees("reserved job 1 went back to ready");
     terminal.sees("not connected> ");
-    // What is being typed stays.
+    // The input line stays.
     terminal.types("put again");
     terminal.sees("put again");
     server.restart().unwrap();

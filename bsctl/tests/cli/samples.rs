@@ -41,7 +41,7 @@ pub(crate) const SAMPLES: Samples = Samples {
         Sample::of("raw", &["raw", "stats-tube mail"]),
     ],
     failing: &[
-        // It goes on until jobs arrive.
+        // It runs until jobs arrive.
         Sample::of("tail", &["tail", "mail", "--filter", "nothing"]),
     ],
     prepared,

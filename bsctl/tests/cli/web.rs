@@ -1,4 +1,4 @@
-//! `web`, in addition to what every tool's has to do, and in a real browser.
+//! `web`, beyond the contract of every tool, and in a real browser.
 
 use ctl_contract::browser::Browser;
 use ctl_contract::web::Web;
@@ -122,7 +122,7 @@ fn web_reviews_jobs_one_by_one() {
     assert!(browser.text("#review-rows").contains("App\\\\Mail"), "{}", browser.text("#review"));
     decide(&mut browser, "1 of 5", "delete");
     assert!(browser.text("#review-state").contains("delete: 1. Nothing is done yet"));
-    // What was decided is not lost by a key.
+    // Keys do not undo a decision.
     for leave in [Browser::escape, Browser::escape, |browser: &mut Browser| {
         browser.press("#review-close", "");
     }] {
@@ -155,7 +155,7 @@ fn web_reviews_jobs_one_by_one() {
     web.end();
 }
 
-/// Whether the page looks at the server in the meantime, or the tool finds out when the user goes on.
+/// Both if the page polls in the meantime, and if the tool detects it on the next action.
 #[test]
 fn web_rejects_ids_from_before_a_restart() {
     let Some(mut browser) = Browser::start() else { return };
@@ -205,7 +205,7 @@ fn web_reports_a_lack_of_threads() {
     use ctl_contract::shortage::limited;
 
     let server = Server::start().unwrap();
-    // For the page, its look at the servers, and signals.
+    // For the page, its polls, and signals.
     let (mut command, _folder) = limited(&PROGRAM, 5, Some(3));
     command.args(["-a", server.address(), "web", "--listen", "127.0.0.1:0"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());

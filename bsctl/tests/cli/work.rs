@@ -442,7 +442,7 @@ fn a_worker_under_nohup_ignores_sighup() {
     });
 }
 
-/// B25: nothing is lost with the worker, and nothing of it goes on.
+/// B25: no job is lost, and no process is left behind.
 #[cfg(unix)]
 #[test]
 fn a_killed_worker_loses_no_job() {

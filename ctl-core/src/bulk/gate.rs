@@ -17,7 +17,7 @@ pub struct Gate {
     stops: bool,
     interrupts: Interrupts,
     pace: Option<Arc<Pace>>,
-    /// What shows that the command waits for its turn.
+    /// Shows that the command waits for its turn.
     progress: Weak<Mutex<Progress>>,
 }
 

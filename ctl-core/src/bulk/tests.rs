@@ -103,7 +103,7 @@ fn counts_unfinished_items_by_fate() {
         let lost = |fate| CliError::unavailable("lost").fated(fate, Some(change));
         bulk.unsent("job 3", lost(Fate::Unknown));
         assert!(!bulk.gate().is_open());
-        // What was certainly not sent went over the next connection.
+        // Unsent items went over the next connection.
         bulk.success();
         for job in 5..8 {
             bulk.unsent(format!("job {job}"), lost(Fate::NotSent));

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use crate::error::CliError;
 use crate::output::{Output, Record};
 
-/// Prints the address as one line for programs, which are told here what people read in a message.
+/// Prints the address on one line for programs; people read it in a message.
 ///
 /// # Errors
 /// Stdout fails: exit 74.

@@ -55,10 +55,10 @@ pub fn until<T: Tool>(
     let label = format!("waiting for `{}`{subject}", flags.condition);
     let wait = Wait::new(&tool.messages, label, Some(bound)).showing(&tool.messages);
     let mut shown = wait.shown();
-    let (mut looks, mut agreeing) = (0_u64, 0);
+    let (mut polls, mut agreeing) = (0_u64, 0);
     loop {
         let (holds, found) = look(tool)?;
-        looks += 1;
+        polls += 1;
         tool.messages.decision(format!("seen: {found}"));
         agreeing = if holds { agreeing + 1 } else { 0 };
         if agreeing >= flags.stable {
@@ -78,7 +78,7 @@ pub fn until<T: Tool>(
         .with("condition", flags.condition.as_str())
         .with("queue", name)
         .with("duration_ms", waited)
-        .with("looks", looks);
+        .with("polls", polls);
     let after = units::show_duration(Duration::from_millis(waited));
     let sentence = format!("`{}` became true after {after}", flags.condition);
     tool.out.done_with(&record, &["condition", "duration_ms"], &sentence)

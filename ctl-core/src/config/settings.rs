@@ -143,7 +143,7 @@ impl Settings {
         self
     }
 
-    /// Refuses to go on without a valid file.
+    /// Refuses to continue without a valid file.
     ///
     /// # Errors
     /// Why the file could not be read.

@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(narrow, " A LONG ANOTHER\nHEADING HEADING\n      1      22\n");
     }
 
-    /// Headings are styled cell by cell: what fills up the last one must not go beyond the terminal.
+    /// Headings are styled cell by cell: padding of the last one must not exceed the terminal.
     #[test]
     fn styles_do_not_widen_lines() {
         let columns = [Column::new("a", "STEP"), Column::new("b", "OK"), Column::new("c", "NOTE")];

@@ -364,7 +364,7 @@ fn merges_lists_of_several_servers_until_the_shape_changes() {
     assert_eq!(documents, [jobs, tubes]);
 }
 
-/// Also if only one of several has anything to tell.
+/// Also if only one of several has a result.
 #[test]
 fn blocks_name_their_server() {
     static DETAILS: Shape = Shape::blocks("name", &[Column::new("name", "TUBE")]);

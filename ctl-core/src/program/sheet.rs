@@ -66,7 +66,7 @@ impl Example {
     }
 }
 
-/// What is in front of the exit code of a line that fails.
+/// Precedes the exit code of a line that fails.
 const CODE: &str = " (exit code ";
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub struct Wanted<'a> {
     pub verb: &'a str,
     /// The name that stands for the value in help texts, such as `TUBE`.
     pub value_name: &'a str,
-    /// What has been typed of it.
+    /// Its typed part.
     pub typed: &'a str,
     /// The values typed before it on this line, without the verb.
     pub before: Vec<String>,
@@ -51,7 +51,7 @@ pub trait Values {
 pub struct Candidate {
     /// What the list of candidates shows.
     pub shown: String,
-    /// What replaces the text from the start of the word to the cursor.
+    /// The replacement of the text from the start of the word to the cursor.
     pub replacement: String,
 }
 

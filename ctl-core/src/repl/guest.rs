@@ -37,7 +37,7 @@ pub trait Interactive: Tool<Session: Default> {
     /// Fetches names for completion over this connection.
     fn live_names(link: Self::Link) -> Fetch;
 
-    /// What is different about a command in a session.
+    /// How a command differs in a session.
     #[must_use]
     fn here(command: Command) -> Command {
         command

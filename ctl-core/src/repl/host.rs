@@ -34,7 +34,7 @@ use crate::text::lexer::Word;
 /// The command that takes the whole screen, where there is one.
 const ON_SCREEN: &str = "top";
 
-/// The setting that decides what happens to what the session holds.
+/// The setting that decides the fate of held jobs.
 const ON_EXIT: &str = "on_exit";
 
 /// The shell of a tool.

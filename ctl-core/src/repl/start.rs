@@ -145,7 +145,7 @@ impl Start {
     }
 }
 
-/// A defect of this tool also ends the session, so the person should learn what happens to what it held.
+/// A panic also ends the session, so the user should learn what happens to held jobs.
 fn tell_on_panic<G: Guest>(names: KnownNames) {
     let (this, usual) = (thread::current().id(), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |panic| {

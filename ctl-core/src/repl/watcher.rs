@@ -57,7 +57,7 @@ impl<G: Guest> Watcher<'_, G> {
         }
     }
 
-    /// What is to be said, and the prompt that is true now. A command that is running looks after the session itself.
+    /// Messages to print, and the current prompt. A running command maintains the session itself.
     fn look(&self) -> (Vec<String>, Option<Prompt>) {
         let mut guest = match self.shared.try_lock() {
             Ok(guest) => guest,

@@ -90,7 +90,7 @@ pub(crate) fn expanded<W: Clone>(
     };
     let made = |words: &str| words.split(' ').map_while(placed).collect::<Vec<W>>();
     let (first, last) = words.split_once(ARGUMENTS).unwrap_or((&words, ""));
-    // What follows an argument is no answer to the question for one.
+    // Text after an argument does not answer the question for it.
     let end = if last.is_empty() || arguments.is_empty() { Vec::new() } else { made(last) };
     let begun = made(first);
     let (command, flags) = begun.split_at_checked(1)?;

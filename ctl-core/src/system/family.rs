@@ -8,7 +8,7 @@ use std::process::{Child, ExitStatus};
 use self::guard::Guarded;
 
 /// A child with its process group, which ends at the latest when this is dropped. Signals are sent only until the child
-/// is reaped: after that, its number may belong to strangers.
+/// is reaped: after that, its number may be reused by other processes.
 #[derive(Debug)]
 pub(crate) struct Family {
     child: Child,
@@ -217,7 +217,7 @@ mod tests {
         let (mut family, mut stdout) = ended();
         let (members, _) = family.remains(&[]);
         assert!(family.reap().unwrap().success() && family.has_ended());
-        // The group still has a process, as a group of strangers with that number would.
+        // The group still has a process, as an unrelated group with that number would.
         let number = rustix::process::Pid::from_child(&family.child);
         family.terminate();
         family.kill();

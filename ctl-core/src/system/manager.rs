@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::time::{Duration, Instant};
 
-/// The variables by which it tells how; children are not asked.
+/// The variables that it sets; children do not inherit them.
 pub(crate) const MANAGER_VARIABLES: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
 
 /// The manager, or none.

@@ -1,4 +1,4 @@
-//! Starts children, and tells how they ended.
+//! Starts children, and reports how they ended.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _};

@@ -42,9 +42,9 @@ pub(crate) enum Stream {
     Unix(tokio::net::UnixStream),
 }
 
-/// What is read from.
+/// The reading half.
 pub(crate) type Reader<'a> = Box<dyn AsyncRead + Send + Unpin + 'a>;
-/// What is written to.
+/// The writing half.
 pub(crate) type Writer<'a> = Box<dyn AsyncWrite + Send + Unpin + 'a>;
 
 impl Stream {
@@ -95,7 +95,7 @@ impl Stream {
     }
 }
 
-/// What takes connections.
+/// A listener.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(TcpListener),

@@ -51,11 +51,11 @@ pub enum Role {
     Good,
     /// Less important.
     Faint,
-    /// A colour chosen to tell things apart.
+    /// A colour that distinguishes items.
     Tint(Tint),
 }
 
-/// A colour to tell things apart by.
+/// A colour that distinguishes an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[allow(missing_docs)]
 pub enum Tint {

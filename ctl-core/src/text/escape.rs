@@ -1,4 +1,4 @@
-//! Makes foreign text (names, bodies, server replies) safe for terminals and line formats.
+//! Makes untrusted text (names, bodies, server replies) safe for terminals and line formats.
 //!
 //! A terminal obeys control characters, and bidirectional or zero-width characters make text look like
 //! something else (CWE-150). Such characters are shown as `\x1b` or `\u{202e}`.

@@ -23,7 +23,7 @@ pub fn did_you_mean(name: &str) -> String {
     format!("did you mean {}?", escape::line(name))
 }
 
-/// How a message about a name goes on: with the name that is probably meant, if there is one.
+/// The end of a message about a name: the closest known name, if there is one.
 #[must_use]
 pub fn or_else<'g>(typed: &str, names: impl Iterator<Item = &'g str>) -> String {
     closest(typed, names).map(|meant| format!(": {}", did_you_mean(meant))).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The command `complete`: how a line of a shell can go on. The completions are the same as in a session.
+//! The command `complete`: completes a shell line. The completions are the same as in a session.
 
 use std::ffi::OsString;
 use std::marker::PhantomData;

@@ -94,8 +94,8 @@ impl Early<'_> {
         if is_whole { Extent::Whole } else { Extent::Screen }
     }
 
-    /// Prints a usage error, without colours where the words of a parser may quote something that acts on a terminal. The
-    /// verdict of a check has said the first paragraph on the same terminal.
+    /// Prints a usage error, without colours where the words of a parser may quote something that acts on a terminal.
+    /// The verdict of a check has said the first paragraph on the same terminal.
     fn print(&self, error: &clap::Error) {
         let messages = self.messages();
         let quotes = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
     use crate::program::TOOL;
 
-    /// What is seen in this line of a program, in this environment.
+    /// What this command line says, in this environment.
     fn seen<S>(
         program: &Program,
         words: &[&str],

@@ -163,7 +163,7 @@ fn measure(link: &Link, what: &What, flags: &CheckFlags) -> Measured {
     }
 }
 
-/// What is asked at the same time as another.
+/// Queries that run concurrently.
 type Question<'a> = dyn Fn(&mut Link) -> Result<Measured, CliError> + Sync + 'a;
 
 fn figures_of(link: &mut Link, what: &What) -> Result<Measured, CliError> {

@@ -351,7 +351,7 @@ fn drain(
             match news {
                 News::Taken(job) => {
                     left = left.saturating_sub(1);
-                    // Unless it is told to continue, the slot gives the job back.
+                    // Unless it continues, the slot gives the job back.
                     match way {
                         Way::End => job.go_on(),
                         Way::Write(handover) => {

@@ -1,4 +1,4 @@
-//! Jobs that are taken, looked at, and given back in their order.
+//! Jobs that are taken, shown, and given back in their order.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -78,7 +78,7 @@ impl Held {
         self.count >= MOST.0 || self.room.is_none()
     }
 
-    /// Gives back what is held, by closing one connection after the other. Returns the last one if it holds nothing.
+    /// Gives back held jobs, by closing one connection after the other. Returns the last one if it holds nothing.
     pub(super) fn give_back(self, link: &mut Link) -> Option<Worker> {
         let Self { function, mut full, worker, jobs, count, .. } = self;
         let idle = match jobs.is_empty() {

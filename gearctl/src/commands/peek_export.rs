@@ -249,7 +249,7 @@ fn is_back(link: &mut Link, source: &Target, taken: u64) -> Result<bool, CliErro
     Ok(false)
 }
 
-/// How often the queue is looked at meanwhile.
+/// How often the queue is polled meanwhile.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The jobs that were taken.

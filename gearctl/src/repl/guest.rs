@@ -115,7 +115,7 @@ impl Guest for State<'_> {
     }
 
     fn holds(&mut self) -> bool {
-        // Someone who waits wants to see the results of jobs that have ended, too.
+        // `wait` also shows the results of jobs that have ended.
         let waits = self.on_exit.word == WAIT && !self.session().runs.is_empty();
         self.count_open() > 0 || waits
     }

@@ -15,7 +15,7 @@ use crate::link::status_of;
 use crate::link::{Answer, LOOK, Link};
 use crate::names::{show_handle, show_unique};
 
-/// What is to be submitted with an id that the user or a record has chosen.
+/// Submissions with an id chosen by the user or a record.
 #[derive(Debug, Clone, Copy)]
 pub struct Submitted<'a> {
     /// The id.

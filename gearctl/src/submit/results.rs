@@ -146,7 +146,7 @@ impl Results {
         self.jobs.remove(&number).unwrap_or_default()
     }
 
-    /// A job goes on, and the rest of its result is discarded.
+    /// A job continues, and the rest of its result is discarded.
     pub(crate) fn give_up(&mut self, number: u64) -> Open {
         self.given_up.insert(number);
         self.end(number)

@@ -113,7 +113,7 @@ impl Running {
         self.over
     }
 
-    /// What a person who leaves the jobs running has to know.
+    /// The notice for a user who leaves the jobs running.
     #[must_use]
     pub fn how_to_return(&self) -> String {
         let handles: Vec<String> = self.handles().map(show_handle).collect();
@@ -142,7 +142,7 @@ impl Running {
         Ok(self.handles().next().cloned())
     }
 
-    /// Takes the events that arrived in the meantime. Returns messages for a person who does other things.
+    /// Takes the events that arrived in the meantime. Returns messages to print during other work.
     pub fn collect(&mut self, now: Instant) -> Vec<String> {
         let mut said = Vec::new();
         let was_over = self.over;
@@ -170,7 +170,7 @@ impl Running {
         self.backlog.push_back(news);
     }
 
-    /// A message about an event for a person who does other things.
+    /// A message about an event, printed during other work.
     fn tell(&mut self, news: &News, now: Instant) -> Option<String> {
         let seen = self.jobs.get_mut(&news.job);
         let handle = seen.as_ref().and_then(|seen| seen.handle.as_ref()).map(show_handle);

@@ -1,4 +1,4 @@
-//! Running a worker: slots, each with a connection and at most one job, until the worker is told to stop.
+//! Running a worker: slots, each with a connection and at most one job, until the worker stops.
 
 pub mod builtin;
 pub mod child;
@@ -137,7 +137,7 @@ pub enum Ended {
     Exception(Vec<u8>),
     /// Not now, as its command says.
     GivenBack,
-    /// It was told to stop before it had finished, or cannot be run at all.
+    /// It was stopped before it had finished, or cannot be run at all.
     Stopped,
 }
 

@@ -241,7 +241,7 @@ fn times_out_on_a_server_that_does_not_answer_a_grab() {
     assert!(late.err.contains("the server has not said within 2s whether"), "{}", late.err);
 }
 
-/// A server that has said who waits can say it: to end jobs in spite of that is no advice for one that is late.
+/// The server supports the query, so the error of a late server does not advise to end jobs anyway.
 #[test]
 fn a_drain_reports_a_silent_or_lost_server() {
     let line = ["drain", "mail", "-y", "--timeout", "2s", "-o", "json"];

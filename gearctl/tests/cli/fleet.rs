@@ -246,7 +246,7 @@ fn takes_jobs_from_every_server() {
     assert_eq!(totals.out(), "0\n1\n");
 }
 
-/// A server that takes connections, reads what is sent, and says nothing; and what it has read.
+/// A server that accepts connections, reads and never answers; and the bytes it has read.
 fn silent_server() -> (String, Arc<Mutex<Vec<u8>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, seen) = (listener.local_addr().unwrap().to_string(), Arc::default());
@@ -265,7 +265,7 @@ fn silent_server() -> (String, Arc<Mutex<Vec<u8>>>) {
     (address, seen)
 }
 
-/// It would queue the job once it goes on.
+/// It would queue the job once it resumes.
 #[test]
 fn submits_around_a_silent_server() {
     let (fleet, (silent, seen)) = (Fleet::start(), silent_server());

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::harness::*;
 
-/// Runs a scenario against the imitated server, and against the real one if it is installed; it is told which.
+/// Runs a scenario against the imitated server, and against the real one if it is installed; the argument says which.
 fn on(flavour: Flavour, scenario: impl Fn(&str, bool) + Sync) {
     on_each(&[flavour], |_, address, is_real| scenario(address, is_real));
 }

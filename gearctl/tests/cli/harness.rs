@@ -112,7 +112,7 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
     panic!("{what} did not come");
 }
 
-/// What connects as long, and waits as long, as a busy machine may take.
+/// Limits for connecting and waiting that a busy machine meets.
 fn patient(address: &str) -> ConnectOptions {
     let minute = Duration::from_secs(60);
     ConnectOptions::new(address.parse().unwrap()).connect_timeout(minute).reply_timeout(minute)

@@ -13,7 +13,7 @@ fn wait_ends_when_the_condition_holds() {
         let wait =
             |line: &[&str]| gearctl(address, &[&["wait", "-i", "10ms", "--for"], line].concat());
         let done = wait(&["server", "-o", "json"]).exits(0).json();
-        assert_eq!((&done["condition"], &done["looks"]), (&json!("server"), &json!(1)));
+        assert_eq!((&done["condition"], &done["polls"]), (&json!("server"), &json!(1)));
         wait(&["empty", "-f", "f"]).exits(0);
         wait(&["idle", "-f", "f"]).exits(0);
         let told = gearctl(address, &["functions", "ff"]).exits(0);

@@ -215,7 +215,7 @@ fn reports_a_lost_connection_and_retries_reads() {
     fed.say("job --unique nobody -o json");
     let ended = fed.end();
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(!ended.err.contains("connection lost"), "it was told once already: {ended:?}");
+    assert!(!ended.err.contains("connection lost"), "already reported: {ended:?}");
     assert_eq!(server.view().jobs, 1);
 }
 

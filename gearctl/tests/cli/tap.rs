@@ -1,4 +1,4 @@
-//! `tap`, in addition to what every tool's has to do.
+//! `tap`, beyond the contract of every tool.
 
 use ctl_contract::tap::{Tap, python};
 

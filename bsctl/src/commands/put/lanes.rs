@@ -32,7 +32,7 @@ pub(in crate::commands) enum Event {
     Failed(String, CliError),
     /// A batch is done: its results should become visible.
     BatchEnds,
-    /// A connection cannot go on.
+    /// A connection cannot continue.
     Broken(CliError),
 }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{Arrivals, Questions};
 
-/// What others do to the server between two questions.
+/// Changes by other clients between two polls.
 #[derive(Debug, Clone)]
 enum Deed {
     Put,
@@ -199,7 +199,7 @@ proptest! {
     }
 }
 
-/// A job that is put between the count and the look at the tubes' heads is not counted twice: tail would ask for ids
+/// A job that is put between the count and the query of the tubes' heads is not counted twice: tail would ask for ids
 /// that the server has not reached, and show nothing.
 #[test]
 fn counts_jobs_put_during_startup_once() {

@@ -95,7 +95,7 @@ fn heads<P: Command<Reply = Option<Job>>>(
                     }
                 }
                 Seen::Damaged(job, _) => {
-                    // A damaged list is for people to look at.
+                    // A damaged list needs a human.
                     return bulk.failure(format!("job {id}"), damaged(*job)).map(|()| None);
                 }
             }

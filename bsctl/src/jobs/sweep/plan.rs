@@ -153,7 +153,7 @@ impl Plan {
         Ok(self.exit(Exit::Done))
     }
 
-    /// What there is none of, if that is all that is left to say.
+    /// What is missing, if nothing else is to be reported.
     fn lack(&self) -> Option<String> {
         if !self.is_empty() || self.limit == 0 || self.targets.found.is_empty() {
             return None;
@@ -177,7 +177,7 @@ impl Plan {
         Some(format!("there is no {states} job in {tubes}{that_fits} (--state chooses the states)"))
     }
 
-    /// Starts counting; a person is told if there is nothing to count.
+    /// Starts counting; prints a note if there is nothing to count.
     ///
     /// # Errors
     /// The system denies the signal handlers.

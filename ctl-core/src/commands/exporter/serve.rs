@@ -190,7 +190,7 @@ impl Turns {
         query: impl FnOnce() -> O + Send + 'static,
     ) -> Result<O, CliError> {
         let turn = Arc::clone(&self.last).lock_owned().await;
-        // It goes on without waiting clients, and its turn with it.
+        // It continues, and keeps its turn, without waiting clients.
         let query = move || (query(), drop(turn));
         http::in_thread(query).await.map(|(result, ())| result)
     }

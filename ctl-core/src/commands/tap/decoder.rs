@@ -1,4 +1,4 @@
-//! What a tool tells the tap about its protocol: where a command, a reply or a packet ends, and what it contains.
+//! The tool's part of the tap: where a command, a reply or a packet ends, and what it contains.
 
 use std::borrow::Cow;
 

@@ -56,7 +56,7 @@ pub(super) fn run<D: Decoder>(
             }
         };
         listen::each(next, CONNECTIONS, is_over, full, |(client, peer), claim| {
-            // An application may be silent for as long as it likes.
+            // An application may be silent indefinitely.
             claim.stake();
             number += 1;
             let tapped = Connection::open(number, peer, decoder(), Arc::clone(news));

@@ -22,7 +22,7 @@ pub(super) struct Account {
     pub(super) running: AtomicUsize,
     /// The servers that it has lost.
     pub(super) lost: Mutex<HashSet<String>>,
-    /// When it was last seen to go on.
+    /// When it last made progress.
     seen: Mutex<Instant>,
 }
 
@@ -39,14 +39,14 @@ impl Default for Account {
 }
 
 impl Account {
-    /// Looks at the worker, which holds a job if it is busy: it goes on if it needs none, or its command runs.
+    /// Checks the worker, which holds a job if it is busy: it makes progress if it needs none, or its command runs.
     pub(super) fn look(&self, is_busy: bool, now: Instant) {
         if !is_busy || self.running.load(Ordering::SeqCst) > 0 {
             *lock(&self.seen) = now;
         }
     }
 
-    /// Whether it was lately seen to go on.
+    /// Whether it made progress lately.
     pub(super) fn goes_on(&self, now: Instant) -> bool {
         now.saturating_duration_since(*lock(&self.seen)) < LONGEST_STEP
     }

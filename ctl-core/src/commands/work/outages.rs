@@ -1,4 +1,4 @@
-//! What a person is told about lost servers: each loss once, not for every slot and attempt, and each return.
+//! Messages about lost servers: one for each loss, not for every slot and attempt, and one for each return.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;

@@ -116,7 +116,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const PAUSE_SLICE: Duration = Duration::from_millis(20);
 /// How much later than its command a worker may notice that it should stop.
 const STOP_ARRIVES: Duration = Duration::from_millis(500);
-/// Number of failures after which the user is told.
+/// Number of failures before a message.
 const SAID_AFTER: u32 = 3;
 
 /// Shared by all slots of a worker.
@@ -390,7 +390,7 @@ impl Shift {
         self.kill.load(Ordering::SeqCst)
     }
 
-    /// The worker cannot go on, because of this.
+    /// The worker cannot continue, because of this.
     pub fn break_off(&self, error: CliError) {
         self.stop();
         lock(&self.broken).get_or_insert(error);
@@ -502,7 +502,7 @@ impl Shift {
         }
     }
 
-    /// What is told about lost servers.
+    /// Messages about lost servers.
     #[must_use]
     pub fn outages(&self) -> &Outages {
         &self.outages

@@ -7,7 +7,7 @@ use crate::error::CliError;
 use crate::output::messages::Messages;
 use crate::system::signals::Interrupts;
 
-/// A wait, which may have an end. It shows nothing unless told to.
+/// A wait, which may have an end. It is silent by default.
 #[derive(Clone)]
 pub struct Wait {
     messages: Messages,
@@ -77,14 +77,14 @@ pub struct Waiting {
 const STEP: Duration = Duration::from_secs(1);
 
 impl Waiting {
-    /// It goes on, and this is seen, if anything.
+    /// Updates the display with this value, if any.
     pub fn see(&mut self, seen: &str) {
         let Wait { messages, label, bound, began } = &self.wait;
         let progress = || Progress::since(*began, messages, label.as_str(), None);
         self.progress.get_or_insert_with(progress).see(seen, *bound);
     }
 
-    /// It goes on for this long, and this is seen, if anything.
+    /// Sets the time limit, and updates the display with this value, if any.
     ///
     /// # Errors
     /// A signal came.

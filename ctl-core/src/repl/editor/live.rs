@@ -20,8 +20,8 @@ pub(super) struct Screen {
     pub(super) redraws: bool,
 }
 
-/// A prompt that can change while its line is edited. The line editor measures it once and asks for its text whenever it
-/// draws the line. A prompt of another width therefore needs a new start of the editor, with the text typed so far.
+/// A prompt that can change while its line is edited. The line editor measures it once and asks for its text whenever
+/// it draws the line. A prompt of another width therefore needs a new start of the editor, with the text typed so far.
 pub(super) struct Live {
     first: Version,
     width: usize,
@@ -34,7 +34,7 @@ pub(super) struct Live {
     pub(super) woken: AtomicBool,
 }
 
-/// What has been typed behind a prompt.
+/// The input behind a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Typed {
     text: String,

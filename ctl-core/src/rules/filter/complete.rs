@@ -1,4 +1,4 @@
-//! How a filter that is being typed can go on.
+//! Completion of a filter.
 
 use super::{Field, Kind};
 use crate::rules::comparison::{Operator, SIGNS};
@@ -12,7 +12,7 @@ pub(crate) struct Goes {
     pub(crate) is_open: bool,
 }
 
-/// How what has been typed goes on: with the name of a field, with an operator that the field has, or with one of the
+/// How the typed text can continue: with the name of a field, with an operator that the field has, or with one of the
 /// words that its values are.
 pub(crate) fn continued(fields: &[Field], typed: &str) -> Goes {
     let sign = typed.find(|c| "=!<>~".contains(c));

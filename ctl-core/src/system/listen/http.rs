@@ -137,7 +137,7 @@ pub(crate) fn name_and_port(host: &str) -> (String, Option<u16>) {
     (name.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase(), port)
 }
 
-/// The answer to a request that is none for metrics: only GET is supported, and with `is_local` only for this host,
+/// The answer to a request for anything but metrics: only GET is supported, and with `is_local` only for this host,
 /// since a page in a browser could ask for others, which it has bound to this address.
 pub(crate) fn refused<B>(request: &Request<B>, is_local: bool) -> Option<Reply> {
     if is_local && !is_for_here(request.headers()) {

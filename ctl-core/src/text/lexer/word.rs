@@ -1,4 +1,4 @@
-//! Statements and their words, and why a text is none.
+//! Statements and their words, and why a text is invalid.
 
 use std::fmt;
 

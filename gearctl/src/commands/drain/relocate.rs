@@ -107,7 +107,7 @@ pub(super) struct Resubmit {
 }
 
 impl Resubmit {
-    /// Submits a copy of a job; the original stays where it is until it is told to continue.
+    /// Submits a copy of a job; the original stays where it is until the slot continues.
     ///
     /// # Errors
     /// It is uncertain whether the server has it.

@@ -31,7 +31,7 @@ use crate::submit::tasks::record;
 
 /// An event of a slot.
 pub(super) enum News {
-    /// It has a job, and waits to be told to continue.
+    /// It has a job, and waits for permission to continue.
     Taken(Taken),
     /// The job has ended.
     Ended,
@@ -158,7 +158,7 @@ impl<'a> Slots<'a> {
             taking: Mutex::new((slots, Vec::new())),
         });
         for _ in 0..slots {
-            // It then does not matter which clients are told that their jobs failed.
+            // It then does not matter which clients see their jobs fail.
             let looks = plan.end == End::Complete || plan.background_only;
             let slot = Slot {
                 held: Held::new(&options, &target.function, kept, slots)?,

@@ -83,8 +83,8 @@ fn unknown<T>(command: &str, answer: &Answer<T>) -> CliError {
 pub(super) fn require_lookout(link: &mut Link) -> Result<(), CliError> {
     let mut link = link.sibling();
     link.dialer.default_timeout(PROBE);
-    let unknown = UniqueId::of_payload(b"gearctl drain --background-only");
-    match is_waited_for(&mut link, unknown)? {
+    let unused = UniqueId::of_payload(b"gearctl drain --background-only");
+    match is_waited_for(&mut link, unused)? {
         Answer::Came(_) => Ok(()),
         other => Err(unknown(GET_STATUS_UNIQUE, &other)),
     }
