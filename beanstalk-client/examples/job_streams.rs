@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let mut client = Client::connect(address).await?;
     client.watch_only([tube.as_str()]).await?;
-    let mut taken = client.jobs();
+    let mut taken = client.reserve_stream();
     let mut sum = 0;
     for _ in 0..jobs {
         // This consumer holds no job while it waits, so none of its deadlines can come.

@@ -67,8 +67,8 @@
 //! alive, retry what failed and bury what fails too often, survive restarts of servers, and stop in an orderly way.
 //!
 //! [`Client`] and [`blocking::Client`] have a method for each command of the protocol, `call` for any command value,
-//! `call_pair` to finish a job and ask for the next in one write, and `call_many` for pipelines. [`protocol`] has
-//! the commands and replies.
+//! `call_pair` to finish a job and ask for the next in one write, `call_many` for pipelines, and `jobs` to list jobs
+//! without taking them. [`protocol`] has the commands and replies.
 //!
 //! # After `fork`
 //!
@@ -123,7 +123,7 @@
 //! | `blocking-tls` | no | the same for the blocking face alone, without tokio | rustls, rustls-native-certs |
 //! | `platform-verifier` | no | `TlsOptions::platform_verifier`, for `tls` and `blocking-tls`: the operating system decides about certificates | rustls-platform-verifier |
 //! | `json` | no | bodies that are JSON: `put_json`, `json` | serde, serde_json |
-//! | `stream` | no | named types with `futures_core::Stream`: jobs (`Client::jobs`), events (`ProducerOptions::event_stream`, `WorkerOptions::event_stream`) and answers (`into_stream`) | futures-core |
+//! | `stream` | no | named types with `futures_core::Stream`: reserved jobs (`Client::reserve_stream`), events (`ProducerOptions::event_stream`, `WorkerOptions::event_stream`) and answers (`into_stream`) | futures-core |
 //! | `tower` | no | tower services as handlers, with their layers: `Worker::register_service` | tower-service |
 //! | `tracing` | no | spans and events for connections, commands and jobs | tracing |
 //! | `serde` | no | `Serialize` and `Deserialize` for names, ids, addresses, servers, options, decisions, reports, metrics and statistics; `Serialize` for errors and events | serde |
@@ -149,6 +149,9 @@ pub mod blocking;
 #[cfg(any(feature = "tokio", feature = "blocking"))]
 mod commands;
 mod error;
+mod filter;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod jobs;
 #[cfg(feature = "json")]
 mod json;
 mod options;
@@ -169,10 +172,13 @@ mod types;
 mod work;
 
 #[cfg(feature = "stream")]
-pub use self::asynchronous::streams::{CallManyStream, JobStream, PutManyStream};
+pub use self::asynchronous::streams::{
+    CallManyStream, JobListStream, PutManyStream, ReserveStream,
+};
 #[cfg(feature = "tokio")]
 pub use self::asynchronous::{
     client::Client,
+    jobs::JobList,
     pipeline::CallMany,
     producer::{Producer, PutMany, Receipt},
     worker::{JobContext, TestJob, Worker},
@@ -181,6 +187,7 @@ pub use self::work::worker_status::WorkerHandle;
 pub use self::{
     address::Address,
     error::{Deadline, Error, ErrorKind, Fate},
+    filter::JobFilter,
     options::{ConnectOptions, PutOptions, ReleaseOptions},
     produce::{
         events::{ProducerEvent, ProducerEventKind},

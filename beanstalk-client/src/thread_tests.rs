@@ -12,7 +12,14 @@ fn every_public_type_is_send_and_sync() {
     type Bodies = IntoIter<Vec<u8>>;
     is_shareable::<(Client, Producer, Receipt, Worker, WorkerHandle, JobContext, TestJob)>();
     is_shareable::<(CallMany<'_, IntoIter<Delete>>, PutMany<'_, Bodies>)>();
-    is_shareable::<(JobStream<'_>, EventStream<WorkerEvent>, EventStream<ProducerEvent>)>();
+    is_shareable::<(
+        ReserveStream<'_>,
+        JobList<'_>,
+        blocking::JobList<'_>,
+        JobListStream<'_>,
+        EventStream<WorkerEvent>,
+        EventStream<ProducerEvent>,
+    )>();
     is_shareable::<(blocking::Client, blocking::Producer, blocking::Receipt, blocking::Worker)>();
     is_shareable::<(blocking::JobContext, blocking::TestJob, blocking::PutMany<'_, Bodies>)>();
     is_shareable::<(Address, Servers, ConnectOptions, ProducerOptions, WorkerOptions, Retries)>();

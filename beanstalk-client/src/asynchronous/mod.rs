@@ -3,6 +3,8 @@
 #[cfg(feature = "tokio")]
 pub(crate) mod client;
 #[cfg(feature = "tokio")]
+pub(crate) mod jobs;
+#[cfg(feature = "tokio")]
 pub(crate) mod pipeline;
 #[cfg(feature = "tokio")]
 pub(crate) mod producer;

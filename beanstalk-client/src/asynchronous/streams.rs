@@ -12,8 +12,8 @@ use queue_core::{Backoff, EventStream, Operation, Steps, now};
 use tokio::time::{Sleep, sleep};
 
 use crate::{
-    CallMany, Client, Inserted, ProducerEvent, ProducerOptions, PutMany, Reserved, Result,
-    WorkerEvent, WorkerOptions,
+    CallMany, Client, Inserted, JobList, JobStats, ProducerEvent, ProducerOptions, PutMany,
+    Reserved, Result, WorkerEvent, WorkerOptions,
     protocol::{Command, ReserveWithTimeout},
     trace,
     work::options::RESERVE_WAIT,
@@ -23,7 +23,7 @@ impl Client {
     /// The jobs of the watched tubes as a [`Stream`]: one `reserve-with-timeout` after the other, without those that
     /// time out.
     ///
-    /// Jobs are settled by the client that reserved them, which the stream lends: [`JobStream::client`]. It yields
+    /// Jobs are settled by the client that reserved them, which the stream lends: [`ReserveStream::client`]. It yields
     /// [`DeadlineSoon`](Reserved::DeadlineSoon) only to a caller that holds jobs while it waits for the next one. For
     /// several jobs at once, and jobs that take long, use a [`Worker`](crate::Worker).
     ///
@@ -37,7 +37,7 @@ impl Client {
     ///
     /// let mut client = Client::connect(address).await?;
     /// # let _ = client.put("hello", PutOptions::default()).await?;
-    /// let mut jobs = client.jobs();
+    /// let mut jobs = client.reserve_stream();
     /// while let Some(Reserved::Job(job)) = jobs.try_next().await? {
     ///     println!("{}", String::from_utf8_lossy(&job.body));
     ///     jobs.client().delete(&job).await?;
@@ -46,16 +46,17 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn jobs(&mut self) -> JobStream<'_> {
+    #[doc(alias = "JobStream")]
+    pub fn reserve_stream(&mut self) -> ReserveStream<'_> {
         let delays = self.role.options.retry.delays();
-        JobStream { client: self, reserving: None, delays, pause: None, is_over: false }
+        ReserveStream { client: self, reserving: None, delays, pause: None, is_over: false }
     }
 }
 
-/// The jobs of a client's watched tubes. See [`Client::jobs`].
+/// The jobs of a client's watched tubes. See [`Client::reserve_stream`].
 ///
-/// It ends after an error, whose [`fate`](crate::Error::fate) shows whether the reserve took effect. [`Client::jobs`]
-/// starts a new stream.
+/// It ends after an error, whose [`fate`](crate::Error::fate) shows whether the reserve took effect.
+/// [`Client::reserve_stream`] starts a new stream.
 ///
 /// # Cancel safety
 ///
@@ -65,7 +66,7 @@ impl Client {
 /// ends with it gives back the jobs that it held: settle a job before waiting for the next one. Jobs that were yielded
 /// and not settled stay reserved by the client until their time to run expires.
 #[must_use = "nothing is reserved until it is polled"]
-pub struct JobStream<'a> {
+pub struct ReserveStream<'a> {
     client: &'a mut Client,
     /// The reserve in flight, and since when.
     reserving: Option<(Operation, Instant)>,
@@ -75,7 +76,7 @@ pub struct JobStream<'a> {
     is_over: bool,
 }
 
-impl JobStream<'_> {
+impl ReserveStream<'_> {
     /// The client, to settle jobs with.
     pub fn client(&mut self) -> &mut Client {
         // What it does drops the reserve, if one is in flight.
@@ -93,7 +94,7 @@ impl JobStream<'_> {
 
     fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Result<Reserved>> {
         let command = ReserveWithTimeout::new(RESERVE_WAIT)?;
-        let JobStream { client, reserving, .. } = self;
+        let ReserveStream { client, reserving, .. } = self;
         let (operation, _) = match reserving {
             Some(begun) => begun,
             None => {
@@ -110,7 +111,7 @@ impl JobStream<'_> {
     }
 }
 
-impl Stream for JobStream<'_> {
+impl Stream for ReserveStream<'_> {
     type Item = Result<Reserved>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -140,9 +141,9 @@ impl Stream for JobStream<'_> {
     }
 }
 
-impl fmt::Debug for JobStream<'_> {
+impl fmt::Debug for ReserveStream<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JobStream")
+        f.debug_struct("ReserveStream")
             .field("client", self.client)
             .field("is_waiting", &self.reserving.is_some())
             .finish_non_exhaustive()
@@ -294,6 +295,46 @@ pub struct CallManyStream<'a, R>(Steps<'a, Result<R>>);
 
 impl<R> Stream for CallManyStream<'_, R> {
     type Item = Result<R>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut self.0).poll_next(cx)
+    }
+}
+
+impl<'a> JobList<'a> {
+    /// The jobs as a [`Stream`] of what [`next`](Self::next) returns.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = fixtures::beanstalkd::Server::start()?;
+    /// # let address = server.address();
+    /// use beanstalk_client::{Client, JobState};
+    /// use futures_util::TryStreamExt;
+    ///
+    /// let mut client = Client::connect(address).await?;
+    /// let oldest = client.jobs(JobState::Ready).into_stream();
+    /// let oldest = oldest.try_fold(0, |oldest, job| async move { Ok(oldest.max(job.age)) }).await?;
+    /// # assert_eq!(oldest, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn into_stream(self) -> JobListStream<'a> {
+        JobListStream(Steps::new(self, |mut list: Self| async { Some((list.next().await?, list)) }))
+    }
+}
+
+/// The jobs of a listing. See [`JobList::into_stream`].
+///
+/// # Cancel safety
+///
+/// A dropped wait loses nothing. The stream may be dropped at any time; the next call skips outstanding replies.
+#[derive(Debug)]
+#[must_use = "nothing is asked until it is polled"]
+pub struct JobListStream<'a>(Steps<'a, Result<JobStats>>);
+
+impl Stream for JobListStream<'_> {
+    type Item = Result<JobStats>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         Pin::new(&mut self.0).poll_next(cx)

@@ -16,6 +16,7 @@
 //! ```
 
 mod client;
+mod jobs;
 mod pipeline;
 mod producer;
 mod worker;
@@ -24,6 +25,7 @@ pub use queue_core::blocking::{Canceller, Duplex};
 
 pub use self::{
     client::Client,
+    jobs::JobList,
     pipeline::CallMany,
     producer::{Producer, PutMany, Receipt},
     worker::{JobContext, TestJob, Worker},

@@ -47,7 +47,7 @@ impl Client {
 /// The replies of a pipeline, in the order of its commands. See [`Client::call_many`].
 #[must_use = "nothing is sent until the replies are requested"]
 pub struct CallMany<'a, I: Iterator> {
-    client: &'a mut Client,
+    pub(super) client: &'a mut Client,
     commands: I,
     window: Window<I::Item>,
     started: bool,
@@ -61,6 +61,13 @@ where
     pub fn window(mut self, commands: usize) -> Self {
         self.window.resize(commands);
         self
+    }
+
+    /// Starts over with these commands, after the end of the earlier ones.
+    pub(crate) fn start_over(&mut self, commands: I) {
+        self.commands = commands;
+        self.window = Window::new();
+        self.started = false;
     }
 
     fn next_reply(&mut self) -> Option<Result<<I::Item as Command>::Reply>> {

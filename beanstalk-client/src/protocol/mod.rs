@@ -40,6 +40,7 @@ mod commands;
 mod parser;
 pub(crate) mod producer;
 mod response;
+mod search;
 mod session;
 pub(crate) mod stats_text;
 mod window;
@@ -62,6 +63,7 @@ pub use self::{
 // For this crate and its proofs.
 #[doc(hidden)]
 pub use self::{
+    search::{JobAnswer, JobQuery, JobSearch},
     session::{Session, Ticket},
     worker::{Action, HandlerJob, JobKey, ReservationChange, WorkerSlot},
 };

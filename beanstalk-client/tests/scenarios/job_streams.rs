@@ -3,8 +3,8 @@
 use std::{collections::HashSet, time::Duration};
 
 use beanstalk_client::{
-    CallManyStream, Client, ErrorKind, EventStream, Inserted, JobId, JobStream, Producer,
-    ProducerEvent, ProducerEventKind, ProducerOptions, PutManyStream, PutOptions, Reserved,
+    CallManyStream, Client, ErrorKind, EventStream, Inserted, JobId, Producer, ProducerEvent,
+    ProducerEventKind, ProducerOptions, PutManyStream, PutOptions, ReserveStream, Reserved,
     RetryPolicy, Worker, WorkerEvent, WorkerEventKind, WorkerOptions, protocol::Put,
 };
 use fixtures::{beanstalkd::Server, fault::Fault};
@@ -79,7 +79,7 @@ fn a_stream_of_jobs_dropped_at_any_poll_loses_no_job(environment: Environment) {
                 let case = format!("{then:?} after {polls} polls");
                 let inserted = putting.put("x", PutOptions::default().priority(7)).await.unwrap();
                 let mut client = choppy_client(place.address()).await;
-                let mut jobs = client.jobs();
+                let mut jobs = client.reserve_stream();
                 let first = drop_after(polls, jobs.next()).await;
                 let is_done = first.is_some();
                 let reserved = match (first, then) {
@@ -87,7 +87,7 @@ fn a_stream_of_jobs_dropped_at_any_poll_loses_no_job(environment: Environment) {
                     (None, Then::Wait) => jobs.next().await.unwrap().unwrap(),
                     (None, Then::Another) => {
                         drop(jobs);
-                        client.jobs().next().await.unwrap().unwrap()
+                        client.reserve_stream().next().await.unwrap().unwrap()
                     }
                     (None, Then::Reserve) => {
                         drop(jobs);
@@ -123,7 +123,7 @@ fn commands_between_dropped_waits_of_a_stream_lose_no_job() {
     runtime().block_on(async {
         let mut client = client(server.address()).await;
         let mut delivered: HashSet<JobId> = HashSet::new();
-        let mut jobs = client.jobs();
+        let mut jobs = client.reserve_stream();
         for polls in 0..40_usize {
             if let Some(reserved) = drop_after(polls % 5, jobs.next()).await {
                 let job = reserved.unwrap().unwrap().job().unwrap();
@@ -150,7 +150,7 @@ fn a_stream_of_jobs_tells_of_a_deadline_and_goes_on(environment: Environment) {
         // The whole of a one-second time to run is the safety margin.
         let short = PutOptions::default().ttr(Duration::from_secs(1));
         let id = client.put("short", short).await.unwrap().id();
-        let mut jobs = client.jobs();
+        let mut jobs = client.reserve_stream();
         let job = jobs.try_next().await.unwrap().unwrap().job().unwrap();
         assert_eq!(job.id, id);
         assert_eq!(jobs.try_next().await.unwrap(), Some(Reserved::DeadlineSoon));
@@ -169,12 +169,12 @@ fn a_stream_of_jobs_ends_after_an_error_and_another_goes_on(environment: Environ
         for body in ["too long", "fits"] {
             let _ = client.put(body, PutOptions::default()).await.unwrap();
         }
-        let mut jobs = client.jobs();
+        let mut jobs = client.reserve_stream();
         let error = jobs.next().await.unwrap().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BodyTooLarge);
         assert!(jobs.next().await.is_none() && jobs.next().await.is_none());
         jobs.client().delete(error.job().unwrap()).await.unwrap();
-        let mut jobs = client.jobs();
+        let mut jobs = client.reserve_stream();
         let job = jobs.try_next().await.unwrap().unwrap().job().unwrap();
         assert_eq!(job.body, "fits");
         jobs.client().delete(&job).await.unwrap();
@@ -188,7 +188,7 @@ fn reserves_of_a_stream_that_time_out_are_followed_by_others() {
     runtime().block_on(async {
         let mut client = client(server.address()).await;
         let reserving = async {
-            let job = client.jobs().try_next().await.unwrap().unwrap().job().unwrap();
+            let job = client.reserve_stream().try_next().await.unwrap().unwrap().job().unwrap();
             client.delete(&job).await.unwrap();
         };
         let passing = async {
@@ -265,7 +265,7 @@ fn streams_have_names_and_may_move_to_another_thread() {
         let puts = ["c"].map(|body| Put::new(body, PutOptions::default()).unwrap());
         let many: CallManyStream<'_, Inserted> = moves(client.call_many(puts).into_stream());
         assert_eq!(many.count().await, 1);
-        let jobs: JobStream<'_> = moves(client.jobs());
+        let jobs: ReserveStream<'_> = moves(client.reserve_stream());
         assert!(format!("{jobs:?}").contains("is_waiting: false"));
     });
 }
@@ -279,13 +279,14 @@ fn a_server_that_ends_every_wait_at_once_is_not_hammered() {
         let mut client = client(server.address()).await;
         let retry = RetryPolicy::new(3).backoff(Duration::from_millis(50), Duration::from_secs(5));
         let mut waits = Client::connect(options(server.address()).retry(retry)).await.unwrap();
-        let _ = tokio::time::timeout(Duration::from_millis(500), waits.jobs().next()).await;
+        let _ =
+            tokio::time::timeout(Duration::from_millis(500), waits.reserve_stream().next()).await;
         let asked = server.faults().struck();
         assert!((2..40).contains(&asked), "{asked} times in half a second");
         // And then it goes on.
         server.faults().clear();
         let _ = client.put("x", PutOptions::default()).await.unwrap();
-        let job = tokio::time::timeout(PATIENCE, waits.jobs().next()).await.unwrap();
+        let job = tokio::time::timeout(PATIENCE, waits.reserve_stream().next()).await.unwrap();
         assert!(matches!(job, Some(Ok(Reserved::Job(_)))), "{job:?}");
     });
 }

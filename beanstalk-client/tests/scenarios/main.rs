@@ -19,6 +19,7 @@ mod faults;
 #[cfg(feature = "stream")]
 mod job_streams;
 mod jobs;
+mod listing;
 mod out_of_step;
 mod pipelines;
 mod producer;

@@ -56,7 +56,7 @@ pub struct ExportArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: ExportArgs) -> Result<Exit, CliError> {
     let (tubes, filters) = (args.tubes.given()?, args.select.read()?);
-    let wanted = Wanted { tubes, states: args.state, filters, ..Wanted::default() };
+    let wanted = Wanted::of(tubes, args.state, filters);
     on_each(tool, |tool| scan(tool, &wanted, &args.bulk))
 }
 
@@ -68,7 +68,7 @@ fn scan(tool: &mut Tool, wanted: &Wanted, args: &BulkArgs) -> Result<Exit, CliEr
         &JOBS_WITH_BODY,
     )?;
     let interrupts = tool.interrupts()?;
-    tell_absent(tool, &wanted.tubes)?;
+    tell_absent(tool, wanted.jobs.tubes())?;
     let found = select(tool, wanted, &Gate::of(&interrupts))?;
     if let Some(exit) = interrupts.requested() {
         return Ok(exit);

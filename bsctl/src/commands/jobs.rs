@@ -59,12 +59,8 @@ const CHUNK: usize = 100;
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: JobsArgs) -> Result<Exit, CliError> {
     let with_body = args.with_body;
-    let wanted = Wanted {
-        tubes: args.tubes.given()?,
-        states: args.state,
-        limit: args.count,
-        filters: args.select.read()?,
-    };
+    let wanted = Wanted::of(args.tubes.given()?, args.state, args.select.read()?);
+    let wanted = Wanted { limit: args.count, ..wanted };
     on_each(tool, |tool| list(tool, &wanted, with_body))
 }
 
@@ -76,7 +72,7 @@ fn list(tool: &mut Tool, wanted: &Wanted, with_body: bool) -> Result<Exit, CliEr
     let with_body = with_body || tool.out.style.needs_bodies();
     let shape = if with_body { &JOBS_WITH_BODY } else { &JOBS };
     tool.out.expect(shape)?;
-    tell_absent(tool, &wanted.tubes)?;
+    tell_absent(tool, wanted.jobs.tubes())?;
     let found = select(tool, wanted, &gate)?;
     let mut list = tool.out.list(shape)?;
     bulk.beside(&list);

@@ -3,7 +3,7 @@
 use beanstalk_client::protocol::{
     Command, Kick, KickJob, ListTubes, PeekBuried, PeekDelayed, StatsTube,
 };
-use beanstalk_client::{Job, TubeName, TubeStats};
+use beanstalk_client::{Job, JobState, TubeName, TubeStats};
 use clap::{ArgGroup, Args, ValueEnum};
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::context::fleet::on_each;
@@ -18,7 +18,6 @@ use crate::error::NOT_FOUND;
 use crate::jobs;
 use crate::jobs::scan::{Found, Wanted};
 use crate::jobs::select::SelectArgs;
-use crate::jobs::state::AnyState;
 use crate::jobs::sweep::chosen;
 use crate::link::Link;
 use crate::names::{self, Tube};
@@ -198,9 +197,9 @@ fn kick_fitting(
     args: &KickArgs,
 ) -> Result<Exit, CliError> {
     let states = match args.state {
-        Some(KickState::Buried) => vec![AnyState::Buried],
-        Some(KickState::Delayed) => vec![AnyState::Delayed],
-        None => vec![AnyState::Buried, AnyState::Delayed],
+        Some(KickState::Buried) => vec![JobState::Buried],
+        Some(KickState::Delayed) => vec![JobState::Delayed],
+        None => vec![JobState::Buried, JobState::Delayed],
     };
     let place = match &*tubes {
         [tube] if !args.all_tubes => {
@@ -212,7 +211,7 @@ fn kick_fitting(
         _ => format!("in all tubes matching {filters}"),
     };
     let tubes = if args.all_tubes { Vec::new() } else { tubes };
-    let wanted = Wanted { tubes, states, filters, ..Wanted::default() };
+    let wanted = Wanted::of(tubes, states, filters);
     let Found { ids, took, .. } = chosen(tool, &wanted)?;
     let ids = limited(ids, args.most());
     if tool.globals.dry_run {

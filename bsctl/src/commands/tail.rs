@@ -4,7 +4,7 @@ use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
 use beanstalk_client::protocol::Stats;
-use beanstalk_client::{JobStats, TubeName};
+use beanstalk_client::{JobState, JobStats, TubeName};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
@@ -67,7 +67,7 @@ pub struct TailArgs {
 pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
     let filters = args.select.read()?;
     args.bodies.prepare(&mut tool.out, &PASSING)?;
-    let wanted = Wanted { tubes: args.tubes.given()?, filters, ..Wanted::default() };
+    let wanted = Wanted::of::<JobState>(args.tubes.given()?, [], filters);
     let interrupts = tool.interrupts()?;
     let wait = Wait::new(&tool.messages, "waiting for jobs", None);
     let waiting = wait.showing(&tool.messages).shown();
@@ -117,7 +117,7 @@ impl Looker<'_> {
     ) -> Result<Exit, CliError> {
         let mut arrivals = Arrivals::after_newest(self.link)?;
         self.server = Some(arrivals.server().to_owned());
-        self.missed.start(put_counts(self.link, &self.wanted.tubes)?);
+        self.missed.start(put_counts(self.link, self.wanted.jobs.tubes())?);
         absence.settle(Ok(()))?;
         let mut is_away = false;
         while self.left > 0 && self.waiting.sleep(interrupts, pause(interval, is_away), "").is_ok()
@@ -136,7 +136,7 @@ impl Looker<'_> {
 
     fn look(&mut self, arrivals: &mut Arrivals, messages: &Messages) -> Result<(), CliError> {
         // Counted first: what is put later may be found as well, and is counted by the next poll.
-        let counts = put_counts(self.link, &self.wanted.tubes)?;
+        let counts = put_counts(self.link, self.wanted.jobs.tubes())?;
         let (mut found, mut was_restarted) = (0, false);
         arrivals.look(self.link, |link, server, jobs| {
             if self.server.as_deref() != Some(server) {
@@ -144,9 +144,7 @@ impl Looker<'_> {
                 self.server = Some(server.to_owned());
                 was_restarted = true;
             }
-            let tubes = &self.wanted.tubes;
-            let is_of_tubes = |job: &&JobStats| tubes.is_empty() || tubes.contains(&job.tube);
-            found += jobs.iter().filter(is_of_tubes).count() as u64;
+            found += jobs.iter().filter(|job| self.wanted.jobs.includes(job)).count() as u64;
             for (stats, body) in fitting(link, jobs, &self.wanted, true)? {
                 if self.left == 0 {
                     break;

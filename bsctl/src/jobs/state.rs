@@ -1,6 +1,6 @@
 //! The states of jobs, as flags name them.
 
-use beanstalk_client::TubeStats;
+use beanstalk_client::{JobState, TubeStats};
 use clap::ValueEnum;
 
 /// A job's state, as `--state` names it.
@@ -16,25 +16,13 @@ pub enum AnyState {
     Buried,
 }
 
-impl AnyState {
-    /// The server's word.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Reserved => "reserved",
-            Self::Delayed => "delayed",
-            Self::Buried => "buried",
-        }
-    }
-}
-
-impl From<State> for AnyState {
-    fn from(state: State) -> Self {
+impl From<AnyState> for JobState {
+    fn from(state: AnyState) -> Self {
         match state {
-            State::Ready => Self::Ready,
-            State::Delayed => Self::Delayed,
-            State::Buried => Self::Buried,
+            AnyState::Ready => Self::Ready,
+            AnyState::Reserved => Self::Reserved,
+            AnyState::Delayed => Self::Delayed,
+            AnyState::Buried => Self::Buried,
         }
     }
 }
@@ -68,6 +56,16 @@ impl State {
             Self::Ready => "ready",
             Self::Delayed => "delayed",
             Self::Buried => "buried",
+        }
+    }
+}
+
+impl From<State> for JobState {
+    fn from(state: State) -> Self {
+        match state {
+            State::Ready => Self::Ready,
+            State::Delayed => Self::Delayed,
+            State::Buried => Self::Buried,
         }
     }
 }

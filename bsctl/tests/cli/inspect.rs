@@ -1,11 +1,8 @@
 //! Read-only commands, and the contract of `plain` and `json`.
 
 use std::collections::BTreeSet;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 
 use beanstalk_client::PutOptions;
-use beanstalk_client::protocol::Put;
 use fixtures::beanstalkd::{Server, Version};
 use fixtures::fault::Fault;
 use serde_json::{Value, json};
@@ -100,79 +97,9 @@ fn uses_a_configured_envelope_format() {
     assert_eq!(offered.unwrap().stdout, b"orders\n");
 }
 
-/// Uses up ids: these jobs are put and deleted. The next id is 1 before.
-fn use_up_ids(address: &str, count: u64) {
-    let next = put(address, "default", "first").get() + 1;
-    let pair = |id: u64| format!("put 0 0 60 0\r\n\r\ndelete {id}\r\n");
-    let commands: String = (next..next + count).map(pair).collect();
-    let mut stream = TcpStream::connect(address).unwrap();
-    let mut writer = stream.try_clone().unwrap();
-    let written = std::thread::spawn(move || writer.write_all((commands + "quit\r\n").as_bytes()));
-    let mut replies = String::new();
-    stream.read_to_string(&mut replies).unwrap();
-    written.join().unwrap().unwrap();
-    assert_eq!(replies.matches("DELETED\r\n").count() as u64, count);
-}
-
 /// Statistics as a whole reply.
 fn statistics(lines: &str) -> String {
     format!("OK {}\r\n---\n{lines}\r\n", lines.len() + 4)
-}
-
-/// Farther than ids are searched around one that is known.
-#[test]
-fn finds_sparse_ids_after_a_restart() {
-    let directory = tempfile::tempdir().unwrap();
-    let builder = fixtures::real::Beanstalkd::builder();
-    let Some(mut real) = builder.arg("-b").arg(directory.path()).start() else { return };
-    use_up_ids(real.address(), 101_000);
-    put(real.address(), "default", "last");
-    real.kill();
-    real.restart().unwrap();
-    assert!(client(real.address()).stats().unwrap().total_jobs <= 2);
-    let ran = bsctl(real.address(), &["jobs", "-o", "id"]).exits(0);
-    assert_eq!(ran.lines(), ["1", "101002"]);
-}
-
-#[test]
-fn finds_far_ids_through_tube_heads() {
-    let server = Server::builder().log_capacity(100_000).start().unwrap();
-    use_up_ids(server.address(), 20_000);
-    put(server.address(), "other", "hidden behind the head");
-    let options = PutOptions::default().priority(1);
-    put_with(server.address(), "other", "head", options);
-    let after_restart = statistics("current-jobs-ready: 3\ntotal-jobs: 1\n");
-    server.faults().add(Fault::always().of("stats").reply_bytes(after_restart));
-    server.clear_requests();
-    assert_eq!(bsctl(server.address(), &["export"]).exits(0).lines().len(), 3);
-    let asked = server.requests();
-    let asked = asked.iter().filter(|request| request.line.starts_with(b"stats-job")).count();
-    assert!(asked < 10_000, "{asked} ids were asked");
-}
-
-/// Requests are written before the replies to earlier ones are read, so the trace shows when nothing was in flight.
-#[test]
-fn batches_consecutive_far_ids() {
-    let server = Server::start().unwrap();
-    use_up_ids(server.address(), 5_000);
-    let far = (0..5000).map(|_| Put::new("", PutOptions::default()).unwrap());
-    let mut putter = client(server.address());
-    putter.use_tube("other").unwrap();
-    assert!(putter.call_many(far).all(|reply| reply.is_ok()));
-    let after_restart = statistics("current-jobs-ready: 5001\ntotal-jobs: 1\n");
-    server.faults().add(Fault::always().of("stats").reply_bytes(after_restart));
-    let ran = bsctl(server.address(), &["jobs", "-o", "id", "-vvv"]).exits(0);
-    assert_eq!(ran.lines().len(), 5001);
-    let (mut under_way, mut rests) = (0_u32, 0);
-    for line in ran.err.lines() {
-        if line.starts_with("> ") {
-            rests += u32::from(under_way == 0);
-            under_way += 1;
-        } else if line.starts_with("< ") {
-            under_way -= 1;
-        }
-    }
-    assert!((1..200).contains(&rests), "{rests} round trips");
 }
 
 /// beanstalkd 1.10 reads up to 208 bytes as a line, and splits a longer one in two.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use beanstalk_client::{
-    Address, Client, ConnectOptions, Epoch, Inserted, Job, JobId, JobRef, JobStats, Metrics,
-    PairReply, Priority, PutOptions, ReleaseOptions, Released, Reserved, Result, ServerStats,
-    TubeName, TubeStats, blocking, protocol::Command,
+    Address, Client, ConnectOptions, Epoch, Inserted, Job, JobFilter, JobId, JobRef, JobStats,
+    Metrics, PairReply, Priority, PutOptions, ReleaseOptions, Released, Reserved, Result,
+    ServerStats, TubeName, TubeStats, blocking, protocol::Command,
 };
 use queue_core::proof::runtime;
 use tokio::runtime::Runtime;
@@ -58,6 +58,9 @@ macro_rules! face {
                 self.call_some(256, usize::MAX, commands)
             }
 
+            /// `Client::jobs`: the first `take` results, and the number of missing jobs.
+            fn jobs(&mut self, filter: impl Into<JobFilter>, take: usize) -> (Vec<Result<JobStats>>, u64);
+
             /// `Client::quit`.
             fn quit(self) -> Result<()>;
 
@@ -98,6 +101,11 @@ macro_rules! face {
                 commands: impl IntoIterator<Item = C>,
             ) -> Vec<Result<C::Reply>> {
                 self.client.call_many(commands).window(window).take(take).collect()
+            }
+
+            fn jobs(&mut self, filter: impl Into<JobFilter>, take: usize) -> (Vec<Result<JobStats>>, u64) {
+                let mut list = self.client.jobs(filter);
+                (list.by_ref().take(take).collect(), list.missing())
             }
 
             fn quit(self) -> Result<()> {
@@ -151,6 +159,16 @@ macro_rules! face {
                         }
                     }
                     found
+                })
+            }
+
+            fn jobs(&mut self, filter: impl Into<JobFilter>, take: usize) -> (Vec<Result<JobStats>>, u64) {
+                self.runtime.block_on(async {
+                    let (mut list, mut found) = (self.client.jobs(filter), Vec::new());
+                    while found.len() < take && let Some(job) = list.next().await {
+                        found.push(job);
+                    }
+                    (found, list.missing())
                 })
             }
 

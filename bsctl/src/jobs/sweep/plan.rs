@@ -6,6 +6,7 @@ use ctl_core::bulk::{Action, Bulk, BulkArgs, Gate};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
 use ctl_core::output::progress::Progress;
+use ctl_core::rules::filter::Filters;
 use ctl_core::text::units;
 
 use super::{Target, Targets, Way, describe, sweep, sweep_ids, targets};
@@ -82,9 +83,8 @@ impl Plan {
             let mut there: Vec<TubeName> =
                 targets.found.iter().map(|target| target.tube.clone()).collect();
             there.dedup();
-            let states = args.state.iter().copied().map(Into::into).collect();
             let is_none = there.is_empty();
-            let wanted = Wanted { tubes: there, states, filters, ..Wanted::default() };
+            let wanted = Wanted::of(there, args.state.iter().copied(), filters);
             // No tube at all would mean every tube.
             let found = if is_none { Found::default() } else { chosen(tool, &wanted)? };
             Some((found, wanted))
@@ -230,8 +230,7 @@ impl Plan {
         if most == 0 || !gate.is_open() {
             return Ok(());
         }
-        let (tubes, states) = (vec![target.tube.clone()], vec![target.state.into()]);
-        let wanted = Wanted { tubes, states, ..Wanted::default() };
+        let wanted = Wanted::of(vec![target.tube.clone()], [target.state], Filters::default());
         let messages = link.dialer.messages().without_progress();
         let mut progress = Progress::start(&messages, "", None);
         let mut ids = find(link, &wanted, &gate, &mut progress)?.ids;
