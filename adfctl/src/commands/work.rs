@@ -24,7 +24,7 @@ pub const HELP: &str = "\
 Protocol: pull, then delete, lcancel, rcancel, or rpush to the dead-letter queue and delete, over WebSocket.
 The command gets the body on stdin; its exit code decides what happens to the message:
   0                 deleted
-  75                put back at the right end
+  75                put back at the right end; not counted by --max-duplications
   any other code, a signal, over --max-runtime
                     --on-fail: put back at the right or left end, until delivered --max-duplications times;
                     then it goes to --dead-letter, or into the file of --failed-to

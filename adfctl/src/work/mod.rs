@@ -62,7 +62,7 @@ impl Fates {
     pub fn decision(self, ended: Ended, duplications: u16) -> Result<Outcome, &'static str> {
         match ended {
             Ended::Code(0) => Ok(Outcome::Delete),
-            Ended::Code(TEMPFAIL) => Ok(Outcome::ReturnRight),
+            Ended::Code(TEMPFAIL) => Ok(Outcome::Defer),
             Ended::Unfit => Ok(Outcome::DeadLetter),
             Ended::GivenUp => Ok(Outcome::ReturnLeft),
             Ended::Code(_) | Ended::Signal(_) | Ended::Overtime | Ended::Expired => {
@@ -181,7 +181,7 @@ mod tests {
         let left = Fates { on_fail: OnFail::Left, ..right };
         for (ended, times, at_right, at_left) in [
             (Ended::Code(0), 9, Ok(Outcome::Delete), Ok(Outcome::Delete)),
-            (Ended::Code(75), 9, Ok(Outcome::ReturnRight), Ok(Outcome::ReturnRight)),
+            (Ended::Code(75), 9, Ok(Outcome::Defer), Ok(Outcome::Defer)),
             (Ended::Unfit, 1, Ok(Outcome::DeadLetter), Ok(Outcome::DeadLetter)),
             (Ended::GivenUp, 9, Ok(Outcome::ReturnLeft), Ok(Outcome::ReturnLeft)),
             (Ended::Code(1), 2, Err(()), Ok(Outcome::ReturnLeft)),

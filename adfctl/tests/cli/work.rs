@@ -62,6 +62,19 @@ fn moves_repeated_failures_to_the_dead_letter_queue() {
 }
 
 #[test]
+fn exit_code_75_is_not_counted_as_a_delivery() {
+    on_both(|site| {
+        let (address, queue, dead) = (site.address(), site.queue("later"), site.queue("dead"));
+        adfctl(address, &["push", &queue.name, "busy"]).exits(0);
+        let line = ["--max-duplications", "2", "--dead-letter", &dead.name, "-o", "ndjson"];
+        let script = "test $ADFCTL_DUPLICATIONS -ge 5 || exit 75";
+        let ran = work(address, &queue.name, &[&line[..], &["--shell", script]].concat()).exits(0);
+        let fates: Vec<_> = ran.objects().iter().map(|one| one["fate"].clone()).collect();
+        assert_eq!(fates, ["returned", "returned", "returned", "returned", "deleted"]);
+    });
+}
+
+#[test]
 fn the_second_signal_kills_commands_and_returns_messages() {
     let server = Server::builder().queue("/q").start().unwrap();
     adfctl(server.address(), &["push", "/q", "a"]).exits(0);
