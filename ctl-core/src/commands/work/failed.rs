@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use super::lock;
@@ -13,60 +13,56 @@ use crate::system::files;
 /// Records, one on each line, to which others are appended.
 #[derive(Debug)]
 pub(super) struct FailedFile {
-    name: String,
-    inner: Mutex<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    file: File,
-    /// Whether its last line has no end, because it could not be written.
-    is_torn: bool,
+    path: PathBuf,
+    file: Mutex<File>,
 }
 
 impl FailedFile {
     /// Opens the file, or creates it for its owner only.
     pub(super) fn open(path: &Path) -> Result<Self, CliError> {
-        let name = path.to_string_lossy().into_owned();
-        let opened = open(path).map_err(|error| CliError::writing(&name, &error))?;
-        let (file, is_torn) = opened.ok_or_else(|| {
-            CliError::usage(format!("{name} is not a file")).hint("--failed-to ./failed.ndjson")
-        })?;
-        files::sync_entry(path);
-        Ok(Self { name, inner: Mutex::new(Inner { file, is_torn }) })
+        Ok(Self { path: path.to_owned(), file: Mutex::new(open(path)?) })
     }
 
-    /// Appends a record. It is synced to disk when this returns.
+    /// Appends a record. It is synced to disk when this returns. If the file was moved away or removed, a new one takes
+    /// its place: what is appended to a removed file is lost.
     pub(super) fn append(&self, record: &Record) -> Result<(), CliError> {
         let mut line = record.line()?;
-        let Inner { file, is_torn } = &mut *lock(&self.inner);
-        if *is_torn {
+        let failed = |error| CliError::writing(&self.path.to_string_lossy(), &error);
+        let file = &mut *lock(&self.file);
+        if !files::is_at(file, &self.path).unwrap_or(false) {
+            *file = open(&self.path)?;
+        }
+        if is_torn(file).map_err(failed)? {
             line.insert(0, b'\n');
         }
-        *is_torn = true;
-        let written = file.write_all(&line).and_then(|()| file.sync_data());
-        written.map_err(|error| CliError::writing(&self.name, &error))?;
-        *is_torn = false;
-        Ok(())
+        file.write_all(&line).and_then(|()| file.sync_data()).map_err(failed)
     }
 }
 
-/// The file, and whether its last line has no end; none if it is no regular file.
-fn open(path: &Path) -> io::Result<Option<(File, bool)>> {
+fn open(path: &Path) -> Result<File, CliError> {
+    let name = path.to_string_lossy();
     if path.metadata().is_ok_and(|found| !found.is_file()) {
-        return Ok(None);
+        return Err(
+            CliError::usage(format!("{name} is not a file")).hint("--failed-to ./failed.ndjson")
+        );
     }
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path)?;
+    let file = options.open(path).map_err(|error| CliError::writing(&name, &error))?;
+    files::sync_entry(path);
+    Ok(file)
+}
+
+/// Whether the last line has no end, because this worker or another one could not write it.
+fn is_torn(file: &mut File) -> io::Result<bool> {
     let mut last = [b'\n'];
     if file.metadata()?.len() > 0 {
         file.seek(SeekFrom::End(-1))?;
         file.read_exact(&mut last)?;
     }
-    Ok(Some((file, last != *b"\n")))
+    Ok(last != *b"\n")
 }
 
 #[cfg(test)]
@@ -82,12 +78,33 @@ mod tests {
             failed.append(&Record::new().with("id", number)).unwrap();
         }
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"id\":1}\n{\"id\":2}\n");
-        std::fs::write(&path, "{\"id\":1}\n{\"i").unwrap();
         let failed = FailedFile::open(&path).unwrap();
+        // By another worker, for which the disk was full.
+        std::fs::write(&path, "{\"id\":1}\n{\"i").unwrap();
         failed.append(&Record::new().with("id", 3)).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text, "{\"id\":1}\n{\"i\n{\"id\":3}\n");
         let refused = FailedFile::open(folder.path()).unwrap_err();
         assert_eq!(refused.exit.code(), 2);
+    }
+
+    /// As by logrotate, or by a person who has imported it.
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_is_moved_or_removed_is_followed_by_a_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, old) = (folder.path().join("failed"), folder.path().join("failed.1"));
+        let failed = FailedFile::open(&path).unwrap();
+        let append = |number| failed.append(&Record::new().with("id", number));
+        append(1).unwrap();
+        std::fs::rename(&path, &old).unwrap();
+        append(2).unwrap();
+        let read = |path| std::fs::read_to_string(path).unwrap();
+        assert_eq!((read(&old), read(&path)), ("{\"id\":1}\n".into(), "{\"id\":2}\n".into()));
+        std::fs::remove_file(&path).unwrap();
+        append(3).unwrap();
+        assert_eq!(read(&path), "{\"id\":3}\n");
+        std::fs::remove_dir_all(folder.path()).unwrap();
+        assert_eq!(append(4).unwrap_err().exit.code(), 74);
     }
 }
