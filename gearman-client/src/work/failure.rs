@@ -46,7 +46,8 @@ impl Failure {
     /// The protocol returns a job only with its connection. So the connection requests no further job; when those that
     /// it still runs have ended, it closes, and the next one follows after a delay that grows while jobs are given back
     /// and none ends: the delays of [`ConnectOptions::retry`](crate::ConnectOptions::retry). The reason goes to
-    /// [`WorkerEventKind::GivenBack`](crate::WorkerEventKind::GivenBack). A server that limits the attempts of a job
+    /// [`WorkerEventKind::GivenBack`](crate::WorkerEventKind::GivenBack). The next connection serves the function of such
+    /// a job last, so that those of others have their turn. A server that limits the attempts of a job
     /// (`--job-retries`) counts this as one.
     #[must_use]
     #[allow(clippy::needless_pass_by_value)]

@@ -24,6 +24,8 @@ pub(super) struct Confirmations {
     /// Number of results lost with their connections.
     unknown: u64,
     has_answers: bool,
+    /// Whether the server has accepted a result on this connection.
+    has_results: bool,
     /// Number of answered or withdrawn requests, and when that last changed.
     steps: u64,
     stepped_at: Option<Instant>,
@@ -200,6 +202,11 @@ impl Confirmations {
         self.has_answers
     }
 
+    /// Whether the server has accepted a result.
+    pub(super) fn has_results(&self) -> bool {
+        self.has_results
+    }
+
     /// Whether results or reports are unconfirmed.
     pub(super) fn has_unconfirmed(&self) -> bool {
         !self.unconfirmed.is_empty()
@@ -231,6 +238,7 @@ impl Confirmations {
             let Some(mut work) = self.unconfirmed.pop_front() else { break };
             work.ended(None, &mut self.later);
             if work.is_result() {
+                self.has_results = true;
                 self.settled.push_back(match work.packet_type {
                     PacketType::WorkComplete => Settled::Completed,
                     _ => Settled::Failed,
@@ -309,7 +317,7 @@ impl Confirmations {
 
     /// Starts on a new connection.
     pub(super) fn reopen(&mut self) {
-        self.has_answers = false;
+        (self.has_answers, self.has_results) = (false, false);
     }
 
     /// The connection is gone, with this many unfinished jobs: no more answers will arrive.

@@ -608,8 +608,9 @@ fn a_job_whose_announced_time_has_passed_is_lost() {
 #[test]
 fn each_loss_of_results_is_told_once() {
     assert!(Bench::open().lane().check_losses().is_ok());
-    let mut bench = Bench::open();
+    let mut bench = Bench::new(&terms(7));
     for is_told_by_barrier in [false, true] {
+        bench.opens();
         let job = bench.gets_job("f");
         bench.completes(&job);
         let now = bench.hand.now;
@@ -621,7 +622,6 @@ fn each_loss_of_results_is_told_once() {
             assert!(bench.lane().check_losses().is_err());
         }
         assert!(bench.lane().check_losses().is_ok());
-        bench.opens();
     }
     assert_eq!(bench.settled(), [Settled::Unknown; 2]);
 }

@@ -62,7 +62,8 @@ use crate::{
 /// * A job that fails becomes a dead letter first, if there is a function for that: the same connection submits it, and
 ///   the job ends once that is confirmed. If the server refuses it, the job is given back.
 /// * After a job was given back it requests no more. It is [spent](Self::is_spent) when its other jobs have ended: the
-///   server runs the job again once the connection is closed.
+///   server runs the job again once the connection is closed. The next connection announces the functions of such jobs
+///   first, so that those of others have their turn.
 /// * A handler that continues after its connection was lost keeps its slot until it has ended, and no other run of the
 ///   same job starts before that. The same applies to a job that returns because its announced timeout has passed.
 #[derive(Debug)]
@@ -87,6 +88,8 @@ pub struct WorkerSession {
     is_grab_proven: bool,
     /// Whether this connection has brought a job.
     has_brought_job: bool,
+    /// Whether the last connection has brought jobs, and none of them has ended.
+    was_in_vain: bool,
     /// Unanswered grabs that were replaced by others. Their answers may still arrive.
     given_up: VecDeque<Grab>,
     /// How many grabs of kind `Uniq` were sent on this connection, and how many JOB_ASSIGN_UNIQ have come.
@@ -111,6 +114,8 @@ pub struct WorkerSession {
     posted: Vec<Letter>,
     /// Whether a job was given back on this connection.
     is_returning: bool,
+    /// The functions of the jobs that were given back on this connection.
+    set_back: Vec<FunctionName>,
     /// How many connections have given a job back since a job has ended.
     fruitless: u32,
     rest: IdleState,
@@ -130,6 +135,7 @@ pub struct WorkerSession {
 /// A job that the connection holds.
 #[derive(Debug)]
 struct HeldJob {
+    function: FunctionName,
     /// Whether its handler has started.
     has_begun: bool,
     /// When its announced timeout passes, if it has one: the server then gives it to another worker.
@@ -181,6 +187,7 @@ impl WorkerSession {
             dialect: Dialect::new(grab),
             is_grab_proven: false,
             has_brought_job: false,
+            was_in_vain: false,
             given_up: VecDeque::new(),
             unique: (0, 0),
             confirmations: Confirmations::default(),
@@ -194,6 +201,7 @@ impl WorkerSession {
             letters: VecDeque::new(),
             posted: Vec::new(),
             is_returning: false,
+            set_back: Vec::new(),
             fruitless: 0,
             rest: IdleState::Awake,
             regrab,
@@ -220,7 +228,8 @@ impl WorkerSession {
         self.close();
         self.origin.epoch = Epoch::next();
         self.opened = now;
-        self.has_brought_job = false;
+        self.was_in_vain =
+            std::mem::take(&mut self.has_brought_job) && !self.confirmations.has_results();
         (self.queued, self.commands) = (0, 0);
         self.is_grab_proven = false;
         self.confirmations.reopen();
@@ -379,11 +388,13 @@ impl WorkerSession {
         Ok(None)
     }
 
-    /// Whether this connection was good: it has brought a job, or has lasted and answered its requests. After any
-    /// other, the next connection has to wait.
+    /// Whether this connection was good: a job of it has ended, it has brought a job and the last one did not so in
+    /// vain, or it has lasted and answered its requests. After any other, the next connection has to wait: a server that
+    /// breaks each connection once it has brought a job would run it thousands of times a second.
     #[must_use]
     pub fn is_proven(&self, now: Instant) -> bool {
-        self.has_brought_job
+        self.confirmations.has_results()
+            || (self.has_brought_job && !self.was_in_vain)
             || (Health::has_lasted(self.opened, now) && self.confirmations.has_answers())
     }
 

@@ -42,6 +42,10 @@ impl Bench {
 
     /// What it sends.
     fn sent(&mut self) -> Vec<String> {
+        self.packets().iter().map(|packet| packet.packet_type.to_string()).collect()
+    }
+
+    fn packets(&mut self) -> Vec<Packet> {
         self.worker.poll(self.now);
         let mut decoder = Decoder::new(Magic::Request, 1 << 20);
         let wire = self.worker.outgoing().to_vec();
@@ -50,7 +54,7 @@ impl Bench {
         decoder.received(wire.len());
         let mut sent = Vec::new();
         while let Some(packet) = decoder.next().unwrap() {
-            sent.push(packet.packet_type.to_string());
+            sent.push(packet);
         }
         sent
     }
@@ -1209,11 +1213,41 @@ fn a_connection_is_good_when_it_has_brought_a_job_or_has_lasted() {
     assert!(busy.worker.is_proven(busy.now));
     busy.worker.reopen(busy.now);
     assert!(!busy.worker.is_proven(busy.now));
+    let again = busy.gets_job(1);
+    assert!(!busy.worker.is_proven(busy.now), "no job has ended since the last connection");
+    busy.completes(&again);
+    assert!(!busy.worker.is_proven(busy.now), "the server may not have read that");
+    busy.sent();
+    busy.gets(PacketType::NoJob, &[]);
+    assert!(busy.worker.is_proven(busy.now));
     let mut other = Bench::started(1);
     let unreadable = ["H".repeat(64), "f".into(), "u".into(), String::new(), "w".into()];
     let unreadable = Packet::new(Magic::Response, PacketType::JobAssignAll, &unreadable).unwrap();
     assert!(other.worker.accept(&unreadable, other.now).is_err());
     assert!(!other.worker.is_proven(other.now));
+}
+
+/// gearmand looks for jobs of the function first that was announced last.
+#[test]
+fn a_function_whose_job_was_given_back_is_served_last_on_the_next_connection() {
+    let now = Instant::now();
+    let worker = WorkerSession::new(Arc::default(), 1, Grab::All, REGRAB, now);
+    let mut bench = Bench { worker, now };
+    for function in ["f", "g", "h"] {
+        bench.worker.can_do(&FunctionName::try_from(function).unwrap(), None);
+    }
+    bench.worker.start();
+    for (announced, gives_back) in [("hgf", true), ("fhg", false), ("hgf", true), ("fhg", true)] {
+        let sent = bench.packets().into_iter();
+        let names = sent.filter(|packet| packet.packet_type == PacketType::CanDo);
+        let names: Vec<_> = names.map(|packet| packet.body).collect();
+        assert_eq!(names.concat(), announced.as_bytes());
+        let job = bench.gets_job(1);
+        if gives_back {
+            bench.worker.finish(&job, JobEnd::GiveBack, now).unwrap();
+        }
+        bench.worker.reopen(now);
+    }
 }
 
 #[test]

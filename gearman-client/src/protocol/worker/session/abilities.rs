@@ -38,9 +38,14 @@ impl WorkerSession {
         }
     }
 
+    /// Announces all functions: the first one last, so that it is served first, and before all others those that were
+    /// set back.
     pub(super) fn announce_all(&mut self) {
         let abilities = std::mem::take(&mut self.abilities);
-        for (function, timeout) in abilities.iter().rev() {
+        let set_back = std::mem::take(&mut self.set_back);
+        let is_set_back = |ability: &&(FunctionName, _)| set_back.contains(&ability.0);
+        let (back, front): (Vec<_>, Vec<_>) = abilities.iter().partition(is_set_back);
+        for (function, timeout) in back.into_iter().rev().chain(front.into_iter().rev()) {
             self.tell(function, *timeout);
         }
         self.abilities = abilities;

@@ -15,18 +15,18 @@ use super::{
     AnsweredGrab, HeldJob, IdleState, LEAST_TIMEOUT, WorkerSession,
 };
 use crate::{
-    Epoch, Error, JobHandle,
+    Epoch, Error, FunctionName, JobHandle,
     names::short::ShortId,
     protocol::{Packet, PacketType},
     text::Decimal,
 };
 
 impl HeldJob {
-    /// A new job of a function with this announced timeout.
-    pub(super) fn new(timeout: Option<Duration>, now: Instant) -> Self {
+    /// A new job of this function, which has this announced timeout.
+    pub(super) fn new(function: &FunctionName, timeout: Option<Duration>, now: Instant) -> Self {
         let timeout = timeout.filter(|timeout| !timeout.is_zero());
         let until = timeout.and_then(|timeout| now.checked_add(timeout.max(LEAST_TIMEOUT)));
-        HeldJob { has_begun: false, until, to_keep: None }
+        HeldJob { function: function.clone(), has_begun: false, until, to_keep: None }
     }
 }
 
@@ -86,7 +86,8 @@ impl WorkerSession {
             return None;
         }
         let may_begin = self.may_begin(&job);
-        let held = HeldJob { to_keep: self.to_keep(&job), ..HeldJob::new(timeout, now) };
+        let held =
+            HeldJob { to_keep: self.to_keep(&job), ..HeldJob::new(&job.function, timeout, now) };
         match self.running.entry(job.handle.short()) {
             Entry::Occupied(_) => {
                 self.again.push(job);
@@ -175,7 +176,11 @@ impl WorkerSession {
         if self.becomes_letter(job, end, now) {
             return Ok(());
         }
+        let function = self.running.get(&job.short()).map(|held| held.function.clone());
         self.let_go(job, now)?;
+        if matches!(end, JobEnd::GiveBack) {
+            self.set_back.extend(function);
+        }
         self.end(job, end, now);
         Ok(())
     }
@@ -270,7 +275,8 @@ impl WorkerSession {
             // The server would take this result for that of the second run, which can start now.
             let again = self.again.remove(at);
             let timeout = self.functions.get(&again.function).copied().flatten();
-            let held = HeldJob { to_keep: self.to_keep(&again), ..HeldJob::new(timeout, now) };
+            let held = HeldJob::new(&again.function, timeout, now);
+            let held = HeldJob { to_keep: self.to_keep(&again), ..held };
             self.running.insert(handle, held);
             self.waiting.push(again);
             self.confirmations.reject();
