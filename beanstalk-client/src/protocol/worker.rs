@@ -137,6 +137,8 @@ enum ExpectedReply {
     Reserve,
     Look(JobKey),
     Touch(JobKey),
+    /// The dead-letter tube, into which a copy of the job is to be put.
+    DeadLetterTube(JobKey, Priority),
     /// The copy of the job in the dead-letter tube.
     DeadLetter(JobKey, Priority),
     Finish(JobKey, JobFate),

@@ -106,6 +106,22 @@ impl WorkerSlot {
         Some((tube, Put::new(job.body.clone(), options).ok()?))
     }
 
+    /// The answer to the use of the dead-letter tube. A put that does not wait for it would reach another tube if the
+    /// server refuses.
+    pub(super) fn used(
+        &mut self,
+        (key, priority): (JobKey, Priority),
+        response: &Response,
+        now: Instant,
+    ) {
+        match self.dead_letter(key, priority) {
+            Some((_, put)) if matches!(response, Response::Using(_)) => {
+                self.queue(&put, ExpectedReply::DeadLetter(key, priority), now);
+            }
+            _ => self.not_copied((key, priority), (Use::NAME, response), now),
+        }
+    }
+
     /// The answer to the put into the dead-letter tube. A copy that the server has buried is there, too.
     pub(super) fn copied(
         &mut self,
@@ -113,14 +129,25 @@ impl WorkerSlot {
         response: &Response,
         now: Instant,
     ) {
+        let (Response::Inserted(_) | Response::Buried(Some(_))) = response else {
+            return self.not_copied((key, priority), (Put::<Bytes>::NAME, response), now);
+        };
         let Some(job) = self.find(key).map(|held| held.job) else { return };
         self.held.set_phase(key, HeldPhase::Finishing);
-        if let Response::Inserted(_) | Response::Buried(Some(_)) = response {
-            self.send_finish(&Delete::new(job), key, JobFate::DeadLettered, now);
-        } else {
-            self.refuse(Put::<Bytes>::NAME, response, now);
-            self.send_finish(&Bury::new(job, priority), key, JobFate::Buried, now);
-        }
+        self.send_finish(&Delete::new(job), key, JobFate::DeadLettered, now);
+    }
+
+    /// The server has refused the dead-letter tube or the copy, so the job is buried.
+    fn not_copied(
+        &mut self,
+        (key, priority): (JobKey, Priority),
+        (command, response): (&'static str, &Response),
+        now: Instant,
+    ) {
+        let Some(job) = self.find(key).map(|held| held.job) else { return };
+        self.held.set_phase(key, HeldPhase::Finishing);
+        self.refuse(command, response, now);
+        self.send_finish(&Bury::new(job, priority), key, JobFate::Buried, now);
     }
 
     /// Reports a job that is in the dead-letter tube now.
@@ -140,12 +167,11 @@ impl WorkerSlot {
         match last {
             LastCommand::Delete => self.send_finish(&Delete::new(job), key, JobFate::Deleted, now),
             LastCommand::Bury(priority) => match self.dead_letter(key, priority) {
-                Some((tube, put)) => {
+                Some((tube, _)) => {
                     // No reserve may wait before the answer, or the server would not read what follows it.
                     self.held.set_phase(key, HeldPhase::Copying);
                     self.plan(key);
-                    self.queue(&Use(tube), ExpectedReply::WatchList, now);
-                    self.queue(&put, ExpectedReply::DeadLetter(key, priority), now);
+                    self.queue(&Use(tube), ExpectedReply::DeadLetterTube(key, priority), now);
                 }
                 None => self.send_finish(&Bury::new(job, priority), key, JobFate::Buried, now),
             },

@@ -54,8 +54,7 @@ impl WorkerSlot {
                 self.connection.is_welcome = true;
                 self.actions.push_back(Action::Connected(id));
             }
-            (ExpectedReply::WatchList, Response::Watching(_) | Response::Using(_))
-            | (ExpectedReply::Nudge, _) => {}
+            (ExpectedReply::WatchList, Response::Watching(_)) | (ExpectedReply::Nudge, _) => {}
             (ExpectedReply::Reserve, response) => {
                 if let Some(observation) = observation {
                     let observation = trace::reserved(*observation, &response);
@@ -66,6 +65,9 @@ impl WorkerSlot {
             }
             (ExpectedReply::Touch(key), response) => self.touched(key, &response, now),
             (ExpectedReply::Look(key), response) => self.looked(key, response, now)?,
+            (ExpectedReply::DeadLetterTube(key, priority), response) => {
+                self.used((key, priority), &response, now);
+            }
             (ExpectedReply::DeadLetter(key, priority), response) => {
                 self.copied((key, priority), &response, now);
             }

@@ -266,14 +266,18 @@ fn a_dead_job_is_deleted_once_its_copy_is_there() {
         ("BURIED 9", dead, "DELETED"),
         ("DRAINING", buried, "BURIED"),
         ("JOB_TOO_BIG", buried, "BURIED"),
+        // To use the tube: the copy would go into another one.
+        ("OUT_OF_MEMORY", buried, "BURIED"),
     ] {
         let mut bench = Bench::connected(&options);
         bench.hear(&reserved(7));
         bench.hear(&counters(7, &[("reserves", 3)]));
         bench.did();
-        let copied = bench.finish(7, Outcome::Retry.because("disk full"));
-        assert_eq!(copied, "use dead\r\nput 77 0 60 4\r\nbody\r\n");
-        assert!(bench.hear(&format!("USING dead\r\n{answer}\r\n")).starts_with(last), "{answer}");
+        assert_eq!(bench.finish(7, Outcome::Retry.because("disk full")), "use dead\r\n");
+        if answer != "OUT_OF_MEMORY" {
+            assert_eq!(bench.hear("USING dead\r\n"), "put 77 0 60 4\r\nbody\r\n");
+        }
+        assert!(bench.hear(&format!("{answer}\r\n")).starts_with(last), "{answer}");
         bench.hear(&format!("{done}\r\n"));
         let did = bench.did().join("; ");
         let said = match last == dead {
@@ -283,7 +287,7 @@ fn a_dead_job_is_deleted_once_its_copy_is_there() {
             false => "job 7 buried",
         };
         assert!(did.ends_with(said), "{answer}: {did}");
-        assert_eq!(did.contains("put was answered"), last == buried, "{did}");
+        assert_eq!(did.contains("was answered"), last == buried, "{did}");
     }
 }
 
@@ -305,9 +309,9 @@ fn a_job_whose_copy_may_not_be_there_is_kept() {
 fn a_job_that_is_not_run_goes_to_the_dead_letter_tube() {
     let mut bench = Bench::connected(&with_dead_letter(Retries::default().reserves(2)));
     bench.hear(&reserved(7));
-    let copied = bench.hear(&counters(7, &[("reserves", 3)]));
-    assert_eq!(copied, "use dead\r\nput 77 0 60 4\r\nbody\r\n");
-    bench.hear("USING dead\r\nINSERTED 9\r\n");
+    assert_eq!(bench.hear(&counters(7, &[("reserves", 3)])), "use dead\r\n");
+    assert_eq!(bench.hear("USING dead\r\n"), "put 77 0 60 4\r\nbody\r\n");
+    bench.hear("INSERTED 9\r\n");
     bench.hear("DELETED\r\n");
     let did = bench.did().join("; ");
     assert!(did.contains("3 attempts: it was reserved 3 times without a release"), "{did}");
