@@ -165,7 +165,7 @@ impl Binlog {
         let field = |at: usize, size: usize| number(numbers.get(at..at + size).unwrap_or_default());
         let id = field(0, 8);
         if id == 0 {
-            return Ok(false);
+            return Err("a record without a job".to_owned());
         }
         let word = field(76, 1);
         let state = match word {
@@ -251,7 +251,7 @@ impl Bytes {
     fn check(&self, count: u64) -> Result<(), String> {
         let left = self.left();
         match count > left {
-            true => Err(format!("{} are missing", units::count(count - left, "byte"))),
+            true => Err(format!("{} missing", units::count(count - left, "byte"))),
             false => Ok(()),
         }
     }
@@ -388,7 +388,7 @@ mod tests {
         assert_eq!(most, 4);
         let (jobs, damaged) = read(&[("binlog.1", &whole[..whole.len() - 3])]);
         assert_eq!(jobs.len(), 3);
-        assert!(damaged[0].contains("the body of job 5: 3 bytes are missing"), "{damaged:?}");
+        assert!(damaged[0].contains("the body of job 5: 3 bytes missing"), "{damaged:?}");
     }
 
     #[test]
@@ -398,6 +398,8 @@ mod tests {
             (record(7, &"n".repeat(201), (2, 1, 0), b"y\r\n"), "a name of 201 bytes"),
             (record(7, "t", (2, 6, 0), b"y\r\n"), "job 2 has the unknown state 6"),
             (record(7, "a b", (2, 1, 0), b"y\r\n"), "tube name is not valid"),
+            // A block that was not written before the machine went down.
+            ([vec![0; 90], first.clone()].concat(), "a record without a job"),
         ] {
             let bytes = [&7u32.to_le_bytes()[..], &first, &bad].concat();
             let (jobs, damaged) = read(&[("binlog.1", &bytes), ("binlog.2", &log(5))]);
