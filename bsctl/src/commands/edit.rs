@@ -29,8 +29,8 @@ beanstalkd cannot change a job. A new one with the new body is put first, with t
 delay and time to run of the old one, which is deleted once the server has confirmed the new one. Prints the new id; the
 counters start at 0. If another client takes the old job in the meantime, it stays as it was, and the new one is deleted
 again. A reserved job belongs to its worker.
-Without BODY, $VISUAL or $EDITOR edits the body. If the editor fails or the body is unchanged, nothing happens. A line end
-that an editor adds to the last line is removed.
+Without BODY, $VISUAL or $EDITOR edits the body. If the editor fails, or the body is unchanged or empty, nothing happens.
+A line end that an editor adds to the last line is removed.
 
 Examples:
   bsctl edit 42
@@ -66,7 +66,11 @@ pub fn run(tool: &mut Tool, args: EditArgs) -> Result<Exit, CliError> {
         let sentence = format!("would replace job {id} in tube {}", stats.tube);
         return tool.out.done_with(&dry, &["jobs"], &sentence);
     }
-    let Some(body) = new_body(tool, id, args.body)? else {
+    let before = match args.body {
+        Some(_) => None,
+        None => Some(tool.link.call(Peek(id))?.ok_or_else(|| no_job(id))?.body),
+    };
+    let Some(body) = new_body(tool, id, (args.body, before.as_deref()))? else {
         let same = Record::new().with("id", id.get()).with("replaced", false);
         return tool.out.done_with(&same, &["id"], &format!("job {id} is unchanged"));
     };
@@ -74,11 +78,14 @@ pub fn run(tool: &mut Tool, args: EditArgs) -> Result<Exit, CliError> {
     let mover = Mover::new(to, tube.clone(), Changes::default(), state == "buried")?;
     let action = Action { past: "replaced", noun: "job", place: format!("in tube {tube}") };
     let mut bulk = tool.bulk(action, OnError::Stop, Some(1))?;
-    let mut way = Replace { mover, body: body.into() };
+    let mut way = Replace { mover, before, body: body.into() };
     let swept = sweep_ids(tool.link.side(), &[id], &Wanted::default(), 1, &mut bulk, &mut way);
     let exit = bulk.after(way.mover.ends(swept))?.finish_silently()?;
     let Some(new) = way.mover.replaced else {
-        let why = format!("another client took job {id} in the meantime: it stays as it was");
+        let why = match tool.link.call(StatsJob(id))? {
+            Some(_) => format!("another client took job {id} in the meantime: it stays as it was"),
+            None => format!("job {id} was deleted in the meantime: there is no new one"),
+        };
         let taken = CliError::not_found(why).hint(format!("bsctl job {id}"));
         return if exit.is_done() { Err(taken) } else { Ok(exit) };
     };
@@ -88,21 +95,25 @@ pub fn run(tool: &mut Tool, args: EditArgs) -> Result<Exit, CliError> {
     Ok(after_refusals(&tool.messages, way.mover.refused(), exit))
 }
 
-/// The new body; `None` if it is the same after it was edited.
+/// The new body: the given one, or this one after it was edited; `None` if it is the same then.
 fn new_body(
     tool: &mut Tool,
     id: JobId,
-    given: Option<OsString>,
+    (given, before): (Option<OsString>, Option<&[u8]>),
 ) -> Result<Option<Vec<u8>>, CliError> {
     if let Some(given) = given {
         let limit = max_job_size(&mut tool.link)?;
         return Argument::parse(&given).load(&mut tool.input, limit).map(Some);
     }
-    let before = tool.link.call(Peek(id))?.ok_or_else(|| no_job(id))?.body;
-    let environment = tool.settings().environment.clone();
-    let mut after = outside::edit(&before, |name| environment.var(name))?;
+    let (before, environment) = (before.unwrap_or_default(), tool.settings().environment.clone());
+    let mut after = outside::edit(before, |name| environment.var(name))?;
     if !before.ends_with(b"\n") && after.ends_with(b"\n") {
         after.pop();
+    }
+    if after.is_empty() && !before.is_empty() {
+        let why = "nothing was done: the edited body is empty";
+        return Err(CliError::new(Exit::Negative, "CANCELLED", why)
+            .hint(format!("bsctl edit {id} '', for an empty body")));
     }
     Ok(Some(after).filter(|after| *after != before))
 }
@@ -110,20 +121,28 @@ fn new_body(
 /// A move into the same tube, with another body.
 struct Replace {
     mover: Mover,
+    /// The body that was edited.
+    before: Option<Bytes>,
     body: Bytes,
 }
 
 impl Replace {
-    fn replaced(&self, jobs: &[Job]) -> Vec<Job> {
+    /// A server that was restarted meanwhile may have another job with this id.
+    fn replaced(&self, jobs: &[Job]) -> Result<Vec<Job>, CliError> {
+        let is_another = |job: &&Job| self.before.as_ref().is_some_and(|before| job.body != before);
+        if let Some(job) = jobs.iter().find(is_another) {
+            let why = format!("job {} is another one than the job that was edited", job.id);
+            return Err(CliError::not_found(why).hint(format!("bsctl job {}", job.id)));
+        }
         let mut jobs = jobs.to_vec();
         jobs.iter_mut().for_each(|job| job.body = self.body.clone());
-        jobs
+        Ok(jobs)
     }
 }
 
 impl Way for Replace {
     fn take(&mut self, link: &mut Link, jobs: &[Job], bulk: &mut Bulk) -> Result<(), CliError> {
-        self.mover.take(link, &self.replaced(jobs), bulk)
+        self.mover.take(link, &self.replaced(jobs)?, bulk)
     }
 
     fn keep(
@@ -132,7 +151,7 @@ impl Way for Replace {
         jobs: &[Job],
         bulk: &mut Bulk,
     ) -> Result<Vec<bool>, CliError> {
-        self.mover.keep(link, &self.replaced(jobs), bulk)
+        self.mover.keep(link, &self.replaced(jobs)?, bulk)
     }
 
     fn deleted(

@@ -74,9 +74,25 @@ fn edit_opens_the_editor_and_skips_unchanged_jobs() {
     // Many editors end the last line.
     assert_eq!(run("echo >>", 0).json()["replaced"], false);
     assert_eq!(places(address), ["one t ready"]);
+    run("truncate -s 0", 1);
+    assert_eq!(places(address), ["one t ready"]);
     run("sed -i s/one/two/", 0);
     assert_eq!(places(address), ["two t ready"]);
     run("true", 1);
+}
+
+/// As after a restart of the server.
+#[test]
+fn a_job_that_has_got_the_id_meanwhile_is_not_replaced() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    let id = put(address, "t", "one").to_string();
+    server.faults().add(Fault::nth(1).of("peek").reply_bytes(*b"FOUND 1 3\r\nold\r\n"));
+    let mut command = command(&["-s", address, "edit", &id]);
+    command.env("EDITOR", "sed -i s/old/new/").env_remove("VISUAL");
+    let ran = ctl_contract::program::fed(command, b"").exits(1);
+    assert!(ran.err.contains("is another one than the job that was edited"), "{}", ran.err);
+    assert_eq!(places(address), ["one t ready"]);
 }
 
 #[test]
