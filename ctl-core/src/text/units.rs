@@ -39,17 +39,36 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(trimmed).map_err(|_| rule())
 }
 
-/// Parses a point in time: RFC 3339, or seconds since 1970.
+/// Parses `2026-12-24T18:00:00Z`, `2026-12-24T18:00:00+01:00`, or seconds since 1970. A time without its zone is none:
+/// it would be another one for a person than for this program.
 ///
 /// # Errors
 /// A message with the value and the rule.
 pub fn point(text: &str) -> Result<SystemTime, String> {
-    let rule = || format!("`{text}` is not a time (examples: 2026-12-24T18:00:00Z, 1798135200)");
-    if let Ok(seconds) = text.parse::<u64>() {
-        let after = Duration::from_secs(seconds);
-        return SystemTime::UNIX_EPOCH.checked_add(after).ok_or_else(rule);
+    let since_1970 = |seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
+    let point = text.parse().map_or_else(|_| with_zone(text), since_1970);
+    point.ok_or_else(|| {
+        format!(
+            "`{text}` is not a time with its zone (examples: 2026-12-24T18:00:00Z, 2026-12-24T18:00:00+01:00, 1798135200)"
+        )
+    })
+}
+
+fn with_zone(text: &str) -> Option<SystemTime> {
+    let of = |time| humantime::parse_rfc3339_weak(time).ok();
+    if let Some(time) = text.strip_suffix('Z') {
+        return of(time);
     }
-    humantime::parse_rfc3339_weak(text).map_err(|_| rule())
+    let (time, zone) = text.split_at_checked(text.len().checked_sub("+01:00".len())?)?;
+    let (sign, zone) = zone.split_at_checked(1)?;
+    let (hours, minutes) = zone.split_once(':')?;
+    let below = |text: &str, limit| text.parse::<u64>().ok().filter(|number| *number < limit);
+    let ahead = Duration::from_secs(60 * (60 * below(hours, 24)? + below(minutes, 60)?));
+    match sign {
+        "+" => of(time)?.checked_sub(ahead),
+        "-" => of(time)?.checked_add(ahead),
+        _ => None,
+    }
 }
 
 /// Parses `512`, `1k`, `64KiB`, `1MB` as bytes. Bare `k`, `m`, `g` are powers of 1024.
@@ -151,6 +170,24 @@ mod tests {
         assert_eq!(in_milliseconds(before), "1970-01-01T00:00:00.000Z");
         let after = SystemTime::UNIX_EPOCH + Duration::from_millis(1500);
         assert_eq!(in_milliseconds(after), "1970-01-01T00:00:01.500Z");
+    }
+
+    #[test]
+    fn a_time_has_its_zone() {
+        let at = |text| point(text).map(|at| at.duration_since(SystemTime::UNIX_EPOCH).unwrap());
+        for text in
+            ["2026-12-24T18:00:00Z", "2026-12-24 19:30:00+01:30", "2026-12-24T17:00:00-01:00"]
+        {
+            assert_eq!(at(text), Ok(Duration::from_secs(1_798_135_200)), "{text}");
+        }
+        assert_eq!(at("7"), Ok(Duration::from_secs(7)));
+        let bad =
+            ["2026-12-24T18:00:00", "2026-12-24", "2026-02-30T00:00:00Z", "18:00Z", "", "+01:00"];
+        let bad = bad.into_iter().chain(["2026-12-24T18:00:00+24:00", "2026-12-24T18:00:00é1:00"]);
+        for text in bad.chain(["-1", "99999999999999999999"]) {
+            let error = point(text).unwrap_err();
+            assert!(error.starts_with(&format!("`{text}` is not a time with its zone")), "{error}");
+        }
     }
 
     #[test]
