@@ -128,3 +128,43 @@ fn guide_includes_only_tested_examples() {
     }
     assert!(included >= 2, "{included}");
 }
+
+/// A path between backticks, with `<tool>` for each tool, exists in the repository, perhaps below other folders.
+#[test]
+fn paths_in_documents_exist() {
+    let root = crate::source::root();
+    let list = Command::new("git").args(["ls-files"]).current_dir(&root).output();
+    // A source archive has no list.
+    let Some(list) = list.ok().filter(|list| list.status.success()) else { return };
+    let files = String::from_utf8(list.stdout).unwrap();
+    let mut known: Vec<&Path> =
+        files.lines().flat_map(|file| Path::new(file).ancestors()).collect();
+    known.sort_unstable();
+    known.dedup();
+    let (mut checked, mut missing) = (0, Vec::new());
+    let documents = files.lines().filter(|file| {
+        let name = file.trim_start_matches("docs/");
+        ["CONTRIBUTING.md", "tests/README.md"].contains(file)
+            || file.starts_with("docs/") && name.ends_with(".md") && !name.contains('/')
+    });
+    for document in documents {
+        let page = fs::read_to_string(root.join(document)).unwrap();
+        for quoted in
+            page.split("```").step_by(2).flat_map(|text| text.split('`').skip(1).step_by(2))
+        {
+            let is_path = quoted.contains('/')
+                && quoted.chars().all(|c| c.is_ascii_alphanumeric() || "-_./<>".contains(c))
+                && !quoted.starts_with("target/");
+            for tool in ["bsctl", "gearctl", "adfctl"].iter().take_while(|_| is_path) {
+                checked += 1;
+                let path = quoted.replace("<tool>", tool).replace("<name>", "bench");
+                let path = path.replace("<server>", "gearmand").replace("<protocol>", "gearmand");
+                if !known.iter().any(|known| known.ends_with(&path)) {
+                    missing.push(format!("{document}: {path}"));
+                }
+            }
+        }
+    }
+    assert!(checked > 300, "{checked}");
+    assert!(missing.is_empty(), "{missing:#?}");
+}
