@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_says_where_and_how() {
+    fn an_address_has_host_and_transport() {
         for (text, shown, transport) in [
             ("example", "example:6230", Transport::WsBin),
             (":9", "127.0.0.1:9", Transport::WsBin),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transport_is_read_as_it_is_written() {
+    fn transports_round_trip() {
         for transport in Transport::ALL {
             assert_eq!(transport.to_string().parse::<Transport>().unwrap(), transport);
             let address = Address::default().with_transport(transport);

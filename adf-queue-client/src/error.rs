@@ -164,14 +164,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_a_server_are_counted_as_one_kind() {
+    fn server_texts_count_as_one_kind() {
         let kind = |words: &str| ErrorKind::Refused(Refusal::Other(words.into()));
         assert_eq!(kind("one").counted(), kind("two").counted());
         assert_ne!(ErrorKind::Refused(Refusal::NotPulled).counted(), kind("one").counted());
     }
 
     #[test]
-    fn an_error_says_the_action_and_the_cause() {
+    fn an_error_names_action_and_cause() {
         let error = Error::from(Refusal::QueueNotFound);
         assert_eq!(error.to_string(), "the server refused: queue not exists");
         assert_eq!((error.fate(), error.is_temporary()), (Fate::Refused, false));

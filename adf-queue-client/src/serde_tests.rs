@@ -50,7 +50,7 @@ fn reports_statistics_and_metrics() {
 }
 
 #[test]
-fn options_of_a_server_are_its_address_and_what_was_chosen() {
+fn server_options_serialize_the_address_and_changes() {
     let options: ConnectOptions = "adf://h:1".parse().unwrap();
     let address = options.address().to_string();
     options_are_written_as(&options, &json!(address));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::*;
 
 #[test]
-fn outcomes_are_read_as_they_are_written() {
+fn outcomes_round_trip() {
     for (outcome, text) in [
         (Outcome::Delete, "delete"),
         (Outcome::ReturnLeft, "return-left"),

@@ -22,7 +22,7 @@ fn names_ids_and_addresses() {
 }
 
 #[test]
-fn what_a_name_or_an_address_may_not_be_is_refused_with_the_rule() {
+fn invalid_names_and_addresses_error_with_the_rule() {
     let error = from_str::<TubeName>(r#""a b""#).unwrap_err().to_string();
     assert!(error.contains("byte 0x20") && error.contains("1 to 200 bytes"), "{error}");
     let error = from_str::<Address>(r#""h:0""#).unwrap_err().to_string();
@@ -108,7 +108,7 @@ fn statistics_keep_their_keys_order_and_types() {
 }
 
 #[test]
-fn options_of_a_server_are_its_address_and_what_was_chosen() {
+fn server_options_serialize_the_address_and_changes() {
     let options: ConnectOptions = "h:1".parse().unwrap();
     options_are_written_as(&options, &json!("h:1"));
     let options = options

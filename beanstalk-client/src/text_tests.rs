@@ -10,7 +10,7 @@ fn is_text<T: Display + FromStr<Err = Error> + PartialEq + std::fmt::Debug>(valu
 }
 
 #[test]
-fn settings_are_read_as_they_are_written() {
+fn settings_round_trip() {
     is_text(Heartbeat::Always, "always");
     is_text(Heartbeat::Never, "never");
     is_text(Heartbeat::AtMost(Duration::from_millis(1500)), "1500ms");
@@ -49,7 +49,7 @@ fn wrong_settings_are_refused_with_the_value_and_the_rule() {
 }
 
 #[test]
-fn outcomes_say_what_becomes_of_the_job() {
+fn outcomes_state_the_fate_of_the_job() {
     let release = Outcome::Release { delay: Duration::from_secs(5), priority: Some(7.into()) };
     for (outcome, text) in [
         (Outcome::Delete, "delete"),

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_no_listing() {
+    fn a_single_line_is_not_a_listing() {
         let reply = AdminReply::Line("OK".into());
         assert!(Listing::<JobInfo>::parse(reply).is_err());
     }

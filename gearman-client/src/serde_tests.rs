@@ -53,7 +53,7 @@ fn statuses_rows_reports_and_metrics() {
 }
 
 #[test]
-fn options_of_a_server_are_its_address_and_what_was_chosen() {
+fn server_options_serialize_the_address_and_changes() {
     let options: ConnectOptions = "h:1".parse().unwrap();
     options_are_written_as(&options, &json!("h:1"));
     let options = options

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_as_they_are_read() {
+    fn numbers_round_trip() {
         for good in [0, 1, 10, 4_294_967_295, u64::MAX] {
             assert_eq!(Decimal::new(good).as_bytes(), good.to_string().as_bytes());
             assert_eq!(decimal(Decimal::new(good).as_bytes()), Some(good));

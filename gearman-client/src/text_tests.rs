@@ -10,7 +10,7 @@ fn is_text<T: Display + FromStr<Err = Error> + PartialEq + std::fmt::Debug>(valu
 }
 
 #[test]
-fn settings_are_read_as_they_are_written() {
+fn settings_round_trip() {
     is_text(Unique::Random, "random");
     is_text(Unique::ByPayload, "by-payload");
     is_text(Unique::None, "none");

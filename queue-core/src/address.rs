@@ -255,7 +255,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_scheme_of_another_pair_is_read_and_written() {
+    fn custom_schemes_round_trip() {
         for (text, shown, transport) in [
             ("h", "h:7", 0),
             ("tls://h", "queues://h:8", 0),
@@ -275,7 +275,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_built_is_what_is_read() {
+    fn built_addresses_round_trip() {
         for (built, text) in [
             (Address::tcp("h", 5), "h:5"),
             (Address::tcp("::1", 5), "[::1]:5"),

@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cause_is_told_once_and_the_systems_is_found() {
+    fn prints_every_cause_once_and_finds_the_system_error() {
         let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
         let kind = |error: &Error| error.io_error().map(io::Error::kind);
 

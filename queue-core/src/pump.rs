@@ -309,7 +309,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_alarm_goes_off_in_time_when_the_deadline_came_nearer() {
+    async fn an_alarm_follows_an_earlier_deadline() {
         let mut wire = Wire::<()>::new(|_, _| Box::pin(pending()));
         let start = now();
         let at = |seconds| Some(start + Duration::from_secs(seconds));

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_odds_keep_their_bounds() {
+    fn shares_and_odds_stay_in_range() {
         let mut random = Random::new(1);
         let shares: Vec<f64> = (0..1000).map(|_| random.share()).collect();
         assert!(shares.iter().all(|share| (0.0..1.0).contains(share)));

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_wait_for_it_and_no_longer_than_they_want() {
+    fn threads_wait_up_to_their_limit() {
         let signal = Arc::new(Signal::default());
         assert!(
             !signal.wait_timeout(Duration::ZERO) && !signal.wait_timeout(Duration::from_millis(1))
@@ -86,7 +86,7 @@ mod tests {
 
     #[cfg(feature = "tokio")]
     #[tokio::test]
-    async fn tasks_wait_for_it_before_and_after() {
+    async fn tasks_wait_before_and_after_it_is_set() {
         let signal = Arc::new(Signal::default());
         let waits = tokio::spawn({
             let signal = signal.clone();

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_goes_on_from_poll_to_poll_and_the_end_stays_the_end() {
+    fn a_step_spans_polls_and_the_end_is_final() {
         let mut stream = pin!(Steps::new(2, count));
         let cx = &mut Context::from_waker(std::task::Waker::noop());
         let polls: Vec<_> = (0..8).map(|_| stream.as_mut().poll_next(cx)).collect();

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn long_messages_say_how_long_they_were() {
+    fn truncated_messages_state_their_length() {
         assert_eq!(shorten("as it is".into()), "as it is");
         let cut = shorten(format!("x{}", "\u{fc}".repeat(1 << 20)).into());
         assert!(cut.len() < 4200 && cut.ends_with("(the first 4095 of 2097153 bytes)"), "{cut}");

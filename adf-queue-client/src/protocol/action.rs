@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_and_names_lead_back_to_their_action() {
+    fn codes_and_names_round_trip() {
         for (action, code) in Action::ALL.into_iter().zip(1..) {
             assert_eq!((action.code(), Action::from_code(code)), (code, Some(action)));
             assert_eq!(Action::from_name(action.name()), Some(action));

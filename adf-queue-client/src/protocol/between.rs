@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_tells_its_action_and_how_long_it_is() {
+    fn a_request_states_action_and_length() {
         let data = b"POST /queue/rpush.bin?queue=%2Fq HTTP/1.1\r\nHost: x\r\ncontent-length: 5\r\n\r\nhello";
         for cut in 0..data.len() - 5 {
             assert_eq!(RequestHead::read(&data[..cut]).unwrap(), None);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heading_is_read_from_as_much_as_is_there() {
+    fn a_partial_heading_is_parsed() {
         let expected = Heading {
             action: Some(Action::Rpush),
             id: "7".to_owned(),

@@ -181,7 +181,7 @@ impl Tally {
 /// Whichever callers leave, and whatever the network does: acknowledged messages exist, unsent ones do not, none exists
 /// twice unless that was chosen, and every push ends.
 #[test]
-fn any_schedule_and_any_network_leaves_every_push_its_fate() {
+fn every_push_gets_its_fate_on_any_schedule_and_network() {
     let mut seen = ProducerReport::default();
     for seed in seeds(30) {
         let report = prove(seed);

@@ -419,7 +419,7 @@ mod tests {
 
     /// Section 7: the server loses a frame that arrives before the upgrade is answered.
     #[test]
-    fn what_is_sent_before_the_upgrade_waits_here() {
+    fn requests_before_the_upgrade_wait() {
         let mut session =
             Session::new(Encoding::Binary, "q", 1 << 20, &mut Random::new(7)).unwrap();
         let mut io: Io<()> = Io::default();

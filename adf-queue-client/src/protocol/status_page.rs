@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn other_pages_are_no_status_page() {
+    fn other_pages_are_not_status_pages() {
         for other in ["", "<html>It works!</html>", "Adf.QueueServer</a>\nv2.0.0 Via x"] {
             let error = Stats::parse(other.as_bytes()).unwrap_err().to_string();
             assert!(error.contains("not the status page"), "{error}");

@@ -165,7 +165,7 @@ fn a_binary_frame_that_ends_early_is_no_answer() {
 }
 
 #[test]
-fn an_answer_is_told_by_action_and_id() {
+fn answers_are_identified_by_action_and_id() {
     let pull = Request::pull(id("5"), queue("/q"));
     let answer = Encoding::Binary.decode(bytes("07 00 01 35 00 02 2f 71 00 02 6f 6b")).unwrap();
     assert!(!answer.answers(&pull) && answer.answers(&Request::lcancel(id("5"), queue("/q"))));
@@ -196,7 +196,7 @@ fn a_body_whose_length_has_wrapped_is_whole() {
 }
 
 #[test]
-fn what_binary_frames_cannot_carry_is_refused() {
+fn refuses_what_binary_frames_cannot_carry() {
     let mut frame = BytesMut::from(&b"before"[..]);
     let mut refused = |request: &Request| {
         let error = Encoding::Binary.encode(request, &mut frame).unwrap_err();
@@ -329,7 +329,7 @@ fn json_sends_no_escaped_surrogates_and_nothing_but_text() {
 }
 
 #[test]
-fn a_success_without_what_belongs_to_it_is_no_answer() {
+fn a_success_without_its_fields_is_invalid() {
     for answered in [
         r#"{"queue":"/j","result":"ok","action":"rpush","requestid":"1"}"#,
         r#"{"queue":"/j","result":"ok","action":"count","requestid":"1","count":-1}"#,
@@ -376,7 +376,7 @@ fn request() -> impl Strategy<Value = Request> {
 
 proptest! {
     #[test]
-    fn every_binary_request_says_what_was_meant(request in request()) {
+    fn every_binary_request_round_trips(request in request()) {
         let mut frame = encoded(Encoding::Binary, &request);
         let field = |frame: &mut Bytes| {
             let len = usize::from(u16::from_be_bytes([frame[0], frame[1]]));

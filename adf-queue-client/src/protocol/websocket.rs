@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_upgrade_is_said() {
+    fn reports_a_failed_upgrade() {
         let mut out = BytesMut::new();
         let upgrade = start(Encoding::Json, "q", &mut out).unwrap();
         let said = |data: &[u8]| upgrade.finish(data).unwrap_err().to_string();
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_of_a_server_is_an_error() {
+    fn an_invalid_server_frame_is_an_error() {
         for (data, why) in [
             (&b"\x82\x81abcdx"[..], "masked"),
             (b"\xc2\x01x", "an extension"),

@@ -33,7 +33,7 @@ over_websocket! {
     a_graceful_stop_lets_handlers_end_and_leaves_the_rest_in_order,
     a_stop_at_once_gives_messages_back_and_tells_handlers,
     a_missing_queue_is_told_and_served_once_it_is_there,
-    an_observer_that_panics_harms_nobody,
+    a_panicking_observer_is_harmless,
 }
 
 both_faces! {
@@ -370,7 +370,7 @@ fn a_missing_queue_is_told_and_served_once_it_is_there<F: WorkerFace>(world: &Wo
     drop_queues(client, &[queue]);
 }
 
-fn an_observer_that_panics_harms_nobody<F: WorkerFace>(world: &World) {
+fn a_panicking_observer_is_harmless<F: WorkerFace>(world: &World) {
     let (mut client, queues) = queues::<F>(world, 1);
     client.rpush(&queues[0], "x".into()).unwrap();
     let running = F::work(

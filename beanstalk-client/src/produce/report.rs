@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_says_what_went_wrong_and_nothing_of_what_did_not() {
+    fn a_report_mentions_failures_only() {
         let report =
             ProducerReport { accepted: 9, inserted: 9, connections: 1, ..Default::default() };
         assert!(report.is_complete());

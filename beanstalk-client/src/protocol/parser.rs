@@ -272,7 +272,7 @@ fn bare(word: &[u8]) -> Option<Response> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_line_tells_how_long_its_body_is() {
+    fn a_line_states_the_length_of_its_body() {
         for (line, len) in [
             ("OK 12", Some(12)),
             ("RESERVED 1 18446744073709551615", Some(u64::MAX)),

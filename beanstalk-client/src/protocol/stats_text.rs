@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_but_the_two_shapes_is_an_error_that_shows_the_line() {
+    fn any_other_shape_is_an_error_with_the_line() {
         for bad in
             ["", "a: 1\n", "---\n&a [*a,*a]\n", "---\n  a: 1\n", "---\na: 1\na: 2\n", "---\n- x\n"]
         {

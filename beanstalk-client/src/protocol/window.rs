@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipeline_goes_on_after_a_refusal_and_ends_with_its_connection() {
+    fn a_pipeline_survives_refusals_and_ends_with_its_connection() {
         let (mut client, mut window) = (client(), Window::new());
         window.resize(1);
         let mut commands = deletes();

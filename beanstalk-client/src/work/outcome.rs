@@ -571,7 +571,7 @@ mod tests {
 
     /// Others may have had it many times before it was seen by a worker that counts.
     #[test]
-    fn a_job_that_was_buried_unrun_is_run_after_one_kick() {
+    fn a_job_buried_unrun_runs_after_one_kick() {
         let limits = Retries::default();
         let both =
             (1..5).flat_map(|some| [1, 3, 7].map(|more| limits.reserves(more).timeouts(some)));
@@ -591,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_zero_runs_nothing_however_often_it_is_kicked() {
+    fn a_limit_of_zero_never_runs_a_job() {
         let none = Retries::default().reserves(0);
         for kicks in 0..4 {
             let job = counters(&[("reserves", 9), ("kicks", kicks)]);
@@ -600,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_was_deferred_each_time_is_no_suspect() {
+    fn a_deferred_job_is_not_a_suspect() {
         let retries = Retries::default();
         let deferred = |times| counters(&[("reserves", times + 1), ("releases", times)]);
         assert_eq!(retries.poison(&deferred(1000)), None);

@@ -275,7 +275,7 @@ mod tests {
 
     /// rustygeard passes on the packets of workers unchanged.
     #[test]
-    fn quirk_what_a_worker_said_may_come_with_the_magic_of_a_request() {
+    fn quirk_worker_packets_may_carry_the_request_magic() {
         for packet_type in PacketType::ALL {
             let packet =
                 Packet { magic: Magic::Request, packet_type: *packet_type, body: "H:x:1".into() };
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_is_an_error_at_its_first_byte() {
+    fn an_invalid_packet_fails_at_its_first_byte() {
         for (bytes, message) in [
             (&b"E"[..], "received text instead of a packet: \"E\""),
             (b"ERR x\r\n", "received text instead of a packet: \"ERR x\\r\\n\""),

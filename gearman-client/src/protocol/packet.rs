@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_the_size_of_a_packet_is_refused_as_a_whole() {
+    fn oversized_packets_are_refused_as_a_whole() {
         assert!(size_of_packet(&[u32::MAX as usize - 7, 7]).is_ok());
         #[cfg(target_pointer_width = "64")]
         {

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_during_a_send_waits_and_is_bounded() {
+    fn packets_received_during_a_send_wait_within_a_bound() {
         let options: ConnectOptions = "server:1".parse().unwrap();
         let mut bench = Bench(ByHand::new(PacketSession::new(options.max_packet_size(20))));
         bench.send();
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_connection_stays_lost_and_what_came_before_its_end_is_given() {
+    fn a_lost_connection_yields_earlier_packets_and_stays_lost() {
         let mut bench = Bench::open();
         bench.send();
         bench.0.takes(5);
@@ -395,7 +395,7 @@ mod tests {
 
     /// Its caller may do other things for long. A pump that sees the end closes the connection.
     #[test]
-    fn the_end_of_an_idle_connection_is_told_to_the_next_call_behind_what_came_before_it() {
+    fn the_end_of_an_idle_connection_is_reported_after_earlier_packets() {
         let mut bench = Bench::open();
         bench.comes("one");
         bench.0.loses(ConnectionReset);
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_sent_whole_may_have_been_carried_out() {
+    fn only_fully_sent_packets_may_have_executed() {
         for (call, fate) in [(0, Fate::NotSent), (1, Fate::NotSent), (2, Fate::Unknown)] {
             let mut bench = Bench::open();
             bench.0.loses(ConnectionReset);
@@ -453,7 +453,7 @@ mod tests {
 
     /// The failure of an attempt made for a dropped call does not belong to the next call.
     #[test]
-    fn a_call_that_was_dropped_while_it_connected_fails_nobody() {
+    fn a_call_dropped_while_connecting_fails_no_other() {
         let mut bench = Bench::new();
         let start = bench.0.now;
         let Pulse::Dial { by: Some(by_first), .. } = bench.send() else { panic!("no limit") };
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_ends_the_connection() {
+    fn an_invalid_packet_ends_the_connection() {
         let mut bench = Bench::open();
         bench.0.comes(b"HTTP/1.1 400 Bad Request\r\n");
         assert_eq!(bench.next(SECOND), Pulse::Close(None));

@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_the_same_job_goes_to_the_same_server() {
+    fn equal_ids_go_to_the_same_server() {
         let key = |unique: Unique| {
             let options = SubmitOptions::default().unique(unique);
             let submit = Submit::background(function("f"), "data", options).unwrap();

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_others_share_alike() {
+    fn the_other_servers_get_equal_shares() {
         for selection in [Selection::RoundRobin, Selection::Random, Selection::ByKey] {
             for down in [&[][..], &[1]] {
                 let counts = counts(&mut chooser(selection, 3), down);

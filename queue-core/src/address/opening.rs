@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_takes_long_is_tried_again_after_the_others() {
+    fn a_slow_server_is_retried_after_the_others() {
         let now = now();
         let past = Limit::until(Deadline::Total, Some(now));
         let mut opening = Opening::new([4, 2, 7], past);

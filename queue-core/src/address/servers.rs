@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_addresses_with_commas_between() {
+    fn parses_a_comma_separated_list() {
         let servers: Servers<Options> = "a, b:1".try_into().unwrap();
         let shown: Vec<String> = servers.addresses().map(Address::to_string).collect();
         assert_eq!(shown, ["a:7", "b:1"]);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_options_of_each_are_changed() {
+    fn sets_the_options_of_each_server() {
         let servers: Servers<Options> = "a,b".parse().unwrap();
         let servers = servers.each(|mut server| {
             server.0.dial.require_tls = true;

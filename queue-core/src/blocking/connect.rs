@@ -206,7 +206,7 @@ mod tests {
 
     /// C1.
     #[test]
-    fn an_attempt_in_vain_names_every_address_and_its_cause() {
+    fn a_failed_attempt_names_every_address_and_its_cause() {
         let places = Places::new();
         places.check_out_of_time(reach(places.bad(), Duration::from_millis(100)).err());
         places.check_refused(reach(vec![places.closed()], Duration::from_secs(60)).err());

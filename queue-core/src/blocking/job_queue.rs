@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slices_grow_while_nothing_happens_and_a_busy_desk_is_waited_for() {
+    fn slices_grow_while_idle_and_callers_wait_for_a_busy_desk() {
         let (job_queue, mut slices) = (JobQueue::default(), Slices::default());
         assert_eq!(slices.next(&job_queue, 1, || unreachable!("nothing is queued")), IDLE);
         assert!(job_queue.put((), 1));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn every_job_is_run_by_as_many_threads_as_there_may_be() {
+    fn every_job_runs_on_any_number_of_threads() {
         let (job_queue, run) = (JobQueue::default(), AtomicUsize::new(0));
         thread::scope(|scope| {
             let _closing = job_queue.closing();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_job_ends_the_wait_for_a_handler_that_is_free() {
+    fn the_end_of_a_job_wakes_the_wait_for_a_free_handler() {
         let (job_queue, long) = (JobQueue::default(), Duration::from_secs(600));
         assert!(!job_queue.wait_while_full(1, long), "nothing runs");
         let (go, may_go) = std::sync::mpsc::channel::<()>();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_whose_thread_cannot_be_made_is_given_back() {
+    fn a_job_without_a_thread_is_returned() {
         let job_queue = JobQueue::default();
         assert!(job_queue.put("one", 1));
         assert_eq!(job_queue.no_thread(), Some("one"));

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_call_to_wake_is_lost_however_the_two_threads_meet() {
+    fn no_wake_up_is_lost_in_any_interleaving() {
         const TIMES: usize = 20_000;
         let (send, receive) = mpsc::channel();
         let (count, counted) = mpsc::channel();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_past_the_time() {
+    fn no_wait_outlasts_its_limit() {
         let (parker, _) = Parker::own();
         let start = now();
         let until = start + Duration::from_millis(20);

@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_timer_says_when_the_limit_has_passed_that_it_was_set_to_last() {
+    async fn a_timer_fires_for_its_latest_limit() {
         let limit = |seconds| Limit::of(Deadline::Reply, Some(Duration::from_secs(seconds)));
         let mut timer = Timer::default();
         let (soon, later) = (limit(1), limit(5));
@@ -265,7 +265,7 @@ mod tests {
 
     /// C1.
     #[tokio::test]
-    async fn an_attempt_in_vain_names_every_address_and_its_cause() {
+    async fn a_failed_attempt_names_every_address_and_its_cause() {
         let places = Places::new();
         places.check_out_of_time(reach(places.bad(), Duration::from_millis(100)).await.err());
         let refused = vec![places.closed()];

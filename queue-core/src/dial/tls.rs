@@ -404,7 +404,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_connection_needs_is_made_once_for_options_and_their_clones() {
+    fn tls_configuration_is_built_once_for_options_and_clones() {
         let options = TlsOptions::default().danger_accept_any_certificate();
         let clone = options.clone();
         let (first, name) = options.prepare("one").unwrap();
@@ -528,7 +528,7 @@ bxihJccMIcusnxmTOr8wjEafsLbHYg/Rn75jKgMXoNjfkDg+aAUgyiK3
     }
 
     #[test]
-    fn certificates_of_version_1_are_sent_and_accepted_where_any_is() {
+    fn version_1_certificates_are_sent_and_accepted_without_verification() {
         let own = TlsOptions::default().client_certificate_pem(VERSION_1, ITS_KEY);
         let any = own.clone().danger_accept_any_certificate();
         for version in ALL_VERSIONS {
@@ -544,7 +544,7 @@ bxihJccMIcusnxmTOr8wjEafsLbHYg/Rn75jKgMXoNjfkDg+aAUgyiK3
     }
 
     #[test]
-    fn an_unusable_client_certificate_or_key_is_told_with_its_remedy() {
+    fn an_unusable_client_certificate_or_key_error_has_a_remedy() {
         let error_of = |certificate: &str, key: &str| {
             let options = TlsOptions::default().client_certificate_pem(certificate, key);
             options.prepare("old").unwrap_err().to_string()

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_counted_down_and_shared() {
+    fn the_remaining_time_is_counted_down_and_shared() {
         fn left(until: impl Until, now: Instant) -> Option<Duration> {
             until.remaining(now)
         }
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn connecting_leaves_other_servers_their_shares_and_untried_ones_are_not_kept_waiting() {
+    fn connecting_leaves_time_for_untried_servers() {
         let (minute, start) = (Duration::from_secs(60), now());
         let limit = |length| Limit::after(Deadline::Total, Some(length), start);
         for (length, untried, others, expected, which) in [
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_its_limit_and_what_was_going_on() {
+    fn an_error_names_its_limit_and_operation() {
         let limit = Limit::of(Deadline::Connect, Some(Duration::ZERO));
         let error = limit.error_while("the name h was not resolved in time");
         assert_eq!(

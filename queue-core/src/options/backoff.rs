@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_do_not_come_back_together() {
+    fn reconnects_are_spread_out() {
         let delays: std::collections::HashSet<_> = (0..100)
             .map(|seed| {
                 Backoff::new(Duration::from_secs(1), Duration::from_secs(1), seed).next_delay()

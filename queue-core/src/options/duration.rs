@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_as_they_are_written() {
+    fn durations_round_trip() {
         for (text, millis) in [
             ("30", 30_000),
             ("1.5s", 1500),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused_with_the_rule() {
+    fn an_invalid_duration_error_states_the_rule() {
         for bad in [
             "",
             "s",

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_same_delays_again() {
+    fn a_seed_reproduces_the_delays() {
         let delays = |policy: RetryPolicy| {
             let mut delays = policy.delays();
             (0..8).map(|_| delays.next_delay()).collect::<Vec<_>>()

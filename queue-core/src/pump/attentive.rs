@@ -172,18 +172,18 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(20);
 
     #[tokio::test]
-    async fn the_end_of_an_idle_connection_is_seen_before_the_runtime_hears_of_it() {
+    async fn detects_the_end_of_an_idle_connection_before_the_runtime() {
         assert_eq!(look(PATIENCE, drop).await.as_deref(), Some(&b""[..]));
     }
 
     #[tokio::test]
-    async fn what_came_on_an_idle_connection_is_read_before_the_runtime_hears_of_it() {
+    async fn reads_data_of_an_idle_connection_before_the_runtime() {
         let read = look(PATIENCE, |mut peer| io::Write::write_all(&mut peer, b"late").unwrap());
         assert_eq!(read.await.as_deref(), Some(&b"late"[..]));
     }
 
     #[tokio::test]
-    async fn a_silent_peer_is_no_end() {
+    async fn a_silent_peer_is_not_end_of_stream() {
         let mut kept = None;
         assert_eq!(look(10 * IDLE, |peer| kept = Some(peer)).await, None);
     }

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn several_others_have_their_turn_before_an_exchange_and_a_single_one_had_it() {
+    fn several_tasks_run_before_an_exchange() {
         for (others, expected) in
             [(1, [(1, 0), (2, 0), (3, 0), (4, 0)]), (2, [(1, 0), (1, 1), (2, 1), (2, 2)])]
         {
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_that_were_answered_together_ask_together_on_any_runtime() {
+    fn callers_answered_together_send_together() {
         const CALLERS: usize = 16;
         const ROUNDS: usize = 10;
         for mut runtime in [Builder::new_current_thread(), Builder::new_multi_thread()] {

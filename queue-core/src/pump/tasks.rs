@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_quick_handler_that_waits_goes_on_in_a_task() {
+    async fn a_quick_handler_that_waits_continues_in_a_task() {
         let (tasks, (ended, has_ended)) = (HandlerTasks::default(), oneshot::channel());
         tasks.start(true, async {
             yield_now().await;

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_goes_on_until_its_end_and_is_a_failure_then() {
+    fn an_attempt_continues_until_its_limit_and_then_fails() {
         let (mut health, start) = (health(), Instant::now());
         let first = health.dial(3, start);
         assert_eq!(first, dials(3, Some(start + 5 * SECOND)));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_accepts_and_closes_is_tried_ever_less() {
+    fn a_server_that_accepts_and_closes_is_retried_less_and_less() {
         let (mut health, mut io, mut now) = (health(), Io::<()>::default(), Instant::now());
         let mut attempts = 0;
         let end = now + 100 * SECOND;
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_in_a_long_delay_waits_for_the_shortest_at_most() {
+    fn a_call_during_a_long_delay_waits_for_the_shortest_at_most() {
         let (mut health, start) = (health(), Instant::now());
         for _ in 0..100 {
             health.failed(start);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_no_other_server_tries_one_that_should_wait() {
+    fn the_only_server_is_tried_during_its_delay() {
         let (mut health, start) = (health(), Instant::now());
         health.failed(start);
         let wait = health.quarantine(start);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_beyond_the_clock_wait_for_ever() {
+    fn durations_beyond_the_clock_never_end() {
         let retry = RetryPolicy::default().backoff(Duration::MAX, Duration::MAX);
         let mut health = Health::new(retry, Some(Duration::MAX));
         let now = Instant::now();

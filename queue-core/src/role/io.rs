@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_is_taken_in_order_and_once() {
+    fn received_bytes_are_taken_in_order_and_once() {
         let mut io = open();
         bring(&mut io, b"INSERTED 1\r\nDEL");
         assert_eq!(io.take(12), "INSERTED 1\r\n");
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_for_bytes_allocates_no_more_than_64_kib_ahead() {
+    fn reserves_at_most_64_kib_ahead() {
         let mut io = open();
         io.want(usize::MAX);
         assert_eq!(io.space().len(), READ_AHEAD);
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sent_whole_can_be_taken_back() {
+    fn a_partly_sent_message_can_be_taken_back() {
         let mut io = open();
         io.queue(&mut b"first\n"[..].into());
         io.took(6, Instant::now());
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_role_keeps_is_replaced_and_not_copied() {
+    fn kept_buffers_are_swapped_not_copied() {
         let mut io = open();
         let frames = Bytes::from_static(b"first\nsecond\n");
         io.replace(frames.clone());
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_told_once_behind_what_came() {
+    fn the_end_is_reported_once_after_the_data() {
         let mut io = open();
         bring(&mut io, b"last");
         io.ended(End::Lost(io::ErrorKind::UnexpectedEof.into()));
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_begins_with_nothing_of_the_old_one() {
+    fn a_new_connection_starts_clean() {
         let mut io = open();
         io.queue(&mut b"old"[..].into());
         bring(&mut io, b"old");

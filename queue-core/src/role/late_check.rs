@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_missed_once_nothing_more_is_here() {
+    fn an_answer_is_late_once_the_socket_is_empty() {
         let (mut io, mut check, now) = (Io::<()>::default(), LateCheck::default(), Instant::now());
         io.opened();
         assert!(check.may_be_here(&io, now) && check.may_be_here(&io, now));
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_does_not_put_off_the_end() {
+    fn a_flood_does_not_postpone_the_end() {
         let (mut io, mut check, now) = (Io::<()>::default(), LateCheck::default(), Instant::now());
         io.opened();
         let mut looks = 0;

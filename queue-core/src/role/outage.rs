@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_of_failure_is_told_once_until_there_is_a_connection() {
+    fn each_kind_of_failure_is_reported_once_per_outage() {
         let mut outage = Outage::default();
         assert_eq!(
             ["lost", "refused", "refused", "lost"].map(|kind| outage.is_new(kind)),

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_kept_unless_it_is_much() {
+    fn keeps_small_buffers_only() {
         let mut buffer: BytesMut = vec![7; 1000][..].into();
         written(&mut buffer, 999);
         assert_eq!(buffer.len(), 1);

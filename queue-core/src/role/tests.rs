@@ -163,7 +163,7 @@ impl Peer for Echo {
 
 /// Each question has one outcome; one that was answered was heard, and one that was sent at most once.
 #[test]
-fn any_schedule_and_any_network_gives_each_question_one_outcome() {
+fn each_question_gets_one_outcome_on_any_schedule_and_network() {
     for seed in 0..2_000 {
         let mut proof =
             Proof::new(Asker::new(), Echo::default(), || refused("nobody listens"), seed);
@@ -294,7 +294,7 @@ fn silent(listener: TcpListener) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_peer_ends_the_async_wait_by_the_roles_deadline() {
+async fn the_roles_deadline_ends_an_async_wait() {
     let (listener, address) = listener();
     let (mut asker, mut wire) = (Asker::new(), async_wire(address));
     silent(listener);
@@ -386,7 +386,7 @@ fn outcome(asker: &mut Asker, question: &str, waker: &Waker) -> Poll<Result<(), 
 }
 
 #[tokio::test]
-async fn a_driver_that_is_dropped_tells_the_callers() {
+async fn a_dropped_driver_fails_its_callers() {
     let (listener, address) = listener();
     let (heard, was_heard) = std::sync::mpsc::channel();
     thread::spawn(move || {
@@ -410,7 +410,7 @@ async fn a_driver_that_is_dropped_tells_the_callers() {
 }
 
 #[test]
-fn a_half_close_is_seen_by_the_peer_behind_what_was_written() {
+fn the_peer_sees_a_half_close_after_the_data() {
     let (listener, address) = listener();
     let peer = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
@@ -466,7 +466,7 @@ impl Role for Leaver {
 }
 
 #[tokio::test]
-async fn who_only_says_goodbye_does_not_wait_for_a_peer_that_says_nothing() {
+async fn a_goodbye_does_not_wait_for_a_silent_peer() {
     let (listener, address) = listener();
     let mut wire = async_wire(address);
     let over = poll_fn(|cx| wire.poll(cx, &mut Leaver::default(), |_| None::<()>)).await;
@@ -482,7 +482,7 @@ async fn who_only_says_goodbye_does_not_wait_for_a_peer_that_says_nothing() {
 }
 
 #[test]
-fn what_is_pushed_is_written_though_nobody_waits_for_the_answer() {
+fn writes_pushes_without_a_waiter() {
     let (listener, address) = listener();
     let question = "q".repeat(64 << 10);
     writes_first(listener, question.clone(), 64);
@@ -539,7 +539,7 @@ fn answers_first() -> std::net::SocketAddr {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_left_until_all_is_written_is_taken_then() {
+async fn takes_an_answer_deferred_until_all_is_written() {
     let (mut role, mut wire) = (Patient::default(), async_wire(answers_first()));
     let answer = poll_fn(|cx| wire.poll(cx, &mut role, |role| role.answer)).await;
     assert_eq!(answer, Some(3));
@@ -551,7 +551,7 @@ async fn an_answer_that_was_left_until_all_is_written_is_taken_then() {
 }
 
 #[test]
-fn the_wire_is_given_back_when_there_is_nothing_to_wait_for() {
+fn the_wire_is_returned_when_idle() {
     let (listener, address) = listener();
     echo(listener);
     let (mut asker, mut wire) = (Asker::new(), blocking_wire(address));
@@ -585,7 +585,7 @@ impl Role for Distracted {
 }
 
 #[tokio::test]
-async fn what_a_role_waits_for_besides_does_not_end_its_attempt_to_connect() {
+async fn other_deadlines_do_not_end_a_connection_attempt() {
     let (by, ask) = (now() + Duration::from_secs(60), now() + Duration::from_millis(1));
     let role = || Distracted { by, ask, has_failed: false };
     let given = Arc::new(Mutex::new(Vec::new()));

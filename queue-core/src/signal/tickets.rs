@@ -42,7 +42,7 @@ mod tests {
     use crate::proof::Idle;
 
     #[test]
-    fn a_ticket_has_one_waker_and_who_leaves_has_none() {
+    fn a_ticket_has_one_waker_until_dropped() {
         let tasks = [(); 3].map(|()| Arc::new(Idle));
         let wakers = tasks.clone().map(Waker::from);
         let mut tickets = Tickets::default();

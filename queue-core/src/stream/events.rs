@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_falls_behind_gets_the_newest_and_the_number_of_the_others() {
+    fn a_slow_reader_gets_the_newest_and_the_number_missed() {
         let (observer, mut events) = EventStream::new(2);
         (1..=5).for_each(|event| observer.notify(&event));
         assert_eq!((events.missed(), events.size_hint()), (3, (2, None)));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_with_the_last_observer_and_after_the_last_event() {
+    fn a_stream_ends_after_the_last_event() {
         let (observer, mut events) = EventStream::new(0);
         let (other, woken) = (observer.clone(), Arc::new(Woken::default()));
         drop(observer);

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_say_how_much_there_was_what_is_wrong_and_where() {
+    fn errors_state_size_problem_and_position() {
         let error = from_json::<u8>(b"hello").unwrap_err();
         assert!(error.is_malformed());
         assert_eq!(
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_json_cannot_carry_is_refused() {
+    fn refuses_values_json_cannot_carry() {
         let error = to_json(&BTreeMap::from([(vec![1], 2)])).unwrap_err();
         assert_eq!(error.to_string(), "the value cannot be written as JSON: key must be a string");
         assert_eq!(from_json::<String>(&to_json("é\n").unwrap()).unwrap(), "é\n");

@@ -102,7 +102,7 @@ mod tests {
     use crate::{ConnectionState, Deadline, Error, Selection};
 
     #[test]
-    fn words_are_read_as_they_are_written() {
+    fn words_round_trip() {
         for word in ["in-order", "round-robin", "random", "by-key"] {
             assert_eq!(word.parse::<Selection>().unwrap().to_string(), word);
             assert_eq!(word.replace('-', "_").parse::<Selection>().unwrap().to_string(), word);

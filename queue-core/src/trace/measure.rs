@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_named_for_the_operation_and_what_it_is_about() {
+    fn a_span_is_named_for_operation_and_target() {
         let about = facts();
         assert_eq!(about.title().to_string(), "put mail");
         let about = Facts { destination: None, ..about };
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn each_instrument_has_the_attributes_that_the_conventions_give_it() {
+    fn instruments_follow_the_semantic_conventions() {
         let observation = Arc::new(Mutex::new(Vec::new()));
         let tells = observation.clone();
         let measures = Measures::new(move |one| {
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn an_observer_that_panics_harms_nobody() {
+    fn a_panicking_observer_is_harmless() {
         let measures = Measures::new(|_| panic!("in an observer"));
         measures.notify(Instrument::SentMessages, 1.0, &facts(), None);
         assert!(measures.is_set() && !Measures::default().is_set());

@@ -58,7 +58,7 @@ mod tests {
     use crate::lock;
 
     #[test]
-    fn each_of_several_is_told_in_order_also_behind_one_that_panics() {
+    fn observers_run_in_order_despite_a_panic() {
         let observation = Arc::new(Mutex::new(Vec::new()));
         let noting = |name: &'static str| {
             let observation = observation.clone();

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sent_is_not_counted_as_sent() {
+    fn unsent_messages_are_not_counted() {
         let (observation, measures) = measured();
         let (sent, took) =
             ("messaging.client.sent.messages 1", "messaging.client.operation.duration 0");

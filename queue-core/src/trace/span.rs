@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_of_others_stays_on_its_line() {
+    fn untrusted_text_stays_on_one_line() {
         assert_eq!(
             OneLine("a\n\x1b[2J\u{202e}b é\u{7f}").to_string(),
             "a\\n\\u{1b}[2J\\u{202e}b é\\u{7f}"

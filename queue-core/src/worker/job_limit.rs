@@ -183,7 +183,7 @@ mod tests {
     use crate::proof::Woken;
 
     #[test]
-    fn whoever_waits_for_the_last_job_is_woken_by_it_and_once() {
+    fn the_last_job_wakes_each_waiter_once() {
         let (limit, woken) = (JobLimit::new(2), Arc::new(Woken::default()));
         let (waker, mut claims) = (Waker::from(woken.clone()), Claims::new(limit.clone()));
         let mut watch = LimitWatch::new(limit);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_asked_for_than_may_come() {
+    fn requests_at_most_the_remaining_jobs() {
         let limit = JobLimit::new(2);
         let (mut one, other) = (Claims::new(limit.clone()), Claims::new(limit.clone()));
         assert_eq!(

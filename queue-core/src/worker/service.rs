@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_in_vain_is_not_made_and_lets_the_next_have_its_turn() {
+    fn a_cancelled_call_is_skipped_for_the_next() {
         let tokens = Tokens::default();
         let shared = SharedService::new(tokens.clone());
         let mut is_lost = false;
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_service_is_asked_once() {
+    fn a_broken_service_is_polled_once() {
         let shared = SharedService::new(Tokens { is_broken: true, ..Tokens::default() });
         let first = polled(pin!(shared.call(1, pending::<()>())));
         let Poll::Ready(Err(first)) = first else { panic!("it is ready") };

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn handlers_hear_of_the_end_of_a_run_that_nobody_asked_to_stop() {
+    fn handlers_learn_of_the_end_of_a_run() {
         let stop = Stop::new(1);
         let run = stop.run();
         assert!(!stop.signal().is_set());

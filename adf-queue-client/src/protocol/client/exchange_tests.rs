@@ -268,7 +268,7 @@ fn an_answer_that_ends_early_leaves_the_fate_unknown_wherever_it_ends() {
 }
 
 #[test]
-fn only_what_was_not_sent_whole_is_sent_again() {
+fn only_unsent_requests_are_resent() {
     let mut bench = Bench::new();
     bench.begin(push());
     bench.dialed();
@@ -390,7 +390,7 @@ fn a_pull_that_is_given_up_waits_for_the_next_caller() {
 }
 
 #[test]
-fn what_came_for_a_pull_without_a_caller_is_read_before_the_next_is_late() {
+fn an_abandoned_pulls_message_is_read_before_the_next_deadline() {
     for comes in [true, false] {
         let mut bench = Bench::new();
         bench.begin_within(pull(), 3 * SECOND);
@@ -424,7 +424,7 @@ fn what_came_for_a_pull_without_a_caller_is_read_before_the_next_is_late() {
 }
 
 #[test]
-fn a_pull_that_did_not_leave_is_given_up_whole() {
+fn an_unsent_pull_is_dropped() {
     let mut bench = Bench::new();
     bench.begin_within(pull(), 3 * SECOND);
     bench.dialed();
@@ -440,7 +440,7 @@ fn a_pull_that_did_not_leave_is_given_up_whole() {
 }
 
 #[test]
-fn other_requests_end_with_their_caller_and_so_does_their_connection() {
+fn other_requests_and_connections_end_with_their_caller() {
     let mut bench = Bench::new();
     bench.begin_within(push(), 3 * SECOND);
     bench.dialed();
@@ -452,7 +452,7 @@ fn other_requests_end_with_their_caller_and_so_does_their_connection() {
 }
 
 #[test]
-fn a_server_that_cannot_be_reached_is_tried_as_often_as_the_policy_says() {
+fn an_unreachable_server_is_retried_within_the_policy() {
     let mut bench = Bench::new();
     bench.begin(count());
     for attempt in 0..4 {
@@ -490,7 +490,7 @@ fn a_failure_before_the_end_of_a_call_is_followed_by_another_attempt_and_a_later
 
 /// Rows 10, 12 and 17, as far as the server answers.
 #[test]
-fn what_is_no_result_is_an_error_that_says_so() {
+fn a_non_result_is_an_error() {
     let page = "HTTP/1.1 200 OK\nContent-Type: text/html\nConnection: keep-alive\nContent-Length: 4\n\npage";
     let moved = "HTTP/1.1 302 Found\r\nLocation: http://x/\r\nContent-Length: 0\r\n\r\n";
     let no_length = "HTTP/1.1 411 Length Required\nContent-Type: text/html\nConnection: close\nContent-Length: 22\n\nRequire Content-Length";
@@ -513,7 +513,7 @@ fn what_is_no_result_is_an_error_that_says_so() {
 
 /// Row 10.
 #[test]
-fn a_refusal_is_one_whatever_the_status_says() {
+fn a_refusal_counts_whatever_the_status() {
     let mut bench = Bench::asked(count());
     let json = r#"{"queue":"/j","count":0,"result":"queue not exists.","action":"count","requestid":"h1"}"#;
     bench.comes(answer(json, "keep-alive").as_bytes());
@@ -588,7 +588,7 @@ impl Peer for Server {
 }
 
 #[test]
-fn any_schedule_and_any_network_gives_each_request_its_own_answer_or_an_error() {
+fn each_request_gets_its_answer_or_an_error_on_any_schedule_and_network() {
     let mut answered = 0;
     for seed in seeds(200) {
         let mut random = Random::new(seed);

@@ -176,7 +176,7 @@ impl Caller {
 /// Whatever the network does and whichever callers leave, every message that the server accepted is deleted once or
 /// still there, and unsent ones are not there.
 #[test]
-fn any_schedule_and_any_network_loses_no_message_and_doubles_none() {
+fn no_message_is_lost_or_doubled_on_any_schedule_and_network() {
     let mut all = Tally::default();
     for seed in seeds(25) {
         let tally = prove(seed);

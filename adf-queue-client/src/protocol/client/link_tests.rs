@@ -285,7 +285,7 @@ fn an_open_connection_is_ready_at_once() {
 }
 
 #[test]
-fn a_message_that_was_pulled_over_http_is_told_apart_from_one_of_a_lost_connection() {
+fn distinguishes_http_messages_from_those_of_a_lost_connection() {
     let mut bench = Bench::open(options());
     let mut refused = |epoch| {
         let settle = Ask::Settle(Action::Delete, queue(), "mine".parse().unwrap(), epoch);
@@ -314,7 +314,7 @@ fn the_connect_timeout_covers_the_connection_and_its_upgrade() {
 }
 
 #[test]
-fn something_else_than_a_queue_server_is_told_at_once() {
+fn detects_a_non_queue_server_at_once() {
     let mut bench = Bench::new(options());
     let (ready, push) = (bench.begin(Ask::Ready), bench.begin(push("x")));
     bench.turn();
@@ -344,7 +344,7 @@ fn requests_of_all_callers_go_out_together_and_answers_find_their_own() {
 }
 
 #[test]
-fn the_answer_to_a_delete_is_told_from_that_to_its_pull_by_the_action() {
+fn the_action_distinguishes_answers_to_delete_and_pull() {
     let mut bench = Bench::open(options());
     bench.ask(push("x")).unwrap();
     let pulled = bench.pull();
@@ -391,7 +391,7 @@ fn a_request_whose_time_is_over_while_it_is_written_has_an_unknown_fate() {
 }
 
 #[test]
-fn what_was_not_sent_whole_goes_over_the_next_connection_and_a_push_that_was_does_not() {
+fn unsent_requests_are_resent_but_sent_pushes_are_not() {
     let mut bench = Bench::open(options());
     let (one, two) = (bench.begin(push("one")), bench.begin(push("two")));
     let asked = bench.begin(count());
@@ -426,7 +426,7 @@ fn a_pull_that_was_given_up_stays_under_way_and_its_message_is_the_next_callers(
 }
 
 #[test]
-fn a_message_whose_caller_left_before_he_saw_it_is_the_next_callers() {
+fn an_unseen_message_goes_to_the_next_caller() {
     let mut bench = Bench::open(options());
     let (gone, waits) = (bench.begin(Ask::Pull(queue())), bench.begin(Ask::Pull(queue())));
     bench.ask(push("x")).unwrap();
@@ -444,7 +444,7 @@ fn a_message_whose_caller_left_before_he_saw_it_is_the_next_callers() {
 }
 
 #[test]
-fn a_message_for_an_id_of_the_caller_is_the_next_callers_if_he_left_before_he_saw_it() {
+fn an_unseen_message_with_a_chosen_id_goes_to_the_next_caller() {
     let mut bench = Bench::open(options());
     let raw = bench.begin(Ask::Raw(Request::pull("mine".parse().unwrap(), queue())));
     bench.ask(push("x")).unwrap();
@@ -467,7 +467,7 @@ fn a_caller_that_leaves_takes_nothing_from_another_one_with_the_same_id() {
 }
 
 #[test]
-fn a_pull_of_what_was_ready_ends_in_time_if_another_client_was_faster() {
+fn a_lost_race_for_a_ready_message_ends_in_time() {
     let mut bench = Bench::open(options());
     bench.ask(push("x")).unwrap();
     let pull = bench.begin(Ask::TryPull(queue()));
@@ -484,7 +484,7 @@ fn a_pull_of_what_was_ready_ends_in_time_if_another_client_was_faster() {
 }
 
 #[test]
-fn who_waits_for_a_call_knows_its_limit() {
+fn a_waiter_knows_the_limit_of_its_call() {
     let mut bench = Bench::new(options());
     let (limited, endless) = (bench.begin_for(count(), SECOND), bench.begin(count()));
     let expected = [Some(bench.hand.now + SECOND), None];
@@ -492,7 +492,7 @@ fn who_waits_for_a_call_knows_its_limit() {
 }
 
 #[test]
-fn a_pull_by_an_id_of_the_caller_serves_others_when_he_has_gone() {
+fn a_pull_with_a_chosen_id_serves_others_once_abandoned() {
     let mut bench = Bench::open(options());
     let raw = bench.begin(Ask::Raw(Request::pull("mine".parse().unwrap(), queue())));
     bench.go();
@@ -507,7 +507,7 @@ fn a_pull_by_an_id_of_the_caller_serves_others_when_he_has_gone() {
 }
 
 #[test]
-fn too_many_pulls_for_nobody_end_the_connection_which_gives_all_messages_back() {
+fn too_many_abandoned_pulls_end_the_connection() {
     let mut bench = Bench::open(options());
     let pulls: Vec<u64> = (0..=MAX_SPARE).map(|_| bench.begin(Ask::Pull(queue()))).collect();
     bench.go();
@@ -524,7 +524,7 @@ fn too_many_pulls_for_nobody_end_the_connection_which_gives_all_messages_back() 
 }
 
 #[test]
-fn messages_for_nobody_are_bounded_by_their_bytes() {
+fn unclaimed_messages_are_bounded_by_bytes() {
     let mut bench = Bench::open(options().max_message_size(1000));
     let gone = [(); 3].map(|()| bench.begin(Ask::Pull(queue())));
     bench.go();
@@ -653,7 +653,7 @@ fn a_server_that_cannot_be_reached_ends_a_pull_within_the_retry_policy() {
 }
 
 #[test]
-fn a_silent_server_is_asked_for_a_sign_of_life_and_given_up() {
+fn a_silent_server_is_pinged_and_given_up() {
     let mut bench = Bench::open(options().ping_interval(Some(30 * SECOND)));
     let pull = bench.begin(Ask::Pull(queue()));
     let at = bench.hand.now + 30 * SECOND;
@@ -678,7 +678,7 @@ fn a_silent_server_is_asked_for_a_sign_of_life_and_given_up() {
 }
 
 #[test]
-fn a_request_that_gets_no_answer_is_late_whatever_else_comes() {
+fn an_unanswered_request_is_late_despite_other_traffic() {
     let mut bench = Bench::open(options());
     // The real server does not answer such a request; this one stands for all requests that it ignores.
     let lost = bench.begin(push("lost"));
@@ -698,7 +698,7 @@ fn a_request_that_gets_no_answer_is_late_whatever_else_comes() {
 }
 
 #[test]
-fn an_answer_that_nobody_asked_for_ends_the_connection() {
+fn an_unsolicited_answer_ends_the_connection() {
     let mut bench = Bench::open(options());
     let pushed = bench.begin(push("x"));
     bench.turn();
@@ -721,7 +721,7 @@ fn a_message_over_the_limit_ends_those_who_pull_and_is_not_asked_for_again() {
 }
 
 #[test]
-fn a_request_that_would_not_be_understood_is_not_sent() {
+fn an_unrepresentable_request_is_not_sent() {
     let mut bench = Bench::open(options());
     let umlaut: QueueName = "/ü".parse().unwrap();
     for ask in [
@@ -797,7 +797,7 @@ fn a_delete_whose_caller_has_gone_is_the_next_callers() {
 }
 
 #[test]
-fn an_idle_connection_is_looked_at_before_it_is_written_to() {
+fn an_idle_connection_is_checked_before_writing() {
     let mut bench = Bench::open(options());
     bench.hand.now += 2 * SECOND;
     assert_eq!(bench.turn(), Pulse::Rest(None));
@@ -834,7 +834,7 @@ fn the_same_seed_gives_the_same_bytes() {
 }
 
 #[test]
-fn a_client_that_goes_says_so_and_does_not_wait_for_an_answer() {
+fn a_closing_client_sends_close_without_waiting() {
     let mut bench = Bench::open(options());
     bench.ask(push("x")).unwrap();
     bench.pull();
@@ -881,7 +881,7 @@ fn a_connection_that_is_being_made_is_the_new_one() {
 }
 
 #[test]
-fn a_pump_that_goes_away_is_followed_by_another_one() {
+fn another_pump_follows_a_dropped_one() {
     let mut bench = Bench::open(options());
     let (sent, pull) = (bench.begin(push("x")), bench.begin(Ask::Pull(queue())));
     bench.turn();
@@ -898,7 +898,7 @@ fn a_pump_that_goes_away_is_followed_by_another_one() {
 }
 
 #[test]
-fn an_attempt_whose_pump_goes_away_fails_its_callers_and_is_made_again_soon() {
+fn an_attempt_without_its_pump_fails_and_is_retried_soon() {
     let mut bench = Bench::new(options());
     let first = bench.begin(push("x"));
     assert!(bench.link().claim());
@@ -1028,7 +1028,7 @@ fn pushes_that_go_together_are_tried_as_often_as_one_alone() {
 }
 
 #[test]
-fn pushes_that_go_together_end_at_their_limit_and_answers_that_come_later_are_nobodys() {
+fn a_batch_ends_at_its_limit_and_later_answers_are_ignored() {
     let mut bench = Bench::open(options());
     let batch = bench.begin_for(pushes(&["one", "two"]), SECOND);
     bench.turn();
@@ -1125,7 +1125,7 @@ fn an_id_of_pushes_whose_caller_has_gone_is_free_when_they_are_answered() {
 }
 
 #[test]
-fn a_server_that_closes_at_once_when_it_is_told_of_the_end_is_not_lost() {
+fn a_server_that_closes_on_goodbye_is_not_a_loss() {
     let mut bench = Bench::open(options());
     bench.link().close();
     assert!(matches!(bench.turn(), Pulse::HalfClose(_)));
@@ -1160,7 +1160,7 @@ fn a_queue_made_again_can_be_pulled_from_although_an_abandoned_pull_is_dead() {
 
 /// A pull joined the dead one while nothing was ready, and waited forever.
 #[test]
-fn what_comes_to_a_queue_made_again_is_found_although_the_pull_that_was_joined_is_dead() {
+fn a_recreated_queue_is_served_despite_a_dead_joined_pull() {
     for callers in [1, 2] {
         let mut bench = Bench::open(options());
         bench.abandon_pull();
@@ -1182,7 +1182,7 @@ fn what_comes_to_a_queue_made_again_is_found_although_the_pull_that_was_joined_i
 
 /// The message came for the second pull and was the first caller's, and the second caller waited forever.
 #[test]
-fn who_pulls_from_a_queue_made_again_is_served_although_an_earlier_pull_is_dead() {
+fn a_recreated_queue_is_served_despite_a_dead_earlier_pull() {
     for options in [options(), json()] {
         let mut bench = Bench::open(options);
         let first = bench.begin(Ask::Pull(queue()));
@@ -1204,7 +1204,7 @@ fn who_pulls_from_a_queue_made_again_is_served_although_an_earlier_pull_is_dead(
 
 /// The dead pull seemed to wait for the second caller.
 #[test]
-fn whoever_waits_for_a_missing_queue_is_told_although_an_earlier_pull_is_dead() {
+fn a_missing_queue_is_reported_despite_a_dead_earlier_pull() {
     for options in [options(), json()] {
         let mut bench = Bench::open(options);
         let first = bench.begin(Ask::Pull(queue()));
@@ -1344,7 +1344,7 @@ fn a_pull_is_sent_while_many_others_push() {
 }
 
 #[test]
-fn a_message_that_is_here_is_told_by_a_try_pull() {
+fn try_pull_returns_a_received_message() {
     let mut bench = Bench::open(options());
     bench.abandon_pull();
     let next = bench.begin(Ask::TryPull(queue()));
@@ -1363,7 +1363,7 @@ impl Bench {
 }
 
 #[test]
-fn the_state_of_the_connection_is_told_at_every_step() {
+fn the_state_of_the_connection_is_reported_at_every_step() {
     let mut bench = Bench::new(options());
     assert_eq!(bench.state(), ConnectionState::Idle);
     let first = bench.begin(count());
@@ -1443,7 +1443,7 @@ fn a_pull_in_json_is_sent_when_its_count_was_answered() {
 }
 
 #[test]
-fn a_pump_is_woken_for_what_is_new() {
+fn new_work_wakes_the_pump() {
     let mut bench = Bench::new(options());
     assert!(!bench.link().claim(), "nobody wants a connection");
     assert!(!bench.link().wakes_pump());
@@ -1454,7 +1454,7 @@ fn a_pump_is_woken_for_what_is_new() {
 }
 
 #[test]
-fn what_has_arrived_is_read_when_that_is_asked_for() {
+fn received_data_is_read_on_request() {
     let mut bench = Bench::open(options());
     bench.go();
     assert!(!bench.link().is_looking());
@@ -1512,7 +1512,7 @@ fn a_count_before_a_pull_is_no_sign_of_a_good_server() {
 }
 
 #[test]
-fn a_pull_that_ends_without_a_connection_says_why() {
+fn a_pull_without_a_connection_states_the_reason() {
     let mut bench = Bench::new(options());
     let pull = bench.begin_for(Ask::Pull(queue()), SECOND);
     bench.turn();
@@ -1529,7 +1529,7 @@ fn a_pull_that_ends_without_a_connection_says_why() {
 }
 
 #[test]
-fn an_attempt_that_nobody_waits_for_does_not_delay_the_next() {
+fn an_abandoned_attempt_does_not_delay_the_next() {
     let mut bench = Bench::new(options());
     let gone = bench.begin(Ask::Ready);
     bench.turn();
@@ -1558,7 +1558,7 @@ fn requests_and_pulls_go_out_in_the_order_of_their_callers() {
 }
 
 #[test]
-fn a_count_is_sent_again_as_often_as_the_policy_says() {
+fn a_count_is_resent_within_the_policy() {
     let mut bench = Bench::new(options());
     let counted = bench.begin(count());
     for times in 1..=4 {

@@ -348,7 +348,7 @@ mod tests {
 
     /// A message that another client returned, or one of a queue that was made again.
     #[test]
-    fn what_has_not_woken_an_abandoned_pull_is_counted_before_that_is_waited_for() {
+    fn counts_before_waiting_for_an_abandoned_pull() {
         let start = queue_core::now();
         for patience in [PullWait::Endless, PullWait::Until(start + 10 * SECOND)] {
             let mut pull = pulling(Encoding::Binary, patience, Limit::never());
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_call_is_an_error_and_that_of_patience_is_not() {
+    fn the_end_of_the_call_is_an_error_but_the_end_of_its_wait_is_not() {
         let now = queue_core::now();
         let total = Limit::until(Deadline::Total, Some(now + SECOND));
         for patience in [PullWait::Endless, PullWait::Until(now + 2 * SECOND)] {
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn the_failure_of_a_pull_is_its_callers() {
+    fn a_failed_pull_fails_its_caller() {
         let now = queue_core::now();
         let patience = PullWait::Until(now + SECOND);
         let mut pull = pulling(Encoding::Binary, patience, Limit::never());

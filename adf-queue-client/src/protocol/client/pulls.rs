@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_longest_has_the_next_message_whichever_pull_brings_it() {
+    fn the_longest_waiter_gets_the_next_message() {
         let (mut pulls, queue) = (Pulls::default(), queue());
         // The first pull was abandoned by the caller that is now third.
         for (caller, number) in [(2, 1), (3, 2)] {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pull_that_a_later_one_overtakes_is_sent_again_for_whoever_waits() {
+    fn an_overtaken_pull_is_resent_for_its_waiter() {
         let (mut pulls, queue) = (Pulls::default(), queue());
         for caller in [1, 2, 3] {
             pulls.join(&queue, caller);
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_joins_a_pull_that_was_given_up_looks() {
+    fn only_a_caller_joining_an_abandoned_pull_polls() {
         let (mut pulls, queue) = (Pulls::default(), queue());
         pulls.join_and_look(&queue, 1);
         assert_eq!(pulls.take_look(), None);
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_nobody_waits_for_is_not_counted_again() {
+    fn a_queue_without_waiters_is_not_counted_again() {
         let (mut pulls, queue, now) = (Pulls::default(), queue(), queue_core::now());
         for caller in [1, 2] {
             pulls.join(&queue, caller);
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_under_way_is_forgotten_with_its_connection_and_callers_are_not() {
+    fn in_flight_pulls_end_with_the_connection_but_callers_stay() {
         let (mut pulls, queue) = (Pulls::default(), queue());
         pulls.join(&queue, 1);
         pulls.sent(&queue, 1);

@@ -34,7 +34,7 @@ fn requests_name_queue_and_id_in_the_line() {
 }
 
 #[test]
-fn what_the_server_would_not_take_is_refused_before_a_byte_is_made() {
+fn refuses_what_the_server_would_reject_before_encoding() {
     let mut out = BytesMut::new();
     let mut refused = |encoding, request: &Request, host: &str| {
         let error = encode(encoding, request, host, &mut out).unwrap_err();
@@ -68,7 +68,7 @@ fn a_host_that_no_request_could_carry_is_refused() {
 
 /// Row 10, and a page where a result should be.
 #[test]
-fn a_page_is_a_page_and_nothing_else() {
+fn distinguishes_pages_from_other_responses() {
     let page = "HTTP/1.1 200 OK\nContent-Type: text/html; charset=utf-8\nContent-Length: 4\n\npage";
     assert_eq!(read(page.as_bytes(), 3).unwrap().page().unwrap(), "page");
     let error = read(COUNT.as_bytes(), 3).unwrap().page().unwrap_err();
@@ -140,7 +140,7 @@ fn a_pull_that_waits_has_begun_and_is_not_whole() {
 }
 
 #[test]
-fn what_is_no_result_is_said() {
+fn reports_a_non_result() {
     for (data, kind, why) in [
         (
             "HTTP/1.1 200 OK\nContent-Type: text/html\nContent-Length: 4\n\npage",

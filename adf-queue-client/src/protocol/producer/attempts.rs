@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sent_goes_to_the_next_server_until_its_time_is_over() {
+    fn unsent_pushes_try_the_next_server_until_the_deadline() {
         let (mut router, mut now) = (router(Selection::InOrder), Instant::now());
         let mut push = push(false, now);
         let (end, mut order, mut answer) = (now + 5 * SECOND, Vec::new(), None);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_push_whose_time_ends_in_a_later_attempt_tells_why_the_earlier_one_failed() {
+    fn a_push_timeout_in_a_later_attempt_reports_the_earlier_failure() {
         let (mut router, now) = (router(Selection::RoundRobin), Instant::now());
         let mut push = push(false, now);
         assert_eq!(asks(&mut push, None, &mut router, now), (Action::Rpush, 0));
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_push_of_unknown_fate_is_its_callers_unless_it_may_come_twice() {
+    fn a_push_of_unknown_fate_fails_unless_duplicates_are_allowed() {
         let (mut router, now) = (router(Selection::RoundRobin), Instant::now());
         let mut once = push(false, now);
         assert_eq!(asks(&mut once, None, &mut router, now), (Action::Rpush, 0));
@@ -636,7 +636,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_to_servers_and_pushes_is_told_once() {
+    fn events_of_servers_and_pushes_are_reported_once() {
         let servers: Servers = "one,two".parse().unwrap();
         let options = ProducerOptions::new(servers.selection(Selection::InOrder)).on_event(|_| {});
         let (mut router, mut now) = (ProducerServers::of(&options), Instant::now());

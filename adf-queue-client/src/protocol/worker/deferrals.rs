@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deferrals_are_no_attempts_and_those_of_the_oldest_message_are_forgotten_first() {
+    fn deferrals_are_not_attempts_and_the_oldest_are_forgotten_first() {
         let (mut deferrals, queue) = (Deferrals::default(), "/q".parse::<QueueName>().unwrap());
         let id = |n: u64| MessageId::from(n);
         deferrals.add(&queue, id(0));

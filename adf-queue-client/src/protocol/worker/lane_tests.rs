@@ -323,7 +323,7 @@ fn body(job: &HandlerMessage) -> String {
 /// Every message is run until it is deleted; none is deleted twice, lost, or settled on another connection than its
 /// own.
 #[test]
-fn any_schedule_and_any_network_settles_every_message_once() {
+fn every_message_is_settled_once_on_any_schedule_and_network() {
     let (mut lost, mut unknown, mut returned) = (0, 0, 0);
     for seed in seeds(15) {
         let terms = LaneSettings { prefetch: (seed % 3) as usize, ..terms() };
@@ -372,7 +372,7 @@ fn any_schedule_and_any_network_settles_every_message_once() {
 
 /// Whatever fails is in the dead-letter queue in the end, and nowhere else.
 #[test]
-fn any_schedule_and_any_network_moves_what_fails_to_the_dead_letter_queue() {
+fn failures_reach_the_dead_letter_queue_on_any_schedule_and_network() {
     let mut moved = 0;
     for seed in seeds(15) {
         let terms =
@@ -496,7 +496,7 @@ fn a_stop_leaves_the_handler_of_a_lost_message_its_grace() {
 }
 
 #[test]
-fn a_queue_that_is_not_there_is_told_and_asked_again_until_it_is() {
+fn a_missing_queue_is_reported_and_retried_until_it_exists() {
     for seed in 0..2 {
         let mut face = Face::new(seed, terms(), &["/q"], server(&[]));
         while face.refused < 3 {
@@ -522,14 +522,14 @@ fn a_pull_that_was_refused_keeps_no_share_of_a_limit() {
 }
 
 #[test]
-fn a_name_that_cannot_be_sent_is_told_again_and_again_under_a_limit_too() {
+fn an_unsendable_name_is_reported_repeatedly() {
     let limit = Some(JobLimit::new(1));
     let mut face = Face::new(2, LaneSettings { limit, ..terms() }, &["/é"], server(&[]));
     face.until(Outcome::Delete, |face| face.refused == 3);
 }
 
 #[test]
-fn what_comes_too_often_uses_up_no_limit() {
+fn redelivered_messages_do_not_use_up_the_limit() {
     for seed in 0..2 {
         let (limit, dead_letter) = (Some(JobLimit::new(1)), Some(name("/dead")));
         let terms = LaneSettings { limit, dead_letter, max_duplications: 0, ..terms() };
@@ -540,7 +540,7 @@ fn what_comes_too_often_uses_up_no_limit() {
 }
 
 #[test]
-fn what_was_lost_without_a_handler_uses_up_no_limit() {
+fn messages_lost_before_handling_do_not_use_up_the_limit() {
     for seed in 0..2 {
         let limit = Some(JobLimit::new(2));
         let mut face =
@@ -609,7 +609,7 @@ fn a_queue_that_was_deleted_and_made_again_while_its_pull_waits_is_served() {
 }
 
 #[test]
-fn what_others_put_back_while_a_pull_waits_is_found() {
+fn messages_returned_during_a_pull_are_found() {
     for seed in 0..4 {
         let mut face = Face::serving(seed, terms());
         // Somebody has it before the worker pulls, and puts it back when the worker's pull is waiting.
@@ -625,7 +625,7 @@ fn what_others_put_back_while_a_pull_waits_is_found() {
 }
 
 #[test]
-fn what_others_put_back_is_found_over_the_next_connection_too() {
+fn returned_messages_are_found_after_a_reconnect() {
     for seed in 0..4 {
         let mut face = Face::serving(seed, terms());
         face.push("/q", "x");
@@ -661,7 +661,7 @@ fn a_message_whose_connection_is_lost_before_its_handler_takes_it_is_not_run() {
 }
 
 #[test]
-fn what_fails_is_run_again_though_a_pull_waits_already() {
+fn a_failed_message_is_retried_during_a_waiting_pull() {
     for seed in 0..4 {
         let mut face = Face::serving(seed, LaneSettings { recheck: NEVER, ..terms() });
         face.push("/q", "x");
@@ -678,7 +678,7 @@ fn what_fails_is_run_again_though_a_pull_waits_already() {
 }
 
 #[test]
-fn a_queue_whose_pull_waits_is_counted_now_and_then() {
+fn a_queue_with_a_waiting_pull_is_counted_periodically() {
     for seed in 0..4 {
         let mut face = Face::serving(seed, LaneSettings { slots: 1, ..terms() });
         face.quiet();
@@ -728,7 +728,7 @@ fn a_worker_until_its_queues_are_empty_pulls_no_more_than_it_found() {
 
 /// The pull that waits, and that a returned message does not wake, holds the only claim.
 #[test]
-fn what_others_put_back_is_found_under_a_limit_at_the_first_count() {
+fn returned_messages_are_found_under_a_limit_at_the_first_count() {
     for seed in 0..4 {
         let limit = Some(JobLimit::new(1));
         let mut face = Face::serving(seed, LaneSettings { limit, ..terms() });
@@ -744,7 +744,7 @@ fn what_others_put_back_is_found_under_a_limit_at_the_first_count() {
 }
 
 #[test]
-fn a_queue_that_shares_a_limit_is_looked_at_every_second() {
+fn a_queue_that_shares_a_limit_is_polled_every_second() {
     for seed in 0..4 {
         let limit = Some(JobLimit::new(10));
         let queues = ["/q", "/other"];
@@ -763,7 +763,7 @@ fn a_queue_that_shares_a_limit_is_looked_at_every_second() {
 
 /// A count of nothing while it is held is no reason to run it again at once.
 #[test]
-fn what_comes_too_often_to_a_worker_until_empty_is_asked_for_less_and_less() {
+fn until_empty_backs_off_from_redelivered_messages() {
     for seed in 0..4 {
         let terms = LaneSettings { max_duplications: 0, until_empty: true, ..terms() };
         let mut face = Face::serving(seed, terms);
@@ -777,7 +777,7 @@ fn what_comes_too_often_to_a_worker_until_empty_is_asked_for_less_and_less() {
 }
 
 #[test]
-fn what_comes_too_often_is_put_back_without_being_run_and_asked_for_less_and_less() {
+fn redelivered_messages_are_returned_unrun_with_a_backoff() {
     for seed in 0..2 {
         let mut face = Face::serving(seed, LaneSettings { max_duplications: 1, ..terms() });
         face.push("/q", "poison");
@@ -793,7 +793,7 @@ fn what_comes_too_often_is_put_back_without_being_run_and_asked_for_less_and_les
 }
 
 #[test]
-fn a_deferral_is_no_attempt_and_what_fails_in_the_end_goes_with_its_reason() {
+fn a_deferral_is_not_an_attempt_and_dead_letters_carry_the_reason() {
     let terms = LaneSettings { max_duplications: 2, dead_letter: Some(name("/dead")), ..terms() };
     let mut face = Face::new(0, terms, &["/q"], server(&["/q", "/dead"]));
     face.push("/q", "x");
@@ -809,7 +809,7 @@ fn a_deferral_is_no_attempt_and_what_fails_in_the_end_goes_with_its_reason() {
 }
 
 #[test]
-fn a_queue_with_slots_of_its_own_has_no_more_handlers_and_leaves_the_others_to_the_rest() {
+fn a_queue_with_its_own_slots_leaves_the_others_free() {
     for seed in 0..30 {
         let slots_for = BTreeMap::from([(name("/slow"), 1 + (seed % 2) as usize)]);
         let most = slots_for[&name("/slow")];
@@ -916,7 +916,7 @@ fn as_many_pulls_wait_as_there_is_room_for_and_one_for_each_queue() {
 }
 
 #[test]
-fn a_lane_that_goes_gives_its_share_of_a_limit_back() {
+fn a_departing_lane_returns_its_share_of_the_limit() {
     let limit = JobLimit::new(1);
     let terms = LaneSettings { limit: Some(limit.clone()), ..terms() };
     let mut first = Face::serving(2, terms.clone());
@@ -991,7 +991,7 @@ fn a_worker_until_its_queues_are_empty_gives_up_a_server_that_cannot_be_reached(
 }
 
 #[test]
-fn a_worker_until_its_queues_are_empty_is_not_held_up_by_what_others_took_before_it() {
+fn until_empty_is_not_delayed_by_messages_pulled_elsewhere() {
     for seed in 0..4 {
         let mut face =
             Face::serving(seed, LaneSettings { until_empty: true, recheck: NEVER, ..terms() });
@@ -1014,7 +1014,7 @@ fn a_worker_until_its_queues_are_empty_is_not_held_up_by_what_others_took_before
 }
 
 #[test]
-fn a_worker_until_its_queues_are_empty_looks_for_no_message_where_there_is_no_queue() {
+fn until_empty_skips_missing_queues() {
     for seed in 0..2 {
         let terms = LaneSettings { until_empty: true, ..terms() };
         let mut face = Face::new(seed, terms, &["/q", "/none"], server(&["/q"]));
@@ -1074,7 +1074,7 @@ fn waits(is_late: bool) -> Vec<(u64, usize, f64)> {
 }
 
 #[test]
-fn what_fails_does_not_wait_for_periodic_counts() {
+fn a_failed_message_does_not_wait_for_periodic_counts() {
     assert!(waits(false).is_empty(), "control");
     let waits = waits(true);
     assert!(waits.is_empty(), "seed, run, seconds: {waits:?}");
@@ -1288,7 +1288,7 @@ fn each_pull_and_each_settlement_is_measured() {
 }
 
 #[test]
-fn a_message_that_comes_while_the_worker_stops_is_not_its_own() {
+fn a_message_arriving_during_a_stop_is_returned() {
     for seed in 0..2 {
         let mut face = Face::serving(seed, terms());
         face.push("/q", "slow");
@@ -1395,7 +1395,7 @@ fn a_message_that_comes_with_the_end_of_its_connection_is_not_held() {
 }
 
 #[test]
-fn the_loss_of_the_connection_is_told_and_counted_unless_the_worker_stops() {
+fn a_lost_connection_is_reported_unless_stopping() {
     for stops in [false, true] {
         let mut face = Face::serving(2, terms());
         face.push("/q", "x");
@@ -1481,7 +1481,7 @@ fn a_find_under_a_limit_is_pulled_over_the_same_connection() {
 }
 
 #[test]
-fn a_queue_that_was_deleted_while_its_pull_waits_is_told_at_the_next_count() {
+fn a_queue_deleted_during_a_pull_is_reported_at_the_next_count() {
     for seed in 0..4 {
         let mut face = Face::serving(seed, terms());
         face.proof.leaps = false;
@@ -1549,7 +1549,7 @@ fn a_worker_until_its_queues_are_empty_pulls_at_once_what_one_count_found() {
 }
 
 #[test]
-fn what_fails_under_a_limit_is_run_again_though_a_pull_waits_already() {
+fn a_failed_message_is_retried_under_a_limit_during_a_waiting_pull() {
     for seed in 0..4 {
         let terms = LaneSettings { limit: Some(JobLimit::new(10)), recheck: NEVER, ..terms() };
         let mut face = Face::serving(seed, terms);
@@ -1563,7 +1563,7 @@ fn what_fails_under_a_limit_is_run_again_though_a_pull_waits_already() {
 }
 
 #[test]
-fn what_others_put_back_is_found_by_a_worker_that_would_end() {
+fn returned_messages_are_found_before_the_worker_ends() {
     let mut found = 0;
     for seed in 0..16 {
         let terms = LaneSettings { until_empty: true, recheck: NEVER, ..terms() };
@@ -1613,7 +1613,7 @@ fn the_connection_is_checked_after_64_handlers_that_end_at_once() {
 }
 
 #[test]
-fn what_fails_the_last_time_is_moved_before_it_comes_too_often() {
+fn the_last_failure_moves_the_message_before_another_delivery() {
     for seed in 0..2 {
         let terms =
             LaneSettings { max_duplications: 2, dead_letter: Some(name("/dead")), ..terms() };
@@ -1648,7 +1648,7 @@ fn a_copy_that_is_lost_with_its_connection_was_not_refused() {
 }
 
 #[test]
-fn messages_without_a_handler_are_told_when_they_are_given_up() {
+fn abandoned_messages_without_a_handler_are_reported() {
     for stops in [true, false] {
         let mut face = Face::serving(2, LaneSettings { slots: 1, prefetch: 2, ..terms() });
         ["a", "b", "c"].iter().for_each(|body| face.push("/q", body));
@@ -1708,7 +1708,7 @@ fn one_message_that_came_too_often_between_good_ones_costs_no_pause() {
 }
 
 #[test]
-fn what_a_count_found_is_forgotten_with_its_connection() {
+fn count_results_end_with_the_connection() {
     for seed in 0..2 {
         let mut face = Face::serving(seed, LaneSettings { until_empty: true, slots: 1, ..terms() });
         (0..5).for_each(|n: u8| face.push("/q", &n.to_string()));

@@ -183,7 +183,7 @@ impl Book {
 /// On any network, with calls that are dropped at any point: a command has one outcome, which is that at the server;
 /// each job is delivered until it is deleted.
 #[test]
-fn any_schedule_and_any_network_gives_each_command_its_own_outcome() {
+fn each_command_gets_its_outcome_on_any_schedule_and_network() {
     for seed in seeds(100) {
         let role = ClientSession::new(options(), true);
         let mut proof = Proof::new(role, Broker::new(), refused, seed);
@@ -326,7 +326,7 @@ fn put(body: &str) -> Put<&str> {
 }
 
 #[test]
-fn a_command_that_was_not_sent_whole_is_sent_again_behind_what_is_restored() {
+fn a_partly_sent_command_is_resent_after_the_restore() {
     let mut bench = Bench::new(options());
     bench.begin(&Use("mine".try_into().unwrap()));
     assert!(bench.hear("USING mine\r\n").is_some());
@@ -423,7 +423,7 @@ fn the_attempt_of_a_call_that_was_dropped_is_not_charged_to_the_next() {
 }
 
 #[test]
-fn a_total_deadline_tells_the_last_failure_once() {
+fn a_total_deadline_reports_the_last_failure_once() {
     let options = options().total_timeout(Some(10 * SECOND));
     let mut bench = Bench::new(options.retry(RetryPolicy::new(100).backoff(SECOND, SECOND)));
     bench.hand.role.0.begin(&put("body"));
@@ -465,7 +465,7 @@ fn a_reserve_takes_over_an_earlier_one_and_asks_whether_its_job_is_still_held() 
 }
 
 #[test]
-fn a_reserve_that_may_not_wait_any_longer_looks_once_more_and_leaves_the_earlier_one() {
+fn a_reserve_out_of_time_reads_once_more_and_leaves_the_earlier_one() {
     let mut bench = Bench::new(options());
     bench.begin(&Reserve);
     bench.begin(&ReserveWithTimeout::new(Duration::ZERO).unwrap());
@@ -727,7 +727,7 @@ fn a_dropped_reserve_by_id_closes_the_connection() {
 }
 
 #[test]
-fn a_connection_that_was_idle_is_looked_at_before_it_is_used() {
+fn an_idle_connection_is_checked_before_use() {
     let mut bench = Bench::new(options());
     bench.begin(&put("a"));
     bench.hear("INSERTED 1\r\n");
@@ -743,7 +743,7 @@ fn a_connection_that_was_idle_is_looked_at_before_it_is_used() {
 
 /// A command on it would wait behind that reply, and its fate would be unknown.
 #[test]
-fn a_connection_that_owes_an_overdue_reply_to_nobody_is_left_before_anything_is_sent() {
+fn a_connection_that_owes_an_overdue_reply_is_replaced_before_sending() {
     let dropped = |waited: Duration| {
         let mut bench = Bench::new(options().reply_timeout(3 * SECOND));
         bench.begin(&put("a"));

@@ -196,7 +196,7 @@ fn an_old_server_does_not_know_reserve_job() {
 }
 
 #[test]
-fn commands_tell_what_they_change_and_how_long_the_server_waits() {
+fn commands_declare_effects_and_server_waits() {
     assert_eq!(Use(tube()).effect(), Effect::Use(tube()));
     assert_eq!(Watch(tube()).effect(), Effect::Watch(tube()));
     assert_eq!(Ignore(tube()).effect(), Effect::Ignore(tube()));
@@ -224,7 +224,7 @@ fn commands_tell_what_they_change_and_how_long_the_server_waits() {
 }
 
 #[test]
-fn a_mixed_pipeline_keeps_what_a_command_is() {
+fn a_mixed_pipeline_keeps_command_properties() {
     let any = AnyCommand::new(&Watch(tube()));
     assert_eq!(
         (line(&any), any.name(), any.effect()),

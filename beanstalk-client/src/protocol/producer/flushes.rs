@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flush_waits_for_what_came_before_it_and_for_nothing_else() {
+    fn a_flush_waits_for_earlier_puts_only() {
         let mut barrier = Flushes::new();
         assert!(barrier.is_clear());
         let nothing = barrier.raise();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_put_before_a_flush_is_told_from_the_others() {
+    fn the_last_put_before_a_flush_is_distinguished() {
         let mut barrier = Flushes::new();
         let [a, b] = [(); 2].map(|()| barrier.enter());
         barrier.raise();

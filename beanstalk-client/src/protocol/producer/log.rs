@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_and_answered_is_not_kept() {
+    fn answered_puts_are_not_kept() {
         let mut log = Log::default();
         log.connect(false);
         let mut written = 0;

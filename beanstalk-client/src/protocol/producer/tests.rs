@@ -392,7 +392,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(seeds(150).end as u32))]
 
     #[test]
-    fn no_acknowledged_put_is_lost_and_nothing_is_said_that_is_not_so(
+    fn no_acknowledged_put_is_lost_and_reports_are_true(
         steps in steps(),
         servers in 1..4_usize,
         probes in probes(),
@@ -448,7 +448,7 @@ fn a_put_whose_connection_breaks_at_any_byte_has_the_fate_of_its_last_byte() {
 /// A link that lasts for this number of bytes, again and again: each connection completes something, and no more is
 /// sent again than is completed.
 #[test]
-fn a_link_that_dies_again_and_again_gets_on_and_sends_little_twice() {
+fn a_flapping_link_makes_progress_and_resends_little() {
     const PUTS: u64 = 20;
     for lives in [FRAMES, 60, 100, 200, 400] {
         let mut world = World::new(1, Selection::InOrder, some_probes());
@@ -482,7 +482,7 @@ fn a_link_that_dies_again_and_again_gets_on_and_sends_little_twice() {
 }
 
 #[test]
-fn a_connection_after_a_loss_doubles_what_is_under_way_with_each_answer() {
+fn a_connection_after_a_loss_doubles_its_window_with_each_answer() {
     let frame = (FRAMES - "use tube0\r\n".len()) as u64;
     let mut world = World::new(1, Selection::InOrder, some_probes());
     for _ in 0..20 {
@@ -560,7 +560,7 @@ fn some_probes() -> Probes {
 }
 
 #[test]
-fn who_waits_for_room_gets_it_in_turn() {
+fn waiters_get_room_in_order() {
     let mut world = World::new(1, Selection::InOrder, some_probes());
     for _ in 0..20 {
         world.put(0, Delivery::AtMostOnce, 60);
@@ -601,7 +601,7 @@ fn overdue_kind() -> ErrorKind {
 }
 
 #[test]
-fn a_put_that_waits_for_a_server_that_does_not_come_ends_with_the_reason() {
+fn a_put_without_a_server_fails_with_the_reason() {
     let mut world = World::new(1, Selection::InOrder, some_probes());
     world.servers[0].is_down = true;
     world.put(0, Delivery::AtMostOnce, 3);
@@ -706,7 +706,7 @@ fn a_put_that_a_draining_server_refuses_waits_for_a_server_that_is_only_away() {
 
 /// A server that may be tried again takes its own puts back when another one has been connected.
 #[test]
-fn a_put_that_stays_where_it_was_was_not_moved() {
+fn a_put_on_the_same_server_is_not_reported_as_moved() {
     let mut world = World::new(2, Selection::InOrder, Probes::ByPuts);
     world.servers[0].is_down = true;
     world.servers[1].is_down = true;
@@ -732,7 +732,7 @@ fn queued(outbox: &Outbox) -> Vec<usize> {
 }
 
 #[test]
-fn a_use_that_failed_never_lets_puts_go_to_the_wrong_tube_unsaid() {
+fn a_failed_use_never_misroutes_puts_silently() {
     for answer in ["OUT_OF_MEMORY\r\n", "USING tube\r\n"] {
         let mut world = World::new(1, Selection::InOrder, some_probes());
         world.put(0, Delivery::AtMostOnce, 60);
@@ -747,7 +747,7 @@ fn a_use_that_failed_never_lets_puts_go_to_the_wrong_tube_unsaid() {
 
 /// Idle cost: once everything has its answer, nothing is sent, and after the last deadline nothing wakes.
 #[test]
-fn an_idle_producer_says_nothing() {
+fn an_idle_producer_sends_nothing() {
     let mut world = World::new(1, Selection::InOrder, some_probes());
     for _ in 0..3 {
         world.put(0, Delivery::AtLeastOnce, 60);
@@ -768,7 +768,7 @@ fn an_idle_producer_says_nothing() {
 
 /// A caller that puts one job after the other does not pay for a check, and one that returns later does.
 #[test]
-fn a_connection_that_was_idle_is_looked_at_before_it_is_used() {
+fn an_idle_connection_is_checked_before_use() {
     let mut world = World::new(1, Selection::InOrder, Probes::ByPuts);
     let look = |world: &mut World| {
         let place = &mut world.servers[0];
@@ -800,7 +800,7 @@ fn a_connection_that_was_idle_is_looked_at_before_it_is_used() {
 }
 
 #[test]
-fn a_lane_whose_task_is_gone_tells_its_callers_by_the_bytes_that_were_taken() {
+fn a_lane_without_its_task_fails_puts_by_their_sent_bytes() {
     let mut world = World::new(1, Selection::InOrder, Probes::InBackground);
     world.outbox.claim(0);
     world.put(0, Delivery::AtLeastOnce, 60);
@@ -913,7 +913,7 @@ impl Peer for Server {
 }
 
 #[test]
-fn any_schedule_and_any_network_leaves_each_put_with_its_fate() {
+fn each_put_gets_its_fate_on_any_schedule_and_network() {
     for seed in seeds(300) {
         let mut random = queue_core::Random::new(seed);
         let probes = if seed % 2 == 0 { some_probes() } else { other_probes() };

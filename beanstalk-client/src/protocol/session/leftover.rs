@@ -155,7 +155,7 @@ mod tests {
 
     /// It was reserved under another watch list than that of the next reserve.
     #[test]
-    fn a_change_of_the_watch_list_gives_an_orphan_back() {
+    fn changing_the_watch_list_releases_an_orphan() {
         let tube = |name: &str| crate::TubeName::try_from(name).unwrap();
         let asks =
             |session: &mut Session, command: &dyn Fn(&mut Session) -> Ticket, reply: &str| {

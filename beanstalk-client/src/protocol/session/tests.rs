@@ -48,7 +48,7 @@ fn a_session_whose_bytes_a_pump_moves_keeps_no_bytes_of_its_own() {
 }
 
 #[test]
-fn a_passed_over_reply_does_not_shift_the_next_one() {
+fn a_skipped_reply_does_not_shift_the_next() {
     let mut session = Session::new(1024);
     session.send(&put(b"a")).unwrap();
     let second = session.send(&Delete::new(5)).unwrap();
@@ -191,7 +191,7 @@ fn unsolicited_bytes_are_noticed_and_end_of_stream_is_an_answer_only_to_quit() {
 }
 
 #[test]
-fn a_watch_list_is_brought_about_over_commands_that_nobody_waits_for() {
+fn a_watch_list_is_restored_in_the_background() {
     let mut session = Session::new(1024);
     let names = [tube("default"), tube("mail")];
     assert_eq!(session.to_watch(&names), [Watch(tube("mail"))]);
@@ -209,7 +209,7 @@ fn a_watch_list_is_brought_about_over_commands_that_nobody_waits_for() {
 }
 
 #[test]
-fn metrics_go_on_over_connections() {
+fn metrics_span_connections() {
     let mut session = Session::new(1024);
     for connection in 1..=2 {
         for _ in 0..3 {
@@ -226,7 +226,7 @@ fn metrics_go_on_over_connections() {
 }
 
 #[test]
-fn a_session_tells_what_it_waits_for() {
+fn a_session_reports_what_it_awaits() {
     let mut session = Session::new(1024);
     assert!(!session.oldest_is_sent() && !session.awaits_replies() && !session.has_ended());
     let ticket = session.send(&Delete::new(1)).unwrap();

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn new_jobs_are_looked_at_first_and_then_seldom() {
+    fn inspects_new_jobs_first_and_then_rarely() {
         let mut suspicion = suspicion(Retries::default());
         assert_eq!(looks(&mut suspicion, 1..=16), 16);
         let seldom = looks(&mut suspicion, 17..10_000);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_jobs_of_a_connection_are_looked_at_whatever_came_before() {
+    fn inspects_the_first_jobs_of_every_connection() {
         let mut suspicion = suspicion(Retries::default());
         looks(&mut suspicion, 1..=100);
         suspicion.opened();

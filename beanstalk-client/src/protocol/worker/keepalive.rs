@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_speaks_three_times_a_second_apart() {
+    fn speaks_three_times_one_second_apart() {
         let (mut keepalive, mut now) = (Keepalive::default(), Instant::now());
         assert!(!keepalive.is_due(now));
         keepalive.begin(now);

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_touch_that_is_refused_twice_is_once_too_often() {
+    fn a_touch_refused_twice_loses_the_job() {
         let start = Instant::now();
         let mut lease = Lease::new(start);
         lease.learn(9 * SECOND);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_touch_that_is_carried_out_makes_up_for_one_that_was_refused() {
+    fn a_successful_touch_clears_a_refused_one() {
         let start = Instant::now();
         let mut lease = Lease::new(start);
         lease.learn(9 * SECOND);

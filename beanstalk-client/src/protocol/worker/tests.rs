@@ -178,7 +178,7 @@ fn a_worker_until_its_tubes_are_empty_gives_up_a_server_that_cannot_be_reached()
 
 /// Every job is deleted in the end, and none that was reported as deleted still exists.
 #[test]
-fn any_schedule_and_any_network_loses_no_job() {
+fn no_job_is_lost_on_any_schedule_and_network() {
     for seed in seeds(17) {
         let prefetch = if seed % 2 == 0 { 1 } else { 8 };
         let options = options(seed)
@@ -235,7 +235,7 @@ impl World {
 
 /// A stop at any moment, on any network, ends the slot within its grace, and every job is back or done.
 #[test]
-fn a_stop_at_any_moment_ends_it_and_gives_everything_back() {
+fn a_stop_at_any_moment_returns_all_jobs() {
     for seed in 0..32 {
         let options = options(seed).prefetch(4).grace(Duration::from_secs(5));
         let mut world = World::new(&options, seed);

@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_kind_of_server_says_is_an_error_at_once() {
+    fn replies_of_other_servers_fail_at_once() {
         for text in
             ["UNKNOWN_COMMAND\r\n", "HTTP/1.1 400 Bad Request\r\n", "-ERR unknown command\r\n"]
         {

@@ -125,7 +125,7 @@ fn one_connection_serves_one_command_after_another() {
 }
 
 #[test]
-fn a_reply_that_nobody_took_is_not_given_to_the_next_caller() {
+fn an_untaken_reply_is_not_given_to_the_next_caller() {
     let mut bench = Bench::open();
     bench.begin(&AdminCommand::Version);
     bench.written();
@@ -136,7 +136,7 @@ fn a_reply_that_nobody_took_is_not_given_to_the_next_caller() {
 }
 
 #[test]
-fn a_server_that_cannot_be_reached_is_tried_as_often_as_the_policy_says() {
+fn an_unreachable_server_is_retried_within_the_policy() {
     let mut bench = Bench::new(options());
     bench.begin(&AdminCommand::Version);
     for _ in 0..2 {
@@ -224,7 +224,7 @@ fn a_total_timeout_ends_a_command_wherever_it_is() {
 }
 
 #[test]
-fn only_a_server_that_was_told_to_shut_down_may_end_without_a_reply() {
+fn only_shutdown_may_end_without_a_reply() {
     let shutdown = AdminCommand::Shutdown { graceful: false };
     let (end, reset) = (std::io::ErrorKind::UnexpectedEof, std::io::ErrorKind::ConnectionReset);
     for (command, why, is_done) in
@@ -253,7 +253,7 @@ fn only_a_server_that_was_told_to_shut_down_may_end_without_a_reply() {
 }
 
 #[test]
-fn what_is_no_gearman_server_is_left() {
+fn leaves_a_non_gearman_server() {
     let mut bench = Bench::open();
     bench.begin(&AdminCommand::Status);
     bench.written();
@@ -268,7 +268,7 @@ fn what_is_no_gearman_server_is_left() {
 }
 
 #[test]
-fn a_connection_goes_on_behind_a_refusal() {
+fn a_connection_survives_a_refusal() {
     let mut bench = Bench::open();
     bench.begin(&AdminCommand::Version);
     bench.written();
@@ -281,7 +281,7 @@ fn a_connection_goes_on_behind_a_refusal() {
 }
 
 #[test]
-fn only_what_was_not_sent_whole_is_sent_again() {
+fn only_unsent_requests_are_resent() {
     let mut bench = Bench::open();
     bench.begin(&AdminCommand::Version);
     bench.turn();
@@ -345,7 +345,7 @@ impl Peer for Server {
 }
 
 #[test]
-fn any_schedule_and_any_network_gives_each_command_its_own_reply_or_an_error() {
+fn each_command_gets_its_reply_or_an_error_on_any_schedule_and_network() {
     let mut answered = 0;
     for seed in seeds(400) {
         let mut random = Random::new(seed);

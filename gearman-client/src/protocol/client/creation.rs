@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_may_have_been_sent_uses_up_an_attempt() {
+    fn only_possibly_sent_submissions_use_an_attempt() {
         let refused = Error::refused(ErrorKind::QueueFull, "QUEUE_ERROR", "full");
         let garbled = Error::protocol("what").with_fate(Fate::Unknown);
         for error in [lost(Fate::NotSent), refused, garbled] {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_run_is_looked_at_until_the_limit() {
+    fn a_lost_run_is_polled_until_the_limit() {
         let now = queue_core::now();
         let limit = Limit::after(Deadline::Job, Some(SECOND / 200), now);
         let mut creation = Creation::again(limit, &mut submission(Some("u")));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queued_job_that_nobody_waits_for_may_be_passed_over() {
+    fn a_queued_job_without_a_client_may_be_skipped() {
         for (status, first, later) in [
             (job(false, false, Some(0)), false, false),
             (job(true, true, Some(0)), false, false),

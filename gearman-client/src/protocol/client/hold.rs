@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn many_wait_until_half_of_them_are_answered() {
+    fn many_requests_wait_until_half_are_answered() {
         let (mut hold, now) = (RequestHold::default(), Instant::now());
         assert_eq!(hold.check(load(0, 64), now), None);
         // A timer has its cost.
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn few_never_wait() {
+    fn few_requests_never_wait() {
         let mut hold = RequestHold::default();
         for under_way in 0..MANY {
             assert_eq!(hold.check(load(under_way, 1), Instant::now()), None, "{under_way}");
@@ -84,13 +84,13 @@ mod tests {
     }
 
     #[test]
-    fn large_ones_never_wait() {
+    fn large_requests_never_wait() {
         let large = ConnectionLoad { under_way: 64, waiting: 1, bytes: WORTH_A_WRITE };
         assert_eq!(RequestHold::default().check(large, Instant::now()), None);
     }
 
     #[test]
-    fn nobody_waits_long() {
+    fn no_request_waits_long() {
         let (mut hold, now) = (RequestHold::default(), Instant::now());
         let until = hold.check(load(64, 1), now).unwrap();
         assert_eq!(until - now, LONGEST);

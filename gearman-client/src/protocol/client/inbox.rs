@@ -142,7 +142,7 @@ mod tests {
 
     /// The next caller may use the same numbers.
     #[test]
-    fn what_was_moved_or_cleared_makes_room() {
+    fn moved_or_cleared_events_make_room() {
         let (mut inbox, room) = (Inbox::default(), 2 * data(100).weight());
         let choke = |inbox: &mut Inbox<u32>| {
             (0..3).for_each(|_| inbox.put_event(1, data(100), room));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn of_much_progress_only_the_latest_is_kept() {
+    fn keeps_only_the_latest_progress() {
         let mut inbox = Inbox::default();
         for n in 1..=1000 {
             let progress = Progress::new(n.to_string().into(), "1000".into());

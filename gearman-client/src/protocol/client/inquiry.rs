@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_repeated_whatever_became_of_it() {
+    fn questions_are_always_repeatable() {
         let mut about = inquiry(&[0, 1], 1);
         for server in [0, 1] {
             let question = about.next(|_| false, *START).unwrap();

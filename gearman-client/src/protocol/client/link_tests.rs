@@ -273,7 +273,7 @@ fn a_server_that_left_a_request_unanswered_is_doubtful_until_it_answers_a_probe(
 }
 
 #[test]
-fn an_idle_connection_is_looked_at_before_it_is_written_to() {
+fn an_idle_connection_is_checked_before_writing() {
     let mut bench = Bench::open(options());
     bench.hand.now += 2 * SECOND;
     assert_eq!(bench.turn(), Pulse::Rest(None));
@@ -341,7 +341,7 @@ fn while_many_are_on_their_way_the_next_ones_wait_for_company() {
 }
 
 #[test]
-fn callers_are_woken_for_a_connection_for_mail_and_for_room() {
+fn callers_wake_for_connections_events_and_room() {
     let mut bench = Bench::new(options().exceptions(false));
     bench.connects();
     assert_eq!(bench.woken(), 1, "it waited for the connection");
@@ -362,7 +362,7 @@ fn callers_are_woken_for_a_connection_for_mail_and_for_room() {
 }
 
 #[test]
-fn a_caller_can_be_woken_for_mail_without_looking_for_it() {
+fn a_caller_can_wake_for_events_without_polling() {
     let mut bench = Bench::open(options().exceptions(false));
     let slot = bench.echo("one");
     bench.link().wait(slot, Waker::noop());
@@ -402,7 +402,7 @@ fn a_link_over_one_stream_ends_with_it() {
 }
 
 #[test]
-fn the_state_of_a_connection_is_told() {
+fn the_state_of_a_connection_is_reported() {
     let mut bench = Bench::new(options());
     let state = |bench: &mut Bench| {
         let now = bench.hand.now;
@@ -447,7 +447,7 @@ fn a_server_is_doubtful_after_a_failure_and_while_it_takes_longer_than_a_caller_
 
 /// A caller of the blocking face may do other things for long, while nobody reads.
 #[test]
-fn what_has_arrived_can_be_read_without_a_request() {
+fn received_data_can_be_read_without_a_request() {
     let mut bench = Bench::new(options());
     assert!(!bench.link().is_looking());
     bench.connects();
@@ -481,7 +481,7 @@ fn queued_requests_are_news_for_the_pump_until_they_are_handed_over() {
 }
 
 #[test]
-fn another_time_for_answers_counts_from_then_on() {
+fn a_new_reply_timeout_applies_from_then_on() {
     let mut bench = Bench::open(options().exceptions(false));
     bench.link().set_reply_timeout(3 * SECOND);
     for _ in 0..2 {
@@ -566,7 +566,7 @@ fn the_end_of_a_pump_fails_an_attempt_and_nothing_else() {
 }
 
 #[test]
-fn an_observer_is_told_of_connections_and_once_of_each_kind_of_failure_between_them() {
+fn observers_see_connections_and_each_kind_of_failure_once() {
     let mut bench = Bench::new(options().exceptions(false).on_event(|_| {}));
     let reported = |bench: &mut Bench| -> Vec<String> {
         let events = bench.link().take_events().unwrap_or_default();
@@ -605,7 +605,7 @@ fn an_observer_is_told_of_connections_and_once_of_each_kind_of_failure_between_t
 }
 
 #[test]
-fn metrics_go_on_from_connection_to_connection() {
+fn metrics_span_connections() {
     let mut bench = Bench::open(options());
     let asked = b"\0REQ\0\0\0\x1a\0\0\0\x0aexceptions\0REQ\0\0\0\x10\0\0\0\x05hello";
     for count in 1..=3 {
@@ -627,7 +627,7 @@ fn metrics_go_on_from_connection_to_connection() {
 }
 
 #[test]
-fn a_link_that_nobody_uses_any_more_is_over() {
+fn an_unused_link_ends() {
     let mut bench = Bench::open(options());
     bench.echo("unread");
     bench.link().close();
@@ -759,7 +759,7 @@ impl Caller {
 
 /// Every caller gets its own answer or learns of a loss, once; what was not sent was not received, and no slot is lost.
 #[test]
-fn any_schedule_and_any_network_gives_each_caller_one_outcome() {
+fn each_caller_gets_one_outcome_on_any_schedule_and_network() {
     let (mut served, mut gone) = (0, 0);
     for seed in seeds(250) {
         let mut random = Random::new(seed);

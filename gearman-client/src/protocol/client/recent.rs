@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_stays_costs_no_room_and_one_that_came_round_is_replaced() {
+    fn an_old_entry_costs_no_room_and_is_replaced() {
         let mut recent = RecentItems::default();
         recent.insert(7, "stays");
         for number in 8..100_000 {

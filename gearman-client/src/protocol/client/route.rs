@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sent_goes_to_every_server_in_every_round() {
+    fn unsent_requests_try_every_server_in_every_round() {
         let mut attempts = RouteAttempts::new(ServerOrder::from_iter([1, 0]), 1, false);
         for expected in [Some(1), Some(0), None, Some(1), Some(0), None] {
             let index = tried(&mut attempts);
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_that_has_failed_is_told_what_becomes_of_its_request() {
+    fn the_failed_server_learns_the_fate_of_its_request() {
         let events = |idempotent: bool, fate: Fate, next: usize| {
             let (send, receive) = std::sync::mpsc::channel();
             let options: ConnectOptions = "server:1".parse().unwrap();
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_run_is_repeated_only_on_request_and_on_the_same_server_first() {
+    fn possibly_run_requests_repeat_only_on_request() {
         let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, false);
         assert!(attempts.failed(0, lost(Fate::Unknown), *START).is_err());
         let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, true);
@@ -556,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_whose_time_ends_in_a_later_attempt_tells_why_the_earlier_one_failed() {
+    fn a_timeout_in_a_later_attempt_reports_the_earlier_failure() {
         let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, false);
         attempts.failed(0, lost(Fate::NotSent), *START).unwrap();
         let error = attempts.failed(1, Error::timed_out(Deadline::Total), *START).unwrap_err();

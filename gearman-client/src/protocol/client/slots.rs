@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_is_woken_for_each_mail_of_its_job() {
+    fn a_caller_wakes_for_each_event_of_its_job() {
         let (mut slots, slot, ticket) = submitted(false);
         let [first, caller] = [(); 2].map(|()| Waker::from(Arc::new(Idle)));
         for step in 0..3 {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_that_wants_only_the_end_of_its_job_is_woken_for_that_alone() {
+    fn a_caller_awaiting_the_end_wakes_for_that_alone() {
         let (mut slots, slot, ticket) = submitted(true);
         let (caller, mut unread) = (Waker::from(Arc::new(Idle)), UnreadItems::new());
         assert!(slots.poll_all(slot, &mut unread, &caller).is_pending());
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mail_of_a_caller_that_has_gone_is_not_given_to_the_next() {
+    fn events_of_a_gone_caller_are_not_given_to_the_next() {
         let (mut slots, slot, ticket) = submitted(false);
         slots.last(ticket, answer("unread"));
         slots.leave(slot);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mail_says_by_which_connection_it_came() {
+    fn each_event_knows_its_connection() {
         let mut slots = CallerSlots::new(1 << 20);
         let slot = slots.open(false);
         let (first, second) = (Epoch::next(), Epoch::next());

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sent_is_sent_again_as_often_as_it_may_be() {
+    fn unsent_jobs_are_resent_within_the_policy() {
         let mut batch = batch(1);
         for link in [1, 2] {
             let job = batch.came(0, |_| Err(lost(Fate::NotSent))).expect("it may be sent again");
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_of_a_job_tells_how_to_ask_for_it() {
+    fn the_error_of_a_job_states_how_to_query_it() {
         let mut batch = batch(2);
         gets(&mut batch, 0, created());
         batch.next();

@@ -89,7 +89,7 @@ fn error(code: &str) -> Packet {
 }
 
 #[test]
-fn exceptions_are_asked_for_first_and_nobody_waits_for_the_answer() {
+fn the_exceptions_option_is_sent_first_without_waiting() {
     let mut session = asking();
     assert!(session.outgoing().starts_with(b"\0REQ\0\0\0\x1a\0\0\0\x0aexceptions\0REQ"));
     assert_eq!((session.pending(), session.has_exceptions()), (2, None));
@@ -237,7 +237,7 @@ fn quirk_joined_submissions_get_every_packet_once_each() {
 }
 
 #[test]
-fn quirk_a_result_after_a_cancelling_failure_is_for_nobody() {
+fn quirk_a_result_after_a_cancelling_failure_is_ignored() {
     let mut session = session();
     session.send(&foreground(), 1);
     accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
@@ -284,7 +284,7 @@ fn fate_counts_the_request_for_exceptions_too() {
 
 /// So that simulations can be repeated.
 #[test]
-fn lost_jobs_are_told_in_the_order_of_their_handles() {
+fn lost_jobs_are_reported_in_handle_order() {
     let mut session = session();
     for (waiter, number) in [(0, 3), (1, 1), (2, 9), (3, 2), (4, 7), (5, 4), (6, 8), (7, 5)] {
         session.send(&foreground(), waiter);

@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_that_names_nothing_is_of_the_oldest_and_fates_are_told_in_order() {
+    fn an_anonymous_refusal_concerns_the_oldest_packet() {
         let (mut confirmations, now) = (Confirmations::default(), Instant::now());
         asks(&mut confirmations, now);
         tells(&mut confirmations, WorkComplete);

@@ -147,7 +147,7 @@ impl Face {
 
 /// Every job is done, none twice at once, and the fate of each result is known.
 #[test]
-fn any_schedule_and_any_network_does_every_job() {
+fn every_job_runs_on_any_schedule_and_network() {
     for seed in seeds(50) {
         let mut face = Face::new(seed, Duration::from_secs(10), seed % 2 == 0);
         face.proof.faults = Faults { broken: 60, refused: 4, dropped: 6, late: 300 };
@@ -547,7 +547,7 @@ fn a_silent_server_keeps_its_share_of_a_limit_until_its_answer_is_overdue() {
 }
 
 #[test]
-fn a_lost_connection_holds_nothing_and_whoever_waits_learns_of_it() {
+fn a_lost_connection_holds_nothing_and_wakes_waiters() {
     let mut bench = Bench::open();
     let job = bench.gets_job("f");
     let now = bench.hand.now;
@@ -606,7 +606,7 @@ fn a_job_whose_announced_time_has_passed_is_lost() {
 }
 
 #[test]
-fn each_loss_of_results_is_told_once() {
+fn each_loss_of_results_is_reported_once() {
     assert!(Bench::open().lane().check_losses().is_ok());
     let mut bench = Bench::new(&terms(7));
     for is_told_by_barrier in [false, true] {
@@ -663,7 +663,7 @@ fn a_barrier_is_passed_with_its_answer() {
 }
 
 #[test]
-fn whoever_waits_for_a_connection_is_woken_when_there_is_one_or_none_can_be_made() {
+fn waiters_wake_once_connected_or_failed() {
     let mut bench = Bench::new(&terms(7));
     bench.lane().wake_connected(std::task::Waker::noop());
     bench.is_refused();
@@ -715,7 +715,7 @@ fn each_answer_gives_the_next_request_the_whole_time() {
 }
 
 #[test]
-fn a_server_that_stops_answering_is_looked_at_and_left() {
+fn a_server_that_stops_answering_is_probed_and_left() {
     let mut bench = Bench::open();
     bench.comes(PacketType::NoJob, &[]);
     bench.turn();
@@ -738,7 +738,7 @@ fn a_server_that_stops_answering_is_looked_at_and_left() {
 
 /// Its result is queued before the deadline is noticed, and never written.
 #[test]
-fn a_job_that_ends_as_its_server_falls_silent_is_of_unknown_fate_and_told_once() {
+fn a_job_ending_on_a_silent_server_has_an_unknown_fate() {
     let mut bench = Bench::open();
     let job = bench.gets_job("f");
     bench.turn();
@@ -993,7 +993,7 @@ fn held_jobs_can_be_left_while_the_lane_works_on() {
 
 /// Nobody may have read while a handler ran.
 #[test]
-fn what_has_arrived_can_be_read_without_waiting() {
+fn received_data_can_be_read_without_waiting() {
     let mut bench = Bench::new(&terms(7));
     bench.lane().look();
     assert!(!bench.lane().is_looking(), "there is no connection");
@@ -1012,7 +1012,7 @@ fn what_has_arrived_can_be_read_without_waiting() {
 
 /// A job over the limit that is still arriving keeps no handler waiting that asks about its own.
 #[test]
-fn a_flood_does_not_put_off_the_end_of_a_look() {
+fn a_flood_does_not_postpone_the_end_of_a_probe() {
     let mut bench = Bench::open();
     let mut flood = b"\0RES\0\0\0\x28\x01\0\0\0H:x:1\0f\0u\0\0".to_vec();
     flood.resize(12 << 20, b'w');

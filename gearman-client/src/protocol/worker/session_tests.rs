@@ -206,7 +206,7 @@ fn grabs_under_way_double_while_they_bring_jobs() {
 }
 
 #[test]
-fn quirk_a_sleeper_that_nobody_wakes_looks_again() {
+fn quirk_a_sleeper_without_a_wake_up_polls_again() {
     let mut bench = Bench::started(1);
     bench.gets(PacketType::NoJob, &[]);
     bench.sent();
@@ -218,7 +218,7 @@ fn quirk_a_sleeper_that_nobody_wakes_looks_again() {
 }
 
 #[test]
-fn quirk_noop_and_no_job_for_ever_is_no_busy_loop() {
+fn quirk_endless_noop_and_no_job_do_not_spin() {
     let mut bench = Bench::started(1);
     let start = bench.now;
     let mut packets = 0;
@@ -343,7 +343,7 @@ fn a_grab_that_is_given_up_returns_its_own_share_of_a_limit() {
 }
 
 #[test]
-fn a_worker_that_waits_for_its_own_grabs_does_not_look_before_they_are_answered() {
+fn a_worker_does_not_poll_before_its_grabs_are_answered() {
     let limit = JobLimit::new(3);
     let mut one = Bench::limited(4, &limit);
     let mut other = Bench::limited(4, &limit);
@@ -398,7 +398,7 @@ fn tire(bench: &mut Bench) -> usize {
 }
 
 #[test]
-fn a_job_makes_up_for_wake_ups_in_vain() {
+fn a_job_resets_spurious_wake_ups() {
     let mut bench = Bench::started(1);
     let burst = tire(&mut bench);
     assert!(burst > 1, "{burst}");
@@ -515,7 +515,7 @@ fn a_lost_connection_leaves_no_result_unaccounted() {
 }
 
 #[test]
-fn progress_of_nothing_is_refused() {
+fn progress_out_of_zero_is_refused() {
     let mut bench = Bench::started(1);
     let job = bench.gets_job(1);
     let error = bench.worker.report(&job, Report::Status(1, 0)).unwrap_err();
@@ -642,7 +642,7 @@ fn a_job_that_is_left_keeps_its_place_until_the_connection_closes() {
 }
 
 #[test]
-fn a_job_that_nobody_will_end_does_not_keep_a_connection_open() {
+fn an_abandoned_job_does_not_keep_the_connection_open() {
     let mut bench = Bench::started(2);
     let held = bench.gets_job(1);
     let untaken = bench.gets_job(2);
@@ -731,7 +731,7 @@ fn a_short_reply_timeout_leaves_time_to_ask_a_silent_server_otherwise() {
 }
 
 #[test]
-fn an_echo_that_overtakes_a_grab_shows_that_the_grab_is_not_known() {
+fn an_echo_overtaking_a_grab_means_it_is_unsupported() {
     let mut bench = Bench::started(1);
     let barrier = bench.worker.send_barrier(bench.now);
     bench.sent();
@@ -753,7 +753,7 @@ fn an_echo_that_overtakes_a_grab_of_a_known_kind_is_an_error() {
 }
 
 #[test]
-fn what_is_to_be_written_can_be_taken_by_another_buffer() {
+fn output_can_be_moved_to_another_buffer() {
     let mut bench = Bench::started(1);
     bench.worker.send_barrier(bench.now);
     let mut buffer = bytes::BytesMut::from("written");
@@ -763,7 +763,7 @@ fn what_is_to_be_written_can_be_taken_by_another_buffer() {
 }
 
 #[test]
-fn answers_to_grabs_that_were_given_up_are_taken_in_any_number() {
+fn any_number_of_late_grab_answers_is_accepted() {
     let mut bench = Bench::started(1);
     bench.now += Duration::from_secs(1);
     assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
@@ -916,7 +916,7 @@ fn a_late_answer_brings_no_job_over_the_limit() {
 }
 
 #[test]
-fn a_server_that_closes_upon_a_grab_is_asked_with_older_ones_and_that_is_remembered() {
+fn a_server_that_closes_on_a_grab_gets_older_ones_from_then_on() {
     let mut bench = Bench::started(1);
     let reconnected = |bench: &mut Bench| {
         bench.worker.close();
@@ -960,7 +960,7 @@ fn a_server_that_has_answered_between_is_asked_as_before() {
 }
 
 #[test]
-fn a_new_connection_is_told_everything_again() {
+fn a_new_connection_registers_everything_again() {
     let mut bench = Bench::started(1);
     bench.worker.set_client_id(&ClientId::try_from("me").unwrap());
     let second = FunctionName::try_from("g").unwrap();
@@ -997,7 +997,7 @@ fn a_handler_that_outlives_its_connection_keeps_its_place() {
 }
 
 #[test]
-fn a_lost_job_that_nobody_will_end_frees_its_place() {
+fn an_abandoned_lost_job_frees_its_slot() {
     let mut bench = Bench::started(1);
     let job = bench.gets_job(1);
     bench.worker.begin(&job);
@@ -1093,7 +1093,7 @@ fn the_time_that_was_announced_for_a_job_is_known() {
 
 /// The server knows the first one, and would count a second registration as another worker.
 #[test]
-fn another_time_for_a_function_counts_from_the_next_connection_on() {
+fn a_new_function_timeout_applies_to_the_next_connection() {
     let (mut bench, first) = timed(Duration::from_secs(3));
     bench.worker.can_do(&FunctionName::try_from("f").unwrap(), None);
     assert!(bench.sent().is_empty());

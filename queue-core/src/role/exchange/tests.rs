@@ -175,7 +175,7 @@ fn only_the_first_loss_of_an_unproven_connection_is_bad_luck() {
 }
 
 #[test]
-fn an_attempt_in_vain_delays_the_next() {
+fn a_failed_attempt_delays_the_next() {
     let mut hand = toy(Replace::UnlessTwice, |life| life);
     for failures in 1..4 {
         hand.turn();
@@ -234,7 +234,7 @@ fn an_attempt_for_a_caller_who_has_gone_is_not_charged_to_the_next() {
 }
 
 #[test]
-fn a_late_answer_is_looked_for_if_it_may_be_unread() {
+fn reads_once_more_for_a_late_answer() {
     for is_unread in [false, true] {
         let mut hand = match is_unread {
             true => asked(Replace::IfGood, Life::left_unread),
@@ -253,7 +253,7 @@ fn a_late_answer_is_looked_for_if_it_may_be_unread() {
 }
 
 #[test]
-fn an_answer_that_was_unread_is_not_late() {
+fn an_unread_answer_is_not_late() {
     let mut hand = asked(Replace::IfGood, Life::left_unread);
     hand.now += 10 * SECOND;
     assert_eq!(hand.turn(), Pulse::Look);
@@ -320,7 +320,7 @@ fn a_greeting_is_part_of_the_attempt() {
 }
 
 #[test]
-fn what_cannot_be_used_ends_the_connection_once() {
+fn unusable_input_ends_the_connection_once() {
     for end in [None, Some(io::ErrorKind::ConnectionReset)] {
         let mut hand = answered(Replace::IfGood);
         hand.comes(b"?!");
@@ -356,7 +356,7 @@ fn a_caller_can_have_the_connection_closed_and_counted_once() {
 }
 
 #[test]
-fn whoever_waits_is_told_that_the_pump_is_gone_and_the_next_one_is_claimed() {
+fn waiters_learn_that_the_pump_is_gone_and_claim_the_next() {
     let mut hand = toy(Replace::IfGood, |life| life);
     hand.turn();
     assert!(hand.role.0.life.claim());
@@ -384,7 +384,7 @@ fn whoever_waits_is_told_that_the_pump_is_gone_and_the_next_one_is_claimed() {
 }
 
 #[test]
-fn a_wish_is_a_reason_for_an_attempt_until_it_is_withdrawn() {
+fn a_need_triggers_attempts_until_withdrawn() {
     let mut hand = toy(Replace::IfGood, |life| life);
     hand.role.0.queued = 0;
     hand.role.0.life.unwant();

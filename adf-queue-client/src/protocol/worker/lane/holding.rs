@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_settlement_says_what_became_of_the_message() {
+    fn a_failed_settlement_states_the_fate_of_the_message() {
         let lost = |fate| Error::new(ErrorKind::ConnectionLost, fate, "lost");
         let late = |fate| Error::timed_out(Deadline::Total).with_fate(fate);
         let cases = [

@@ -28,7 +28,7 @@ fn hang_up(bench: &mut Bench) -> (u32, u32) {
 }
 
 #[test]
-fn a_server_that_accepts_and_hangs_up_is_tried_as_often_as_allowed_after_pauses() {
+fn a_server_that_accepts_and_closes_is_retried_within_the_policy() {
     let mut bench = Bench::new(options());
     bench.hand.role.0.begin(&put("body"));
     assert_eq!(hang_up(&mut bench), (4, 3));
@@ -130,7 +130,7 @@ fn a_command_whose_time_is_over_is_not_sent_on_another_connection() {
 }
 
 #[test]
-fn a_total_deadline_tells_how_the_last_connection_was_lost() {
+fn a_total_deadline_reports_how_the_last_connection_was_lost() {
     let mut bench = Bench::new(options().total_timeout(Some(5 * SECOND)));
     bench.begin(&Use("mine".try_into().unwrap()));
     bench.hear("USING mine\r\n");
@@ -164,7 +164,7 @@ fn both_commands_of_a_pair_have_one_total_deadline() {
 
 /// Its future was dropped after the answer had arrived.
 #[test]
-fn an_outcome_that_nobody_took_is_not_that_of_the_next_call() {
+fn an_untaken_outcome_is_not_given_to_the_next_call() {
     let mut bench = Bench::new(options());
     bench.begin(&put("dropped"));
     bench.hand.comes(b"INSERTED 1\r\n");
@@ -176,7 +176,7 @@ fn an_outcome_that_nobody_took_is_not_that_of_the_next_call() {
 }
 
 #[test]
-fn bytes_that_are_no_reply_fail_the_call_at_once() {
+fn bytes_that_are_not_a_reply_fail_the_call() {
     let mut bench = Bench::new(options());
     bench.begin(&put("body"));
     let error = bench.hear("INSERTED one\r\n").unwrap().unwrap_err();
@@ -197,7 +197,7 @@ fn bytes_that_come_before_a_command_is_written_are_left_until_then() {
 }
 
 #[test]
-fn a_server_that_speaks_unasked_is_left_and_tried_again_after_a_pause() {
+fn a_server_that_sends_unsolicited_data_is_retried_after_a_pause() {
     let mut bench = Bench::new(options());
     bench.hand.comes(b"USING default\r\n");
     bench.hand.role.0.begin(&ListTubeUsed);
@@ -237,7 +237,7 @@ fn a_server_that_serves_again_is_tried_soon_when_it_fails_again() {
 
 /// The caller wants another one, whatever the last was like.
 #[test]
-fn connections_that_the_caller_replaces_are_no_failures() {
+fn connections_replaced_by_the_caller_are_not_failures() {
     let base = Duration::from_millis(10);
     let retry = RetryPolicy::new(3).backoff(base, 600 * SECOND).seed(1);
     let mut bench = Bench::new(options().retry(retry));
@@ -294,7 +294,7 @@ fn a_client_of_a_given_stream_has_no_other() {
 }
 
 #[test]
-fn a_connection_that_is_asked_for_replaces_the_one_that_is_there() {
+fn an_explicit_connect_replaces_the_connection() {
     let mut bench = Bench::new(options());
     bench.hand.role.0.connect();
     assert_eq!(bench.ask(), Pulse::Close(None));
@@ -326,7 +326,7 @@ fn a_connection_that_was_just_made_is_not_checked_before_it_is_used() {
 }
 
 #[test]
-fn whoever_looks_at_a_connection_makes_none() {
+fn inspecting_a_connection_does_not_connect() {
     let mut bench = Bench::new(options());
     bench.hand.role.0.look();
     assert_eq!(bench.ask(), Pulse::Peek);
@@ -403,7 +403,7 @@ fn failures_are_counted_and_a_new_reply_timeout_counts_from_the_next_call() {
 }
 
 #[test]
-fn nothing_is_read_without_end_from_a_server_that_says_what_nobody_asked() {
+fn unsolicited_data_is_read_up_to_a_limit() {
     let mut bench = Bench::new(options().max_body_size(100_000));
     bench.hand.comes(&vec![b'x'; 100_000]);
     assert!(!bench.hand.io().is_full(), "a reply may be as long");

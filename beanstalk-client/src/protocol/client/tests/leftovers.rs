@@ -45,7 +45,7 @@ fn a_reserve_behind_another_waits_for_the_rest_of_its_time() {
 }
 
 #[test]
-fn what_an_earlier_reserve_brings_goes_to_the_next() {
+fn the_job_of_an_abandoned_reserve_goes_to_the_next() {
     for (answer, is_it) in [
         ("DEADLINE_SOON\r\n", (|reply| matches!(reply, Response::DeadlineSoon)) as fn(_) -> bool),
         ("RESERVED 7 5\r\nlarge\r\n", |reply| matches!(reply, Response::BodyTooLarge { .. })),
@@ -61,7 +61,7 @@ fn what_an_earlier_reserve_brings_goes_to_the_next() {
 
 /// A job that nobody gets goes back by closing the connection, which takes what else it holds with it.
 #[test]
-fn a_job_without_a_usable_body_that_nobody_gets_ends_the_connection() {
+fn an_abandoned_job_with_a_damaged_body_ends_the_connection() {
     let (mut bench, touch) = held_behind_a_reserve();
     bench.begin(&touch);
     bench.hear("RESERVED 8 4\r\nbody\0\0");

@@ -117,7 +117,7 @@ fn take(seen: &Seen) -> Vec<String> {
 }
 
 #[test]
-fn a_pipeline_measures_what_it_sends_and_what_it_gets() {
+fn a_pipeline_measures_sent_and_received_messages() {
     let (options, seen) = measured(options());
     let mut client = ClientSession::new(options, true);
     let mut window = Window::new();

@@ -139,7 +139,7 @@ fn callers_without_a_put_share_all_lanes() {
 }
 
 #[test]
-fn a_caller_whose_server_is_to_be_left_alone_sleeps_until_it_may_be_tried() {
+fn a_caller_sleeps_until_its_server_may_be_retried() {
     let (mut world, slots) = world(&[false]);
     world.servers[0].is_down = true;
     let due = Some(world.now + policy().timeout);
@@ -158,7 +158,7 @@ fn a_caller_whose_server_is_to_be_left_alone_sleeps_until_it_may_be_tried() {
 }
 
 #[test]
-fn whoever_stops_driving_wakes_another_that_waits() {
+fn a_driver_that_stops_wakes_another_waiter() {
     let (mut world, slots) = world(&[true]);
     let [(_, own), (_, flush), (_, line)] = [waker(), waker(), waker()];
     assert!(world.outbox.poll_answer(slots[0], &own).is_pending());
@@ -188,7 +188,7 @@ fn whoever_stops_driving_wakes_another_that_waits() {
 }
 
 #[test]
-fn a_caller_is_told_of_its_own_deadline_and_drives_no_lane_that_is_closed() {
+fn a_caller_meets_its_deadline_and_drives_no_closed_lane() {
     let (mut world, slots) = world(&[true]);
     world.now += policy().timeout;
     lead(&mut world, Some(slots[0]), None);
@@ -201,7 +201,7 @@ fn a_caller_is_told_of_its_own_deadline_and_drives_no_lane_that_is_closed() {
 }
 
 #[test]
-fn an_attempt_to_connect_that_its_caller_has_left_is_none() {
+fn an_abandoned_connection_attempt_does_not_count() {
     let (mut world, slots) = world(&[false]);
     lead(&mut world, Some(slots[0]), None);
     let Pulse::Dial { by, .. } = world.pulse(0) else { panic!() };
@@ -231,7 +231,7 @@ fn an_unread_answer_is_read_before_its_put_expires() {
 }
 
 #[test]
-fn puts_that_nobody_writes_are_left_to_one_helper() {
+fn unwritten_puts_are_left_to_one_helper() {
     let (mut world, slots) = world(&[false]);
     let left = |world: &mut World| format!("{:?}", world.outbox.left(world.now));
     let is_written = |world: &mut World| world.outbox.poll_written(Waker::noop()).is_ready();

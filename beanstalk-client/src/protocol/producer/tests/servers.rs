@@ -253,7 +253,7 @@ fn a_body_over_the_limit_of_its_server_is_not_sent() {
 }
 
 #[test]
-fn a_server_that_does_not_tell_its_limit_has_none() {
+fn a_server_without_a_stated_limit_has_none() {
     for answer in [
         text("---\nmax-job-size: 0\n"),
         text("---\nuptime: 1\n"),
@@ -330,7 +330,7 @@ fn a_server_that_answers_a_put_works_again() {
 }
 
 #[test]
-fn a_draining_server_is_told_and_shown() {
+fn a_draining_server_is_reported_and_shown() {
     let options = options(2, Selection::InOrder).on_event(|_| {});
     let mut world = World::of(options, some_probes());
     world.servers[0].refuses = true;
@@ -384,7 +384,7 @@ fn a_put_that_falls_due_as_its_connection_is_lost_is_part_of_that_failure() {
 }
 
 #[test]
-fn each_kind_of_failure_is_told_once_until_there_is_a_connection() {
+fn each_kind_of_failure_is_reported_once_per_outage() {
     let options = options(1, Selection::InOrder).on_event(|_| {});
     let mut world = World::of(options, some_probes());
     world.servers[0].is_down = true;
@@ -426,7 +426,7 @@ fn each_kind_of_failure_is_told_once_until_there_is_a_connection() {
 }
 
 #[test]
-fn puts_that_move_or_are_refused_together_are_told_together() {
+fn puts_moved_or_refused_together_are_reported_together() {
     let options = options(2, Selection::InOrder).on_event(|_| {});
     let mut world = World::of(options, some_probes());
     world.servers[0].is_down = true;
@@ -464,7 +464,7 @@ fn a_failure_is_counted_once() {
 
 /// A caller that drives a lane may not have run for a while; a task always has read.
 #[test]
-fn an_overdue_answer_ends_the_connection_once_nothing_more_is_here() {
+fn an_overdue_answer_ends_the_connection_once_the_socket_is_empty() {
     for probes in [some_probes(), other_probes()] {
         let mut world = World::new(1, Selection::InOrder, probes);
         world.put(0, Delivery::AtMostOnce, 3600);

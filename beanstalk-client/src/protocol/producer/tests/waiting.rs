@@ -65,7 +65,7 @@ fn a_flush_waits_for_the_puts_before_it() {
 }
 
 #[test]
-fn whoever_waits_for_a_connection_gets_the_first_or_all_failures() {
+fn connect_returns_the_first_connection_or_all_failures() {
     let mut world = World::new(2, Selection::InOrder, some_probes());
     world.servers[0].is_down = true;
     world.outbox.want_connections();
@@ -149,7 +149,7 @@ fn a_producer_that_is_closed_finishes_what_it_has_accepted_and_takes_nothing_els
 }
 
 #[test]
-fn a_sleeping_driver_is_woken_by_whatever_it_has_to_do() {
+fn new_work_wakes_a_sleeping_driver() {
     for what in ["a put", "a connection", "the close", "a caller in line", "nothing"] {
         let mut world = World::new(1, Selection::InOrder, Probes::InBackground);
         world.outbox.claim(0);
@@ -203,7 +203,7 @@ fn the_driver_of_another_server_is_woken_for_puts_that_move_to_it_and_by_the_end
 }
 
 #[test]
-fn a_lane_whose_task_is_gone_is_told() {
+fn a_lane_without_its_task_is_reported() {
     let options = options(1, Selection::InOrder).on_event(|_| {});
     let mut world = World::of(options, Probes::InBackground);
     world.outbox.claim(0);
@@ -321,7 +321,7 @@ fn a_small_put_goes_when_the_large_one_before_it_has_left_the_line() {
 }
 
 #[test]
-fn whoever_stands_in_line_after_one_that_has_left_is_the_last() {
+fn a_caller_queued_after_a_departure_is_last() {
     let (mut world, first, line) = full(&[(50, 60), (50, 60), (50, 60)]);
     world.outbox.abandon(line[1]);
     let last = world.stand_in_line(50, None);

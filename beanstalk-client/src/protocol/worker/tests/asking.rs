@@ -127,7 +127,7 @@ fn a_slot_until_its_tubes_are_empty_ends_when_it_holds_nothing_and_finds_nothing
 
 /// Its job is ready again by then, and may have to be run.
 #[test]
-fn a_slot_until_its_tubes_are_empty_looks_once_more_after_the_handler_of_a_lost_job() {
+fn until_empty_polls_again_after_the_handler_of_a_lost_job() {
     let mut bench = Bench::running(&until_empty().prefetch(2).heartbeat(Heartbeat::Never), 7, 9);
     bench.hear("TIMED_OUT\r\n");
     assert_eq!(bench.wait(9 * SECOND), "", "nothing was ready, and nothing waits");
@@ -173,7 +173,7 @@ fn a_heartbeat_that_is_over_is_not_revived_by_the_end_of_a_reservation() {
 }
 
 #[test]
-fn a_server_that_warns_of_a_job_that_nobody_holds_is_asked_after_a_pause() {
+fn deadline_soon_for_an_unknown_job_causes_a_pause() {
     let mut bench = Bench::connected(&options(1));
     assert_eq!(bench.hear("DEADLINE_SOON\r\n"), "");
     let did = bench.did();
@@ -219,7 +219,7 @@ fn a_reserve_that_ends_much_too_early_is_followed_by_a_pause() {
 }
 
 #[test]
-fn a_job_that_was_settled_ends_the_row_of_refusals() {
+fn a_settled_job_resets_the_refusals() {
     let mut bench = Bench::connected(&options(1));
     bench.hear("TIMED_OUT\r\n");
     assert!(bench.did()[0].contains("(1 in a row)"));
@@ -287,7 +287,7 @@ fn a_slot_that_finds_nothing_leaves_its_share_to_another() {
 
 /// The limit was reached while the connection was made.
 #[test]
-fn a_slot_that_comes_too_late_hears_who_its_server_is_and_ends() {
+fn a_late_slot_identifies_its_server_and_ends() {
     let limit = JobLimit::new(1);
     let mut one = Bench::connected(&limited(&limit));
     let mut late = Bench::new(&limited(&limit));
@@ -301,7 +301,7 @@ fn a_slot_that_comes_too_late_hears_who_its_server_is_and_ends() {
 }
 
 #[test]
-fn a_slot_wakes_whoever_waits_for_the_last_job() {
+fn a_slot_wakes_the_waiters_for_the_last_job() {
     let limit = JobLimit::new(1);
     let mut one = Bench::connected(&limited(&limit));
     let mut other = Bench::connected(&limited(&limit));
@@ -339,7 +339,7 @@ fn a_job_that_cannot_be_run_is_buried_as_it_is() {
 }
 
 #[test]
-fn a_job_that_comes_again_although_it_is_held_tells_that_its_time_to_run_was_over() {
+fn receiving_a_held_job_again_means_it_expired() {
     let options = options(1).prefetch(2).inspect(crate::Inspect::OnDemand);
     for (age, again) in [(250, true), (249, false)] {
         let mut bench = Bench::connected(&options);
@@ -362,7 +362,7 @@ fn a_job_that_comes_again_although_it_is_held_tells_that_its_time_to_run_was_ove
 
 /// A reserve that waits for a job would keep its share of the limit from a server with jobs.
 #[test]
-fn a_slot_that_shares_a_limit_with_another_server_looks_first_and_waits_for_a_second() {
+fn a_slot_with_a_shared_limit_polls_before_it_waits() {
     let (one, two) = ("127.0.0.1:1", "127.0.0.1:1,127.0.0.1:2");
     for (servers, limit, waits) in
         [(two, Some(5), ["0", "1"]), (two, None, ["15"; 2]), (one, Some(5), ["15"; 2])]

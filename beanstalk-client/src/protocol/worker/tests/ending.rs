@@ -157,7 +157,7 @@ fn a_handler_may_finish_its_job_within_the_grace() {
 }
 
 #[test]
-fn a_stop_that_is_to_be_at_once_abandons_what_runs() {
+fn an_immediate_stop_abandons_running_jobs() {
     let mut bench = Bench::running(&options(1), 7, 60);
     let now = bench.hand.now;
     bench.slot().stop_now(now);
@@ -319,7 +319,7 @@ fn a_job_that_is_not_run_goes_to_the_dead_letter_tube() {
 
 /// The server counts a deferral like any other release.
 #[test]
-fn a_deferral_is_no_failure() {
+fn a_deferral_is_not_a_failure() {
     for (deferrals, last) in [(0, "bury 7 77"), (1, "release 7 77 1"), (2, "release 7 77 1")] {
         let mut bench = Bench::connected(&options(1).retries(Retries::default().releases(1)));
         bench.hear(&reserved(7));
@@ -420,7 +420,7 @@ fn longest_pause(end: impl Fn(&mut Bench)) -> Duration {
 }
 
 #[test]
-fn a_server_that_hangs_up_again_and_again_is_tried_ever_less_unless_it_was_of_use() {
+fn a_server_that_keeps_closing_is_retried_less_unless_it_served() {
     let base = Duration::from_millis(100);
     let serves = |bench: &mut Bench| {
         bench.hear(&server("1a"));
@@ -441,7 +441,7 @@ fn a_server_that_hangs_up_again_and_again_is_tried_ever_less_unless_it_was_of_us
 }
 
 #[test]
-fn a_server_that_talks_nonsense_again_and_again_is_tried_ever_less() {
+fn a_server_that_keeps_sending_garbage_is_retried_less() {
     let nonsense = |bench: &mut Bench| {
         bench.hear(&server("1a"));
         bench.wait(SECOND);
@@ -452,7 +452,7 @@ fn a_server_that_talks_nonsense_again_and_again_is_tried_ever_less() {
 }
 
 #[test]
-fn an_attempt_to_connect_that_fails_or_takes_too_long_is_told() {
+fn a_failed_or_slow_connection_attempt_is_reported() {
     let mut bench = Bench::new(&options(1));
     assert!(matches!(bench.hand.turn(), Pulse::Dial { .. }));
     assert_eq!(bench.slot().state(), SlotState::Connecting);
@@ -516,7 +516,7 @@ fn a_reserve_has_the_time_of_a_reply_on_top_of_its_own() {
 }
 
 #[test]
-fn a_slot_whose_process_was_stopped_goes_on_with_what_has_arrived() {
+fn a_slot_resumes_with_received_data_after_sigstop() {
     let mut bench = Bench::connected(&options(1));
     bench.hand.now += 3600 * SECOND;
     assert_eq!(bench.hear(&reserved(7)), "touch 7\r\nstats-job 7\r\n");

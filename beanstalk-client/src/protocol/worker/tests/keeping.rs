@@ -45,7 +45,7 @@ fn a_heartbeat_that_comes_late_or_too_late_is_an_event() {
 
 /// Some releases of the server forget the timer of a quiet connection, and the job would stay reserved.
 #[test]
-fn an_expired_reservation_whose_handler_still_runs_makes_the_slot_say_something_now_and_then() {
+fn a_slot_keeps_pinging_while_the_handler_of_an_expired_job_runs() {
     let mut bench = Bench::running(&options(1).heartbeat(Heartbeat::Never), 7, 9);
     assert_eq!(bench.wait(9 * SECOND - MILLISECOND), "");
     assert_eq!(bench.wait(MILLISECOND), "");
@@ -113,7 +113,7 @@ fn a_prefetched_job_is_kept_alive_until_its_own_time_begins_with_its_handler() {
 
 /// A slot that waits for nobody looks once a second whether its connection still stands, and sleeps meanwhile.
 #[test]
-fn a_slot_with_a_running_handler_looks_at_its_connection_once_a_second() {
+fn a_slot_with_a_running_handler_checks_its_connection_every_second() {
     let mut bench = Bench::running(&options(1), 7, 60);
     let begun = bench.hand.now;
     for second in 1..4 {
@@ -227,7 +227,7 @@ fn a_touch_that_is_refused_is_repeated_once() {
 }
 
 #[test]
-fn a_touch_that_does_not_find_its_job_says_that_it_is_lost() {
+fn a_touch_of_a_missing_job_reports_its_loss() {
     let mut bench = Bench::running(&options(1), 7, 9);
     bench.wait(3 * SECOND);
     bench.hear("NOT_FOUND\r\n");
@@ -256,7 +256,7 @@ fn the_counters_of_a_job_that_was_not_inspected_are_read_after_a_quarter_of_a_se
 }
 
 #[test]
-fn a_short_time_to_run_is_told_once_on_each_connection() {
+fn a_short_time_to_run_is_reported_once_per_connection() {
     let warning = "job 7 has a time to run of only 3s";
     for (ttr, warns) in [(3, true), (4, false)] {
         let mut bench = Bench::connected(&options(1));
