@@ -18,9 +18,19 @@ use proptest::{
 use queue_core::proof::{Scripted, Step, runtime};
 
 use crate::support::{
-    Async, Blocking, Face,
+    Async, Blocking, Face, both_faces,
     catalogue::{self, Visitor, frame, shown},
 };
+
+both_faces!(
+    a_reply_is_the_same_however_it_is_cut,
+    a_connection_that_breaks_at_any_byte_gives_one_error_with_its_fate,
+    partial_writes_and_interruptions_change_nothing,
+    the_end_of_the_stream_is_the_reply_to_quit_and_to_nothing_else,
+    a_stream_that_takes_nothing_more_is_lost_not_spun_on,
+    a_reply_that_answers_nothing_is_never_taken_for_the_next_one,
+    a_body_over_the_limit_is_skipped_and_its_job_can_be_buried,
+);
 
 /// A source of cuts that is the same in every run.
 fn cuts() -> TestRng {
@@ -102,14 +112,8 @@ impl<F: Over> Visitor for Split<F> {
     }
 }
 
-#[test]
-fn a_reply_is_the_same_however_it_is_cut_async() {
-    catalogue::each(&mut Split::<Async>(std::marker::PhantomData));
-}
-
-#[test]
-fn a_reply_is_the_same_however_it_is_cut_blocking() {
-    catalogue::each(&mut Split::<Blocking>(std::marker::PhantomData));
+fn a_reply_is_the_same_however_it_is_cut<F: Over>() {
+    catalogue::each(&mut Split::<F>(std::marker::PhantomData));
 }
 
 /// How a stream may break off.
@@ -186,29 +190,18 @@ impl<F: Over> Broken<F> {
     }
 }
 
-#[test]
-fn a_connection_that_breaks_at_any_byte_gives_one_error_with_its_fate_async() {
-    catalogue::each(&mut Broken::<Async>(std::marker::PhantomData));
+fn a_connection_that_breaks_at_any_byte_gives_one_error_with_its_fate<F: Over>() {
+    catalogue::each(&mut Broken::<F>(std::marker::PhantomData));
 }
 
-#[test]
-fn a_connection_that_breaks_at_any_byte_gives_one_error_with_its_fate_blocking() {
-    catalogue::each(&mut Broken::<Blocking>(std::marker::PhantomData));
-}
-
-#[test]
-fn the_end_of_the_stream_is_the_reply_to_quit_and_to_nothing_else() {
-    fn check<F: Over>() {
-        F::over_script(Scripted::reading([Step::End]), options()).quit().unwrap();
-        let half = Scripted::reading([Step::Bytes(b"BAD".to_vec()), Step::End]);
-        let error = F::over_script(half, options()).quit().unwrap_err();
-        assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
-        let words = Scripted::reading([Step::Bytes(b"BAD_FORMAT\r\n".to_vec())]);
-        let error = F::over_script(words, options()).call(&Quit).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::BadFormat);
-    }
-    check::<Async>();
-    check::<Blocking>();
+fn the_end_of_the_stream_is_the_reply_to_quit_and_to_nothing_else<F: Over>() {
+    F::over_script(Scripted::reading([Step::End]), options()).quit().unwrap();
+    let half = Scripted::reading([Step::Bytes(b"BAD".to_vec()), Step::End]);
+    let error = F::over_script(half, options()).quit().unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
+    let words = Scripted::reading([Step::Bytes(b"BAD_FORMAT\r\n".to_vec())]);
+    let error = F::over_script(words, options()).call(&Quit).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BadFormat);
 }
 
 struct Interrupted<F>(std::marker::PhantomData<F>);
@@ -236,25 +229,14 @@ impl<F: Over> Visitor for Interrupted<F> {
     }
 }
 
-#[test]
-fn partial_writes_and_interruptions_change_nothing_async() {
-    catalogue::each(&mut Interrupted::<Async>(std::marker::PhantomData));
+fn partial_writes_and_interruptions_change_nothing<F: Over>() {
+    catalogue::each(&mut Interrupted::<F>(std::marker::PhantomData));
 }
 
-#[test]
-fn partial_writes_and_interruptions_change_nothing_blocking() {
-    catalogue::each(&mut Interrupted::<Blocking>(std::marker::PhantomData));
-}
-
-#[test]
-fn a_stream_that_takes_nothing_more_is_lost_not_spun_on() {
-    fn check<F: Over>() {
-        let stream = Scripted::default().writing([Step::Accept(3), Step::Accept(0)]);
-        let error = F::over_script(stream, options()).list_tube_used().unwrap_err();
-        assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
-    }
-    check::<Async>();
-    check::<Blocking>();
+fn a_stream_that_takes_nothing_more_is_lost_not_spun_on<F: Over>() {
+    let stream = Scripted::default().writing([Step::Accept(3), Step::Accept(0)]);
+    let error = F::over_script(stream, options()).list_tube_used().unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
 }
 
 /// Silence after every byte of every reply, on a clock that jumps to the next deadline.
@@ -341,20 +323,15 @@ fn replies_that_break_the_protocol_close_the_connection() {
     }
 }
 
-#[test]
-fn a_reply_that_answers_nothing_is_never_taken_for_the_next_one() {
-    fn check<F: Over>() {
-        for trailing in [&b"USING other\r\n"[..], b"U", b"\r\n", b"RESERVED 1 2\r\nhi\r\n"] {
-            let reads = [b"USING a\r\n", trailing].concat();
-            let mut client = F::over_script(Scripted::reading([Step::Bytes(reads)]), options());
-            assert_eq!(client.list_tube_used().unwrap(), "a");
-            // This is noticed before anything is sent.
-            let error = client.list_tube_used().unwrap_err();
-            assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
-        }
+fn a_reply_that_answers_nothing_is_never_taken_for_the_next_one<F: Over>() {
+    for trailing in [&b"USING other\r\n"[..], b"U", b"\r\n", b"RESERVED 1 2\r\nhi\r\n"] {
+        let reads = [b"USING a\r\n", trailing].concat();
+        let mut client = F::over_script(Scripted::reading([Step::Bytes(reads)]), options());
+        assert_eq!(client.list_tube_used().unwrap(), "a");
+        // This is noticed before anything is sent.
+        let error = client.list_tube_used().unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
     }
-    check::<Async>();
-    check::<Blocking>();
 }
 
 #[test]
@@ -380,31 +357,26 @@ fn a_damaged_body_is_told_from_the_next_reply_however_the_bytes_are_cut() {
     }
 }
 
-#[test]
-fn a_body_over_the_limit_is_skipped_and_its_job_can_be_buried() {
-    fn check<F: Over>() {
-        let body = vec![b'\n'; 300_000];
-        for piece in [1000, 65_536, 1_000_000] {
-            let job = |word: &str| [word.as_bytes(), b" 7 300000\r\n", &body, b"\r\n"].concat();
-            let (reserved, found) = (job("RESERVED"), job("FOUND"));
-            let replies = [&reserved[..], b"BURIED\r\n", &found, b"USING a\r\n"];
-            let stream = Scripted::reading(replies.iter().flat_map(|reply| answer(reply, piece)));
-            let mut client = F::over_script(stream, options().max_body_size(10));
-            let epoch = client.epoch();
-            let error = client.reserve().unwrap_err();
-            assert_eq!((error.kind(), error.fate()), (ErrorKind::BodyTooLarge, Fate::Refused));
-            let text = error.to_string();
-            assert!(text.contains("300000") && text.contains("limit of 10"), "{text}");
-            let job = error.job().unwrap();
-            assert_eq!(job.id().get(), 7);
-            client.bury(job, 0).unwrap();
-            assert_eq!(client.peek(7).unwrap_err().kind(), ErrorKind::BodyTooLarge);
-            assert_eq!(client.list_tube_used().unwrap(), "a");
-            assert_eq!(client.epoch(), epoch);
-        }
+fn a_body_over_the_limit_is_skipped_and_its_job_can_be_buried<F: Over>() {
+    let body = vec![b'\n'; 300_000];
+    for piece in [1000, 65_536, 1_000_000] {
+        let job = |word: &str| [word.as_bytes(), b" 7 300000\r\n", &body, b"\r\n"].concat();
+        let (reserved, found) = (job("RESERVED"), job("FOUND"));
+        let replies = [&reserved[..], b"BURIED\r\n", &found, b"USING a\r\n"];
+        let stream = Scripted::reading(replies.iter().flat_map(|reply| answer(reply, piece)));
+        let mut client = F::over_script(stream, options().max_body_size(10));
+        let epoch = client.epoch();
+        let error = client.reserve().unwrap_err();
+        assert_eq!((error.kind(), error.fate()), (ErrorKind::BodyTooLarge, Fate::Refused));
+        let text = error.to_string();
+        assert!(text.contains("300000") && text.contains("limit of 10"), "{text}");
+        let job = error.job().unwrap();
+        assert_eq!(job.id().get(), 7);
+        client.bury(job, 0).unwrap();
+        assert_eq!(client.peek(7).unwrap_err().kind(), ErrorKind::BodyTooLarge);
+        assert_eq!(client.list_tube_used().unwrap(), "a");
+        assert_eq!(client.epoch(), epoch);
     }
-    check::<Async>();
-    check::<Blocking>();
 }
 
 /// The room for a read follows what has arrived, not what was announced.

@@ -11,11 +11,9 @@ use beanstalk_client::{
     Delivery, ErrorKind, Fate, ProducerOptions, ProducerState, PutOptions, blocking,
 };
 use fixtures::{beanstalkd::Server, fault::Fault};
-use queue_core::proof::{Scripts, read_bytes, relay, reset};
 
 use crate::support::{
     Blocking, Environment, Face,
-    connectors::{NARROW, narrow, narrowed},
     damaged::next_whole,
     place::{PATIENCE, connect, options},
     producing::Producing,
@@ -30,7 +28,6 @@ crate::support::producer_scenarios!(
 );
 
 crate::support::both_producers!(
-    a_put_that_was_not_sent_whole_is_sent_again_and_exists_once,
     a_put_of_unknown_fate_fails_or_is_sent_again_as_was_chosen,
     refusals_are_typed_and_concern_their_put_alone,
 );
@@ -159,33 +156,6 @@ pub(crate) fn greet(stream: &mut std::net::TcpStream) -> Option<()> {
     assert_eq!(queue_core::proof::read_line(stream)?, "stats");
     let text = "---\nmax-job-size: 99999999\n";
     stream.write_all(format!("OK {}\r\n{text}\r\n", text.len()).as_bytes()).ok()
-}
-
-/// B1.
-fn a_put_that_was_not_sent_whole_is_sent_again_and_exists_once<P: Producing>() {
-    // With what the proxy reads, several times what the sockets hold.
-    const BODY: usize = 8 * NARROW;
-    for read in [0, 1, 5, 100, 70_000, 2 * NARROW] {
-        let server = Server::builder().max_job_size(BODY as u32).start().unwrap();
-        let address = server.address().to_owned();
-        let proxy = Scripts::start(move |number, mut stream| {
-            if number == 1 {
-                narrowed(&socket2::SockRef::from(&stream)).unwrap();
-                greet(&mut stream);
-                read_bytes(&mut stream, read);
-                reset(stream);
-            } else {
-                relay(stream, &address);
-            }
-        });
-        let options = ProducerOptions::from(narrow(options(&proxy.address())));
-        let producer = P::connect(options).unwrap();
-        let inserted = producer.put_plain("a", &vec![b'x'; BODY]).unwrap();
-        assert_eq!(inserted.id().get(), 1, "after {read} bytes");
-        let report = producer.close();
-        assert_eq!((report.inserted, report.resent, report.connections), (1, 0, 2));
-        assert_eq!(total_jobs(server.address()), 1, "after {read} bytes");
-    }
 }
 
 /// B2.

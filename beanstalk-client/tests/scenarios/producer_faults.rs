@@ -1,7 +1,6 @@
 //! Producers against servers that are slow, silent, full, frozen, killed and started again.
 
 use std::{
-    collections::HashMap,
     io::{self, Read, Write},
     net::TcpStream,
     sync::{
@@ -34,7 +33,6 @@ crate::support::both_producers!(
     a_put_that_fails_unnoticed_is_an_event,
     a_check_says_whether_a_server_answers,
     a_server_that_falls_silent_is_left_by_the_next_put,
-    a_port_that_accepts_and_says_nothing_is_no_server,
     each_put_keeps_its_own_deadline_on_a_silent_server,
     a_server_that_accepts_and_closes_is_not_hammered,
     a_connection_lost_while_nobody_looked_costs_nothing,
@@ -42,7 +40,6 @@ crate::support::both_producers!(
     a_pipeline_gives_each_body_one_answer,
     a_dropped_pipeline_leaves_the_producer_in_step,
     what_was_accepted_is_put_when_the_last_clone_is_dropped,
-    a_killed_server_loses_nothing_that_was_acknowledged,
     a_frozen_server_meets_deadlines_and_is_used_again_when_it_thaws,
     a_server_that_stops_reading_meets_the_write_deadline,
 );
@@ -196,16 +193,6 @@ fn a_server_that_falls_silent_is_left_by_the_next_put<P: Producing>() {
     }
     let jobs = (total_jobs(silent.address()), total_jobs(other.address()));
     assert_eq!(jobs, (2, elsewhere + 2));
-}
-
-fn a_port_that_accepts_and_says_nothing_is_no_server<P: Producing>() {
-    let silent = Scripts::start(|_, mut stream| read_to_end(&mut stream));
-    let to = options(&silent.address()).connect_timeout(SHORT);
-    let error = P::connect(ProducerOptions::from(to)).err().unwrap();
-    assert_eq!(
-        (error.kind(), error.fate()),
-        (ErrorKind::Timeout(Deadline::Connect), Fate::NotSent)
-    );
 }
 
 /// A caller whose put has a long deadline does not keep others beyond theirs.
@@ -366,54 +353,6 @@ fn what_was_accepted_is_put_when_the_last_clone_is_dropped<P: Producing>() {
     }
     drop(runtime);
     assert_eq!(drain(server.address())["a"], bodies(100));
-}
-
-/// B19, C10.
-fn a_killed_server_loses_nothing_that_was_acknowledged<P: Producing>() {
-    let folder = tempfile::tempdir().unwrap();
-    let log = Beanstalkd::builder().arg("-b").arg(folder.path()).arg("-f").arg("0");
-    let Some(mut server) = log.start() else { return };
-    let options = producer_options(server.address()).delivery(Delivery::AtLeastOnce);
-    let producer = P::connect(options).unwrap();
-    let done = Arc::new(AtomicBool::new(false));
-    let callers: Vec<_> = (0..8)
-        .map(|caller| {
-            let (producer, done) = (producer.clone(), done.clone());
-            thread::spawn(move || {
-                let mut acknowledged = Vec::new();
-                while !done.load(Ordering::SeqCst) {
-                    let body = format!("{caller} {}", acknowledged.len()).into_bytes();
-                    let inserted = producer.put_plain("a", &body).unwrap();
-                    assert!(!inserted.is_buried());
-                    acknowledged.push(body);
-                }
-                acknowledged
-            })
-        })
-        .collect();
-    for _ in 0..5 {
-        let before = producer.report().inserted;
-        while producer.report().inserted < before + 100 {
-            thread::sleep(Duration::from_millis(1));
-        }
-        server.kill();
-        server.restart().unwrap();
-    }
-    done.store(true, Ordering::SeqCst);
-    let acknowledged: Vec<Vec<u8>> =
-        callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect();
-    let report = producer.close();
-    assert_eq!(report.inserted, acknowledged.len() as u64);
-    assert_eq!((report.unknown, report.not_sent), (0, 0));
-    let mut found: HashMap<Vec<u8>, u64> = HashMap::new();
-    for body in drain(server.address()).remove("a").unwrap() {
-        *found.entry(body).or_default() += 1;
-    }
-    for body in &acknowledged {
-        assert!(found.contains_key(body), "{} is lost", String::from_utf8_lossy(body));
-    }
-    let copies = found.values().sum::<u64>();
-    assert!(copies <= report.inserted + report.resent, "{copies} of {report:?}");
 }
 
 #[cfg(unix)]

@@ -1,11 +1,8 @@
-//! Properties over random input: encoding and decoding, chopping, junk, and the mirror of a connection's state.
+//! Properties over random input: encoding, names, and the mirror of a connection's state. Junk is for the fuzz targets.
 
-use std::{fmt::Debug, time::Duration};
+use std::time::Duration;
 
-use beanstalk_client::{
-    ErrorKind, JobStats, PutOptions, ServerStats, TubeName, TubeStats,
-    protocol::{ListTubeUsed, Put, Response, Session},
-};
+use beanstalk_client::{ErrorKind, PutOptions, TubeName, protocol::Put};
 use fixtures::beanstalkd::{
     Server, Version,
     command::{self, Command as Parsed, PutLine},
@@ -51,93 +48,6 @@ proptest! {
             && name[0] != b'-'
             && name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-+/;.$_()".contains(byte));
         prop_assert_eq!(TubeName::try_from(&name[..]).is_ok(), legal);
-    }
-
-    #[test]
-    fn junk_never_panics_and_never_hangs(junk in junk(), cut in 1_usize..50) {
-        let pieces: Vec<&[u8]> = junk.chunks(cut).collect();
-        let chopped = decode(&pieces);
-        let whole = decode(&[&junk]);
-        // What is understood does not depend on the cuts either.
-        prop_assert_eq!(chopped.map_err(|e| e.to_string()), whole.map_err(|e| e.to_string()));
-    }
-
-    #[test]
-    fn junk_in_statistics_never_panics(junk in "(---\n)?([a-z- \"]{0,9}(: |:)?[\\PC]{0,9}\n){0,9}", raw: Vec<u8>) {
-        for text in [junk.as_bytes(), &raw[..]] {
-            let _ = ServerStats::parse(text);
-            let _ = TubeStats::parse(text);
-            let _ = JobStats::parse(text);
-        }
-    }
-}
-
-/// Bytes that often look like replies.
-fn junk() -> impl Strategy<Value = Vec<u8>> {
-    let words = prop::sample::select(vec![
-        &b"RESERVED "[..],
-        b"FOUND 1 ",
-        b"OK ",
-        b"INSERTED ",
-        b"USING",
-        b" ",
-        b"\r\n",
-        b"\n",
-        b"\r",
-        b"0",
-        b"7",
-        b"18446744073709551615",
-        b"-1",
-        b"TIMED_OUT",
-        b"BURIED",
-        b"KICKED ",
-        b"\xff",
-        b"\0",
-        b"a",
-    ]);
-    prop_oneof![
-        prop::collection::vec(any::<u8>(), 0..2000),
-        prop::collection::vec(words, 0..60).prop_map(|words| words.concat()),
-    ]
-}
-
-fn decode(pieces: &[&[u8]]) -> Result<Vec<Response>, beanstalk_client::Error> {
-    let mut session = Session::new(500);
-    let mut tickets: Vec<_> = (0..3000).map(|_| session.send(&ListTubeUsed).unwrap()).collect();
-    tickets.reverse();
-    session.sent(session.outgoing().len());
-    let mut found = Vec::new();
-    for piece in pieces {
-        let mut rest = *piece;
-        while !rest.is_empty() {
-            let space = session.space();
-            let n = space.len().min(rest.len());
-            space[..n].copy_from_slice(&rest[..n]);
-            session.received(n);
-            rest = &rest[n..];
-        }
-        while let Some(response) = session.reply(*tickets.last().unwrap())? {
-            tickets.pop();
-            found.push(without_connection(response));
-        }
-    }
-    Ok(found)
-}
-
-/// Two sessions are two connections, so the reservations in their replies differ.
-fn without_connection(response: Response) -> Response {
-    match response {
-        Response::Reserved(job) => {
-            let body = job.body.escape_ascii().to_string();
-            Response::Other(format!("RESERVED {} {body}", job.id).into())
-        }
-        Response::BodyTooLarge { job, size, .. } => {
-            Response::Other(format!("too large: {} {size}", job.id()).into())
-        }
-        Response::BodyDamaged { job, body } => {
-            Response::Other(format!("damaged: {} {}", job.id(), body.escape_ascii()).into())
-        }
-        other => other,
     }
 }
 

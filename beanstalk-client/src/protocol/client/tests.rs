@@ -20,8 +20,8 @@ use super::*;
 use crate::{
     Deadline, JobId, PutOptions, RetryPolicy, TubeName,
     protocol::{
-        Delete, Ignore, ListTubeUsed, ListTubesWatched, Put, Quit, Reserve, ReserveJob,
-        ReserveWithTimeout, Stats, Touch, Use, Watch,
+        Delete, Ignore, ListTubeUsed, Put, Reserve, ReserveJob, ReserveWithTimeout, Stats, Touch,
+        Use, Watch,
     },
 };
 
@@ -353,25 +353,6 @@ fn a_command_on_a_job_and_one_of_unknown_fate_are_never_repeated() {
     assert_eq!(bench.hand.role.0.reply().unwrap().unwrap_err().fate(), Fate::Unknown);
 }
 
-#[test]
-fn attempts_are_bounded_and_the_last_failure_is_the_outcome() {
-    let mut bench = Bench::new(options());
-    bench.hand.role.0.begin(&put("body"));
-    bench.ask();
-    let mut pulse = bench.lose();
-    let mut attempts = 0;
-    while let Some(at) = pulse.until() {
-        bench.hand.now = at;
-        if matches!(pulse, Pulse::Dial { .. }) {
-            attempts += 1;
-            bench.hand.ends(End::NotConnected(closed("no way")));
-        }
-        pulse = bench.ask();
-    }
-    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
-    assert_eq!((attempts, error.to_string().as_str()), (3, "put to simulated:11300: no way"));
-}
-
 /// A server that was away for long is tried soon when somebody needs it, and each call has its own delays.
 #[test]
 fn a_new_call_does_not_wait_for_the_long_delays_of_earlier_ones() {
@@ -399,27 +380,6 @@ fn a_new_call_does_not_wait_for_the_long_delays_of_earlier_ones() {
         assert!(bench.hand.role.0.reply().unwrap().is_err());
         assert!(bench.hand.now - began <= 8 * base, "call {call}: {:?}", bench.hand.now - began);
     }
-}
-
-/// The future of the first call was dropped, and nobody polled the outcome of its attempt for a long time.
-#[test]
-fn the_attempt_of_a_call_that_was_dropped_is_not_charged_to_the_next() {
-    let mut bench = Bench::new(options().retry(RetryPolicy::never()));
-    bench.hand.role.0.begin(&put("dropped"));
-    bench.ask();
-    assert!(matches!(bench.lose(), Pulse::Close(None)), "no second attempt is allowed");
-    assert!(bench.hand.role.0.reply().unwrap().is_err());
-    bench.hand.role.0.connect();
-    assert!(matches!(bench.ask(), Pulse::Dial { .. }));
-    bench.hand.now += 3600 * SECOND;
-    bench.hand.role.0.connect();
-    bench.hand.ends(End::NotConnected(closed("an hour ago")));
-    let Pulse::Dial { by: Some(by), .. } = bench.ask() else { panic!("it has its own attempt") };
-    assert!(by > bench.hand.now);
-    bench.hand.ends(End::NotConnected(closed("now")));
-    bench.ask();
-    let error = bench.hand.role.0.reply().unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "simulated:11300: now");
 }
 
 #[test]
@@ -716,17 +676,6 @@ fn a_touch_that_was_answered_on_a_connection_that_is_given_up_does_not_say_ok() 
 }
 
 #[test]
-fn a_dropped_reserve_by_id_closes_the_connection() {
-    let mut bench = Bench::new(options());
-    bench.begin(&ReserveJob(7.into()));
-    bench.begin(&ListTubesWatched);
-    let list = "---\n- default\n";
-    let replies = format!("RESERVED 7 2\r\nhi\r\nOK {}\r\n{list}\r\n", list.len());
-    assert!(bench.hear(&replies).unwrap().is_ok());
-    assert_eq!(bench.ask(), Pulse::Close(None));
-}
-
-#[test]
 fn an_idle_connection_is_checked_before_use() {
     let mut bench = Bench::new(options());
     bench.begin(&put("a"));
@@ -776,15 +725,6 @@ fn a_connection_that_owes_an_overdue_reply_is_replaced_before_sending() {
     bench.hand.looked();
     bench.ask();
     assert_eq!(bench.write(), "use more\r\n");
-}
-
-#[test]
-fn the_end_of_the_stream_is_the_reply_to_quit() {
-    let mut bench = Bench::new(options());
-    bench.begin(&Quit);
-    bench.hand.loses(std::io::ErrorKind::UnexpectedEof);
-    assert_eq!(bench.ask(), Pulse::Close(None));
-    assert_eq!(bench.hand.role.0.reply().unwrap().unwrap(), Response::Closed);
 }
 
 #[test]

@@ -617,69 +617,6 @@ fn a_put_without_a_server_fails_with_the_reason() {
 }
 
 #[test]
-fn a_server_that_failed_is_passed_over_and_comes_back() {
-    let mut world = World::new(2, Selection::InOrder, some_probes());
-    world.servers[0].is_down = true;
-    world.put(0, Delivery::AtMostOnce, 60);
-    world.rounds(4);
-    // The next put does not fail first.
-    world.put(0, Delivery::AtMostOnce, 60);
-    world.turn(1, usize::MAX, usize::MAX);
-    assert_eq!(world.outbox.report().moved, 1);
-    world.settle();
-    assert_eq!((world.servers[0].stored.len(), world.servers[1].stored.len()), (0, 2));
-    // After its time, it is the first again.
-    world.now += Duration::from_secs(11);
-    world.turn(0, 0, 0);
-    world.put(0, Delivery::AtMostOnce, 60);
-    world.settle();
-    world.check();
-    assert_eq!((world.servers[0].stored.len(), world.servers[1].stored.len()), (1, 2));
-}
-
-#[test]
-fn puts_leave_a_server_that_does_not_answer_in_time_if_there_is_another() {
-    let mut world = World::new(2, Selection::InOrder, some_probes());
-    for (expected, passes) in [([1, 0], 2), ([1, 1], 0), ([1, 2], 0)] {
-        world.put(0, Delivery::AtMostOnce, 1);
-        for _ in 0..4 {
-            // The first one takes everything, and its answers to puts do not arrive.
-            let is_ready = world.outbox.lanes[0].phase == LanePhase::Ready;
-            world.turn(0, usize::MAX, if is_ready { 0 } else { usize::MAX });
-            world.turn(1, usize::MAX, usize::MAX);
-        }
-        world.now += Duration::from_secs(passes);
-        world.turn(0, 0, 0);
-        world.collect();
-        let stored = [0, 1].map(|server| world.servers[server].stored.len());
-        assert_eq!(stored, expected);
-    }
-    let fates = world.jobs.iter().map(|job| job.outcome.as_ref().map(Result::is_ok));
-    assert!(fates.eq([Some(false), Some(true), Some(true)]));
-}
-
-#[test]
-fn a_draining_server_hands_its_puts_to_the_next() {
-    let mut world = World::new(2, Selection::InOrder, some_probes());
-    world.servers[0].refuses = true;
-    for _ in 0..5 {
-        world.put(0, Delivery::AtMostOnce, 60);
-    }
-    world.rounds(8);
-    world.collect();
-    assert!(world.jobs.iter().all(|job| matches!(job.outcome, Some(Ok(_)))));
-    assert_eq!(world.servers[1].stored.len(), 5);
-    // If both drain, that is the answer.
-    world.servers[1].refuses = true;
-    world.now += Duration::from_secs(11);
-    world.put(0, Delivery::AtMostOnce, 60);
-    world.rounds(8);
-    world.collect();
-    let error = world.jobs[5].outcome.take().unwrap().unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::Draining, Fate::Refused));
-}
-
-#[test]
 fn a_put_that_a_draining_server_refuses_waits_for_a_server_that_is_only_away() {
     let mut world = World::new(2, Selection::InOrder, some_probes());
     world.servers[0].refuses = true;
@@ -942,24 +879,6 @@ fn each_put_gets_its_fate_on_any_schedule_and_network() {
         proof.role.0.collect();
         std::mem::swap(&mut proof.role.0.servers[0], &mut proof.peer);
         proof.role.0.check();
-    }
-}
-
-#[test]
-fn an_attempt_to_connect_ends_by_itself_and_is_followed_by_another() {
-    for probes in [some_probes(), other_probes()] {
-        let mut world = World::new(1, Selection::InOrder, probes);
-        world.put(0, Delivery::AtMostOnce, 3600);
-        let limit = "host0".parse::<crate::ConnectOptions>().unwrap().connecting_timeout();
-        let end = world.now + limit;
-        let Pulse::Dial { by, .. } = world.ask(0) else { panic!() };
-        assert_eq!(by, Some(end), "whatever else is waited for");
-        let late = Error::new(ErrorKind::Timeout(crate::Deadline::Connect), Fate::NotSent, "late");
-        world.now = end;
-        world.end(0, End::NotConnected(late));
-        world.now += Duration::from_secs(60);
-        let Pulse::Dial { by, .. } = world.ask(0) else { panic!() };
-        assert_eq!(by, Some(world.now + limit));
     }
 }
 

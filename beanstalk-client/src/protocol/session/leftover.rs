@@ -108,7 +108,7 @@ pub(crate) fn is_gone(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Delete, Ignore, Reserve, ReserveJob, Response, Watch};
+    use crate::protocol::{Delete, Ignore, Reserve, Response, Watch};
 
     /// A connection that holds a job without a caller.
     fn with_orphan() -> Session {
@@ -140,17 +140,6 @@ mod tests {
         assert!(session.abandoned_reserve().is_none());
         assert_eq!(session.take_orphan().map(|job| job.id.get()), Some(7));
         assert!(session.is_open());
-    }
-
-    #[test]
-    fn an_orphan_reserved_by_id_closes_the_connection() {
-        let mut session = Session::new(1024);
-        session.send(&ReserveJob(7.into())).unwrap();
-        let next = session.send(&Delete::new(1)).unwrap();
-        answer(&mut session, b"RESERVED 7 2\r\nhi\r\nDELETED\r\n");
-        assert!(session.reply(next).unwrap().is_some());
-        assert!(!session.is_open());
-        assert_eq!(session.orphan(), None);
     }
 
     /// It was reserved under another watch list than that of the next reserve.

@@ -1,7 +1,7 @@
 //! The state of one connection, byte by byte.
 
 use super::*;
-use crate::protocol::{Delete, Ignore, Put, Quit, Reserve, Response, StatsTube, Touch, Use, Watch};
+use crate::protocol::{Delete, Ignore, Put, Quit, Reserve, Response, StatsTube, Use, Watch};
 
 fn feed(session: &mut Session, bytes: &[u8]) {
     let space = session.space();
@@ -48,48 +48,6 @@ fn a_session_whose_bytes_a_pump_moves_keeps_no_bytes_of_its_own() {
 }
 
 #[test]
-fn a_skipped_reply_does_not_shift_the_next() {
-    let mut session = Session::new(1024);
-    session.send(&put(b"a")).unwrap();
-    let second = session.send(&Delete::new(5)).unwrap();
-    flush(&mut session);
-    feed(&mut session, b"INSERTED 1\r\nDELETED\r\n");
-    assert_eq!(session.reply(second).unwrap(), Some(Response::Deleted));
-}
-
-#[test]
-fn fate_follows_the_last_byte() {
-    let mut session = Session::new(1024);
-    let first = session.send(&Delete::new(1)).unwrap();
-    let second = session.send(&Delete::new(2)).unwrap();
-    session.sent("delete 1\r\ndelete 2\r".len());
-    let lost = || Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "gone");
-    assert_eq!(session.fail(first, lost()).fate(), Fate::Unknown);
-    assert_eq!(session.fail(second, lost()).fate(), Fate::NotSent);
-    assert!(!session.is_open());
-}
-
-#[test]
-fn reopen_restores_the_used_tube_and_the_watch_list() {
-    let mut session = Session::new(1024);
-    session.send(&Use(tube("out"))).unwrap();
-    session.send(&Watch(tube("a"))).unwrap();
-    session.send(&Watch(tube("a"))).unwrap();
-    let last = session.send(&Ignore(tube("default"))).unwrap();
-    flush(&mut session);
-    feed(&mut session, b"USING out\r\nWATCHING 2\r\nWATCHING 2\r\nWATCHING 1\r\n");
-    assert!(session.reply(last).unwrap().is_some());
-    let old = session.epoch();
-    session.close();
-    session.reopen();
-    assert_ne!(session.epoch(), old);
-    let ticket = session.send(&Reserve).unwrap();
-    assert_eq!(flush(&mut session), b"use out\r\nwatch a\r\nignore default\r\nreserve\r\n");
-    feed(&mut session, b"USING out\r\nWATCHING 2\r\nWATCHING 1\r\nTIMED_OUT\r\n");
-    assert_eq!(session.reply(ticket).unwrap(), Some(Response::TimedOut));
-}
-
-#[test]
 fn a_refused_restore_is_an_error_not_a_silent_default() {
     let mut session = Session::new(1024);
     let first = session.send(&Use(tube("out"))).unwrap();
@@ -102,18 +60,6 @@ fn a_refused_restore_is_an_error_not_a_silent_default() {
     feed(&mut session, b"OUT_OF_MEMORY\r\nINSERTED 1\r\n");
     assert_eq!(session.reply(ticket).unwrap_err().kind(), ErrorKind::Protocol);
     assert!(!session.is_open());
-}
-
-#[test]
-fn a_refused_put_line_closes_the_session() {
-    for (reply, open) in [("BAD_FORMAT", false), ("EXPECTED_CRLF", false), ("JOB_TOO_BIG", true)] {
-        let mut session = Session::new(1024);
-        let ticket = session.send(&put(b"a")).unwrap();
-        flush(&mut session);
-        feed(&mut session, format!("{reply}\r\n").as_bytes());
-        assert!(session.reply(ticket).unwrap().is_some());
-        assert_eq!(session.is_open(), open, "{reply}");
-    }
 }
 
 #[test]
@@ -152,20 +98,6 @@ fn a_reply_that_comes_before_its_command_was_begun_closes_the_session() {
     let error = session.reply(second).unwrap_err();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::Protocol, Fate::NotSent));
     assert!(!session.is_open());
-}
-
-#[test]
-fn a_reservation_is_only_good_on_its_connection() {
-    let mut session = Session::new(1024);
-    let ticket = session.send(&Reserve).unwrap();
-    flush(&mut session);
-    feed(&mut session, b"RESERVED 7 2\r\nhi\r\n");
-    let Some(Response::Reserved(job)) = session.reply(ticket).unwrap() else { panic!() };
-    session.reopen();
-    let error = session.send(&Delete::new(&job)).unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::JobLost, Fate::NotSent));
-    assert_eq!(session.outgoing(), b"");
-    assert!(session.send(&Delete::new(job.id)).is_ok());
 }
 
 #[test]
@@ -254,26 +186,6 @@ fn unsolicited_bytes_are_noticed_in_a_pump() {
     assert!(session.has_unsolicited_bytes_in(&io));
     session.send(&Delete::new(1)).unwrap();
     assert!(!session.has_unsolicited_bytes_in(&io));
-}
-
-#[test]
-fn an_end_in_the_middle_of_a_reply_is_no_answer_to_quit() {
-    let mut session = Session::new(1024);
-    let quit = session.send(&Quit).unwrap();
-    flush(&mut session);
-    feed(&mut session, b"BAD_FO");
-    session.end_of_stream();
-    assert_eq!(session.reply(quit).unwrap_err().kind(), ErrorKind::ConnectionLost);
-}
-
-#[test]
-fn a_reply_that_belongs_to_another_command_closes_the_session() {
-    let mut session = Session::new(1024);
-    let error = session.decode(&Delete::new(1), Response::NotFound).unwrap_err();
-    assert!(error.kind() == ErrorKind::NotFound && session.is_open(), "{error}");
-    let error = session.decode(&Delete::new(1), Response::Touched).unwrap_err();
-    assert_eq!((error.kind(), error.command()), (ErrorKind::Protocol, Some("delete")));
-    assert!(!session.is_open() && session.send(&Touch::new(1)).is_err());
 }
 
 #[test]

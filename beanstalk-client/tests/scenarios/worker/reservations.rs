@@ -36,7 +36,6 @@ scenarios!(
     a_handler_can_keep_its_job_itself,
     a_bounded_heartbeat_contains_a_handler_that_never_ends,
     a_lost_connection_is_told_to_the_handler_and_the_slot_goes_on,
-    short_times_to_run_are_warned_of,
     an_oversized_job_is_buried,
     a_damaged_job_is_buried_and_the_others_run,
 );
@@ -166,18 +165,6 @@ fn a_lost_connection_is_told_to_the_handler_and_the_slot_goes_on<F: WorkerFace>(
     assert_eq!(*reasons.lock().unwrap(), [Some(LostReason::ConnectionLost)]);
     let report = worker.stop();
     assert_eq!((report.finished, report.lost, report.total()), (1, 1, 2));
-}
-
-fn short_times_to_run_are_warned_of<F: WorkerFace>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    for ttr in [60, 4, 3, 1] {
-        put(&mut client, "x", ttr);
-    }
-    let worker = F::start(worker_options(&place).until_empty(), |_| Ok(Outcome::Delete));
-    let events = worker.events.clone();
-    assert_eq!(worker.end().finished, 4);
-    assert_eq!((events.count("short"), events.count("short 3 3s")), (1, 1), "once, the first");
 }
 
 /// B13. A limit for bodies lets the server's statistics through, which are longer.

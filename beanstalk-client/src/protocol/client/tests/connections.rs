@@ -58,19 +58,6 @@ fn a_connection_that_has_answered_only_dropped_calls_has_served() {
     assert!(matches!(bench.lose(), Pulse::Close(Some(_))));
 }
 
-/// A pause begins with the failure, not with the next call.
-#[test]
-fn a_call_long_after_a_failure_is_tried_at_once() {
-    let retry = RetryPolicy::new(3).backoff(SECOND, SECOND).seed(1);
-    let mut bench = Bench::new(options().retry(retry));
-    bench.begin(&put("body"));
-    bench.lose();
-    assert!(bench.hand.role.0.reply().unwrap().is_err());
-    bench.hand.now += 3600 * SECOND;
-    bench.hand.role.0.begin(&put("body"));
-    assert!(matches!(bench.ask(), Pulse::Dial { .. }));
-}
-
 #[test]
 fn a_pair_that_was_not_sent_whole_is_sent_again_as_a_pair() {
     let mut bench = Bench::new(options());
@@ -175,15 +162,6 @@ fn an_untaken_outcome_is_not_given_to_the_next_call() {
     assert_eq!(reply, Response::Using("default".into()));
 }
 
-#[test]
-fn bytes_that_are_not_a_reply_fail_the_call() {
-    let mut bench = Bench::new(options());
-    bench.begin(&put("body"));
-    let error = bench.hear("INSERTED one\r\n").unwrap().unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::Protocol, Fate::Unknown));
-    assert_eq!(bench.ask(), Pulse::Close(None));
-}
-
 /// They may belong to an answer that is read together with them later.
 #[test]
 fn bytes_that_come_before_a_command_is_written_are_left_until_then() {
@@ -204,35 +182,6 @@ fn a_server_that_sends_unsolicited_data_is_retried_after_a_pause() {
     assert_eq!(bench.ask(), Pulse::Close(None));
     bench.hand.closes();
     assert!(matches!(bench.ask(), Pulse::Close(Some(_))));
-}
-
-#[test]
-fn a_server_that_serves_again_is_tried_soon_when_it_fails_again() {
-    let base = Duration::from_millis(10);
-    let retry = RetryPolicy::new(12).backoff(base, 600 * SECOND).seed(1);
-    let mut bench = Bench::new(options().retry(retry));
-    let pause = |bench: &mut Bench| {
-        let began = bench.hand.now;
-        bench.puts_in_part();
-        let mut pulse = bench.lose();
-        if let Pulse::Dial { .. } = pulse {
-            bench.hand.opens();
-            bench.ask();
-            bench.hand.takes(5);
-            pulse = bench.lose();
-        }
-        let Pulse::Close(Some(at)) = pulse else { panic!("{pulse:?}") };
-        at - began
-    };
-    bench.hand.role.0.begin(&put("body"));
-    assert_eq!(hang_up(&mut bench).0, 13);
-    assert!(bench.hand.role.0.reply().unwrap().is_err());
-    bench.hand.now += 3600 * SECOND;
-    bench.hand.role.0.begin(&put("body"));
-    bench.ask_and_open();
-    bench.write();
-    assert!(bench.hear("INSERTED 1\r\n").is_some());
-    assert!(pause(&mut bench) <= base);
 }
 
 /// The caller wants another one, whatever the last was like.

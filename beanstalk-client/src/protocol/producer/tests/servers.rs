@@ -209,50 +209,6 @@ fn a_silent_server_gets_no_put_while_another_answers() {
 }
 
 #[test]
-fn a_put_that_the_server_misread_ends_its_connection() {
-    for (answer, kind) in [
-        ("BAD_FORMAT\r\n", ErrorKind::BadFormat),
-        ("UNKNOWN_COMMAND\r\n", ErrorKind::UnknownCommand),
-        ("EXPECTED_CRLF\r\n", ErrorKind::ExpectedCrlf),
-        ("DELETED\r\n", ErrorKind::Protocol),
-    ] {
-        let mut world = World::new(1, Selection::InOrder, some_probes());
-        put(&mut world);
-        world.write(0);
-        world.servers[0].connection.replies[1] = answer.to_owned();
-        world.turn(0, 0, 2);
-        assert!(!world.servers[0].is_connected, "{answer}");
-        assert_eq!(world.failure(0).kind(), kind);
-    }
-    // Other refusals say nothing about the next put.
-    let mut world = World::new(1, Selection::InOrder, some_probes());
-    put(&mut world);
-    world.write(0);
-    world.servers[0].connection.replies[1] = "JOB_TOO_BIG\r\n".to_owned();
-    world.turn(0, 0, 2);
-    assert!(world.servers[0].is_connected);
-    assert_eq!(world.failure(0).kind(), ErrorKind::JobTooBig);
-}
-
-#[test]
-fn a_body_over_the_limit_of_its_server_is_not_sent() {
-    let mut world = World::new(1, Selection::InOrder, some_probes());
-    let [early, fits] = [1001, 1000]
-        .map(|size| world.offer("default", &vec![b'x'; size], &policy()).unwrap().unwrap());
-    world.turn(0, 0, 0);
-    world.turn(0, 0, 0);
-    let error = world.answer(early).unwrap().unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::JobTooBig, Fate::NotSent));
-    assert!(error.to_string().contains("1001 bytes"), "{error}");
-    let error = world.offer("default", &[b'x'; 1001], &policy()).unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::JobTooBig, Fate::NotSent));
-    assert!(world.offer("default", &[b'x'; 1000], &policy()).unwrap().is_some());
-    world.settle();
-    assert!(world.answer(fits).unwrap().is_ok());
-    assert_eq!(world.servers[0].stored.len(), 2);
-}
-
-#[test]
 fn a_server_without_a_stated_limit_has_none() {
     for answer in [
         text("---\nmax-job-size: 0\n"),

@@ -378,19 +378,3 @@ fn places_are_used_again() {
         assert!(matches!(has_room(&mut world, place, 1001), Some(Err(_))));
     }
 }
-
-#[test]
-fn a_queue_is_limited_by_bytes_but_takes_any_put_alone() {
-    // A put counts with its longest possible line.
-    let options = options(1, Selection::InOrder).max_bytes(2 * 164);
-    let mut world = World::of(options, some_probes());
-    let large = vec![b'x'; 1000];
-    assert!(world.offer("default", &large, &policy()).unwrap().is_some());
-    assert!(world.offer("default", b"", &policy()).unwrap().is_none());
-    world.settle();
-    assert!(world.offer("default", &large[..100], &policy()).unwrap().is_some());
-    assert_eq!(world.outbox.report().queued_bytes, 164);
-    assert!(world.offer("default", &large[..101], &policy()).unwrap().is_none());
-    assert!(world.offer("default", &large[..100], &policy()).unwrap().is_some());
-    assert!(world.offer("default", b"", &policy()).unwrap().is_none());
-}

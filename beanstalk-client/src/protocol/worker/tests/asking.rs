@@ -314,31 +314,6 @@ fn a_slot_wakes_the_waiters_for_the_last_job() {
 }
 
 #[test]
-fn a_job_that_cannot_be_run_is_buried_as_it_is() {
-    let mut small: ConnectOptions = "127.0.0.1:1".parse().unwrap();
-    small = small.max_body_size(4);
-    let small = WorkerOptions::from(small).seed(1);
-    for (body, why) in [
-        ("RESERVED 7 5\r\nlarge\r\n", "5 bytes"),
-        ("RESERVED 7 4\r\nbody\0\0", "the server lost the end"),
-    ] {
-        let mut bench = Bench::connected(&small);
-        assert_eq!(bench.hear(body), "stats-job 7\r\n", "its priority is to stay");
-        assert_eq!(bench.hear(&counters(7, &as_usual())), format!("bury 7 77\r\n{RESERVE}"));
-        bench.hear("BURIED\r\n");
-        let did = bench.did();
-        let expected = did[0].starts_with("job 7 is not run") && did[0].contains(why);
-        assert!(expected && did[1..] == ["job 7 buried"], "{did:?}");
-    }
-    let mut bench = Bench::connected(&options(1).retries(Retries::default().reserves(3)));
-    bench.hear(&reserved(7));
-    let said = bench.hear(&counters(7, &[("reserves", 4)]));
-    assert_eq!(said, format!("bury 7 77\r\n{RESERVE}"));
-    bench.hear("BURIED\r\n");
-    assert_eq!(bench.did()[1..], ["job 7 buried"]);
-}
-
-#[test]
 fn receiving_a_held_job_again_means_it_expired() {
     let options = options(1).prefetch(2).inspect(crate::Inspect::OnDemand);
     for (age, again) in [(250, true), (249, false)] {

@@ -60,18 +60,6 @@ fn a_job_that_is_no_longer_held_when_it_is_settled_is_lost_and_followed_by_a_pau
     }
 }
 
-/// The server still has the job reserved for this connection.
-#[test]
-fn a_job_whose_last_command_is_refused_goes_back_with_the_connection() {
-    let mut bench = Bench::running(&options(1), 7, 60);
-    bench.finish(7, Outcome::bury());
-    bench.hear("OUT_OF_MEMORY\r\n");
-    let did = bench.did();
-    assert_eq!(did[0], "job 7 abandoned");
-    assert!(did[1].starts_with("disconnected: bury: OUT_OF_MEMORY"), "{did:?}");
-    assert!(!bench.slot().is_connected());
-}
-
 #[test]
 fn an_outcome_that_needs_the_priority_of_the_job_waits_for_its_counters() {
     let mut bench = Bench::connected(&options(1).inspect(Inspect::OnDemand));
@@ -438,17 +426,6 @@ fn a_server_that_keeps_closing_is_retried_less_unless_it_served() {
     assert!(longest_pause(lasts) <= base, "it has lasted");
     assert!(longest_pause(|bench| drop(bench.hear(&server("1a")))) > SECOND, "it only greets");
     assert!(longest_pause(|bench| drop(bench.wait(SECOND))) > SECOND, "it does not even greet");
-}
-
-#[test]
-fn a_server_that_keeps_sending_garbage_is_retried_less() {
-    let nonsense = |bench: &mut Bench| {
-        bench.hear(&server("1a"));
-        bench.wait(SECOND);
-        bench.hear("DELETED\r\n");
-        assert!(!bench.slot().is_connected());
-    };
-    assert!(longest_pause(nonsense) > SECOND);
 }
 
 #[test]
