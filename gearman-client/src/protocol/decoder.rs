@@ -231,48 +231,6 @@ mod tests {
         Ok(found)
     }
 
-    #[test]
-    fn packets_are_the_same_however_the_bytes_are_cut() {
-        let mut wire = BytesMut::new();
-        let large = "x".repeat(100_000);
-        for (packet_type, arguments) in [
-            (PacketType::JobCreated, &["H:vm:1"][..]),
-            (PacketType::WorkComplete, &["H:vm:1", "a\0b"]),
-            (PacketType::NoJob, &[]),
-            (PacketType::WorkData, &["H:vm:1", &large]),
-            (PacketType::Other(99), &["what"]),
-            (PacketType::Noop, &[]),
-        ] {
-            Packet::new(Magic::Response, packet_type, arguments).unwrap().encode(&mut wire);
-        }
-        let whole = decode_in_pieces(&wire, wire.len()).unwrap();
-        assert_eq!(whole.len(), 6);
-        assert_eq!(whole[1].arguments().unwrap(), ["H:vm:1", "a\0b"]);
-        for piece in [1, 2, 3, 5, 7, 11, 13, 64, 1000, 65_536] {
-            assert_eq!(decode_in_pieces(&wire, piece).unwrap(), whole, "{piece}");
-        }
-    }
-
-    #[test]
-    fn a_request_is_found_however_its_bytes_are_cut() {
-        let wire = b"\0REQ\0\0\0\x10\0\0\0\x02hi";
-        for piece in 1..=wire.len() {
-            let mut decoder = Decoder::new(Magic::Request, 1 << 20);
-            let mut found = Vec::new();
-            for chunk in wire.chunks(piece) {
-                decoder.space()[..chunk.len()].copy_from_slice(chunk);
-                decoder.received(chunk.len());
-                found.extend(decoder.next().unwrap());
-            }
-            let [packet] = &found[..] else { panic!("{piece}: {found:?}") };
-            assert_eq!((packet.magic, packet.packet_type), (Magic::Request, PacketType::EchoReq));
-        }
-        let mut decoder = Decoder::new(Magic::Request, 1 << 20);
-        decoder.space()[..4].copy_from_slice(b"\0RES");
-        decoder.received(4);
-        assert_eq!(decoder.next().unwrap_err().kind(), ErrorKind::Protocol);
-    }
-
     /// rustygeard passes on the packets of workers unchanged.
     #[test]
     fn quirk_worker_packets_may_carry_the_request_magic() {

@@ -170,7 +170,7 @@ fn a_caller_who_takes_long_over_events_finds_the_answers_that_came_meanwhile<F: 
     let mut client = F::connect(to).unwrap();
     let job = |_| Submit::foreground(function("f"), Vec::new(), options()).unwrap();
     let mut ended = 0;
-    client.submit_some(4, (0..6).map(job).collect(), |number, event| match event.unwrap() {
+    client.submit_some(Some(4), (0..6).map(job).collect(), |number, event| match event.unwrap() {
         JobEvent::Data(_) => {
             assert_eq!((number, ended), (2, 2));
             answers.recv_timeout(PATIENCE).expect("two more are submitted before this is given");

@@ -3,13 +3,14 @@
 use std::{fmt::Debug, time::Duration};
 
 use gearman_client::{
-    Client, ConnectOptions, Deadline, ErrorKind, Fate, JobEvent, Result, RetryPolicy, blocking,
+    ConnectOptions, Deadline, ErrorKind, Fate, JobEvent, Result, RetryPolicy,
     protocol::{Echo, PacketType, Request},
 };
-use queue_core::proof::{Scripted, Step, runtime};
+use queue_core::proof::{Scripted, Step};
 
 use super::{
     catalogue::{self, VISITED, Visitor, shown},
+    face::{Blocking, Face, both_faces},
     support::{PATIENCE, options, wire},
 };
 
@@ -22,102 +23,24 @@ fn scripted() -> ConnectOptions {
 }
 
 /// One call over a scripted stream, and whether the connection is still good after it.
-trait Over {
-    fn call<R: Request>(
-        stream: Scripted,
-        options: ConnectOptions,
-        request: &R,
-    ) -> (Result<R::Reply>, bool);
-    fn submit(stream: Scripted, options: ConnectOptions) -> Vec<Result<JobEvent>>;
-    fn echoes(stream: Scripted, count: usize) -> Vec<Result<bytes::Bytes>>;
+fn call<F: Face, R: Request>(
+    stream: Scripted,
+    options: ConnectOptions,
+    request: &R,
+) -> (Result<R::Reply>, bool) {
+    let mut client = F::from_stream(stream, options);
+    (client.call(request), client.is_connected())
 }
 
-struct InBlocking;
-
-impl Over for InBlocking {
-    fn call<R: Request>(
-        stream: Scripted,
-        options: ConnectOptions,
-        request: &R,
-    ) -> (Result<R::Reply>, bool) {
-        let mut client = blocking::Client::from_stream(stream, options).unwrap();
-        (client.call(request), client.is_connected())
-    }
-
-    fn submit(stream: Scripted, connect: ConnectOptions) -> Vec<Result<JobEvent>> {
-        let mut client = blocking::Client::from_stream(stream, connect).unwrap();
-        match client.submit("f", "w", options()) {
-            Ok(job) => job.collect(),
-            Err(error) => vec![Err(error)],
-        }
-    }
-
-    fn echoes(stream: Scripted, count: usize) -> Vec<Result<bytes::Bytes>> {
-        let mut client = blocking::Client::from_stream(stream, scripted()).unwrap();
-        client.call_many((0..count).map(|n| Echo(n.to_string()))).collect()
+/// The events of one job over a scripted stream.
+fn submit<F: Face>(stream: Scripted) -> Vec<Result<JobEvent>> {
+    match F::from_stream(stream, scripted()).submit("f", b"w", options()) {
+        Ok((_, events)) => events,
+        Err(error) => vec![Err(error)],
     }
 }
 
-struct InAsync;
-
-impl Over for InAsync {
-    fn call<R: Request>(
-        stream: Scripted,
-        options: ConnectOptions,
-        request: &R,
-    ) -> (Result<R::Reply>, bool) {
-        runtime().block_on(async {
-            let client = Client::from_stream(stream, options).await.unwrap();
-            (client.call(request).await, client.is_connected())
-        })
-    }
-
-    fn submit(stream: Scripted, connect: ConnectOptions) -> Vec<Result<JobEvent>> {
-        runtime().block_on(async {
-            let client = Client::from_stream(stream, connect).await.unwrap();
-            let mut job = match client.submit("f", "w", options()).await {
-                Ok(job) => job,
-                Err(error) => return vec![Err(error)],
-            };
-            let mut events = Vec::new();
-            while let Some(event) = job.next().await {
-                events.push(event);
-            }
-            events
-        })
-    }
-
-    fn echoes(stream: Scripted, count: usize) -> Vec<Result<bytes::Bytes>> {
-        runtime().block_on(async {
-            let client = Client::from_stream(stream, scripted()).await.unwrap();
-            let mut answers = client.call_many((0..count).map(|n| Echo(n.to_string())));
-            let mut found = Vec::new();
-            while let Some(answer) = answers.next().await {
-                found.push(answer);
-            }
-            found
-        })
-    }
-}
-
-/// Makes a test of each function in each face.
-macro_rules! in_both {
-    ($($name:ident),+ $(,)?) => {$(
-        mod $name {
-            #[test]
-            fn async_face() {
-                super::$name::<super::InAsync>();
-            }
-
-            #[test]
-            fn blocking_face() {
-                super::$name::<super::InBlocking>();
-            }
-        }
-    )+};
-}
-
-in_both!(
+both_faces!(
     an_answer_is_the_same_however_it_is_cut,
     events_are_the_same_however_they_are_cut,
     answers_that_come_all_at_once_go_to_their_requests,
@@ -148,9 +71,9 @@ fn pieces(pieces: Vec<Vec<u8>>) -> Scripted {
     Scripted::answering(steps)
 }
 
-struct Cut<O>(usize, std::marker::PhantomData<O>);
+struct Cut<F>(usize, std::marker::PhantomData<F>);
 
-impl<O: Over> Visitor for Cut<O> {
+impl<F: Face> Visitor for Cut<F> {
     fn visit<R>(&mut self, request: R, answers: &[Vec<u8>])
     where
         R: Request + Clone + Debug + Send + 'static,
@@ -159,11 +82,11 @@ impl<O: Over> Visitor for Cut<O> {
         self.0 += 1;
         for answer in answers {
             let whole = Scripted::answering([Step::Bytes(answer.clone())]);
-            let (whole, _) = O::call(whole, scripted(), &request);
+            let (whole, _) = call::<F, _>(whole, scripted(), &request);
             let is_error = answer[7] == 19;
             assert!(is_error || whole.is_ok(), "{request:?}: {whole:?}");
             for cut in cuts(answer) {
-                let (outcome, is_good) = O::call(pieces(cut), scripted(), &request);
+                let (outcome, is_good) = call::<F, _>(pieces(cut), scripted(), &request);
                 assert_eq!(shown(&outcome), shown(&whole));
                 assert!(is_good, "{request:?}");
             }
@@ -172,8 +95,8 @@ impl<O: Over> Visitor for Cut<O> {
 }
 
 /// C5.
-fn an_answer_is_the_same_however_it_is_cut<O: Over>() {
-    let mut visitor = Cut::<O>(0, std::marker::PhantomData);
+fn an_answer_is_the_same_however_it_is_cut<F: Face>() {
+    let mut visitor = Cut::<F>(0, std::marker::PhantomData);
     catalogue::each(&mut visitor);
     assert_eq!(visitor.0, VISITED);
 }
@@ -207,25 +130,23 @@ fn status_event() -> JobEvent {
         wire(PacketType::WorkStatus, &["H:vm:1", "1", "2"]),
         wire(PacketType::WorkFail, &["H:vm:1"]),
     ];
-    let events =
-        InBlocking::submit(Scripted::answering([Step::Bytes(answer.concat())]), scripted());
+    let events = submit::<Blocking>(Scripted::answering([Step::Bytes(answer.concat())]));
     events.into_iter().next().unwrap().unwrap()
 }
 
 /// C5, G13: even if all of it arrives at once.
-fn events_are_the_same_however_they_are_cut<O: Over>() {
+fn events_are_the_same_however_they_are_cut<F: Face>() {
     let (bytes, expected) = a_job();
     let mut all = cuts(&bytes);
     all.push(vec![bytes]);
     for cut in all {
-        let events: Vec<_> =
-            O::submit(pieces(cut), scripted()).into_iter().map(Result::unwrap).collect();
+        let events: Vec<_> = submit::<F>(pieces(cut)).into_iter().map(Result::unwrap).collect();
         assert_eq!(events, expected);
     }
 }
 
 /// C5: glued together.
-fn answers_that_come_all_at_once_go_to_their_requests<O: Over>() {
+fn answers_that_come_all_at_once_go_to_their_requests<F: Face>() {
     const COUNT: usize = 200;
     let answers: Vec<u8> =
         (0..COUNT).flat_map(|n| wire(PacketType::EchoRes, &[&n.to_string()])).collect();
@@ -233,14 +154,16 @@ fn answers_that_come_all_at_once_go_to_their_requests<O: Over>() {
         let cut = answers.chunks(size).map(<[u8]>::to_vec).collect();
         // The window has to be written before the answers may arrive.
         let stream = pieces(cut).writing((0..COUNT).map(|_| Step::Accept(usize::MAX)).take(1));
-        for (n, answer) in O::echoes(stream, COUNT).into_iter().enumerate() {
+        let mut client = F::from_stream(stream, scripted());
+        let echoes = (0..COUNT).map(|n| Echo(n.to_string())).collect();
+        for (n, answer) in client.call_many(echoes).into_iter().enumerate() {
             assert_eq!(answer.unwrap(), n.to_string());
         }
     }
 }
 
 /// C6.
-fn partial_writes_and_interruptions_change_nothing<O: Over>() {
+fn partial_writes_and_interruptions_change_nothing<F: Face>() {
     let answer = wire(PacketType::EchoRes, &["hello"]);
     for piece in 1..17 {
         // A request of 17 bytes, in pieces, with interruptions.
@@ -250,15 +173,15 @@ fn partial_writes_and_interruptions_change_nothing<O: Over>() {
         });
         let reads = [Step::Interrupted, Step::Bytes(answer.clone())];
         let stream = Scripted::answering(reads).writing(writes);
-        let (outcome, is_good) = O::call(stream, scripted(), &Echo("hello"));
+        let (outcome, is_good) = call::<F, _>(stream, scripted(), &Echo("hello"));
         assert_eq!(outcome.unwrap(), "hello");
         assert!(is_good);
     }
 }
 
-struct Break<O>(usize, std::marker::PhantomData<O>);
+struct Break<F>(usize, std::marker::PhantomData<F>);
 
-impl<O: Over> Visitor for Break<O> {
+impl<F: Face> Visitor for Break<F> {
     fn visit<R>(&mut self, request: R, answers: &[Vec<u8>])
     where
         R: Request + Clone + Debug + Send + 'static,
@@ -278,7 +201,8 @@ impl<O: Over> Visitor for Break<O> {
                     let steps = [Step::Bytes(answer[..cut].to_vec())];
                     let steps = steps.into_iter().filter(|_| cut > 0).chain(end);
                     let options = scripted().reply_timeout(wait);
-                    let (outcome, is_good) = O::call(Scripted::answering(steps), options, &request);
+                    let (outcome, is_good) =
+                        call::<F, _>(Scripted::answering(steps), options, &request);
                     let error = outcome.unwrap_err();
                     let case = format!("{request:?} cut after {cut} bytes: {error}");
                     assert_eq!((error.kind(), error.fate()), (kind, Fate::Unknown), "{case}");
@@ -291,20 +215,20 @@ impl<O: Over> Visitor for Break<O> {
 }
 
 /// C2, C9, C10, G1.
-fn a_connection_that_breaks_at_any_byte_gives_one_error_with_its_fate<O: Over>() {
-    let mut visitor = Break::<O>(0, std::marker::PhantomData);
+fn a_connection_that_breaks_at_any_byte_gives_one_error_with_its_fate<F: Face>() {
+    let mut visitor = Break::<F>(0, std::marker::PhantomData);
     catalogue::each(&mut visitor);
     assert!(visitor.0 > 1000, "{}", visitor.0);
 }
 
 /// G2: at every byte behind JOB_CREATED.
-fn a_job_whose_events_break_off_at_any_byte_has_an_unknown_outcome<O: Over>() {
+fn a_job_whose_events_break_off_at_any_byte_has_an_unknown_outcome<F: Face>() {
     let (bytes, expected) = a_job();
     let created = 12 + 12 + 6;
     for cut in created..bytes.len() {
         for end in [Step::End, Step::Reset] {
             let stream = Scripted::answering([Step::Bytes(bytes[..cut].to_vec()), end]);
-            let mut events = O::submit(stream, scripted());
+            let mut events = submit::<F>(stream);
             let error = events.pop().unwrap().unwrap_err();
             assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
             assert_eq!(error.handle().unwrap().name(), b"H:vm:1");
@@ -317,7 +241,7 @@ fn a_job_whose_events_break_off_at_any_byte_has_an_unknown_outcome<O: Over>() {
 }
 
 /// C11, C12, G11, G12, G16.
-fn answers_that_break_the_protocol_close_the_connection<O: Over>() {
+fn answers_that_break_the_protocol_close_the_connection<F: Face>() {
     let mut swapped = wire(PacketType::EchoRes, &["x"]);
     swapped[3] = b'Q';
     let mut large = wire(PacketType::EchoRes, &["x"]);
@@ -342,7 +266,7 @@ fn answers_that_break_the_protocol_close_the_connection<O: Over>() {
     ] {
         let options = scripted().max_packet_size(100);
         let stream = Scripted::answering([Step::Bytes(answer.clone())]);
-        let (outcome, is_good) = O::call(stream, options, &Echo("x"));
+        let (outcome, is_good) = call::<F, _>(stream, options, &Echo("x"));
         let error = outcome.unwrap_err();
         assert_eq!((error.kind(), error.fate()), (kind, Fate::Unknown), "{answer:?}: {error}");
         assert!(error.to_string().contains(words), "{error}");
@@ -354,24 +278,24 @@ fn answers_that_break_the_protocol_close_the_connection<O: Over>() {
     short[4..8].copy_from_slice(&PacketType::StatusRes.number().to_be_bytes());
     let status = gearman_client::protocol::GetStatus("H:x:1".parse().unwrap());
     let (outcome, is_good) =
-        O::call(Scripted::answering([Step::Bytes(short)]), scripted(), &status);
+        call::<F, _>(Scripted::answering([Step::Bytes(short)]), scripted(), &status);
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Protocol);
     assert!(!is_good);
 }
 
 /// G1: the server acts on whole packets only.
-fn a_request_that_the_stream_takes_only_in_part_is_not_sent<O: Over>() {
+fn a_request_that_the_stream_takes_only_in_part_is_not_sent<F: Face>() {
     let request = Echo("hello");
     for accepted in 0..17 {
         let writes = [Step::Accept(accepted), Step::Reset];
         let writes = writes.into_iter().skip(usize::from(accepted == 0));
         let stream = Scripted::answering([]).writing(writes);
-        let (outcome, is_good) = O::call(stream, scripted(), &request);
+        let (outcome, is_good) = call::<F, _>(stream, scripted(), &request);
         let error = outcome.unwrap_err();
         assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
         assert!(!is_good);
     }
     let stream = Scripted::answering([Step::Reset]).writing([Step::Accept(17)]);
-    let (outcome, _) = O::call(stream, scripted(), &request);
+    let (outcome, _) = call::<F, _>(stream, scripted(), &request);
     assert_eq!(outcome.unwrap_err().fate(), Fate::Unknown);
 }

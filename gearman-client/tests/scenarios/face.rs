@@ -7,10 +7,11 @@ use std::{
 
 use fixtures::gearmand::Server;
 use gearman_client::{
-    Client, Epoch, Error, JobEvent, JobHandle, JobStatus, Outcome, Result, Servers, SubmitOptions,
-    Worker, WorkerHandle, WorkerOptions, WorkerReport, blocking,
+    Client, ConnectOptions, Epoch, Error, JobEvent, JobHandle, JobStatus, Outcome, Result, Servers,
+    SubmitOptions, Worker, WorkerHandle, WorkerOptions, WorkerReport, blocking,
     protocol::{Assignment, Request, Submit, Submitted},
 };
+use queue_core::proof::Scripted;
 use tokio::runtime::Runtime;
 
 /// The async face. Its runtime has its own thread, so that drivers continue while a test does not wait.
@@ -33,27 +34,21 @@ pub(crate) trait Face: Sized + Send + 'static {
 
     fn new(servers: impl Into<Servers>) -> Result<Self>;
     fn connect(servers: impl Into<Servers>) -> Result<Self>;
+    fn from_stream(stream: Scripted, options: ConnectOptions) -> Self;
     fn call<R: Request>(&mut self, request: &R) -> Result<R::Reply>;
     fn call_many<R: Request>(&mut self, requests: Vec<R>) -> Vec<Result<R::Reply>>;
-    /// A foreground job: its handle, and its events until the last or an error.
-    fn submit(
+    /// A foreground job whose events are read only after a pause: its handle, and its events until the last or an error.
+    fn submit_slowly(
         &mut self,
         function: &str,
         workload: &[u8],
         options: SubmitOptions,
-    ) -> Result<(JobHandle, Vec<Result<JobEvent>>)>;
-    /// The same, by a caller that reads the events only after a pause.
-    fn submit_slowly(
-        &mut self,
-        function: &str,
-        options: SubmitOptions,
         pause: Duration,
-    ) -> Result<Vec<Result<JobEvent>>>;
-    fn submit_many(&mut self, jobs: Vec<Submit<Vec<u8>>>) -> Vec<(usize, Result<JobEvent>)>;
-    /// Few in flight at once, and each event is read before the next is requested.
+    ) -> Result<(JobHandle, Vec<Result<JobEvent>>)>;
+    /// Some in flight at once, and each event is read before the next is requested.
     fn submit_some(
         &mut self,
-        window: usize,
+        window: Option<usize>,
         jobs: Vec<Submit<Vec<u8>>>,
         look: impl FnMut(usize, Result<JobEvent>),
     );
@@ -66,8 +61,25 @@ pub(crate) trait Face: Sized + Send + 'static {
     ) -> Result<Submitted>;
     fn status(&mut self, handle: &JobHandle) -> Result<JobStatus>;
     fn echo(&mut self, data: &str) -> Result<bytes::Bytes>;
-    fn epochs(&self) -> Vec<Epoch>;
     fn reconnect(&mut self) -> Result<()>;
+    fn epochs(&self) -> Vec<Epoch>;
+    fn is_connected(&self) -> bool;
+
+    /// A foreground job whose events are read as they come.
+    fn submit(
+        &mut self,
+        function: &str,
+        workload: &[u8],
+        options: SubmitOptions,
+    ) -> Result<(JobHandle, Vec<Result<JobEvent>>)> {
+        self.submit_slowly(function, workload, options, Duration::ZERO)
+    }
+
+    fn submit_many(&mut self, jobs: Vec<Submit<Vec<u8>>>) -> Vec<(usize, Result<JobEvent>)> {
+        let mut found = Vec::new();
+        self.submit_some(None, jobs, |number, event| found.push((number, event)));
+        found
+    }
 
     /// To the server that the text names.
     fn to(address: &str) -> Self {
@@ -75,206 +87,164 @@ pub(crate) trait Face: Sized + Send + 'static {
     }
 }
 
-impl Face for Blocking {
-    const NAME: &'static str = "blocking";
-    type Worker = blocking::Worker;
+/// Each method of both faces that passes its arguments on.
+macro_rules! methods {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $output:ty;)+) => {
+        impl Face for Blocking {
+            const NAME: &'static str = "blocking";
+            type Worker = blocking::Worker;
 
-    fn new(servers: impl Into<Servers>) -> Result<Self> {
-        blocking::Client::new(servers.into()).map(Blocking)
-    }
+            fn new(servers: impl Into<Servers>) -> Result<Self> {
+                blocking::Client::new(servers.into()).map(Blocking)
+            }
 
-    fn connect(servers: impl Into<Servers>) -> Result<Self> {
-        blocking::Client::connect(servers.into()).map(Blocking)
-    }
+            fn connect(servers: impl Into<Servers>) -> Result<Self> {
+                blocking::Client::connect(servers.into()).map(Blocking)
+            }
 
-    fn call<R: Request>(&mut self, request: &R) -> Result<R::Reply> {
-        self.0.call(request)
-    }
+            fn from_stream(stream: Scripted, options: ConnectOptions) -> Self {
+                Blocking(blocking::Client::from_stream(stream, options).unwrap())
+            }
 
-    fn call_many<R: Request>(&mut self, requests: Vec<R>) -> Vec<Result<R::Reply>> {
-        self.0.call_many(requests).collect()
-    }
+            fn call<R: Request>(&mut self, request: &R) -> Result<R::Reply> {
+                self.0.call(request)
+            }
 
-    fn submit(
-        &mut self,
-        function: &str,
-        workload: &[u8],
-        options: SubmitOptions,
-    ) -> Result<(JobHandle, Vec<Result<JobEvent>>)> {
-        let job = self.0.submit(function, workload, options)?;
-        Ok((job.handle().clone(), job.collect()))
-    }
+            fn call_many<R: Request>(&mut self, requests: Vec<R>) -> Vec<Result<R::Reply>> {
+                self.0.call_many(requests).collect()
+            }
 
-    fn submit_slowly(
-        &mut self,
-        function: &str,
-        options: SubmitOptions,
-        pause: Duration,
-    ) -> Result<Vec<Result<JobEvent>>> {
-        let job = self.0.submit(function, "", options)?;
-        std::thread::sleep(pause);
-        Ok(job.collect())
-    }
+            fn submit_slowly(
+                &mut self,
+                function: &str,
+                workload: &[u8],
+                options: SubmitOptions,
+                pause: Duration,
+            ) -> Result<(JobHandle, Vec<Result<JobEvent>>)> {
+                let job = self.0.submit(function, workload, options)?;
+                std::thread::sleep(pause);
+                Ok((job.handle().clone(), job.collect()))
+            }
 
-    fn submit_many(&mut self, jobs: Vec<Submit<Vec<u8>>>) -> Vec<(usize, Result<JobEvent>)> {
-        self.0.submit_many(jobs).collect()
-    }
+            fn submit_some(
+                &mut self,
+                window: Option<usize>,
+                jobs: Vec<Submit<Vec<u8>>>,
+                mut look: impl FnMut(usize, Result<JobEvent>),
+            ) {
+                let events = self.0.submit_many(jobs);
+                let events = match window {
+                    Some(window) => events.window(window),
+                    None => events,
+                };
+                events.for_each(|(number, event)| look(number, event));
+            }
 
-    fn submit_some(
-        &mut self,
-        window: usize,
-        jobs: Vec<Submit<Vec<u8>>>,
-        mut look: impl FnMut(usize, Result<JobEvent>),
-    ) {
-        self.0.submit_many(jobs).window(window).for_each(|(number, event)| look(number, event));
-    }
+            $(fn $name(&mut self, $($argument: $type),*) -> Result<$output> {
+                self.0.$name($($argument),*)
+            })+
 
-    fn run(&mut self, function: &str, workload: &[u8], options: SubmitOptions) -> Result<Outcome> {
-        self.0.run(function, workload, options)
-    }
+            fn epochs(&self) -> Vec<Epoch> {
+                self.0.epochs().collect()
+            }
 
-    fn submit_background(
-        &mut self,
-        function: &str,
-        workload: &[u8],
-        options: SubmitOptions,
-    ) -> Result<Submitted> {
-        self.0.submit_background(function, workload, options)
-    }
+            fn is_connected(&self) -> bool {
+                self.0.is_connected()
+            }
+        }
 
-    fn status(&mut self, handle: &JobHandle) -> Result<JobStatus> {
-        self.0.status(handle)
-    }
+        impl Face for Async {
+            const NAME: &'static str = "async";
+            type Worker = AsyncWorker;
 
-    fn echo(&mut self, data: &str) -> Result<bytes::Bytes> {
-        self.0.echo(data)
-    }
+            fn new(servers: impl Into<Servers>) -> Result<Self> {
+                let client = Client::new(servers.into())?;
+                Ok(Async { client, runtime: Arc::new(runtime()) })
+            }
 
-    fn epochs(&self) -> Vec<Epoch> {
-        self.0.epochs().collect()
-    }
+            fn connect(servers: impl Into<Servers>) -> Result<Self> {
+                let runtime = Arc::new(runtime());
+                let client = runtime.block_on(Client::connect(servers.into()))?;
+                Ok(Async { client, runtime })
+            }
 
-    fn reconnect(&mut self) -> Result<()> {
-        self.0.reconnect()
-    }
+            fn from_stream(stream: Scripted, options: ConnectOptions) -> Self {
+                let runtime = Arc::new(queue_core::proof::runtime());
+                let client = runtime.block_on(Client::from_stream(stream, options)).unwrap();
+                Async { client, runtime }
+            }
+
+            fn call<R: Request>(&mut self, request: &R) -> Result<R::Reply> {
+                self.runtime.block_on(self.client.call(request))
+            }
+
+            fn call_many<R: Request>(&mut self, requests: Vec<R>) -> Vec<Result<R::Reply>> {
+                self.runtime.block_on(async {
+                    let (mut replies, mut found) = (self.client.call_many(requests), Vec::new());
+                    while let Some(reply) = replies.next().await {
+                        found.push(reply);
+                    }
+                    found
+                })
+            }
+
+            fn submit_slowly(
+                &mut self,
+                function: &str,
+                workload: &[u8],
+                options: SubmitOptions,
+                pause: Duration,
+            ) -> Result<(JobHandle, Vec<Result<JobEvent>>)> {
+                self.runtime.block_on(async {
+                    let mut job = self.client.submit(function, workload, options).await?;
+                    tokio::time::sleep(pause).await;
+                    let (handle, mut events) = (job.handle().clone(), Vec::new());
+                    while let Some(event) = job.next().await {
+                        events.push(event);
+                    }
+                    Ok((handle, events))
+                })
+            }
+
+            fn submit_some(
+                &mut self,
+                window: Option<usize>,
+                jobs: Vec<Submit<Vec<u8>>>,
+                mut look: impl FnMut(usize, Result<JobEvent>),
+            ) {
+                self.runtime.block_on(async {
+                    let events = self.client.submit_many(jobs);
+                    let mut events = match window {
+                        Some(window) => events.window(window),
+                        None => events,
+                    };
+                    while let Some((number, event)) = events.next().await {
+                        look(number, event);
+                    }
+                });
+            }
+
+            $(fn $name(&mut self, $($argument: $type),*) -> Result<$output> {
+                self.runtime.block_on(self.client.$name($($argument),*))
+            })+
+
+            fn epochs(&self) -> Vec<Epoch> {
+                self.client.epochs().collect()
+            }
+
+            fn is_connected(&self) -> bool {
+                self.client.is_connected()
+            }
+        }
+    };
 }
 
-impl Face for Async {
-    const NAME: &'static str = "async";
-    type Worker = AsyncWorker;
-
-    fn new(servers: impl Into<Servers>) -> Result<Self> {
-        let client = Client::new(servers.into())?;
-        Ok(Async { client, runtime: Arc::new(runtime()) })
-    }
-
-    fn connect(servers: impl Into<Servers>) -> Result<Self> {
-        let runtime = Arc::new(runtime());
-        let client = runtime.block_on(Client::connect(servers.into()))?;
-        Ok(Async { client, runtime })
-    }
-
-    fn call<R: Request>(&mut self, request: &R) -> Result<R::Reply> {
-        self.runtime.block_on(self.client.call(request))
-    }
-
-    fn call_many<R: Request>(&mut self, requests: Vec<R>) -> Vec<Result<R::Reply>> {
-        self.runtime.block_on(async {
-            let (mut replies, mut found) = (self.client.call_many(requests), Vec::new());
-            while let Some(reply) = replies.next().await {
-                found.push(reply);
-            }
-            found
-        })
-    }
-
-    fn submit(
-        &mut self,
-        function: &str,
-        workload: &[u8],
-        options: SubmitOptions,
-    ) -> Result<(JobHandle, Vec<Result<JobEvent>>)> {
-        self.runtime.block_on(async {
-            let mut job = self.client.submit(function, workload, options).await?;
-            let handle = job.handle().clone();
-            let mut events = Vec::new();
-            while let Some(event) = job.next().await {
-                events.push(event);
-            }
-            Ok((handle, events))
-        })
-    }
-
-    fn submit_slowly(
-        &mut self,
-        function: &str,
-        options: SubmitOptions,
-        pause: Duration,
-    ) -> Result<Vec<Result<JobEvent>>> {
-        self.runtime.block_on(async {
-            let mut job = self.client.submit(function, "", options).await?;
-            tokio::time::sleep(pause).await;
-            let mut events = Vec::new();
-            while let Some(event) = job.next().await {
-                events.push(event);
-            }
-            Ok(events)
-        })
-    }
-
-    fn submit_many(&mut self, jobs: Vec<Submit<Vec<u8>>>) -> Vec<(usize, Result<JobEvent>)> {
-        self.runtime.block_on(async {
-            let mut events = self.client.submit_many(jobs);
-            let mut found = Vec::new();
-            while let Some(event) = events.next().await {
-                found.push(event);
-            }
-            found
-        })
-    }
-
-    fn submit_some(
-        &mut self,
-        window: usize,
-        jobs: Vec<Submit<Vec<u8>>>,
-        mut look: impl FnMut(usize, Result<JobEvent>),
-    ) {
-        self.runtime.block_on(async {
-            let mut events = self.client.submit_many(jobs).window(window);
-            while let Some((number, event)) = events.next().await {
-                look(number, event);
-            }
-        });
-    }
-
-    fn run(&mut self, function: &str, workload: &[u8], options: SubmitOptions) -> Result<Outcome> {
-        self.runtime.block_on(self.client.run(function, workload, options))
-    }
-
-    fn submit_background(
-        &mut self,
-        function: &str,
-        workload: &[u8],
-        options: SubmitOptions,
-    ) -> Result<Submitted> {
-        self.runtime.block_on(self.client.submit_background(function, workload, options))
-    }
-
-    fn status(&mut self, handle: &JobHandle) -> Result<JobStatus> {
-        self.runtime.block_on(self.client.status(handle))
-    }
-
-    fn echo(&mut self, data: &str) -> Result<bytes::Bytes> {
-        self.runtime.block_on(self.client.echo(data))
-    }
-
-    fn epochs(&self) -> Vec<Epoch> {
-        self.client.epochs().collect()
-    }
-
-    fn reconnect(&mut self) -> Result<()> {
-        self.runtime.block_on(self.client.reconnect())
-    }
+methods! {
+    run(function: &str, workload: &[u8], options: SubmitOptions) -> Outcome;
+    submit_background(function: &str, workload: &[u8], options: SubmitOptions) -> Submitted;
+    status(handle: &JobHandle) -> JobStatus;
+    echo(data: &str) -> bytes::Bytes;
+    reconnect() -> ();
 }
 
 /// The async worker, with its driver.
@@ -324,164 +294,139 @@ pub(crate) trait WorkFace: Sized + Send + 'static {
     }
 }
 
-impl WorkFace for blocking::Worker {
-    type Job = blocking::GrabbedJob;
+/// What a job is told, by its worker in the one face and by itself in the other.
+macro_rules! reports {
+    ($($name:ident($job:ty $(, $argument:ident: $type:ty)*);)+) => {
+        impl WorkFace for blocking::Worker {
+            type Job = blocking::GrabbedJob;
 
-    fn new(options: WorkerOptions) -> Self {
-        blocking::Worker::new(options).unwrap()
-    }
+            fn new(options: WorkerOptions) -> Self {
+                blocking::Worker::new(options).unwrap()
+            }
 
-    fn connect<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<WorkerOptions>,
-        Error: From<O::Error>,
-    {
-        blocking::Worker::connect(options)
-    }
+            fn connect<O>(options: O) -> Result<Self>
+            where
+                O: TryInto<WorkerOptions>,
+                Error: From<O::Error>,
+            {
+                blocking::Worker::connect(options)
+            }
 
-    fn check(&self) -> Result<()> {
-        self.check()
-    }
+            fn check(&self) -> Result<()> {
+                self.check()
+            }
 
-    fn can_do(&mut self, function: &str) {
-        self.can_do(function, None).unwrap();
-    }
+            fn can_do(&mut self, function: &str) {
+                self.can_do(function, None).unwrap();
+            }
 
-    fn next_within(&mut self, timeout: Duration) -> Option<Self::Job> {
-        // An error says that no server can be reached at present.
-        self.next_job(timeout).ok().flatten()
-    }
+            fn next_within(&mut self, timeout: Duration) -> Option<Self::Job> {
+                // An error says that no server can be reached at present.
+                self.next_job(timeout).ok().flatten()
+            }
 
-    fn assignment(job: &Self::Job) -> &Assignment {
-        job
-    }
+            fn assignment(job: &Self::Job) -> &Assignment {
+                job
+            }
 
-    fn complete(&mut self, job: Self::Job, result: &str) -> Result<()> {
-        self.complete(job, result)
-    }
+            $(fn $name(&mut self, job: $job $(, $argument: $type)*) -> Result<()> {
+                self.$name(job $(, $argument)*)
+            })+
 
-    fn fail(&mut self, job: Self::Job) -> Result<()> {
-        self.fail(job)
-    }
+            fn give_back(&mut self, job: Self::Job) {
+                self.give_back(job).unwrap();
+            }
 
-    fn exception(&mut self, job: Self::Job, what: &str) -> Result<()> {
-        self.exception(job, what)
-    }
+            fn barrier(&mut self) -> Result<()> {
+                self.echo_barrier()
+            }
 
-    fn give_back(&mut self, job: Self::Job) {
-        self.give_back(job).unwrap();
-    }
+            fn connected(&self) -> usize {
+                self.connected()
+            }
 
-    fn status(&mut self, job: &Self::Job, numerator: u64, denominator: u64) -> Result<()> {
-        self.status(job, numerator, denominator)
-    }
+            fn handle(&self) -> WorkerHandle {
+                self.handle()
+            }
 
-    fn data(&mut self, job: &Self::Job, data: &str) -> Result<()> {
-        self.data(job, data)
-    }
+            fn stop(self) -> WorkerReport {
+                self.stop()
+            }
+        }
 
-    fn warning(&mut self, job: &Self::Job, data: &str) -> Result<()> {
-        self.warning(job, data)
-    }
+        impl WorkFace for AsyncWorker {
+            type Job = gearman_client::GrabbedJob;
 
-    fn barrier(&mut self) -> Result<()> {
-        self.echo_barrier()
-    }
+            fn new(options: WorkerOptions) -> Self {
+                let runtime = Arc::new(runtime());
+                let inside = runtime.enter();
+                let worker = Worker::new(options).unwrap();
+                drop(inside);
+                AsyncWorker { worker, runtime }
+            }
 
-    fn connected(&self) -> usize {
-        self.connected()
-    }
+            fn connect<O>(options: O) -> Result<Self>
+            where
+                O: TryInto<WorkerOptions>,
+                Error: From<O::Error>,
+            {
+                let runtime = Arc::new(runtime());
+                let worker = runtime.block_on(Worker::connect(options))?;
+                Ok(AsyncWorker { worker, runtime })
+            }
 
-    fn handle(&self) -> WorkerHandle {
-        self.handle()
-    }
+            fn check(&self) -> Result<()> {
+                self.runtime.block_on(self.worker.check())
+            }
 
-    fn stop(self) -> WorkerReport {
-        self.stop()
-    }
+            fn can_do(&mut self, function: &str) {
+                self.worker.can_do(function, None).unwrap();
+            }
+
+            fn next_within(&mut self, timeout: Duration) -> Option<Self::Job> {
+                let worker = &mut self.worker;
+                self.runtime
+                    .block_on(async { tokio::time::timeout(timeout, worker.next_job()).await.ok() })
+            }
+
+            fn assignment(job: &Self::Job) -> &Assignment {
+                job
+            }
+
+            $(fn $name(&mut self, job: $job $(, $argument: $type)*) -> Result<()> {
+                self.runtime.block_on(job.$name($($argument),*))
+            })+
+
+            fn give_back(&mut self, job: Self::Job) {
+                job.give_back();
+            }
+
+            fn barrier(&mut self) -> Result<()> {
+                self.runtime.block_on(self.worker.echo_barrier())
+            }
+
+            fn connected(&self) -> usize {
+                self.worker.connected()
+            }
+
+            fn handle(&self) -> WorkerHandle {
+                self.worker.handle()
+            }
+
+            fn stop(self) -> WorkerReport {
+                self.runtime.block_on(self.worker.stop())
+            }
+        }
+    };
 }
 
-impl WorkFace for AsyncWorker {
-    type Job = gearman_client::GrabbedJob;
-
-    fn new(options: WorkerOptions) -> Self {
-        let runtime = Arc::new(runtime());
-        let inside = runtime.enter();
-        let worker = Worker::new(options).unwrap();
-        drop(inside);
-        AsyncWorker { worker, runtime }
-    }
-
-    fn connect<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<WorkerOptions>,
-        Error: From<O::Error>,
-    {
-        let runtime = Arc::new(runtime());
-        let worker = runtime.block_on(Worker::connect(options))?;
-        Ok(AsyncWorker { worker, runtime })
-    }
-
-    fn check(&self) -> Result<()> {
-        self.runtime.block_on(self.worker.check())
-    }
-
-    fn can_do(&mut self, function: &str) {
-        self.worker.can_do(function, None).unwrap();
-    }
-
-    fn next_within(&mut self, timeout: Duration) -> Option<Self::Job> {
-        let worker = &mut self.worker;
-        self.runtime.block_on(async { tokio::time::timeout(timeout, worker.next_job()).await.ok() })
-    }
-
-    fn assignment(job: &Self::Job) -> &Assignment {
-        job
-    }
-
-    fn complete(&mut self, job: Self::Job, result: &str) -> Result<()> {
-        self.runtime.block_on(job.complete(result))
-    }
-
-    fn fail(&mut self, job: Self::Job) -> Result<()> {
-        self.runtime.block_on(job.fail())
-    }
-
-    fn exception(&mut self, job: Self::Job, what: &str) -> Result<()> {
-        self.runtime.block_on(job.exception(what))
-    }
-
-    fn give_back(&mut self, job: Self::Job) {
-        job.give_back();
-    }
-
-    fn status(&mut self, job: &Self::Job, numerator: u64, denominator: u64) -> Result<()> {
-        self.runtime.block_on(job.status(numerator, denominator))
-    }
-
-    fn data(&mut self, job: &Self::Job, data: &str) -> Result<()> {
-        self.runtime.block_on(job.data(data))
-    }
-
-    fn warning(&mut self, job: &Self::Job, data: &str) -> Result<()> {
-        self.runtime.block_on(job.warning(data))
-    }
-
-    fn barrier(&mut self) -> Result<()> {
-        self.runtime.block_on(self.worker.echo_barrier())
-    }
-
-    fn connected(&self) -> usize {
-        self.worker.connected()
-    }
-
-    fn handle(&self) -> WorkerHandle {
-        self.worker.handle()
-    }
-
-    fn stop(self) -> WorkerReport {
-        self.runtime.block_on(self.worker.stop())
-    }
+reports! {
+    complete(Self::Job, result: &str);
+    fail(Self::Job);
+    exception(Self::Job, what: &str);
+    status(&Self::Job, numerator: u64, denominator: u64);
+    data(&Self::Job, data: &str);
+    warning(&Self::Job, data: &str);
 }
 
 /// Makes two tests of each function over a [`Face`]: async and blocking.

@@ -104,7 +104,7 @@ fn events_that_came_in_time_are_given_after_the_deadline<F: Face>() {
     })]);
     let mut client = F::connect(to(&address)).unwrap();
     let submit = options().timeout(LATE);
-    let events = client.submit_slowly("f", submit, LATE + SHORT).unwrap();
+    let events = client.submit_slowly("f", b"", submit, LATE + SHORT).unwrap().1;
     let events: Vec<_> = events.into_iter().map(|event| event.unwrap()).collect();
     let data = |text: &'static str| JobEvent::Data(text.into());
     assert_eq!(events, [data("a"), data("b"), JobEvent::Complete("c".into())]);

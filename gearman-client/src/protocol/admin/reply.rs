@@ -281,18 +281,6 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_the_same_however_the_bytes_are_cut() {
-        let text = b"rev\t1\t0\t0\n\nwith . dot\n.\n";
-        let whole = reply(text, ReplyShape::List, text.len()).unwrap().unwrap();
-        let AdminReply::List { lines, is_forged } = &whole else { panic!("it is a list") };
-        assert_eq!(lines[..], [&b"rev\t1\t0\t0"[..], b"", b"with . dot"]);
-        assert!(!is_forged);
-        for piece in 1..text.len() {
-            assert_eq!(reply(text, ReplyShape::List, piece).unwrap().as_ref(), Some(&whole));
-        }
-    }
-
-    #[test]
     fn a_dot_in_the_middle_does_not_end_the_list() {
         let found = reply(b"a\n.\nb\n.\n", ReplyShape::List, 100).unwrap().unwrap();
         assert_eq!(

@@ -155,40 +155,6 @@ fn an_unreachable_server_is_retried_within_the_policy() {
     assert_eq!(error.command(), Some("version"));
 }
 
-/// Nothing was written on it.
-#[test]
-fn a_connection_that_has_ended_while_it_was_idle_costs_no_attempt() {
-    let mut bench = Bench::open();
-    bench.begin(&AdminCommand::Version);
-    assert_eq!(bench.turn(), Pulse::Peek);
-    bench.hand.loses(std::io::ErrorKind::UnexpectedEof);
-    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
-    assert!(bench.hand.role.0.outcome().is_none());
-}
-
-#[test]
-fn a_server_that_has_served_is_tried_again_at_once() {
-    let retry = RetryPolicy::new(3).seed(7).backoff(1000 * SECOND, 1000 * SECOND);
-    let mut bench = Bench::new(options().retry(retry));
-    bench.begin(&AdminCommand::Version);
-    assert!(matches!(bench.is_refused(), Pulse::Close(Some(_))));
-    // The next caller does not wait for the delay of the one before.
-    bench.begin(&AdminCommand::Version);
-    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
-    bench.hand.opens();
-    bench.written();
-    bench.comes("OK 1.1.20\r\n");
-    bench.turn();
-    bench.outcome().unwrap();
-    bench.begin(&AdminCommand::GetPid);
-    bench.turn();
-    bench.hand.looked();
-    bench.turn();
-    bench.hand.takes(3);
-    bench.hand.loses(std::io::ErrorKind::ConnectionReset);
-    assert!(matches!(bench.turn(), Pulse::Dial { .. }), "it was in order");
-}
-
 #[test]
 fn a_total_timeout_ends_a_command_wherever_it_is() {
     let total = ErrorKind::Timeout(Deadline::Total);

@@ -201,20 +201,6 @@ fn a_caller_without_a_connection_hears_of_the_attempt_that_began_with_it() {
 }
 
 #[test]
-fn the_last_byte_decides_the_fate_of_a_request() {
-    let mut bench = Bench::open(options().exceptions(false));
-    let (one, two) = (bench.echo("one"), bench.echo("two"));
-    bench.turn();
-    bench.hand.takes(29);
-    let queued = bench.echo("queued");
-    bench.hand.loses(std::io::ErrorKind::ConnectionReset);
-    assert_eq!(bench.turn(), Pulse::Close(None));
-    assert_eq!(bench.lost(one), (ErrorKind::ConnectionLost, Fate::Unknown));
-    assert_eq!(bench.lost(two), (ErrorKind::ConnectionLost, Fate::NotSent));
-    assert_eq!(bench.lost(queued), (ErrorKind::ConnectionLost, Fate::NotSent));
-}
-
-#[test]
 fn a_slot_whose_caller_has_gone_is_used_again_once_its_answer_has_come() {
     let mut bench = Bench::open(options());
     let (one, two) = (bench.echo("one"), bench.echo("two"));
@@ -493,20 +479,6 @@ fn a_new_reply_timeout_applies_from_then_on() {
         assert_eq!(bench.lost(slot).1, Fate::Unknown);
         bench.connects();
     }
-}
-
-#[test]
-fn each_answer_gives_the_next_request_the_whole_time() {
-    let mut bench = Bench::open(options().exceptions(false));
-    for text in ["one", "two"] {
-        bench.echo(text);
-    }
-    bench.turn();
-    bench.written();
-    bench.turn();
-    bench.hand.now += 9 * SECOND;
-    bench.comes(PacketType::EchoRes, &["one"]);
-    assert_eq!(bench.turn(), Pulse::Go(Some(bench.hand.now + 10 * SECOND)));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    ErrorKind, FunctionName, SubmitOptions,
-    protocol::{Echo, GetStatus, Magic, Submit},
+    FunctionName, SubmitOptions,
+    protocol::{Echo, Magic, Submit},
 };
 
 fn session() -> Session<u32> {
@@ -32,20 +32,6 @@ fn accept(session: &mut Session<u32>, packet: Packet) -> Option<(u32, String)> {
 
 fn got(waiter: u32, what: &str) -> Option<(u32, String)> {
     Some((waiter, what.to_owned()))
-}
-
-#[test]
-fn answers_come_in_the_order_of_the_requests() {
-    let mut session = session();
-    session.send(&Echo("a"), 1);
-    session.send(&GetStatus("H:x:1".parse().unwrap()), 2);
-    session.send(&Echo("b"), 3);
-    let status = packet(PacketType::StatusRes, &["H:x:1", "0", "0", "0", "0"]);
-    assert_eq!(accept(&mut session, packet(PacketType::EchoRes, &["a"])), got(1, "ECHO_RES"));
-    assert_eq!(accept(&mut session, status), got(2, "STATUS_RES"));
-    let error = packet(PacketType::Error, &["X", "y"]);
-    assert_eq!(accept(&mut session, error), got(3, "ERROR"));
-    assert_eq!(session.pending(), 0);
 }
 
 #[test]
@@ -164,17 +150,6 @@ fn a_request_waits_for_its_answer_from_its_last_byte_on() {
     assert!(session.is_waiting(), "the first one");
     accept(&mut session, packet(PacketType::EchoRes, &["large"]));
     assert!(!session.is_waiting());
-}
-
-#[test]
-fn an_answer_out_of_turn_is_a_protocol_error() {
-    let mut one = session();
-    one.send(&Echo("a"), 1);
-    let error = one.accept(packet(PacketType::JobCreated, &["H:x:1"])).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Protocol);
-    assert_eq!(error.to_string(), "the server answered ECHO_REQ with JOB_CREATED");
-    assert!(session().accept(packet(PacketType::EchoRes, &["a"])).is_err());
-    assert!(session().accept(packet(PacketType::Other(77), &["a"])).is_err());
 }
 
 #[test]

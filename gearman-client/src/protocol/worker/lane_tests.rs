@@ -588,24 +588,6 @@ fn a_lost_connection_holds_nothing_and_wakes_waiters() {
 }
 
 #[test]
-fn a_job_whose_announced_time_has_passed_is_lost() {
-    let mut bench = Bench::new(&terms(7));
-    let timed = FunctionName::try_from("timed").unwrap();
-    bench.turn();
-    bench.hand.opens();
-    bench.turn();
-    bench.lane().session.can_do(&timed, Some(3 * SECOND));
-    bench.turn();
-    assert_eq!(bench.written(), ["CAN_DO", "GRAB_JOB_ALL", "CAN_DO_TIMEOUT"]);
-    let job = bench.gets_job("timed");
-    let until = bench.hand.now + 3 * SECOND;
-    let early = until - SECOND / 1000;
-    assert_eq!(bench.lane().lost_reason(&job.handle, early), None);
-    assert_eq!(bench.lane().lost_reason(&job.handle, until), Some(LostReason::TimedOut));
-    assert!(bench.lane().holds(&job.handle), "its result is sent all the same");
-}
-
-#[test]
 fn each_loss_of_results_is_reported_once() {
     assert!(Bench::open().lane().check_losses().is_ok());
     let mut bench = Bench::new(&terms(7));
@@ -697,21 +679,6 @@ fn a_report_waits_for_room_while_too_much_is_unwritten() {
     bench.lane().session.report(&job.handle, Report::Data(&data)).unwrap();
     bench.loses();
     assert!(bench.lane().has_room(), "a report learns at once that its job is lost");
-}
-
-#[test]
-fn each_answer_gives_the_next_request_the_whole_time() {
-    let mut bench = Bench::open();
-    let now = bench.hand.now;
-    bench.lane().barrier(now);
-    bench.turn();
-    bench.written();
-    bench.turn();
-    bench.hand.now += SECOND / 2;
-    bench.comes(PacketType::NoJob, &[]);
-    bench.turn();
-    bench.written();
-    assert_eq!(bench.turn(), Pulse::Go(Some(bench.hand.now + 10 * SECOND)));
 }
 
 #[test]

@@ -515,16 +515,6 @@ fn a_lost_connection_leaves_no_result_unaccounted() {
 }
 
 #[test]
-fn progress_out_of_zero_is_refused() {
-    let mut bench = Bench::started(1);
-    let job = bench.gets_job(1);
-    let error = bench.worker.report(&job, Report::Status(1, 0)).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidInput);
-    bench.worker.report(&job, Report::Status(1, 2)).unwrap();
-    assert_eq!(bench.sent(), ["WORK_STATUS"]);
-}
-
-#[test]
 fn running_jobs_are_not_given_away_by_a_change_of_abilities() {
     let mut bench = Bench::started(1);
     let job = bench.gets_job(1);
