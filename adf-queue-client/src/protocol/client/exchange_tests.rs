@@ -13,7 +13,7 @@ use queue_core::{
 use super::exchange::{Exchange, HttpRequest, Reply};
 use crate::{
     ConnectOptions, Deadline, Error, ErrorKind, Fate, Metrics, Result,
-    protocol::{Encoding, Refusal, Request, Success},
+    protocol::{Encoding, Request, Success},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -233,23 +233,6 @@ fn no_request_asks_for_more_than_it_needs() {
 }
 
 #[test]
-fn answers_are_the_same_however_they_are_cut() {
-    for (ask, text) in [(count(), counted(3)), (push(), pushed(4)), (pull(), delivered())] {
-        let whole = |pieces: &[&str]| {
-            let mut bench = Bench::asked(ask.clone());
-            pieces.iter().for_each(|piece| bench.comes(piece.as_bytes()));
-            bench.outcome().unwrap()
-        };
-        let expected = whole(&[&text]);
-        for at in 1..text.len() {
-            assert_eq!(whole(&[&text[..at], &text[at..]]), expected, "cut at {at}");
-        }
-        let bytes: Vec<_> = (0..text.len()).map(|at| &text[at..=at]).collect();
-        assert_eq!(whole(&bytes), expected);
-    }
-}
-
-#[test]
 fn an_answer_that_ends_early_leaves_the_fate_unknown_wherever_it_ends() {
     for (ask, text) in [(count(), counted(3)), (push(), pushed(4)), (pull(), delivered())] {
         for len in 0..text.len() {
@@ -440,18 +423,6 @@ fn an_unsent_pull_is_dropped() {
 }
 
 #[test]
-fn other_requests_and_connections_end_with_their_caller() {
-    let mut bench = Bench::new();
-    bench.begin_within(push(), 3 * SECOND);
-    bench.dialed();
-    bench.written();
-    bench.hand.now += 3 * SECOND;
-    assert_eq!(bench.turn(), Pulse::Close(None));
-    let error = bench.error();
-    assert_eq!((error.kind(), error.fate()), (&ErrorKind::Timeout(Deadline::Total), Fate::Unknown));
-}
-
-#[test]
 fn an_unreachable_server_is_retried_within_the_policy() {
     let mut bench = Bench::new();
     bench.begin(count());
@@ -468,24 +439,6 @@ fn an_unreachable_server_is_retried_within_the_policy() {
     }
     assert_eq!(bench.turn(), Pulse::Close(None));
     assert_eq!(bench.error().kind(), &ErrorKind::Connect);
-}
-
-#[test]
-fn a_failure_before_the_end_of_a_call_is_followed_by_another_attempt_and_a_later_one_is_its_end() {
-    let mut bench = Bench::new();
-    bench.begin_within(count(), 3 * SECOND);
-    for (wait, goes_on) in [(SECOND, true), (2 * SECOND, false)] {
-        assert!(matches!(bench.turn(), Pulse::Dial { .. }));
-        bench.hand.now += wait;
-        let refused = Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
-        bench.hand.ends(End::NotConnected(refused));
-        let pulse = bench.turn();
-        if goes_on {
-            let Pulse::Close(Some(until)) = pulse else { panic!("{pulse:?}") };
-            bench.hand.now = until;
-        }
-    }
-    assert_eq!(bench.error().kind(), &ErrorKind::Timeout(Deadline::Total));
 }
 
 /// Rows 10, 12 and 17, as far as the server answers.
@@ -509,22 +462,6 @@ fn a_non_result_is_an_error() {
         assert!(error.to_string().contains(why), "{error}");
         assert_eq!((error.kind(), error.fate()), (&kind, fate), "{error}");
     }
-}
-
-/// Row 10.
-#[test]
-fn a_refusal_counts_whatever_the_status() {
-    let mut bench = Bench::asked(count());
-    let json = r#"{"queue":"/j","count":0,"result":"queue not exists.","action":"count","requestid":"h1"}"#;
-    bench.comes(answer(json, "keep-alive").as_bytes());
-    let error = bench.error();
-    assert_eq!(error.kind(), &ErrorKind::Refused(Refusal::QueueNotFound));
-    assert_eq!(error.server(), Some("http://server:1"));
-    assert_eq!(
-        bench.turn(),
-        Pulse::Rest(Some(bench.hand.now + 5 * SECOND)),
-        "the connection is fine"
-    );
 }
 
 #[test]

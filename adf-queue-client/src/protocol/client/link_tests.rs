@@ -314,36 +314,6 @@ fn the_connect_timeout_covers_the_connection_and_its_upgrade() {
 }
 
 #[test]
-fn detects_a_non_queue_server_at_once() {
-    let mut bench = Bench::new(options());
-    let (ready, push) = (bench.begin(Ask::Ready), bench.begin(push("x")));
-    bench.turn();
-    bench.hand.opens();
-    bench.turn();
-    bench.comes(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<html>");
-    bench.turn();
-    for number in [ready, push] {
-        let error = bench.outcome(number).unwrap().unwrap_err();
-        assert_eq!((error.kind(), error.fate()), (&ErrorKind::Protocol, Fate::NotSent));
-        assert!(error.to_string().contains("is this an Adf.QueueServer?"), "{error}");
-    }
-}
-
-#[test]
-fn requests_of_all_callers_go_out_together_and_answers_find_their_own() {
-    let mut bench = Bench::open(options());
-    let pull = bench.begin(Ask::Pull(queue()));
-    let (one, two) = (bench.begin(push("one")), bench.begin(push("two")));
-    let counted = bench.begin(count());
-    bench.go();
-    for (number, id) in [(two, 2), (one, 1)] {
-        assert_eq!(bench.outcome(number).unwrap().unwrap().pushed().unwrap().get(), id);
-    }
-    assert!(bench.outcome(counted).unwrap().unwrap().counted().is_ok());
-    assert_eq!(bench.delivery(pull).body(), "one");
-}
-
-#[test]
 fn the_action_distinguishes_answers_to_delete_and_pull() {
     let mut bench = Bench::open(options());
     bench.ask(push("x")).unwrap();
@@ -356,22 +326,6 @@ fn the_action_distinguishes_answers_to_delete_and_pull() {
     bench.go();
     bench.outcome(deleted).unwrap().unwrap().done().unwrap();
     assert_eq!(bench.outcome(waiting).unwrap().unwrap().counted().unwrap(), 0);
-}
-
-#[test]
-fn the_last_byte_decides_the_fate_of_a_request() {
-    let never = options().retry(RetryPolicy::never());
-    let mut bench = Bench::open(never);
-    let (one, two) = (bench.begin(push("one")), bench.begin(push("two")));
-    bench.turn();
-    let half = bench.hand.unsent().len() / 2;
-    bench.hand.takes(half);
-    let queued = bench.begin(push("queued"));
-    bench.hand.ends(reset());
-    bench.turn();
-    assert_eq!(bench.error(one), (ErrorKind::ConnectionLost, Fate::Unknown));
-    assert_eq!(bench.error(two), (ErrorKind::ConnectionLost, Fate::NotSent));
-    assert_eq!(bench.error(queued), (ErrorKind::ConnectionLost, Fate::NotSent));
 }
 
 /// The rest of its frame is still sent.
@@ -711,16 +665,6 @@ fn an_unsolicited_answer_ends_the_connection() {
 }
 
 #[test]
-fn a_message_over_the_limit_ends_those_who_pull_and_is_not_asked_for_again() {
-    let mut bench = Bench::open(options().max_message_size(100));
-    let pull = bench.begin(Ask::Pull(queue()));
-    bench.go();
-    bench.comes(b"\x82\x7e\x01\0");
-    bench.turn();
-    assert_eq!(bench.error(pull).0, ErrorKind::MessageTooLarge);
-}
-
-#[test]
 fn an_unrepresentable_request_is_not_sent() {
     let mut bench = Bench::open(options());
     let umlaut: QueueName = "/ü".parse().unwrap();
@@ -895,24 +839,6 @@ fn another_pump_follows_a_dropped_one() {
     bench.hand.pump_anew();
     assert!(matches!(bench.turn(), Pulse::Dial { .. }));
     bench.connect();
-}
-
-#[test]
-fn an_attempt_without_its_pump_fails_and_is_retried_soon() {
-    let mut bench = Bench::new(options());
-    let first = bench.begin(push("x"));
-    assert!(bench.link().claim());
-    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
-    bench.hand.abandoned();
-    assert_eq!(bench.turn(), Pulse::Close(None));
-    assert_eq!(bench.error(first), (ErrorKind::ConnectionLost, Fate::NotSent));
-    bench.begin(push("y"));
-    assert!(bench.link().claim());
-    bench.hand.pump_anew();
-    let Pulse::Close(Some(at)) = bench.turn() else { panic!("nothing came of the attempt") };
-    assert!(at <= bench.hand.now + SECOND / 50);
-    bench.hand.now = at;
-    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
 }
 
 #[test]
@@ -1529,18 +1455,6 @@ fn a_pull_without_a_connection_states_the_reason() {
 }
 
 #[test]
-fn an_abandoned_attempt_does_not_delay_the_next() {
-    let mut bench = Bench::new(options());
-    let gone = bench.begin(Ask::Ready);
-    bench.turn();
-    bench.link().leave(gone);
-    bench.hand.now += 6 * SECOND;
-    assert_eq!(bench.turn(), Pulse::Close(None));
-    bench.begin(Ask::Ready);
-    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
-}
-
-#[test]
 fn requests_and_pulls_go_out_in_the_order_of_their_callers() {
     let body = "x".repeat(60_000);
     let many = || pushes(&[body.as_str(); 20]);
@@ -1634,20 +1548,4 @@ fn an_answer_is_waited_for_when_its_caller_has_gone() {
     bench.link().leave(gone);
     let late = bench.hand.now + 10 * SECOND;
     assert_eq!(bench.turn(), Pulse::Go(Some(late)));
-}
-
-#[test]
-fn each_answer_gives_the_next_one_its_own_time() {
-    let mut bench = Bench::open(options());
-    let two = [bench.begin(push("one")), bench.begin(push("two"))];
-    bench.go_unanswered();
-    bench.turn();
-    bench.hand.now += 8 * SECOND;
-    bench.comes(&pushed(1, 7));
-    bench.turn();
-    bench.outcome(two[0]).unwrap().unwrap();
-    bench.hand.now += 9 * SECOND;
-    assert_eq!(bench.turn(), Pulse::Go(Some(bench.hand.now + SECOND)));
-    bench.hand.now += SECOND;
-    assert_eq!(bench.turn(), Pulse::Look);
 }

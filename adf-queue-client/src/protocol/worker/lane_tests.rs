@@ -691,22 +691,6 @@ fn a_queue_with_a_waiting_pull_is_counted_periodically() {
     }
 }
 
-#[test]
-fn as_many_handlers_run_as_there_are_slots_and_the_end_of_the_connection_concerns_them() {
-    for seed in 0..4 {
-        let mut face = Face::serving(seed, terms());
-        for body in ["a", "b", "c", "d"] {
-            face.push("/q", body);
-        }
-        face.quiet();
-        let mut running: Vec<_> = face.running.iter().map(body).collect();
-        running.sort();
-        assert_eq!(running, ["a", "b", "c"], "seed {seed}");
-        assert!(matches!(face.step(), Pulse::Go(_)));
-        face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 4);
-    }
-}
-
 /// With a pull more than needed, it would have to wait for the next periodic count.
 #[test]
 fn a_worker_until_its_queues_are_empty_pulls_no_more_than_it_found() {
@@ -1027,26 +1011,6 @@ fn until_empty_skips_missing_queues() {
         }
         assert_eq!((face.settled_as(JobFate::Deleted), face.refused > 0), (1, true));
     }
-}
-
-/// Section 10: DELIVER is queued behind actions that have already arrived, so a count right behind a pull finds its
-/// message.
-#[test]
-fn no_more_is_pulled_than_found_though_a_delivery_follows_actions_that_are_there() {
-    let mut bad = Vec::new();
-    for seed in 0..8 {
-        let terms = LaneSettings { slots: 1, until_empty: true, recheck: NEVER, ..terms() };
-        let mut face = Face::serving(seed, terms);
-        face.push("/q", "x");
-        for times in 1..=5 {
-            face.until_running();
-            face.quiet();
-            bad.push((seed, times, face.lane().pulls()));
-            face.end_one(if times == 5 { Outcome::Delete } else { Outcome::Retry });
-        }
-    }
-    bad.retain(|(_, _, pulls)| *pulls > 0);
-    assert!(bad.is_empty(), "pulls too many: {bad:?}");
 }
 
 /// Its consequence with the default interval.
