@@ -98,7 +98,7 @@ pub const EXIT_CODES: &[ExitCode] = &[
     row(
         Exit::Unknown,
         "unknown",
-        "the server may have carried it out (all of it, or a part): look before you repeat it",
+        "the server may have carried it out, in full or in part: check before repeating it",
     ),
     row(
         Exit::BadData,

@@ -27,7 +27,7 @@ pub(crate) fn first(program: &Program) -> String {
     let topics: Vec<&str> = topics::all(program).map(|(topic, _)| topic).collect();
     let topics = format!("{}; or --all", topics.join(", "));
     let more = [
-        (format!("{name} [COMMAND] --help"), "every command, or all about one; -h is shorter"),
+        (format!("{name} [COMMAND] --help"), "list all commands, or describe one; -h is shorter"),
         (format!("{name} help TOPIC"), &topics),
     ];
     let text = format!(
@@ -51,7 +51,7 @@ pub(crate) fn overview(program: &Program) -> String {
         "{about}\n\n{usage}\n\n{groups}{}",
         table(&[
             (format!("{name} COMMAND --help"), "a command with its options and examples"),
-            (format!("{name} help TOPIC"), "what commands share, such as options; or --all"),
+            (format!("{name} help TOPIC"), "a shared topic, such as options; --all for everything"),
         ])
     );
     wrap::words(&text, width()).trim_end().to_owned() + "\n"

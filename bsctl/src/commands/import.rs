@@ -43,7 +43,7 @@ pub struct ImportArgs {
     #[arg(value_name = "FILE|-", default_value = "-")]
     from: OsString,
 
-    /// Read the log of a beanstalkd instead, from the folder of its -b
+    /// Read a beanstalkd binlog from this directory (its -b) instead
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "from")]
     binlog: Option<PathBuf>,
 

@@ -19,7 +19,7 @@ use crate::rules::thresholds::{Range, Threshold, Verdict};
 /// Flags of every check.
 #[derive(Debug, Clone, Args)]
 pub struct CheckFlags {
-    /// Warn where this holds, e.g. 'rtt>50ms', or outside a range, rtt=50; repeatable
+    /// Warn if this holds, e.g. 'rtt>50ms', or outside a range, rtt=50; repeatable
     #[arg(short, long, global = true, value_name = thresholds::VALUE)]
     warning: Vec<Threshold>,
 

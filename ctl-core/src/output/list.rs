@@ -54,10 +54,8 @@ impl Rows {
         if out.style.decodes()
             && matches!(out.style.format, Format::Raw | Format::Csv | Format::Name)
         {
-            return Err(CliError::usage(
-                "--decode shows what is in bodies, which this output format cannot",
-            )
-            .hint("-o plain, json, ndjson, yaml or table"));
+            return Err(CliError::usage("--decode needs an output format that shows bodies")
+                .hint("-o plain, json, ndjson, yaml or table"));
         }
         let server = by_server.then_some(&SERVER);
         let (selected, sort_by) = shape.chosen(&out.style, server)?;

@@ -43,7 +43,7 @@ impl<T: Interactive> Kit<T> {
             Reads if ContextArgs::reads_only, else Creates, context::HELP, [Absent, Unconfigured],
             "Manage contexts: named sets of settings, such as servers";
         "doctor" (DoctorArgs) = doctor::run, Reads, doctor::HELP, [Unconfigured],
-            "Diagnose settings and servers, and say how to fix what is wrong";
+            "Diagnose settings and connections, and suggest fixes";
         "help" (HelpArgs) = |context, args| help::run(&mut context.out, &T::PROGRAM, &args), Reads, "",
             [Unconfigured, Hidden], "Explain a command or a topic" + "examples" = "examples";
         "completions" (CompletionsArgs) = |context, args| {

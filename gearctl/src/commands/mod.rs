@@ -55,7 +55,7 @@ pub(crate) const COMMANDS: Table<Gearctl> = ctl_core::commands! {
     "jobs" (jobs::JobsArgs) = jobs::run, Reads, jobs::HELP, [Repeats],
         "List the server's jobs" + "unique-jobs" = "--unique-ids";
     "peek" (peek_export::PeekArgs) = peek_export::peek, Destroys, peek_export::PEEK_HELP, [],
-        "Show the next jobs; the server may drop them because of it";
+        "Show the next jobs, at the risk that the server drops them";
     "cancel" (cancel::CancelArgs) = cancel::run, Destroys, cancel::HELP, [],
         "Cancel queued jobs";
 }
