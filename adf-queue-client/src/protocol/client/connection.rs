@@ -206,11 +206,15 @@ impl Link {
     }
 
     /// Whether this answer shows that the server is well. A count before a pull, and any count of a caller that only
-    /// pulls, does not on a young connection: the server may close it at each pull.
+    /// pulls, does not on a young connection: the server may close it at each pull. Nor does a message of such a caller,
+    /// before anything is settled: the server may close it at each settlement.
     fn is_proof(&self, waiter: &Waiter, outcome: &Result<Success, Refusal>, now: Instant) -> bool {
-        let is_before_pull = self.is_patient || matches!(waiter, Waiter::Check(_));
-        !(is_before_pull && matches!(outcome, Ok(Success::Counted(_))))
-            || self.since.is_some_and(|since| Health::has_lasted(since, now))
+        let is_before_more = match outcome {
+            Ok(Success::Counted(_)) => self.is_patient || matches!(waiter, Waiter::Check(_)),
+            Ok(Success::Delivered(_)) => self.is_patient,
+            _ => false,
+        };
+        !is_before_more || self.since.is_some_and(|since| Health::has_lasted(since, now))
     }
 
     /// A complete exchange shows that the server is alive: the next connection may follow without a delay, and waiting

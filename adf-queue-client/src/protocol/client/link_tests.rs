@@ -1437,6 +1437,26 @@ fn a_count_before_a_pull_is_no_sign_of_a_good_server() {
     }
 }
 
+/// The server may close a connection at each settlement.
+#[test]
+fn a_message_of_a_worker_is_no_sign_of_a_good_server() {
+    let link = Link::new(options()).patient();
+    let mut bench = Bench::of(link, Server::builder().queue("/q").offline());
+    let mut pull = bench.begin(Ask::Pull(queue()));
+    bench.connect();
+    bench.ask(push("x")).unwrap();
+    for times in 0..=2 {
+        if times > 0 {
+            bench.connect();
+        }
+        bench.outcome(pull).unwrap();
+        pull = bench.begin(Ask::Pull(queue()));
+        bench.lose();
+        let pulse = bench.turn();
+        assert_eq!(matches!(pulse, Pulse::Close(Some(_))), times == 2, "{pulse:?}");
+    }
+}
+
 #[test]
 fn a_pull_without_a_connection_states_the_reason() {
     let mut bench = Bench::new(options());
