@@ -33,10 +33,11 @@ pub use supervisor::Hands;
 /// start, a failure is an error, because an invalid address is more likely than a server outage.
 ///
 /// # Errors
-/// No server can be reached: exit 69. With several servers one is enough; the worker reports the others.
+/// No server can be reached: exit 69. With several servers one is enough; the worker reports the others. A signal.
 pub fn connect<T: Tool>(context: &mut Context<T>) -> Result<(), CliError> {
     let waits = context.globals.wait_for_server.is_some();
-    context.link.dialer_mut().never_cancel();
+    let interrupts = context.gentle_interrupts()?;
+    context.link.dialer_mut().heed_between_attempts(&interrupts);
     let each = context.link.each()?;
     let connected = if each.len() < 2 {
         context.link.connect()

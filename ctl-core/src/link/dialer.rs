@@ -17,6 +17,7 @@ use crate::link::who;
 use crate::output::messages::{Filter, Messages, Trace};
 use crate::program::Program;
 use crate::system::env::{Setting, Source};
+use crate::system::signals::Interrupts;
 
 /// The clients' default time limit for connecting.
 const USUAL_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -45,6 +46,8 @@ pub struct Dialer<L: Link> {
     attention: Option<Attention>,
     /// Ends attempts to connect instead, and no calls.
     outliving: Option<Canceller>,
+    /// Ends the wait for a server between two attempts.
+    interrupts: Interrupts,
 }
 
 impl<L: Link> Clone for Dialer<L> {
@@ -62,6 +65,7 @@ impl<L: Link> Clone for Dialer<L> {
             known: Arc::clone(&self.known),
             attention: self.attention.clone(),
             outliving: self.outliving.clone(),
+            interrupts: self.interrupts.clone(),
         }
     }
 }
@@ -106,6 +110,7 @@ impl<L: Link> Dialer<L> {
             known: Arc::new(AtomicBool::new(embedded)),
             attention: Some(Attention::default()),
             outliving: None,
+            interrupts: Interrupts::none(),
         };
         dialer.target(target);
         Ok(dialer)
@@ -304,8 +309,14 @@ impl<L: Link> Dialer<L> {
         self.never_cancel();
     }
 
-    /// Signals end no calls of later connections: for a worker, which handles signals itself.
-    pub(crate) fn never_cancel(&mut self) {
+    /// Signals end the wait for a server, but no calls of later connections: for a worker, which handles signals itself.
+    pub(crate) fn heed_between_attempts(&mut self, interrupts: &Interrupts) {
+        self.never_cancel();
+        self.interrupts = interrupts.clone();
+    }
+
+    /// Signals end no calls of later connections.
+    fn never_cancel(&mut self) {
         self.attention = None;
         self.made = None;
     }
@@ -389,6 +400,7 @@ impl<L: Link> Dialer<L> {
         };
         let mut attempt = attempt;
         let attempt = |left: Option<Duration>| {
+            self.interrupts.check()?;
             let opened = attempt(left);
             // Nothing was sent.
             let interrupted = |_| attention.interruption();
