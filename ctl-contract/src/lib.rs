@@ -207,6 +207,7 @@ macro_rules! tool_contract {
                     killing_the_worker_kills_its_process_trees,
                     worker_exits_1_if_every_job_failed,
                     worker_serves_metrics,
+                    worker_is_healthy_while_it_waits_for_its_server,
                     failed_jobs_can_be_imported_again,
                 }
                 terminal {

@@ -110,7 +110,7 @@ pub fn worker_exits_1_if_every_job_failed<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
     let ran = work(case, &address, &["-o", "json"], "exit 3").exits(1);
     assert_eq!(ran.error()["code"], "JOBS_FAILED");
-    assert!(ran.error()["message"].as_str().unwrap().contains("the commands of 1 "), "{ran:?}");
+    assert!(ran.error()["message"].as_str().unwrap().contains("1 command failed"), "{ran:?}");
 }
 
 /// Also while it waits for a job. Its commands do not inherit the manager's variables.
@@ -179,6 +179,24 @@ pub fn worker_serves_metrics<T: Tool>(case: &Case<T>) {
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && body == "ok\n", "{head} {body}");
     let (head, _) = worker.ask("GET /metrics HTTP/1.1\r\nHost: rebound.example\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 421 "), "{head}");
+    worker.end();
+}
+
+/// A liveness probe must not end it.
+#[cfg(unix)]
+pub fn worker_is_healthy_while_it_waits_for_its_server<T: Tool>(case: &Case<T>) {
+    let dead = fixtures::Port::take().unwrap();
+    let address = dead.address().to_string();
+    let words: Vec<&str> = case.work.split(' ').collect();
+    let globals = [case.program.flag, &address, "--wait-for-server", "1h"];
+    let flags = ["--metrics", "127.0.0.1:0", "--shell", "true"];
+    let line = [&globals[..], &words, &flags].concat();
+    let mut worker = Running::of(case.program.command(&line).spawn().unwrap());
+    let mut err = BufReader::new(worker.stderr.take().unwrap());
+    let said = hears(&mut err, "/metrics\n");
+    let (_, rest) = said.split_once("http://").unwrap();
+    let worker = Exporter::of(worker, rest.split_once("/metrics").unwrap().0.to_owned());
+    assert_eq!(worker.get("/healthz").1, "ok\n");
     worker.end();
 }
 

@@ -15,40 +15,29 @@ use crate::text::units;
 const LONGEST_STEP: Duration = Duration::from_secs(60);
 
 /// What a worker has done and is doing, for its end and for those who watch it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Account {
     pub(super) finished: Mutex<Counts>,
     /// Number of running commands.
     pub(super) running: AtomicUsize,
     /// The servers that it has lost.
     pub(super) lost: Mutex<HashSet<String>>,
-    /// When it last made progress.
-    seen: Mutex<Instant>,
-}
-
-impl Default for Account {
-    fn default() -> Self {
-        let seen = Mutex::new(Instant::now());
-        Self {
-            finished: Mutex::default(),
-            running: AtomicUsize::new(0),
-            lost: Mutex::default(),
-            seen,
-        }
-    }
+    /// When it last made progress, once it has started.
+    seen: Mutex<Option<Instant>>,
 }
 
 impl Account {
     /// Checks the worker, which holds a job if it is busy: it makes progress if it needs none, or its command runs.
     pub(super) fn look(&self, is_busy: bool, now: Instant) {
         if !is_busy || self.running.load(Ordering::SeqCst) > 0 {
-            *lock(&self.seen) = now;
+            *lock(&self.seen) = Some(now);
         }
     }
 
-    /// Whether it made progress lately.
+    /// Whether it made progress lately, or has not started: it may wait for a server.
     pub(super) fn goes_on(&self, now: Instant) -> bool {
-        now.saturating_duration_since(*lock(&self.seen)) < LONGEST_STEP
+        let is_long_ago = |seen| now.saturating_duration_since(seen) >= LONGEST_STEP;
+        !lock(&self.seen).is_some_and(is_long_ago)
     }
 
     /// The metrics of this tool's worker.
@@ -111,8 +100,8 @@ impl Counts {
         if self.failed == 0 || self.succeeded > 0 {
             return Ok(Exit::Done);
         }
-        let failed = units::count(self.failed, noun);
-        let why = format!("no {noun} succeeded: the commands of {failed} failed");
+        let failed = units::count(self.failed, "command");
+        let why = format!("no {noun} succeeded: {failed} failed");
         Err(CliError::new(Exit::Negative, "JOBS_FAILED", why))
     }
 }

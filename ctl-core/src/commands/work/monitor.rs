@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
@@ -15,6 +16,7 @@ use crate::error::CliError;
 use crate::output::messages::Messages;
 use crate::system::listen;
 use crate::system::listen::http::{self, Reply, plain};
+use crate::system::process;
 use crate::system::signals::Interrupts;
 
 /// Maximum number of connections at once.
@@ -22,39 +24,63 @@ const CONNECTIONS: usize = 64;
 /// Time limit of a connection, from its first byte to the last of the answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The address of `--metrics`, bound.
+/// The account of a worker at the address of `--metrics`, from its start until this is dropped.
+#[derive(Debug)]
 pub(super) struct Monitor {
-    listener: TcpListener,
-    tool: &'static str,
-    is_local: bool,
+    over: Interrupts,
 }
 
 impl Monitor {
-    pub(super) fn of(flags: &WorkFlags, messages: &Messages) -> Result<Option<Self>, CliError> {
+    /// None without `--metrics`.
+    pub(super) fn start(
+        flags: &WorkFlags,
+        messages: &Messages,
+        account: &Arc<Account>,
+    ) -> Result<Option<Self>, CliError> {
         let Some(wanted) = &flags.metrics else { return Ok(None) };
         let wanted = listen::tcp_address(("--metrics", wanted), flags.allow_remote, "worker")?;
         let (listener, address) = listen::bind("--metrics", wanted)?;
         messages.note(format!("metrics on http://{address}/metrics"));
-        let (tool, is_local) = (messages.program(), address.ip().is_loopback());
-        Ok(Some(Self { listener, tool, is_local }))
-    }
-
-    /// Answers until it is over.
-    pub(super) fn serve(self, account: &Arc<Account>, over: &Interrupts) -> Result<(), CliError> {
-        let Self { listener, tool, is_local } = self;
-        let served = http::serve(listener, CONNECTIONS, over, |stream, _, claim| {
-            let account = Arc::clone(account);
-            async move {
-                let respond = async |request: Request<Incoming>| {
-                    claim.stake();
-                    let refused = http::refused(&request, is_local);
-                    refused.unwrap_or_else(|| answer(&account, tool, &request))
-                };
-                let _ = timeout(PATIENCE, http::answer(stream, respond)).await;
+        let monitor = Self { over: Interrupts::none() };
+        let (over, account, messages) =
+            (monitor.over.clone(), Arc::clone(account), messages.clone());
+        let run = move || {
+            let is_local = address.ip().is_loopback();
+            if let Err(error) = serve(listener, (messages.program(), is_local), &account, &over) {
+                messages.warn(error.message);
             }
-        });
-        served.map(drop)
+        };
+        let thread = thread::Builder::new().name("metrics".to_owned());
+        thread.spawn(run).map_err(|error| process::no_thread(&error))?;
+        Ok(Some(monitor))
     }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        self.over.raise();
+    }
+}
+
+/// Answers until it is over.
+fn serve(
+    listener: TcpListener,
+    (tool, is_local): (&'static str, bool),
+    account: &Arc<Account>,
+    over: &Interrupts,
+) -> Result<(), CliError> {
+    let served = http::serve(listener, CONNECTIONS, over, |stream, _, claim| {
+        let account = Arc::clone(account);
+        async move {
+            let respond = async |request: Request<Incoming>| {
+                claim.stake();
+                let refused = http::refused(&request, is_local);
+                refused.unwrap_or_else(|| answer(&account, tool, &request))
+            };
+            let _ = timeout(PATIENCE, http::answer(stream, respond)).await;
+        }
+    });
+    served.map(drop)
 }
 
 fn answer(account: &Account, tool: &str, request: &Request<Incoming>) -> Reply {

@@ -139,8 +139,8 @@ pub struct Shift {
     guard: Mutex<Option<Option<Arc<Guard>>>>,
     pub(super) account: Arc<Account>,
     failed: Option<FailedFile>,
-    /// Shows the account, until the worker is supervised.
-    pub(super) monitor: Mutex<Option<Monitor>>,
+    /// Shows the account.
+    _monitor: Option<Monitor>,
 }
 
 impl Shift {
@@ -160,7 +160,7 @@ impl Shift {
             guard: Mutex::default(),
             account,
             failed: None,
-            monitor: Mutex::default(),
+            _monitor: None,
         }
     }
 
@@ -176,10 +176,10 @@ impl Shift {
     /// An address for metrics that is invalid (2) or cannot be bound (69); a file for failed jobs that is none (2) or
     /// cannot be written (74).
     pub fn of(self, flags: &WorkFlags) -> Result<Self, CliError> {
-        let monitor = Monitor::of(flags, &self.messages)?;
+        let monitor = Monitor::start(flags, &self.messages, &self.account)?;
         let outages = self.outages.finite(flags.until_empty());
         let failed = flags.failed_to.as_deref().map(FailedFile::open).transpose()?;
-        Ok(Self { outages, failed, monitor: Mutex::new(monitor), ..self })
+        Ok(Self { outages, failed, _monitor: monitor, ..self })
     }
 
     /// The server of a job, if ids alone do not identify the job.

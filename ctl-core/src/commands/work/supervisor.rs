@@ -41,22 +41,10 @@ impl Shift {
         // Runs once, in the attempt that succeeds in starting a thread.
         let run = Mutex::new(Some(run));
         let run = || lock(&run).take().map(|run| run());
-        let over = Interrupts::none();
-        let monitor = lock(&self.monitor).take();
         let (signal, given) = thread::scope(|scope| {
-            let named = |name: &str| thread::Builder::new().name(name.to_owned());
-            if let Some(monitor) = monitor {
-                let serve = || {
-                    if let Err(error) = monitor.serve(&self.account, &over) {
-                        self.messages().warn(error.message);
-                    }
-                };
-                if let Err(error) = named("metrics").spawn_scoped(scope, serve) {
-                    return (Err(process::no_thread(&error)), R::default());
-                }
-            }
             let start = || {
-                named("worker").spawn_scoped(scope, run).map_err(|error| process::no_thread(&error))
+                let thread = thread::Builder::new().name("worker".to_owned());
+                thread.spawn_scoped(scope, run).map_err(|error| process::no_thread(&error))
             };
             let watched = self.wait_out(interrupts, start).map(|thread| {
                 let supervisor = Supervisor {
@@ -73,7 +61,6 @@ impl Shift {
                 let signal = supervisor.watch(|| thread.is_finished(), finished, report);
                 (signal, thread.join().ok().flatten().unwrap_or_default())
             });
-            over.raise();
             watched.unwrap_or_else(|error| (Err(error), R::default()))
         });
         let signal = signal?;
