@@ -15,7 +15,7 @@ use gearman_client::blocking::Worker;
 use gearman_client::{ClientId, JobLimit, WorkerOptions, WorkerReport};
 
 use crate::error::cli_error;
-use crate::names::Function;
+use crate::names::{Function, show_function};
 use crate::tool::Tool;
 use crate::work::child::{PLACES, Recipe, Stream};
 use crate::work::{Fate, Handler, Shift, builtin::Builtin};
@@ -144,6 +144,13 @@ fn workers(
     let functions = args.functions.names_or_usual(tool.settings())?;
     let id = args.client_id.as_deref().map(ClientId::try_from).transpose().map_err(cli_error)?;
     let letters = args.flags.dead_letter.as_deref().map(crate::names::function).transpose()?;
+    if let Some(function) = letters.as_ref().filter(|function| functions.contains(function)) {
+        let function = show_function(function);
+        return Err(CliError::bad_data(format!(
+            "function {function} is the dead-letter function: its jobs would not be kept when they fail"
+        ))
+        .hint(format!("a separate worker for {function}")));
+    }
     work::connect(tool)?;
     let servers = tool.link.servers()?;
     let mut workers = Vec::new();

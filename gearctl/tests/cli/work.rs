@@ -111,6 +111,9 @@ fn failed_jobs_go_to_the_dead_letter_function() {
         let letters = ["work", "-f", "dead", "--shell", "cat >&2", "--max-idle", "0"];
         let ran = gearctl(address, &letters).exits(0);
         assert!(ran.err.contains("bad") && !ran.err.contains("good"), "{}", ran.err);
+        let own = ["work", "-f", "f", "-f", "dead", "--dead-letter", "dead", "--exec", "false"];
+        let ran = gearctl(address, &own).exits(65);
+        assert!(ran.err.contains("dead is the dead-letter function"), "{}", ran.err);
     });
 }
 
