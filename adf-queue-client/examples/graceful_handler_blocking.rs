@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let servers: Servers = arguments.next().unwrap_or_else(|| "127.0.0.1:6230".into()).parse()?;
     let queue: QueueName = arguments.next().unwrap_or_else(|| "/mail".into()).try_into()?;
 
-    let options = WorkerOptions::new(servers).slots(4).grace(Duration::from_secs(25));
+    let options = WorkerOptions::from(servers).slots(4).grace(Duration::from_secs(25));
     let mut worker = Worker::new(options)?;
     stop_on_signal(worker.handle())?;
     worker.register(queue, |job| {

@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let pauses = RetryPolicy::default().backoff(Duration::from_millis(50), Duration::from_secs(2));
     let servers = servers.each(|server| server.retry(pauses));
     let options =
-        WorkerOptions::new(servers).slots(4).on_event(|event: &WorkerEvent| match &event.what {
+        WorkerOptions::from(servers).slots(4).on_event(|event: &WorkerEvent| match &event.what {
             WorkerEventKind::Disconnected(error) => eprintln!("{}: {error}", event.server),
             WorkerEventKind::Refused { queue, error, .. } => eprintln!("{queue}: {error}"),
             _ => {}

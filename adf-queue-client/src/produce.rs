@@ -37,10 +37,8 @@ pub struct ProducerOptions {
     pub(crate) observer: Option<Observer<ProducerEvent>>,
 }
 
-impl ProducerOptions {
-    /// Options for these servers, everything else at its default.
-    #[must_use]
-    pub fn new(servers: Servers) -> Self {
+impl From<Servers> for ProducerOptions {
+    fn from(servers: Servers) -> Self {
         ProducerOptions {
             servers,
             at_least_once: false,
@@ -50,7 +48,9 @@ impl ProducerOptions {
             observer: None,
         }
     }
+}
 
+impl ProducerOptions {
     /// How to select the server for a push.
     #[must_use]
     pub fn selection(mut self, selection: crate::Selection) -> Self {
@@ -113,12 +113,6 @@ impl ProducerOptions {
             server
         });
         self
-    }
-
-    /// The servers.
-    #[must_use]
-    pub fn servers(&self) -> &Servers {
-        &self.servers
     }
 
     /// The options, if they are valid.

@@ -60,7 +60,7 @@ impl<A, C: Default> BeanstalkBackend<A, C> {
         let servers = servers.try_into().map_err(|error| Error::Client(error.into()))?;
         let tube = tube.try_into().map_err(|error| Error::Client(error.into()))?;
         let options = WorkerOptions::from(servers.clone());
-        let producer = Producer::new(ProducerOptions::new(servers)).map_err(Error::Client)?;
+        let producer = Producer::new(ProducerOptions::from(servers)).map_err(Error::Client)?;
         Ok(Self::with(options, producer, tube, C::default()))
     }
 }

@@ -59,7 +59,7 @@ impl<A, C: Default> GearmanBackend<A, C> {
         let servers = servers.try_into().map_err(|error| Error::Client(error.into()))?;
         let function = function.try_into().map_err(|error| Error::Client(error.into()))?;
         let client = Client::new(servers.clone()).map_err(Error::Client)?;
-        Ok(Self::with(WorkerOptions::new(servers), client, function, C::default()))
+        Ok(Self::with(WorkerOptions::from(servers), client, function, C::default()))
     }
 }
 

@@ -26,7 +26,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let patient =
         |server: ConnectOptions| server.retry(quick).reply_timeout(Duration::from_secs(2));
     let servers: Servers = servers.parse()?;
-    let options = ProducerOptions::new(servers.each(patient))
+    let options = ProducerOptions::from(servers.each(patient))
         // A job may exist twice, but none is given up because its answer was lost.
         .delivery(Delivery::AtLeastOnce)
         .timeout(Duration::from_secs(60));

@@ -192,7 +192,7 @@ pub use self::{
     produce::{
         events::{ProducerEvent, ProducerEventKind},
         options::{Delivery, ProducerOptions},
-        report::{ProducerReport, ProducerState, ServerReport},
+        report::{ProducerReport, ServerReport},
     },
     servers::Servers,
     stats::{JobState, JobStats, ServerStats, TubeStats},
@@ -212,8 +212,8 @@ pub use queue_core::EventStream;
 #[cfg(feature = "json")]
 pub use queue_core::JsonError;
 pub use queue_core::{
-    AttributeValue, Endpoint, Epoch, Instrument, JobLimit, Measurement, RetryPolicy, Selection,
-    ServerOptions,
+    AttributeValue, ConnectionState, Endpoint, Epoch, Instrument, JobLimit, Measurement,
+    RetryPolicy, Selection, ServerOptions,
 };
 #[cfg(feature = "__rustls")]
 pub use queue_core::{TlsOptions, rustls};

@@ -76,7 +76,7 @@ fn reports_and_metrics() {
     assert_eq!(from_str::<WorkerReport>(&to_value(report).unwrap().to_string()).unwrap(), report);
     let server = ServerReport {
         address: "h:1".into(),
-        state: ProducerState::Backoff,
+        state: ConnectionState::Backoff,
         last_error: Some("gone".into()),
     };
     let report = ProducerReport { accepted: 2, servers: vec![server], ..ProducerReport::default() };
@@ -160,7 +160,7 @@ fn options_of_producers() {
     let options: ProducerOptions = "a:1,b:2".parse().unwrap();
     options_are_written_as(&options, &json!(["a:1", "b:2"]));
     let servers: Servers = "a:1".parse().unwrap();
-    let options = ProducerOptions::new(servers.selection(Selection::RoundRobin))
+    let options = ProducerOptions::from(servers.selection(Selection::RoundRobin))
         .delivery(Delivery::AtLeastOnce)
         .retries(false)
         .timeout(Duration::from_secs(5))

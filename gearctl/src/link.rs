@@ -281,7 +281,7 @@ impl Link {
     /// There are several, or an address is wrong: exit 2.
     pub fn worker_options(&mut self) -> Result<WorkerOptions, CliError> {
         // What every server answers: geard ignores GRAB_JOB_ALL, and g2 closes the connection.
-        let options = WorkerOptions::new(self.only_server()?).slots(1).grab(Grab::Uniq);
+        let options = WorkerOptions::from(self.only_server()?).slots(1).grab(Grab::Uniq);
         // They look at jobs, or move them.
         Ok(options.fail_oversized(false))
     }

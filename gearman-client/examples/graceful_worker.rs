@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // First of all: a signal that arrives before this line ends the process at once.
     let stop = stop_signal()?;
-    let options = WorkerOptions::new(servers).slots(4).grace(Duration::from_secs(25));
+    let options = WorkerOptions::from(servers).slots(4).grace(Duration::from_secs(25));
     let mut worker = Worker::new(options)?;
     worker.register(function, reverse)?;
     eprintln!("{}", worker.run_until(stop).await);

@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let servers: Servers = addresses.parse()?;
     let retry = RetryPolicy::default().backoff(Duration::from_millis(50), Duration::from_secs(1));
     let servers = servers.each(|server| server.retry(retry).reply_timeout(Duration::from_secs(5)));
-    let options = WorkerOptions::new(servers)
+    let options = WorkerOptions::from(servers)
         .client_id(ClientId::try_from("resilient")?)
         .slots(8)
         .grace(Duration::from_secs(10));

@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let servers: Servers = addresses.parse()?;
     let retry = RetryPolicy::default().backoff(Duration::from_millis(50), Duration::from_secs(1));
     let servers = servers.each(|server| server.retry(retry).reply_timeout(Duration::from_secs(5)));
-    let options = WorkerOptions::new(servers).client_id(ClientId::try_from("resilient")?);
+    let options = WorkerOptions::from(servers).client_id(ClientId::try_from("resilient")?);
     let mut worker = Worker::new(options)?;
     worker.register(function, |job| -> Result<String, Failure> {
         // Text that is not a number becomes an exception at the submitter.

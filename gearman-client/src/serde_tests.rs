@@ -83,7 +83,7 @@ fn servers_are_text_a_list_or_a_map_and_underscores_are_hyphens() {
         from_str(r#"{"servers": "a:1,b:2", "selection": "round_robin"}"#).unwrap();
     assert_eq!(servers.to_string(), "a:1,b:2");
     assert_eq!(servers.selected(), Selection::RoundRobin);
-    assert_eq!(to_value(WorkerOptions::new(servers)).unwrap(), json!(["a:1", "b:2"]));
+    assert_eq!(to_value(WorkerOptions::from(servers)).unwrap(), json!(["a:1", "b:2"]));
     for plain in [r#""a:1,b:2""#, r#"["a:1", "b:2"]"#, r#"{"servers": ["a:1", "b:2"]}"#] {
         let servers: Servers = from_str(plain).unwrap();
         assert_eq!(to_value(&servers).unwrap(), json!(["a:1", "b:2"]));

@@ -42,7 +42,7 @@ fn every_caller_of_a_producer_gets_its_answer() {
     search(200, || {
         let world = filled(0);
         let servers = Servers::from(options(&world));
-        let producer = Arc::new(Producer::new(ProducerOptions::new(servers)).unwrap());
+        let producer = Arc::new(Producer::new(ProducerOptions::from(servers)).unwrap());
         let callers: Vec<_> = (0..3)
             .map(|_| {
                 let producer = producer.clone();
@@ -67,7 +67,7 @@ fn a_connection_that_breaks_leaves_no_caller_waiting() {
         let retry =
             RetryPolicy::default().backoff(Duration::from_millis(1), Duration::from_millis(2));
         let servers = Servers::from(options(&world).retry(retry));
-        let producer = Producer::new(ProducerOptions::new(servers)).unwrap();
+        let producer = Producer::new(ProducerOptions::from(servers)).unwrap();
         let callers: Vec<_> = (0..3)
             .map(|_| {
                 let producer = producer.clone();
@@ -92,7 +92,7 @@ fn a_connection_that_breaks_leaves_no_caller_waiting() {
 fn every_enqueued_push_completes_its_waiter() {
     search(200, || {
         let world = filled(0);
-        let options = ProducerOptions::new(Servers::from(options(&world))).max_messages(2);
+        let options = ProducerOptions::from(Servers::from(options(&world))).max_messages(2);
         let producer = Producer::new(options).unwrap();
         let callers: Vec<_> = [true, false]
             .map(|waits| {
@@ -140,7 +140,7 @@ fn a_worker_handles_each_message_once_and_ends_at_its_limit() {
     for slots in [1, 2] {
         search(100, move || {
             let world = filled(4);
-            let options = WorkerOptions::new(Servers::from(options(&world))).slots(slots);
+            let options = WorkerOptions::from(Servers::from(options(&world))).slots(slots);
             assert_eq!(work(options.limit(JobLimit::new(3)), false), 3);
             assert_eq!(messages(&world), 1);
         });
@@ -152,7 +152,7 @@ fn a_worker_stopped_at_any_moment_loses_nothing() {
     for slots in [1, 2] {
         search(100, move || {
             let world = filled(4);
-            let options = WorkerOptions::new(Servers::from(options(&world))).slots(slots);
+            let options = WorkerOptions::from(Servers::from(options(&world))).slots(slots);
             let handled = work(options, true);
             assert_eq!(handled + messages(&world), 4);
         });

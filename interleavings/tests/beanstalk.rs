@@ -70,7 +70,7 @@ fn every_caller_of_a_producer_gets_its_answer() {
     for max_jobs in [1, 2, 100] {
         search(300, move || {
             let world = world();
-            let options = ProducerOptions::new(servers(&world)).max_jobs(max_jobs);
+            let options = ProducerOptions::from(servers(&world)).max_jobs(max_jobs);
             let outcomes = put(Producer::new(options).unwrap());
             let ids: BTreeSet<u64> = outcomes.into_iter().map(Result::unwrap).collect();
             assert_eq!((ids.len(), jobs(&world)), (6, 6));
@@ -83,7 +83,7 @@ fn every_caller_of_a_producer_gets_its_answer() {
 fn writes_puts_without_a_waiter() {
     search(300, || {
         let world = world();
-        let producer = Arc::new(Producer::new(ProducerOptions::new(servers(&world))).unwrap());
+        let producer = Arc::new(Producer::new(ProducerOptions::from(servers(&world))).unwrap());
         let callers: Vec<_> = (0..3)
             .map(|caller| {
                 let producer = producer.clone();
@@ -109,7 +109,7 @@ fn a_connection_that_breaks_leaves_no_caller_waiting() {
         let is_executed = shuttle::rand::thread_rng().gen_bool(0.5);
         let fault = if is_executed { fault.executed() } else { fault.unexecuted() };
         world.with(|server| server.faults().add(fault));
-        let options = ProducerOptions::new(servers(&world))
+        let options = ProducerOptions::from(servers(&world))
             .reconnect_backoff(Duration::from_millis(1), Duration::from_millis(2));
         let outcomes = put(Producer::new(options).unwrap());
         let put = outcomes.iter().filter(|outcome| outcome.is_ok()).count();

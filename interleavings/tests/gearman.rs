@@ -64,7 +64,7 @@ fn a_worker_runs_each_job_once_and_ends_at_its_limit() {
     for slots in [2, 3] {
         search(100, move || {
             let world = filled(4);
-            let options = WorkerOptions::new(servers(&world)).slots(slots);
+            let options = WorkerOptions::from(servers(&world)).slots(slots);
             assert_eq!(work(options.limit(JobLimit::new(3)), false, 1), 3);
             assert_eq!(jobs(&world), 1);
         });
@@ -76,7 +76,7 @@ fn a_worker_stopped_at_any_moment_loses_nothing() {
     for slots in [1, 2] {
         search(100, move || {
             let world = filled(4);
-            let ran = work(WorkerOptions::new(servers(&world)).slots(slots), true, 1);
+            let ran = work(WorkerOptions::from(servers(&world)).slots(slots), true, 1);
             assert_eq!(ran + jobs(&world), 4);
         });
     }
@@ -86,7 +86,7 @@ fn a_worker_stopped_at_any_moment_loses_nothing() {
 fn a_handler_resumes_once_its_reports_are_written() {
     search(50, || {
         let world = filled(2);
-        let options = WorkerOptions::new(servers(&world)).slots(2).limit(JobLimit::new(2));
+        let options = WorkerOptions::from(servers(&world)).slots(2).limit(JobLimit::new(2));
         assert_eq!(work(options, false, ENOUGH), 2);
     });
 }

@@ -129,6 +129,7 @@ pub use self::{
     worker::{
         claimed::Claimed,
         contain::contain,
+        deferrals::Deferrals,
         job_limit::{Claim, Claims, LimitWatch},
         quick::Quick,
         stop::{Haste, Stop, WorkerRun},

@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let stop = stop_signal()?;
     // Connects with the first put, so the service starts whether or not the queue is reachable.
-    let producer = Producer::new(ProducerOptions::new(servers).timeout(Duration::from_secs(10)))?;
+    let producer = Producer::new(ProducerOptions::from(servers).timeout(Duration::from_secs(10)))?;
     let queue = Queue { producer: producer.clone(), tube: "mail".try_into()? };
     let app = Router::new()
         .route("/health/live", get(|| async { "ok" }))

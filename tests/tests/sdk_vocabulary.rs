@@ -11,15 +11,15 @@ macro_rules! worker {
      [$($end:tt)*], $done:ty, $fill:expr, [$($report:tt)*]) => {
         #[test]
         fn $name() {
-            use $sdk::{JobLimit, WorkerEvent, WorkerHandle, WorkerOptions, $($face::)? Worker};
+            use $sdk::{JobLimit, Servers, WorkerEvent, WorkerHandle, WorkerOptions, $($face::)? Worker};
             let server = fixtures::$server::Server::start().unwrap();
             $fill(server.address());
             let dead = Port::take().unwrap();
             let dead = dead.address().to_string();
             let program = $($asy $mov)? {
                 let options = |servers: &str| {
-                    let options: WorkerOptions = servers.parse().unwrap();
-                    options
+                    WorkerOptions::new(servers)
+                        .unwrap()
                         .slots(4)
                         .slots_for($queue, 1)
                         .unwrap()
@@ -29,6 +29,9 @@ macro_rules! worker {
                         .log_errors(false)
                         .on_event(|_: &WorkerEvent| ())
                 };
+                assert!(WorkerOptions::new("a host").is_err());
+                let one: Servers = WorkerOptions::from(server.address().parse::<Servers>().unwrap()).servers().clone();
+                assert_eq!(one.addresses().len(), 1);
                 let refused = Worker::connect(options(&dead))$($end)*.map(drop).unwrap_err();
                 assert!(refused.to_string().contains(&dead), "{refused}");
 
@@ -36,7 +39,7 @@ macro_rules! worker {
                 let mut worker = Worker::new(options(&servers)).unwrap();
                 worker.check()$($end)*.unwrap();
                 let registered = worker.register($queue, |job| $($asy $mov)? {
-                    let _ = job;
+                    let _ = (job.is_stopping(), job.is_lost());
                     Err::<$done, &str>("any error that can be displayed")
                 });
                 registered.unwrap();
@@ -45,6 +48,7 @@ macro_rules! worker {
                 assert_eq!((report.given_up > 0, report.never_connected), (true, 1), "{report:?}");
                 assert_eq!((report.abandoned, report.unknown, report.dead_lettered), (0, 0, 0));
                 assert_eq!(handle.report(), report);
+                assert!(handle.metrics().connections > 0);
                 handle.stop();
             };
             sdk_vocabulary_run!(program $(, $asy)?);
@@ -68,7 +72,7 @@ macro_rules! producer {
      [$($end:tt)*], $fill:expr, [$($options:tt)*]) => {
         #[test]
         fn $name() {
-            use $sdk::{ProducerOptions, ProducerReport, $($face::)? Producer};
+            use $sdk::{ConnectionState, ProducerOptions, ProducerReport, $($face::)? Producer};
             let server = fixtures::$server::Server::start().unwrap();
             $fill(server.address());
             let dead = Port::take().unwrap();
@@ -77,17 +81,20 @@ macro_rules! producer {
                 let refused = Producer::connect(dead.as_str())$($end)*.map(drop).unwrap_err();
                 assert!(refused.to_string().contains(&dead), "{refused}");
 
-                let options: ProducerOptions = server.address().parse().unwrap();
+                assert!(ProducerOptions::new("a host").is_err());
+                let options = ProducerOptions::new(server.address()).unwrap();
+                assert_eq!(options.servers().addresses().len(), 1);
                 let producer = Producer::new(options).unwrap();
                 producer.check()$($end)*.unwrap();
                 let receipt = producer.enqueue($queue, b"body" $($options)*)$($end)*.unwrap();
                 producer.flush()$($end)*;
                 drop(receipt);
-                let _ = producer.state();
+                assert_eq!(producer.state(), ConnectionState::Ready);
                 let sent: ProducerReport = producer.report();
                 let closed: ProducerReport = producer.close()$($end)*;
                 let failed = |report: &ProducerReport| report.refused + report.not_sent + report.unknown;
                 assert_eq!((failed(&sent), failed(&closed)), (0, 0), "{closed:?}");
+                assert_eq!(producer.state(), ConnectionState::Closed);
             };
             sdk_vocabulary_run!(program $(, $asy)?);
         }

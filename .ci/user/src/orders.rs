@@ -16,7 +16,7 @@ where
     S: Fn(String) -> std::result::Result<(), String> + Clone + Send + Sync + 'static,
 {
     let servers: Servers = servers.parse()?;
-    let options = WorkerOptions::new(servers).slots(2).grace(Duration::from_secs(25));
+    let options = WorkerOptions::from(servers).slots(2).grace(Duration::from_secs(25));
     let mut worker = Worker::new(options)?;
     worker.register("/orders", move |job: JobContext| {
         let shipped = ship(String::from_utf8_lossy(job.body()).into_owned());

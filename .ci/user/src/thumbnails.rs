@@ -16,7 +16,7 @@ where
     M: Fn(String) -> std::result::Result<String, String> + Clone + Send + Sync + 'static,
 {
     let servers: Servers = servers.parse()?;
-    let options = WorkerOptions::new(servers).slots(2).grace(Duration::from_secs(25));
+    let options = WorkerOptions::from(servers).slots(2).grace(Duration::from_secs(25));
     let mut worker = Worker::new(options)?;
     worker.register("thumbnail", move |job: JobContext| {
         let made = make(String::from_utf8_lossy(&job.workload).into_owned());

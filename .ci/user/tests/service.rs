@@ -27,13 +27,13 @@ impl Attempts {
 
 #[tokio::test]
 async fn each_mail_is_sent_once_and_a_failure_is_tried_again() {
-    use beanstalk_client::{Producer, ProducerOptions, Servers};
+    use beanstalk_client::{Producer, ProducerOptions};
 
     // The delay of the release takes no time.
     let server = fixtures::beanstalkd::Server::builder().virtual_clock().start().unwrap();
     let address = server.address().to_owned();
     let producer =
-        Producer::new(ProducerOptions::new(address.parse::<Servers>().unwrap())).unwrap();
+        Producer::new(ProducerOptions::new(address).unwrap()).unwrap();
     for recipient in ["ann", "bob"] {
         user::mail::order(&producer, recipient).await.unwrap();
     }

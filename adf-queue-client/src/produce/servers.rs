@@ -152,7 +152,7 @@ impl<S: PushServer> PushServers<S> {
             return ConnectionState::Closed;
         }
         let states = self.servers.iter().map(S::state);
-        states.max_by_key(|state| rank(*state)).unwrap_or_default()
+        states.max().unwrap_or_default()
     }
 
     /// Runs a step on the router, and reports the events of its servers.
@@ -164,15 +164,5 @@ impl<S: PushServer> PushServers<S> {
         later.run();
         self.options.notify(events);
         outcome
-    }
-}
-
-fn rank(state: ConnectionState) -> u8 {
-    match state {
-        ConnectionState::Ready => 4,
-        ConnectionState::Connecting => 3,
-        ConnectionState::Idle => 2,
-        ConnectionState::Backoff => 1,
-        _ => 0,
     }
 }

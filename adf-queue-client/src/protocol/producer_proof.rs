@@ -72,7 +72,7 @@ impl Face {
             options(server.seed(seed).ping_interval(None))
         });
         let servers = Servers::new(each).unwrap().selection(selection);
-        let servers = ProducerOptions::new(servers).checked().unwrap().servers;
+        let servers = ProducerOptions::from(servers).checked().unwrap().servers;
         let links = servers.options().iter().zip(has_queue).zip(seed..).map(
             |((options, has_queue), seed)| {
                 let server =

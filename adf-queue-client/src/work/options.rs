@@ -40,10 +40,8 @@ pub struct WorkerOptions {
     pub(crate) on_span: SpanHook<Delivery>,
 }
 
-impl WorkerOptions {
-    /// Options for these servers, everything else at its default. The worker serves all of them.
-    #[must_use]
-    pub fn new(servers: Servers) -> Self {
+impl From<Servers> for WorkerOptions {
+    fn from(servers: Servers) -> Self {
         WorkerOptions {
             servers,
             slots: 1,
@@ -60,7 +58,9 @@ impl WorkerOptions {
             on_span: SpanHook::default(),
         }
     }
+}
 
+impl WorkerOptions {
     /// Maximum number of concurrent handlers for each server; at least 1.
     #[must_use]
     pub fn slots(mut self, slots: usize) -> Self {
@@ -223,12 +223,6 @@ impl WorkerOptions {
             server
         });
         self
-    }
-
-    /// The servers.
-    #[must_use]
-    pub fn servers(&self) -> &Servers {
-        &self.servers
     }
 }
 

@@ -215,7 +215,7 @@ fn options(servers: &[&Server], queue: &QueueName) -> ProducerOptions {
         client.create_queue(queue.clone()).unwrap();
         quick(ConnectOptions::new(address))
     };
-    ProducerOptions::new(Servers::new(servers.iter().map(connect)).unwrap()).timeout(PATIENCE)
+    ProducerOptions::from(Servers::new(servers.iter().map(connect)).unwrap()).timeout(PATIENCE)
 }
 
 fn bodies(server: &Server, queue: &QueueName) -> Vec<String> {
@@ -357,7 +357,7 @@ fn a_server_that_is_away_is_passed_over<F: Produces>() {
     let spares = spares.servers().addresses().cloned();
     servers.extend(spares.map(|address| quick(ConnectOptions::new(address))));
     let servers = Servers::new(servers).unwrap();
-    let producer = F::Producer::new(ProducerOptions::new(servers).timeout(PATIENCE));
+    let producer = F::Producer::new(ProducerOptions::from(servers).timeout(PATIENCE));
     for body in ["a", "b", "c"] {
         producer.rpush(&queue, body).unwrap();
     }
@@ -473,7 +473,7 @@ fn a_server_that_falls_silent_is_left_by_the_next_push<F: Produces>() {
     let options = |address: &str| quick(ConnectOptions::new(address.parse().unwrap()));
     let first = options(&proxy.address().to_string()).connect_timeout(LATE / 3);
     let servers = Servers::new([first, options(other.address())]).unwrap();
-    let options = ProducerOptions::new(servers).at_least_once(true).timeout(LATE);
+    let options = ProducerOptions::from(servers).at_least_once(true).timeout(LATE);
     let (options, failures) = counting_failures(options);
     let producer = F::Producer::new(options);
     // On a busy machine, the first one may be too slow at first.
@@ -505,7 +505,7 @@ fn a_server_that_has_never_answered_gets_no_push_while_another_one_has<F: Produc
     let options = |address: &str| quick(ConnectOptions::new(address.parse().unwrap()));
     let first = options(&proxy.address().to_string()).connect_timeout(LATE / 3);
     let servers = Servers::new([first, options(other.address())]).unwrap();
-    let (options, failures) = counting_failures(ProducerOptions::new(servers).timeout(PATIENCE));
+    let (options, failures) = counting_failures(ProducerOptions::from(servers).timeout(PATIENCE));
     let producer = F::Producer::new(options);
     // It is tried again, behind the backs of the callers.
     let mut pushed = 0;
@@ -573,7 +573,7 @@ fn a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers<F: Pro
     let dark = short(ConnectOptions::new(dark.address().to_string().parse().unwrap()));
     let good = quick(ConnectOptions::new(good.address().parse().unwrap()));
     let (options, attempts) =
-        counting_failures(ProducerOptions::new(Servers::new([dark, good]).unwrap()));
+        counting_failures(ProducerOptions::from(Servers::new([dark, good]).unwrap()));
     let producer = F::Producer::new(options);
     while attempts.load(Ordering::SeqCst) < 4 {
         producer.rpush(&queue, "x").unwrap();
@@ -601,7 +601,7 @@ fn no_push_waits_long_for_a_connection_while_another_server_is_there<F: Produces
     let endless = |address: &str| {
         ConnectOptions::new(address.parse().unwrap()).connect_timeout(10 * PATIENCE)
     };
-    let options = ProducerOptions::new(Servers::new(servers.map(endless)).unwrap()).timeout(LATE);
+    let options = ProducerOptions::from(Servers::new(servers.map(endless)).unwrap()).timeout(LATE);
     let started = Instant::now();
     let producer = F::Producer::connect(options.clone()).unwrap();
     assert!(started.elapsed() < PATIENCE);

@@ -398,7 +398,7 @@ fn all_servers_are_served_and_one_that_is_away_holds_up_nobody<F: WorkerFace>() 
         servers.push(world.options());
     }
     let (told, observe) = told();
-    let options = WorkerOptions::new(Servers::new(servers).unwrap());
+    let options = WorkerOptions::from(Servers::new(servers).unwrap());
     let limit = JobLimit::new(10);
     let running = F::work(
         options.limit(limit).on_event(observe),
@@ -421,7 +421,7 @@ fn a_stop_waits_for_no_attempt_to_connect<F: WorkerFace>() {
     let servers = [ConnectOptions::new(address).connect_timeout(PATIENCE * 2), world.options()];
     let (told, observe) = told();
     let running = F::work(
-        WorkerOptions::new(Servers::new(servers).unwrap()).on_event(observe),
+        WorkerOptions::from(Servers::new(servers).unwrap()).on_event(observe),
         std::slice::from_ref(&queue),
         handler(|_| Ok(Outcome::Delete)),
     );
@@ -443,7 +443,7 @@ fn a_run_until_its_queues_are_empty_gives_up_a_server_that_is_away<F: WorkerFace
     let retry = RetryPolicy::new(2).backoff(Duration::from_millis(1), Duration::from_millis(1));
     let servers = [ConnectOptions::new(address).retry(retry), world.options()];
     let (told, observe) = told();
-    let options = WorkerOptions::new(Servers::new(servers).unwrap()).until_empty();
+    let options = WorkerOptions::from(Servers::new(servers).unwrap()).until_empty();
     let running = F::work(
         options.on_event(observe),
         std::slice::from_ref(&queue),

@@ -176,7 +176,7 @@ fn a_server_that_accepts_and_closes_is_not_hammered<F: WorkerFace>() {
     let servers = options.servers().clone().each(|server| server.retry(slow.seed(7)));
     let (told, observe) = told();
     let worker = F::work(
-        WorkerOptions::new(servers).on_event(observe),
+        WorkerOptions::from(servers).on_event(observe),
         &[queue_name(), queue_name()],
         handler(|_| Ok(Outcome::Delete)),
     );

@@ -12,8 +12,8 @@ use queue_core::{Operation, now};
 use self::call::PutCall;
 pub use self::{many::PutMany, receipt::Receipt};
 use crate::{
-    Delivery, Error, Inserted, ProducerOptions, ProducerReport, ProducerState, PutOptions, Result,
-    TubeName,
+    ConnectionState, Delivery, Error, Inserted, ProducerOptions, ProducerReport, PutOptions,
+    Result, TubeName,
     produce::shared::SharedOutbox,
     protocol::{
         Put,
@@ -302,7 +302,7 @@ impl Producer {
     /// The state of its connection; the best one if it has several. `Idle` means that there is nothing to send, not that
     /// the server is there: see [`check`](Self::check).
     #[must_use]
-    pub fn state(&self) -> ProducerState {
+    pub fn state(&self) -> ConnectionState {
         self.handle.shared.with(|outbox| outbox.state())
     }
 }

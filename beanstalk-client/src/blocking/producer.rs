@@ -12,8 +12,8 @@ use queue_core::{Operation, blocking::Wire, now, sync::Mutex};
 use self::call::accept;
 pub use self::{many::PutMany, receipt::Receipt};
 use crate::{
-    Delivery, Error, Inserted, ProducerOptions, ProducerReport, ProducerState, PutOptions, Result,
-    TubeName,
+    ConnectionState, Delivery, Error, Inserted, ProducerOptions, ProducerReport, PutOptions,
+    Result, TubeName,
     produce::shared::SharedOutbox,
     protocol::{
         Put,
@@ -293,7 +293,7 @@ impl Producer {
     /// noticed by the next call. `Idle` means that there is nothing to send, not that the server is there: see
     /// [`check`](Self::check).
     #[must_use]
-    pub fn state(&self) -> ProducerState {
+    pub fn state(&self) -> ConnectionState {
         self.handle.shared.outbox.with(|outbox| outbox.state())
     }
 }

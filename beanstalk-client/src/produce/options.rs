@@ -60,10 +60,8 @@ pub struct ProducerOptions {
     pub(crate) observer: Option<Observer<ProducerEvent>>,
 }
 
-impl ProducerOptions {
-    /// Options for these servers, everything else at its default.
-    #[must_use]
-    pub fn new(servers: Servers) -> Self {
+impl From<Servers> for ProducerOptions {
+    fn from(servers: Servers) -> Self {
         ProducerOptions {
             servers,
             delivery: Delivery::default(),
@@ -76,7 +74,9 @@ impl ProducerOptions {
             observer: None,
         }
     }
+}
 
+impl ProducerOptions {
     /// What to do with puts whose fate is unknown.
     #[must_use]
     pub fn delivery(mut self, delivery: Delivery) -> Self {
@@ -172,12 +172,6 @@ impl ProducerOptions {
             });
         }
         Ok(self)
-    }
-
-    /// The servers.
-    #[must_use]
-    pub fn servers(&self) -> &Servers {
-        &self.servers
     }
 }
 

@@ -2,28 +2,7 @@
 
 use std::fmt;
 
-/// The state of a producer's connection to a server.
-///
-/// The states are ordered, and the greatest one of several servers says what the producer can do: a spare server that
-/// was not needed yet is better than one that has failed. Whether a server answers now, `Producer::check` finds out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum ProducerState {
-    /// Closed for good.
-    Closed,
-    /// The connection failed; the next attempt waits for its delay, or for a put.
-    Backoff,
-    /// Not connected, because there is nothing to send. Whether its server is there is not known.
-    Idle,
-    /// A connection is being made.
-    Connecting,
-    /// Connected: puts go out at once.
-    #[doc(alias = "Connected")]
-    Ready,
-}
-
-queue_core::words!(ProducerState, crate::Error, "state of a producer":
-    "closed" = Closed, "backoff" = Backoff, "idle" = Idle, "connecting" = Connecting, "ready" = Ready);
+use crate::ConnectionState;
 
 /// A producer's counters.
 ///
@@ -94,7 +73,7 @@ pub struct ServerReport {
     /// Its address.
     pub address: String,
     /// The state of the connection to it.
-    pub state: ProducerState,
+    pub state: ConnectionState,
     /// Why the last connection failed, or why the server last refused jobs.
     pub last_error: Option<String>,
 }

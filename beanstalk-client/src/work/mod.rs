@@ -1,6 +1,5 @@
 //! Shared by the workers of both faces: options, outcomes, reports.
 
-pub(crate) mod deferrals;
 pub(crate) mod options;
 pub(crate) mod outcome;
 pub(crate) mod report;

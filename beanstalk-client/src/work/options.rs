@@ -6,7 +6,7 @@ use queue_core::SpanHook;
 use queue_core::{DurationText, JobLimit, Measurement, Measures, Observer, read_duration};
 
 use crate::Job;
-use crate::{ConnectOptions, Error, Retries, RetryPolicy, Servers, TubeName, WorkerEvent};
+use crate::{Address, ConnectOptions, Error, Retries, RetryPolicy, Servers, TubeName, WorkerEvent};
 
 /// Default time that one reserve waits on the server.
 pub(crate) const RESERVE_WAIT: Duration = Duration::from_secs(15);
@@ -129,19 +129,6 @@ impl FromStr for Heartbeat {
 }
 
 impl WorkerOptions {
-    /// Creates options for these servers: [`Servers`], [`ConnectOptions`], or comma-separated addresses.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for an invalid address.
-    pub fn new<S>(servers: S) -> Result<Self, Error>
-    where
-        S: TryInto<Servers>,
-        Error: From<S::Error>,
-    {
-        Ok(servers.try_into()?.into())
-    }
-
     /// Number of connections to each server, at least one; each runs one job at a time. Every server has its own, so
     /// one that is slow or down does not hold up the others.
     #[must_use]
@@ -352,21 +339,7 @@ impl From<Servers> for WorkerOptions {
     }
 }
 
-impl From<ConnectOptions> for WorkerOptions {
-    fn from(server: ConnectOptions) -> Self {
-        Servers::from(server).into()
-    }
-}
-
-impl FromStr for WorkerOptions {
-    type Err = Error;
-
-    fn from_str(servers: &str) -> Result<Self, Error> {
-        WorkerOptions::new(servers)
-    }
-}
-
-queue_core::try_from_text!(WorkerOptions, Error);
+queue_core::from_servers!(WorkerOptions, Error: Servers, ConnectOptions, Address);
 
 impl WorkerOptions {
     /// Rejects servers that may not be connected to.

@@ -2,11 +2,11 @@
 
 use std::{iter::repeat_n, sync::Arc};
 
-use queue_core::{Haste, Observer, Outage, Stop, lock, sync::Mutex};
+use queue_core::{Deferrals, Haste, Observer, Outage, Stop, lock, sync::Mutex};
 
 use crate::{
     Address, ErrorKind, JobId, Metrics, Outcome, SlotState, SlotStatus, TubeName, WorkerEvent,
-    WorkerEventKind, WorkerOptions, WorkerReport, protocol::WorkerSlot, work::deferrals::Deferrals,
+    WorkerEventKind, WorkerOptions, WorkerReport, protocol::WorkerSlot,
 };
 
 /// A handle to stop and observe a worker from anywhere, even after it has ended. Cloning is cheap.
@@ -84,7 +84,7 @@ pub(crate) struct WorkerStatus {
     /// The server id at each address, in the order of the options.
     servers: Mutex<Vec<Option<String>>>,
     /// The deferrals of each server's jobs.
-    deferrals: Vec<Mutex<Deferrals>>,
+    deferrals: Vec<Mutex<Deferrals<JobId>>>,
     observer: Option<Observer<WorkerEvent>>,
     logs_errors: bool,
 }
@@ -161,7 +161,8 @@ impl WorkerStatus {
     pub(crate) fn connected(&self, address: &Address, lane: SlotServer, id: &str) {
         self.notify(address, lane.slot, WorkerEventKind::Connected);
         if self.is_replaced(lane.server, id) {
-            self.with_deferrals(lane.server, Deferrals::clear);
+            // It has ids of its own.
+            self.with_deferrals(lane.server, |deferrals| *deferrals = Deferrals::default());
             self.notify(address, lane.slot, WorkerEventKind::ServerReplaced);
         }
     }
@@ -173,9 +174,9 @@ impl WorkerStatus {
             return 0;
         }
         self.with_deferrals(server, |deferrals| {
-            let before = deferrals.of(job);
+            let before = deferrals.of(&job);
             if let Outcome::Release { .. } = outcome {
-                deferrals.add(job);
+                deferrals.add(&job);
             }
             before
         })
@@ -184,7 +185,7 @@ impl WorkerStatus {
     fn with_deferrals<T: Default>(
         &self,
         server: usize,
-        step: impl FnOnce(&mut Deferrals) -> T,
+        step: impl FnOnce(&mut Deferrals<JobId>) -> T,
     ) -> T {
         self.deferrals.get(server).map(|jobs| step(&mut lock(jobs))).unwrap_or_default()
     }
@@ -202,7 +203,7 @@ impl WorkerStatus {
 
     pub(crate) fn notify(&self, server: &Address, slot: usize, mut what: WorkerEventKind) {
         if let WorkerEventKind::DeadLettered { job, attempts, .. } = &mut what {
-            let deferred = self.with_deferrals(slot % self.deferrals.len(), |jobs| jobs.of(*job));
+            let deferred = self.with_deferrals(slot % self.deferrals.len(), |jobs| jobs.of(job));
             *attempts = attempts.saturating_sub(deferred);
         }
         crate::trace::worker(server, slot, &what, self.logs_errors);

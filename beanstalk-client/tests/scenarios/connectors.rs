@@ -180,7 +180,7 @@ async fn a_connector_that_never_ends_costs_a_producer_no_more_than_an_attempt() 
         }
     });
     let options = options.connect_timeout(Duration::from_secs(1));
-    let options = ProducerOptions::new(options.into());
+    let options = ProducerOptions::from(options);
     let producer = Producer::new(options.timeout(Duration::from_secs(1000))).unwrap();
     let put = producer.put("default", b"x", PutOptions::default());
     let _ = tokio::time::timeout(Duration::from_secs(100), put).await;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use beanstalk_client::{
-    Delivery, ErrorKind, Fate, ProducerOptions, ProducerState, PutOptions, blocking,
+    ConnectionState, Delivery, ErrorKind, Fate, ProducerOptions, PutOptions, blocking,
 };
 use fixtures::{beanstalkd::Server, fault::Fault};
 
@@ -71,7 +71,7 @@ fn what_many_callers_put_arrives_once_in_its_tube<P: Producing>(environment: Env
         })
         .collect();
     callers.into_iter().for_each(|caller| caller.join().unwrap());
-    assert_eq!(producer.state(), ProducerState::Ready);
+    assert_eq!(producer.state(), ConnectionState::Ready);
     let report = producer.close();
     assert_eq!((report.accepted, report.inserted, report.connections), (400, 400, 1));
     assert_eq!((report.queued_jobs, report.queued_bytes), (0, 0));
@@ -100,7 +100,7 @@ fn the_order_of_one_caller_is_kept<P: Producing>(environment: Environment) {
 fn options_of_a_put_reach_the_server<P: Producing>(environment: Environment) {
     let place = environment.start();
     let producer = P::new(producer_options(place.address())).unwrap();
-    assert_eq!(producer.state(), ProducerState::Idle);
+    assert_eq!(producer.state(), ConnectionState::Idle);
     let put = PutOptions::default()
         .priority(7)
         .delay(Duration::from_secs(90))
@@ -142,7 +142,7 @@ fn a_closed_producer_takes_nothing_more<P: Producing>(environment: Environment) 
     let _ = producer.put_plain("default", b"x").unwrap();
     let report = producer.clone().close();
     assert_eq!((report.accepted, report.inserted), (1, 1));
-    assert_eq!(producer.state(), ProducerState::Closed);
+    assert_eq!(producer.state(), ConnectionState::Closed);
     let error = producer.put_plain("default", b"x").unwrap_err();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::Closed, Fate::NotSent));
     producer.flush();

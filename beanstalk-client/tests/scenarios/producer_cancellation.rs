@@ -7,7 +7,7 @@ use std::{
 };
 
 use beanstalk_client::{
-    Client, Delivery, ErrorKind, Fate, Producer, ProducerOptions, ProducerState, PutOptions,
+    Client, ConnectionState, Delivery, ErrorKind, Fate, Producer, ProducerOptions, PutOptions,
     blocking,
 };
 use fixtures::{beanstalkd::Server, fault::Fault};
@@ -174,7 +174,7 @@ fn a_runtime_that_ends_tells_every_caller() {
     assert!(error.to_string().contains("runtime"), "{error}");
     let error = other.block_on(put("z")).unwrap_err();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::Closed, Fate::NotSent));
-    assert_eq!(producer.state(), ProducerState::Closed);
+    assert_eq!(producer.state(), ConnectionState::Closed);
     other.block_on(producer.flush());
     let report = other.block_on(producer.close());
     assert_eq!((report.inserted, report.unknown), (1, 1));

@@ -12,7 +12,7 @@ use std::{
 };
 
 use beanstalk_client::{
-    Deadline, Delivery, ErrorKind, Fate, ProducerEventKind, ProducerOptions, ProducerState,
+    ConnectionState, Deadline, Delivery, ErrorKind, Fate, ProducerEventKind, ProducerOptions,
     PutOptions, RetryPolicy, Selection, Servers, blocking,
 };
 use fixtures::{beanstalkd::Server, fault::Fault, real::Beanstalkd};
@@ -177,7 +177,7 @@ fn a_server_that_falls_silent_is_left_by_the_next_put<P: Producing>() {
         options(server.address()).reply_timeout(10 * PATIENCE).retry(retry)
     });
     let servers = Servers::new(servers).unwrap().selection(Selection::InOrder);
-    let producer = P::connect(ProducerOptions::new(servers)).unwrap().timeout(LATE);
+    let producer = P::connect(ProducerOptions::from(servers)).unwrap().timeout(LATE);
     // If its connection takes long, puts go to the other server.
     let mut elsewhere = 0;
     loop {
@@ -393,7 +393,7 @@ fn a_server_that_stops_reading_meets_the_write_deadline<P: Producing>() {
     let inserted = producer.put_plain("default", &vec![b'x'; 16 << 20]).unwrap();
     assert_eq!(inserted.id().get(), 5);
     assert_eq!(producer.report().connections, 2);
-    assert_eq!(producer.state(), ProducerState::Ready);
+    assert_eq!(producer.state(), ConnectionState::Ready);
 }
 
 /// Waits until it is so.
@@ -439,10 +439,10 @@ fn a_check_says_whether_a_server_answers<P: Producing>() {
     let address = server.address().to_owned();
     let options = ProducerOptions::from(options(&address).reply_timeout(LATE));
     let producer = P::new(options).unwrap();
-    assert_eq!(producer.state(), ProducerState::Idle);
+    assert_eq!(producer.state(), ConnectionState::Idle);
     for _ in 0..2 {
         producer.check().unwrap();
-        assert_eq!(producer.state(), ProducerState::Ready);
+        assert_eq!(producer.state(), ConnectionState::Ready);
     }
     server.faults().add(Fault::nth(1).of("use").hang());
     let error = producer.check().unwrap_err();

@@ -11,7 +11,7 @@ use std::{
 };
 
 use beanstalk_client::{
-    Delivery, ErrorKind, Fate, ProducerOptions, ProducerState, Selection, Servers,
+    ConnectionState, Delivery, ErrorKind, Fate, ProducerOptions, Selection, Servers,
 };
 use fixtures::{
     beanstalkd::{Listen, Server},
@@ -38,7 +38,7 @@ crate::support::both_producers!(
 
 fn several(addresses: &[&str], selection: Selection) -> ProducerOptions {
     let servers = Servers::new(addresses.iter().map(|address| options(address))).unwrap();
-    ProducerOptions::new(servers.selection(selection))
+    ProducerOptions::from(servers.selection(selection))
 }
 
 fn a_key_keeps_its_server_and_moves_only_while_that_is_away<P: Producing>() {
@@ -132,14 +132,14 @@ fn a_server_that_is_away_is_passed_over_and_used_again_when_it_is_back<P: Produc
         let _ = put().unwrap();
     }
     assert_eq!(total_jobs(second.address()), 10);
-    assert_ne!(producer.report().servers[0].state, ProducerState::Ready);
+    assert_ne!(producer.report().servers[0].state, ConnectionState::Ready);
     first.restart().unwrap();
     let patience = Instant::now() + PATIENCE;
     while total_jobs(first.address()) == 0 {
         let _ = put().unwrap();
         assert!(Instant::now() < patience, "{:?}", producer.report());
     }
-    assert_eq!(producer.report().servers[0].state, ProducerState::Ready);
+    assert_eq!(producer.report().servers[0].state, ConnectionState::Ready);
     assert_eq!(producer.close().unknown, 0);
 }
 

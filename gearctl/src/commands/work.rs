@@ -156,7 +156,7 @@ fn workers(
     let mut workers = Vec::new();
     for _ in 0..args.flags.jobs {
         let observer = Arc::clone(shift);
-        let mut options = WorkerOptions::new(servers.clone())
+        let mut options = WorkerOptions::from(servers.clone())
             .slots(1)
             .grace(args.flags.grace)
             .on_event(move |event| observer.observe(event));

@@ -132,7 +132,7 @@ pub(crate) fn workers(address: &str, function: &str, count: i64) {
 /// Serves a function with a handler until this number of jobs have been done.
 pub(crate) fn serve(address: &str, function: &str, jobs: u64, handler: Handler) -> JoinHandle<()> {
     let servers: Servers = address.parse().unwrap();
-    let options = WorkerOptions::new(servers).limit(JobLimit::new(jobs));
+    let options = WorkerOptions::from(servers).limit(JobLimit::new(jobs));
     let mut worker = Worker::connect(options).unwrap();
     worker.register(function, handler).unwrap();
     std::thread::spawn(move || {

@@ -56,7 +56,7 @@ fn prepared() -> (Box<dyn Any>, String) {
     queue(&address, "mail", b"\xff\x00");
     Admin::connect(&address).unwrap().create_function("idle").unwrap();
     let servers: Servers = address.parse().unwrap();
-    let mut worker = Worker::connect(WorkerOptions::new(servers)).unwrap();
+    let mut worker = Worker::connect(WorkerOptions::from(servers)).unwrap();
     worker.register("up", |job| job.workload.to_ascii_uppercase()).unwrap();
     // It ends with the server.
     std::thread::spawn(move || drop(worker.run()));

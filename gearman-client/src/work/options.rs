@@ -54,10 +54,8 @@ pub struct WorkerOptions {
     pub(crate) on_span: SpanHook<Assignment>,
 }
 
-impl WorkerOptions {
-    /// Options for these servers, everything else at its default.
-    #[must_use]
-    pub fn new(servers: Servers) -> Self {
+impl From<Servers> for WorkerOptions {
+    fn from(servers: Servers) -> Self {
         WorkerOptions {
             servers,
             client_id: None,
@@ -79,7 +77,9 @@ impl WorkerOptions {
             on_span: SpanHook::default(),
         }
     }
+}
 
+impl WorkerOptions {
     /// The worker's name in the `workers` listing.
     #[must_use]
     pub fn client_id(mut self, id: ClientId) -> Self {
@@ -301,12 +301,6 @@ impl WorkerOptions {
             server
         });
         self
-    }
-
-    /// The servers.
-    #[must_use]
-    pub fn servers(&self) -> &Servers {
-        &self.servers
     }
 
     /// The worker role for one server.

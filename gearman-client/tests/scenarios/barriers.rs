@@ -34,7 +34,7 @@ fn late(address: &str) -> ConnectOptions {
 }
 
 fn worker<F: Face>(list: impl IntoIterator<Item = ConnectOptions>) -> F::Worker {
-    let mut worker = F::Worker::new(WorkerOptions::new(Servers::new(list).unwrap()));
+    let mut worker = F::Worker::new(WorkerOptions::from(Servers::new(list).unwrap()));
     worker.can_do("f");
     worker
 }
@@ -69,7 +69,7 @@ fn a_server_that_is_never_there_is_reported<F: HandlerFace>() {
     let (gone, server) = (Server::start().unwrap(), Server::start().unwrap());
     let list = [&gone, &server].map(|server| late(server.address()));
     drop(gone);
-    let worker = F::start(WorkerOptions::new(Servers::new(list).unwrap()), |_| Ok("".into()));
+    let worker = F::start(WorkerOptions::from(Servers::new(list).unwrap()), |_| Ok("".into()));
     worker.until("one is connected", |view| {
         view.servers()[1].connections == [ConnectionState::Ready]
     });

@@ -176,7 +176,7 @@ fn lazy_clients_and_workers_may_start_before_their_server() {
     let options = options.total_timeout(None).retry(often);
     let mut at_once = blocking::Client::new(options.clone().retry(RetryPolicy::new(0))).unwrap();
     assert_eq!(at_once.echo("x").unwrap_err().kind(), ErrorKind::Connect);
-    let mut worker = blocking::Worker::new(WorkerOptions::new(options.clone().into())).unwrap();
+    let mut worker = blocking::Worker::new(WorkerOptions::from(options.clone())).unwrap();
     worker.register("blocking", |job| job.workload.clone()).unwrap();
     let stop = worker.handle();
     let working = std::thread::spawn(move || worker.run());
@@ -184,7 +184,7 @@ fn lazy_clients_and_workers_may_start_before_their_server() {
     let running =
         std::thread::spawn(move || client.run("blocking", "x", super::support::options()));
     runtime().block_on(async {
-        let mut worker = Worker::new(WorkerOptions::new(options.clone().into())).unwrap();
+        let mut worker = Worker::new(WorkerOptions::from(options.clone())).unwrap();
         worker.register("async", |job| async move { job.workload.clone() }).unwrap();
         let client = Client::new(options).unwrap();
         let runs = client.run("async", "x", super::support::options());

@@ -184,7 +184,7 @@ async fn stopping_finishes_what_runs_and_gives_the_rest_back(address: String) {
 
 /// Beside a server that cannot be reached.
 fn beside_nobody(address: &str) -> WorkerOptions {
-    WorkerOptions::new(format!("{address},127.0.0.1:1").parse::<Servers>().unwrap())
+    WorkerOptions::new(format!("{address},127.0.0.1:1")).unwrap()
 }
 
 fn a_worker_knows_when_no_job_is_left<F: Face>(address: &str) {
@@ -217,7 +217,7 @@ fn until_empty_beside_nobody(address: &str) -> WorkerOptions {
     let retry = RetryPolicy::new(2).backoff(Duration::from_millis(1), Duration::from_millis(1));
     let servers = beside_nobody(address).servers().clone();
     let servers = servers.options().iter().map(|server| server.clone().retry(retry));
-    WorkerOptions::new(Servers::new(servers).unwrap()).until_empty()
+    WorkerOptions::from(Servers::new(servers).unwrap()).until_empty()
 }
 
 /// A handler may submit further jobs.

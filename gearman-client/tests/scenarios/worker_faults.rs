@@ -58,7 +58,7 @@ scenarios!(a_job_of_a_lost_worker_is_run_by_another_under_the_same_handle, nothi
 fn every_server_is_served_though_each_is_lost_in_turn<F: Face>() {
     let servers = [(); 3].map(|()| Server::start().unwrap());
     let list = servers.iter().map(|server| quick(server.address()));
-    let options_ = WorkerOptions::new(Servers::new(list).unwrap());
+    let options_ = WorkerOptions::from(Servers::new(list).unwrap());
     let id = ClientId::try_from("bounced").unwrap();
     let mut worker = F::Worker::connect(options_.client_id(id)).unwrap();
     worker.can_do("f");
@@ -275,7 +275,7 @@ fn all_servers_are_served_fairly<F: Face>() {
         assert!(submitted.iter().all(Result::is_ok));
     }
     let list = servers.iter().map(|server| quick(server.address()));
-    let mut worker = F::Worker::connect(WorkerOptions::new(Servers::new(list).unwrap())).unwrap();
+    let mut worker = F::Worker::connect(WorkerOptions::from(Servers::new(list).unwrap())).unwrap();
     worker.can_do("f");
     let (mut few, mut many) = (0, 0);
     while few < 2 * FEW {
@@ -293,7 +293,7 @@ fn a_worker_that_sleeps_everywhere_is_woken_from_anywhere<F: Face>() {
     let servers = [(); 3].map(|()| Server::start().unwrap());
     let list = servers.iter().map(|server| quick(server.address()));
     // It does not poll again on its own within this test.
-    let options_ = WorkerOptions::new(Servers::new(list).unwrap()).regrab(PATIENCE * 10);
+    let options_ = WorkerOptions::from(Servers::new(list).unwrap()).regrab(PATIENCE * 10);
     let mut worker = F::Worker::connect(options_).unwrap();
     worker.can_do("f");
     for server in servers.iter().chain(&servers) {
@@ -316,7 +316,7 @@ fn a_server_that_takes_no_connection_holds_up_no_job_of_another<F: Face>() {
         let options: ConnectOptions = address.parse().unwrap();
         options.connect_timeout(Duration::from_secs(2))
     });
-    let both = WorkerOptions::new(Servers::new(servers).unwrap());
+    let both = WorkerOptions::from(Servers::new(servers).unwrap());
     let mut worker = F::Worker::connect(both).unwrap();
     worker.can_do("f");
     let mut client = F::to(server.address());
@@ -339,7 +339,7 @@ fn a_stop_waits_for_no_attempt_to_connect<F: HandlerFace>() {
         options.connect_timeout(PATIENCE * 2)
     });
     let worker =
-        F::start(WorkerOptions::new(Servers::new(servers).unwrap()), |_| Ok(String::new()));
+        F::start(WorkerOptions::from(Servers::new(servers).unwrap()), |_| Ok(String::new()));
     let mut client = F::to(server.address());
     let _ = client.run("f", b"", options()).unwrap();
     let started = Instant::now();

@@ -68,7 +68,7 @@ fn a_flood_from_one_server_holds_up_no_other<F: Face>() {
     let server = Server::start().unwrap();
     let address = serve(|stream, _| flood(stream, true));
     let list = [quick(&address), quick(server.address())];
-    let mut worker = F::Worker::connect(WorkerOptions::new(Servers::new(list).unwrap())).unwrap();
+    let mut worker = F::Worker::connect(WorkerOptions::from(Servers::new(list).unwrap())).unwrap();
     worker.can_do("f");
     let mut client = F::to(server.address());
     let started = Instant::now();

@@ -142,6 +142,12 @@ macro_rules! connect_options {
             }
         }
 
-        $crate::from_servers!(ConnectOptions, Error: Address);
+        impl From<Address> for ConnectOptions {
+            fn from(address: Address) -> Self {
+                ConnectOptions::new(address)
+            }
+        }
+
+        $crate::from_text!(ConnectOptions, Error: Address);
     };
 }

@@ -24,19 +24,50 @@ macro_rules! try_from_text {
     };
 }
 
-/// The sources of options that name servers: each of these types, which `new` takes, and text.
+/// The sources of options that name servers: `Servers`, which the options are made of, what makes these, and text.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! from_servers {
-    ($options:ident, $error:ty: $($from:ty),+) => {
+    ($options:ident, $error:ty: $servers:ty $(, $from:ty)+) => {
+        impl $options {
+            /// Options for these servers, everything else at its default: comma-separated addresses, [`Servers`], or the
+            /// options or the address of one.
+            ///
+            /// # Errors
+            ///
+            /// `InvalidInput` for an invalid address.
+            pub fn new<S>(servers: S) -> Result<Self, $error>
+            where
+                S: TryInto<$servers>,
+                $error: From<S::Error>,
+            {
+                Ok(servers.try_into()?.into())
+            }
+
+            /// The servers.
+            #[must_use]
+            pub fn servers(&self) -> &$servers {
+                &self.servers
+            }
+        }
+
         $(
             impl From<$from> for $options {
                 fn from(from: $from) -> Self {
-                    $options::new(from.into())
+                    <$servers>::from(from).into()
                 }
             }
         )+
 
+        $crate::from_text!($options, $error: $servers);
+    };
+}
+
+/// The sources of options that consist of one value and of settings: options of the same kind, and the value's text.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! from_text {
+    ($options:ident, $error:ty: $value:ty) => {
         impl From<&$options> for $options {
             fn from(options: &$options) -> Self {
                 options.clone()
@@ -47,7 +78,7 @@ macro_rules! from_servers {
             type Err = $error;
 
             fn from_str(text: &str) -> Result<Self, $error> {
-                text.parse().map($options::new)
+                text.parse().map(<$options as From<$value>>::from)
             }
         }
 

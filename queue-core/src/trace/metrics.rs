@@ -83,9 +83,16 @@ impl<Kind: Clone + PartialEq> Metrics<Kind> {
 }
 
 /// The state of a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+///
+/// The states are ordered, and the greatest one of several connections says what can be done: one that was not needed
+/// yet is better than one that has failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ConnectionState {
+    /// Closed for good.
+    Closed,
+    /// Failed; the next attempt waits for its delay, or for a call.
+    Backoff,
     /// Not connected, because nothing needed it yet, or the connection was lost and the next call makes another. Whether
     /// the server is there is not known: only a request finds out.
     #[default]
@@ -95,14 +102,10 @@ pub enum ConnectionState {
     /// Good, as far as known: a server that was lost or frozen since the last request is noticed by the next.
     #[doc(alias = "Connected")]
     Ready,
-    /// Failed; the next attempt is delayed.
-    Backoff,
-    /// Closed for good.
-    Closed,
 }
 
 crate::words!(ConnectionState, crate::Error, "state of a connection":
-    "idle" = Idle, "connecting" = Connecting, "ready" = Ready, "backoff" = Backoff, "closed" = Closed);
+    "closed" = Closed, "backoff" = Backoff, "idle" = Idle, "connecting" = Connecting, "ready" = Ready);
 
 #[cfg(test)]
 mod tests {

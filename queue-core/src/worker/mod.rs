@@ -2,6 +2,7 @@
 
 pub(crate) mod claimed;
 pub(crate) mod contain;
+pub(crate) mod deferrals;
 pub(crate) mod job_limit;
 pub(crate) mod quick;
 #[cfg(any(feature = "blocking", feature = "tokio"))]

@@ -256,7 +256,7 @@ fn states(view: &WorkerHandle) -> Vec<ConnectionState> {
 fn look(start: Start) {
     let server = server();
     let mut client = blocking::Client::connect(options(server.address())).unwrap();
-    let worker_options = WorkerOptions::new(options(server.address()).into()).slots(2);
+    let worker_options = WorkerOptions::from(options(server.address())).slots(2);
     let Running { view, gate, thread } = start(worker_options.log_errors(false));
     let filling = "x".repeat(1000);
     for what in ["done", "fail", "hold"] {
@@ -349,7 +349,7 @@ fn a_blocking_worker_is_traced_and_inspectable() {
 fn logs_handler_errors_on_request() {
     let record = record_of(|| {
         let server = server();
-        let options = WorkerOptions::new(options(server.address()).into()).log_errors(true);
+        let options = WorkerOptions::from(options(server.address())).log_errors(true);
         let mut worker = blocking::Worker::new(options).unwrap();
         let words = format!("disk\nfull \u{1b}[2J {}", "x".repeat(1000));
         worker
@@ -379,8 +379,7 @@ fn logs_handler_errors_on_request() {
 fn end(start: Start) {
     let server = server();
     let record = record_of(|| {
-        let Running { view, thread, .. } =
-            start(WorkerOptions::new(options(server.address()).into()));
+        let Running { view, thread, .. } = start(WorkerOptions::from(options(server.address())));
         until("it is connected", &view, |view| states(view) == [ConnectionState::Ready]);
         view.stop();
         thread.join().unwrap();

@@ -129,11 +129,11 @@ pub async fn in_order(seed: u64) -> Report {
     stage.worlds[0].lock().weather =
         Weather { splits: Some(1 + rng.below(4)), kinds, ..Weather::default() };
     let cast = Cast(stage);
-    let (servers, prefetch) = (cast.options(0, "adf", &mut rng).into(), rng.below(6) as usize);
+    let (servers, prefetch) = (cast.options(0, "adf", &mut rng), rng.below(6) as usize);
     let observer = cast.clone();
     let keys: Arc<Mutex<Vec<Key>>> = Arc::default();
     let settling = keys.clone();
-    let options = WorkerOptions::new(servers).prefetch(prefetch).on_event(move |event| {
+    let options = WorkerOptions::from(servers).prefetch(prefetch).on_event(move |event| {
         if let WorkerEventKind::Settled { fate, .. } = event.what {
             assert_eq!(fate, JobFate::Deleted);
             let key = settling.lock().unwrap().remove(0);
@@ -314,7 +314,7 @@ impl Cast {
     /// Callers that share a producer.
     async fn shared_producer(self, actor: u32, mut rng: Rng) -> Option<Survivor> {
         let repeats = rng.one_in(2);
-        let options = ProducerOptions::new(self.servers(&mut rng))
+        let options = ProducerOptions::from(self.servers(&mut rng))
             .at_least_once(repeats)
             .create_queues(true)
             .timeout(PATIENCE);
@@ -371,7 +371,7 @@ impl Cast {
         let observer = desk.clone();
         let prefetch = if rng.one_in(2) { 0 } else { rng.below(6) as usize };
         let servers = self.servers(rng).each(|server| server.total_timeout(None));
-        let options = WorkerOptions::new(servers)
+        let options = WorkerOptions::from(servers)
             .slots(1 + rng.below(3) as usize)
             .prefetch(prefetch)
             .max_duplications(NonZeroU16::MAX)

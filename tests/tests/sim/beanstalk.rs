@@ -257,7 +257,7 @@ impl Cast {
 
     /// Callers that share a producer.
     async fn shared_producer(self, actor: u32, mut rng: Rng) -> Option<Survivor> {
-        let options = ProducerOptions::new(self.servers(&mut rng))
+        let options = ProducerOptions::from(self.servers(&mut rng))
             .seed(rng.next())
             .timeout(PATIENCE)
             .max_jobs(1 + rng.below(8) as usize);

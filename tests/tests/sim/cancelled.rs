@@ -235,7 +235,7 @@ async fn take(desk: Desk, actor: u32, mut rng: Rng) {
     let options: ConnectOptions = "simulated:4730".parse().unwrap();
     let options = options.connector(move |_| world.clone().connect());
     let worker = |rng: &mut Rng| {
-        let options = WorkerOptions::new(options.clone().into())
+        let options = WorkerOptions::from(options.clone())
             .slots(1 + rng.below(3) as usize)
             .connections(1 + rng.below(2) as usize);
         let mut worker = Worker::new(options).unwrap();

@@ -266,7 +266,7 @@ impl Cast {
 
     async fn worker(&self, rng: &mut Rng) -> Option<Worker> {
         while !self.is_over() {
-            let options = WorkerOptions::new(self.servers(rng))
+            let options = WorkerOptions::from(self.servers(rng))
                 .slots(1 + rng.below(3) as usize)
                 .connections(1 + rng.below(2) as usize)
                 .regrab(Duration::from_secs(5))

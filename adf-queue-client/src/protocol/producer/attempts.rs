@@ -638,7 +638,7 @@ mod tests {
     #[test]
     fn events_of_servers_and_pushes_are_reported_once() {
         let servers: Servers = "one,two".parse().unwrap();
-        let options = ProducerOptions::new(servers.selection(Selection::InOrder)).on_event(|_| {});
+        let options = ProducerOptions::from(servers.selection(Selection::InOrder)).on_event(|_| {});
         let (mut router, mut now) = (ProducerServers::of(&options), Instant::now());
         let events = |router: &mut ProducerServers| {
             let name = |(server, what)| match what {

@@ -11,13 +11,12 @@ use std::{
 };
 
 use queue_core::{
-    Claimed, ConnectionState, Epoch, Io, JobLimit, Later, Limit, Observation, Operation, Pulse,
-    RetryPolicy, Role, after,
+    Claimed, ConnectionState, Deferrals, Epoch, Io, JobLimit, Later, Limit, Observation, Operation,
+    Pulse, RetryPolicy, Role, after,
 };
 
 use self::asking::SHARED;
 use super::{
-    deferrals::Deferrals,
     held::{HeldEntry, HeldKey},
     line::{CountReason, ServedQueue},
 };
@@ -53,7 +52,7 @@ pub(crate) struct Lane {
     pub(super) claimed: Claimed,
     lines: Vec<ServedQueue>,
     pub(super) hold: HeldEntry,
-    pub(super) deferrals: Deferrals,
+    pub(super) deferrals: Deferrals<(QueueName, MessageId)>,
     phase: LanePhase,
     /// How long to try to reach the server when the lane runs until its queues are empty.
     patience: RetryPolicy,

@@ -1,6 +1,5 @@
 //! A worker's side of one server: pulls, handlers, and the settling of messages.
 
-mod deferrals;
 mod held;
 mod lane;
 #[cfg(test)]

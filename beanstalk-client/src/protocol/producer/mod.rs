@@ -40,8 +40,8 @@ use self::{
     slots::{PutSlot, PutSlots},
 };
 use crate::{
-    Delivery, Error, ErrorKind, Fate, Inserted, ProducerEventKind, ProducerOptions, ProducerReport,
-    ProducerState, Result, ServerReport, TubeName,
+    ConnectionState, Delivery, Error, ErrorKind, Fate, Inserted, ProducerEventKind,
+    ProducerOptions, ProducerReport, Result, ServerReport, TubeName,
     protocol::{Command, Put},
 };
 
@@ -398,18 +398,18 @@ impl Outbox {
     }
 
     /// The best state of any server.
-    pub(crate) fn state(&self) -> ProducerState {
-        self.lanes.iter().map(state_of).max().unwrap_or(ProducerState::Closed)
+    pub(crate) fn state(&self) -> ConnectionState {
+        self.lanes.iter().map(state_of).max().unwrap_or(ConnectionState::Closed)
     }
 }
 
-fn state_of(lane: &Lane) -> ProducerState {
+fn state_of(lane: &Lane) -> ConnectionState {
     match lane.phase {
-        LanePhase::Idle => ProducerState::Idle,
-        LanePhase::Connecting | LanePhase::Greeting => ProducerState::Connecting,
-        LanePhase::Ready => ProducerState::Ready,
-        LanePhase::Backoff => ProducerState::Backoff,
-        LanePhase::Closed => ProducerState::Closed,
+        LanePhase::Idle => ConnectionState::Idle,
+        LanePhase::Connecting | LanePhase::Greeting => ConnectionState::Connecting,
+        LanePhase::Ready => ConnectionState::Ready,
+        LanePhase::Backoff => ConnectionState::Backoff,
+        LanePhase::Closed => ConnectionState::Closed,
     }
 }
 

@@ -169,7 +169,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn options(servers: usize, selection: Selection) -> ProducerOptions {
     let names = (0..servers).map(|n| format!("host{n}"));
     let servers = Servers::new(names).unwrap().selection(selection);
-    ProducerOptions::new(servers).max_jobs(20).seed(1)
+    ProducerOptions::from(servers).max_jobs(20).seed(1)
 }
 
 impl World {
@@ -546,13 +546,13 @@ fn a_put_that_finds_nothing_connected_has_its_server_tried_again() {
 #[test]
 fn a_spare_server_that_was_not_needed_yet_is_better_than_one_that_failed() {
     let mut world = World::new(2, Selection::InOrder, some_probes());
-    assert_eq!(world.outbox.state(), ProducerState::Idle);
+    assert_eq!(world.outbox.state(), ConnectionState::Idle);
     world.servers[0].is_down = true;
     world.put(0, Delivery::AtMostOnce, 60);
     world.turn(0, 0, 0);
     let states: Vec<_> = world.outbox.report().servers.iter().map(|server| server.state).collect();
-    assert_eq!(states, [ProducerState::Backoff, ProducerState::Idle]);
-    assert_eq!(world.outbox.state(), ProducerState::Idle);
+    assert_eq!(states, [ConnectionState::Backoff, ConnectionState::Idle]);
+    assert_eq!(world.outbox.state(), ConnectionState::Idle);
 }
 
 fn some_probes() -> Probes {

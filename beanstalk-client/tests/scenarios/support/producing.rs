@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use beanstalk_client::{
-    Delivery, Inserted, Producer, ProducerOptions, ProducerReport, ProducerState, PutOptions,
+    ConnectionState, Delivery, Inserted, Producer, ProducerOptions, ProducerReport, PutOptions,
     Result, blocking,
 };
 use queue_core::proof::runtime;
@@ -65,7 +65,7 @@ pub(crate) trait Producing: Clone + Send + Sync + 'static {
     fn report(&self) -> ProducerReport;
 
     /// `Producer::state`.
-    fn state(&self) -> ProducerState;
+    fn state(&self) -> ConnectionState;
 
     /// Its driver, if it needs one.
     fn runtime(&self) -> Option<Arc<Runtime>>;
@@ -167,7 +167,7 @@ impl Producing for AsyncProducer {
         self.producer.report()
     }
 
-    fn state(&self) -> ProducerState {
+    fn state(&self) -> ConnectionState {
         self.producer.state()
     }
 
@@ -247,7 +247,7 @@ impl Producing for BlockingProducer {
         self.producer.report()
     }
 
-    fn state(&self) -> ProducerState {
+    fn state(&self) -> ConnectionState {
         self.producer.state()
     }
 

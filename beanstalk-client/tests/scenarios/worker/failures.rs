@@ -43,7 +43,8 @@ both_faces!(
 
 fn worker_options(server: impl Into<Servers>) -> WorkerOptions {
     let quick = Duration::from_millis(2);
-    WorkerOptions::from(server.into()).reconnect_backoff(quick, 20 * quick)
+    let servers: Servers = server.into();
+    WorkerOptions::from(servers).reconnect_backoff(quick, 20 * quick)
 }
 
 fn at(address: &str) -> ConnectOptions {

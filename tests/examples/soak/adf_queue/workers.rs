@@ -37,7 +37,7 @@ impl Plan {
         let desk = Arc::new(Desk::new(stage.clone(), actor, rng.fork()));
         let observer = desk.clone();
         let connect = connect_options(&url, rng.next()).total_timeout(None);
-        let options = WorkerOptions::new(connect.into())
+        let options = WorkerOptions::from(connect)
             .slots(slots)
             .prefetch(prefetch)
             // Everybody here gives back messages.

@@ -22,7 +22,7 @@ use crate::{
 const CALLERS: u32 = 8;
 
 fn options(place: SocketAddr, delivery: Delivery, rng: &mut Rng) -> ProducerOptions {
-    ProducerOptions::new(connect_options(place, rng.next()).into())
+    ProducerOptions::from(connect_options(place, rng.next()))
         .delivery(delivery)
         .timeout(PATIENCE)
         .max_jobs(64)

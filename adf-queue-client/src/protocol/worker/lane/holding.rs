@@ -27,7 +27,8 @@ impl Lane {
     pub(super) fn hold(&mut self, delivery: Delivery, now: Instant) {
         let (queue, message) = (delivery.queue().clone(), delivery.message_id());
         let duplications = delivery.duplications();
-        let attempts = self.deferrals.attempts(&queue, message, duplications);
+        let deferred = self.deferrals.of(&(queue.clone(), message));
+        let attempts = attempts(duplications, deferred);
         let mut held = HeldMessage {
             queue: queue.clone(),
             id: *delivery.request_id(),
@@ -117,7 +118,7 @@ impl Lane {
             Outcome::ReturnRight => self.settle(key, JobFate::ReturnedRight, now),
             Outcome::Defer => {
                 if let Some(held) = self.hold.messages.get(&key) {
-                    self.deferrals.add(&held.queue, held.message);
+                    self.deferrals.add(&(held.queue.clone(), held.message));
                 }
                 self.settle(key, JobFate::ReturnedRight, now);
             }
@@ -216,7 +217,7 @@ impl Lane {
         if let Some(held) = self.hold.messages.remove(&key) {
             let HeldMessage { queue, message, reason, attempts, .. } = held;
             if matches!(fate, JobFate::Deleted | JobFate::DeadLettered) {
-                self.deferrals.forget(&queue, message);
+                self.deferrals.forget(&(queue.clone(), message));
             }
             if fate == JobFate::DeadLettered {
                 self.notify(WorkerEventKind::DeadLettered {
@@ -288,6 +289,14 @@ impl Lane {
     }
 }
 
+/// The number of deliveries that were attempts, of those that the server counts modulo 65,536.
+fn attempts(duplications: u16, deferred: u64) -> u16 {
+    match deferred {
+        0 => duplications,
+        _ => u64::from(duplications).saturating_sub(deferred).max(1) as u16,
+    }
+}
+
 /// The fate of a message whose settlement was not acknowledged.
 fn unsettled(error: &Error) -> JobFate {
     match (error.kind(), error.fate()) {
@@ -310,6 +319,12 @@ fn why_lost(error: &Error) -> LostReason {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn deferrals_are_no_attempts() {
+        assert_eq!([attempts(5, 0), attempts(5, 2), attempts(1, 2)], [5, 3, 1]);
+        assert_eq!(attempts(u16::MAX, u64::MAX), 1);
+    }
 
     #[test]
     fn a_failed_settlement_states_the_fate_of_the_message() {

@@ -206,7 +206,7 @@ fn an_abandoned_connection_attempt_does_not_count() {
     lead(&mut world, Some(slots[0]), None);
     let Pulse::Dial { by, .. } = world.pulse(0) else { panic!() };
     world.outbox.resign(0);
-    assert_eq!(world.outbox.state(), ProducerState::Idle);
+    assert_eq!(world.outbox.state(), ConnectionState::Idle);
     // The next one has its own time.
     world.now += SECOND;
     lead(&mut world, Some(slots[0]), None);

@@ -128,7 +128,7 @@ fn a_server_that_failed_is_tried_again_without_a_put_only_where_a_task_can_do_it
         let pulse = world.pulse(0);
         if by_puts() == Some(probes) {
             assert_eq!(pulse, Pulse::Close(None));
-            assert_eq!(world.outbox.report().servers[0].state, ProducerState::Idle);
+            assert_eq!(world.outbox.report().servers[0].state, ConnectionState::Idle);
         } else {
             assert!(matches!(pulse, Pulse::Dial { .. }), "{pulse:?}");
         }
@@ -219,14 +219,14 @@ fn a_server_without_a_stated_limit_has_none() {
         let mut world = World::new(1, Selection::InOrder, some_probes());
         world.outbox.want_connections();
         world.greet(0, &answer);
-        assert_eq!(world.outbox.state(), ProducerState::Ready, "{answer}");
+        assert_eq!(world.outbox.state(), ConnectionState::Ready, "{answer}");
         let put = world.offer("default", &[b'x'; 5000], &policy());
         assert!(put.unwrap().is_some(), "{answer}");
     }
     let mut world = World::new(1, Selection::InOrder, some_probes());
     world.outbox.want_connections();
     world.greet(0, "DELETED\r\n");
-    assert_eq!(world.outbox.state(), ProducerState::Backoff);
+    assert_eq!(world.outbox.state(), ConnectionState::Backoff);
     let refused = world.outbox.poll_connected(Waker::noop());
     assert!(matches!(refused, Poll::Ready(Err(error)) if error.kind() == ErrorKind::Protocol));
 }

@@ -133,7 +133,7 @@ fn a_producer_that_is_closed_finishes_what_it_has_accepted_and_takes_nothing_els
     assert_eq!(world.ask(0), Pulse::Over);
     assert!(sleeper.is_awake(&mut world.outbox));
     assert!(world.outbox.poll_closed(Waker::noop()).is_ready());
-    assert_eq!(world.outbox.state(), ProducerState::Closed);
+    assert_eq!(world.outbox.state(), ConnectionState::Closed);
     // A driver that has its own last turn to do is waited for.
     let mut world = World::new(1, Selection::InOrder, some_probes());
     world.outbox.lanes[0].is_driven = true;
