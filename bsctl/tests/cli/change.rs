@@ -320,7 +320,7 @@ fn distinguishes_missing_from_empty_tubes() {
         let ran = bsctl(address, &["peek", "t"]).exits(2);
         assert!(ran.err.contains("bsctl peek -t t"), "{}", ran.err);
         let ran = bsctl(address, &["requeue", "t", "--yes"]).exits(0);
-        assert!(ran.err.contains("there is no buried job in tube t (--state"), "{}", ran.err);
+        assert!(ran.err.contains("no buried jobs in tube t (see --state"), "{}", ran.err);
     });
 }
 

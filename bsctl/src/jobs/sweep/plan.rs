@@ -169,12 +169,12 @@ impl Plan {
         }
         let that_fits = match &self.chosen {
             Some((_, wanted)) if !wanted.filters.is_empty() => {
-                format!(" that fits {}", wanted.filters)
+                format!(" match {}", wanted.filters)
             }
             _ => String::new(),
         };
         let (states, tubes) = (states.join(" or "), units::which("tube", &self.tubes));
-        Some(format!("there is no {states} job in {tubes}{that_fits} (--state chooses the states)"))
+        Some(format!("no {states} jobs in {tubes}{that_fits} (see --state)"))
     }
 
     /// Starts counting; prints a note if there is nothing to count.
