@@ -55,7 +55,7 @@ fn the_text_of_a_failure_is_shown_up_to_a_length_and_kept_whole() {
 }
 
 #[test]
-fn events_and_outcomes_say_what_happened_without_payloads_but_why_a_job_failed() {
+fn events_and_outcomes_carry_reasons_but_no_payloads() {
     let secret = bytes::Bytes::from_static(b"secret");
     for (text, shown) in [
         (Outcome::Complete(secret.clone()).to_string(), "complete (6 bytes)"),

@@ -154,7 +154,7 @@ fn binary_frames_are_those_of_the_real_server() {
 }
 
 #[test]
-fn a_binary_frame_that_ends_early_is_no_answer() {
+fn a_truncated_binary_frame_is_invalid() {
     for (request, _, answered, _) in binary() {
         let whole = bytes(answered);
         for len in 0..whole.len() {

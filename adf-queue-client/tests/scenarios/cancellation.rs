@@ -134,7 +134,7 @@ fn calls_by_id() -> [(&'static str, ById, u32); 4] {
 }
 
 /// It is executed, or can still be executed; and never twice.
-fn what_acts_by_an_id_may_be_dropped_at_any_turn(world: &World) {
+fn calls_by_id_may_be_dropped_at_any_turn(world: &World) {
     runtime().block_on(async {
         for (name, call, ready) in calls_by_id() {
             let (client, queue) = async_with_queue(world).await;
@@ -190,7 +190,7 @@ fn a_pull_with_an_id_may_be_dropped_at_any_turn_and_no_message_is_lost(world: &W
 }
 
 /// The server forgets a pull with its queue, and the message for a later one is the first caller's.
-fn everybody_who_pulls_from_a_queue_made_again_is_served(world: &World) {
+fn every_pull_from_a_recreated_queue_is_served(world: &World) {
     runtime().block_on(async {
         let client = Client::connect(world.options()).await.unwrap();
         let other = Client::connect(world.options()).await.unwrap();
@@ -245,10 +245,10 @@ on_each_server!(
     a_delete_may_be_dropped_at_any_turn,
 );
 
-on_each_server_over_websocket!(everybody_who_pulls_from_a_queue_made_again_is_served);
+on_each_server_over_websocket!(every_pull_from_a_recreated_queue_is_served);
 
 on_each_server_over_http!(
-    what_acts_by_an_id_may_be_dropped_at_any_turn,
+    calls_by_id_may_be_dropped_at_any_turn,
     a_pull_with_an_id_may_be_dropped_at_any_turn_and_no_message_is_lost,
 );
 

@@ -18,19 +18,19 @@ use crate::{
 
 over_each_transport!(
     messages_are_pulled_from_the_left_and_deleted,
-    what_was_put_back_is_pulled_again,
+    returned_messages_are_pulled_again,
     a_pull_from_a_queue_that_does_not_exist_is_refused_and_the_server_lives,
     a_pull_waits_for_the_push_of_another_client,
 );
 
 over_websocket!(
-    bodies_come_back_as_they_were_pushed,
-    what_the_transport_cannot_carry_is_refused_before_it_is_sent,
+    bodies_round_trip,
+    unrepresentable_bodies_are_refused_before_sending,
     a_message_that_comes_too_late_is_the_next_pulls,
-    a_message_that_was_put_back_wakes_nobody,
-    a_message_that_woke_nobody_is_the_next_pulls,
+    a_returned_message_wakes_no_pull,
+    a_message_that_woke_no_pull_goes_to_the_next,
     a_message_belongs_to_the_connection_that_pulled_it,
-    a_client_that_goes_gives_back_what_it_had_pulled,
+    a_closed_client_returns_its_messages,
     a_request_can_have_an_id_of_the_callers_own,
     acting_by_id_is_refused_where_a_message_belongs_to_its_connection,
 );
@@ -63,7 +63,7 @@ fn messages_are_pulled_from_the_left_and_deleted<F: Face>(world: &World) {
     client.ping().unwrap();
 }
 
-fn what_was_put_back_is_pulled_again<F: Face>(world: &World) {
+fn returned_messages_are_pulled_again<F: Face>(world: &World) {
     let queue = queue_name();
     let mut client = F::connect(world.options()).unwrap();
     assert!(client.ensure_queue(&queue).unwrap());
@@ -82,7 +82,7 @@ fn what_was_put_back_is_pulled_again<F: Face>(world: &World) {
     client.delete_queue(&queue).unwrap();
 }
 
-fn bodies_come_back_as_they_were_pushed<F: Face>(world: &World) {
+fn bodies_round_trip<F: Face>(world: &World) {
     let (mut client, queue) = with_queue::<F>(world);
     let mut bodies: Vec<Bytes> = vec![
         "".into(),
@@ -104,7 +104,7 @@ fn bodies_come_back_as_they_were_pushed<F: Face>(world: &World) {
     client.delete_queue(&queue).unwrap();
 }
 
-fn what_the_transport_cannot_carry_is_refused_before_it_is_sent<F: Face>(world: &World) {
+fn unrepresentable_bodies_are_refused_before_sending<F: Face>(world: &World) {
     let (mut client, queue) = with_queue::<F>(world);
     let body = match world.is_json() {
         true => Bytes::from_static(b"\xff"),
@@ -158,7 +158,7 @@ fn a_message_that_comes_too_late_is_the_next_pulls<F: Face>(world: &World) {
     client.delete_queue(&queue).unwrap();
 }
 
-fn a_message_that_was_put_back_wakes_nobody<F: Face>(world: &World) {
+fn a_returned_message_wakes_no_pull<F: Face>(world: &World) {
     let (mut client, queue) = with_queue::<F>(world);
     client.rpush(&queue, "first".into()).unwrap();
     let first = client.pull(&queue).unwrap();
@@ -174,7 +174,7 @@ fn a_message_that_was_put_back_wakes_nobody<F: Face>(world: &World) {
 }
 
 /// The next pull joined the one that was given up, and waited for a push.
-fn a_message_that_woke_nobody_is_the_next_pulls<F: Face>(world: &World) {
+fn a_message_that_woke_no_pull_goes_to_the_next<F: Face>(world: &World) {
     let (mut client, queue) = with_queue::<F>(world);
     client.rpush(&queue, "x".into()).unwrap();
     let mut pulled = client.pull(&queue).unwrap();
@@ -230,7 +230,7 @@ fn a_message_belongs_to_the_connection_that_pulled_it<F: Face>(world: &World) {
     other.delete_queue(&queue).unwrap();
 }
 
-fn a_client_that_goes_gives_back_what_it_had_pulled<F: Face>(world: &World) {
+fn a_closed_client_returns_its_messages<F: Face>(world: &World) {
     let (mut stays, queue) = with_queue::<F>(world);
     let mut goes = F::connect(world.options()).unwrap();
     for body in ["a", "b"] {

@@ -18,19 +18,19 @@ use crate::{
 };
 
 over_http!(
-    what_was_pulled_is_bound_to_no_client,
+    pulled_messages_are_not_bound_to_a_client,
     a_pull_with_a_deadline_leaves_nothing_on_the_server,
     a_message_is_acted_on_by_the_id_of_its_pull,
     a_body_that_the_server_would_not_take_is_refused,
     a_name_that_makes_too_long_a_line_is_refused,
-    a_large_body_comes_back_as_it_was,
+    a_large_body_round_trips,
     a_pull_by_its_id_of_a_missing_queue_leaves_the_server_alive,
 );
 
-over_each_transport!(the_status_page_tells_of_queues,);
+over_each_transport!(the_status_page_lists_queues,);
 
 /// Row 7.
-fn what_was_pulled_is_bound_to_no_client<F: Face>(world: &World) {
+fn pulled_messages_are_not_bound_to_a_client<F: Face>(world: &World) {
     let (mut client, queue) = with_queue::<F>(world);
     client.rpush(&queue, "a".into()).unwrap();
     let pulled = client.pull(&queue).unwrap();
@@ -113,7 +113,7 @@ fn a_name_that_makes_too_long_a_line_is_refused<F: Face>(world: &World) {
 }
 
 /// Row 16.
-fn a_large_body_comes_back_as_it_was<F: Face>(world: &World) {
+fn a_large_body_round_trips<F: Face>(world: &World) {
     let (mut client, queue) = with_queue::<F>(world);
     let top = if world.is_json() { 0x7f } else { 0xff };
     let body: Vec<u8> = (0..1_u32 << 20).map(|n| (n % 251) as u8 & top).collect();
@@ -138,7 +138,7 @@ fn a_pull_by_its_id_of_a_missing_queue_leaves_the_server_alive<F: Face>(world: &
 }
 
 /// Row 25.
-fn the_status_page_tells_of_queues<F: Face>(world: &World) {
+fn the_status_page_lists_queues<F: Face>(world: &World) {
     let queue = queue_name();
     let mut client = F::connect(world.options()).unwrap();
     assert_eq!(client.queue_stats(&queue).unwrap(), None);

@@ -23,7 +23,7 @@ both_faces!(
     a_kept_connection_that_the_server_has_closed_is_replaced,
     a_pull_that_came_too_late_for_a_message_brings_the_next_one,
     a_pull_with_a_deadline_waits_no_longer_for_a_connection,
-    connecting_finds_out_who_is_there,
+    connecting_identifies_the_server,
 );
 
 fn options(server: &Scripted) -> ConnectOptions {
@@ -107,7 +107,7 @@ fn a_pull_with_a_deadline_waits_no_longer_for_a_connection<F: Face>() {
     }
 }
 
-fn connecting_finds_out_who_is_there<F: Face>() {
+fn connecting_identifies_the_server<F: Face>() {
     let server = Scripted::start(|_| Say::Keep(chunked("text/html", "<html>It works!</html>")));
     let error = F::connect(options(&server)).err().unwrap();
     assert!(error.to_string().contains("not the status page"), "{error}");
@@ -147,7 +147,7 @@ fn callers_have_their_turn_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn there_are_no_more_connections_than_allowed() {
+fn connections_stay_within_the_limit() {
     let (busy, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (is_busy, at_most) = (busy.clone(), most.clone());
     let server = Scripted::start(move |asked| {

@@ -15,7 +15,7 @@ use crate::support::{PATIENCE, World, on_each_server, on_servers, queue_name};
 
 on_each_server!(
     a_stream_of_messages_dropped_at_any_turn_loses_no_message,
-    a_stream_of_messages_ends_after_an_error_and_another_goes_on,
+    a_stream_of_messages_ends_after_an_error_and_can_be_replaced,
     streams_have_names_and_may_move_to_another_thread,
 );
 
@@ -56,7 +56,7 @@ fn a_stream_of_messages_dropped_at_any_turn_loses_no_message(world: &World) {
     });
 }
 
-fn a_stream_of_messages_ends_after_an_error_and_another_goes_on(world: &World) {
+fn a_stream_of_messages_ends_after_an_error_and_can_be_replaced(world: &World) {
     runtime().block_on(async {
         let client = Client::connect(world.options()).await.unwrap();
         let queue = queue_name();

@@ -18,7 +18,7 @@ over_each_transport! {
     a_push_that_is_refused_or_cannot_be_sent_harms_no_other,
 }
 
-on_each_server!(a_pipeline_does_not_go_on_behind_the_end_of_its_pushes);
+on_each_server!(a_push_pipeline_stays_ended);
 
 over_websocket! {
     a_pipeline_is_lazy_and_bounded,
@@ -170,7 +170,7 @@ fn a_pipeline_that_is_dropped_leaves_the_next_call_its_own_answer<F: Face>() {
 }
 
 /// An iterator may have more behind its end, and nobody expects that of a pipeline that has ended.
-fn a_pipeline_does_not_go_on_behind_the_end_of_its_pushes(world: &World) {
+fn a_push_pipeline_stays_ended(world: &World) {
     let mut client = blocking::Client::connect(world.options()).unwrap();
     let queue = queue_name();
     client.create_queue(queue.clone()).unwrap();

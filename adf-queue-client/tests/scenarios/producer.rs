@@ -37,19 +37,19 @@ over_websocket! {
 
 both_faces! {
     a_server_that_is_away_is_passed_over,
-    a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers,
+    an_unresponsive_server_is_retried_in_the_background,
     no_push_waits_long_for_a_connection_while_another_server_is_there,
     equal_keys_go_to_one_server,
     a_push_waits_for_its_server,
     a_push_of_unknown_fate_is_the_callers_or_is_sent_again,
     a_server_that_falls_silent_is_left_by_the_next_push,
     a_server_that_has_never_answered_gets_no_push_while_another_one_has,
-    what_cannot_be_sent_is_refused_at_once,
+    unsendable_requests_are_refused_at_once,
     a_producer_that_connects_needs_one_of_its_servers,
     callers_share_the_connection_to_a_server,
-    an_enqueued_push_is_carried_out_although_nobody_waits,
+    an_enqueued_push_completes_without_a_waiter,
     a_check_needs_an_answer_and_names_every_server_without_one,
-    an_observer_is_told_of_servers_that_fail_and_of_pushes_that_move,
+    an_observer_sees_failed_servers_and_moved_pushes,
 }
 
 /// A producer, shared by threads.
@@ -313,7 +313,7 @@ fn callers_share_the_connection_to_a_server<F: Produces>() {
 }
 
 /// Its server is away at first, and the queue does not exist.
-fn an_enqueued_push_is_carried_out_although_nobody_waits<F: Produces>() {
+fn an_enqueued_push_completes_without_a_waiter<F: Produces>() {
     let queue = queue_name();
     let (server, options, _) = away_at_first(Server::start().unwrap());
     let producer = F::Producer::new(options.create_queues(true));
@@ -516,7 +516,7 @@ fn a_server_that_has_never_answered_gets_no_push_while_another_one_has<F: Produc
     assert_eq!((bodies(&silent, &queue).len(), bodies(&other, &queue).len()), (0, pushed));
 }
 
-fn what_cannot_be_sent_is_refused_at_once<F: Produces>() {
+fn unsendable_requests_are_refused_at_once<F: Produces>() {
     let world = World::in_memory(Transport::WsBin);
     let producer = F::Producer::new(world.options().into());
     let error = producer.rpush(&queue_name(), &"x".repeat(65_536)).unwrap_err();
@@ -538,7 +538,7 @@ fn a_producer_that_connects_needs_one_of_its_servers<F: Produces>() {
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::Connect, Fate::NotSent));
 }
 
-fn an_observer_is_told_of_servers_that_fail_and_of_pushes_that_move<F: Produces>() {
+fn an_observer_sees_failed_servers_and_moved_pushes<F: Produces>() {
     let server = Server::start().unwrap();
     let events = Arc::new(Mutex::new(Vec::new()));
     let told = Arc::clone(&events);
@@ -565,7 +565,7 @@ fn an_observer_is_told_of_servers_that_fail_and_of_pushes_that_move<F: Produces>
 }
 
 /// Another server is there for them. Only the first one waits for an attempt to connect.
-fn a_server_that_takes_no_connection_is_tried_behind_the_backs_of_callers<F: Produces>() {
+fn an_unresponsive_server_is_retried_in_the_background<F: Produces>() {
     let queue = queue_name();
     let short = |options| quick(options).connect_timeout(Duration::from_millis(300));
     let dark = Dark::start().unwrap();

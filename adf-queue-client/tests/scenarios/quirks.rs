@@ -27,12 +27,12 @@ both_faces!(
     a_server_that_behaves_serves_as_well,
     a_client_that_goes_does_not_wait_for_the_answer_to_its_close,
     a_message_over_the_limit_ends_the_connection,
-    what_is_no_queue_server_is_told_at_once,
-    an_address_where_nobody_listens_is_told_at_once,
+    a_non_queue_server_is_detected_at_once,
+    a_refused_connection_fails_at_once,
     a_host_that_the_server_would_not_read_is_refused,
     a_call_has_a_total_time,
     a_client_may_start_before_its_server,
-    pings_without_an_interval_are_no_flood,
+    pings_without_an_interval_do_not_flood,
 );
 
 fn options(server: &Server, transport: Transport) -> ConnectOptions {
@@ -108,7 +108,7 @@ fn a_message_over_the_limit_ends_the_connection<F: Face>() {
 }
 
 /// Section 8.2: another server, or a proxy, answers with a page.
-fn what_is_no_queue_server_is_told_at_once<F: Face>() {
+fn a_non_queue_server_is_detected_at_once<F: Face>() {
     for (answer, kind) in [
         (&b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"[..], ErrorKind::Protocol),
         (b"HTTP/1.1 505 Http Version Not Supported\n\n", ErrorKind::Protocol),
@@ -133,7 +133,7 @@ fn what_is_no_queue_server_is_told_at_once<F: Face>() {
     }
 }
 
-fn an_address_where_nobody_listens_is_told_at_once<F: Face>() {
+fn a_refused_connection_fails_at_once<F: Face>() {
     let address = fixtures::Port::take().unwrap().dead().to_string();
     let error = F::connect(address.parse().unwrap()).err().unwrap();
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::Connect, Fate::NotSent));
@@ -169,7 +169,7 @@ fn a_client_may_start_before_its_server<F: Face>() {
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::Connect, Fate::NotSent));
 }
 
-fn pings_without_an_interval_are_no_flood<F: Face>() {
+fn pings_without_an_interval_do_not_flood<F: Face>() {
     let server = Server::builder().queue("/q").start().unwrap();
     let options = options(&server, Transport::WsBin).ping_interval(Some(Duration::ZERO));
     let mut client = F::connect(options).unwrap();

@@ -110,7 +110,7 @@ async fn a_message_waits_for_the_service_and_is_run_once_also_when_its_connectio
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_service_and_its_layers_give_decides_about_the_message() {
+async fn the_service_and_its_layers_settle_the_message() {
     let (server, options) = filled(["slow", "bad", "left", "panic", "fine"]).await;
     let seen = Arc::<AtomicUsize>::default();
     let count = seen.clone();

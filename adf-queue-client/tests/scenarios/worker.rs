@@ -24,20 +24,20 @@ over_websocket! {
     messages_of_several_queues_are_handled_and_deleted,
     handlers_run_at_once_in_as_many_slots,
     a_handler_that_fails_or_panics_has_its_message_again_and_the_slot_lives,
-    a_handler_decides_what_becomes_of_its_message,
-    an_outcome_by_the_type_of_an_error_is_taken_and_its_reason_told,
+    a_handler_decides_the_outcome_of_its_message,
+    an_error_type_decides_the_outcome_and_gives_its_reason,
     moves_repeated_failures_to_the_dead_letter_queue,
-    what_comes_too_often_is_not_run,
+    redelivered_messages_are_not_run,
     a_run_ends_with_the_last_message_of_its_limit,
     a_run_until_its_queues_are_empty_leaves_nothing_and_ends,
     a_graceful_stop_lets_handlers_end_and_leaves_the_rest_in_order,
-    a_stop_at_once_gives_messages_back_and_tells_handlers,
-    a_missing_queue_is_told_and_served_once_it_is_there,
+    an_immediate_stop_returns_messages_and_notifies_handlers,
+    a_missing_queue_is_reported_and_served_once_created,
     a_panicking_observer_is_harmless,
 }
 
 both_faces! {
-    all_servers_are_served_and_one_that_is_away_holds_up_nobody,
+    an_absent_server_does_not_delay_the_others,
     a_run_until_its_queues_are_empty_gives_up_a_server_that_is_away,
     a_run_until_its_queues_are_empty_ends_without_a_queue,
     a_stop_waits_for_no_attempt_to_connect,
@@ -135,7 +135,7 @@ fn a_handler_that_fails_or_panics_has_its_message_again_and_the_slot_lives<F: Wo
     drop_queues(client, &queues);
 }
 
-fn a_handler_decides_what_becomes_of_its_message<F: WorkerFace>(world: &World) {
+fn a_handler_decides_the_outcome_of_its_message<F: WorkerFace>(world: &World) {
     let (mut client, queues) = queues::<F>(world, 2);
     for body in ["left", "right", "dead", "gone"] {
         client.rpush(&queues[0], body.into()).unwrap();
@@ -166,7 +166,7 @@ fn a_handler_decides_what_becomes_of_its_message<F: WorkerFace>(world: &World) {
     drop_queues(client, &queues);
 }
 
-fn an_outcome_by_the_type_of_an_error_is_taken_and_its_reason_told<F: WorkerFace>(world: &World) {
+fn an_error_type_decides_the_outcome_and_gives_its_reason<F: WorkerFace>(world: &World) {
     let (mut client, queues) = queues::<F>(world, 2);
     client.rpush(&queues[0], "x".into()).unwrap();
     let (told, observe) = told();
@@ -215,7 +215,7 @@ fn moves_repeated_failures_to_the_dead_letter_queue<F: WorkerFace>(world: &World
     drop_queues(client, &queues);
 }
 
-fn what_comes_too_often_is_not_run<F: WorkerFace>(world: &World) {
+fn redelivered_messages_are_not_run<F: WorkerFace>(world: &World) {
     let (mut client, queues) = queues::<F>(world, 1);
     client.rpush(&queues[0], "bad".into()).unwrap();
     // Others had it twice, and crashed.
@@ -330,7 +330,7 @@ fn a_graceful_stop_lets_handlers_end_and_leaves_the_rest_in_order<F: WorkerFace>
     drop_queues(client, &queues);
 }
 
-fn a_stop_at_once_gives_messages_back_and_tells_handlers<F: WorkerFace>(world: &World) {
+fn an_immediate_stop_returns_messages_and_notifies_handlers<F: WorkerFace>(world: &World) {
     let (mut client, queues) = queues::<F>(world, 1);
     client.rpush(&queues[0], "slow".into()).unwrap();
     let bodies = bodies();
@@ -354,7 +354,7 @@ fn a_stop_at_once_gives_messages_back_and_tells_handlers<F: WorkerFace>(world: &
     drop_queues(client, &queues);
 }
 
-fn a_missing_queue_is_told_and_served_once_it_is_there<F: WorkerFace>(world: &World) {
+fn a_missing_queue_is_reported_and_served_once_created<F: WorkerFace>(world: &World) {
     let mut client = F::connect(world.options()).unwrap();
     let queue = queue_name();
     let (told, observe) = told();
@@ -383,7 +383,7 @@ fn a_panicking_observer_is_harmless<F: WorkerFace>(world: &World) {
     drop_queues(client, &queues);
 }
 
-fn all_servers_are_served_and_one_that_is_away_holds_up_nobody<F: WorkerFace>() {
+fn an_absent_server_does_not_delay_the_others<F: WorkerFace>() {
     let worlds = [World::in_memory(Transport::WsBin), World::in_memory(Transport::WsJson)];
     let away = fixtures::Port::take().unwrap();
     let address: Address = away.address().to_string().parse().unwrap();
@@ -478,7 +478,7 @@ fn a_run_until_its_queues_are_empty_ends_without_a_queue<F: WorkerFace>() {
 }
 
 #[test]
-fn a_worker_over_http_is_refused_and_says_why() {
+fn a_worker_over_http_is_refused_with_the_reason() {
     for transport in [Transport::HttpBin, Transport::HttpJson] {
         let options = options(&World::in_memory(transport));
         let error = Worker::new(&options).unwrap_err();

@@ -22,8 +22,8 @@ use crate::{
 };
 
 over_websocket! {
-    a_handler_whose_connection_is_lost_is_told_and_its_message_is_run_again_after_it,
-    what_others_put_back_is_run,
+    a_lost_connection_notifies_the_handler_and_reruns_the_message,
+    messages_returned_by_others_are_run,
     thousands_of_messages_survive_a_worker_that_is_cut_off_in_the_middle,
 }
 
@@ -54,11 +54,7 @@ fn through_proxy(world: &World) -> (Proxy, WorkerOptions) {
     (proxy, WorkerOptions::from(options).recheck(Duration::from_millis(200)))
 }
 
-fn a_handler_whose_connection_is_lost_is_told_and_its_message_is_run_again_after_it<
-    F: WorkerFace,
->(
-    world: &World,
-) {
+fn a_lost_connection_notifies_the_handler_and_reruns_the_message<F: WorkerFace>(world: &World) {
     let (mut client, queue) = with_queue::<F>(world);
     client.rpush(&queue, "x".into()).unwrap();
     let (proxy, options) = through_proxy(world);
@@ -112,7 +108,7 @@ fn a_queue_that_is_deleted_and_made_again_is_served<F: WorkerFace>(world: &World
     client.delete_queue(&queue).unwrap();
 }
 
-fn what_others_put_back_is_run<F: WorkerFace>(world: &World) {
+fn messages_returned_by_others_are_run<F: WorkerFace>(world: &World) {
     let (mut client, queue) = with_queue::<F>(world);
     client.rpush(&queue, "x".into()).unwrap();
     let pulled = client.pull(&queue).unwrap();
@@ -292,7 +288,7 @@ fn a_message_that_outlives_a_run_knows_that_it_has_ended() {
 }
 
 #[test]
-fn an_async_handler_is_told_of_a_stop_and_of_a_loss() {
+fn an_async_handler_learns_of_a_stop_and_of_a_loss() {
     let world = World::in_memory(Transport::WsBin);
     let queue: QueueName = queue_name();
     runtime().block_on(async {

@@ -74,11 +74,13 @@ fn exports_every_queue_by_default() {
 #[test]
 fn a_waiting_client_gets_the_first_message_after_export() {
     // Except one that looks again just while the messages come back one by one.
-    on_both(|site| assert!((0..5).any(|n| who_waits_has_the_first(site, &format!("waits-{n}")))));
+    on_both(|site| {
+        assert!((0..5).any(|n| the_waiting_client_gets_the_first(site, &format!("waits-{n}"))))
+    });
 }
 
 #[cfg(unix)]
-fn who_waits_has_the_first(site: &Site, base: &str) -> bool {
+fn the_waiting_client_gets_the_first(site: &Site, base: &str) -> bool {
     let (address, queue) = (site.address(), site.queue(base));
     let bodies = ["0", "1", "2", "3", "4", "5", "6", "7"];
     adfctl(address, &[&["push", &queue.name], &bodies[..]].concat()).exits(0);

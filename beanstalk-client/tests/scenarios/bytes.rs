@@ -335,7 +335,7 @@ fn a_reply_that_answers_nothing_is_never_taken_for_the_next_one<F: Over>() {
 }
 
 #[test]
-fn a_damaged_body_is_told_from_the_next_reply_however_the_bytes_are_cut() {
+fn a_damaged_body_never_becomes_the_next_reply() {
     fn check<F: Over>(end: &str, piece: usize) {
         let reserved = [b"RESERVED 7 3\r\nab\0", end.as_bytes()].concat();
         let replies = [&reserved[..], b"FOUND 7 0\r\n\0\0", b"BURIED\r\n"];

@@ -420,9 +420,9 @@ fn a_touch_behind_a_dropped_reserve_keeps_its_job<F: Face>(environment: Environm
 }
 
 both_faces!(
-    jobs_that_nobody_waited_for_go_back_when_the_watch_list_changes,
+    unclaimed_jobs_are_released_when_the_watch_list_changes,
     a_pipelined_reserve_that_still_waits_is_left_by_a_shorter_one,
-    a_job_that_nobody_waited_for_is_forgotten_with_its_connection,
+    an_unclaimed_job_is_forgotten_with_its_connection,
 );
 
 /// Reserves jobs that nobody waits for, and makes the client read them.
@@ -437,7 +437,7 @@ fn leave_behind<F: Face>(server: &Server, client: &mut F, jobs: usize) {
 }
 
 /// B7, for jobs whose replies were read on the way to another one.
-fn jobs_that_nobody_waited_for_go_back_when_the_watch_list_changes<F: Face>() {
+fn unclaimed_jobs_are_released_when_the_watch_list_changes<F: Face>() {
     let server = Server::start().unwrap();
     for change in ["watch", "ignore"] {
         let mut client: F = connect(server.address());
@@ -479,7 +479,7 @@ fn a_pipelined_reserve_that_still_waits_is_left_by_a_shorter_one<F: Face>() {
     assert_eq!((job.id.get(), client.epoch()), (id, epoch));
 }
 
-fn a_job_that_nobody_waited_for_is_forgotten_with_its_connection<F: Face>() {
+fn an_unclaimed_job_is_forgotten_with_its_connection<F: Face>() {
     let server = Server::start().unwrap();
     let mut client: F = connect(server.address());
     leave_behind(&server, &mut client, 3);

@@ -28,12 +28,12 @@ fn names(tubes: &[TubeName]) -> Vec<&str> {
 
 scenarios!(
     use_and_watch_are_mirrored_and_listed,
-    a_client_watches_what_it_is_told_and_nothing_else,
+    a_client_watches_only_the_given_tubes,
     names_that_look_like_numbers_stay_names,
     a_draining_server_refuses_puts_and_serves_the_rest,
     quit_closes_the_connection,
     raw_commands_are_sent_as_they_are,
-    what_cannot_be_sent_is_refused_before_a_byte_is,
+    unsendable_commands_are_refused_before_sending,
 );
 
 fn use_and_watch_are_mirrored_and_listed<F: Face>(environment: Environment) {
@@ -54,7 +54,7 @@ fn use_and_watch_are_mirrored_and_listed<F: Face>(environment: Environment) {
     assert_eq!(names(&tubes), ["default", "in", "out"]);
 }
 
-fn a_client_watches_what_it_is_told_and_nothing_else<F: Face>(environment: Environment) {
+fn a_client_watches_only_the_given_tubes<F: Face>(environment: Environment) {
     let place = environment.start();
     let mut client: F = place.connect();
     client.watch("old").unwrap();
@@ -144,7 +144,7 @@ fn raw_commands_are_sent_as_they_are<F: Face>(environment: Environment) {
     assert_eq!(client.call(&PeekReady).unwrap().unwrap().body, "\r\n\r\n");
 }
 
-fn what_cannot_be_sent_is_refused_before_a_byte_is<F: Face>(environment: Environment) {
+fn unsendable_commands_are_refused_before_sending<F: Face>(environment: Environment) {
     let place = environment.start();
     let mut client: F = place.connect();
     let too_long = Duration::from_secs(1 << 32);

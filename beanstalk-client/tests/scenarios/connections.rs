@@ -105,7 +105,7 @@ both_faces!(
     a_reset_that_fails_leaves_a_client_that_is_reset,
     every_form_of_an_address_reaches_the_server,
     plain_text_to_another_machine_is_refused_if_tls_is_required,
-    a_connection_lost_while_nobody_looked_is_replaced_before_it_is_used,
+    a_connection_lost_while_idle_is_replaced_before_use,
 );
 
 fn a_lazy_client_may_start_before_its_server<F: Face>() {
@@ -175,7 +175,7 @@ fn plain_text_to_another_machine_is_refused_if_tls_is_required<F: Face>() {
     assert!(F::connect(options(server.address()).require_tls(true)).is_ok());
 }
 
-fn a_connection_lost_while_nobody_looked_is_replaced_before_it_is_used<F: Face>() {
+fn a_connection_lost_while_idle_is_replaced_before_use<F: Face>() {
     let server = Server::start().unwrap();
     let mut client = F::connect(options(server.address())).unwrap();
     client.use_tube("mine").unwrap();
@@ -200,7 +200,7 @@ fn a_connection_lost_while_nobody_looked_is_replaced_before_it_is_used<F: Face>(
 }
 
 #[test]
-fn what_is_no_address_is_refused_before_connecting() {
+fn invalid_addresses_are_refused_before_connecting() {
     for text in ["", "host:port", "http://127.0.0.1", "127.0.0.1:0", "a\r\nb"] {
         let error = ConnectOptions::try_from(text).unwrap_err();
         assert_eq!((error.kind(), error.fate()), (ErrorKind::InvalidInput, Fate::NotSent));

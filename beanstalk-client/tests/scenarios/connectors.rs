@@ -23,7 +23,7 @@ both_faces!(
     a_reconnect_through_a_connector_restores_tube_and_watch_list,
     a_server_that_moved_is_found_again,
     an_error_of_a_connector_is_a_connect_error,
-    a_client_that_cannot_get_a_socket_backs_off_and_says_why,
+    a_client_without_sockets_backs_off_and_states_the_reason,
 );
 
 /// Nobody has this name, so that only a connector can connect.
@@ -84,7 +84,7 @@ fn an_error_of_a_connector_is_a_connect_error<F: Face>() {
 }
 
 /// C20: no file descriptor is left. The attempts are bounded, and each but the first comes after a delay.
-fn a_client_that_cannot_get_a_socket_backs_off_and_says_why<F: Face>() {
+fn a_client_without_sockets_backs_off_and_states_the_reason<F: Face>() {
     const EMFILE: i32 = 24;
     let server = Server::start().unwrap();
     let (place, calls) = (there(&server), Arc::new(AtomicU32::new(0)));
@@ -188,7 +188,7 @@ async fn a_connector_that_never_ends_costs_a_producer_no_more_than_an_attempt() 
 }
 
 #[test]
-fn a_blocking_connector_is_told_how_long_it_has() {
+fn a_blocking_connector_gets_its_time_limit() {
     let told = Arc::new(Mutex::new(None));
     let teller = Arc::clone(&told);
     let options = options().connect_timeout(Duration::from_secs(7)).blocking_connector(

@@ -13,14 +13,12 @@ use crate::support::{Environment, Face, damaged::start, scenarios};
 const NOW: Duration = Duration::ZERO;
 
 scenarios!(
-    a_damaged_job_is_an_error_that_names_it_and_the_connection_goes_on,
-    a_damaged_job_can_be_looked_at_deleted_and_set_aside,
+    a_damaged_job_error_names_it_and_keeps_the_connection,
+    a_damaged_job_can_be_peeked_deleted_and_buried,
     a_damaged_job_in_a_pipeline_concerns_only_its_command,
 );
 
-fn a_damaged_job_is_an_error_that_names_it_and_the_connection_goes_on<F: Face>(
-    environment: Environment,
-) {
+fn a_damaged_job_error_names_it_and_keeps_the_connection<F: Face>(environment: Environment) {
     let (place, _folder) = start(environment);
     let mut client: F = place.connect();
     client.watch("a").unwrap();
@@ -46,7 +44,7 @@ fn a_damaged_job_is_an_error_that_names_it_and_the_connection_goes_on<F: Face>(
     assert_eq!(client.epoch(), epoch);
 }
 
-fn a_damaged_job_can_be_looked_at_deleted_and_set_aside<F: Face>(environment: Environment) {
+fn a_damaged_job_can_be_peeked_deleted_and_buried<F: Face>(environment: Environment) {
     let (place, _folder) = start(environment);
     let mut client: F = place.connect();
     client.use_tube("a").unwrap();

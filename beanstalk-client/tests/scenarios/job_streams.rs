@@ -40,8 +40,8 @@ macro_rules! each_server {
 
 each_server!(
     a_stream_of_jobs_dropped_at_any_poll_loses_no_job,
-    a_stream_of_jobs_tells_of_a_deadline_and_goes_on,
-    a_stream_of_jobs_ends_after_an_error_and_another_goes_on,
+    a_stream_of_jobs_yields_deadline_soon_and_continues,
+    a_stream_of_jobs_ends_after_an_error_and_can_be_replaced,
     events_are_streams_that_end_with_what_they_are_about,
 );
 
@@ -143,7 +143,7 @@ fn commands_between_dropped_waits_of_a_stream_lose_no_job() {
     assert_eq!(server.view().jobs, 0);
 }
 
-fn a_stream_of_jobs_tells_of_a_deadline_and_goes_on(environment: Environment) {
+fn a_stream_of_jobs_yields_deadline_soon_and_continues(environment: Environment) {
     let place = environment.start();
     runtime().block_on(async {
         let mut client = client(place.address()).await;
@@ -162,7 +162,7 @@ fn a_stream_of_jobs_tells_of_a_deadline_and_goes_on(environment: Environment) {
     });
 }
 
-fn a_stream_of_jobs_ends_after_an_error_and_another_goes_on(environment: Environment) {
+fn a_stream_of_jobs_ends_after_an_error_and_can_be_replaced(environment: Environment) {
     let place = environment.start();
     runtime().block_on(async {
         let mut client = Client::connect(options(place.address()).max_body_size(4)).await.unwrap();

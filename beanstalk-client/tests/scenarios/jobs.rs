@@ -17,13 +17,13 @@ fn put<F: Face>(client: &mut F, body: &str, priority: u32) -> u64 {
 
 scenarios!(
     a_job_goes_through_whole,
-    bodies_of_every_kind_come_back_unchanged,
+    bodies_of_every_kind_round_trip,
     a_body_that_looks_like_commands_is_only_a_body,
     a_body_over_the_servers_limit_is_refused_and_the_connection_stays,
     an_empty_queue_times_out,
     a_waiting_reserve_gets_a_job_that_is_put_later,
     each_call_acts_on_the_job_that_it_names,
-    what_needs_the_reservation_is_refused_to_others,
+    commands_on_a_reserved_job_are_refused_to_others,
     kick_takes_delayed_jobs_only_when_none_is_buried,
     a_job_whose_time_to_run_is_over_goes_to_another,
     a_closed_connection_gives_its_jobs_back_unchanged,
@@ -47,7 +47,7 @@ fn a_job_goes_through_whole<F: Face>(environment: Environment) {
     assert_eq!(client.peek(1).unwrap(), None);
 }
 
-fn bodies_of_every_kind_come_back_unchanged<F: Face>(environment: Environment) {
+fn bodies_of_every_kind_round_trip<F: Face>(environment: Environment) {
     let place = environment.start();
     let mut client: F = place.connect();
     let bodies: [Vec<u8>; 7] = [
@@ -167,7 +167,7 @@ fn each_call_acts_on_the_job_that_it_names<F: Face>(environment: Environment) {
     assert_eq!(client.reserve_job(id).unwrap(), None);
 }
 
-fn what_needs_the_reservation_is_refused_to_others<F: Face>(environment: Environment) {
+fn commands_on_a_reserved_job_are_refused_to_others<F: Face>(environment: Environment) {
     let place = environment.start();
     let mut client: F = place.connect();
     let mut other: F = place.connect();

@@ -19,7 +19,7 @@ use crate::support::{
 
 both_faces!(
     a_line_that_an_old_server_cuts_costs_its_connection_and_nothing_else,
-    a_reply_about_another_job_or_tube_is_none,
+    a_reply_about_another_job_or_tube_is_rejected,
     a_server_that_has_kicked_more_than_it_was_asked_for_is_not_believed,
     an_error_of_a_wrapped_command_names_the_command_inside,
 );
@@ -51,7 +51,7 @@ fn a_line_that_an_old_server_cuts_costs_its_connection_and_nothing_else<F: Face>
     }
 }
 
-fn a_reply_about_another_job_or_tube_is_none<F: Face>() {
+fn a_reply_about_another_job_or_tube_is_rejected<F: Face>() {
     let server = Server::start().unwrap();
     let mut client: F = connect(server.address());
     let id = client.put(b"x", Default::default()).unwrap().id();

@@ -20,7 +20,7 @@ use crate::support::{
 };
 
 crate::support::producer_scenarios!(
-    what_many_callers_put_arrives_once_in_its_tube,
+    puts_of_many_callers_arrive_once_in_their_tubes,
     the_order_of_one_caller_is_kept,
     options_of_a_put_reach_the_server,
     a_body_over_the_servers_limit_is_refused_locally_and_costs_nothing,
@@ -55,7 +55,7 @@ pub(crate) fn total_jobs(address: &str) -> u64 {
     blocking::Client::connect(address).unwrap().stats().unwrap().total_jobs
 }
 
-fn what_many_callers_put_arrives_once_in_its_tube<P: Producing>(environment: Environment) {
+fn puts_of_many_callers_arrive_once_in_their_tubes<P: Producing>(environment: Environment) {
     let place = environment.start();
     let producer = P::connect(producer_options(place.address())).unwrap();
     let callers: Vec<_> = (0..16)
@@ -229,9 +229,9 @@ fn refusals_are_typed_and_concern_their_put_alone<P: Producing>() {
     }
 }
 
-crate::support::both_producers!(an_observer_is_told_of_servers_that_fail_and_of_puts_that_move);
+crate::support::both_producers!(an_observer_sees_failed_servers_and_moved_puts);
 
-fn an_observer_is_told_of_servers_that_fail_and_of_puts_that_move<P: Producing>() {
+fn an_observer_sees_failed_servers_and_moved_puts<P: Producing>() {
     let (draining, server) = (Server::start().unwrap(), Server::start().unwrap());
     draining.drain();
     let events = Arc::new(Mutex::new(Vec::new()));

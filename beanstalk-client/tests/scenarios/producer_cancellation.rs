@@ -153,7 +153,7 @@ fn a_dropped_close_or_flush_is_finished_by_the_next() {
 
 /// C15.
 #[test]
-fn a_runtime_that_ends_tells_every_caller() {
+fn a_runtime_that_ends_fails_every_caller() {
     let server = Server::start().unwrap();
     server.faults().add(Fault::nth(2).of("put").hang());
     let drives = Arc::new(runtime());
@@ -181,7 +181,7 @@ fn a_runtime_that_ends_tells_every_caller() {
 }
 
 #[test]
-fn outside_of_a_runtime_there_is_no_async_producer() {
+fn an_async_producer_needs_a_runtime() {
     let error = Producer::new("127.0.0.1:1").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(error.to_string().contains("runtime"), "{error}");
@@ -254,7 +254,7 @@ fn dropping_the_last_clone_ends_the_tasks_once_everything_is_answered() {
 
 /// An iterator may have more behind its end, and nobody expects that of a pipeline that has ended.
 #[test]
-fn a_pipeline_does_not_go_on_behind_the_end_of_its_bodies() {
+fn a_put_pipeline_stays_ended() {
     let bodies = || {
         let mut pulls = 0;
         std::iter::from_fn(move || {

@@ -35,16 +35,16 @@ crate::support::both_producers!(
     a_server_that_falls_silent_is_left_by_the_next_put,
     each_put_keeps_its_own_deadline_on_a_silent_server,
     a_server_that_accepts_and_closes_is_not_hammered,
-    a_connection_lost_while_nobody_looked_costs_nothing,
+    a_connection_lost_while_idle_costs_nothing,
     a_full_queue_says_so_and_holds_no_more_than_its_bound,
     a_pipeline_gives_each_body_one_answer,
     a_dropped_pipeline_leaves_the_producer_in_step,
-    what_was_accepted_is_put_when_the_last_clone_is_dropped,
+    accepted_puts_complete_after_the_last_clone_is_dropped,
     a_frozen_server_meets_deadlines_and_is_used_again_when_it_thaws,
     a_server_that_stops_reading_meets_the_write_deadline,
 );
 
-crate::support::producer_scenarios!(a_put_that_nobody_waits_for_is_sent);
+crate::support::producer_scenarios!(a_put_without_a_waiter_is_sent);
 
 /// For what nothing has to meet.
 const SHORT: Duration = Duration::from_millis(800);
@@ -67,7 +67,7 @@ fn puts_that_fall_due_do_not_end_the_attempt_to_connect() {
 
 /// Nobody reads while a thread does something else, which must not make its answer count as late.
 #[test]
-fn a_stream_that_cannot_tell_whether_something_came_is_read_before_an_answer_is_overdue() {
+fn a_stream_without_readiness_is_read_before_an_answer_is_overdue() {
     let server = Server::start().unwrap();
     server.faults().add(Fault::nth(2).of("put").delay(SHORT / 4));
     let address = server.socket_addr().unwrap();
@@ -230,7 +230,7 @@ fn a_server_that_accepts_and_closes_is_not_hammered<P: Producing>() {
 }
 
 /// C22.
-fn a_connection_lost_while_nobody_looked_costs_nothing<P: Producing>() {
+fn a_connection_lost_while_idle_costs_nothing<P: Producing>() {
     let Some(mut server) = Beanstalkd::start() else { return };
     let producer = P::connect(producer_options(server.address())).unwrap();
     for round in 1..=3 {
@@ -338,7 +338,7 @@ fn a_dropped_pipeline_leaves_the_producer_in_step<P: Producing>() {
     assert_eq!(total_jobs(server.address()), report.inserted);
 }
 
-fn what_was_accepted_is_put_when_the_last_clone_is_dropped<P: Producing>() {
+fn accepted_puts_complete_after_the_last_clone_is_dropped<P: Producing>() {
     let server = Server::start().unwrap();
     let producer = P::connect(producer_options(server.address())).unwrap();
     for body in bodies(100) {
@@ -406,7 +406,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 /// Whether or not there is a connection, and with no later call.
-fn a_put_that_nobody_waits_for_is_sent<P: Producing>(environment: Environment) {
+fn a_put_without_a_waiter_is_sent<P: Producing>(environment: Environment) {
     let place = environment.start();
     let options = producer_options(place.address());
     for (jobs, producer) in [(1, P::connect(options.clone())), (2, P::new(options))] {

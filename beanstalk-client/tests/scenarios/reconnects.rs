@@ -24,13 +24,13 @@ both_faces!(
     a_put_that_was_not_sent_whole_is_repeated_and_exists_once,
     a_put_whose_fate_is_unknown_is_not_repeated,
     a_new_connection_has_the_old_tube_and_watch_list_before_anything_else,
-    what_is_restored_survives_attempts_that_fail,
+    restored_state_survives_failed_attempts,
     a_reservation_ends_with_its_connection,
     a_stale_reservation_stops_a_whole_pair,
     a_stale_reservation_in_a_pipeline_concerns_only_its_command,
     an_explicit_reconnect_gives_jobs_back_and_restores,
     a_server_that_is_gone_is_a_connect_error_that_names_it,
-    a_restarted_server_without_a_log_never_loses_a_stranger_s_job,
+    a_restarted_server_without_a_log_never_loses_an_unrelated_job,
     a_restarted_server_with_a_log_gives_its_jobs_again,
     a_killed_server_ends_a_waiting_reserve,
 );
@@ -116,7 +116,7 @@ fn a_new_connection_has_the_old_tube_and_watch_list_before_anything_else<F: Face
     assert_settled(&mut client);
 }
 
-fn what_is_restored_survives_attempts_that_fail<F: Face>() {
+fn restored_state_survives_failed_attempts<F: Face>() {
     let server = Server::start().unwrap();
     let mut client: F = connect(server.address());
     settle(&mut client);
@@ -234,7 +234,7 @@ fn recover<F: Face>(client: &mut F) {
 }
 
 /// B20: ids start again at 1, so the old handle names a job of somebody else.
-fn a_restarted_server_without_a_log_never_loses_a_stranger_s_job<F: Face>() {
+fn a_restarted_server_without_a_log_never_loses_an_unrelated_job<F: Face>() {
     let Some(mut server) = Beanstalkd::start() else { return };
     let mut client: F = connect(server.address());
     settle(&mut client);

@@ -32,7 +32,7 @@ crate::support::both_producers!(
     a_key_keeps_its_server_and_moves_only_while_that_is_away,
     a_server_out_of_memory_hands_its_puts_to_the_next,
     a_server_that_is_away_is_passed_over_and_used_again_when_it_is_back,
-    what_waits_for_a_hanging_server_moves_what_others_were_given,
+    queued_puts_leave_a_hanging_server,
     a_server_killed_under_load_fails_no_put,
 );
 
@@ -144,7 +144,7 @@ fn a_server_that_is_away_is_passed_over_and_used_again_when_it_is_back<P: Produc
 }
 
 /// Whoever waits for something carries out all that was accepted, also what is meant for the servers that answer.
-fn what_waits_for_a_hanging_server_moves_what_others_were_given<P: Producing>() {
+fn queued_puts_leave_a_hanging_server<P: Producing>() {
     for flushes in [false, true] {
         let (first, second) = (Server::start().unwrap(), Server::start().unwrap());
         let servers = several(&[first.address(), second.address()], Selection::RoundRobin);

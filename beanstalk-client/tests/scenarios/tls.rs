@@ -67,7 +67,7 @@ both_faces!(
     a_plain_text_port_is_refused_and_nothing_is_sent_in_the_clear,
     a_silent_port_meets_the_connect_deadline,
     tls_cut_in_the_middle_of_a_body_is_never_a_short_body,
-    a_tls_connection_lost_while_nobody_looked_is_noticed,
+    a_tls_connection_lost_while_idle_is_noticed,
 );
 
 fn jobs_go_through_tls<F: Face>() {
@@ -293,7 +293,7 @@ fn serve_half_a_job(mut server: tls::Stream, with_alert: bool) {
     read_to_end(&mut server.sock);
 }
 
-fn a_tls_connection_lost_while_nobody_looked_is_noticed<F: Face>() {
+fn a_tls_connection_lost_while_idle_is_noticed<F: Face>() {
     let (server, authority) = (Server::start().unwrap(), Authority::new());
     let proxy = proxy(&authority, "127.0.0.1", &server);
     let mut client = F::connect(to(proxy, trusting(&authority))).unwrap();

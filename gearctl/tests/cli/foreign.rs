@@ -160,7 +160,7 @@ fn refuses_to_drain_without_knowing_foreground_jobs() {
 
 #[test]
 fn reports_jobs_lost_by_peek() {
-    on_each(&FOREIGN, loses_what_it_shows);
+    on_each(&FOREIGN, peek_loses_jobs);
     // gearmand itself drops a job whose retries are used up.
     let server = Server::builder().job_retries(1).start().unwrap();
     queue(server.address(), "f", b"one");
@@ -168,7 +168,7 @@ fn reports_jobs_lost_by_peek() {
     assert!(ran.err.contains("did not come back to the queue: 1 of 1"), "{}", ran.err);
 }
 
-fn loses_what_it_shows(flavour: Flavour, address: &str, _: bool) {
+fn peek_loses_jobs(flavour: Flavour, address: &str, _: bool) {
     for function in ["f", "f", "g"] {
         queue(address, function, b"x");
     }

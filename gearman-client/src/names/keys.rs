@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_have_hashes_of_their_own() {
+    fn names_hash_differently() {
         let keys = Keys::default();
         let names = (0..20_000).map(|n| format!("H:host:{n}"));
         let lengths = (0..200).map(|n| "\0".repeat(n));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn every_map_has_keys_of_its_own() {
+    fn every_map_hashes_differently() {
         assert_ne!(Keys::default().hash_one(b"name"), Keys::default().hash_one(b"name"));
     }
 }

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn each_wait_for_a_packet_looks_for_it_at_its_end() {
+    fn each_wait_for_a_packet_reads_once_more_at_its_end() {
         let mut bench = Bench::open();
         for body in ["one", "two"] {
             bench.next(SECOND);

@@ -20,11 +20,11 @@ use super::{
 };
 
 both_faces!(
-    a_write_goes_on_as_long_as_the_server_takes_its_share,
+    a_write_continues_while_the_server_keeps_reading,
     a_server_that_reads_drop_by_drop_meets_the_write_deadline,
     a_silent_server_is_asked_no_longer_than_one_answer_may_take,
     a_total_timeout_covers_all_servers_and_leaves_time_for_each,
-    a_caller_who_takes_long_over_events_finds_the_answers_that_came_meanwhile,
+    a_slow_event_reader_still_gets_its_answers,
 );
 
 /// A server that takes `bytes` at a time, with a pause after each, and answers nothing.
@@ -68,7 +68,7 @@ fn impatient(address: &str) -> ConnectOptions {
 }
 
 /// Many megabytes through small buffers took longer than the write timeout, and were given up while bytes flowed.
-fn a_write_goes_on_as_long_as_the_server_takes_its_share<F: Face>() {
+fn a_write_continues_while_the_server_keeps_reading<F: Face>() {
     let address = slow_reader(1 << 16, Duration::from_millis(10));
     let patient = impatient(&address).write_timeout(LATE).reply_timeout(PATIENCE);
     let mut client = F::connect(patient).unwrap();
@@ -146,7 +146,7 @@ fn a_total_timeout_covers_all_servers_and_leaves_time_for_each<F: Face>() {
 
 /// Four jobs are in progress. When two have ended, the next two are submitted, and an event of the third is still
 /// unread.
-fn a_caller_who_takes_long_over_events_finds_the_answers_that_came_meanwhile<F: Face>() {
+fn a_slow_event_reader_still_gets_its_answers<F: Face>() {
     let (answered, answers) = mpsc::channel();
     let (address, _server) = Peer::serve(vec![Box::new(move |mut peer: Peer| {
         let handles = ["H:x:0", "H:x:1", "H:x:2", "H:x:3", "H:x:4", "H:x:5"];

@@ -12,20 +12,20 @@ use super::support::{Background, LATE, function, options};
 use super::support::{each_server, each_server_async};
 
 each_server!(
-    a_job_goes_there_and_back_byte_for_byte,
+    a_job_round_trips_byte_for_byte,
     echo_and_status_of_queued_running_and_unknown_jobs,
     higher_priorities_come_first,
     by_payload_joins_equal_workloads_and_random_joins_none,
     a_delayed_job_waits_for_its_time_and_a_reducer_arrives,
-    what_the_server_refuses_is_told,
-    twenty_megabytes_go_there_and_back_in_both_faces,
+    refusals_of_the_server_are_reported,
+    twenty_megabytes_round_trip_in_both_faces,
     a_client_outlives_its_runtime,
     a_stream_of_the_callers_own_serves_both_faces,
     the_outcome_of_a_job_whose_end_was_read_is_given_again,
 );
 
 each_server_async!(
-    events_come_in_order_and_the_exception_is_told,
+    events_arrive_in_order_with_the_exception,
     a_reducer_comes_with_its_foreground_job_in_both_faces,
     a_cancelled_job_fails_at_its_submitter,
     batches_answer_in_order_in_both_faces,
@@ -38,7 +38,7 @@ fn echo_worker(address: &str) -> Background {
     Background::start(worker)
 }
 
-fn a_job_goes_there_and_back_byte_for_byte(address: &str) {
+fn a_job_round_trips_byte_for_byte(address: &str) {
     let worker = echo_worker(address);
     let mut client = blocking::Client::connect(address).unwrap();
     let large: Vec<u8> = (0..1_u32 << 20).map(|n| (n % 251) as u8).collect();
@@ -107,7 +107,7 @@ async fn a_reducer_comes_with_its_foreground_job_in_both_faces(address: String) 
     assert_eq!(running.await.unwrap().completed, 2);
 }
 
-async fn events_come_in_order_and_the_exception_is_told(address: String) {
+async fn events_arrive_in_order_with_the_exception(address: String) {
     let mut worker = Worker::connect(&address).await.unwrap();
     worker
         .register("events", |job| async move {
@@ -178,7 +178,7 @@ fn a_delayed_job_waits_for_its_time_and_a_reducer_arrives(address: &str) {
     worker.complete(job, "").unwrap();
 }
 
-fn what_the_server_refuses_is_told(address: &str) {
+fn refusals_of_the_server_are_reported(address: &str) {
     let mut client = blocking::Client::connect(address).unwrap();
     let schedule = Schedule::new(0, 0, 1, 1, 0).unwrap();
     let error = client.submit_sched("f", "x", schedule, options()).unwrap_err();
@@ -253,7 +253,7 @@ async fn ten_thousand_jobs_are_in_flight_on_one_connection(address: String) {
     assert_eq!(running.await.unwrap().completed, JOBS as u64);
 }
 
-fn twenty_megabytes_go_there_and_back_in_both_faces(address: &str) {
+fn twenty_megabytes_round_trip_in_both_faces(address: &str) {
     let worker = echo_worker(address);
     let large = vec![7_u8; 20 << 20];
     let mut client = blocking::Client::connect(address).unwrap();
@@ -333,7 +333,7 @@ fn the_outcome_of_a_job_whose_end_was_read_is_given_again(address: &str) {
 
 /// An iterator may have more behind its end, and nobody expects that of a batch that has ended.
 #[test]
-fn a_batch_does_not_go_on_behind_the_end_of_its_requests() {
+fn a_batch_stays_ended() {
     fn requests<T>(one: impl Fn() -> T) -> impl Iterator<Item = T> {
         let mut taken = 0;
         std::iter::from_fn(move || {

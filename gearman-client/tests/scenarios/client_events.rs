@@ -21,9 +21,9 @@ use super::{
 };
 
 both_faces!(
-    a_server_that_cannot_be_reached_is_skipped_and_each_reason_is_told_once,
-    an_answer_that_is_lost_is_told_when_it_is_asked_for_again,
-    a_job_whose_connection_is_lost_is_told_when_it_is_submitted_again,
+    an_unreachable_server_is_skipped_and_reported_once,
+    repeating_a_request_after_a_loss_is_an_event,
+    resubmitting_a_job_after_a_loss_is_an_event,
     an_observer_that_panics_harms_no_call,
 );
 
@@ -81,7 +81,7 @@ fn quick(address: &str) -> ConnectOptions {
     options.retry(retry)
 }
 
-fn a_server_that_cannot_be_reached_is_skipped_and_each_reason_is_told_once<F: Face>() {
+fn an_unreachable_server_is_skipped_and_reported_once<F: Face>() {
     // Nobody else gets the port.
     let port = Port::take().unwrap();
     let (address, told) = (port.address().to_string(), Told::default());
@@ -106,7 +106,7 @@ fn a_server_that_cannot_be_reached_is_skipped_and_each_reason_is_told_once<F: Fa
     assert!(back.contains(&"connected"), "{back:?}");
 }
 
-fn an_answer_that_is_lost_is_told_when_it_is_asked_for_again<F: Face>() {
+fn repeating_a_request_after_a_loss_is_an_event<F: Face>() {
     let (server, told) = (Server::start().unwrap(), Told::default());
     let mut client = F::connect(told.hear(quick(server.address()))).unwrap();
     server.faults().add(Fault::nth(1).of("SUBMIT_JOB_BG").executed().reset_after(0));
@@ -120,7 +120,7 @@ fn an_answer_that_is_lost_is_told_when_it_is_asked_for_again<F: Face>() {
     );
 }
 
-fn a_job_whose_connection_is_lost_is_told_when_it_is_submitted_again<F: Face>() {
+fn resubmitting_a_job_after_a_loss_is_an_event<F: Face>() {
     let (server, told) = (Server::start().unwrap(), Told::default());
     let mut client = F::connect(told.hear(quick(server.address()))).unwrap();
     let address = server.address().to_owned();

@@ -148,7 +148,7 @@ async fn a_worker_that_gets_no_socket_does_not_spin() {
 
 /// C20.
 #[test]
-fn a_client_that_gets_no_socket_says_why() {
+fn a_client_without_sockets_states_the_reason() {
     let server = Server::start().unwrap();
     let record = Record::of(&server);
     let policy = RetryPolicy::new(2).backoff(Duration::from_millis(20), Duration::from_millis(40));

@@ -76,10 +76,10 @@ fn work(process: &str, address: &str, folder: &Path) -> bool {
         .success()
 }
 
-scenarios!(a_job_that_ends_its_workers_is_failed_after_so_many);
+scenarios!(a_job_that_kills_its_workers_is_failed_at_the_limit);
 
 /// G25.
-fn a_job_that_ends_its_workers_is_failed_after_so_many<F: Face>(address: &str) {
+fn a_job_that_kills_its_workers_is_failed_at_the_limit<F: Face>(address: &str) {
     let process = match F::NAME {
         "async" => "worker_process_async",
         _ => "worker_process_blocking",

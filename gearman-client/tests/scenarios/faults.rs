@@ -94,7 +94,7 @@ fn quirk_text_where_a_packet_belongs_ends_the_connection_with_its_words() {
 }
 
 #[test]
-fn a_backlog_that_nobody_reads_is_bounded() {
+fn an_unread_backlog_is_bounded() {
     let (address, server) = Peer::serve(vec![Box::new(|mut peer: Peer| {
         peer.greet();
         peer.expect(PacketType::SubmitJob);
@@ -126,7 +126,7 @@ fn a_backlog_that_nobody_reads_is_bounded() {
 
 /// The blocking face reads on its own only while a write is stuck.
 #[test]
-fn a_backlog_that_nobody_reads_is_bounded_in_the_blocking_face() {
+fn an_unread_backlog_is_bounded_in_the_blocking_face() {
     let (address, server) = Peer::serve(vec![Box::new(|mut peer: Peer| {
         peer.greet();
         peer.expect(PacketType::SubmitJob);

@@ -20,9 +20,9 @@ use super::{
 };
 
 both_faces!(
-    a_flood_does_not_put_off_the_reply_deadline,
-    a_flood_does_not_put_off_the_total_deadline,
-    a_chatty_worker_does_not_put_off_the_jobs_deadline,
+    a_flood_does_not_postpone_the_reply_deadline,
+    a_flood_does_not_postpone_the_total_deadline,
+    a_chatty_worker_does_not_postpone_the_jobs_deadline,
     events_that_came_in_time_are_given_after_the_deadline,
 );
 
@@ -66,7 +66,7 @@ fn under_each_flood(request: PacketType, answer: &[u8], ends: impl Fn(ConnectOpt
     assert!(started.elapsed() < 3 * PATIENCE, "{:?}", started.elapsed());
 }
 
-fn a_flood_does_not_put_off_the_reply_deadline<F: Face>() {
+fn a_flood_does_not_postpone_the_reply_deadline<F: Face>() {
     under_each_flood(PacketType::EchoReq, &[], |to| {
         let mut client = F::connect(to.reply_timeout(SHORT)).unwrap();
         let error = client.call(&Echo("x")).unwrap_err();
@@ -74,7 +74,7 @@ fn a_flood_does_not_put_off_the_reply_deadline<F: Face>() {
     });
 }
 
-fn a_flood_does_not_put_off_the_total_deadline<F: Face>() {
+fn a_flood_does_not_postpone_the_total_deadline<F: Face>() {
     under_each_flood(PacketType::EchoReq, &[], |to| {
         let mut client = F::connect(to.total_timeout(Some(LATE))).unwrap();
         let error = client.call(&Echo("x")).unwrap_err();
@@ -82,7 +82,7 @@ fn a_flood_does_not_put_off_the_total_deadline<F: Face>() {
     });
 }
 
-fn a_chatty_worker_does_not_put_off_the_jobs_deadline<F: Face>() {
+fn a_chatty_worker_does_not_postpone_the_jobs_deadline<F: Face>() {
     let created = wire(PacketType::JobCreated, &["H:x:1"]);
     under_each_flood(PacketType::SubmitJob, &created, |to| {
         let error = F::connect(to).unwrap().run("f", b"", options().timeout(SHORT)).unwrap_err();

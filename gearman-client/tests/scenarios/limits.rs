@@ -14,7 +14,7 @@ use super::{
 each_server!(
     a_worker_by_hand_takes_no_job_beyond_its_limit,
     workers_of_several_threads_and_servers_share_a_limit,
-    a_worker_that_is_told_to_stop_asks_for_nothing_with_its_last_result,
+    a_stopping_worker_sends_no_grab_with_its_last_result,
 );
 
 each_server_async!(a_stop_leaves_the_last_job_its_grace,);
@@ -150,7 +150,7 @@ fn the_last_job_is_found_on_whichever_server_it_comes_to() {
     }
 }
 
-fn a_worker_that_is_told_to_stop_asks_for_nothing_with_its_last_result(address: &str) {
+fn a_stopping_worker_sends_no_grab_with_its_last_result(address: &str) {
     submit(address, 3);
     let mut worker = blocking::Worker::connect(address).unwrap();
     worker.can_do("f", None).unwrap();
@@ -175,7 +175,7 @@ fn a_worker_that_is_told_to_stop_asks_for_nothing_with_its_last_result(address: 
 
 /// Its connection ends while the last grab is unanswered, and no time is left to look once more.
 #[test]
-fn a_worker_that_was_told_to_stop_ends_without_an_error_however_its_connection_does() {
+fn a_stopped_worker_ends_without_an_error() {
     let server = Server::start().unwrap();
     server.faults().add(Fault::always().of("GRAB_JOB_ALL").unexecuted().hang());
     let mut worker = blocking::Worker::connect(server.address()).unwrap();

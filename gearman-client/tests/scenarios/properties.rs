@@ -38,7 +38,7 @@ proptest! {
 
     /// S3: the server finds exactly the arguments that were meant, whatever the workload.
     #[test]
-    fn every_submission_is_one_packet_that_says_what_was_meant(
+    fn every_submission_is_one_correct_packet(
         function in plain(), unique in "[!-,.-~][!-~]{0,62}", reducer in plain(), data in workload(),
         kind in 0..9_usize, seconds in 0..u64::from(u32::MAX),
     ) {
@@ -75,7 +75,7 @@ proptest! {
     }
 
     #[test]
-    fn every_question_is_one_packet_that_says_what_was_meant(
+    fn every_question_is_one_correct_packet(
         handle in "[!-~]{1,63}", unique in "[!-,.-~][!-~]{0,62}", data in workload(),
     ) {
         let asked: JobHandle = handle.as_bytes().try_into().unwrap();

@@ -16,11 +16,11 @@ use super::{
 scenarios!(
     quirk_a_failure_by_exception_has_no_nul_without_the_option,
     quirk_a_status_request_that_is_too_long_is_never_sent,
-    quirk_a_coalesced_job_is_told_to_each_of_its_submitters_once,
+    quirk_each_submitter_of_a_coalesced_job_gets_it_once,
     quirk_a_cancelled_running_job_ends_twice,
     quirk_a_result_of_a_job_that_went_to_another_is_refused_before_the_next_job,
     quirk_a_unique_id_of_63_bytes_coalesces,
-    quirk_a_job_joined_to_one_without_submitters_is_not_waited_for_in_vain,
+    quirk_a_job_joined_to_one_without_clients_does_not_hang,
 );
 
 /// On the wire a worker's exception becomes handle + NUL for a client that did not ask for exceptions.
@@ -54,7 +54,7 @@ fn quirk_a_status_request_that_is_too_long_is_never_sent<F: Face>(address: &str)
 }
 
 /// G14: the server sends each packet once for each registration.
-fn quirk_a_coalesced_job_is_told_to_each_of_its_submitters_once<F: Face>(address: &str) {
+fn quirk_each_submitter_of_a_coalesced_job_gets_it_once<F: Face>(address: &str) {
     let at = address.to_owned();
     let submitting = std::thread::spawn(move || {
         let mut client = F::to(&at);
@@ -161,7 +161,7 @@ fn quirk_a_unique_id_of_63_bytes_coalesces<F: Face>(address: &str) {
 
 /// The server joins a submission to a queued job that it is going to skip because its submitter has gone, so it would
 /// never run.
-fn quirk_a_job_joined_to_one_without_submitters_is_not_waited_for_in_vain<F: Face>(address: &str) {
+fn quirk_a_job_joined_to_one_without_clients_does_not_hang<F: Face>(address: &str) {
     let upstream = address.parse().unwrap();
     let proxy = fixtures::proxy::Proxy::start(upstream).unwrap();
     let patient: ConnectOptions = proxy.address().to_string().parse().unwrap();

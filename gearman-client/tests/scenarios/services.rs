@@ -23,7 +23,7 @@ use super::support::{PATIENCE, each_server_async, options};
 
 each_server_async!(
     a_job_waits_for_the_service_and_is_run_once_also_when_its_connection_is_lost_meanwhile,
-    what_the_service_and_its_layers_give_is_the_end_of_the_job,
+    the_service_and_its_layers_end_the_job,
     a_broken_service_stops_the_worker_and_its_jobs_go_back,
 );
 
@@ -97,7 +97,7 @@ async fn a_job_waits_for_the_service_and_is_run_once_also_when_its_connection_is
     assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 
-async fn what_the_service_and_its_layers_give_is_the_end_of_the_job(address: String) {
+async fn the_service_and_its_layers_end_the_job(address: String) {
     let service = service_fn(|job: JobContext| async move {
         match &*job.workload {
             b"slow" => pending().await,

@@ -70,7 +70,7 @@ both_faces!(
     a_self_signed_certificate_is_refused_unless_it_is_the_authority,
     a_plain_text_port_is_refused_and_nothing_is_sent_in_the_clear,
     tls_cut_at_any_byte_of_an_answer_is_a_lost_connection,
-    a_write_that_is_stuck_in_tls_goes_on,
+    a_stuck_tls_write_resumes,
 );
 
 fn jobs_go_through_tls<F: Face>() {
@@ -179,7 +179,7 @@ fn answer_in_part(mut server: tls::Stream, answer: &[u8], with_alert: bool) {
 }
 
 /// A stuck write read instead, and waited for an answer to bytes that TLS still held.
-fn a_write_that_is_stuck_in_tls_goes_on<F: Face>() {
+fn a_stuck_tls_write_resumes<F: Face>() {
     let authority = Authority::new();
     let server = authority.identity("127.0.0.1").server(None);
     let address = listen(move |stream| {

@@ -20,18 +20,18 @@ use super::support::{Background, PATIENCE, options};
 use super::support::{each_server, each_server_async};
 
 each_server!(
-    what_an_error_makes_of_a_job_is_the_callers_to_say,
+    the_caller_maps_errors_to_outcomes,
     a_blocking_worker_holds_several_jobs_and_ends_them_in_any_order,
     a_refused_withdrawal_changes_nothing_at_any_server,
     no_result_waits_for_the_handler_of_the_next_job,
     results_in_a_batch_are_all_written_when_the_worker_stops,
-    jobs_taken_by_hand_until_there_are_none_end_the_worker,
+    taking_the_last_job_by_hand_ends_the_worker,
     a_thousand_functions_are_served_and_an_idle_worker_is_woken,
     a_functions_name_is_any_bytes,
 );
 
 scenarios!(
-    a_run_until_there_are_no_jobs_does_them_and_gives_up_a_server_that_is_away,
+    until_empty_runs_all_jobs_and_gives_up_an_absent_server,
     a_worker_knows_when_no_job_is_left,
     handlers_run_in_parallel,
     the_function_that_was_registered_first_is_served_first,
@@ -40,9 +40,9 @@ scenarios!(
 
 each_server_async!(
     a_stream_of_jobs_until_there_are_none_ends,
-    what_an_error_makes_of_an_async_job_is_the_callers_to_say,
+    the_caller_maps_errors_to_outcomes_of_async_jobs,
     a_dropped_job_is_failed,
-    stopping_finishes_what_runs_and_gives_the_rest_back,
+    stopping_finishes_running_jobs_and_returns_the_rest,
 );
 
 async fn a_dropped_job_is_failed(address: String) {
@@ -146,7 +146,7 @@ fn results_in_a_batch_are_all_written_when_the_worker_stops(address: &str) {
     assert_eq!(i64::try_from(report.completed).unwrap() + left, 20);
 }
 
-async fn stopping_finishes_what_runs_and_gives_the_rest_back(address: String) {
+async fn stopping_finishes_running_jobs_and_returns_the_rest(address: String) {
     let client = Client::connect(&address).await.unwrap();
     let mut worker = Worker::connect(&address).await.unwrap();
     let started = Arc::new(tokio::sync::Notify::new());
@@ -213,7 +213,7 @@ fn a_worker_knows_when_no_job_is_left<F: Face>(address: &str) {
 }
 
 /// Beside a server that cannot be reached, which is soon given up.
-fn until_empty_beside_nobody(address: &str) -> WorkerOptions {
+fn until_empty_beside_an_absent_server(address: &str) -> WorkerOptions {
     let retry = RetryPolicy::new(2).backoff(Duration::from_millis(1), Duration::from_millis(1));
     let servers = beside_nobody(address).servers().clone();
     let servers = servers.options().iter().map(|server| server.clone().retry(retry));
@@ -221,16 +221,14 @@ fn until_empty_beside_nobody(address: &str) -> WorkerOptions {
 }
 
 /// A handler may submit further jobs.
-fn a_run_until_there_are_no_jobs_does_them_and_gives_up_a_server_that_is_away<F: HandlerFace>(
-    address: &str,
-) {
+fn until_empty_runs_all_jobs_and_gives_up_an_absent_server<F: HandlerFace>(address: &str) {
     let mut client = blocking::Client::connect(address).unwrap();
     for _ in 0..20 {
         client.submit_background("f", "more", options()).unwrap();
     }
     let given_up = Arc::new(AtomicUsize::new(0));
     let told = given_up.clone();
-    let to = until_empty_beside_nobody(address).slots(3).on_event(move |event| {
+    let to = until_empty_beside_an_absent_server(address).slots(3).on_event(move |event| {
         if let WorkerEventKind::GivenUp = event.what {
             told.fetch_add(1, Ordering::SeqCst);
         }
@@ -251,12 +249,13 @@ fn a_run_until_there_are_no_jobs_does_them_and_gives_up_a_server_that_is_away<F:
     assert_eq!((report.completed, report.given_up), (0, 0), "{report}");
 }
 
-fn jobs_taken_by_hand_until_there_are_none_end_the_worker(address: &str) {
+fn taking_the_last_job_by_hand_ends_the_worker(address: &str) {
     let mut client = blocking::Client::connect(address).unwrap();
     for n in 0..3 {
         client.submit_background("last", n.to_string(), options()).unwrap();
     }
-    let mut worker = blocking::Worker::connect(until_empty_beside_nobody(address)).unwrap();
+    let mut worker =
+        blocking::Worker::connect(until_empty_beside_an_absent_server(address)).unwrap();
     worker.can_do("last", None).unwrap();
     let handle = worker.handle();
     while let Some(job) = worker.next_job(PATIENCE).unwrap() {
@@ -273,7 +272,7 @@ async fn a_stream_of_jobs_until_there_are_none_ends(address: String) {
     for n in 0..3 {
         client.submit_background("last", n.to_string(), options()).await.unwrap();
     }
-    let mut worker = Worker::connect(until_empty_beside_nobody(&address)).await.unwrap();
+    let mut worker = Worker::connect(until_empty_beside_an_absent_server(&address)).await.unwrap();
     worker.can_do("last", None).unwrap();
     let mut jobs = worker.jobs();
     let mut taken = 0;
@@ -288,7 +287,7 @@ async fn a_stream_of_jobs_until_there_are_none_ends(address: String) {
 
 /// It asked for no job, and so never heard that there is none.
 #[test]
-fn a_run_until_there_are_no_jobs_ends_without_a_function() {
+fn until_empty_ends_without_a_function() {
     let server = fixtures::gearmand::Server::start().unwrap();
     let to = server.address().parse::<WorkerOptions>().unwrap().until_empty();
     let mut worker = blocking::Worker::connect(to.clone()).unwrap();
@@ -400,7 +399,7 @@ fn classify(error: u8) -> Failure {
     if error == 0 { Failure::Fail } else { Failure::exception(error.to_string()) }
 }
 
-fn what_an_error_makes_of_a_job_is_the_callers_to_say(address: &str) {
+fn the_caller_maps_errors_to_outcomes(address: &str) {
     let mut worker = blocking::Worker::connect(address).unwrap();
     let fails = |_: &mut blocking::JobContext<'_>| Err::<String, u8>(0);
     worker.register_classified("fails", fails, classify).unwrap();
@@ -412,7 +411,7 @@ fn what_an_error_makes_of_a_job_is_the_callers_to_say(address: &str) {
     assert_eq!(worker.stop().failed, 2);
 }
 
-async fn what_an_error_makes_of_an_async_job_is_the_callers_to_say(address: String) {
+async fn the_caller_maps_errors_to_outcomes_of_async_jobs(address: String) {
     let mut worker = Worker::connect(&address).await.unwrap();
     let answer = |_| async { Err::<String, u8>(42) };
     worker.register_classified("answer", answer, classify).unwrap();

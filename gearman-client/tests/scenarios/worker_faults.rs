@@ -43,7 +43,7 @@ both_faces!(
     a_result_cut_at_any_byte_is_accounted_for_and_its_job_runs_again,
     a_job_that_lost_too_many_workers_fails_at_its_submitter,
     a_stale_result_is_never_sent_over_a_new_connection,
-    a_job_that_was_lost_before_anybody_took_it_is_not_given,
+    a_job_lost_before_it_was_taken_is_not_handed_out,
     an_error_before_and_behind_every_answer_does_no_harm,
     all_servers_are_served_fairly,
     a_worker_that_sleeps_everywhere_is_woken_from_anywhere,
@@ -197,7 +197,7 @@ fn a_stale_result_is_never_sent_over_a_new_connection<F: Face>() {
 }
 
 /// G5: others have run it by then.
-fn a_job_that_was_lost_before_anybody_took_it_is_not_given<F: Face>() {
+fn a_job_lost_before_it_was_taken_is_not_handed_out<F: Face>() {
     let server = Server::start().unwrap();
     let mut client = F::to(server.address());
     for _ in 0..8 {

@@ -27,8 +27,8 @@ scenarios!(
     a_handler_learns_that_its_job_is_lost,
     a_handler_learns_that_the_time_of_its_job_is_over,
     a_handler_learns_that_its_worker_stops,
-    errors_and_panics_of_handlers_are_told_where_they_happen,
-    a_handler_that_sends_much_goes_on_as_soon_as_it_is_sent,
+    errors_and_panics_of_handlers_are_reported,
+    a_handler_resumes_once_its_data_is_sent,
     an_observer_that_panics_costs_no_place,
     a_job_over_the_limit_fails_and_costs_no_other_job,
     a_job_that_is_given_back_runs_again_and_costs_no_other_job,
@@ -44,7 +44,7 @@ fn quick(address: &str) -> WorkerOptions {
 }
 
 /// It waited for a deadline of the connection, because everything was sent in one write and nobody checked again.
-fn a_handler_that_sends_much_goes_on_as_soon_as_it_is_sent<F: HandlerFace>(address: &str) {
+fn a_handler_resumes_once_its_data_is_sent<F: HandlerFace>(address: &str) {
     let long = PATIENCE * 10;
     let to: ConnectOptions = address.parse().unwrap();
     let to = WorkerOptions::from(to.reply_timeout(long).write_timeout(long));
@@ -389,7 +389,7 @@ fn a_job_taken_by_hand_is_known_to_be_lost() {
 }
 
 /// Only the worker's own side learns of a background job's error, or of a panic's message.
-fn errors_and_panics_of_handlers_are_told_where_they_happen<F: HandlerFace>(address: &str) {
+fn errors_and_panics_of_handlers_are_reported<F: HandlerFace>(address: &str) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let options_ = quick(address).on_event({
         let told = told.clone();

@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_is_measured_by_an_instrument_of_its_own() {
+    fn a_handler_has_its_own_instrument() {
         let (observation, measures) = measured();
         operation(&measures, "process").ended(None);
         assert_eq!(*lock(&observation), ["messaging.process.duration 0 None"]);

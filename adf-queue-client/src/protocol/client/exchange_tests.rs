@@ -271,7 +271,7 @@ fn only_unsent_requests_are_resent() {
 }
 
 #[test]
-fn a_kept_connection_that_ends_in_silence_is_replaced_for_what_may_be_done_twice() {
+fn a_dead_kept_connection_is_replaced_for_repeatable_requests() {
     let mut bench = Bench::kept();
     bench.begin(count());
     bench.written();

@@ -796,7 +796,7 @@ fn a_closing_client_sends_close_without_waiting() {
 }
 
 #[test]
-fn a_connection_that_is_to_be_made_anew_serves_nobody() {
+fn a_connection_due_for_replacement_serves_no_caller() {
     let mut bench = Bench::open(options());
     let before = bench.epoch();
     bench.link().disconnect();
@@ -1420,7 +1420,7 @@ fn all_connections_are_counted() {
 
 /// The server may close a connection at each pull.
 #[test]
-fn a_count_before_a_pull_is_no_sign_of_a_good_server() {
+fn a_count_before_a_pull_does_not_prove_the_server() {
     for is_patient in [false, true] {
         let link = if is_patient { Link::new(options()).patient() } else { Link::new(json()) };
         let mut bench = Bench::of(link, Server::builder().queue("/q").offline());
@@ -1537,7 +1537,7 @@ fn an_answer_of_another_kind_is_not_taken_for_success() {
 }
 
 #[test]
-fn a_ping_with_an_answer_in_it_is_no_answer() {
+fn a_ping_that_contains_an_answer_is_ignored() {
     let mut bench = Bench::open(options());
     let batch = bench.begin(pushes(&["one"]));
     bench.go_unanswered();

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn each_connection_has_a_number_of_its_own() {
+    fn connection_numbers_are_unique() {
         let mut pool = ConnectionPool::<Io<Error>>::new(None);
         assert_eq!([pool.number(), pool.number()], [1, 2]);
     }

@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn a_push_whose_queue_cannot_be_created_goes_to_the_next_server_unless_that_is_no_better() {
+    fn a_push_whose_queue_cannot_be_created_tries_the_next_server() {
         for (kind, is_better) in
             [(ErrorKind::ConnectionLost, true), (ErrorKind::Unsupported, false)]
         {

@@ -629,7 +629,7 @@ fn a_touch_whose_connection_is_lost_before_it_is_sent_says_so() {
 
 /// A reserving command is not sent on a connection that ends after it.
 #[test]
-fn a_reserve_by_id_behind_a_reserve_that_waits_has_a_connection_of_its_own() {
+fn a_reserve_by_id_behind_a_waiting_reserve_opens_a_connection() {
     let (mut bench, _) = held_behind_a_reserve();
     bench.hand.role.0.begin(&ReserveJob(9.into()));
     assert_eq!(bench.ask(), Pulse::Close(None));
@@ -644,7 +644,7 @@ fn a_reserve_by_id_behind_a_reserve_that_waits_has_a_connection_of_its_own() {
 
 /// If the dropped one gets its job, the connection is closed, and what it holds is given back.
 #[test]
-fn what_holds_a_job_waits_for_a_dropped_reserve_by_id() {
+fn holding_calls_wait_for_a_dropped_reserve_by_id() {
     let (mut bench, touch) = held_behind_a_reserve();
     bench.hear("TIMED_OUT\r\n");
     for (answer, sent) in [("NOT_FOUND\r\n", "touch 7\r\n"), ("RESERVED 9 2\r\nhi\r\n", "")] {

@@ -248,7 +248,7 @@ proptest! {
     /// Whatever was put, restarted and filtered: what is found is what fits, each once, and the limit gives the newest
     /// unless the count of puts says nothing about ids.
     #[test]
-    fn a_search_finds_what_fits(
+    fn a_search_finds_matching_jobs(
         jobs in prop::collection::btree_map(1..5000_u64, (0..3_u8, states()), 0..40),
         puts in 0..6000_u64,
         tubes in prop::collection::vec(0..4_u8, 0..3),

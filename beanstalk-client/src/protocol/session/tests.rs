@@ -24,7 +24,7 @@ fn put(body: &[u8]) -> Put<&[u8]> {
 }
 
 #[test]
-fn a_session_whose_bytes_a_pump_moves_keeps_no_bytes_of_its_own() {
+fn a_session_under_a_pump_buffers_nothing() {
     let (mut session, mut io) = (Session::new(1024), Io::<()>::default());
     io.opened();
     let first = session.send(&put(b"a")).unwrap();

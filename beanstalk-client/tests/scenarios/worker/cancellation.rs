@@ -89,7 +89,7 @@ async fn futures_poll<T>(future: &mut std::pin::Pin<Box<impl Future<Output = T>>
 
 /// C14: `touch`, `stats` and `lost`.
 #[test]
-fn what_a_handler_waits_for_may_be_dropped_at_any_poll() {
+fn waits_of_a_handler_may_be_dropped_at_any_poll() {
     let (server, mut client) = filled(40);
     let report = runtime().block_on(async {
         let mut worker = Worker::new(worker_options(&server).until_empty().prefetch(4)).unwrap();
@@ -140,7 +140,7 @@ fn a_runtime_that_shuts_down_gives_all_jobs_back() {
 
 /// `Worker::register_blocking`: a handler cannot be interrupted, and has to learn that its job went back.
 #[test]
-fn a_handler_that_outlives_its_worker_is_told() {
+fn a_handler_that_outlives_its_worker_learns_it() {
     let (server, mut client) = filled(1);
     let (began, begun) = mpsc::channel();
     let (tell, told) = mpsc::channel();
@@ -176,7 +176,7 @@ fn a_handler_that_outlives_its_worker_is_told() {
 
 /// A clone of a job's context may outlive the handler: nobody answers what it asks then.
 #[test]
-fn a_job_that_has_ended_is_asked_for_in_vain() {
+fn queries_of_an_ended_job_fail() {
     let (server, _client) = filled(2);
     let (tell, told) = mpsc::channel();
     let options = worker_options(&server).until_empty().inspect(Inspect::OnDemand);

@@ -33,7 +33,7 @@ fn any_time_to_run_is_kept() {
 /// A touch and a delete that reach the server late: it finds the job ready again, so it refuses the touch, and deletes
 /// the job all the same.
 #[test]
-fn a_delete_is_judged_by_its_own_answer_whatever_the_touch_before_it_was_told() {
+fn a_delete_is_judged_by_its_own_reply() {
     for (answer, fate, state) in [
         (None, JobFate::Deleted, "gone"),
         (Some("NOT_FOUND"), JobFate::Lost(LostReason::NotFound), "reserved"),

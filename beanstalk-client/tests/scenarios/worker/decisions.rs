@@ -68,7 +68,7 @@ fn server_with(bodies: &[&str]) -> Server {
 }
 
 #[test]
-fn errors_of_the_caller_decide_and_reasons_are_told() {
+fn handler_errors_decide_the_outcome_and_give_reasons() {
     let bodies = ["good", "bad", "odd", "busy"];
     for is_async in [true, false] {
         let server = server_with(&bodies);

@@ -34,11 +34,11 @@ both_faces!(
     a_delete_whose_answer_is_lost_is_unknown_and_never_sent_again,
     a_server_killed_again_and_again_loses_no_job,
     a_frozen_server_is_noticed_and_used_again_when_it_thaws,
-    all_servers_are_served_and_one_that_dies_holds_up_nobody,
+    a_dying_server_does_not_delay_the_others,
     a_run_until_its_tubes_are_empty_gives_up_a_server_that_is_away,
     every_release_of_the_server_is_worked_for,
     an_observer_that_panics_costs_no_slot,
-    a_server_that_does_not_say_who_it_is_is_not_another_one,
+    a_server_without_an_id_is_not_a_new_server,
 );
 
 fn worker_options(server: impl Into<Servers>) -> WorkerOptions {
@@ -215,7 +215,7 @@ fn a_frozen_server_is_noticed_and_used_again_when_it_thaws<F: WorkerFace>() {
 }
 
 /// Every server has its own slots.
-fn all_servers_are_served_and_one_that_dies_holds_up_nobody<F: WorkerFace>() {
+fn a_dying_server_does_not_delay_the_others<F: WorkerFace>() {
     let servers: Vec<Server> = (0..3).map(|_| Server::start().unwrap()).collect();
     // One more accepts connections and sends nothing.
     let silent = Scripts::start(|_, mut stream| queue_core::proof::read_to_end(&mut stream));
@@ -281,7 +281,7 @@ fn every_release_of_the_server_is_worked_for<F: WorkerFace>() {
 }
 
 /// The statistics, with the server's id among them, are refused once.
-fn a_server_that_does_not_say_who_it_is_is_not_another_one<F: WorkerFace>() {
+fn a_server_without_an_id_is_not_a_new_server<F: WorkerFace>() {
     let server = Server::start().unwrap();
     server.faults().add(Fault::nth(2).of("stats").reply("OUT_OF_MEMORY").unexecuted());
     let worker = F::start(worker_options(at(server.address())), |_| Ok(Outcome::Delete));

@@ -30,7 +30,7 @@ both_faces!(
     a_grace_without_end_is_one,
     reconnects_take_their_delays_from_the_options_of_the_server,
     nothing_is_cut_off_by_a_half_close,
-    a_worker_without_file_descriptors_waits_and_tells_that_once,
+    a_worker_without_file_descriptors_waits_and_reports_it_once,
 );
 
 /// Never more than so many of its jobs run at once, and the jobs of others go on meanwhile.
@@ -171,7 +171,7 @@ fn reconnects_take_their_delays_from_the_options_of_the_server<F: WorkerFace>() 
 }
 
 /// EMFILE; later, some are available again.
-fn a_worker_without_file_descriptors_waits_and_tells_that_once<F: WorkerFace>() {
+fn a_worker_without_file_descriptors_waits_and_reports_it_once<F: WorkerFace>() {
     const EMFILE: i32 = 24;
     let server = Server::start().unwrap();
     let mut client: F = connect(server.address());

@@ -25,12 +25,12 @@ fn until_empty(place: &Place) -> WorkerOptions {
 
 scenarios!(
     every_job_is_run_once_and_deleted,
-    a_handler_decides_what_becomes_of_its_job,
+    a_handler_decides_the_outcome_of_its_job,
     a_failure_is_released_with_a_growing_delay_and_its_priority,
-    a_panic_is_a_failure_and_the_slot_goes_on,
+    a_panic_fails_the_job_and_the_slot_continues,
     a_dead_job_goes_to_its_tube_with_the_same_bytes,
-    what_was_deferred_does_not_count_as_a_failure,
-    the_watch_list_is_what_was_asked_for,
+    deferrals_do_not_count_as_failures,
+    the_watch_list_is_the_requested_one,
     counters_are_there_before_and_on_demand,
 );
 
@@ -68,7 +68,7 @@ fn every_job_is_run_once_and_deleted<F: WorkerFace>(environment: Environment) {
     }
 }
 
-fn a_handler_decides_what_becomes_of_its_job<F: WorkerFace>(environment: Environment) {
+fn a_handler_decides_the_outcome_of_its_job<F: WorkerFace>(environment: Environment) {
     let place = environment.start();
     let mut client: F = place.connect();
     let ids = put(&mut client, &["delete", "later", "urgent", "bury", "bury low"]);
@@ -127,7 +127,7 @@ fn a_failure_is_released_with_a_growing_delay_and_its_priority<F: WorkerFace>(
 }
 
 /// B24: panics.
-fn a_panic_is_a_failure_and_the_slot_goes_on<F: WorkerFace>(environment: Environment) {
+fn a_panic_fails_the_job_and_the_slot_continues<F: WorkerFace>(environment: Environment) {
     let place = environment.start();
     let mut client: F = place.connect();
     let ids = put(&mut client, &["panic", "fine", "panic", "fine"]);
@@ -179,7 +179,7 @@ fn a_dead_job_goes_to_its_tube_with_the_same_bytes<F: WorkerFace>(environment: E
 }
 
 /// Whichever slot has deferred it. Two failures are allowed.
-fn what_was_deferred_does_not_count_as_a_failure<F: WorkerFace>(environment: Environment) {
+fn deferrals_do_not_count_as_failures<F: WorkerFace>(environment: Environment) {
     let place = environment.start();
     let mut client: F = place.connect();
     put(&mut client, &["x"]);
@@ -197,7 +197,7 @@ fn what_was_deferred_does_not_count_as_a_failure<F: WorkerFace>(environment: Env
     assert_eq!(worker.stop().released, 6);
 }
 
-fn the_watch_list_is_what_was_asked_for<F: WorkerFace>(environment: Environment) {
+fn the_watch_list_is_the_requested_one<F: WorkerFace>(environment: Environment) {
     for (tubes, expected) in
         [(&["a", "b"][..], 2), (&["a", "default"][..], 2), (&["c"][..], 1), (&["default"][..], 1)]
     {

@@ -85,7 +85,7 @@ fn refusals_in_a_row_back_off() {
 }
 
 #[test]
-fn a_refusal_is_told_once_for_each_pause_and_a_success_starts_over() {
+fn a_refusal_is_reported_once_per_pause() {
     let mut world = World::new();
     let worker = world.worker(&options().prefetch(4));
     world.reconnects(worker);

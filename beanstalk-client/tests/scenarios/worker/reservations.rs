@@ -35,7 +35,7 @@ scenarios!(
     a_job_that_is_not_kept_goes_to_others_and_its_outcome_is_not_sent,
     a_handler_can_keep_its_job_itself,
     a_bounded_heartbeat_contains_a_handler_that_never_ends,
-    a_lost_connection_is_told_to_the_handler_and_the_slot_goes_on,
+    a_lost_connection_notifies_the_handler_and_the_slot_continues,
     an_oversized_job_is_buried,
     a_damaged_job_is_buried_and_the_others_run,
 );
@@ -125,7 +125,7 @@ fn a_bounded_heartbeat_contains_a_handler_that_never_ends<F: WorkerFace>(environ
 }
 
 /// B4, B19, F5.
-fn a_lost_connection_is_told_to_the_handler_and_the_slot_goes_on<F: WorkerFace>(
+fn a_lost_connection_notifies_the_handler_and_the_slot_continues<F: WorkerFace>(
     environment: Environment,
 ) {
     let place = environment.start();

@@ -42,13 +42,13 @@ fn wait_for_slots(worker: &Running, state: SlotState) {
 scenarios!(
     a_stop_ends_waiting_reserves_at_once,
     a_stop_lets_running_jobs_end,
-    a_handler_is_told_that_its_worker_stops,
+    a_handler_sees_its_worker_stop,
     jobs_that_outlive_the_grace_go_back_unchanged,
     a_second_stop_gives_running_jobs_back_at_once,
     prefetched_jobs_go_back_when_the_worker_stops,
-    a_worker_ends_after_so_many_jobs,
+    a_worker_ends_at_its_job_limit,
     the_last_job_of_a_limit_has_all_the_time_it_needs,
-    a_worker_of_several_servers_ends_after_so_many_jobs,
+    a_worker_of_several_servers_ends_at_its_job_limit,
     a_stop_at_any_moment_loses_no_job,
 );
 both_faces!(
@@ -151,7 +151,7 @@ fn a_stop_lets_running_jobs_end<F: WorkerFace>(environment: Environment) {
 }
 
 /// A long-running handler ends early on its own, and decides on its job.
-fn a_handler_is_told_that_its_worker_stops<F: WorkerFace>(environment: Environment) {
+fn a_handler_sees_its_worker_stop<F: WorkerFace>(environment: Environment) {
     let place = environment.start();
     let mut client: F = place.connect();
     let id = put(&mut client, "long");
@@ -256,7 +256,7 @@ fn prefetched_jobs_go_back_when_the_worker_stops<F: WorkerFace>(environment: Env
     }
 }
 
-fn a_worker_ends_after_so_many_jobs<F: WorkerFace>(environment: Environment) {
+fn a_worker_ends_at_its_job_limit<F: WorkerFace>(environment: Environment) {
     for (slots, prefetch, jobs) in [(1, 1, 1), (1, 1, 3), (4, 1, 5), (2, 10, 13)] {
         let place = environment.start();
         let mut client: F = place.connect();
@@ -273,7 +273,7 @@ fn a_worker_ends_after_so_many_jobs<F: WorkerFace>(environment: Environment) {
 }
 
 /// Neither an unreachable server nor a slot waiting on an empty tube keeps it from ending.
-fn a_worker_of_several_servers_ends_after_so_many_jobs<F: WorkerFace>(environment: Environment) {
+fn a_worker_of_several_servers_ends_at_its_job_limit<F: WorkerFace>(environment: Environment) {
     let (empty, full) = (environment.start(), environment.start());
     let away = Port::take().unwrap();
     let mut client: F = full.connect();

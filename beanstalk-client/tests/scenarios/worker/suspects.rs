@@ -100,7 +100,7 @@ fn a_job_that_ends_processes_is_found_by_those_that_share_a_tube() {
 }
 
 #[test]
-fn new_jobs_are_seldom_looked_at_and_returned_ones_always() {
+fn inspects_returned_jobs_always_and_new_ones_rarely() {
     for (inspect, most) in [(Inspect::Suspects, 100), (Inspect::Before, 500)] {
         let mut world = World::new();
         let worker = world.worker(&options().inspect(inspect));

@@ -280,7 +280,7 @@ fn an_idle_connection_is_checked_before_writing() {
 }
 
 #[test]
-fn a_connection_that_is_to_end_serves_nobody_and_is_made_again() {
+fn a_closing_connection_serves_no_caller_and_is_replaced() {
     let mut bench = Bench::open(options());
     let slot = bench.echo("one");
     bench.turn();
@@ -360,7 +360,7 @@ fn a_caller_can_wake_for_events_without_polling() {
 }
 
 #[test]
-fn a_refusal_and_an_event_before_its_job_are_no_answers() {
+fn a_refusal_or_an_early_event_is_not_an_answer() {
     let origin = Bench::new(options()).link().origin().clone();
     let full = Packet::new(Magic::Response, PacketType::Error, &["QUEUE_ERROR", "full"]).unwrap();
     let refused = answer(&Echo("hi"), &origin, InboxItem::Answer(full)).unwrap_err();

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn in_order_starts_with_the_first_and_round_robin_goes_on() {
+    fn in_order_starts_at_the_first_and_round_robin_rotates() {
         let in_order = router(Selection::InOrder, "a,b,c");
         let round = router(Selection::RoundRobin, "a,b,c");
         assert_eq!(order(&in_order, 7, None), [0, 1, 2]);

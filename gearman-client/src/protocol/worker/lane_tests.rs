@@ -182,7 +182,7 @@ fn every_job_runs_on_any_schedule_and_network() {
 
 /// It ends only once the server has nothing for it, and after its own jobs.
 #[test]
-fn a_worker_until_there_are_no_jobs_does_all_of_them_and_ends() {
+fn until_empty_runs_all_jobs_and_ends() {
     for seed in seeds(50) {
         let mut face = Face::with(seed, Duration::MAX, seed % 2 == 0, true);
         face.proof.faults = Faults { dropped: 4, ..Faults::default() };
@@ -198,7 +198,7 @@ fn a_worker_until_there_are_no_jobs_does_all_of_them_and_ends() {
 
 /// Without that it never ended.
 #[test]
-fn a_worker_until_there_are_no_jobs_gives_up_a_server_that_cannot_be_reached() {
+fn until_empty_gives_up_an_unreachable_server() {
     for seed in seeds(20) {
         let until_empty = seed % 4 > 0;
         let mut face = Face::with(seed, Duration::MAX, true, until_empty);
@@ -821,7 +821,7 @@ fn pauses_grow_while_jobs_are_given_back_and_start_over_when_one_ends() {
 }
 
 #[test]
-fn a_worker_until_there_are_no_jobs_ends_when_all_that_come_are_given_back() {
+fn until_empty_ends_when_every_job_is_given_back() {
     let mut bench = Bench::new(&LaneSettings { until_empty: true, ..terms(7) });
     for times in 0..=2 {
         bench.opens();

@@ -605,7 +605,7 @@ fn grabs_of_all_connections_together_stay_within_the_limit() {
 }
 
 #[test]
-fn a_dropped_connection_gives_back_what_it_asked_for() {
+fn a_dropped_connection_returns_its_grabs() {
     let limit = JobLimit::new(1);
     let mut one = Bench::limited(1, &limit);
     assert_eq!(one.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);

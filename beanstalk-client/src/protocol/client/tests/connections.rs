@@ -213,7 +213,7 @@ fn a_connection_is_idle_from_its_last_answer() {
 }
 
 #[test]
-fn a_call_that_may_not_reconnect_says_why_it_had_to() {
+fn a_call_without_reconnects_states_the_reason() {
     let mut bench = Bench::new(options().reply_timeout(3 * SECOND).retry(RetryPolicy::never()));
     bench.begin(&put("dropped"));
     bench.hand.now += 3 * SECOND;
@@ -308,7 +308,7 @@ fn a_connection_that_is_forgotten_is_followed_by_one_with_the_defaults() {
 
 /// A pipeline starts on it.
 #[test]
-fn a_connection_is_prepared_by_reading_what_is_left_or_by_another_one() {
+fn a_connection_is_drained_or_replaced_before_use() {
     let mut bench = Bench::new(options());
     bench.begin(&put("body"));
     assert!(bench.hear("INSERTED 1\r\n").is_some());

@@ -6,7 +6,7 @@ use super::*;
 use crate::{Inspect, LostReason, SlotState};
 
 #[test]
-fn a_handler_decides_what_becomes_of_its_job() {
+fn a_handler_decides_the_outcome_of_its_job() {
     let release = Outcome::Release { delay: 5 * SECOND, priority: None };
     let urgent = Outcome::Release { delay: Duration::ZERO, priority: Some(3.into()) };
     for (outcome, said, answer, fate) in [
