@@ -9,23 +9,26 @@ use crate::{Error, Result};
 /// What follows a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OpCode {
-    Part,
-    Text,
-    Binary,
-    Close,
-    Ping,
-    Pong,
+    Part = 0,
+    Text = 1,
+    Binary = 2,
+    Close = 8,
+    Ping = 9,
+    Pong = 10,
 }
 
 impl OpCode {
-    const CODES: [(u8, OpCode); 6] = [
-        (0, OpCode::Part),
-        (1, OpCode::Text),
-        (2, OpCode::Binary),
-        (8, OpCode::Close),
-        (9, OpCode::Ping),
-        (10, OpCode::Pong),
-    ];
+    fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            0 => OpCode::Part,
+            1 => OpCode::Text,
+            2 => OpCode::Binary,
+            8 => OpCode::Close,
+            9 => OpCode::Ping,
+            10 => OpCode::Pong,
+            _ => return None,
+        })
+    }
 
     pub(super) fn is_control(self) -> bool {
         matches!(self, OpCode::Close | OpCode::Ping | OpCode::Pong)
@@ -49,8 +52,7 @@ impl FrameHeader {
     pub(super) fn read(data: &[u8]) -> Result<Option<(Self, usize, u64)>> {
         let Some(([first, second], rest)) = data.split_first_chunk() else { return Ok(None) };
         let (code, short) = (first & 0x0f, second & 0x7f);
-        let known = OpCode::CODES.iter().find(|(known, _)| *known == code);
-        let Some((_, opcode)) = known.copied() else {
+        let Some(opcode) = OpCode::from_code(code) else {
             let why = format!("the peer does not speak WebSocket: {code} is no kind of frame");
             return Err(Error::protocol(why));
         };
@@ -74,8 +76,7 @@ impl FrameHeader {
 
     /// Appends the header of a whole message, or of a control frame, with this mask.
     pub(super) fn write(opcode: OpCode, mask: [u8; 4], payload: usize, out: &mut BytesMut) {
-        let code = OpCode::CODES.iter().find(|(_, known)| *known == opcode);
-        out.put_u8(0x80 | code.map_or(0, |(code, _)| *code));
+        out.put_u8(0x80 | opcode as u8);
         match (u8::try_from(payload), u16::try_from(payload)) {
             (Ok(len @ 0..126), _) => out.put_u8(0x80 | len),
             (_, Ok(len)) => {
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_header_is_read_as_it_is_written_and_not_before_it_is_whole() {
-        for (_, opcode) in OpCode::CODES {
+        for opcode in (0..16).filter_map(OpCode::from_code) {
             for payload in [0, 125, 126, 65_535, 65_536, 1 << 40] {
                 let mut out = BytesMut::new();
                 FrameHeader::write(opcode, [1, 2, 3, 4], payload, &mut out);
