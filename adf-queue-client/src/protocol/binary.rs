@@ -11,8 +11,8 @@ const MAX_BODY: usize = u16::MAX as usize;
 /// The fields after the body of a delivery: duplications and message id.
 const BEHIND_BODY: usize = 2 + 8;
 
-pub(super) fn encode(asked: &RequestFields<'_>, frame: &mut BytesMut) -> Result<()> {
-    check(asked)?;
+/// Appends a request that was [checked](check).
+pub(super) fn write(asked: &RequestFields<'_>, frame: &mut BytesMut) {
     let RequestFields { action, id, queue, body } = *asked;
     frame.reserve(7 + id.len() + queue.len() + body.len());
     frame.put_u8(action.code());
@@ -21,7 +21,6 @@ pub(super) fn encode(asked: &RequestFields<'_>, frame: &mut BytesMut) -> Result<
     if action.is_push() {
         put(frame, body);
     }
-    Ok(())
 }
 
 /// Whether a frame can carry it unchanged.
@@ -83,21 +82,25 @@ fn read(frame: &Bytes) -> Option<Response> {
     let BinaryAnswer { action, id, queue, result, rest } = split(frame)?;
     let id = RequestId::checked(str::from_utf8(id).ok()?)?;
     let queue = frame.slice_ref(queue);
-    let outcome = if result == OK.as_bytes() {
-        Ok(success(action, rest, frame)?)
-    } else {
+    let outcome = if result != OK.as_bytes() {
         // The server sends ASCII; anything else is kept readable.
         Err(Refusal::of(&String::from_utf8_lossy(result)))
+    } else if action == Action::Pull {
+        Ok(Success::Delivered(delivered(rest, frame)?))
+    } else {
+        Ok(without_body(action, rest)?)
     };
     Some(Response { action, id, queue, outcome })
 }
 
-/// Parses the answer to a successful push without copying: its action, its id, and the number of the message.
-pub(super) fn pushed(frame: &[u8]) -> Option<(Action, &[u8], MessageId)> {
-    let BinaryAnswer { action, id, result, mut rest, .. } = split(frame)?;
-    let is_done = action.is_push() && result == OK.as_bytes();
-    is_done.then_some(())?;
-    Some((action, id, rest.try_get_u64().ok()?.into()))
+/// Parses the answer to a request that has succeeded without copying, unless it carries a body: its action, its id, and
+/// the outcome.
+pub(super) fn success_without_body(frame: &[u8]) -> Option<(Action, &str, Success)> {
+    let BinaryAnswer { action, id, result, rest, .. } = split(frame)?;
+    if result != OK.as_bytes() {
+        return None;
+    }
+    Some((action, str::from_utf8(id).ok()?, without_body(action, rest)?))
 }
 
 pub(super) fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
@@ -105,13 +108,14 @@ pub(super) fn field<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     rest.split_off(..len)
 }
 
-fn success(action: Action, mut rest: &[u8], frame: &Bytes) -> Option<Success> {
+/// The outcome of any action but a pull.
+fn without_body(action: Action, mut rest: &[u8]) -> Option<Success> {
     Some(match action {
         Action::Lpush | Action::Rpush => Success::Pushed(rest.try_get_u64().ok()?.into()),
         Action::Clear | Action::Count => {
             Success::Counted(u32::try_from(rest.try_get_i32().ok()?).ok()?)
         }
-        Action::Pull => Success::Delivered(delivered(rest, frame)?),
+        Action::Pull => return None,
         Action::Delete
         | Action::Lcancel
         | Action::Rcancel

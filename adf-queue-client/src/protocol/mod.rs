@@ -79,14 +79,17 @@ impl Encoding {
     ///
     /// `InvalidInput` for what this encoding cannot carry unchanged; `frame` is unchanged then.
     pub fn encode(self, request: &Request, frame: &mut BytesMut) -> Result<()> {
+        self.check(&request.asked())?;
         self.write(&request.asked(), frame)
     }
 
+    /// Appends a request that was [checked](Self::check).
     fn write(self, asked: &RequestFields<'_>, frame: &mut BytesMut) -> Result<()> {
         match self {
-            Encoding::Binary => binary::encode(asked, frame),
-            Encoding::Json => json::encode(asked, frame),
+            Encoding::Binary => binary::write(asked, frame),
+            Encoding::Json => json::encode(asked, frame)?,
         }
+        Ok(())
     }
 
     /// Whether it can be carried unchanged.

@@ -7,13 +7,13 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use foldhash::fast::FixedState;
-use queue_core::{Io, Random, decimal};
+use queue_core::{Io, Random, decimal, emptied};
 
 mod run;
 
 use self::run::{Runs, UnansweredPush};
 use super::{
-    Action, Encoding, Refusal, Request, Success, binary,
+    Action, Encoding, Refusal, Request, RequestFields, Response, Success, binary,
     websocket::{Frame, Frames, FrontFrame, Incoming, Upgrade},
 };
 use crate::{Error, ErrorKind, Fate, Push, RequestId, Result};
@@ -38,7 +38,7 @@ pub(crate) struct Session<W> {
     /// The peer does not choose these keys.
     waiting: HashMap<(Action, RequestId), Waiting<W>, FixedState>,
     runs: Runs<W>,
-    /// Buffer for encoding a request of a run.
+    /// Buffer for encoding a request.
     scratch: BytesMut,
     pings: VecDeque<(u64, Option<W>)>,
     /// Requests with an answer deadline, oldest first: the number, and the end offset on the connection.
@@ -118,22 +118,32 @@ impl<W: Clone> Session<W> {
         self.upgrade.is_none()
     }
 
-    /// Sends an encoded request as one frame. No request with this action and id may be in flight. Returns its number,
+    /// Sends a valid request as one frame. No request with this action and id may be in flight. Returns its number,
     /// which is higher than those of earlier requests.
     pub(crate) fn send(
         &mut self,
-        action: Action,
-        id: &RequestId,
-        message: &[u8],
+        (action, id): (Action, RequestId),
+        queue: &str,
+        body: &[u8],
         waiter: W,
     ) -> u64 {
-        self.frame(|frames, out| frames.message(message, out));
+        let number = self.request(&RequestFields { action, id: id.as_str(), queue, body });
+        let waiting = Waiting { waiter, number, end: self.position };
+        self.waiting.insert((action, id), waiting);
+        number
+    }
+
+    /// Appends a valid request as one frame. Returns its number.
+    fn request(&mut self, asked: &RequestFields<'_>) -> u64 {
+        let _ = self.encoding.write(asked, &mut self.scratch);
+        let before = self.out.len();
+        self.frames.message(&self.scratch, &mut self.out);
+        self.position += (self.out.len() - before) as u64;
+        emptied(&mut self.scratch);
         let number = self.next_number();
-        if action != Action::Pull {
+        if asked.action != Action::Pull {
             self.due.push_back((number, self.position));
         }
-        let waiting = Waiting { waiter, number, end: self.position };
-        self.waiting.insert((action, *id), waiting);
         number
     }
 
@@ -147,18 +157,12 @@ impl<W: Clone> Session<W> {
     ) {
         let mut digits = itoa::Buffer::new();
         let mut send = |push: &Push, id| {
-            self.scratch.clear();
-            // It was validated when it arrived.
-            let _ = self.encoding.write(&push.asked(digits.format(id)), &mut self.scratch);
-            let before = self.out.len();
-            self.frames.message(&self.scratch, &mut self.out);
-            self.position += (self.out.len() - before) as u64;
-            self.last_number += 1;
-            self.due.push_back((self.last_number, self.position));
-            UnansweredPush { action: push.action(), number: self.last_number, end: self.position }
+            let number = self.request(&push.asked(digits.format(id)));
+            UnansweredPush { action: push.action(), number, end: self.position }
         };
         let places = pushes.zip(first..).map(|(push, id)| push.map(|push| send(push, id)));
-        self.runs.add(waiter, first, places.collect());
+        let places = places.collect();
+        self.runs.add(waiter, first, places);
     }
 
     /// Sends a ping.
@@ -271,7 +275,7 @@ impl<W: Clone> Session<W> {
                     return Ok(None);
                 }
             };
-            if let Some(event) = self.pushed(&frame, io.data()) {
+            if let Some(event) = self.success(&frame, io.data()) {
                 io.skip(frame.len());
                 return Ok(Some(event));
             }
@@ -282,21 +286,31 @@ impl<W: Clone> Session<W> {
         }
     }
 
-    /// Handles the answer to a push of a run, if the frame at the front of `data` is one, without copying it.
-    fn pushed(&mut self, frame: &Frame, data: &[u8]) -> Option<Event<W>> {
-        if self.encoding != Encoding::Binary || self.runs.is_empty() {
+    /// Handles the frame at the front of `data` without copying it, if it is the binary answer to a request that has
+    /// succeeded, and carries no body.
+    fn success(&mut self, frame: &Frame, data: &[u8]) -> Option<Event<W>> {
+        if self.encoding != Encoding::Binary {
             return None;
         }
-        let (action, id, message) = binary::pushed(self.frames.whole(frame, data)?)?;
-        let (waiter, place) = self.in_run(action, id)?;
-        Some(Event::InRun { waiter, place, outcome: Ok(Success::Pushed(message)) })
+        let (action, id, success) = binary::success_without_body(self.frames.whole(frame, data)?)?;
+        self.event(action, id, Ok(success))
     }
 
-    /// Who waits for the received answer to this push of a run, and its place.
-    fn in_run(&mut self, action: Action, id: &[u8]) -> Option<(W, usize)> {
-        let (waiter, place, number) = self.runs.answered(action, id)?;
+    /// The event of an answer, if its request is in flight.
+    fn event(
+        &mut self,
+        action: Action,
+        id: &str,
+        outcome: Result<Success, Refusal>,
+    ) -> Option<Event<W>> {
+        if let Some((waiter, place, number)) = self.runs.answered(action, id.as_bytes()) {
+            self.answered(number);
+            return Some(Event::InRun { waiter, place, outcome });
+        }
+        let id = RequestId::checked(id)?;
+        let Waiting { waiter, number, .. } = self.waiting.remove(&(action, id))?;
         self.answered(number);
-        Some((waiter, place))
+        Some(Event::Answer { waiter, id, number, outcome })
     }
 
     fn sort(&mut self, incoming: Incoming) -> Result<Option<Event<W>>> {
@@ -320,18 +334,12 @@ impl<W: Clone> Session<W> {
     }
 
     fn answer(&mut self, message: Bytes) -> Result<Event<W>> {
-        let response = self.encoding.decode(message)?;
-        let (action, id) = (response.action, response.id);
-        if let Some(Waiting { waiter, number, .. }) = self.waiting.remove(&(action, id)) {
-            self.answered(number);
-            return Ok(Event::Answer { waiter, id, number, outcome: response.outcome });
-        }
-        if let Some((waiter, place)) = self.in_run(action, id.as_str().as_bytes()) {
-            return Ok(Event::InRun { waiter, place, outcome: response.outcome });
-        }
-        Err(Error::protocol(format!(
-            "the server answered a {action} with the request id {id}, which is not in flight"
-        )))
+        let Response { action, id, outcome, .. } = self.encoding.decode(message)?;
+        self.event(action, id.as_str(), outcome).ok_or_else(|| {
+            Error::protocol(format!(
+                "the server answered a {action} with the request id {id}, which is not in flight"
+            ))
+        })
     }
 
     /// All answers but those to pulls arrive in the order of their requests.
@@ -406,13 +414,6 @@ impl RequestIds {
     }
 }
 
-/// Encodes a request.
-pub(crate) fn encoded(encoding: Encoding, request: &Request) -> Result<Bytes> {
-    let mut message = BytesMut::new();
-    encoding.encode(request, &mut message)?;
-    Ok(message.freeze())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -424,9 +425,7 @@ mod tests {
             Session::new(Encoding::Binary, "q", 1 << 20, &mut Random::new(7)).unwrap();
         let mut io: Io<()> = Io::default();
         io.opened();
-        let count = Request::count("1".parse().unwrap(), "/q".parse().unwrap());
-        let frame = encoded(Encoding::Binary, &count).unwrap();
-        session.send(count.action(), count.id(), &frame, "caller");
+        session.send((Action::Count, "1".parse().unwrap()), "/q", b"", "caller");
         session.hand_over(&mut io);
         assert!(io.unsent().ends_with(b"\r\n\r\n"), "nothing but the upgrade");
         let len = io.unwritten();

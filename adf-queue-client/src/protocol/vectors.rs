@@ -217,13 +217,11 @@ fn refuses_what_binary_frames_cannot_carry() {
 }
 
 #[test]
-fn only_the_answer_to_a_successful_push_is_read_as_one() {
-    let read = |frame: &[u8]| {
-        let pushed = super::binary::pushed(frame);
-        pushed.map(|(action, id, message)| (action, id.to_vec(), message.get()))
-    };
+fn only_the_answer_to_a_success_without_a_body_is_read_where_it_is() {
+    let read = super::binary::success_without_body;
     let ok = b"\x02\0\x017\0\x02/q\0\x02ok\0\0\0\0\0\0\0\x09";
-    assert_eq!(read(ok), Some((Action::Rpush, b"7".to_vec(), 9)));
+    assert_eq!(read(ok), Some((Action::Rpush, "7", Success::Pushed(9.into()))));
+    assert_eq!(read(b"\x03\0\x017\0\x02/q\0\x02ok"), Some((Action::Delete, "7", Success::Done)));
     assert_eq!(read(&ok[..ok.len() - 1]), None);
     assert_eq!(read(b"\x02\0\x017\0\x02/q\0\x02no\0\0\0\0\0\0\0\x09"), None);
     let delivery = [&[Action::Pull.code()][..], &ok[1..]].concat();

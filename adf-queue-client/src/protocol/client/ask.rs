@@ -65,6 +65,15 @@ impl Ask {
         }
     }
 
+    /// The body of a single push.
+    pub(super) fn body(&self) -> &[u8] {
+        match self {
+            Ask::Plain(_, _, body) => body,
+            Ask::Raw(request) => request.body(),
+            _ => b"",
+        }
+    }
+
     /// Whether the server may be asked again after a connection was lost: the request is read-only, or its effect ends
     /// with the connection.
     pub(super) fn is_repeatable(&self) -> bool {

@@ -15,13 +15,13 @@ use super::{
     ask::{Ask, AskAnswer},
     link::{Waiter, only_one_stream},
     pulls::UnclaimedMessage,
-    task::{EncodedRequest, TaskStage},
+    task::{RequestName, TaskStage},
 };
 use crate::{
     Deadline, Error, ErrorKind, Fate, QueueName, RequestId, Result,
     protocol::{
-        Action, Encoding, Refusal, Request, Success,
-        session::{Event, Session, encoded},
+        Action, Encoding, Refusal, Success,
+        session::{Event, Session},
     },
 };
 
@@ -275,11 +275,11 @@ impl Link {
     /// Handles the answer to a request of a task, whose caller may be gone.
     fn settle(&mut self, number: u64, outcome: Result<Success, Refusal>, now: Instant) {
         let Some(task) = self.tasks.get(&number) else { return };
-        if let TaskStage::Checking(message) = &task.stage
+        if let TaskStage::Checking(name) = &task.stage
             && outcome.is_ok()
         {
-            let message = message.clone();
-            return self.send_message(number, message);
+            let name = *name;
+            return self.send_request(number, name);
         }
         let outcome = match (&task.ask, outcome) {
             (Ask::TryPull(queue), Ok(Success::Counted(ready))) => {
@@ -343,19 +343,17 @@ impl Link {
     /// Sends a request that belongs to no task. It was validated when its task started. Returns its number on the
     /// connection.
     fn send_for(&mut self, action: Action, queue: &QueueName, waiter: Waiter) -> Option<u64> {
-        let request = Request::new(action, self.ids.next(), queue.clone(), bytes::Bytes::new());
         let session = self.session.as_mut()?;
-        let frame = encoded(self.encoding, &request).ok()?;
         self.metrics.commands += 1;
-        Some(session.send(action, request.id(), &frame, waiter))
+        Some(session.send((action, self.ids.next()), queue.as_str(), b"", waiter))
     }
 
     /// Ends what has taken too long.
     pub(crate) fn expire(&mut self, now: Instant) {
-        while let Some((at, number)) = self.limits.first().copied()
+        while let Some((at, number)) = self.limits.first()
             && at <= now
         {
-            self.limits.remove(&(at, number));
+            self.limits.pop();
             let Some(task) = self.tasks.get(&number) else { continue };
             let outcome = match &task.stage {
                 TaskStage::Pulling if self.is_open() => Ok(AskAnswer::Nothing),
@@ -380,7 +378,7 @@ impl Link {
     }
 
     fn next_limit(&self) -> Option<Instant> {
-        self.limits.first().map(|(at, _)| *at)
+        self.limits.first().map(|(at, _)| at)
     }
 
     fn has_something_to_send(&self) -> bool {
@@ -446,20 +444,20 @@ impl Link {
             batch.is_sent = true;
             return;
         }
-        let TaskStage::Queued(message) = mem::replace(&mut task.stage, TaskStage::Pinging) else {
+        let TaskStage::Queued(name) = mem::replace(&mut task.stage, TaskStage::Pinging) else {
             return;
         };
-        if let Some(message) = &message {
-            self.names.remove(&message.name());
+        if let Some(name) = &name {
+            self.names.remove(name);
         }
-        match message {
-            Some(message) if message.action == Action::Pull && self.encoding == Encoding::Json => {
-                task.stage = TaskStage::Checking(message);
+        match name {
+            Some(name) if name.0 == Action::Pull && self.encoding == Encoding::Json => {
+                task.stage = TaskStage::Checking(name);
                 if let Some(queue) = task.ask.queue().cloned() {
                     self.send_for(Action::Count, &queue, Waiter::Task(number));
                 }
             }
-            Some(message) => self.send_message(number, message),
+            Some(name) => self.send_request(number, name),
             None => {
                 self.metrics.commands += 1;
                 if let Some(session) = &mut self.session {
@@ -469,13 +467,14 @@ impl Link {
         }
     }
 
-    fn send_message(&mut self, number: u64, message: EncodedRequest) {
+    fn send_request(&mut self, number: u64, name: RequestName) {
         let (Some(task), Some(session)) = (self.tasks.get_mut(&number), &mut self.session) else {
             return;
         };
         self.metrics.commands += 1;
-        session.send(message.action, &message.id, &message.frame, Waiter::Task(number));
-        task.stage = TaskStage::Sent(message);
+        let queue = task.ask.queue().map_or("", QueueName::as_str);
+        session.send(name, queue, task.ask.body(), Waiter::Task(number));
+        task.stage = TaskStage::Sent(name);
         task.epoch = self.epoch;
     }
 

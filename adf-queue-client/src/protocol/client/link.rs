@@ -3,7 +3,7 @@
 mod begin;
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     mem,
     task::{Poll, Waker},
     time::Instant,
@@ -18,10 +18,10 @@ use queue_core::{
 use super::{
     ask::{Ask, AskAnswer},
     pulls::{Pulls, UnclaimedMessage},
-    task::{InOrder, Task, TaskStage},
+    task::{InOrder, RequestName, Task, TaskStage},
 };
 use crate::{
-    ConnectOptions, Delivery, Error, ErrorKind, Fate, Metrics, QueueName, RequestId, Result,
+    ConnectOptions, Delivery, Error, ErrorKind, Fate, Metrics, QueueName, Result,
     protocol::{
         Action, Encoding, Success,
         session::{RequestIds, Session},
@@ -45,11 +45,11 @@ pub(crate) struct Link {
     last_task: u64,
     /// The tasks to be sent.
     pub(super) queued: InOrder,
-    /// The names of requests in flight, as known to the server.
-    pub(super) names: HashSet<(Action, RequestId), FixedState>,
+    /// The names of requests to be sent, as known to the server.
+    pub(super) names: HashSet<RequestName, FixedState>,
     /// Number of unfinished tasks.
     pub(super) unfinished: usize,
-    pub(super) limits: BTreeSet<(Instant, u64)>,
+    pub(super) limits: InOrder<(Instant, u64)>,
     pub(super) pulls: Pulls,
     /// Set while there is a connection.
     pub(super) session: Option<Session<Waiter>>,
@@ -115,7 +115,7 @@ impl Link {
             queued: InOrder::default(),
             names: HashSet::default(),
             unfinished: 0,
-            limits: BTreeSet::new(),
+            limits: InOrder::default(),
             pulls: Pulls::default(),
             session: None,
             epoch: None,
@@ -179,8 +179,8 @@ impl Link {
         task.limit = task.limit.sooner(limit);
         let is_earlier = task.limit.at != former;
         if is_earlier {
-            former.map(|at| self.limits.remove(&(at, number)));
-            self.limits.extend(task.limit.at.map(|at| (at, number)));
+            former.map(|at| self.limits.remove((at, number)));
+            task.limit.at.map(|at| self.limits.insert((at, number)));
         }
         is_earlier
     }
@@ -221,7 +221,7 @@ impl Link {
     pub(crate) fn leave(&mut self, number: u64) {
         let Some(task) = self.tasks.remove(&number) else { return };
         if let Some(at) = task.limit.at {
-            self.limits.remove(&(at, number));
+            self.limits.remove((at, number));
         }
         self.is_urgent = true;
         self.unqueue(number, &task.stage);
@@ -230,10 +230,10 @@ impl Link {
             (TaskStage::Pulling, Ask::Pull(queue) | Ask::TryPull(queue)) => {
                 self.pulls.leave(&queue, number);
             }
-            (TaskStage::Sent(message), Ask::Raw(request)) if message.action == Action::Pull => {
+            (TaskStage::Sent((Action::Pull, id)), Ask::Raw(request)) => {
                 let (queue, session) = (request.queue(), self.session.as_mut());
                 let waiter = Waiter::Pull(queue.clone());
-                let sent = session.and_then(|it| it.hand_on(Action::Pull, &message.id, waiter));
+                let sent = session.and_then(|it| it.hand_on(Action::Pull, &id, waiter));
                 if let Some(number) = sent {
                     self.pulls.sent(queue, number);
                 }
@@ -284,7 +284,7 @@ impl Link {
         };
         note_failure(&mut self.metrics, &mut self.later, outcome.as_ref().err());
         if let Some(at) = task.limit.at {
-            self.limits.remove(&(at, number));
+            self.limits.remove((at, number));
         }
         if let (TaskStage::Pulling, Ask::Pull(queue) | Ask::TryPull(queue)) =
             (&task.stage, &task.ask)
@@ -319,10 +319,10 @@ impl Link {
     /// Removes a task in this stage from the queue.
     fn unqueue(&mut self, number: u64, stage: &TaskStage) {
         match stage {
-            TaskStage::Queued(message) => {
+            TaskStage::Queued(name) => {
                 self.queued.remove(number);
-                if let Some(message) = message {
-                    self.names.remove(&message.name());
+                if let Some(name) = name {
+                    self.names.remove(name);
                 }
             }
             TaskStage::PushBatch(batch) if !batch.is_sent => self.queued.remove(number),

@@ -92,9 +92,9 @@ impl Link {
     fn queue_again(&mut self) {
         let again = self.tasks.iter_mut().filter_map(|(number, task)| {
             task.stage = match mem::replace(&mut task.stage, TaskStage::Pinging) {
-                TaskStage::Sent(message) | TaskStage::Checking(message) => {
-                    self.names.insert(message.name());
-                    TaskStage::Queued(Some(message))
+                TaskStage::Sent(name) | TaskStage::Checking(name) => {
+                    self.names.insert(name);
+                    TaskStage::Queued(Some(name))
                 }
                 TaskStage::Pinging => TaskStage::Queued(None),
                 TaskStage::PushBatch(batch) if batch.is_sent => {

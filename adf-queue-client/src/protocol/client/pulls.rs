@@ -110,7 +110,7 @@ impl Pulls {
 
     /// A kept message, if there is one.
     pub(super) fn take_kept(&mut self, queue: &QueueName) -> Option<UnclaimedMessage> {
-        if !self.lines.contains_key(queue) {
+        if self.lines.get(queue).is_none_or(|line| line.kept.is_empty()) {
             return None;
         }
         let kept = self.change(queue, |line| line.kept.pop_front())?;

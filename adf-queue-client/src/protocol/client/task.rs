@@ -2,8 +2,6 @@
 
 use std::{collections::VecDeque, task::Waker};
 
-use bytes::Bytes;
-
 use super::{
     ask::{Ask, AskAnswer},
     batch::PushBatch,
@@ -28,11 +26,11 @@ pub(super) struct Task {
 #[derive(Debug)]
 pub(super) enum TaskStage {
     /// Waits for a connection, to be sent then.
-    Queued(Option<EncodedRequest>),
+    Queued(Option<RequestName>),
     /// Waits for the answer to this request.
-    Sent(EncodedRequest),
+    Sent(RequestName),
     /// Sends this pull once its queue is known to exist.
-    Checking(EncodedRequest),
+    Checking(RequestName),
     /// Waits for a pong.
     Pinging,
     /// Pushes, some of them unfinished, to be sent or already sent.
@@ -43,26 +41,20 @@ pub(super) enum TaskStage {
     Done(Result<AskAnswer>),
 }
 
-/// An encoded request.
-#[derive(Clone, Debug)]
-pub(super) struct EncodedRequest {
-    pub(super) action: Action,
-    pub(super) id: RequestId,
-    pub(super) frame: Bytes,
-}
+/// What identifies a request and its answer.
+pub(super) type RequestName = (Action, RequestId);
 
-impl EncodedRequest {
-    /// The key of the server's answer.
-    pub(super) fn name(&self) -> (Action, RequestId) {
-        (self.action, self.id)
+/// A sorted list, for what mostly comes and goes in this order, such as tasks in the order in which they began.
+#[derive(Debug)]
+pub(super) struct InOrder<T = u64>(VecDeque<T>);
+
+impl<T> Default for InOrder<T> {
+    fn default() -> Self {
+        InOrder(VecDeque::new())
     }
 }
 
-/// Tasks in the order in which they began.
-#[derive(Debug, Default)]
-pub(super) struct InOrder(VecDeque<u64>);
-
-impl InOrder {
+impl<T: Copy + Ord> InOrder<T> {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -71,37 +63,42 @@ impl InOrder {
         self.0.len()
     }
 
-    pub(super) fn first(&self) -> Option<u64> {
+    pub(super) fn first(&self) -> Option<T> {
         self.0.front().copied()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = u64> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = T> {
         self.0.iter().copied()
     }
 
-    /// Usually it is the latest.
-    pub(super) fn insert(&mut self, number: u64) {
+    /// Usually it is the last.
+    pub(super) fn insert(&mut self, one: T) {
         match self.0.back() {
-            Some(last) if *last >= number => self.extend([number]),
-            _ => self.0.push_back(number),
+            Some(last) if *last >= one => {
+                self.0.insert(self.0.partition_point(|other| *other < one), one);
+            }
+            _ => self.0.push_back(one),
         }
     }
 
-    pub(super) fn extend(&mut self, numbers: impl IntoIterator<Item = u64>) {
-        self.0.extend(numbers);
+    pub(super) fn extend(&mut self, several: impl IntoIterator<Item = T>) {
+        self.0.extend(several);
         self.0.make_contiguous().sort_unstable();
     }
 
-    pub(super) fn pop(&mut self) -> Option<u64> {
+    pub(super) fn pop(&mut self) -> Option<T> {
         self.0.pop_front()
     }
 
-    pub(super) fn remove_up_to(&mut self, number: u64) {
-        self.0.drain(..self.0.partition_point(|other| *other <= number));
+    pub(super) fn remove_up_to(&mut self, last: T) {
+        self.0.drain(..self.0.partition_point(|other| *other <= last));
     }
 
-    pub(super) fn remove(&mut self, number: u64) {
-        if let Ok(place) = self.0.binary_search(&number) {
+    /// Usually it is the first.
+    pub(super) fn remove(&mut self, one: T) {
+        if self.first() == Some(one) {
+            self.0.pop_front();
+        } else if let Ok(place) = self.0.binary_search(&one) {
             self.0.remove(place);
         }
     }
@@ -113,10 +110,10 @@ impl Task {
     }
 
     /// Its own request, if it has one.
-    pub(super) fn message(&self) -> Option<&EncodedRequest> {
+    fn name(&self) -> Option<&RequestName> {
         match &self.stage {
-            TaskStage::Queued(message) => message.as_ref(),
-            TaskStage::Sent(message) | TaskStage::Checking(message) => Some(message),
+            TaskStage::Queued(name) => name.as_ref(),
+            TaskStage::Sent(name) | TaskStage::Checking(name) => Some(name),
             TaskStage::PushBatch(_)
             | TaskStage::Pinging
             | TaskStage::Pulling
@@ -126,8 +123,8 @@ impl Task {
 
     /// The error as reported to its caller.
     pub(super) fn named(&self, error: Error) -> Error {
-        match (self.message(), self.ask.action()) {
-            (Some(message), Some(action)) => error.with_request(action, &message.id),
+        match (self.name(), self.ask.action()) {
+            (Some((_, id)), Some(action)) => error.with_request(action, id),
             (None, Some(action)) => error.with_action(action),
             (_, None) => error,
         }

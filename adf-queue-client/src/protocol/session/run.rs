@@ -38,10 +38,6 @@ impl<W> Default for Runs<W> {
 }
 
 impl<W: Clone> Runs<W> {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Adds a run whose first place has this id. No earlier run may have higher ids.
     pub(super) fn add(&mut self, waiter: W, first: u64, places: Vec<Option<UnansweredPush>>) {
         let unanswered = places.iter().flatten().count();
@@ -50,9 +46,10 @@ impl<W: Clone> Runs<W> {
 
     /// The run, the place and the number of this id, if its request is in flight.
     fn find(&self, action: Action, id: &[u8]) -> Option<(usize, usize, u64)> {
+        let oldest = self.0.front()?;
         let id = decimal(id)?;
         // Usually it is in the oldest run.
-        let index = match self.0.front()?.place(id) {
+        let index = match oldest.place(id) {
             Some(_) => 0,
             None => self.0.partition_point(|run| run.first <= id).checked_sub(1)?,
         };
@@ -108,8 +105,8 @@ mod tests {
         let place = |number| Some(UnansweredPush { action: Action::Rpush, number, end: 0 });
         runs.add("caller", 1, vec![place(1), None, place(2)]);
         assert_eq!(runs.answered(Action::Rpush, b"3"), Some(("caller", 2, 2)));
-        assert!(!runs.is_empty());
+        assert!(!runs.0.is_empty());
         assert_eq!(runs.answered(Action::Rpush, b"1"), Some(("caller", 0, 1)));
-        assert!(runs.is_empty());
+        assert!(runs.0.is_empty());
     }
 }

@@ -8,13 +8,12 @@ use super::{Link, Waiter, job_lost, note_failure, only_one_stream};
 use crate::{
     Delivery, Error, ErrorKind, Fate, QueueName, RequestId, Result,
     protocol::{
-        Action, Request, RequestFields,
+        Action, RequestFields,
         client::{
             ask::{Ask, AskAnswer},
             batch::PushBatch,
-            task::{EncodedRequest, Task, TaskStage},
+            task::{RequestName, Task, TaskStage},
         },
-        session::encoded,
     },
 };
 
@@ -43,12 +42,12 @@ impl Link {
             if self.session.is_none() {
                 self.life.want();
             }
-            self.limits.extend(limit.at.map(|at| (at, number)));
+            limit.at.map(|at| self.limits.insert((at, number)));
         }
         match (&task.stage, &task.ask) {
-            (TaskStage::Queued(message), _) => {
+            (TaskStage::Queued(name), _) => {
                 self.queued.insert(number);
-                self.names.extend(message.as_ref().map(EncodedRequest::name));
+                self.names.extend(*name);
             }
             (TaskStage::PushBatch(_), _) => self.queued.insert(number),
             (TaskStage::Pulling, Ask::Pull(queue)) => self.pulls.join_and_look(queue, number),
@@ -70,8 +69,8 @@ impl Link {
             Ask::Ready if self.is_open() => TaskStage::Done(Ok(AskAnswer::Yes)),
             Ask::Ready | Ask::Ping => TaskStage::Queued(None),
             Ask::Plain(action, queue, body) => {
-                let id = self.ids.next();
-                self.queued(&Request::new(*action, id, queue.clone(), body.clone()))?
+                let name = (*action, self.ids.next());
+                TaskStage::Queued(Some(self.checked(name, queue, body)?))
             }
             Ask::Pushes(pushes) => {
                 let Link { encoding, ids, metrics, later, .. } = self;
@@ -86,59 +85,53 @@ impl Link {
             Ask::Raw(request) => {
                 self.ids.note(request)?;
                 self.check_unused(request.action(), request.id())?;
-                self.queued(request)?
+                let name = (request.action(), *request.id());
+                TaskStage::Queued(Some(self.checked(name, request.queue(), request.body())?))
             }
             Ask::Settle(action, queue, id, epoch) => {
                 self.check_held(*epoch)?;
-                let request = Request::new(*action, *id, queue.clone(), bytes::Bytes::new());
-                match self.queued(&request)? {
-                    TaskStage::Queued(Some(message)) if self.take_over(&message, number) => {
-                        TaskStage::Sent(message)
-                    }
-                    stage => {
-                        self.check_unused(*action, id)?;
-                        stage
-                    }
+                let name = self.checked((*action, *id), queue, b"")?;
+                if self.take_over(&name, number) {
+                    TaskStage::Sent(name)
+                } else {
+                    self.check_unused(*action, id)?;
+                    TaskStage::Queued(Some(name))
                 }
             }
             Ask::Pull(queue) => match self.take_kept(queue) {
                 Some(delivery) => TaskStage::Done(Ok(AskAnswer::Delivery(delivery))),
                 None => {
-                    // A request that cannot be encoded fails now, not when it is sent.
-                    let queue = queue.as_str();
-                    self.encoding.check(&RequestFields {
-                        action: Action::Pull,
-                        id: "",
-                        queue,
-                        body: b"",
-                    })?;
+                    // Its id is chosen when it is sent.
+                    let (action, id, queue) = (Action::Pull, "", queue.as_str());
+                    self.encoding.check(&RequestFields { action, id, queue, body: b"" })?;
                     TaskStage::Pulling
                 }
             },
             Ask::TryPull(queue) => match self.take_kept(queue) {
                 Some(delivery) => TaskStage::Done(Ok(AskAnswer::Delivery(delivery))),
                 None => {
-                    let id = self.ids.next();
-                    self.queued(&Request::count(id, queue.clone()))?
+                    let name = (Action::Count, self.ids.next());
+                    TaskStage::Queued(Some(self.checked(name, queue, b"")?))
                 }
             },
         })
     }
 
-    fn queued(&self, request: &Request) -> Result<TaskStage> {
-        let frame = encoded(self.encoding, request)?;
-        let (action, id) = (request.action(), *request.id());
-        Ok(TaskStage::Queued(Some(EncodedRequest { action, id, frame })))
+    /// The name of a request that can be sent.
+    fn checked(&self, name: RequestName, queue: &QueueName, body: &[u8]) -> Result<RequestName> {
+        let (action, id) = (name.0, name.1.as_str());
+        self.encoding.check(&RequestFields { action, id, queue: queue.as_str(), body })?;
+        Ok(name)
     }
 
     /// Whether the same request is in flight for a former caller: this task then takes over its answer.
-    fn take_over(&mut self, message: &EncodedRequest, number: u64) -> bool {
+    fn take_over(&mut self, (action, id): &RequestName, number: u64) -> bool {
         let Some(session) = &mut self.session else { return false };
-        let is_gone = match session.waiter(message.action, &message.id) {
+        let is_gone = match session.waiter(*action, id) {
             Some(Waiter::Task(caller)) => !self.tasks.contains_key(caller),
             _ => false,
         };
-        is_gone && session.hand_on(message.action, &message.id, Waiter::Task(number)).is_some()
+        is_gone && session.hand_on(*action, id, Waiter::Task(number)).is_some()
     }
 
     /// Two identical requests would get indistinguishable answers.
