@@ -3,7 +3,10 @@
 pub(crate) mod events;
 pub(crate) mod servers;
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 use queue_core::{Measurement, Measures, Observer};
 
@@ -135,9 +138,9 @@ impl ProducerOptions {
         }
     }
 
-    pub(crate) fn terms(&self) -> PushTerms {
+    pub(crate) fn terms(&self, now: Instant) -> PushTerms {
         PushTerms {
-            limit: Limit::of(Deadline::Total, Some(self.timeout)),
+            limit: Limit::after(Deadline::Total, Some(self.timeout), now),
             at_least_once: self.at_least_once,
             create_queues: self.create_queues,
         }

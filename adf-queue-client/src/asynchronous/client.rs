@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use queue_core::{ConnectionState, Duplex, Epoch, Limit};
+use queue_core::{ConnectionState, Duplex, Epoch, Limit, now};
 
 use crate::{
     Address, ConnectOptions, Deadline, Error, MessageId, Metrics, Push, QueueName, Result,
@@ -159,7 +159,7 @@ impl Client {
 
     /// Makes a request over the link without waiting.
     pub(crate) fn begin(&self, link: &ServerLink, ask: Ask) -> Result<u64> {
-        link.begin(ask, self.inner.options.total_limit())
+        link.begin(ask, self.inner.options.total_limit(), now())
     }
 
     pub(crate) fn options(&self) -> &ConnectOptions {

@@ -5,6 +5,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
+    time::Instant,
 };
 
 use queue_core::{ConnectionState, Driver, Duplex, Epoch, Limit, Shared, Wire, now};
@@ -55,7 +56,7 @@ impl ServerLink {
 
     /// Makes a request. Dropping the call withdraws it as far as possible.
     pub(crate) fn call(&self, ask: Ask, limit: Limit) -> Result<TaskCall<'_>> {
-        Ok(self.wait(self.begin(ask, limit)?))
+        Ok(self.wait(self.begin(ask, limit, now())?))
     }
 
     /// Waits for the outcome of this task. Dropping the call withdraws it as far as possible.
@@ -69,8 +70,8 @@ impl ServerLink {
     }
 
     /// Makes a request without waiting.
-    pub(crate) fn begin(&self, ask: Ask, limit: Limit) -> Result<u64> {
-        let (begun, is_lacking) = self.with(|link| (link.begin(ask, limit, now()), link.claim()));
+    pub(crate) fn begin(&self, ask: Ask, limit: Limit, now: Instant) -> Result<u64> {
+        let (begun, is_lacking) = self.with(|link| (link.begin(ask, limit, now), link.claim()));
         let number = begun?;
         if is_lacking {
             self.drive(|wire| wire).inspect_err(|_| self.leave(number))?;

@@ -7,6 +7,7 @@ use std::{
     fmt,
     sync::{Arc, TryLockError},
     task::Poll,
+    time::Instant,
 };
 
 use queue_core::{Limit, lock, now, sync::Mutex};
@@ -319,7 +320,7 @@ impl ProducerInner {
                     return outcome;
                 }
             };
-            awaits = self.servers.advance(push, answer);
+            awaits = self.servers.advance(push, answer, now());
         }
     }
 
@@ -341,8 +342,8 @@ impl PushServer for ProducerServer {
         ProducerServer { link: ServerLink::new(options), ping: Mutex::default() }
     }
 
-    fn begin(&self, ask: Ask, limit: Limit) -> Result<u64> {
-        self.link.begin(ask, limit)
+    fn begin(&self, ask: Ask, limit: Limit, now: Instant) -> Result<u64> {
+        self.link.begin(ask, limit, now)
     }
 
     fn state(&self) -> ConnectionState {
@@ -363,7 +364,8 @@ impl PushServer for ProducerServer {
                 Some(outcome.map(drop))
             }
             None if may_try => {
-                let begun = self.link.begin(Ask::Ping, self.link.options().connecting_limit());
+                let begun =
+                    self.link.begin(Ask::Ping, self.link.options().connecting_limit(), now());
                 begun.map(|number| *ping = Some(number)).err().map(Err)
             }
             None => None,

@@ -9,6 +9,7 @@ use std::{
         Arc,
         mpsc::{self, TryRecvError},
     },
+    time::Instant,
 };
 
 use queue_core::{
@@ -300,7 +301,7 @@ impl ProducerShared {
                 }
                 Awaits::Nothing(outcome) => return (outcome, push),
             };
-            awaits = self.servers.advance(&mut push, answer);
+            awaits = self.servers.advance(&mut push, answer, now());
         }
     }
 
@@ -332,8 +333,8 @@ impl PushServer for ProducerServer {
         ProducerServer { link: Arc::new(SharedLink::new(options)), attempt: Mutex::default() }
     }
 
-    fn begin(&self, ask: Ask, limit: Limit) -> Result<u64> {
-        self.link.begin(ask, limit)
+    fn begin(&self, ask: Ask, limit: Limit, now: Instant) -> Result<u64> {
+        self.link.begin(ask, limit, now)
     }
 
     fn state(&self) -> ConnectionState {

@@ -75,14 +75,14 @@ impl SharedLink {
 
     /// Makes a request, and waits for its outcome.
     pub(super) fn run(&self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
-        let number = self.begin(ask, limit)?;
+        let number = self.begin(ask, limit, now())?;
         self.outcome(number)
     }
 
     /// Makes a request without waiting. Nothing is sent before [`push`](Self::push) or a wait for an outcome.
-    pub(super) fn begin(&self, ask: Ask, limit: Limit) -> Result<u64> {
+    pub(super) fn begin(&self, ask: Ask, limit: Limit, now: Instant) -> Result<u64> {
         let (begun, resting) =
-            self.with(|state| (state.role.begin(ask, limit, now()), state.resting.take()));
+            self.with(|state| (state.role.begin(ask, limit, now), state.resting.take()));
         resting.into_iter().for_each(Waker::wake);
         begun
     }

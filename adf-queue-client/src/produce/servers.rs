@@ -21,7 +21,7 @@ use crate::{
 pub(crate) trait PushServer {
     fn new(options: ConnectOptions) -> Self;
     /// Makes a request without waiting.
-    fn begin(&self, ask: Ask, limit: Limit) -> Result<u64>;
+    fn begin(&self, ask: Ask, limit: Limit, now: Instant) -> Result<u64>;
     fn state(&self) -> ConnectionState;
     /// The outcome of a ping for which no push waits, once it has ended. If there is none and `may_try` is set, one is
     /// sent.
@@ -88,9 +88,12 @@ impl<S: PushServer> PushServers<S> {
 
     /// The attempts of a push, and what it waits for first.
     pub(crate) fn start(&self, push: Push, key: Option<&[u8]>) -> (PushAttempts, Awaits) {
-        self.try_doubtful();
-        let mut attempts = PushAttempts::new(push, key, self.options.terms());
-        let awaits = self.advance(&mut attempts, None);
+        let now = now();
+        if self.only().is_none() {
+            self.try_doubtful(now);
+        }
+        let mut attempts = PushAttempts::new(push, key, self.options.terms(now));
+        let awaits = self.advance(&mut attempts, None, now);
         (attempts, awaits)
     }
 
@@ -99,14 +102,17 @@ impl<S: PushServer> PushServers<S> {
         &self,
         push: &mut PushAttempts,
         mut answer: Option<Result<AskAnswer>>,
+        now: Instant,
     ) -> Awaits {
         loop {
             let last = answer.take();
-            match self.step(|router| push.next(last, router, now())) {
-                PushStep::Ask { server, connecting } => match self.ask(push, server, connecting) {
-                    Ok(awaits) => return awaits,
-                    Err(error) => answer = Some(Err(error)),
-                },
+            match self.step(|router| push.next(last, router, now)) {
+                PushStep::Ask { server, connecting } => {
+                    match self.ask(push, server, connecting, now) {
+                        Ok(awaits) => return awaits,
+                        Err(error) => answer = Some(Err(error)),
+                    }
+                }
                 PushStep::Wait(at, back) => return Awaits::Server(at, back),
                 PushStep::Done(outcome) => return Awaits::Nothing(outcome),
             }
@@ -114,24 +120,30 @@ impl<S: PushServer> PushServers<S> {
     }
 
     /// Makes the request of a push. Connecting first may have its own limit.
-    fn ask(&self, push: &PushAttempts, server: usize, connecting: Option<Limit>) -> Result<Awaits> {
+    fn ask(
+        &self,
+        push: &PushAttempts,
+        server: usize,
+        connecting: Option<Limit>,
+        now: Instant,
+    ) -> Result<Awaits> {
         let one = self.server(server)?;
         let connecting = connecting.filter(|_| one.state() != ConnectionState::Ready);
         let number = match connecting {
-            Some(limit) => one.begin(Ask::Ready, limit)?,
-            None => one.begin(push.request(), push.limit())?,
+            Some(limit) => one.begin(Ask::Ready, limit, now)?,
+            None => one.begin(push.request(), push.limit(), now)?,
         };
         Ok(Awaits::Answer { server, number, connects: connecting.is_some() })
     }
 
     /// Pings servers that have failed, while another one has the pushes: a connection alone may be one that is silent.
     /// Later pushes see the outcome.
-    fn try_doubtful(&self) {
-        let doubtful = lock(&self.router).doubtful(now());
+    fn try_doubtful(&self, now: Instant) {
+        let doubtful = lock(&self.router).doubtful(now);
         for (index, may_try) in doubtful {
             let server = self.servers.get(index);
             if let Some(outcome) = server.and_then(|server| server.try_aside(may_try)) {
-                self.step(|router| router.tried(index, outcome, now()));
+                self.step(|router| router.tried(index, outcome, now));
             }
         }
     }
