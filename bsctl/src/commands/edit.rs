@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use beanstalk_client::protocol::{Peek, StatsJob};
-use beanstalk_client::{Job, JobId};
+use beanstalk_client::{Job, JobId, JobStats};
 use bytes::Bytes;
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, OnError};
@@ -30,7 +30,7 @@ delay and time to run of the old one, which is deleted once the server has confi
 counters start at 0. If another client takes the old job in the meantime, it stays as it was, and the new one is deleted
 again. A reserved job belongs to its worker.
 Without BODY, $VISUAL or $EDITOR edits the body. If the editor fails, or the body is unchanged or empty, nothing happens.
-A line end that an editor adds to the last line is removed.
+If the job cannot be replaced, a file keeps what was edited. A line end that an editor adds to the last line is removed.
 
 Examples:
   bsctl edit 42
@@ -74,11 +74,30 @@ pub fn run(tool: &mut Tool, args: EditArgs) -> Result<Exit, CliError> {
         let same = Record::new().with("id", id.get()).with("replaced", false);
         return tool.out.done_with(&same, &["id"], &format!("job {id} is unchanged"));
     };
+    let (is_edited, body) = (before.is_some(), Bytes::from(body));
+    let replaced = replace(tool, &stats, before, body.clone());
+    if is_edited && !matches!(replaced, Ok((true, _))) {
+        let kept = outside::keep(&body);
+        let kept = kept.map_err(|error| CliError::writing("the edited body", &error))?;
+        tool.messages.note(format!("the edited body is in {}", kept.display()));
+    }
+    replaced.map(|(_, exit)| exit)
+}
+
+/// Replaces the body of a job, and returns whether that was done. `before` is the body that was edited, if it was.
+fn replace(
+    tool: &mut Tool,
+    stats: &JobStats,
+    before: Option<Bytes>,
+    body: Bytes,
+) -> Result<(bool, Exit), CliError> {
+    let id = stats.id;
     let (to, tube) = (tool.link.side().sibling(), stats.tube.clone());
-    let mover = Mover::new(to, tube.clone(), Changes::default(), state == "buried")?;
+    let is_buried = stats.state.as_str() == "buried";
+    let mover = Mover::new(to, tube.clone(), Changes::default(), is_buried)?;
     let action = Action { past: "replaced", noun: "job", place: format!("in tube {tube}") };
     let mut bulk = tool.bulk(action, OnError::Stop, Some(1))?;
-    let mut way = Replace { mover, before, body: body.into() };
+    let mut way = Replace { mover, before, body };
     let swept = sweep_ids(tool.link.side(), &[id], &Wanted::default(), 1, &mut bulk, &mut way);
     let exit = bulk.after(way.mover.ends(swept))?.finish_silently()?;
     let Some(new) = way.mover.replaced else {
@@ -87,12 +106,12 @@ pub fn run(tool: &mut Tool, args: EditArgs) -> Result<Exit, CliError> {
             None => format!("job {id} was deleted in the meantime: there is no new one"),
         };
         let taken = CliError::not_found(why).hint(format!("bsctl job {id}"));
-        return if exit.is_done() { Err(taken) } else { Ok(exit) };
+        return if exit.is_done() { Err(taken) } else { Ok((false, exit)) };
     };
     let done = Record::new().with("id", new.get()).with("replaced", id.get());
     let done = done.with("tube", tube.as_str());
     tool.out.done_with(&done, &["id"], &format!("job {id} in tube {tube} is now job {new}"))?;
-    Ok(after_refusals(&tool.messages, way.mover.refused(), exit))
+    Ok((true, after_refusals(&tool.messages, way.mover.refused(), exit)))
 }
 
 /// The new body: the given one, or this one after it was edited; `None` if it is the same then.

@@ -76,6 +76,12 @@ fn edit_opens_the_editor_and_skips_unchanged_jobs() {
     assert_eq!(places(address), ["one t ready"]);
     run("truncate -s 0", 1);
     assert_eq!(places(address), ["one t ready"]);
+    server.faults().add(Fault::nth(1).of("put").reply("DRAINING"));
+    let ran = run("sed -i s/one/edited/", 75);
+    let (_, kept) = ran.err.split_once("the edited body is in ").unwrap();
+    let kept = kept.lines().next().unwrap();
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), "edited");
+    std::fs::remove_file(kept).unwrap();
     run("sed -i s/one/two/", 0);
     assert_eq!(places(address), ["two t ready"]);
     run("true", 1);

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 
 use tempfile::NamedTempFile;
@@ -73,6 +74,14 @@ pub fn edit(text: &[u8], var: impl Fn(&str) -> Option<String>) -> Result<Vec<u8>
     }
     // The editor may have replaced the file.
     fs::read(scratch.path()).map_err(|error| CliError::reading("the edited file", &error))
+}
+
+/// Writes a text into a new private file.
+///
+/// # Errors
+/// It cannot be written.
+pub fn keep(text: &[u8]) -> io::Result<PathBuf> {
+    Ok(scratch(text)?.keep()?.1)
 }
 
 /// A private file that exists as long as this value.
