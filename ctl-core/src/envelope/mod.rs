@@ -102,7 +102,8 @@ impl Formats {
         if let Some((_, decode)) = WORDS.iter().find(|(word, _)| *word == name) {
             return Ok(decode.clone());
         }
-        if let Some(file) = name.strip_prefix(WITH_KEY).filter(|_| cfg!(feature = "aes")) {
+        let key_file = name.strip_prefix(WITH_KEY).filter(|file| !file.is_empty());
+        if let Some(file) = key_file.filter(|_| cfg!(feature = "aes")) {
             return Key::read(file).map(|key| Decode::ModGearman(Some(key)));
         }
         let format = self.rows().iter().find(|format| format.name == name);

@@ -109,7 +109,9 @@ pub fn peek(tool: &mut Tool, args: PeekArgs) -> Result<Exit, CliError> {
     }
     let action = Action { past: "shown", noun: "job", place: format!("of {name}") };
     let bulk = tool.bulk(action, OnError::Stop, None)?;
-    let jobs = sources.iter().map(|source| (source, args.count));
+    // A worker's function exists on gearmand from then on.
+    let there = sources.iter().filter(|source| source.queued > 0);
+    let jobs = there.map(|source| (source, args.count));
     let (bulk, is_all) = lend(tool, &mut fleet, jobs, (args.count, &Filters::default()), bulk)?;
     if bulk.succeeded() == 0 {
         if let Some(error) = fleet.silent() {
