@@ -51,7 +51,8 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Releases the job at once, with its priority unchanged: a deferral.
+    /// Releases the job at once, with its priority unchanged: a deferral. The server hands it out again before all younger
+    /// jobs of its priority, so with a delay, [`defer`](Self::defer) lets them pass.
     #[must_use]
     pub const fn release() -> Self {
         Self::defer(Duration::ZERO)
