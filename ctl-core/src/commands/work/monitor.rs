@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
@@ -28,6 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct Monitor {
     over: Interrupts,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Monitor {
@@ -41,24 +42,25 @@ impl Monitor {
         let wanted = listen::tcp_address(("--metrics", wanted), flags.allow_remote, "worker")?;
         let (listener, address) = listen::bind("--metrics", wanted)?;
         messages.note(format!("metrics on http://{address}/metrics"));
-        let monitor = Self { over: Interrupts::none() };
-        let (over, account, messages) =
-            (monitor.over.clone(), Arc::clone(account), messages.clone());
+        let over = Interrupts::none();
+        let (until, account, messages) = (over.clone(), Arc::clone(account), messages.clone());
         let run = move || {
             let is_local = address.ip().is_loopback();
-            if let Err(error) = serve(listener, (messages.program(), is_local), &account, &over) {
+            if let Err(error) = serve(listener, (messages.program(), is_local), &account, &until) {
                 messages.warn(error.message);
             }
         };
         let thread = thread::Builder::new().name("metrics".to_owned());
-        thread.spawn(run).map_err(|error| process::no_thread(&error))?;
-        Ok(Some(monitor))
+        let thread = thread.spawn(run).map_err(|error| process::no_thread(&error))?;
+        Ok(Some(Self { over, thread: Some(thread) }))
     }
 }
 
 impl Drop for Monitor {
     fn drop(&mut self) {
         self.over.raise();
+        // The address is free after that.
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
