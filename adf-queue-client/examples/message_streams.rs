@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         producer.rpush(&queue, "0").await?;
     }
     drop(producer);
-    // Nobody is left to tell of, so the events end.
+    // No source of events is left, so the stream ends.
     log.await?;
 
     let client = Client::connect(address).await?;

@@ -1,7 +1,7 @@
-//! A worker that goes on whatever happens to its servers, with the async face.
+//! A worker that survives failures of its servers, with the async face.
 //!
 //! It prints the body of every message until its standard input ends: handlers that run are finished then. Kill the
-//! server, start it again, and it goes on once somebody has created the queue again.
+//! server, start it again, and it continues once the queue exists again.
 //!
 //! `cargo run --example resilient_handler -- 127.0.0.1:6230 /numbers`
 

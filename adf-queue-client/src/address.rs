@@ -57,13 +57,14 @@ pub enum Transport {
     /// WebSocket with binary frames: any body of up to 65,535 bytes. Pulled messages go back when the connection ends.
     #[default]
     WsBin,
-    /// WebSocket with JSON: text of any length. For queues that nobody deletes: a JSON pull from a missing queue ends
-    /// the server's process. The client counts the queue first, but another one may delete it between the count and the
-    /// pull.
+    /// WebSocket with JSON: text of any length. For queues that are never deleted: a JSON pull from a missing queue
+    /// ends the server's process. The client counts the queue first, but another one may delete it between the count
+    /// and the pull.
     WsJson,
     /// HTTP with binary answers: any body from 1 byte to 10 MiB. Messages are never given back automatically.
     HttpBin,
-    /// HTTP with JSON answers: pulled bodies must be text. For queues that nobody deletes, as [`WsJson`](Self::WsJson).
+    /// HTTP with JSON answers: pulled bodies must be text. For queues that are never deleted, as
+    /// [`WsJson`](Self::WsJson).
     HttpJson,
 }
 

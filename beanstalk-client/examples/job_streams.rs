@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("put {inserted} jobs into {tube}");
     producer.close().await;
     drop(producer);
-    // Nobody is left to tell of, so the events end.
+    // No source of events is left, so the stream ends.
     log.await?;
 
     let mut client = Client::connect(address).await?;

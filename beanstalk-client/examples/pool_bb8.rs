@@ -14,7 +14,7 @@ impl bb8::ManageConnection for Manager {
         Client::connect(self.0.clone()).await
     }
 
-    /// Whoever has it next finds the tubes of a new client, and no job of the one before.
+    /// The next user finds the tubes of a new client, and no job of the previous one.
     async fn is_valid(&self, client: &mut Client) -> Result<(), Error> {
         client.reset().await
     }

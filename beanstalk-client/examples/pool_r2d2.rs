@@ -14,7 +14,7 @@ impl r2d2::ManageConnection for Manager {
         Client::connect(self.0.clone())
     }
 
-    /// Whoever has it next finds the tubes of a new client, and no job of the one before.
+    /// The next user finds the tubes of a new client, and no job of the previous one.
     fn is_valid(&self, client: &mut Client) -> Result<(), Error> {
         client.reset()
     }

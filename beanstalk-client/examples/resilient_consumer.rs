@@ -1,7 +1,7 @@
-//! A worker that goes on whatever happens to its servers, with the async face.
+//! A worker that survives failures of its servers, with the async face.
 //!
 //! It prints the body of every job, and what happens to it, until its standard input ends: jobs that run are finished
-//! then. Kill the server, start it again, and it goes on.
+//! then. Kill the server, start it again, and it continues.
 //!
 //! `cargo run --example resilient_consumer -- 127.0.0.1:11300 numbers`
 

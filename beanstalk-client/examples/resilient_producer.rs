@@ -1,6 +1,6 @@
-//! Puts every line of its standard input as a job, and goes on whatever happens to its servers, with the async face.
+//! Puts every line of its standard input as a job, and survives failures of its servers, with the async face.
 //!
-//! It prints every line that a server has acknowledged. Kill the server, start it again, and it goes on. With several
+//! It prints every line that a server has acknowledged. Kill the server, start it again, and it continues. With several
 //! servers it does not even wait.
 //!
 //! `seq 1000 | cargo run --example resilient_producer -- 127.0.0.1:11300 numbers`

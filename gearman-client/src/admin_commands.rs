@@ -107,7 +107,7 @@ impl $admin {
     /// command and does nothing.
     ///
     /// Gearman needs no limit in each producer: the server itself refuses jobs over this limit
-    /// ([`QueueFull`](crate::ErrorKind::QueueFull)), whoever submits them, so the limit is exact. It still accepts a
+    /// ([`QueueFull`](crate::ErrorKind::QueueFull)), from any client, so the limit is exact. It still accepts a
     /// job that joins another by its unique id.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// A value that is reached only by `&mut`, so that whoever holds it is [`Sync`] even if the value is not: a stream or a
+/// A value that is reached only by `&mut`, so that its holder is [`Sync`] even if the value is not: a stream or a
 /// function of the user's. It costs no locking.
 pub(crate) struct Exclusive<T: ?Sized>(Mutex<T>);
 

@@ -208,7 +208,7 @@ impl<F> Wire<F> {
         let (waits, sent) = (!self.io.is_drained() && !self.io.data().is_empty(), self.io.sent());
         let was_half_closed = self.is_half_closed;
         let written = self.write(cx, half_close);
-        // Somebody may be waiting for the room that is free now.
+        // A caller may be waiting for the room that is free now.
         let made_room = self.io.is_drained() && self.io.sent() - sent >= WRITE_STEP as u64;
         // The role gets what arrived before a write failed, and then the failure.
         let has_read = self.read(cx, expects);

@@ -21,7 +21,7 @@ use crate::Io;
 
 /// Makes all decisions about a connection and its successors: what to send, what an answer means, which deadline comes
 /// next, when to give up, whether and where to reconnect. It has no socket, no clock, no task and no lock, and calls no
-/// user code: whoever moves it may hold a lock. Wakers, and steps that end in observers and subscribers, go into
+/// user code: its pump may hold a lock. Wakers, and steps that end in observers and subscribers, go into
 /// [`Io::wake`] and [`Io::later`].
 ///
 /// Two pumps move roles: `Wire` on tokio, and `blocking::Wire`. A simulation is a third one, without sockets.
@@ -36,8 +36,8 @@ pub trait Role {
 
     /// Takes what arrived and what was sent, queues what has to be sent, and says what it wants of the connection.
     ///
-    /// The order is always the same, so [`exchange`](crate::exchange) knows it: a new connection, received data, the end,
-    /// limits of callers, a missing connection or data to send, deadlines.
+    /// The order is always the same, so [`exchange`](crate::exchange) knows it: a new connection, received data, the
+    /// end, limits of callers, a missing connection or data to send, deadlines.
     fn exchange(&mut self, io: &mut Io<Self::Failure>, now: Instant) -> Pulse;
 }
 

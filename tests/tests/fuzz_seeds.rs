@@ -38,7 +38,7 @@ fn every_target_passes_its_seeds() {
     }
 }
 
-/// A target that has gone stale fails here, not when somebody next fuzzes.
+/// A target that has gone stale fails here, not in the next fuzzing session.
 #[test]
 fn every_target_passes_mutated_seeds() {
     for (name, target) in ALL {

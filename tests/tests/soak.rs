@@ -47,7 +47,7 @@ fn clients_and_workers_survive_kills_of_beanstalkd() {
     }
 }
 
-/// Its ids start again at 1 after each kill: what is done under an old one would be done to somebody else's job.
+/// Its ids start again at 1 after each kill: a command with an old id would hit another job.
 #[test]
 fn no_job_is_confused_after_beanstalkd_restarts_empty() {
     if fixtures::real::Beanstalkd::start().is_some() {
@@ -92,7 +92,7 @@ fn is_noticed(server: &[&str]) {
         }
         assert_eq!(code, 0, "{summary:#}");
     }
-    panic!("nobody has missed anything");
+    panic!("no loss was detected");
 }
 
 /// Whether jobs were missed.

@@ -70,7 +70,7 @@ struct ProducerInner {
 
 struct ProducerServer {
     link: ServerLink,
-    /// A ping for which nobody waits, while the server is doubtful.
+    /// A background ping, while the server is doubtful.
     ping: Mutex<Option<u64>>,
 }
 
@@ -203,12 +203,12 @@ impl Producer {
         outcome
     }
 
-    /// Pushes a message to the right end of a queue without waiting for the server's answer. The [`Receipt`] returns the
-    /// answer. This way, one task can have many pushes in flight. Waits for room while
+    /// Pushes a message to the right end of a queue without waiting for the server's answer. The [`Receipt`] returns
+    /// the answer. This way, one task can have many pushes in flight. Waits for room while
     /// [`max_messages`](ProducerOptions::max_messages) are in flight.
     ///
-    /// The push is carried out whether or not anybody waits. Over a connection that is there, pushes go out in the order
-    /// in which they were enqueued.
+    /// The push is carried out whether or not anybody waits. Over a connection that is there, pushes go out in the
+    /// order in which they were enqueued.
     ///
     /// # Errors
     ///
@@ -295,8 +295,8 @@ impl Producer {
         *lock(&self.inner.report)
     }
 
-    /// The state of its connection; the best one if it has several. `Idle` means that there is nothing to send, not that
-    /// the server is there: see [`check`](Self::check).
+    /// The state of its connection; the best one if it has several. `Idle` means that there is nothing to send, not
+    /// that the server is there: see [`check`](Self::check).
     #[must_use]
     pub fn state(&self) -> ConnectionState {
         self.inner.servers.state(self.inner.in_flight.is_over())
@@ -351,7 +351,7 @@ impl PushServer for ProducerServer {
     }
 
     fn try_aside(&self, may_try: bool) -> Option<Result<()>> {
-        // Nobody waits for this lock: observers of the link may push, too.
+        // No caller waits for this lock: observers of the link may push, too.
         let mut ping = match self.ping.try_lock() {
             Ok(ping) => ping,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),

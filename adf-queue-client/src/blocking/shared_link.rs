@@ -150,7 +150,7 @@ impl SharedLink {
     }
 
     /// Writes what was begun, as far as there is a connection that takes it at once, unless another thread moves its
-    /// bytes. Returns whether something is left that nobody writes.
+    /// bytes. Returns whether unwritten data is left without a writer.
     pub(super) fn push(&self) -> bool {
         if !self.with(LinkState::lead) {
             return false;

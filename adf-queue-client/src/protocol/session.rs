@@ -352,7 +352,7 @@ impl<W: Clone> Session<W> {
         }
     }
 
-    /// The connection has ended. Returns everybody who waits for an answer, in the order of the requests, and everybody
+    /// The connection has ended. Returns the waiters for answers, in the order of the requests, and those
     /// who waits for a pong.
     pub(crate) fn end<F>(&mut self, io: &Io<F>) -> (Vec<Unanswered<W>>, Vec<W>) {
         let single = self.waiting.drain().map(|(_, one)| (one, None));

@@ -167,7 +167,7 @@ fn worlds() -> impl Iterator<Item = World> {
     })
 }
 
-/// Row 2: without that, the server would give the message to nobody.
+/// Row 2: without that, the server would send the message into a closed connection.
 #[test]
 fn the_message_of_a_pull_that_was_dropped_goes_to_the_next() {
     for world in worlds() {

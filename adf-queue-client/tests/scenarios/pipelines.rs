@@ -169,7 +169,7 @@ fn a_pipeline_that_is_dropped_leaves_the_next_call_its_own_answer<F: Face>() {
     assert!(client.count(&queue).unwrap() >= 20);
 }
 
-/// An iterator may have more behind its end, and nobody expects that of a pipeline that has ended.
+/// An iterator may have more behind its end, which a pipeline that has ended must not yield.
 fn a_push_pipeline_stays_ended(world: &World) {
     let mut client = blocking::Client::connect(world.options()).unwrap();
     let queue = queue_name();

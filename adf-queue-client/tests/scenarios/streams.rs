@@ -18,7 +18,7 @@ both_faces!(
 );
 
 fn options(transport: Transport) -> ConnectOptions {
-    // Nobody listens there: the stream is what counts.
+    // Nothing listens there: the stream counts.
     let address: Address = "queue.invalid:1".parse().unwrap();
     ConnectOptions::new(address.with_transport(transport)).reply_timeout(PATIENCE)
 }

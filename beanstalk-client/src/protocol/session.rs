@@ -40,7 +40,7 @@ pub struct Ticket(u64);
 ///     └──────── ticket n ──────────────── the n-th reply ─────────────────────┘
 /// ```
 ///
-/// A reply that nobody asks for still takes effect: `USING` and `WATCHING` update the state that a reconnect restores,
+/// An unclaimed reply still takes effect: `USING` and `WATCHING` update the state that a reconnect restores,
 /// and a `RESERVED` becomes an *orphan*, a job that is offered to the next reserve (see [`orphan`](Self::orphan)).
 #[derive(Debug)]
 pub struct Session {
@@ -178,7 +178,7 @@ impl Session {
         Err(Error::new(ErrorKind::ConnectionLost, Fate::NotSent, "the connection is closed"))
     }
 
-    /// Refuses a command on a job that another connection held: its id may by now belong to somebody else's job.
+    /// Refuses a command on a job that another connection held: its id may by now name another job.
     pub(crate) fn refuse_lost_reservation(&self, job: Option<JobRef>) -> Result<(), Error> {
         match job.and_then(|job| job.reservation.map(|held_by| (job, held_by))) {
             Some((job, held_by)) if held_by != self.epoch => Err(Error::new(

@@ -17,7 +17,7 @@ pub(crate) struct ReservationState {
     pub(crate) touches: u64,
     /// Set if the last touch was refused.
     pub(crate) refused: Option<ErrorKind>,
-    /// Set when the handler has ended: nobody answers its requests any more.
+    /// Set when the handler has ended: its requests get no answer any more.
     pub(crate) has_ended: bool,
 }
 

@@ -425,7 +425,7 @@ both_faces!(
     an_unclaimed_job_is_forgotten_with_its_connection,
 );
 
-/// Reserves jobs that nobody waits for, and makes the client read them.
+/// Reserves jobs with dropped calls, and makes the client read them.
 fn leave_behind<F: Face>(server: &Server, client: &mut F, jobs: usize) {
     for _ in 0..jobs {
         seed(server, "x", 7);

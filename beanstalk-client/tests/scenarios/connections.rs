@@ -85,7 +85,7 @@ fn a_reset_client_is_like_a_new_one<F: Face>(environment: Environment) {
     assert_ne!(client.epoch(), first);
     assert_eq!(client.delete(&job).unwrap_err().kind(), ErrorKind::JobLost);
 
-    // A reserve that nobody waits for, and a job that arrived for nobody.
+    // A dropped reserve, and an unclaimed job.
     let wait = ReserveWithTimeout::new(PATIENCE).unwrap();
     assert_eq!(client.call_some(2, 0, [wait]).len(), 0);
     let _ = client.put(b"y", PutOptions::default()).unwrap();

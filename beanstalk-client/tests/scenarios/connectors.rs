@@ -26,7 +26,7 @@ both_faces!(
     a_client_without_sockets_backs_off_and_states_the_reason,
 );
 
-/// Nobody has this name, so that only a connector can connect.
+/// A name that does not resolve, so that only a connector can connect.
 fn options() -> ConnectOptions {
     let options: ConnectOptions = "queue.invalid:7".parse().unwrap();
     options.reply_timeout(PATIENCE)
@@ -116,7 +116,7 @@ fn silent(address: Address) -> impl Future<Output = io::Result<tokio::io::Duplex
     assert_eq!(address.to_string(), "queue.invalid:7");
     async {
         let (near, far) = tokio::io::duplex(1024);
-        // Whoever holds the other end keeps it open.
+        // The holder of the other end keeps it open.
         std::mem::forget(far);
         Ok(near)
     }

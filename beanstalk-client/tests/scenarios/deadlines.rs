@@ -218,7 +218,7 @@ fn a_late_reply_is_not_taken_for_the_next<F: Face>() {
     assert_eq!(client.list_tube_used().unwrap(), "mine");
 }
 
-/// B10: the library never repeats it; whoever does so has to finish the job first.
+/// B10: the library never repeats it; a caller that does so has to finish the job first.
 fn deadline_soon_is_asked_for_once_per_call<F: Face>() {
     let server = Server::builder().virtual_clock().start().unwrap();
     let mut client: F = connect(server.address());
@@ -238,7 +238,7 @@ fn deadline_soon_is_asked_for_once_per_call<F: Face>() {
 fn a_refused_connection_names_every_address<F: Face>() {
     use std::net::ToSocketAddrs;
 
-    // A port that was free a moment ago, and that nobody else is given while this holds it without listening.
+    // A port that was free a moment ago, and that stays reserved while this holds it without listening.
     let holder = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     holder.bind(&"127.0.0.1:0".parse::<std::net::SocketAddr>().unwrap().into()).unwrap();
     let port = holder.local_addr().unwrap().as_socket().unwrap().port();

@@ -259,7 +259,7 @@ fn a_reply_that_comes_before_its_command_is_written_does_not_end_a_pipeline<F: F
     }
 }
 
-/// A new watch list has the connection closed behind the reply, because jobs under the old one came for nobody.
+/// A new watch list has the connection closed behind the reply, because jobs under the old one are unclaimed.
 fn a_pipeline_whose_connection_takes_no_more_ends_with_an_error<F: Face>() {
     let server = Server::start().unwrap();
     let mut client: F = connect(server.address());

@@ -19,7 +19,7 @@ use crate::support::{
     producing::run,
 };
 
-/// C14, and redis/redis-py#2624: a dropped put leaves its answer to nobody else.
+/// C14, and redis/redis-py#2624: the answer to a dropped put goes to no other.
 #[test]
 fn any_put_dropped_at_any_poll_leaves_the_next_its_own_answer() {
     run(async {
@@ -252,7 +252,7 @@ fn dropping_the_last_clone_ends_the_tasks_once_everything_is_answered() {
     });
 }
 
-/// An iterator may have more behind its end, and nobody expects that of a pipeline that has ended.
+/// An iterator may have more behind its end, which a pipeline that has ended must not yield.
 #[test]
 fn a_put_pipeline_stays_ended() {
     let bodies = || {

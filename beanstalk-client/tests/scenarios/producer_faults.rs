@@ -65,7 +65,7 @@ fn puts_that_fall_due_do_not_end_the_attempt_to_connect() {
     assert!(puts.into_iter().any(|put| put.is_ok()), "no connection was ever made");
 }
 
-/// Nobody reads while a thread does something else, which must not make its answer count as late.
+/// Nothing is read while a thread does something else, which must not make its answer count as late.
 #[test]
 fn a_stream_without_readiness_is_read_before_an_answer_is_overdue() {
     let server = Server::start().unwrap();
@@ -163,7 +163,7 @@ fn a_silent_server_ends_puts_by_the_reply_deadline<P: Producing>() {
     let producer = P::connect(ProducerOptions::from(to)).unwrap();
     let error = producer.put_plain("a", b"x").unwrap_err();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
-    // The connection is not used again, and its late reply goes to nobody.
+    // The connection is not used again, and its late reply is dropped.
     let _ = producer.put_plain("a", b"y").unwrap();
     assert_eq!(producer.close().connections, 2);
 }
@@ -245,7 +245,7 @@ fn a_connection_lost_while_idle_costs_nothing<P: Producing>() {
     assert_eq!(producer.close().unknown, 0);
 }
 
-/// A server whose first put gets no answer until it is told to continue.
+/// A server that answers its first put on request.
 struct Stopped {
     server: Scripts,
     goes_on: Arc<AtomicBool>,
@@ -295,7 +295,7 @@ fn a_full_queue_says_so_and_holds_no_more_than_its_bound<P: Producing>() {
         assert_eq!(accepted, fits);
         assert_eq!(producer.report().queued_jobs, fits);
         assert!(producer.report().queued_bytes <= fits * (1000 + 64));
-        // A put with a timeout waits for room, in vain.
+        // A put with a timeout waits for room until it expires.
         let error = producer.timeout(SHORT).put_plain("a", b"x").unwrap_err();
         assert_eq!((error.kind(), error.fate()), (total(), Fate::NotSent));
         stopped.goes_on.store(true, Ordering::SeqCst);

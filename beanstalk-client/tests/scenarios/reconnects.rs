@@ -154,7 +154,7 @@ fn a_reservation_ends_with_its_connection<F: Face>() {
     assert_lost(client.kick_job(&job));
     assert_eq!(server.requests(), []);
     assert!(client.is_connected());
-    // A number names the job wherever it is, once the server has noticed that nobody holds it.
+    // A number names the job wherever it is, once the server has noticed the lost holder.
     assert!(server.wait_for(PATIENCE, |view| view.reserved == 0));
     client.delete(job.id).unwrap();
 }
@@ -233,7 +233,7 @@ fn recover<F: Face>(client: &mut F) {
     }
 }
 
-/// B20: ids start again at 1, so the old handle names a job of somebody else.
+/// B20: ids start again at 1, so the old handle names another job.
 fn a_restarted_server_without_a_log_never_loses_an_unrelated_job<F: Face>() {
     let Some(mut server) = Beanstalkd::start() else { return };
     let mut client: F = connect(server.address());

@@ -143,7 +143,7 @@ fn a_server_that_is_away_is_passed_over_and_used_again_when_it_is_back<P: Produc
     assert_eq!(producer.close().unknown, 0);
 }
 
-/// Whoever waits for something carries out all that was accepted, also what is meant for the servers that answer.
+/// A waiting caller writes all accepted puts, also those for other servers.
 fn queued_puts_leave_a_hanging_server<P: Producing>() {
     for flushes in [false, true] {
         let (first, second) = (Server::start().unwrap(), Server::start().unwrap());

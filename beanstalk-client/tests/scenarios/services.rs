@@ -190,7 +190,7 @@ async fn a_job_that_is_lost_while_it_waits_is_not_handed_over() {
     let options = WorkerOptions::new(server.address()).unwrap();
     let running = Running::start(options, gated(&gate, &calls));
     until("a reservation", async || running.handle.running() == 1).await;
-    // Its time is over on the server, and somebody else has it by the time it is touched.
+    // Its time is over on the server, and another worker has it by the time it is touched.
     server.advance(Duration::from_secs(60));
     let other = client.reserve_job(job).await.unwrap().unwrap();
     until("the loss", async || running.handle.report().lost == 1).await;

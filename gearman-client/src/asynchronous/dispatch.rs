@@ -41,7 +41,7 @@ pub(crate) struct Dispatch {
 #[derive(Default)]
 struct HandlerQueue {
     jobs: VecDeque<GrabbedJob>,
-    /// Whether nobody takes jobs any longer.
+    /// Whether jobs are no longer taken.
     is_closed: bool,
     waker: Option<Waker>,
 }

@@ -250,7 +250,7 @@ impl<I: Iterator<Item: Request>> CallMany<'_, I> {
             }
             let is_to = |one: &InFlight<_>| matches!(one.sent, Ok((_, of)) if of == to);
             if self.in_flight.iter().any(is_to) {
-                // An item after an answer, such as the events of a job, belongs to nobody.
+                // An item after an answer, such as the events of a job, is dropped.
                 self.early.entry(to).or_insert(item);
             }
         }

@@ -79,7 +79,7 @@ impl Packets {
     pub fn send(&mut self, packet: &Packet) -> Result<()> {
         self.open()?;
         self.role.send(packet, now());
-        // Nobody waits for an answer.
+        // No caller waits for an answer.
         self.wire.push(&mut self.role);
         self.role.outcome().unwrap_or_else(|| Err(PacketSession::over())).map(drop)
     }

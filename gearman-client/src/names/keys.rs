@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// Builds hashers with random keys, so that nobody can choose names that collide. They cost a fraction of the standard
+/// Builds hashers with random keys, so that colliding names cannot be chosen. They cost a fraction of the standard
 /// library's general-purpose hashers.
 #[derive(Clone, Copy)]
 pub(crate) struct Keys {

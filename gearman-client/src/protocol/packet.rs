@@ -13,13 +13,13 @@ pub enum Direction {
     ClientToServer,
     /// From a worker to the server.
     WorkerToServer,
-    /// From anybody to the server.
+    /// From any peer to the server.
     AnyToServer,
     /// From the server to a client.
     ServerToClient,
     /// From the server to a worker.
     ServerToWorker,
-    /// From the server to anybody.
+    /// From the server to any peer.
     ServerToAny,
     /// From a worker to the server, and on to the clients that wait for the job.
     WorkerToClient,

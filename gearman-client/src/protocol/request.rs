@@ -52,8 +52,8 @@ pub trait Request {
         None
     }
 
-    /// The job that it concerns, if it names one by its handle. With a handle that names its server, the request goes to
-    /// no other one.
+    /// The job that it concerns, if it names one by its handle. With a handle that names its server, the request goes
+    /// to no other one.
     fn handle(&self) -> Option<&JobHandle> {
         None
     }
@@ -147,7 +147,7 @@ impl<W: AsRef<[u8]>> Submit<W> {
         Self::new(packet_type, function, workload, options, ExtraArguments::Nothing)
     }
 
-    /// A job that nobody waits for.
+    /// A background job.
     ///
     /// # Errors
     ///

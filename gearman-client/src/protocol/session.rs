@@ -28,7 +28,7 @@ use crate::{
 /// received packet to [`accept`](Self::accept), which returns its recipient:
 ///
 /// * JOB_CREATED, STATUS_RES, ECHO_RES, OPTION_RES and ERROR answer the requests in order, except for the answer to the
-///   [request for exceptions](Self::ask_for_exceptions), for which nobody waits;
+///   [request for exceptions](Self::ask_for_exceptions), which is not awaited;
 /// * WORK_* packets go to the submitter of the foreground job with that handle. When submissions were joined by their
 ///   unique id, the server sends every packet once for each of them, so the n-th copy goes to the n-th submitter.
 ///
@@ -64,7 +64,7 @@ pub struct Session<T> {
     metrics: Metrics,
 }
 
-/// The server's answer to the request for exceptions. Nobody waits for it, since some servers never answer.
+/// The server's answer to the request for exceptions. It is not awaited, since some servers never answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Exceptions {
     NotAsked,
@@ -107,7 +107,7 @@ pub enum Recipient<T> {
     Created(T, Packet),
     /// An event of a job.
     Event(T, JobEvent),
-    /// Nobody: the job is not awaited, or clients have no use for the packet.
+    /// No recipient: the job is not awaited, or clients have no use for the packet.
     Nobody,
 }
 
@@ -163,7 +163,7 @@ impl<T: Copy> Session<T> {
 
     /// Asks for exceptions (OPTION_REQ). This must be the first request of a connection.
     ///
-    /// Nobody waits for the answer. gearmand and the Perl server grant it before they answer anything else. Other
+    /// The answer is not awaited. gearmand and the Perl server grant it before they answer anything else. Other
     /// servers do not answer or refuse, which does no harm: exceptions of workers then arrive as plain failures.
     pub fn ask_for_exceptions(&mut self) {
         let before = self.outgoing.len();
@@ -399,7 +399,7 @@ impl<T: Copy> Waiters<T> {
         }
     }
 
-    /// The recipient of this copy, and whether nobody waits any longer; after the last copy, its recipient does not.
+    /// The recipient of this copy, and whether it was the last; after the last copy, its recipient does not.
     fn take_turn(&mut self, is_last: bool) -> (Option<T>, bool) {
         let (list, turn) = match self {
             Waiters::One(waiter) => return (Some(*waiter), is_last),

@@ -107,7 +107,7 @@ fn a_barrier_leaves_out_a_server_that_cannot_be_reached<F: Face>() {
     worker.complete(job, "").unwrap();
     worker.barrier().unwrap();
     drop(server);
-    // It was reachable, and then it is not; whoever is late only finds that it cannot be reached again.
+    // It was reachable, and then it is not; a late caller only finds that it cannot be reached again.
     let kind = worker.barrier().unwrap_err().kind();
     assert!(matches!(kind, ErrorKind::ConnectionLost | ErrorKind::Connect), "{kind:?}");
     assert!(worker.barrier().is_err());

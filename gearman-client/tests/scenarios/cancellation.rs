@@ -229,7 +229,7 @@ fn a_dropped_next_loses_no_event() {
     });
 }
 
-/// A job that is submitted again while nobody waits for its events: the next wait goes on with that.
+/// A job that is submitted again between two waits for its events: the next wait continues with it.
 #[test]
 fn a_next_dropped_while_its_job_is_submitted_again_loses_no_job() {
     for turns in 0..40 {

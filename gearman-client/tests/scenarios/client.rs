@@ -331,7 +331,7 @@ fn the_outcome_of_a_job_whose_end_was_read_is_given_again(address: &str) {
     worker.stop();
 }
 
-/// An iterator may have more behind its end, and nobody expects that of a batch that has ended.
+/// An iterator may have more behind its end, which a batch that has ended must not yield.
 #[test]
 fn a_batch_stays_ended() {
     fn requests<T>(one: impl Fn() -> T) -> impl Iterator<Item = T> {

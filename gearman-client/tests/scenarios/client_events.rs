@@ -82,7 +82,7 @@ fn quick(address: &str) -> ConnectOptions {
 }
 
 fn an_unreachable_server_is_skipped_and_reported_once<F: Face>() {
-    // Nobody else gets the port.
+    // The port stays reserved.
     let port = Port::take().unwrap();
     let (address, told) = (port.address().to_string(), Told::default());
     let good = Server::start().unwrap();
@@ -138,7 +138,7 @@ fn resubmitting_a_job_after_a_loss_is_an_event<F: Face>() {
     assert_eq!(told.sorted(&address, 7).iter().filter(|it| **it == "resent").count(), 2);
     let mut worker = F::Worker::connect(server.address()).unwrap();
     worker.can_do("f");
-    // A job that nobody waits for any more is also run.
+    // A job without a client is also run.
     while !running.is_finished() {
         if let Some(job) = worker.next_within(Duration::from_millis(10)) {
             worker.complete(job, "done").unwrap();

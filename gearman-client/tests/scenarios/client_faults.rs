@@ -182,7 +182,7 @@ fn idempotent_jobs_are_seen_to_their_end_through_lost_connections<F: Face>() {
     assert!(ends >= 20);
 }
 
-/// Failed attempts to connect took the place of the new submission, and nobody waited for its end.
+/// Failed attempts to connect took the place of the new submission, and its end was not awaited.
 fn an_idempotent_job_outlives_a_server_that_is_away_for_a_while<F: Face>() {
     let port = Port::take().unwrap();
     let start = || Server::builder().listen(Listen::Tcp(port.address())).start().unwrap();

@@ -174,7 +174,7 @@ async fn a_paused_clock_decides_when_deadlines_pass() {
         options.exceptions(false).reply_timeout(Duration::from_secs(100)).retry(policy).connector(
             |_| async {
                 let (near, far) = tokio::io::duplex(1024);
-                // Whoever holds the other end keeps it open.
+                // The holder of the other end keeps it open.
                 std::mem::forget(far);
                 Ok(near)
             },

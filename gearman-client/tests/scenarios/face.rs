@@ -37,7 +37,8 @@ pub(crate) trait Face: Sized + Send + 'static {
     fn from_stream(stream: Scripted, options: ConnectOptions) -> Self;
     fn call<R: Request>(&mut self, request: &R) -> Result<R::Reply>;
     fn call_many<R: Request>(&mut self, requests: Vec<R>) -> Vec<Result<R::Reply>>;
-    /// A foreground job whose events are read only after a pause: its handle, and its events until the last or an error.
+    /// A foreground job whose events are read only after a pause: its handle, and its events until the last or an
+    /// error.
     fn submit_slowly(
         &mut self,
         function: &str,
@@ -294,7 +295,7 @@ pub(crate) trait WorkFace: Sized + Send + 'static {
     }
 }
 
-/// What a job is told, by its worker in the one face and by itself in the other.
+/// The observations of a job, through its worker in one face and itself in the other.
 macro_rules! reports {
     ($($name:ident($job:ty $(, $argument:ident: $type:ty)*);)+) => {
         impl WorkFace for blocking::Worker {

@@ -122,7 +122,7 @@ async fn tick(turns: Arc<AtomicUsize>) {
     }
 }
 
-/// On one thread: the driver, the caller, and somebody else.
+/// On one thread: the driver, the caller, and another task.
 #[test]
 fn a_flood_leaves_other_tasks_their_turns() {
     let created = wire(PacketType::JobCreated, &["H:x:1"]);

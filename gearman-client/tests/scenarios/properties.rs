@@ -67,7 +67,7 @@ proptest! {
             6 => prop_assert_eq!(read.argument(2).to_vec(), seconds.to_string().into_bytes()),
             7 | 8 => {
                 prop_assert_eq!(read.argument(2), reducer.as_bytes());
-                // The server reads a fourth argument, which nobody uses.
+                // The server reads a fourth argument, which no client uses.
                 prop_assert_eq!(read.arguments.len(), 4);
             }
             _ => prop_assert_eq!(read.arguments.len(), 2),

@@ -178,7 +178,7 @@ fn quirk_a_job_joined_to_one_without_clients_does_not_hang<F: Face>(address: &st
         while queued(&mut admin) < 1 {
             std::thread::yield_now();
         }
-        // Nobody works yet, so the job is queued when its submitter's connection is lost.
+        // There is no worker yet, so the job is queued when its submitter's connection is lost.
         proxy.reset_connections();
         let mut worker = F::Worker::connect(address).unwrap();
         worker.can_do("passed");

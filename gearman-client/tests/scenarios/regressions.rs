@@ -25,7 +25,7 @@ fn patient(server: &Server) -> ConnectOptions {
     options.reply_timeout(PATIENCE).retry(RetryPolicy::new(3))
 }
 
-// A. The answer belongs to somebody else.
+// A. The answer belongs to another request.
 
 both_faces!(
     regress_redis_rs_275_a_lost_connection_ends_every_wait,
@@ -60,7 +60,7 @@ fn regress_go_redis_697_no_job_is_lost_when_it_comes_as_the_timeout_ends<F: Face
     assert_eq!(worker.stop().completed, JOBS as u64);
 }
 
-// C. Somebody waits forever.
+// C. A call hangs forever.
 
 /// redis-rs/redis-rs#275, valkey-io/valkey-glide#5892: a multiplexed connection hung when it was lost.
 fn regress_redis_rs_275_a_lost_connection_ends_every_wait<F: Face>() {

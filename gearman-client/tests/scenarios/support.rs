@@ -113,7 +113,7 @@ impl Peer {
     pub(crate) fn serve(
         scripts: Vec<Box<dyn FnOnce(Peer) + Send>>,
     ) -> (String, thread::JoinHandle<()>) {
-        // Nobody else gets the port when the last conversation has started and a client still tries to connect.
+        // The port stays reserved when the last conversation has started and a client still tries to connect.
         let port = fixtures::Port::take().unwrap();
         let address = port.address().to_string();
         let listener = TcpListener::bind(port.address()).unwrap();

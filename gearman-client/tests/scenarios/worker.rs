@@ -176,7 +176,7 @@ async fn stopping_finishes_running_jobs_and_returns_the_rest(address: String) {
     assert_eq!(job.next().await.unwrap().unwrap(), JobEvent::Complete("late".into()));
     let report = running.await.unwrap();
     assert_eq!((report.unknown, report.abandoned), (0, 0));
-    // Whether it grabbed the second one before it was told to stop is open; none is lost.
+    // Whether it grabbed the second one before the stop is open; none is lost.
     let mut admin = gearman_client::Admin::connect(&address).await.unwrap();
     let queued = admin.status().await.unwrap()[0].queued();
     assert_eq!(report.completed, u64::try_from(2 - queued).unwrap());
@@ -285,7 +285,7 @@ async fn a_stream_of_jobs_until_there_are_none_ends(address: String) {
     assert_eq!((taken, report.completed, report.given_up), (3, 3, 1), "{report}");
 }
 
-/// It asked for no job, and so never heard that there is none.
+/// It sent no grab, and so never got NO_JOB.
 #[test]
 fn until_empty_ends_without_a_function() {
     let server = fixtures::gearmand::Server::start().unwrap();

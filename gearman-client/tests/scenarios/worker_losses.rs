@@ -43,7 +43,7 @@ fn quick(address: &str) -> WorkerOptions {
     WorkerOptions::from(address.parse::<ConnectOptions>().unwrap().retry(retry))
 }
 
-/// It waited for a deadline of the connection, because everything was sent in one write and nobody checked again.
+/// It waited for a deadline of the connection, because everything was sent in one write without another check.
 fn a_handler_resumes_once_its_data_is_sent<F: HandlerFace>(address: &str) {
     let long = PATIENCE * 10;
     let to: ConnectOptions = address.parse().unwrap();
@@ -285,7 +285,7 @@ fn a_handler_learns_that_its_job_is_lost<F: HandlerFace>(address: &str) {
     assert_eq!((report.completed, report.abandoned, report.unknown), (1, 1, 0), "{report}");
 }
 
-/// The server gives a lost job to whoever asks, and that may be the worker that still runs it.
+/// The server gives a lost job to the next worker that asks, which may be the one that still runs it.
 /// The server gives the job to another, without a notice.
 fn a_handler_learns_that_the_time_of_its_job_is_over<F: HandlerFace>(address: &str) {
     let (began, begun) = mpsc::channel();
@@ -309,7 +309,7 @@ fn a_handler_learns_that_the_time_of_its_job_is_over<F: HandlerFace>(address: &s
     let job = other.next();
     assert_eq!(lost.recv_timeout(PATIENCE).unwrap(), Some(LostReason::TimedOut));
     door.open();
-    // The server reports that the result belongs to nobody.
+    // The server refuses a result without a job.
     worker.until("the late result is rejected", |view| view.report().rejected == 1);
     other.complete(job, "").unwrap();
     assert_eq!(other.stop().completed, 1);

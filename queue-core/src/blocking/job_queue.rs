@@ -93,8 +93,9 @@ impl<T> JobQueue<T> {
         needs_thread
     }
 
-    /// Queues a job for the job queue's threads, at most `most`; where another is needed, it does its [work](Self::work) with
-    /// `run`. Returns a job that no thread takes because none can be started: the caller has to run it.
+    /// Queues a job for the job queue's threads, at most `most`; where another is needed, it does its
+    /// [work](Self::work) with `run`. Returns a job that no thread takes because none can be started: the caller has to
+    /// run it.
     #[must_use]
     pub fn start<'scope, 'env>(
         &'env self,
@@ -140,8 +141,8 @@ impl<T> JobQueue<T> {
     }
 }
 
-/// How long the thread that moves a worker's bytes listens at a time, while other threads run handlers whose results have
-/// to go out.
+/// How long the thread that moves a worker's bytes listens at a time, while other threads run handlers whose results
+/// have to go out.
 #[derive(Debug)]
 pub struct Slices {
     slice: Duration,
@@ -219,7 +220,7 @@ mod tests {
             slices.listened(&job_queue, false);
         }
         assert_eq!(lengths, [1, 2, 4, 8, 16, 16]);
-        // In vain: nobody takes it.
+        // No thread takes it.
         assert_eq!(slices.next(&job_queue, 1, || true), SHORTEST);
         assert_eq!(slices.next(&job_queue, 1, || false), LONGEST);
         slices.listened(&job_queue, true);

@@ -220,7 +220,7 @@ pub(crate) mod tests {
                 })
                 .collect();
             let open = TcpListener::bind("127.0.0.1:0").unwrap();
-            // Bound but not listening, so that nobody else gets the port.
+            // Bound but not listening, so that the port stays reserved.
             Places { full, _fillers: fillers, closed: bound(), open }
         }
 

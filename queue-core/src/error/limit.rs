@@ -89,8 +89,8 @@ impl Limit {
         self.sooner(Self::until(self.which, share))
     }
 
-    /// The limit of an attempt to connect to one of several servers within this limit. Its `others` need their shares of
-    /// the time; while some are `untried`, the attempt may take no longer than [`SLOW`].
+    /// The limit of an attempt to connect to one of several servers within this limit. Its `others` need their shares
+    /// of the time; while some are `untried`, the attempt may take no longer than [`SLOW`].
     #[must_use]
     pub fn connecting(self, untried: usize, others: usize, now: Instant) -> Self {
         let share = match others {
@@ -213,7 +213,7 @@ mod tests {
         let total = Limit::of(Deadline::Total, Some(Duration::from_secs(90)));
         let of_total = "not done within the total timeout of 90 s";
         assert_eq!(total.sooner(Limit::never()).error().to_string(), of_total);
-        // A share is nothing that somebody has chosen.
+        // A share is not a limit set by the user.
         let share = total.share(3, now()).named(Deadline::Connect);
         assert_eq!(share.error().to_string(), "no connection within the connect timeout");
     }

@@ -22,7 +22,7 @@ impl<R: Role> ByHand<R> {
         ByHand { role: Steady(role), now: crate::now(), io: Io::default() }
     }
 
-    /// Asks the role. Whoever the last exchange has to wake is woken first, so that it can be seen before.
+    /// Asks the role. Wakers of the last exchange are woken first, so that they can be observed before.
     pub fn turn(&mut self) -> Pulse {
         self.io.wake.drain(..).for_each(Waker::wake);
         let pulse = self.role.exchange(&mut self.io, self.now);

@@ -20,7 +20,7 @@ const IDLE: Duration = Duration::from_micros(100);
 ///
 /// A runtime learns of received data when one of its threads polls for events, and reports nothing until then. On a
 /// busy machine that takes a while, and a caller that checks before it writes would write to a server that closed the
-/// connection long ago. Nobody could say whether that request was carried out.
+/// connection long ago. The fate of that request would be unknown.
 pub(crate) struct AckAware<S> {
     socket: S,
     used_at: Instant,

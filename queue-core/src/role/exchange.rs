@@ -188,7 +188,7 @@ pub enum Cause {
     NotConnected,
     /// The stream has ended, or failed.
     Ended,
-    /// The pump is gone, so nobody makes another connection.
+    /// The pump is gone, so no other connection will be made.
     Abandoned,
     /// A deadline has passed.
     Late,
@@ -268,7 +268,7 @@ fn take_end<P: Protocol>(role: &mut P, io: &mut Io<P::Failure>, now: Instant) {
     io.drop_incoming();
 }
 
-/// The pump is gone: whoever waits for a connection has to find another pump.
+/// The pump is gone: waiters for a connection have to find another pump.
 fn abandon<P: Protocol>(role: &mut P, io: &mut Io<P::Failure>, now: Instant) {
     let life = role.life();
     life.is_moved = false;

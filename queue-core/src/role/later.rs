@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use crate::{Observation, Signal};
 
 /// Steps that call user code, such as observers of measurements and subscribers of `tracing`. A role only collects
-/// them, since whoever holds it may hold a lock, and user code may ask for whatever that lock guards.
+/// them, since its holder may hold a lock, and user code may ask for whatever that lock guards.
 ///
 /// [`Io::release`](crate::Io::release) runs those of an exchange.
 #[derive(Default)]

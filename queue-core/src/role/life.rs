@@ -7,7 +7,7 @@ use std::{
 
 use crate::{ConnectionState, Deadlines, Error, Health, Io, LateCheck, Pulse, RetryPolicy, after};
 
-/// When a lost connection may be replaced without a delay. An attempt in vain always costs one.
+/// When a lost connection may be replaced without a delay. A failed attempt always costs one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replace {
     /// If the lost connection was good.
@@ -87,14 +87,14 @@ impl<E> Life<E> {
         }
     }
 
-    /// For a connection that nobody may have read for a while: a late answer is looked for before it counts as missing.
+    /// For a connection with possibly unread data: a late answer is looked for before it counts as missing.
     #[must_use]
     pub fn left_unread(self) -> Self {
         Life { late_check: Some(LateCheck::default()), ..self }
     }
 
     /// For a server that greets: the greeting has to arrive within the time for connecting, and a connection without it
-    /// counts as an attempt in vain.
+    /// counts as a failed attempt.
     #[must_use]
     pub fn greets(self) -> Self {
         Life { greets: true, ..self }
@@ -241,7 +241,8 @@ impl<E> Life<E> {
         self.health.failures()
     }
 
-    /// Whether a call with this policy would have failed by now: it has used up its retries without reaching the server.
+    /// Whether a call with this policy would have failed by now: it has used up its retries without reaching the
+    /// server.
     #[must_use]
     pub fn has_failed_for(&self, retry: &RetryPolicy) -> bool {
         self.health.has_failed_for(retry)

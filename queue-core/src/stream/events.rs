@@ -15,7 +15,7 @@ use crate::{Observer, lock, sync::Mutex};
 /// Events of type `E`, in order, as a [`Stream`].
 ///
 /// It never delays those that it reports on: when its reader falls behind, the oldest event is dropped for each new
-/// one, and [`missed`](Self::missed) counts them. It ends when nobody is left to report an event: the options that it
+/// one, and [`missed`](Self::missed) counts them. It ends when no source of events is left: the options that it
 /// was made from are dropped, and so is everything that was made of them.
 ///
 /// # Cancel safety
@@ -27,9 +27,9 @@ struct EventQueue<E> {
     events: VecDeque<E>,
     capacity: usize,
     missed: u64,
-    /// Somebody may still report events.
+    /// Events may still be reported.
     is_open: bool,
-    /// Somebody may still read them.
+    /// They may still be read.
     is_read: bool,
     reader: Option<Waker>,
 }

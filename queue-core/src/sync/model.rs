@@ -1,4 +1,4 @@
-//! Time, which the model checker lacks: a short wait ends at any moment, and a long one only when somebody ends it, so
+//! Time, which the model checker lacks: a short wait ends at any moment, and a long one only when it is woken, so
 //! that a lost wake-up is a deadlock, which the checker reports.
 
 use std::{

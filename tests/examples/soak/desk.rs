@@ -38,7 +38,7 @@ struct Entry<I> {
 enum Ask {
     /// The end of its job.
     End,
-    /// Somebody else gets it, or it is set aside.
+    /// Another consumer gets it, or it is buried.
     GiveBack,
 }
 
@@ -49,7 +49,7 @@ pub enum Told {
     Ended,
     /// Something was sent to the server, and it did not answer.
     Unknown,
-    /// It is somebody else's.
+    /// Another consumer has it.
     Lost,
     /// It was given back, or set aside.
     GivenBack,

@@ -12,7 +12,7 @@
 //!
 //! Everything that happens is recorded, and the rules of [`fixtures::history`] are checked meanwhile: nothing that was
 //! acknowledged is lost, nothing is delivered that was not submitted or was already done, every call returns in time.
-//! At the end the network is healed, the queues are drained and everybody is stopped in an orderly way. Memory,
+//! At the end the network is healed, the queues are drained and everything is stopped in an orderly way. Memory,
 //! descriptors and threads of this process have to stay flat. A run of a minute or more has to have had something to
 //! survive, of each kind. The exit code is 0 if all of that held, 1 if not, 2 for
 //! wrong arguments and 3 if the run did not end on its own.

@@ -45,7 +45,7 @@ fn reach_worker(handle: WorkerHandle, limit: &JobLimit) {
     });
 }
 
-/// Messages by a client that nobody observes.
+/// Messages by a client without observers.
 fn push(server: &Server, messages: usize) {
     let mut client = blocking::Client::connect(server.address()).unwrap();
     for _ in 0..messages {

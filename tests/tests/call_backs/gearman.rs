@@ -35,7 +35,7 @@ fn reach_worker(handle: WorkerHandle, limit: &JobLimit) {
     });
 }
 
-/// Jobs by a client that nobody observes.
+/// Jobs by a client without observers.
 fn submit(server: &Server, jobs: usize) {
     let mut client = blocking::Client::connect(server.address()).unwrap();
     for _ in 0..jobs {

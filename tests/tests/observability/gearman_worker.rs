@@ -266,7 +266,7 @@ fn a_blocking_worker_traces_grabs_and_ends() {
     });
 }
 
-/// A result whose connection is lost before the server has confirmed it has failed, as far as anybody knows.
+/// A result whose connection is lost before the server has confirmed it counts as failed.
 #[test]
 fn a_result_lost_with_its_connection_is_reported() {
     let server = Server::start().unwrap();

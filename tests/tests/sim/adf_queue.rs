@@ -64,7 +64,7 @@ fn server() -> Offline {
         .offline()
 }
 
-/// One whose queues somebody has to create.
+/// One whose queues have to be created.
 fn bare_server() -> Offline {
     fixtures::adf_queue::Server::builder().log_capacity(0).offline()
 }
@@ -186,7 +186,7 @@ fn fault(kinds: Kinds, rng: &mut Rng) -> Option<Fault> {
     })
 }
 
-/// The messages that somebody keeps although there was time to end them, and those that wait to be pulled.
+/// The messages still held although there was time to end them, and those that wait to be pulled.
 fn undone(world: &World) -> Vec<Key> {
     let mut checker = Checker::new(Rules::default());
     for entry in world.history().entries() {

@@ -86,7 +86,7 @@ enum Survivor {
     Shared(u32, Producer),
 }
 
-/// Where jobs are put: a client that forgets that puts them where nobody looks.
+/// Where jobs are put: a client that forgets that puts them into the wrong tube.
 const TUBE: &str = "jobs";
 
 /// The tube of which only this consumer takes jobs.
@@ -118,7 +118,7 @@ pub fn remaining(world: &World) -> Vec<Key> {
     jobs(world, |_| true)
 }
 
-/// The jobs that somebody should have ended: all but the buried ones.
+/// The jobs that should have ended: all but the buried ones.
 fn undone(world: &World) -> Vec<Key> {
     jobs(world, |state| state != "buried")
 }

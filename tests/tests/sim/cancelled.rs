@@ -161,7 +161,7 @@ pub async fn reserves(seed: u64, count: u64, loses: bool) -> Report {
     let mut rng = Rng::new(seed);
     let desk = Desk::new(World::new(rng.next(), beanstalk::server), count, loses);
     let producer = tokio::spawn(desk.clone().submit(rng.fork(), |world, key| {
-        // Nobody's time runs out.
+        // No deadline passes.
         let put = format!("put {} 0 1000000000 {}\r\n{key}\r\n", key % 3, key.to_string().len());
         assert!(world.ask(put.as_bytes()).starts_with(b"INSERTED "));
     }));

@@ -219,7 +219,7 @@ impl Stage {
         rng.millis(if overruns { 9000 } else { 300 })
     }
 
-    /// Nothing goes wrong any more. Once everybody has noticed, everybody can be called.
+    /// Nothing goes wrong any more. Once all have noticed, all can be called.
     pub async fn heal(&self) {
         self.is_calm.store(true, Ordering::Relaxed);
         self.worlds.iter().for_each(World::heal);

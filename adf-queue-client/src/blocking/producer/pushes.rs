@@ -1,4 +1,4 @@
-//! The pushes of a blocking producer that have no outcome yet, or whose outcome nobody has taken.
+//! The pushes of a blocking producer without an outcome, or whose outcome was not taken yet.
 
 use std::{collections::BTreeMap, mem, sync::PoisonError};
 
@@ -146,7 +146,7 @@ impl Pushes {
         }
     }
 
-    /// Nobody wants the outcome of this push. Returns whether it has to be finished.
+    /// The outcome of this push is no longer wanted. Returns whether it has to be finished.
     pub(super) fn abandon(&self, number: u64) -> bool {
         let mut list = self.list();
         match list.entries.get_mut(&number) {

@@ -116,7 +116,7 @@ impl Protocol for Link {
             }
         }
         if self.unfinished == 0 {
-            // Nobody needs an attempt that may be in progress.
+            // An attempt in progress is no longer needed.
             self.life.unwant();
             return Need::Close(None);
         }
@@ -206,8 +206,8 @@ impl Link {
     }
 
     /// Whether this answer shows that the server is well. A count before a pull, and any count of a caller that only
-    /// pulls, does not on a young connection: the server may close it at each pull. Nor does a message of such a caller,
-    /// before anything is settled: the server may close it at each settlement.
+    /// pulls, does not on a young connection: the server may close it at each pull. Nor does a message of such a
+    /// caller, before anything is settled: the server may close it at each settlement.
     fn is_proof(&self, waiter: &Waiter, outcome: &Result<Success, Refusal>, now: Instant) -> bool {
         let is_before_more = match outcome {
             Ok(Success::Counted(_)) => self.is_patient || matches!(waiter, Waiter::Check(_)),

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::ConnectOptions;
 
-    /// A JSON pull needs a count before it, whoever made its id.
+    /// A JSON pull needs a count before it, with any id.
     #[test]
     fn a_pull_by_an_id_of_the_caller_takes_several_requests() {
         let options: ConnectOptions = "http://server:1".parse().unwrap();

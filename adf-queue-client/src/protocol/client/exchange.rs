@@ -143,7 +143,7 @@ pub(crate) struct Exchange {
     received: u64,
     /// How long the idle connection is kept.
     kept_until: Option<Instant>,
-    /// Set to read what has arrived since then: nobody has read while the pull had no caller.
+    /// Set to read what has arrived since then: nothing was read while the pull had no caller.
     look_since: Option<Instant>,
     seen: ExchangeEvents,
 }
@@ -273,8 +273,8 @@ impl Protocol for Exchange {
         Ok(())
     }
 
-    /// Repeats what the server definitely did not do: requests not sent whole, and idempotent ones if the server silently
-    /// closed a kept connection.
+    /// Repeats what the server definitely did not do: requests not sent whole, and idempotent ones if the server
+    /// silently closed a kept connection.
     fn lost(&mut self, loss: Loss<Error>, io: &mut Io<Error>, now: Instant) {
         self.seen.is_well = Some(false);
         let cause = loss.cause;
@@ -320,7 +320,7 @@ impl Protocol for Exchange {
         }
     }
 
-    /// A pull has only a write deadline, since nobody knows when a message will arrive.
+    /// A pull has only a write deadline, since a message may arrive at any time.
     fn send(&mut self, io: &mut Io<Error>, _: Instant) -> Awaits {
         let Some(call) = self.one.call_mut() else { return Awaits::default() };
         if !call.is_queued() {

@@ -343,7 +343,7 @@ fn a_pull_waits_as_long_as_it_takes() {
     assert!(matches!(bench.outcome().unwrap(), Success::Delivered(_)));
 }
 
-/// Row 2: the server would give a message to nobody.
+/// Row 2: the server would send a message into a closed connection.
 #[test]
 fn a_pull_that_is_given_up_waits_for_the_next_caller() {
     let mut bench = Bench::new();

@@ -255,7 +255,7 @@ impl Link {
         }
     }
 
-    /// Keeps a message of this connection that nobody has.
+    /// Keeps an unclaimed message of this connection.
     fn put(&mut self, queue: &QueueName, kept: UnclaimedMessage) {
         if self.session.is_some()
             && let Some((caller, kept)) = self.pulls.put(queue, kept)
@@ -360,7 +360,7 @@ impl Link {
         self.is_urgent
     }
 
-    /// Has data that has arrived read, although nobody waits for it.
+    /// Has received data read, although no caller waits for it.
     pub(crate) fn look(&mut self, now: Instant) {
         self.idle_check.look(now);
     }

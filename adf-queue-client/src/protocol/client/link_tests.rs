@@ -1009,7 +1009,7 @@ fn answers_to_pushes_that_go_together_are_found_in_any_order() {
     }
     assert_eq!(all_pushed(bench.outcome(one).unwrap()), [Ok(10), Ok(20)]);
     assert_eq!(all_pushed(bench.outcome(two).unwrap()), [Ok(30), Ok(40)]);
-    // Nobody waits for it any more.
+    // It has no caller any more.
     let counted = bench.begin(count());
     bench.go_unanswered();
     bench.comes(&pushed(4, 40));

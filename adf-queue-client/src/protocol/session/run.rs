@@ -77,7 +77,7 @@ impl<W: Clone> Runs<W> {
         Some((waiter, place, number))
     }
 
-    /// The connection has ended. Returns everybody who waits for an answer, with the places.
+    /// The connection has ended. Returns the waiters for answers, with their places.
     pub(super) fn end(&mut self) -> impl Iterator<Item = (Waiting<W>, usize)> + use<'_, W> {
         self.0.drain(..).flat_map(|PushRun { waiter, places, .. }| {
             places.into_iter().enumerate().filter_map(move |(place, sent)| {

@@ -33,7 +33,7 @@ use crate::{
 /// It is the only caller of a [`Link`], which has the connection. It adds:
 ///
 /// * A pull waits for each free handler and each free prefetch place, and at least one on each queue while there is
-///   any. A pull cannot be cancelled, and nobody knows which queue gets the next message: each of several queues may
+///   any. A pull cannot be cancelled, and it is unknown which queue gets the next message: each of several queues may
 ///   therefore bring one message more than there is room for.
 /// * A message is settled on the connection that delivered it, or not at all.
 /// * A returned message wakes no waiting pull, and a deleted queue never answers one. So queues with waiting pulls are
@@ -421,7 +421,7 @@ impl Lane {
             // The pulls that waited are answered: if there is room, others follow.
             (_, Ok(_)) if line.pulls.is_empty() => {}
             (look, Ok(_)) if !is_sure => line.doubt = Some(look),
-            // Another pull takes a message that is ready without having woken anybody.
+            // Another pull takes a ready message that woke no pull.
             (CountReason::Last, Ok(_)) if line.pulls.len() <= most => self.pull(index, now),
             (CountReason::Last, Ok(_)) => line.rest_for(SHARED, now),
             (_, Ok(count)) => {

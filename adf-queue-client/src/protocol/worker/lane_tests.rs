@@ -612,7 +612,7 @@ fn a_queue_that_was_deleted_and_made_again_while_its_pull_waits_is_served() {
 fn messages_returned_during_a_pull_are_found() {
     for seed in 0..4 {
         let mut face = Face::serving(seed, terms());
-        // Somebody has it before the worker pulls, and puts it back when the worker's pull is waiting.
+        // Another client pulls it first, and returns it when the worker's pull is waiting.
         face.push("/q", "x");
         assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
         let pulled = face.requests;
@@ -980,7 +980,7 @@ fn until_empty_is_not_delayed_by_messages_pulled_elsewhere() {
         let mut face =
             Face::serving(seed, LaneSettings { until_empty: true, recheck: NEVER, ..terms() });
         face.push("/q", "x");
-        // It has seen the message, and somebody else has it when the pull arrives.
+        // It has seen the message, and another client has it when the pull arrives.
         face.until(Outcome::Retry, |face| face.lane().pulls() > 0 || face.lane().held() > 0);
         let is_taken = face.count("/q") == 1;
         if is_taken {

@@ -14,7 +14,7 @@ use crate::QueueName;
 pub(super) struct ServedQueue {
     pub(super) queue: QueueName,
     /// The tasks of its pulls, oldest first, which is also answered first. There is one more than there is room for
-    /// while messages are ready that woke nobody.
+    /// while messages are ready that woke no pull.
     pub(super) pulls: VecDeque<u64>,
     /// A count in flight.
     pub(super) look: Option<(u64, CountReason, LastCount)>,

@@ -55,7 +55,8 @@ impl Slot {
         }
     }
 
-    /// Runs until the worker is stopped or has nothing left to do. If it is dropped earlier, the server gets the jobs back.
+    /// Runs until the worker is stopped or has nothing left to do. If it is dropped earlier, the server gets the jobs
+    /// back.
     pub(super) async fn run(mut self) {
         poll_fn(|cx| {
             let polled = self.poll(cx);
@@ -156,7 +157,7 @@ impl Slot {
 }
 
 impl Drop for Slot {
-    /// The run may have been dropped, or its runtime: whoever looks at the worker sees that it holds nothing.
+    /// The run may have been dropped, or its runtime: the worker's status then shows that it holds nothing.
     fn drop(&mut self) {
         self.role.cut();
         self.act(now());

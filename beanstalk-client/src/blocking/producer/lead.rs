@@ -75,7 +75,7 @@ impl ProducerShared {
         }
     }
 
-    /// Writes what nobody else does, as far as the sockets take it at once. A thread that ends with it writes the rest.
+    /// Writes puts without a writer, as far as the sockets take it at once. A thread that ends with it writes the rest.
     pub(super) fn push(self: &Arc<Self>) {
         loop {
             match self.outbox.with(|outbox| outbox.left(now())) {

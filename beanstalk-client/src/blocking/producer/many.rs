@@ -113,7 +113,7 @@ where
 }
 
 impl<I: Iterator> Drop for PutMany<'_, I> {
-    /// Writes the puts that nobody waits for any more.
+    /// Writes the puts without a waiter.
     fn drop(&mut self) {
         if !std::mem::take(&mut self.under_way).is_empty() {
             self.producer.handle.shared.push();

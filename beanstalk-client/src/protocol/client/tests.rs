@@ -353,7 +353,7 @@ fn a_command_on_a_job_and_one_of_unknown_fate_are_never_repeated() {
     assert_eq!(bench.hand.role.0.reply().unwrap().unwrap_err().fate(), Fate::Unknown);
 }
 
-/// A server that was away for long is tried soon when somebody needs it, and each call has its own delays.
+/// A server that was away for long is tried soon for a new call, and each call has its own delays.
 #[test]
 fn a_new_call_does_not_wait_for_the_long_delays_of_earlier_ones() {
     let base = Duration::from_millis(100);
@@ -415,7 +415,7 @@ fn a_reserve_takes_over_an_earlier_one_and_asks_whether_its_job_is_still_held() 
     assert_eq!(bench.write(), "touch 7\r\n");
     let reply = bench.hear("TOUCHED\r\n").unwrap().unwrap();
     assert!(matches!(reply, Response::Reserved(job) if job.id == 7.into()));
-    // A job that is no longer held belongs to nobody.
+    // A job that is no longer held has no holder.
     bench.begin(&Reserve);
     bench.begin(&wait);
     bench.hear("RESERVED 8 2\r\nhi\r\n");
@@ -508,7 +508,7 @@ fn a_flood_does_not_keep_a_reserve_that_may_not_wait_any_longer() {
     assert_eq!(bench.hand.role.0.reply().unwrap().unwrap(), Response::TimedOut);
 }
 
-/// The time in which nobody calls counts for the server, too; but what has arrived in the meantime is read first.
+/// The time between calls counts for the server, too; but what has arrived in the meantime is read first.
 #[test]
 fn an_earlier_reserve_is_overdue_only_when_nothing_of_its_reply_has_come() {
     let wait = ReserveWithTimeout::new(5 * SECOND).unwrap();
@@ -661,7 +661,7 @@ fn holding_calls_wait_for_a_dropped_reserve_by_id() {
     assert_eq!(bench.failure(), (ErrorKind::JobLost, Fate::NotSent));
 }
 
-/// A change of the watch list gives back what arrived for nobody, by closing the connection.
+/// A change of the watch list gives back unclaimed jobs, by closing the connection.
 #[test]
 fn a_touch_that_was_answered_on_a_connection_that_is_given_up_does_not_say_ok() {
     let (mut bench, touch) = held_behind_a_reserve();

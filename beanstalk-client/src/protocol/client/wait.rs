@@ -22,7 +22,7 @@ pub(super) struct AbandonedReserve {
     of: Option<Ticket>,
     since: Option<Instant>,
     received: u64,
-    /// Nobody has read for a while.
+    /// Nothing was read for a while.
     is_left: bool,
 }
 
@@ -31,7 +31,7 @@ impl AbandonedReserve {
         self.is_left = true;
     }
 
-    /// Since when this reply is awaited. If data arrived while nobody read, the rest has the full time again, because a
+    /// Since when this reply is awaited. If data arrived between reads, the rest has the full time again, because a
     /// long reply only gets as far as the socket buffers hold.
     fn since(&mut self, ticket: Ticket, received: u64, now: Instant) -> Instant {
         if self.of != Some(ticket) {
@@ -93,8 +93,8 @@ impl LastReceived {
 }
 
 impl ClientSession {
-    /// Whether the reply to a command whose caller is gone is overdue, as far as was read: nobody waited for it, so no
-    /// deadline has ended the connection. A command sent on it would only wait in turn.
+    /// Whether the reply to a command whose caller is gone is overdue, as far as was read: no caller waited for it, so
+    /// no deadline has ended the connection. A command sent on it would only wait in turn.
     pub(super) fn is_silent(&self, io: &Io<Error>, now: Instant) -> bool {
         let Some(wait) = self.session.oldest_wait().filter(|_| io.is_drained()) else {
             return false;
@@ -147,8 +147,8 @@ impl ClientSession {
         Ok(earliest([total, due, own]))
     }
 
-    /// A pipeline's reply has its time from when it is awaited, not from the previous reply, because nobody reads while
-    /// the caller is busy elsewhere. The time includes that of a write, if something remained to be written then.
+    /// A pipeline's reply has its time from when it is awaited, not from the previous reply, because nothing is read
+    /// while the caller is busy elsewhere. The time includes that of a write, if something remained to be written then.
     fn pipeline_deadline(
         &mut self,
         io: &Io<Error>,
@@ -234,7 +234,7 @@ impl ClientSession {
         let takes_over = self.takes_over();
         let is_over = takes_over && self.patience(earlier, began).is_some_and(|end| end <= now);
         match response {
-            // Nobody will run this job: closing gives it back with its priority unchanged.
+            // This job will not be run: closing gives it back with its priority unchanged.
             Response::Reserved(_) if is_by_id => self.leave_to_the_server(),
             Response::BodyTooLarge { .. } | Response::BodyDamaged { .. }
                 if is_by_id || !takes_over =>

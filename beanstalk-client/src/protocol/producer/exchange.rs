@@ -84,7 +84,7 @@ impl Outbox {
         Some(outcome)
     }
 
-    /// Closes an overdue connection. Returns whether to check it first, because nobody may have read for a while.
+    /// Closes an overdue connection. Returns whether to check it first, because there may be unread data.
     fn check_deadlines(
         &mut self,
         server: usize,

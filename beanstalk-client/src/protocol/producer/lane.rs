@@ -133,7 +133,7 @@ impl Lane {
         self.connecting_since.filter(|_| is_on_its_way)?.checked_add(SLOW)
     }
 
-    /// Whether it takes that long, while somebody waits for it.
+    /// Whether it takes that long, while a caller waits for it.
     pub(super) fn is_slow(&self, now: Instant) -> bool {
         self.is_driven && self.slow_at().is_some_and(|at| at <= now)
     }
@@ -178,7 +178,7 @@ impl Lane {
         (self.is_driven, self.is_handed_on) = (true, false);
     }
 
-    /// Whether it has something to do now, and nobody does it.
+    /// Whether it has something to do now, and no driver.
     pub(super) fn waits(&self, now: Instant) -> bool {
         !self.is_driven
             && self.has_work()

@@ -21,7 +21,7 @@ pub(crate) enum Leadership {
     Park(Option<Instant>),
 }
 
-/// What a caller does about puts that nobody waits for.
+/// What a caller does about puts without a waiter.
 #[derive(Debug)]
 pub(crate) enum UnwaitedPuts {
     /// Write to this lane without waiting, and [resign](Outbox::resign).
@@ -31,7 +31,7 @@ pub(crate) enum UnwaitedPuts {
     Nothing,
 }
 
-/// How long a caller drives one lane while others have nobody to drive them.
+/// How long a caller drives one lane while others have no driver.
 const TURN: Duration = Duration::from_millis(20);
 
 impl Outbox {
@@ -85,7 +85,7 @@ impl Outbox {
         )
     }
 
-    /// The lane for a caller to drive next: its own, in turns with those that nobody drives.
+    /// The lane for a caller to drive next: its own, in turns with those without a driver.
     fn next_to_drive(
         &self,
         own: Option<usize>,
@@ -111,7 +111,7 @@ impl Outbox {
         })
     }
 
-    /// A lane that nobody drives, with something to write or to expire. The caller [writes](UnwaitedPuts::Push) what it
+    /// A lane without a driver, with something to write or to expire. The caller [writes](UnwaitedPuts::Push) what it
     /// can, and [resigns](Self::resign), or starts the thread that [helps](UnwaitedPuts::Help).
     pub(crate) fn left(&mut self, now: Instant) -> UnwaitedPuts {
         let is_left = |lane: &Lane| !lane.is_driven && !lane.is_handed_on;

@@ -527,7 +527,7 @@ fn a_put_that_finds_nothing_connected_has_its_server_tried_again() {
         let Pulse::Close(Some(_)) = world.ask(0) else { panic!() };
         let until = world.outbox.lanes[0].health.quarantine(world.now).unwrap();
         last = world.now;
-        // Nobody calls, and the delays grow.
+        // Without calls, the delays grow.
         world.now = until;
         if attempt > 12 && until > last + 10 * base {
             break;

@@ -9,7 +9,7 @@ use crate::{
     protocol::{Command, Effect, ServerWait},
 };
 
-/// An encoded command, kept by whoever may have to resend it.
+/// An encoded command, kept in case it has to be resent.
 #[derive(Debug)]
 pub(crate) struct EncodedCommand {
     /// Empty while the bytes are queued for writing.

@@ -60,7 +60,7 @@ impl Session {
         self.pass_over_in(Ticket(self.answered + self.pending.len() as u64), io)
     }
 
-    /// Whether the server has answered a command since the last call, even if nobody waits for it.
+    /// Whether the server has answered a command since the last call, even if no caller waits for it.
     pub(crate) fn take_answered(&mut self) -> bool {
         std::mem::take(&mut self.has_answered)
     }
@@ -173,7 +173,7 @@ impl Session {
             (Effect::Reserve, Response::Reserved(job)) if !wanted => {
                 self.keep_orphan(job.clone());
             }
-            // Nobody will run this job, and it must not go to another reserve: closing gives it back with its priority
+            // This job will not be run, and it must not go to another reserve: closing gives it back with its priority
             // unchanged.
             (Effect::ReserveJob, Response::Reserved(_))
             | (

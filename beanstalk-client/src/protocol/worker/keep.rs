@@ -76,7 +76,7 @@ impl WorkerSlot {
         }
     }
 
-    /// Whether a touch is due. One that is far too late is an event: something has held up whoever moves the bytes.
+    /// Whether a touch is due. One that is far too late is an event: something has delayed the driver.
     pub(super) fn is_touch_due(&mut self, key: JobKey, now: Instant) -> bool {
         let Some(held) = self.find(key) else { return false };
         // Compares with the moment that it was due at, as `due_at` does. Otherwise that could ask forever for

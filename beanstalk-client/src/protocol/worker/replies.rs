@@ -194,7 +194,7 @@ impl WorkerSlot {
     /// Takes a new job. The server may have assigned it long ago: then a touch shows whether it is still held.
     fn take(&mut self, job: Job, sent: Instant, now: Instant) {
         if let Ending::HalfClosed(_) = self.ending {
-            // Closing the connection gives it back, as if nobody had taken it.
+            // Closing the connection gives it back unchanged.
             self.settle(job.id, JobFate::Abandoned);
             return;
         }

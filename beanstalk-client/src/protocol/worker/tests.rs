@@ -18,7 +18,7 @@ use crate::{
     TubeName, WorkerEventKind, WorkerOptions,
 };
 
-/// A server into which somebody else puts jobs.
+/// A server into which another client puts jobs.
 struct Tube {
     server: Offline,
     producer: ConnectionId,

@@ -104,7 +104,7 @@ fn survives_kills(producer: &str) {
                 missing.remove(&String::from_utf8_lossy(&job.body).parse().unwrap());
                 client.delete(&job).unwrap();
             }
-            // Killed while it wrote the job to its log: nobody was told that it exists.
+            // Killed while it wrote the job to its log: no producer knows of it.
             Err(error) if error.kind() == ErrorKind::BodyDamaged => {
                 client.delete(error.job().unwrap()).unwrap();
             }

@@ -35,7 +35,7 @@ fn worker_options(server: &Server) -> WorkerOptions {
     WorkerOptions::from(options(server.address()))
 }
 
-/// Waits until nobody holds a job, and returns how many are ready.
+/// Waits until no job is reserved, and returns how many are ready.
 fn ready_again(client: &mut Client) -> u64 {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -174,7 +174,7 @@ fn a_handler_that_outlives_its_worker_learns_it() {
     assert_eq!(ready_again(&mut client), 1);
 }
 
-/// A clone of a job's context may outlive the handler: nobody answers what it asks then.
+/// A clone of a job's context may outlive the handler: its requests get no answer then.
 #[test]
 fn queries_of_an_ended_job_fail() {
     let (server, _client) = filled(2);

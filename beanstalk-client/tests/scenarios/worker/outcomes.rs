@@ -214,7 +214,7 @@ fn the_watch_list_is_the_requested_one<F: WorkerFace>(environment: Environment) 
         });
         assert_eq!(report.end().finished, expected);
         for tube in ["a", "b", "c", "default"] {
-            // A tube without jobs that nobody uses or watches ceases to exist.
+            // A tube without jobs, users and watchers ceases to exist.
             let left = client.stats_tube(tube).unwrap().map_or(0, |stats| stats.current_jobs_ready);
             assert_eq!(left, u64::from(!tubes.contains(&tube)), "{tube}");
         }

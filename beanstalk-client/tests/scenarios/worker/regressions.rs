@@ -65,7 +65,7 @@ fn regress_beanstalkd_262_a_quiet_connection_does_not_keep_a_job_that_is_over<F:
         door.pass();
         Ok(Outcome::Delete)
     });
-    // Nobody but the worker's connection says anything.
+    // Only the worker's connection sends anything.
     worker.events.wait_for("lost", 1);
     let other = client.reserve_with_timeout(PATIENCE / 2).unwrap().job().unwrap();
     assert_eq!(other.id.get(), id);

@@ -262,7 +262,7 @@ impl World {
         }
     }
 
-    /// Time that nobody on this side notices, because the process was stopped.
+    /// Time that passes unnoticed, because the process was stopped.
     pub(super) fn sleep_through(&mut self, time: Duration) {
         let end = self.now.after(time);
         while let Some(next) = self.broker.next_event().filter(|next| *next < end) {

@@ -14,7 +14,7 @@ use crate::{
 /// The submission of a foreground job, which is sent again if it may have been lost on the way.
 ///
 /// A server may still have the lost job queued, but will skip it, because its submitter is gone. A submission with the
-/// same unique id joins that job, and is never run (seen on 1.1.20). So the job is looked at until it is gone. Until
+/// same unique id joins that job, and is never run (seen on 1.1.20). So the job is polled until it is gone. Until
 /// the server notices the loss, the lost submitter counts as waiting.
 #[derive(Debug)]
 pub(crate) struct Creation {
@@ -124,17 +124,17 @@ fn unacknowledged(error: Error) -> Error {
     }
 }
 
-/// How often to look at a job that has a waiting submitter, which may be the lost submission whose loss the server has
+/// How often to poll a job that has a waiting submitter, which may be the lost submission whose loss the server has
 /// not noticed. It notices a cut connection within milliseconds, and these looks take more than 100.
 const LOOKS: usize = 5;
 
-/// Whether the server may skip a job that it knows, because nobody waits for it, or is about to. `looks` is the number
-/// of looks so far.
+/// Whether the server may skip a job that it knows, because no client waits for it, or is about to. `looks` is the
+/// number of looks so far.
 fn may_be_passed_over(status: &JobStatus, looks: usize) -> bool {
     status.is_known && !status.is_running && (status.waiting == Some(0) || looks < LOOKS)
 }
 
-/// The delay after this many earlier looks at such a job, which stays until a worker takes it.
+/// The delay after this many earlier polls of such a job, which stays until a worker takes it.
 fn pause(looks: usize) -> Duration {
     let doublings = u32::try_from(looks).unwrap_or(u32::MAX).min(7);
     Duration::from_millis(10 << doublings).min(Duration::from_secs(1))

@@ -26,7 +26,7 @@ use crate::{
 /// A server, and the connection to it, which is made when a caller needs it.
 ///
 /// Any number of callers queue requests, each in its own slot, and find their answers there. Queued requests go out
-/// together, after the request for exceptions, which is the first on a connection and which nobody waits for.
+/// together, after the request for exceptions, which is the first on a connection and is not awaited.
 #[derive(Debug)]
 pub(crate) struct Link {
     options: ConnectOptions,
@@ -310,7 +310,7 @@ impl Link {
     }
 
     /// Asks a server that has left a request unanswered for something that every server answers, so that no caller has
-    /// to find out whether it does again. Nobody waits for the answer.
+    /// to find out whether it does again. The answer is not awaited.
     pub(crate) fn probe(&mut self) {
         if self.is_silent && self.is_open() && self.session.pending() == 0 {
             let slot = self.open_slot(true);

@@ -431,7 +431,7 @@ fn a_server_is_doubtful_after_a_failure_and_while_it_takes_longer_than_a_caller_
     assert!(!bench.link().is_doubtful());
 }
 
-/// A caller of the blocking face may do other things for long, while nobody reads.
+/// A caller of the blocking face may do other things for long, while nothing is read.
 #[test]
 fn received_data_can_be_read_without_a_request() {
     let mut bench = Bench::new(options());
@@ -759,7 +759,7 @@ fn each_caller_gets_one_outcome_on_any_schedule_and_network() {
         while callers.iter().any(|one| one.outcome.is_none()) {
             let link = &mut proof.role.0;
             callers.iter_mut().filter(|one| one.outcome.is_none()).for_each(|one| one.step(link));
-            // A job ends with anybody's next packet.
+            // A job ends with any next packet.
             if steps % 50 == 0 && link.poll_room(&mut None, Waker::noop()).is_ready() {
                 let slot = link.open_slot(false);
                 link.send(&Echo("go on"), slot, 0);

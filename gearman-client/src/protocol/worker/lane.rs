@@ -26,14 +26,14 @@ use crate::{
 /// * The functions of the worker are the first requests of every connection.
 /// * After a good connection the next one follows at once, and so does the first attempt; other attempts have growing
 ///   delays.
-/// * Before an answer counts as overdue, the connection is read again, because nobody may have read while a handler
-///   ran.
+/// * Before an answer counts as overdue, the connection is read again, because nothing may have been read while a
+///   handler ran.
 /// * With `until_empty`, it stops when the server has no job while none is held, and ends when the server cannot be
 ///   reached.
 /// * A job over the limit is read but not kept, and then fails.
 /// * A connection that has given a job back ends with its other jobs, and the next one follows after a delay that grows
-///   until a job ends: perhaps nobody else takes the job. With `until_empty` the lane ends after as many such connections
-///   in a row as the server's retries.
+///   until a job ends: perhaps no other worker takes the job. With `until_empty` the lane ends after as many such
+///   connections in a row as the server's retries.
 /// * A stopping worker requests no further job, waits for the running ones, confirms with an ECHO that its results were
 ///   accepted, and ends. Without that ECHO it closes its sending side after the last result.
 /// * When the grace of a stop has passed, unfinished jobs go back to the server. Only the results that were sent matter
@@ -43,7 +43,7 @@ pub(crate) struct Lane {
     pub(crate) session: WorkerSession,
     intake: Intake,
     life: Life<Error>,
-    /// Whether there is to be a connection: the worker has started, or somebody has asked for one.
+    /// Whether there is to be a connection: the worker has started, or a caller has asked for one.
     is_wanted: bool,
     stage: LaneStage,
     grace: Duration,

@@ -958,7 +958,7 @@ fn held_jobs_can_be_left_while_the_lane_works_on() {
     assert!(!bench.lane().is_over());
 }
 
-/// Nobody may have read while a handler ran.
+/// Nothing may have been read while a handler ran.
 #[test]
 fn received_data_can_be_read_without_waiting() {
     let mut bench = Bench::new(&terms(7));

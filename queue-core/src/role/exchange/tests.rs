@@ -158,7 +158,7 @@ fn only_the_first_loss_of_an_unproven_connection_is_bad_luck() {
             hand.turn();
             assert_eq!(dials(ask(&mut hand)), is_at_once, "{replace:?}");
         }
-        // Whoever has served may be unlucky again.
+        // A connection that has served may be unlucky again.
         hand.opens();
         hand.turn();
         hand.takes_all();
@@ -365,7 +365,7 @@ fn waiters_learn_that_the_pump_is_gone_and_claim_the_next() {
     assert_eq!(causes(&hand), [Cause::Abandoned]);
     let life = &mut hand.role.0.life;
     assert!(life.claim() && !life.claim());
-    // So is whoever has a connection.
+    // So is a role with a connection.
     let mut hand = asked(Replace::IfGood, |life| life);
     hand.abandoned();
     assert_eq!(hand.turn(), Pulse::Close(None));
@@ -374,7 +374,7 @@ fn waiters_learn_that_the_pump_is_gone_and_claim_the_next() {
     hand.opens();
     ask(&mut hand);
     assert_eq!(hand.takes_all(), b"?", "the next pump begins to count anew");
-    // Nobody is told if nobody waits.
+    // Without waiters, there is nothing to report.
     let mut hand = answered(Replace::IfGood);
     hand.closes();
     hand.role.0.life.close();

@@ -1,4 +1,4 @@
-//! Whoever pushes: callers that share a producer, and plain clients.
+//! Producers: callers that share a producer, and plain clients.
 
 use std::{sync::Arc, thread, time::Duration};
 

@@ -40,7 +40,7 @@ impl Plan {
         let options = WorkerOptions::from(connect)
             .slots(slots)
             .prefetch(prefetch)
-            // Everybody here gives back messages.
+            // Every worker here gives back messages.
             .max_duplications(NonZeroU16::MAX)
             .dead_letter(DEAD.parse().expect("the name is good"))
             .recheck(Duration::from_secs(1))

@@ -111,7 +111,7 @@ pub fn plain_blocking(
             let key = deliver(&stage, actor, &job);
             thread::sleep(rng.millis(5));
             stage.ledger.finish(actor, key);
-            // Requests the next job only if there will be somebody for it.
+            // Requests the next job only if a worker will take it.
             if stage.is_calm() {
                 let outcome = client.delete(&job);
                 stage.ledger.finished(actor, key, end_of(&outcome));

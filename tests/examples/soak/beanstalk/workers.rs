@@ -47,7 +47,7 @@ impl Plan {
             .inspect(if prefetch > 8 { Inspect::OnDemand } else { Inspect::Before })
             .heartbeat(heartbeat)
             .reserve_wait(Duration::from_secs(1 + rng.below(3)))
-            // Kills of the server count as reserves, and everybody here gives back jobs.
+            // Kills of the server count as reserves, and every worker here gives back jobs.
             .retries(Retries::default().backoff(base, 2, cap).releases(6).reserves(10_000))
             .reconnect_backoff(Duration::from_millis(20), Duration::from_millis(500))
             .seed(rng.next())

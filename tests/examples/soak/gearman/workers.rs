@@ -193,7 +193,7 @@ impl Desk {
         }
     }
 
-    /// Results are not acknowledged: nobody here knows their fate.
+    /// Results are not acknowledged: their fate is unknown here.
     fn note_end(&self, key: Key) {
         self.stage.ledger.finish(self.actor, key);
         self.stage.ledger.finished(self.actor, key, Fate::Unknown);

@@ -59,7 +59,7 @@ fn the_job_of_an_abandoned_reserve_goes_to_the_next() {
     }
 }
 
-/// A job that nobody gets goes back by closing the connection, which takes what else it holds with it.
+/// Closing the connection returns an unclaimed job, with everything else that it holds.
 #[test]
 fn an_abandoned_job_with_a_damaged_body_ends_the_connection() {
     let (mut bench, touch) = held_behind_a_reserve();
@@ -176,7 +176,7 @@ fn the_time_of_an_earlier_reserve_is_not_that_of_one_before() {
     waits(&mut bench);
 }
 
-/// What has come while somebody waited was known, and gives the rest no further time.
+/// Data received during a wait was known, and gives the rest no further time.
 #[test]
 fn a_reply_that_stopped_in_the_middle_is_overdue_as_any_other() {
     let mut bench = Bench::new(options().reply_timeout(10 * SECOND));

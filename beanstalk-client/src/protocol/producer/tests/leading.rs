@@ -41,7 +41,7 @@ fn wakes(world: &mut World, waker: &Waker) -> bool {
     woken.iter().any(|woken| woken.will_wake(waker))
 }
 
-/// Whether nobody keeps this waker any more.
+/// Whether this waker was dropped everywhere else.
 fn is_woken(world: &mut World, idle: &Arc<Idle>) -> bool {
     let mut woken = Vec::new();
     world.outbox.take_wakers(&mut woken);
@@ -88,7 +88,7 @@ fn a_caller_drives_the_other_lanes_in_turns_with_its_own() {
         world.outbox.resign(server.unwrap());
     }
     assert_eq!(driven, [1, 0, 1, 2, 1, 0]);
-    // Those that are driven by others need nobody.
+    // Those driven by others need no driver.
     for other in [0, 2] {
         world.outbox.lanes[other].is_driven = true;
     }
@@ -106,7 +106,7 @@ fn a_caller_connects_to_the_server_of_its_put_only() {
     let due = Some(world.now + policy().timeout);
     assert_eq!(lead(&mut world, Some(slots[1]), Some(1)), (Some(1), due), "nothing else to drive");
     world.outbox.resign(1);
-    // The connection to its own comes first, whoever waits.
+    // The connection to its own server comes first.
     assert_eq!(lead(&mut world, Some(slots[0]), None), (Some(0), due));
     world.outbox.resign(0);
     // Then the one that is there has its turn.
@@ -175,7 +175,7 @@ fn a_driver_that_stops_wakes_another_waiter() {
     world.outbox.abandon(place);
     world.outbox.resign(0);
     assert!(wakes(&mut world, &flush));
-    // With nothing to do, nobody is woken; but whoever waits for the close has to know.
+    // With nothing to do, no caller is woken, except those that wait for the close.
     world.settle();
     let (idle, kept) = waker();
     assert!(world.outbox.poll_closed(&kept).is_pending());
@@ -214,7 +214,7 @@ fn an_abandoned_connection_attempt_does_not_count() {
     assert_eq!(again, by.map(|by| by + SECOND));
 }
 
-/// Nobody may have read since it arrived.
+/// It may be unread since it arrived.
 #[test]
 fn an_unread_answer_is_read_before_its_put_expires() {
     let (mut world, slots) = world(&[true]);

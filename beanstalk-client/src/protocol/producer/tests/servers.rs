@@ -303,7 +303,7 @@ fn a_draining_server_is_reported_and_shown() {
     assert_eq!(report.moved, 2);
 }
 
-/// Whoever waits for it was told that its time was over.
+/// Its waiter saw a timeout.
 #[test]
 fn a_put_that_is_overdue_does_not_go_to_the_next_server() {
     let mut world = World::new(2, Selection::InOrder, some_probes());

@@ -14,7 +14,7 @@ impl Sleeper {
         self.0.clone().into()
     }
 
-    /// Whether it was woken: nobody keeps its waker.
+    /// Whether it was woken: its waker was dropped.
     fn is_awake(&self, outbox: &mut Outbox) -> bool {
         let mut woken = Vec::new();
         outbox.take_wakers(&mut woken);
@@ -141,7 +141,7 @@ fn a_producer_that_is_closed_finishes_what_it_has_accepted_and_takes_nothing_els
     assert!(world.outbox.poll_closed(Waker::noop()).is_pending());
     world.ask(0);
     assert!(world.outbox.poll_closed(Waker::noop()).is_ready());
-    // Where nobody drives, nobody is waited for.
+    // Without a driver, there is nothing to wait for.
     let mut world = World::new(1, Selection::InOrder, some_probes());
     assert!(world.outbox.poll_closed(Waker::noop()).is_pending(), "it is not closed");
     world.outbox.close();
@@ -234,7 +234,7 @@ fn the_waiting_caller_of_a_put_is_woken_by_its_answer_and_when_another_server_ge
     assert!(woken.is_none() && others.is_empty(), "the pump has woken it");
     assert!(sleeper.is_awake(&mut world.outbox) && world.answer(slot).unwrap().is_ok());
 
-    // A put that stays where it is wakes nobody.
+    // A put that stays where it is wakes no caller.
     let mut world = World::new(1, Selection::InOrder, some_probes());
     world.servers[0].is_down = true;
     let slot = world.offer("default", b"x", &policy()).unwrap().unwrap();

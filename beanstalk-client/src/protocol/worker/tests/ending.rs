@@ -158,7 +158,7 @@ fn an_immediate_stop_abandons_running_jobs() {
     bench.slot().stop_now(now);
     bench.says();
     assert_eq!(bench.did(), ["hand back", "job 7 unknown"]);
-    // Nobody has run it.
+    // It has not run.
     let mut bench = Bench::connected(&options(1));
     bench.hear(&reserved(7));
     let now = bench.hand.now;
@@ -185,8 +185,8 @@ fn a_job_that_a_stop_finds_being_inspected_is_released_as_it_was() {
     assert_eq!(bench.did(), ["hand back"], "it is not run");
 }
 
-/// The handler of a lost job can be helped no more, but it has until the end of the grace, whether the connection stands
-/// or not.
+/// The handler of a lost job can be helped no more, but it has until the end of the grace, whether the connection
+/// stands or not.
 #[test]
 fn a_stopped_slot_waits_for_the_handler_of_a_lost_job() {
     let mut bench = Bench::running(&options(1).grace(5 * SECOND), 7, 60);

@@ -111,7 +111,7 @@ fn a_prefetched_job_is_kept_alive_until_its_own_time_begins_with_its_handler() {
     assert_eq!(bench.wait(3 * SECOND), "touch 8\r\n", "the other one runs");
 }
 
-/// A slot that waits for nobody looks once a second whether its connection still stands, and sleeps meanwhile.
+/// An idle slot checks its connection once a second, and sleeps meanwhile.
 #[test]
 fn a_slot_with_a_running_handler_checks_its_connection_every_second() {
     let mut bench = Bench::running(&options(1), 7, 60);

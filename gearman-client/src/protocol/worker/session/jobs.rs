@@ -68,7 +68,7 @@ impl WorkerSession {
         is_allowed
     }
 
-    /// Takes a new job, unless it has to wait for another or nobody may run it any more.
+    /// Takes a new job, unless it has to wait for another or may no longer run.
     pub(super) fn take(
         &mut self,
         job: Assignment,
@@ -232,7 +232,7 @@ impl WorkerSession {
         }
     }
 
-    /// Records that nobody will end this job. It goes back to the server when the connection closes, which need not
+    /// Records that this job will not be ended. It goes back to the server when the connection closes, which need not
     /// wait for it.
     pub fn leave(&mut self, job: &JobHandle) {
         if job.epoch() == Some(self.origin.epoch) && self.running.remove(&job.short()).is_some() {
