@@ -3,6 +3,8 @@
 
 pub(crate) mod keys;
 pub(crate) mod short;
+#[cfg(feature = "serde")]
+pub(crate) mod text;
 
 use std::{borrow::Borrow, fmt, str::FromStr, sync::Arc};
 
@@ -10,7 +12,8 @@ use crate::{Error, names::short::ShortId, random::random_bits};
 
 /// The name of a function: 1 to 8190 bytes, any but NUL, and not necessarily text. Case-sensitive; cloning is cheap.
 ///
-/// It is made of text or of bytes, as everything is that takes a `TryInto<FunctionName>`. A name that is not
+/// It is made of text or of bytes, as everything is that takes a `TryInto<FunctionName>`. Serde writes a byte that is not
+/// UTF-8 as `\xHH`, and reads that back. A name that is not
 /// [plain](Self::is_plain) breaks the lines of the admin protocol: its commands refuse it, and its listings may be
 /// ambiguous.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -301,7 +304,19 @@ macro_rules! name {
         }
 
         #[cfg(feature = "serde")]
-        queue_core::serde_as_text!($name);
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&text::written(self.as_bytes()))
+            }
+        }
+
+        #[cfg(feature = "serde")]
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = <std::borrow::Cow<'_, str>>::deserialize(deserializer)?;
+                text::read(&text)[..].try_into().map_err(serde::de::Error::custom)
+            }
+        }
     };
 }
 

@@ -14,6 +14,11 @@ fn names_handles_and_addresses() {
     is_written_as("one".parse::<UniqueId>().unwrap(), json!("one"));
     is_written_as("worker-1".parse::<ClientId>().unwrap(), json!("worker-1"));
     is_written_as("h:4730//H:vm:1".parse::<JobHandle>().unwrap(), json!("h:4730//H:vm:1"));
+    is_written_as(FunctionName::try_from(b"b\xff").unwrap(), json!(r"b\xff"));
+    is_written_as(UniqueId::try_from(&b"\\x41\xfe"[..]).unwrap(), json!(r"\x5cx41\xfe"));
+    let handle = JobHandle::try_from(&b"H:\xff:1"[..]).unwrap();
+    is_written_as(handle.clone(), json!(r"H:\xff:1"));
+    is_written_as(handle.on_server("h:1".parse().unwrap()), json!(r"h:1//H:\xff:1"));
     is_written_as("gearmans://h:2".parse::<Address>().unwrap(), json!("gearmans://h:2"));
     let servers: Servers = from_str(r#""a:1,b:2""#).unwrap();
     assert_eq!(to_value(&servers).unwrap(), json!(["a:1", "b:2"]));

@@ -13,6 +13,7 @@ use crate::{Address, Delivery, LostReason};
 #[derive(Clone)]
 pub struct JobContext {
     delivery: Arc<Delivery>,
+    attempts: u16,
     server: Arc<Address>,
     loss: Arc<MessageLoss>,
     stopping: Arc<Signal>,
@@ -21,11 +22,20 @@ pub struct JobContext {
 impl JobContext {
     pub(crate) fn new(
         delivery: Delivery,
+        attempts: u16,
         server: Arc<Address>,
         loss: Arc<MessageLoss>,
         stopping: Arc<Signal>,
     ) -> Self {
-        JobContext { delivery: Arc::new(delivery), server, loss, stopping }
+        JobContext { delivery: Arc::new(delivery), attempts, server, loss, stopping }
+    }
+
+    /// How often the message was delivered to be handled, this time included: without the
+    /// [deferrals](crate::Outcome::Defer) that this worker remembers. It counts towards
+    /// [`max_duplications`](crate::WorkerOptions::max_duplications).
+    #[must_use]
+    pub fn attempts(&self) -> u16 {
+        self.attempts
     }
 
     /// The server that it came from.

@@ -37,7 +37,8 @@ impl TestJob {
     pub fn new(delivery: Delivery) -> Self {
         let (loss, stopping) = (Arc::<MessageLoss>::default(), Arc::<Signal>::default());
         let server = Arc::new(Address::default());
-        let context = JobContext::new(delivery, server, loss.clone(), stopping.clone());
+        let attempts = delivery.duplications();
+        let context = JobContext::new(delivery, attempts, server, loss.clone(), stopping.clone());
         TestJob { context, loss, stopping }
     }
 

@@ -50,16 +50,16 @@ const TEMPFAIL: i32 = 75;
 
 impl Fates {
     /// Whether this would set the message aside.
-    fn is_final(self, decision: &Result<Outcome, &str>, message: &Delivery) -> bool {
-        let is_last_time = message.duplications() >= self.most;
+    fn is_final(self, decision: &Result<Outcome, &str>, attempts: u16) -> bool {
+        let is_last_time = attempts >= self.most;
         matches!(decision, Ok(Outcome::DeadLetter)) || decision.is_err() && is_last_time
     }
 
-    /// The outcome of a message that was delivered this often.
+    /// The outcome of a message that was attempted this often.
     ///
     /// # Errors
     /// It failed: it goes to the right end, or is dead if it was delivered too often.
-    pub fn decision(self, ended: Ended, duplications: u16) -> Result<Outcome, &'static str> {
+    pub fn decision(self, ended: Ended, attempts: u16) -> Result<Outcome, &'static str> {
         match ended {
             Ended::Code(0) => Ok(Outcome::Delete),
             Ended::Code(TEMPFAIL) => Ok(Outcome::Defer),
@@ -67,7 +67,7 @@ impl Fates {
             Ended::GivenUp => Ok(Outcome::ReturnLeft),
             Ended::Code(_) | Ended::Signal(_) | Ended::Overtime | Ended::Expired => {
                 match self.on_fail {
-                    OnFail::Left if duplications < self.most => Ok(Outcome::ReturnLeft),
+                    OnFail::Left if attempts < self.most => Ok(Outcome::ReturnLeft),
                     OnFail::Left | OnFail::Right => Err("the command failed"),
                 }
             }
@@ -113,8 +113,11 @@ impl Shift {
             reason => fate_of(JobFate::Lost(reason)),
         });
         let took = end.time;
-        let mut decision = self.fates.decision(ended, job.duplications());
-        if self.shift.records_failures() && lost.is_none() && self.fates.is_final(&decision, job) {
+        let mut decision = self.fates.decision(ended, job.attempts());
+        if self.shift.records_failures()
+            && lost.is_none()
+            && self.fates.is_final(&decision, job.attempts())
+        {
             let record = messages::record(job).of_server(key.0.as_deref());
             if self.shift.keep(record, &mut end) {
                 decision = Ok(Outcome::Delete);

@@ -71,6 +71,15 @@ fn exit_code_75_is_not_counted_as_a_delivery() {
         let ran = work(address, &queue.name, &[&line[..], &["--shell", script]].concat()).exits(0);
         let fates: Vec<_> = ran.objects().iter().map(|one| one["fate"].clone()).collect();
         assert_eq!(fates, ["returned", "returned", "returned", "returned", "deleted"]);
+        adfctl(address, &["push", &queue.name, "bad"]).exits(0);
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("failed");
+        let line = ["--max-duplications", "2", "--failed-to", file.to_str().unwrap()];
+        let script = "test $ADFCTL_DUPLICATIONS -ge 4 || exit 75; exit 1";
+        let line = [&line[..], &["-o", "ndjson", "--shell", script]].concat();
+        let ran = work(address, &queue.name, &line).exits(1);
+        let fates: Vec<_> = ran.objects().iter().map(|one| one["fate"].clone()).collect();
+        assert_eq!(fates, ["returned", "returned", "returned", "returned", "recorded"]);
     });
 }
 

@@ -198,7 +198,12 @@ impl Count {
             Fate::Returned => self.returned += 1,
             Fate::Lost => self.lost += 1,
             // The worker counts them, once it knows whether the server has accepted them.
-            Fate::Complete | Fate::Fail | Fate::Exception | Fate::Refused | Fate::Unknown => {}
+            Fate::Complete
+            | Fate::Fail
+            | Fate::Exception
+            | Fate::DeadLettered
+            | Fate::Refused
+            | Fate::Unknown => {}
         }
     }
 

@@ -3,7 +3,7 @@
 pub mod builtin;
 pub mod child;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::iter::repeat_n;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,8 +34,8 @@ pub struct Shift {
     /// Number of jobs after which it ends; the workers have the same limit.
     limit: Option<JobLimit>,
     running: AtomicU64,
-    /// The handles of jobs that their server gave back, because it refused their dead letters.
-    refused: Mutex<HashSet<String>>,
+    /// The fates of jobs by handle, where their dead letters decide: the server has them, or has refused them.
+    letters: Mutex<HashMap<String, Fate>>,
     /// The account of the slots that have ended.
     report: Mutex<WorkerReport>,
 }
@@ -89,6 +89,8 @@ pub enum Fate {
     Fail,
     /// WORK_EXCEPTION.
     Exception,
+    /// WORK_FAIL or WORK_EXCEPTION, and the server has its dead letter.
+    DeadLettered,
     /// Nothing: the connection was closed, and the server gives the job to another worker.
     Returned,
     /// Nothing: the connection was lost before, and the job was given to another worker.
@@ -107,6 +109,7 @@ impl Fate {
             Self::Complete => "complete",
             Self::Fail => "fail",
             Self::Exception => "exception",
+            Self::DeadLettered => "dead-lettered",
             Self::Returned => "returned",
             Self::Lost | Self::Refused => "lost",
             Self::Unknown => "unknown",
@@ -119,6 +122,7 @@ impl Fate {
             Self::Complete => "completed",
             Self::Fail => "failed",
             Self::Exception => "failed with an exception",
+            Self::DeadLettered => "dead-lettered",
             Self::Returned => "given back",
             Self::Lost => "lost",
             Self::Refused => "lost (the server no longer counts it as this worker's)",
@@ -154,14 +158,15 @@ impl Sent {
     fn settled(
         &mut self,
         report: &WorkerReport,
-        back: &Mutex<HashSet<String>>,
+        letters: &Mutex<HashMap<String, Fate>>,
     ) -> impl Iterator<Item = Finished> + use<> {
-        let (mut back, mut settled) = (lock(back), Vec::new());
-        if !back.is_empty() {
-            let jobs = std::mem::take(&mut self.jobs).into_iter();
-            let (given, sent) = jobs.partition::<Vec<_>, _>(|job| back.remove(&job.handle));
-            self.jobs = sent.into();
-            settled.extend(given.into_iter().map(|job| Finished { fate: Fate::Returned, ..job }));
+        let (mut letters, mut settled) = (lock(letters), Vec::new());
+        for mut job in std::mem::take(&mut self.jobs) {
+            job.fate = letters.remove(&job.handle).unwrap_or(job.fate);
+            match job.fate {
+                Fate::Returned => settled.push(job),
+                _ => self.jobs.push_back(job),
+            }
         }
         let known = std::mem::replace(&mut self.known, *report);
         let refused = report.rejected - known.rejected;
@@ -181,9 +186,9 @@ impl Sent {
     fn rest(
         mut self,
         report: &WorkerReport,
-        back: &Mutex<HashSet<String>>,
+        letters: &Mutex<HashMap<String, Fate>>,
     ) -> impl Iterator<Item = Finished> {
-        self.settled(report, back).chain(self.jobs)
+        self.settled(report, letters).chain(self.jobs)
     }
 }
 
@@ -212,7 +217,7 @@ impl Shift {
             handler,
             limit,
             running: AtomicU64::new(0),
-            refused: Mutex::default(),
+            letters: Mutex::default(),
             report: Mutex::default(),
         }
     }
@@ -225,12 +230,13 @@ impl Shift {
                 self.shift.outages().disconnected(&event.server, error);
             }
             WorkerEventKind::GivenUp => self.shift.outages().given_up(&event.server),
-            WorkerEventKind::Oversized { .. } | WorkerEventKind::DeadLettered { .. } => {
-                self.shift.messages().warn(event.to_string());
+            WorkerEventKind::Oversized { .. } => self.shift.messages().warn(event.to_string()),
+            WorkerEventKind::DeadLettered { job, .. } => {
+                lock(&self.letters).insert(show_handle(job), Fate::DeadLettered);
             }
             WorkerEventKind::GivenBack { job, .. } => {
                 self.shift.messages().warn(event.to_string());
-                lock(&self.refused).insert(show_handle(job));
+                lock(&self.letters).insert(show_handle(job), Fate::Returned);
             }
             _ => {}
         }
@@ -287,7 +293,7 @@ impl Shift {
     fn take_jobs(&self, mut worker: Worker, mut finished: impl FnMut(Finished) -> bool) {
         let (handle, mut sent) = (worker.handle(), Sent::default());
         while let Some(job) = self
-            .next_job(&mut worker, |report| sent.settled(report, &self.refused).all(&mut finished))
+            .next_job(&mut worker, |report| sent.settled(report, &self.letters).all(&mut finished))
         {
             self.running.fetch_add(1, Ordering::SeqCst);
             let start = Instant::now();
@@ -317,7 +323,7 @@ impl Shift {
                     drop(worker);
                     drop(job);
                     let _ =
-                        sent.rest(&handle.report(), &self.refused).chain([done]).all(&mut finished);
+                        sent.rest(&handle.report(), &self.letters).chain([done]).all(&mut finished);
                     return;
                 }
             };
@@ -331,7 +337,7 @@ impl Shift {
             }
         }
         let _ = worker.stop();
-        let _ = sent.rest(&handle.report(), &self.refused).all(&mut finished);
+        let _ = sent.rest(&handle.report(), &self.letters).all(&mut finished);
     }
 
     /// Keeps a job that failed in the file of failed jobs, if there is one; a job that cannot be kept is given back.

@@ -161,12 +161,17 @@ fn lists_shows_and_cancels_jobs() {
 
         let report = gearctl(address, &["cancel", &one, "-o", "json"]).exits(0).json();
         assert_eq!((&report["succeeded"], &report["failed"]), (&json!(1), &json!(0)));
+        // Until a worker would get it.
+        let known = gearctl(address, &["job", &one, "-o", "json"]).exits(0).json();
+        assert_eq!((&known["known"], &known["running"]), (&json!(true), &json!(false)));
         let no = gearctl(address, &["cancel", "H:x:9", "-o", "json"]).exits(1).error_alone();
         assert_eq!(no["code"], "NOT_FOUND");
         let stdin = format!("{two}\nH:x:9\n");
         gearctl_with(address, &["cancel", "-"], stdin.as_bytes()).exits(3);
         let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
         assert!(jobs.as_array().unwrap().iter().all(|job| job["ignored"] == true), "{jobs}");
+        gearctl(address, &["work", "-f", "f", "--builtin", "echo", "--max-idle", "0"]).exits(0);
+        gearctl(address, &["job", &one]).exits(1);
     });
 }
 

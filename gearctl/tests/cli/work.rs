@@ -108,6 +108,16 @@ fn failed_jobs_go_to_the_dead_letter_function() {
         let report = ran.exits(0).json();
         let of = |key: &str| report[key].as_u64().unwrap();
         assert_eq!([of("completed"), of("failed"), of("dead_lettered")], [1, 0, 1]);
+        queue(address, "f", b"bad");
+        let ran = gearctl(address, &[&["work", "-f", "f", "-o", "ndjson"], &flags[..]].concat());
+        let ran = ran.exits(1);
+        assert_eq!(
+            (&ran.json()["fate"], &ran.json()["exit"]),
+            (&json!("dead-lettered"), &json!(1))
+        );
+        let told: Vec<_> = ran.err.lines().filter(|line| line.contains("dead-lettered")).collect();
+        assert_eq!(told.len(), 1, "{}", ran.err);
+        assert!(told[0].contains("of f: exit 1") && !ran.err.contains(", failed"), "{}", ran.err);
         let letters = ["work", "-f", "dead", "--shell", "cat >&2", "--max-idle", "0"];
         let ran = gearctl(address, &letters).exits(0);
         assert!(ran.err.contains("bad") && !ran.err.contains("good"), "{}", ran.err);

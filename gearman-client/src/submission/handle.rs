@@ -2,6 +2,8 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
+#[cfg(feature = "serde")]
+use crate::names::text;
 use crate::{Address, Epoch, Error, error::excerpt, names::short::ShortId};
 
 /// A job's name on a server, such as `H:host:17`.
@@ -142,12 +144,18 @@ impl FromStr for JobHandle {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
+        Self::read(text, |name| name.as_bytes().into())
+    }
+}
+
+impl JobHandle {
+    fn read(text: &str, bytes_of: impl FnOnce(&str) -> Vec<u8>) -> Result<Self, Error> {
         // An address may contain slashes; a gearmand handle does not.
         match text.rsplit_once("//") {
             Some((server, name)) if !server.is_empty() && !server.ends_with(':') => {
-                Ok(JobHandle::try_from(name.as_bytes())?.on_server(server.parse()?))
+                Ok(JobHandle::try_from(&bytes_of(name)[..])?.on_server(server.parse()?))
             }
-            _ => text.as_bytes().try_into(),
+            _ => bytes_of(text)[..].try_into(),
         }
     }
 }
@@ -193,8 +201,25 @@ impl fmt::Debug for JobHandle {
     }
 }
 
+/// As formatted, but a byte that is not UTF-8 is `\xHH`.
 #[cfg(feature = "serde")]
-queue_core::serde_as_text!(JobHandle);
+impl serde::Serialize for JobHandle {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let name = text::written(self.name());
+        match &self.server {
+            Some(server) => serializer.collect_str(&format_args!("{server}//{name}")),
+            None => serializer.serialize_str(&name),
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for JobHandle {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let handle = <std::borrow::Cow<'_, str>>::deserialize(deserializer)?;
+        Self::read(&handle, text::read).map_err(serde::de::Error::custom)
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -54,14 +54,14 @@ impl LaneDriver {
 
     /// Runs the handler of a message, in its own task unless it has proved quick.
     fn run(self: &Arc<Self>, job: HandlerMessage, loss: Arc<MessageLoss>) {
-        let HandlerMessage { key, delivery } = job;
+        let HandlerMessage { key, delivery, attempts } = job;
         let (queue, message) = (delivery.queue().clone(), delivery.message_id());
         self.worker_status.notify(self.index, WorkerEventKind::Started { queue, message });
         let is_quick = self.handlers.get(delivery.queue()).is_some_and(Registered::is_quick);
         let mut process = self.worker_status.process(self.index, &delivery);
         let span = process.span().clone();
         let stopping = self.worker_status.stop.signal().clone();
-        let context = JobContext::new(delivery, self.server.clone(), loss, stopping);
+        let context = JobContext::new(delivery, attempts, self.server.clone(), loss, stopping);
         let lane = self.clone();
         let running = span.follow(async move {
             let ended = lane.handle(context.clone()).await;

@@ -114,10 +114,10 @@ impl LaneShared<'_> {
     }
 
     fn begin(&self, job: worker::HandlerMessage) -> (HeldKey, JobContext) {
-        let worker::HandlerMessage { key, delivery } = job;
+        let worker::HandlerMessage { key, delivery, attempts } = job;
         let loss = self.worker_status.begin(self.index, key);
         let stopping = self.worker_status.stop.signal().clone();
-        (key, JobContext::new(delivery, self.server.clone(), loss, stopping))
+        (key, JobContext::new(delivery, attempts, self.server.clone(), loss, stopping))
     }
 
     /// Runs the handler of a message, in a separate thread unless it has proved quick.

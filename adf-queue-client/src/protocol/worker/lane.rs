@@ -113,6 +113,8 @@ impl LaneSettings {
 pub(crate) struct HandlerMessage {
     pub(crate) key: HeldKey,
     pub(crate) delivery: Delivery,
+    /// How often it was delivered, without its deferrals.
+    pub(crate) attempts: u16,
 }
 
 /// An event for the worker.

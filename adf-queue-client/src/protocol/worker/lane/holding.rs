@@ -79,7 +79,8 @@ impl Lane {
             {
                 self.hold.running.push(key);
                 self.hold.started += 1;
-                self.jobs.push(HandlerMessage { key, delivery });
+                let attempts = held.attempts;
+                self.jobs.push(HandlerMessage { key, delivery, attempts });
             }
         }
     }
@@ -254,7 +255,7 @@ impl Lane {
         if self.claimed.is_limited() {
             return;
         }
-        for HandlerMessage { key, delivery } in mem::take(&mut self.jobs).into_iter().rev() {
+        for HandlerMessage { key, delivery, .. } in mem::take(&mut self.jobs).into_iter().rev() {
             if let Some(held) = self.hold.messages.get_mut(&key) {
                 held.stage = HeldStage::Waiting(delivery);
                 self.hold.stopped(key);
