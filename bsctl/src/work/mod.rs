@@ -93,9 +93,13 @@ impl Shift {
             // Once for each series of refusals.
             WorkerEventKind::Refused { command, reply, in_a_row: 1, .. } => {
                 let server = &event.server;
-                self.shift.messages().warn(format!(
-                    "{server} answers {command} with {reply}; retrying until it works"
-                ));
+                let then = match *command {
+                    // A dead letter.
+                    "use" | "put" => "its job is buried",
+                    _ => "retrying until it works",
+                };
+                let text = format!("{server} answers {command} with {reply}; {then}");
+                self.shift.messages().warn(text);
             }
             WorkerEventKind::Poisoned { job, why } => {
                 let label = label(&key(job), &None);

@@ -478,3 +478,16 @@ fn a_lost_job_ends_its_command() {
     assert!(ran.err.contains("reconnected to"), "{}", ran.err);
     assert_eq!(state(address, id), "gone");
 }
+
+#[test]
+fn a_refused_dead_letter_is_buried() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    let id = put(address, "default", "bad");
+    server.drain();
+    let flags = ["--dead-letter", "dead", "--max-releases", "0", "--exec", "false"];
+    let ran = logged(address, &flags).exits(1);
+    assert!(ran.err.contains("answers put with DRAINING; its job is buried"), "{}", ran.err);
+    assert_eq!(fates(&ran), ["buried"]);
+    assert_eq!(state(address, id), "buried");
+}
