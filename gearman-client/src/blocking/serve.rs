@@ -75,15 +75,15 @@ impl WorkerPool<'_> {
                 let Some(registered) = self.registered(lane, &job) else { continue };
                 // One at a time, or the caller has declared them quick.
                 if slots == 1 || self.options.batch_results || registered.is_quick() {
-                    self.run_here(lane, registered, &job);
+                    self.run_here(lane, &shared_lane, registered, job);
                     continue;
                 }
-                let shared_lane = shared_lane.clone();
-                let run = move |job| self.run_aside(&shared_lane, &job);
+                let aside = shared_lane.clone();
+                let run = move |job| self.run_aside(&aside, job);
                 if let Some(job) = job_queue.start(scope, job, slots, run)
                     && let Some(registered) = self.registered(lane, &job)
                 {
-                    self.run_here(lane, registered, &job);
+                    self.run_here(lane, &shared_lane, registered, job);
                 }
             }
         }
@@ -113,15 +113,21 @@ impl WorkerPool<'_> {
 
     /// Runs a job in the thread that moves the bytes. Its result goes out at once, or together with those of other
     /// jobs.
-    fn run_here(&self, lane: &mut LanePump, registered: &Registered<Handler>, job: &Assignment) {
-        let shared_lane = lane.shared_lane().clone();
+    fn run_here(
+        &self,
+        lane: &mut LanePump,
+        shared_lane: &SharedLane,
+        registered: &Registered<Handler>,
+        job: Assignment,
+    ) {
         shared_lane.with(|role| role.session.begin(&job.handle));
-        let (outcome, span) = self.run(registered, &shared_lane, job, HandlerPlace::Here(lane));
+        let (outcome, span) = self.run(registered, shared_lane, &job, HandlerPlace::Here(lane));
         if self.stop.is_set() {
             lane.stop();
         }
+        let job = job.into_handle();
         // A lost job was counted, and the server has given it to another worker.
-        let _ = span.run(|| lane.finish(&job.handle, ended(&outcome)));
+        let _ = span.run(|| lane.finish(&job, ended(&outcome)));
         let may_wait = self.options.batch_results && lane.backlog() < ENOUGH_OUTGOING;
         if lane.has_jobs() && !may_wait {
             // A failure closes the connection, and its jobs are lost.
@@ -130,13 +136,14 @@ impl WorkerPool<'_> {
     }
 
     /// Runs a job in a separate thread.
-    fn run_aside(&self, shared_lane: &SharedLane, job: &Assignment) {
+    fn run_aside(&self, shared_lane: &SharedLane, job: Assignment) {
         let Some(registered) = self.handlers.get(&job.function) else { return };
         shared_lane.with(|role| role.session.begin(&job.handle));
         let (outcome, span) =
-            self.run(registered, shared_lane, job, HandlerPlace::Aside(shared_lane));
+            self.run(registered, shared_lane, &job, HandlerPlace::Aside(shared_lane));
+        let job = job.into_handle();
         // A lost job was counted, and the server has given it to another worker.
-        let _ = span.run(|| shared_lane.finish(&job.handle, ended(&outcome)));
+        let _ = span.run(|| shared_lane.finish(&job, ended(&outcome)));
     }
 
     /// The outcome of a handler, and the span of its job, within which the outcome is sent. A panic is a failure of its

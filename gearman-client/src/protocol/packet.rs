@@ -365,6 +365,10 @@ impl fmt::Debug for Packet {
     }
 }
 
+/// Room for small requests behind another one, such as that for the next job behind a result: a buffer that grows for
+/// them copies what is in it, which may be large.
+const BEHIND: usize = 256;
+
 /// Writes a request with validated arguments.
 pub(crate) fn request(
     out: &mut BytesMut,
@@ -373,7 +377,9 @@ pub(crate) fn request(
     last: &[u8],
 ) {
     let size = arguments.iter().map(|argument| argument.len() + 1).sum::<usize>() + last.len();
-    out.reserve(HEADER + size);
+    if out.capacity() - out.len() < HEADER + size {
+        out.reserve(HEADER + size + BEHIND);
+    }
     header(out, Magic::Request, packet_type, size);
     for argument in arguments {
         out.put_slice(argument);
@@ -436,6 +442,15 @@ mod tests {
                 assert_eq!(packet.arguments().unwrap(), arguments);
             }
         }
+    }
+
+    #[test]
+    fn a_small_request_behind_a_large_one_moves_nothing() {
+        let mut out = BytesMut::new();
+        request(&mut out, PacketType::WorkComplete, &[b"H:x:1"], &vec![7; 1 << 20]);
+        let room = out.capacity();
+        request(&mut out, PacketType::GrabJobAll, &[], b"");
+        assert_eq!(out.capacity(), room);
     }
 
     #[test]

@@ -104,7 +104,12 @@ impl<F> Io<F> {
         let n = n.min(self.filled);
         self.filled -= n;
         self.wanted = 0;
-        self.incoming.split_to(n).freeze()
+        let taken = self.incoming.split_to(n).freeze();
+        if self.filled == 0 && n > KEPT {
+            // The memory of a large message is given back with the message.
+            self.incoming = BytesMut::new();
+        }
+        taken
     }
 
     /// Drops the first `n` received bytes; all of them if `n` is greater.
@@ -379,6 +384,15 @@ mod tests {
         }
         assert!(moves <= 6, "{moves}");
         assert_eq!((io.take(size).len(), capacity), (size, size));
+    }
+
+    #[test]
+    fn the_memory_of_a_large_message_goes_with_the_message() {
+        let mut io = open();
+        bring(&mut io, &vec![7; 2 * KEPT]);
+        assert_eq!((io.take(2 * KEPT).len(), io.incoming.capacity()), (2 * KEPT, 0));
+        bring(&mut io, b"next");
+        assert_eq!(io.take(4), "next");
     }
 
     #[test]

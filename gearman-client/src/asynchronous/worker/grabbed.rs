@@ -4,7 +4,7 @@ use std::{future::poll_fn, ops::Deref, sync::Arc};
 
 use super::context::{HandlerPlace, JobContext};
 use crate::{
-    Result,
+    JobHandle, Result,
     asynchronous::lane::LaneDriver,
     protocol::{Assignment, JobEnd},
     work::events::EventReporter,
@@ -14,6 +14,12 @@ use crate::{
 #[must_use = "the job has to be completed or failed"]
 pub struct GrabbedJob {
     context: JobContext,
+    unended: UnendedJob,
+}
+
+/// A job without its workload. Dropping it without ending it fails the job.
+struct UnendedJob {
+    handle: JobHandle,
     lane: Arc<LaneDriver>,
     has_ended: bool,
 }
@@ -21,8 +27,8 @@ pub struct GrabbedJob {
 impl GrabbedJob {
     pub(crate) fn new(assignment: Assignment, lane: Arc<LaneDriver>) -> Self {
         let place = HandlerPlace::LaneDriver(Arc::clone(&lane));
-        let context = JobContext { assignment: Arc::new(assignment), place };
-        GrabbedJob { context, lane, has_ended: false }
+        let unended = UnendedJob { handle: assignment.handle.clone(), lane, has_ended: false };
+        GrabbedJob { context: JobContext { assignment: Arc::new(assignment), place }, unended }
     }
 
     pub(crate) fn context(&self) -> JobContext {
@@ -31,33 +37,33 @@ impl GrabbedJob {
 
     /// A handler starts with it.
     pub(crate) fn begin(&self) {
-        self.lane.begin(&self.context.assignment.handle);
+        self.unended.lane.begin(&self.unended.handle);
     }
 
     /// A ledger knows how often it was run.
     pub(crate) fn attempted(&self, times: u32) {
-        self.lane.attempted(&self.context.assignment.handle, times);
+        self.unended.lane.attempted(&self.unended.handle, times);
     }
 
     pub(crate) fn reporter(&self) -> &EventReporter {
-        self.lane.reporter()
+        self.unended.lane.reporter()
     }
 
     pub(super) fn is_held(&self) -> bool {
-        self.lane.holds(&self.context.assignment.handle)
+        self.unended.lane.holds(&self.unended.handle)
     }
 
     /// Gives the job back to the server, which runs it again, here or elsewhere, once this connection has closed: see
     /// [`Failure::give_back`](crate::Failure::give_back). A lost job is the server's already.
     pub fn give_back(mut self) {
-        self.has_ended = true;
-        self.lane.end_job(&self.context.assignment.handle, JobEnd::GiveBack);
+        self.unended.has_ended = true;
+        self.unended.lane.end_job(&self.unended.handle, JobEnd::GiveBack);
     }
 
     /// Leaves the job to the server: its worker is stopping, and has not started it.
     pub(crate) fn leave(mut self) {
-        self.has_ended = true;
-        self.lane.leave_job(&self.context.assignment.handle);
+        self.unended.has_ended = true;
+        self.unended.lane.leave_job(&self.unended.handle);
     }
 
     /// Ends the job with its result (`WORK_COMPLETE`), and requests the next one in the same write.
@@ -102,10 +108,12 @@ impl GrabbedJob {
         self.end(JobEnd::Exception(what.as_ref())).await
     }
 
-    pub(crate) async fn end(mut self, end: JobEnd<'_>) -> Result<()> {
-        let assignment = &self.context.assignment;
-        let outcome = poll_fn(|cx| self.lane.poll_finish(cx, &assignment.handle, end)).await;
-        self.has_ended = true;
+    pub(crate) async fn end(self, end: JobEnd<'_>) -> Result<()> {
+        let GrabbedJob { context, mut unended } = self;
+        // The memory of a large workload may serve the result, where new memory would cost more than copying it.
+        drop(context);
+        let outcome = poll_fn(|cx| unended.lane.poll_finish(cx, &unended.handle, end)).await;
+        unended.has_ended = true;
         outcome
     }
 }
@@ -118,10 +126,10 @@ impl Deref for GrabbedJob {
     }
 }
 
-impl Drop for GrabbedJob {
+impl Drop for UnendedJob {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.lane.end_job(&self.context.assignment.handle, JobEnd::Fail);
+            self.lane.end_job(&self.handle, JobEnd::Fail);
         }
     }
 }

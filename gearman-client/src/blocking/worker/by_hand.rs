@@ -93,7 +93,10 @@ impl Worker {
         job.dropped = None;
         self.heed_stop();
         let lane = self.lanes.get_mut(job.lane).ok_or_else(|| job_lost(&job.handle))?;
-        lane.finish(&job.handle, end)?;
+        let handle = job.handle.clone();
+        // As for handlers: the memory of a large workload may serve the result.
+        drop(job);
+        lane.finish(&handle, end)?;
         lane.flush()
     }
 

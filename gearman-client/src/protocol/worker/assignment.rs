@@ -89,6 +89,12 @@ impl Assignment {
         }
     }
 
+    /// Drops everything but the handle: the memory of a large workload may then serve the result, where new memory would
+    /// cost more than copying it.
+    pub(crate) fn into_handle(self) -> JobHandle {
+        self.handle
+    }
+
     /// Parses a JOB_ASSIGN, JOB_ASSIGN_UNIQ or JOB_ASSIGN_ALL packet; `known` finds a registered function.
     pub(super) fn parse(
         packet: &Packet,
