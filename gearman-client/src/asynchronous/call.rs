@@ -78,11 +78,12 @@ impl<'a, R: Request> RoutedCall<'a, R> {
         if let AttemptStage::Waiting(sleep) = &mut self.stage {
             ready!(sleep.as_mut().poll(cx));
         }
-        self.stage = match self.route.step() {
+        let now = now();
+        self.stage = match self.route.step(now) {
             RouteStep::Try(index) => {
                 let (request, wants_end_only) = (self.request, self.wants_end_only);
                 let link = self.route.link(index)?;
-                let (time, at) = (self.route.time(), AttemptServer::Start(None));
+                let (time, at) = (self.route.time(now), AttemptServer::Start(None));
                 AttemptStage::Trying(
                     index,
                     ServerAttempt { link, request, wants_end_only, time, at },

@@ -162,8 +162,8 @@ impl Client {
         request: &R,
         idempotent: bool,
     ) -> Result<R::Reply> {
-        let call = self.calling(request, idempotent, Limit::never())?;
-        self.observed(self.asks(request), call, |call, _| call.server()).await
+        let mut call = self.calling(request, idempotent, Limit::never())?;
+        self.observed(self.asks(request), &mut call, |call, _| call.server()).await
     }
 
     /// A request to the first server that accepts it, until `limit` or the limit of a call.
@@ -177,7 +177,8 @@ impl Client {
         idempotent: bool,
         limit: Limit,
     ) -> Result<RoutedCall<'a, R>> {
-        Ok(RoutedCall::new(self.route(request, idempotent)?.until(limit), request))
+        let order = self.next_order(request)?;
+        Ok(RoutedCall::new(self.route(order, idempotent, limit), request))
     }
 
     /// Runs a call in its span, and counts its failure. `server` returns the server that has answered.
@@ -236,15 +237,20 @@ impl Client {
         }
     }
 
-    /// The servers for a request, in turn.
-    pub(crate) fn route<R: Request>(&self, request: &R, idempotent: bool) -> Result<Route<'_>> {
+    /// The way over these servers, within the limit of a call that starts now and within `limit`.
+    pub(crate) fn route(&self, order: ServerOrder, idempotent: bool, limit: Limit) -> Route<'_> {
+        let (total, rounds) = self.policy();
+        let attempts = RouteAttempts::new(order, rounds, idempotent);
+        Route::new(&self.inner.links, attempts, total.sooner(limit))
+    }
+
+    /// The servers for a request, which take turns.
+    pub(crate) fn next_order<R: Request>(&self, request: &R) -> Result<ServerOrder> {
         let turn = match self.inner.links.as_slice() {
             [_] => 0,
             _ => self.inner.turn.fetch_add(1, Ordering::Relaxed),
         };
-        let (total, rounds) = self.policy();
-        let attempts = RouteAttempts::new(self.order(turn, request)?, rounds, idempotent);
-        Ok(Route::new(&self.inner.links, attempts, total))
+        self.order(turn, request)
     }
 
     /// The servers that a request may go to, in order of preference: only its job's own, if that is named.

@@ -146,7 +146,7 @@ impl ServerInboxes {
     /// queued nothing.
     async fn send<R: Request>(&mut self, request: &R, tag: u32) -> Result<usize> {
         let client = self.client.clone();
-        let mut route = client.route(request, false)?;
+        let mut route = client.route(client.next_order(request)?, false, Limit::never());
         loop {
             let (index, link) = route.next().await?;
             let Some(place) = self.boxes.get_mut(index) else { return Err(no_server()) };
@@ -158,7 +158,7 @@ impl ServerInboxes {
                 // Waits for a connection with room. One inbox serves all connections of the link.
                 let limit = match link.is_connected() {
                     true => Limit::never(),
-                    false => route.time().connecting,
+                    false => route.time(now()).connecting,
                 };
                 match link.inbox(limit).await {
                     Ok(inbox) => {

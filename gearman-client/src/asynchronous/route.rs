@@ -1,6 +1,6 @@
 //! The servers for a call of the async client, in turn.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use queue_core::{Limit, now};
 use tokio::time::sleep;
@@ -23,13 +23,7 @@ impl<'a> Route<'a> {
         Route { links, attempts, total }
     }
 
-    /// Limits the route further.
-    pub(crate) fn until(mut self, limit: Limit) -> Self {
-        self.total = self.total.sooner(limit);
-        self
-    }
-
-    pub(crate) fn step(&mut self) -> RouteStep {
+    pub(crate) fn step(&mut self, now: Instant) -> RouteStep {
         let links = self.links;
         let is_away = |index: usize| links.get(index).is_some_and(|link| link.is_away());
         if self.attempts.wants_haste(is_away) {
@@ -37,7 +31,7 @@ impl<'a> Route<'a> {
         }
         let quarantine = |index: usize| links.get(index)?.quarantine();
         let is_doubtful = |index: usize| links.get(index).is_some_and(|link| link.is_doubtful());
-        let step = self.attempts.step(quarantine, is_doubtful, self.total, now());
+        let step = self.attempts.step(quarantine, is_doubtful, self.total, now);
         if let RouteStep::Try(next) = step
             && let Some((failed, news)) = self.attempts.news(next)
             && let Some(link) = links.get(failed)
@@ -48,8 +42,8 @@ impl<'a> Route<'a> {
     }
 
     /// The limits of an attempt at the server of the last step.
-    pub(crate) fn time(&self) -> Time {
-        self.attempts.time(self.total, now())
+    pub(crate) fn time(&self, now: Instant) -> Time {
+        self.attempts.time(self.total, now)
     }
 
     pub(crate) fn link(&self, index: usize) -> Result<&'a Arc<ServerLink>> {
@@ -59,7 +53,7 @@ impl<'a> Route<'a> {
     /// The next server to try; waits while none may be tried yet.
     pub(crate) async fn next(&mut self) -> Result<(usize, &'a Arc<ServerLink>)> {
         loop {
-            match self.step() {
+            match self.step(now()) {
                 RouteStep::Try(index) => return self.link(index).map(|link| (index, link)),
                 RouteStep::Wait(time) => sleep(time).await,
                 RouteStep::GiveUp(error) => return Err(error),

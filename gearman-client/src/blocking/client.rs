@@ -232,14 +232,15 @@ impl Client {
             let quarantine = |index: usize| self.links.get(index)?.quarantine();
             let is_doubtful =
                 |index: usize| self.links.get(index).is_some_and(ServerLink::is_doubtful);
-            match attempts.step(quarantine, is_doubtful, total, now()) {
+            let start = now();
+            match attempts.step(quarantine, is_doubtful, total, start) {
                 RouteStep::Try(index) => {
                     if let Some((failed, news)) = attempts.news(index)
                         && let Some(link) = self.links.get(failed)
                     {
                         news.notify(&link.options);
                     }
-                    let time = attempts.time(total, now());
+                    let time = attempts.time(total, start);
                     let link = self.links.get_mut(index).ok_or_else(no_server)?;
                     match step(index, link, time) {
                         Ok(done) => return Ok((done, index)),
