@@ -3,24 +3,31 @@
 //! A server has queues of messages. A message is pushed to either end, pulled from the left, and then deleted or
 //! returned by its consumer. There is no persistence, no time to run, and no limit on how long a pull waits.
 //!
+//! A service pushes messages with a [`Producer`] and handles them with a [`Worker`]:
+//!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let server = fixtures::adf_queue::Server::start()?;
+//! # let server = fixtures::adf_queue::Server::builder().queue("/mail").start()?;
 //! # let address = server.address();
-//! use adf_queue_client::Client;
+//! use adf_queue_client::{JobContext, Producer, Worker, WorkerOptions};
 //!
-//! let client = Client::connect(address).await?; // for example "127.0.0.1:6230"
-//! client.ensure_queue("/mail").await?;
-//! client.rpush("/mail", "hello").await?;
-//! let message = client.pull("/mail").await?;
-//! assert_eq!(message.body(), "hello");
-//! client.delete(&message).await?;
+//! let producer = Producer::connect(address).await?; // for example "127.0.0.1:6230"
+//! producer.rpush("/mail", "hello").await?;
+//!
+//! let options: WorkerOptions = address.parse()?;
+//! # let options = options.until_empty();
+//! let mut worker = Worker::new(options.slots(4))?;
+//! worker.register("/mail", |job: JobContext| async move {
+//!     assert_eq!(job.body(), "hello");
+//!     Ok::<(), std::io::Error>(()) // delete; an error puts it back at the right end
+//! })?;
+//! assert_eq!(worker.run().await.deleted, 1);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! The same in the blocking face, which has the same names and needs no runtime:
+//! A [`Client`] has a method for each request. The blocking face has the same names and needs no runtime:
 //!
 //! ```
 //! # let server = fixtures::adf_queue::Server::start()?;
