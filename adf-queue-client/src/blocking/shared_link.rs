@@ -3,13 +3,14 @@
 use std::{
     collections::BTreeMap,
     io,
+    sync::Arc,
     task::{Poll, Waker},
     time::Instant,
 };
 
 use queue_core::{
     ConnectionError, ConnectionState, Io, Later, Limit, Pulse, Role,
-    blocking::{Drive, Parker, Wire},
+    blocking::{Drive, Parker, SharedParker, Wire},
     earliest, lock, now,
     sync::{
         Mutex,
@@ -38,21 +39,37 @@ struct LinkState {
     driver: Option<ThreadId>,
     /// Wakes the driver while it waits for nothing but the time.
     resting: Option<Waker>,
+    /// When the driver ends what is late.
+    driven_until: Option<Instant>,
     /// Threads that wait for the outcomes of these tasks, one of which drives next.
-    waiting: BTreeMap<u64, Waker>,
+    waiting: BTreeMap<u64, Arc<SharedParker>>,
+    /// Where the next thread waits, with this number of others.
+    parker: Arc<SharedParker>,
+    parked: usize,
 }
+
+/// How many threads share a parker: they began to wait one after the other, so their answers mostly come together.
+const TOGETHER: usize = 16;
 
 /// What a waiting thread does next.
 enum Turn {
     Done(Result<AskAnswer>),
     Drive,
-    Park(Option<Instant>),
+    Park(Arc<SharedParker>, Option<Instant>),
 }
 
 impl SharedLink {
     pub(super) fn new(options: ConnectOptions) -> Self {
         let role = client::Link::new(options.clone());
-        let state = LinkState { role, driver: None, resting: None, waiting: BTreeMap::new() };
+        let state = LinkState {
+            role,
+            driver: None,
+            resting: None,
+            driven_until: None,
+            waiting: BTreeMap::new(),
+            parker: Arc::default(),
+            parked: 0,
+        };
         let wire = Mutex::new(Wire::to(&options));
         SharedLink { options, state: Mutex::new(state), wire }
     }
@@ -91,9 +108,9 @@ impl SharedLink {
     pub(super) fn outcome(&self, number: u64) -> Result<AskAnswer> {
         let outcome = self.wait(number);
         let is_left = self.with(|state| match state.waiting.first_key_value() {
-            Some((_, waker)) => {
+            Some((_, parker)) => {
                 if state.driver.is_none() {
-                    waker.wake_by_ref();
+                    parker.call_one();
                 }
                 false
             }
@@ -106,22 +123,21 @@ impl SharedLink {
     }
 
     fn wait(&self, number: u64) -> Result<AskAnswer> {
-        let (parker, waker) = Parker::own();
         loop {
-            match self.with(|state| state.turn(number, &waker)) {
+            match self.with(|state| state.turn(number)) {
                 Turn::Done(outcome) => return outcome,
                 Turn::Drive => {
-                    if let Some(outcome) = self.drive(number, &parker, &waker) {
+                    if let Some(outcome) = self.drive(number) {
                         return outcome;
                     }
                 }
-                Turn::Park(until) => parker.wait(until),
+                Turn::Park(parker, until) => parker.wait(until),
             }
         }
     }
 
     /// Moves bytes until the outcome of this task is known, or its limit has passed.
-    fn drive(&self, number: u64, parker: &Parker, waker: &Waker) -> Option<Result<AskAnswer>> {
+    fn drive(&self, number: u64) -> Option<Result<AskAnswer>> {
         let mut led =
             LedLink { link: self, number: Some(number), outcome: None, later: Later::default() };
         let steps_down = StepDown(self);
@@ -133,6 +149,7 @@ impl SharedLink {
                 Drive::Done(outcome) => break Some(outcome),
                 Drive::Late => break None,
                 Drive::Rest(Some(at)) => {
+                    let (parker, waker) = Parker::own();
                     if self.with(|state| state.rest(waker)) {
                         parker.wait(earliest([Some(at), limit]));
                     }
@@ -187,14 +204,14 @@ impl LinkState {
         is_free
     }
 
-    fn turn(&mut self, number: u64, waker: &Waker) -> Turn {
+    fn turn(&mut self, number: u64) -> Turn {
         let limit = self.role.limit(number);
         if self.driver.is_some() && limit.is_some_and(|at| at <= now()) {
             // The driver may be connecting.
             self.role.expire(now());
         }
         self.waiting.remove(&number);
-        if let Poll::Ready(outcome) = self.role.poll(number, waker) {
+        if let Poll::Ready(outcome) = self.role.poll(number, Waker::noop()) {
             return Turn::Done(outcome);
         }
         if self.lead() {
@@ -205,14 +222,26 @@ impl LinkState {
             let why = "a subscriber cannot wait for a push while its thread connects: use enqueue";
             return Turn::Done(Err(Error::invalid(why)));
         }
-        self.waiting.insert(number, waker.clone());
-        Turn::Park(limit)
+        let parker = self.parker();
+        let _ = self.role.poll(number, &parker.clone().into());
+        self.waiting.insert(number, parker.clone());
+        // A wait with a limit costs more, and the driver ends what is late in any case, unless it is connecting.
+        let is_seen = |at: &Instant| self.driven_until.is_some_and(|until| until <= *at);
+        Turn::Park(parker, limit.filter(|at| !self.role.is_open() || !is_seen(at)))
+    }
+
+    fn parker(&mut self) -> Arc<SharedParker> {
+        if self.parked >= TOGETHER || self.parker.is_woken() {
+            (self.parker, self.parked) = (Arc::default(), 0);
+        }
+        self.parked += 1;
+        self.parker.clone()
     }
 
     /// Whether the driver may wait. A request that begins meanwhile wakes it.
-    fn rest(&mut self, waker: &Waker) -> bool {
+    fn rest(&mut self, waker: Waker) -> bool {
         let may_rest = !self.role.wakes_pump();
-        self.resting = may_rest.then(|| waker.clone());
+        self.resting = may_rest.then_some(waker);
         may_rest
     }
 }
@@ -232,6 +261,7 @@ impl Role for LedLink<'_> {
     fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
         let mut state = lock(&self.link.state);
         let pulse = state.role.exchange(io, now);
+        state.driven_until = pulse.until();
         if let Some(number) = self.number
             && let Poll::Ready(outcome) = state.role.poll(number, Waker::noop())
         {
@@ -250,8 +280,8 @@ impl Drop for StepDown<'_> {
     fn drop(&mut self) {
         self.0.with(|state| {
             (state.driver, state.resting) = (None, None);
-            if let Some((_, waker)) = state.waiting.first_key_value() {
-                waker.wake_by_ref();
+            if let Some((_, parker)) = state.waiting.first_key_value() {
+                parker.call_one();
             }
         });
     }

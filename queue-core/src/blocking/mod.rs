@@ -18,7 +18,7 @@ pub use self::{canceller::Canceller, duplex::Duplex};
 pub use self::{
     connect::{Connector, connect},
     job_queue::{JobQueue, QueueCloser, Slices},
-    parker::Parker,
+    parker::{Parker, SharedParker},
     pump::{Drive, Wire},
     transport::TimedStream,
 };

@@ -1,14 +1,16 @@
 //! Parking of waiting threads.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    mem,
+    sync::{Arc, PoisonError, atomic::Ordering},
     task::{Wake, Waker},
     time::Instant,
 };
 
 use crate::{
-    now,
+    lock, now,
     sync::{
+        Condvar, Mutex,
         atomic::AtomicU8,
         thread::{self, Thread},
     },
@@ -65,6 +67,63 @@ impl Wake for Parker {
     }
 }
 
+/// Parks several threads that are mostly woken together: one system call wakes all of them, where each [`Parker`] takes
+/// one. It is woken once; who then waits for something else parks in another.
+#[derive(Debug, Default)]
+pub struct SharedParker {
+    state: Mutex<SharedState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct SharedState {
+    is_woken: bool,
+    /// Whether one thread is to return.
+    calls_one: bool,
+}
+
+impl SharedParker {
+    /// Waits until then or until woken, or until this thread is the one that is called.
+    pub fn wait(&self, until: Option<Instant>) {
+        let mut state = lock(&self.state);
+        while !state.is_woken && !mem::take(&mut state.calls_one) {
+            state = match until.map(|at| at.saturating_duration_since(now())) {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(left) if left.is_zero() => return,
+                Some(left) => {
+                    let waited = self.changed.wait_timeout(state, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    /// Makes one of the threads return, or the next one that waits.
+    pub fn call_one(&self) {
+        if !mem::replace(&mut lock(&self.state).calls_one, true) {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Whether it was woken.
+    #[must_use]
+    pub fn is_woken(&self) -> bool {
+        lock(&self.state).is_woken
+    }
+}
+
+impl Wake for SharedParker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !mem::replace(&mut lock(&self.state).is_woken, true) {
+            self.changed.notify_all();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{sync::mpsc, time::Duration};
@@ -100,6 +159,28 @@ mod tests {
     }
 
     #[test]
+    fn a_call_ends_the_wait_of_one_thread_and_waking_that_of_all() {
+        const THREADS: usize = 4;
+        let (parker, (returned, returns)) = (Arc::<SharedParker>::default(), mpsc::channel());
+        let threads: Vec<_> = (0..THREADS)
+            .map(|_| {
+                let (parker, returned) = (parker.clone(), returned.clone());
+                thread::spawn(move || {
+                    parker.wait(None);
+                    returned.send(()).unwrap();
+                })
+            })
+            .collect();
+        parker.call_one();
+        returns.recv().unwrap();
+        assert!(!parker.is_woken() && returns.try_recv().is_err());
+        Waker::from(parker.clone()).wake();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(returns.try_iter().count(), THREADS - 1);
+        parker.wait(None);
+    }
+
+    #[test]
     fn no_wait_outlasts_its_limit() {
         let (parker, _) = Parker::own();
         let start = now();
@@ -107,6 +188,7 @@ mod tests {
         while now() < until {
             parker.wait(Some(until));
         }
+        SharedParker::default().wait(Some(until + Duration::from_millis(20)));
         assert!(start.elapsed() < Duration::from_secs(20));
     }
 }
