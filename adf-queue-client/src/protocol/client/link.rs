@@ -179,8 +179,8 @@ impl Link {
         task.limit = task.limit.sooner(limit);
         let is_earlier = task.limit.at != former;
         if is_earlier {
-            former.map(|at| self.limits.remove((at, number)));
-            task.limit.at.map(|at| self.limits.insert((at, number)));
+            former.into_iter().for_each(|at| self.limits.remove((at, number)));
+            task.limit.at.into_iter().for_each(|at| self.limits.insert((at, number)));
         }
         is_earlier
     }

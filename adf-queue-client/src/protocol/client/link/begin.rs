@@ -42,7 +42,7 @@ impl Link {
             if self.session.is_none() {
                 self.life.want();
             }
-            limit.at.map(|at| self.limits.insert((at, number)));
+            limit.at.into_iter().for_each(|at| self.limits.insert((at, number)));
         }
         match (&task.stage, &task.ask) {
             (TaskStage::Queued(name), _) => {
