@@ -1,22 +1,17 @@
-//! A beanstalkd and the slots of its workers in one thread, with a clock that is turned by hand: a pump without
+//! The in-memory beanstalkd and the slots of its workers in one thread, with a clock that is turned by hand: a pump without
 //! sockets.
 
-use std::time::{Duration, Instant};
+use std::{
+    io::ErrorKind::UnexpectedEof,
+    time::{Duration, Instant},
+};
 
 use beanstalk_client::{
-    Error, JobFate, Outcome, WorkerEventKind, WorkerOptions,
+    JobFate, Outcome, WorkerEventKind, WorkerOptions,
     protocol::{Action, JobKey, ReservationChange, WorkerSlot},
 };
-use fixtures::{
-    beanstalkd::{
-        Version,
-        broker::{Broker, ConnectionId, Settings},
-        command::{self, Command, PutLine},
-        decode::{Decoder, Input},
-    },
-    clock::Moment,
-};
-use queue_core::{End, Io, Pulse, Role, proof::Steady};
+use fixtures::{ConnectionId, beanstalkd::Server, offline::Offline};
+use queue_core::{Pulse, proof::ByHand};
 
 /// What replaces the execution of one line: the answer to give instead; an empty one is silence, and
 /// [`CLOSES`] the end of the connection.
@@ -25,40 +20,28 @@ type Fault = Box<dyn FnMut(&str) -> Option<&'static str>>;
 pub(super) const CLOSES: &str = "closes";
 
 pub(super) struct World {
-    broker: Broker,
+    server: Offline,
+    producer: ConnectionId,
     began: Instant,
-    now: Moment,
+    /// Time since then.
+    elapsed: Duration,
     lanes: Vec<Lane>,
-    connections: Connections,
-}
-
-/// Gives every connection its own number.
-struct Connections(u64);
-
-impl Connections {
-    fn next(&mut self) -> ConnectionId {
-        self.0 += 1;
-        ConnectionId(self.0)
-    }
 }
 
 struct Lane {
-    id: ConnectionId,
+    id: Option<ConnectionId>,
     /// Number of connections that may be made when the worker asks for one.
     connections: usize,
     /// The immediate outcome of every handler.
     at_once: Option<Outcome>,
-    machine: Steady<WorkerSlot>,
-    io: Io<Error>,
+    hand: ByHand<WorkerSlot>,
     /// When to poll the worker again.
     wake: Option<Instant>,
-    decoder: Decoder,
     fault: Option<Fault>,
     /// How long replies wait here.
     latency: Duration,
-    under_way: Vec<(Moment, Vec<u8>)>,
+    under_way: Vec<(Duration, Vec<u8>)>,
     is_half_closed: bool,
-    is_open: bool,
     seen: Seen,
 }
 
@@ -91,23 +74,20 @@ impl Seen {
     }
 }
 
-const PRODUCER: ConnectionId = ConnectionId(1);
-
 impl World {
     pub(super) fn new() -> Self {
-        let mut broker = Broker::new(Settings::default());
-        broker.connect(PRODUCER, Moment::START);
+        let mut server = Server::builder().offline();
         World {
-            broker,
+            producer: server.connect(),
+            server,
             began: Instant::now(),
-            now: Moment::START,
+            elapsed: Duration::ZERO,
             lanes: Vec::new(),
-            connections: Connections(1),
         }
     }
 
     fn instant(&self) -> Instant {
-        self.began + self.now.since(Moment::START)
+        self.began + self.elapsed
     }
 
     /// Connects a worker; returns its number.
@@ -119,18 +99,15 @@ impl World {
     pub(super) fn worker_of(&mut self, options: &WorkerOptions, tubes: &[&str]) -> usize {
         let tubes = tubes.iter().map(|tube| tube.parse().unwrap()).collect();
         self.lanes.push(Lane {
-            id: ConnectionId(0),
+            id: None,
             connections: 1,
             at_once: None,
-            machine: Steady(WorkerSlot::new(options, 0, 0, tubes)),
-            io: Io::default(),
+            hand: ByHand::new(WorkerSlot::new(options, 0, 0, tubes)),
             wake: None,
-            decoder: Decoder::new(Version::default()),
             fault: None,
             latency: Duration::ZERO,
             under_way: Vec::new(),
             is_half_closed: false,
-            is_open: false,
             seen: Seen::default(),
         });
         self.settle();
@@ -144,39 +121,14 @@ impl World {
     /// Puts a job of this priority.
     pub(super) fn put_at(&mut self, priority: u32, ttr: u32) -> u64 {
         self.settle();
-        let line = PutLine { priority, delay: 0, ttr, bytes: 1, trailing_garbage: false };
-        self.broker.put_line(PRODUCER, line, self.now);
-        self.broker.put_body(PRODUCER, b"x", true, self.now);
-        let replies = self.broker.take_replies();
-        let mut id = 0;
-        for (connection, reply) in replies {
-            let mut bytes = Vec::new();
-            reply.encode(&mut bytes);
-            if connection == PRODUCER {
-                let text = String::from_utf8(bytes).unwrap();
-                id = text.trim().strip_prefix("INSERTED ").unwrap().parse().unwrap();
-            } else {
-                self.deliver(connection, bytes);
-            }
-        }
-        self.settle();
-        id
+        let inserted = self.ask(&format!("put {priority} 0 {ttr} 1\r\nx"));
+        inserted.trim().strip_prefix("INSERTED ").unwrap().parse().unwrap()
     }
 
     /// The server's reply to another client's line.
     pub(super) fn ask(&mut self, line: &str) -> String {
-        let command = command::parse(line.as_bytes(), Version::default()).unwrap();
-        self.broker.execute(PRODUCER, command, self.now);
-        let mut said = Vec::new();
-        for (connection, reply) in self.broker.take_replies() {
-            let mut bytes = Vec::new();
-            reply.encode(&mut bytes);
-            if connection == PRODUCER {
-                said = bytes;
-            } else {
-                self.deliver(connection, bytes);
-            }
-        }
+        self.server.send(self.producer, format!("{line}\r\n").as_bytes());
+        let said = self.server.receive(self.producer).bytes;
         self.settle();
         String::from_utf8(said).unwrap()
     }
@@ -213,7 +165,7 @@ impl World {
 
     /// The connection is lost.
     pub(super) fn cut(&mut self, lane: usize) {
-        self.lanes[lane].lose_connection();
+        self.lanes[lane].hand.loses(UnexpectedEof);
         self.settle();
     }
 
@@ -226,7 +178,7 @@ impl World {
     pub(super) fn finish(&mut self, lane: usize, outcome: Outcome) {
         let now = self.instant();
         let (key, _) = self.lanes[lane].seen.running.remove(0);
-        self.lanes[lane].machine.0.finish(key, outcome, 0, now);
+        self.lanes[lane].hand.role.0.finish(key, outcome, 0, now);
         self.settle();
     }
 
@@ -237,67 +189,38 @@ impl World {
 
     /// Everything that happens until this much time has passed.
     pub(super) fn pass(&mut self, time: Duration) {
-        let end = self.now.after(time);
+        let end = self.elapsed + time;
         let mut in_vain = 0;
-        loop {
+        while self.elapsed < end {
             self.settle();
-            let began = self.began;
-            let wakes = self.lanes.iter_mut().filter_map(|lane| {
-                let wake = lane.wake.map(|wake| Moment::START.after(wake - began));
+            let wakes = self.lanes.iter().filter_map(|lane| {
+                let wake = lane.wake.map(|wake| wake.saturating_duration_since(self.began));
                 let reply = lane.under_way.first().map(|(at, _)| *at);
                 [wake, reply].into_iter().flatten().min()
             });
-            let next = wakes.chain(self.broker.next_event()).min().unwrap_or(end).min(end);
-            if next >= end {
-                self.now = end;
-                self.broker.tick(end);
-                self.settle();
-                return;
-            }
+            let event = self.server.idle_for().map(|time| self.elapsed + time);
+            let next = wakes.chain(event).min().unwrap_or(end).min(end);
             // A moment that was already reached makes no progress by itself.
-            in_vain = if next > self.now { 0 } else { in_vain + 1 };
+            in_vain = if next > self.elapsed { 0 } else { in_vain + 1 };
             assert!(in_vain < 1000, "a worker wants to be woken at a moment that has passed");
-            self.now = next.max(self.now.after(Duration::from_nanos(1)));
-            self.broker.tick(self.now);
+            self.sleep_through(next.saturating_sub(self.elapsed).max(Duration::from_nanos(1)));
         }
+        self.settle();
     }
 
     /// Time that passes unnoticed, because the process was stopped.
     pub(super) fn sleep_through(&mut self, time: Duration) {
-        let end = self.now.after(time);
-        while let Some(next) = self.broker.next_event().filter(|next| *next < end) {
-            self.broker.tick(next);
-        }
-        self.now = end;
-        self.broker.tick(end);
-    }
-
-    fn deliver(&mut self, connection: ConnectionId, bytes: Vec<u8>) {
-        if let Some(lane) = self.lanes.iter_mut().find(|lane| lane.id == connection) {
-            lane.under_way.push((self.now.after(lane.latency), bytes));
-        }
+        self.elapsed += time;
+        self.server.advance(time);
     }
 
     /// Exchanges bytes and actions until there are none.
     fn settle(&mut self) {
         loop {
             let mut has_moved = false;
-            for (connection, reply) in self.broker.take_replies() {
-                let mut bytes = Vec::new();
-                reply.encode(&mut bytes);
-                self.deliver(connection, bytes);
-                has_moved = true;
-            }
-            let instant = self.instant();
-            let elapsed = self.now.since(Moment::START);
             for lane in &mut self.lanes {
-                let at = At { now: self.now, instant, elapsed };
-                let pulse = lane.step(&mut self.broker, at, &mut has_moved);
-                has_moved |= lane.is_open && lane.ends(&mut self.broker, at, pulse);
-                if matches!(pulse, Pulse::Dial { .. }) && lane.connections > 0 {
-                    lane.connect(&mut self.broker, &mut self.connections, self.now);
-                    has_moved = true;
-                }
+                lane.hand.now = self.began + self.elapsed;
+                has_moved |= lane.step(&mut self.server, self.elapsed);
             }
             if !has_moved {
                 return;
@@ -306,125 +229,94 @@ impl World {
     }
 }
 
-/// Now, as the broker, a worker and a test count it.
-#[derive(Clone, Copy)]
-struct At {
-    now: Moment,
-    instant: Instant,
-    elapsed: Duration,
-}
-
 impl Lane {
-    fn connect(&mut self, broker: &mut Broker, connections: &mut Connections, now: Moment) {
-        self.connections = self.connections.saturating_sub(1);
-        self.id = connections.next();
-        self.decoder = Decoder::new(Version::default());
-        (self.is_open, self.is_half_closed) = (true, false);
-        self.seen.closed = None;
-        self.seen.connections += 1;
-        broker.connect(self.id, now);
-        self.io.opened();
-    }
-
-    fn lose_connection(&mut self) {
-        self.io.ended(End::Lost(std::io::ErrorKind::UnexpectedEof.into()));
-    }
-
-    /// Whether the connection ends here: the worker wants it to, or it was lost.
-    fn ends(&mut self, broker: &mut Broker, at: At, pulse: Pulse) -> bool {
-        let is_wanted = !matches!(pulse, Pulse::Close(_) | Pulse::Over | Pulse::Dial { .. });
-        if is_wanted && self.io.is_open() {
-            return false;
+    /// Lets the worker process everything that has arrived, and does what it wants; returns whether anything happened.
+    fn step(&mut self, server: &mut Offline, now: Duration) -> bool {
+        let mut has_moved = self.receive(server, now);
+        while self.under_way.first().is_some_and(|(due, _)| *due <= now) {
+            self.hand.comes(&self.under_way.remove(0).1);
+            has_moved = true;
         }
-        self.io.closed();
-        self.is_open = false;
-        self.under_way.clear();
-        broker.disconnect(self.id, at.now);
-        true
-    }
-
-    /// The worker's wishes after processing everything that has arrived.
-    fn step(&mut self, broker: &mut Broker, at: At, has_moved: &mut bool) -> Pulse {
-        while self.is_open && self.under_way.first().is_some_and(|(due, _)| *due <= at.now) {
-            let (_, bytes) = self.under_way.remove(0);
-            for chunk in bytes.chunks(64) {
-                self.io.space()[..chunk.len()].copy_from_slice(chunk);
-                self.io.came(chunk.len());
-            }
-            *has_moved = true;
-        }
-        let pulse = self.machine.exchange(&mut self.io, at.instant);
+        let pulse = self.hand.turn();
         self.wake = pulse.until();
-        while let Some(action) = self.machine.0.next_action() {
-            self.note(action, at);
-            *has_moved = true;
+        while let Some(action) = self.hand.role.0.next_action() {
+            self.note(action, now);
+            has_moved = true;
         }
         if let Some(outcome) = self.at_once {
             for (key, _) in std::mem::take(&mut self.seen.running) {
-                self.machine.0.finish(key, outcome, 0, at.instant);
-                *has_moved = true;
+                self.hand.role.0.finish(key, outcome, 0, self.hand.now);
+                has_moved = true;
             }
         }
         match pulse {
             Pulse::Over => self.seen.closed = Some(Ok(())),
             Pulse::Look | Pulse::Peek => {
-                self.io.looked(at.instant);
-                *has_moved = true;
+                self.hand.looked();
+                has_moved = true;
             }
-            Pulse::Go(_) | Pulse::HalfClose(_) | Pulse::Rest(_) if self.io.is_open() => {
-                let half_closes = matches!(pulse, Pulse::HalfClose(_));
-                *has_moved |= self.serve(broker, at, half_closes);
+            Pulse::Go(_) | Pulse::HalfClose(_) | Pulse::Rest(_) if self.hand.io().is_open() => {
+                has_moved |= self.serve(server, now, matches!(pulse, Pulse::HalfClose(_)));
             }
             _ => {}
         }
-        pulse
-    }
-
-    fn serve(&mut self, broker: &mut Broker, at: At, half_closes: bool) -> bool {
-        let mut has_moved = false;
-        let outgoing = self.io.unsent().to_vec();
-        if !outgoing.is_empty() {
-            self.io.took(outgoing.len(), at.instant);
-            self.decoder.feed(&outgoing);
+        let is_wanted = !matches!(pulse, Pulse::Close(_) | Pulse::Over | Pulse::Dial { .. });
+        if let Some(id) = self.id.take_if(|_| !is_wanted || !self.hand.io().is_open()) {
+            self.hand.closes();
+            self.under_way.clear();
+            server.hang_up(id);
             has_moved = true;
         }
-        if half_closes && !self.is_half_closed {
-            self.is_half_closed = true;
-            broker.half_close(self.id, at.now);
+        if matches!(pulse, Pulse::Dial { .. }) && self.connections > 0 {
+            self.connections = self.connections.saturating_sub(1);
+            (self.id, self.is_half_closed) = (Some(server.connect()), false);
+            self.seen.closed = None;
+            self.seen.connections += 1;
+            self.hand.opens();
             has_moved = true;
-        }
-        while !broker.is_waiting(self.id) {
-            let Some(Input::Line(line)) = self.decoder.next_input() else { break };
-            let text = String::from_utf8(line.to_vec()).unwrap();
-            self.seen.lines.push((at.elapsed, text.clone()));
-            has_moved = true;
-            match self.fault.as_mut().and_then(|fault| fault(&text)) {
-                Some("") => {}
-                Some(CLOSES) => {
-                    self.lose_connection();
-                    return true;
-                }
-                Some(answer) => {
-                    self.under_way
-                        .push((at.now.after(self.latency), format!("{answer}\r\n").into()));
-                }
-                None => match command::parse(text.as_bytes(), Version::default()).unwrap() {
-                    Command::Quit => panic!("a worker does not quit"),
-                    command => broker.execute(self.id, command, at.now),
-                },
-            }
-            // The replies of one connection stay in their order.
-            for (connection, reply) in broker.take_replies() {
-                assert_eq!(connection, self.id, "one worker's command answers another");
-                let mut bytes = Vec::new();
-                reply.encode(&mut bytes);
-                self.under_way.push((at.now.after(self.latency), bytes));
-            }
         }
         has_moved
     }
 
-    fn note(&mut self, action: Action, at: At) {
+    /// What the server says is under way.
+    fn receive(&mut self, server: &mut Offline, now: Duration) -> bool {
+        let said = self.id.map_or(Vec::new(), |id| server.receive(id).bytes);
+        let is_something = !said.is_empty();
+        self.under_way.extend(is_something.then(|| (now + self.latency, said)));
+        is_something
+    }
+
+    fn serve(&mut self, server: &mut Offline, now: Duration, half_closes: bool) -> bool {
+        let id = self.id.unwrap();
+        let is_news = half_closes && !self.is_half_closed;
+        if self.hand.unsent().is_empty() && !is_news {
+            return false;
+        }
+        let lines = String::from_utf8(self.hand.takes_all()).unwrap();
+        for line in lines.split_terminator("\r\n") {
+            self.seen.lines.push((now, line.to_owned()));
+            match self.fault.as_mut().and_then(|fault| fault(line)) {
+                Some("") => {}
+                Some(CLOSES) => {
+                    self.hand.loses(UnexpectedEof);
+                    return true;
+                }
+                Some(answer) => {
+                    self.under_way.push((now + self.latency, format!("{answer}\r\n").into()));
+                }
+                None => server.send(id, format!("{line}\r\n").as_bytes()),
+            }
+            // The replies of one connection stay in their order.
+            self.receive(server, now);
+        }
+        if is_news {
+            self.is_half_closed = true;
+            server.half_close(id);
+        }
+        true
+    }
+
+    fn note(&mut self, action: Action, now: Duration) {
         let said = match action {
             Action::Run(taken) => {
                 let id = taken.job.id.get();
@@ -439,7 +331,7 @@ impl Lane {
             Action::Tell(what) => self.note_event(what),
             other => format!("{other:?}").to_lowercase(),
         };
-        self.seen.actions.push((at.elapsed, said));
+        self.seen.actions.push((now, said));
     }
 
     fn note_event(&mut self, what: WorkerEventKind) -> String {
