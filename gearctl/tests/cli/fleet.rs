@@ -176,27 +176,27 @@ fn changes_functions_on_every_server_that_has_them() {
 #[test]
 fn a_condition_sums_all_servers() {
     let fleet = Fleet::start();
-    let wait_for = |limit: &str, servers: &str, what: &[&str]| {
+    let wait = |limit: &str, servers: &str, what: &[&str]| {
         gearctl(servers, &[&["wait", "--timeout", limit, "-i", "1ms"], what].concat())
     };
-    let wait = |servers: &str, what: &[&str]| wait_for("10s", servers, what).exits(0);
-    let wait_in_vain = |servers: &str, what: &[&str]| wait_for("3s", servers, what).exits(124);
     let (one, two) = (fleet.one.address(), fleet.two.address());
-    wait(&fleet.alive(), &["--for", "queued==0", "-f", "mail"]);
+    wait("10s", &fleet.alive(), &["--for", "queued==0", "-f", "mail"]).exits(0);
     queue(two, "mail", b"x");
-    // The first server alone would be empty.
-    let ran = wait_in_vain(&fleet.alive(), &["--for", "idle", "-f", "mail"]);
-    assert!(ran.err.contains("total 1"), "{}", ran.err);
-    queue(one, "mail", b"x");
-    wait(&fleet.alive(), &["--for", "queued==2", "-f", "mail"]);
-    wait(&fleet.alive(), &["--for", "server"]);
     let handle = gearctl(two, &["jobs", "-o", "id"]).exits(0);
     let done = format!("handle-done={}", handle.lines()[0]);
+    // The first server alone would be empty.
     let in_vain = [
-        (fleet.all(), &["--for", "server"][..]),
-        (fleet.alive(), &["--for", &done, "--assume-done"]),
+        (fleet.alive(), &["--for", "idle", "-f", "mail"][..], "total 1"),
+        (fleet.all(), &["--for", "server"], ""),
+        (fleet.alive(), &["--for", &done, "--assume-done"], ""),
     ];
-    at_once(in_vain, |(servers, what)| drop(wait_in_vain(&servers, what)));
+    at_once(in_vain, |(servers, what, seen)| {
+        let ran = wait("3s", &servers, what).exits(124);
+        assert!(ran.err.contains(seen), "{}", ran.err);
+    });
+    queue(one, "mail", b"x");
+    wait("10s", &fleet.alive(), &["--for", "queued==2", "-f", "mail"]).exits(0);
+    wait("10s", &fleet.alive(), &["--for", "server"]).exits(0);
 }
 
 #[test]

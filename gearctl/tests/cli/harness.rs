@@ -64,16 +64,20 @@ pub(crate) fn in_memory(scenario: impl Fn(&Site)) {
     scenario(&Site { address: server.address().to_owned() });
 }
 
-/// Runs a scenario against a fresh in-memory server and a fresh real one.
-pub(crate) fn on_both(scenario: impl Fn(&Site)) {
-    in_memory(&scenario);
-    if let Some(real) = Gearmand::start() {
-        scenario(&Site { address: real.address().to_owned() });
-    }
+/// Runs a scenario against a fresh in-memory server and a fresh real one, at the same time.
+pub(crate) fn on_both(scenario: impl Fn(&Site) + Sync) {
+    at_once([false, true], |is_real| match is_real {
+        false => in_memory(&scenario),
+        true => {
+            if let Some(real) = Gearmand::start() {
+                scenario(&Site { address: real.address().to_owned() });
+            }
+        }
+    });
 }
 
 /// As [`on_both`], if `gearman` and `gearadmin` are installed, which `CI=true` requires.
-pub(crate) fn on_both_with_tools(scenario: impl Fn(&Site)) {
+pub(crate) fn on_both_with_tools(scenario: impl Fn(&Site) + Sync) {
     let works = |tool: &str| {
         let mut command = Command::new(tool);
         command.arg("-H").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
