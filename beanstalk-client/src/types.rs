@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_tube_name_says_what_where_and_the_rule() {
+    fn invalid_tube_names_state_problem_position_and_rule() {
         let error = TubeName::try_from("mail\r\ndelete 1").unwrap_err();
         assert_eq!(
             error.to_string(),

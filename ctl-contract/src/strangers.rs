@@ -78,14 +78,14 @@ pub fn a_frozen_server_exits_124<T: Tool>(case: &Case<T>) {
 
 /// A server that takes connections and never answers is named, and the others are heard all the same.
 pub fn names_the_silent_server<T: Tool>(case: &Case<T>) {
-    name_the_silent_one(case, &[case.list, case.figures]);
+    reports_the_silent_server(case, &[case.list, case.figures]);
 }
 
 /// The same by the commands of every tool.
 pub fn common_commands_name_the_silent_server<T: Tool>(case: &Case<T>) {
     let pings = "ping -c 2 -i 0 -o json";
     let lines = ["top -c 1", "doctor", "exporter -c 1", pings];
-    let (servers, ran) = name_the_silent_one(case, &lines);
+    let (servers, ran) = reports_the_silent_server(case, &lines);
     let rows = ran.last().unwrap().json();
     let lost = servers.map(|server| -> Vec<bool> {
         let rows = rows.as_array().unwrap().iter().filter(|row| row["server"] == *server);
@@ -96,7 +96,7 @@ pub fn common_commands_name_the_silent_server<T: Tool>(case: &Case<T>) {
 
 /// Runs these lines at the same time, as each of them waits: with a silent server and one that answers, which come
 /// back the bytes received.
-fn name_the_silent_one<T: Tool>(case: &Case<T>, lines: &[&str]) -> ([String; 2], Vec<Ran>) {
+fn reports_the_silent_server<T: Tool>(case: &Case<T>, lines: &[&str]) -> ([String; 2], Vec<Ran>) {
     let ((_server, address), silent) = (case.filled(), silent());
     let both = format!("{silent},{address}");
     let ran = thread::scope(|scope| {

@@ -1,5 +1,5 @@
 //! Shared code of the queue tools: arguments, settings, output formats, messages, exit codes, confirmation, progress,
-//! bulk operations, and the REPL. Knows nothing of any particular queue.
+//! bulk operations, and the REPL. Independent of any particular queue.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod args;

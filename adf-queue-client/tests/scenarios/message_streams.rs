@@ -20,7 +20,7 @@ on_each_server!(
 );
 
 // Producers and workers push and pull over WebSocket alone.
-on_servers! { events_are_streams_that_end_with_what_they_are_about:
+on_servers! { event_streams_end_with_their_source:
     ws_bin_in_memory = in_memory WsBin,
     ws_json_in_memory = in_memory WsJson,
     ws_bin_real = real WsBin,
@@ -99,7 +99,7 @@ fn streams_have_names_and_may_move_to_another_thread(world: &World) {
     });
 }
 
-fn events_are_streams_that_end_with_what_they_are_about(world: &World) {
+fn event_streams_end_with_their_source(world: &World) {
     runtime().block_on(async {
         let queue = queue_name();
         let options = ProducerOptions::from(world.options()).create_queues(true);

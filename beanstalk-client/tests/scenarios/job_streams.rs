@@ -42,7 +42,7 @@ each_server!(
     a_stream_of_jobs_dropped_at_any_poll_loses_no_job,
     a_stream_of_jobs_yields_deadline_soon_and_continues,
     a_stream_of_jobs_ends_after_an_error_and_can_be_replaced,
-    events_are_streams_that_end_with_what_they_are_about,
+    event_streams_end_with_their_source,
 );
 
 async fn client(address: &str) -> Client {
@@ -209,7 +209,7 @@ fn reserves_of_a_stream_that_time_out_are_followed_by_others() {
     });
 }
 
-fn events_are_streams_that_end_with_what_they_are_about(environment: Environment) {
+fn event_streams_end_with_their_source(environment: Environment) {
     let place = environment.start();
     runtime().block_on(async {
         let (told, also) = (std::sync::Arc::new(std::sync::Mutex::new(0)), 1);

@@ -18,7 +18,7 @@ fn put<F: Face>(client: &mut F, body: &str, priority: u32) -> u64 {
 scenarios!(
     a_job_goes_through_whole,
     bodies_of_every_kind_round_trip,
-    a_body_that_looks_like_commands_is_only_a_body,
+    a_body_that_looks_like_commands_stays_a_body,
     a_body_over_the_servers_limit_is_refused_and_the_connection_stays,
     an_empty_queue_times_out,
     a_waiting_reserve_gets_a_job_that_is_put_later,
@@ -68,7 +68,7 @@ fn bodies_of_every_kind_round_trip<F: Face>(environment: Environment) {
     }
 }
 
-fn a_body_that_looks_like_commands_is_only_a_body<F: Face>(environment: Environment) {
+fn a_body_that_looks_like_commands_stays_a_body<F: Face>(environment: Environment) {
     let place = environment.start();
     let mut client: F = place.connect();
     let keep = put(&mut client, "keep", 0);

@@ -245,7 +245,7 @@ async fn a_broken_service_stops_the_worker_and_its_jobs_are_ready_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stop_gives_back_what_still_waits_when_the_grace_is_over() {
+async fn the_end_of_the_grace_returns_waiting_jobs() {
     let server = Server::start().unwrap();
     let mut client = Client::connect(server.address()).await.unwrap();
     put(&mut client, "x", 60).await;

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_would_be_read_otherwise_is_escaped() {
+    fn escapes_only_ambiguous_text() {
         for (name, text) in [
             (&b"plain"[..], "plain"),
             ("M\u{fc}nchen C:\\temp".as_bytes(), "M\u{fc}nchen C:\\temp"),
@@ -65,7 +65,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(name in prop::collection::vec(
+        fn escaped_text_round_trips(name in prop::collection::vec(
             prop::sample::select(b"\\x5cf0a\xff\xc3\xbc".to_vec()), 0..12)) {
             prop_assert_eq!(read(&written(&name)), name);
         }

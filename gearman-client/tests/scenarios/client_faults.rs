@@ -35,7 +35,7 @@ fn all<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Servers {
 
 both_faces!(
     an_idempotent_submission_is_repeated_under_the_same_id_and_is_one_job,
-    an_unknown_fate_is_told_and_nothing_is_repeated,
+    an_unknown_fate_is_reported_and_not_repeated,
     a_refusal_is_final_and_leaves_the_connection,
     one_of_three_servers_dies_and_no_call_fails,
     a_server_that_comes_back_is_used_again,
@@ -82,7 +82,7 @@ fn an_idempotent_submission_is_repeated_under_the_same_id_and_is_one_job<F: Face
 }
 
 /// G1: unless the caller allows it.
-fn an_unknown_fate_is_told_and_nothing_is_repeated<F: Face>() {
+fn an_unknown_fate_is_reported_and_not_repeated<F: Face>() {
     let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
     let mut client = F::connect(all([&one, &two])).unwrap();
     one.faults().add(Fault::nth(1).of("SUBMIT_JOB_BG").executed().reset_after(3));

@@ -39,7 +39,7 @@ scenarios!(
 );
 
 each_server_async!(
-    a_stream_of_jobs_until_there_are_none_ends,
+    a_stream_of_jobs_until_empty_ends,
     the_caller_maps_errors_to_outcomes_of_async_jobs,
     a_dropped_job_is_failed,
     stopping_finishes_running_jobs_and_returns_the_rest,
@@ -267,7 +267,7 @@ fn taking_the_last_job_by_hand_ends_the_worker(address: &str) {
     assert_eq!((report.completed, report.given_up), (3, 1), "{report}");
 }
 
-async fn a_stream_of_jobs_until_there_are_none_ends(address: String) {
+async fn a_stream_of_jobs_until_empty_ends(address: String) {
     let client = Client::connect(&address).await.unwrap();
     for n in 0..3 {
         client.submit_background("last", n.to_string(), options()).await.unwrap();

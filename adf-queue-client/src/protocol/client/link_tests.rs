@@ -1190,7 +1190,7 @@ fn pulls_of_a_queue_that_stays_are_sent_once() {
 
 /// A plain pull joined the abandoned one, and waited for the next push.
 #[test]
-fn a_plain_pull_takes_what_is_ready_although_an_abandoned_pull_waits() {
+fn a_plain_pull_takes_ready_messages_despite_an_abandoned_pull() {
     let mut bench = Bench::open(options());
     let pulled = bench.return_unseen();
     let again = bench.pull();
@@ -1439,7 +1439,7 @@ fn a_count_before_a_pull_does_not_prove_the_server() {
 
 /// The server may close a connection at each settlement.
 #[test]
-fn a_message_of_a_worker_is_no_sign_of_a_good_server() {
+fn a_message_to_a_worker_does_not_prove_the_server() {
     let link = Link::new(options()).patient();
     let mut bench = Bench::of(link, Server::builder().queue("/q").offline());
     let mut pull = bench.begin(Ask::Pull(queue()));

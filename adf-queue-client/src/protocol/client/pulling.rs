@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pull_takes_over_what_was_given_up_before_it_asks() {
+    fn a_pull_takes_over_an_abandoned_one_before_sending() {
         let now = queue_core::now();
         let mut pull = pulling(Encoding::Binary, PullWait::Endless, Limit::never());
         assert!(matches!(pull.next(None, now), ClientStep::Adopt(..)));

@@ -1482,7 +1482,7 @@ fn under_a_limit_one_pull_waits_where_no_other_queue_or_lane_may_need_it() {
 }
 
 #[test]
-fn a_worker_until_its_queues_are_empty_pulls_at_once_what_one_count_found() {
+fn until_empty_pulls_all_counted_messages_at_once() {
     for seed in 0..2 {
         for slots in [1, 3] {
             let terms = LaneSettings { until_empty: true, slots, recheck: NEVER, ..terms() };

@@ -237,7 +237,7 @@ fn a_mixed_pipeline_keeps_command_properties() {
 }
 
 #[test]
-fn a_raw_line_means_what_the_server_will_read() {
+fn a_raw_line_is_parsed_like_the_server_does() {
     let effect = |line: &str| RawCommand::new(line).unwrap().effect();
     assert_eq!(effect("use mail"), Effect::Use(tube()));
     assert_eq!(effect("watch mail"), Effect::Watch(tube()));

@@ -111,7 +111,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_lease_counts_from_what_was_sent() {
+    fn a_lease_starts_when_its_request_was_sent() {
         let start = Instant::now();
         let mut lease = Lease::new(start);
         assert_eq!((lease.end(), lease.beat()), (None, None));

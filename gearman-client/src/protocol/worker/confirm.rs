@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_confirms_what_was_sent_before_its_request_and_nothing_else() {
+    fn an_answer_confirms_only_packets_before_its_request() {
         let (mut confirmations, now) = (Confirmations::default(), Instant::now());
         tells(&mut confirmations, WorkComplete);
         asks(&mut confirmations, now);

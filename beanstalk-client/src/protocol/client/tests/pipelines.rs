@@ -43,7 +43,7 @@ fn a_reply_of_a_pipeline_is_due_from_when_it_is_awaited() {
 }
 
 #[test]
-fn a_reply_of_a_pipeline_also_has_the_time_of_a_write_that_goes_on() {
+fn a_reply_of_a_pipeline_also_gets_the_time_of_an_ongoing_write() {
     let mut bench = pipeline();
     let one = bench.send(&put("one"));
     bench.awaits(one);

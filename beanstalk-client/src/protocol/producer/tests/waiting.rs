@@ -112,7 +112,7 @@ fn connect_returns_the_first_connection_or_all_failures() {
 }
 
 #[test]
-fn a_producer_that_is_closed_finishes_what_it_has_accepted_and_takes_nothing_else() {
+fn a_closed_producer_finishes_accepted_puts_only() {
     let mut world = World::new(1, Selection::InOrder, some_probes());
     for _ in 0..20 {
         world.put(0, Delivery::AtMostOnce, 60);

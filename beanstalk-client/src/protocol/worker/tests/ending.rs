@@ -474,7 +474,7 @@ fn a_job_whose_outcome_cannot_be_sent_goes_back_with_the_connection() {
 }
 
 #[test]
-fn a_reserve_has_the_time_of_a_reply_on_top_of_its_own() {
+fn a_reserve_gets_the_reply_timeout_on_top_of_its_own() {
     let connect: ConnectOptions = "127.0.0.1:1".parse().unwrap();
     let options = WorkerOptions::from(connect.reply_timeout(10 * SECOND)).seed(1);
     let mut bench = Bench::connected(&options);
