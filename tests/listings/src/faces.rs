@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const DIFFERENCES: &[(&str, &str, &str, &str)] = &[
     ("*", "*", "next", "the blocking pipelines, and Gearman's blocking job, are iterators"),
     ("*", "*", "into_stream", "an iterator is to threads what a stream is to tasks"),
-    ("*", "*", "jobs messages", "a blocking reserve, grab or pull in a loop is one"),
+    ("*", "*", "jobs messages reserve_stream", "a blocking reserve, grab or pull in a loop is one"),
     ("*", "*", "register_blocking", "every blocking handler may block"),
     ("*", "*", "register_service", "a tower service gives a future"),
     ("*", "*", "run_until", "a thread cannot wait for a future: it is stopped by its handle"),
