@@ -155,7 +155,8 @@ fn next_signal(mut signals: &std::os::unix::net::UnixStream, most: Option<Durati
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::cell::Cell;
     use std::io;

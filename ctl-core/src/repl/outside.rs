@@ -103,7 +103,8 @@ pub(super) fn cannot_start(program: &str, error: &io::Error) -> CliError {
     CliError::new(Exit::Negative, "COMMAND_FAILED", format!("cannot start {program}: {error}"))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -223,7 +223,8 @@ fn serve<P: pipe::Pipe>(
         .map_err(|error| process::no_thread(&error))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::process::Stdio;
