@@ -10,7 +10,6 @@ mod supervisor;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clap::{Arg, Args, Command};
@@ -240,8 +239,4 @@ impl CommandEnd {
 /// Whether stdout belongs to the commands: there are no documents, and no record for each job.
 fn is_for_commands(out: &Output) -> bool {
     !out.style.format.is_json()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -62,7 +62,8 @@ impl Destination {
     }
 
     /// A file of any kind.
-    #[cfg(all(test, unix))]
+    #[cfg(unix)]
+    #[cfg(test)]
     pub(super) fn disk(name: &str, file: &File) -> Self {
         Self { name: name.to_owned(), kind: Kind::Disk, handle: file.try_clone().ok() }
     }

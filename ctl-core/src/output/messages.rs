@@ -5,10 +5,11 @@ mod filter;
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::Write;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use clap::ValueEnum;
 use indicatif::ProgressBar;
+use queue_core::lock;
 use serde_json::{Map, Value, json};
 
 pub use self::filter::{Filter, Level};
@@ -349,10 +350,6 @@ impl Messages {
 
 /// Maximum bytes to hold back.
 const MOST_HELD: usize = 16 << 10;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Shows what is sent and received, a line each, under `-vvv` or as configured by the tool's log variable.
 #[derive(Clone)]

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use clap::Command;
+use queue_core::lock;
 use rustyline::error::ReadlineError;
 use rustyline::history::MemHistory;
 use rustyline::{Behavior, Cmd, ColorMode, CompletionType, Config, KeyCode, KeyEvent, Modifiers};
 
 use self::assistant::{Assistant, what_is_open};
 pub use self::live::Notices;
-use self::live::{Live, Screen, Typed, lock};
+use self::live::{Live, Screen, Typed};
 use super::complete::Values;
 use super::history::MAX_ENTRIES;
 use super::prompt::Prompt;

@@ -1,9 +1,9 @@
 //! What a tool adds to a session: its vocabulary and its state.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use clap::{ArgMatches, Command, Subcommand};
+pub use queue_core::lock;
 
 use super::complete::Wanted;
 use super::known::{Fetch, KnownNames};
@@ -223,11 +223,6 @@ pub fn say_loss<G: Guest>(guest: &mut G) {
     if let Some(said) = guest.notice_loss() {
         guest.parts().tool.messages.note(said);
     }
-}
-
-/// Locks the state; a panic elsewhere does not end the session.
-pub fn lock<G>(shared: &Mutex<G>) -> MutexGuard<'_, G> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

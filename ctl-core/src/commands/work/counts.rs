@@ -5,8 +5,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use queue_core::lock;
+
 use super::CommandEnd;
-use super::lock;
 use crate::commands::exporter::{Kind, Metrics};
 use crate::error::{CliError, Exit};
 use crate::text::units;

@@ -5,7 +5,8 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use super::lock;
+use queue_core::lock;
+
 use crate::error::CliError;
 use crate::output::Record;
 use crate::system::files;

@@ -5,7 +5,8 @@ use std::hash::Hash;
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, Sender};
 
-use super::lock;
+use queue_core::lock;
+
 use super::{CommandEnd, RECORDED};
 use crate::output::messages::Messages;
 

@@ -5,8 +5,9 @@ use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use queue_core::lock;
+
 use super::counts::Account;
-use super::lock;
 use crate::error::CliError;
 use crate::output::messages::Messages;
 

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use queue_core::lock;
+
 use super::counts::Account;
 use super::failed::FailedFile;
-use super::lock;
 use super::monitor::Monitor;
 use super::outages::Outages;
 use super::{CommandEnd, RECORDED, STOPPED, WorkFlags, is_for_commands};

@@ -5,7 +5,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::lock;
+use queue_core::lock;
+
 use super::{Shift, WorkFlags};
 use crate::error::{CliError, Exit};
 use crate::system::manager::Manager;

@@ -1,9 +1,10 @@
 //! The prompt of the line that is being edited: other threads change it, and print above it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
+use queue_core::lock;
 use unicode_width::UnicodeWidthStr;
 
 use crate::repl::ending::wake_editor;
@@ -179,10 +180,6 @@ impl Notices {
             eprint!("{line}");
         }
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How wide the terminal is, or is taken to be.
