@@ -7,7 +7,7 @@ use ctl_core::input::named::{Named, Words};
 use crate::error::cli_error;
 
 /// Queues, as commands name them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Queue {}
 
 impl Named for Queue {

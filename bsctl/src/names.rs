@@ -10,7 +10,7 @@ use ctl_core::output::messages::Messages;
 use crate::error::cli_error;
 
 /// Tubes, as commands name them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Tube {}
 
 impl Named for Tube {

@@ -11,7 +11,7 @@ use gearman_client::{FunctionName, JobHandle, UniqueId};
 use crate::error::cli_error;
 
 /// Functions, as commands name them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Function {}
 
 impl Named for Function {

@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::marker::PhantomData;
 
-use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use clap::{Arg, Args};
 
 use crate::config::Settings;
 use crate::error::CliError;
@@ -14,7 +14,7 @@ use crate::input::Argument;
 use crate::output::messages::Messages;
 
 /// A kind of named thing.
-pub trait Named: 'static {
+pub trait Named: Clone + fmt::Debug + 'static {
     /// A valid name.
     type Name: Clone + Eq + Hash;
 
@@ -26,17 +26,6 @@ pub trait Named: 'static {
     /// # Errors
     /// The name is invalid: exit 65.
     fn read(text: &str) -> Result<Self::Name, CliError>;
-
-    /// Parses a name from a word of the command line.
-    ///
-    /// # Errors
-    /// As [`Named::read`]; also if it is not UTF-8.
-    fn of_word(word: &OsStr) -> Result<Self::Name, CliError>
-    where
-        Self: Sized,
-    {
-        Self::WORDS.read::<Self>(word)
-    }
 }
 
 /// The words for a named thing.
@@ -60,17 +49,6 @@ impl Words {
 
     fn missing(&self) -> CliError {
         CliError::usage(format!("no {} given", self.one)).hint(self.hint())
-    }
-
-    fn flag(&self) -> Arg {
-        Arg::new(FLAG).short(self.short).long(self.one).value_name(self.value)
-    }
-
-    /// Adds both arguments; whatever conflicts with a name conflicts with [`NAMES`].
-    fn add_to(&self, command: Command, place: Arg, flag: Arg) -> Command {
-        let place = place.value_name(self.value).value_parser(value_parser!(OsString));
-        let group = ArgGroup::new(NAMES).args([PLACE, FLAG]).multiple(true);
-        command.arg(place).arg(flag).group(group)
     }
 
     fn read<N: Named>(&self, word: &OsStr) -> Result<N::Name, CliError> {
@@ -110,9 +88,15 @@ pub fn pattern(arg: Arg, help: &'static str) -> Arg {
 }
 
 /// One name.
-pub struct One<N> {
+#[derive(Debug, Clone, Args)]
+#[group(id = "names", multiple = true)]
+pub struct One<N: Named> {
+    #[arg(id = PLACE, value_name = N::WORDS.value, help = format!("The {}", N::WORDS.one))]
     place: Option<OsString>,
+    #[arg(id = FLAG, short = N::WORDS.short, long = N::WORDS.one, value_name = N::WORDS.value)]
+    #[arg(help = format!("The {}, by flag", N::WORDS.one))]
     flag: Option<String>,
+    #[arg(skip)]
     kind: PhantomData<fn() -> N>,
 }
 
@@ -163,9 +147,16 @@ impl<N: Named> One<N> {
 }
 
 /// Several names; positional ones come first.
-pub struct Several<N> {
+#[derive(Debug, Clone, Args)]
+#[group(id = "names", multiple = true)]
+pub struct Several<N: Named> {
+    #[arg(id = PLACE, value_name = N::WORDS.value, num_args = 0..)]
+    #[arg(help = format!("The {}", N::WORDS.several))]
     place: Vec<OsString>,
+    #[arg(id = FLAG, short = N::WORDS.short, long = N::WORDS.one, value_name = N::WORDS.value)]
+    #[arg(help = format!("A {}, by flag; repeatable", N::WORDS.one))]
     flags: Vec<String>,
+    #[arg(skip)]
     kind: PhantomData<fn() -> N>,
 }
 
@@ -226,9 +217,16 @@ pub fn once<N: Clone + Eq + Hash, E>(
 }
 
 /// A name and further words: the first word is the name, unless the flag gives it.
-pub struct Leading<N> {
+#[derive(Debug, Clone, Args)]
+#[group(id = "names", multiple = true)]
+pub struct Leading<N: Named> {
+    #[arg(id = PLACE, value_name = N::WORDS.value)]
+    #[arg(help = format!("The {}, unless given with -{}", N::WORDS.one, N::WORDS.short))]
     place: Option<OsString>,
+    #[arg(id = FLAG, short = N::WORDS.short, long = N::WORDS.one, value_name = N::WORDS.value)]
+    #[arg(help = format!("The {}, by flag", N::WORDS.one))]
     flag: Option<String>,
+    #[arg(skip)]
     kind: PhantomData<fn() -> N>,
 }
 
@@ -321,100 +319,13 @@ pub fn note_first_body<N: Named>(
     }
 }
 
-impl<N: Named> Args for One<N> {
-    fn augment_args(command: Command) -> Command {
-        let words = N::WORDS;
-        let place = Arg::new(PLACE).help(format!("The {}", words.one));
-        let flag = words.flag().help(format!("The {}, by flag", words.one));
-        words.add_to(command, place, flag)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl<N: Named> Args for Several<N> {
-    fn augment_args(command: Command) -> Command {
-        let words = N::WORDS;
-        let place = Arg::new(PLACE).help(format!("The {}", words.several)).num_args(0..);
-        let help = format!("A {}, by flag; repeatable", words.one);
-        let place = place.action(ArgAction::Append);
-        words.add_to(command, place, words.flag().help(help).action(ArgAction::Append))
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl<N: Named> Args for Leading<N> {
-    fn augment_args(command: Command) -> Command {
-        let words = N::WORDS;
-        let place =
-            Arg::new(PLACE).help(format!("The {}, unless given with -{}", words.one, words.short));
-        let flag = words.flag().help(format!("The {}, by flag", words.one));
-        words.add_to(command, place, flag)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-fn taken<T: Clone + Send + Sync + 'static>(matches: &mut ArgMatches, id: &str) -> Vec<T> {
-    matches.remove_many(id).into_iter().flatten().collect()
-}
-
-macro_rules! from_matches {
-    ($($kind:ident { $place:ident, $flag:ident } $one:ident;)*) => {$(
-        impl<N: Named> FromArgMatches for $kind<N> {
-            fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-                Self::from_arg_matches_mut(&mut matches.clone())
-            }
-
-            fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
-                let ($place, $flag) = ($one(matches, PLACE), $one(matches, FLAG));
-                Ok(Self { $place, $flag, kind: PhantomData })
-            }
-
-            fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-                *self = Self::from_arg_matches(matches)?;
-                Ok(())
-            }
-        }
-
-        impl<N> Clone for $kind<N> {
-            fn clone(&self) -> Self {
-                Self { $place: self.$place.clone(), $flag: self.$flag.clone(), kind: PhantomData }
-            }
-        }
-
-        impl<N> fmt::Debug for $kind<N> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($kind)).field("place", &self.$place).field("flag", &self.$flag).finish()
-            }
-        }
-    )*};
-}
-
-fn one<T: Clone + Send + Sync + 'static>(matches: &mut ArgMatches, id: &str) -> Option<T> {
-    matches.remove_one(id)
-}
-
-from_matches! {
-    One { place, flag } one;
-    Several { place, flags } taken;
-    Leading { place, flag } one;
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
 
     use super::*;
 
-    #[derive(Debug)]
+    #[derive(Debug, Clone)]
     enum Tube {}
 
     impl Named for Tube {

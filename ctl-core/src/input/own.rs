@@ -72,6 +72,7 @@ mod tests {
     use crate::input::named::Words;
     use crate::output::Memory;
 
+    #[derive(Debug, Clone)]
     enum Tube {}
 
     impl Named for Tube {
