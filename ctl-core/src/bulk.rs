@@ -330,25 +330,12 @@ impl Bulk {
     /// The first failure if nothing succeeded; a failure passed to [`Bulk::unsent`] that ended everything; failures of
     /// writing the report.
     pub fn finish(self, out: &mut Output) -> Result<Exit, CliError> {
-        self.finish_with(out, |_| {})
-    }
-
-    /// As [`Bulk::finish`], with more fields in the report, added by `extend`.
-    ///
-    /// # Errors
-    /// As [`Bulk::finish`].
-    fn finish_with(
-        self,
-        out: &mut Output,
-        extend: impl FnOnce(&mut Record),
-    ) -> Result<Exit, CliError> {
         let messages = self.messages.clone();
         let is_interrupted = self.gate.signal().is_some();
-        let (exit, report, sentence) = self.conclude(extend)?;
-        let is_rehearsal = report.get("dry_run").is_some();
+        let (exit, report, sentence) = self.conclude()?;
         match out.style.format {
             // The reader of a script's output needs words; scripts take documents.
-            Format::Plain | Format::Name | Format::Raw if !is_rehearsal => messages.note(&sentence),
+            Format::Plain | Format::Name | Format::Raw => messages.note(&sentence),
             format => {
                 // Where stdout has figures, a user who pressed Ctrl-C needs words.
                 if is_interrupted && !matches!(format, Format::Table | Format::Wide) {
@@ -373,7 +360,7 @@ impl Bulk {
     /// # Errors
     /// The first failure when nothing succeeded.
     pub fn finish_silently(self) -> Result<Exit, CliError> {
-        self.conclude(|_| {}).map(|(exit, _, _)| exit)
+        self.conclude().map(|(exit, _, _)| exit)
     }
 
     /// Ends without a report on stdout, for commands whose results went there; the summary is a note.
@@ -383,7 +370,7 @@ impl Bulk {
     pub fn finish_quietly(self) -> Result<Exit, CliError> {
         let messages = self.messages.clone();
         let tell = self.attempted() > 1;
-        let (exit, _, sentence) = self.conclude(|_| {})?;
+        let (exit, _, sentence) = self.conclude()?;
         if tell || !exit.is_done() {
             messages.note(sentence);
         }
@@ -402,10 +389,7 @@ impl Bulk {
         self.after(listed)?.finish_quietly()
     }
 
-    fn conclude(
-        mut self,
-        extend: impl FnOnce(&mut Record),
-    ) -> Result<(Exit, Record, String), CliError> {
+    fn conclude(mut self) -> Result<(Exit, Record, String), CliError> {
         if let Some(error) = self.broken.take() {
             return Err(self.tell_fates(error));
         }
@@ -436,8 +420,7 @@ impl Bulk {
             None if self.failed > 0 => Exit::Partial,
             None => Exit::Done,
         };
-        let mut report = self.report();
-        extend(&mut report);
+        let report = self.report();
         let mut sentence = self.sentence();
         if signal.is_some() {
             sentence = format!("interrupted: {sentence}");
