@@ -182,7 +182,7 @@ impl From<Exit> for std::process::ExitCode {
 /// Why a command failed: exit code, stable name, cause, next steps.
 ///
 /// The message may contain names, bodies and server text verbatim; escape it before printing.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CliError {
     /// The exit code.
@@ -349,13 +349,6 @@ impl CliError {
     pub fn at(&self, address: &str) -> String {
         let text = self.to_string();
         if text.contains(address) { text } else { format!("{address}: {text}") }
-    }
-
-    /// The same failure for something else that it keeps from happening.
-    pub(crate) fn copy(&self, message: String) -> Self {
-        let mut copy = Self::new(self.exit, self.code, message);
-        copy.hints.clone_from(&self.hints);
-        copy
     }
 
     /// Whether the name of a protected context would let it be done.

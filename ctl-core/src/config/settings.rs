@@ -148,9 +148,7 @@ impl Settings {
     /// # Errors
     /// Why the file could not be read.
     pub(crate) fn check(&self) -> Result<(), CliError> {
-        let Some(error) = &self.trouble else { return Ok(()) };
-        let copy = CliError::new(error.exit, error.code, error.message.clone());
-        Err(error.hints.iter().fold(copy, CliError::hint))
+        self.trouble().cloned().map_or(Ok(()), Err)
     }
 
     /// Why the file is not used, although it exists.

@@ -122,12 +122,13 @@ impl<L: Link> Fleet<L> {
         }
         let server = self.server_at(own, address)?;
         if let Some(failure) = &server.failure {
-            return Err(failure.copy(failure.at(&server.address)));
+            let message = failure.at(&server.address);
+            return Err(CliError { message, fate: None, ..failure.clone() });
         }
         match ask(&mut server.link) {
             Ok(answer) => Ok((Some(server.address.clone()), answer)),
             Err(error) => {
-                server.failure = Some(error.copy(error.message.clone()));
+                server.failure = Some(error.clone());
                 Err(CliError { message: error.at(&server.address), ..error })
             }
         }

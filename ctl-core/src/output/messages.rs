@@ -234,15 +234,23 @@ impl Messages {
             let said = json!({"level": Level::Error.word(), "target": self.shared.program});
             return self.object(said, error.to_object());
         }
-        let color = self.shared.color;
+        self.explain(&Role::Error.paint("error:", self.shared.color), error);
+    }
+
+    /// Reports a failed command of a script as `FILE:LINE: CODE: message`, the format of compilers.
+    pub(crate) fn failure_at(&self, place: &str, error: &CliError) {
+        self.explain(&format!("{}:", escape::line(place)), error);
+    }
+
+    fn explain(&self, head: &str, error: &CliError) {
         let code =
             if error.exit == Exit::Usage { String::new() } else { format!("{}: ", error.code) };
         let message = escape::lines(&error.message);
-        let mut text = format!("{} {code}{message}", Role::Error.paint("error:", color));
+        let mut text = format!("{head} {code}{message}");
         for hint in &error.hints {
             text.push_str(&format!(
                 "\n  {} {}",
-                Role::Faint.paint("try:", color),
+                Role::Faint.paint("try:", self.shared.color),
                 escape::line(hint)
             ));
         }

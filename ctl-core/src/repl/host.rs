@@ -203,7 +203,7 @@ impl<G: Guest> Shell for Host<'_, G> {
             Some(place) if self.style.format.is_json() => {
                 messages.failure(&error.context(place), true);
             }
-            Some(place) => print_script_error(&error, place),
+            Some(place) => messages.failure_at(place, &error),
         }
     }
 
@@ -405,19 +405,6 @@ fn format_name(format: Format) -> String {
 
 /// An error whose hints make sense in a session.
 pub(super) fn within_session(error: &CliError, program: &Program) -> CliError {
-    let said = CliError::new(error.exit, error.code, error.message.clone());
-    let here = error.hints.iter().filter_map(|hint| program.within_session(hint));
-    here.fold(said, CliError::hint)
-}
-
-/// `FILE:LINE: CODE: message`, the format of compilers.
-fn print_script_error(error: &CliError, place: &str) {
-    let code = if error.exit == Exit::Usage { String::new() } else { format!("{}: ", error.code) };
-    let message = escape::lines(&error.message);
-    let mut text = format!("{}: {code}{message}\n", escape::line(place));
-    for hint in &error.hints {
-        text.push_str(&format!("  try: {}\n", escape::line(hint)));
-    }
-    // A stderr that cannot be written has nowhere to be reported.
-    let _ = io::stderr().write_all(text.as_bytes());
+    let hints = error.hints.iter().filter_map(|hint| program.within_session(hint)).collect();
+    CliError { hints, ..error.clone() }
 }
