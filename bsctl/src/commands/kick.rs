@@ -240,8 +240,8 @@ fn kick_fitting(
 
 fn confirm(tool: &mut Tool, args: &KickArgs, count: u64, place: &str) -> Result<(), CliError> {
     let read = |text: &str| text.parse().map_err(|_| format!("`{text}` is not a number"));
-    let above = tool.settings().environment.setting(("", None), &["BSCTL_CONFIRM_ABOVE"], read)?;
-    let above = above.map_or(CONFIRM_ABOVE, |setting| setting.value);
+    let above = tool.settings().environment.read("BSCTL_CONFIRM_ABOVE", read)?;
+    let above = above.unwrap_or(CONFIRM_ABOVE);
     let address = tool.link.dialer.address()?;
     let action = format!("kick {} {place} on {address}", units::count(count, "job"));
     if args.all_tubes {

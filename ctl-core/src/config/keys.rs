@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use toml_edit::{Array, Item, Value};
 
 use crate::error::CliError;
 use crate::output::Format;
 use crate::output::messages::{LogFormat, ProgressWhen};
 use crate::program::Program;
-use crate::system::env::word;
+use crate::system::env::{word, words};
 use crate::text::color::Tint;
 use crate::text::escape;
 use crate::text::spelling::or_else;
@@ -239,11 +238,6 @@ impl Key {
 
 fn not_so(text: &str, form: &str) -> String {
     format!("`{}` is not {form}", escape::line(text))
-}
-
-fn words<T: ValueEnum>() -> String {
-    let names = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-    names.map(|name| name.get_name().to_owned()).collect::<Vec<_>>().join(", ")
 }
 
 /// A file name relative to this folder.

@@ -285,7 +285,7 @@ impl Settings {
             Some(value) => Some((Source::Flag(key.flag(&self.program)), value)),
             None => match layers.next() {
                 Some((source, text)) => {
-                    let value = parse(&text).map_err(|why| refused(&source, &why))?;
+                    let value = parse(&text).map_err(|why| source.refused(&why))?;
                     Some((source, value))
                 }
                 None => None,
@@ -350,16 +350,6 @@ impl Settings {
         let tint = self.setting(PROMPT_COLOR, None, word::<Tint>).ok().flatten();
         let role = tint.map_or(Role::Heading, |setting| Role::Tint(setting.value));
         name.map(|name| (name.to_owned(), role))
-    }
-}
-
-fn refused(source: &Source, why: &str) -> CliError {
-    match source {
-        Source::Environment(name) => {
-            CliError::setting(format!("environment variable {name}: {why}"))
-                .hint(format!("correct or unset {name}"))
-        }
-        source => CliError::config(format!("{source}: {why}")),
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use clap::ValueEnum;
+
 use crate::error::CliError;
 
 /// Where a value came from.
@@ -34,6 +36,19 @@ impl fmt::Display for Source {
             Self::Connect => f.write_str("connect"),
             Self::Address => f.write_str("server address"),
             Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+impl Source {
+    /// The value of this source cannot be used: exit 2.
+    pub(crate) fn refused(&self, why: &str) -> CliError {
+        match self {
+            Self::Environment(name) => {
+                CliError::setting(format!("environment variable {name}: {why}"))
+                    .hint(format!("correct or unset {name}"))
+            }
+            source => CliError::config(format!("{source}: {why}")),
         }
     }
 }
@@ -100,6 +115,19 @@ impl Environment {
         value.filter(|value| !value.is_empty())
     }
 
+    /// The variable's value, read by `parse`.
+    ///
+    /// # Errors
+    /// `parse` rejects it: exit 2, with the variable's name.
+    pub fn read<T>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, CliError> {
+        let refused = |why: String| Source::Environment(name.to_owned()).refused(&why);
+        self.var(name).map(|text| parse(&text).map_err(refused)).transpose()
+    }
+
     /// The names of the variables that are valid UTF-8.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
@@ -110,71 +138,32 @@ impl Environment {
         names.sort_unstable();
         names
     }
-
-    /// The flag's value if there is one, otherwise the first of `names` that is set, parsed by `parse`.
-    ///
-    /// # Errors
-    /// A variable that `parse` rejects: exit 2, with the variable's name.
-    pub fn setting<T>(
-        &self,
-        flag: (&'static str, Option<T>),
-        names: &[&str],
-        parse: impl Fn(&str) -> Result<T, String>,
-    ) -> Result<Option<Setting<T>>, CliError> {
-        if let (name, Some(value)) = flag {
-            return Ok(Some(Setting::from(Source::Flag(name), value)));
-        }
-        for name in names {
-            let Some(text) = self.var(name) else { continue };
-            let value = parse(&text).map_err(|why| {
-                CliError::setting(format!("environment variable {name}: {why}"))
-                    .hint(format!("correct or unset {name}"))
-            })?;
-            return Ok(Some(Setting::from(Source::Environment((*name).to_owned()), value)));
-        }
-        Ok(None)
-    }
 }
 
 /// Parses an environment value as one of a flag's words.
 ///
 /// # Errors
 /// A message that names the allowed words.
-pub fn word<T: clap::ValueEnum>(text: &str) -> Result<T, String> {
-    T::from_str(text, true).map_err(|_| {
-        let words: Vec<String> = T::value_variants()
-            .iter()
-            .filter_map(|value| value.to_possible_value())
-            .map(|value| value.get_name().to_owned())
-            .collect();
-        format!("`{text}` is not one of {}", words.join(", "))
-    })
+pub fn word<T: ValueEnum>(text: &str) -> Result<T, String> {
+    T::from_str(text, true).map_err(|_| format!("`{text}` is not one of {}", words::<T>()))
+}
+
+/// A flag's words.
+pub(crate) fn words<T: ValueEnum>() -> String {
+    let names = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+    names.map(|name| name.get_name().to_owned()).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::text::units;
-    use std::time::Duration;
-
-    #[test]
-    fn flag_beats_environment_beats_default_and_the_winner_is_named() {
-        let environment = Environment::of(&[("X_B", "5"), ("X_EMPTY", "")]);
-        let read = |flag, names: &[&str]| {
-            environment.setting(("--b", flag), names, units::duration).unwrap()
-        };
-        let from_flag = read(Some(Duration::from_secs(1)), &["X_B"]).unwrap();
-        assert_eq!(from_flag.source.to_string(), "flag --b");
-        let from_environment = read(None, &["X_EMPTY", "X_B"]).unwrap();
-        assert_eq!(from_environment.value, Duration::from_secs(5));
-        assert_eq!(from_environment.source.to_string(), "environment X_B");
-        assert_eq!(read(None, &["X_EMPTY", "X_NONE"]), None);
-    }
 
     #[test]
     fn a_bad_variable_exits_2_and_is_named() {
-        let environment = Environment::of(&[("X_T", "soon")]);
-        let error = environment.setting(("--t", None), &["X_T"], units::duration).unwrap_err();
+        let environment = Environment::of(&[("X_T", "soon"), ("X_EMPTY", "")]);
+        assert!(environment.read("X_EMPTY", units::duration).unwrap().is_none());
+        let error = environment.read("X_T", units::duration).unwrap_err();
         assert_eq!(error.exit.code(), 2);
         assert!(error.message.contains("X_T") && error.message.contains("soon"), "{error}");
     }

@@ -63,8 +63,11 @@ impl Filter {
         environment: &Environment,
     ) -> Result<Self, CliError> {
         let variable = format!("{prefix}_LOG");
-        let setting = environment.setting(("-v", flag.map(Self::at)), &[&variable], Self::parse)?;
-        Ok(setting.map_or_else(|| Self::at(Level::Info), |setting| setting.value))
+        let level = match flag {
+            Some(level) => Some(Self::at(level)),
+            None => environment.read(&variable, Self::parse)?,
+        };
+        Ok(level.unwrap_or_else(|| Self::at(Level::Info)))
     }
 
     /// Parses `LEVEL`, `TARGET=LEVEL` and `TARGET`, separated by commas.
