@@ -161,19 +161,14 @@ impl GlobalArgs {
         Ok(Style {
             format: self.output.unwrap_or(usual),
             decode: decode.or_else(|| style.decode.clone()),
-            formats: style.formats.clone(),
             columns: self.columns.clone().or_else(|| style.columns.clone()),
-            sort_by: style.sort_by.clone(),
-            headers: style.headers,
             color: match self.color.unwrap_or_default() {
                 ColorWhen::Auto => style.color,
                 ColorWhen::Always => true,
                 ColorWhen::Never => false,
             },
-            terminal: style.terminal,
             null: false,
-            upright: style.upright,
-            colors: style.colors,
+            ..style.clone()
         })
     }
 }
