@@ -16,8 +16,8 @@ use crate::link::Endpoint;
 use crate::output::Output;
 use crate::output::messages::Messages;
 use crate::program::Servers;
+use crate::system::files::Notice;
 use crate::system::listen;
-use crate::system::notice::Notice;
 use crate::system::signals::Interrupts;
 
 /// Arguments of `serve`.

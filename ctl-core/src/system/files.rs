@@ -41,14 +41,6 @@ pub fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<File> {
     beside(path, contents, mode)?.persist(path).map_err(|error| error.error)
 }
 
-/// As [`replace`], but fails with `AlreadyExists` if anything is there.
-///
-/// # Errors
-/// Something is there, or the file cannot be written.
-pub fn create(path: &Path, contents: &[u8], mode: u32) -> io::Result<File> {
-    beside(path, contents, mode)?.persist_noclobber(path).map_err(|error| error.error)
-}
-
 /// Creates a new file for the user's data, readable only by its owner.
 ///
 /// # Errors
@@ -107,22 +99,27 @@ pub(crate) fn beside(path: &Path, contents: &[u8], mode: u32) -> io::Result<Name
     Ok(file)
 }
 
-/// A file that is removed on drop, unless something else has replaced it.
+/// A file with one line that announces something, such as an address, while this program runs. It is removed on drop,
+/// unless something else has replaced it.
 #[derive(Debug)]
-pub struct Ours {
+pub struct Notice {
     path: PathBuf,
     file: File,
 }
 
-impl Ours {
-    /// The file written at this path.
-    #[must_use]
-    pub fn new(path: &Path, file: File) -> Self {
-        Self { path: path.to_owned(), file }
+impl Notice {
+    /// Atomically replaces whatever is there; symbolic links are not followed.
+    ///
+    /// # Errors
+    /// The file cannot be written: exit 74.
+    pub fn write(path: &Path, line: &str) -> Result<Self, CliError> {
+        let written = replace(path, format!("{line}\n").as_bytes(), 0o644);
+        let file = written.map_err(|error| CliError::writing(&path.to_string_lossy(), &error))?;
+        Ok(Self { path: path.to_owned(), file })
     }
 }
 
-impl Drop for Ours {
+impl Drop for Notice {
     fn drop(&mut self) {
         if is_at(&self.file, &self.path).unwrap_or(false) {
             // It may have disappeared just now.
@@ -179,12 +176,11 @@ mod tests {
         for trap in ["ready", "ready.new"] {
             symlink(&victim, folder.path().join(trap)).unwrap();
         }
-        assert_eq!(create(&path, b"x", 0o600).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         let file = replace(&path, b"x\n", 0o640).unwrap();
         assert_eq!(fs::read(&victim).unwrap(), b"precious");
         let there = fs::symlink_metadata(&path).unwrap();
         assert!(there.is_file() && there.permissions().mode() & 0o037 == 0);
-        drop(Ours::new(&path, file));
+        drop(Notice { path: path.clone(), file });
         assert!(!path.exists() && victim.exists());
         // No temporary file is left: only the link and its target.
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
@@ -205,7 +201,7 @@ mod tests {
     fn keeps_files_of_other_users() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ready");
-        let ours = Ours::new(&path, replace(&path, b"ours", 0o600).unwrap());
+        let ours = Notice::write(&path, "ours").unwrap();
         replace(&path, b"theirs", 0o600).unwrap();
         drop(ours);
         assert_eq!(fs::read(&path).unwrap(), b"theirs");

@@ -7,7 +7,6 @@ pub(crate) mod family;
 pub mod files;
 pub(crate) mod listen;
 pub(crate) mod manager;
-pub mod notice;
 pub mod process;
 pub mod signals;
 pub(crate) mod socket;

@@ -31,7 +31,7 @@ use crate::output::messages::Messages;
 use crate::output::{Column, Format, List, Memory, Output, Record, Shape, Style};
 use crate::rules::filter;
 use crate::rules::filter::{Field, Fields, FilterArgs};
-use crate::system::notice::Notice;
+use crate::system::files::Notice;
 use crate::system::process;
 use crate::system::signals::Interrupts;
 use crate::system::socket::{Listener, Place, unix_path};
