@@ -17,6 +17,7 @@ use rustyline::{Behavior, Cmd, ColorMode, CompletionType, Config, KeyCode, KeyEv
 
 use self::assistant::{Assistant, what_is_open};
 pub use self::live::Notices;
+pub(crate) use self::live::wake_editor;
 use self::live::{Live, Screen, Typed};
 use super::complete::Values;
 use super::history::MAX_ENTRIES;

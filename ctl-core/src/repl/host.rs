@@ -9,7 +9,6 @@ use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 use super::Prompt;
 use super::connect;
 use super::editor::Edited;
-use super::ending::Ending;
 use super::grammar::{Parsed, parse};
 use super::guest::{Guest, Interactive, RunLine, is, lock, prompt, say_loss};
 use super::help::Group;
@@ -46,7 +45,7 @@ pub(super) struct Host<'s, G: Guest> {
     pub(super) start_flags: Vec<String>,
     pub(super) line: RunLine<G::Tool>,
     pub(super) interrupts: Interrupts,
-    pub(super) ending: Ending,
+    pub(super) ending: Interrupts,
     pub(super) written: Written,
     /// Whether the session is waiting for the person, so that a signal must wake the line editor.
     pub(super) waiting: &'s AtomicBool,

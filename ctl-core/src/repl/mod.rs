@@ -11,7 +11,6 @@ pub mod complete;
 mod connect;
 pub mod contexts;
 pub mod editor;
-pub mod ending;
 pub mod grammar;
 pub mod guest;
 pub mod help;

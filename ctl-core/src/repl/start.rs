@@ -9,7 +9,6 @@ use std::thread;
 use super::args::SessionArgs;
 use super::contexts;
 use super::editor::Notices;
-use super::ending::Ending;
 use super::guest::{Guest, Interactive, Parts, RunLine, last_words, lock};
 use super::help::Group;
 use super::history::{HistoryFile, folder};
@@ -77,7 +76,7 @@ struct Start {
     /// The commands that run first in each session of a person, unless others can change them.
     rc: Option<PathBuf>,
     interrupts: Interrupts,
-    ending: Ending,
+    ending: Interrupts,
     written: Written,
 }
 
@@ -85,7 +84,7 @@ impl Start {
     /// Catches the signals.
     fn new(args: SessionArgs, tool: &str) -> Result<Self, CliError> {
         let interrupts = Interrupts::install()?;
-        let ending = Ending::install()?;
+        let ending = Interrupts::of_end()?;
         let environment = Environment::process();
         let folder = folder(|name| environment.var(name), "XDG_CONFIG_HOME", ".config");
         let rc = folder.map(|folder| folder.join(tool).join("replrc"));

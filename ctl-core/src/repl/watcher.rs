@@ -5,11 +5,11 @@ use std::sync::{Mutex, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::editor::Notices;
-use super::ending::{Ending, wake_editor};
+use super::editor::{Notices, wake_editor};
 use super::guest::{Guest, prompt};
 use super::prompt::Prompt;
 use super::sink::Written;
+use crate::system::signals::Interrupts;
 
 /// How often it checks.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -20,7 +20,7 @@ pub(super) struct Watcher<'s, G> {
     pub(super) notices: Notices,
     /// Whether the terminal has more than ASCII and one colour.
     pub(super) rich: bool,
-    pub(super) ending: Ending,
+    pub(super) ending: Interrupts,
     pub(super) written: Written,
     /// Whether the person is being waited for.
     pub(super) waiting: &'s AtomicBool,

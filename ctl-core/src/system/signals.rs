@@ -44,6 +44,18 @@ impl Interrupts {
         Ok(interrupts)
     }
 
+    /// Catches only what ends a session and cannot be undone, SIGTERM and SIGHUP, in addition to
+    /// [`Interrupts::install`], which must be called first: each signal also interrupts a running command.
+    ///
+    /// # Errors
+    /// As [`Interrupts::install`].
+    pub(crate) fn of_end() -> Result<Self, CliError> {
+        let end = Self::default();
+        let mut signals = [Some(SIGTERM), hangup()].into_iter().flatten();
+        denied(signals.try_for_each(|signal| note(signal, &end.signal)))?;
+        Ok(end)
+    }
+
     fn catch_all(&self) -> io::Result<()> {
         flag::register(SIGINT, Arc::clone(&ECHOED))?;
         for (signal, exit) in ENDS {
@@ -76,7 +88,13 @@ impl Interrupts {
     /// The exit code of the signal, if one came.
     #[must_use]
     pub fn requested(&self) -> Option<Exit> {
-        asked_for(&self.signal)
+        match i32::try_from(self.signal.load(Ordering::SeqCst)) {
+            Ok(0) => None,
+            Ok(SIGTERM) => Some(Exit::Terminated),
+            #[cfg(unix)]
+            Ok(SIGHUP) => Some(Exit::HungUp),
+            _ => Some(Exit::Interrupted),
+        }
     }
 
     /// Fails if a signal came.
@@ -131,24 +149,13 @@ pub(crate) fn take_echo() -> bool {
 }
 
 /// Stores the number of a signal in `last` when it arrives.
-pub(crate) fn note(signal: i32, last: &Arc<AtomicUsize>) -> io::Result<()> {
+fn note(signal: i32, last: &Arc<AtomicUsize>) -> io::Result<()> {
     let number = usize::try_from(signal).unwrap_or(usize::MAX);
     flag::register_usize(signal, Arc::clone(last), number).map(|_| ())
 }
 
-/// The exit code of the last signal; 0 is none.
-pub(crate) fn asked_for(last: &AtomicUsize) -> Option<Exit> {
-    match i32::try_from(last.load(Ordering::SeqCst)) {
-        Ok(0) => None,
-        Ok(SIGTERM) => Some(Exit::Terminated),
-        #[cfg(unix)]
-        Ok(SIGHUP) => Some(Exit::HungUp),
-        _ => Some(Exit::Interrupted),
-    }
-}
-
 /// SIGHUP, unless it is ignored or does not exist.
-pub(crate) fn hangup() -> Option<i32> {
+fn hangup() -> Option<i32> {
     #[cfg(unix)]
     let signal = Some(SIGHUP);
     #[cfg(not(unix))]
@@ -217,6 +224,16 @@ mod tests {
         if let Some(is_ignored) = system_ignores(SIGHUP) {
             assert_eq!(shell_says(), is_ignored);
         }
+    }
+
+    #[test]
+    fn exits_are_those_of_a_shell() {
+        let ending = Interrupts::none();
+        assert_eq!(ending.requested(), None);
+        ending.signal.store(15, Ordering::SeqCst);
+        assert_eq!(ending.requested(), Some(Exit::Terminated));
+        ending.signal.store(1, Ordering::SeqCst);
+        assert_eq!(ending.requested().map(Exit::code), Some(129));
     }
 
     #[test]

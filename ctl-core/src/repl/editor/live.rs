@@ -7,7 +7,6 @@ use std::time::Duration;
 use queue_core::lock;
 use unicode_width::UnicodeWidthStr;
 
-use crate::repl::ending::wake_editor;
 use crate::repl::prompt::Prompt;
 use crate::text::escape;
 
@@ -183,6 +182,13 @@ impl Notices {
 }
 
 /// How wide the terminal is, or is taken to be.
+/// Makes a line editor waiting for keys return, as if Ctrl-C had been typed.
+pub(crate) fn wake_editor() {
+    // This can only fail for a signal that does not exist.
+    #[cfg(unix)]
+    let _ = signal_hook::low_level::raise(signal_hook::consts::SIGINT);
+}
+
 pub(super) fn columns() -> usize {
     terminal_size::terminal_size().map_or(80, |(width, _)| width.0.into())
 }
