@@ -39,16 +39,18 @@ pub fn hex(bytes: &[u8]) -> String {
 /// # Errors
 /// A message with the reason.
 pub fn from_hex(text: &str) -> Result<Vec<u8>, String> {
-    let digits: Vec<u8> = text
-        .chars()
-        .map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
-        .collect::<Option<_>>()
-        .ok_or("not hexadecimal: only 0-9 and a-f are allowed")?;
+    let digits: Option<Vec<u8>> = text.bytes().map(hex_digit).collect();
+    let digits = digits.ok_or("not hexadecimal: only 0-9, a-f and A-F are digits")?;
     let (pairs, rest) = digits.as_chunks::<2>();
     if !rest.is_empty() {
-        return Err("not hexadecimal: odd number of digits".to_owned());
+        return Err("not hexadecimal: it has an odd number of digits".to_owned());
     }
     Ok(pairs.iter().map(|[high, low]| high << 4 | low).collect())
+}
+
+/// The value of a hexadecimal digit in either case.
+pub(super) fn hex_digit(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 #[cfg(test)]

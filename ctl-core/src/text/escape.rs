@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use super::encoding::hex_digit;
+
 /// One line for a terminal: escapes every character that could act on it, including line ends and tabs.
 #[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
@@ -119,38 +121,6 @@ fn push_hex(byte: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
 }
 
-/// The inverse of [`field`].
-#[must_use]
-pub fn unescape_field(field: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(field.len());
-    let mut bytes = field.iter().copied();
-    while let Some(byte) = bytes.next() {
-        if byte != b'\\' {
-            out.push(byte);
-            continue;
-        }
-        match bytes.next() {
-            Some(b't') => out.push(b'\t'),
-            Some(b'n') => out.push(b'\n'),
-            Some(b'r') => out.push(b'\r'),
-            Some(b'0') => out.push(0),
-            Some(b'x') => {
-                let digits: Option<Vec<u8>> = bytes.by_ref().take(2).map(hex_digit).collect();
-                if let Some([high, low]) = digits.as_deref() {
-                    out.push(high << 4 | low);
-                }
-            }
-            Some(other) => out.push(other),
-            None => out.push(b'\\'),
-        }
-    }
-    out
-}
-
-fn hex_digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
-}
-
 /// Maximum length of a text in a message, in bytes.
 const LONGEST: usize = 4096;
 
@@ -246,6 +216,34 @@ fn push_escaped(text: &str, keep: fn(char) -> bool, out: &mut String) {
             }
         }
     }
+}
+
+/// The inverse of [`field`].
+#[cfg(test)]
+pub(crate) fn unescape_field(field: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(field.len());
+    let mut bytes = field.iter().copied();
+    while let Some(byte) = bytes.next() {
+        if byte != b'\\' {
+            out.push(byte);
+            continue;
+        }
+        match bytes.next() {
+            Some(b't') => out.push(b'\t'),
+            Some(b'n') => out.push(b'\n'),
+            Some(b'r') => out.push(b'\r'),
+            Some(b'0') => out.push(0),
+            Some(b'x') => {
+                let digits: Option<Vec<u8>> = bytes.by_ref().take(2).map(hex_digit).collect();
+                if let Some([high, low]) = digits.as_deref() {
+                    out.push(high << 4 | low);
+                }
+            }
+            Some(other) => out.push(other),
+            None => out.push(b'\\'),
+        }
+    }
+    out
 }
 
 #[cfg(test)]

@@ -23,9 +23,7 @@ mod partial;
 mod quote;
 mod word;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-
+use crate::text::encoding::{from_base64, from_hex, hex_digit};
 pub use crate::text::lexer::partial::{Partial, partial};
 pub use crate::text::lexer::quote::quote;
 pub use crate::text::lexer::word::{LexError, Open, Statement, Word};
@@ -213,8 +211,12 @@ impl Lexer<'_> {
                 [b'"', ..] => return self.close_quote('"'),
                 [b'\\', b'\n', ..] => self.at += 2,
                 [b'\\', b'\r', b'\n', ..] => self.at += 3,
-                [b'\\', b'x', high, low, ..] if hex(high).is_some() && hex(low).is_some() => {
-                    bytes.extend(hex(high).zip(hex(low)).map(|(high, low)| high << 4 | low));
+                [b'\\', b'x', high, low, ..]
+                    if hex_digit(high).is_some() && hex_digit(low).is_some() =>
+                {
+                    bytes.extend(
+                        hex_digit(high).zip(hex_digit(low)).map(|(high, low)| high << 4 | low),
+                    );
                     self.at += 4;
                 }
                 [b'\\', escaped, ..] => {
@@ -292,13 +294,12 @@ impl Lexer<'_> {
         if prefix == b"json:" {
             return self.json();
         }
-        let text = self.until_blank();
-        match prefix {
-            b"hex:" => decode_hex(text),
-            _ => STANDARD
-                .decode(text)
-                .map_err(|e| LexError::Invalid(format!("the text after b64: is not base64: {e}"))),
-        }
+        let text = String::from_utf8_lossy(self.until_blank());
+        let (name, bytes) = match prefix {
+            b"hex:" => ("hex:", from_hex(&text)),
+            _ => ("b64:", from_base64(&text)),
+        };
+        bytes.map_err(|why| LexError::Invalid(format!("the text after {name} is {why}")))
     }
 
     fn json(&mut self) -> Result<Vec<u8>, LexError> {
@@ -385,25 +386,6 @@ fn without_leading_tabs(line: &[u8]) -> &[u8] {
 
 fn is_blank(b: u8) -> bool {
     matches!(b, b' ' | b'\t' | b'\r' | 0x0b | 0x0c)
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
-}
-
-fn decode_hex(text: &[u8]) -> Result<Vec<u8>, LexError> {
-    let invalid =
-        |why: &str| LexError::Invalid(format!("the text after hex: is not hexadecimal: {why}"));
-    if !text.len().is_multiple_of(2) {
-        return Err(invalid("it has an odd number of digits"));
-    }
-    text.chunks_exact(2)
-        .map(|pair| match *pair {
-            [high, low] => hex(high).zip(hex(low)).map(|(high, low)| high << 4 | low),
-            _ => None,
-        })
-        .collect::<Option<Vec<u8>>>()
-        .ok_or_else(|| invalid("only 0-9, a-f and A-F are digits"))
 }
 
 #[cfg(test)]

@@ -172,7 +172,7 @@ proptest! {
     fn every_byte_can_be_written_as_hex_escape_or_encoding(body in prop::collection::vec(any::<u8>(), 0..200)) {
         let digits: String = body.iter().map(|b| format!("{b:02x}")).collect();
         let escapes: String = body.iter().map(|b| format!("\\x{b:02x}")).collect();
-        let base64 = STANDARD.encode(&body);
+        let base64 = crate::text::encoding::base64(&body);
         let text = format!("hex:{digits} \"{escapes}\" b64:{base64}");
         for word in next_statement(text.as_bytes()).unwrap().words {
             prop_assert_eq!(&word.bytes, &body);
