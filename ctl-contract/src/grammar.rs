@@ -1,8 +1,9 @@
 //! The grammar of the command line and of a session.
 
-use clap::{Arg, Command};
+use clap::{Arg, Args as _, Command};
 use ctl_core::context::command::Mark;
 use ctl_core::help::visible;
+use ctl_core::link::ServerArgs;
 use ctl_core::repl::guest::Interactive;
 use ctl_core::repl::help::Group;
 use ctl_core::repl::tree;
@@ -32,8 +33,13 @@ pub fn every_command_is_in_exactly_one_group<T: Interactive>() {
 
 /// The flag that hints name exists.
 pub fn hints_name_an_existing_server_flag<T: Interactive>() {
-    let flags = cli::server_flags::<T>();
     let servers = T::PROGRAM.servers;
+    let known = ServerArgs::augment_args(Command::new("connect"));
+    let long = servers.flag.trim_start_matches('-');
+    let flag = known.get_arguments().find(|flag| flag.get_long() == Some(long)).unwrap();
+    let letters = flag.get_short_and_visible_aliases().unwrap_or_default();
+    let letters = letters.into_iter().map(|letter| format!("-{letter}"));
+    let flags: Vec<String> = letters.chain([servers.flag.to_owned()]).collect();
     for flag in [servers.flag, servers.short] {
         assert!(flags.iter().any(|known| known == flag), "{flag} is not among {flags:?}");
     }

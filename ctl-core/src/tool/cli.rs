@@ -100,14 +100,3 @@ fn parse_by<T: Tool>(
     let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut tree))?;
     Ok((cli, matches))
 }
-
-/// The flags that select the servers, as written.
-#[must_use]
-pub fn server_flags<T: Tool>() -> Vec<String> {
-    let flags = ServerArgs::augment_args(Command::new("connect"));
-    let long = T::PROGRAM.servers.flag.trim_start_matches('-');
-    let flag = flags.get_arguments().find(|flag| flag.get_long() == Some(long));
-    let letters = flag.into_iter().flat_map(|flag| flag.get_short_and_visible_aliases());
-    let letters = letters.flatten().map(|letter| format!("-{letter}"));
-    letters.chain([T::PROGRAM.servers.flag.to_owned()]).collect()
-}
