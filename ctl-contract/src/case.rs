@@ -1,7 +1,7 @@
 //! A tool as the contract uses it: its commands, and its in-memory server.
 
 use ctl_core::context::Tool;
-use ctl_core::link::{Endpoint, Link};
+use ctl_core::link::Link;
 use fixtures::Port;
 
 use crate::budget::Budget;
@@ -59,13 +59,13 @@ impl<T: Tool> Case<T> {
     /// Starts an in-memory server, and returns its address.
     #[must_use]
     pub fn server() -> (Server<T>, String) {
-        T::Link::start(Endpoint::Tcp(([127, 0, 0, 1], 0).into()), None).unwrap()
+        T::Link::start("127.0.0.1:0", None).unwrap()
     }
 
     /// Starts an in-memory server that ends within its test, or comes back: its port stays reserved meanwhile.
     #[must_use]
     pub fn server_at(port: &Port) -> (Server<T>, String) {
-        T::Link::start(Endpoint::Tcp(port.address()), None).unwrap()
+        T::Link::start(&port.address().to_string(), None).unwrap()
     }
 
     /// The address of a server that has ended.

@@ -5,7 +5,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 use ctl_core::context::Tool;
-use ctl_core::link::Endpoint;
 use ctl_core::link::Link as _;
 
 use crate::Case;
@@ -16,7 +15,7 @@ use crate::shortage::{by, copied};
 pub fn exits_77_without_permission_for_the_socket<T: Tool>(case: &Case<T>) {
     let (program, folder) = copied(&case.program);
     let socket = folder.path().join("socket");
-    let (_server, address) = T::Link::start(Endpoint::Unix(socket.clone()), None).unwrap();
+    let (_server, address) = T::Link::start(&format!("unix:{}", socket.display()), None).unwrap();
     // Root may open every socket, so root runs the tool as another user.
     set_permissions(&socket, Permissions::from_mode(0o000)).unwrap();
     let mut child = by(rustix::process::getuid().is_root().then_some(65_534), program);

@@ -4,7 +4,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
 use ctl_core::context::Tool;
-use ctl_core::link::{Endpoint, Link as _};
+use ctl_core::link::Link as _;
 use rustix::process::{Pid, test_kill_process};
 
 use crate::Case;
@@ -131,7 +131,7 @@ pub fn unix_sockets<T: Tool>(case: &Case<T>) {
 pub fn serve_keeps_a_socket_in_use<T: Tool>(case: &Case<T>) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s");
-    let (_server, address) = T::Link::start(Endpoint::Unix(path.clone()), None).unwrap();
+    let (_server, address) = T::Link::start(&format!("unix:{}", path.display()), None).unwrap();
     let socket = format!("unix:{}", path.display());
     for line in [&["serve"][..], &["tap", "--to", "127.0.0.1:1"]] {
         let ran = case.program.bare(&[line, &["--listen", &socket]].concat()).exits(69);

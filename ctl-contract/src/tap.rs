@@ -4,7 +4,6 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{ChildStdout, Command, Stdio};
 
 use ctl_core::context::Tool;
-use ctl_core::link::Endpoint;
 use ctl_core::link::Link as _;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -126,7 +125,7 @@ pub fn tap_relays_between_unix_sockets<T: Tool>(case: &Case<T>) {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     let (socket, taps, file) = (path("server"), path("tap"), path("file"));
-    let (server, address) = T::Link::start(Endpoint::Unix(socket), None).unwrap();
+    let (server, address) = T::Link::start(&format!("unix:{}", socket.display()), None).unwrap();
     let listen = format!("unix:{}", taps.display());
     let mut tap = Tap::start(&case.program, &address, &["--listen", &listen]);
     assert_eq!(tap.address, listen);

@@ -9,10 +9,8 @@ pub mod plan;
 pub mod tls;
 pub mod who;
 
-use std::fmt::{self, Display};
+use std::fmt::Display;
 use std::io;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Command};
@@ -89,11 +87,12 @@ pub trait Link: Sized + Send {
         options
     }
 
-    /// Starts an in-memory server, and returns its bound address.
+    /// Starts an in-memory server at `HOST:PORT`, where port 0 selects a free one, or at `unix:PATH`, on systems that
+    /// have such sockets, and returns its bound address.
     ///
     /// # Errors
     /// The address cannot be bound.
-    fn start(listen: Endpoint, log: Option<RequestLog>) -> io::Result<(Self::Server, String)>;
+    fn start(listen: &str, log: Option<RequestLog>) -> io::Result<(Self::Server, String)>;
 
     /// The fault injection of an in-memory server.
     fn faults(server: &Self::Server) -> Faults;
@@ -225,10 +224,10 @@ macro_rules! link_of_sdk {
         }
 
         fn start(
-            listen: $crate::link::Endpoint,
+            listen: &str,
             log: Option<$crate::link::RequestLog>,
         ) -> std::io::Result<(Self::Server, String)> {
-            let listen = $($fixture)::+::Listen::parse(&listen.to_string(), 0)?;
+            let listen = $($fixture)::+::Listen::parse(listen, 0)?;
             let mut builder = $($fixture)::+::Server::builder().log_capacity(0).listen(listen);
             if let Some(mut log) = log {
                 builder = builder.on_request(move |request: &$($fixture)::+::Request| {
@@ -248,25 +247,6 @@ macro_rules! link_of_sdk {
             self.client().map(drop)
         }
     };
-}
-
-/// Where an in-memory server listens.
-#[derive(Debug, Clone)]
-pub enum Endpoint {
-    /// On this address; port 0 selects a free one.
-    Tcp(SocketAddr),
-    /// On a Unix socket at this path, on systems that have them.
-    Unix(PathBuf),
-}
-
-impl fmt::Display for Endpoint {
-    /// In the syntax of the in-memory servers.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => write!(f, "{address}"),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
 }
 
 /// Receives each request to an in-memory server, with the number of its connection.

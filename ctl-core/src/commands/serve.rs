@@ -12,7 +12,6 @@ use fixtures::fault::{Fault, Faults};
 
 use crate::commands::address;
 use crate::error::{CliError, Exit};
-use crate::link::Endpoint;
 use crate::output::Output;
 use crate::output::messages::Messages;
 use crate::program::Servers;
@@ -66,13 +65,13 @@ pub fn serve<S>(
     interrupts: &Interrupts,
     out: &mut Output,
     messages: &Messages,
-    start: impl FnOnce(Endpoint) -> io::Result<(S, String)>,
+    start: impl FnOnce(&str) -> io::Result<(S, String)>,
     (seed, faults): (impl FnOnce(&OsStr, &str) -> Result<(), CliError>, impl FnOnce(&S) -> Faults),
 ) -> Result<Exit, CliError> {
     let parent = if args.exit_with_parent { Some(Parent::now()?) } else { None };
     let wanted = wanted(servers, args);
     let endpoint = endpoint(servers, &wanted, args.allow_remote)?;
-    let (server, address) = start(endpoint).map_err(|error| {
+    let (server, address) = start(&endpoint).map_err(|error| {
         let hint = match wanted.starts_with("unix:") {
             true => "another path",
             false => "--listen 127.0.0.1:0 takes a free port",
@@ -117,14 +116,20 @@ fn wanted(servers: &Servers, args: &ServeArgs) -> String {
     }
 }
 
-fn endpoint(servers: &Servers, wanted: &str, allow_remote: bool) -> Result<Endpoint, CliError> {
+fn endpoint(servers: &Servers, wanted: &str, allow_remote: bool) -> Result<String, CliError> {
     if let Some(path) = wanted.strip_prefix("unix:") {
-        return unix_socket(path.strip_prefix("//").unwrap_or(path));
+        let path = path.strip_prefix("//").unwrap_or(path);
+        return match cfg!(unix) {
+            true => Ok(format!("unix:{path}")),
+            false => Err(CliError::usage(format!(
+                "cannot listen on {path}: this system has no unix sockets"
+            ))),
+        };
     }
     let bare = servers.schemes.iter().find_map(|scheme| wanted.strip_prefix(scheme));
     let address = listen::address(bare.unwrap_or(wanted), allow_remote, "in-memory server")
         .map_err(|error| error.hint("--listen 127.0.0.1:0 or unix:/path/to/socket"))?;
-    Ok(Endpoint::Tcp(address))
+    Ok(address.to_string())
 }
 
 fn until_ended(interrupts: &Interrupts, gone: impl Fn() -> bool) -> Exit {
@@ -134,16 +139,6 @@ fn until_ended(interrupts: &Interrupts, gone: impl Fn() -> bool) -> Exit {
         }
     }
     interrupts.requested().unwrap_or(Exit::Interrupted)
-}
-
-#[cfg(unix)]
-fn unix_socket(path: &str) -> Result<Endpoint, CliError> {
-    Ok(Endpoint::Unix(path.into()))
-}
-
-#[cfg(not(unix))]
-fn unix_socket(path: &str) -> Result<Endpoint, CliError> {
-    Err(CliError::usage(format!("cannot listen on {path}: this system has no unix sockets")))
 }
 
 /// The process that started this one.

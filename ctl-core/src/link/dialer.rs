@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Attempt, Endpoint, Link, ServerArgs};
+use super::{Attempt, Link, ServerArgs};
 use queue_core::blocking::Canceller;
 
 use crate::args::GlobalArgs;
@@ -433,8 +433,7 @@ impl<L: Link> Dialer<L> {
     }
 
     fn make(&self) -> Result<Vec<Way<L>>, CliError> {
-        let local = || Endpoint::Tcp(([127, 0, 0, 1], 0).into());
-        let text = self.target.address(&self.messages, || L::start(local(), None))?;
+        let text = self.target.address(&self.messages, || L::start("127.0.0.1:0", None))?;
         let addresses = L::parse(&text).map_err(|error| {
             CliError::setting(format!("{} (address from {})", error.message, self.source()))
         })?;

@@ -32,7 +32,7 @@ pub(super) fn run<T: Interactive>(
         &interrupts,
         &mut context.out,
         &messages,
-        |endpoint| T::Link::start(endpoint, log),
+        |address| T::Link::start(address, log),
         (|file: &OsStr, address: &str| seed::<T>(file, address, &messages), T::Link::faults),
     )
 }
