@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
@@ -84,6 +85,15 @@ impl Claim {
     fn is_staked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+}
+
+/// A runtime of this thread.
+///
+/// # Errors
+/// The operating system refuses a resource that a server needs: exit 70.
+pub(crate) fn runtime() -> Result<Runtime, CliError> {
+    let runtime = Builder::new_current_thread().enable_io().enable_time().build();
+    runtime.map_err(|error| CliError::internal(format!("cannot serve: {error}")))
 }
 
 /// Serves each connection in a task, at most `most` at once, until it should stop. For a further one, the oldest

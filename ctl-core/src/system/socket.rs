@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::io;
-use std::net::TcpListener;
 use std::path::PathBuf;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::listen;
 use crate::error::CliError;
+#[cfg(unix)]
+use crate::text::escape;
 
 /// Where a server is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +55,7 @@ impl Stream {
     /// Nothing listens there, or this system has no such sockets.
     pub(crate) async fn connect(place: &Place) -> io::Result<Self> {
         match place {
-            Place::Tcp(address) => tokio::net::TcpStream::connect(address).await.map(Self::Tcp),
+            Place::Tcp(address) => tokio::net::TcpStream::connect(address).await.map(Self::tcp),
             #[cfg(unix)]
             Place::Unix(path) => tokio::net::UnixStream::connect(path).await.map(Self::Unix),
             #[cfg(not(unix))]
@@ -62,13 +63,11 @@ impl Stream {
         }
     }
 
-    /// Sends what is written at once.
-    pub(crate) fn set_nodelay(&self) {
-        match self {
-            Self::Tcp(stream) => drop(stream.set_nodelay(true)),
-            #[cfg(unix)]
-            Self::Unix(_) => {}
-        }
+    /// Sends what is written at once: otherwise the last bytes of a command would wait for the acknowledgement of those
+    /// before.
+    fn tcp(stream: tokio::net::TcpStream) -> Self {
+        let _ = stream.set_nodelay(true);
+        Self::Tcp(stream)
     }
 
     /// Resets the connection when it is dropped, where there are resets.
@@ -98,13 +97,14 @@ impl Stream {
 /// A listener.
 #[derive(Debug)]
 pub(crate) enum Listener {
-    Tcp(TcpListener),
+    Tcp(tokio::net::TcpListener),
     #[cfg(unix)]
-    Unix(unix::Listener),
+    Unix(tokio::net::UnixListener, fixtures::unix_socket::SocketFile),
 }
 
 impl Listener {
-    /// Listens at an address that a person wrote, and gives it as it is bound. `what` is what listens there.
+    /// Listens at an address that a person wrote, on the runtime that this is called on, and gives it as it is bound.
+    /// `what` is what listens there.
     ///
     /// # Errors
     /// It is no address, or other machines could reach it (2); it cannot be bound (69).
@@ -114,42 +114,18 @@ impl Listener {
         what: &str,
     ) -> Result<(Self, String), CliError> {
         if let Some(path) = unix_path(wanted) {
-            return unix::listen(path);
+            return listen_at(path);
         }
         let address = listen::address(wanted, allow_remote, what)
             .map_err(|error| error.hint("--listen 127.0.0.1:0 or unix:/path/to/socket"))?;
         let (listener, address) = listen::bind("--listen", address)?;
+        let listener = listener
+            .set_nonblocking(true)
+            .and_then(|()| tokio::net::TcpListener::from_std(listener))
+            .map_err(|error| cannot_listen(&address, &error))?;
         Ok((Self::Tcp(listener), address.to_string()))
     }
 
-    /// Ready to accept, on the runtime that this is called on.
-    ///
-    /// # Errors
-    /// The operating system refuses it.
-    pub(crate) fn into_async(self) -> io::Result<Accepting> {
-        Ok(match self {
-            Self::Tcp(listener) => {
-                listener.set_nonblocking(true)?;
-                Accepting::Tcp(tokio::net::TcpListener::from_std(listener)?)
-            }
-            #[cfg(unix)]
-            Self::Unix(unix::Listener { listener, file }) => {
-                listener.set_nonblocking(true)?;
-                Accepting::Unix(tokio::net::UnixListener::from_std(listener)?, file)
-            }
-        })
-    }
-}
-
-/// A listener on a runtime.
-#[derive(Debug)]
-pub(crate) enum Accepting {
-    Tcp(tokio::net::TcpListener),
-    #[cfg(unix)]
-    Unix(tokio::net::UnixListener, fixtures::unix_socket::SocketFile),
-}
-
-impl Accepting {
     /// The next connection, with where it comes from.
     ///
     /// # Errors
@@ -158,7 +134,7 @@ impl Accepting {
         match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                Ok((Stream::Tcp(stream), peer.to_string()))
+                Ok((Stream::tcp(stream), peer.to_string()))
             }
             #[cfg(unix)]
             Self::Unix(listener, file) => {
@@ -169,39 +145,23 @@ impl Accepting {
     }
 }
 
-#[cfg(not(unix))]
-mod unix {
-    use crate::error::CliError;
+fn cannot_listen(place: &impl fmt::Display, error: &io::Error) -> CliError {
+    CliError::unavailable(format!("cannot listen on {place}: {error}"))
+}
 
-    pub(super) fn listen(path: &str) -> Result<(super::Listener, String), CliError> {
-        Err(CliError::usage(format!(
-            "cannot listen on `unix:{path}`: this system has no Unix sockets"
-        )))
-    }
+#[cfg(not(unix))]
+fn listen_at(path: &str) -> Result<(Listener, String), CliError> {
+    let why = "this system has no Unix sockets";
+    Err(CliError::usage(format!("cannot listen on `unix:{path}`: {why}")))
 }
 
 #[cfg(unix)]
-mod unix {
-    use std::os::unix::net::UnixListener;
-    use std::path::Path;
-
-    use fixtures::unix_socket::{self, SocketFile};
-
-    use crate::error::CliError;
-    use crate::text::escape;
-
-    /// A socket, whose file is removed with it.
-    #[derive(Debug)]
-    pub(crate) struct Listener {
-        pub(super) listener: UnixListener,
-        pub(super) file: SocketFile,
-    }
-
-    pub(super) fn listen(path: &str) -> Result<(super::Listener, String), CliError> {
-        let (listener, file) = unix_socket::listen(Path::new(path)).map_err(|error| {
-            let path = escape::line(path);
-            CliError::unavailable(format!("cannot listen on unix:{path}: {error}"))
-        })?;
-        Ok((super::Listener::Unix(Listener { listener, file }), format!("unix:{path}")))
-    }
+fn listen_at(path: &str) -> Result<(Listener, String), CliError> {
+    let bound = fixtures::unix_socket::listen(path.as_ref()).and_then(|(listener, file)| {
+        listener.set_nonblocking(true)?;
+        Ok(Listener::Unix(tokio::net::UnixListener::from_std(listener)?, file))
+    });
+    let place = format!("unix:{path}");
+    let listener = bound.map_err(|error| cannot_listen(&escape::line(&place), &error))?;
+    Ok((listener, place))
 }

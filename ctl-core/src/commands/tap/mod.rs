@@ -13,7 +13,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -32,9 +32,9 @@ use crate::output::{Column, Format, List, Memory, Output, Record, Shape, Style};
 use crate::rules::filter;
 use crate::rules::filter::{Field, Fields, FilterArgs};
 use crate::system::files::Notice;
-use crate::system::process;
 use crate::system::signals::Interrupts;
 use crate::system::socket::{Listener, Place, unix_path};
+use crate::system::{listen, process};
 use crate::text::escape;
 use crate::text::units;
 
@@ -124,7 +124,9 @@ pub fn run<T: Tool, D: Decoder>(
     context.refuse_dry_run("tap", "a tap changes nothing by itself")?;
     let choice = choice(context, args)?;
     let interrupts = context.interrupts()?;
-    let (listener, address) = Listener::bind(&args.listen, args.allow_remote, "tap")?;
+    let runtime = listen::runtime()?;
+    let bound = runtime.block_on(async { Listener::bind(&args.listen, args.allow_remote, "tap") });
+    let (listener, address) = bound?;
     let messages = context.messages.stamped();
     let shown = escape::line(&address);
     messages.note(format!("tap listening on {shown}, relaying to {to}"));
@@ -139,9 +141,18 @@ pub fn run<T: Tool, D: Decoder>(
         is_down: AtomicBool::new(false),
     });
     let patience = context.link.dialer().plan().connect_timeout.unwrap_or(PATIENCE);
-    let relay = Relay::start(listener, Target { place: to, patience }, &news, decoder)?;
-    let exit = show(&mut context.out, &messages, &interrupts, &items, &news, &relay)?;
-    relay.end()?;
+    let stop = AtomicBool::new(false);
+    let exit = thread::scope(|scope| {
+        let (target, news, stopping) = (Target { place: to, patience }, &news, &stop);
+        let relay = move || relay::run(runtime, listener, &target, news, stopping, decoder);
+        let relay = thread::Builder::new().name("relay".to_owned()).spawn_scoped(scope, relay);
+        let relay = relay.map_err(|error| process::no_thread(&error))?;
+        let is_over = || relay.is_finished();
+        let shown = show(&mut context.out, &messages, &interrupts, &items, news, is_over);
+        stop.store(true, Ordering::Relaxed);
+        let failed = |_| CliError::internal("the relay has failed: a bug in the tool");
+        relay.join().map_err(failed).and(shown)
+    })?;
     drop(ready);
     sum_up(&mut context.out, &messages, args, &news)?;
     Ok(exit)
@@ -183,53 +194,6 @@ fn choice<T: Tool>(context: &Context<T>, args: &TapArgs) -> Result<Choice, CliEr
     Ok(Choice { is_silent: args.summary, filters, slow: args.slow, body, decodes })
 }
 
-/// The relay in its thread; it stops when this is dropped.
-struct Relay {
-    stop: Arc<AtomicBool>,
-    thread: Mutex<Option<thread::JoinHandle<io::Result<()>>>>,
-}
-
-impl Relay {
-    fn start<D: Decoder>(
-        listener: Listener,
-        target: Target,
-        news: &Arc<News>,
-        decoder: fn() -> D,
-    ) -> Result<Self, CliError> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (news, stopping) = (Arc::clone(news), Arc::clone(&stop));
-        let relay = move || relay::run(listener, &target, &news, &stopping, decoder);
-        let thread = thread::Builder::new().name("relay".to_owned()).spawn(relay);
-        let thread = thread.map_err(|error| process::no_thread(&error))?;
-        Ok(Self { stop, thread: Mutex::new(Some(thread)) })
-    }
-
-    fn is_over(&self) -> bool {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        thread.as_ref().is_none_or(thread::JoinHandle::is_finished)
-    }
-
-    fn end(&self) -> Result<(), CliError> {
-        self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let failed = |error: &dyn std::fmt::Display| {
-            CliError::internal(format!("the relay has failed: {error}"))
-        };
-        match thread.map(thread::JoinHandle::join) {
-            None | Some(Ok(Ok(()))) => Ok(()),
-            Some(Ok(Err(error))) => Err(failed(&error)),
-            Some(Err(_)) => Err(failed(&"a bug in the tool")),
-        }
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        // The thread that ended it knows the outcome.
-        let _ = self.end();
-    }
-}
-
 /// Shows lines until a signal arrives. A reader that goes away ends the lines, but not the relay.
 fn show(
     out: &mut Output,
@@ -237,7 +201,7 @@ fn show(
     interrupts: &Interrupts,
     items: &Receiver<Item>,
     news: &News,
-    relay: &Relay,
+    is_over: impl Fn() -> bool,
 ) -> Result<Exit, CliError> {
     let is_short = matches!(out.style.format, Format::Table | Format::Wide);
     let mut list =
@@ -247,7 +211,7 @@ fn show(
         if let Some(exit) = interrupts.requested() {
             break exit;
         }
-        if relay.is_over() {
+        if is_over() {
             break Exit::Internal;
         }
         let done = match items.recv_timeout(TICK) {

@@ -3,13 +3,13 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use super::connection::{Connection, News};
@@ -30,21 +30,16 @@ pub(super) struct Target {
 }
 
 /// Relays until `stop` is set.
-///
-/// # Errors
-/// The operating system refuses a resource that a server needs.
 pub(super) fn run<D: Decoder>(
+    runtime: Runtime,
     listener: Listener,
     target: &Target,
     news: &Arc<News>,
     stop: &AtomicBool,
     decoder: impl Fn() -> D,
-) -> io::Result<()> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+) {
     let is_over = || stop.load(Ordering::Relaxed);
-    let done = runtime.block_on(async {
-        let listener = listener.into_async()?;
+    runtime.block_on(async {
         let mut number = 0;
         let next = async || listener.next().await;
         let mut is_told = false;
@@ -63,11 +58,9 @@ pub(super) fn run<D: Decoder>(
             serve(client, target.clone(), tapped)
         })
         .await;
-        Ok(())
     });
     // A name may still be being resolved.
     runtime.shutdown_background();
-    done
 }
 
 /// One application's connection, until both sides have ended.
@@ -83,16 +76,13 @@ async fn serve<D: Decoder>(mut client: Stream, target: Target, mut tapped: Conne
         }
     };
     tapped.reached();
-    // Otherwise the last bytes of a command would wait for the acknowledgement of those before.
-    client.set_nodelay();
-    server.set_nodelay();
     let tapped = Mutex::new(tapped);
     let reset = {
         let (from_client, to_client) = client.split();
         let (from_server, to_server) = server.split();
         let there = carry(Side::Client, from_client, to_server, &tapped);
         let back = carry(Side::Server, from_server, to_client, &tapped);
-        both(there, back).await.err()
+        both([there, back]).await.err()
     };
     if let Some(side) = reset {
         let mut tapped = tapped.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,22 +125,16 @@ async fn carry<D: Decoder>(
 }
 
 /// Both, or the first failure.
-async fn both<E>(
-    one: impl Future<Output = Result<(), E>>,
-    other: impl Future<Output = Result<(), E>>,
-) -> Result<(), E> {
-    let (mut one, mut other) = (pin!(one), pin!(other));
-    let (mut is_one_over, mut is_other_over) = (false, false);
+async fn both<E>(carried: [impl Future<Output = Result<(), E>>; 2]) -> Result<(), E> {
+    let mut carried = carried.map(|one| Some(Box::pin(one)));
     poll_fn(|context| {
-        if !is_one_over && let Poll::Ready(done) = one.as_mut().poll(context) {
-            done?;
-            is_one_over = true;
+        for one in &mut carried {
+            if let Some(Poll::Ready(done)) = one.as_mut().map(|one| one.as_mut().poll(context)) {
+                *one = None;
+                done?;
+            }
         }
-        if !is_other_over && let Poll::Ready(done) = other.as_mut().poll(context) {
-            done?;
-            is_other_over = true;
-        }
-        if is_one_over && is_other_over { Poll::Ready(Ok(())) } else { Poll::Pending }
+        if carried.iter().all(Option::is_none) { Poll::Ready(Ok(())) } else { Poll::Pending }
     })
     .await
 }

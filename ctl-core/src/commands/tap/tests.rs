@@ -34,13 +34,15 @@ struct Tapped {
     address: SocketAddr,
     news: Arc<News>,
     items: Receiver<Item>,
-    relay: Relay,
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Tapped {
     fn to(server: SocketAddr, room: usize) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
+        let runtime = listen::runtime().unwrap();
+        let bound = runtime.block_on(async { Listener::bind("127.0.0.1:0", false, "tap") });
+        let (listener, address) = bound.unwrap();
         let (lines, items) = sync_channel(room);
         let news = Arc::new(News {
             lines,
@@ -51,8 +53,16 @@ impl Tapped {
             is_down: AtomicBool::new(false),
         });
         let target = Target { place: Place::Tcp(server.to_string()), patience: PATIENCE };
-        let relay = Relay::start(Listener::Tcp(listener), target, &news, || Lines).unwrap();
-        Self { address, news, items, relay }
+        let (stop, reported) = (Arc::<AtomicBool>::default(), Arc::clone(&news));
+        let stopping = Arc::clone(&stop);
+        let relay = move || relay::run(runtime, listener, &target, &reported, &stopping, || Lines);
+        let thread = Some(thread::spawn(relay));
+        Self { address: address.parse().unwrap(), news, items, stop, thread }
+    }
+
+    fn end(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().map_or(Ok(()), thread::JoinHandle::join).unwrap();
     }
 
     fn client(&self) -> TcpStream {
@@ -72,6 +82,12 @@ impl Tapped {
             });
         }
         verbs
+    }
+}
+
+impl Drop for Tapped {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
     }
 }
 
@@ -112,7 +128,7 @@ fn is_reset(read: io::Result<usize>) -> bool {
 
 #[test]
 fn relays_bytes_unchanged_however_they_are_split() {
-    let tapped = Tapped::to(server(echo), 1 << 16);
+    let mut tapped = Tapped::to(server(echo), 1 << 16);
     let pieces = proptest::collection::vec(
         prop_oneof![
             proptest::collection::vec(any::<u8>(), 0..300),
@@ -138,7 +154,7 @@ fn relays_bytes_unchanged_however_they_are_split() {
             Ok(())
         })
         .unwrap();
-    tapped.relay.end().unwrap();
+    tapped.end();
 }
 
 #[test]
@@ -210,14 +226,14 @@ fn survives_losing_the_server() {
 
 #[test]
 fn counts_dropped_lines_without_blocking_traffic() {
-    let tapped = Tapped::to(server(echo), 4);
+    let mut tapped = Tapped::to(server(echo), 4);
     let mut client = tapped.client();
     let lines = b"line\n".repeat(1000);
     for _ in 0..10 {
         client.write_all(&lines).unwrap();
         client.read_exact(&mut vec![0; lines.len()]).unwrap();
     }
-    tapped.relay.end().unwrap();
+    tapped.end();
     // The connection line, and both directions, except those that fit.
     let told = tapped.items.try_iter().count() as u64;
     let dropped = tapped.news.dropped.load(Ordering::SeqCst);

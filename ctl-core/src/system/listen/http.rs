@@ -26,7 +26,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
-use super::{Claim, accept};
+use super::{Claim, accept, runtime};
 use crate::error::{CliError, Exit};
 use crate::system::process;
 use crate::system::signals::Interrupts;
@@ -76,11 +76,7 @@ where
     S: Future<Output = ()> + Send + 'static,
 {
     let failed = |error| CliError::internal(format!("cannot serve HTTP: {error}"));
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .build()
-        .map_err(failed)?;
+    let runtime = runtime()?;
     let is_over = || interrupts.requested().is_some();
     runtime.block_on(accept(listener, most, is_over, connection)).map_err(failed)?;
     Ok(interrupts.requested().unwrap_or(Exit::Interrupted))
