@@ -271,6 +271,15 @@ impl<'a> List<'a> {
         self.out.flush()
     }
 
+    /// Adds all of these, and ends the list.
+    ///
+    /// # Errors
+    /// Those of [`List::push`] and [`List::finish`].
+    pub fn all(mut self, records: impl IntoIterator<Item = Record>) -> Result<(), CliError> {
+        records.into_iter().try_for_each(|record| self.push(record))?;
+        self.finish()
+    }
+
     /// Writes the held-back results, and flushes.
     ///
     /// # Errors

@@ -83,11 +83,7 @@ impl Measured {
             self.rows.remove(0);
         }
         let of_all = self.rows.last().cloned().unwrap_or_default();
-        let mut list = context.out.list(&ROWS)?;
-        for record in self.rows {
-            list.push(record)?;
-        }
-        list.finish()?;
+        context.out.list(&ROWS)?.all(self.rows)?;
         if matches!(context.out.style.format, Format::Table | Format::Wide) {
             context.messages.note("times in milliseconds");
         }

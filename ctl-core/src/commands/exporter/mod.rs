@@ -98,9 +98,7 @@ fn print<T: Tool>(out: &mut Output, collector: &Collector<T>) -> Result<Exit, Cl
     match (out.style.format, worst) {
         (format, Some(worst)) if format.has_records() && are_all_down => Err(worst),
         (format, worst) if format.has_records() => {
-            let mut list = out.list(&METRICS)?;
-            metrics.records().try_for_each(|record| list.push(record))?;
-            list.finish()?;
+            out.list(&METRICS)?.all(metrics.records())?;
             Ok(worst.map_or(Exit::Done, |worst| worst.exit))
         }
         (_, worst) => {

@@ -344,19 +344,14 @@ fn show<T: Tool>(context: &mut Context<T>, name: Option<&str>) -> Result<Exit, C
     let Some(name) = name else {
         context.settings().check()?;
         let rows = in_force(context.settings(), program)?;
-        super::print(&mut context.out, rows)?;
+        context.out.list(&ROWS)?.all(rows)?;
         context.link.dialer().say_override();
         return Ok(Exit::Done);
     };
     let (_, config) = file(context)?;
     let fields = require(&config, name, program)?;
     let source = Source::Context(name.to_owned()).to_string();
-    let mut list = context.out.list(&ROWS)?;
-    for &key in keys::KEYS {
-        if let Some(text) = fields.get(key.name) {
-            list.push(row(key.shown(program), text, &source, None))?;
-        }
-    }
-    list.finish()?;
+    let row = |key: &Key| Some(row(key.shown(program), fields.get(key.name)?, &source, None));
+    context.out.list(&ROWS)?.all(keys::KEYS.iter().filter_map(row))?;
     Ok(Exit::Done)
 }

@@ -95,9 +95,7 @@ pub fn run<T: Tool>(context: &mut Context<T>, _: DoctorArgs) -> Result<Exit, Cli
         }
         Err(error) => findings.failure(ADDRESS.name, &error),
     }
-    let mut list = context.out.list(&FINDINGS)?;
-    findings.rows.into_iter().try_for_each(|row| list.push(row))?;
-    list.finish()?;
+    context.out.list(&FINDINGS)?.all(findings.rows)?;
     Ok(findings.worst)
 }
 

@@ -11,7 +11,7 @@ use crate::config::keys::{self, Key};
 use crate::config::{Chosen, Settings};
 use crate::context::{Context, Tool};
 use crate::error::CliError;
-use crate::output::{Column, Output, Record, Shape};
+use crate::output::{Column, Record, Shape};
 use crate::program::Program;
 use crate::system::env::Source;
 
@@ -65,12 +65,6 @@ fn row(setting: &'static str, value: &str, source: &str, over: Option<&Source>) 
         Some(over) => row.with("overrides", over.to_string()),
         None => row,
     }
-}
-
-fn print(out: &mut Output, rows: Vec<Record>) -> Result<(), CliError> {
-    let mut list = out.list(&ROWS)?;
-    rows.into_iter().try_for_each(|row| list.push(row))?;
-    list.finish()
 }
 
 /// The table of a context, created if necessary.

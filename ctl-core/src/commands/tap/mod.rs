@@ -283,16 +283,12 @@ fn sum_up(
     messages.note(format!("{connections}, {} dropped", units::count(dropped, "line")));
     if args.summary {
         out.style.sort_by.clone_from(&args.sort_by);
-        let mut list = out.list(&summary::SHAPE)?;
-        records.into_iter().try_for_each(|record| list.push(record))?;
-        list.finish()?;
+        out.list(&summary::SHAPE)?.all(records)?;
     } else if !records.is_empty() {
         let text = Memory::default();
         let style = Style { format: Format::Table, ..Style::default() };
         let mut table = Output::to(Box::new(text.clone()), style);
-        let mut list = table.list(&summary::SHAPE)?;
-        records.into_iter().try_for_each(|record| list.push(record))?;
-        list.finish()?;
+        table.list(&summary::SHAPE)?.all(records)?;
         text.text().lines().for_each(|line| messages.note(line));
     }
     Ok(())

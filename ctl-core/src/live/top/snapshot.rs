@@ -64,10 +64,7 @@ fn rows(out: &mut Output, known: &Known, selection: Selection<'_>) -> Result<(),
     if known.servers.len() == 1 {
         list = list.without(Figure::server().column.key);
     }
-    for row in selection.rows(known) {
-        list.push(record(known, &row))?;
-    }
-    list.finish()
+    list.all(selection.rows(known).iter().map(|row| record(known, row)))
 }
 
 fn record(known: &Known, row: &Row<'_>) -> Record {
