@@ -142,7 +142,8 @@ impl TlsArgs {
         match (file(keys::TLS_CERT)?, file(keys::TLS_KEY)?) {
             (Some(chain), Some(key)) => {
                 warn_of_readers(&key, messages);
-                tls = tls.client_certificate_pem(pem(&chain, CERTIFICATE)?, private_key(&key)?);
+                tls =
+                    tls.client_certificate_pem(pem(&chain, CERTIFICATE)?, pem(&key, PRIVATE_KEY)?);
             }
             (None, None) => {}
             _ => {
@@ -158,50 +159,36 @@ impl TlsArgs {
     }
 }
 
+/// The expected content of a PEM file: what a line of it has, its name for people, and the openssl command that shows it.
 #[cfg(feature = "tls")]
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>, CliError> {
-    std::fs::read(path).map_err(|error| CliError::reading(&path.to_string_lossy(), &error))
-}
-
-/// The expected content of a PEM file: its label, its name for people, and the openssl command that shows it.
-#[cfg(feature = "tls")]
-pub(crate) type Content = (&'static str, &'static str, &'static str);
+type Content = (&'static str, &'static str, &'static str);
 
 #[cfg(feature = "tls")]
-pub(crate) const CERTIFICATE: Content = ("CERTIFICATE", "certificate", "x509");
+const CERTIFICATE: Content = ("-----BEGIN CERTIFICATE-----", "certificate", "x509");
 
 #[cfg(feature = "tls")]
-const REVOCATION_LIST: Content = ("X509 CRL", "revocation list", "crl");
+const REVOCATION_LIST: Content = ("-----BEGIN X509 CRL-----", "revocation list", "crl");
+
+/// Of each of its kinds, such as `RSA PRIVATE KEY`.
+#[cfg(feature = "tls")]
+const PRIVATE_KEY: Content = ("PRIVATE KEY-----", "private key", "pkey");
 
 /// Reads a file, with an error that names it if it lacks this content.
 #[cfg(feature = "tls")]
-pub(crate) fn pem(path: &Path, (label, what, command): Content) -> Result<Vec<u8>, CliError> {
-    let bytes = read(path)?;
-    let begin = format!("-----BEGIN {label}-----");
-    if bytes.windows(begin.len()).any(|window| window == begin.as_bytes()) {
+fn pem(path: &Path, (mark, what, command): Content) -> Result<Vec<u8>, CliError> {
+    let name = path.display();
+    let bytes =
+        std::fs::read(path).map_err(|error| CliError::reading(&name.to_string(), &error))?;
+    if bytes.windows(mark.len()).any(|window| window == mark.as_bytes()) {
         return Ok(bytes);
     }
-    let message = format!("there is no PEM {what} in {}: no line {begin}", path.display());
+    let message = format!("there is no PEM {what} in {name}: no line with {mark}");
     let hint = format!("another file, or if it is DER: openssl {command} -inform DER -in FILE");
     Err(CliError::new(Exit::Permission, "TLS", message).hint(hint))
 }
 
-/// Reads a file, with an error that names it if it holds no private key.
-#[cfg(feature = "tls")]
-pub(crate) fn private_key(path: &Path) -> Result<Vec<u8>, CliError> {
-    let bytes = read(path)?;
-    // Of each of its kinds, such as `RSA PRIVATE KEY`.
-    let end = b"PRIVATE KEY-----";
-    if bytes.windows(end.len()).any(|window| window == end) {
-        return Ok(bytes);
-    }
-    let message = format!("there is no PEM private key in {}", path.display());
-    let hint = "another file, or if it is DER: openssl pkey -inform DER -in FILE";
-    Err(CliError::new(Exit::Permission, "TLS", message).hint(hint))
-}
-
 #[cfg(all(feature = "tls", unix))]
-pub(crate) fn warn_of_readers(key: &Path, messages: &Messages) {
+fn warn_of_readers(key: &Path, messages: &Messages) {
     use std::os::unix::fs::PermissionsExt as _;
     if std::fs::metadata(key).is_ok_and(|meta| meta.permissions().mode() & 0o044 != 0) {
         messages.warn(format!("other users can read the key in {}: chmod 600", key.display()));
@@ -209,7 +196,7 @@ pub(crate) fn warn_of_readers(key: &Path, messages: &Messages) {
 }
 
 #[cfg(all(feature = "tls", not(unix)))]
-pub(crate) fn warn_of_readers(_: &Path, _: &Messages) {}
+fn warn_of_readers(_: &Path, _: &Messages) {}
 
 #[cfg(test)]
 mod tests {
