@@ -184,27 +184,14 @@ fn table<N: AsRef<str>, M: AsRef<str>>(rows: &[(N, M)]) -> String {
     let most = width().clamp(NARROW, TABLE_WIDTH);
     let limit = if most < TABLE_WIDTH { most / 3 } else { NAME_WIDTH };
     let width = names.filter(|width| *width <= limit).max().unwrap_or(0);
-    let mut text = String::new();
-    for (name, meaning) in rows {
-        let mut line = format!("  {:width$} ", name.as_ref());
-        if name.as_ref().len() > width {
-            text.push_str(line.trim_end());
-            text.push('\n');
-            line = " ".repeat(width + 3);
+    let row = |(name, meaning): &(N, M)| {
+        let (name, meaning) = (name.as_ref(), wrap::hanging(meaning.as_ref(), most, width + 4));
+        match name.len() > width {
+            true => format!("  {name}\n    {:width$}{meaning}\n", ""),
+            false => format!("  {name:width$}  {meaning}\n"),
         }
-        for word in meaning.as_ref().split(' ') {
-            if line.len() + 1 + word.len() > most && !line.trim_start().is_empty() {
-                text.push_str(line.trim_end());
-                text.push('\n');
-                line = " ".repeat(width + 3);
-            }
-            line.push(' ');
-            line.push_str(word);
-        }
-        text.push_str(&line);
-        text.push('\n');
-    }
-    text
+    };
+    rows.iter().map(row).collect()
 }
 
 /// Joins each paragraph of the help texts into one line, for terminals of any width. The sources wrap long lines; a
