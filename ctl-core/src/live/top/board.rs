@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+
 use crate::commands::exporter::{Kind, Look, Metrics};
 use crate::error::CliError;
 use crate::output::{Column, Shape};
@@ -70,7 +72,8 @@ pub enum Source {
 }
 
 /// The format of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Unit {
     /// Unchanged.
     Text,

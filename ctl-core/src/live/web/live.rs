@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use crate::commands::exporter::Collector;
 use crate::context::Tool;
 use crate::error::CliError;
-use crate::live::top::{Board, Figure, Known, Source, Unit, document};
+use crate::live::top::{Board, Figure, Known, Source, document};
 use crate::output::{Output, Style};
 use crate::system::process;
 
@@ -29,16 +29,7 @@ pub(super) fn figures(figures: &[Figure]) -> Vec<Value> {
     let shown = figures
         .iter()
         .filter(|figure| !matches!(figure.source, Source::Server | Source::Name | Source::Problem));
-    let one = |figure: &Figure| {
-        let unit = match figure.unit {
-            Unit::Text => "text",
-            Unit::Count => "count",
-            Unit::PerSecond => "per second",
-            Unit::Seconds => "seconds",
-            Unit::Flag => "flag",
-        };
-        json!({ "key": figure.column.key, "title": figure.column.title, "unit": unit })
-    };
+    let one = |figure: &Figure| json!({ "key": figure.column.key, "title": figure.column.title, "unit": figure.unit });
     shown.map(one).collect()
 }
 

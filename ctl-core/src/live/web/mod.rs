@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use self::guard::{Guard, Token};
@@ -61,7 +62,7 @@ pub struct WebArgs {
 }
 
 /// The views and actions of a tool's page.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Site {
     /// The views of one queue.
     pub views: &'static [View],
@@ -72,11 +73,12 @@ pub struct Site {
 }
 
 /// A table: the result of a read-only command.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct View {
     /// Its name.
     pub name: &'static str,
     /// The command, with `{field}` for a field's value. A word with an empty field is omitted.
+    #[serde(skip)]
     pub line: &'static [&'static str],
     /// The user's choices.
     pub fields: &'static [Field],
@@ -95,15 +97,17 @@ impl View {
 }
 
 /// A command that changes something.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Action {
     /// Its name.
     pub name: &'static str,
     /// The command, as in a [`View`]. The field `body` is its stdin.
+    #[serde(skip)]
     pub line: &'static [&'static str],
     /// The user's input.
     pub fields: &'static [Field],
     /// It acts on the displayed queue, not on a row.
+    #[serde(rename = "ofQueue")]
     pub is_of_queue: bool,
     /// Its effect is shown first, and has to be confirmed.
     pub asks: bool,
@@ -137,18 +141,20 @@ impl Action {
 }
 
 /// A value in a command line that comes from the page.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Field {
     /// Its name.
     pub name: &'static str,
     /// Its type.
+    #[serde(flatten)]
     pub kind: Kind,
     /// Its initial value.
     pub default: &'static str,
 }
 
 /// The type of a value.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(tag = "kind", content = "words", rename_all = "lowercase")]
 pub enum Kind {
     /// The name of the displayed queue, or of another one.
     Name,
@@ -173,49 +179,6 @@ impl Field {
     #[must_use]
     pub const fn or(self, default: &'static str) -> Self {
         Self { default, ..self }
-    }
-}
-
-impl Site {
-    /// The form that the page reads.
-    fn document(&self, write: bool) -> Value {
-        let fields = |fields: &[Field]| -> Vec<Value> {
-            let one = |field: &Field| {
-                let (kind, words): (_, &[&str]) = match field.kind {
-                    Kind::Name => ("name", &[]),
-                    Kind::Number => ("number", &[]),
-                    Kind::Word(words) => ("word", words),
-                    Kind::Text => ("text", &[]),
-                    Kind::Body => ("body", &[]),
-                };
-                json!({ "name": field.name, "kind": kind, "words": words, "default": field.default })
-            };
-            fields.iter().map(one).collect()
-        };
-        let view = |view: &View| {
-            let actions = if write { view.actions } else { &[] };
-            json!({
-                "name": view.name,
-                "fields": fields(view.fields),
-                "pages": view.pages.map(|(column, field)| json!({ "column": column, "field": field })),
-                "actions": actions,
-            })
-        };
-        let action = |action: &Action| {
-            json!({
-                "name": action.name,
-                "fields": fields(action.fields),
-                "ofQueue": action.is_of_queue,
-                "asks": action.asks,
-            })
-        };
-        let actions: Vec<Value> =
-            if write { self.actions.iter().map(action).collect() } else { Vec::new() };
-        json!({
-            "views": self.views.iter().map(view).collect::<Vec<_>>(),
-            "server": self.server.iter().map(view).collect::<Vec<_>>(),
-            "actions": actions,
-        })
     }
 }
 
@@ -268,7 +231,7 @@ pub fn run<T: Interactive>(
         "interval": u64::try_from(args.interval.as_millis()).unwrap_or(u64::MAX),
         "figures": live::figures(board.figures),
         "serverFigures": live::figures(board.server),
-        "site": site.document(args.write),
+        "site": Site { actions: if args.write { site.actions } else { &[] }, ..*site },
     });
     let (messages, write) = (context.messages.clone(), args.write);
     let acts = act::Acts { site, write, own, messages, collector };

@@ -238,7 +238,7 @@ function cells(key, value) {
 function viewOf(view, target, queue) {
   const section = make("section"), form = make("form", undefined, { class: "fields" });
   section.append(make("h3", view.name), form);
-  const inputs = view.fields.filter((field) => field.name !== view.pages?.field).map(input);
+  const inputs = view.fields.filter((field) => field.name !== view.pages?.[1]).map(input);
   form.append(...inputs.map(([label]) => label), make("button", "Show", { type: "submit" }));
   const state = make("p", "", { role: "status" }), wide = make("div", undefined, { class: "wide" });
   const older = make("button", "Next page", { type: "button" });
@@ -254,7 +254,7 @@ function viewOf(view, target, queue) {
     const mine = ++turn, id = seen.get(target())?.id ?? null;
     state.textContent = "asking…";
     const values = Object.fromEntries(inputs.map(([, control]) => [control.name, control.value]));
-    if (from !== null && view.pages) values[view.pages.field] = String(from);
+    if (from !== null && view.pages) values[view.pages[1]] = String(from);
     const answer = await ask("view", { server: target(), name: view.name, queue: queue(), values });
     if (mine !== turn) return;
     if (answer.error) { state.textContent = why(answer.error); clear(); return; }
@@ -279,7 +279,7 @@ function viewOf(view, target, queue) {
     wide.replaceChildren(table);
     each.hidden = !view.actions.length || !rows.length;
     each.onclick = () => review(view, target(), queue(), rows, id, () => load(from));
-    const ids = view.pages ? rows.map((row) => row[view.pages.column]).filter((id) => id > 1) : [];
+    const ids = view.pages ? rows.map((row) => row[view.pages[0]]).filter((id) => id > 1) : [];
     next = ids.length ? Math.min(...ids) - 1 : null;
     older.hidden = next === null;
   }
@@ -507,6 +507,7 @@ async function greet() {
   const answer = await get("title");
   if (!answer.ok) throw new Error(await answer.text());
   title = await answer.json();
+  if (!title.write) [...title.site.views, ...title.site.server].forEach((view) => { view.actions = []; });
   const { name, color, isProtected } = title.context;
   $("title").textContent = title.tool + (title.write ? "" : " (read only)");
   $("context").textContent = [name, isProtected ? "protected" : ""].filter(Boolean).join(": ");
