@@ -132,12 +132,28 @@ fn longest_word(text: &str) -> usize {
     text.split(' ').map(UnicodeWidthStr::width).max().unwrap_or(0)
 }
 
-/// Cuts every word wider than `width` in the middle, since names differ at both ends.
-pub(super) fn cut_words(text: &str, width: usize) -> String {
+/// A text whose words are no wider than this: cut in their middle, or those of a body broken.
+pub(super) fn cut_words(text: &str, width: usize, is_body: bool) -> String {
     if longest_word(text) <= width {
         return text.to_owned();
     }
-    text.split(' ').map(|word| middle(word, width)).collect::<Vec<_>>().join(" ")
+    let cut = |word: &str| if is_body { broken(word, width) } else { middle(word, width) };
+    text.split(' ').map(cut).collect::<Vec<_>>().join(" ")
+}
+
+/// A word as several, each no wider than this.
+fn broken(word: &str, width: usize) -> String {
+    let (mut out, mut taken) = (String::new(), 0);
+    for c in word.chars() {
+        let wide = c.width().unwrap_or(0);
+        if taken > 0 && taken + wide > width {
+            out.push(' ');
+            taken = 0;
+        }
+        out.push(c);
+        taken += wide;
+    }
+    out
 }
 
 /// Both ends of a word, with an ellipsis between them.
@@ -158,20 +174,6 @@ fn middle(word: &str, width: usize) -> String {
     let start = take(&mut word.chars(), front);
     let end = take(&mut word.chars().rev(), back);
     start.into_iter().chain(['…']).chain(end.into_iter().rev()).collect()
-}
-
-/// The beginning of a line, at most this wide, with an ellipsis if it is cut.
-pub(super) fn cut_line(line: &str, width: usize) -> String {
-    if line.width() <= width {
-        return line.to_owned();
-    }
-    let mut taken = 0;
-    let fits = |c: &char| {
-        taken += c.width().unwrap_or(0);
-        taken < width
-    };
-    let start: String = line.chars().take_while(fits).collect();
-    format!("{start}…")
 }
 
 #[cfg(test)]
@@ -222,9 +224,9 @@ mod tests {
 
     #[test]
     fn truncates_names_in_the_middle_and_lines_at_the_end() {
-        assert_eq!(cut_words("a-very-long-name-1 is here", 9), "a-ve…me-1 is here");
-        assert_eq!(cut_words("short", 5), "short");
-        assert_eq!(cut_words("漢字漢字漢字", 7), "漢…字");
-        assert_eq!(cut_line("größer", 4), "grö…");
+        assert_eq!(cut_words("a-very-long-name-1 is here", 9, false), "a-ve…me-1 is here");
+        assert_eq!(cut_words("short", 5, false), "short");
+        assert_eq!(cut_words("漢字漢字漢字", 7, false), "漢…字");
+        assert_eq!(cut_words("漢字漢字 abcdef", 5, true), "漢字 漢字 abcde f");
     }
 }

@@ -1,8 +1,5 @@
 //! Tables and blocks for people. Their appearance may change between releases.
 
-use comfy_table::{
-    Attribute, Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets,
-};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
@@ -61,51 +58,33 @@ pub(super) fn rows(
     let fit = fit::fit(&needs, look.width.map(usize::from));
     let left_out = left_out(columns, &fit);
 
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_content_arrangement(ContentArrangement::Disabled);
-    if look.color {
-        table.enforce_styling();
-    } else {
-        table.force_no_tty();
-    }
-    if look.width.is_some() {
-        let whole: usize = fit.shown.iter().map(|(_, width)| width + fit.gap).sum();
-        let whole = whole.saturating_sub(fit.gap);
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        table.set_width(u16::try_from(whole).unwrap_or(u16::MAX));
-    }
-    let shown = |at: usize| columns.get(at).map_or("", |column| column.title);
-    table.set_header(fit.shown.iter().map(|(at, _)| {
-        let cell = Cell::new(shown(*at));
-        if look.color { cell.add_attribute(Attribute::Bold) } else { cell }
-    }));
-    for row in &grid {
-        table.add_row(fit.shown.iter().filter_map(|(at, width)| {
-            let (text, role) = row.get(*at)?;
-            let is_body = columns.get(*at).is_some_and(|column| column.key == BODY);
-            let text = match look.width {
-                Some(_) if !is_body => fit::cut_words(text, *width),
-                _ => text.clone(),
+    let titles = columns.iter().map(|column| (column.title.to_owned(), Some(Role::Heading)));
+    let titles: Vec<_> = titles.collect();
+    let mut text = String::new();
+    for row in std::iter::once(&titles).chain(&grid) {
+        let cells = fit.shown.iter().filter_map(|&(at, width)| {
+            let is_body = columns.get(at).is_some_and(|column| column.key == BODY);
+            let (text, role) = row.get(at)?;
+            let lines = match look.width {
+                Some(_) => wrap::lines(&fit::cut_words(text, width, is_body), width),
+                None => vec![text.clone()],
             };
-            Some(painted(text, *role, look))
-        }));
-    }
-    for (nth, (column, (at, width))) in table.column_iter_mut().zip(&fit.shown).enumerate() {
-        // No gap behind the last column: in a styled cell it could not be trimmed, and would wrap a full row.
-        let gap = if nth + 1 == fit.shown.len() { 0 } else { fit.gap };
-        column.set_padding((0, u16::try_from(gap).unwrap_or(1)));
-        if numbers.get(*at).copied().unwrap_or(false) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        let Ok(width) = u16::try_from(width + gap) else { continue };
-        column.set_constraint(match look.width {
-            Some(_) => ColumnConstraint::Absolute(Width::Fixed(width)),
-            None => ColumnConstraint::LowerBoundary(Width::Fixed(width)),
+            Some((lines, *role, width, numbers.get(at).copied().unwrap_or(false)))
         });
+        let cells: Vec<_> = cells.collect();
+        let height = cells.iter().map(|(lines, ..)| lines.len()).max().unwrap_or(0).max(1);
+        for nth in 0..height {
+            let line = cells.iter().map(|(lines, role, width, is_number)| {
+                let part = lines.get(nth).map_or("", String::as_str);
+                let painted = role.map(|role| role.paint(part, look.color && !part.is_empty()));
+                wrap::padded(painted.as_deref().unwrap_or(part), *width, *is_number)
+            });
+            let line = line.collect::<Vec<_>>().join(&" ".repeat(fit.gap));
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
     }
-    let lines = table.lines().map(|line| format!("{}\n", line.trim_end()));
-    Ok((lines.collect(), left_out))
+    Ok((text, left_out))
 }
 
 /// Whether sentences fit into a table: directly, or wrapped on a wide enough terminal.
@@ -198,7 +177,7 @@ pub(super) fn next_row(
 ) -> Result<String, CliError> {
     let mut cells = Vec::with_capacity(columns.len());
     for (column, most) in columns.iter().zip(most) {
-        cells.push(fit::cut_words(&cell_of(column, record, look)?.0, *most));
+        cells.push(fit::cut_words(&cell_of(column, record, look)?.0, *most, false));
     }
     let is_first = widths.is_empty();
     widths.resize(columns.len(), 0);
@@ -209,12 +188,11 @@ pub(super) fn next_row(
         let padded = cells.zip(widths.iter()).zip(columns).map(|((cell, width), column)| {
             // Numbers are right-aligned.
             let is_right = numeric(column, std::slice::from_ref(record));
-            let blanks = " ".repeat(width.saturating_sub(cell.width()));
-            if is_right { format!("{blanks}{cell}") } else { format!("{cell}{blanks}") }
+            wrap::padded(cell, *width, is_right)
         });
         let line = padded.collect::<Vec<_>>().join("  ");
         let line = line.trim_end();
-        look.width.map_or_else(|| line.to_owned(), |width| fit::cut_line(line, width.into()))
+        look.width.map_or_else(|| line.to_owned(), |width| wrap::cut(line, width.into()))
     };
     let row = line(&mut cells.iter().map(String::as_str));
     if !is_first {
@@ -314,17 +292,6 @@ fn cell(key: &str, field: Option<&Field>, look: Look) -> Result<(String, Option<
         _ => of_tool(),
     };
     Ok((cut, role))
-}
-
-fn painted(text: String, role: Option<Role>, look: Look) -> Cell {
-    let cell = Cell::new(text);
-    let color = match role.filter(|_| look.color) {
-        Some(Role::Error) => comfy_table::Color::Red,
-        Some(Role::Warning) => comfy_table::Color::Yellow,
-        Some(Role::Good) => comfy_table::Color::Green,
-        Some(Role::Heading | Role::Faint | Role::Tint(_)) | None => return cell,
-    };
-    cell.fg(color)
 }
 
 /// A value for people: text without quotes, nothing for null, commas between the words of a list, other structures as

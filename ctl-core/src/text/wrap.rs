@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, IsTerminal};
 
-use unicode_width::UnicodeWidthChar;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Narrower terminals are not worth wrapping for.
 const LEAST: usize = 20;
@@ -59,6 +59,31 @@ fn fill(line: &str, width: usize, mut column: usize, indent: usize) -> String {
     out
 }
 
+/// The lines of a text that is wrapped to this width; longer words stay whole.
+pub(crate) fn lines(text: &str, width: usize) -> Vec<String> {
+    fill(text, width, 0, 0).lines().map(str::to_owned).collect()
+}
+
+/// The start of a text, with an ellipsis if it was cut.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut taken = 0;
+    let fits = |c: &char| {
+        taken += c.width().unwrap_or(0);
+        taken < width
+    };
+    let start: String = text.chars().take_while(fits).collect();
+    if width == 0 { start } else { format!("{start}…") }
+}
+
+/// A text that is filled up to this width: at its end, or at its start if it goes to the right.
+pub(crate) fn padded(text: &str, width: usize, is_right: bool) -> String {
+    let blanks = " ".repeat(width.saturating_sub(shown(text)));
+    if is_right { format!("{blanks}{text}") } else { format!("{text}{blanks}") }
+}
+
 /// The columns that a text takes, without its colour codes.
 fn shown(text: &str) -> usize {
     let mut in_color = false;
@@ -98,6 +123,12 @@ mod tests {
             "one two three four\n            five"
         );
         assert_eq!(hanging("one two", 15, 12), "one two", "no room to hang");
+    }
+
+    #[test]
+    fn cuts_at_the_end() {
+        assert_eq!(cut("größer", 4), "grö…");
+        assert_eq!(cut("漢字漢字", 5), "漢字…");
     }
 
     #[test]

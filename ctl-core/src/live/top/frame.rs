@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthStr;
 
 use super::board::{Act, Figure, Known, Row, Server, Source, Unit};
 use super::view::{Prompt, View};
 use crate::text::color::Role;
 use crate::text::escape;
 use crate::text::units;
-use crate::text::wrap;
+use crate::text::wrap::{self, cut, padded};
 
 /// Blanks between columns.
 const GAP: usize = 2;
@@ -105,7 +105,7 @@ fn detail(known: &Known, row: &Row<'_>, width: usize, color: bool) -> Vec<String
     let widest = board.figures.iter().map(|figure| figure.column.title.width()).max().unwrap_or(0);
     let mut lines = vec![String::new()];
     for (figure, value) in board.figures.iter().zip(cells(known, row)) {
-        let text = format!("{}  {value}", pad(figure.column.title, widest, false));
+        let text = format!("{}  {value}", padded(figure.column.title, widest, false));
         let text = cut(text.trim_end(), width);
         let is_wrong = figure.source == Source::Problem && !value.is_empty();
         lines.push(if is_wrong { Role::Error.paint(&text, color) } else { text });
@@ -164,7 +164,7 @@ fn servers(known: &Known, width: usize, room: usize, color: bool) -> Vec<String>
     let addresses = servers.iter().map(|server| escape::line(&server.address).width());
     let widest = addresses.max().unwrap_or(0);
     let line = |server: &&Server| {
-        let address = pad(&escape::line(&server.address), widest, false);
+        let address = padded(&escape::line(&server.address), widest, false);
         match &server.down {
             Some((since, why)) => {
                 let time = units::show_duration(Duration::from_secs(since.elapsed().as_secs()));
@@ -223,7 +223,7 @@ fn table(
     let line = |texts: &mut dyn Iterator<Item = (&Shown, &str)>| {
         let padded = texts.map(|(column, text)| {
             let is_number = column.of.unit != Unit::Text;
-            pad(&cut(text, column.width), column.width, is_number)
+            padded(&cut(text, column.width), column.width, is_number)
         });
         padded.collect::<Vec<_>>().join("  ")
     };
@@ -343,25 +343,6 @@ fn spark(history: &[f64], width: usize) -> String {
     shown.iter().map(bar).collect()
 }
 
-/// The start of a text, with an ellipsis if it was cut.
-fn cut(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let mut taken = 0;
-    let fits = |c: &char| {
-        taken += c.width().unwrap_or(0);
-        taken < width
-    };
-    let start: String = text.chars().take_while(fits).collect();
-    if width == 0 { start } else { format!("{start}…") }
-}
-
-fn pad(text: &str, width: usize, right: bool) -> String {
-    let blanks = " ".repeat(width.saturating_sub(text.width()));
-    if right { format!("{blanks}{text}") } else { format!("{text}{blanks}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::{BOARD, known};
@@ -435,8 +416,6 @@ mod tests {
         assert_eq!(number(Unit::PerSecond, -12.6), "-13");
         assert_eq!(number(Unit::PerSecond, 0.0), "0");
         assert_eq!([45.0, 720.0, 7500.0, 180_000.0].map(age), ["45s", "12m", "2h05m", "2d02h"]);
-        assert_eq!(cut("größer", 4), "grö…");
-        assert_eq!(cut("漢字漢字", 5), "漢字…");
         assert_eq!(spark(&[0.0, 1.0, 4.0, 8.0], 3), "▂▅█");
     }
 }
