@@ -15,7 +15,7 @@ use crate::text::escape;
 
 /// How a command ended, as the process's exit code.
 ///
-/// [`EXIT_CODES`] is the single table of names and meanings. Help, man pages and README are generated from it, with the
+/// [`EXIT_CODES`] is the single table of meanings. Help, man pages and README are generated from it, with the
 /// tool's additions ([`Program::meanings`](crate::program::Program::meanings)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -58,72 +58,43 @@ pub enum Exit {
     Own(u8),
 }
 
-/// One row of the table of exit codes.
-#[derive(Debug, Clone, Copy)]
-pub struct ExitCode {
-    /// The exit code.
-    pub exit: Exit,
-    /// A short name, as used in JSON documents and documentation.
-    pub name: &'static str,
-    /// Its meaning to a script.
-    pub meaning: &'static str,
-}
-
-const fn row(exit: Exit, name: &'static str, meaning: &'static str) -> ExitCode {
-    ExitCode { exit, name, meaning }
-}
-
 /// Every exit code with its meaning, in ascending order.
-pub const EXIT_CODES: &[ExitCode] = &[
-    row(
-        Exit::Done,
-        "done",
-        "success (also: an empty list, a read-only command whose pipe was closed)",
-    ),
-    row(
+pub const EXIT_CODES: &[(Exit, &str)] = &[
+    (Exit::Done, "success (also: an empty list, a read-only command whose pipe was closed)"),
+    (
         Exit::Negative,
-        "negative",
         "negative answer: NOT_FOUND, confirmation declined, jobs of `work` that all failed",
     ),
-    row(
+    (
         Exit::Usage,
-        "usage",
         "usage: wrong arguments, settings, configuration file or context, missing --yes without a terminal, raw binary to a terminal",
     ),
-    row(
+    (
         Exit::Partial,
-        "partial",
         "partial success of a bulk command, or errors in a script run with --keep-going",
     ),
-    row(
+    (
         Exit::Unknown,
-        "unknown",
         "the server may have carried it out, in full or in part: check before repeating it",
     ),
-    row(
-        Exit::BadData,
-        "bad-data",
-        "bad input record, body larger than the server allows, illegal name",
-    ),
-    row(Exit::NoInput, "no-input", "input file missing"),
-    row(Exit::Unavailable, "unavailable", "server unreachable or connection lost"),
-    row(Exit::Internal, "internal", "internal error: a bug in this tool"),
-    row(
+    (Exit::BadData, "bad input record, body larger than the server allows, illegal name"),
+    (Exit::NoInput, "input file missing"),
+    (Exit::Unavailable, "server unreachable or connection lost"),
+    (Exit::Internal, "internal error: a bug in this tool"),
+    (
         Exit::Io,
-        "io",
         "local I/O error, also if the output of a command that makes changes could not be written",
     ),
-    row(
+    (
         Exit::TryAgain,
-        "try-again",
         "temporary failure: the server refuses for now, or this machine is out of file descriptors, processes or memory",
     ),
-    row(Exit::Protocol, "protocol", "protocol violation by the server"),
-    row(Exit::Permission, "permission", "TLS or permission"),
-    row(Exit::Timeout, "timeout", "--timeout or --wait expired, as with timeout(1)"),
-    row(Exit::HungUp, "hung-up", "SIGHUP, after an orderly shutdown"),
-    row(Exit::Interrupted, "interrupted", "SIGINT, after an orderly shutdown"),
-    row(Exit::Terminated, "terminated", "SIGTERM, after an orderly shutdown"),
+    (Exit::Protocol, "protocol violation by the server"),
+    (Exit::Permission, "TLS or permission"),
+    (Exit::Timeout, "--timeout or --wait expired, as with timeout(1)"),
+    (Exit::HungUp, "SIGHUP, after an orderly shutdown"),
+    (Exit::Interrupted, "SIGINT, after an orderly shutdown"),
+    (Exit::Terminated, "SIGTERM, after an orderly shutdown"),
 ];
 
 impl Exit {
@@ -409,7 +380,7 @@ mod tests {
 
     #[test]
     fn table_is_ascending_and_complete() {
-        let codes: Vec<u8> = EXIT_CODES.iter().map(|row| row.exit.code()).collect();
+        let codes: Vec<u8> = EXIT_CODES.iter().map(|(exit, _)| exit.code()).collect();
         assert!(codes.is_sorted_by(|a, b| a < b), "{codes:?}");
         assert_eq!(codes, [0, 1, 2, 3, 4, 65, 66, 69, 70, 74, 75, 76, 77, 124, 129, 130, 143]);
     }

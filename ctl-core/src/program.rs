@@ -4,7 +4,7 @@ pub mod sheet;
 
 use clap::Command;
 
-use crate::error::{CliError, EXIT_CODES, Exit, ExitCode};
+use crate::error::{CliError, EXIT_CODES, Exit};
 use crate::text::color::Role;
 
 /// A tool: its names, its grammar, and its help texts. The only place that knows the queue.
@@ -131,12 +131,12 @@ impl Program {
 
     /// The exit codes and their meanings for this tool, in ascending order.
     #[must_use]
-    pub(crate) fn exit_codes(&self) -> Vec<(ExitCode, String)> {
-        let here = |row: &ExitCode| {
-            let more = self.meanings.iter().filter(|(exit, _)| *exit == row.exit);
-            more.fold(row.meaning.to_owned(), |all, (_, meaning)| format!("{all}, {meaning}"))
+    pub(crate) fn exit_codes(&self) -> Vec<(u8, String)> {
+        let here = |(exit, meaning): &(Exit, &str)| {
+            let more = self.meanings.iter().filter(|(of, _)| of == exit);
+            (exit.code(), more.fold((*meaning).to_owned(), |all, (_, own)| format!("{all}, {own}")))
         };
-        EXIT_CODES.iter().map(|row| (*row, here(row))).collect()
+        EXIT_CODES.iter().map(here).collect()
     }
 }
 

@@ -67,12 +67,8 @@ fn options(program: &Program) -> String {
 }
 
 fn exit_codes(program: &Program) -> String {
-    let codes = program.exit_codes();
-    let rows: Vec<(String, &str)> = codes
-        .iter()
-        .map(|(row, meaning)| (format!("{:>3}", row.exit.code()), meaning.as_str()))
-        .collect();
-    table(&rows)
+    let codes = program.exit_codes().into_iter();
+    table(&codes.map(|(code, meaning)| (format!("{code:>3}"), meaning)).collect::<Vec<_>>())
 }
 
 fn formats(program: &Program) -> String {
