@@ -173,8 +173,9 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &ContextArgs) -> Result<Exit
                 Ok(())
             })
         }
-        Action::Select { name } if name == "-" => previous(context),
         Action::Select { name } => {
+            let previous = if name == "-" { Some(previous(context)?) } else { None };
+            let name = previous.as_ref().unwrap_or(name);
             let what = format!("context {name}");
             change(context, name, ("use", "now using"), &what, |document, config| {
                 require(config, name, program)?;
@@ -272,19 +273,12 @@ fn change<T: Tool>(
     context.out.done_with(&record, &["context"], &format!("{done} {what}"))
 }
 
-fn previous<T: Tool>(context: &mut Context<T>) -> Result<Exit, CliError> {
+fn previous<T: Tool>(context: &Context<T>) -> Result<String, CliError> {
     let (_, config) = file(context)?;
-    let Some(name) = config.previous else {
-        return Err(CliError::not_found("there is no previous context")
-            .hint(format!("{} context ls", T::PROGRAM.name)));
-    };
-    let what = format!("context {name}");
-    change(context, &name, ("use", "now using"), &what, |document, config| {
-        require(config, &name, &T::PROGRAM)?;
-        select(document, config, &name)
-    })?;
-    say_what_overrides(context, &name);
-    Ok(Exit::Done)
+    config.previous.ok_or_else(|| {
+        CliError::not_found("there is no previous context")
+            .hint(format!("{} context ls", T::PROGRAM.name))
+    })
 }
 
 /// Warns about environment variables that override the selected context.
