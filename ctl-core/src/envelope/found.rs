@@ -1,14 +1,14 @@
 //! What is found in a body, or why nothing is.
 
-use std::fmt;
-
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// Maximum length of a parsed body, in bytes.
 pub const MOST: usize = 1 << 20;
 
 /// Why a body, or a part of it, could not be decoded: one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Why {
     /// It is something else.
     Foreign,
@@ -22,44 +22,31 @@ pub enum Why {
     Large,
 }
 
-impl Why {
-    /// The reason as a stable word.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Foreign => "foreign",
-            Self::Malformed => "malformed",
-            Self::Truncated => "truncated",
-            Self::Encrypted => "encrypted",
-            Self::Large => "large",
-        }
-    }
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
 /// The information in a body about its job.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Envelope {
     /// The format, as a value of `--decode`.
     pub format: String,
     /// The class, command or function to run.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
     /// The producer's own id of the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// Number of earlier attempts, as counted by the producer.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u64>,
     /// The queue named by the producer.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
     /// The arguments of the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Value>,
     /// Further options of the producer, such as time limits.
+    #[serde(skip_serializing_if = "Map::is_empty")]
     pub options: Map<String, Value>,
     /// Why the rest could not be decoded.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<Why>,
 }
 
@@ -72,20 +59,6 @@ impl Envelope {
     /// known.
     #[must_use]
     pub fn into_value(self) -> Value {
-        let mut map = Map::new();
-        map.insert("format".to_owned(), self.format.into());
-        let mut add = |key: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                map.insert(key.to_owned(), value);
-            }
-        };
-        add("class", self.class.map(Value::from));
-        add("id", self.id.map(Value::from));
-        add("attempts", self.attempts.map(Value::from));
-        add("queue", self.queue.map(Value::from));
-        add("arguments", self.arguments);
-        add("options", Some(self.options).filter(|all| !all.is_empty()).map(Value::Object));
-        add("why", self.why.map(|why| why.word().into()));
-        Value::Object(map)
+        serde_json::to_value(self).unwrap_or_default()
     }
 }

@@ -12,10 +12,9 @@ pub fn envelopes(data: &[u8]) {
             assert!(is_silent, "{name}: nothing is said of a body");
             continue;
         };
-        if let Some(why) = envelope.why {
-            assert!(why.word().bytes().all(|byte| byte.is_ascii_lowercase()));
-        }
         let value = envelope.into_value();
+        let why = value["why"].as_str().unwrap_or_default();
+        assert!(why.bytes().all(|byte| byte.is_ascii_lowercase()));
         let line = short(&value);
         assert!(line.len() < 2048 + data.len(), "a line of {} bytes", line.len());
         let text = value.to_string();
