@@ -29,22 +29,6 @@ use crate::text::color::Role;
 use crate::text::escape;
 use crate::text::lexer::Open;
 
-/// What a line editor needs.
-pub struct EditorSetup {
-    /// The grammar for completion, hints and the check for open quotes; it must be built.
-    pub grammar: Command,
-    /// The source of live names.
-    pub values: Box<dyn Values>,
-    /// Whether the terminal gets colours.
-    pub color: bool,
-    /// Whether hints are shown; may change during the editor's lifetime.
-    pub hints: Rc<Cell<bool>>,
-    /// Older entries, oldest first.
-    pub history: Vec<String>,
-    /// What a new prompt clears: it interrupts the editor by the same signal as a person.
-    pub interrupts: Interrupts,
-}
-
 /// A line editor on the terminal.
 pub struct Editor {
     inner: rustyline::Editor<Assistant, MemHistory>,
@@ -75,28 +59,32 @@ pub(crate) fn is_possible() -> bool {
 }
 
 impl Editor {
-    /// An editor on the terminal of stdin.
+    /// An editor on the terminal of stdin. The grammar, which must be built, and the source of live names complete and
+    /// hint; `entries` are older ones, oldest first. A new prompt clears the interrupts: it interrupts the editor by the
+    /// same signal as a person.
     ///
     /// # Errors
     /// The terminal cannot be used: exit 74.
-    pub fn new(setup: EditorSetup) -> Result<Self, CliError> {
-        let color = setup.color;
+    pub fn new(
+        (grammar, values): (Command, Box<dyn Values>),
+        color: bool,
+        hints: Rc<Cell<bool>>,
+        entries: &[String],
+        interrupts: Interrupts,
+    ) -> Result<Self, CliError> {
         let config = config(color)?;
         let history = MemHistory::with_config(&config);
         let mut inner = rustyline::Editor::with_history(config, history).map_err(unusable)?;
-        let (grammar, values, hints) = (setup.grammar, setup.values, setup.hints);
         let (prompt, in_body) = (Cell::default(), Cell::default());
         let live = RefCell::default();
         let assistant = Assistant { grammar, values, color, hints, prompt, in_body, live };
         inner.set_helper(Some(assistant));
         inner.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
-        for entry in setup.history {
-            remember(&mut inner, &entry);
-        }
+        entries.iter().for_each(|entry| remember(&mut inner, entry));
         // Elsewhere than on stdout, the editor opens the terminal itself.
         let redraws = cfg!(unix) && io::stdout().is_terminal();
         let screen = Arc::new(Screen { redraws, ..Screen::default() });
-        Ok(Self { inner, color, screen, interrupts: setup.interrupts, late: 0 })
+        Ok(Self { inner, color, screen, interrupts, late: 0 })
     }
 
     /// Reads one text, with quotes, brackets and `<<` bodies complete. The lines of a body have their own prompt.

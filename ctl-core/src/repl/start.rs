@@ -17,7 +17,7 @@ use super::known::KnownNames;
 use super::session::{Session, open};
 use super::sink::{Sink, Written};
 use super::source::{ReadLines, Script, StdinLines};
-use super::terminal::{Person, PersonSetup};
+use super::terminal::Person;
 use super::tree;
 use super::values::{AllValues, KnownSettings};
 use super::watcher::Watcher;
@@ -257,23 +257,16 @@ fn meet<G: Guest>(host: &Host<'_, G>) -> Result<(Person, Option<CliError>), CliE
     let own = std::env::var_os(format!("{}_HISTFILE", program.prefix));
     let own = own.map(|path| path.to_string_lossy().into_owned());
     let history = HistoryFile::locate(program.name, own.as_deref(), |name| environment.var(name));
-    Person::new(PersonSetup {
-        grammar: host.grammar.clone(),
-        values: Box::new(AllValues {
-            names: lock(host.shared).parts().names.clone(),
-            of_tool: G::candidates,
-            settings: host.known_settings.clone(),
-            verbs: tree::visible(&host.grammar),
-            groups: tree::groups::<G::Tool>(&host.grammar)
-                .iter()
-                .map(Group::name)
-                .chain(topics::all(&G::Tool::PROGRAM).map(|(topic, _)| topic.to_owned()))
-                .collect(),
-            filters: G::Tool::FILTERS,
-            checks: G::Tool::CHECKS,
-        }),
-        color: host.rich,
-        history,
-        interrupts: host.interrupts.clone(),
-    })
+    let groups = tree::groups::<G::Tool>(&host.grammar);
+    let topics = topics::all(&program).map(|(topic, _)| topic.to_owned());
+    let values = Box::new(AllValues {
+        names: lock(host.shared).parts().names.clone(),
+        of_tool: G::candidates,
+        settings: host.known_settings.clone(),
+        verbs: tree::visible(&host.grammar),
+        groups: groups.iter().map(Group::name).chain(topics).collect(),
+        filters: G::Tool::FILTERS,
+        checks: G::Tool::CHECKS,
+    });
+    Person::new((host.grammar.clone(), values), host.rich, history, host.interrupts.clone())
 }

@@ -7,26 +7,12 @@ use clap::Command;
 
 use super::Prompt;
 use super::complete::Values;
-use super::editor::{self, Edited, Editor, EditorSetup, Notices};
+use super::editor::{self, Edited, Editor, Notices};
 use super::history::{HistoryFile, Keep};
 use super::plain::PlainTerminal;
 use super::shell::Terminal;
 use crate::error::CliError;
 use crate::system::signals::Interrupts;
-
-/// What a terminal session needs.
-pub struct PersonSetup {
-    /// The grammar for completion and hints; it must be built.
-    pub grammar: Command,
-    /// The source of live names.
-    pub values: Box<dyn Values>,
-    /// Whether the terminal gets colours.
-    pub color: bool,
-    /// The history's file.
-    pub history: HistoryFile,
-    /// The signals that interrupt waiting for a line.
-    pub interrupts: Interrupts,
-}
 
 /// A person at the terminal of stdin.
 pub struct Person {
@@ -43,32 +29,31 @@ enum LinesFrom {
 }
 
 impl Person {
-    /// Starts with what the terminal supports. The second value is a problem that does not prevent working, such as an
+    /// Starts with what the terminal supports; the grammar, which must be built, and the source of live names help to
+    /// type. The second value is a problem that does not prevent working, such as an
     /// unreadable history file.
     ///
     /// # Errors
     /// The terminal cannot be used: exit 74.
-    pub fn new(mut setup: PersonSetup) -> Result<(Self, Option<CliError>), CliError> {
-        let (entries, trouble) = match setup.history.load() {
+    pub fn new(
+        help: (Command, Box<dyn Values>),
+        color: bool,
+        mut history: HistoryFile,
+        interrupts: Interrupts,
+    ) -> Result<(Self, Option<CliError>), CliError> {
+        let (entries, trouble) = match history.load() {
             Ok(entries) => (entries, None),
-            Err(error) => (Vec::new(), Some(history_error(&setup.history, &error))),
+            Err(error) => (Vec::new(), Some(history_error(&history, &error))),
         };
         let hints = Rc::new(Cell::new(true));
         let (lines, notices) = if editor::is_possible() {
-            let mut editor = Editor::new(EditorSetup {
-                grammar: setup.grammar,
-                values: setup.values,
-                color: setup.color,
-                hints: Rc::clone(&hints),
-                history: entries.clone(),
-                interrupts: setup.interrupts,
-            })?;
+            let mut editor = Editor::new(help, color, Rc::clone(&hints), &entries, interrupts)?;
             let notices = editor.notices();
             (LinesFrom::Editor(Box::new(editor)), notices)
         } else {
-            (LinesFrom::Plain(PlainTerminal::new(setup.interrupts)), Notices::stderr())
+            (LinesFrom::Plain(PlainTerminal::new(interrupts)), Notices::stderr())
         };
-        Ok((Self { lines, hints, history: setup.history, entries, notices }, trouble))
+        Ok((Self { lines, hints, history, entries, notices }, trouble))
     }
 
     /// A way to print from other threads while a line is edited.
