@@ -73,11 +73,7 @@ impl Place {
         if let Some(path) = environment.var(&format!("{}_CONFIG", program.prefix)) {
             return named(path.into());
         }
-        let absolute =
-            |name: &str| environment.var(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let folder = absolute("XDG_CONFIG_HOME")
-            .or_else(|| absolute("HOME").map(|home| home.join(".config")))
-            .or_else(|| absolute("APPDATA"))?;
+        let folder = environment.folder("XDG_CONFIG_HOME", ".config", "APPDATA")?;
         Some(Self { path: folder.join(program.name).join("config.toml"), is_named: false })
     }
 
@@ -237,7 +233,7 @@ impl Place {
         let path = fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
-        make_folder(folder).map_err(|error| unwritable(&error))?;
+        files::private_folder(folder).map_err(|error| unwritable(&error))?;
         // Concurrent changes happen one after the other.
         #[cfg(unix)]
         let lock = File::open(folder).map_err(|error| unwritable(&error))?;
@@ -250,18 +246,6 @@ impl Place {
         }
         Ok(())
     }
-}
-
-/// A folder for this user only.
-fn make_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt as _;
-        builder.mode(0o700);
-    }
-    builder.create(folder)
 }
 
 /// Rejects names that would not be words in a prompt or a command line.

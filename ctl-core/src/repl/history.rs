@@ -1,7 +1,7 @@
 //! The history file: private, written after every command, shared by concurrent sessions. How it is written, locked and
 //! limited is rustyline's; what may be written is decided here.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,8 @@ use rustyline::Config;
 use rustyline::error::ReadlineError;
 use rustyline::history::{FileHistory, History as _};
 
+use crate::system::env::Environment;
+use crate::system::files;
 use crate::text::lexer;
 use crate::text::lexer::Statement;
 
@@ -27,17 +29,13 @@ pub struct HistoryFile {
 
 impl HistoryFile {
     /// The file to use: `override_` (the value of `TOOL_HISTFILE`; empty or `/dev/null` means none),
-    /// else `$XDG_STATE_HOME/TOOL/history`, else `~/.local/state/TOOL/history`. `var` looks up an
-    /// environment variable.
-    pub(crate) fn locate(
-        tool: &str,
-        override_: Option<&str>,
-        var: impl Fn(&str) -> Option<String>,
-    ) -> Self {
+    /// else `$XDG_STATE_HOME/TOOL/history`, else `~/.local/state/TOOL/history`.
+    pub(crate) fn locate(tool: &str, override_: Option<&str>, environment: &Environment) -> Self {
         match override_ {
             Some("" | "/dev/null") => None,
             Some(path) => Some(PathBuf::from(path)),
-            None => folder(var, "XDG_STATE_HOME", ".local/state")
+            None => environment
+                .folder("XDG_STATE_HOME", ".local/state", "LOCALAPPDATA")
                 .map(|folder| folder.join(tool).join("history")),
         }
         .map_or_else(Self::default, Self::at)
@@ -75,10 +73,10 @@ impl HistoryFile {
     pub fn append(&mut self, entry: &str) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            create_private_folder(folder)?;
+            files::private_folder(folder)?;
         }
         // One that rustyline creates could replace that of a session which starts at the same time.
-        private(OpenOptions::new().append(true).create(true)).open(path)?;
+        files::private(OpenOptions::new().append(true).create(true)).open(path)?;
         self.kept.add(entry).and_then(|_| self.kept.append(path)).map_err(plain)
     }
 }
@@ -141,44 +139,10 @@ fn without_long_bodies(text: &[u8], statement: &Statement) -> String {
     statement.words.iter().map(shorten).collect::<Vec<_>>().join(" ")
 }
 
-/// A user's folder for a purpose: the one that the variable names, or this one in their home.
-pub(super) fn folder(
-    var: impl Fn(&str) -> Option<String>,
-    variable: &str,
-    in_home: &str,
-) -> Option<PathBuf> {
-    let set = |name: &str| var(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    // The XDG base directory specification: a relative path must be ignored.
-    if let Some(folder) = set(variable).filter(|path| path.is_absolute()) {
-        return Some(folder);
-    }
-    set("HOME").map(|home| home.join(in_home)).or_else(|| set("LOCALAPPDATA"))
-}
-
-#[cfg(unix)]
-fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    use std::os::unix::fs::OpenOptionsExt;
-    options.mode(0o600)
-}
-
-#[cfg(not(unix))]
-fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    options
-}
-
-#[cfg(unix)]
-fn create_private_folder(folder: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
-}
-
-#[cfg(not(unix))]
-fn create_private_folder(folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn kept(text: &str, secret: bool) -> Keep {
@@ -281,14 +245,10 @@ mod tests {
 
     #[test]
     fn the_environment_sets_the_path() {
-        let none = |_: &str| None;
-        let home = |name: &str| (name == "HOME").then(|| "/home/u".to_owned());
-        let xdg = |name: &str| (name == "XDG_STATE_HOME").then(|| "/s".to_owned());
-        let relative = |name: &str| match name {
-            "XDG_STATE_HOME" => Some("s".to_owned()),
-            "HOME" => Some("/home/u".to_owned()),
-            _ => None,
-        };
+        let none = &Environment::of(&[]);
+        let home = &Environment::of(&[("HOME", "/home/u")]);
+        let xdg = &Environment::of(&[("XDG_STATE_HOME", "/s")]);
+        let relative = &Environment::of(&[("XDG_STATE_HOME", "s"), ("HOME", "/home/u")]);
         let path = |file: HistoryFile| file.path;
         assert_eq!(path(HistoryFile::locate("t", Some(""), home)), None);
         assert_eq!(path(HistoryFile::locate("t", Some("/dev/null"), home)), None);

@@ -11,7 +11,7 @@ use super::contexts;
 use super::editor::Notices;
 use super::guest::{Guest, Interactive, Parts, RunLine, last_words, lock};
 use super::help::Group;
-use super::history::{HistoryFile, folder};
+use super::history::HistoryFile;
 use super::host::{Host, within_session};
 use super::known::KnownNames;
 use super::session::{Session, open};
@@ -86,7 +86,7 @@ impl Start {
         let interrupts = Interrupts::install()?;
         let ending = Interrupts::of_end()?;
         let environment = Environment::process();
-        let folder = folder(|name| environment.var(name), "XDG_CONFIG_HOME", ".config");
+        let folder = environment.folder("XDG_CONFIG_HOME", ".config", "LOCALAPPDATA");
         let rc = folder.map(|folder| folder.join(tool).join("replrc"));
         let SessionArgs { keep_going, strict, .. } = args;
         let (from, written) = (source(args), Written::default());
@@ -256,7 +256,7 @@ fn meet<G: Guest>(host: &Host<'_, G>) -> Result<(Person, Option<CliError>), CliE
     // An empty value means none, but the usual lookup treats it as unset.
     let own = std::env::var_os(format!("{}_HISTFILE", program.prefix));
     let own = own.map(|path| path.to_string_lossy().into_owned());
-    let history = HistoryFile::locate(program.name, own.as_deref(), |name| environment.var(name));
+    let history = HistoryFile::locate(program.name, own.as_deref(), &environment);
     let groups = tree::groups::<G::Tool>(&host.grammar);
     let topics = topics::all(&program).map(|(topic, _)| topic.to_owned());
     let values = Box::new(AllValues {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 
@@ -126,6 +127,15 @@ impl Environment {
     ) -> Result<Option<T>, CliError> {
         let refused = |why: String| Source::Environment(name.to_owned()).refused(&why);
         self.var(name).map(|text| parse(&text).map_err(refused)).transpose()
+    }
+
+    /// The user's folder for files of a kind: that in a variable, or within the home directory, or else that of Windows.
+    /// Only absolute ones count.
+    pub(crate) fn folder(&self, variable: &str, in_home: &str, windows: &str) -> Option<PathBuf> {
+        let absolute =
+            |name: &str| self.var(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let home = || absolute("HOME").map(|home| home.join(in_home));
+        absolute(variable).or_else(home).or_else(|| absolute(windows))
     }
 
     /// The names of the variables that are valid UTF-8.

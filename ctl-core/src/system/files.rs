@@ -46,12 +46,9 @@ pub fn replace(path: &Path, contents: &[u8], mode: u32) -> io::Result<File> {
 /// # Errors
 /// The file exists or cannot be created: exit 74.
 pub(crate) fn new_file(path: &Path) -> Result<File, CliError> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let name = escape::line(&path.to_string_lossy()).into_owned();
-    options.open(path).map_err(|error| match error.kind() {
+    let opened = private(OpenOptions::new().write(true).create_new(true)).open(path);
+    opened.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
             CliError::new(Exit::Io, "IO", format!("{name} already exists and is not overwritten"))
                 .hint("another file name")
@@ -70,6 +67,24 @@ pub(crate) fn write_new(path: &Path, contents: &[u8]) -> Result<(), CliError> {
     written.map_err(|error| CliError::writing(&path.to_string_lossy(), &error))?;
     sync_entry(path);
     Ok(())
+}
+
+/// Makes a file that these options create readable only by its owner.
+pub(crate) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}
+
+/// Creates a folder for this user only, and those that it is in.
+///
+/// # Errors
+/// It cannot be created.
+pub(crate) fn private_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
 }
 
 /// Syncs the directory entry, where supported: the data is of little use without its name.

@@ -1,6 +1,6 @@
 //! The file of jobs that failed for good.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -47,11 +47,8 @@ fn open(path: &Path) -> Result<File, CliError> {
             CliError::usage(format!("{name} is not a file")).hint("--failed-to ./failed.ndjson")
         );
     }
-    let mut options = OpenOptions::new();
-    options.read(true).append(true).create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path).map_err(|error| CliError::writing(&name, &error))?;
+    let opened = files::private(File::options().read(true).append(true).create(true)).open(path);
+    let file = opened.map_err(|error| CliError::writing(&name, &error))?;
     files::sync_entry(path);
     Ok(file)
 }
