@@ -6,6 +6,8 @@ pub mod fleet;
 pub(crate) mod grammar;
 pub(crate) mod repeat;
 
+use std::io::{self, IsTerminal as _};
+
 use crate::args::GlobalArgs;
 use crate::config::Settings;
 use crate::context::command::{Ready, Table};
@@ -15,8 +17,8 @@ use crate::input::confirm::{Asking, Confirm};
 use crate::link::diagnosis::Diagnosis;
 use crate::link::tls::TlsArgs;
 use crate::link::{Dialer, Link, ServerArgs};
-use crate::output::Output;
 use crate::output::messages::Messages;
+use crate::output::{Output, Style};
 use crate::program::Program;
 use crate::system::signals::Interrupts;
 
@@ -101,9 +103,8 @@ impl<T: Tool> Context<T> {
     ) -> Result<Self, CliError> {
         let program = &T::PROGRAM;
         let messages = globals.messages(program, &settings)?;
-        let terminal = Output::stdout_is_terminal();
-        let style = globals.style(&settings, terminal)?;
-        let style = style.with_colors(program.colors);
+        let terminal = io::stdout().is_terminal();
+        let style = Style { colors: program.colors, ..globals.style(&settings, terminal)? };
         let dialer = Dialer::new(program, connect, tls, globals, settings, &messages)?;
         Ok(Self {
             globals: globals.clone(),

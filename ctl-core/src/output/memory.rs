@@ -7,20 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
     bytes: Arc<Mutex<Vec<u8>>>,
-    bound: Option<Bound>,
-}
-
-/// Maximum number of bytes, and the error beyond it.
-#[derive(Debug, Clone, Copy)]
-struct Bound {
-    most: usize,
-    why: &'static str,
+    bound: Option<(usize, &'static str)>,
 }
 
 impl Memory {
     /// Bounded to `most` bytes; writing more fails with `why`.
     pub(crate) fn bounded(most: usize, why: &'static str) -> Self {
-        Self { bytes: Arc::default(), bound: Some(Bound { most, why }) }
+        Self { bytes: Arc::default(), bound: Some((most, why)) }
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
@@ -36,7 +29,7 @@ impl Write for Memory {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut all = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         match self.bound {
-            Some(Bound { most, why }) if all.len().saturating_add(bytes.len()) > most => {
+            Some((most, why)) if all.len().saturating_add(bytes.len()) > most => {
                 Err(io::Error::other(why))
             }
             _ => {

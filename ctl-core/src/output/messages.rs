@@ -322,13 +322,6 @@ impl Messages {
         drop(lock(&self.shared.held).take());
     }
 
-    /// Begins a new line if the cursor is behind the `^C` that a terminal has shown: a shell's prompt follows.
-    pub(crate) fn end_echo(&self) {
-        if self.shared.terminal {
-            self.write(b"");
-        }
-    }
-
     fn line(&self, line: &str) {
         self.write(format!("{}\n", self.fitted(line)).as_bytes());
     }

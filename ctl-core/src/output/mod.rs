@@ -23,7 +23,7 @@ pub(crate) mod times;
 mod writing;
 mod yaml;
 
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::time::Instant;
 
 use serde_json::Value;
@@ -97,12 +97,6 @@ impl Output {
     pub fn at(mut self, destination: Destination) -> Self {
         self.destination = destination;
         self
-    }
-
-    /// Whether the process's stdout is a terminal.
-    #[must_use]
-    pub(crate) fn stdout_is_terminal() -> bool {
-        io::stdout().is_terminal()
     }
 
     /// A list of results of one shape.

@@ -78,13 +78,6 @@ pub struct Style {
 }
 
 impl Style {
-    /// The same style with these coloured words.
-    #[must_use]
-    pub(crate) fn with_colors(mut self, colors: &'static [(&'static str, Role)]) -> Self {
-        self.colors = colors;
-        self
-    }
-
     /// Whether only bodies are printed, or what is in them, or they are a column, so that a command that would leave them out has to read
     /// them.
     #[must_use]

@@ -377,8 +377,7 @@ fn complete<G: Guest>(
     let Some(word) = guest.missing_word(verb, line)? else { return Ok(None) };
     let mut words = words.to_vec();
     let end = words.last().map_or(0, |word| word.end);
-    let (bytes, literal, heredoc) = (word.into_bytes(), false, false);
-    words.push(Word { bytes, literal, start: end, end, heredoc });
+    words.push(Word::new(word.into_bytes(), false, end, end));
     match parse(grammar, &words)? {
         Parsed::Matches(matches) => Ok(Some(matches)),
         Parsed::Help(_) => Ok(None),

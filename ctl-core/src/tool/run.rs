@@ -47,7 +47,7 @@ fn run<T: Tool>(early: &Early<'_>) -> Exit {
     }
     let result = dispatch(&mut context, command);
     let ended = context.out.end_line();
-    context.messages.end_echo();
+    context.messages.after_interrupt();
     result.and_then(|exit| ended.map(|()| exit)).unwrap_or_else(|error| {
         context.messages.failure(&error, context.out.style.format.is_json());
         error.exit

@@ -222,17 +222,13 @@ impl Shift {
             stop();
             Ended::GivenUp
         });
-        let (exit, signal) = match ended {
-            Ended::Code(code) => (Some(code), None),
-            Ended::Signal(signal) => (None, Some(signal)),
-            Ended::Overtime | Ended::Expired | Ended::GivenUp | Ended::Unfit => (None, None),
-        };
-        let otherwise = match ended {
-            Ended::Code(_) | Ended::Signal(_) => None,
-            Ended::Overtime => Some("over --max-runtime"),
-            Ended::Expired => Some("at the end of its time to run"),
-            Ended::GivenUp => Some(STOPPED),
-            Ended::Unfit => Some("not run"),
+        let (exit, signal, otherwise) = match ended {
+            Ended::Code(code) => (Some(code), None, None),
+            Ended::Signal(signal) => (None, Some(signal), None),
+            Ended::Overtime => (None, None, Some("over --max-runtime")),
+            Ended::Expired => (None, None, Some("at the end of its time to run")),
+            Ended::GivenUp => (None, None, Some(STOPPED)),
+            Ended::Unfit => (None, None, Some("not run")),
         };
         let time = Some(start.elapsed());
         (ended, CommandEnd { exit, signal, otherwise, time, words, is_recorded: false })

@@ -21,13 +21,7 @@ impl Partial {
     /// The words of a shell; the last one is under the cursor.
     pub(crate) fn of_words(words: &[OsString]) -> Self {
         let bytes = |word: &OsString| word.as_encoded_bytes().to_vec();
-        let word = |word: &OsString| Word {
-            bytes: bytes(word),
-            literal: false,
-            start: 0,
-            end: 0,
-            heredoc: false,
-        };
+        let word = |word: &OsString| Word::new(bytes(word), false, 0, 0);
         let (current, before) = match words.split_last() {
             Some((current, before)) => (bytes(current), before),
             None => (Vec::new(), words),

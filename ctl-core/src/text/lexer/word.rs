@@ -19,7 +19,7 @@ pub struct Word {
 }
 
 impl Word {
-    pub(super) fn new(bytes: Vec<u8>, literal: bool, start: usize, end: usize) -> Self {
+    pub(crate) fn new(bytes: Vec<u8>, literal: bool, start: usize, end: usize) -> Self {
         Self { bytes, literal, start, end, heredoc: false }
     }
 
