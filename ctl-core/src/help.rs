@@ -194,6 +194,26 @@ fn table<N: AsRef<str>, M: AsRef<str>>(rows: &[(N, M)]) -> String {
     rows.iter().map(row).collect()
 }
 
+/// A text of every tool, with the words of this one.
+pub(crate) fn filled(text: &str, program: &Program) -> String {
+    let Program { name, prefix, servers, queue, help, .. } = program;
+    let (about, session, examples) = help.repl;
+    let words = [
+        ("{name}", *name),
+        ("{prefix}", prefix),
+        ("{kind}", servers.kind),
+        ("{short}", servers.short),
+        ("{address}", servers.default),
+        ("{queue}", queue.key),
+        ("{session}", about),
+        ("{repl}", session),
+        ("{sessions}", examples),
+        ("{ping}", help.ping),
+        ("{serve}", help.serve),
+    ];
+    words.iter().fold(text.to_owned(), |text, (word, with)| text.replace(word, with))
+}
+
 /// Joins each paragraph of the help texts into one line, for terminals of any width. The sources wrap long lines; a
 /// line end stays after an indented line or a sentence. Indented lines are wrapped at `width`, below their text.
 #[must_use]

@@ -6,6 +6,7 @@ use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 use super::{Context, Effect, Tool, grammar, repeat};
 use crate::config::keys::{self, Key};
 use crate::error::{CliError, Exit};
+use crate::help;
 use crate::program::Program;
 use crate::rules::preset::{self, Preset};
 
@@ -265,28 +266,14 @@ fn grammars<T: Tool>() -> impl Iterator<Item = Command> {
     }))
 }
 
-/// A text of a command of every tool, with the words of this one.
+/// A text of a command of every tool, with the words and settings of this one.
 fn filled(text: &str, program: &Program) -> String {
-    let Program { name, prefix, servers, queue, help, .. } = program;
-    let (about, session, examples) = help.repl;
-    let keys = || {
-        let key = |key: Key| format!("  {:<16} {}", key.shown(program), key.form(program));
-        keys::all(program).map(key).collect::<Vec<_>>().join("\n")
-    };
-    let words = [
-        ("{name}", *name),
-        ("{prefix}", prefix),
-        ("{short}", servers.short),
-        ("{address}", servers.default),
-        ("{queue}", queue.key),
-        ("{session}", about),
-        ("{repl}", session),
-        ("{sessions}", examples),
-        ("{ping}", help.ping),
-        ("{serve}", help.serve),
-    ];
-    let filled = words.iter().fold(text.to_owned(), |text, (word, with)| text.replace(word, with));
-    if filled.contains("{keys}") { filled.replace("{keys}", &keys()) } else { filled }
+    let filled = help::filled(text, program);
+    if !filled.contains("{keys}") {
+        return filled;
+    }
+    let key = |key: Key| format!("  {:<16} {}", key.shown(program), key.form(program));
+    filled.replace("{keys}", &keys::all(program).map(key).collect::<Vec<_>>().join("\n"))
 }
 
 /// The grammars of those short words that the line may name.
