@@ -2,53 +2,27 @@
 
 pub mod commands;
 
-use clap::{Arg, Command, ValueEnum};
+use clap::{Arg, Command};
 use clap_complete::Shell as Static;
 
 use crate::error::CliError;
 use crate::help::visible;
 use crate::rules::preset;
-use crate::tool::shells::{self, Asking};
-
-/// A shell that completes lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Shell {
-    /// Completes by asking the tool.
-    Bash,
-    /// Completes commands and flags only.
-    Elvish,
-    /// Completes by asking the tool.
-    Fish,
-    /// Completes by asking the tool.
-    #[value(alias = "nu")]
-    Nushell,
-    /// Completes commands and flags only.
-    #[value(name = "powershell")]
-    PowerShell,
-    /// Completes by asking the tool.
-    Zsh,
-    /// No shell, but the man pages.
-    Man,
-}
+use crate::tool::shells;
+pub use crate::tool::shells::Shell;
 
 /// A completion script for one shell.
 #[must_use]
 pub fn completions(mut tree: Command, shell: Shell) -> Option<String> {
     let name = tree.get_name().to_owned();
-    let mut fixed = |shell| {
-        let mut script = Vec::new();
-        clap_complete::generate(shell, &mut tree, name.clone(), &mut script);
-        String::from_utf8_lossy(&script).into_owned()
+    let fixed = match shell {
+        Shell::Elvish => Static::Elvish,
+        Shell::PowerShell => Static::PowerShell,
+        shell => return shells::script(shell, &name),
     };
-    Some(match shell {
-        Shell::Bash => shells::script(Asking::Bash, &name),
-        Shell::Elvish => fixed(Static::Elvish),
-        Shell::Fish => shells::script(Asking::Fish, &name),
-        Shell::Nushell => shells::script(Asking::Nushell, &name),
-        Shell::PowerShell => fixed(Static::PowerShell),
-        Shell::Zsh => shells::script(Asking::Zsh, &name),
-        Shell::Man => return None,
-    })
+    let mut script = Vec::new();
+    clap_complete::generate(fixed, &mut tree, name, &mut script);
+    Some(String::from_utf8_lossy(&script).into_owned())
 }
 
 /// The man pages of the tool and of every subcommand: file name and text.

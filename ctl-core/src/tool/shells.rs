@@ -4,18 +4,25 @@ use std::ffi::{OsStr, OsString};
 
 use clap::{Args, ValueEnum};
 
-/// The shells that ask.
+/// A shell that completes lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Asking {
-    /// The words: the characters that divide words, and the line up to the cursor.
+pub enum Shell {
+    /// Completes by asking the tool.
     Bash,
-    /// The words: those up to the cursor.
-    Zsh,
-    /// The words: those up to the cursor.
+    /// Completes commands and flags only.
+    Elvish,
+    /// Completes by asking the tool.
     Fish,
-    /// The words: those up to the cursor, as they were typed.
+    /// Completes by asking the tool.
     #[value(alias = "nu")]
     Nushell,
+    /// Completes commands and flags only.
+    #[value(name = "powershell")]
+    PowerShell,
+    /// Completes by asking the tool.
+    Zsh,
+    /// No shell, but the man pages.
+    Man,
 }
 
 /// Arguments of `complete`.
@@ -23,31 +30,31 @@ pub enum Asking {
 pub struct CompleteArgs {
     /// The shell
     #[arg(value_name = "SHELL")]
-    shell: Asking,
+    shell: Shell,
 
     /// What has been typed
     #[arg(value_name = "WORD", last = true)]
     words: Vec<OsString>,
 }
 
-/// The completion script of a shell for this tool.
-#[must_use]
-pub fn script(shell: Asking, name: &str) -> String {
+/// The script of a shell that completes by asking this tool.
+pub(super) fn script(shell: Shell, name: &str) -> Option<String> {
     let script = match shell {
-        Asking::Bash => include_str!("shells/bash"),
-        Asking::Zsh => include_str!("shells/zsh"),
-        Asking::Fish => include_str!("shells/fish"),
-        Asking::Nushell => include_str!("shells/nushell"),
+        Shell::Bash => include_str!("shells/bash"),
+        Shell::Zsh => include_str!("shells/zsh"),
+        Shell::Fish => include_str!("shells/fish"),
+        Shell::Nushell => include_str!("shells/nushell"),
+        Shell::Elvish | Shell::PowerShell | Shell::Man => return None,
     };
-    script.replace("TOOL", name)
+    Some(script.replace("TOOL", name))
 }
 
 impl CompleteArgs {
     /// The typed words after the tool's name, and the part of the last one that the shell takes for separate words.
     pub(super) fn typed(&self) -> (Vec<OsString>, String) {
         match (self.shell, self.words.as_slice()) {
-            (Asking::Bash, [dividers, line]) => typed_in_bash(dividers, line),
-            (Asking::Nushell, words) => {
+            (Shell::Bash, [dividers, line]) => typed_in_bash(dividers, line),
+            (Shell::Nushell, words) => {
                 (words.iter().map(typed_in_nushell).collect(), String::new())
             }
             (_, words) => (words.to_vec(), String::new()),
@@ -57,14 +64,14 @@ impl CompleteArgs {
     /// A completion in the shell's own form.
     pub(super) fn offer(&self, word: &str, about: &str) -> String {
         match self.shell {
-            Asking::Bash => in_bash(word),
-            Asking::Zsh => {
+            Shell::Bash => in_bash(word),
+            Shell::Zsh => {
                 let word = word.replace('\\', "\\\\").replace(':', "\\:");
                 // It lists the divider of an empty description among the words.
                 if about.is_empty() { word } else { format!("{word}:{about}") }
             }
-            Asking::Fish => format!("{word}\t{about}"),
-            Asking::Nushell => format!("{}\t{about}", in_nushell(word)),
+            Shell::Nushell => format!("{}\t{about}", in_nushell(word)),
+            _ => format!("{word}\t{about}"),
         }
     }
 }
@@ -154,7 +161,7 @@ mod tests {
 
     #[test]
     fn zsh_gets_no_divider_without_a_description() {
-        let asked = CompleteArgs { shell: Asking::Zsh, words: Vec::new() };
+        let asked = CompleteArgs { shell: Shell::Zsh, words: Vec::new() };
         assert_eq!(asked.offer("a:b", ""), "a\\:b");
         assert_eq!(asked.offer("a:b", "a tube"), "a\\:b:a tube");
     }
