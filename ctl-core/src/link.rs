@@ -38,7 +38,7 @@ pub trait Link: Sized + Send {
     /// The options of a connection to one server.
     type Options: Clone + Send + From<Self::Address>;
     /// An in-memory server, which runs until it is dropped.
-    type Server: Send + Sync;
+    type Server: Send + Sync + 'static;
 
     /// How to apply flags to options.
     const SETTERS: Setters<Self::Options>;

@@ -30,7 +30,7 @@ type Way<L> = (<L as Link>::Address, <L as Link>::Options);
 
 /// Where connections go and how they are made, from flags and environment. Clones use the same servers.
 pub struct Dialer<L: Link> {
-    target: Target<L::Server>,
+    target: Target,
     plan: Plan,
     tls: TlsArgs,
     /// Whatever the addresses say.
@@ -248,7 +248,7 @@ impl<L: Link> Dialer<L> {
     }
 
     /// Errors in the addresses are reported where they are used.
-    fn target(&mut self, target: Target<L::Server>) {
+    fn target(&mut self, target: Target) {
         let queue = match &target {
             Target::Named(addresses) => L::PARAMETERS.split(&addresses.value).ok(),
             Target::Embedded(_) => None,
@@ -257,7 +257,7 @@ impl<L: Link> Dialer<L> {
         self.target = target;
     }
 
-    fn go_to(&mut self, target: Target<L::Server>) {
+    fn go_to(&mut self, target: Target) {
         self.target(target);
         self.transport = None;
         self.made = None;

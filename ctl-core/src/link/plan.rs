@@ -1,5 +1,6 @@
 //! Reaching servers: addresses and time limits.
 
+use std::any::Any;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -14,24 +15,15 @@ use crate::system::env::{Setting, Source};
 use crate::text::units;
 
 /// The servers; `S` is an in-memory one.
-#[derive(Debug)]
-pub enum Target<S> {
+#[derive(Debug, Clone)]
+pub enum Target {
     /// At these addresses, as people write them.
     Named(Setting<String>),
     /// The in-memory server in this process, with its address; it lives until the last clone is dropped.
-    Embedded(Arc<OnceLock<(S, String)>>),
+    Embedded(Arc<OnceLock<(Box<dyn Any + Send + Sync>, String)>>),
 }
 
-impl<S> Clone for Target<S> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Named(setting) => Self::Named(setting.clone()),
-            Self::Embedded(cell) => Self::Embedded(Arc::clone(cell)),
-        }
-    }
-}
-
-impl<S> Target<S> {
+impl Target {
     /// The in-memory server, not yet started.
     #[must_use]
     pub fn embedded() -> Self {
@@ -57,7 +49,7 @@ impl<S> Target<S> {
     ///
     /// # Errors
     /// The server cannot be started: exit 69.
-    pub fn address(
+    pub fn address<S: Any + Send + Sync>(
         &self,
         messages: &Messages,
         start: impl FnOnce() -> std::io::Result<(S, String)>,
@@ -74,7 +66,7 @@ impl<S> Target<S> {
         })?;
         messages.note(format!("embedded server on {address}"));
         // It was empty, so nothing is dropped.
-        let _ = cell.set((server, address.clone()));
+        let _ = cell.set((Box::new(server), address.clone()));
         Ok(address)
     }
 }
@@ -220,13 +212,13 @@ mod tests {
     fn the_embedded_server_is_started_once() {
         let target = Target::embedded();
         let copy = target.clone();
-        let address = |target: &Target<u8>, number| {
+        let address = |target: &Target, number: u8| {
             target.address(&silent(), || Ok((number, number.to_string()))).unwrap()
         };
         assert_eq!((address(&target, 7), address(&copy, 8)), ("7".to_owned(), "7".to_owned()));
         assert_eq!(copy.source(), "flag --embedded");
-        let broken: Target<u8> = Target::embedded();
-        let error = broken.address(&silent(), || Err(io::ErrorKind::AddrInUse.into()));
+        let refused = || Err::<((), String), _>(io::ErrorKind::AddrInUse.into());
+        let error = Target::embedded().address(&silent(), refused);
         assert_eq!(error.unwrap_err().exit.code(), 69);
     }
 
