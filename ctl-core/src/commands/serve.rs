@@ -68,7 +68,7 @@ pub fn serve<S>(
     start: impl FnOnce(&str) -> io::Result<(S, String)>,
     (seed, faults): (impl FnOnce(&OsStr, &str) -> Result<(), CliError>, impl FnOnce(&S) -> Faults),
 ) -> Result<Exit, CliError> {
-    let parent = if args.exit_with_parent { Some(Parent::now()?) } else { None };
+    let gone = if args.exit_with_parent { is_orphan()? } else { Box::new(|| false) };
     let wanted = wanted(servers, args);
     let endpoint = endpoint(servers, &wanted, args.allow_remote)?;
     let (server, address) = start(&endpoint).map_err(|error| {
@@ -96,7 +96,6 @@ pub fn serve<S>(
         Some(path) => Some(Notice::write(path, &address)?),
         None => None,
     };
-    let gone = || parent.as_ref().is_some_and(Parent::is_gone);
     let exit = if is_alone {
         until_ended(interrupts, gone)
     } else {
@@ -141,29 +140,16 @@ fn until_ended(interrupts: &Interrupts, gone: impl Fn() -> bool) -> Exit {
     interrupts.requested().unwrap_or(Exit::Interrupted)
 }
 
-/// The process that started this one.
-struct Parent(#[cfg(unix)] u32);
+/// Whether the process that started this one has ended: an orphan gets another parent.
+#[cfg(unix)]
+fn is_orphan() -> Result<Box<dyn Fn() -> bool>, CliError> {
+    use std::os::unix::process::parent_id;
+    let parent = parent_id();
+    Ok(Box::new(move || parent_id() != parent))
+}
 
-impl Parent {
-    #[cfg(unix)]
-    fn now() -> Result<Self, CliError> {
-        Ok(Self(std::os::unix::process::parent_id()))
-    }
-
-    #[cfg(not(unix))]
-    fn now() -> Result<Self, CliError> {
-        Err(CliError::usage("--exit-with-parent is not supported on this system")
-            .hint("serve -- CMD ends with the command"))
-    }
-
-    /// An orphan gets another parent.
-    #[cfg(unix)]
-    fn is_gone(&self) -> bool {
-        std::os::unix::process::parent_id() != self.0
-    }
-
-    #[cfg(not(unix))]
-    fn is_gone(&self) -> bool {
-        false
-    }
+#[cfg(not(unix))]
+fn is_orphan() -> Result<Box<dyn Fn() -> bool>, CliError> {
+    Err(CliError::usage("--exit-with-parent is not supported on this system")
+        .hint("serve -- CMD ends with the command"))
 }
