@@ -13,8 +13,7 @@ use serde_json::json;
 
 use crate::error::{CliError, Exit};
 use crate::output::messages::Messages;
-use crate::output::progress::Meter;
-use crate::output::progress::Progress;
+use crate::output::progress::{Meter, Progress};
 use crate::output::{Format, List, Output, Record};
 use crate::system::signals::Interrupts;
 use crate::text::units;

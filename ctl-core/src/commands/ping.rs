@@ -7,8 +7,7 @@ use hdrhistogram::Histogram;
 
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
-use crate::link::Link;
-use crate::link::PATIENCE;
+use crate::link::{Link, PATIENCE};
 use crate::output::{Record, times};
 use crate::system::at_once::at_once;
 use crate::text::units;

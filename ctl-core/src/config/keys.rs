@@ -10,9 +10,8 @@ use crate::output::messages::{LogFormat, ProgressWhen};
 use crate::program::Program;
 use crate::system::env::{word, words};
 use crate::text::color::Tint;
-use crate::text::escape;
 use crate::text::spelling::or_else;
-use crate::text::units;
+use crate::text::{escape, units};
 
 /// The type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

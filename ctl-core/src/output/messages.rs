@@ -16,9 +16,7 @@ pub use self::filter::{Filter, Level};
 use crate::error::{CliError, Exit};
 use crate::system::signals;
 use crate::text::color::Role;
-use crate::text::escape;
-use crate::text::units;
-use crate::text::wrap;
+use crate::text::{escape, units, wrap};
 
 /// How to show progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]

@@ -12,8 +12,7 @@ use serde_json::Value;
 
 use crate::output::Record;
 use crate::output::messages::{Messages, ProgressWhen};
-use crate::text::escape;
-use crate::text::units;
+use crate::text::{escape, units};
 
 use self::rate::Rate;
 pub use self::wait::{Wait, Waiting};

@@ -6,12 +6,10 @@ use unicode_width::UnicodeWidthStr;
 use super::body::Encoding;
 use super::fit::{self, Fit, Need};
 use super::record::{BODY, Column, Field, Record, SERVER};
-use crate::envelope::ENVELOPE;
-use crate::envelope::short;
+use crate::envelope::{ENVELOPE, short};
 use crate::error::CliError;
 use crate::text::color::Role;
-use crate::text::escape;
-use crate::text::wrap;
+use crate::text::{escape, wrap};
 
 /// How a table is drawn.
 #[derive(Debug, Clone, Copy)]

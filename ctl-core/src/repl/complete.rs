@@ -7,11 +7,9 @@ use clap::builder::ValueHint;
 use clap::{Arg, Command};
 
 use super::place::{Place, takes_value, value_name};
-use crate::rules::filter;
 use crate::rules::filter::Field;
 use crate::rules::metrics::{self, Measurable};
-use crate::rules::preset;
-use crate::rules::thresholds;
+use crate::rules::{filter, preset, thresholds};
 use crate::text::lexer;
 use crate::text::lexer::Partial;
 

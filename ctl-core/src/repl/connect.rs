@@ -5,8 +5,7 @@ use clap::ArgMatches;
 use super::builtin;
 use super::guest::{Guest, Interactive, Parts};
 use crate::error::{CliError, Exit};
-use crate::link::PATIENCE;
-use crate::link::{Dialer, Link};
+use crate::link::{Dialer, Link, PATIENCE};
 use crate::output::Record;
 
 /// The target of `connect`.

@@ -6,17 +6,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 
-use super::Prompt;
-use super::connect;
 use super::editor::Edited;
 use super::grammar::{Parsed, parse};
 use super::guest::{Guest, Interactive, RunLine, is, lock, prompt, say_loss};
 use super::help::Group;
-use super::on_exit;
 use super::shell::{Leaving, Setting, Shell, Terminal};
 use super::sink::Written;
 use super::tree::{self, FORMATS};
 use super::values::KnownSettings;
+use super::{Prompt, connect, on_exit};
 use crate::args::GlobalArgs;
 use crate::context::Tool;
 use crate::context::command::{self, Mark};

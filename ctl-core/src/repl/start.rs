@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::args::SessionArgs;
-use super::contexts;
 use super::editor::Notices;
 use super::guest::{Guest, Interactive, Parts, RunLine, last_words, lock};
 use super::help::Group;
@@ -18,9 +17,9 @@ use super::session::{Session, open};
 use super::sink::{Sink, Written};
 use super::source::{ReadLines, Script, StdinLines};
 use super::terminal::Person;
-use super::tree;
 use super::values::{AllValues, KnownSettings};
 use super::watcher::Watcher;
+use super::{contexts, tree};
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::help::topics;

@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 use super::measured::{Metric, Stated};
 use crate::error::{CliError, Exit};
 use crate::rules::thresholds::Verdict;
-use crate::text::escape;
-use crate::text::units;
-use crate::text::wrap;
+use crate::text::{escape, units, wrap};
 
 /// The subject of a check, as reports name it.
 #[derive(Debug, Clone, Copy)]

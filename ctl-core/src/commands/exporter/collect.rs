@@ -9,8 +9,7 @@ use super::{Exports, Metrics};
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::input::glob::is_wanted;
-use crate::link::Link;
-use crate::link::PATIENCE;
+use crate::link::{Link, PATIENCE};
 use crate::output::messages::Messages;
 use crate::system::at_once::at_once;
 

@@ -13,8 +13,7 @@ use super::summary::Summary;
 use crate::output::Record;
 use crate::rules::filter;
 use crate::rules::filter::{Fields, Filters, Kind, Value};
-use crate::text::escape;
-use crate::text::units;
+use crate::text::{escape, units};
 
 /// Maximum number of requests waiting for their answers on one connection.
 const MOST_QUESTIONS: usize = 4096;

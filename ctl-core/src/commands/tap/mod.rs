@@ -35,8 +35,7 @@ use crate::system::files::Notice;
 use crate::system::signals::Interrupts;
 use crate::system::socket::{Listener, Place, unix_path};
 use crate::system::{listen, process};
-use crate::text::escape;
-use crate::text::units;
+use crate::text::{escape, units};
 
 /// Its name.
 pub(crate) const VERB: &str = "tap";

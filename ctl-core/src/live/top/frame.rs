@@ -7,9 +7,8 @@ use unicode_width::UnicodeWidthStr;
 use super::board::{Act, Figure, Known, Row, Server, Source, Unit};
 use super::view::{Prompt, View};
 use crate::text::color::Role;
-use crate::text::escape;
-use crate::text::units;
 use crate::text::wrap::{self, cut, padded};
+use crate::text::{escape, units};
 
 /// Blanks between columns.
 const GAP: usize = 2;

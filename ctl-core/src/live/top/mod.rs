@@ -9,8 +9,7 @@ mod selection;
 mod snapshot;
 mod view;
 
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 

@@ -7,8 +7,7 @@ use regex_lite::{Regex, RegexBuilder};
 
 use super::{Field, Kind, Value};
 use crate::rules::comparison::Operator;
-use crate::text::escape;
-use crate::text::units;
+use crate::text::{escape, units};
 
 /// Maximum size of a compiled regular expression.
 const REGEX_MEMORY: usize = 1 << 20;
