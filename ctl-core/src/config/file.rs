@@ -122,11 +122,7 @@ impl Place {
     /// Write access to the file decides which servers are changed.
     fn check_owner(&self, about: &Metadata) -> Result<(), CliError> {
         let Some(why) = files::distrust(about) else { return Ok(()) };
-        let hint = match why == files::WRITABLE {
-            true => format!("chmod go-w {}", self.shown()),
-            false => "a file of your own, with --config FILE".to_owned(),
-        };
-        Err(self.wrong(why).hint(hint))
+        Err(self.wrong(why).hint(files::trust(why, &self.shown(), ", with --config FILE")))
     }
 
     /// The file's name for users.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::error::CliError;
 use crate::text::escape;
-use crate::text::spelling::closest;
+use crate::text::spelling::or_else;
 
 pub use field::FIELD;
 pub use format::Format;
@@ -110,8 +110,7 @@ impl Formats {
         let decode = format.cloned().map(Decode::Format);
         decode.or((name == MOD_GEARMAN).then_some(Decode::ModGearman(None))).ok_or_else(|| {
             let known: Vec<&str> = self.names().collect();
-            let meant = closest(name, self.names());
-            let meant = meant.map(|meant| format!(": did you mean {meant}?")).unwrap_or_default();
+            let meant = or_else(name, self.names());
             CliError::usage(format!("--decode cannot be `{}`{meant}", escape::line(name)))
                 .hint(format!("one of {}", known.join(", ")))
                 .hint(

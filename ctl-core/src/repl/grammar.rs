@@ -8,7 +8,7 @@ use crate::error::CliError;
 use crate::help::tip;
 use crate::text::lexer::Word;
 use crate::text::literal;
-use crate::text::spelling::closest;
+use crate::text::spelling::or_else;
 
 /// A parsed statement.
 #[derive(Debug)]
@@ -54,11 +54,8 @@ fn unknown_verb(grammar: &Command, error: &clap::Error) -> CliError {
     let names = grammar.get_subcommands().filter(|command| !command.is_hide_set());
     let spellings =
         names.flat_map(|c| std::iter::once(c.get_name()).chain(c.get_visible_aliases()));
-    CliError::usage(match closest(verb, spellings) {
-        Some(meant) => format!("unknown command `{verb}`: did you mean {meant}?"),
-        None => format!("unknown command `{verb}`"),
-    })
-    .hint("help")
+    let meant = or_else(verb, spellings);
+    CliError::usage(format!("unknown command `{verb}`{meant}")).hint("help")
 }
 
 fn refused(error: &clap::Error, words: &[Word]) -> CliError {

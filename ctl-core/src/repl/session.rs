@@ -261,10 +261,7 @@ fn must_be_own(file: &Path) -> Result<(), CliError> {
         return Ok(());
     };
     let shown = escape::line(&file.display().to_string()).into_owned();
-    let hint = match why == files::WRITABLE {
-        true => format!("chmod go-w {shown}"),
-        false => "a file of your own".to_owned(),
-    };
+    let hint = files::trust(why, &shown, "");
     Err(CliError::config(format!("{shown} {why}, and its commands are not run")).hint(hint))
 }
 

@@ -21,17 +21,22 @@ pub enum Level {
 }
 
 impl Level {
-    /// The level's name in JSON lines.
+    /// As a filter calls it; a decision is a message for developers there.
     pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warn => "warn",
-            Self::Info => "info",
-            Self::Decision | Self::Debug => "debug",
-            Self::Trace => "trace",
-        }
+        let level = if self == Self::Decision { Self::Debug } else { self };
+        WORDS.iter().find(|(_, of)| *of == Some(level)).map_or("", |(word, _)| word)
     }
 }
+
+/// The words of levels; that without one is for nothing at all.
+const WORDS: [(&str, Option<Level>); 6] = [
+    ("off", None),
+    ("error", Some(Level::Error)),
+    ("warn", Some(Level::Warn)),
+    ("info", Some(Level::Info)),
+    ("debug", Some(Level::Debug)),
+    ("trace", Some(Level::Trace)),
+];
 
 /// Which messages are shown: `debug`, or `bsctl=info,bsctl::protocol=trace`, as in `RUST_LOG`.
 #[derive(Debug, Clone)]
@@ -106,15 +111,7 @@ impl Filter {
 
 /// The level of a word; the inner `None` is `off`.
 fn level(word: &str) -> Option<Option<Level>> {
-    Some(match word.to_ascii_lowercase().as_str() {
-        "off" => None,
-        "error" => Some(Level::Error),
-        "warn" => Some(Level::Warn),
-        "info" => Some(Level::Info),
-        "debug" => Some(Level::Debug),
-        "trace" => Some(Level::Trace),
-        _ => return None,
-    })
+    WORDS.iter().find(|(known, _)| word.eq_ignore_ascii_case(known)).map(|(_, level)| *level)
 }
 
 #[cfg(test)]
