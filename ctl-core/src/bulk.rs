@@ -111,7 +111,6 @@ impl Bulk {
     }
 
     /// The number of successes so far.
-    #[must_use]
     pub fn succeeded(&self) -> u64 {
         self.succeeded
     }
@@ -207,7 +206,6 @@ impl Bulk {
     }
 
     /// Whether nothing more can be sent.
-    #[must_use]
     pub fn is_broken(&self) -> bool {
         self.broken.is_some()
     }

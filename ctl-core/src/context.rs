@@ -64,7 +64,6 @@ pub enum Effect {
 
 impl Effect {
     /// Whether server and files stay unchanged.
-    #[must_use]
     pub fn reads_only(self) -> bool {
         self == Self::Reads
     }
@@ -190,7 +189,6 @@ impl<T: Tool> Context<T> {
     }
 
     /// The settings from environment, context and configuration file.
-    #[must_use]
     pub fn settings(&self) -> &Settings {
         self.link.dialer().settings()
     }

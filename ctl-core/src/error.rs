@@ -99,7 +99,6 @@ pub const EXIT_CODES: &[(Exit, &str)] = &[
 
 impl Exit {
     /// The process's exit code.
-    #[must_use]
     pub const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -138,7 +137,6 @@ impl Exit {
     }
 
     /// Whether this is [`Exit::Done`].
-    #[must_use]
     pub const fn is_done(self) -> bool {
         self.code() == 0
     }
@@ -269,19 +267,16 @@ impl CliError {
     }
 
     /// Whether a time limit has expired, that of connecting included.
-    #[must_use]
     pub fn is_late(&self) -> bool {
         self.exit == Exit::Timeout || ["TIMEOUT", "CONNECT_TIMEOUT"].contains(&self.code)
     }
 
     /// Whether a resource was short, so that retrying may help.
-    #[must_use]
     pub fn is_shortage(&self) -> bool {
         self.code == SHORTAGE
     }
 
     /// Whether all further requests would fail.
-    #[must_use]
     pub fn ends_everything(&self) -> bool {
         matches!(
             self.exit,
@@ -296,7 +291,6 @@ impl CliError {
     }
 
     /// Whether stdout's reader has gone, which quietly ends a read-only command.
-    #[must_use]
     pub fn is_broken_pipe(&self) -> bool {
         self.code == BROKEN_PIPE
     }
@@ -316,7 +310,6 @@ impl CliError {
     }
 
     /// The message with the server's address, unless it already names it.
-    #[must_use]
     pub fn at(&self, address: &str) -> String {
         let text = self.to_string();
         if text.contains(address) { text } else { format!("{address}: {text}") }
@@ -335,14 +328,12 @@ impl CliError {
     }
 
     /// The error object for the end of stderr under `-o json` and `-o ndjson`: one line, without the line end.
-    #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::json!({ "error": self.to_object() }).to_string()
     }
 
     /// Its fields: `code`, `message` and `exit`; `fate` of a request that changes something; `hints` and `counts` if not
     /// empty.
-    #[must_use]
     pub(crate) fn to_object(&self) -> Map<String, Value> {
         let mut fields = Map::from_iter([
             ("code".to_owned(), self.code.into()),

@@ -18,7 +18,6 @@ pub fn visible(tree: &Command) -> impl Iterator<Item = &Command> {
 }
 
 /// The first screen: what the tool is, the commands of a first hour, and where the rest is.
-#[must_use]
 pub(crate) fn first(program: &Program) -> String {
     let Program { name, about, first, .. } = program;
     let usage = (program.tree)().render_usage();
@@ -41,7 +40,6 @@ pub(crate) fn first(program: &Program) -> String {
 }
 
 /// The help of the whole tool: a line for each command.
-#[must_use]
 pub(crate) fn overview(program: &Program) -> String {
     let Program { name, about, .. } = program;
     let mut tree = (program.tree)();
@@ -58,7 +56,6 @@ pub(crate) fn overview(program: &Program) -> String {
 }
 
 /// Everything that the help has apart from that of single commands.
-#[must_use]
 pub(crate) fn everything(program: &Program) -> String {
     format!("{}\n{}", overview(program), topics::everything(program))
 }

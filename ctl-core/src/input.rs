@@ -62,7 +62,6 @@ impl Input {
     }
 
     /// Whether reading would wait for someone to type.
-    #[must_use]
     pub fn is_terminal(&self) -> bool {
         matches!(self, Self::Stdin) && io::stdin().is_terminal()
     }
@@ -75,7 +74,6 @@ impl Input {
     }
 
     /// Whether a whole body is read from this argument and may be empty by mistake: the process's stdin.
-    #[must_use]
     pub fn is_doubtful(&self, argument: &OsStr, framing: Framing) -> bool {
         argument == "-" && framing == Framing::Whole && matches!(self, Self::Stdin)
     }
@@ -200,7 +198,6 @@ impl Records {
     }
 
     /// The source's name in errors.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.source.name
     }

@@ -289,7 +289,6 @@ pub struct Attempt {
 
 impl Attempt {
     /// Options whose calls end within what is left.
-    #[must_use]
     pub fn bound<L: Link>(&self, options: &L::Options) -> L::Options {
         let options = options.clone();
         if self.left.is_some() { (L::SETTERS.total_timeout)(options, self.left) } else { options }
@@ -317,7 +316,6 @@ pub struct ServerArgs {
 
 impl ServerArgs {
     /// The addresses, separated by commas.
-    #[must_use]
     pub fn addresses(&self) -> Option<String> {
         (!self.server.is_empty()).then(|| self.server.join(","))
     }

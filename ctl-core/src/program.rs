@@ -112,7 +112,6 @@ pub struct CommonHelp {
 impl Program {
     /// A hint for the command line as one for a session, if it makes sense there: commands without the tool's name, and
     /// `connect` for the flags that name a server.
-    #[must_use]
     pub(crate) fn within_session(&self, hint: &str) -> Option<String> {
         let [start, embedded] = self.servers.absent(self.name);
         match hint {
@@ -130,7 +129,6 @@ impl Program {
     }
 
     /// The exit codes and their meanings for this tool, in ascending order.
-    #[must_use]
     pub(crate) fn exit_codes(&self) -> Vec<(u8, String)> {
         let here = |(exit, meaning): &(Exit, &str)| {
             let more = self.meanings.iter().filter(|(of, _)| of == exit);

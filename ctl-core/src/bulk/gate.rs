@@ -61,7 +61,6 @@ impl Gate {
     }
 
     /// Whether new work may be taken.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         !self.closed.load(Ordering::SeqCst) && self.signal().is_none()
     }

@@ -28,7 +28,6 @@ pub struct BulkArgs {
 
 impl BulkArgs {
     /// `--batch` as a count; under `--rate`, at most as many as keep an even pace.
-    #[must_use]
     pub fn window(&self) -> usize {
         let batch = usize::from(self.batch);
         self.rate.map_or(batch, |rate| rate.step().min(batch))

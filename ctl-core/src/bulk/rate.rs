@@ -21,7 +21,6 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 impl Rate {
     /// Number of items that go out together.
-    #[must_use]
     pub fn step(self) -> usize {
         // The cast saturates, so any rate works.
         ((self.per_second * STEP.as_secs_f64()) as usize).max(1)

@@ -96,7 +96,6 @@ pub fn conclude(
 
 impl CheckFlags {
     /// Whether a threshold names this metric, which costs more to measure than the others.
-    #[must_use]
     pub fn ask_for(&self, metric: &str) -> bool {
         self.warning.iter().chain(&self.critical).any(|threshold| threshold.metric == metric)
     }

@@ -25,7 +25,6 @@ pub fn unexpected(step: &str, got: &str, expected: &str) -> CliError {
 }
 
 /// A unique name for a queue of a command of this tool.
-#[must_use]
 pub fn scratch_name(tool: &str, purpose: &str) -> String {
     let random = RandomState::new().hash_one(std::process::id());
     format!("{tool}-{purpose}-{random:016x}")

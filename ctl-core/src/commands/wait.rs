@@ -97,7 +97,6 @@ pub fn answers<T>(answer: Result<T, CliError>) -> Result<Look, CliError> {
 }
 
 /// The result of checking a condition on counts.
-#[must_use]
 pub fn seen(condition: &Filter, counts: &impl Fields) -> Look {
     let found = match counts.value(condition.field(), &[]) {
         Some(Value::Whole(count)) => count.to_string(),

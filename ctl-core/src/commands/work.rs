@@ -147,13 +147,11 @@ impl WorkFlags {
 
     /// The end of a worker's own patience: after `--grace` its commands are ended, and get time for that before their
     /// jobs are given up.
-    #[must_use]
     pub fn last_grace(&self) -> Duration {
         self.grace.saturating_add(LAST_RESORT)
     }
 
     /// Whether to exit as soon as no job is available.
-    #[must_use]
     pub fn until_empty(&self) -> bool {
         self.max_idle.is_some_and(|idle| idle.is_zero())
     }
@@ -196,7 +194,6 @@ pub struct CommandEnd {
 
 impl CommandEnd {
     /// Whether it exited with 0; none if it did not run, or was stopped.
-    #[must_use]
     pub(crate) fn has_succeeded(&self) -> Option<bool> {
         match (self.exit, self.signal, self.otherwise) {
             (None, None, None | Some(STOPPED)) => None,
@@ -205,7 +202,6 @@ impl CommandEnd {
     }
 
     /// Its words, unless it wrote them itself to the terminal that shows these messages.
-    #[must_use]
     pub fn unseen_words(&self, messages: &Messages) -> Option<&str> {
         let has_run = self.exit.is_some() || self.signal.is_some();
         self.words.as_deref().filter(|_| !(has_run && messages.is_terminal()))

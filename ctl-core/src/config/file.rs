@@ -64,7 +64,6 @@ pub struct Place {
 impl Place {
     /// The file named by the flag or `PREFIX_CONFIG`, or the default one: `$XDG_CONFIG_HOME/TOOL/config.toml`, or in
     /// `~/.config`. `None` if there is no home.
-    #[must_use]
     pub fn find(flag: Option<&Path>, program: &Program, environment: &Environment) -> Option<Self> {
         let named = |path: PathBuf| Some(Self { path, is_named: true });
         if let Some(path) = flag {
@@ -126,7 +125,6 @@ impl Place {
     }
 
     /// The file's name for users.
-    #[must_use]
     pub fn shown(&self) -> String {
         escape::line(&self.path.to_string_lossy()).into_owned()
     }

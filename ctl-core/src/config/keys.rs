@@ -115,13 +115,11 @@ pub fn named(program: &Program, text: &str) -> Result<Key, CliError> {
 
 impl Key {
     /// Its written form.
-    #[must_use]
     pub fn shown(self, program: &Program) -> &'static str {
         if self.kind == Kind::Queue { program.queue.key } else { self.name }
     }
 
     /// The format of its value, for help and errors.
-    #[must_use]
     pub fn form(self, program: &Program) -> String {
         match self.kind {
             Kind::Addresses => format!("an address or a list of them: {}", program.servers.forms),
@@ -140,13 +138,11 @@ impl Key {
     }
 
     /// Whether its value is a file name.
-    #[must_use]
     pub fn is_file(self) -> bool {
         self.kind == Kind::File
     }
 
     /// The environment variables for it, in order of precedence.
-    #[must_use]
     pub fn variables(self, program: &Program) -> Vec<String> {
         let one = |name: &str| vec![name.to_owned()];
         match self {
@@ -161,7 +157,6 @@ impl Key {
     }
 
     /// Its flag; empty if there is none.
-    #[must_use]
     pub fn flag(self, program: &Program) -> &'static str {
         if self == ADDRESS { program.servers.flag } else { self.flag }
     }
@@ -222,7 +217,6 @@ impl Key {
     }
 
     /// The form of this text in a file.
-    #[must_use]
     pub(crate) fn written(self, text: &str) -> Value {
         match self.kind {
             Kind::Switch => Value::from(text == "true"),

@@ -152,13 +152,11 @@ impl Settings {
     }
 
     /// Why the file is not used, although it exists.
-    #[must_use]
     pub(crate) fn trouble(&self) -> Option<&CliError> {
         self.trouble.as_deref()
     }
 
     /// The values of flags.
-    #[must_use]
     pub fn given(&self) -> &[(Key, String)] {
         &self.given
     }
@@ -202,19 +200,16 @@ impl Settings {
     }
 
     /// The location of the configuration file, which may not exist.
-    #[must_use]
     pub fn place(&self) -> Option<&Place> {
         self.place.as_ref()
     }
 
     /// The content of the configuration file.
-    #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
     /// The selected context.
-    #[must_use]
     pub fn chosen(&self) -> Option<&Chosen> {
         self.chosen.as_ref()
     }
@@ -315,7 +310,6 @@ impl Settings {
     }
 
     /// Whether a switch is on.
-    #[must_use]
     pub fn is_on(&self, key: Key, flag: bool) -> bool {
         let read = |text: &str| Ok(text == "true");
         let setting = self.setting(key, flag.then_some(true), read);
@@ -323,14 +317,12 @@ impl Settings {
     }
 
     /// The queue for commands without a name, from a context or the file.
-    #[must_use]
     pub fn queue(&self) -> Option<String> {
         let setting = self.setting(QUEUE, None, |text| Ok(text.to_owned()));
         setting.ok().flatten().map(|setting| setting.value)
     }
 
     /// What must be typed before a change to something protected: the context's name, or else `address`.
-    #[must_use]
     pub fn lock(&self, address: impl FnOnce() -> String) -> Option<String> {
         let is_protected = self.is_on(PROTECTED, false);
         is_protected.then(|| match &self.chosen {
@@ -340,7 +332,6 @@ impl Settings {
     }
 
     /// The start of a session's prompt: the context, and whether it is protected.
-    #[must_use]
     pub fn mark(&self) -> Option<(String, Role)> {
         let name = self.chosen.as_ref().map(|chosen| chosen.name.as_str());
         if self.is_on(PROTECTED, false) {

@@ -135,7 +135,6 @@ impl<T: Tool> Ready<T> {
     }
 
     /// Its effect.
-    #[must_use]
     pub fn effect(&self) -> Effect {
         self.effect
     }
@@ -235,7 +234,6 @@ pub(crate) fn only_reads<T: Tool>(line: &ArgMatches) -> bool {
 }
 
 /// The names of the commands in groups; groups with the same title are one.
-#[must_use]
 pub fn groups<T: Tool>() -> Vec<(&'static str, Vec<&'static str>)> {
     let mut groups: Vec<(_, Vec<_>)> = Vec::new();
     for (title, rows) in T::COMMANDS.iter().chain(T::KIT) {

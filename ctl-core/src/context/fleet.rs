@@ -45,7 +45,6 @@ impl<L: Link> Fleet<L> {
     }
 
     /// Whether there are several servers.
-    #[must_use]
     pub fn is_several(&self) -> bool {
         !self.servers.is_empty()
     }
@@ -173,14 +172,12 @@ impl<L: Link> Fleet<L> {
     }
 
     /// The exit code of the worst server.
-    #[must_use]
     pub fn exit(&self) -> Exit {
         let failures = self.servers.iter().filter_map(|server| server.failure.as_ref());
         failures.map(|error| error.exit).fold(Exit::Done, Exit::worse)
     }
 
     /// The error of the servers that did not reply, for results that no other server can supply.
-    #[must_use]
     pub fn silent(&self) -> Option<CliError> {
         let silent = self.servers.iter().filter(|server| server.failure.is_some());
         let names: Vec<&str> = silent.map(|server| server.address.as_str()).collect();
@@ -310,7 +307,6 @@ pub fn on_each<T: Tool>(
 }
 
 /// A name with its server, if there are several servers.
-#[must_use]
 pub fn name_at(name: impl Into<String>, server: Option<&str>) -> String {
     let name = name.into();
     match server {

@@ -19,7 +19,6 @@ pub const FIELD: Field = Field::new(ENVELOPE, Kind::Free).of_body().open().known
 
 impl Formats {
     /// The member of a body's envelope at this path; list items count from 0. `None` if it does not exist.
-    #[must_use]
     pub fn value(&self, body: &[u8], path: &[String]) -> Option<Value<'static>> {
         let envelope = self.decode(&Decode::Auto, body)?.into_value();
         let found = path.iter().try_fold(&envelope, |value, name| match value {

@@ -57,7 +57,6 @@ impl Envelope {
 
     /// As JSON: `format`, and those of `class`, `id`, `attempts`, `queue`, `arguments`, `options` and `why` that are
     /// known.
-    #[must_use]
     pub fn into_value(self) -> Value {
         serde_json::to_value(self).unwrap_or_default()
     }

@@ -83,7 +83,6 @@ impl Formats {
     }
 
     /// Whether a format cannot have this name, because it is another value of `--decode`.
-    #[must_use]
     pub(crate) fn is_taken(name: &str) -> bool {
         name == MOD_GEARMAN || WORDS.iter().any(|(word, _)| *word == name)
     }
@@ -120,7 +119,6 @@ impl Formats {
     }
 
     /// Decodes a body. [`Decode::Auto`] returns `None` for a body in no known format; the others report why.
-    #[must_use]
     pub fn decode(&self, decode: &Decode, body: &[u8]) -> Option<Envelope> {
         let is_large = body.len() > MOST;
         let (name, read) = match decode {

@@ -9,7 +9,6 @@ const MOST: usize = 400;
 
 /// For example `laravel App\Jobs\SendMail(to: "joe", copies: 2) attempts=1 queue=mail`. Terminal controls are not
 /// escaped.
-#[must_use]
 pub fn short(envelope: &Value) -> String {
     let text = |key: &str| envelope.get(key).and_then(Value::as_str);
     let mut line = text("format").unwrap_or_default().to_owned();

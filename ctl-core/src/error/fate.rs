@@ -30,7 +30,6 @@ impl CliError {
     }
 
     /// Whether the command may have taken effect: a request was sent, and no answer was read.
-    #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.fate == Some(Fate::Unknown)
     }

@@ -18,7 +18,6 @@ pub struct Patterns {
 
 impl Patterns {
     /// Whether the name is selected.
-    #[must_use]
     pub fn want(&self, name: &str) -> bool {
         is_wanted(name, &self.patterns)
     }
@@ -31,7 +30,6 @@ impl fmt::Display for Patterns {
 }
 
 /// Whether a name is selected: it matches one of the patterns, or there are none, and none of those that exclude.
-#[must_use]
 pub fn is_wanted(name: &str, patterns: &[String]) -> bool {
     let excluding = |pattern: &String| pattern.strip_prefix('!').map(str::to_owned);
     let excluded: Vec<String> = patterns.iter().filter_map(excluding).collect();
@@ -41,13 +39,11 @@ pub fn is_wanted(name: &str, patterns: &[String]) -> bool {
 }
 
 /// Whether a name matches one of the patterns.
-#[must_use]
 pub fn fits(name: &str, patterns: &[impl AsRef<str>]) -> bool {
     patterns.iter().any(|pattern| glob(pattern.as_ref(), name))
 }
 
 /// Whether a name matches a pattern: `*` matches any text, `?` any one character, everything else itself.
-#[must_use]
 pub fn glob(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut p, mut n) = (0, 0);

@@ -139,7 +139,6 @@ impl<N: Named> One<N> {
     }
 
     /// The name as written, if given.
-    #[must_use]
     pub fn text(&self) -> Option<String> {
         let place = self.place.as_ref().map(|word| word.to_string_lossy().into_owned());
         place.or_else(|| self.flag.clone())
@@ -192,7 +191,6 @@ impl<N: Named> Several<N> {
     }
 
     /// The names as written, which may be patterns.
-    #[must_use]
     pub fn texts(&self) -> Vec<String> {
         let place = self.place.iter().map(|word| word.to_string_lossy().into_owned());
         place.chain(self.flags.iter().cloned()).collect()
@@ -294,7 +292,6 @@ impl<N: Named> Leading<N> {
     }
 
     /// Whether the name is given by the flag.
-    #[must_use]
     pub fn is_by_flag(&self) -> bool {
         self.flag.is_some()
     }

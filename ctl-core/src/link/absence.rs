@@ -43,13 +43,11 @@ impl Absence {
     }
 
     /// Where the reports go.
-    #[must_use]
     pub fn messages(&self) -> &Messages {
         &self.messages
     }
 
     /// The error of the last sample, if it failed.
-    #[must_use]
     pub fn why(self) -> Option<CliError> {
         self.why
     }

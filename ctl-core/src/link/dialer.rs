@@ -175,13 +175,11 @@ impl<L: Link> Dialer<L> {
     }
 
     /// Where the address comes from.
-    #[must_use]
     pub fn source(&self) -> String {
         self.target.source()
     }
 
     /// The time limits; for restoring them after a line of a session.
-    #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -193,13 +191,11 @@ impl<L: Link> Dialer<L> {
     }
 
     /// The value of `--timeout`, if set.
-    #[must_use]
     pub fn timeout(&self) -> Option<Duration> {
         self.plan.timeout
     }
 
     /// The time limit of a whole call, if any.
-    #[must_use]
     pub fn call_bound(&self) -> Option<Duration> {
         self.plan.call_bound(L::WAIT)
     }
@@ -265,7 +261,6 @@ impl<L: Link> Dialer<L> {
     }
 
     /// The protected context of one of these servers, if any; addresses are separated by commas.
-    #[must_use]
     pub(crate) fn protected(&self, addresses: &str) -> Option<&str> {
         let theirs = who::places(addresses);
         let is_theirs = |text: &String| {
@@ -281,7 +276,6 @@ impl<L: Link> Dialer<L> {
     }
 
     /// The settings from environment, context and configuration file.
-    #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -293,7 +287,6 @@ impl<L: Link> Dialer<L> {
     }
 
     /// The messages to stderr.
-    #[must_use]
     pub fn messages(&self) -> &Messages {
         &self.messages
     }
@@ -345,7 +338,6 @@ impl<L: Link> Dialer<L> {
     }
 
     /// The protocol trace.
-    #[must_use]
     pub fn trace(&self) -> Trace {
         self.messages.trace(self.program.name)
     }

@@ -37,7 +37,6 @@ impl Target {
     }
 
     /// Where the address comes from.
-    #[must_use]
     pub fn source(&self) -> String {
         match self {
             Self::Named(setting) => setting.origin(),
@@ -107,13 +106,11 @@ impl Plan {
     }
 
     /// Time limit for connecting, if it differs from the client's own: connecting never takes longer than a reply may.
-    #[must_use]
     pub(crate) fn connect_bound(&self, own: Duration) -> Option<Duration> {
         self.connect_timeout.or(self.timeout.filter(|bound| *bound < own))
     }
 
     /// Time limit for a whole call; `waits` is how long the server may be asked to wait before it replies.
-    #[must_use]
     pub fn call_bound(&self, waits: Duration) -> Option<Duration> {
         self.timeout.map(|bound| bound.saturating_add(waits))
     }

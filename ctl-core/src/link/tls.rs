@@ -87,7 +87,6 @@ pub(crate) fn with_names(tree: Command, names: &TlsNames) -> Command {
 
 impl TlsArgs {
     /// Whether the flag is given.
-    #[must_use]
     pub fn is_given(&self) -> bool {
         self.tls.is_some()
     }

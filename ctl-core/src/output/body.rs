@@ -38,7 +38,6 @@ impl Encoding {
     }
 
     /// Whether parts of a body cannot be encoded separately.
-    #[must_use]
     pub fn is_of_a_whole(self) -> bool {
         self != Self::Auto
     }
@@ -75,7 +74,6 @@ impl Shown<'_> {
     pub(super) const HEX: &'static str = "body_hex";
 
     /// The key, which implies the encoding.
-    #[must_use]
     pub fn key(&self) -> &'static str {
         match self {
             Self::Text(_) => BODY,
@@ -105,7 +103,6 @@ impl Serialize for Shown<'_> {
 }
 
 /// Whether these bytes are safe to show on a terminal.
-#[must_use]
 pub fn is_text(bytes: &[u8]) -> bool {
     let harmless = |c| matches!(c, '\n' | '\t' | '\r') || !escape::acts(c);
     std::str::from_utf8(bytes).is_ok_and(|text| text.chars().all(harmless))

@@ -243,7 +243,6 @@ impl<'a> List<'a> {
     }
 
     /// Whether results are written as they are pushed, not in [`List::finish`].
-    #[must_use]
     pub fn streams(&self) -> bool {
         let format = self.out.style.format;
         self.rows.sort_by.is_none()
@@ -257,7 +256,6 @@ impl<'a> List<'a> {
     }
 
     /// Whether the results go to a terminal.
-    #[must_use]
     pub(crate) fn is_on_terminal(&self) -> bool {
         self.out.style.terminal
     }

@@ -110,13 +110,11 @@ impl Messages {
     }
 
     /// How progress is shown.
-    #[must_use]
     pub(super) fn progress(&self) -> ProgressWhen {
         self.progress
     }
 
     /// The name of the tool.
-    #[must_use]
     pub(crate) fn program(&self) -> &'static str {
         self.shared.program
     }
@@ -140,13 +138,11 @@ impl Messages {
     }
 
     /// Whether stderr is a terminal.
-    #[must_use]
     pub fn is_terminal(&self) -> bool {
         self.shared.terminal
     }
 
     /// Whether stderr gets colours.
-    #[must_use]
     pub fn color(&self) -> bool {
         self.shared.color
     }
@@ -172,13 +168,11 @@ impl Messages {
     }
 
     /// Whether messages of this level and target are shown.
-    #[must_use]
     pub fn shows(&self, level: Level, target: &str) -> bool {
         self.filter.shows(level, target)
     }
 
     /// The protocol trace of this tool, if enabled.
-    #[must_use]
     pub fn trace(&self, tool: &str) -> Trace {
         let target = format!("{tool}::protocol");
         Trace(self.shows(Level::Trace, &target).then(|| (self.clone(), target)))
@@ -356,7 +350,6 @@ pub struct Trace(Option<(Messages, String)>);
 
 impl Trace {
     /// Whether the trace is shown.
-    #[must_use]
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }

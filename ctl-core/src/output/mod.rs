@@ -220,7 +220,6 @@ impl Output {
     }
 
     /// The current server, if the command runs on several.
-    #[must_use]
     pub fn server(&self) -> Option<&str> {
         self.server.as_deref()
     }
@@ -336,7 +335,6 @@ impl Output {
     }
 
     /// The width of the terminal that shows the results; `None` if it is not a terminal.
-    #[must_use]
     pub fn width(&self) -> Option<usize> {
         let width = || terminal_size::terminal_size().map(|(width, _)| width.0);
         if self.style.terminal { width().map(usize::from) } else { None }

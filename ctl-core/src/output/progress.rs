@@ -109,7 +109,6 @@ impl Progress {
     }
 
     /// The number of items done.
-    #[must_use]
     pub fn done(&self) -> u64 {
         self.done
     }

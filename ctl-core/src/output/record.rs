@@ -90,13 +90,11 @@ impl Record {
     }
 
     /// The field of this name.
-    #[must_use]
     pub fn get(&self, key: &str) -> Option<&Field> {
         self.fields.iter().find(|(name, _)| name == key).map(|(_, field)| field)
     }
 
     /// The body, if this record has one.
-    #[must_use]
     pub fn body(&self) -> Option<&[u8]> {
         match self.get(BODY) {
             Some(Field::Body(bytes)) => Some(bytes),
@@ -269,7 +267,6 @@ impl Shape {
     }
 
     /// The key of the column with this key or title.
-    #[must_use]
     pub fn key_of(&self, name: &str) -> Option<&'static str> {
         self.column_of(name).map(|column| column.key)
     }

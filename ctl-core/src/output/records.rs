@@ -58,7 +58,6 @@ pub fn parse<R: DeserializeOwned>(
 }
 
 /// Whether a line is blank.
-#[must_use]
 pub fn is_blank(line: &Result<Vec<u8>, CliError>) -> bool {
     line.as_ref().is_ok_and(|bytes| bytes.trim_ascii().is_empty())
 }

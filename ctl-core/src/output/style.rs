@@ -32,19 +32,16 @@ pub enum Format {
 
 impl Format {
     /// Whether errors are a JSON object at the end of stderr.
-    #[must_use]
     pub fn is_json(self) -> bool {
         matches!(self, Self::Json | Self::Ndjson)
     }
 
     /// Whether results are written as structured documents.
-    #[must_use]
     pub fn is_structured(self) -> bool {
         matches!(self, Self::Json | Self::Ndjson | Self::Yaml)
     }
 
     /// Whether a result is a record with all its fields, for programs.
-    #[must_use]
     pub fn has_records(self) -> bool {
         self.is_structured() || self == Self::Csv
     }
@@ -80,7 +77,6 @@ pub struct Style {
 impl Style {
     /// Whether only bodies are printed, or what is in them, or they are a column, so that a command that would leave them out has to read
     /// them.
-    #[must_use]
     pub fn needs_bodies(&self) -> bool {
         let has_column = |columns: &Vec<String>| {
             columns.iter().any(|column| column.eq_ignore_ascii_case(super::BODY))
@@ -91,13 +87,11 @@ impl Style {
     }
 
     /// Whether decoded bodies were asked for.
-    #[must_use]
     pub(crate) fn decodes(&self) -> bool {
         self.decode.is_some() && *self.decoding() != Decode::None
     }
 
     /// How the bytes of bodies are written in text formats.
-    #[must_use]
     pub fn encoding(&self) -> Encoding {
         match &self.decode {
             Some(Decode::Utf8) => Encoding::Utf8,
@@ -108,7 +102,6 @@ impl Style {
     }
 
     /// How to decode bodies.
-    #[must_use]
     pub(crate) fn decoding(&self) -> &Decode {
         let usual = if self.terminal { &Decode::Auto } else { &Decode::None };
         match self.encoding() {

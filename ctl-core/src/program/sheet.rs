@@ -48,7 +48,6 @@ impl Sheet {
 
 impl Example {
     /// What it does.
-    #[must_use]
     pub fn about(&self) -> &'static str {
         let text = self.explained;
         let bare = text.strip_suffix(STOPPED).or_else(|| Some(text.rsplit_once(CODE)?.0));
@@ -56,7 +55,6 @@ impl Example {
     }
 
     /// The exit code; none for a line that does not end by itself.
-    #[must_use]
     pub fn exit(&self) -> Option<u8> {
         if self.explained.ends_with(STOPPED) {
             return None;

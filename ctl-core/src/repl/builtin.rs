@@ -21,7 +21,6 @@ pub(crate) const SETTING_VALUE: &str = "VALUE";
 pub(crate) const TOPIC: &str = "TOPIC";
 
 /// The commands, to be added to the tool's grammar. `addresses` describes the forms of addresses.
-#[must_use]
 pub fn commands(addresses: &'static str) -> Vec<Command> {
     let optional = |id: &'static str, name: &'static str| Arg::new(id).value_name(name);
     let commands = [

@@ -55,7 +55,6 @@ pub struct Candidate {
 
 /// The candidates at the end of `text` (the line up to the cursor), and where the word they replace
 /// starts. Empty when there is nothing to offer.
-#[must_use]
 pub fn complete(grammar: &Command, values: &dyn Values, text: &str) -> (usize, Vec<Candidate>) {
     let Some(partial) = lexer::partial(text.as_bytes()) else {
         return (text.len(), Vec::new());

@@ -51,7 +51,6 @@ pub enum Edited {
 }
 
 /// Whether lines can be edited here: stdin is a terminal that knows cursor movement.
-#[must_use]
 pub(crate) fn is_possible() -> bool {
     let term = std::env::var("TERM").unwrap_or_default();
     let plain = ["dumb", "cons25", "emacs"].iter().any(|name| term.eq_ignore_ascii_case(name));

@@ -17,7 +17,6 @@ pub struct Group {
 
 impl Group {
     /// What `help` calls it: an at sign and the first word of its title, such as `@produce`.
-    #[must_use]
     pub fn name(&self) -> String {
         let word = self.title.split(' ').next().unwrap_or_default();
         format!("@{}", word.to_lowercase())
@@ -84,7 +83,6 @@ fn unknown(topic: &str, groups: &[Group]) -> CliError {
 }
 
 /// Lines of TAB-separated cells as aligned columns; the last one is wrapped at the width of the terminal on stdout.
-#[must_use]
 pub fn columns(rows: &str) -> String {
     let cells: Vec<Vec<&str>> = rows.lines().map(|row| row.split('\t').collect()).collect();
     let most = cells.iter().map(Vec::len).max().unwrap_or(0);

@@ -7,7 +7,6 @@ use crate::text::lexer;
 
 /// What can still be typed after `text` (the whole line, the cursor at its end), such as
 /// `[-p PRI] BODY…`. Arguments that have been typed already are left out. `None` if there is nothing to show.
-#[must_use]
 pub fn hint(grammar: &Command, text: &str) -> Option<String> {
     let partial = lexer::partial(text.as_bytes())?;
     if partial.words.is_empty() || partial.literal {

@@ -49,7 +49,6 @@ impl HistoryFile {
     }
 
     /// The file, if there is one.
-    #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -101,7 +100,6 @@ pub enum Keep {
 
 /// Decides what history keeps of `text`: nothing when it begins with a blank, only memory when
 /// `secret` or with a password in an address, and never a body of more than 4 KiB (`@<4711 bytes>` stands in for it).
-#[must_use]
 pub fn keep(text: &[u8], statement: &Statement, secret: bool) -> Keep {
     if statement.words.is_empty() || text.first().is_some_and(u8::is_ascii_whitespace) {
         return Keep::Nothing;

@@ -62,7 +62,6 @@ impl KnownNames {
     }
 
     /// The names that the server has, as far as is known.
-    #[must_use]
     pub fn of_server(&self) -> Vec<String> {
         self.live.as_ref().map(LiveNames::get).unwrap_or_default()
     }
@@ -73,7 +72,6 @@ impl KnownNames {
     }
 
     /// The list of this kind.
-    #[must_use]
     pub fn kept(&self, kind: &'static str) -> Vec<String> {
         self.lock().kept.get(kind).cloned().unwrap_or_default()
     }
@@ -89,7 +87,6 @@ impl KnownNames {
     }
 
     /// The list of this kind, followed by other shown names, newest first.
-    #[must_use]
     pub fn kept_and_seen(&self, kind: &'static str) -> Vec<String> {
         let lists = self.lock();
         let mut names = lists.kept.get(kind).cloned().unwrap_or_default();

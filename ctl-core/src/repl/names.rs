@@ -45,7 +45,6 @@ impl LiveNames {
     }
 
     /// The names in order, fresh if they arrive in time. Never waits longer than [`DEADLINE`].
-    #[must_use]
     pub fn get(&self) -> Vec<String> {
         let started = Instant::now();
         let mut state = self.shared.lock();

@@ -21,26 +21,22 @@ impl Patience {
     }
 
     /// Whether it only checks once.
-    #[must_use]
     pub fn looks_once(&self) -> bool {
         self.bound == Some(Duration::ZERO)
     }
 
     /// The time left, at most `most`.
-    #[must_use]
     pub fn slice(&self, most: Duration) -> Duration {
         let rest = self.until.map(|until| until.saturating_duration_since(Instant::now()));
         rest.map_or(most, |rest| rest.min(most))
     }
 
     /// Whether no time is left.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.until.is_some_and(|until| Instant::now() >= until)
     }
 
     /// The whole time limit, for a message.
-    #[must_use]
     pub fn shown(&self) -> String {
         units::show_duration(self.bound.unwrap_or_default())
     }

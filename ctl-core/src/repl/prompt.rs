@@ -48,7 +48,6 @@ impl Prompt {
     }
 
     /// The same, padded to this number of columns by blanks before its end, unless it has more.
-    #[must_use]
     pub(crate) fn fitted(&self, width: usize) -> Option<Self> {
         let blanks = width.checked_sub(self.plain().width())?;
         let mut fitted = self.clone();
@@ -58,13 +57,11 @@ impl Prompt {
     }
 
     /// The prompt as plain text, in which nothing acts on a terminal.
-    #[must_use]
     pub fn plain(&self) -> String {
         self.parts.iter().map(|part| escape::line(&part.text)).collect()
     }
 
     /// The prompt with colours, of the same width.
-    #[must_use]
     pub(crate) fn styled(&self) -> String {
         let paint = |Part { text, role }: &Part| match role {
             Some(role) => role.paint(&escape::line(text), true),

@@ -57,7 +57,6 @@ impl Person {
     }
 
     /// A way to print from other threads while a line is edited.
-    #[must_use]
     pub fn notices(&self) -> Notices {
         self.notices.clone()
     }

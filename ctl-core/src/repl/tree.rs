@@ -56,7 +56,6 @@ pub fn grammar<T: Interactive>() -> Command {
 
 /// The groups of `help`: those of the command line as far as they exist here, with the tool's own verbs, and that of
 /// every session.
-#[must_use]
 pub fn groups<T: Interactive>(grammar: &Command) -> Vec<Group> {
     let own = || T::WORDS.verbs.iter().chain(&[(builtin::TITLE, builtin::VERBS)]);
     let is_kept = |name: &&str| {
@@ -82,14 +81,12 @@ fn is_for_lines<T: Interactive>(flag: &Arg) -> bool {
 }
 
 /// The ids of the global flags that only count when a session of this tool starts.
-#[must_use]
 pub(crate) fn start_flags<T: Interactive>(grammar: &Command) -> Vec<String> {
     let flags = grammar.get_arguments().filter(|flag| !is_for_lines::<T>(flag));
     flags.map(|flag| flag.get_id().to_string()).collect()
 }
 
 /// A flag of a line that only counts when the session starts: one of these ids. `connect` may take a context.
-#[must_use]
 pub(crate) fn misplaced_flag(matches: &ArgMatches, start_flags: &[String]) -> Option<String> {
     let (verb, line) = matches.subcommand()?;
     let given = |id: &str| {
@@ -102,7 +99,6 @@ pub(crate) fn misplaced_flag(matches: &ArgMatches, start_flags: &[String]) -> Op
 }
 
 /// The verbs that help and completion offer.
-#[must_use]
 pub fn visible(grammar: &Command) -> Vec<String> {
     let is_shown = |command: &&Command| !command.is_hide_set() && !preset::is_short(command);
     let shown = grammar.get_subcommands().filter(is_shown);

@@ -97,7 +97,6 @@ impl Field {
     }
 
     /// The field's name.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
@@ -198,13 +197,11 @@ impl Filter {
     }
 
     /// Whether the item matches.
-    #[must_use]
     pub fn fits(&self, item: &impl Fields) -> bool {
         self.test.holds(item.value(self.field.name, &self.beneath))
     }
 
     /// The name of its field.
-    #[must_use]
     pub fn field(&self) -> &'static str {
         self.field.name
     }
@@ -224,7 +221,6 @@ pub struct Filters {
 
 impl Filters {
     /// Whether there are no filters.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -239,13 +235,11 @@ impl Filters {
     }
 
     /// Whether any filter requires the body.
-    #[must_use]
     pub fn need_body(&self) -> bool {
         self.all.iter().any(|filter| filter.field.is_of_body)
     }
 
     /// The lowest and the highest value that a field of whole numbers may have, as far as the filters bound it.
-    #[must_use]
     pub fn bounds(&self, field: &str) -> (Option<u64>, Option<u64>) {
         let own = self.all.iter().filter(|filter| filter.field.name == field);
         own.fold((None, None), |(lowest, highest), filter| {
@@ -256,13 +250,11 @@ impl Filters {
     }
 
     /// Whether the item matches. A missing field matches only `!=` and `!~`.
-    #[must_use]
     pub fn fit(&self, job: &impl Fields) -> bool {
         self.all.iter().all(|filter| filter.fits(job))
     }
 
     /// Whether the item matches as far as this is known without its body.
-    #[must_use]
     pub fn may_fit(&self, job: &impl Fields) -> bool {
         self.all.iter().filter(|filter| !filter.field.is_of_body).all(|filter| filter.fits(job))
     }
@@ -280,7 +272,6 @@ impl fmt::Display for Filters {
 }
 
 /// The field names, for help texts and hints.
-#[must_use]
 pub fn names<F: Fields>() -> String {
     let shown = |field: &Field| match field.is_open {
         true => format!("{}.NAME", field.name),

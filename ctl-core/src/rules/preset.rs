@@ -36,7 +36,6 @@ pub(crate) fn command(short: &Command) -> Option<String> {
 }
 
 /// Whether this command of the grammar is a short word.
-#[must_use]
 pub fn is_short(command: &Command) -> bool {
     words(command).is_some()
 }

@@ -44,14 +44,12 @@ impl Range {
     }
 
     /// Whether this value is an alert.
-    #[must_use]
     pub fn alerts(&self, value: f64) -> bool {
         let within = value >= self.start && value <= self.end;
         within == self.inside
     }
 
     /// The same in the unit of a metric; `None` for a range of times if the metric is not a time.
-    #[must_use]
     pub(crate) fn in_unit(&self, unit: &str) -> Option<Self> {
         let factor = match (self.is_time, unit) {
             (false, _) => return Some(self.clone()),
@@ -153,7 +151,6 @@ pub enum Verdict {
 
 impl Verdict {
     /// The word for monitoring systems.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Ok => "OK",
@@ -164,7 +161,6 @@ impl Verdict {
     }
 
     /// The first line of a check, such as `BSCTL OK - fine`.
-    #[must_use]
     pub(crate) fn headline(self, program: &Program, summary: &str) -> String {
         // A bar would begin performance data.
         let summary = escape::line(summary).replace('|', "/");
@@ -172,7 +168,6 @@ impl Verdict {
     }
 
     /// The plugin's exit code.
-    #[must_use]
     pub const fn exit(self) -> Exit {
         match self {
             Self::Ok => Exit::Done,

@@ -40,7 +40,6 @@ pub enum Piece {
 
 impl Piece {
     /// From wherever it is.
-    #[must_use]
     pub fn bytes(self) -> Vec<u8> {
         match self {
             Self::Out(bytes) | Self::Err(bytes) => bytes,
@@ -155,13 +154,11 @@ impl Running {
     }
 
     /// What the command left running with its output open, and what was done about it 2 s after its end.
-    #[must_use]
     pub fn left_behind(&self) -> Option<&str> {
         self.left.as_deref()
     }
 
     /// Whether it was asked to end, or killed, before it ended.
-    #[must_use]
     pub fn was_ended(&self) -> bool {
         self.asked.is_some()
     }

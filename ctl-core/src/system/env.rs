@@ -77,7 +77,6 @@ impl<T> Setting<T> {
     }
 
     /// The source, and what it overrides.
-    #[must_use]
     pub fn origin(&self) -> String {
         match &self.over {
             Some(over) => format!("{}, which overrides {over}", self.source),
@@ -107,7 +106,6 @@ impl Environment {
     }
 
     /// The variable's value; an empty one counts as unset, and invalid UTF-8 is replaced.
-    #[must_use]
     pub fn var(&self, name: &str) -> Option<String> {
         let value = match &self.made_up {
             Some(variables) => variables.get(name).cloned(),
@@ -139,7 +137,6 @@ impl Environment {
     }
 
     /// The names of the variables that are valid UTF-8.
-    #[must_use]
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = match &self.made_up {
             Some(variables) => variables.keys().cloned().collect(),

@@ -44,7 +44,6 @@ fn classify(error: &io::Error) -> Option<fn(String) -> CliError> {
 }
 
 /// Whether the system temporarily has no free descriptor, process, thread or memory.
-#[must_use]
 pub(crate) fn is_shortage(error: &io::Error) -> bool {
     system::is_shortage(error)
 }
@@ -69,7 +68,6 @@ pub fn group(command: &mut Command) -> bool {
 }
 
 /// The child's exit code, or 128 plus the signal that ended it.
-#[must_use]
 pub fn code(status: ExitStatus) -> u8 {
     if let Some(signal) = system::signal(status) {
         return u8::try_from(128 + signal).unwrap_or(255);
@@ -78,7 +76,6 @@ pub fn code(status: ExitStatus) -> u8 {
 }
 
 /// The signal that ended the child.
-#[must_use]
 pub fn signal(status: ExitStatus) -> Option<i32> {
     system::signal(status)
 }

@@ -85,7 +85,6 @@ impl Interrupts {
     }
 
     /// The exit code of the signal, if one came.
-    #[must_use]
     pub fn requested(&self) -> Option<Exit> {
         match i32::try_from(self.signal.load(Ordering::SeqCst)) {
             Ok(0) => None,
@@ -163,7 +162,6 @@ fn hangup() -> Option<i32> {
 }
 
 /// Whether this process was started with SIGHUP ignored, as by nohup. Always false except on Unix.
-#[must_use]
 pub fn is_hangup_ignored() -> bool {
     // A session asks twice, and starting a shell is expensive.
     #[cfg(unix)]

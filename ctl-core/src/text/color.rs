@@ -93,7 +93,6 @@ impl Role {
     }
 
     /// `text` in this role's style when `color`, else as it is.
-    #[must_use]
     pub(crate) fn paint(self, text: &str, color: bool) -> String {
         if !color {
             return text.to_owned();

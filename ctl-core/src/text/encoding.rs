@@ -15,7 +15,6 @@ impl fmt::Display for HexDisplay<'_> {
 }
 
 /// Standard base64 with padding.
-#[must_use]
 pub fn base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
@@ -29,7 +28,6 @@ pub fn from_base64(text: &str) -> Result<Vec<u8>, String> {
 }
 
 /// Lower-case hexadecimal.
-#[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     HexDisplay(bytes).to_string()
 }

@@ -9,13 +9,11 @@ use std::fmt::Write as _;
 use super::encoding::hex_digit;
 
 /// One line for a terminal: escapes every character that could act on it, including line ends and tabs.
-#[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
     if text.chars().any(acts) { Cow::Owned(escape_chars(text, |_| false)) } else { text.into() }
 }
 
 /// As [`line()`], but keeps line ends, for messages of several lines.
-#[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
     let keep = |c| c == '\n';
     if text.chars().any(|c| acts(c) && !keep(c)) {
@@ -27,7 +25,6 @@ pub fn lines(text: &str) -> Cow<'_, str> {
 
 /// The text of a name of any bytes, which [`unname`] reads back. Each byte of a character that a terminal would act on
 /// or hide becomes `\xNN`, as does one that is not UTF-8; a backslash that would then start an escape becomes `\\`.
-#[must_use]
 pub fn name(bytes: &[u8]) -> String {
     let mut out = Vec::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -53,7 +50,6 @@ pub fn name(bytes: &[u8]) -> String {
 }
 
 /// The inverse of [`name`]. A backslash that starts no escape is itself.
-#[must_use]
 pub fn unname(text: &str) -> Vec<u8> {
     let (mut out, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
     while let Some((first, after)) = rest.split_first() {
@@ -75,13 +71,11 @@ fn hex(bytes: &[u8]) -> Option<(u8, &[u8])> {
 }
 
 /// Bytes as one line for a terminal; bytes that are not UTF-8 become `\xNN`.
-#[must_use]
 pub(crate) fn bytes_line(bytes: &[u8]) -> String {
     escape_bytes(bytes, |_| false)
 }
 
 /// The bytes of a body for a terminal; keeps line ends and tabs.
-#[must_use]
 pub fn bytes_view(bytes: &[u8]) -> String {
     escape_bytes(bytes, |c| c == '\n' || c == '\t')
 }
@@ -125,7 +119,6 @@ fn push_hex(byte: u8, out: &mut Vec<u8>) {
 const LONGEST: usize = 4096;
 
 /// A text for a message: the first 4 KiB of a long one, and its length.
-#[must_use]
 pub fn shorten(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST {
         return text.into();
@@ -135,7 +128,6 @@ pub fn shorten(text: &str) -> Cow<'_, str> {
 }
 
 /// Truncates a text to `most` bytes; a cut text ends with an ellipsis.
-#[must_use]
 pub(crate) fn clip(text: &str, most: usize) -> Cow<'_, str> {
     const ELLIPSIS: &str = "…";
     if text.len() <= most {
@@ -148,7 +140,6 @@ pub(crate) fn clip(text: &str, most: usize) -> Cow<'_, str> {
 /// JSON text for a terminal: characters that act on it, and that JSON permits, become `\uXXXX`.
 ///
 /// Such characters occur only inside strings, where the escape is equivalent. Line ends between tokens stay.
-#[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
     let dangerous = |c: char| acts(c) && c != '\n';
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\n')) {
@@ -172,7 +163,6 @@ pub fn json(text: &str) -> Cow<'_, str> {
 }
 
 /// Whether a terminal would act on or hide this character.
-#[must_use]
 pub fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c,

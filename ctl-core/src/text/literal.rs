@@ -22,13 +22,11 @@ pub fn to_arguments(words: &[Word], bodies: bool) -> Result<Vec<OsString>, Strin
 }
 
 /// The bytes of an argument that [`to_arguments`] marked; `None` for every other argument.
-#[must_use]
 pub fn decode(argument: &OsStr) -> Option<Vec<u8>> {
     from_hex(argument.to_str()?.strip_prefix(MARK)?).ok()
 }
 
 /// `text` with its marked arguments shown as they were typed, for messages that quote arguments.
-#[must_use]
 pub(crate) fn unmark(text: &str, words: &[Word]) -> String {
     words.iter().filter(|word| needs_mark(word)).fold(text.to_owned(), |text, word| {
         let typed = super::lexer::quote(&word.bytes);

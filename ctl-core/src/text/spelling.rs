@@ -4,7 +4,6 @@ use crate::text::escape;
 
 /// The word that was probably meant: a few letters more, fewer, wrong or swapped, and some of them right. A sign such
 /// as `?` is not a misspelt word, nor is a word a misspelt sign.
-#[must_use]
 pub fn closest<'g>(typed: &str, spellings: impl Iterator<Item = &'g str>) -> Option<&'g str> {
     let letters = typed.chars().count();
     let tolerance = if letters <= 4 { 1 } else { 2 }.min(letters.saturating_sub(1));
@@ -18,13 +17,11 @@ pub fn closest<'g>(typed: &str, spellings: impl Iterator<Item = &'g str>) -> Opt
 }
 
 /// The question about a name that is probably meant.
-#[must_use]
 pub fn did_you_mean(name: &str) -> String {
     format!("did you mean {}?", escape::line(name))
 }
 
 /// The end of a message about a name: the closest known name, if there is one.
-#[must_use]
 pub fn or_else<'g>(typed: &str, names: impl Iterator<Item = &'g str>) -> String {
     closest(typed, names).map(|meant| format!(": {}", did_you_mean(meant))).unwrap_or_default()
 }

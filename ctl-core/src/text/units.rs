@@ -4,19 +4,16 @@ use std::fmt::Display;
 use std::time::{Duration, SystemTime};
 
 /// The current time in UTC, to the second. A clock before 1970 reads as 1970.
-#[must_use]
 pub(crate) fn now_in_seconds() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now().max(SystemTime::UNIX_EPOCH)).to_string()
 }
 
 /// The current time in UTC, to the millisecond, for records.
-#[must_use]
 pub(crate) fn now_in_milliseconds() -> String {
     in_milliseconds(SystemTime::now())
 }
 
 /// A time of the system's clock in UTC. One before 1970 reads as 1970.
-#[must_use]
 pub(crate) fn in_milliseconds(time: SystemTime) -> String {
     humantime::format_rfc3339_millis(time.max(SystemTime::UNIX_EPOCH)).to_string()
 }
@@ -104,7 +101,6 @@ pub fn size(text: &str) -> Result<u64, String> {
 }
 
 /// A size for people, exact: `256 MiB`, `1000 bytes`.
-#[must_use]
 pub fn show_size(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let exact = units.iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift);
@@ -115,7 +111,6 @@ pub fn show_size(bytes: u64) -> String {
 }
 
 /// A duration for people, in its two largest units: `1h 30m`, `12s`, `3ms`.
-#[must_use]
 pub fn show_duration(duration: Duration) -> String {
     let rounded = match duration {
         long if long >= Duration::from_secs(10) => Duration::from_secs(long.as_secs()),
@@ -129,19 +124,16 @@ pub fn show_duration(duration: Duration) -> String {
 }
 
 /// `1 job`, `2 jobs`.
-#[must_use]
 pub fn count(n: u64, singular: &str) -> String {
     if n == 1 { format!("1 {singular}") } else { format!("{n} {singular}s") }
 }
 
 /// Milliseconds with three decimals, for results.
-#[must_use]
 pub fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 
 /// One name or a count: `queue /mail`, or `3 queues`.
-#[must_use]
 pub fn which(noun: &str, names: &[impl Display]) -> String {
     match names {
         [name] => format!("{noun} {name}"),
@@ -150,7 +142,6 @@ pub fn which(noun: &str, names: &[impl Display]) -> String {
 }
 
 /// The first few of these names, and how many more there are: `mail, sms and 3 more`.
-#[must_use]
 pub fn first_of(names: &[impl Display], most: usize) -> String {
     let shown: Vec<String> = names.iter().take(most).map(ToString::to_string).collect();
     let shown = shown.join(", ");

@@ -12,7 +12,6 @@ use crate::tool::shells;
 pub use crate::tool::shells::Shell;
 
 /// A completion script for one shell.
-#[must_use]
 pub fn completions(mut tree: Command, shell: Shell) -> Option<String> {
     let name = tree.get_name().to_owned();
     let fixed = match shell {
@@ -79,7 +78,6 @@ fn synopsis(command: &Command) -> String {
 }
 
 /// The commands with their aliases and first lines, as a Markdown table.
-#[must_use]
 fn commands_markdown(tree: &Command) -> String {
     let mut table = String::from("| Command | What it does |\n|---|---|\n");
     for command in visible(tree) {
@@ -103,7 +101,6 @@ fn exit_codes_markdown(codes: &[(u8, String)]) -> String {
 }
 
 /// Both generated sections of a README, between their markers.
-#[must_use]
 pub(crate) fn readme_sections(tree: &Command, codes: &[(u8, String)]) -> String {
     let commands = commands_markdown(tree);
     let exits = exit_codes_markdown(codes);
@@ -117,7 +114,6 @@ pub(crate) fn readme_sections(tree: &Command, codes: &[(u8, String)]) -> String 
 }
 
 /// The text between the markers of a section, such as `<!-- commands -->` and `<!-- /commands -->`.
-#[must_use]
 pub fn section<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&open(name))?;
     let (inner, _) = rest.split_once(&close(name))?;

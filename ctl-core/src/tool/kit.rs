@@ -21,7 +21,6 @@ use crate::tool::shells::CompleteArgs;
 use crate::tool::{complete, serve};
 
 /// The table of these commands for a tool.
-#[must_use]
 pub const fn commands<T: Interactive>() -> Table<T> {
     Kit::COMMANDS
 }

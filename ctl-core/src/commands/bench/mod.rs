@@ -171,13 +171,11 @@ impl Plan {
     }
 
     /// The number of clients.
-    #[must_use]
     pub fn clients(&self) -> u16 {
         self.clients
     }
 
     /// Whether to keep what the benchmark leaves behind.
-    #[must_use]
     pub fn keeps(&self) -> bool {
         self.keeps
     }

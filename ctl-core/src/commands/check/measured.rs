@@ -95,7 +95,6 @@ pub struct Stated {
 
 impl Stated {
     /// The verdict of another plugin: `2:text|figures`, on one line.
-    #[must_use]
     pub fn read(output: &str) -> Option<Self> {
         let (code, text) = output.split_once(':')?;
         let all = [Verdict::Ok, Verdict::Warning, Verdict::Critical, Verdict::Unknown];

@@ -53,7 +53,6 @@ pub struct Choice {
 
 impl Choice {
     /// The selected ones, and the number of others.
-    #[must_use]
     pub fn of<Q>(&self, queues: Vec<Q>, name: impl Fn(&Q) -> String) -> (Vec<(String, Q)>, usize) {
         let mut wanted: Vec<(String, Q)> = queues
             .into_iter()

@@ -123,7 +123,6 @@ impl Metrics {
     }
 
     /// The text for scrapes.
-    #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
         for Family { name, help, kind, samples } in &self.0 {

@@ -103,7 +103,6 @@ enum Action {
 
 impl ContextArgs {
     /// Whether it leaves files unchanged.
-    #[must_use]
     pub(crate) fn reads_only(&self) -> bool {
         matches!(self.action, Action::Ls | Action::Show { .. })
     }

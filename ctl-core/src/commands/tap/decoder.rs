@@ -13,7 +13,6 @@ pub enum Side {
 
 impl Side {
     /// Its name in lines.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Client => "client",

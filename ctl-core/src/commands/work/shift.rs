@@ -184,13 +184,11 @@ impl Shift {
     }
 
     /// The server of a job, if ids alone do not identify the job.
-    #[must_use]
     pub fn place(&self, server: impl Display) -> Option<String> {
         self.is_several.then(|| server.to_string())
     }
 
     /// The writer for stderr.
-    #[must_use]
     pub fn messages(&self) -> &Messages {
         &self.messages
     }
@@ -376,13 +374,11 @@ impl Shift {
     }
 
     /// Whether no further job is taken.
-    #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::SeqCst)
     }
 
     /// Whether running commands end.
-    #[must_use]
     pub fn is_killed(&self) -> bool {
         self.kill.load(Ordering::SeqCst)
     }
@@ -413,7 +409,6 @@ impl Shift {
     }
 
     /// Whether failed jobs are kept in a file.
-    #[must_use]
     pub fn records_failures(&self) -> bool {
         self.failed.is_some()
     }
@@ -500,7 +495,6 @@ impl Shift {
     }
 
     /// Messages about lost servers.
-    #[must_use]
     pub fn outages(&self) -> &Outages {
         &self.outages
     }

@@ -162,7 +162,6 @@ impl Figure {
 }
 
 /// The columns of these figures, for a [`Shape`].
-#[must_use]
 pub const fn columns<const N: usize>(figures: &[Figure; N]) -> [Column; N] {
     let mut columns = [Column::new("", ""); N];
     let mut at = 0;
@@ -198,14 +197,12 @@ pub struct Row<'a> {
 
 impl Row<'_> {
     /// The value of this figure.
-    #[must_use]
     pub fn get(&self, key: &str) -> Option<f64> {
         let at = self.figures.iter().position(|figure| figure.column.key == key)?;
         self.values.get(at).copied().flatten()
     }
 
     /// The value of this figure, or 0.
-    #[must_use]
     pub fn count(&self, key: &str) -> f64 {
         self.get(key).unwrap_or(0.0)
     }

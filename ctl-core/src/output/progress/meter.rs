@@ -30,13 +30,11 @@ impl Meter {
     }
 
     /// Its size in bytes.
-    #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 
     /// The number of bytes read.
-    #[must_use]
     pub fn position(&self) -> u64 {
         let mut file = &self.file;
         file.stream_position().unwrap_or(0).min(self.size)

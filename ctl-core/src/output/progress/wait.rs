@@ -31,37 +31,31 @@ impl Wait {
     }
 
     /// How long it may last in total, if it has an end.
-    #[must_use]
     pub fn bound(&self) -> Option<Duration> {
         self.bound
     }
 
     /// How long it has lasted.
-    #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
     /// The time left.
-    #[must_use]
     pub fn rest(&self) -> Duration {
         self.bound.map_or(Duration::MAX, |bound| bound.saturating_sub(self.elapsed()))
     }
 
     /// Whether no time is left.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.rest().is_zero()
     }
 
     /// Whether it is shown.
-    #[must_use]
     pub fn is_seen(&self) -> bool {
         !matches!(Mode::of(&self.messages), Mode::Hidden)
     }
 
     /// What shows it from the first [`Waiting::see`] on, until it is dropped.
-    #[must_use]
     pub fn shown(&self) -> Waiting {
         Waiting { wait: self.clone(), progress: None }
     }

@@ -32,7 +32,6 @@ pub struct Data {
 
 impl Data {
     /// What to write to stdin.
-    #[must_use]
     pub fn input(&self) -> bytes::Bytes {
         self.input.clone()
     }
@@ -51,7 +50,6 @@ const LONGEST: usize = 128 << 10;
 
 impl DataArgs {
     /// Whether the data goes to stdin.
-    #[must_use]
     pub(crate) fn is_stdin(self) -> bool {
         !self.file && !self.arg
     }

@@ -34,13 +34,11 @@ impl LastLine {
     }
 
     /// Whether the last line is incomplete.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         !self.next.is_empty()
     }
 
     /// The line, escaped; `None` without any output.
-    #[must_use]
     pub fn text(&self) -> Option<String> {
         let last = [&self.next, &self.line].into_iter().find(|line| !line.trim_ascii().is_empty());
         last.map(|line| escape::bytes_line(line.trim_ascii()))

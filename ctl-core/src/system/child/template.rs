@@ -94,7 +94,6 @@ impl Template {
     }
 
     /// Whether the tool's own shell runs it.
-    #[must_use]
     pub(crate) fn is_shell(&self) -> bool {
         self.is_shell
     }

@@ -24,7 +24,6 @@ impl Word {
     }
 
     /// The sign that redirects results to a file or to another program, if this is one. In quotes, it is data.
-    #[must_use]
     pub(crate) fn redirection(&self) -> Option<&'static str> {
         let is_data = self.literal || self.heredoc;
         let signs = [">>", ">", "|"];

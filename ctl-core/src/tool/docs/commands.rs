@@ -37,7 +37,6 @@ pub struct CompletionsArgs {
 
 impl CompletionsArgs {
     /// Whether it leaves files unchanged.
-    #[must_use]
     pub(crate) fn reads_only(&self) -> bool {
         self.out.is_none()
     }
