@@ -53,40 +53,31 @@ pub enum Mark {
 impl<T: Tool> Row<T> {
     /// Reads the arguments of a line, how it is sorted, and whether it repeats.
     pub(crate) fn ready(&'static self, matches: &ArgMatches) -> Result<Ready<T>, clap::Error> {
-        let ready = self.paced(matches)?;
-        let Some(column) = self.has(Mark::Repeats).then(|| repeat::column(matches)).flatten()
-        else {
-            return Ok(ready);
-        };
-        let Ready { effect, needs_settings, run } = ready;
-        let sorted = move |context: &mut Context<T>| {
-            context.out.style.sort_by = Some(column);
-            run(context)
-        };
-        Ok(Ready { effect, needs_settings, run: Box::new(sorted) })
-    }
-
-    fn paced(&'static self, matches: &ArgMatches) -> Result<Ready<T>, clap::Error> {
         let mut ready = (self.read)(matches)?;
         ready.needs_settings = !self.has(Mark::Unconfigured);
-        let Some(every) = self.has(Mark::Repeats).then(|| repeat::interval(matches)).flatten()
-        else {
+        if !self.has(Mark::Repeats) {
             return Ok(ready);
-        };
-        if !ready.effect.reads_only() {
-            let refuse = |_: &mut Context<T>| {
-                Err(CliError::usage("--interval repeats only what changes nothing"))
-            };
-            return Ok(Ready { run: Box::new(refuse), ..ready });
         }
-        let matches = matches.clone();
-        let run = move |context: &mut Context<T>| {
-            repeat::run(context, self.name, every, |context| {
-                let again = (self.read)(&matches);
-                again.map_err(|error| CliError::internal(error.to_string()))?.run(context)
-            })
-        };
-        Ok(Ready { run: Box::new(run), ..ready })
+        if let Some(every) = repeat::interval(matches) {
+            let (reads_only, matches) = (ready.effect.reads_only(), matches.clone());
+            ready.run = Box::new(move |context| {
+                if !reads_only {
+                    return Err(CliError::usage("--interval repeats only what changes nothing"));
+                }
+                repeat::run(context, self.name, every, |context| {
+                    let again = (self.read)(&matches);
+                    again.map_err(|error| CliError::internal(error.to_string()))?.run(context)
+                })
+            });
+        }
+        if let Some(column) = repeat::column(matches) {
+            let run = ready.run;
+            ready.run = Box::new(move |context| {
+                context.out.style.sort_by = Some(column);
+                run(context)
+            });
+        }
+        Ok(ready)
     }
 
     /// Its grammar with all that help says; `text` has the last word on texts.
