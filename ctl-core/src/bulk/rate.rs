@@ -2,8 +2,9 @@
 
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::system::pause::wait;
 
 /// A number of items per time.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -72,13 +73,7 @@ impl Pace {
     /// Waits for the turn of `count` items, or until `gives_up`.
     pub(super) fn wait(&self, count: usize, gives_up: impl Fn() -> bool) {
         let turn = self.book(count, Instant::now());
-        while !gives_up() {
-            let rest = turn.saturating_duration_since(Instant::now());
-            if rest.is_zero() {
-                return;
-            }
-            thread::sleep(rest.min(SLICE));
-        }
+        wait(turn.saturating_duration_since(Instant::now()), SLICE, gives_up);
     }
 
     /// When the turn of `count` items starts; the next one starts after their time.

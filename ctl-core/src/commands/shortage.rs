@@ -1,11 +1,11 @@
 //! Waits until the system has free resources again: descriptors, processes, threads, memory.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::CliError;
 use crate::output::messages::Messages;
+use crate::system::pause::wait;
 
 /// The first pause, the longest, and how often to check for cancellation.
 const FIRST: Duration = Duration::from_millis(50);
@@ -43,12 +43,8 @@ impl Shortage {
             if !self.told.swap(true, Ordering::SeqCst) {
                 messages.warn(format!("{error}; retrying until resources are available"));
             }
-            let start = Instant::now();
-            while start.elapsed() < pause {
-                if gives_up() {
-                    return Err(error);
-                }
-                thread::sleep(SLICE);
+            if !wait(pause, SLICE, &gives_up) {
+                return Err(error);
             }
             pause = (pause * 2).min(LONGEST);
         }

@@ -7,6 +7,7 @@ pub(crate) mod family;
 pub mod files;
 pub(crate) mod listen;
 pub(crate) mod manager;
+pub(crate) mod pause;
 pub mod process;
 pub mod signals;
 pub(crate) mod socket;

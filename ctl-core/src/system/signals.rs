@@ -7,8 +7,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[cfg(unix)]
 use signal_hook::consts::SIGHUP;
@@ -16,6 +15,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::error::{CliError, Exit};
+use crate::system::pause::wait;
 
 /// Tells a running command whether to end; clones share the state.
 #[derive(Debug, Clone, Default)]
@@ -118,16 +118,8 @@ impl Interrupts {
     /// # Errors
     /// A signal came: exit 129, 130 or 143.
     pub fn sleep(&self, duration: Duration) -> Result<(), CliError> {
-        let slice = Duration::from_millis(50);
-        let start = Instant::now();
-        loop {
-            self.check()?;
-            let rest = duration.saturating_sub(start.elapsed());
-            if rest.is_zero() {
-                return Ok(());
-            }
-            thread::sleep(rest.min(slice));
-        }
+        wait(duration, Duration::from_millis(50), || self.requested().is_some());
+        self.check()
     }
 }
 

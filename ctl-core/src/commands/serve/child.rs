@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::{CliError, Exit};
 use crate::system::family::Family;
+use crate::system::pause::wait;
 use crate::system::process;
 use crate::system::signals::Interrupts;
 
@@ -41,10 +42,7 @@ pub(super) fn run(
         let exit = interrupts.requested().or_else(|| gone().then_some(Exit::Done));
         if let Some(exit) = exit {
             family.terminate();
-            let start = Instant::now();
-            while !family.has_ended() && start.elapsed() < GRACE {
-                thread::sleep(SLICE);
-            }
+            wait(GRACE, SLICE, || family.has_ended());
             return Ok(exit);
         }
         thread::sleep(SLICE);

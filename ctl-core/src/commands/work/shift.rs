@@ -5,7 +5,6 @@ use std::io::{self, Write as _};
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use queue_core::lock;
@@ -23,6 +22,7 @@ use crate::output::{Format, Output, Record, Shape};
 use crate::system::child::{DataArgs, LastLine, Order, Piece, Place, Running, Template};
 use crate::system::family::guard::Guard;
 use crate::system::manager::MANAGER_VARIABLES;
+use crate::system::pause::wait;
 use crate::system::process;
 use crate::system::signals::Interrupts;
 use crate::text::units;
@@ -356,11 +356,7 @@ impl Shift {
                 "commands keep failing: pausing up to {longest} between them until one succeeds"
             ));
         }
-        let start = Instant::now();
-        let goes_on = || !self.is_stopping() && !self.is_killed() && !is_lost();
-        while start.elapsed() < pause && goes_on() {
-            thread::sleep(pause.saturating_sub(start.elapsed()).min(PAUSE_SLICE));
-        }
+        wait(pause, PAUSE_SLICE, || self.is_stopping() || self.is_killed() || is_lost());
     }
 
     /// No further job is taken.
@@ -534,11 +530,7 @@ fn is_stopped_with_worker(status: ExitStatus, stops: impl Fn() -> bool) -> bool 
     if process::code(status) != 128 + SIGTERM {
         return false;
     }
-    let start = Instant::now();
-    while !stops() && start.elapsed() < STOP_ARRIVES {
-        thread::sleep(PAUSE_SLICE);
-    }
-    stops()
+    !wait(STOP_ARRIVES, PAUSE_SLICE, stops)
 }
 
 /// Writes to the tool's own stderr, whose reader may be gone.

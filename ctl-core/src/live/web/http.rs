@@ -6,8 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Body, Bytes, Frame, Incoming};
@@ -27,6 +26,7 @@ use crate::error::{CliError, Exit};
 use crate::repl::guest::Interactive;
 use crate::system::listen::Claim;
 use crate::system::listen::http::{self, Reply, plain};
+use crate::system::pause::wait;
 use crate::system::signals::Interrupts;
 
 /// Maximum number of connections, and of event streams among them.
@@ -92,10 +92,7 @@ pub(super) fn serve<T: Interactive>(
         }
     });
     // Their requests are gone, which has interrupted them.
-    let start = Instant::now();
-    while results.available_permits() < RESULTS && start.elapsed() < ENDING {
-        thread::sleep(Duration::from_millis(5));
-    }
+    wait(ENDING, Duration::from_millis(5), || results.available_permits() == RESULTS);
     served
 }
 
