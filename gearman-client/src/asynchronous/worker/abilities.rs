@@ -2,7 +2,6 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use queue_core::in_thread;
 
 #[cfg(feature = "tower")]
@@ -179,7 +178,7 @@ impl Worker {
         F: TryInto<FunctionName>,
         Error: From<F::Error>,
         S: tower_service::Service<JobContext> + Send + 'static,
-        S::Response: Into<Bytes> + 'static,
+        S::Response: Into<bytes::Bytes> + 'static,
         S::Error: std::fmt::Display + Send + 'static,
         S::Future: Send + 'static,
         C: Fn(S::Error) -> Failure + Send + Sync + 'static,
