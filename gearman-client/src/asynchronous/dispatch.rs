@@ -112,10 +112,7 @@ impl Dispatch {
             };
             job.reporter().ended(&mut process, &job, &outcome);
             // A lost job was counted, and the server has given it to another worker.
-            let _ = match &outcome {
-                Ok(result) => job.complete(result).await,
-                Err(failed) => job.end(failed.end()).await,
-            };
+            let _ = job.end(Failed::end_of(&outcome)).await;
         });
         self.tasks.start(is_quick, running);
     }

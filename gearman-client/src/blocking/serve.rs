@@ -127,7 +127,7 @@ impl WorkerPool<'_> {
         }
         let job = job.into_handle();
         // A lost job was counted, and the server has given it to another worker.
-        let _ = span.run(|| lane.finish(&job, ended(&outcome)));
+        let _ = span.run(|| lane.finish(&job, Failed::end_of(&outcome)));
         let may_wait = self.options.batch_results && lane.backlog() < ENOUGH_OUTGOING;
         if lane.has_jobs() && !may_wait {
             // A failure closes the connection, and its jobs are lost.
@@ -143,7 +143,7 @@ impl WorkerPool<'_> {
             self.run(registered, shared_lane, &job, HandlerPlace::Aside(shared_lane));
         let job = job.into_handle();
         // A lost job was counted, and the server has given it to another worker.
-        let _ = span.run(|| shared_lane.finish(&job, ended(&outcome)));
+        let _ = span.run(|| shared_lane.finish(&job, Failed::end_of(&outcome)));
     }
 
     /// The outcome of a handler, and the span of its job, within which the outcome is sent. A panic is a failure of its
@@ -177,12 +177,5 @@ impl WorkerPool<'_> {
             outcome
         });
         (outcome, span)
-    }
-}
-
-fn ended(outcome: &Result<Bytes, Failed>) -> JobEnd<'_> {
-    match outcome {
-        Ok(result) => JobEnd::Complete(result),
-        Err(failed) => failed.end(),
     }
 }

@@ -108,8 +108,16 @@ impl Failed {
         Failed::Panic(queue_core::panic_text(panic).to_owned())
     }
 
+    /// The end of a job with this outcome.
+    pub(crate) fn end_of(outcome: &Result<Bytes, Self>) -> crate::protocol::JobEnd<'_> {
+        match outcome {
+            Ok(result) => crate::protocol::JobEnd::Complete(result),
+            Err(failed) => failed.end(),
+        }
+    }
+
     /// The end to send to the submitters.
-    pub(crate) fn end(&self) -> crate::protocol::JobEnd<'_> {
+    fn end(&self) -> crate::protocol::JobEnd<'_> {
         match self {
             Failed::Handler(Failure::Exception(what)) => crate::protocol::JobEnd::Exception(what),
             Failed::Handler(Failure::Fail) => crate::protocol::JobEnd::Fail,

@@ -1,6 +1,11 @@
 //! Jobs that are taken manually.
 
-use std::{future::poll_fn, ops::Deref, sync::Arc};
+use std::{
+    future::poll_fn,
+    ops::Deref,
+    sync::Arc,
+    task::{Poll, ready},
+};
 
 use super::context::{HandlerPlace, JobContext};
 use crate::{
@@ -108,13 +113,15 @@ impl GrabbedJob {
         self.end(JobEnd::Exception(what.as_ref())).await
     }
 
-    pub(crate) async fn end(self, end: JobEnd<'_>) -> Result<()> {
+    pub(crate) fn end(self, end: JobEnd<'_>) -> impl Future<Output = Result<()>> {
         let GrabbedJob { context, mut unended } = self;
         // The memory of a large workload may serve the result, where new memory would cost more than copying it.
         drop(context);
-        let outcome = poll_fn(|cx| unended.lane.poll_finish(cx, &unended.handle, end)).await;
-        unended.has_ended = true;
-        outcome
+        poll_fn(move |cx| {
+            let outcome = ready!(unended.lane.poll_finish(cx, &unended.handle, end));
+            unended.has_ended = true;
+            Poll::Ready(outcome)
+        })
     }
 }
 
