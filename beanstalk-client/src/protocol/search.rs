@@ -32,7 +32,7 @@ const MOST_BEYOND: u64 = 1_000_000;
 /// until as many jobs are found as the server counts. If the server was restarted with its log, its count of puts says
 /// little; then the ids around the first jobs of all tubes are tried, around those that are found, and above.
 ///
-/// It asks for at most as many ids as the server has counted puts, and [`MOST_BEYOND`] more; with both ends of a range,
+/// It asks for at most as many ids as the server has counted puts, and a million more; with both ends of a range,
 /// for the ids in it.
 #[derive(Debug)]
 pub struct JobSearch {
