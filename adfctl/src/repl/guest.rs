@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use ctl_core::error::{CliError, Exit};
+use ctl_core::output::Record;
 use ctl_core::repl::Prompt;
 use ctl_core::repl::complete::Wanted;
 use ctl_core::repl::guest::{Answers, Guest, Interactive, Parts, Words, say_loss};
@@ -12,7 +13,9 @@ use ctl_core::rules::metrics::Measurable;
 use ctl_core::text::units;
 
 use super::grammar::{self, Verb};
-use super::state::{CLOSE, DELETE, HELD, LCANCEL, RCANCEL, State};
+use super::held::PULLED;
+use super::prompt::render;
+use super::state::{CLOSE, DELETE, HELD, LCANCEL, RCANCEL, State, went_back};
 use crate::commands::check;
 use crate::link::Link;
 use crate::messages::Candidate;
@@ -52,19 +55,45 @@ impl Guest for State<'_> {
     }
 
     fn prompt(&mut self, _: bool) -> Prompt {
-        self.show_prompt()
+        if !self.is_connected() && self.tool.link.opened().is_some() {
+            return Prompt::new().role(Role::Error, "not connected").text("> ");
+        }
+        let address = self.tool.link.dialer.address().unwrap_or_default();
+        render(&address, self.held().len(), &self.waiting)
     }
 
+    /// What has to be done while nobody types: messages of abandoned pulls, loss and return of the connection. Returns
+    /// messages for the person.
     fn tick(&mut self, now: Instant) -> Vec<String> {
-        self.look_after(now)
+        let mut said: Vec<String> = self.notice_loss().into_iter().collect();
+        if self.is_connected() {
+            said.extend(self.collect());
+        } else {
+            said.extend(self.try_again(now));
+        }
+        said
     }
 
+    /// Checks whether the connection is still the one that the session knew. On a loss, forgets the messages and
+    /// returns a message for the person.
     fn notice_loss(&mut self) -> Option<String> {
-        self.note_loss()
+        let client = self.tool.link.opened()?;
+        let alive = client.check_connection();
+        let epoch = if alive { client.epoch() } else { None };
+        let before = std::mem::replace(&mut self.epoch, epoch)?;
+        if epoch == Some(before) {
+            return None;
+        }
+        self.again.lost();
+        let went = went_back(self.held());
+        self.forget_all();
+        let again = if alive { "; reconnected" } else { "" };
+        Some(format!("connection lost{went}{again}"))
     }
 
+    /// Brings the names for completion in line with the messages.
     fn tidy(&mut self) {
-        self.keep_in_line();
+        self.names.keep(HELD, self.pulls());
     }
 
     fn leave_servers(&mut self) {
@@ -75,7 +104,7 @@ impl Guest for State<'_> {
     fn verb(&mut self, verb: Verb) -> Result<Exit, CliError> {
         match verb {
             Verb::Pull { queue, wait } => self.pull(&queue, wait.as_ref()),
-            Verb::Pulled => self.show_pulled(),
+            Verb::Pulled => self.show_held(),
             Verb::Delete(held) => self.settle_some(DELETE, held.pull.as_deref()),
             Verb::Lcancel(held) => self.settle_some(LCANCEL, held.pull.as_deref()),
             Verb::Rcancel(held) => self.settle_some(RCANCEL, held.pull.as_deref()),
@@ -109,8 +138,21 @@ impl Guest for State<'_> {
         !self.held().is_empty()
     }
 
+    /// `pulled`.
     fn show_held(&mut self) -> Result<Exit, CliError> {
-        self.show_pulled()
+        let held = self.tool.session.as_ref().map_or(&[][..], |session| &session.held);
+        let mut list = self.tool.out.list(&PULLED)?;
+        for message in held {
+            let record = Record::new()
+                .with("requestid", message.request_id().as_str())
+                .with("queue", message.queue().as_str())
+                .with("messageid", message.message_id().get())
+                .with("duplications", message.duplications())
+                .with("size", message.body().len());
+            list.push(record)?;
+        }
+        list.finish()?;
+        Ok(Exit::Done)
     }
 
     fn question(&mut self) -> Option<String> {

@@ -10,6 +10,7 @@ use ctl_core::input::named::Leading;
 use ctl_core::link::Link as _;
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::repl::body;
+use ctl_core::repl::guest::Guest as _;
 use ctl_core::repl::patience::Patience;
 use ctl_core::text::units;
 
@@ -19,7 +20,7 @@ use crate::messages::{BODIES, label};
 use crate::names::Queue;
 use crate::taker::SLICE;
 
-static PULLED: Shape = Shape::rows(
+pub(super) static PULLED: Shape = Shape::rows(
     "requestid",
     &[
         Column::new("requestid", "PULL"),
@@ -80,27 +81,10 @@ impl State<'_> {
                     "no message arrived in {queue} within {within}; the pull keeps waiting in the server, and its message is reported when it arrives"
                 )));
             }
-            for said in self.look_after(Instant::now()) {
+            for said in self.tick(Instant::now()) {
                 self.tool.messages.note(said);
             }
         }
-    }
-
-    /// `pulled`.
-    pub(super) fn show_pulled(&mut self) -> Result<Exit, CliError> {
-        let held = self.tool.session.as_ref().map_or(&[][..], |session| &session.held);
-        let mut list = self.tool.out.list(&PULLED)?;
-        for message in held {
-            let record = Record::new()
-                .with("requestid", message.request_id().as_str())
-                .with("queue", message.queue().as_str())
-                .with("messageid", message.message_id().get())
-                .with("duplications", message.duplications())
-                .with("size", message.body().len());
-            list.push(record)?;
-        }
-        list.finish()?;
-        Ok(Exit::Done)
     }
 
     /// `delete`, `lcancel` and `rcancel`.
@@ -148,18 +132,18 @@ impl State<'_> {
             if error.exit != Exit::Negative {
                 self.session().held.insert(place, message);
             }
-            self.keep_in_line();
+            self.tidy();
             return Err(error);
         }
-        self.keep_in_line();
+        self.tidy();
         Ok(said)
     }
 
     /// Closing the connection gives the messages back where they were.
     pub(super) fn close(&mut self) {
         let pulls = self.pulls();
-        // A lost connection may have gone unnoticed.
-        if let Some(lost) = self.note_loss() {
+        // The connection may be lost without anybody having noticed.
+        if let Some(lost) = self.notice_loss() {
             self.tool.messages.warn(lost);
             return;
         }

@@ -4,20 +4,8 @@ use adf_queue_client::QueueName;
 use ctl_core::repl::Prompt;
 use ctl_core::text::color::Role;
 
-use super::state::State;
-
-impl State<'_> {
-    /// The prompt for the next line.
-    pub(super) fn show_prompt(&mut self) -> Prompt {
-        if !self.is_connected() && self.tool.link.opened().is_some() {
-            return Prompt::new().role(Role::Error, "not connected").text("> ");
-        }
-        let address = self.tool.link.dialer.address().unwrap_or_default();
-        render(&address, self.held().len(), &self.waiting)
-    }
-}
-
-fn render(address: &str, held: usize, waiting: &[QueueName]) -> Prompt {
+/// The prompt for the next line.
+pub(super) fn render(address: &str, held: usize, waiting: &[QueueName]) -> Prompt {
     let mut prompt = Prompt::new().role(Role::Faint, address);
     if held > 0 {
         prompt = prompt.role(Role::Good, format!(" *{held}"));

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use adf_queue_client::{Delivery, Epoch, QueueName};
 use ctl_core::error::CliError;
-use ctl_core::repl::guest::{ASK, OnExit};
+use ctl_core::repl::guest::{ASK, Guest as _, OnExit};
 use ctl_core::repl::known::KnownNames;
 use ctl_core::repl::reconnect::Reconnector;
 
@@ -34,7 +34,7 @@ pub struct State<'t> {
     pub(super) waiting: Vec<QueueName>,
     /// Whether a person is using the session.
     pub(super) person: bool,
-    epoch: Option<Epoch>,
+    pub(super) epoch: Option<Epoch>,
     pub(super) again: Reconnector,
 }
 
@@ -70,19 +70,14 @@ impl<'t> State<'t> {
     /// Records a message that was just pulled.
     pub(super) fn hold(&mut self, message: Delivery) {
         self.session().held.push(message);
-        self.keep_in_line();
+        self.tidy();
     }
 
     /// Records that the session holds nothing any more, and that none of its pulls waits.
     pub(super) fn forget_all(&mut self) {
         self.session().held.clear();
         self.waiting.clear();
-        self.keep_in_line();
-    }
-
-    /// Brings the names for completion in line with the messages.
-    pub(super) fn keep_in_line(&mut self) {
-        self.names.keep(HELD, self.pulls());
+        self.tidy();
     }
 
     /// Whether the session is connected, as far as is known.
@@ -90,42 +85,13 @@ impl<'t> State<'t> {
         self.tool.link.opened().is_some_and(|client| client.is_connected())
     }
 
-    /// Checks whether the connection is still the one that the session knew. On a loss, forgets the messages and
-    /// returns a message for the person.
-    pub(super) fn note_loss(&mut self) -> Option<String> {
-        let client = self.tool.link.opened()?;
-        let alive = client.check_connection();
-        let epoch = if alive { client.epoch() } else { None };
-        let before = std::mem::replace(&mut self.epoch, epoch)?;
-        if epoch == Some(before) {
-            return None;
-        }
-        self.again.lost();
-        let went = went_back(self.held());
-        self.forget_all();
-        let again = if alive { "; reconnected" } else { "" };
-        Some(format!("connection lost{went}{again}"))
-    }
-
     /// The connection was given up on purpose, so its replacement is not a loss.
     pub(super) fn start_connection(&mut self) {
         self.epoch = None;
     }
 
-    /// Maintenance while the prompt is idle: messages of abandoned pulls, loss and return of the connection. Returns
-    /// messages for the person.
-    pub(super) fn look_after(&mut self, now: Instant) -> Vec<String> {
-        let mut said: Vec<String> = self.note_loss().into_iter().collect();
-        if self.is_connected() {
-            said.extend(self.collect());
-        } else {
-            said.extend(self.try_again(now));
-        }
-        said
-    }
-
     /// Takes the messages of abandoned pulls.
-    fn collect(&mut self) -> Vec<String> {
+    pub(super) fn collect(&mut self) -> Vec<String> {
         let mut said = Vec::new();
         for queue in self.waiting.clone() {
             let Some(client) = self.tool.link.opened() else { break };
@@ -139,7 +105,7 @@ impl<'t> State<'t> {
     }
 
     /// Connects again after a loss.
-    fn try_again(&mut self, now: Instant) -> Option<String> {
+    pub(super) fn try_again(&mut self, now: Instant) -> Option<String> {
         if !self.person {
             return None;
         }
@@ -171,7 +137,7 @@ impl<'t> State<'t> {
 }
 
 /// " — pulled messages 1 of /q, 2 of /q went back", or nothing. A server that stopped has lost them.
-fn went_back(held: &[Delivery]) -> String {
+pub(super) fn went_back(held: &[Delivery]) -> String {
     match held {
         [] => String::new(),
         [message] => {

@@ -6,6 +6,7 @@ use beanstalk_client::JobId;
 use beanstalk_client::protocol::ListTubes;
 use clap::{ArgMatches, Command};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::output::Record;
 use ctl_core::repl::Prompt;
 use ctl_core::repl::complete::Wanted;
 use ctl_core::repl::guest::{Answers, Guest, Interactive, Parts, Words, say_loss};
@@ -16,8 +17,12 @@ use ctl_core::rules::metrics::Measurable;
 use ctl_core::text::units;
 
 use super::grammar::{self, ON_LAST_JOB, Verb};
+use super::held::{list, shortest};
+use super::jobs::RESERVED;
+use super::prompt::{Facts, render};
 use super::state::{BURY, CLOSE, DELETE, HELD, RELEASE, State, USED, WATCHED};
 use crate::commands::check;
+use crate::jobs::WENT_BACK;
 use crate::jobs::select::Candidate;
 use crate::link::Link;
 use crate::tool::{Bsctl, Tool};
@@ -62,19 +67,65 @@ impl Guest for State<'_> {
     }
 
     fn prompt(&mut self, rich: bool) -> Prompt {
-        self.show_prompt(rich)
+        let now = Instant::now();
+        let place = self.place().filter(|_| self.is_connected());
+        let address = self.tool.link.dialer.address().unwrap_or_default();
+        let session = self.session();
+        let (held, left) = (session.held.len(), shortest(session, now));
+        let draining = self.draining;
+        render(&Facts { address: &address, place, held, left, draining, rich })
     }
 
+    /// What has to be done while nobody types: touches, warnings, loss and return of the connection. Returns messages
+    /// for the person.
     fn tick(&mut self, now: Instant) -> Vec<String> {
-        self.look_after(now)
+        let mut said: Vec<String> = self.notice_loss().into_iter().collect();
+        if self.is_connected() {
+            let session = self.tool.session.get_or_insert_default();
+            for due in self.notebook.due(session, now) {
+                said.extend(self.act(due));
+            }
+        } else {
+            said.extend(self.try_again(now));
+        }
+        said
     }
 
+    /// Checks whether the connection is still the one that the session knew. On a loss, forgets the reserved jobs and
+    /// returns a message for the person.
     fn notice_loss(&mut self) -> Option<String> {
-        self.note_loss()
+        // Without a place there has never been a connection, and asking for the client would open one.
+        self.tool.link.place()?;
+        let client = self.tool.link.client().ok()?;
+        let alive = client.check_connection();
+        let epoch = alive.then(|| client.epoch());
+        let before = std::mem::replace(&mut self.epoch, epoch)?;
+        if epoch == Some(before) {
+            return None;
+        }
+        self.draining = false;
+        self.again.lost();
+        let ids = self.held_ids();
+        self.forget_all();
+        let again = if alive { "; reconnected" } else { "" };
+        let went = match ids.as_slice() {
+            [] => String::new(),
+            [id] => format!(" — reserved job {id} {WENT_BACK}"),
+            ids => format!(" — reserved jobs {} {WENT_BACK}", list(ids)),
+        };
+        Some(format!("connection lost{went}{again}"))
     }
 
+    /// Brings the notes and the names for completion in line with the reserved jobs.
     fn tidy(&mut self) {
-        self.keep_in_line();
+        let session = self.tool.session.get_or_insert_default();
+        self.notebook.keep_only(session);
+        let held = session.held.keys().map(ToString::to_string).collect();
+        self.names.keep(HELD, held);
+        if let Some((used, watched)) = self.place() {
+            self.names.keep(USED, vec![used.to_string()]);
+            self.names.keep(WATCHED, watched.iter().map(ToString::to_string).collect());
+        }
     }
 
     fn leave_servers(&mut self) {
@@ -102,7 +153,7 @@ impl Guest for State<'_> {
                 Err(CliError::usage(text).hint(watch).hint("ignore TUBE, for those to leave out"))
             }
             Verb::Reserve { wait, job, wait_for, .. } => self.reserve(wait.or(wait_for), job),
-            Verb::Reserved => self.show_reserved(),
+            Verb::Reserved => self.show_held(),
             Verb::Touch { job } => self.touch_some(job.as_deref()),
             Verb::Hold { job } => self.hold_some(job.as_deref(), true),
             Verb::Unhold { job } => self.hold_some(job.as_deref().or(Some("all")), false),
@@ -166,8 +217,29 @@ impl Guest for State<'_> {
         !self.held_ids().is_empty()
     }
 
+    /// `reserved`.
     fn show_held(&mut self) -> Result<Exit, CliError> {
-        self.show_reserved()
+        let now = Instant::now();
+        let rows: Vec<Record> = self
+            .table()
+            .iter()
+            .map(|(id, held)| {
+                let left = held.deadline.saturating_duration_since(now);
+                Record::new()
+                    .with("id", id.get())
+                    .with("tube", held.tube.as_ref().map(ToString::to_string))
+                    .with("left", left.as_secs())
+                    .with("ttr", held.ttr.as_secs())
+                    .with("size", held.size)
+                    .with("hold", self.notebook.is_kept(*id))
+            })
+            .collect();
+        let mut list = self.tool.out.list(&RESERVED)?;
+        for row in rows {
+            list.push(row)?;
+        }
+        list.finish()?;
+        Ok(Exit::Done)
     }
 
     fn question(&mut self) -> Option<String> {
@@ -175,7 +247,26 @@ impl Guest for State<'_> {
         (count > 0).then(|| format!("{} reserved", units::count(count as u64, "job")))
     }
 
+    /// Settles every reserved job this way.
+    ///
+    /// # Errors
+    /// A job could not be settled: it and those after it are still held.
     fn let_go(&mut self, fate: &'static str) -> Result<bool, CliError> {
-        self.apply(fate).map(|()| true)
+        let ids = self.held_ids();
+        if fate == CLOSE {
+            self.close(&ids);
+            return Ok(true);
+        }
+        for id in &ids {
+            self.settle_one(*id, fate)?;
+        }
+        let past = match fate {
+            RELEASE => "released",
+            BURY => "buried",
+            _ => "deleted",
+        };
+        let jobs = units::count(ids.len() as u64, "job");
+        self.tool.messages.note(format!("{jobs} {past}: {}", list(&ids)));
+        Ok(true)
     }
 }

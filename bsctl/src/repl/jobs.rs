@@ -10,6 +10,7 @@ use beanstalk_client::{JobId, TubeName};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Record, Shape};
 use ctl_core::repl::body;
+use ctl_core::repl::guest::Guest as _;
 use ctl_core::repl::patience::Patience;
 use ctl_core::text::units;
 
@@ -21,7 +22,7 @@ use crate::seen::{Seen, damaged};
 /// The longest wait in one command: touches can be sent in between, and Ctrl-C is noticed.
 const SLICE: Duration = Duration::from_secs(1);
 
-static RESERVED: Shape = Shape::rows(
+pub(super) static RESERVED: Shape = Shape::rows(
     "id",
     &[
         Column::new("id", "ID"),
@@ -114,7 +115,7 @@ impl State<'_> {
 
     /// Touches the jobs to be kept while a command waits.
     fn keep_alive(&mut self) -> Result<(), CliError> {
-        for said in self.look_after(Instant::now()) {
+        for said in self.tick(Instant::now()) {
             self.tool.messages.note(said);
         }
         if self.is_connected() {
@@ -155,31 +156,6 @@ impl State<'_> {
             CliError::timeout(format!("no job arrived in {tubes} within {}", patience.shown()))
         };
         paused::explain(error, &paused::among(&mut self.tool.link, &watched).unwrap_or_default())
-    }
-
-    /// `reserved`.
-    pub(super) fn show_reserved(&mut self) -> Result<Exit, CliError> {
-        let now = Instant::now();
-        let rows: Vec<Record> = self
-            .table()
-            .iter()
-            .map(|(id, held)| {
-                let left = held.deadline.saturating_duration_since(now);
-                Record::new()
-                    .with("id", id.get())
-                    .with("tube", held.tube.as_ref().map(ToString::to_string))
-                    .with("left", left.as_secs())
-                    .with("ttr", held.ttr.as_secs())
-                    .with("size", held.size)
-                    .with("hold", self.notebook.is_kept(*id))
-            })
-            .collect();
-        let mut list = self.tool.out.list(&RESERVED)?;
-        for row in rows {
-            list.push(row)?;
-        }
-        list.finish()?;
-        Ok(Exit::Done)
     }
 
     /// `touch`.

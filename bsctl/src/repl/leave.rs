@@ -4,38 +4,17 @@ use beanstalk_client::protocol::{Bury, Delete, Release};
 use beanstalk_client::{JobId, ReleaseOptions, Released};
 use ctl_core::error::CliError;
 use ctl_core::link::Link as _;
+use ctl_core::repl::guest::Guest as _;
 use ctl_core::text::units;
 
 use super::held::list;
-use super::state::{BURY, CLOSE, DELETE, RELEASE, State};
+use super::state::{BURY, DELETE, State};
 use crate::commands::bury_release::buried_instead;
 use crate::error::{NOT_FOUND, cli_error};
 
 impl State<'_> {
-    /// Settles every reserved job this way.
-    ///
-    /// # Errors
-    /// A job could not be settled: it and those after it are still held.
-    pub(super) fn apply(&mut self, fate: &str) -> Result<(), CliError> {
-        let ids = self.held_ids();
-        if fate == CLOSE {
-            self.close(&ids);
-            return Ok(());
-        }
-        for id in &ids {
-            self.settle_one(*id, fate)?;
-        }
-        let past = match fate {
-            RELEASE => "released",
-            BURY => "buried",
-            _ => "deleted",
-        };
-        let jobs = units::count(ids.len() as u64, "job");
-        self.tool.messages.note(format!("{jobs} {past}: {}", list(&ids)));
-        Ok(())
-    }
-
-    fn settle_one(&mut self, id: JobId, fate: &str) -> Result<(), CliError> {
+    /// Settles a reserved job this way.
+    pub(super) fn settle_one(&mut self, id: JobId, fate: &str) -> Result<(), CliError> {
         let job = self.held(id)?.job;
         let pri = self.notebook.get(id).map(|note| note.pri).unwrap_or_default();
         let link = &mut self.tool.link;
@@ -66,9 +45,9 @@ impl State<'_> {
     }
 
     /// Closing the connection gives the jobs back with unchanged priority and counters.
-    fn close(&mut self, ids: &[JobId]) {
-        // A lost connection may have gone unnoticed.
-        if let Some(lost) = self.note_loss() {
+    pub(super) fn close(&mut self, ids: &[JobId]) {
+        // The connection may be lost without anybody having noticed.
+        if let Some(lost) = self.notice_loss() {
             self.tool.messages.warn(lost);
             return;
         }

@@ -1,39 +1,26 @@
 //! The prompt: the session's place, and what it holds.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use beanstalk_client::TubeName;
 use ctl_core::repl::Prompt;
 use ctl_core::text::color::Role;
 
-use super::held::{WARN_BELOW, shortest};
-use super::state::State;
+use super::held::WARN_BELOW;
 
 /// What the prompt shows.
-struct Facts<'a> {
-    address: &'a str,
-    place: Option<(TubeName, Vec<TubeName>)>,
-    held: usize,
-    left: Option<Duration>,
-    draining: bool,
+pub(super) struct Facts<'a> {
+    pub(super) address: &'a str,
+    pub(super) place: Option<(TubeName, Vec<TubeName>)>,
+    pub(super) held: usize,
+    pub(super) left: Option<Duration>,
+    pub(super) draining: bool,
     /// Whether the terminal has more than ASCII and one colour.
-    rich: bool,
+    pub(super) rich: bool,
 }
 
-impl State<'_> {
-    /// The prompt for the next line.
-    pub(super) fn show_prompt(&mut self, rich: bool) -> Prompt {
-        let now = Instant::now();
-        let place = self.place().filter(|_| self.is_connected());
-        let address = self.tool.link.dialer.address().unwrap_or_default();
-        let session = self.session();
-        let (held, left) = (session.held.len(), shortest(session, now));
-        let draining = self.draining;
-        render(&Facts { address: &address, place, held, left, draining, rich })
-    }
-}
-
-fn render(facts: &Facts<'_>) -> Prompt {
+/// The prompt for the next line.
+pub(super) fn render(facts: &Facts<'_>) -> Prompt {
     let Some((used, watched)) = &facts.place else {
         return Prompt::new().role(Role::Error, "not connected").text("> ");
     };

@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 use beanstalk_client::Epoch;
 use beanstalk_client::{JobId, Priority, TubeName};
 use ctl_core::error::CliError;
-use ctl_core::repl::guest::{ASK, OnExit};
+use ctl_core::repl::guest::{ASK, Guest as _, OnExit};
 use ctl_core::repl::known::KnownNames;
 use ctl_core::repl::reconnect::Reconnector;
 
-use super::held::{Due, Notebook, list};
+use super::held::{Due, Notebook};
 use crate::error::NOT_FOUND;
-use crate::jobs::WENT_BACK;
 use crate::seen::Seen;
 use crate::tool::{Held, Session, Tool, forget_held, held};
 
@@ -41,8 +40,8 @@ pub struct State<'t> {
     /// The job whose body was shown last.
     pub(super) last_shown: Option<JobId>,
     pub(super) names: KnownNames,
-    epoch: Option<Epoch>,
-    again: Reconnector,
+    pub(super) epoch: Option<Epoch>,
+    pub(super) again: Reconnector,
 }
 
 impl<'t> State<'t> {
@@ -83,25 +82,13 @@ impl<'t> State<'t> {
     /// The session no longer holds this job.
     pub(super) fn forget(&mut self, id: JobId) {
         forget_held(self.tool, id);
-        self.keep_in_line();
+        self.tidy();
     }
 
     /// The session holds no job any more.
     pub(super) fn forget_all(&mut self) {
         self.session().held.clear();
-        self.keep_in_line();
-    }
-
-    /// Brings the notes and the names for completion in line with the reserved jobs.
-    pub(super) fn keep_in_line(&mut self) {
-        let session = self.tool.session.get_or_insert_default();
-        self.notebook.keep_only(session);
-        let held = session.held.keys().map(ToString::to_string).collect();
-        self.names.keep(HELD, held);
-        if let Some((used, watched)) = self.place() {
-            self.names.keep(USED, vec![used.to_string()]);
-            self.names.keep(WATCHED, watched.iter().map(ToString::to_string).collect());
-        }
+        self.tidy();
     }
 
     /// Used tube and watch list, if there was a connection; asking opens none.
@@ -109,31 +96,6 @@ impl<'t> State<'t> {
         self.tool.link.place()?;
         let client = self.tool.link.client().ok()?;
         Some((client.used_tube().clone(), client.watched_tubes().to_vec()))
-    }
-
-    /// Checks whether the connection is still the one that the session knew. On a loss, forgets the reserved jobs and
-    /// returns a message for the person.
-    pub(super) fn note_loss(&mut self) -> Option<String> {
-        // Without a place there has never been a connection, and asking for the client would open one.
-        self.tool.link.place()?;
-        let client = self.tool.link.client().ok()?;
-        let alive = client.check_connection();
-        let epoch = alive.then(|| client.epoch());
-        let before = std::mem::replace(&mut self.epoch, epoch)?;
-        if epoch == Some(before) {
-            return None;
-        }
-        self.draining = false;
-        self.again.lost();
-        let ids = self.held_ids();
-        self.forget_all();
-        let again = if alive { "; reconnected" } else { "" };
-        let went = match ids.as_slice() {
-            [] => String::new(),
-            [id] => format!(" — reserved job {id} {WENT_BACK}"),
-            ids => format!(" — reserved jobs {} {WENT_BACK}", list(ids)),
-        };
-        Some(format!("connection lost{went}{again}"))
     }
 
     /// The connection was given up on purpose, so its replacement is not a loss.
@@ -147,22 +109,8 @@ impl<'t> State<'t> {
         self.tool.link.is_connected()
     }
 
-    /// Maintenance while the prompt is idle: touches, warnings, loss and return of the connection. Returns messages
-    /// for the person.
-    pub(super) fn look_after(&mut self, now: Instant) -> Vec<String> {
-        let mut said: Vec<String> = self.note_loss().into_iter().collect();
-        if self.is_connected() {
-            let session = self.tool.session.get_or_insert_default();
-            for due in self.notebook.due(session, now) {
-                said.extend(self.act(due));
-            }
-        } else {
-            said.extend(self.try_again(now));
-        }
-        said
-    }
-
-    fn act(&mut self, due: Due) -> Option<String> {
+    /// Does what has become due.
+    pub(super) fn act(&mut self, due: Due) -> Option<String> {
         match due {
             Due::Touch(id) => {
                 let error = self.touch(id).err()?;
@@ -206,7 +154,7 @@ impl<'t> State<'t> {
     }
 
     /// Connects again after a loss.
-    fn try_again(&mut self, now: Instant) -> Option<String> {
+    pub(super) fn try_again(&mut self, now: Instant) -> Option<String> {
         self.tool.link.place()?;
         if !self.person {
             return None;
@@ -241,7 +189,7 @@ impl<'t> State<'t> {
         let pri = stats.map_or_else(Priority::default, |stats| stats.pri);
         self.notebook.add(id, seen.body().clone(), pri, sent);
         self.last_shown = Some(id);
-        self.keep_in_line();
+        self.tidy();
     }
 
     /// The bodies' sizes by id, for tables.

@@ -4,6 +4,7 @@ use beanstalk_client::protocol::{Ignore, Use, Watch};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{One, Several};
 use ctl_core::output::Record;
+use ctl_core::repl::guest::Guest as _;
 use ctl_core::text::units;
 
 use super::state::State;
@@ -14,7 +15,7 @@ impl State<'_> {
     pub(super) fn use_tube(&mut self, tube: &One<Tube>) -> Result<Exit, CliError> {
         let tube = tube.name()?;
         self.tool.link.call(Use(tube.clone()))?;
-        self.keep_in_line();
+        self.tidy();
         let done = Record::new().with("used", tube.as_str());
         self.tool.out.done(&done, &format!("using {tube}"))
     }
@@ -36,7 +37,7 @@ impl State<'_> {
     }
 
     fn show_watched(&mut self) -> Result<Exit, CliError> {
-        self.keep_in_line();
+        self.tidy();
         let watched: Vec<String> =
             self.tool.link.client()?.watched_tubes().iter().map(ToString::to_string).collect();
         let count = units::count(watched.len() as u64, "tube");

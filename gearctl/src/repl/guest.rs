@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
+use ctl_core::output::Record;
 use ctl_core::repl::Prompt;
 use ctl_core::repl::complete::Wanted;
 use ctl_core::repl::guest::{Answers, Guest, Interactive, Parts, Words};
@@ -13,15 +14,19 @@ use ctl_core::repl::shell::Leaving;
 use ctl_core::rules::filter::{Field, Fields};
 use ctl_core::rules::metrics::Measurable;
 use ctl_core::text::units;
-use gearman_client::FunctionStatus;
 use gearman_client::protocol::AdminCommand;
+use gearman_client::{Address, Epoch, FunctionStatus};
 
 use super::grammar::{self, Verb};
+use super::jobs::JOBS;
+use super::prompt::{Facts, render};
 use super::state::{LEAVE, OPEN, OWN, State, WAIT};
 use crate::commands::check;
+use crate::error::cli_error;
 use crate::filters::Candidate;
 use crate::link::Link;
-use crate::names::show_function;
+use crate::names::{show_function, show_handle, show_handle_of};
+use crate::submit::running::{Running, Seen, show_share};
 use crate::tool::{Gearctl, Tool};
 
 impl Interactive for Gearctl {
@@ -60,20 +65,52 @@ impl Guest for State<'_> {
     }
 
     fn prompt(&mut self, _: bool) -> Prompt {
-        self.keep_in_line();
-        self.show_prompt()
+        self.tidy();
+        let address = self.tool.link.dialer.address().unwrap_or_default();
+        let servers = self.is_connected().then_some(address.as_str());
+        let open = self.count_open();
+        let done = self.session().runs.iter().filter(|run| run.is_over()).count();
+        render(&Facts { servers, open, done })
     }
 
+    /// What has to be done while nobody types. Returns messages for the person.
     fn tick(&mut self, now: Instant) -> Vec<String> {
-        self.look_after(now)
+        let mut said: Vec<String> = self.notice_loss().into_iter().collect();
+        self.collect(now);
+        if !self.person {
+            return said;
+        }
+        said.append(&mut self.unsaid);
+        if !self.is_connected() {
+            said.extend(self.try_again(now));
+        }
+        said
     }
 
+    /// Checks whether the connections are still those that the session knew. On a loss, returns a message for the
+    /// person.
     fn notice_loss(&mut self) -> Option<String> {
-        self.note_loss()
+        let client = self.tool.link.opened_mut()?;
+        let alive = client.check_connection();
+        let epochs: Vec<Epoch> = client.epochs().collect();
+        let was_connected = std::mem::replace(&mut self.was_connected, alive);
+        let known = self.epochs.replace(epochs.clone());
+        // A new connection to one of several servers may also be the first one to it.
+        let replaced = known.is_some_and(|known| known.len() == 1 && known != epochs);
+        if !was_connected || (alive && !replaced) {
+            return None;
+        }
+        self.again.lost();
+        Some(format!("connection lost{}", if alive { "; reconnected" } else { "" }))
     }
 
+    /// Brings the names for completion in line with the jobs.
     fn tidy(&mut self) {
-        self.keep_in_line();
+        let open = self.open_jobs().iter().map(show_handle).collect();
+        let session = self.session();
+        let own = session.runs.iter().rev().flat_map(Running::handles).map(show_handle).collect();
+        self.names.keep(OWN, own);
+        self.names.keep(OPEN, open);
     }
 
     fn leave_servers(&mut self) {
@@ -83,7 +120,7 @@ impl Guest for State<'_> {
     fn verb(&mut self, verb: Verb) -> Result<Exit, CliError> {
         match verb {
             Verb::Start(args) => self.start(args),
-            Verb::Jobs => self.show_jobs(),
+            Verb::Jobs => self.show_held(),
             Verb::Fg { handle } => self.foreground(handle.as_deref()),
         }
     }
@@ -120,8 +157,46 @@ impl Guest for State<'_> {
         self.count_open() > 0 || waits
     }
 
+    /// `:jobs`.
     fn show_held(&mut self) -> Result<Exit, CliError> {
-        self.show_jobs()
+        let is_several = self.tool.link.is_several();
+        let servers: Vec<Address> = self.tool.link.client()?.addresses().cloned().collect();
+        let mut rows = Vec::new();
+        let seen: Vec<Seen> = self.session().runs.iter().flat_map(Running::jobs).cloned().collect();
+        for seen in &seen {
+            let Some(handle) = &seen.handle else { continue };
+            let (is_several, state, progress) = match seen.end {
+                Some(end) => (is_several, end, seen.share.as_ref().and_then(show_share)),
+                // The session has switched to other servers since.
+                None if handle.server().is_some_and(|server| !servers.contains(server)) => {
+                    (true, "elsewhere", None)
+                }
+                None => {
+                    let status = self.tool.link.client()?.status(handle).map_err(cli_error)?;
+                    let state = match (status.is_known, status.is_running) {
+                        (true, true) => "running",
+                        (true, false) => "queued",
+                        (false, _) => "ended",
+                    };
+                    let progress =
+                        status.is_running.then(|| show_share(&status.progress)).flatten();
+                    (is_several, state, progress.filter(|progress| progress != "0"))
+                }
+            };
+            rows.push(
+                Record::new()
+                    .with("handle", show_handle_of(handle, is_several))
+                    .with("function", seen.function.as_str())
+                    .with("state", state)
+                    .with("progress", progress),
+            );
+        }
+        let mut list = self.tool.out.list(&JOBS)?;
+        for row in rows {
+            list.push(row)?;
+        }
+        list.finish()?;
+        Ok(Exit::Done)
     }
 
     fn question(&mut self) -> Option<String> {

@@ -2,15 +2,12 @@
 
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Record, Shape};
-use gearman_client::Address;
 
 use super::state::State;
 use crate::commands::run::{self, RunArgs, Started};
-use crate::error::cli_error;
 use crate::names::{self, show_handle_of};
-use crate::submit::running::{Running, Seen, show_share};
 
-static JOBS: Shape = Shape::rows(
+pub(super) static JOBS: Shape = Shape::rows(
     "handle",
     &[
         Column::new("handle", "HANDLE"),
@@ -37,48 +34,6 @@ impl State<'_> {
         let handle = show_handle_of(&handle, self.tool.link.is_several());
         let record = Record::new().with("handle", handle.as_str());
         self.tool.out.done(&record, &handle)
-    }
-
-    /// `:jobs`.
-    pub(super) fn show_jobs(&mut self) -> Result<Exit, CliError> {
-        let is_several = self.tool.link.is_several();
-        let servers: Vec<Address> = self.tool.link.client()?.addresses().cloned().collect();
-        let mut rows = Vec::new();
-        let seen: Vec<Seen> = self.session().runs.iter().flat_map(Running::jobs).cloned().collect();
-        for seen in &seen {
-            let Some(handle) = &seen.handle else { continue };
-            let (is_several, state, progress) = match seen.end {
-                Some(end) => (is_several, end, seen.share.as_ref().and_then(show_share)),
-                // The session has switched to other servers since.
-                None if handle.server().is_some_and(|server| !servers.contains(server)) => {
-                    (true, "elsewhere", None)
-                }
-                None => {
-                    let status = self.tool.link.client()?.status(handle).map_err(cli_error)?;
-                    let state = match (status.is_known, status.is_running) {
-                        (true, true) => "running",
-                        (true, false) => "queued",
-                        (false, _) => "ended",
-                    };
-                    let progress =
-                        status.is_running.then(|| show_share(&status.progress)).flatten();
-                    (is_several, state, progress.filter(|progress| progress != "0"))
-                }
-            };
-            rows.push(
-                Record::new()
-                    .with("handle", show_handle_of(handle, is_several))
-                    .with("function", seen.function.as_str())
-                    .with("state", state)
-                    .with("progress", progress),
-            );
-        }
-        let mut list = self.tool.out.list(&JOBS)?;
-        for row in rows {
-            list.push(row)?;
-        }
-        list.finish()?;
-        Ok(Exit::Done)
     }
 
     /// `fg [HANDLE]`.

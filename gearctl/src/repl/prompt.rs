@@ -3,33 +3,21 @@
 use ctl_core::repl::Prompt;
 use ctl_core::text::color::Role;
 
-use super::state::State;
-
 /// What the prompt shows.
-struct Facts<'a> {
+pub(super) struct Facts<'a> {
     /// The servers, separated by commas; none without a connection.
-    servers: Option<&'a str>,
+    pub(super) servers: Option<&'a str>,
     /// Foreground jobs that have not ended.
-    open: usize,
-    /// Number of commands whose jobs have all ended and whose results were not shown yet.
-    done: usize,
-}
-
-impl State<'_> {
-    /// The prompt for the next line.
-    pub(super) fn show_prompt(&mut self) -> Prompt {
-        let address = self.tool.link.dialer.address().unwrap_or_default();
-        let servers = self.is_connected().then_some(address.as_str());
-        let open = self.count_open();
-        let done = self.session().runs.iter().filter(|run| run.is_over()).count();
-        render(&Facts { servers, open, done })
-    }
+    pub(super) open: usize,
+    /// Number of commands whose jobs have all ended and whose results nobody has seen.
+    pub(super) done: usize,
 }
 
 /// Maximum number of servers named; for more, the prompt shows their number.
 const NAMED: usize = 3;
 
-fn render(facts: &Facts<'_>) -> Prompt {
+/// The prompt for the next line.
+pub(super) fn render(facts: &Facts<'_>) -> Prompt {
     let mut prompt = match facts.servers {
         Some(servers) => Prompt::new().role(Role::Faint, name_servers(servers)),
         None => Prompt::new().role(Role::Error, "not connected"),

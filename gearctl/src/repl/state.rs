@@ -2,13 +2,12 @@
 
 use std::time::Instant;
 
-use ctl_core::repl::guest::{ASK, OnExit};
+use ctl_core::repl::guest::{ASK, Guest as _, OnExit};
 use ctl_core::repl::known::KnownNames;
 use ctl_core::repl::reconnect::Reconnector;
 use gearman_client::Epoch;
 use gearman_client::JobHandle;
 
-use crate::names::show_handle;
 use crate::repl::session::Session;
 use crate::submit::running::Running;
 use crate::tool::Tool;
@@ -27,14 +26,14 @@ pub struct State<'t> {
     pub(super) tool: &'t mut Tool,
     pub(super) names: KnownNames,
     pub(super) on_exit: OnExit,
-    /// Messages for the user about events of jobs.
-    unsaid: Vec<String>,
+    /// Messages for the person about what jobs have sent.
+    pub(super) unsaid: Vec<String>,
     /// Whether a person is using the session.
     pub(super) person: bool,
     /// The connections that the session knew, one for each server; none before the first.
-    epochs: Option<Vec<Epoch>>,
+    pub(super) epochs: Option<Vec<Epoch>>,
     /// As of the last poll; a client that has not been polled was connected when it was made.
-    was_connected: bool,
+    pub(super) was_connected: bool,
     pub(super) again: Reconnector,
 }
 
@@ -71,7 +70,7 @@ impl<'t> State<'t> {
     }
 
     /// Takes the events of jobs that arrived in the meantime.
-    fn collect(&mut self, now: Instant) {
+    pub(super) fn collect(&mut self, now: Instant) {
         let news =
             self.session().runs.iter_mut().flat_map(|run| run.collect(now)).collect::<Vec<_>>();
         if self.person {
@@ -79,35 +78,9 @@ impl<'t> State<'t> {
         }
     }
 
-    /// Brings the names for completion in line with the jobs.
-    pub(super) fn keep_in_line(&mut self) {
-        let open = self.open_jobs().iter().map(show_handle).collect();
-        let session = self.session();
-        let own = session.runs.iter().rev().flat_map(Running::handles).map(show_handle).collect();
-        self.names.keep(OWN, own);
-        self.names.keep(OPEN, open);
-    }
-
     /// Whether the session is connected, as far as is known.
     pub(super) fn is_connected(&self) -> bool {
         self.tool.link.opened().is_some_and(|client| client.is_connected())
-    }
-
-    /// Checks whether the connections are still those that the session knew. On a loss, returns a message for the
-    /// person.
-    pub(super) fn note_loss(&mut self) -> Option<String> {
-        let client = self.tool.link.opened_mut()?;
-        let alive = client.check_connection();
-        let epochs: Vec<Epoch> = client.epochs().collect();
-        let was_connected = std::mem::replace(&mut self.was_connected, alive);
-        let known = self.epochs.replace(epochs.clone());
-        // A new connection to one of several servers may also be the first one to it.
-        let replaced = known.is_some_and(|known| known.len() == 1 && known != epochs);
-        if !was_connected || (alive && !replaced) {
-            return None;
-        }
-        self.again.lost();
-        Some(format!("connection lost{}", if alive { "; reconnected" } else { "" }))
     }
 
     /// The connections were given up on purpose, so their replacements are not a loss.
@@ -116,28 +89,14 @@ impl<'t> State<'t> {
         self.was_connected = true;
     }
 
-    /// Maintenance while the prompt is idle. Returns messages for the user.
-    pub(super) fn look_after(&mut self, now: Instant) -> Vec<String> {
-        let mut said: Vec<String> = self.note_loss().into_iter().collect();
-        self.collect(now);
-        if !self.person {
-            return said;
-        }
-        said.append(&mut self.unsaid);
-        if !self.is_connected() {
-            said.extend(self.try_again(now));
-        }
-        said
-    }
-
     /// Connects again after a loss.
-    fn try_again(&mut self, now: Instant) -> Option<String> {
+    pub(super) fn try_again(&mut self, now: Instant) -> Option<String> {
         let client = self.tool.link.opened_mut()?;
         if !self.again.try_again(now, || client.reconnect().is_ok()) {
             return None;
         }
         self.start_connection();
-        self.note_loss();
+        self.notice_loss();
         Some("reconnected".to_owned())
     }
 }
