@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use beanstalk_client::{JobId, JobRef, TubeName};
+use beanstalk_client::{JobId, JobRef, Priority, TubeName};
+use bytes::Bytes;
 use ctl_core::context::Context;
 use ctl_core::error::CliError;
 
@@ -21,21 +22,31 @@ pub type Tool = Context<Bsctl>;
 pub struct Session {
     /// The jobs that the session's connection holds reserved.
     pub held: BTreeMap<JobId, Held>,
+    /// Whether to touch every job before its time expires.
+    pub autotouch: bool,
 }
 
 /// A reserved job of a session.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Held {
     /// The reservation.
     pub job: JobRef,
     /// The tube, if the server reported it.
     pub tube: Option<TubeName>,
-    /// The body's length in bytes.
-    pub size: usize,
+    /// Its body.
+    pub body: Bytes,
+    /// Its priority when it was reserved.
+    pub pri: Priority,
     /// How long it may be held.
     pub ttr: Duration,
-    /// When the server takes it back, measured from just before the reserve was sent.
-    pub deadline: Instant,
+    /// The latest moment at which its time can have been restarted: just before the reserve or the touch was sent.
+    pub touched: Instant,
+    /// Whether it is touched automatically.
+    pub hold: bool,
+    /// Its position in the order of reserving.
+    pub order: u64,
+    /// Whether a person was warned that little time is left.
+    pub warned: bool,
 }
 
 /// The tube of `-t`, or the session's used tube, or the default one.

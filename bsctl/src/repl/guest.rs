@@ -17,7 +17,7 @@ use ctl_core::rules::metrics::Measurable;
 use ctl_core::text::units;
 
 use super::grammar::{self, ON_LAST_JOB, Verb};
-use super::held::{list, shortest};
+use super::held::list;
 use super::jobs::RESERVED;
 use super::prompt::{Facts, render};
 use super::state::{BURY, CLOSE, DELETE, HELD, RELEASE, State, USED, WATCHED};
@@ -71,7 +71,7 @@ impl Guest for State<'_> {
         let place = self.place().filter(|_| self.is_connected());
         let address = self.tool.link.dialer.address().unwrap_or_default();
         let session = self.session();
-        let (held, left) = (session.held.len(), shortest(session, now));
+        let (held, left) = (session.held.len(), session.shortest(now));
         let draining = self.draining;
         render(&Facts { address: &address, place, held, left, draining, rich })
     }
@@ -81,8 +81,7 @@ impl Guest for State<'_> {
     fn tick(&mut self, now: Instant) -> Vec<String> {
         let mut said: Vec<String> = self.notice_loss().into_iter().collect();
         if self.is_connected() {
-            let session = self.tool.session.get_or_insert_default();
-            for due in self.notebook.due(session, now) {
+            for due in self.session().due(now) {
                 said.extend(self.act(due));
             }
         } else {
@@ -116,11 +115,9 @@ impl Guest for State<'_> {
         Some(format!("connection lost{went}{again}"))
     }
 
-    /// Brings the notes and the names for completion in line with the reserved jobs.
+    /// Brings the names for completion in line with the reserved jobs.
     fn tidy(&mut self) {
-        let session = self.tool.session.get_or_insert_default();
-        self.notebook.keep_only(session);
-        let held = session.held.keys().map(ToString::to_string).collect();
+        let held = self.session().held.keys().map(ToString::to_string).collect();
         self.names.keep(HELD, held);
         if let Some((used, watched)) = self.place() {
             self.names.keep(USED, vec![used.to_string()]);
@@ -177,7 +174,8 @@ impl Guest for State<'_> {
     }
 
     fn settings(&self) -> Vec<Setting> {
-        let autotouch = if self.notebook.autotouch { "on" } else { "off" };
+        let is_on = self.tool.session.as_ref().is_some_and(|session| session.autotouch);
+        let autotouch = if is_on { "on" } else { "off" };
         vec![Setting {
             name: "autotouch",
             value: autotouch.to_owned(),
@@ -187,7 +185,7 @@ impl Guest for State<'_> {
     }
 
     fn set(&mut self, _: &str, value: &str) {
-        self.notebook.autotouch = value == "on";
+        self.session().autotouch = value == "on";
     }
 
     fn candidates(names: &KnownNames, wanted: &Wanted<'_>) -> Vec<String> {
@@ -220,23 +218,17 @@ impl Guest for State<'_> {
     /// `reserved`.
     fn show_held(&mut self) -> Result<Exit, CliError> {
         let now = Instant::now();
-        let rows: Vec<Record> = self
-            .table()
-            .iter()
-            .map(|(id, held)| {
-                let left = held.deadline.saturating_duration_since(now);
-                Record::new()
-                    .with("id", id.get())
-                    .with("tube", held.tube.as_ref().map(ToString::to_string))
-                    .with("left", left.as_secs())
-                    .with("ttr", held.ttr.as_secs())
-                    .with("size", held.size)
-                    .with("hold", self.notebook.is_kept(*id))
-            })
-            .collect();
+        let session = self.tool.session.get_or_insert_default();
         let mut list = self.tool.out.list(&RESERVED)?;
-        for row in rows {
-            list.push(row)?;
+        for (id, held) in &session.held {
+            let record = Record::new()
+                .with("id", id.get())
+                .with("tube", held.tube.as_ref().map(ToString::to_string))
+                .with("left", held.left(now).as_secs())
+                .with("ttr", held.ttr.as_secs())
+                .with("size", held.body.len())
+                .with("hold", session.autotouch || held.hold);
+            list.push(record)?;
         }
         list.finish()?;
         Ok(Exit::Done)

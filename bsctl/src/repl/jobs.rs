@@ -18,6 +18,7 @@ use super::state::State;
 use crate::error::cli_error;
 use crate::jobs::{BODIES, explain_not_found, paused, record_with_body, taker};
 use crate::seen::{Seen, damaged};
+use crate::tool::{Session, held};
 
 /// The longest wait in one command: touches can be sent in between, and Ctrl-C is noticed.
 const SLICE: Duration = Duration::from_secs(1);
@@ -128,12 +129,13 @@ impl State<'_> {
     /// answer would be repeated at once, forever.
     fn save_the_nearly_over(&mut self) -> Result<(), CliError> {
         let now = Instant::now();
-        let nearest = self.table().into_iter().min_by_key(|(_, held)| held.deadline);
-        let Some((id, held)) = nearest else { return Ok(()) };
-        if self.notebook.is_kept(id) {
+        let session = self.session();
+        let nearest = session.held.iter().min_by_key(|(_, held)| held.left(now));
+        let Some((&id, held)) = nearest else { return Ok(()) };
+        let left = held.left(now);
+        if session.autotouch || held.hold {
             return self.touch(id);
         }
-        let left = held.deadline.saturating_duration_since(now);
         Err(CliError::new(
             Exit::Negative,
             "DEADLINE_SOON",
@@ -174,8 +176,8 @@ impl State<'_> {
             if hold {
                 self.touch(id)?;
             }
-            if let Some(note) = self.notebook.get_mut(id) {
-                note.hold = hold;
+            if let Some(held) = self.session().held.get_mut(&id) {
+                held.hold = hold;
             }
             let done = Record::new().with("id", id.get()).with("hold", hold);
             let said = match hold {
@@ -203,7 +205,7 @@ impl State<'_> {
 
     /// The job that was reserved last.
     pub(super) fn last_held(&self) -> Result<JobId, CliError> {
-        self.notebook.last().ok_or_else(|| {
+        self.tool.session.as_ref().and_then(Session::last).ok_or_else(|| {
             CliError::usage("this session holds no job, so an id is needed")
                 .hint("reserve, or the command with an id")
         })
@@ -211,8 +213,8 @@ impl State<'_> {
 
     /// `save ID FILE`.
     pub(super) fn save(&mut self, id: JobId, file: &Path) -> Result<Exit, CliError> {
-        let body = match self.notebook.get(id) {
-            Some(note) => note.body.clone(),
+        let body = match held(self.tool, id) {
+            Some(held) => held.body.clone(),
             // Of a damaged job, this is all there is.
             None => match Seen::ask(&mut self.tool.link, &Peek(id))? {
                 Some(seen) => seen.body().clone(),

@@ -11,12 +11,12 @@ use super::held::list;
 use super::state::{BURY, DELETE, State};
 use crate::commands::bury_release::buried_instead;
 use crate::error::{NOT_FOUND, cli_error};
+use crate::tool::Held;
 
 impl State<'_> {
     /// Settles a reserved job this way.
     pub(super) fn settle_one(&mut self, id: JobId, fate: &str) -> Result<(), CliError> {
-        let job = self.held(id)?.job;
-        let pri = self.notebook.get(id).map(|note| note.pri).unwrap_or_default();
+        let Held { job, pri, .. } = *self.held(id)?;
         let link = &mut self.tool.link;
         let settled = match fate {
             BURY => link.call(Bury::new(job, pri)),

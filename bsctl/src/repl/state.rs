@@ -1,16 +1,15 @@
 //! The state of a session: the tool with its connection, the jobs it holds, its settings.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use beanstalk_client::Epoch;
-use beanstalk_client::{JobId, Priority, TubeName};
+use beanstalk_client::{JobId, TubeName};
 use ctl_core::error::CliError;
 use ctl_core::repl::guest::{ASK, Guest as _, OnExit};
 use ctl_core::repl::known::KnownNames;
 use ctl_core::repl::reconnect::Reconnector;
 
-use super::held::{Due, Notebook};
+use super::held::Due;
 use crate::error::NOT_FOUND;
 use crate::seen::Seen;
 use crate::tool::{Held, Session, Tool, forget_held, held};
@@ -31,7 +30,6 @@ pub(super) const WATCHED: &str = "watched";
 /// A session.
 pub struct State<'t> {
     pub(super) tool: &'t mut Tool,
-    pub(super) notebook: Notebook,
     pub(super) on_exit: OnExit,
     /// Whether a person is using the session.
     pub(super) person: bool,
@@ -49,7 +47,6 @@ impl<'t> State<'t> {
     pub(super) fn new(tool: &'t mut Tool, person: bool, names: KnownNames) -> Self {
         Self {
             tool,
-            notebook: Notebook::default(),
             on_exit: OnExit::ask(ON_EXIT),
             person,
             draining: false,
@@ -131,10 +128,7 @@ impl<'t> State<'t> {
 
     /// Restores a reserved job's full time.
     pub(super) fn touch(&mut self, id: JobId) -> Result<(), CliError> {
-        let (job, ttr) = {
-            let held = self.held(id)?;
-            (held.job, held.ttr)
-        };
+        let job = self.held(id)?.job;
         let sent = Instant::now();
         let touched = self.tool.link.call(beanstalk_client::protocol::Touch::new(job));
         if let Err(error) = touched {
@@ -147,9 +141,8 @@ impl<'t> State<'t> {
             )));
         }
         if let Some(held) = self.session().held.get_mut(&id) {
-            held.deadline = sent + ttr;
+            (held.touched, held.warned) = (sent, false);
         }
-        self.notebook.touched(id, sent);
         Ok(())
     }
 
@@ -176,24 +169,21 @@ impl<'t> State<'t> {
         sent: Instant,
     ) {
         let ttr = stats.map_or(1, |stats| u64::try_from(stats.ttr).unwrap_or(1).max(1));
-        let ttr = Duration::from_secs(ttr);
+        let session = self.session();
         let held = Held {
             job: seen.job(),
             tube: stats.map(|stats| stats.tube.clone()),
-            size: seen.body().len(),
-            ttr,
-            deadline: sent + ttr,
+            body: seen.body().clone(),
+            pri: stats.map(|stats| stats.pri).unwrap_or_default(),
+            ttr: Duration::from_secs(ttr),
+            touched: sent,
+            hold: false,
+            order: session.held.values().map(|held| held.order + 1).max().unwrap_or(0),
+            warned: false,
         };
-        let id = seen.job().id();
-        self.session().held.insert(id, held);
-        let pri = stats.map_or_else(Priority::default, |stats| stats.pri);
-        self.notebook.add(id, seen.body().clone(), pri, sent);
+        let id = held.job.id();
+        session.held.insert(id, held);
         self.last_shown = Some(id);
         self.tidy();
-    }
-
-    /// The bodies' sizes by id, for tables.
-    pub(super) fn table(&self) -> BTreeMap<JobId, Held> {
-        self.tool.session.as_ref().map(|session| session.held.clone()).unwrap_or_default()
     }
 }
