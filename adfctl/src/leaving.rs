@@ -2,44 +2,11 @@
 
 use adf_queue_client::Delivery;
 use ctl_core::bulk::Bulk;
-use ctl_core::commands::leaving::Source;
 use ctl_core::error::CliError;
 use ctl_core::output::Handover;
 
 use crate::link::Link;
 use crate::messages::{label, record};
-use crate::taker::Taker;
-
-/// A queue that messages leave.
-pub struct Queue<'a> {
-    /// The connection that pulls them.
-    pub link: &'a mut Link,
-    /// How long to wait for them.
-    pub taker: Taker,
-}
-
-impl Source for Queue<'_> {
-    type Job = Delivery;
-    type Key = usize;
-
-    fn next(&mut self, most: usize) -> Result<Vec<Delivery>, CliError> {
-        self.taker.next(self.link, most)
-    }
-
-    fn hand_over(
-        &mut self,
-        out: &mut Handover<'_, usize>,
-        messages: Vec<Delivery>,
-        are_last: bool,
-        bulk: &mut Bulk,
-    ) -> Result<(), CliError> {
-        hand_over(self.link, out, messages, are_last, bulk)
-    }
-
-    fn nothing(&mut self) -> CliError {
-        self.taker.nothing()
-    }
-}
 
 /// Hands over pulled messages and deletes them; after the last ones, ends the list.
 ///

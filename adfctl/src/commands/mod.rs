@@ -41,7 +41,7 @@ pub(crate) const COMMANDS: Table<Adfctl> = ctl_core::commands! {
 "Consume" {
     "pull" (pull::PullArgs) = pull::run, Creates if pull::PullArgs::gives_back, else Destroys, pull::HELP, [],
         "Pull messages, then give them back or delete them";
-    "pop" (pop::PopArgs) = pop::run, Destroys, pop::HELP, [Renames],
+    "pop" (pull::TakeArgs) = pop::run, Destroys, pop::HELP, [Renames],
         "Take messages for good: write them out, then delete them";
     "work" (work::WorkArgs) = |tool, args| work::run(tool, &args), Destroys, work::HELP, [Absent],
         "Run a command for every message";

@@ -1,12 +1,12 @@
 //! `pop`: take messages for good. A message is deleted only after its output has been written.
 
-use clap::Args;
 use ctl_core::commands::leaving;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Handover;
 
 use super::pull::TakeArgs;
-use crate::leaving::Queue;
+use crate::leaving::hand_over;
+use crate::link::Link;
 use crate::messages::BODIES;
 use crate::tool::Tool;
 
@@ -26,25 +26,22 @@ Examples:
   adfctl pop /files -c 100 -0 | xargs -0 rm --
   adfctl pop /mail --wait 1m -o ndjson";
 
-/// Arguments of `pop`.
-#[derive(Debug, Args)]
-pub struct PopArgs {
-    #[command(flatten)]
-    take: TakeArgs,
-}
-
 /// Runs `pop`.
 ///
 /// # Errors
 /// As documented in the table of exit codes.
-pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
+pub fn run(tool: &mut Tool, args: TakeArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("pop", "adfctl queues is read-only")?;
     let interrupts = tool.interrupts()?;
-    let taker = args.take.prepare(tool)?;
-    let mut bulk = tool.bulk_of("took", "message", args.take.count)?;
+    let taker = args.prepare(tool)?;
+    let mut bulk = tool.bulk_of("took", "message", args.count)?;
     let list = tool.out.list(&BODIES)?;
     bulk.beside(&list);
     let out = Handover::new(list, interrupts.clone(), &tool.messages)?;
-    let mut queue = Queue { link: tool.link.side(), taker };
-    leaving::pop(&mut queue, out, args.take.count, bulk, &interrupts)
+    let (link, next) = (tool.link.side(), |link: &mut Link, most| taker.next(link, most));
+    let Some(exit) = leaving::pop(link, (out, args.count), bulk, next, hand_over)? else {
+        interrupts.check()?;
+        return Err(taker.nothing());
+    };
+    Ok(exit)
 }

@@ -50,7 +50,7 @@ pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
     "reserve" (reserve::ReserveArgs) = reserve::run,
         Creates if reserve::ReserveArgs::gives_back, else Destroys, reserve::HELP, [],
         "Reserve jobs, then release or finish them";
-    "pop" (pop::PopArgs) = pop::run, Destroys, pop::HELP, [Renames],
+    "pop" (reserve::TakeArgs) = pop::run, Destroys, pop::HELP, [Renames],
         "Take jobs for good: write them out, then delete them";
     "tail" | "follow" (tail::TailArgs) = tail::run, Reads, tail::HELP, [],
         "Show jobs as they arrive";

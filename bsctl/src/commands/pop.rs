@@ -1,9 +1,6 @@
 //! `pop`: take jobs for good. A job is deleted only after its output has been written.
 
-use beanstalk_client::{Job, JobRef, TubeName};
-use clap::Args;
-use ctl_core::bulk::Bulk;
-use ctl_core::commands::leaving::{self, Source};
+use ctl_core::commands::leaving;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Handover;
 
@@ -30,57 +27,23 @@ Examples:
   bsctl pop -t files -c 100 -0 | xargs -0 rm --
   bsctl pop -t mail --wait 1m -o ndjson";
 
-/// Arguments of `pop`.
-#[derive(Debug, Args)]
-pub struct PopArgs {
-    #[command(flatten)]
-    take: TakeArgs,
-}
-
 /// Runs `pop`.
 ///
 /// # Errors
 /// As documented in the table of exit codes.
-pub fn run(tool: &mut Tool, args: PopArgs) -> Result<Exit, CliError> {
+pub fn run(tool: &mut Tool, args: TakeArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("pop", "bsctl peek is read-only")?;
     let interrupts = tool.interrupts()?;
-    let names = args.take.prepare(tool)?;
-    let taker = Taker::new(args.take.wait, interrupts.clone(), &tool.messages).showing(&names);
-    let mut bulk = tool.bulk_of("took", "job", args.take.count)?;
+    let tubes = args.prepare(tool)?;
+    let taker = Taker::new(args.wait, interrupts.clone(), &tool.messages).showing(&tubes);
+    let mut bulk = tool.bulk_of("took", "job", args.count)?;
     let list = tool.out.list(&BODIES)?;
     bulk.beside(&list);
     let out = Handover::new(list, interrupts.clone(), &tool.messages)?;
-    let mut tubes = Tubes { link: tool.link.side(), taker, args: &args.take, names: &names };
-    leaving::pop(&mut tubes, out, args.take.count, bulk, &interrupts)
-}
-
-/// The watch list, which jobs leave.
-struct Tubes<'a> {
-    link: &'a mut Link,
-    taker: Taker,
-    args: &'a TakeArgs,
-    names: &'a [TubeName],
-}
-
-impl Source for Tubes<'_> {
-    type Job = Job;
-    type Key = JobRef;
-
-    fn next(&mut self, most: usize) -> Result<Vec<Job>, CliError> {
-        self.taker.next(self.link, most, &[])
-    }
-
-    fn hand_over(
-        &mut self,
-        out: &mut Handover<'_, JobRef>,
-        jobs: Vec<Job>,
-        are_last: bool,
-        bulk: &mut Bulk,
-    ) -> Result<(), CliError> {
-        hand_over(self.link, out, &jobs, are_last, bulk)
-    }
-
-    fn nothing(&mut self) -> CliError {
-        self.args.nothing(self.link, self.names)
-    }
+    let (link, next) = (tool.link.side(), |link: &mut Link, most| taker.next(link, most, &[]));
+    let Some(exit) = leaving::pop(link, (out, args.count), bulk, next, hand_over)? else {
+        interrupts.check()?;
+        return Err(args.nothing(tool.link.side(), &tubes));
+    };
+    Ok(exit)
 }

@@ -23,10 +23,11 @@ pub(super) const BETWEEN_TOUCHES: Duration = Duration::from_millis(300);
 pub fn hand_over(
     link: &mut Link,
     out: &mut Handover<'_, JobRef>,
-    jobs: &[Job],
+    jobs: impl AsRef<[Job]>,
     are_last: bool,
     bulk: &mut Bulk,
 ) -> Result<(), CliError> {
+    let jobs = jobs.as_ref();
     let stats = stats_of(link, jobs)?;
     let mut touched = Instant::now();
     let mut leave = |arrived: Vec<JobRef>| {

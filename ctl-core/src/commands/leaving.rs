@@ -7,38 +7,7 @@ use queue_core::Fate;
 use crate::bulk::Bulk;
 use crate::error::{CliError, Exit};
 use crate::output::Handover;
-use crate::system::signals::Interrupts;
 use crate::text::units;
-
-/// A queue from which jobs are taken in batches.
-pub trait Source {
-    /// A taken job.
-    type Job;
-    /// Identifies the job until it has arrived.
-    type Key;
-
-    /// The next jobs, at most `most`; empty if none arrive in time, or after a signal.
-    ///
-    /// # Errors
-    /// The failure of the connection.
-    fn next(&mut self, most: usize) -> Result<Vec<Self::Job>, CliError>;
-
-    /// Hands jobs over and deletes them; after the last ones the list ends.
-    ///
-    /// # Errors
-    /// Write failures or of the connection; a signal. Jobs that have not arrived are back in the queue, or will be
-    /// when the connection ends.
-    fn hand_over(
-        &mut self,
-        out: &mut Handover<'_, Self::Key>,
-        jobs: Vec<Self::Job>,
-        are_last: bool,
-        bulk: &mut Bulk,
-    ) -> Result<(), CliError>;
-
-    /// The error for an empty queue.
-    fn nothing(&mut self) -> CliError;
-}
 
 /// Maximum number of names in an error.
 const NAMED: usize = 20;
@@ -58,37 +27,39 @@ pub fn doubting(error: CliError, noun: &str, names: &[impl Display], target: &st
 /// Maximum number of jobs held at once.
 const WINDOW: usize = 100;
 
-/// Runs `pop`: takes and deletes up to `count` jobs. The reader of the last one may be waiting for the end of this
-/// process.
+/// Runs `pop`: takes and deletes up to `count` jobs; none if there was none. The reader of the last one may be waiting
+/// for the end of this process.
+///
+/// `next` brings at most so many jobs, and `hand_over` deletes them once they have arrived; after the last ones it ends
+/// the list.
 ///
 /// # Errors
-/// Nothing arrived, or a signal came first; errors of [`Source`]; write failures.
-pub fn pop<S: Source>(
-    source: &mut S,
-    mut out: Handover<'_, S::Key>,
-    count: u64,
+/// Those of `next` and `hand_over`; write failures.
+pub fn pop<L, J, K>(
+    link: &mut L,
+    (mut out, count): (Handover<'_, K>, u64),
     mut bulk: Bulk,
-    interrupts: &Interrupts,
-) -> Result<Exit, CliError> {
+    next: impl Fn(&mut L, usize) -> Result<Vec<J>, CliError>,
+    hand_over: impl Fn(&mut L, &mut Handover<'_, K>, Vec<J>, bool, &mut Bulk) -> Result<(), CliError>,
+) -> Result<Option<Exit>, CliError> {
     let (gate, mut taken) = (bulk.gate(), 0);
     while taken < count && gate.is_open() {
         let left = usize::try_from(count - taken).unwrap_or(usize::MAX);
-        let jobs = source.next(out.window(left.min(WINDOW)))?;
+        let jobs = next(link, out.window(left.min(WINDOW)))?;
         if jobs.is_empty() {
             break;
         }
         taken += jobs.len() as u64;
-        let handed = source.hand_over(&mut out, jobs, taken == count, &mut bulk);
+        let handed = hand_over(link, &mut out, jobs, taken == count, &mut bulk);
         bulk = bulk.after(handed)?;
     }
     if taken == 0 {
-        interrupts.check()?;
-        return Err(source.nothing());
+        return Ok(None);
     }
     if taken < count {
         bulk = bulk.after(out.finish(&mut |_| Ok(())))?;
     }
-    bulk.finish_quietly()
+    bulk.finish_quietly().map(Some)
 }
 
 #[cfg(test)]
