@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 
 use beanstalk_client::protocol::{Peek, StatsJob};
-use beanstalk_client::{Job, JobId, JobStats};
+use beanstalk_client::{JobId, JobStats};
 use bytes::Bytes;
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, OnError};
+use ctl_core::bulk::{Action, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::Argument;
 use ctl_core::link::Link as _;
@@ -16,8 +16,7 @@ use ctl_core::repl::outside;
 use crate::jobs::mover::{Changes, Mover};
 use crate::jobs::no_job;
 use crate::jobs::scan::Wanted;
-use crate::jobs::sweep::{Way, sweep_ids};
-use crate::link::Link;
+use crate::jobs::sweep::sweep_ids;
 use crate::producer::{after_refusals, max_job_size};
 use crate::tool::Tool;
 
@@ -94,13 +93,13 @@ fn replace(
     let id = stats.id;
     let (to, tube) = (tool.link.side().sibling(), stats.tube.clone());
     let is_buried = stats.state.as_str() == "buried";
-    let mover = Mover::new(to, tube.clone(), Changes::default(), is_buried)?;
+    let mut mover = Mover::new(to, tube.clone(), Changes::default(), is_buried)?;
+    (mover.before, mover.body) = (before, Some(body));
     let action = Action { past: "replaced", noun: "job", place: format!("in tube {tube}") };
     let mut bulk = tool.bulk(action, OnError::Stop, Some(1))?;
-    let mut way = Replace { mover, before, body };
-    let swept = sweep_ids(tool.link.side(), &[id], &Wanted::default(), 1, &mut bulk, &mut way);
-    let exit = bulk.after(way.mover.ends(swept))?.finish_silently()?;
-    let Some(new) = way.mover.replaced else {
+    let swept = sweep_ids(tool.link.side(), &[id], &Wanted::default(), 1, &mut bulk, &mut mover);
+    let exit = bulk.after(mover.ends(swept))?.finish_silently()?;
+    let Some(new) = mover.replaced else {
         let why = match tool.link.call(StatsJob(id))? {
             Some(_) => format!("another client took job {id} in the meantime: it stays as it was"),
             None => format!("job {id} was deleted in the meantime: there is no new one"),
@@ -111,7 +110,7 @@ fn replace(
     let done = Record::new().with("id", new.get()).with("replaced", id.get());
     let done = done.with("tube", tube.as_str());
     tool.out.done_with(&done, &["id"], &format!("job {id} in tube {tube} is now job {new}"))?;
-    Ok((true, after_refusals(&tool.messages, way.mover.refused(), exit)))
+    Ok((true, after_refusals(&tool.messages, mover.refused, exit)))
 }
 
 /// The new body: the given one, or this one after it was edited; `None` if it is the same then.
@@ -135,50 +134,4 @@ fn new_body(
             .hint(format!("bsctl edit {id} '', for an empty body")));
     }
     Ok(Some(after).filter(|after| *after != before))
-}
-
-/// A move into the same tube, with another body.
-struct Replace {
-    mover: Mover,
-    /// The body that was edited.
-    before: Option<Bytes>,
-    body: Bytes,
-}
-
-impl Replace {
-    /// A server that was restarted meanwhile may have another job with this id.
-    fn replaced(&self, jobs: &[Job]) -> Result<Vec<Job>, CliError> {
-        let is_another = |job: &&Job| self.before.as_ref().is_some_and(|before| job.body != before);
-        if let Some(job) = jobs.iter().find(is_another) {
-            let why = format!("job {} is another one than the job that was edited", job.id);
-            return Err(CliError::not_found(why).hint(format!("bsctl job {}", job.id)));
-        }
-        let mut jobs = jobs.to_vec();
-        jobs.iter_mut().for_each(|job| job.body = self.body.clone());
-        Ok(jobs)
-    }
-}
-
-impl Way for Replace {
-    fn take(&mut self, link: &mut Link, jobs: &[Job], bulk: &mut Bulk) -> Result<(), CliError> {
-        self.mover.take(link, &self.replaced(jobs)?, bulk)
-    }
-
-    fn keep(
-        &mut self,
-        link: &mut Link,
-        jobs: &[Job],
-        bulk: &mut Bulk,
-    ) -> Result<Vec<bool>, CliError> {
-        self.mover.keep(link, &self.replaced(jobs)?, bulk)
-    }
-
-    fn deleted(
-        &mut self,
-        id: JobId,
-        reply: Result<(), CliError>,
-        bulk: &mut Bulk,
-    ) -> Result<(), CliError> {
-        self.mover.deleted(id, reply, bulk)
-    }
 }

@@ -184,5 +184,5 @@ fn relocate(
     let swept = plan.run(tool.link.side(), &mut bulk, &mut route.mover);
     let bulk = bulk.after(route.mover.ends(swept))?;
     let exit = bulk.finish(&mut tool.out).map(|exit| plan.exit(exit))?;
-    Ok(after_refusals(&tool.messages, route.mover.refused(), exit))
+    Ok(after_refusals(&tool.messages, route.mover.refused, exit))
 }

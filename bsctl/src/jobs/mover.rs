@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use beanstalk_client::protocol::Delete;
 use beanstalk_client::{Job, JobId, JobRef, JobStats, Priority, TubeName};
+use bytes::Bytes;
 use clap::Args;
 use ctl_core::bulk::Bulk;
 use ctl_core::commands::leaving::doubting;
@@ -44,6 +45,11 @@ pub struct Mover {
     changes: Changes,
     /// Whether the original jobs stay, too.
     pub keeps: bool,
+    /// The body of the copies, if it is another one.
+    pub body: Option<Bytes>,
+    /// The body of the original, if it was read before: a server that was restarted meanwhile may have another job with
+    /// its id.
+    pub before: Option<Bytes>,
     /// The copy whose original was deleted last.
     pub replaced: Option<JobId>,
     limit: u64,
@@ -54,29 +60,15 @@ pub struct Mover {
     /// Jobs that may have an unconfirmed copy, or whose deletion is unconfirmed.
     doubtful: Vec<JobId>,
     /// Number of new jobs that the server buried for lack of memory.
-    refused: u64,
+    pub refused: u64,
     /// Reserved jobs that stay at the source. Once their time expires, they would be taken again, before all others.
     staying: Vec<JobRef>,
     /// When they were touched.
     touched: Instant,
 }
 
-/// A job to copy.
-pub struct Original<'a> {
-    /// Which.
-    pub id: JobId,
-    /// Its body.
-    pub body: &'a [u8],
-    /// The server's statistics for it; none if it has disappeared in the meantime.
-    pub stats: Option<&'a JobStats>,
-}
-
-/// A job to put, with the data needed afterwards.
-struct Copy {
-    from: JobId,
-    job: NewJob,
-    bury: Option<Priority>,
-}
+/// The copy of a job, and its priority if it is to be buried.
+type Copy = (JobId, NewJob, Option<Priority>);
 
 impl Mover {
     /// Into `tube`, over its own connection.
@@ -101,6 +93,8 @@ impl Mover {
             tube,
             changes,
             keeps: false,
+            body: None,
+            before: None,
             replaced: None,
             limit,
             copies: BTreeMap::new(),
@@ -110,33 +104,6 @@ impl Mover {
             staying: Vec::new(),
             touched: Instant::now(),
         })
-    }
-
-    /// Number of new jobs that the server has buried because it was out of memory.
-    #[must_use]
-    pub fn refused(&self) -> u64 {
-        self.refused
-    }
-
-    /// Puts copies, and returns which have been confirmed. Bodies and statistics are those of the original jobs.
-    ///
-    /// # Errors
-    /// Nothing more can be done.
-    pub fn put(&mut self, jobs: &[Original<'_>], bulk: &mut Bulk) -> Result<Vec<bool>, CliError> {
-        let mut copies = Vec::with_capacity(jobs.len());
-        for job in jobs {
-            let Some(stats) = job.stats else {
-                bulk.skip();
-                continue;
-            };
-            let copy = self.copy(job, stats);
-            match check_size(&copy.job, self.limit) {
-                Ok(()) => copies.push(copy),
-                Err(error) => bulk.failure(copy.job.label.clone(), error)?,
-            }
-        }
-        self.put_all(copies, bulk)?;
-        Ok(jobs.iter().map(|job| self.copies.contains_key(&job.id)).collect())
     }
 
     /// Reports a broken connection, with the jobs that may exist twice.
@@ -167,7 +134,8 @@ impl Mover {
         }
     }
 
-    fn copy(&self, job: &Original<'_>, stats: &JobStats) -> Copy {
+    /// The copy of a job, and its priority if it is to be buried.
+    fn copy(&self, job: &Job, stats: &JobStats) -> (NewJob, Option<Priority>) {
         let state = stats.state.as_str();
         let left = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
         let pri = self.changes.pri.map_or(stats.pri, Priority::from);
@@ -180,13 +148,13 @@ impl Mover {
         };
         let ttr = self.changes.ttr.unwrap_or_else(|| left(stats.ttr));
         let defaults = Defaults { tube: self.tube.clone(), pri: pri.get(), delay, ttr };
-        let label = format!("job {}", job.id);
-        Copy { from: job.id, job: defaults.job(job.body.to_vec(), label), bury }
+        let body = self.body.as_ref().unwrap_or(&job.body).to_vec();
+        (defaults.job(body, format!("job {}", job.id)), bury)
     }
 
     /// While copies are put that must be buried, their tube is paused, so that no worker takes one in between.
     fn put_all(&mut self, copies: Vec<Copy>, bulk: &mut Bulk) -> Result<(), CliError> {
-        if copies.iter().all(|copy| copy.bury.is_none()) {
+        if copies.iter().all(|(_, _, bury)| bury.is_none()) {
             return self.put_and_bury(copies, bulk);
         }
         let hidden = Hidden::pause(&mut self.to, vec![self.tube.clone()])?;
@@ -196,49 +164,36 @@ impl Mover {
         put.and(ended)
     }
 
+    /// A copy that cannot be buried is deleted again.
     fn put_and_bury(&mut self, copies: Vec<Copy>, bulk: &mut Bulk) -> Result<(), CliError> {
-        let (mut ids, mut jobs, mut to_bury) = (Vec::new(), Vec::new(), Vec::new());
-        for copy in copies {
-            ids.push((copy.from, copy.bury));
-            jobs.push(copy.job);
-        }
-        let (mut froms, mut refused) = (ids.into_iter(), 0);
-        let (broken, doubtful, copies) = (&mut self.broken, &mut self.doubtful, &mut self.copies);
+        let copies = copies.into_iter().map(|(from, job, bury)| ((from, bury), job));
+        let (wishes, jobs): (Vec<_>, Vec<_>) = copies.unzip();
+        let (mut wishes, mut to_bury) = (wishes.into_iter(), Vec::new());
         put_batch(&mut self.to, &jobs, |job, outcome| {
-            let Some((from, wish)) = froms.next() else { return Ok(()) };
+            let Some((from, wish)) = wishes.next() else { return Ok(()) };
             match outcome {
                 Ok(inserted) => {
-                    copies.insert(from, inserted.id());
+                    self.copies.insert(from, inserted.id());
                     match wish {
                         // The server was out of memory and has buried it already.
                         Some(pri) if !inserted.is_buried() => {
                             to_bury.push((from, inserted.id(), pri));
                         }
                         Some(_) => {}
-                        None => refused += u64::from(inserted.is_buried()),
+                        None => self.refused += u64::from(inserted.is_buried()),
                     }
                 }
                 Err(error) if error.ends_everything() => {
                     if error.is_unknown() {
-                        doubtful.push(from);
+                        self.doubtful.push(from);
                     }
-                    broken.get_or_insert(error);
+                    self.broken.get_or_insert(error);
                 }
                 Err(error) => bulk.failure(job.label.clone(), error)?,
             }
             Ok(())
         })?;
-        self.refused += refused;
-        self.bury(to_bury, bulk)
-    }
-
-    /// Buries copies; one that cannot be buried is deleted again.
-    fn bury(
-        &mut self,
-        copies: Vec<(JobId, JobId, Priority)>,
-        bulk: &mut Bulk,
-    ) -> Result<(), CliError> {
-        for (from, copy, outcome) in bury(&mut self.to, copies) {
+        for (from, copy, outcome) in bury(&mut self.to, to_bury) {
             let error = match outcome {
                 Ok(true) => continue,
                 Ok(false) => CliError::not_found("it is gone"),
@@ -322,18 +277,29 @@ impl Way for Mover {
         bulk: &mut Bulk,
     ) -> Result<Vec<bool>, CliError> {
         self.check()?;
-        let stats = stats_of(link, jobs)?;
-        let originals: Vec<Original<'_>> = jobs
-            .iter()
-            .zip(&stats)
-            .map(|(job, stats)| Original { id: job.id, body: &job.body, stats: stats.as_ref() })
-            .collect();
-        let put = self.put(&originals, bulk)?;
-        if !self.keeps {
-            return Ok(put);
+        let is_another = |job: &&Job| self.before.as_ref().is_some_and(|before| job.body != before);
+        if let Some(job) = jobs.iter().find(is_another) {
+            let why = format!("job {} is another one than the job that was edited", job.id);
+            return Err(CliError::not_found(why).hint(format!("bsctl job {}", job.id)));
         }
-        bulk.successes(std::mem::take(&mut self.copies).len() as u64);
-        Ok(vec![false; jobs.len()])
+        let mut copies = Vec::with_capacity(jobs.len());
+        for (job, stats) in jobs.iter().zip(stats_of(link, jobs)?) {
+            // One without statistics has disappeared in the meantime.
+            let Some(stats) = stats else {
+                bulk.skip();
+                continue;
+            };
+            let (copy, bury) = self.copy(job, &stats);
+            match check_size(&copy, self.limit) {
+                Ok(()) => copies.push((job.id, copy, bury)),
+                Err(error) => bulk.failure(copy.label, error)?,
+            }
+        }
+        self.put_all(copies, bulk)?;
+        if self.keeps {
+            bulk.successes(std::mem::take(&mut self.copies).len() as u64);
+        }
+        Ok(jobs.iter().map(|job| self.copies.contains_key(&job.id)).collect())
     }
 
     fn deleted(
