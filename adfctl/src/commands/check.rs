@@ -2,14 +2,11 @@
 
 use adf_queue_client::QueueStats;
 use clap::{Args, Subcommand};
-use ctl_core::commands::check::{
-    CheckFlags, Measured, Metric, Problem, Title, conclude, measure_all,
-};
+use ctl_core::commands::check::{self, CheckFlags, Measured, Metric, Problem, Subject};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::Patterns;
 use ctl_core::input::named::One;
 use ctl_core::link::Link as _;
-use ctl_core::link::PATIENCE;
 use ctl_core::output::messages::Messages;
 use ctl_core::rules::metrics::{Measurable, Named};
 use ctl_core::text::units::milliseconds;
@@ -19,7 +16,6 @@ use super::roundtrip::roundtrip;
 use crate::error::no_queue;
 use crate::link::{Link, with_near_queue};
 use crate::names::Queue;
-use crate::program::PROGRAM;
 use crate::tool::Tool;
 
 /// The end of `check --help`.
@@ -86,31 +82,18 @@ enum What {
 /// # Errors
 /// Only write failures.
 pub fn run(tool: &mut Tool, args: &CheckArgs) -> Result<Exit, CliError> {
-    tool.link.dialer.default_timeout(PATIENCE);
-    let (servers, messages) = (tool.link.each(), tool.messages.clone());
-    let allowed = match args.what {
-        What::Roundtrip => {
-            tool.refuse_dry_run("check roundtrip", "adfctl check server changes nothing")
+    let messages = tool.messages.clone();
+    let subject = match &args.what {
+        What::Server => Subject::one("server", "server"),
+        What::Queue { queue } => {
+            Subject::one("queue", queue.text().unwrap_or_else(|| "queue".to_owned()))
         }
-        _ => Ok(()),
+        What::Queues(_) => Subject { many: true, ..Subject::one("queue", "queues") },
+        What::Roundtrip => Subject { changes: true, ..Subject::one("server", "roundtrip") },
     };
-    let (is_several, measured) = match allowed {
-        Ok(()) => measure_all(servers, tool.link.side(), |link| {
-            measure(link, &args.what, &messages).into()
-        }),
-        Err(error) => (false, error.into()),
-    };
-    let name = match &args.what {
-        What::Server => "server".to_owned(),
-        What::Queue { queue } => queue.text().unwrap_or_else(|| "queue".to_owned()),
-        What::Queues(_) => "queues".to_owned(),
-        What::Roundtrip => "roundtrip".to_owned(),
-    };
-    let is_of_server = matches!(args.what, What::Server | What::Roundtrip);
-    let many = is_several || matches!(args.what, What::Queues(_));
-    let noun = if is_several && is_of_server { "server" } else { "queue" };
-    let title = Title { name: &name, noun, many };
-    conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
+    check::run(tool, &args.flags, subject, Link::side, |link| {
+        measure(link, &args.what, &messages).into()
+    })
 }
 
 fn measure(link: &mut Link, what: &What, messages: &Messages) -> Result<Measured, CliError> {

@@ -5,18 +5,16 @@ mod roundtrip;
 
 use beanstalk_client::JobId;
 use clap::{Args, Subcommand};
-use ctl_core::commands::check::{CheckFlags, Title, conclude, measure_all};
+use ctl_core::commands::check::{self, CheckFlags, Subject};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::Patterns;
 use ctl_core::input::named::One;
-use ctl_core::link::Link as _;
-use ctl_core::link::PATIENCE;
 use ctl_core::rules::metrics::{Measurable, Named};
 use ctl_core::text::units;
 
 use crate::jobs::select::SelectArgs;
+use crate::link::Link;
 use crate::names::Tube;
-use crate::program::PROGRAM;
 use crate::tool::Tool;
 
 /// The end of `check --help`.
@@ -134,38 +132,19 @@ enum What {
 /// # Errors
 /// Only write failures.
 pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
-    tool.link.dialer.default_timeout(PATIENCE);
-    let (servers, messages) = (tool.link.each(), tool.messages.clone());
-    let allowed = match args.what {
-        What::Roundtrip => {
-            tool.refuse_dry_run("check roundtrip", "bsctl check server changes nothing")
+    let messages = tool.messages.clone();
+    let subject = match &args.what {
+        What::Server => Subject::one("server", "server"),
+        What::Tube { tube, .. } => {
+            Subject::one("tube", tube.text().unwrap_or_else(|| "tube".to_owned()))
         }
-        _ => Ok(()),
+        What::Tubes(_) => Subject { many: true, ..Subject::one("tube", "tubes") },
+        What::Job { ids } => {
+            Subject { many: ids.len() > 1, ..Subject::one("job", units::which("job", ids)) }
+        }
+        What::Roundtrip => Subject { changes: true, ..Subject::one("server", "roundtrip") },
     };
-    let (is_several, measured) = match allowed {
-        Ok(()) => measure_all(servers, tool.link.side(), |link| {
-            measure::measure(link, &args.what, &args.flags, &messages).into()
-        }),
-        Err(error) => (false, error.into()),
-    };
-    let name = match &args.what {
-        What::Server => "server".to_owned(),
-        What::Tube { tube, .. } => tube.text().unwrap_or_else(|| "tube".to_owned()),
-        What::Tubes(_) => "tubes".to_owned(),
-        What::Job { ids } => units::which("job", ids),
-        What::Roundtrip => "roundtrip".to_owned(),
-    };
-    let is_of_server = matches!(args.what, What::Server | What::Roundtrip);
-    let many = match &args.what {
-        What::Tubes(_) => true,
-        What::Job { ids } => is_several || ids.len() > 1,
-        _ => is_several,
-    };
-    let noun = match args.what {
-        _ if is_several && is_of_server => "server",
-        What::Job { .. } => "job",
-        _ => "tube",
-    };
-    let title = Title { name: &name, noun, many };
-    conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
+    check::run(tool, &args.flags, subject, Link::side, |link| {
+        measure::measure(link, &args.what, &args.flags, &messages).into()
+    })
 }

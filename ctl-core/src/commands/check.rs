@@ -7,10 +7,12 @@ mod several;
 use clap::{Args, ValueEnum};
 
 pub use self::measured::{Measured, Metric, Problem, Stated};
-pub use self::report::Title;
+pub use self::report::Subject;
 use self::report::{Judged, Report};
-pub use self::several::measure_all;
+use self::several::measure_all;
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
+use crate::link::{Link as _, PATIENCE};
 use crate::output::{Format, Output};
 use crate::program::Program;
 use crate::rules::thresholds;
@@ -53,16 +55,45 @@ impl OnTimeout {
     }
 }
 
+/// Measures the servers, and judges and reports what it found. `own` is the connection to a single server.
+///
+/// # Errors
+/// Only write failures.
+pub fn run<T: Tool>(
+    tool: &mut Context<T>,
+    flags: &CheckFlags,
+    mut subject: Subject,
+    own: fn(&mut T::Link) -> &mut T::Link,
+    measure: impl Fn(&mut T::Link) -> Measured + Sync,
+) -> Result<Exit, CliError> {
+    tool.link.dialer_mut().default_timeout(PATIENCE);
+    let instead = format!("{} check server changes nothing", T::PROGRAM.name);
+    let allowed = match subject.changes {
+        true => tool.refuse_dry_run("check roundtrip", &instead),
+        false => Ok(()),
+    };
+    let measured = match allowed {
+        Ok(()) => {
+            let servers = if subject.of_any { Ok(Vec::new()) } else { tool.link.each() };
+            let (is_several, measured) = measure_all(servers, own(&mut tool.link), measure);
+            subject.many |= is_several;
+            measured
+        }
+        Err(error) => error.into(),
+    };
+    conclude(&mut tool.out, &T::PROGRAM, flags, &subject, measured)
+}
+
 /// Judges what was measured, writes the report and returns the exit code. Failures become verdicts; figures that
 /// arrived anyway are reported with them.
 ///
 /// # Errors
 /// Only write failures.
-pub fn conclude(
+fn conclude(
     out: &mut Output,
     program: &Program,
     flags: &CheckFlags,
-    title: Title<'_>,
+    subject: &Subject,
     measured: impl Into<Measured>,
 ) -> Result<Exit, CliError> {
     let Measured { metrics, failure, absent, stated, known } = measured.into();
@@ -77,7 +108,7 @@ pub fn conclude(
         Ok(judged) => {
             let verdict = if flags.must_exist { Verdict::Critical } else { Verdict::Ok };
             let absent = absent.map(|text| Stated { text, verdict, figures: String::new() });
-            Report::of(title, judged, stated.or(absent).unwrap_or_default())
+            Report::of(subject, judged, stated.or(absent).unwrap_or_default())
         }
         Err((error, judged)) => Report::failed(&error, flags.on_timeout.verdict(), judged),
     };
@@ -88,7 +119,7 @@ pub fn conclude(
             out.document(&report.json())?;
         }
         Format::Table | Format::Wide => out.text(&report.text(&headline, out.width()))?,
-        _ => out.text(&report.nagios(&headline, title.many))?,
+        _ => out.text(&report.nagios(&headline, subject.many))?,
     }
     out.flush()?;
     Ok(report.verdict.exit())
@@ -190,8 +221,8 @@ mod tests {
             let measured = Measured { metrics, failure, ..Measured::default() };
             let sink = Memory::default();
             let mut out = Output::to(Box::new(sink.clone()), Style::default());
-            let title = Title { name: "server", noun: "queue", many: false };
-            let verdict = conclude(&mut out, &PROGRAM, &flags, title, measured).unwrap();
+            let subject = Subject::one("queue", "server");
+            let verdict = conclude(&mut out, &PROGRAM, &flags, &subject, measured).unwrap();
             let text = String::from_utf8(sink.bytes()).unwrap();
             assert_eq!(verdict.code(), exit, "{line:?}: {text}");
             assert!(

@@ -3,9 +3,7 @@
 use std::time::Instant;
 
 use clap::{Args, Subcommand};
-use ctl_core::commands::check::{
-    CheckFlags, Measured, Metric, Problem, Stated, Title, conclude, measure_all,
-};
+use ctl_core::commands::check::{self, CheckFlags, Measured, Metric, Problem, Stated, Subject};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::{Patterns, glob};
 use ctl_core::input::named::{self, One};
@@ -20,7 +18,6 @@ use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
 use crate::link::{Answer, Link};
 use crate::link::{or_near, status_of, statuses};
 use crate::names::{Function, show_function};
-use crate::program::PROGRAM;
 use crate::tool::Tool;
 use ctl_core::link::PATIENCE;
 use ctl_core::system::at_once::these_at_once;
@@ -109,37 +106,26 @@ enum What {
 /// # Errors
 /// Only write failures.
 pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
-    tool.link.dialer.default_timeout(PATIENCE);
-    let named = match &args.what {
-        What::Function { function } | What::Roundtrip { function, .. } => function.text(),
-        _ => None,
-    };
-    let through_worker = matches!(args.what, What::Roundtrip { .. }) && named.is_some();
-    // The job goes through whichever server has a worker.
-    let servers = if through_worker { Ok(Vec::new()) } else { tool.link.each() };
-    let allowed = match args.what {
-        What::Roundtrip { .. } => {
-            tool.refuse_dry_run("check roundtrip", "gearctl check server changes nothing")
+    let subject = match &args.what {
+        What::Server => Subject::one("server", "server"),
+        What::Function { function } => {
+            Subject::one("function", function.text().unwrap_or_else(|| "function".to_owned()))
         }
-        _ => Ok(()),
-    };
-    let (is_several, measured) = match allowed {
-        Ok(()) => {
-            measure_all(servers, &mut tool.link, |link| measure(link, &args.what, &args.flags))
+        What::Functions(_) => Subject { many: true, ..Subject::one("function", "functions") },
+        What::Roundtrip { function, .. } => {
+            let function = function.text();
+            let of_any = function.is_some();
+            let name = function.unwrap_or_else(|| "roundtrip".to_owned());
+            Subject { changes: true, of_any, ..Subject::one("server", name) }
         }
-        Err(error) => (false, error.into()),
     };
-    let name = match &args.what {
-        What::Server => "server",
-        What::Function { .. } => named.as_deref().unwrap_or("function"),
-        What::Functions(_) => "functions",
-        What::Roundtrip { .. } => named.as_deref().unwrap_or("roundtrip"),
-    };
-    let is_of_server = matches!(args.what, What::Server | What::Roundtrip { .. });
-    let many = is_several || matches!(args.what, What::Functions(_));
-    let noun = if is_several && is_of_server { "server" } else { "function" };
-    let title = Title { name, noun, many };
-    conclude(&mut tool.out, &PROGRAM, &args.flags, title, measured)
+    check::run(
+        tool,
+        &args.flags,
+        subject,
+        |link| link,
+        |link| measure(link, &args.what, &args.flags),
+    )
 }
 
 /// Keeps the answers that arrived even if others did not: a server that leaves one query unanswered may answer the

@@ -10,14 +10,26 @@ use crate::rules::thresholds::Verdict;
 use crate::text::{escape, units, wrap};
 
 /// The subject of a check, as reports name it.
-#[derive(Debug, Clone, Copy)]
-pub struct Title<'a> {
+#[derive(Debug, Clone, Default)]
+pub struct Subject {
     /// For example `server`, or the name of a queue.
-    pub name: &'a str,
+    pub name: String,
     /// The noun for one subject, such as `function`.
     pub noun: &'static str,
     /// Whether there may be several subjects.
     pub many: bool,
+    /// Whether the check changes something, which a dry run may not.
+    pub changes: bool,
+    /// Whether it is asked of any server, instead of each.
+    pub of_any: bool,
+}
+
+impl Subject {
+    /// A single subject that the check only reads.
+    #[must_use]
+    pub fn one(noun: &'static str, name: impl Into<String>) -> Self {
+        Self { name: name.into(), noun, ..Self::default() }
+    }
 }
 
 /// A metric with the verdict of its thresholds.
@@ -50,24 +62,24 @@ const LINE: usize = 4 << 10;
 impl Report {
     /// The outcome from figures, and from what is stated, such as the absence of a subject.
     pub(super) fn of(
-        title: Title<'_>,
+        subject: &Subject,
         judged: Vec<Judged>,
         Stated { text, verdict, figures }: Stated,
     ) -> Self {
         let verdict = judged.iter().map(|j| j.verdict).fold(verdict, Verdict::max);
         let mut parts: Vec<String> =
             Some(text).filter(|text| !text.is_empty()).into_iter().collect();
-        let mut name = title.name;
-        if title.many {
+        let mut name = subject.name.as_str();
+        if subject.many {
             let alerts = alerts(&judged);
             if !judged.is_empty() {
-                let counts = count_subjects(&judged, title.noun);
+                let counts = count_subjects(&judged, subject.noun);
                 let named =
                     (!alerts.is_empty()).then(|| format!("{counts}: {}", alerts.join("; ")));
                 parts.push(named.unwrap_or(counts));
             }
             // The count implies it.
-            if name.strip_suffix('s') == Some(title.noun) && !judged.is_empty() {
+            if name.strip_suffix('s') == Some(subject.noun) && !judged.is_empty() {
                 name = "";
             }
         } else if judged.iter().any(Judged::is_alert) {
