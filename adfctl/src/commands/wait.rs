@@ -2,11 +2,11 @@
 
 use adf_queue_client::{QueueName, QueueStats};
 use clap::Args;
-use ctl_core::commands::wait::{self, Look, WaitFlags};
+use ctl_core::commands::wait::{self, Count, Look, WaitFlags};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::One;
 use ctl_core::link::Link as _;
-use ctl_core::rules::filter::{Field, Fields, Filter, Kind, Value};
+use ctl_core::rules::filter::Filter;
 use ctl_core::text::units;
 
 use crate::error::{NO_QUEUE, no_queue};
@@ -84,7 +84,7 @@ impl Goal {
             text if wait::EMPTY.contains(&text) => Ok(Self::Empty),
             "queue-exists" => Ok(Self::QueueExists),
             "server" => Ok(Self::Server),
-            text => wait::on_counts::<Counts<'_>>(text, WORDS).map(Self::Counts),
+            text => wait::on_counts(text, ("queue", WORDS), &counts(None)).map(Self::Counts),
         }
     }
 }
@@ -104,34 +104,21 @@ fn look(
             let seen = if stats.is_some() { "the queue" } else { "no such queue" };
             Ok((stats.is_some(), seen.to_owned()))
         }
-        Goal::Counts(condition) => Ok(wait::seen(condition, &Counts(stats.as_ref()))),
+        Goal::Counts(condition) => Ok(wait::seen(condition, &counts(stats.as_ref()))),
         Goal::Empty | Goal::Server => {
-            let pulled = |stats: &QueueStats| u64::try_from(stats.pulled).unwrap_or(0);
-            let left = stats.as_ref().map_or(0, |stats| stats.ready.saturating_add(pulled(stats)));
+            let [(_, ready), (_, pulled), _] = counts(stats.as_ref());
+            let left = ready.saturating_add(pulled);
             Ok((left == 0, units::count(left, "message")))
         }
     }
 }
 
 /// The values that conditions can name; all 0 for a queue that does not exist.
-struct Counts<'a>(Option<&'a QueueStats>);
-
-impl Fields for Counts<'_> {
-    const WHAT: &'static str = "condition";
-    const NOUN: &'static str = "queue";
-    const FIELDS: &'static [Field] = &[
-        Field::new("ready", Kind::Whole),
-        Field::new("pulled", Kind::Whole),
-        Field::new("waiting", Kind::Whole),
-    ];
-
-    fn value(&self, field: &str, _: &[String]) -> Option<Value<'_>> {
-        let count: fn(&QueueStats) -> u64 = match field {
-            "ready" => |stats| stats.ready,
-            "pulled" => |stats| u64::try_from(stats.pulled).unwrap_or(0),
-            "waiting" => |stats| stats.waiting,
-            _ => return None,
-        };
-        Some(Value::Whole(self.0.map_or(0, count)))
-    }
+fn counts(stats: Option<&QueueStats>) -> [Count; 3] {
+    let of = |count: fn(&QueueStats) -> u64| stats.map_or(0, count);
+    [
+        ("ready", of(|stats| stats.ready)),
+        ("pulled", of(|stats| u64::try_from(stats.pulled).unwrap_or(0))),
+        ("waiting", of(|stats| stats.waiting)),
+    ]
 }

@@ -3,10 +3,10 @@
 use beanstalk_client::protocol::{ListTubeUsed, StatsJob};
 use beanstalk_client::{JobId, TubeName, TubeStats};
 use clap::Args;
-use ctl_core::commands::wait::{self, Look, WaitFlags};
+use ctl_core::commands::wait::{self, Count, Look, WaitFlags};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, One};
-use ctl_core::rules::filter::{Field, Fields, Filter, Kind, Value};
+use ctl_core::rules::filter::Filter;
 use ctl_core::text::units;
 
 use crate::attendance::Workers;
@@ -46,6 +46,9 @@ pub struct WaitArgs {
 
 /// The conditions that are not on counts.
 const WORDS: &str = "empty, tube-exists, job-gone=ID, job-state=ID:STATE, server";
+
+/// The states of jobs.
+const STATES: [&str; 4] = ["ready", "reserved", "delayed", "buried"];
 
 enum Goal {
     Empty,
@@ -98,16 +101,15 @@ impl Goal {
             return Ok(Self::JobGone(id(job)?));
         }
         if let Some(rest) = text.strip_prefix("job-state=") {
-            let known = ["ready", "reserved", "delayed", "buried"];
             return match rest.split_once(':') {
-                Some((job, state)) if known.contains(&state) => {
+                Some((job, state)) if STATES.contains(&state) => {
                     Ok(Self::JobState(id(job)?, state.to_owned()))
                 }
                 _ => Err(CliError::usage(format!("`{text}` is not a condition"))
                     .hint("job-state=ID:STATE with ready, reserved, delayed or buried")),
             };
         }
-        wait::on_counts::<Counts<'_>>(text, WORDS).map(Self::Counts)
+        wait::on_counts(text, ("tube", WORDS), &counts(None, 0)).map(Self::Counts)
     }
 }
 
@@ -150,57 +152,30 @@ fn look_at(
     let is_absent = known.is_none();
     let (stats, workers) = known.unzip();
     let workers = workers.unwrap_or_default();
-    let of = |workers| Counts { stats: stats.as_ref(), workers };
-    let counts = of(workers.least);
+    let counts = |workers| counts(stats.as_ref(), workers);
+    let least = counts(workers.least);
     if let Goal::Counts(condition) = goal {
-        let (holds, mut seen) = wait::seen(condition, &counts);
-        let (at_most, _) = wait::seen(condition, &of(workers.most));
+        let (holds, mut seen) = wait::seen(condition, &least);
+        let (at_most, _) = wait::seen(condition, &counts(workers.most));
         if holds != at_most {
             seen.push_str(&format!(" to {}: the server does not tell more", workers.most));
         }
         return Ok(TubeLook { seen: (holds && at_most, seen), is_absent });
     }
-    let left = ["ready", "reserved", "delayed", "buried"];
-    let left = left.iter().filter_map(|state| counts.of(state)).sum();
+    let left = least.iter().filter(|(name, _)| STATES.contains(name)).map(|(_, count)| count).sum();
     Ok(TubeLook { seen: (left == 0, units::count(left, "job")), is_absent })
 }
 
 /// The values that conditions can name; all 0 for a tube that does not exist.
-struct Counts<'a> {
-    stats: Option<&'a TubeStats>,
-    workers: u64,
-}
-
-impl Counts<'_> {
-    fn of(&self, name: &str) -> Option<u64> {
-        let count: fn(&TubeStats) -> u64 = match name {
-            "ready" => |s| s.current_jobs_ready,
-            "urgent" => |s| s.current_jobs_urgent,
-            "reserved" => |s| s.current_jobs_reserved,
-            "delayed" => |s| s.current_jobs_delayed,
-            "buried" => |s| s.current_jobs_buried,
-            "waiting" => |s| s.current_waiting,
-            "workers" => return Some(self.workers),
-            _ => return None,
-        };
-        Some(self.stats.map_or(0, count))
-    }
-}
-
-impl Fields for Counts<'_> {
-    const WHAT: &'static str = "condition";
-    const NOUN: &'static str = "tube";
-    const FIELDS: &'static [Field] = &[
-        Field::new("ready", Kind::Whole),
-        Field::new("urgent", Kind::Whole),
-        Field::new("reserved", Kind::Whole),
-        Field::new("delayed", Kind::Whole),
-        Field::new("buried", Kind::Whole),
-        Field::new("waiting", Kind::Whole),
-        Field::new("workers", Kind::Whole),
-    ];
-
-    fn value(&self, field: &str, _: &[String]) -> Option<Value<'_>> {
-        self.of(field).map(Value::Whole)
-    }
+fn counts(stats: Option<&TubeStats>, workers: u64) -> [Count; 7] {
+    let of = |count: fn(&TubeStats) -> u64| stats.map_or(0, count);
+    [
+        ("ready", of(|stats| stats.current_jobs_ready)),
+        ("urgent", of(|stats| stats.current_jobs_urgent)),
+        ("reserved", of(|stats| stats.current_jobs_reserved)),
+        ("delayed", of(|stats| stats.current_jobs_delayed)),
+        ("buried", of(|stats| stats.current_jobs_buried)),
+        ("waiting", of(|stats| stats.current_waiting)),
+        ("workers", workers),
+    ]
 }

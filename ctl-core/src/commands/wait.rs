@@ -9,7 +9,7 @@ use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::output::Record;
 use crate::output::progress::Wait;
-use crate::rules::filter::{Fields, Filter, Value};
+use crate::rules::filter::{Field, Filter, Kind, Value};
 use crate::text::units;
 
 /// The flags of `wait` in every tool.
@@ -96,48 +96,42 @@ pub fn answers<T>(answer: Result<T, CliError>) -> Result<Look, CliError> {
     }
 }
 
+/// A count of a queue, by its name in conditions.
+pub type Count = (&'static str, u64);
+
 /// The result of checking a condition on counts.
-pub fn seen(condition: &Filter, counts: &impl Fields) -> Look {
-    let found = match counts.value(condition.field(), &[]) {
-        Some(Value::Whole(count)) => count.to_string(),
-        _ => "unknown".to_owned(),
-    };
-    (condition.fits(counts), format!("{} {found}", condition.field()))
+pub fn seen(condition: &Filter, counts: &[Count]) -> Look {
+    let name = condition.field();
+    let count = counts.iter().find(|(known, _)| *known == name).map(|(_, count)| *count);
+    let found = count.map_or_else(|| "unknown".to_owned(), |count| count.to_string());
+    (condition.holds(count.map(Value::Whole)), format!("{name} {found}"))
 }
 
 /// The words for a queue without work. The first one is documented.
 pub const EMPTY: [&str; 2] = ["empty", "idle"];
 
-/// Parses a condition on counts; `words` are the other conditions.
+/// Parses a condition on counts of what `noun` calls; `words` are the other conditions.
 ///
 /// # Errors
 /// It is invalid, or names something else: exit 2, with all conditions.
-pub fn on_counts<C: Fields>(text: &str, words: &str) -> Result<Filter, CliError> {
-    Filter::parse::<C>(text).map_err(|error| error.hint(words))
+pub fn on_counts(
+    text: &str,
+    (noun, words): (&str, &str),
+    counts: &[Count],
+) -> Result<Filter, CliError> {
+    let fields: Vec<_> = counts.iter().map(|(name, _)| Field::new(name, Kind::Whole)).collect();
+    Filter::read(text, ("condition", noun), &fields).map_err(|error| error.hint(words))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::filter::{Field, Kind};
-
-    struct Counts;
-
-    impl Fields for Counts {
-        const WHAT: &'static str = "condition";
-        const NOUN: &'static str = "queue";
-        const FIELDS: &'static [Field] =
-            &[Field::new("ready", Kind::Whole), Field::new("workers", Kind::Whole)];
-
-        fn value(&self, field: &str, _: &[String]) -> Option<Value<'_>> {
-            (field == "ready").then_some(Value::Whole(3))
-        }
-    }
 
     #[test]
     fn an_unknown_condition_lists_all_conditions() {
-        let parse = |text| on_counts::<Counts>(text, "empty, server");
-        assert_eq!(seen(&parse("ready>=3").unwrap(), &Counts), (true, "ready 3".to_owned()));
+        let counts = [("ready", 3), ("workers", 0)];
+        let parse = |text| on_counts(text, ("queue", "empty, server"), &counts);
+        assert_eq!(seen(&parse("ready>=3").unwrap(), &counts), (true, "ready 3".to_owned()));
         for text in ["emty", "raedy>=1", ">=1", ""] {
             let error = parse(text).unwrap_err();
             assert!(error.message.contains(&format!("the condition `{text}` is not valid")));

@@ -179,12 +179,28 @@ impl Filter {
     /// # Errors
     /// The filter is invalid, or names a field that `F` does not have: exit 2.
     pub fn parse<F: Fields>(text: &str) -> Result<Self, CliError> {
-        let wrong = |why: &str| CliError::usage(invalid(F::WHAT, text, why));
-        let parsed = Comparison::parse(F::WHAT, text)
-            .map_err(|why| CliError::usage(why).hint(hint::<F>()))?;
-        let (field, beneath) = named(F::FIELDS, &parsed.key).ok_or_else(|| {
+        Self::read(text, (F::WHAT, F::NOUN), F::FIELDS)
+    }
+
+    /// Parses a comparison of these fields, with what it and one item are called.
+    ///
+    /// # Errors
+    /// As [`Filter::parse`].
+    pub(crate) fn read(
+        text: &str,
+        (what, noun): (&str, &str),
+        fields: &[Field],
+    ) -> Result<Self, CliError> {
+        let wrong = |why: &str| CliError::usage(invalid(what, text, why));
+        let hint = || {
+            let names = names(fields);
+            format!("the fields of a {noun} are {names}; the operators are == != < <= > >= ~= !~")
+        };
+        let parsed =
+            Comparison::parse(what, text).map_err(|why| CliError::usage(why).hint(hint()))?;
+        let (field, beneath) = named(fields, &parsed.key).ok_or_else(|| {
             let name = parsed.key.join(".");
-            wrong(&format!("a {} has no `{}`", F::NOUN, escape::line(&name))).hint(hint::<F>())
+            wrong(&format!("a {noun} has no `{}`", escape::line(&name))).hint(hint())
         })?;
         let test = Test::new(field, parsed.operator, &parsed.value).map_err(|why| {
             let error = wrong(&why.what);
@@ -198,7 +214,12 @@ impl Filter {
 
     /// Whether the item matches.
     pub fn fits(&self, item: &impl Fields) -> bool {
-        self.test.holds(item.value(self.field.name, &self.beneath))
+        self.holds(item.value(self.field.name, &self.beneath))
+    }
+
+    /// Whether it holds for this value of its field.
+    pub(crate) fn holds(&self, value: Option<Value<'_>>) -> bool {
+        self.test.holds(value)
     }
 
     /// The name of its field.
@@ -272,12 +293,12 @@ impl fmt::Display for Filters {
 }
 
 /// The field names, for help texts and hints.
-pub fn names<F: Fields>() -> String {
+fn names(fields: &[Field]) -> String {
     let shown = |field: &Field| match field.is_open {
         true => format!("{}.NAME", field.name),
         false => field.name.to_owned(),
     };
-    F::FIELDS.iter().map(shown).collect::<Vec<_>>().join(", ")
+    fields.iter().map(shown).collect::<Vec<_>>().join(", ")
 }
 
 /// The field with this name, and the rest of the name under it.
@@ -288,11 +309,6 @@ fn named<'f, 'n>(fields: &'f [Field], name: &'n [String]) -> Option<(&'f Field, 
     }
     let (first, beneath) = name.split_first().filter(|(_, beneath)| !beneath.is_empty())?;
     fields.iter().find(|field| field.is_open && field.name == first).map(|field| (field, beneath))
-}
-
-fn hint<F: Fields>() -> String {
-    let names = names::<F>();
-    format!("the fields of a {} are {names}; the operators are == != < <= > >= ~= !~", F::NOUN)
 }
 
 #[cfg(test)]

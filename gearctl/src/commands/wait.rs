@@ -1,12 +1,12 @@
 //! `wait`: until a condition is true.
 
 use clap::Args;
-use ctl_core::commands::wait::{self, Look, WaitFlags};
+use ctl_core::commands::wait::{self, Count, Look, WaitFlags};
 use ctl_core::config::Settings;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::One;
 use ctl_core::link::Link as _;
-use ctl_core::rules::filter::{Field, Fields, Filter, Kind, Value};
+use ctl_core::rules::filter::Filter;
 use ctl_core::system::at_once::at_once;
 use gearman_client::{FunctionName, FunctionStatus, JobHandle};
 
@@ -106,7 +106,7 @@ impl Goal {
             Err(_) => Err(CliError::usage(format!("`{}` needs a function", args.wait.condition))
                 .hint(format!("gearctl wait --for '{}' -f FUNCTION", args.wait.condition))),
         };
-        let on_counts = |text: &str| wait::on_counts::<Counts<'_>>(text, WORDS);
+        let on_counts = |text: &str| wait::on_counts(text, ("function", WORDS), &values(None));
         match args.wait.condition.as_str() {
             "server" => Ok(Self::Server),
             "function-exists" => Ok(Self::Exists(function()?)),
@@ -159,7 +159,7 @@ impl Goal {
                 let name = show_function(function);
                 Ok((exists, if exists { name } else { format!("no function {name}") }))
             }
-            Self::Counts(_, condition) => Ok(wait::seen(condition, &Counts(status.as_ref()))),
+            Self::Counts(_, condition) => Ok(wait::seen(condition, &values(status.as_ref()))),
             Self::Done { handle, seen } => {
                 let (mut is_known, mut is_running) = (false, false);
                 // The name alone: the server may have another address here.
@@ -218,20 +218,6 @@ fn status_of_all(
 }
 
 /// The values that conditions can name; all 0 for a function that does not exist.
-struct Counts<'a>(Option<&'a FunctionStatus>);
-
-impl Fields for Counts<'_> {
-    const WHAT: &'static str = "condition";
-    const NOUN: &'static str = "function";
-    const FIELDS: &'static [Field] = &[
-        Field::new("total", Kind::Whole),
-        Field::new("queued", Kind::Whole),
-        Field::new("running", Kind::Whole),
-        Field::new("workers", Kind::Whole),
-    ];
-
-    fn value(&self, field: &str, _: &[String]) -> Option<Value<'_>> {
-        let (_, count) = counts(self.0).into_iter().find(|(name, _)| *name == field)?;
-        Some(Value::Whole(u64::try_from(count).unwrap_or(0)))
-    }
+fn values(status: Option<&FunctionStatus>) -> [Count; 4] {
+    counts(status).map(|(name, count)| (name, u64::try_from(count).unwrap_or(0)))
 }
