@@ -10,6 +10,7 @@ use ctl_core::repl::guest::{Answers, Guest, Interactive, Parts, Words, say_loss}
 use ctl_core::repl::known::{Fetch, KnownNames};
 use ctl_core::rules::filter::{Field, Fields};
 use ctl_core::rules::metrics::Measurable;
+use ctl_core::text::color::Role;
 use ctl_core::text::units;
 
 use super::grammar::{self, Verb};

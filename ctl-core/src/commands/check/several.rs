@@ -8,7 +8,7 @@ use crate::system::at_once::at_once;
 /// Measures all servers at the same time: their figures describe the server, or a queue on it, and failed servers are
 /// named. Also returns whether there are several. With only one server, or a wrong address, `own` is measured, which
 /// then reports the error.
-pub fn measure_all<L: Link>(
+pub(super) fn measure_all<L: Link>(
     servers: Result<Vec<(String, L)>, CliError>,
     own: &mut L,
     measure: impl Fn(&mut L) -> Measured + Sync,
