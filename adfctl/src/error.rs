@@ -34,7 +34,6 @@ fn outcome(kind: &ErrorKind) -> (Exit, &'static str) {
 pub const QUEUE_NOT_FOUND: &str = "QUEUE_NOT_FOUND";
 
 /// The error for a queue that does not exist.
-#[must_use]
 pub fn no_queue(queue: &QueueName) -> CliError {
     let why = format!("{NO_QUEUE}{queue}");
     CliError::new(Exit::Negative, QUEUE_NOT_FOUND, why)
@@ -84,7 +83,6 @@ fn change(error: &Error) -> Option<Change> {
 const COUNTS: &str = "adfctl queues QUEUE, to see how many messages are ready and pulled";
 
 /// The client's error as the tool's.
-#[must_use]
 pub fn cli_error(error: Error) -> CliError {
     let (fate, change) = (error.fate(), change(&error));
     failure(error).fated(fate, change)

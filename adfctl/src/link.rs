@@ -66,7 +66,6 @@ impl ctl_core::link::Link for Link {
 pub type Pull = (RequestId, QueueName);
 
 /// The pull of this message.
-#[must_use]
 pub fn pull_of(message: &Delivery) -> Pull {
     (*message.request_id(), message.queue().clone())
 }

@@ -64,13 +64,11 @@ impl Fields for Candidate<'_> {
 const VERSION: u64 = 1;
 
 /// A message's record with its body.
-#[must_use]
 pub fn record(message: &Delivery) -> Record {
     head(message).with_body(message.body().to_vec())
 }
 
 /// The same with the id of its pull, by which it is settled later.
-#[must_use]
 pub fn record_with_request(message: &Delivery) -> Record {
     head(message)
         .with("requestid", message.request_id().as_str())
@@ -86,7 +84,6 @@ fn head(message: &Delivery) -> Record {
 }
 
 /// How messages to people refer to it.
-#[must_use]
 pub fn label(message: &Delivery) -> String {
     format!("message {} of {}", message.message_id(), message.queue())
 }

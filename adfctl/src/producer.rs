@@ -21,7 +21,6 @@ pub struct NewMessage {
 
 impl NewMessage {
     /// The bytes of its body.
-    #[must_use]
     pub fn size(&self) -> usize {
         self.push.body().len()
     }

@@ -24,7 +24,6 @@ pub struct Taker {
 
 impl Taker {
     /// Takes what is ready now, or waits up to `wait` in total.
-    #[must_use]
     pub fn new(
         queue: QueueName,
         wait: Option<Duration>,
@@ -36,7 +35,6 @@ impl Taker {
     }
 
     /// Shows how long it has waited.
-    #[must_use]
     pub fn showing(self, messages: &Messages) -> Self {
         Self { wait: self.wait.showing(messages), ..self }
     }
@@ -77,7 +75,6 @@ impl Taker {
     }
 
     /// The error for getting no message.
-    #[must_use]
     pub fn nothing(&self) -> CliError {
         let queue = &self.queue;
         let bound = self.wait.bound().unwrap_or_default();

@@ -28,21 +28,18 @@ impl Targets {
     }
 
     /// Number of messages, `limit` at most.
-    #[must_use]
     pub fn total(&self, limit: Option<u64>) -> u64 {
         let total: u64 = self.queues.iter().map(|(_, ready)| ready).sum();
         total.min(limit.unwrap_or(u64::MAX))
     }
 
     /// "from queue /mail", or "from 3 queues".
-    #[must_use]
     pub fn place(&self) -> String {
         let names: Vec<&QueueName> = self.queues.iter().map(|(queue, _)| queue).collect();
         format!("from {}", units::which("queue", &names))
     }
 
     /// "12 messages from queue /mail".
-    #[must_use]
     pub fn describe(&self, limit: Option<u64>) -> String {
         format!("{} {}", units::count(self.total(limit), "message"), self.place())
     }

@@ -24,7 +24,6 @@ pub struct Workers {
 impl Workers {
     /// The workers of a tube, from statistics that [leave out](Link::own) the tool's own connections. The server's are
     /// needed for `default`.
-    #[must_use]
     pub fn of(tube: &TubeStats, server: Option<&ServerStats>) -> Self {
         let watching = tube.current_watching;
         if tube.name != TubeName::default() {
@@ -87,7 +86,6 @@ pub struct Load {
 
 impl Load {
     /// The load of a tube.
-    #[must_use]
     pub fn of(stats: &TubeStats, workers: Workers) -> Self {
         Self {
             ready: stats.current_jobs_ready,
@@ -112,7 +110,6 @@ impl Load {
 
 impl Problem {
     /// In a column, next to the figures.
-    #[must_use]
     pub const fn short(self) -> &'static str {
         match self {
             Self::NoWorkers => "no workers",
@@ -123,7 +120,6 @@ impl Problem {
     }
 
     /// The metric of a check that shows it, and what it means there.
-    #[must_use]
     pub const fn in_check(self) -> (&'static str, check::Problem) {
         use check::Problem::{Unattended, Untold, Unusual};
         match self {

@@ -48,14 +48,12 @@ pub static PASSING: Shape = Shape::brief("id", &fields::columns::<{ COUNT + 1 }>
 const VERSION: u64 = 1;
 
 /// A job's record without its body.
-#[must_use]
 pub fn record(stats: &JobStats) -> Record {
     let head = Record::new().with("v", VERSION);
     fields::ALL.iter().fold(head, |record, field| record.with(field.key(), field.value(stats)))
 }
 
 /// A job's record with its body; without statistics if the job disappeared before they could be read.
-#[must_use]
 pub fn record_with_body(id: JobId, stats: Option<&JobStats>, body: &[u8]) -> Record {
     let record = match stats {
         Some(stats) => record(stats),
@@ -83,7 +81,6 @@ pub struct Described {
 
 impl Described {
     /// As a job to put, with these defaults for what the record omits.
-    #[must_use]
     pub fn to_put(self, defaults: &Defaults, label: String) -> NewJob {
         let seconds = |seconds: u32| Duration::from_secs(seconds.into());
         Defaults {
@@ -121,7 +118,6 @@ pub fn parse(line: &[u8]) -> Result<Described, CliError> {
 }
 
 /// Why an action on a job was answered with NOT_FOUND: queries the job's state.
-#[must_use]
 pub fn explain_not_found(link: &mut Link, id: JobId) -> CliError {
     match link.call(StatsJob(id)) {
         Ok(Some(stats)) if stats.state.as_str() == "reserved" => CliError::not_found(format!(
@@ -142,14 +138,12 @@ pub fn explain_not_found(link: &mut Link, id: JobId) -> CliError {
 }
 
 /// The error for a job that does not exist.
-#[must_use]
 pub fn no_job(id: JobId) -> CliError {
     CliError::not_found(format!("job {id} does not exist"))
         .hint("bsctl jobs, to list the jobs of this server")
 }
 
 /// The error for a tube that does not exist.
-#[must_use]
 pub fn no_tube(tube: &TubeName) -> CliError {
     CliError::not_found(format!(
         "tube {tube} does not exist: a tube exists while it has jobs or a client uses or watches it"

@@ -66,14 +66,12 @@ impl Own {
     }
 
     /// The statistics of a server without the tool's connections.
-    #[must_use]
     pub fn left_out_of_server(self, mut stats: ServerStats) -> ServerStats {
         stats.current_connections = stats.current_connections.saturating_sub(self.connections);
         stats
     }
 
     /// The statistics of a tube without the tool's connections.
-    #[must_use]
     pub fn left_out_of_tube(self, mut stats: TubeStats) -> TubeStats {
         if stats.name == TubeName::default() {
             stats.current_watching = stats.current_watching.saturating_sub(self.watching);
@@ -97,7 +95,6 @@ impl Default for Place {
 
 impl Place {
     /// The watch list.
-    #[must_use]
     pub fn watched(&self) -> &[TubeName] {
         &self.watched
     }
@@ -147,7 +144,6 @@ impl Link {
     }
 
     /// Whether a connection is open, as far as is known.
-    #[must_use]
     pub fn is_connected(&self) -> bool {
         self.client.as_ref().is_some_and(Client::is_connected)
     }
@@ -258,7 +254,6 @@ impl Link {
     }
 
     /// Used tube and watch list as they are, if there is a connection.
-    #[must_use]
     pub fn place(&self) -> Option<Place> {
         let client = self.client.as_ref()?;
         Some(Place { used: client.used_tube().clone(), watched: client.watched_tubes().to_vec() })
@@ -365,7 +360,6 @@ impl<C: Command> Command for Traced<C> {
 }
 
 /// The line of a reply as the server wrote it; bodies are not shown.
-#[must_use]
 pub fn reply_line(response: &Response) -> String {
     let mut line = response.word().to_owned();
     match response {

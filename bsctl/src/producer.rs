@@ -45,7 +45,6 @@ pub struct Defaults {
 
 impl Defaults {
     /// A job with this body.
-    #[must_use]
     pub fn job(&self, body: Vec<u8>, label: String) -> NewJob {
         let options = PutOptions::default().priority(self.pri).delay(self.delay).ttr(self.ttr);
         NewJob { tube: self.tube.clone(), options, delayed: !self.delay.is_zero(), body, label }
@@ -163,7 +162,6 @@ fn take_back(link: &mut Link, jobs: &[JobId]) -> Result<(), CliError> {
 }
 
 /// Warns about new jobs that the server buried for lack of memory, and returns how the command ends then.
-#[must_use]
 pub fn after_refusals(messages: &Messages, refused: u64, exit: Exit) -> Exit {
     if refused == 0 {
         return exit;

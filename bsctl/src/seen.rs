@@ -45,7 +45,6 @@ impl Seen {
     }
 
     /// The job's id, and the connection that holds it.
-    #[must_use]
     pub fn job(&self) -> JobRef {
         match self {
             Self::Whole(job) => job.into(),
@@ -54,7 +53,6 @@ impl Seen {
     }
 
     /// The body, as far as the server has it.
-    #[must_use]
     pub fn body(&self) -> &Bytes {
         match self {
             Self::Whole(job) => &job.body,
@@ -64,7 +62,6 @@ impl Seen {
 }
 
 /// The error for a job whose body the server lost.
-#[must_use]
 pub fn damaged(job: JobRef) -> CliError {
     cli_error(Response::BodyDamaged { job, body: Bytes::new() }.refuse())
 }

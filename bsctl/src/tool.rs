@@ -85,7 +85,6 @@ pub fn tubes_or_watched(tool: &Tool, given: Vec<TubeName>) -> Result<Vec<TubeNam
 }
 
 /// The session's reservation of this job, if it holds one.
-#[must_use]
 pub fn held(tool: &Tool, id: JobId) -> Option<&Held> {
     tool.session.as_ref().and_then(|session| session.held.get(&id))
 }

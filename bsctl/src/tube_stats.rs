@@ -24,7 +24,6 @@ pub enum Answer {
 
 impl Answer {
     /// The statistics, if it has them.
-    #[must_use]
     pub fn stats(&self) -> Option<&TubeStats> {
         match self {
             Self::Stats(stats) => Some(stats),

@@ -70,7 +70,6 @@ fn change(error: &Error) -> Option<Change> {
 }
 
 /// The client's error as the tool's.
-#[must_use]
 pub fn cli_error(error: Error) -> CliError {
     let (fate, change) = (error.fate(), change(&error));
     failure(error).fated(fate, change)

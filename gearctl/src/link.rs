@@ -172,7 +172,6 @@ fn pong(asked: PacketType, took: Duration) -> Pong {
 
 impl Link {
     /// The client, if it has been opened; it may have lost its connections since.
-    #[must_use]
     pub fn opened(&self) -> Option<&Client> {
         self.client.as_ref()
     }
@@ -223,13 +222,11 @@ impl Link {
     }
 
     /// Whether there are several servers, so that a handle needs its server.
-    #[must_use]
     pub fn is_several(&mut self) -> bool {
         self.dialer.options().is_ok_and(|all| all.len() > 1)
     }
 
     /// Whether the server did not answer at the start, so that no job goes there.
-    #[must_use]
     pub fn is_useless(&self, address: &str) -> bool {
         self.absent.is_useless(address)
     }
@@ -262,7 +259,6 @@ impl Link {
     }
 
     /// How long to wait for an answer.
-    #[must_use]
     pub fn patience(&self) -> Duration {
         self.dialer.timeout().unwrap_or(USUAL_REPLY_TIMEOUT)
     }
@@ -287,7 +283,6 @@ impl Link {
     }
 
     /// Whether a connection for jobs is open, as far as is known.
-    #[must_use]
     pub fn is_connected(&self) -> bool {
         self.client.as_ref().is_some_and(Client::is_connected)
     }

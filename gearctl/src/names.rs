@@ -49,13 +49,11 @@ pub fn handle(text: &str) -> Result<JobHandle, CliError> {
 }
 
 /// A handle as people and scripts use it, without the server.
-#[must_use]
 pub fn show_handle(handle: &JobHandle) -> String {
     escape::name(handle.name())
 }
 
 /// A handle that can be handed to another command: with its server, if there are several.
-#[must_use]
 pub fn show_handle_of(handle: &JobHandle, is_several: bool) -> String {
     match handle.server().filter(|_| is_several) {
         Some(server) => show_handle_at(handle, Some(&server.to_string())),
@@ -64,7 +62,6 @@ pub fn show_handle_of(handle: &JobHandle, is_several: bool) -> String {
 }
 
 /// As [`show_handle_of`]; the server is given if there are several.
-#[must_use]
 pub fn show_handle_at(handle: &JobHandle, server: Option<&str>) -> String {
     let name = show_handle(handle);
     match server {
@@ -74,13 +71,11 @@ pub fn show_handle_at(handle: &JobHandle, server: Option<&str>) -> String {
 }
 
 /// A function's name as text, escaped as [`escape::name`] does.
-#[must_use]
 pub fn show_function(function: &FunctionName) -> String {
     escape::name(function.as_bytes())
 }
 
 /// A unique id as text, escaped likewise.
-#[must_use]
 pub fn show_unique(unique: &UniqueId) -> String {
     escape::name(unique.as_bytes())
 }

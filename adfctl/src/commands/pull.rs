@@ -89,7 +89,6 @@ impl TakeArgs {
 
 impl PullArgs {
     /// Whether the messages go back to the server in the end.
-    #[must_use]
     pub fn gives_back(&self) -> bool {
         self.then != Some(Then::Delete) && self.exec.is_empty()
     }

@@ -52,7 +52,6 @@ enum What {
 
 impl QueueArgs {
     /// Whether existing queues stay as they are.
-    #[must_use]
     pub fn only_adds(&self) -> bool {
         matches!(self.what, What::Create { .. })
     }

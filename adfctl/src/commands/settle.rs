@@ -55,7 +55,6 @@ enum Fate {
 
 impl SettleArgs {
     /// Whether the message goes back to its queue.
-    #[must_use]
     pub fn gives_back(&self) -> bool {
         self.fate != Fate::Delete
     }

@@ -17,7 +17,6 @@ use crate::messages;
 pub const PLACES: &[Place] = &[("{id}", "$ADFCTL_MESSAGE_ID"), ("{queue}", "$ADFCTL_QUEUE")];
 
 /// The environment variables that describe the message to the command.
-#[must_use]
 pub fn environment(message: &Delivery) -> [(&'static str, String); 4] {
     [
         ("ADFCTL_MESSAGE_ID", message.message_id().to_string()),
@@ -160,7 +159,6 @@ impl Shift {
 }
 
 /// How messages to people refer to it.
-#[must_use]
 pub fn label_of((server, queue, id): &Key, (): &()) -> String {
     name_at(format!("message {id} of {queue}"), server.as_deref())
 }

@@ -124,7 +124,6 @@ pub fn release(tool: &mut Tool, args: ReleaseArgs) -> Result<Exit, CliError> {
 }
 
 /// The error for a released job that the server could only bury.
-#[must_use]
 pub fn buried_instead(id: JobId) -> CliError {
     let why = format!("the server was out of memory and buried job {id} instead");
     CliError::new(Exit::TryAgain, "BURIED", why).hint("bsctl kick, to make it ready")

@@ -85,7 +85,6 @@ fn free(link: &mut Link, ids: &[JobId], bulk: &mut Bulk) -> Result<Vec<JobId>, C
 }
 
 /// The first `limit` ids.
-#[must_use]
 pub fn limited(mut ids: Vec<JobId>, limit: Option<u64>) -> Vec<JobId> {
     ids.truncate(limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX)));
     ids

@@ -84,7 +84,6 @@ impl TakeArgs {
     }
 
     /// The error for getting no job from these tubes, of which some may be paused.
-    #[must_use]
     pub fn nothing(&self, link: &mut Link, tubes: &[TubeName]) -> CliError {
         let names: Vec<&str> = tubes.iter().map(TubeName::as_str).collect();
         let place = format!("tube {}", names.join(", "));
@@ -114,7 +113,6 @@ impl TakeArgs {
 
 impl ReserveArgs {
     /// Whether the jobs go back to the server in the end.
-    #[must_use]
     pub fn gives_back(&self) -> bool {
         matches!(self.then, Then::Release | Then::Hold)
     }

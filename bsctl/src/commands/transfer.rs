@@ -77,7 +77,6 @@ pub struct MoveArgs {
 
 impl MoveArgs {
     /// Whether it changes no job that exists.
-    #[must_use]
     pub fn keeps(&self) -> bool {
         self.keep
     }

@@ -65,7 +65,6 @@ impl Arrivals {
     }
 
     /// The server's own id.
-    #[must_use]
     pub fn server(&self) -> &str {
         &self.server
     }

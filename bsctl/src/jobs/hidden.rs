@@ -62,7 +62,6 @@ pub type Buried<T> = (T, JobId, Result<bool, CliError>);
 
 /// Buries ready jobs by their ids, which takes two steps: each is reserved, and then buried with its priority. Once the
 /// connection fails, no other one is buried.
-#[must_use]
 pub fn bury<T>(link: &mut Link, jobs: Vec<(T, JobId, Priority)>) -> Vec<Buried<T>> {
     let (mut held, mut ended, mut has_failed) = (Vec::new(), Vec::with_capacity(jobs.len()), false);
     let replies = answers(link, jobs.iter().map(|(_, id, _)| ReserveJob(*id)));

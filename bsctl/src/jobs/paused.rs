@@ -23,7 +23,6 @@ pub struct Paused {
 
 impl Paused {
     /// The pause of a tube, if there is one.
-    #[must_use]
     pub fn of(stats: &TubeStats) -> Option<Self> {
         let left = u64::try_from(stats.pause_time_left).ok().filter(|left| *left > 0)?;
         let (tube, ready) = (stats.name.clone(), stats.current_jobs_ready);
@@ -31,7 +30,6 @@ impl Paused {
     }
 
     /// The same on this server, if there are several.
-    #[must_use]
     pub fn at(self, server: Option<&str>) -> Self {
         Self { server: server.map(ToOwned::to_owned), ..self }
     }
@@ -56,7 +54,6 @@ pub fn among(link: &mut Link, tubes: &[TubeName]) -> Result<Vec<Paused>, CliErro
 }
 
 /// The pauses in these answers.
-#[must_use]
 pub fn of(answers: &[Answer]) -> Vec<Paused> {
     answers.iter().filter_map(Answer::stats).filter_map(Paused::of).collect()
 }
@@ -65,19 +62,16 @@ pub fn of(answers: &[Answer]) -> Vec<Paused> {
 const SHOWN: usize = 5;
 
 /// Names the paused tubes, if there are any.
-#[must_use]
 pub fn told(paused: &[Paused]) -> Option<String> {
     (!paused.is_empty()).then(|| format!("tube {}", units::first_of(paused, SHOWN)))
 }
 
 /// What ends the pause of the first of them.
-#[must_use]
 pub fn remedy(paused: &[Paused]) -> Option<String> {
     paused.first().map(|first| format!("bsctl resume {}, to end the pause", first.tube))
 }
 
 /// Adds to an error about missing jobs which of these tubes are paused.
-#[must_use]
 pub fn explain(mut error: CliError, paused: &[Paused]) -> CliError {
     let (Some(told), Some(remedy)) = (told(paused), remedy(paused)) else { return error };
     error.message = format!("{}; {told}", error.message);

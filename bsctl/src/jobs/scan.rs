@@ -161,7 +161,6 @@ pub fn tell_absent(tool: &mut Tool, tubes: &[TubeName]) -> Result<(), CliError> 
 }
 
 /// That a tube does not exist, where that is no failure; and the one that is probably meant.
-#[must_use]
 pub fn no_jobs(tube: &TubeName, meant: Option<&str>) -> String {
     let meant = meant.map(|meant| format!(": {}", did_you_mean(meant))).unwrap_or_default();
     format!("tube {tube} does not exist, so it has no jobs{meant}")

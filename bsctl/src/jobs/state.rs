@@ -16,8 +16,20 @@ pub enum AnyState {
     Buried,
 }
 
-impl From<AnyState> for JobState {
-    fn from(state: AnyState) -> Self {
+impl AnyState {
+    /// The server's word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Reserved => "reserved",
+            Self::Delayed => "delayed",
+            Self::Buried => "buried",
+        }
+    }
+}
+
+impl From<State> for AnyState {
+    fn from(state: State) -> Self {
         match state {
             AnyState::Ready => Self::Ready,
             AnyState::Reserved => Self::Reserved,
@@ -40,7 +52,6 @@ pub enum State {
 
 impl State {
     /// How many jobs a tube has in this state.
-    #[must_use]
     pub fn count(self, stats: &TubeStats) -> u64 {
         match self {
             Self::Ready => stats.current_jobs_ready,
@@ -50,7 +61,6 @@ impl State {
     }
 
     /// The server's word.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Self::Ready => "ready",

@@ -45,7 +45,6 @@ pub struct Targets {
 
 impl Targets {
     /// The final exit of a sweep that reached `exit`: 3 if tubes were left alone.
-    #[must_use]
     pub fn exit(&self, exit: Exit) -> Exit {
         if exit.is_done() && !self.left.is_empty() { Exit::Partial } else { exit }
     }
@@ -81,7 +80,6 @@ pub fn targets(link: &mut Link, tubes: &[TubeName], states: &[State]) -> Result<
 }
 
 /// "12 jobs (10 ready, 2 buried) from tube mail", or "from 3 tubes".
-#[must_use]
 pub fn describe(targets: &[Target]) -> String {
     let total: u64 = targets.iter().map(|target| target.count).sum();
     let mut parts = Vec::new();

@@ -33,14 +33,12 @@ pub struct Taker {
 
 impl Taker {
     /// Takes what is ready now, or waits up to `wait`.
-    #[must_use]
     pub fn new(wait: Option<Duration>, interrupts: Interrupts, messages: &Messages) -> Self {
         let wait = Wait::new(messages, "waiting for a job", Some(wait.unwrap_or_default()));
         Self { interrupts, messages: messages.clone(), wait, tubes: Vec::new() }
     }
 
     /// Shows how long it has waited, and which of these tubes are paused.
-    #[must_use]
     pub fn showing(self, tubes: &[TubeName]) -> Self {
         Self { wait: self.wait.showing(&self.messages), tubes: tubes.to_vec(), ..self }
     }
@@ -103,7 +101,6 @@ pub fn reserve_ready(link: &mut Link, most: usize, held: &[Job]) -> Result<Taken
 
 /// The pause after a wait of this length that brought nothing: a server that ends waits at once would be asked thousands
 /// of times a second.
-#[must_use]
 pub fn pause_after(start: Instant, slice: Duration) -> Duration {
     let rest = slice.saturating_sub(start.elapsed());
     if rest > slice / 2 { rest.min(PAUSE) } else { Duration::ZERO }

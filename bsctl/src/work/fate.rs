@@ -23,14 +23,12 @@ pub struct Fates {
 
 impl Fates {
     /// Whether this buries the job.
-    #[must_use]
     pub fn is_final(&self, outcome: Outcome, stats: &JobStats) -> bool {
         let outcome = if outcome.is_retry() { self.retries.failed(stats) } else { outcome };
         matches!(outcome, Outcome::Bury { .. })
     }
 
     /// The job's outcome.
-    #[must_use]
     pub fn outcome(&self, ended: Ended, stats: &JobStats) -> Outcome {
         match ended {
             Ended::Code(0) => Outcome::Delete,

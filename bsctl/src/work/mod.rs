@@ -114,7 +114,6 @@ impl Shift {
 }
 
 /// How messages to people refer to it.
-#[must_use]
 pub fn label((server, id): &Key, tube: &Option<TubeName>) -> String {
     let of = tube.as_ref().map(|tube| format!(" of {tube}")).unwrap_or_default();
     name_at(format!("job {id}{of}"), server.as_deref())

@@ -82,7 +82,6 @@ enum Action {
 
 impl FunctionArgs {
     /// Whether existing jobs and workers stay as they are.
-    #[must_use]
     pub fn only_adds(&self) -> bool {
         matches!(self.action, Action::Create { .. })
     }

@@ -114,7 +114,6 @@ fn known_priorities(link: &mut Link, messages: &Messages) -> Result<Priorities, 
 
 /// The number of workers: of registrations, as in the counts of a function, so that one that serves three functions
 /// counts three times.
-#[must_use]
 pub fn workers(functions: &[FunctionStatus]) -> i64 {
     functions.iter().map(|function| function.workers).sum()
 }
@@ -132,7 +131,6 @@ pub(super) fn priorities(link: &mut Link) -> Result<Answer<Priorities>, CliError
 }
 
 /// The error for a function that none of these servers knows.
-#[must_use]
 pub fn no_function(function: &FunctionName, servers: &mut [&mut Link]) -> CliError {
     let name = show_function(function);
     let mut meant = servers.iter_mut().map(|link| or_near(link, function));

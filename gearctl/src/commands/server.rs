@@ -66,7 +66,6 @@ enum What {
 
 impl ServerArgs {
     /// Whether the server stays as it is.
-    #[must_use]
     pub fn only_reads(&self) -> bool {
         self.what != Some(What::Shutdown)
     }

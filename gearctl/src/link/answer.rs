@@ -14,7 +14,6 @@ pub enum Answer<T> {
 
 impl<T> Answer<T> {
     /// The answer, if one arrived.
-    #[must_use]
     pub fn came(self) -> Option<T> {
         match self {
             Self::Came(answer) => Some(answer),

@@ -91,7 +91,6 @@ impl Guard {
     }
 
     /// Advises this about a job that never runs.
-    #[must_use]
     pub fn advising(self, hint: String) -> Self {
         Self { hint, ..self }
     }
@@ -132,7 +131,6 @@ impl Guard {
     }
 
     /// What becomes of the job that the server has returned.
-    #[must_use]
     pub fn after(&self, job: Submitted<'_>, handle: &JobHandle) -> Fate {
         let at = handle.server().map(ToString::to_string);
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -214,8 +212,7 @@ fn unsaid(handle: &JobHandle) -> String {
     format!("the server does not say whether it will run the job {}", show_handle(handle))
 }
 
-/// The notice for a user who stopped waiting for the job.
-#[must_use]
+/// What somebody should know who has stopped waiting for the job.
 pub fn afterwards(id: &UniqueId) -> String {
     let id = show_unique(id);
     format!(

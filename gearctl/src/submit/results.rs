@@ -55,13 +55,11 @@ pub(crate) struct ResultArgs {
 
 impl ResultArgs {
     /// The memory limit in bytes.
-    #[must_use]
     pub(crate) fn most(&self) -> usize {
         usize::try_from(self.max_result).unwrap_or(usize::MAX)
     }
 
     /// Number of bytes that are kept for their turn, if order matters.
-    #[must_use]
     pub(crate) fn kept_in_order(&self) -> Option<usize> {
         self.ordered.then(|| self.most())
     }

@@ -60,7 +60,6 @@ const TELL: Duration = Duration::from_secs(5);
 
 impl Running {
     /// Jobs whose events come from `pool`.
-    #[must_use]
     pub fn new(function: String, shape: Shape, pool: Pool, bulk: Bulk) -> Self {
         Self {
             function,
@@ -81,7 +80,6 @@ impl Running {
     }
 
     /// Whether this is one of the jobs.
-    #[must_use]
     pub fn has(&self, handle: &JobHandle) -> bool {
         let same_server = |own: &JobHandle| {
             handle.server().is_none_or(|server| own.server().is_none_or(|own| own == server))
@@ -102,19 +100,16 @@ impl Running {
 
     /// Number of jobs that have not ended, as far as is known. This includes jobs whose submission has not been
     /// answered yet.
-    #[must_use]
     pub fn count_open(&self) -> usize {
         if !self.over && self.jobs.is_empty() { 1 } else { self.open().count() }
     }
 
     /// Whether all jobs have ended.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.over
     }
 
-    /// The notice for a user who leaves the jobs running.
-    #[must_use]
+    /// What a person who leaves the jobs running has to know.
     pub fn how_to_return(&self) -> String {
         let handles: Vec<String> = self.handles().map(show_handle).collect();
         match handles.as_slice() {
@@ -300,7 +295,6 @@ impl Running {
 }
 
 /// A job's progress for people: `3 of 10`.
-#[must_use]
 pub fn show_share(share: &Share) -> Option<String> {
     let done = share.numerator()?;
     Some(match share.denominator().filter(|whole| *whole > 0) {

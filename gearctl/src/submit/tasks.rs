@@ -117,20 +117,17 @@ pub struct Task {
 
 impl Task {
     /// Its options, with its id.
-    #[must_use]
     pub fn options(&self) -> SubmitOptions {
         self.id.map_or(self.options, |id| self.options.unique(id))
     }
 
     /// The job with this time limit.
-    #[must_use]
     pub fn within(mut self, limit: Duration) -> Self {
         self.options = self.options.timeout(limit);
         self
     }
 
     /// What the server may merge with another job.
-    #[must_use]
     pub fn chosen(&self) -> Option<Submitted<'_>> {
         let (function, former) = (&self.function, self.former.as_deref());
         self.id.map(|id| Submitted { id, function, former })
@@ -150,7 +147,6 @@ const MAX_WORKLOAD: u64 = 64 << 20;
 pub const VERSION: u64 = 1;
 
 /// A job as a record that `submit --ndjson` and `import` read.
-#[must_use]
 pub fn record(handle: &str, function: &FunctionName, unique: &[u8], body: &[u8]) -> Record {
     let shown = Some(escape::name(unique)).filter(|unique| !unique.is_empty());
     Record::new()
@@ -205,13 +201,11 @@ pub struct Wanted {
 
 impl Wanted {
     /// The function of all jobs; none if they are records, which may name their own.
-    #[must_use]
     pub fn common_function(&self) -> Option<&FunctionName> {
         self.function.as_ref().filter(|_| !self.args.ndjson)
     }
 
     /// Where the jobs go, for people.
-    #[must_use]
     pub fn place(&self) -> String {
         match self.common_function() {
             Some(function) => show_function(function),
@@ -247,7 +241,6 @@ impl Wanted {
     }
 
     /// Whether there is exactly one job.
-    #[must_use]
     pub fn is_single(&self) -> bool {
         let args = &self.args;
         self.bodies.len() <= 1 && !(args.lines || args.null || args.ndjson)

@@ -94,7 +94,6 @@ impl Plan {
     }
 
     /// Number of jobs that the command is about to act on.
-    #[must_use]
     pub fn total(&self) -> u64 {
         let total = match &self.chosen {
             Some((found, _)) => found.ids.len() as u64,
@@ -104,19 +103,16 @@ impl Plan {
     }
 
     /// Whether none of the tubes exists. That has been reported, and a person needs no further message.
-    #[must_use]
     pub fn is_of_nothing(&self) -> bool {
         self.targets.found.is_empty() && self.targets.left.is_empty()
     }
 
     /// Whether there is nothing to confirm.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.total() == 0 && (!self.until_empty || self.targets.found.is_empty())
     }
 
     /// "12 jobs (10 ready, 2 buried) from tube mail", or "3 jobs from tube mail that fit 'age>1h'".
-    #[must_use]
     pub fn describe(&self) -> String {
         match &self.chosen {
             Some((_, wanted)) => {
@@ -136,7 +132,6 @@ impl Plan {
     }
 
     /// "from tube mail", for one tube or several.
-    #[must_use]
     pub fn place(&self) -> String {
         format!("from {}", units::which("tube", &self.tubes))
     }
@@ -240,7 +235,6 @@ impl Plan {
     }
 
     /// The final exit of a command that reached `exit`: 3 if tubes were left as they are.
-    #[must_use]
     pub fn exit(&self, exit: Exit) -> Exit {
         self.targets.exit(exit)
     }

@@ -27,7 +27,6 @@ pub enum What {
 
 impl News {
     /// Whether this is the last event of the job.
-    #[must_use]
     pub fn is_last(&self) -> bool {
         match &self.what {
             What::Taken(..) => false,
@@ -37,7 +36,6 @@ impl News {
     }
 
     /// Number of bytes of the job that it carries.
-    #[must_use]
     pub fn size(&self) -> usize {
         match &self.what {
             What::Event(
