@@ -3,7 +3,7 @@
 use ctl_core::context::command;
 use ctl_core::error::Exit;
 use ctl_core::link::Link as _;
-use ctl_core::program::{CommonHelp, Program, QueueKey, TlsNames};
+use ctl_core::program::{CommonHelp, Program, QueueKey, ServeHelp, TlsNames};
 use ctl_core::tool::cli;
 
 use crate::link::Link;
@@ -28,26 +28,10 @@ pub const PROGRAM: Program = Program {
     topics: &[("filters", "messages that a command applies to", FILTERS)],
     tree: cli::tree::<Adfctl>,
     groups: command::groups::<Adfctl>,
-    environment: &[
-        ("ADFCTL_SERVER", "server address if -s is not given"),
-        (
-            "ADFCTL_TLS_CA, ADFCTL_TLS_CERT, ADFCTL_TLS_KEY, ADFCTL_TLS_CRL",
-            "TLS files, as --tls=ca, --tls=cert, --tls=key, --tls=crl",
-        ),
-        ("ADFCTL_CONFIG, ADFCTL_CONTEXT", "as --config, --context"),
-        ("ADFCTL_TIMEOUT", "as --timeout"),
-        (
-            "ADFCTL_PING_INTERVAL",
-            "idle time before a WebSocket connection sends a ping; 0 for none [default: 30s]",
-        ),
-        ("ADFCTL_OUTPUT", "as --output"),
-        ("ADFCTL_LOG", "log filter in RUST_LOG syntax: debug, or adfctl::protocol=trace"),
-        ("ADFCTL_LOG_FORMAT", "format of stderr lines: text or json"),
-        ("ADFCTL_PROGRESS", "how to show progress on stderr: auto, bar, plain, json, never"),
-        ("ADFCTL_HISTFILE", "history file of the REPL; empty or /dev/null for none"),
-        ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
-        ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours if --color is not given"),
-    ],
+    own_variables: &[(
+        "ADFCTL_PING_INTERVAL",
+        "idle time before a WebSocket connection sends a ping; 0 for none [default: 30s]",
+    )],
     servers: SERVERS,
     check: |text| Link::parse(text).map(drop),
     queue: QueueKey { key: "queue", check: |text| names::queue(text).map(drop) },
@@ -62,7 +46,12 @@ pub const PROGRAM: Program = Program {
     help: CommonHelp {
         ping: PING,
         repl: ("Start an interactive session: one WebSocket, completion, history", REPL, SESSIONS),
-        serve: SERVE,
+        serve: ServeHelp {
+            about: "An in-memory Adf.QueueServer, like the real one: everything is gone when it stops. WebSocket and HTTP share its port.",
+            limits: "65,536 queues, 1,000,000 messages, 1 GiB of bodies",
+            seed: "pushes records (see `import`) before accepting anything else, and creates their queues",
+            fault: "rpush:every=10:reply=not today.",
+        },
     },
     guesses: &[
         ("wait --empty", "adfctl wait QUEUE --for empty"),
@@ -91,24 +80,3 @@ const SESSIONS: &str = "  \
   adfctl repl
   adfctl repl -e 'queue create /mail' -e 'push /mail \"x\"'
   adfctl --embedded repl test.script";
-
-const SERVE: &str = "\
-An in-memory Adf.QueueServer, like the real one: everything is gone when it stops. WebSocket and HTTP share its port. It
-listens on this machine only unless --allow-remote is given, because it has no authentication. Its standard port is
-6230.
-Limits: 1024 connections, 65,536 queues, 1,000,000 messages, 1 GiB of bodies. When full, it closes connections that have
-never sent anything.
-With a command, the server runs as long as the command; ADFCTL_SERVER holds the address, and the command's exit code
-becomes the exit code.
-
---fail scripts faults as [VERB:]WHEN:ACTION,..: WHEN is nth=K, every=K, drawn=SEED/K or always; ACTION is a reply in
-capitals, reply=TEXT, delay=5ms, chunk=N, cut=N, reset=N, hang, duplicate, executed or unexecuted. Requests are counted
-from the start.
---seed-file pushes records (see `import`) before accepting anything else, and creates their queues.
-
-Examples:
-  adfctl serve --seed-file jobs.ndjson --listen 127.0.0.1:0
-  adfctl serve --fail always:delay=5ms --fail 'rpush:every=10:reply=not today.'
-  adfctl serve --listen 127.0.0.1:6230
-  adfctl serve --listen 127.0.0.1:0 --ready-file /tmp/ready
-  adfctl serve -- cargo test";

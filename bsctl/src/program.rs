@@ -3,7 +3,7 @@
 use ctl_core::context::command;
 use ctl_core::error::Exit;
 use ctl_core::link::Link as _;
-use ctl_core::program::{CommonHelp, Program, QueueKey, TlsNames};
+use ctl_core::program::{CommonHelp, Program, QueueKey, ServeHelp, TlsNames};
 use ctl_core::text::color::Role;
 use ctl_core::tool::cli;
 
@@ -29,26 +29,10 @@ pub const PROGRAM: Program = Program {
     topics: &[("filters", "jobs that a command applies to", FILTERS)],
     tree: cli::tree::<Bsctl>,
     groups: command::groups::<Bsctl>,
-    environment: &[
-        ("BSCTL_SERVER", "server address if -s is not given; then BSCTL_ADDR, BEANSTALKD_ADDR"),
-        (
-            "BSCTL_TLS_CA, BSCTL_TLS_CERT, BSCTL_TLS_KEY, BSCTL_TLS_CRL",
-            "TLS files, as --tls=ca, --tls=cert, --tls=key, --tls=crl",
-        ),
-        ("BSCTL_CONFIG, BSCTL_CONTEXT", "as --config, --context"),
-        ("BSCTL_TIMEOUT", "as --timeout"),
-        ("BSCTL_OUTPUT", "as --output"),
-        ("BSCTL_LOG", "log filter in RUST_LOG syntax: debug, or bsctl=info,bsctl::protocol=trace"),
-        ("BSCTL_LOG_FORMAT", "format of stderr lines: text or json"),
-        ("BSCTL_PROGRESS", "how to show progress on stderr: auto, bar, plain, json, never"),
-        (
-            "BSCTL_CONFIRM_ABOVE",
-            "kick --all asks for confirmation above this number of jobs [default: 100]",
-        ),
-        ("BSCTL_HISTFILE", "history file of the REPL; empty or /dev/null for none"),
-        ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
-        ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours if --color is not given"),
-    ],
+    own_variables: &[(
+        "BSCTL_CONFIRM_ABOVE",
+        "kick --all asks for confirmation above this number of jobs [default: 100]",
+    )],
     servers: SERVERS,
     check: |text| Link::parse(text).map(drop),
     queue: QueueKey { key: "tube", check: |text| names::tube(text).map(drop) },
@@ -63,7 +47,12 @@ pub const PROGRAM: Program = Program {
     help: CommonHelp {
         ping: PING,
         repl: ("Start an interactive session: one connection, completion, history", REPL, SESSIONS),
-        serve: SERVE,
+        serve: ServeHelp {
+            about: "An in-memory beanstalkd: nothing is stored, and everything is gone when it stops.",
+            limits: "65,536 tubes, 1,000,000 jobs, 1 GiB of bodies, 65535 bytes per body",
+            seed: "loads records (see `import`) before accepting anything else, delayed and buried as they were",
+            fault: "put:every=10:DRAINING",
+        },
     },
     guesses: &[
         ("wait --empty", "bsctl wait TUBE --for empty"),
@@ -98,23 +87,3 @@ const SESSIONS: &str = "  \
   bsctl repl
   bsctl repl -e 'use mail' -e 'put \"x\"'
   bsctl --embedded repl test.script";
-
-const SERVE: &str = "\
-An in-memory beanstalkd: nothing is stored, and everything is gone when it stops. It listens on this machine only unless
---allow-remote is given, because it has no authentication. Its standard port is 11300. Limits: 1024 connections, 65,536
-tubes, 1,000,000 jobs, 1 GiB of bodies, 65535 bytes per body. When full, it closes connections that have never sent
-anything.
-With a command, the server runs as long as the command; BSCTL_SERVER, BSCTL_ADDR and BEANSTALKD_ADDR hold the address, and the
-command's exit code becomes the exit code.
-
---fail scripts faults as [VERB:]WHEN:ACTION,..: WHEN is nth=K, every=K, drawn=SEED/K or always; ACTION is a reply in
-capitals, reply=TEXT, delay=5ms, chunk=N, cut=N, reset=N, hang, duplicate, executed or unexecuted. Requests are counted
-from the start.
---seed-file loads records (see `import`) before accepting anything else, delayed and buried as they were.
-
-Examples:
-  bsctl serve --seed-file jobs.ndjson --listen 127.0.0.1:0
-  bsctl serve --fail always:delay=5ms --fail 'put:every=10:DRAINING'
-  bsctl serve --listen 127.0.0.1:11300
-  bsctl serve --listen 127.0.0.1:0 --ready-file /tmp/ready
-  bsctl serve -- cargo test";

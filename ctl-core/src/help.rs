@@ -206,7 +206,12 @@ pub(crate) fn filled(text: &str, program: &Program) -> String {
         ("{repl}", session),
         ("{sessions}", examples),
         ("{ping}", help.ping),
-        ("{serve}", help.serve),
+        ("{memory}", help.serve.about),
+        ("{limits}", help.serve.limits),
+        ("{seed}", help.serve.seed),
+        ("{fault}", help.serve.fault),
+        ("{port}", &servers.port.to_string()),
+        ("{variables}", &servers.variables.join(", ")),
     ];
     words.iter().fold(text.to_owned(), |text, (word, with)| text.replace(word, with))
 }
@@ -323,7 +328,7 @@ mod tests {
 
     #[test]
     fn help_shows_environment_and_exit_codes() {
-        let program = Program { environment: &[("TOOL_X", "x")], ..TOOL };
+        let program = Program { own_variables: &[("TOOL_X", "x")], ..TOOL };
         let help = documented(&program).render_long_help().to_string();
         for part in ["TOOL_X", "124", "nothing there"] {
             assert!(help.contains(part), "{part} is not in {help}");

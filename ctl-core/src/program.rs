@@ -26,8 +26,8 @@ pub struct Program {
     pub tree: fn() -> Command,
     /// Its commands in groups, for the top of the help.
     pub groups: fn() -> Vec<(&'static str, Vec<&'static str>)>,
-    /// The environment variables that it reads, for help and man pages.
-    pub environment: &'static [(&'static str, &'static str)],
+    /// The variables that only this tool reads, and what they are for.
+    pub own_variables: &'static [(&'static str, &'static str)],
     /// The servers that it talks to.
     pub servers: Servers,
     /// Rejects invalid server addresses.
@@ -105,11 +105,56 @@ pub struct CommonHelp {
     pub ping: &'static str,
     /// The summary of `repl`, what its help says before the rules of every session, and its examples.
     pub repl: (&'static str, &'static str, &'static str),
-    /// The end of the help of `serve`.
-    pub serve: &'static str,
+    /// About `serve`.
+    pub serve: ServeHelp,
+}
+
+/// The variables that every tool reads.
+const ENVIRONMENT: &[(&str, &str)] = &[
+    ("{server}", "server address if {short} is not given{then}"),
+    ("{tls}", "TLS files, as --tls=ca, --tls=cert, --tls=key, --tls=crl"),
+    ("{prefix}_CONFIG, {prefix}_CONTEXT", "as --config, --context"),
+    ("{prefix}_TIMEOUT", "as --timeout"),
+    ("{prefix}_OUTPUT", "as --output"),
+    ("{prefix}_LOG", "log filter in RUST_LOG syntax: debug, or {name}::protocol=trace"),
+    ("{prefix}_LOG_FORMAT", "format of stderr lines: text or json"),
+    ("{prefix}_PROGRESS", "how to show progress on stderr: auto, bar, plain, json, never"),
+    ("{prefix}_HISTFILE", "history file of the REPL; empty or /dev/null for none"),
+    ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
+    ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours if --color is not given"),
+];
+
+/// What `serve --help` says about the server.
+#[derive(Debug, Clone, Copy)]
+pub struct ServeHelp {
+    /// What it is.
+    pub about: &'static str,
+    /// The most that it holds, besides connections.
+    pub limits: &'static str,
+    /// What `--seed-file` does.
+    pub seed: &'static str,
+    /// A fault of one command, as an example of `--fail`.
+    pub fault: &'static str,
 }
 
 impl Program {
+    /// The variables that the tool reads, and what they are for.
+    pub(crate) fn environment(&self) -> Vec<(String, String)> {
+        let Self { tls, servers, .. } = self;
+        let (first, others) = servers.variables.split_first().unwrap_or((&"", &[]));
+        let then = if others.is_empty() { "" } else { "; then " };
+        let then = format!("{then}{}", others.join(", "));
+        let tls = [tls.authorities, tls.certificate, tls.key, tls.revocations].join(", ");
+        let words = [("{server}", *first), ("{short}", servers.short), ("{then}", &then)];
+        let words = words.into_iter().chain([("{tls}", &*tls), ("{prefix}", self.prefix)]);
+        let words: Vec<_> = words.chain([("{name}", self.name)]).collect();
+        let fill = |text: &str| {
+            words.iter().fold(text.to_owned(), |text, (word, with)| text.replace(word, with))
+        };
+        let rows = ENVIRONMENT.iter().chain(self.own_variables);
+        rows.map(|(names, about)| (fill(names), fill(about))).collect()
+    }
+
     /// A hint for the command line as one for a session, if it makes sense there: commands without the tool's name, and
     /// `connect` for the flags that name a server.
     pub(crate) fn within_session(&self, hint: &str) -> Option<String> {
@@ -185,7 +230,7 @@ pub(crate) const TOOL: Program = Program {
     topics: &[],
     tree: || Command::new("tool"),
     groups: Vec::new,
-    environment: &[],
+    own_variables: &[],
     servers: Servers {
         kind: "",
         port: 1,
@@ -204,7 +249,11 @@ pub(crate) const TOOL: Program = Program {
     queue: QueueKey { key: "tube", check: |_| Ok(()) },
     tls: TlsNames { scheme: "", authorities: "", revocations: "", certificate: "", key: "" },
     seed: &[],
-    help: CommonHelp { ping: "", repl: ("", "", ""), serve: "" },
+    help: CommonHelp {
+        ping: "",
+        repl: ("", "", ""),
+        serve: ServeHelp { about: "", limits: "", seed: "", fault: "" },
+    },
     guesses: &[],
     sheets: "",
     meanings: &[(Exit::Negative, "nothing there")],

@@ -3,7 +3,7 @@
 use ctl_core::context::command;
 use ctl_core::error::Exit;
 use ctl_core::link::Link as _;
-use ctl_core::program::{CommonHelp, Program, QueueKey, TlsNames};
+use ctl_core::program::{CommonHelp, Program, QueueKey, ServeHelp, TlsNames};
 use ctl_core::tool::cli;
 
 use crate::filters::FILTERS;
@@ -28,26 +28,7 @@ pub const PROGRAM: Program = Program {
     topics: &[("filters", "jobs that a command applies to", FILTERS)],
     tree: cli::tree::<Gearctl>,
     groups: command::groups::<Gearctl>,
-    environment: &[
-        (
-            "GEARCTL_SERVER",
-            "server addresses if -s is not given; then GEARMAN_SERVER, GEARMAN_SERVERS",
-        ),
-        (
-            "GEARMAND_CA_CERTIFICATE, GEARMAN_CLIENT_PEM, GEARMAN_CLIENT_KEY",
-            "TLS files, as --tls=ca, --tls=cert, --tls=key",
-        ),
-        ("GEARCTL_TLS_CRL", "as --tls=crl"),
-        ("GEARCTL_CONFIG, GEARCTL_CONTEXT", "as --config, --context"),
-        ("GEARCTL_TIMEOUT", "as --timeout"),
-        ("GEARCTL_OUTPUT", "as --output"),
-        ("GEARCTL_LOG", "log filter in RUST_LOG syntax: debug, or gearctl::protocol=trace"),
-        ("GEARCTL_LOG_FORMAT", "format of stderr lines: text or json"),
-        ("GEARCTL_PROGRESS", "how to show progress on stderr: auto, bar, plain, json, never"),
-        ("GEARCTL_HISTFILE", "history file of the REPL; empty or /dev/null for none"),
-        ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
-        ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours if --color is not given"),
-    ],
+    own_variables: &[],
     servers: SERVERS,
     check: |text| Link::parse(text).map(drop),
     queue: QueueKey { key: "function", check: |text| names::function(text).map(drop) },
@@ -62,7 +43,12 @@ pub const PROGRAM: Program = Program {
     help: CommonHelp {
         ping: PING,
         repl: ("Start an interactive session: connections, completion, history", REPL, SESSIONS),
-        serve: SERVE,
+        serve: ServeHelp {
+            about: "An in-memory gearmand: nothing is stored, and everything is gone when it stops.",
+            limits: "65,536 functions, 1,000,000 jobs, 1 GiB of workloads, 64 MiB per packet",
+            seed: "submits records (see `import`) before accepting anything else",
+            fault: "SUBMIT_JOB_BG:every=10:hang",
+        },
     },
     guesses: &[
         ("wait --empty", "gearctl wait FUNCTION --for empty"),
@@ -92,23 +78,3 @@ const SESSIONS: &str = "  \
   gearctl repl
   gearctl repl -e 'submit mail \"a letter\"' -e 'functions'
   gearctl -s one:4730,two:4730 repl test.script";
-
-const SERVE: &str = "\
-An in-memory gearmand: nothing is stored, and everything is gone when it stops. It listens on this machine only unless
---allow-remote is given, because it has no authentication. Its standard port is 4730. Limits: 1024 connections, 65,536
-functions, 1,000,000 jobs, 1 GiB of workloads, 64 MiB per packet. When full, it closes connections that have never sent
-anything.
-With a command, the server runs as long as the command; GEARCTL_SERVER, GEARMAN_SERVER and GEARMAN_SERVERS hold the
-address, and the command's exit code becomes the exit code.
-
---fail scripts faults as [VERB:]WHEN:ACTION,..: WHEN is nth=K, every=K, drawn=SEED/K or always; ACTION is a reply in
-capitals, reply=TEXT, delay=5ms, chunk=N, cut=N, reset=N, hang, duplicate, executed or unexecuted. Requests are counted
-from the start.
---seed-file submits records (see `import`) before accepting anything else.
-
-Examples:
-  gearctl serve --seed-file jobs.ndjson --listen 127.0.0.1:0
-  gearctl serve --fail always:delay=5ms --fail 'SUBMIT_JOB_BG:every=10:hang'
-  gearctl serve --listen 127.0.0.1:4730
-  gearctl serve --listen 127.0.0.1:0 --ready-file /tmp/ready
-  gearctl serve -- cargo test";

@@ -10,7 +10,7 @@ type Topic = (&'static str, &'static str, fn(&Program) -> String);
 
 const TOPICS: &[Topic] = &[
     ("options", "flags that every command takes", options),
-    ("environment", "environment variables", |program| table(program.environment)),
+    ("environment", "environment variables", |program| table(&program.environment())),
     ("exit-codes", "how commands end", exit_codes),
 ];
 

@@ -36,7 +36,7 @@ impl<T: Interactive> Kit<T> {
     "Tool" {
         "repl" | "shell" (SessionArgs) = |context, args| start::run(context, args, line), Creates,
             args::HELP, [Absent], "{session}";
-        "serve" | "mock" (ServeArgs) = |context, args| serve::run(context, &args), Creates, "{serve}", [Absent],
+        "serve" | "mock" (ServeArgs) = |context, args| serve::run(context, &args), Creates, SERVE, [Absent],
             "Run an in-memory server, standalone or for a command";
         "context" (ContextArgs) = |context, args| context::run(context, &args),
             Reads if ContextArgs::reads_only, else Creates, context::HELP, [Absent, Unconfigured],
@@ -62,3 +62,22 @@ fn line<T: Interactive>(context: &mut Context<T>, matches: &ArgMatches) -> Resul
     let command = Ready::<T>::from_arg_matches(matches).map_err(unreadable)?;
     dispatch(context, command)
 }
+
+/// The end of `serve --help`.
+const SERVE: &str = "\
+{memory} It listens on this machine only unless --allow-remote is given, because it has no authentication. Its standard
+port is {port}. Limits: 1024 connections, {limits}. When full, it closes connections that have never sent anything.
+With a command, the server runs as long as the command; {variables} hold the address, and the command's exit code
+becomes the exit code.
+
+--fail scripts faults as [VERB:]WHEN:ACTION,..: WHEN is nth=K, every=K, drawn=SEED/K or always; ACTION is a reply in
+capitals, reply=TEXT, delay=5ms, chunk=N, cut=N, reset=N, hang, duplicate, executed or unexecuted. Requests are counted
+from the start.
+--seed-file {seed}.
+
+Examples:
+  {name} serve --seed-file jobs.ndjson --listen 127.0.0.1:0
+  {name} serve --fail always:delay=5ms --fail '{fault}'
+  {name} serve --listen 127.0.0.1:{port}
+  {name} serve --listen 127.0.0.1:0 --ready-file /tmp/ready
+  {name} serve -- cargo test";

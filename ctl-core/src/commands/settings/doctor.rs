@@ -180,7 +180,8 @@ fn about_path(key: Key, setting: &Setting<String>, findings: &mut Findings) {
 fn about_variables<T: Tool>(context: &Context<T>, findings: &mut Findings) {
     let program = &T::PROGRAM;
     let prefix = format!("{}_", program.prefix);
-    let names = program.environment.iter().flat_map(|(names, _)| names.split(", "));
+    let rows = program.environment();
+    let names = rows.iter().flat_map(|(names, _)| names.split(", "));
     let known: Vec<&str> = names.chain(program.servers.variables.iter().copied()).collect();
     for name in context.settings().environment.names() {
         if name.starts_with(&prefix) && !known.contains(&name.as_str()) {
