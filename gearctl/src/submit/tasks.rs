@@ -9,10 +9,10 @@ use ctl_core::error::CliError;
 use ctl_core::input::intake::{self, Cut};
 use ctl_core::input::named::{self, Leading};
 use ctl_core::input::own::OwnFirst;
-use ctl_core::input::{self, Argument, Framing, Input};
+use ctl_core::input::{Argument, Framing, Input};
 use ctl_core::output::Record;
 use ctl_core::output::messages::Messages;
-use ctl_core::output::records::{self, Body, is_blank};
+use ctl_core::output::records::{self, Body};
 use ctl_core::text::encoding::from_base64;
 use ctl_core::text::escape;
 use gearman_client::{FunctionName, Priority, SubmitOptions, UniqueId};
@@ -256,9 +256,6 @@ impl Wanted {
         timeout: Option<Duration>,
     ) -> Result<Tasks, CliError> {
         let Self { args, function, bodies } = self;
-        if bodies.is_empty() || bodies.iter().any(|body| body == "-") {
-            input.invite("the body", messages);
-        }
         let mut options = SubmitOptions::default().priority(args.priority);
         if let Some(timeout) = timeout {
             options = options.timeout(timeout);
@@ -271,30 +268,17 @@ impl Wanted {
         let (ndjson, own) = (args.ndjson, OwnFirst::new(messages));
         let function = function.clone();
         let form = Form { function, options, id, reducer, hash, ndjson, own };
-        let default = [OsString::from("-")];
-        let bodies = if bodies.is_empty() { &default[..] } else { bodies };
-        let single = self.is_single();
-        let mut all: Tasks = Box::new(std::iter::empty());
-        for (at, body) in bodies.iter().enumerate() {
-            let form = form.clone();
-            let framing = Framing::of(args.lines || args.ndjson, args.null);
-            let literal = format!("body {}", at + 1);
-            let wary = input.is_doubtful(body, framing);
-            let (named, _) =
-                input::named(Argument::parse(body), literal, framing, MAX_WORKLOAD, input)?;
-            let named = if wary { intake::doubting(named, messages) } else { named };
-            let tasks = named.filter(move |(_, bytes)| !(ndjson && is_blank(bytes))).map({
-                let form = form.clone();
-                move |(label, bytes)| {
-                    let label = if single { String::new() } else { label };
-                    bytes
-                        .and_then(|bytes| form.task(label.clone(), bytes))
-                        .map_err(|error| (label, error))
-                }
-            });
-            all = Box::new(all.chain(tasks));
+        let framing = Framing::of(args.lines, args.null);
+        let cut = if ndjson { Cut::Ndjson } else { Cut::Bodies(framing) };
+        let make = move |label: &str, bytes| form.task(label.to_owned(), bytes);
+        let sources = intake::sources(bodies, input, messages);
+        let (mut tasks, _) = intake::chain(sources, cut, MAX_WORKLOAD, (input, messages), make)?;
+        if self.is_single() {
+            let unlabelled = |task| Task { label: String::new(), ..task };
+            let failed = |(_, error)| (String::new(), error);
+            tasks = Box::new(tasks.map(move |task| task.map(unlabelled).map_err(failed)));
         }
-        Ok(intake::take(all, args.pace.count))
+        Ok(intake::take(tasks, args.pace.count))
     }
 }
 
