@@ -84,27 +84,6 @@ static SERVER: &[Figure] = &[
     gauge("current-jobs-delayed", "Delayed jobs."),
     gauge("current-jobs-buried", "Buried jobs."),
     counter("cmd-put", "put commands, including refused ones."),
-    counter("cmd-peek", "peek commands."),
-    counter("cmd-peek-ready", "peek-ready commands."),
-    counter("cmd-peek-delayed", "peek-delayed commands."),
-    counter("cmd-peek-buried", "peek-buried commands."),
-    counter("cmd-reserve", "reserve commands."),
-    counter("cmd-reserve-with-timeout", "reserve-with-timeout commands."),
-    counter("cmd-delete", "delete commands."),
-    counter("cmd-release", "release commands."),
-    counter("cmd-use", "use commands."),
-    counter("cmd-watch", "watch commands."),
-    counter("cmd-ignore", "ignore commands."),
-    counter("cmd-bury", "bury commands."),
-    counter("cmd-kick", "kick commands."),
-    counter("cmd-touch", "touch commands."),
-    counter("cmd-stats", "stats commands."),
-    counter("cmd-stats-job", "stats-job commands."),
-    counter("cmd-stats-tube", "stats-tube commands."),
-    counter("cmd-list-tubes", "list-tubes commands."),
-    counter("cmd-list-tube-used", "list-tube-used commands."),
-    counter("cmd-list-tubes-watched", "list-tubes-watched commands."),
-    counter("cmd-pause-tube", "pause-tube commands."),
     counter("job-timeouts", "Reservations whose time to run expired."),
     counter("total-jobs", "Jobs put since the server started.").named("jobs_put"),
     gauge("max-job-size", "Maximum body size of a put, in bytes.").named("max_job_size_bytes"),
@@ -147,19 +126,10 @@ static TUBE: &[Figure] = &[
         .named("pause_time_left_seconds"),
 ];
 
-/// A subject of statistics: the prefix of their names, and the statistics themselves.
-struct Subject {
-    before: &'static str,
-    figures: &'static [Figure],
-}
-
-static OF_SERVER: Subject = Subject { before: "", figures: SERVER };
-static OF_TUBE: Subject = Subject { before: "tube_", figures: TUBE };
-
 fn scrape(link: &mut Link, choice: &Choice, _: &mut Known) -> Result<Metrics, CliError> {
     let mut metrics = Metrics::default();
     let stats = link.server_stats()?;
-    OF_SERVER.add_to(&mut metrics, &record(&stats)?, None);
+    add(&mut metrics, ("", SERVER), &record(&stats)?, None);
     let labels = [("version", &stats.version), ("hostname", &stats.hostname), ("id", &stats.id)];
     let labels = labels.map(|(key, text)| (key, text.as_str()));
     let help = "Information about the server.";
@@ -180,7 +150,7 @@ fn scrape(link: &mut Link, choice: &Choice, _: &mut Known) -> Result<Metrics, Cl
         // left out.
         let Answer::Stats(tube_stats) = answer else { continue };
         let label = ("tube", tube.as_str());
-        OF_TUBE.add_to(&mut metrics, &record(&*tube_stats)?, Some(label));
+        add(&mut metrics, ("tube_", TUBE), &record(&*tube_stats)?, Some(label));
         let workers = Workers::of(&tube_stats, Some(&stats));
         for (name, help, count) in [
             (WORKERS_MIN, "Workers of the tube, at least.", workers.least),
@@ -198,20 +168,28 @@ fn scrape(link: &mut Link, choice: &Choice, _: &mut Known) -> Result<Metrics, Cl
     Ok(metrics)
 }
 
-impl Subject {
-    /// Adds what the server reports about it, with this label.
-    fn add_to(&self, metrics: &mut Metrics, stats: &Record, label: Option<(&str, &str)>) {
-        for (key, field) in stats.fields() {
-            let Field::Value(value) = field else { continue };
-            let Some(value) = number(value) else { continue };
-            let Some(figure) = self.figures.iter().find(|figure| figure.key == key) else {
-                continue;
-            };
-            let plain = key.replace('-', "_");
-            let name = format!("beanstalkd_{}{}", self.before, figure.name.unwrap_or(&plain));
-            let state = figure.state.map(|state| ("state", state));
-            metrics.add(figure.kind, &name, figure.help, label.into_iter().chain(state), value);
-        }
+/// Adds these figures of what the server reports, with this label; their names begin with `before`. Counters of commands
+/// that are in no table are of the server.
+fn add(
+    metrics: &mut Metrics,
+    (before, figures): (&str, &[Figure]),
+    stats: &Record,
+    label: Option<(&str, &str)>,
+) {
+    for (key, field) in stats.fields() {
+        let Field::Value(value) = field else { continue };
+        let Some(value) = number(value) else { continue };
+        let figure = figures.iter().find(|figure| figure.key == key);
+        let (kind, help) = match figure {
+            Some(figure) => (figure.kind, figure.help),
+            None if key.starts_with("cmd-") => (Kind::Counter, "Commands of this kind."),
+            None => continue,
+        };
+        let plain = key.replace('-', "_");
+        let own = figure.and_then(|figure| figure.name);
+        let name = format!("beanstalkd_{before}{}", own.unwrap_or(&plain));
+        let state = figure.and_then(|figure| figure.state).map(|state| ("state", state));
+        metrics.add(kind, &name, help, label.into_iter().chain(state), value);
     }
 }
 
