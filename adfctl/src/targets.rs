@@ -44,24 +44,11 @@ impl Targets {
         format!("{} {}", units::count(self.total(limit), "message"), self.place())
     }
 
-    /// Reports what would be done, with this verb.
+    /// Reports what would be done, with this verb and this ending of the sentence.
     ///
     /// # Errors
     /// Write failures.
     pub fn would(
-        &self,
-        out: &mut Output,
-        verb: &str,
-        limit: Option<u64>,
-    ) -> Result<Exit, CliError> {
-        self.would_with(out, verb, limit, "")
-    }
-
-    /// The same with an ending of the sentence.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn would_with(
         &self,
         out: &mut Output,
         verb: &str,

@@ -76,7 +76,7 @@ fn clear(tool: &mut Tool, queues: Vec<QueueName>, args: &ClearArgs) -> Result<Ex
     };
     let mut targets = Targets::count(&mut tool.link, queues)?;
     if tool.globals.dry_run {
-        return targets.would_with(&mut tool.out, "delete", limit, &fitting);
+        return targets.would(&mut tool.out, "delete", limit, &fitting);
     }
     let (ready, place) = (targets.total(limit), targets.place());
     if ready == 0 {

@@ -107,7 +107,7 @@ fn drain(
     let limit = args.bulk.count;
     let targets = Targets::count(&mut tool.link, queues)?;
     if tool.globals.dry_run {
-        return targets.would(&mut tool.out, "drain", limit);
+        return targets.would(&mut tool.out, "drain", limit, "");
     }
     let (total, address) = (targets.total(limit), tool.link.dialer.address()?);
     if total > 0 || args.until_empty {

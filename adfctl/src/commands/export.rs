@@ -77,7 +77,7 @@ fn export(tool: &mut Tool, args: &ExportArgs) -> Result<Exit, CliError> {
     };
     let targets = Targets::count(&mut tool.link, queues)?;
     if tool.globals.dry_run {
-        return targets.would(&mut tool.out, "export", args.bulk.count);
+        return targets.would(&mut tool.out, "export", args.bulk.count, "");
     }
     let mut left = targets.total(args.bulk.count);
     let action = Action { past: "exported", noun: "message", place: targets.place() };

@@ -99,7 +99,7 @@ pub fn run(tool: &mut Tool, args: &TransferArgs) -> Result<Exit, CliError> {
         place.push_str(&format!(" on {elsewhere}"));
     }
     if tool.globals.dry_run {
-        return targets.would_with(&mut tool.out, verb, limit, &format!("{that_fit} {place}"));
+        return targets.would(&mut tool.out, verb, limit, &format!("{that_fit} {place}"));
     }
     if let (Some(elsewhere), true) = (&elsewhere, deletes) {
         tool.unlock_at(elsewhere)?;

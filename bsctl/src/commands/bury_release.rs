@@ -11,7 +11,7 @@ use ctl_core::input::named;
 use ctl_core::text::units;
 
 use super::bury_all;
-use super::delete::{limited, start, would};
+use super::delete::{limited, would};
 use crate::error::cli_error;
 use crate::jobs::select::SelectArgs;
 use crate::link::Link;
@@ -144,7 +144,7 @@ fn each(
         return would(tool, verb, &ids);
     }
     let action = Action { past, noun: "job", place: String::new() };
-    let mut bulk = start(tool, action, args, ids.len())?;
+    let mut bulk = tool.bulk(action, args, Some(ids.len() as u64))?;
     let gate = bulk.gate();
     for id in ids {
         if !gate.turn(1) {

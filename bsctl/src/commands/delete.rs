@@ -61,14 +61,14 @@ pub fn run(tool: &mut Tool, args: DeleteArgs) -> Result<Exit, CliError> {
     let action = Action { past: "deleted", noun: "job", place: String::new() };
     if let Some(to) = &args.backup {
         records::prepare(&mut tool.out, tool.globals.output, to, &JOBS_WITH_BODY)?;
-        let bulk = start(tool, action, &args.bulk, ids.len())?;
+        let bulk = tool.bulk(action, &args.bulk, Some(ids.len() as u64))?;
         let window = args.bulk.window();
         return save(tool, (to, &mut None), bulk, |link, bulk, way| {
             let ids = free(link, &ids, bulk)?;
             sweep_ids(link, &ids, &Wanted::default(), window, bulk, way)
         });
     }
-    let bulk = start(tool, action, &args.bulk, ids.len())?;
+    let bulk = tool.bulk(action, &args.bulk, Some(ids.len() as u64))?;
     each(tool, bulk, &args.bulk, &ids, Delete::new)
 }
 
@@ -88,20 +88,6 @@ fn free(link: &mut Link, ids: &[JobId], bulk: &mut Bulk) -> Result<Vec<JobId>, C
 pub fn limited(mut ids: Vec<JobId>, limit: Option<u64>) -> Vec<JobId> {
     ids.truncate(limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX)));
     ids
-}
-
-/// Starts counting a command that acts on this many jobs.
-///
-/// # Errors
-/// The operating system refuses the signal handlers.
-pub fn start(
-    tool: &mut Tool,
-    action: Action,
-    args: &BulkArgs,
-    total: usize,
-) -> Result<Bulk, CliError> {
-    let total = Some(total as u64);
-    tool.bulk(action, args, total)
 }
 
 /// Reports what a command would do to these jobs.

@@ -107,7 +107,7 @@ pub fn run(tool: &mut Tool, args: KickArgs) -> Result<Exit, CliError> {
             return would(tool, "kick", &ids);
         }
         let action = Action { past: "kicked", noun: "job", place: String::new() };
-        let bulk = super::delete::start(tool, action, &args.bulk, ids.len())?;
+        let bulk = tool.bulk(action, &args.bulk, Some(ids.len() as u64))?;
         return each(tool, bulk, &args.bulk, &ids, KickJob::new);
     }
     if args.all_tubes {
@@ -219,7 +219,7 @@ fn kick_fitting(
     }
     confirm(tool, args, ids.len() as u64, &place)?;
     let action = Action { past: "kicked", noun: "job", place };
-    let mut bulk = super::delete::start(tool, action, &args.bulk, ids.len())?.including(took);
+    let mut bulk = tool.bulk(action, &args.bulk, Some(ids.len() as u64))?.including(took);
     let gate = bulk.gate();
     let kicked = ids
         .chunks(args.bulk.window())

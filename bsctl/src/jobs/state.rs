@@ -16,20 +16,8 @@ pub enum AnyState {
     Buried,
 }
 
-impl AnyState {
-    /// The server's word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Reserved => "reserved",
-            Self::Delayed => "delayed",
-            Self::Buried => "buried",
-        }
-    }
-}
-
-impl From<State> for AnyState {
-    fn from(state: State) -> Self {
+impl From<AnyState> for JobState {
+    fn from(state: AnyState) -> Self {
         match state {
             AnyState::Ready => Self::Ready,
             AnyState::Reserved => Self::Reserved,
