@@ -63,7 +63,7 @@ impl Guest for State<'_> {
         render(&address, self.held().len(), &self.waiting)
     }
 
-    /// What has to be done while nobody types: messages of abandoned pulls, loss and return of the connection. Returns
+    /// Maintenance while the prompt is idle: messages of abandoned pulls, loss and return of the connection. Returns
     /// messages for the person.
     fn tick(&mut self, now: Instant) -> Vec<String> {
         let mut said: Vec<String> = self.notice_loss().into_iter().collect();

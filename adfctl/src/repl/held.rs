@@ -142,7 +142,7 @@ impl State<'_> {
     /// Closing the connection gives the messages back where they were.
     pub(super) fn close(&mut self) {
         let pulls = self.pulls();
-        // The connection may be lost without anybody having noticed.
+        // A lost connection may have gone unnoticed.
         if let Some(lost) = self.notice_loss() {
             self.tool.messages.warn(lost);
             return;

@@ -76,7 +76,7 @@ impl Guest for State<'_> {
         render(&Facts { address: &address, place, held, left, draining, rich })
     }
 
-    /// What has to be done while nobody types: touches, warnings, loss and return of the connection. Returns messages
+    /// Maintenance while the prompt is idle: touches, warnings, loss and return of the connection. Returns messages
     /// for the person.
     fn tick(&mut self, now: Instant) -> Vec<String> {
         let mut said: Vec<String> = self.notice_loss().into_iter().collect();

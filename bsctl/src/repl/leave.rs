@@ -46,7 +46,7 @@ impl State<'_> {
 
     /// Closing the connection gives the jobs back with unchanged priority and counters.
     pub(super) fn close(&mut self, ids: &[JobId]) {
-        // The connection may be lost without anybody having noticed.
+        // A lost connection may have gone unnoticed.
         if let Some(lost) = self.notice_loss() {
             self.tool.messages.warn(lost);
             return;

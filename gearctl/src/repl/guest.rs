@@ -73,7 +73,7 @@ impl Guest for State<'_> {
         render(&Facts { servers, open, done })
     }
 
-    /// What has to be done while nobody types. Returns messages for the person.
+    /// Maintenance while the prompt is idle. Returns messages for the user.
     fn tick(&mut self, now: Instant) -> Vec<String> {
         let mut said: Vec<String> = self.notice_loss().into_iter().collect();
         self.collect(now);

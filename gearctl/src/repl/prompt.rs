@@ -9,7 +9,7 @@ pub(super) struct Facts<'a> {
     pub(super) servers: Option<&'a str>,
     /// Foreground jobs that have not ended.
     pub(super) open: usize,
-    /// Number of commands whose jobs have all ended and whose results nobody has seen.
+    /// Number of commands whose jobs have all ended and whose results were not shown yet.
     pub(super) done: usize,
 }
 

@@ -26,7 +26,7 @@ pub struct State<'t> {
     pub(super) tool: &'t mut Tool,
     pub(super) names: KnownNames,
     pub(super) on_exit: OnExit,
-    /// Messages for the person about what jobs have sent.
+    /// Messages for the user about events of jobs.
     pub(super) unsaid: Vec<String>,
     /// Whether a person is using the session.
     pub(super) person: bool,

@@ -212,7 +212,7 @@ fn unsaid(handle: &JobHandle) -> String {
     format!("the server does not say whether it will run the job {}", show_handle(handle))
 }
 
-/// What somebody should know who has stopped waiting for the job.
+/// The notice for a user who stopped waiting for the job.
 pub fn afterwards(id: &UniqueId) -> String {
     let id = show_unique(id);
     format!(

@@ -109,7 +109,7 @@ impl Running {
         self.over
     }
 
-    /// What a person who leaves the jobs running has to know.
+    /// The notice for a user who leaves the jobs running.
     pub fn how_to_return(&self) -> String {
         let handles: Vec<String> = self.handles().map(show_handle).collect();
         match handles.as_slice() {

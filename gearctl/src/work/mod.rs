@@ -208,7 +208,7 @@ impl Hands for Shift {
 const SLICE: Duration = Duration::from_millis(100);
 
 impl Shift {
-    /// A shift that nobody has started yet.
+    /// A shift not started yet.
     pub fn new(shift: work::Shift, handler: Handler, limit: Option<JobLimit>) -> Self {
         Self {
             shift,
@@ -240,7 +240,7 @@ impl Shift {
         }
     }
 
-    /// Works until the shift ends, each worker in a thread of its own. Every finished job goes to `finished`.
+    /// Works until the shift ends, each worker in its own thread. Every finished job goes to `finished`.
     pub fn work(&self, workers: Vec<Worker>, finished: &Sender<Finished>) -> WorkerReport {
         // Each is taken once, in the attempt that succeeds in starting its thread.
         let workers: Vec<_> = workers.into_iter().map(|worker| Mutex::new(Some(worker))).collect();
