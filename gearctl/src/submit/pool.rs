@@ -90,9 +90,8 @@ impl Pool {
                 job: 0,
                 label: String::new(),
             };
-            let window = order.as_ref().map(Order::window);
-            let may_go_on =
-                move || gate.is_open() && window.as_ref().is_none_or(|window| window.enter(&gate));
+            let places = Arc::clone(&room);
+            let may_go_on = move || gate.is_open() && places.admit(&gate);
             let work =
                 move || while may_go_on() && wire.next(&mut client, &source, kind).is_some() {};
             thread::Builder::new()

@@ -1,19 +1,10 @@
 //! Events in the order of the jobs, although the jobs run concurrently.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
-
-use ctl_core::bulk::Gate;
+use std::sync::Arc;
 
 use super::news::News;
 use super::room::Room;
-
-/// Maximum number of jobs submitted before the first of them has ended, because their events must be kept.
-const AHEAD: u64 = 1000;
-
-/// How often a waiting thread checks whether to keep waiting.
-const SLICE: Duration = Duration::from_millis(50);
 
 /// Keeps the events of a job until all jobs before it have ended.
 pub(super) struct Order {
@@ -21,37 +12,13 @@ pub(super) struct Order {
     ended: u64,
     kept: BTreeMap<u64, Vec<News>>,
     ready: VecDeque<News>,
-    window: Arc<Window>,
     room: Arc<Room>,
-}
-
-/// How far jobs may be ahead of the first one that has not ended.
-#[derive(Default)]
-pub(super) struct Window {
-    counts: Mutex<Counts>,
-    moved: Condvar,
-}
-
-#[derive(Default)]
-struct Counts {
-    entered: u64,
-    ended: u64,
 }
 
 impl Order {
     pub(super) fn new(room: Arc<Room>) -> Self {
         room.turn(1);
-        Self {
-            ended: 0,
-            kept: BTreeMap::new(),
-            ready: VecDeque::new(),
-            window: Arc::default(),
-            room,
-        }
-    }
-
-    pub(super) fn window(&self) -> Arc<Window> {
-        Arc::clone(&self.window)
+        Self { ended: 0, kept: BTreeMap::new(), ready: VecDeque::new(), room }
     }
 
     /// Takes an event as it arrives.
@@ -68,34 +35,12 @@ impl Order {
             is_last = next.last().is_some_and(News::is_last);
             self.ready.extend(next);
         }
-        self.window.ended(self.ended);
         self.room.turn(self.ended + 1);
     }
 
     /// The event whose turn it is.
     pub(super) fn next(&mut self) -> Option<News> {
         self.ready.pop_front()
-    }
-}
-
-impl Window {
-    /// Waits until one more job may be submitted. Returns false if no more may be submitted.
-    pub(super) fn enter(&self, gate: &Gate) -> bool {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        while counts.entered >= counts.ended + AHEAD {
-            if !gate.is_open() {
-                return false;
-            }
-            let waited = self.moved.wait_timeout(counts, SLICE);
-            counts = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        counts.entered += 1;
-        true
-    }
-
-    fn ended(&self, ended: u64) {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner).ended = ended;
-        self.moved.notify_all();
     }
 }
 

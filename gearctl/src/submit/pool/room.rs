@@ -3,8 +3,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ctl_core::bulk::Gate;
 
 use super::news::News;
+
+/// Maximum number of jobs submitted before the first of them has ended, if order matters, because their events must be
+/// kept.
+const AHEAD: u64 = 1000;
+
+/// How often a waiting thread checks whether to keep waiting.
+const SLICE: Duration = Duration::from_millis(50);
 
 /// Room for the results of waiting jobs. What does not fit waits at the server.
 #[derive(Debug)]
@@ -20,8 +30,10 @@ struct State {
     /// Waiting bytes, by job.
     waiting: BTreeMap<u64, usize>,
     total: usize,
-    /// The job whose turn it is, if order matters.
+    /// The job whose turn it is, if order matters: those before it have ended.
     turn: Option<u64>,
+    /// Number of jobs that may be submitted so far.
+    admitted: u64,
     is_closed: bool,
 }
 
@@ -29,6 +41,20 @@ impl Room {
     /// Room for this many bytes.
     pub(super) fn new(most: usize) -> Self {
         Self { most, state: Mutex::default(), moved: Condvar::new() }
+    }
+
+    /// Waits until one more job may be submitted. Returns false if no more may be submitted.
+    pub(super) fn admit(&self, gate: &Gate) -> bool {
+        let mut state = self.state();
+        while state.turn.is_some_and(|turn| state.admitted >= turn - 1 + AHEAD) {
+            if !gate.is_open() {
+                return false;
+            }
+            let waited = self.moved.wait_timeout(state, SLICE);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.admitted += 1;
+        true
     }
 
     /// Waits until there is room for the event. The job whose turn it is may always have one waiting, whatever its
