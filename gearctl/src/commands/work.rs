@@ -97,13 +97,11 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let workers = shift.shift.wait_out(&interrupts, connect)?;
     let (functions, address) = (args.functions.texts().join(", "), tool.link.dialer.address()?);
     let (sender, finished) = mpsc::channel();
-    let mut count = Count::default();
     let messages = shift.shift.messages();
     messages.note(format!("serving {functions} on {address}"));
     let (watched, flags) = (Arc::clone(&shift), (&args.flags, &interrupts));
     let run = move || watched.work(workers, &sender);
     let watched = shift.shift.supervise((&*shift, run), flags, &finished, |job| {
-        count.add(job.fate);
         if job.fate != Fate::Complete {
             job.tell(messages);
         }
@@ -114,7 +112,17 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         shift.shift.log(&mut tool.out, &JOB, record, &job.end, job.fate.word())
     });
     let (signal, report) = watched?;
-    shift.shift.end(&mut tool.out, "job", &count.ways(report), signal)
+    let WorkerReport { completed, failed, dead_lettered, unknown, .. } = report;
+    let shift = &shift.shift;
+    let ways = [
+        ("completed", completed, "completed"),
+        ("failed", failed.saturating_sub(dead_lettered), "failed"),
+        ("dead_lettered", dead_lettered, "to the dead-letter queue"),
+        ("returned", shift.count(Fate::Returned.word()), "given back"),
+        ("lost", shift.count(Fate::Lost.word()), "lost"),
+        ("unknown", unknown, "unknown"),
+    ];
+    shift.end(&mut tool.out, "job", &ways, signal)
 }
 
 fn handler(tool: &Tool, args: &WorkArgs) -> Result<Handler, CliError> {
@@ -183,38 +191,4 @@ fn workers(
         tool.link.close();
     }
     Ok(workers)
-}
-
-/// Number of jobs whose end was not sent, by outcome.
-#[derive(Default)]
-struct Count {
-    returned: u64,
-    lost: u64,
-}
-
-impl Count {
-    fn add(&mut self, fate: Fate) {
-        match fate {
-            Fate::Returned => self.returned += 1,
-            Fate::Lost => self.lost += 1,
-            // The worker counts them, once it knows whether the server has accepted them.
-            Fate::Complete
-            | Fate::Fail
-            | Fate::Exception
-            | Fate::DeadLettered
-            | Fate::Refused
-            | Fate::Unknown => {}
-        }
-    }
-
-    fn ways(&self, sent: WorkerReport) -> [(&'static str, u64, &'static str); 6] {
-        [
-            ("completed", sent.completed, "completed"),
-            ("failed", sent.failed.saturating_sub(sent.dead_lettered), "failed"),
-            ("dead_lettered", sent.dead_lettered, "to the dead-letter queue"),
-            ("returned", self.returned, "given back"),
-            ("lost", self.lost + sent.rejected, "lost"),
-            ("unknown", sent.unknown, "unknown"),
-        ]
-    }
 }

@@ -18,7 +18,7 @@ use ctl_core::repl::guest::lock;
 use ctl_core::system::process;
 use gearman_client::blocking::{GrabbedJob, Worker};
 use gearman_client::{
-    ConnectionState, ErrorKind, JobLimit, WorkerEvent, WorkerEventKind, WorkerReport,
+    ConnectionState, ErrorKind, JobLimit, WorkerEvent, WorkerEventKind, WorkerHandle, WorkerReport,
 };
 
 use crate::error::cli_error;
@@ -36,8 +36,6 @@ pub struct Shift {
     running: AtomicU64,
     /// The fates of jobs by handle, where their dead letters decide: the server has them, or has refused them.
     letters: Mutex<HashMap<String, Fate>>,
-    /// The account of the slots that have ended.
-    report: Mutex<WorkerReport>,
 }
 
 /// The handler of jobs.
@@ -210,14 +208,7 @@ const SLICE: Duration = Duration::from_millis(100);
 impl Shift {
     /// A shift not started yet.
     pub fn new(shift: work::Shift, handler: Handler, limit: Option<JobLimit>) -> Self {
-        Self {
-            shift,
-            handler,
-            limit,
-            running: AtomicU64::new(0),
-            letters: Mutex::default(),
-            report: Mutex::default(),
-        }
+        Self { shift, handler, limit, running: AtomicU64::new(0), letters: Mutex::default() }
     }
 
     /// Passes on the events of a worker.
@@ -242,6 +233,7 @@ impl Shift {
 
     /// Works until the shift ends, each worker in its own thread. Every finished job goes to `finished`.
     pub fn work(&self, workers: Vec<Worker>, finished: &Sender<Finished>) -> WorkerReport {
+        let handles: Vec<_> = workers.iter().map(Worker::handle).collect();
         // Each is taken once, in the attempt that succeeds in starting its thread.
         let workers: Vec<_> = workers.into_iter().map(|worker| Mutex::new(Some(worker))).collect();
         thread::scope(|scope| {
@@ -249,7 +241,7 @@ impl Shift {
             for worker in &workers {
                 let run = || {
                     if let Some(worker) = lock(worker).take() {
-                        self.serve(worker, |job| finished.send(job).is_ok());
+                        self.take_jobs(worker, |job| finished.send(job).is_ok());
                     }
                 };
                 let start = || {
@@ -272,19 +264,13 @@ impl Shift {
                 }
             }
         });
-        *lock(&self.report)
-    }
-
-    fn serve(&self, worker: Worker, finished: impl FnMut(Finished) -> bool) {
-        let handle = worker.handle();
-        self.take_jobs(worker, finished);
-        let of = handle.report();
-        let mut report = lock(&self.report);
-        report.completed += of.completed;
-        report.failed += of.failed;
-        report.dead_lettered += of.dead_lettered;
-        report.rejected += of.rejected;
-        report.unknown += of.unknown;
+        handles.iter().map(WorkerHandle::report).fold(WorkerReport::default(), |mut sum, of| {
+            sum.completed += of.completed;
+            sum.failed += of.failed;
+            sum.dead_lettered += of.dead_lettered;
+            sum.unknown += of.unknown;
+            sum
+        })
     }
 
     fn take_jobs(&self, mut worker: Worker, mut finished: impl FnMut(Finished) -> bool) {

@@ -452,6 +452,12 @@ impl Shift {
         out.flush()
     }
 
+    /// Number of jobs with this outcome.
+    #[must_use]
+    pub fn count(&self, fate: &str) -> u64 {
+        lock(&self.account.finished).of(fate)
+    }
+
     /// The end of the worker, after this signal, if it was one. Reports the number of jobs (each a `noun`) by outcome:
     /// on stderr, because stdout belongs to the commands or has the records; as a document if documents were requested.
     /// An outcome has a key, a number and the words after the number; those of the first come before it.
