@@ -12,9 +12,8 @@ use ctl_core::system::signals::Interrupts;
 
 use crate::error::{QUEUE_EXISTS, cli_error};
 use crate::link::Link;
-use crate::names;
-use crate::scratch;
 use crate::tool::Tool;
+use crate::{names, scratch};
 
 /// The end of `bench --help`.
 pub const HELP: &str = "\

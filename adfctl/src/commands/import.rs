@@ -11,10 +11,9 @@ use ctl_core::input::Argument;
 use ctl_core::input::intake::{self, Batches, Cut};
 use ctl_core::output::progress::Meter;
 
-use crate::messages;
-use crate::names;
 use crate::producer::{NewMessage, create_queues, push_batch};
 use crate::tool::Tool;
+use crate::{messages, names};
 
 /// The end of `import --help`.
 pub const HELP: &str = "\

@@ -22,13 +22,12 @@ pub mod wait;
 pub mod web;
 pub mod work;
 
-use ctl_core::commands as kit;
 use ctl_core::commands::exporter::ExporterArgs;
 use ctl_core::commands::tap::TapArgs;
 use ctl_core::context::command::Table;
-use ctl_core::live;
 use ctl_core::live::top::TopArgs;
 use ctl_core::live::web::WebArgs;
+use ctl_core::{commands as kit, live};
 
 use crate::tool::Adfctl;
 

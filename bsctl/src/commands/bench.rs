@@ -1,9 +1,7 @@
 //! `bench`: how fast a server answers.
 
-use std::iter;
-use std::slice;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{iter, slice, thread};
 
 use beanstalk_client::protocol::{Delete, ListTubeUsed, Put};
 use beanstalk_client::{PutOptions, TubeName};

@@ -8,8 +8,7 @@ use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
-use ctl_core::output::records;
-use ctl_core::output::{Handover, Output};
+use ctl_core::output::{Handover, Output, records};
 
 use crate::jobs::JOBS_WITH_BODY;
 use crate::jobs::sweep::{Plan, SweepArgs, Way};

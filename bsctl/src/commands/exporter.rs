@@ -12,8 +12,7 @@ use serde_json::Value;
 use crate::attendance::Workers;
 use crate::link::Link;
 use crate::tool::Bsctl;
-use crate::tube_stats::record;
-use crate::tube_stats::{self, Answer, oldest_ages};
+use crate::tube_stats::{self, Answer, oldest_ages, record};
 
 /// The end of `exporter --help`.
 pub const HELP: &str = "\

@@ -8,9 +8,8 @@ use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::BodiesArgs;
 
-use crate::jobs::no_job;
 use crate::jobs::state::State;
-use crate::jobs::{self, BODIES};
+use crate::jobs::{self, BODIES, no_job};
 use crate::names;
 use crate::tool::{Tool, tube_or_used};
 use crate::tube_stats::{self, Answer};

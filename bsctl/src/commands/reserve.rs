@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use beanstalk_client::{Epoch, protocol::ReserveJob};
-use beanstalk_client::{Job, JobId, JobStats, TubeName};
+use beanstalk_client::{Epoch, Job, JobId, JobStats, TubeName, protocol::ReserveJob};
 use clap::{Args, ValueEnum};
 use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};

@@ -5,8 +5,7 @@ use beanstalk_client::{TubeName, TubeStats};
 use clap::Args;
 use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::input::glob::is_wanted;
-use ctl_core::input::glob::tell_unmatched;
+use ctl_core::input::glob::{is_wanted, tell_unmatched};
 use ctl_core::input::named::{self, Several};
 use ctl_core::output::{Column, Format, Record, Shape};
 
@@ -14,8 +13,7 @@ use crate::jobs::paused::{self, Paused};
 use crate::jobs::state::AnyState;
 use crate::names::Tube;
 use crate::tool::Tool;
-use crate::tube_stats::record;
-use crate::tube_stats::{self, Answer};
+use crate::tube_stats::{self, Answer, record};
 
 /// The end of `tubes --help`.
 pub const HELP: &str = "\

@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use beanstalk_client::Epoch;
-use beanstalk_client::{JobId, TubeName};
+use beanstalk_client::{Epoch, JobId, TubeName};
 use ctl_core::error::CliError;
 use ctl_core::repl::guest::{ASK, Guest as _, OnExit};
 use ctl_core::repl::known::KnownNames;

@@ -17,8 +17,7 @@ use gearman_client::protocol::{Echo, Submit};
 use gearman_client::{FunctionName, SubmitOptions};
 
 use crate::error::cli_error;
-use crate::link::status_of;
-use crate::link::{Answer, Link, next_job, worker};
+use crate::link::{Answer, Link, next_job, status_of, worker};
 use crate::names::{self, show_function};
 use crate::scratch;
 use crate::tool::Tool;

@@ -7,7 +7,6 @@ use ctl_core::commands::check::{self, CheckFlags, Measured, Metric, Problem, Sta
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::{Patterns, glob};
 use ctl_core::input::named::{self, One};
-use ctl_core::link::Link as _;
 use ctl_core::rules::metrics::{Measurable, Named};
 use gearman_client::{
     FunctionName, FunctionPriorities, FunctionStatus, JobStatus, SubmitOptions, UniqueId,
@@ -15,11 +14,10 @@ use gearman_client::{
 
 use super::functions::{priorities, workers};
 use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
-use crate::link::{Answer, Link};
-use crate::link::{or_near, status_of, statuses};
+use crate::link::{Answer, Link, or_near, status_of, statuses};
 use crate::names::{Function, show_function};
 use crate::tool::Tool;
-use ctl_core::link::PATIENCE;
+use ctl_core::link::{Link as _, PATIENCE};
 use ctl_core::system::at_once::these_at_once;
 use ctl_core::text::units::milliseconds;
 

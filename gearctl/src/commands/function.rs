@@ -13,8 +13,7 @@ use gearman_client::{FunctionName, MaxQueue};
 
 use super::functions::no_function;
 use crate::error::cli_error;
-use crate::link::Link;
-use crate::link::status_of;
+use crate::link::{Link, status_of};
 use crate::names::{self, Function};
 use crate::tool::Tool;
 

@@ -25,13 +25,12 @@ pub mod web;
 pub mod work;
 pub mod workers;
 
-use ctl_core::commands as kit;
 use ctl_core::commands::exporter::ExporterArgs;
 use ctl_core::commands::tap::TapArgs;
 use ctl_core::context::command::Table;
-use ctl_core::live;
 use ctl_core::live::top::TopArgs;
 use ctl_core::live::web::WebArgs;
+use ctl_core::{commands as kit, live};
 
 use crate::tool::Gearctl;
 

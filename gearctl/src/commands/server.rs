@@ -16,8 +16,7 @@ use serde_json::Value;
 
 use crate::commands::functions::workers;
 use crate::error::{UNSUPPORTED, cli_error};
-use crate::link::statuses;
-use crate::link::{Answer, Link};
+use crate::link::{Answer, Link, statuses};
 use crate::names::show_function;
 use crate::tool::Tool;
 

@@ -1,7 +1,6 @@
 //! `work`: a worker that runs a command, or a built-in handler, for every job.
 
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use clap::Args;

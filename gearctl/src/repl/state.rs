@@ -5,8 +5,7 @@ use std::time::Instant;
 use ctl_core::repl::guest::{ASK, Guest as _, OnExit};
 use ctl_core::repl::known::KnownNames;
 use ctl_core::repl::reconnect::Reconnector;
-use gearman_client::Epoch;
-use gearman_client::JobHandle;
+use gearman_client::{Epoch, JobHandle};
 
 use crate::repl::session::Session;
 use crate::submit::running::Running;

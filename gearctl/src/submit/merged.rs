@@ -11,8 +11,7 @@ use ctl_core::system::at_once::at_once;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, JobHandle, JobInfo, JobStatus, UniqueId};
 
-use crate::link::status_of;
-use crate::link::{Answer, LOOK, Link};
+use crate::link::{Answer, LOOK, Link, status_of};
 use crate::names::{show_handle, show_unique};
 
 /// Submissions with an id chosen by the user or a record.

@@ -7,8 +7,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::output::messages::Messages;
 use ctl_core::output::progress::Progress;
 use ctl_core::output::{self, Column, Format, Output, Record};
-use ctl_core::text::escape;
-use ctl_core::text::units;
+use ctl_core::text::{escape, units};
 use gearman_client::{JobEvent, JobHandle, Progress as Share, UniqueId};
 
 use crate::names::{show_handle_of, show_unique};

@@ -19,8 +19,7 @@ use gearman_client::{FunctionName, Priority, SubmitOptions, UniqueId};
 use serde::Deserialize;
 
 use crate::error::cli_error;
-use crate::link::Link;
-use crate::link::status_of;
+use crate::link::{Link, status_of};
 use crate::names::{self, Function, show_function};
 use crate::submit::merged::{Guard, Submitted};
 
