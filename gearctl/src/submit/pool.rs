@@ -5,7 +5,7 @@ mod order;
 mod room;
 
 use std::iter::Peekable;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -104,19 +104,7 @@ impl Pool {
 
     /// Polls for events without waiting.
     pub fn poll(&mut self) -> Poll {
-        loop {
-            if let Some(news) = self.order.as_mut().and_then(Order::next) {
-                return Poll::News(Box::new(self.taken(news)));
-            }
-            match self.receiver.try_recv() {
-                Ok(news) => match &mut self.order {
-                    Some(order) => order.add(news),
-                    None => return Poll::News(Box::new(self.taken(news))),
-                },
-                Err(TryRecvError::Empty) => return Poll::Nothing,
-                Err(TryRecvError::Disconnected) => return Poll::Over,
-            }
-        }
+        self.receive(Duration::ZERO)
     }
 
     /// The next event; none once all jobs have ended.
@@ -126,23 +114,31 @@ impl Pool {
     pub fn next(&mut self, interrupts: &Interrupts) -> Result<Option<News>, CliError> {
         loop {
             interrupts.check()?;
-            if let Some(news) = self.order.as_mut().and_then(Order::next) {
-                return Ok(Some(self.taken(news)));
-            }
-            match self.receiver.recv_timeout(SLICE) {
-                Ok(news) => match &mut self.order {
-                    Some(order) => order.add(news),
-                    None => return Ok(Some(self.taken(news))),
-                },
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+            match self.receive(SLICE) {
+                Poll::News(news) => return Ok(Some(*news)),
+                Poll::Nothing => {}
+                Poll::Over => return Ok(None),
             }
         }
     }
 
-    fn taken(&self, news: News) -> News {
-        self.room.leave(&news);
-        news
+    fn receive(&mut self, time: Duration) -> Poll {
+        loop {
+            let news = match self.order.as_mut().and_then(Order::next) {
+                Some(news) => news,
+                None => match (self.receiver.recv_timeout(time), &mut self.order) {
+                    (Ok(news), Some(order)) => {
+                        order.add(news);
+                        continue;
+                    }
+                    (Ok(news), None) => news,
+                    (Err(RecvTimeoutError::Timeout), _) => return Poll::Nothing,
+                    (Err(RecvTimeoutError::Disconnected), _) => return Poll::Over,
+                },
+            };
+            self.room.leave(&news);
+            return Poll::News(Box::new(news));
+        }
     }
 }
 

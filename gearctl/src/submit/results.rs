@@ -201,11 +201,6 @@ impl<'a> View<'a> {
         Self { out, messages, results: Results::default(), progress: None, shape }
     }
 
-    /// Returns what remains to be shown another time.
-    pub(crate) fn end(self) -> Results {
-        self.results
-    }
-
     /// Shows an event.
     ///
     /// # Errors
@@ -221,7 +216,7 @@ impl<'a> View<'a> {
                 self.event(number, "created", |record| record)?;
             }
             What::Error(error) => {
-                self.end_progress();
+                self.progress = None;
                 self.results.jobs.remove(&number);
                 return Ok(Step::Failed(error));
             }
@@ -254,7 +249,7 @@ impl<'a> View<'a> {
                 })?;
             }
             JobEvent::Complete(bytes) => {
-                self.end_progress();
+                self.progress = None;
                 if let Some(error) = self.data(number, &bytes)? {
                     return Ok(self.give_up(number, true, error));
                 }
@@ -311,7 +306,7 @@ impl<'a> View<'a> {
 
     /// Forgets a job, which may have ended.
     fn give_up(&mut self, number: u64, has_ended: bool, error: CliError) -> Step {
-        self.end_progress();
+        self.progress = None;
         match has_ended {
             true => self.results.end(number),
             false => self.results.give_up(number),
@@ -334,7 +329,7 @@ impl<'a> View<'a> {
         let encoded = encoded.map(|text| text + end);
         let bytes = encoded.as_ref().map_or(bytes, |text| text.as_bytes());
         if self.out.style.terminal {
-            self.end_progress();
+            self.progress = None;
         }
         let style = &self.out.style;
         if style.terminal && style.format != Format::Raw {
@@ -371,7 +366,7 @@ impl<'a> View<'a> {
         how: &'static str,
         said: Option<&[u8]>,
     ) -> Result<Step, CliError> {
-        self.end_progress();
+        self.progress = None;
         self.event(number, how, |record| match said {
             Some(said) => record.with_body(said.to_vec()),
             None => record,
@@ -394,10 +389,6 @@ impl<'a> View<'a> {
         let progress =
             self.progress.get_or_insert_with(|| Progress::start(&self.messages, "job", None));
         progress.set(done, share.denominator().filter(|whole| *whole > 0));
-    }
-
-    fn end_progress(&mut self) {
-        self.progress = None;
     }
 
     /// Writes what was kept for the end.

@@ -253,7 +253,7 @@ impl Running {
                 Ok(Some(news)) => news,
                 Ok(None) => break,
                 Err(error) if in_session => {
-                    self.results = view.end();
+                    self.results = view.results;
                     return Ok(self.leave(error.exit));
                 }
                 Err(error) => return Err(if single { error } else { self.bulk.abort(error) }),
