@@ -4,9 +4,9 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use adf_queue_client::blocking::Worker;
-use adf_queue_client::{JobLimit, QueueName, Servers, WorkerHandle, WorkerOptions, WorkerReport};
+use adf_queue_client::{JobLimit, QueueName, Servers, WorkerOptions, WorkerReport};
 use clap::Args;
-use ctl_core::commands::work::{self, Hands, Ledger, Recipe, WorkFlags};
+use ctl_core::commands::work::{self, Ledger, Recipe, WorkFlags};
 use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
@@ -86,7 +86,8 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     let observer = shift.clone();
     let options = options.on_event(move |event| observer.observe(event));
     let mut worker = Worker::new(options).map_err(cli_error)?;
-    let hands = Lanes(worker.handle());
+    let handle = worker.handle();
+    let hands = (|| handle.stop(), || handle.held() > 0);
     for queue in &queues {
         let (shift, handle) = (shift.clone(), worker.handle());
         let handler = move |job: &adf_queue_client::JobContext| shift.handle(job, &handle);
@@ -143,19 +144,6 @@ fn options(tool: &mut Tool, args: &WorkArgs) -> Result<WorkerOptions, CliError> 
         options = options.limit(JobLimit::new(messages));
     }
     Ok(options)
-}
-
-/// The worker, as the supervisor sees it.
-struct Lanes(WorkerHandle);
-
-impl Hands for Lanes {
-    fn stop(&self) {
-        self.0.stop();
-    }
-
-    fn is_busy(&self) -> bool {
-        self.0.held() > 0
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use beanstalk_client::{Epoch, Job, JobId, JobStats, TubeName, protocol::ReserveJob};
 use clap::{Args, ValueEnum};
-use ctl_core::bulk::{Action, Bulk, OnError};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
 use ctl_core::link::Link as _;
@@ -163,19 +162,14 @@ pub fn run(tool: &mut Tool, args: ReserveArgs) -> Result<Exit, CliError> {
     }
 }
 
-fn start(tool: &mut Tool, past: &'static str) -> Result<Bulk, CliError> {
-    let action = Action { past, noun: "job", place: String::new() };
-    tool.bulk(action, OnError::Continue, None)
-}
-
 fn bury(tool: &mut Tool, held: &[Job], stats: &[Option<JobStats>]) -> Result<Exit, CliError> {
-    let mut bulk = start(tool, "buried")?;
+    let mut bulk = tool.bulk_of("buried", "job", held.len() as u64)?;
     let buried = bury_all(tool.link.side(), held, stats, &mut bulk);
     bulk.after(buried)?.finish_quietly()
 }
 
 fn delete(tool: &mut Tool, held: &[Job]) -> Result<Exit, CliError> {
-    let mut bulk = start(tool, "deleted")?;
+    let mut bulk = tool.bulk_of("deleted", "job", held.len() as u64)?;
     let interrupts = tool.interrupts()?;
     let mut out = Handover::new(tool.out.list(&BODIES)?, interrupts, &tool.messages)?;
     let deleted = hand_over(tool.link.side(), &mut out, held, true, &mut bulk);

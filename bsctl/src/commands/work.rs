@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use beanstalk_client::blocking::{JobContext, Worker};
 use beanstalk_client::{
-    Heartbeat, JobLimit, Retries, Servers, SlotState, TubeName, WorkerHandle, WorkerOptions,
-    WorkerReport,
+    Heartbeat, JobLimit, Retries, Servers, SlotState, TubeName, WorkerOptions, WorkerReport,
 };
 use clap::{Args, ValueEnum};
-use ctl_core::commands::work::{self, Hands, Ledger, Recipe, WorkFlags};
+use ctl_core::commands::work::{self, Ledger, Recipe, WorkFlags};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
 use ctl_core::link::Link as _;
@@ -119,7 +118,9 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let observer = shift.clone();
     let mut worker =
         Worker::new(options.on_event(move |event| observer.observe(event))).map_err(cli_error)?;
-    let hands = Slots(worker.handle());
+    let handle = worker.handle();
+    let is_busy = || handle.slots().iter().any(|slot| matches!(slot.state, SlotState::Busy(_)));
+    let hands = (|| handle.stop(), is_busy);
     for tube in &tubes {
         let (shift, handle) = (shift.clone(), worker.handle());
         let handler = move |job: &JobContext| shift.handle(job, &handle);
@@ -216,19 +217,6 @@ fn options(tool: &mut Tool, args: &WorkArgs) -> Result<WorkerOptions, CliError> 
         options = options.until_empty();
     }
     Ok(options)
-}
-
-/// The worker's slots, as the supervisor sees them.
-struct Slots(WorkerHandle);
-
-impl Hands for Slots {
-    fn stop(&self) {
-        self.0.stop();
-    }
-
-    fn is_busy(&self) -> bool {
-        self.0.slots().iter().any(|slot| matches!(slot.state, SlotState::Busy(_)))
-    }
 }
 
 #[cfg(test)]

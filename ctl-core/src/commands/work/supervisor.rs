@@ -23,6 +23,17 @@ pub trait Hands {
     fn is_busy(&self) -> bool;
 }
 
+/// What stops a worker, and what says whether it has a job.
+impl<S: Fn(), B: Fn() -> bool> Hands for (S, B) {
+    fn stop(&self) {
+        (self.0)();
+    }
+
+    fn is_busy(&self) -> bool {
+        (self.1)()
+    }
+}
+
 /// How often to check a worker.
 const SLICE: Duration = Duration::from_millis(50);
 
