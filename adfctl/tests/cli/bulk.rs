@@ -75,7 +75,7 @@ fn exports_every_queue_by_default() {
 fn a_waiting_client_gets_the_first_message_after_export() {
     // Except one that looks again just while the messages come back one by one.
     on_both(|site| {
-        assert!((0..5).any(|n| the_waiting_client_gets_the_first(site, &format!("waits-{n}"))))
+        assert!((0..5).any(|n| the_waiting_client_gets_the_first(site, &format!("waits-{n}"))));
     });
 }
 

@@ -56,6 +56,9 @@ fn shows_available_answers_and_names_the_missing() {
     });
 }
 
+/// A command line, and what its run has to show.
+type Check = (&'static [&'static str], fn(Ran));
+
 /// That the real one answers none of them is seen by `server`.
 #[test]
 fn names_the_missing_answer_of_each_command() {
@@ -65,7 +68,7 @@ fn names_the_missing_answer_of_each_command() {
         let error = ran.exits(124).error_alone();
         assert!(error["hints"].to_string().contains("gearctl server shows"), "{error}");
     };
-    let checks: [(&[&str], fn(Ran)); 8] = [
+    let checks: [Check; 8] = [
         (&["doctor"], |doctor| {
             assert!(doctor.out().contains("no answer to version"), "{}", doctor.out());
             assert!(!doctor.out().contains("it took"), "{}", doctor.out());
