@@ -2,9 +2,9 @@
 
 use std::{
     collections::BTreeMap,
-    io,
+    io, mem,
     sync::Arc,
-    task::{Poll, Waker},
+    task::{Poll, Wake, Waker},
     time::Instant,
 };
 
@@ -260,14 +260,19 @@ impl Role for LedLink<'_> {
 
     fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
         let mut state = lock(&self.link.state);
+        let was_open = state.role.is_open();
         let pulse = state.role.exchange(io, now);
         state.driven_until = pulse.until();
+        let is_lost = was_open && !state.role.is_open();
+        // This thread may be about to connect, and no longer ends what is late: the others sleep until their limits.
+        let parked = if is_lost { mem::take(&mut state.waiting) } else { BTreeMap::new() };
         if let Some(number) = self.number
             && let Poll::Ready(outcome) = state.role.poll(number, Waker::noop())
         {
             self.outcome = Some(outcome);
         }
         drop(state);
+        parked.values().for_each(Wake::wake_by_ref);
         io.later.append_to(&mut self.later);
         pulse
     }
@@ -290,5 +295,78 @@ impl Drop for StepDown<'_> {
 impl Drop for SharedLink {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        net::{SocketAddr, TcpStream},
+        sync::{
+            atomic::{AtomicUsize, Ordering},
+            mpsc,
+        },
+        thread,
+        time::Duration,
+    };
+
+    use bytes::Bytes;
+    use fixtures::{
+        adf_queue::Server,
+        proxy::{Proxy, Toxics},
+    };
+    use queue_core::Deadline;
+
+    use super::*;
+    use crate::{Address, protocol::Action};
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_caller_returns_in_time_while_another_reconnects() {
+        let server = Server::builder().queue("/q").start().unwrap();
+        let proxy = Proxy::start(server.socket_addr().unwrap()).unwrap();
+        let there: SocketAddr = proxy.address().to_string().parse().unwrap();
+        let address: Address = proxy.address().to_string().parse().unwrap();
+        let (attempts, (release, released)) = (AtomicUsize::new(0), mpsc::channel());
+        let released = std::sync::Mutex::new(released);
+        let options = ConnectOptions::new(address).connect_timeout(LONG).blocking_connector(
+            move |_, left| {
+                if attempts.fetch_add(1, Ordering::SeqCst) > 0 {
+                    let released = released.lock().unwrap().recv_timeout(left.unwrap_or(LONG));
+                    released.map_err(|_| io::ErrorKind::TimedOut)?;
+                }
+                TcpStream::connect(there)
+            },
+        );
+        let link = &SharedLink::new(options);
+        let begin = |limit: u64| {
+            let limit = Limit::of(Deadline::Reply, Some(Duration::from_secs(limit)));
+            link.begin(Ask::Plain(Action::Count, "/q".parse().unwrap(), Bytes::new()), limit, now())
+        };
+        link.outcome(begin(60).unwrap()).unwrap();
+
+        proxy.spoil_replies(Toxics::new().silence());
+        let counts = [60, 1, 2].map(|limit| begin(limit).unwrap());
+        let wait_until = |is_so: fn(&LinkState) -> bool| {
+            while !link.with(|state| is_so(state) || state.role.unfinished() == 1) {
+                thread::yield_now();
+            }
+        };
+        thread::scope(|scope| {
+            let [driver, callers @ ..] = counts.map(|number| {
+                let caller = scope.spawn(move || link.outcome(number));
+                wait_until(|state| state.driver.is_some());
+                caller
+            });
+            wait_until(|state| state.waiting.len() == 2);
+            proxy.heal();
+            proxy.reset_connections();
+            for caller in callers {
+                caller.join().unwrap().unwrap_err();
+            }
+            release.send(()).unwrap();
+            driver.join().unwrap().expect("it was still connecting");
+        });
     }
 }
