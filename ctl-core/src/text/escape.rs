@@ -83,7 +83,7 @@ pub fn bytes_view(bytes: &[u8]) -> String {
 /// One field of a TAB-separated line: TAB, LF, CR, NUL and backslash become `\t`, `\n`, `\r`, `\0`, `\\`. Each byte of
 /// a character that a terminal would act on or hide becomes `\xNN`, as does invalid UTF-8 of that kind.
 ///
-/// [`unescape_field`] is the inverse. Every other byte is unchanged.
+/// So it can be read back. Every other byte is unchanged.
 pub fn field(bytes: &[u8], out: &mut Vec<u8>) {
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && *byte != b'\\';
     if bytes.iter().all(is_plain) {
