@@ -32,8 +32,8 @@ async fn each_mail_is_sent_once_and_a_failure_is_tried_again() {
     // The delay of the release takes no time.
     let server = fixtures::beanstalkd::Server::builder().virtual_clock().start().unwrap();
     let address = server.address().to_owned();
-    let producer =
-        Producer::new(ProducerOptions::new(address).unwrap()).unwrap();
+    let options = ProducerOptions::new(address.as_str()).unwrap();
+    let producer = Producer::new(options).unwrap();
     for recipient in ["ann", "bob"] {
         user::mail::order(&producer, recipient).await.unwrap();
     }
