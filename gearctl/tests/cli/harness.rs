@@ -66,14 +66,22 @@ pub(crate) fn in_memory(scenario: impl Fn(&Site)) {
 
 /// Runs a scenario against a fresh in-memory server and a fresh real one, at the same time.
 pub(crate) fn on_both(scenario: impl Fn(&Site) + Sync) {
-    at_once([false, true], |is_real| match is_real {
-        false => in_memory(&scenario),
-        true => {
-            if let Some(real) = Gearmand::start() {
-                scenario(&Site { address: real.address().to_owned() });
-            }
-        }
-    });
+    at_once([false, true], |is_real| on_one(is_real, &scenario));
+}
+
+/// As [`on_both`], one after the other: for limits that apply to all processes of a user.
+pub(crate) fn on_each(scenario: impl Fn(&Site)) {
+    for is_real in [false, true] {
+        on_one(is_real, &scenario);
+    }
+}
+
+fn on_one(is_real: bool, scenario: &impl Fn(&Site)) {
+    if !is_real {
+        in_memory(scenario);
+    } else if let Some(real) = Gearmand::start() {
+        scenario(&Site { address: real.address().to_owned() });
+    }
 }
 
 /// As [`on_both`], if `gearman` and `gearadmin` are installed, which `CI=true` requires.
