@@ -70,7 +70,7 @@ pub(crate) fn on_both(scenario: impl Fn(&Site) + Sync) {
 }
 
 /// As [`on_both`], one after the other: for limits that apply to all processes of a user.
-pub(crate) fn on_each(scenario: impl Fn(&Site)) {
+pub(crate) fn on_both_in_turn(scenario: impl Fn(&Site)) {
     for is_real in [false, true] {
         on_one(is_real, &scenario);
     }

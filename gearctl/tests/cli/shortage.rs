@@ -17,7 +17,7 @@ fn is_gone(address: &str) -> bool {
 
 #[test]
 fn a_signal_without_free_threads_lets_running_jobs_finish() {
-    on_each(|server| {
+    on_both_in_turn(|server| {
         let address = server.address();
         queue(address, "f", b"x");
         // A thread each for main, the worker and its first slot, and none for the second.
@@ -33,7 +33,7 @@ fn a_signal_without_free_threads_lets_running_jobs_finish() {
 
 #[test]
 fn server_needs_no_extra_thread() {
-    on_each(|server| {
+    on_both_in_turn(|server| {
         let (mut command, _folder) = limited(&PROGRAM, 4, Some(1));
         let asked =
             command.args(["-s", server.address(), "server", "-o", "json"]).output().unwrap();
@@ -45,7 +45,7 @@ fn server_needs_no_extra_thread() {
 
 #[test]
 fn a_lack_of_threads_suggests_a_retry() {
-    on_each(|server| {
+    on_both_in_turn(|server| {
         queue(server.address(), "mail", b"x");
         let of = |line: &[&str]| {
             let (mut command, _folder) = limited(&PROGRAM, 5, Some(1));
