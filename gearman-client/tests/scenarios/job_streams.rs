@@ -10,11 +10,15 @@ use gearman_client::{
 };
 use queue_core::proof::drop_after_turns;
 
-use super::support::{PATIENCE, each_server_async, function, options};
+use super::{
+    support::{PATIENCE, each_server_async, function, options},
+    worker::until_empty_beside_an_absent_server,
+};
 
 each_server_async!(
     a_stream_of_jobs_dropped_at_any_turn_loses_no_job,
     a_stream_of_jobs_ends_when_its_worker_is_stopped,
+    a_stream_of_jobs_until_empty_ends,
     jobs_of_a_stream_are_worked_on_side_by_side,
     the_events_of_a_worker_are_a_stream_that_ends_with_it,
 );
@@ -87,6 +91,24 @@ async fn a_stream_of_jobs_ends_when_its_worker_is_stopped(address: String) {
     assert_eq!(job.workload, "left");
     job.complete("").await.unwrap();
     next.stop().await;
+}
+
+async fn a_stream_of_jobs_until_empty_ends(address: String) {
+    let client = Client::connect(&address).await.unwrap();
+    for n in 0..3 {
+        client.submit_background("last", n.to_string(), options()).await.unwrap();
+    }
+    let mut worker = Worker::connect(until_empty_beside_an_absent_server(&address)).await.unwrap();
+    worker.can_do("last", None).unwrap();
+    let mut jobs = worker.jobs();
+    let mut taken = 0;
+    while let Some(job) = jobs.next().await {
+        taken += 1;
+        job.complete("").await.unwrap();
+    }
+    drop(jobs);
+    let report = worker.stop().await;
+    assert_eq!((taken, report.completed, report.given_up), (3, 3, 1), "{report}");
 }
 
 async fn jobs_of_a_stream_are_worked_on_side_by_side(address: String) {

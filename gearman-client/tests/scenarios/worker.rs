@@ -8,7 +8,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::StreamExt;
 use gearman_client::{
     Client, ConnectionState, Failure, JobEvent, JobLimit, Outcome, RetryPolicy, Servers, Worker,
     WorkerEventKind, WorkerOptions, blocking,
@@ -39,7 +38,6 @@ scenarios!(
 );
 
 each_server_async!(
-    a_stream_of_jobs_until_empty_ends,
     the_caller_maps_errors_to_outcomes_of_async_jobs,
     a_dropped_job_is_failed,
     stopping_finishes_running_jobs_and_returns_the_rest,
@@ -213,7 +211,7 @@ fn a_worker_knows_when_no_job_is_left<F: Face>(address: &str) {
 }
 
 /// Beside a server that cannot be reached, which is soon given up.
-fn until_empty_beside_an_absent_server(address: &str) -> WorkerOptions {
+pub(super) fn until_empty_beside_an_absent_server(address: &str) -> WorkerOptions {
     let retry = RetryPolicy::new(2).backoff(Duration::from_millis(1), Duration::from_millis(1));
     let servers = beside_nobody(address).servers().clone();
     let servers = servers.options().iter().map(|server| server.clone().retry(retry));
@@ -265,24 +263,6 @@ fn taking_the_last_job_by_hand_ends_the_worker(address: &str) {
     assert_eq!(handle.connection_states(), [ConnectionState::Closed; 2]);
     let report = worker.stop();
     assert_eq!((report.completed, report.given_up), (3, 1), "{report}");
-}
-
-async fn a_stream_of_jobs_until_empty_ends(address: String) {
-    let client = Client::connect(&address).await.unwrap();
-    for n in 0..3 {
-        client.submit_background("last", n.to_string(), options()).await.unwrap();
-    }
-    let mut worker = Worker::connect(until_empty_beside_an_absent_server(&address)).await.unwrap();
-    worker.can_do("last", None).unwrap();
-    let mut jobs = worker.jobs();
-    let mut taken = 0;
-    while let Some(job) = jobs.next().await {
-        taken += 1;
-        job.complete("").await.unwrap();
-    }
-    drop(jobs);
-    let report = worker.stop().await;
-    assert_eq!((taken, report.completed, report.given_up), (3, 3, 1), "{report}");
 }
 
 /// It sent no grab, and so never got NO_JOB.
