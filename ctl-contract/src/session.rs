@@ -21,6 +21,9 @@ pub fn repl(program: &Program, address: &str, arguments: &[&str], script: impl A
     fed(command, script.as_ref())
 }
 
+/// For sessions that connect to another server, which has a second to answer by default.
+pub const PATIENTLY: &[&str] = &["--timeout", "60s"];
+
 /// A session that is fed line by line.
 pub struct Fed {
     child: Running,
@@ -166,7 +169,7 @@ pub fn connect_switches_servers<T: Tool>(case: &Case<T>) {
     let ((one, first), (two, second)) = (Case::<T>::server(), Case::<T>::server());
     let add = case.add;
     let text = format!("{add} a\nconnect {second}\n{add} b\n{add} c\n");
-    let ended = repl(&case.program, &first, &[], text).exits(0);
+    let ended = repl(&case.program, &first, PATIENTLY, text).exits(0);
     assert_eq!(((case.jobs)(&one), (case.jobs)(&two)), (1, 2));
     assert!(ended.lines().iter().any(|line| line.contains(&second)), "{ended:?}");
 }

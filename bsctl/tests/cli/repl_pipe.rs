@@ -5,7 +5,7 @@ use std::time::Duration;
 use beanstalk_client::JobState;
 use beanstalk_client::blocking::Client;
 use ctl_contract::program::Ran;
-use ctl_contract::session::{self, Fed};
+use ctl_contract::session::{self, Fed, PATIENTLY};
 use fixtures::beanstalkd::{Request, Seed, Server};
 use fixtures::fault::Fault;
 
@@ -264,7 +264,7 @@ fn saves_bodies_to_new_files_only() {
 fn connect_goes_to_another_server() {
     let (one, two) = (Server::start().unwrap(), Server::start().unwrap());
     let text = format!("use mail\nput a\nreserve 0\nconnect {}\nput b\nreserved\n", two.address());
-    let ended = repl(one.address(), &["--keep-going"], format!("watch mail\n{text}"));
+    let ended = repl(one.address(), PATIENTLY, format!("watch mail\n{text}"));
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.err.contains("1 reserved job went back to ready: 1"), "{ended:?}");
     assert_eq!((one.view().jobs, two.view().jobs), (1, 1));

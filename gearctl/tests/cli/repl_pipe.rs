@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ctl_contract::program::Ran;
-use ctl_contract::session::{self, Fed};
+use ctl_contract::session::{self, Fed, PATIENTLY};
 use fixtures::gearmand::{Flavour, Server};
 use gearman_client::Failure;
 use gearman_client::blocking::JobContext;
@@ -274,7 +274,7 @@ fn jobs_continue_after_connect() {
          :jobs --columns state\n",
         two.address()
     );
-    let mut fed = Fed::start(&PROGRAM, one.address(), &[]);
+    let mut fed = Fed::start(&PROGRAM, one.address(), PATIENTLY);
     text.lines().for_each(|line| fed.say(line));
     let said: Vec<String> = (0..7).map(|_| fed.hear()).collect();
     assert_eq!(
