@@ -61,7 +61,7 @@ pub(crate) fn everything(program: &Program) -> String {
 }
 
 /// The grammar as help shows it: with all options, or with the usual ones in a screen. The flags of every command are a
-/// their own topic, which each command names. It is as wide as this says, but for the tool's own.
+/// separate topic, which each command names. It is as wide as this says, but for the tool's own.
 #[must_use]
 pub fn shown(program: &Program, extent: Extent, width: usize) -> Command {
     let whole = match extent {

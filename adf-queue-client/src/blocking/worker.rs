@@ -99,7 +99,7 @@ impl Worker {
     }
 
     /// Asks whether messages can be pulled now: makes one round trip to each server in turn until one answers, over a
-    /// its own connection that it closes again. For a worker that is not to start without a server.
+    /// separate connection that it closes again. For a worker that is not to start without a server.
     ///
     /// # Errors
     ///

@@ -121,7 +121,7 @@ impl Worker {
     }
 
     /// Asks whether there can be jobs now: makes one round trip to each server in turn until one answers, over a
-    /// its own connection that it closes again. For a worker that is not to start without a server.
+    /// separate connection that it closes again. For a worker that is not to start without a server.
     ///
     /// # Errors
     ///

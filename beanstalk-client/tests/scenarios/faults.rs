@@ -19,7 +19,7 @@ fn peak_memory() -> Option<usize> {
 const ALONE: &str = "TESTS_ALONE_IN_THE_PROCESS";
 
 /// C13, B13, S5: a body of 256 MiB is skipped in a few MiB of memory. Other tests use memory too, so it runs alone in a
-/// its own process.
+/// separate process.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_huge_body_is_skipped_in_little_memory() {

@@ -51,8 +51,8 @@ impl<F> Wire<F> {
         Self::dialing(Dialer::Here(Box::new(dial)))
     }
 
-    /// As [`to`](Self::to), but an attempt that outlasts a [`drive`](Self::drive) or [`push`](Self::push) goes on in a
-    /// its own thread, and a later one uses its connection: for callers with other servers, and for a worker, whose
+    /// As [`to`](Self::to), but an attempt that outlasts a [`drive`](Self::drive) or [`push`](Self::push) goes on in its
+    /// own thread, and a later one uses its connection: for callers with other servers, and for a worker, whose
     /// stop must not wait for it.
     pub fn aside<S: System<Error = F>>(options: &ServerOptions<S>) -> Self
     where

@@ -43,8 +43,8 @@ pub trait Decoder: Send + 'static {
     /// as the answer is [`Look::More`].
     fn look(&mut self, side: Side, data: &[u8]) -> Look;
 
-    /// The contents of a unit of `len` bytes, of which at most the first 16 KiB are given. None for a unit without a
-    /// its own line, such as a part of a message.
+    /// The contents of a unit of `len` bytes, of which at most the first 16 KiB are given. None for a unit without its
+    /// own line, such as a part of a message.
     fn read(&mut self, side: Side, unit: &[u8], len: u64) -> Option<Said>;
 }
 
