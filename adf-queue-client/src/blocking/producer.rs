@@ -305,7 +305,7 @@ impl ProducerShared {
         }
     }
 
-    /// Has its own thread finish the pushes that no thread waits for, unless there is one.
+    /// Starts a thread that finishes the pushes that no thread waits for, unless there is one.
     fn help(self: &Arc<Self>) {
         if self.pushes.wants_helper() {
             let shared = Arc::clone(self);

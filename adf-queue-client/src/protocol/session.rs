@@ -352,8 +352,7 @@ impl<W: Clone> Session<W> {
         }
     }
 
-    /// The connection has ended. Returns the waiters for answers, in the order of the requests, and those
-    /// who waits for a pong.
+    /// The connection has ended. Returns the waiters for answers, in the order of the requests, and those for pongs.
     pub(crate) fn end<F>(&mut self, io: &Io<F>) -> (Vec<Unanswered<W>>, Vec<W>) {
         let single = self.waiting.drain().map(|(_, one)| (one, None));
         let mut waiting: Vec<(Waiting<W>, Option<usize>)> =

@@ -55,7 +55,7 @@ impl Protocol for Link {
         self.epoch = Some(Epoch::next());
         self.counted = (0, 0);
         self.heard = Some((io.received(), now));
-        self.since = Some(now);
+        (self.since, self.has_answers) = (Some(now), false);
         self.idle_check = IdleCheck::new(now);
         self.beyond_limit.clear();
         self.metrics.connected();
@@ -94,6 +94,12 @@ impl Protocol for Link {
 
     fn lost(&mut self, loss: Loss<Error>, io: &mut Io<Error>, _: Instant) {
         self.lose(loss, io);
+    }
+
+    /// So is one that has answered and lasted, though nothing was settled on it.
+    fn is_good(&mut self, now: Instant) -> bool {
+        let has_lasted = self.since.is_some_and(|since| Health::has_lasted(since, now));
+        self.life.has_served() || (self.has_answers && has_lasted)
     }
 
     /// Ends what is late, and says what to do next.
@@ -176,6 +182,7 @@ impl Link {
             }
             Event::Answer { waiter, id, number, outcome } => {
                 self.metrics.replies += 1;
+                self.has_answers = true;
                 if self.is_proof(&waiter, &outcome, now) {
                     self.prove();
                 }
@@ -207,11 +214,11 @@ impl Link {
 
     /// Whether this answer shows that the server is well. A count before a pull, and any count of a caller that only
     /// pulls, does not on a young connection: the server may close it at each pull. Nor does a message of such a
-    /// caller, before anything is settled: the server may close it at each settlement.
+    /// caller, or its copy as a dead letter, before it is settled: the server may close it at each settlement.
     fn is_proof(&self, waiter: &Waiter, outcome: &Result<Success, Refusal>, now: Instant) -> bool {
         let is_before_more = match outcome {
             Ok(Success::Counted(_)) => self.is_patient || matches!(waiter, Waiter::Check(_)),
-            Ok(Success::Delivered(_)) => self.is_patient,
+            Ok(Success::Delivered(_) | Success::Pushed(_)) => self.is_patient,
             _ => false,
         };
         !is_before_more || self.since.is_some_and(|since| Health::has_lasted(since, now))

@@ -69,6 +69,8 @@ pub(crate) struct Link {
     pub(super) life: Life<Error>,
     /// When this connection was made.
     pub(super) since: Option<Instant>,
+    /// Whether a request was answered on this connection.
+    pub(super) has_answers: bool,
     pub(super) idle_check: IdleCheck,
     /// For answers whose tasks have reached their limits.
     pub(super) beyond_limit: LateCheck,
@@ -127,6 +129,7 @@ impl Link {
             is_patient: false,
             life: life.left_unread().greets(),
             since: None,
+            has_answers: false,
             idle_check: IdleCheck::default(),
             beyond_limit: LateCheck::default(),
             heard: None,

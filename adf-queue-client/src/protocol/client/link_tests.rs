@@ -1440,20 +1440,28 @@ fn a_count_before_a_pull_does_not_prove_the_server() {
 /// The server may close a connection at each settlement.
 #[test]
 fn a_message_to_a_worker_does_not_prove_the_server() {
-    let link = Link::new(options()).patient();
-    let mut bench = Bench::of(link, Server::builder().queue("/q").offline());
-    let mut pull = bench.begin(Ask::Pull(queue()));
-    bench.connect();
-    bench.ask(push("x")).unwrap();
-    for times in 0..=2 {
-        if times > 0 {
-            bench.connect();
+    for is_long in [false, true] {
+        let link = Link::new(options()).patient();
+        let mut bench = Bench::of(link, Server::builder().queue("/q").offline());
+        let mut pull = bench.begin(Ask::Pull(queue()));
+        bench.connect();
+        bench.ask(push("x")).unwrap();
+        for times in 1..=2 {
+            if times > 1 {
+                bench.connect();
+            }
+            assert!(matches!(bench.outcome(pull), Some(Ok(_))));
+            // Its copy as a dead letter.
+            bench.ask(push("y")).unwrap();
+            pull = bench.begin(Ask::Pull(queue()));
+            if is_long {
+                bench.hand.now += SECOND;
+            }
+            bench.lose();
+            let pulse = bench.turn();
+            let is_late = matches!(pulse, Pulse::Close(Some(_)));
+            assert_eq!(is_late, times == 2 && !is_long, "{pulse:?}");
         }
-        assert!(matches!(bench.outcome(pull), Some(Ok(_))));
-        pull = bench.begin(Ask::Pull(queue()));
-        bench.lose();
-        let pulse = bench.turn();
-        assert_eq!(matches!(pulse, Pulse::Close(Some(_))), times == 2, "{pulse:?}");
     }
 }
 
