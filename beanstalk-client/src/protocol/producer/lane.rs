@@ -147,6 +147,7 @@ impl Lane {
     /// The server has taken a job.
     pub(super) fn accepted(&mut self) {
         self.health.proven();
+        self.starts_slowly = false;
         self.has_served = true;
     }
 
@@ -217,7 +218,8 @@ impl Lane {
         match self.phase {
             LanePhase::Connecting | LanePhase::Greeting => self.attempts += 1,
             LanePhase::Ready => {
-                self.starts_slowly = !self.log.is_quiet();
+                // Until a server that broke with puts in flight has taken a job.
+                self.starts_slowly |= !self.log.is_quiet();
                 self.is_lost = true;
             }
             _ => {}

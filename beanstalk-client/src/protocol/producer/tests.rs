@@ -682,6 +682,26 @@ fn a_failed_use_never_misroutes_puts_silently() {
     }
 }
 
+/// Each attempt would put copies into the tube that was used before.
+#[test]
+fn puts_wait_for_the_answer_to_a_use_that_was_refused() {
+    let mut world = World::new(1, Selection::InOrder, some_probes());
+    for _ in 0..10 {
+        world.put(0, Delivery::AtLeastOnce, 600);
+    }
+    for _ in 0..5 {
+        world.write(0);
+        world.servers[0].connection.replies[0] = "OUT_OF_MEMORY\r\n".to_owned();
+        world.turn(0, 0, 1);
+        assert!(!world.servers[0].is_connected);
+        world.now += Duration::from_secs(60);
+    }
+    assert_eq!(world.servers[0].stored.len(), 10, "in front of the first refusal");
+    world.settle();
+    assert_eq!(world.servers[0].stored.len(), 20);
+    assert!((0..10).all(|job| world.has(job)));
+}
+
 /// Idle cost: once everything has its answer, nothing is sent, and after the last deadline nothing wakes.
 #[test]
 fn an_idle_producer_sends_nothing() {
