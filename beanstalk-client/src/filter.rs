@@ -92,7 +92,11 @@ impl JobFilter {
 
     /// Whether the server's counts of these tubes and states include a job.
     pub(crate) fn counts(&self, job: &JobStats) -> bool {
-        (self.tubes.is_empty() || self.tubes.contains(&job.tube)) && self.has_state(&job.state)
+        self.has_tube(&job.tube) && self.has_state(&job.state)
+    }
+
+    pub(crate) fn has_tube(&self, tube: &TubeName) -> bool {
+        self.tubes.is_empty() || self.tubes.contains(tube)
     }
 
     pub(crate) fn has_state(&self, state: &JobState) -> bool {

@@ -61,6 +61,9 @@ pub enum Effect {
     Put,
     /// The used tube becomes this one.
     Use(TubeName),
+    /// The used tube is again what it was for the session, which need not know of what was used in between.
+    #[doc(hidden)]
+    Restore,
     /// This tube joins the watch list.
     Watch(TubeName),
     /// This tube leaves the watch list.

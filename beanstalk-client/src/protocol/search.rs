@@ -161,7 +161,12 @@ impl JobSearch {
             Answer::Tube(counts) => {
                 self.counted = self.counted.saturating_add(counts.of(&self.filter));
             }
-            Answer::Tubes(tubes) => self.tubes = tubes,
+            Answer::Tubes(mut tubes) => {
+                // Ids are also searched around the jobs of other tubes.
+                let wants_all = self.stage != Stage::Firsts(Goal::All);
+                tubes.retain(|tube| wants_all || self.filter.has_tube(tube));
+                self.tubes = tubes;
+            }
             Answer::First(id) => self.firsts.extend(id),
             Answer::Job(job) => {
                 self.asked += 1;
@@ -244,6 +249,9 @@ impl JobSearch {
         // Jobs in a state that the server does not count are searched for to the end.
         self.expected = if self.filter.is_countable() { self.counted } else { u64::MAX };
         self.at_first = (self.most(), self.puts);
+        if !self.goes_on() {
+            return self.finish();
+        }
         let (from, to) = self.filter.bounds();
         // Jobs below a lower bound are not found, so that as many are searched for above all others, unless there is an
         // upper bound. With fewer ids than that search has, finding all is cheaper.

@@ -197,7 +197,37 @@ fn a_listing_ends_with_its_connection_and_the_next_one_is_whole<F: Face>() {
     assert_eq!(client.list_tube_used().unwrap(), "t");
 }
 
+/// While the first jobs of tubes are asked for, the server uses these tubes for the connection.
+fn a_listing_that_cannot_restore_the_used_tube_ends_its_connection<F: Face>() {
+    let server = Server::start().unwrap();
+    let mut client: F = connect(server.address());
+    use_up_ids(&mut client, 1500);
+    put(&mut client, "other", PutOptions::default());
+    client.use_tube("mine").unwrap();
+    let tubes = client.list_tubes().unwrap().len() as u64;
+    server.faults().add(Fault::nth(tubes + 1).of("use").reply("OUT_OF_MEMORY"));
+    let (mut listed, _) = client.jobs(JobFilter::default(), usize::MAX);
+    let error = listed.pop().unwrap().unwrap_err();
+    assert_eq!((error.kind(), server.faults().struck()), (ErrorKind::Protocol, 1), "{error}");
+    let inserted = client.put(b"", PutOptions::default()).unwrap();
+    assert_eq!(client.stats_job(inserted.id()).unwrap().unwrap().tube, "mine");
+}
+
+/// Whatever other tubes there are.
+fn only_the_given_tubes_are_searched<F: Face>() {
+    let server = Server::start().unwrap();
+    let mut client: F = connect(server.address());
+    use_up_ids(&mut client, 1500);
+    let jobs = ["a", "b"].map(|tube| put(&mut client, tube, PutOptions::default()));
+    let before = client.stats().unwrap().cmd_use;
+    assert_eq!(all(&mut client, JobFilter::default().tube("a").unwrap()), jobs[..1]);
+    assert_eq!(all(&mut client, JobState::Buried), [0; 0]);
+    assert_eq!(client.stats().unwrap().cmd_use - before, 2, "for the first ones of a, and back");
+}
+
 both_faces!(
+    a_listing_that_cannot_restore_the_used_tube_ends_its_connection,
+    only_the_given_tubes_are_searched,
     jobs_above_the_count_of_puts_are_listed_after_a_restart,
     a_job_that_goes_meanwhile_is_searched_for_elsewhere,
     a_listing_ends_with_its_connection_and_the_next_one_is_whole,

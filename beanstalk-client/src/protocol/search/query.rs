@@ -6,8 +6,8 @@ use crate::{
     Error, ErrorKind, JobId, JobStats, TubeName,
     filter::{COUNTED, JobFilter},
     protocol::{
-        AnyCommand, Command, ListTubes, PeekBuried, PeekDelayed, PeekReady, Response, Stats,
-        StatsJob, StatsTube, Use,
+        AnyCommand, Command, Effect, ListTubes, PeekBuried, PeekDelayed, PeekReady, Response,
+        Stats, StatsJob, StatsTube, Use,
     },
 };
 
@@ -20,9 +20,10 @@ enum Question {
     Server,
     Tube(StatsTube),
     Tubes,
-    /// A peek at the used tube, or the `use` before it. The tube is restored in the same write, so that the session need
-    /// not know.
+    /// A peek at the used tube, or the `use` before it.
     First(AnyCommand),
+    /// The last one of the same write, so that the session need not know of the others.
+    Restore(Use),
     Job(StatsJob),
 }
 
@@ -78,8 +79,8 @@ impl JobQuery {
             commands.push(AnyCommand::new(&PeekDelayed));
             commands.push(AnyCommand::new(&PeekBuried));
         }
-        commands.push(AnyCommand::new(&Use(used.clone())));
-        commands.into_iter().map(Question::First).map(JobQuery).collect()
+        let restore = Question::Restore(Use(used.clone()));
+        commands.into_iter().map(Question::First).chain([restore]).map(JobQuery).collect()
     }
 }
 
@@ -93,6 +94,7 @@ impl Command for JobQuery {
             Question::Tube(command) => command.encode(out),
             Question::Tubes => ListTubes.encode(out),
             Question::First(command) => command.encode(out),
+            Question::Restore(command) => command.encode(out),
             Question::Job(command) => command.encode(out),
         }
     }
@@ -119,6 +121,10 @@ impl Command for JobQuery {
             }
             Question::Tubes => Answer::Tubes(ListTubes.decode(response)?),
             Question::First(_) => Answer::First(first(response)?),
+            Question::Restore(command) => {
+                command.decode(response)?;
+                Answer::First(None)
+            }
             Question::Job(command) => Answer::Job(command.decode(response)?.map(Box::new)),
         }))
     }
@@ -129,7 +135,15 @@ impl Command for JobQuery {
             Question::Tube(_) => StatsTube::NAME,
             Question::Tubes => ListTubes::NAME,
             Question::First(command) => command.name(),
+            Question::Restore(_) => Use::NAME,
             Question::Job(_) => StatsJob::NAME,
+        }
+    }
+
+    fn effect(&self) -> Effect {
+        match &self.0 {
+            Question::Restore(_) => Effect::Restore,
+            _ => Effect::None,
         }
     }
 }

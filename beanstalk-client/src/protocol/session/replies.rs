@@ -145,8 +145,7 @@ impl Session {
         wanted: bool,
     ) -> Result<(), Error> {
         let effect = match meaning {
-            Meaning::Command(effect) => effect,
-            Meaning::Restore => {
+            Meaning::Restore | Meaning::Command(Effect::Restore) => {
                 return match response {
                     Response::Using(_) | Response::Watching(_) => Ok(()),
                     other => Err(Error::protocol(format!(
@@ -155,6 +154,7 @@ impl Session {
                     ))),
                 };
             }
+            Meaning::Command(effect) => effect,
         };
         match (effect, response) {
             (Effect::Use(tube), Response::Using(_)) => self.used = tube,
