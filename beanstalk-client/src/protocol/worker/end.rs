@@ -167,11 +167,15 @@ impl WorkerSlot {
         match last {
             LastCommand::Delete => self.send_finish(&Delete::new(job), key, JobFate::Deleted, now),
             LastCommand::Bury(priority) => match self.dead_letter(key, priority) {
-                Some((tube, _)) => {
+                Some((tube, put)) => {
                     // No reserve may wait before the answer, or the server would not read what follows it.
                     self.held.set_phase(key, HeldPhase::Copying);
                     self.plan(key);
-                    self.queue(&Use(tube), ExpectedReply::DeadLetterTube(key, priority), now);
+                    if *self.session.used_tube() == tube {
+                        self.queue(&put, ExpectedReply::DeadLetter(key, priority), now);
+                    } else {
+                        self.queue(&Use(tube), ExpectedReply::DeadLetterTube(key, priority), now);
+                    }
                 }
                 None => self.send_finish(&Bury::new(job, priority), key, JobFate::Buried, now),
             },

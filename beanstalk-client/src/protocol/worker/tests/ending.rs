@@ -280,6 +280,22 @@ fn a_dead_job_is_deleted_once_its_copy_is_there() {
 }
 
 #[test]
+fn the_dead_letter_tube_is_used_once_for_several_jobs() {
+    let mut bench = Bench::connected(&with_dead_letter(Retries::default().releases(0)));
+    for (id, says) in [(7, "use dead\r\n"), (8, "")] {
+        bench.hear(&reserved(id));
+        bench.hear(&counters(id, &as_usual()));
+        bench.did();
+        let put = "put 77 0 60 4\r\nbody\r\n";
+        let said = bench.finish(id, Outcome::Retry);
+        let said = if says.is_empty() { said } else { said + &bench.hear("USING dead\r\n") };
+        assert_eq!(said, format!("{says}{put}"));
+        bench.hear("INSERTED 9\r\n");
+        bench.hear("DELETED\r\n");
+    }
+}
+
+#[test]
 fn a_job_whose_copy_may_not_be_there_is_kept() {
     let mut bench = Bench::connected(&with_dead_letter(Retries::default()));
     bench.hear(&reserved(7));
