@@ -43,9 +43,9 @@ impl WorkerSession {
     pub(super) fn announce_all(&mut self) {
         let abilities = std::mem::take(&mut self.abilities);
         let set_back = std::mem::take(&mut self.set_back);
-        let is_set_back = |ability: &&(FunctionName, _)| set_back.contains(&ability.0);
-        let (back, front): (Vec<_>, Vec<_>) = abilities.iter().partition(is_set_back);
-        for (function, timeout) in back.into_iter().rev().chain(front.into_iter().rev()) {
+        let mut order: Vec<_> = abilities.iter().rev().collect();
+        order.sort_by_key(|(function, _)| !set_back.contains(function));
+        for (function, timeout) in order {
             self.tell(function, *timeout);
         }
         self.abilities = abilities;

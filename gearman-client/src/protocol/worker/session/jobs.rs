@@ -15,20 +15,11 @@ use super::{
     AnsweredGrab, HeldJob, IdleState, LEAST_TIMEOUT, WorkerSession,
 };
 use crate::{
-    Epoch, Error, FunctionName, JobHandle,
+    Epoch, Error, JobHandle,
     names::short::ShortId,
     protocol::{Packet, PacketType},
     text::Decimal,
 };
-
-impl HeldJob {
-    /// A new job of this function, which has this announced timeout.
-    pub(super) fn new(function: &FunctionName, timeout: Option<Duration>, now: Instant) -> Self {
-        let timeout = timeout.filter(|timeout| !timeout.is_zero());
-        let until = timeout.and_then(|timeout| now.checked_add(timeout.max(LEAST_TIMEOUT)));
-        HeldJob { function: function.clone(), has_begun: false, until, to_keep: None }
-    }
-}
 
 impl WorkerSession {
     /// The job that a grab has brought, without `missing` bytes of its workload, and its announced timeout.
@@ -86,8 +77,7 @@ impl WorkerSession {
             return None;
         }
         let may_begin = self.may_begin(&job);
-        let held =
-            HeldJob { to_keep: self.to_keep(&job), ..HeldJob::new(&job.function, timeout, now) };
+        let held = self.held_job(&job, timeout, now);
         match self.running.entry(job.handle.short()) {
             Entry::Occupied(_) => {
                 self.again.push(job);
@@ -100,6 +90,14 @@ impl WorkerSession {
         }
         self.waiting.push(job);
         None
+    }
+
+    /// A new job, whose function has this announced timeout.
+    fn held_job(&self, job: &Assignment, timeout: Option<Duration>, now: Instant) -> HeldJob {
+        let timeout = timeout.filter(|timeout| !timeout.is_zero());
+        let until = timeout.and_then(|timeout| now.checked_add(timeout.max(LEAST_TIMEOUT)));
+        let (function, to_keep) = (job.function.clone(), self.to_keep(job));
+        HeldJob { function, has_begun: false, until, to_keep }
     }
 
     /// Fails a job over the limit, of whose packet only the start is here: it is not run. Returns it, unless nobody may
@@ -176,10 +174,9 @@ impl WorkerSession {
         if self.becomes_letter(job, end, now) {
             return Ok(());
         }
-        let function = self.running.get(&job.short()).map(|held| held.function.clone());
-        self.let_go(job, now)?;
+        let held = self.let_go(job, now)?;
         if matches!(end, JobEnd::GiveBack) {
-            self.set_back.extend(function);
+            self.set_back.push(held.function);
         }
         self.end(job, end, now);
         Ok(())
@@ -265,18 +262,19 @@ impl WorkerSession {
     }
 
     /// Removes a job from the connection, to end it.
-    pub(super) fn let_go(&mut self, job: &JobHandle, now: Instant) -> Result<(), Error> {
+    fn let_go(&mut self, job: &JobHandle, now: Instant) -> Result<HeldJob, Error> {
         let handle = job.short();
-        if job.epoch() == Some(self.origin.epoch) && self.running.remove(&handle).is_some() {
+        if job.epoch() == Some(self.origin.epoch)
+            && let Some(held) = self.running.remove(&handle)
+        {
             let Some(at) = self.again.iter().position(|again| again.handle.short() == handle)
             else {
-                return Ok(());
+                return Ok(held);
             };
             // The server would take this result for that of the second run, which can start now.
             let again = self.again.remove(at);
             let timeout = self.functions.get(&again.function).copied().flatten();
-            let held = HeldJob::new(&again.function, timeout, now);
-            let held = HeldJob { to_keep: self.to_keep(&again), ..held };
+            let held = self.held_job(&again, timeout, now);
             self.running.insert(handle, held);
             self.waiting.push(again);
             self.confirmations.reject();
