@@ -44,6 +44,24 @@ impl<T> fmt::Debug for Steps<'_, T> {
     }
 }
 
+/// Makes a client's named stream yield what the [`Steps`] in it yield.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! yields_steps {
+    ($stream:ty, $item:ty $(, $generic:ident)?) => {
+        impl$(<$generic>)? futures_core::Stream for $stream {
+            type Item = $item;
+
+            fn poll_next(
+                mut self: std::pin::Pin<&mut Self>,
+                cx: &mut std::task::Context<'_>,
+            ) -> std::task::Poll<Option<$item>> {
+                std::pin::Pin::new(&mut self.0).poll_next(cx)
+            }
+        }
+    };
+}
+
 struct Unfold<S, F, R> {
     /// Set between two steps.
     state: Option<S>,

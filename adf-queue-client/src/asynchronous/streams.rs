@@ -1,12 +1,6 @@
 //! Messages, events and results of the async face as streams.
 
-use std::{
-    pin::Pin,
-    task::{Context, Poll},
-};
-
-use futures_core::Stream;
-use queue_core::{EventStream, Steps};
+use queue_core::{EventStream, Steps, yields_steps};
 
 use crate::{
     Client, Delivery, Error, MessageId, ProducerEvent, ProducerOptions, Push, PushMany, QueueName,
@@ -14,8 +8,8 @@ use crate::{
 };
 
 impl Client {
-    /// The messages of a queue as a [`Stream`] of successive [`pull`](Self::pull)s by a clone of this client, which
-    /// remains available for everything else, including settling messages from the stream.
+    /// The messages of a queue as a [`Stream`](futures_core::Stream) of successive [`pull`](Self::pull)s by a clone of
+    /// this client, which remains available for everything else, including settling messages from the stream.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -75,13 +69,7 @@ impl MessageStream {
     }
 }
 
-impl Stream for MessageStream {
-    type Item = Result<Delivery>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Pin::new(&mut self.0).poll_next(cx)
-    }
-}
+yields_steps!(MessageStream, Result<Delivery>);
 
 impl ProducerOptions {
     /// The events as a stream, for a separate task: the same as for [`on_event`](Self::on_event), in addition to other
@@ -146,7 +134,7 @@ impl WorkerOptions {
 }
 
 impl<'a, I: Iterator<Item = Push> + Send + 'a> PushMany<'a, I> {
-    /// The answers as a [`Stream`] of what [`next`](Self::next) returns.
+    /// The answers as a [`Stream`](futures_core::Stream) of what [`next`](Self::next) returns.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -180,10 +168,4 @@ impl<'a, I: Iterator<Item = Push> + Send + 'a> PushMany<'a, I> {
 #[must_use = "nothing is sent until it is polled"]
 pub struct PushManyStream<'a>(Steps<'a, Result<MessageId>>);
 
-impl Stream for PushManyStream<'_> {
-    type Item = Result<MessageId>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Pin::new(&mut self.0).poll_next(cx)
-    }
-}
+yields_steps!(PushManyStream<'_>, Result<MessageId>);

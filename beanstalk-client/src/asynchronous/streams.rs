@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures_core::Stream;
-use queue_core::{Backoff, EventStream, Operation, Steps, now};
+use queue_core::{Backoff, EventStream, Operation, Steps, now, yields_steps};
 use tokio::time::{Sleep, sleep};
 
 use crate::{
@@ -248,13 +248,7 @@ where
 #[must_use = "nothing is put until it is polled"]
 pub struct PutManyStream<'a>(Steps<'a, Result<Inserted>>);
 
-impl Stream for PutManyStream<'_> {
-    type Item = Result<Inserted>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Pin::new(&mut self.0).poll_next(cx)
-    }
-}
+yields_steps!(PutManyStream<'_>, Result<Inserted>);
 
 impl<'a, I> CallMany<'a, I>
 where
@@ -293,13 +287,7 @@ where
 #[must_use = "nothing is sent until it is polled"]
 pub struct CallManyStream<'a, R>(Steps<'a, Result<R>>);
 
-impl<R> Stream for CallManyStream<'_, R> {
-    type Item = Result<R>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Pin::new(&mut self.0).poll_next(cx)
-    }
-}
+yields_steps!(CallManyStream<'_, R>, Result<R>, R);
 
 impl<'a> JobList<'a> {
     /// The jobs as a [`Stream`] of what [`next`](Self::next) returns.
@@ -333,10 +321,4 @@ impl<'a> JobList<'a> {
 #[must_use = "nothing is asked until it is polled"]
 pub struct JobListStream<'a>(Steps<'a, Result<JobStats>>);
 
-impl Stream for JobListStream<'_> {
-    type Item = Result<JobStats>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Pin::new(&mut self.0).poll_next(cx)
-    }
-}
+yields_steps!(JobListStream<'_>, Result<JobStats>);

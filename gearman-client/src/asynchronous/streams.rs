@@ -1,12 +1,6 @@
 //! Jobs, events and results of the async face as streams.
 
-use std::{
-    pin::Pin,
-    task::{Context, Poll},
-};
-
-use futures_core::Stream;
-use queue_core::{EventStream, Steps};
+use queue_core::{EventStream, Steps, yields_steps};
 
 use crate::{
     CallMany, ClientEvent, ConnectOptions, GrabbedJob, Job, JobEvent, Result, SubmitMany, Worker,
@@ -15,8 +9,8 @@ use crate::{
 };
 
 impl Worker {
-    /// The jobs of functions that were announced with [`can_do`](Self::can_do), as a [`Stream`]: what
-    /// [`next_job`](Self::next_job) gives, until the worker's [handle](Self::handle) stops it or there are no more
+    /// The jobs of functions that were announced with [`can_do`](Self::can_do), as a [`Stream`](futures_core::Stream):
+    /// what [`next_job`](Self::next_job) gives, until the worker's [handle](Self::handle) stops it or there are no more
     /// ([`until_empty`](WorkerOptions::until_empty)).
     ///
     /// Up to [`slots`](WorkerOptions::slots) jobs of each connection can be held at once. [`stop`](Self::stop) the
@@ -65,13 +59,7 @@ impl Worker {
 #[must_use = "no job is asked for until it is polled"]
 pub struct JobStream<'a>(Steps<'a, GrabbedJob>);
 
-impl Stream for JobStream<'_> {
-    type Item = GrabbedJob;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Pin::new(&mut self.0).poll_next(cx)
-    }
-}
+yields_steps!(JobStream<'_>, GrabbedJob);
 
 impl ConnectOptions {
     /// The events of clients that concern this server as a stream, for their own task: what
@@ -136,7 +124,7 @@ impl WorkerOptions {
 }
 
 impl Job {
-    /// The events as a [`Stream`] of what [`next`](Self::next) returns.
+    /// The events as a [`Stream`](futures_core::Stream) of what [`next`](Self::next) returns.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -174,16 +162,10 @@ impl Job {
 #[must_use = "the events of the job are read through it"]
 pub struct JobEventStream(Steps<'static, Result<JobEvent>>);
 
-impl Stream for JobEventStream {
-    type Item = Result<JobEvent>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Pin::new(&mut self.0).poll_next(cx)
-    }
-}
+yields_steps!(JobEventStream, Result<JobEvent>);
 
 impl<I: Iterator<Item: Request>> CallMany<I> {
-    /// The answers as a [`Stream`] of what [`next`](Self::next) returns.
+    /// The answers as a [`Stream`](futures_core::Stream) of what [`next`](Self::next) returns.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -224,20 +206,14 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
 #[must_use = "nothing is sent until it is polled"]
 pub struct CallManyStream<'a, R>(Steps<'a, Result<R>>);
 
-impl<R> Stream for CallManyStream<'_, R> {
-    type Item = Result<R>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Pin::new(&mut self.0).poll_next(cx)
-    }
-}
+yields_steps!(CallManyStream<'_, R>, Result<R>, R);
 
 impl<W, I> SubmitMany<W, I>
 where
     W: AsRef<[u8]>,
     I: Iterator<Item = Submit<W>>,
 {
-    /// The events as a [`Stream`] of what [`next`](Self::next) returns.
+    /// The events as a [`Stream`](futures_core::Stream) of what [`next`](Self::next) returns.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -282,10 +258,4 @@ where
 #[must_use = "nothing is sent until it is polled"]
 pub struct SubmitManyStream<'a>(Steps<'a, (usize, Result<JobEvent>)>);
 
-impl Stream for SubmitManyStream<'_> {
-    type Item = (usize, Result<JobEvent>);
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Pin::new(&mut self.0).poll_next(cx)
-    }
-}
+yields_steps!(SubmitManyStream<'_>, (usize, Result<JobEvent>));
