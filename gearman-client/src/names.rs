@@ -314,7 +314,7 @@ macro_rules! name {
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let text = <std::borrow::Cow<'_, str>>::deserialize(deserializer)?;
-                text::read(&text)[..].try_into().map_err(serde::de::Error::custom)
+                queue_core::unname(&text)[..].try_into().map_err(serde::de::Error::custom)
             }
         }
     };

@@ -119,7 +119,9 @@ pub use self::{
         outgoing::{emptied, written},
     },
     signal::{Signal, lock::lock, tickets::Tickets, wakers::Wakers},
-    text::{counted, decimal, excerpt, panic_text, shorten, words::unknown_word},
+    text::{
+        counted, decimal, escaped_byte, excerpt, panic_text, shorten, unname, words::unknown_word,
+    },
     trace::{
         measure::{Facts, Measures, Place, one_line, titled},
         observer::Observer,

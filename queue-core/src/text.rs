@@ -19,6 +19,30 @@ pub fn decimal(text: &[u8]) -> Option<u64> {
     })
 }
 
+/// The bytes of a name that is shown as text: `\xHH` is a byte and `\\` a backslash; any other backslash is itself.
+#[must_use]
+pub fn unname(text: &str) -> Vec<u8> {
+    let (mut name, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let [first, after @ ..] = rest {
+        let (byte, after) = match (first, after) {
+            (b'\\', [b'\\', after @ ..]) => (b'\\', after),
+            (b'\\', _) => escaped_byte(after).unwrap_or((b'\\', after)),
+            _ => (*first, after),
+        };
+        name.push(byte);
+        rest = after;
+    }
+    name
+}
+
+/// The byte of `xHH`, and what follows it.
+#[must_use]
+pub fn escaped_byte(bytes: &[u8]) -> Option<(u8, &[u8])> {
+    let [b'x', high, low, after @ ..] = bytes else { return None };
+    let digit = |digit: u8| char::from(digit).to_digit(16);
+    Some(((digit(*high)? << 4 | digit(*low)?) as u8, after))
+}
+
 /// The message of a panic, if any.
 #[must_use]
 pub fn panic_text(panic: &(dyn Any + Send)) -> &str {

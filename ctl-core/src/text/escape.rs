@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::encoding::hex_digit;
+use queue_core::escaped_byte;
+pub use queue_core::unname;
 
 /// One line for a terminal: escapes every character that could act on it, including line ends and tabs.
 pub fn line(text: &str) -> Cow<'_, str> {
@@ -34,7 +35,9 @@ pub fn name(bytes: &[u8]) -> String {
             let utf8 = c.encode_utf8(&mut utf8).as_bytes();
             let rest = rest.as_str();
             let starts_escape = || {
-                rest.starts_with('\\') || rest.starts_with(acts) || hex(rest.as_bytes()).is_some()
+                rest.starts_with('\\')
+                    || rest.starts_with(acts)
+                    || escaped_byte(rest.as_bytes()).is_some()
             };
             match c {
                 c if acts(c) => utf8.iter().for_each(|byte| push_hex(*byte, &mut out)),
@@ -47,27 +50,6 @@ pub fn name(bytes: &[u8]) -> String {
         chunk.invalid().iter().for_each(|byte| push_hex(*byte, &mut out));
     }
     String::from_utf8_lossy(&out).into_owned()
-}
-
-/// The inverse of [`name`]. A backslash that starts no escape is itself.
-pub fn unname(text: &str) -> Vec<u8> {
-    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let Some((first, after)) = rest.split_first() {
-        let (byte, after) = match (first, after) {
-            (b'\\', [b'\\', after @ ..]) => (b'\\', after),
-            (b'\\', _) => hex(after).unwrap_or((b'\\', after)),
-            _ => (*first, after),
-        };
-        out.push(byte);
-        rest = after;
-    }
-    out
-}
-
-/// The byte of `xNN`, and what follows it.
-fn hex(bytes: &[u8]) -> Option<(u8, &[u8])> {
-    let [b'x', high, low, after @ ..] = bytes else { return None };
-    Some((hex_digit(*high)? << 4 | hex_digit(*low)?, after))
 }
 
 /// Bytes as one line for a terminal; bytes that are not UTF-8 become `\xNN`.
@@ -224,7 +206,8 @@ pub(crate) fn unescape_field(field: &[u8]) -> Vec<u8> {
             Some(b'r') => out.push(b'\r'),
             Some(b'0') => out.push(0),
             Some(b'x') => {
-                let digits: Option<Vec<u8>> = bytes.by_ref().take(2).map(hex_digit).collect();
+                let digits: Option<Vec<u8>> =
+                    bytes.by_ref().take(2).map(super::encoding::hex_digit).collect();
                 if let Some([high, low]) = digits.as_deref() {
                     out.push(high << 4 | low);
                 }

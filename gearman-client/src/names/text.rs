@@ -2,10 +2,12 @@
 
 use std::{borrow::Cow, fmt::Write as _, str};
 
+use queue_core::unname;
+
 /// Bytes that are not UTF-8 as `\xHH`; so is every backslash of a name where one would read as an escape.
 pub(crate) fn written(name: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = str::from_utf8(name)
-        && read(text) == name
+        && unname(text) == name
     {
         return text.into();
     }
@@ -17,28 +19,6 @@ pub(crate) fn written(name: &[u8]) -> Cow<'_, str> {
         }
     }
     text.into()
-}
-
-/// `\xHH` is a byte and `\\` a backslash; any other backslash is itself.
-pub(crate) fn read(text: &str) -> Vec<u8> {
-    let (mut name, mut rest) = (Vec::new(), text.as_bytes());
-    while let [first, after @ ..] = rest {
-        let (byte, after) = match (first, after) {
-            (b'\\', [b'\\', after @ ..]) => (b'\\', after),
-            (b'\\', _) => escape(after).unwrap_or((b'\\', after)),
-            _ => (*first, after),
-        };
-        name.push(byte);
-        rest = after;
-    }
-    name
-}
-
-/// The byte of `xHH`, and what follows it.
-fn escape(bytes: &[u8]) -> Option<(u8, &[u8])> {
-    let [b'x', high, low, after @ ..] = bytes else { return None };
-    let digit = |digit: u8| char::from(digit).to_digit(16);
-    Some(((digit(*high)? * 16 + digit(*low)?) as u8, after))
 }
 
 #[cfg(test)]
@@ -57,17 +37,17 @@ mod tests {
             (b"a\xff\\", r"a\xff\x5c"),
         ] {
             assert_eq!(written(name), text);
-            assert_eq!(read(text), name);
+            assert_eq!(unname(text), name);
         }
         // As the tools show such a name.
-        assert_eq!(read(r"\\xff\n\x5"), b"\\xff\\n\\x5");
+        assert_eq!(unname(r"\\xff\n\x5"), b"\\xff\\n\\x5");
     }
 
     proptest! {
         #[test]
         fn escaped_text_round_trips(name in prop::collection::vec(
             prop::sample::select(b"\\x5cf0a\xff\xc3\xbc".to_vec()), 0..12)) {
-            prop_assert_eq!(read(&written(&name)), name);
+            prop_assert_eq!(unname(&written(&name)), name);
         }
     }
 }

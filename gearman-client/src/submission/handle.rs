@@ -217,7 +217,7 @@ impl serde::Serialize for JobHandle {
 impl<'de> serde::Deserialize<'de> for JobHandle {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let handle = <std::borrow::Cow<'_, str>>::deserialize(deserializer)?;
-        Self::read(&handle, text::read).map_err(serde::de::Error::custom)
+        Self::read(&handle, queue_core::unname).map_err(serde::de::Error::custom)
     }
 }
 
