@@ -8,7 +8,7 @@ use std::iter::Peekable;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use ctl_core::bulk::Gate;
 use ctl_core::error::{CliError, Exit};
@@ -122,14 +122,21 @@ impl Pool {
         }
     }
 
+    /// Takes no longer than this, however many events arrive that have to wait for their turn; with no time, all that
+    /// have arrived.
     fn receive(&mut self, time: Duration) -> Poll {
+        let until = Instant::now() + time;
         loop {
+            let left = until.saturating_duration_since(Instant::now());
             let news = match self.order.as_mut().and_then(Order::next) {
                 Some(news) => news,
-                None => match (self.receiver.recv_timeout(time), &mut self.order) {
+                None => match (self.receiver.recv_timeout(left), &mut self.order) {
                     (Ok(news), Some(order)) => {
                         order.add(news);
-                        continue;
+                        if time.is_zero() || Instant::now() < until {
+                            continue;
+                        }
+                        return Poll::Nothing;
                     }
                     (Ok(news), None) => news,
                     (Err(RecvTimeoutError::Timeout), _) => return Poll::Nothing,

@@ -1,5 +1,7 @@
 //! `map`: lines in, lines out.
 
+use gearman_client::JobHandle;
+use gearman_client::blocking::Client;
 use serde_json::json;
 
 use crate::harness::*;
@@ -85,5 +87,38 @@ fn ordered_map_uses_bounded_memory() {
         let ran = gearctl_with(address, &line, lines.as_bytes()).exits(0);
         let wanted: String = (0..20).map(|n| format!("{n:05}\n")).collect();
         assert_eq!(ran.out(), wanted);
+    });
+}
+
+/// The events of the second job have to wait for the first one's, and arrive more often than the tool waits for any.
+#[cfg(unix)]
+#[test]
+fn an_ordered_map_ends_at_a_signal_while_a_later_job_reports_progress() {
+    on_both(|server| {
+        let address = server.address();
+        let shell = "read line; \
+            test $line = silent || while echo STATUS 1/2 >&2; do sleep 0.005; done; \
+            exec sleep 1000";
+        let line = ["-s", address, "work", "-f", "two", "-j", "2", "--status-prefix", "STATUS"];
+        let line = [&line[..], &["--shell", shell]].concat();
+        let _worker = Running::of(command(&line).spawn().unwrap());
+        workers(address, "two", 2);
+        let directory = tempfile::tempdir().unwrap();
+        let lines = directory.path().join("lines");
+        std::fs::write(&lines, "silent\nbusy\n").unwrap();
+        let mut map = command(&["-s", address, "map", "two", "-j", "2", "--ordered"]);
+        map.stdin(std::fs::File::open(&lines).unwrap());
+        let map = Running::of(map.spawn().unwrap());
+        let mut client = Client::connect(address).unwrap();
+        eventually("progress", || {
+            let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
+            let is_busy = |job: &serde_json::Value| {
+                let handle: JobHandle = job["handle"].as_str().unwrap().parse().unwrap();
+                client.status(&handle).unwrap().progress.numerator() == Some(1)
+            };
+            jobs.as_array().unwrap().iter().any(is_busy).then_some(())
+        });
+        signal(&map, rustix::process::Signal::INT);
+        map.ended().exits(130);
     });
 }
