@@ -46,7 +46,8 @@ impl Room {
     /// Waits until one more job may be submitted. Returns false if no more may be submitted.
     pub(super) fn admit(&self, gate: &Gate) -> bool {
         let mut state = self.state();
-        while state.turn.is_some_and(|turn| state.admitted >= turn - 1 + AHEAD) {
+        while !state.is_closed && state.turn.is_some_and(|turn| state.admitted >= turn - 1 + AHEAD)
+        {
             if !gate.is_open() {
                 return false;
             }
@@ -54,7 +55,7 @@ impl Room {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         state.admitted += 1;
-        true
+        !state.is_closed
     }
 
     /// Waits until there is room for the event. The job whose turn it is may always have one waiting, whatever its
@@ -119,6 +120,7 @@ mod tests {
     use std::thread;
 
     use bytes::Bytes;
+    use ctl_core::system::signals::Interrupts;
     use gearman_client::JobEvent;
 
     use super::super::What;
@@ -148,6 +150,15 @@ mod tests {
         assert!(fits(&room, &data(3, 1)) && !fits(&room, &data(4, 1)));
         room.leave(&data(2, 10));
         assert!(room.enter(&data(4, 1_000)), "the only one, however large");
+    }
+
+    #[test]
+    fn nobody_waits_for_a_turn_once_the_consumer_has_gone() {
+        let (room, gate) = (Room::new(10), Gate::of(&Interrupts::none()));
+        room.turn(1);
+        assert!((0..AHEAD).all(|_| room.admit(&gate)));
+        room.close();
+        assert!(!room.admit(&gate));
     }
 
     #[test]
