@@ -22,7 +22,7 @@ use gearman_client::{FunctionName, FunctionStatus};
 use super::functions::tell_unknown;
 use crate::error::UNSUPPORTED;
 use crate::filters::{Candidate, FILTER};
-use crate::link::{Link, status_of};
+use crate::link::{Link, statuses};
 use crate::names::{Function, show_function};
 use crate::submit::tasks::PaceArgs;
 use crate::tool::Tool;
@@ -127,6 +127,8 @@ pub(super) struct Target {
     /// The server, if there are several.
     pub(super) server: Option<String>,
     pub(super) function: FunctionName,
+    /// Whether the server knows the function.
+    exists: bool,
     pub(super) queued: u64,
     pub(super) workers: i64,
 }
@@ -297,19 +299,21 @@ pub(super) fn targets(
     functions: &[FunctionName],
 ) -> Result<Vec<Target>, CliError> {
     let all = fleet.ask(&mut tool.link, |link| {
-        let look = |function| {
-            let status = status_of(link, function)?;
-            let queued = status.as_ref().map_or(0, FunctionStatus::queued);
-            Ok((u64::try_from(queued).unwrap_or(0), status.map_or(0, |status| status.workers)))
-        };
-        functions.iter().map(look).collect::<Result<Vec<_>, CliError>>()
+        let rows = statuses(link)?;
+        let status =
+            |function: &FunctionName| rows.iter().find(|row| row.name == *function).cloned();
+        Ok(functions.iter().map(status).collect::<Vec<_>>())
     })?;
-    let of = |(server, counts): Answered<Vec<(u64, i64)>>| {
-        functions.iter().zip(counts).map(move |(function, (queued, workers))| Target {
-            server: server.clone(),
-            function: function.clone(),
-            queued,
-            workers,
+    let of = |(server, statuses): Answered<Vec<Option<FunctionStatus>>>| {
+        functions.iter().zip(statuses).map(move |(function, status)| {
+            let queued = status.as_ref().map_or(0, FunctionStatus::queued);
+            Target {
+                server: server.clone(),
+                function: function.clone(),
+                exists: status.is_some(),
+                queued: u64::try_from(queued).unwrap_or(0),
+                workers: status.map_or(0, |status| status.workers),
+            }
         })
     };
     let targets: Vec<Target> = all.into_iter().flat_map(of).collect();
@@ -341,7 +345,8 @@ fn drain(
     let mut left = args.pace.count.unwrap_or(u64::MAX);
     for target in targets {
         let most = if args.until_empty { left } else { target.queued.min(left) };
-        if most == 0 || !bulk.gate().is_open() {
+        // A worker's function exists on gearmand from then on.
+        if most == 0 || !target.exists || !bulk.gate().is_open() {
             continue;
         }
         let all_news = slots.start(target, (most, args.until_empty))?;

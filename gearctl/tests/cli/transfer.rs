@@ -134,6 +134,8 @@ fn peek_and_export_give_jobs_back() {
         back();
         let ran = gearctl(address, &["peek", "nobody", "--yes"]).exits(1);
         assert!(ran.err.contains("nobody"), "{}", ran.err);
+        let ran = gearctl(address, &["drain", "nobody", "--until-empty", "--yes"]).exits(0);
+        assert!(ran.err.contains("nobody"), "{}", ran.err);
         let functions = gearctl(address, &["functions", "-o", "id"]).exits(0);
         assert!(!functions.out().contains("nobody"), "nothing has announced it");
         // Exported jobs are imported, into another function and unchanged.
