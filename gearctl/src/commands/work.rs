@@ -14,7 +14,7 @@ use gearman_client::blocking::Worker;
 use gearman_client::{ClientId, JobLimit, WorkerOptions, WorkerReport};
 
 use crate::error::cli_error;
-use crate::names::{Function, show_function};
+use crate::names::{Function, show_function, show_handle};
 use crate::tool::Tool;
 use crate::work::child::{PLACES, Recipe, Stream};
 use crate::work::{Fate, Handler, Shift, builtin::Builtin};
@@ -106,7 +106,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
         }
         static JOB: Shape = Shape::rows("handle", &[]);
         let record = Record::new()
-            .with("handle", job.handle.as_str())
+            .with("handle", show_handle(&job.handle))
             .with("function", job.function.as_str());
         shift.shift.log(&mut tool.out, &JOB, record, &job.end, job.fate.word())
     });

@@ -18,7 +18,8 @@ use ctl_core::repl::guest::lock;
 use ctl_core::system::process;
 use gearman_client::blocking::{GrabbedJob, Worker};
 use gearman_client::{
-    ConnectionState, ErrorKind, JobLimit, WorkerEvent, WorkerEventKind, WorkerHandle, WorkerReport,
+    ConnectionState, ErrorKind, JobHandle, JobLimit, WorkerEvent, WorkerEventKind, WorkerHandle,
+    WorkerReport,
 };
 
 use crate::error::cli_error;
@@ -34,9 +35,12 @@ pub struct Shift {
     /// Number of jobs after which it ends; the workers have the same limit.
     limit: Option<JobLimit>,
     running: AtomicU64,
-    /// The fates of jobs by handle, where their dead letters decide: the server has them, or has refused them.
-    letters: Mutex<HashMap<String, Fate>>,
+    /// The fates of jobs where their dead letters decide: the server has them, or has refused them.
+    letters: Letters,
 }
+
+/// By handle, with the server: all servers of a host may give the same ones.
+type Letters = Mutex<HashMap<JobHandle, Fate>>;
 
 /// The handler of jobs.
 #[derive(Debug, Clone)]
@@ -51,7 +55,7 @@ pub enum Handler {
 #[derive(Debug)]
 pub struct Finished {
     /// The job.
-    pub handle: String,
+    pub handle: JobHandle,
     /// Its function.
     pub function: String,
     /// How its command ended.
@@ -63,7 +67,7 @@ pub struct Finished {
 impl Finished {
     /// Describes how it ended, and its outcome.
     pub fn tell(&self, messages: &Messages) {
-        let job = format!("job {} of {}", self.handle, self.function);
+        let job = format!("job {} of {}", show_handle(&self.handle), self.function);
         self.end.tell(messages, &job, self.fate.past());
     }
 
@@ -155,7 +159,7 @@ impl Sent {
     fn settled(
         &mut self,
         report: &WorkerReport,
-        letters: &Mutex<HashMap<String, Fate>>,
+        letters: &Letters,
     ) -> impl Iterator<Item = Finished> + use<> {
         let (mut letters, mut settled) = (lock(letters), Vec::new());
         for mut job in std::mem::take(&mut self.jobs) {
@@ -180,11 +184,7 @@ impl Sent {
     }
 
     /// All jobs, by the last account.
-    fn rest(
-        mut self,
-        report: &WorkerReport,
-        letters: &Mutex<HashMap<String, Fate>>,
-    ) -> impl Iterator<Item = Finished> {
+    fn rest(mut self, report: &WorkerReport, letters: &Letters) -> impl Iterator<Item = Finished> {
         self.settled(report, letters).chain(self.jobs)
     }
 }
@@ -221,11 +221,11 @@ impl Shift {
             WorkerEventKind::GivenUp => self.shift.outages().given_up(&event.server),
             WorkerEventKind::Oversized { .. } => self.shift.messages().warn(event.to_string()),
             WorkerEventKind::DeadLettered { job, .. } => {
-                lock(&self.letters).insert(show_handle(job), Fate::DeadLettered);
+                lock(&self.letters).insert(job.clone(), Fate::DeadLettered);
             }
             WorkerEventKind::GivenBack { job, .. } => {
                 self.shift.messages().warn(event.to_string());
-                lock(&self.letters).insert(show_handle(job), Fate::Returned);
+                lock(&self.letters).insert(job.clone(), Fate::Returned);
             }
             _ => {}
         }
@@ -286,7 +286,7 @@ impl Shift {
             };
             let ended = self.keep(&job, ended, &mut end);
             let mut done = Finished {
-                handle: show_handle(&job.handle),
+                handle: job.handle.clone(),
                 function: show_function(&job.function),
                 end: CommandEnd { time: Some(start.elapsed()), ..end },
                 fate: Fate::Returned,
@@ -368,5 +368,27 @@ impl Shift {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fate_is_that_of_the_job_on_its_server() {
+        let handle = |server: &str| -> JobHandle { format!("{server}//H:host:1").parse().unwrap() };
+        let letters: Letters = Mutex::default();
+        lock(&letters).insert(handle("one:4730"), Fate::Returned);
+        let jobs = ["two:4730", "one:4730"].map(|server| Finished {
+            handle: handle(server),
+            function: "f".to_owned(),
+            end: CommandEnd::default(),
+            fate: Fate::Complete,
+        });
+        let mut sent = Sent { jobs: jobs.into(), known: WorkerReport::default() };
+        let settled: Vec<Finished> = sent.settled(&WorkerReport::default(), &letters).collect();
+        assert!(matches!(settled.as_slice(), [job] if job.handle == handle("one:4730")));
+        assert_eq!(sent.jobs.pop_front().map(|job| job.fate), Some(Fate::Complete));
     }
 }
