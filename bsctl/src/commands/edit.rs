@@ -76,9 +76,12 @@ pub fn run(tool: &mut Tool, args: EditArgs) -> Result<Exit, CliError> {
     let (is_edited, body) = (before.is_some(), Bytes::from(body));
     let replaced = replace(tool, &stats, before, body.clone());
     if is_edited && !matches!(replaced, Ok((true, _))) {
-        let kept = outside::keep(&body);
-        let kept = kept.map_err(|error| CliError::writing("the edited body", &error))?;
-        tool.messages.note(format!("the edited body is in {}", kept.display()));
+        match outside::keep(&body) {
+            Ok(kept) => tool.messages.note(format!("the edited body is in {}", kept.display())),
+            Err(error) => {
+                tool.messages.warn(CliError::writing("the edited body", &error).message);
+            }
+        }
     }
     replaced.map(|(_, exit)| exit)
 }

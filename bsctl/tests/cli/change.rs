@@ -1,5 +1,6 @@
 //! `delete`, `kick`, `bury`, `release`, `pause`, `resume`.
 
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use beanstalk_client::{JobId, PutOptions};
@@ -85,6 +86,33 @@ fn edit_opens_the_editor_and_skips_unchanged_jobs() {
     run("sed -i s/one/two/", 0);
     assert_eq!(places(address), ["two t ready"]);
     run("true", 1);
+}
+
+/// For example on a full disk, or here beyond the limit of a file's size.
+#[cfg(unix)]
+#[test]
+fn edit_states_why_a_job_was_not_replaced_if_its_body_cannot_be_kept_either() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    let id = put(address, "t", "one").to_string();
+    server.faults().add(Fault::nth(1).of("put").reply("DRAINING"));
+    let tool = command(&["-s", address, "edit", &id]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -S -f 1; exec \"$@\"", "sh"]);
+    limited.arg(tool.get_program()).args(tool.get_args());
+    for (name, value) in tool.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    let editor = "ulimit -S -f unlimited; head -c 5000 /dev/zero | tr '\\0' x >";
+    limited.env("EDITOR", editor).env_remove("VISUAL");
+    limited.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let ran = ctl_contract::program::fed(limited, b"").exits(75);
+    assert!(ran.err.contains("DRAINING"), "{}", ran.err);
+    assert!(ran.err.contains("the edited body"), "{}", ran.err);
+    assert_eq!(places(address), ["one t ready"]);
 }
 
 /// As after a restart of the server.
