@@ -97,7 +97,7 @@ fn scan(tool: &mut Tool, wanted: &Wanted, args: &BulkArgs) -> Result<Exit, CliEr
         }
     }
     list.finish()?;
-    tell_missing(tool, missing);
+    tell_missing(&tool.messages, missing);
     let exit = bulk.finish_quietly()?;
     Ok(if exit.is_done() && missing > 0 { Exit::Partial } else { exit })
 }

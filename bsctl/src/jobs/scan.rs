@@ -9,6 +9,7 @@ use beanstalk_client::{JobFilter, JobId, JobState, JobStats, TubeName};
 use bytes::Bytes;
 use ctl_core::bulk::Gate;
 use ctl_core::error::CliError;
+use ctl_core::output::messages::Messages;
 use ctl_core::output::progress::Progress;
 use ctl_core::rules::filter::Filters;
 use ctl_core::text::spelling::did_you_mean;
@@ -167,10 +168,10 @@ pub fn no_jobs(tube: &TubeName, meant: Option<&str>) -> String {
 }
 
 /// Reports that there may be more jobs.
-pub fn tell_missing(tool: &Tool, missing: u64) {
+pub fn tell_missing(messages: &Messages, missing: u64) {
     if missing > 0 {
         let more = units::count(missing, "job");
-        tool.messages.warn(format!("the server counts {more} more that were not found"));
+        messages.warn(format!("the server counts {more} more that were not found"));
     }
 }
 

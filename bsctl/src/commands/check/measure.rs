@@ -20,7 +20,7 @@ use super::What;
 use super::roundtrip::roundtrip;
 use crate::attendance::{Load, Problem, Workers};
 use crate::jobs;
-use crate::jobs::scan::{Wanted, fetch, find};
+use crate::jobs::scan::{Wanted, fetch, find, tell_missing};
 use crate::link::Link;
 use crate::tube_stats::{oldest_age, unaskable};
 
@@ -70,9 +70,7 @@ fn matching(
     let wanted = Wanted::of::<JobState>(vec![tube], [], filters);
     let found = find(link, &wanted, &gate, &mut progress)?;
     progress.finish();
-    if found.missing > 0 {
-        messages.warn(format!("{} more jobs were not found", found.missing));
-    }
+    tell_missing(messages, found.missing);
     let fitting = found.ids.chunks(CHUNK).map(|ids| Ok(fetch(link, ids, &wanted, false)?.len()));
     fitting.sum()
 }

@@ -249,6 +249,6 @@ pub fn chosen(tool: &mut Tool, wanted: &Wanted) -> Result<Found, CliError> {
     let gate = Gate::of(&interrupts);
     let found = select(tool, wanted, &gate)?;
     interrupts.check()?;
-    tell_missing(tool, found.missing);
+    tell_missing(&tool.messages, found.missing);
     Ok(found)
 }
