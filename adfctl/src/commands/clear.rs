@@ -17,7 +17,7 @@ use super::drain::{self, DrainArgs};
 use super::export::{Look, Pulled, give_back, require_websocket};
 use crate::messages::{Candidate, FILTER, label};
 use crate::names::Queue;
-use crate::targets::Targets;
+use crate::targets::{Targets, matching};
 use crate::tool::Tool;
 
 /// The end of `clear --help`.
@@ -70,10 +70,7 @@ fn clear(tool: &mut Tool, queues: Vec<QueueName>, args: &ClearArgs) -> Result<Ex
     if one_by_one {
         require_websocket(tool.link.side(), "clear with --filter, --count or --rate")?;
     }
-    let fitting = match filters.is_empty() {
-        true => String::new(),
-        false => format!(" matching {filters}"),
-    };
+    let fitting = matching(&filters);
     let mut targets = Targets::count(&mut tool.link, queues)?;
     if tool.globals.dry_run {
         return targets.would(&mut tool.out, "delete", limit, &fitting);

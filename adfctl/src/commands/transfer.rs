@@ -16,7 +16,7 @@ use crate::link::Link;
 use crate::messages::{Candidate, FILTER, label};
 use crate::names;
 use crate::producer::{NewMessage, push_batch};
-use crate::targets::Targets;
+use crate::targets::{Targets, matching};
 use crate::tool::Tool;
 
 /// The end of `move --help`.
@@ -90,10 +90,7 @@ pub fn run(tool: &mut Tool, args: &TransferArgs) -> Result<Exit, CliError> {
     require_websocket(tool.link.side(), verb)?;
     let targets = Targets::count(&mut tool.link, vec![from.clone()])?;
     let limit = args.bulk.count;
-    let that_fit = match filters.is_empty() {
-        true => String::new(),
-        false => format!(" matching {filters}"),
-    };
+    let that_fit = matching(&filters);
     let mut place = format!("to queue {to}");
     if let Some(elsewhere) = &elsewhere {
         place.push_str(&format!(" on {elsewhere}"));
