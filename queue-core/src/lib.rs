@@ -73,7 +73,7 @@ pub use self::options::{
 };
 #[cfg(feature = "stream")]
 #[doc(hidden)]
-pub use self::stream::Steps;
+pub use self::stream::{Steps, Stream};
 #[cfg(feature = "json")]
 #[doc(hidden)]
 pub use self::text::json::{from_json, to_json};

@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use futures_core::Stream;
+pub use futures_core::Stream;
 
 use crate::exclusive::Exclusive;
 
@@ -49,7 +49,7 @@ impl<T> fmt::Debug for Steps<'_, T> {
 #[macro_export]
 macro_rules! yields_steps {
     ($stream:ty, $item:ty $(, $generic:ident)?) => {
-        impl$(<$generic>)? futures_core::Stream for $stream {
+        impl$(<$generic>)? $crate::Stream for $stream {
             type Item = $item;
 
             fn poll_next(

@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Client {
-    /// The messages of a queue as a [`Stream`](futures_core::Stream) of successive [`pull`](Self::pull)s by a clone of
+    /// The messages of a queue as a [`Stream`](queue_core::Stream) of successive [`pull`](Self::pull)s by a clone of
     /// this client, which remains available for everything else, including settling messages from the stream.
     ///
     /// ```
@@ -134,7 +134,7 @@ impl WorkerOptions {
 }
 
 impl<'a, I: Iterator<Item = Push> + Send + 'a> PushMany<'a, I> {
-    /// The answers as a [`Stream`](futures_core::Stream) of what [`next`](Self::next) returns.
+    /// The answers as a [`Stream`](queue_core::Stream) of what [`next`](Self::next) returns.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

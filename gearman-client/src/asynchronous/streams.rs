@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Worker {
-    /// The jobs of functions that were announced with [`can_do`](Self::can_do), as a [`Stream`](futures_core::Stream):
+    /// The jobs of functions that were announced with [`can_do`](Self::can_do), as a [`Stream`](queue_core::Stream):
     /// what [`next_job`](Self::next_job) gives, until the worker's [handle](Self::handle) stops it or there are no more
     /// ([`until_empty`](WorkerOptions::until_empty)).
     ///
@@ -124,7 +124,7 @@ impl WorkerOptions {
 }
 
 impl Job {
-    /// The events as a [`Stream`](futures_core::Stream) of what [`next`](Self::next) returns.
+    /// The events as a [`Stream`](queue_core::Stream) of what [`next`](Self::next) returns.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -165,7 +165,7 @@ pub struct JobEventStream(Steps<'static, Result<JobEvent>>);
 yields_steps!(JobEventStream, Result<JobEvent>);
 
 impl<I: Iterator<Item: Request>> CallMany<I> {
-    /// The answers as a [`Stream`](futures_core::Stream) of what [`next`](Self::next) returns.
+    /// The answers as a [`Stream`](queue_core::Stream) of what [`next`](Self::next) returns.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -213,7 +213,7 @@ where
     W: AsRef<[u8]>,
     I: Iterator<Item = Submit<W>>,
 {
-    /// The events as a [`Stream`](futures_core::Stream) of what [`next`](Self::next) returns.
+    /// The events as a [`Stream`](queue_core::Stream) of what [`next`](Self::next) returns.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
