@@ -179,9 +179,8 @@ impl Binlog {
         self.records += 1;
         let body = (length > 0 && state != State::Deleted).then(|| field(32, 4));
         let place = body.map(|size| Place { path: Arc::clone(path), at: bytes.at, size });
-        if let Some(size) = body {
-            bytes.skip(size).map_err(|why| format!("the body of job {id}: {why}"))?;
-        }
+        let is_whole = body.map_or(Ok(false), |size| bytes.body(size));
+        let is_whole = is_whole.map_err(|why| format!("the body of job {id}: {why}"))?;
         if state == State::Deleted {
             self.jobs.remove(&id);
             return Ok(true);
@@ -189,7 +188,9 @@ impl Binlog {
         let seconds = |at| u32::try_from(field(at, 8) / layout.second).unwrap_or(u32::MAX);
         let pri = u32::try_from(field(8, 4)).unwrap_or(u32::MAX);
         let (delay, ttr, last) = (seconds(16), seconds(24), self.records);
-        match place {
+        // A server that is killed while it moves a job to a new file leaves a body of zeros there, and the whole one
+        // behind. It would take the zeros itself.
+        match place.filter(|_| is_whole || !self.jobs.contains_key(&id)) {
             Some(body) => {
                 let tube = std::str::from_utf8(&name).map_err(|error| error.to_string())?;
                 let tube = names::tube(tube).map_err(|error| error.message)?;
@@ -264,12 +265,15 @@ impl Bytes {
         Ok(bytes)
     }
 
-    fn skip(&mut self, count: u64) -> Result<(), String> {
-        self.check(count)?;
-        let by = i64::try_from(count).map_err(|error| error.to_string())?;
+    /// Passes over a body; whether it was written to its end.
+    fn body(&mut self, size: u64) -> Result<bool, String> {
+        self.check(size)?;
+        let before_end = size.saturating_sub(END.len() as u64);
+        let by = i64::try_from(before_end).map_err(|error| error.to_string())?;
         self.file.seek_relative(by).map_err(|error| error.to_string())?;
-        self.at += count;
-        Ok(())
+        self.at += before_end;
+        let end = usize::try_from(size - before_end).unwrap_or_default();
+        Ok(self.take(end)? == END)
     }
 
     /// Whether nothing was written from here on: the server fills a new file with zeros.
@@ -412,6 +416,15 @@ mod tests {
         let unfinished = [&7u32.to_le_bytes()[..], &record(7, "t", (1, 1, 0), b"xyz")].concat();
         let (jobs, damaged) = read(&[("binlog.1", &unfinished)]);
         assert!(jobs.is_empty() && damaged[0].contains("not written whole"), "{damaged:?}");
+    }
+
+    #[test]
+    fn a_half_moved_job_keeps_its_earlier_body() {
+        let moved = record(7, "mail", (2, 1, 9), &[0; 6]);
+        let second = [&7u32.to_le_bytes()[..], &moved, &[0; 500]].concat();
+        let (jobs, damaged) = read(&[("binlog.1", &log(7)), ("binlog.2", &second)]);
+        assert!(jobs.contains(&r"2 ready 9 \x00\xff\r\n".to_owned()), "{jobs:?}");
+        assert_eq!((jobs.len(), damaged.len()), (4, 0), "{damaged:?}");
     }
 
     proptest! {
