@@ -250,14 +250,6 @@ impl Link {
         }
     }
 
-    /// All servers.
-    ///
-    /// # Errors
-    /// An address is wrong: exit 2.
-    pub fn servers(&mut self) -> Result<Servers, CliError> {
-        Servers::new(self.dialer.options()?).map_err(cli_error)
-    }
-
     /// How long to wait for an answer.
     pub fn patience(&self) -> Duration {
         self.dialer.timeout().unwrap_or(USUAL_REPLY_TIMEOUT)

@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use adf_queue_client::blocking::Worker;
-use adf_queue_client::{JobLimit, QueueName, Servers, WorkerOptions, WorkerReport};
+use adf_queue_client::{ConnectOptions, JobLimit, QueueName, Servers, WorkerOptions, WorkerReport};
 use clap::Args;
 use ctl_core::commands::work::{self, Ledger, Recipe, WorkFlags};
 use ctl_core::context::fleet::Fleet;
@@ -75,11 +75,12 @@ pub fn run(tool: &mut Tool, args: &WorkArgs) -> Result<Exit, CliError> {
     let servers = tool.link.dialer.options()?.len();
     let empties = args.flags.until_empty();
     let shift = work::Shift::new(tool.messages.stamped()).at(servers).of(&args.flags)?;
-    shift.wait_out(&interrupts, || work::connect(tool))?;
+    let connected = shift.wait_out(&interrupts, || work::connect(tool))?;
     if empties {
         check_queues(tool, &queues)?;
     }
-    let options = options(tool, args)?;
+    tool.link.close();
+    let options = options(connected, args)?;
     let (ledger, finished) = Ledger::new(shift.messages(), label_of);
     let fates = Fates { on_fail: args.on_fail, most: args.max_duplications.get() };
     let shift = Arc::new(Shift { shift, recipe, ledger, fates });
@@ -127,9 +128,8 @@ fn check_queues(tool: &mut Tool, queues: &[QueueName]) -> Result<(), CliError> {
     fleet.ask(&mut tool.link, check).map(drop)
 }
 
-fn options(tool: &mut Tool, args: &WorkArgs) -> Result<WorkerOptions, CliError> {
-    let servers = Servers::new(tool.link.dialer.options()?).map_err(cli_error)?;
-    tool.link.close();
+fn options(servers: Vec<ConnectOptions>, args: &WorkArgs) -> Result<WorkerOptions, CliError> {
+    let servers = Servers::new(servers).map_err(cli_error)?;
     let mut options = WorkerOptions::from(servers)
         .slots(usize::from(args.flags.jobs))
         .max_duplications(args.max_duplications)

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use beanstalk_client::blocking::{JobContext, Worker};
 use beanstalk_client::{
-    Heartbeat, JobLimit, Retries, Servers, SlotState, TubeName, WorkerOptions, WorkerReport,
+    ConnectOptions, Heartbeat, JobLimit, Retries, Servers, SlotState, TubeName, WorkerOptions,
+    WorkerReport,
 };
 use clap::{Args, ValueEnum};
 use ctl_core::commands::work::{self, Ledger, Recipe, WorkFlags};
@@ -107,11 +108,12 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let servers = tool.link.dialer.options()?.len();
     let empties = args.flags.until_empty();
     let shift = work::Shift::new(tool.messages.stamped()).at(servers).of(&args.flags)?;
-    shift.wait_out(&interrupts, || work::connect(tool))?;
+    let connected = shift.wait_out(&interrupts, || work::connect(tool))?;
     if !empties && servers == 1 {
         say_why_idle(shift.messages(), None, &mut tool.link, &tubes)?;
     }
-    let options = options(tool, &args)?;
+    tool.link.close();
+    let options = options(connected, &args)?;
     let (ledger, finished) = Ledger::new(shift.messages(), label);
     let (fates, kills_at_ttr) = (fates(&args), !args.touches());
     let shift = Arc::new(Shift { shift, recipe, ledger, fates, kills_at_ttr });
@@ -199,9 +201,8 @@ fn fates(args: &WorkArgs) -> Fates {
     }
 }
 
-fn options(tool: &mut Tool, args: &WorkArgs) -> Result<WorkerOptions, CliError> {
-    let servers = Servers::new(tool.link.dialer.options()?).map_err(cli_error)?;
-    tool.link.close();
+fn options(servers: Vec<ConnectOptions>, args: &WorkArgs) -> Result<WorkerOptions, CliError> {
+    let servers = Servers::new(servers).map_err(cli_error)?;
     let mut options = WorkerOptions::from(servers)
         .slots(usize::from(args.flags.jobs))
         .heartbeat(if args.touches() { Heartbeat::Always } else { Heartbeat::Never })

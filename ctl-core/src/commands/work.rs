@@ -16,11 +16,12 @@ use clap::{Arg, Args, Command};
 
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
-use crate::link::Link as _;
+use crate::link::Link;
 use crate::output::messages::Messages;
 use crate::output::{Output, Record};
 use crate::system::at_once::first_of;
 use crate::system::child::{DataArgs, Place, Template};
+use crate::system::signals::Interrupts;
 use crate::text::units;
 
 pub use ledger::{Fate, Finished, Ledger};
@@ -28,12 +29,15 @@ pub use outages::Outages;
 pub use shift::{Ended, Given, Recipe, Shift};
 pub use supervisor::Hands;
 
-/// Connects as the flags say before a worker starts, so that `--wait-for-server` applies to it, too. At the
-/// start, a failure is an error, because an invalid address is more likely than a server outage.
+/// The options of a worker's servers, once the context is connected: as the flags say, so that `--wait-for-server`
+/// applies to a worker, too. At the start, a failure is an error, because an invalid address is more likely than a server
+/// outage.
 ///
 /// # Errors
 /// No server can be reached: exit 69. With several servers one is enough; the worker reports the others. A signal.
-pub fn connect<T: Tool>(context: &mut Context<T>) -> Result<(), CliError> {
+pub fn connect<T: Tool>(
+    context: &mut Context<T>,
+) -> Result<Vec<<T::Link as Link>::Options>, CliError> {
     let waits = context.globals.wait_for_server.is_some();
     let interrupts = context.gentle_interrupts()?;
     context.link.dialer_mut().heed_between_attempts(&interrupts);
@@ -43,12 +47,19 @@ pub fn connect<T: Tool>(context: &mut Context<T>) -> Result<(), CliError> {
     } else {
         first_of(each, |(_, mut link)| link.connect())
     };
+    let dialer = context.link.dialer_mut();
+    dialer.heed_between_attempts(&Interrupts::none());
     connected.map_err(|error| match error.exit {
         Exit::Unavailable if !waits => {
             error.hint("--wait-for-server 1m, to wait for it at startup as during a later outage")
         }
         _ => error,
-    })
+    })?;
+    if let Some(attention) = dialer.attention() {
+        // The worker answers signals from now on, also in a session.
+        attention.running(false);
+    }
+    dialer.options_of_worker()
 }
 
 /// The flags of `work` in every tool.

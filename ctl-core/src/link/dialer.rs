@@ -148,6 +148,11 @@ impl<L: Link> Dialer<L> {
         Ok(self.made()?.iter().map(|(_, options)| options.clone()).collect())
     }
 
+    /// As [`Dialer::options`], for a worker, which handles signals itself: they end no calls.
+    pub(crate) fn options_of_worker(&self) -> Result<Vec<L::Options>, CliError> {
+        Self { attention: None, made: None, ..self.clone() }.options()
+    }
+
     /// The options of the first server.
     ///
     /// # Errors
@@ -296,22 +301,16 @@ impl<L: Link> Dialer<L> {
         self.messages = messages.clone();
     }
 
-    /// Shows no messages from now on.
+    /// Shows no messages from now on, and signals end no calls.
     pub(crate) fn mute(&mut self) {
         self.messages = self.messages.with_filter(Filter::none());
-        self.never_cancel();
-    }
-
-    /// Signals end the wait for a server, but no calls of later connections: for a worker, which handles signals itself.
-    pub(crate) fn heed_between_attempts(&mut self, interrupts: &Interrupts) {
-        self.never_cancel();
-        self.interrupts = interrupts.clone();
-    }
-
-    /// Signals end no calls of later connections.
-    fn never_cancel(&mut self) {
         self.attention = None;
         self.made = None;
+    }
+
+    /// Interrupts end the wait for a server between two attempts from now on.
+    pub(crate) fn heed_between_attempts(&mut self, interrupts: &Interrupts) {
+        self.interrupts = interrupts.clone();
     }
 
     /// Signals end connecting, but no calls of later connections: for those that outlive a line of a session, whose

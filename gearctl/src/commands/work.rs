@@ -11,7 +11,7 @@ use ctl_core::link::Link as _;
 use ctl_core::output::{Record, Shape};
 use ctl_core::text::units;
 use gearman_client::blocking::Worker;
-use gearman_client::{ClientId, JobLimit, WorkerOptions, WorkerReport};
+use gearman_client::{ClientId, JobLimit, Servers, WorkerOptions, WorkerReport};
 
 use crate::error::cli_error;
 use crate::names::{Function, show_function, show_handle};
@@ -158,8 +158,7 @@ fn workers(
         ))
         .hint(format!("a separate worker for {function}")));
     }
-    work::connect(tool)?;
-    let servers = tool.link.servers()?;
+    let servers = Servers::new(work::connect(tool)?).map_err(cli_error)?;
     let mut workers = Vec::new();
     for _ in 0..args.flags.jobs {
         let observer = Arc::clone(shift);

@@ -242,6 +242,36 @@ fn abandoning_a_reply_keeps_started_jobs() {
     worker.join().unwrap();
 }
 
+/// Whether `work` had to connect the session or not.
+#[test]
+fn work_leaves_signals_to_the_worker_and_later_lines_give_up() {
+    for (is_there, prompt) in [(true, "(type help"), (false, "not connected> ")] {
+        let port = Port::take().unwrap();
+        let early = is_there.then(|| start_at(&port));
+        let address = port.address().to_string();
+        let mut terminal = Terminal::run(&PROGRAM, &address, &[("NO_COLOR", "1")], &["repl"]);
+        terminal.sees(prompt);
+        let server = early.unwrap_or_else(|| start_at(&port));
+        let mut client = Client::connect(server.address()).unwrap();
+        client.submit_background("up", "x", SubmitOptions::default()).unwrap();
+        terminal.types("work -f up --exec sh -c 'echo begun >&2; sleep 2'\r");
+        terminal.sees("begun\r\n");
+        terminal.types("\u{3}");
+        let worker = terminal.sees("completed 1 job");
+        assert!(!worker.contains("waiting for the answer"), "{worker}");
+        terminal.sees(READS);
+        server.faults().add(Fault::always().of("SUBMIT_JOB_BG").hang());
+        terminal.types("submit other x\r");
+        while server.faults().struck() == 0 {
+            std::thread::yield_now();
+        }
+        terminal.types("\u{3}");
+        terminal.sees("Ctrl-C again gives it up");
+        terminal.types("\u{3}");
+        terminal.sees("GIVEN_UP: ");
+    }
+}
+
 #[test]
 fn unacknowledged_jobs_count_at_exit() {
     let server = Server::start().unwrap();
