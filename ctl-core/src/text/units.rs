@@ -52,14 +52,19 @@ pub fn point(text: &str) -> Result<SystemTime, String> {
 }
 
 fn with_zone(text: &str) -> Option<SystemTime> {
-    let of = |time| humantime::parse_rfc3339_weak(time).ok();
+    // After the seconds it would take a zone of its own.
+    let is_bare = |time: &str| time.bytes().skip(19).all(|b| b == b'.' || b.is_ascii_digit());
+    let of = |time| humantime::parse_rfc3339_weak(time).ok().filter(|_| is_bare(time));
     if let Some(time) = text.strip_suffix('Z') {
         return of(time);
     }
     let (time, zone) = text.split_at_checked(text.len().checked_sub("+01:00".len())?)?;
     let (sign, zone) = zone.split_at_checked(1)?;
     let (hours, minutes) = zone.split_once(':')?;
-    let below = |text: &str, limit| text.parse::<u64>().ok().filter(|number| *number < limit);
+    let below = |text: &str, limit| {
+        let is_number = text.len() == 2 && text.bytes().all(|b| b.is_ascii_digit());
+        text.parse::<u64>().ok().filter(|number| is_number && *number < limit)
+    };
     let ahead = Duration::from_secs(60 * (60 * below(hours, 24)? + below(minutes, 60)?));
     match sign {
         "+" => of(time)?.checked_sub(ahead),
@@ -175,7 +180,11 @@ mod tests {
         let bad =
             ["2026-12-24T18:00:00", "2026-12-24", "2026-02-30T00:00:00Z", "18:00Z", "", "+01:00"];
         let bad = bad.into_iter().chain(["2026-12-24T18:00:00+24:00", "2026-12-24T18:00:00é1:00"]);
-        for text in bad.chain(["-1", "99999999999999999999"]) {
+        let zones =
+            ["ZZ", "Z+01:00", "+00:00Z", "Zab+01:00", "++1:00", "+1:000", "+001:0", "+01:+1"];
+        let twice = zones.map(|zone| format!("2026-12-24T18:00:00{zone}"));
+        let bad = bad.chain(["-1", "99999999999999999999"]);
+        for text in bad.chain(twice.iter().map(String::as_str)) {
             let error = point(text).unwrap_err();
             assert!(error.starts_with(&format!("`{text}` is not a time with its zone")), "{error}");
         }
