@@ -235,7 +235,7 @@ pub fn embedded_session_on_a_terminal<T: Tool>(case: &Case<T>) {
 pub fn edits_a_command_in_the_editor<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let add = case.add;
-    let variables = [("NO_COLOR", "1"), ("EDITOR", "sed -i -e s/one/two/")];
+    let variables = [("NO_COLOR", "1"), ("VISUAL", ""), ("EDITOR", "sed -i -e s/one/two/")];
     let mut terminal = Terminal::start(&case.program, &address, &variables);
     terminal.says(&format!("{add} one"), READS);
     // The last command; then one of its own; then one that stays unchanged.

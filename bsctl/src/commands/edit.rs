@@ -126,8 +126,8 @@ fn new_body(
         let limit = max_job_size(&mut tool.link)?;
         return Argument::parse(&given).load(&mut tool.input, limit).map(Some);
     }
-    let (before, environment) = (before.unwrap_or_default(), tool.settings().environment.clone());
-    let mut after = outside::edit(before, |name| environment.var(name))?;
+    let before = before.unwrap_or_default();
+    let mut after = outside::edit(before, &tool.settings().environment)?;
     if !before.ends_with(b"\n") && after.ends_with(b"\n") {
         after.pop();
     }

@@ -9,6 +9,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use tempfile::NamedTempFile;
 
 use crate::error::{CliError, Exit};
+use crate::system::env::Environment;
 use crate::system::process;
 use crate::text::lexer::Word;
 use crate::text::literal::to_path;
@@ -45,13 +46,14 @@ pub(super) fn shell_command(line: &OsStr) -> Command {
     command
 }
 
-/// Lets a person edit a text, with the program that `var` names as `VISUAL` or `EDITOR`.
+/// Lets a person edit a text, with the program that `VISUAL` or `EDITOR` names.
 ///
 /// # Errors
 /// The editor cannot be started, or exited with a code other than 0: the text must then not be used.
-pub fn edit(text: &[u8], var: impl Fn(&str) -> Option<String>) -> Result<Vec<u8>, CliError> {
+pub fn edit(text: &[u8], environment: &Environment) -> Result<Vec<u8>, CliError> {
     let default = if cfg!(windows) { "notepad" } else { "vi" };
-    let editor = var("VISUAL").or_else(|| var("EDITOR")).unwrap_or_else(|| default.to_owned());
+    let named = environment.var("VISUAL").or_else(|| environment.var("EDITOR"));
+    let editor = named.unwrap_or_else(|| default.to_owned());
     let scratch = scratch(text).map_err(|error| CliError::writing("a file to edit", &error))?;
     // The variable may hold arguments, as everywhere: the shell splits it.
     let mut command = if cfg!(windows) {
@@ -109,7 +111,7 @@ mod tests {
     use super::*;
 
     fn edited(editor: &str) -> Result<Vec<u8>, CliError> {
-        edit(b"put a\n", |name| (name == "EDITOR").then(|| editor.to_owned()))
+        edit(b"put a\n", &Environment::of(&[("VISUAL", ""), ("EDITOR", editor)]))
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use clap::ValueEnum;
 use clap::builder::styling::{AnsiColor, Style};
 
+use crate::system::env::Environment;
+
 /// The value of `--color`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum ColorWhen {
@@ -17,24 +19,23 @@ pub enum ColorWhen {
 
 impl ColorWhen {
     /// Decides for one stream: flag, then `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR`, `TERM`, then whether it
-    /// is a terminal. `var` looks up an environment variable.
-    pub fn decide(self, var: impl Fn(&str) -> Option<String>, terminal: bool) -> bool {
+    /// is a terminal.
+    pub fn decide(self, environment: &Environment, terminal: bool) -> bool {
         match self {
             Self::Always => return true,
             Self::Never => return false,
             Self::Auto => {}
         }
-        let set = |name: &str| var(name).filter(|value| !value.is_empty());
-        if set("NO_COLOR").is_some() {
+        if environment.var("NO_COLOR").is_some() {
             return false;
         }
-        if set("CLICOLOR_FORCE").is_some_and(|value| value != "0") {
+        if environment.var("CLICOLOR_FORCE").is_some_and(|value| value != "0") {
             return true;
         }
-        if set("CLICOLOR").is_some_and(|value| value == "0") {
+        if environment.var("CLICOLOR").is_some_and(|value| value == "0") {
             return false;
         }
-        terminal && set("TERM").is_none_or(|value| value != "dumb")
+        terminal && environment.var("TERM").is_none_or(|value| value != "dumb")
     }
 }
 
@@ -107,10 +108,7 @@ mod tests {
     use super::*;
 
     fn decide(when: ColorWhen, vars: &[(&str, &str)], terminal: bool) -> bool {
-        let var = |name: &str| {
-            vars.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
-        };
-        when.decide(var, terminal)
+        when.decide(&Environment::of(vars), terminal)
     }
 
     #[test]

@@ -17,9 +17,8 @@ pub(super) fn edit<T: Tool>(context: &mut Context<T>) -> Result<Exit, CliError> 
     context.refuse_dry_run("editing the file", "context show")?;
     let place = place(context)?;
     let environment = context.settings().environment.clone();
-    let is_changed = place.edit(program, &template(program), |text| {
-        outside::edit(text, |name| environment.var(name))
-    })?;
+    let edited = |text: &[u8]| outside::edit(text, &environment);
+    let is_changed = place.edit(program, &template(program), edited)?;
     let file = place.shown();
     let done = Record::new().with("file", file.as_str()).with("changed", is_changed);
     let sentence =

@@ -8,6 +8,7 @@ use crate::repl::editor::Edited;
 use crate::repl::history::{self, Keep};
 use crate::repl::outside;
 use crate::repl::shell::{Leaving, Shell, Terminal};
+use crate::system::env::Environment;
 use crate::text::lexer;
 use crate::text::lexer::Statement;
 
@@ -111,7 +112,7 @@ impl<S: Shell> Session<'_, S> {
             behind.to_vec()
         };
         before.push(b'\n');
-        let edited = match outside::edit(&before, |name| std::env::var(name).ok()) {
+        let edited = match outside::edit(&before, &Environment::process()) {
             Ok(edited) => edited,
             Err(error) => {
                 self.shell.report(&error, None);
