@@ -152,17 +152,28 @@ impl Drop for Notice {
 ///
 /// # Errors
 /// Nothing is there, or it is inaccessible.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    Ok(is_same(&file.metadata()?, &fs::symlink_metadata(path)?))
+}
+
+/// Whether this very file is what opens at that path, also behind a symbolic link.
+///
+/// # Errors
+/// Nothing is there, or it is inaccessible.
+pub(crate) fn is_behind(file: &File, path: &Path) -> io::Result<bool> {
+    Ok(is_same(&file.metadata()?, &fs::metadata(path)?))
+}
+
 #[cfg(unix)]
-pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+fn is_same(here: &fs::Metadata, there: &fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    let (here, there) = (file.metadata()?, fs::symlink_metadata(path)?);
-    Ok((here.dev(), here.ino()) == (there.dev(), there.ino()))
+    (here.dev(), here.ino()) == (there.dev(), there.ino())
 }
 
 /// This system has no file number to compare.
 #[cfg(not(unix))]
-pub(crate) fn is_at(_file: &File, path: &Path) -> io::Result<bool> {
-    Ok(fs::symlink_metadata(path)?.is_file())
+fn is_same(_: &fs::Metadata, there: &fs::Metadata) -> bool {
+    there.is_file()
 }
 
 #[cfg(unix)]

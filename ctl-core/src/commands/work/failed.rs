@@ -30,7 +30,7 @@ impl FailedFile {
         let mut line = record.line()?;
         let failed = |error| CliError::writing(&self.path.to_string_lossy(), &error);
         let file = &mut *lock(&self.file);
-        if !files::is_at(file, &self.path).unwrap_or(false) {
+        if !files::is_behind(file, &self.path).unwrap_or(false) {
             *file = open(&self.path)?;
         }
         if is_torn(file).map_err(failed)? {
@@ -104,5 +104,26 @@ mod tests {
         assert_eq!(read(&path), "{\"id\":3}\n");
         std::fs::remove_dir_all(folder.path()).unwrap();
         assert_eq!(append(4).unwrap_err().exit.code(), 74);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_behind_a_link_stays_open_until_the_link_changes() {
+        use std::os::fd::AsRawFd as _;
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let [link, old, new] = ["failed", "old", "new"].map(|name| folder.path().join(name));
+        symlink(&old, &link).unwrap();
+        let failed = FailedFile::open(&link).unwrap();
+        let append = |number| failed.append(&Record::new().with("id", number)).unwrap();
+        // A file that takes its place is opened before it is closed.
+        let opened = lock(&failed.file).as_raw_fd();
+        append(1);
+        assert_eq!(lock(&failed.file).as_raw_fd(), opened);
+        std::fs::remove_file(&link).unwrap();
+        symlink(&new, &link).unwrap();
+        append(2);
+        let read = |path| std::fs::read_to_string(path).unwrap();
+        assert_eq!((read(&old), read(&new)), ("{\"id\":1}\n".into(), "{\"id\":2}\n".into()));
     }
 }
