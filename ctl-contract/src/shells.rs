@@ -253,6 +253,10 @@ pub fn completion_scripts_leave_files_to_the_shell<T: Tool>(case: &Case<T>) {
         (&["complete", "zsh", "--", "tap", "--filter", "from==c"], 0),
         (&["complete", "zsh", "--", "nonsense", ""], 0),
         (&["complete", "zsh"], 0),
+        (&["complete", "nu"], 0),
+        (&["complete", "elvish", "--", "nonsense", ""], 2),
+        (&["complete", "powershell", "--", "nonsense", ""], 2),
+        (&["complete", "man", "--", "nonsense", ""], 2),
     ] {
         let _ = case.program.at("127.0.0.1:1", line).exits(code);
     }

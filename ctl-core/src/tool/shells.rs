@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 /// A shell that completes lines.
@@ -29,7 +30,7 @@ pub enum Shell {
 #[derive(Debug, Args)]
 pub struct CompleteArgs {
     /// The shell
-    #[arg(value_name = "SHELL")]
+    #[arg(value_name = "SHELL", value_parser = asking())]
     shell: Shell,
 
     /// What has been typed
@@ -47,6 +48,13 @@ pub(super) fn script(shell: Shell, name: &str) -> Option<String> {
         Shell::Elvish | Shell::PowerShell | Shell::Man => return None,
     };
     Some(script.replace("TOOL", name))
+}
+
+/// A shell that has such a script.
+fn asking() -> impl TypedValueParser<Value = Shell> {
+    let all = Shell::value_variants().iter().filter(|shell| script(**shell, "").is_some());
+    PossibleValuesParser::new(all.filter_map(ValueEnum::to_possible_value))
+        .try_map(|name| Shell::from_str(&name, false))
 }
 
 impl CompleteArgs {
@@ -71,7 +79,9 @@ impl CompleteArgs {
                 if about.is_empty() { word } else { format!("{word}:{about}") }
             }
             Shell::Nushell => format!("{}\t{about}", in_nushell(word)),
-            _ => format!("{word}\t{about}"),
+            Shell::Fish => format!("{word}\t{about}"),
+            // Refused before.
+            _ => word.to_owned(),
         }
     }
 }
