@@ -5,6 +5,7 @@ pub mod sheet;
 use clap::Command;
 
 use crate::error::{CliError, EXIT_CODES, Exit};
+use crate::help;
 use crate::text::color::Role;
 
 /// A tool: its names, its grammar, and its help texts. The only place that knows the queue.
@@ -145,11 +146,9 @@ impl Program {
         let then = if others.is_empty() { "" } else { "; then " };
         let then = format!("{then}{}", others.join(", "));
         let tls = [tls.authorities, tls.certificate, tls.key, tls.revocations].join(", ");
-        let words = [("{server}", *first), ("{short}", servers.short), ("{then}", &then)];
-        let words = words.into_iter().chain([("{tls}", &*tls), ("{prefix}", self.prefix)]);
-        let words: Vec<_> = words.chain([("{name}", self.name)]).collect();
         let fill = |text: &str| {
-            words.iter().fold(text.to_owned(), |text, (word, with)| text.replace(word, with))
+            let own = text.replace("{server}", first).replace("{then}", &then);
+            help::filled(&own.replace("{tls}", &tls), self)
         };
         let rows = ENVIRONMENT.iter().chain(self.own_variables);
         rows.map(|(names, about)| (fill(names), fill(about))).collect()
