@@ -18,6 +18,7 @@ use crate::program::Servers;
 use crate::system::files::Notice;
 use crate::system::listen;
 use crate::system::signals::Interrupts;
+use crate::system::socket;
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
@@ -116,13 +117,10 @@ fn wanted(servers: &Servers, args: &ServeArgs) -> String {
 }
 
 fn endpoint(servers: &Servers, wanted: &str, allow_remote: bool) -> Result<String, CliError> {
-    if let Some(path) = wanted.strip_prefix("unix:") {
-        let path = path.strip_prefix("//").unwrap_or(path);
+    if let Some(path) = socket::unix_path(wanted) {
         return match cfg!(unix) {
             true => Ok(format!("unix:{path}")),
-            false => Err(CliError::usage(format!(
-                "cannot listen on {path}: this system has no unix sockets"
-            ))),
+            false => Err(socket::unsupported(path)),
         };
     }
     let bare = servers.schemes.iter().find_map(|scheme| wanted.strip_prefix(scheme));

@@ -35,6 +35,11 @@ pub(crate) fn unix_path(address: &str) -> Option<&str> {
     Some(path.strip_prefix("//").unwrap_or(path))
 }
 
+/// On a system without Unix sockets.
+pub(crate) fn unsupported(path: &str) -> CliError {
+    CliError::usage(format!("cannot listen on `unix:{path}`: this system has no Unix sockets"))
+}
+
 /// A connection.
 #[derive(Debug)]
 pub(crate) enum Stream {
@@ -151,8 +156,7 @@ fn cannot_listen(place: &impl fmt::Display, error: &io::Error) -> CliError {
 
 #[cfg(not(unix))]
 fn listen_at(path: &str) -> Result<(Listener, String), CliError> {
-    let why = "this system has no Unix sockets";
-    Err(CliError::usage(format!("cannot listen on `unix:{path}`: {why}")))
+    Err(unsupported(path))
 }
 
 #[cfg(unix)]
