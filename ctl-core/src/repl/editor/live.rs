@@ -181,7 +181,6 @@ impl Notices {
     }
 }
 
-/// How wide the terminal is, or is taken to be.
 /// Makes a line editor waiting for keys return, as if Ctrl-C had been typed.
 pub(crate) fn wake_editor() {
     // This can only fail for a signal that does not exist.
@@ -189,6 +188,7 @@ pub(crate) fn wake_editor() {
     let _ = signal_hook::low_level::raise(signal_hook::consts::SIGINT);
 }
 
+/// How wide the terminal is, or is taken to be.
 pub(super) fn columns() -> usize {
     terminal_size::terminal_size().map_or(80, |(width, _)| width.0.into())
 }
