@@ -94,9 +94,9 @@ fn conclude(
     program: &Program,
     flags: &CheckFlags,
     subject: &Subject,
-    measured: impl Into<Measured>,
+    measured: Measured,
 ) -> Result<Exit, CliError> {
-    let Measured { metrics, failure, absent, stated, known } = measured.into();
+    let Measured { metrics, failure, absent, stated, known } = measured;
     let judged = match failure {
         None if metrics.is_empty() && absent.is_some() => {
             flags.require(&known).map(|()| Vec::new())
