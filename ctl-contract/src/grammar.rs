@@ -38,11 +38,8 @@ pub fn hints_name_an_existing_server_flag<T: Interactive>() {
     let long = servers.flag.trim_start_matches('-');
     let flag = known.get_arguments().find(|flag| flag.get_long() == Some(long)).unwrap();
     let letters = flag.get_short_and_visible_aliases().unwrap_or_default();
-    let letters = letters.into_iter().map(|letter| format!("-{letter}"));
-    let flags: Vec<String> = letters.chain([servers.flag.to_owned()]).collect();
-    for flag in [servers.flag, servers.short] {
-        assert!(flags.iter().any(|known| known == flag), "{flag} is not among {flags:?}");
-    }
+    let mut letters = letters.into_iter().map(|letter| format!("-{letter}"));
+    assert!(letters.any(|letter| letter == servers.short), "{}", servers.short);
 }
 
 /// A name is accepted both as an argument and as a flag.

@@ -131,8 +131,8 @@ pub fn unix_sockets<T: Tool>(case: &Case<T>) {
 pub fn serve_keeps_a_socket_in_use<T: Tool>(case: &Case<T>) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s");
-    let (_server, address) = T::Link::start(&format!("unix:{}", path.display()), None).unwrap();
     let socket = format!("unix:{}", path.display());
+    let (_server, address) = T::Link::start(&socket, None).unwrap();
     for line in [&["serve"][..], &["tap", "--to", "127.0.0.1:1"]] {
         let ran = case.program.bare(&[line, &["--listen", &socket]].concat()).exits(69);
         assert!(ran.err.contains("is in use by another server"), "{line:?}: {}", ran.err);

@@ -1,6 +1,8 @@
 //! Workers that run a command for every job.
 
 use std::io::{BufRead as _, BufReader, Read as _};
+#[cfg(unix)]
+use std::process::Child;
 #[cfg(target_os = "linux")]
 use std::process::Stdio;
 
@@ -161,11 +163,7 @@ pub fn worker_serves_metrics<T: Tool>(case: &Case<T>) {
     assert!(refused.err.contains("try: --metrics 127.0.0.1:0"), "{}", refused.err);
     case.adds(&address, "good");
     case.adds(&address, "bad");
-    let mut worker = Running::of(worker("127.0.0.1:0"));
-    let mut err = BufReader::new(worker.stderr.take().unwrap());
-    let said = hears(&mut err, "/metrics\n");
-    let (_, rest) = said.split_once("http://").unwrap();
-    let worker = Exporter::of(worker, rest.split_once("/metrics").unwrap().0.to_owned());
+    let worker = watched(worker("127.0.0.1:0"));
     let name = format!("{}_work_", case.program.prefix.to_lowercase());
     let shows = |text: &str| {
         let metrics = worker.metrics();
@@ -182,20 +180,25 @@ pub fn worker_serves_metrics<T: Tool>(case: &Case<T>) {
     worker.end();
 }
 
+/// A worker that serves metrics, once it has said where.
+#[cfg(unix)]
+fn watched(worker: Child) -> Exporter {
+    let mut worker = Running::of(worker);
+    let mut err = BufReader::new(worker.stderr.take().unwrap());
+    let said = hears(&mut err, "/metrics\n");
+    let (_, rest) = said.split_once("http://").unwrap();
+    Exporter::of(worker, rest.split_once("/metrics").unwrap().0.to_owned())
+}
+
 /// A liveness probe must not end it.
 #[cfg(unix)]
 pub fn worker_is_healthy_while_it_waits_for_its_server<T: Tool>(case: &Case<T>) {
-    let dead = fixtures::Port::take().unwrap();
-    let address = dead.address().to_string();
+    let (_port, address) = Case::<T>::dead_address();
     let words: Vec<&str> = case.work.split(' ').collect();
     let globals = [case.program.flag, &address, "--wait-for-server", "1h"];
     let flags = ["--metrics", "127.0.0.1:0", "--shell", "true"];
     let line = [&globals[..], &words, &flags].concat();
-    let mut worker = Running::of(case.program.command(&line).spawn().unwrap());
-    let mut err = BufReader::new(worker.stderr.take().unwrap());
-    let said = hears(&mut err, "/metrics\n");
-    let (_, rest) = said.split_once("http://").unwrap();
-    let worker = Exporter::of(worker, rest.split_once("/metrics").unwrap().0.to_owned());
+    let worker = watched(case.program.command(&line).spawn().unwrap());
     assert_eq!(worker.get("/healthz").1, "ok\n");
     worker.end();
 }
