@@ -394,7 +394,8 @@ impl Bulk {
         let signal = self.gate.signal();
         let listed = u64::try_from(self.failures.len()).unwrap_or(u64::MAX);
         if self.failed > listed {
-            self.messages.warn(format!("and {} more failures", self.failed - listed));
+            let more = units::count(self.failed - listed, "more failure");
+            self.messages.warn(format!("and {more}"));
         }
         if self.succeeded == 0 && signal.is_none() && !self.failures.is_empty() {
             let Failure { item, error, .. } = self.failures.swap_remove(0);
