@@ -6,9 +6,10 @@ mod gate;
 mod manner;
 mod rate;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use queue_core::lock;
 use serde_json::json;
 
 use crate::error::{CliError, Exit};
@@ -249,7 +250,7 @@ impl Bulk {
     }
 
     fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.progress)
     }
 
     /// Continues to the end, unless the work itself failed.

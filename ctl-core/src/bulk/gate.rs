@@ -1,7 +1,9 @@
 //! Whether a bulk command takes more work.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
+
+use queue_core::lock;
 
 use super::manner::{Manner, OnError};
 use super::rate::Pace;
@@ -56,7 +58,7 @@ impl Gate {
     /// Keeps the progress moving although nothing happens.
     fn see(&self) {
         if let Some(progress) = self.progress.upgrade() {
-            progress.lock().unwrap_or_else(PoisonError::into_inner).advance_by(0);
+            lock(&progress).advance_by(0);
         }
     }
 

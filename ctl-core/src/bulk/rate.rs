@@ -1,8 +1,10 @@
 //! `--rate`: an evenly paced rate limit of bulk commands.
 
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use queue_core::lock;
 
 use crate::system::pause::wait;
 
@@ -78,7 +80,7 @@ impl Pace {
 
     /// When the turn of `count` items starts; the next one starts after their time.
     fn book(&self, count: usize, now: Instant) -> Instant {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = lock(&self.next);
         let turn = next.map_or(now, |next| next.max(now));
         *next = turn.checked_add(self.rate.time_of(count)).or(Some(turn));
         turn

@@ -2,7 +2,8 @@
 
 use std::iter;
 use std::mem;
-use std::sync::PoisonError;
+
+use queue_core::lock;
 
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
@@ -279,7 +280,7 @@ pub fn on_each<T: Tool>(
         if waiting.is_empty() || ends.is_some() {
             break;
         }
-        let asked = asking.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let asked = lock(&asking).clone();
         if let Err(error) = tool.confirm().many(&in_all(&asked), &tool.messages) {
             ends = Some(error);
             break;

@@ -1,7 +1,9 @@
 //! Confirmation of dangerous commands: asked on a terminal, otherwise given by flags.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use queue_core::lock;
 
 use crate::error::{CliError, Exit};
 use crate::output::messages::Messages;
@@ -73,7 +75,7 @@ impl Confirm {
             return Ok(());
         }
         if let Some(asking) = &self.asking {
-            asking.lock().unwrap_or_else(PoisonError::into_inner).push(action.to_owned());
+            lock(&asking).push(action.to_owned());
             return Err(CliError::new(Exit::Negative, WAITS, "not confirmed yet"));
         }
         if !self.can_ask {

@@ -1,7 +1,9 @@
 //! What a record says itself, and what the command line says for records that do not.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use queue_core::lock;
 
 use crate::error::CliError;
 use crate::input::named::Named;
@@ -33,7 +35,7 @@ impl OwnFirst {
         if own.is_none() || given.is_none() || own == given {
             return;
         }
-        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut noted = lock(&self.noted);
         if noted.insert(field) {
             self.messages.note(format!(
                 "-{option} is only for records without `{field}`: {label} has its own, which is used"

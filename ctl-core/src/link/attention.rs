@@ -6,10 +6,11 @@
 //! signal ends that.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use queue_core::blocking::Canceller;
+use queue_core::lock;
 
 use crate::error::{CliError, Exit};
 use crate::output::messages::Messages;
@@ -61,7 +62,7 @@ impl Attention {
     }
 
     fn attempts_now(&self) -> MutexGuard<'_, Vec<(usize, Canceller)>> {
-        self.connecting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.connecting)
     }
 
     fn cancel(&self) {

@@ -1,7 +1,8 @@
 //! The tool's own commands, run for a web page or a live view, as they would run in a shell.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use queue_core::lock;
 use serde_json::{Value, json};
 
 use crate::args::GlobalArgs;
@@ -90,7 +91,7 @@ impl<T: Interactive> Own<T> {
             .iter()
             .find(|(address, _)| address == server)
             .ok_or_else(|| CliError::usage("there is no such server"))?;
-        let sibling = link.lock().unwrap_or_else(PoisonError::into_inner).sibling();
+        let sibling = lock(&link).sibling();
         let whole: Vec<String> = [T::PROGRAM.name.to_owned()].into_iter().chain(line).collect();
         let (cli, _) =
             cli::parse::<T>(&whole).map_err(|error| CliError::usage(error.render().to_string()))?;

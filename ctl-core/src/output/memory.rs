@@ -1,7 +1,9 @@
 //! Results that are kept in memory instead of shown.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use queue_core::lock;
 
 /// The written bytes, in memory; shared by clones.
 #[derive(Debug, Clone, Default)]
@@ -17,7 +19,7 @@ impl Memory {
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.bytes).clone()
     }
 
     pub(crate) fn text(&self) -> String {
@@ -27,7 +29,7 @@ impl Memory {
 
 impl Write for Memory {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut all = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.bytes);
         match self.bound {
             Some((most, why)) if all.len().saturating_add(bytes.len()) > most => {
                 Err(io::Error::other(why))

@@ -1,7 +1,9 @@
 //! The names for completion: those of the server, and those that the session has seen.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use queue_core::lock;
 
 use super::names::LiveNames;
 
@@ -36,7 +38,7 @@ impl KnownNames {
         let next = Arc::clone(&names.next);
         let mut fetch: Option<Fetch> = None;
         names.live = Some(LiveNames::new(move || {
-            if let Some(fresh) = next.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            if let Some(fresh) = lock(&next).take() {
                 fetch = Some(fresh);
             }
             fetch.as_mut()?()
@@ -46,7 +48,7 @@ impl KnownNames {
 
     /// Switches to another server: names shown from the previous one are forgotten.
     pub(crate) fn go_to(&self, fetch: Fetch) {
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(fetch);
+        *lock(&self.next) = Some(fetch);
         self.lock().seen.clear();
         if let Some(live) = &self.live {
             live.forget();
@@ -97,6 +99,6 @@ impl KnownNames {
     }
 
     fn lock(&self) -> MutexGuard<'_, Lists> {
-        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.lists)
     }
 }

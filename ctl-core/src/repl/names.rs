@@ -7,6 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use queue_core::lock;
+
 /// How long fetched names count as fresh.
 pub const TTL: Duration = Duration::from_secs(5);
 /// How long [`LiveNames::get`] waits for fresh names.
@@ -87,7 +89,7 @@ impl State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

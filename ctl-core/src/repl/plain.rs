@@ -1,7 +1,9 @@
 //! A person at a terminal without line editing (`TERM=dumb`): prompts on stderr, lines from stdin.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use queue_core::lock;
 
 use super::Prompt;
 use super::editor::Edited;
@@ -25,7 +27,7 @@ impl PlainTerminal {
         let shown = Arc::clone(&prompt);
         let tick = move |waiting| {
             match waiting {
-                Waiting::First => show(&shown.lock().unwrap_or_else(PoisonError::into_inner)),
+                Waiting::First => show(&lock(&shown)),
                 Waiting::More => show("...> "),
                 Waiting::Still => {}
             }
@@ -64,7 +66,7 @@ impl PlainTerminal {
     }
 
     fn set_prompt(&mut self, prompt: &Prompt) {
-        *self.prompt.lock().unwrap_or_else(PoisonError::into_inner) = prompt.plain();
+        *lock(&self.prompt) = prompt.plain();
     }
 }
 

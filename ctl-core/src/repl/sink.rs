@@ -1,7 +1,9 @@
 //! stdout of a session: records whether the last line was ended, and how its lines started.
 
 use std::io::{self, BufWriter, Stdout, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use queue_core::lock;
 
 /// How much of a command's output is searched for names and ids.
 const LOOK_AT: usize = 16 * 1024;
@@ -41,7 +43,7 @@ impl Written {
     }
 
     fn lock(&self) -> MutexGuard<'_, Facts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

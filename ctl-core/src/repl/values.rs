@@ -1,6 +1,8 @@
 //! What completion knows in every session: settings with their values, and what can be explained.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use queue_core::lock;
 
 use super::complete::{Values, Wanted};
 use super::known::KnownNames;
@@ -16,11 +18,11 @@ pub(super) struct KnownSettings(Arc<Mutex<Vec<Setting>>>);
 impl KnownSettings {
     /// These are the settings now.
     pub(super) fn are(&self, settings: Vec<Setting>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = settings;
+        *lock(&self.0) = settings;
     }
 
     fn get(&self) -> Vec<Setting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.0).clone()
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::io;
 use std::panic;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
+
+use queue_core::lock;
 
 use crate::error::CliError;
 
@@ -108,7 +110,7 @@ impl<'s, T: Send, R: Send, F: Fn(&mut T) -> R + Sync> Begun<'s, T, R, F> {
 }
 
 fn apply<T, R>(act: impl Fn(&mut T) -> R, item: &Mutex<T>) -> R {
-    act(&mut item.lock().unwrap_or_else(PoisonError::into_inner))
+    act(&mut lock(&item))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Querying the servers, each over its own connection.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use queue_core::lock;
 
 use super::{Exports, Metrics};
 use crate::context::{Context, Tool};
@@ -159,7 +160,7 @@ impl<L: Link> Server<L> {
         messages: Option<&Messages>,
         question: impl FnOnce(&mut L, &mut Known) -> Result<O, CliError>,
     ) -> Result<O, CliError> {
-        let mut asking = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asking = lock(&self.link);
         let Asking { link, known, .. } = &mut *asking;
         let answer = link.connect().and_then(|()| question(link, known));
         match (&answer, messages) {

@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
+
+use queue_core::lock;
 
 use super::cutter::{Cutter, Found};
 use super::decoder::{Decoder, Role, Said, Side};
@@ -163,7 +165,7 @@ impl News {
     }
 
     pub(super) fn summary(&self) -> MutexGuard<'_, Summary> {
-        self.summary.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.summary)
     }
 }
 

@@ -4,10 +4,11 @@
 use std::future::{Future, poll_fn};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use queue_core::lock;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
@@ -85,7 +86,7 @@ async fn serve<D: Decoder>(mut client: Stream, target: Target, mut tapped: Conne
         both([there, back]).await.err()
     };
     if let Some(side) = reset {
-        let mut tapped = tapped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tapped = lock(&tapped);
         tapped.reset(side);
         client.reset();
         server.reset();
@@ -100,7 +101,7 @@ async fn carry<D: Decoder>(
     tapped: &Mutex<Connection<D>>,
 ) -> Result<(), Side> {
     let other = if side == Side::Client { Side::Server } else { Side::Client };
-    let tapped = || tapped.lock().unwrap_or_else(PoisonError::into_inner);
+    let tapped = || lock(&tapped);
     let mut buffer = vec![0; CHUNK];
     loop {
         let came = from.read(&mut buffer).await.map_err(|_| side)?;

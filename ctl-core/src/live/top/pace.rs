@@ -3,6 +3,8 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use queue_core::lock;
+
 /// The pace, shared by all pollers.
 pub(super) struct Pace {
     state: Mutex<State>,
@@ -76,7 +78,7 @@ impl Pace {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

@@ -3,7 +3,9 @@
 use std::io::Write as _;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use queue_core::lock;
 
 use crate::error::CliError;
 use crate::system::family::Family;
@@ -61,7 +63,7 @@ impl Guard {
     }
 
     fn tell(&self, mark: &str, state: &str) {
-        let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut commands = lock(&self.commands);
         // Without it, the commands run as they would without a guard.
         let _ = commands.write_all(format!("{mark} {state}\n").as_bytes());
     }
