@@ -8,7 +8,7 @@ use fixtures::Port;
 /// A service that serves one queue, from its options to its report.
 macro_rules! worker {
     ($name:ident, $sdk:ident, $server:ident, $queue:literal, [$($face:ident)?], [$($asy:ident $mov:ident)?],
-     [$($end:tt)*], $done:ty, $fill:expr, [$($report:tt)*]) => {
+     [$($end:tt)*], $done:ty, $fill:expr, [$($report:tt)*], [$($deferrals:ident)?]) => {
         #[test]
         fn $name() {
             use $sdk::{JobLimit, Servers, WorkerEvent, WorkerHandle, WorkerOptions, $($face::)? Worker};
@@ -40,6 +40,7 @@ macro_rules! worker {
                 worker.check()$($end)*.unwrap();
                 let registered = worker.register($queue, |job| $($asy $mov)? {
                     let _ = (job.is_stopping(), job.is_lost());
+                    $(let _: u64 = job.$deferrals();)?
                     Err::<$done, &str>("any error that can be displayed")
                 });
                 registered.unwrap();
@@ -108,8 +109,9 @@ fn queue(address: &str) {
     adf_queue_client::blocking::Client::connect(address).unwrap().create_queue("/q").unwrap();
 }
 
-// A job's result is a protocol's own. The blocking worker of Gearman refuses to run if it has no function.
-worker!(beanstalk_worker, beanstalk_client, beanstalkd, "q", [], [async move], [.await], (), nothing, []);
+// A job's result is a protocol's own, and gearmand has no deferrals. The blocking worker of Gearman refuses to run if it
+// has no function.
+worker!(beanstalk_worker, beanstalk_client, beanstalkd, "q", [], [async move], [.await], (), nothing, [], [deferrals]);
 worker!(
     beanstalk_blocking_worker,
     beanstalk_client,
@@ -120,11 +122,12 @@ worker!(
     [],
     (),
     nothing,
-    []
+    [],
+    [deferrals]
 );
-worker!(gearman_worker, gearman_client, gearmand, "q", [], [async move], [.await], Vec<u8>, nothing, []);
-worker!(gearman_blocking_worker, gearman_client, gearmand, "q", [blocking], [], [], Vec<u8>, nothing, [.unwrap()]);
-worker!(adf_queue_worker, adf_queue_client, adf_queue, "/q", [], [async move], [.await], (), queue, []);
+worker!(gearman_worker, gearman_client, gearmand, "q", [], [async move], [.await], Vec<u8>, nothing, [], []);
+worker!(gearman_blocking_worker, gearman_client, gearmand, "q", [blocking], [], [], Vec<u8>, nothing, [.unwrap()], []);
+worker!(adf_queue_worker, adf_queue_client, adf_queue, "/q", [], [async move], [.await], (), queue, [], [deferrals]);
 worker!(
     adf_queue_blocking_worker,
     adf_queue_client,
@@ -135,7 +138,8 @@ worker!(
     [],
     (),
     queue,
-    []
+    [],
+    [deferrals]
 );
 
 // A put has options; a push has none.

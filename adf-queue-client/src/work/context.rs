@@ -38,6 +38,13 @@ impl JobContext {
         self.attempts
     }
 
+    /// How often this worker has [deferred](crate::Outcome::Defer) the message before, as far as it remembers. The
+    /// server counts these deliveries like the others.
+    #[must_use]
+    pub fn deferrals(&self) -> u64 {
+        self.delivery.duplications().saturating_sub(self.attempts).into()
+    }
+
     /// The server that it came from.
     #[must_use]
     pub fn server(&self) -> &Address {

@@ -369,14 +369,16 @@ impl Retries {
         self.after(unfinished(stats).saturating_sub(1), stats)
     }
 
-    /// What to do with a failed job.
+    /// What to do with a failed job, of which every release counts as a failure.
     #[must_use]
     pub fn failed(&self, stats: &JobStats) -> Outcome {
         self.failed_after(stats.releases, stats)
     }
 
-    /// The same after this number of releases that count as failures.
-    pub(crate) fn failed_after(&self, failures: u64, stats: &JobStats) -> Outcome {
+    /// The same after this number of releases that count as failures: without the `deferrals` of the job's context,
+    /// which the server does not tell from failures.
+    #[must_use]
+    pub fn failed_after(&self, failures: u64, stats: &JobStats) -> Outcome {
         let most = self.releases.saturating_mul(stats.kicks.saturating_add(1));
         // A release does not take back earlier reservations: the next one may be one too many.
         let is_last = matches!(self.after(unfinished(stats), stats), Some(Poison::Reserves(_)));

@@ -182,6 +182,11 @@ impl WorkerStatus {
         })
     }
 
+    /// How often a job was deferred.
+    pub(crate) fn deferrals(&self, server: usize, job: JobId) -> u64 {
+        self.with_deferrals(server, |deferrals| deferrals.of(&job))
+    }
+
     fn with_deferrals<T: Default>(
         &self,
         server: usize,
@@ -203,7 +208,7 @@ impl WorkerStatus {
 
     pub(crate) fn notify(&self, server: &Address, slot: usize, mut what: WorkerEventKind) {
         if let WorkerEventKind::DeadLettered { job, attempts, .. } = &mut what {
-            let deferred = self.with_deferrals(slot % self.deferrals.len(), |jobs| jobs.of(job));
+            let deferred = self.deferrals(slot % self.deferrals.len(), *job);
             *attempts = attempts.saturating_sub(deferred);
         }
         crate::trace::worker(server, slot, &what, self.logs_errors);

@@ -22,9 +22,11 @@ pub struct Fates {
 }
 
 impl Fates {
-    /// Whether this buries the job.
-    pub fn is_final(&self, outcome: Outcome, stats: &JobStats) -> bool {
-        let outcome = if outcome.is_retry() { self.retries.failed(stats) } else { outcome };
+    /// Whether this buries the job, which this worker has deferred so often.
+    pub fn is_final(&self, mut outcome: Outcome, deferrals: u64, stats: &JobStats) -> bool {
+        if outcome.is_retry() {
+            outcome = self.retries.failed_after(stats.releases.saturating_sub(deferrals), stats);
+        }
         matches!(outcome, Outcome::Bury { .. })
     }
 

@@ -58,7 +58,8 @@ impl Shift {
             reason => fate_of(JobFate::Lost(reason)),
         });
         let mut outcome = self.fates.outcome(ended, &stats);
-        if self.shift.records_failures() && lost.is_none() && self.fates.is_final(outcome, &stats) {
+        let is_final = || self.fates.is_final(outcome, job.deferrals(), &stats);
+        if self.shift.records_failures() && lost.is_none() && is_final() {
             let record = jobs::record_with_body(job.id, Some(&stats), &job.body);
             if self.shift.keep(record.of_server(key.0.as_deref()), &mut end) {
                 outcome = Outcome::Delete;

@@ -79,6 +79,21 @@ fn dead_jobs_go_to_the_dead_letter_tube() {
 }
 
 #[test]
+fn exit_code_75_does_not_count_as_a_failure() {
+    on_both(|address| {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("failed");
+        let id = put(address, "default", "bad");
+        let limits = ["--max-releases", "2", "--backoff", "0..0,x1"];
+        let script = "test $BSCTL_RELEASES -ge 2 || exit 75; exit 1";
+        let line = [&limits[..], &["--failed-to", file.to_str().unwrap(), "--shell", script]];
+        let ran = logged(address, &line.concat()).exits(1);
+        assert_eq!(fates(&ran), ["released", "released", "released", "released", "recorded"]);
+        assert_eq!(state(address, id), "gone");
+    });
+}
+
+#[test]
 fn delays_grow_with_the_job_counters() {
     on_both(|address| {
         let id = put(address, "default", "x");

@@ -18,6 +18,7 @@ pub struct JobContext(pub(super) Arc<ContextInner>);
 pub(super) struct ContextInner {
     key: JobKey,
     job: Job,
+    deferrals: u64,
     server: Arc<Address>,
     view: Mutex<ReservationState>,
     changed: Notify,
@@ -35,24 +36,35 @@ pub(super) enum Answerer {
 impl ContextInner {
     pub(super) fn new(
         taken: HandlerJob,
+        deferrals: u64,
         server: Arc<Address>,
         slot: Answerer,
         stopping: Arc<Signal>,
     ) -> Arc<Self> {
         let HandlerJob { key, job, tube, stats, end } = taken;
         let view = Mutex::new(ReservationState { tube, stats, end, ..ReservationState::default() });
-        Arc::new(ContextInner { key, job, server, view, changed: Notify::new(), slot, stopping })
+        Arc::new(ContextInner {
+            key,
+            job,
+            deferrals,
+            server,
+            view,
+            changed: Notify::new(),
+            slot,
+            stopping,
+        })
     }
 }
 
 impl JobContext {
     pub(super) fn new(
         taken: HandlerJob,
+        deferrals: u64,
         server: Arc<Address>,
         mail: Arc<HandlerRequests>,
         stopping: Arc<Signal>,
     ) -> Self {
-        JobContext(ContextInner::new(taken, server, Answerer::Worker(mail), stopping))
+        JobContext(ContextInner::new(taken, deferrals, server, Answerer::Worker(mail), stopping))
     }
 
     fn ask(&self, ask: HandlerRequest) {
@@ -100,6 +112,13 @@ impl JobContext {
     #[must_use]
     pub fn server(&self) -> &Address {
         &self.0.server
+    }
+
+    /// How often this worker has [deferred](crate::Outcome::defer) the job before, as far as it remembers. The server
+    /// counts these releases like those of failures.
+    #[must_use]
+    pub fn deferrals(&self) -> u64 {
+        self.0.deferrals
     }
 
     /// Whether the reservation has ended. If so, the outcome will not be sent, because the job now belongs to other

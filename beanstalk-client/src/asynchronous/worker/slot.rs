@@ -132,8 +132,10 @@ impl Slot {
             match action {
                 Action::Run(taken) => {
                     let (server, mail) = (self.server.clone(), self.mail.clone());
+                    let deferrals = self.worker_status.deferrals(self.lane.server, taken.job.id);
                     let job = JobContext::new(
                         taken,
+                        deferrals,
                         server,
                         mail,
                         self.worker_status.stop.signal().clone(),

@@ -46,6 +46,7 @@ impl TestJob {
         let server = Arc::new(Address::default());
         let test = TestJob(JobContext(ContextInner::new(
             taken,
+            0,
             server,
             Answerer::Test,
             Signal::default().into(),

@@ -140,8 +140,10 @@ impl<'a> Slot<'a> {
             match action {
                 Action::Run(taken) => {
                     let (server, handover) = (self.server.clone(), self.handover.clone());
+                    let deferrals = self.worker_status.deferrals(self.lane.server, taken.job.id);
                     let job = JobContext::new(
                         taken,
+                        deferrals,
                         server,
                         handover,
                         self.worker_status.stop.signal().clone(),

@@ -19,6 +19,7 @@ use crate::support::{Async, Blocking, Face, place::PATIENCE};
 pub(super) trait Seen {
     fn id(&self) -> JobId;
     fn body(&self) -> Vec<u8>;
+    fn deferrals(&self) -> u64;
     fn is_lost(&self) -> bool;
     /// Waits for the end of the reservation, with the patience of a test.
     fn wait_lost(&self) -> Option<LostReason>;
@@ -207,6 +208,10 @@ impl Seen for SeenAsync {
         self.0.body.to_vec()
     }
 
+    fn deferrals(&self) -> u64 {
+        self.0.deferrals()
+    }
+
     fn is_lost(&self) -> bool {
         self.0.is_lost()
     }
@@ -272,6 +277,10 @@ impl Seen for blocking::JobContext {
 
     fn body(&self) -> Vec<u8> {
         self.body.to_vec()
+    }
+
+    fn deferrals(&self) -> u64 {
+        Self::deferrals(self)
     }
 
     fn is_lost(&self) -> bool {

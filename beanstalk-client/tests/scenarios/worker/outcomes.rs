@@ -186,10 +186,13 @@ fn deferrals_do_not_count_as_failures<F: WorkerFace>(environment: Environment) {
     let retries = Retries::default().releases(1).backoff(Duration::ZERO, 1, Duration::ZERO);
     let options = WorkerOptions::new(options(place.address())).unwrap().slots(3).retries(retries);
     let runs = AtomicUsize::new(0);
-    let worker = F::start(options.dead_letter("dead".parse().unwrap()), move |_| {
-        match runs.fetch_add(1, Ordering::SeqCst) {
-            0..5 => Ok(Outcome::defer(Duration::ZERO)),
-            _ => Err("no luck".into()),
+    let worker = F::start(options.dead_letter("dead".parse().unwrap()), move |job| {
+        match (runs.fetch_add(1, Ordering::SeqCst), job.deferrals()) {
+            (before @ 0..5, deferrals) if before as u64 == deferrals => {
+                Ok(Outcome::defer(Duration::ZERO))
+            }
+            (5.., 5) => Err("no luck".into()),
+            (_, deferrals) => Err(format!("{deferrals} deferrals")),
         }
     });
     worker.events.wait_for("dead-lettered", 1);
