@@ -162,11 +162,8 @@ fn take_many(tool: &mut Tool, taker: &Taker, count: u64) -> Result<Vec<Delivery>
 }
 
 fn show(tool: &mut Tool, held: &[Delivery], with_request: bool) -> Result<(), CliError> {
-    let mut list = tool.out.list(&BODIES)?;
-    for message in held {
-        list.push(if with_request { record_with_request(message) } else { record(message) })?;
-    }
-    list.finish()
+    let record = if with_request { record_with_request } else { record };
+    tool.out.list(&BODIES)?.all(held.iter().map(record))
 }
 
 fn delete(tool: &mut Tool, held: Vec<Delivery>) -> Result<Exit, CliError> {

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use adf_queue_client::Delivery;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
 use ctl_core::repl::Prompt;
@@ -142,17 +143,15 @@ impl Guest for State<'_> {
     /// `pulled`.
     fn show_held(&mut self) -> Result<Exit, CliError> {
         let held = self.tool.session.as_ref().map_or(&[][..], |session| &session.held);
-        let mut list = self.tool.out.list(&PULLED)?;
-        for message in held {
-            let record = Record::new()
+        let record = |message: &Delivery| {
+            Record::new()
                 .with("requestid", message.request_id().as_str())
                 .with("queue", message.queue().as_str())
                 .with("messageid", message.message_id().get())
                 .with("duplications", message.duplications())
-                .with("size", message.body().len());
-            list.push(record)?;
-        }
-        list.finish()?;
+                .with("size", message.body().len())
+        };
+        self.tool.out.list(&PULLED)?.all(held.iter().map(record))?;
         Ok(Exit::Done)
     }
 

@@ -74,9 +74,8 @@ fn head(tool: &mut Tool, args: &PeekArgs) -> Result<Exit, CliError> {
             .hint("bsctl tubes, to see where jobs are"));
     };
     let stats = tool.link.call(StatsJob(job.id))?;
-    let mut list = tool.out.list(&BODIES)?;
-    list.push(jobs::record_with_body(job.id, stats.as_ref(), &job.body))?;
-    list.finish()?;
+    let record = jobs::record_with_body(job.id, stats.as_ref(), &job.body);
+    tool.out.list(&BODIES)?.all([record])?;
     Ok(Exit::Done)
 }
 

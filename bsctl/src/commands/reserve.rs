@@ -150,11 +150,10 @@ pub fn run(tool: &mut Tool, args: ReserveArgs) -> Result<Exit, CliError> {
     }
     let epoch = tool.link.side().client()?.epoch();
     let stats = stats_of(tool.link.side(), &held)?;
-    let mut list = tool.out.list(&BODIES)?;
-    for (job, stats) in held.iter().zip(&stats) {
-        list.push(jobs::record_with_body(job.id, stats.as_ref(), &job.body))?;
-    }
-    list.finish()?;
+    let records = held.iter().zip(&stats);
+    let records =
+        records.map(|(job, stats)| jobs::record_with_body(job.id, stats.as_ref(), &job.body));
+    tool.out.list(&BODIES)?.all(records)?;
     match args.then {
         Then::Hold => hold(tool, &held, &stats, epoch),
         Then::Bury => bury(tool, &held, &stats),

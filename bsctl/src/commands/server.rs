@@ -3,10 +3,10 @@
 use beanstalk_client::TubeStats;
 use beanstalk_client::protocol::ListTubes;
 use clap::Args;
-use ctl_core::context::fleet::Fleet;
+use ctl_core::context::fleet::{Answered, Fleet};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::diagnosis::Diagnosis;
-use ctl_core::output::{Column, Format, Shape};
+use ctl_core::output::{Column, Format, Record, Shape};
 use ctl_core::text::units;
 
 use crate::attendance::{Load, Problem, Workers};
@@ -90,11 +90,8 @@ pub fn run(tool: &mut Tool, args: ServerArgs) -> Result<Exit, CliError> {
         Ok(stats.with("reserve_job", link.side().knows_reserve_job()?))
     })?;
     if fleet.is_several() {
-        let mut list = tool.out.list(&SERVERS)?;
-        for (server, stats) in all {
-            list.push(stats.of_server(server.as_deref()))?;
-        }
-        list.finish()?;
+        let of = |(server, stats): Answered<Record>| stats.of_server(server.as_deref());
+        tool.out.list(&SERVERS)?.all(all.into_iter().map(of))?;
         return Ok(fleet.exit());
     }
     let address = tool.link.dialer.address()?;

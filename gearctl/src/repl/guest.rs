@@ -191,11 +191,7 @@ impl Guest for State<'_> {
                     .with("progress", progress),
             );
         }
-        let mut list = self.tool.out.list(&JOBS)?;
-        for row in rows {
-            list.push(row)?;
-        }
-        list.finish()?;
+        self.tool.out.list(&JOBS)?.all(rows)?;
         Ok(Exit::Done)
     }
 

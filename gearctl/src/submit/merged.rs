@@ -1,12 +1,13 @@
 //! Jobs that the server has merged, by their unique id, with one that it had already, and perhaps skips.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::output::messages::Messages;
+use ctl_core::repl::guest::lock;
 use ctl_core::system::at_once::at_once;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, JobHandle, JobInfo, JobStatus, UniqueId};
@@ -96,7 +97,7 @@ impl Guard {
 
     /// Looks at the jobs of the servers, before this one is submitted.
     pub fn before(&self, job: Submitted<'_>) {
-        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut servers = lock(&self.servers);
         match servers.as_mut_slice() {
             [only] => only.look(job.function),
             all => drop(at_once(all, |server| server.look(job.function))),
@@ -110,7 +111,7 @@ impl Guard {
     /// There is such a job: exit 1.
     pub fn require_free(&self, job: Submitted<'_>) -> Result<(), CliError> {
         self.before(job);
-        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut servers = lock(&self.servers);
         // Those that list their jobs answer this, too.
         let joins = |server: &mut Server| {
             let status = server.link.client().ok()?.status_unique(job.id).ok()?;
@@ -132,7 +133,7 @@ impl Guard {
     /// What becomes of the job that the server has returned.
     pub fn after(&self, job: Submitted<'_>, handle: &JobHandle) -> Fate {
         let at = handle.server().map(ToString::to_string);
-        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut servers = lock(&self.servers);
         let server = match servers.as_mut_slice() {
             [only] => Some(only),
             all => all.iter_mut().find(|server| Some(&server.address) == at.as_ref()),

@@ -6,12 +6,13 @@ mod room;
 
 use std::iter::Peekable;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use ctl_core::bulk::Gate;
 use ctl_core::error::{CliError, Exit};
+use ctl_core::repl::guest::lock;
 use ctl_core::system::process;
 use ctl_core::system::signals::Interrupts;
 use gearman_client::blocking::Client;
@@ -169,7 +170,7 @@ impl Wire {
     /// Submits the next job. None if there is none, or if the receiver has gone.
     fn next(&mut self, client: &mut Client, source: &Source, kind: Kind) -> Option<()> {
         let task = {
-            let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut source = lock(source);
             // Only threads with something to submit wait for a turn.
             source.0.peek()?;
             let task = if self.gate.turn(1) { source.0.next()? } else { return None };

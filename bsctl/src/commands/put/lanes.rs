@@ -1,7 +1,7 @@
 //! The connections that put jobs: one, or several at once, each taking the next batch when it is free.
 
+use std::sync::Mutex;
 use std::sync::mpsc::{self, SyncSender};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use beanstalk_client::Inserted;
@@ -11,6 +11,7 @@ use ctl_core::error::CliError;
 use ctl_core::input::intake::{Batches, Item, sift};
 use ctl_core::link::Link as _;
 use ctl_core::output::Record;
+use ctl_core::repl::guest::lock;
 use ctl_core::system::signals::Interrupts;
 
 use crate::link::Link;
@@ -91,7 +92,7 @@ pub(in crate::commands) fn several(
     mut absorb: impl FnMut(Event) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     let source = Mutex::new(source);
-    let next = || source.lock().unwrap_or_else(PoisonError::into_inner).next(interrupts);
+    let next = || lock(&source).next(interrupts);
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::sync_channel(EVENTS);
         for (server, mut own) in lanes {

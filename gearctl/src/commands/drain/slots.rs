@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use ctl_core::envelope::Formats;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::output::Record;
+use ctl_core::repl::guest::lock;
 use ctl_core::rules::filter::Filters;
 use ctl_core::system::process;
 use ctl_core::text::units;
@@ -197,7 +198,7 @@ impl Slot {
         let mut outcome = self.take_all();
         let Self { held, unfit, function, mut link, plan, sender, .. } = self;
         let all = {
-            let mut taking = plan.taking.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut taking = lock(&plan.taking);
             taking.0 -= 1;
             taking.1.push(Returned { held, unfit });
             if taking.0 == 0 { std::mem::take(&mut taking.1) } else { Vec::new() }

@@ -6,6 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ctl_core::bulk::Gate;
+use ctl_core::repl::guest::lock;
 
 use super::news::News;
 
@@ -103,7 +104,7 @@ impl Room {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
