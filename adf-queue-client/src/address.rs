@@ -21,7 +21,7 @@ use crate::{Error, protocol::Encoding};
 ///
 /// [`with_transport`](queue_core::Address::with_transport) changes the transport of any of them.
 ///
-/// An IPv6 address may have a zone, such as `[fe80::1%eth0]:6230`.
+/// An IPv6 address may have a zone, such as `[fe80::1%eth0]:6230`, or `[fe80::1%25eth0]` as in URLs.
 ///
 /// Its methods: [`tcp`](queue_core::Address::tcp), [`tls`](queue_core::Address::tls),
 /// [`unix`](queue_core::Address::unix), [`over_tls`](queue_core::Address::over_tls),

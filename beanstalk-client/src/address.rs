@@ -9,7 +9,7 @@
 /// | `beanstalks://host:port`, `tls://host:port` | TLS; the port is 11400 unless given |
 /// | `unix:/path`, `unix:///path` | a unix socket |
 ///
-/// An IPv6 address may have a zone, such as `[fe80::1%eth0]:11300`.
+/// An IPv6 address may have a zone, such as `[fe80::1%eth0]:11300`, or `[fe80::1%25eth0]` as in URLs.
 ///
 /// Its methods: [`tcp`](queue_core::Address::tcp), [`tls`](queue_core::Address::tls),
 /// [`unix`](queue_core::Address::unix), [`over_tls`](queue_core::Address::over_tls),

@@ -7,7 +7,7 @@ pub(crate) mod servers;
 
 use std::{convert::Infallible, fmt, hash::Hash, marker::PhantomData, path::PathBuf, str::FromStr};
 
-use crate::{Endpoint, Error, Scheme, Span};
+use crate::{Endpoint, Error, Scheme, Span, with_bare_zone};
 
 /// A kind of server: the syntax of its addresses, and how its client handles the outcome of connecting.
 pub trait System: Copy + fmt::Debug + Eq + Hash + Send + Sync + 'static {
@@ -169,8 +169,8 @@ impl<S: System> FromStr for Address<S> {
     fn from_str(text: &str) -> Result<Self, S::Error> {
         let (endpoint, pair) = S::SCHEME.parse(text)?;
         let place = match endpoint {
-            Endpoint::Tcp { host, port } => Location::Tcp(host.into(), port),
-            Endpoint::Tls { host, port } => Location::Tls(host.into(), port),
+            Endpoint::Tcp { host, port } => Location::Tcp(with_bare_zone(host).into(), port),
+            Endpoint::Tls { host, port } => Location::Tls(with_bare_zone(host).into(), port),
             Endpoint::Unix(path) => Location::Unix(path.into()),
         };
         Ok(Address { place, pair, system: PhantomData })
@@ -239,6 +239,10 @@ pub(crate) mod tests {
             ("queued://h", "h:7"),
             ("queues://h", "queues://h:8"),
             ("[fe80::1%eth0]:5", "[fe80::1%eth0]:5"),
+            ("queues://[fe80::1%25eth0]", "queues://[fe80::1%eth0]:8"),
+            ("[fe80::1%25]:5", "[fe80::1%25]:5"),
+            ("[fe80::1%25251]:5", "[fe80::1%25251]:5"),
+            ("unix:/run/%25eth0::", "unix:/run/%25eth0::"),
             ("tls://[::1]:9", "queues://[::1]:9"),
             ("unix:/run/q.sock", "unix:/run/q.sock"),
             ("unix:///run/q.sock", "unix:/run/q.sock"),
@@ -279,6 +283,8 @@ pub(crate) mod tests {
         for (built, text) in [
             (Address::tcp("h", 5), "h:5"),
             (Address::tcp("::1", 5), "[::1]:5"),
+            (Address::tcp("fe80::1%eth0", 5), "[fe80::1%25eth0]:5"),
+            (Address::tcp("fe80::1%251", 5), "[fe80::1%25251]:5"),
             (Address::tls("h", 5), "queues://h:5"),
             (Address::unix("/run/q.sock"), "unix:/run/q.sock"),
         ] {
@@ -315,6 +321,7 @@ pub(crate) mod tests {
             "[::1]x",
             "[x]:1",
             "[::1%]:1",
+            "[::1%25%]:1",
             "[%eth0]:1",
             "ftp://h",
             "queue://h?a=b",

@@ -89,7 +89,7 @@ pub use self::{
         System, Transports,
         chooser::{Chooser, affinity, stable_hash},
         opening::Opening,
-        scheme::Scheme,
+        scheme::{Scheme, with_bare_zone},
         servers::{ClientError, OneServer},
     },
     clock::{after, now},

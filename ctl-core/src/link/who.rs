@@ -6,6 +6,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
+use queue_core::with_bare_zone;
+
 use crate::error::{CliError, Exit};
 use crate::program::Program;
 use crate::text::escape;
@@ -146,7 +148,8 @@ fn host_and_port(address: &str) -> &str {
 /// What the system resolves an address to. It takes the zone of an IPv6 address only without brackets.
 fn resolved(address: &str) -> Option<std::vec::IntoIter<SocketAddr>> {
     let (host, port) = host_and_port(address).rsplit_once(':')?;
-    (host.trim_matches(['[', ']']), port.parse().ok()?).to_socket_addrs().ok()
+    let host = with_bare_zone(host.trim_matches(['[', ']']));
+    (&*host, port.parse().ok()?).to_socket_addrs().ok()
 }
 
 /// What is listening there, if it replies in time.

@@ -1,6 +1,6 @@
 //! The syntax of server addresses.
 
-use std::{fmt, path::Path};
+use std::{borrow::Cow, fmt, path::Path};
 
 use crate::{Error, decimal, excerpt};
 
@@ -194,7 +194,14 @@ impl Scheme {
                 (host, port)
             }
         };
-        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+        match host.split_once('%') {
+            _ if !host.contains(':') => write!(f, "{host}:{port}"),
+            // Without the separator of URLs, this zone would be read as one.
+            Some((host, zone)) if zone.starts_with("25") && zone != "25" => {
+                write!(f, "[{host}%25{zone}]:{port}")
+            }
+            _ => write!(f, "[{host}]:{port}"),
+        }
     }
 }
 
@@ -238,6 +245,18 @@ fn check_ipv6(host: &str) -> Result<(), String> {
     match is_address && !host.ends_with('%') {
         true => Ok(()),
         false => Err("there is no IPv6 address between the brackets".into()),
+    }
+}
+
+/// A host whose zone, if any, follows `%`; text may have `%25` there, as URLs do (RFC 6874). `%25` at the end is the
+/// zone 25.
+#[must_use]
+pub fn with_bare_zone(host: &str) -> Cow<'_, str> {
+    match host.split_once("%25") {
+        Some((address, zone)) if address.contains(':') && !zone.is_empty() => {
+            format!("{address}%{zone}").into()
+        }
+        _ => host.into(),
     }
 }
 
