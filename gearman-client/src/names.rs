@@ -306,15 +306,14 @@ macro_rules! name {
         #[cfg(feature = "serde")]
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(&text::written(self.as_bytes()))
+                text::serialize(self.as_bytes(), serializer)
             }
         }
 
         #[cfg(feature = "serde")]
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = <std::borrow::Cow<'_, str>>::deserialize(deserializer)?;
-                queue_core::unname(&text)[..].try_into().map_err(serde::de::Error::custom)
+                text::deserialize(deserializer)?[..].try_into().map_err(serde::de::Error::custom)
             }
         }
     };

@@ -255,18 +255,19 @@ impl Row for JobInfo {
 pub struct UniqueJob {
     /// The job; only reported by servers 2.2 and later.
     pub handle: Option<JobHandle>,
-    /// Its unique id; `None` for a job without one.
-    pub unique: Option<String>,
+    /// Its unique id; empty for a job without one.
+    #[cfg_attr(feature = "serde", serde(with = "crate::names::text"))]
+    pub unique: Bytes,
 }
 
 impl Row for UniqueJob {
     /// `UNIQUE`, or `HANDLE TAB UNIQUE` from servers 2.2 and later.
     fn parse(line: &Bytes) -> Option<Self> {
         let (handle, unique) = match line.iter().position(|byte| *byte == b'\t') {
-            Some(at) => (Some(JobHandle::try_from(line.get(..at)?).ok()?), line.get(at + 1..)?),
-            None => (None, &line[..]),
+            Some(at) => (Some(JobHandle::try_from(line.get(..at)?).ok()?), line.slice(at + 1..)),
+            None => (None, line.clone()),
         };
-        Some(UniqueJob { handle, unique: (!unique.is_empty()).then(|| text(unique)) })
+        Some(UniqueJob { handle, unique })
     }
 }
 
@@ -352,10 +353,10 @@ mod tests {
         assert_eq!(
             found,
             [
-                (None, Some("u1".into())),
-                (None, None),
-                (Some("H:x:1".into()), Some("u2".into())),
-                (Some("H:x:2".into()), None),
+                (None, "u1".into()),
+                (None, "".into()),
+                (Some("H:x:1".into()), "u2".into()),
+                (Some("H:x:2".into()), "".into()),
             ]
         );
     }

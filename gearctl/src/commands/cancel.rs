@@ -105,7 +105,7 @@ fn of_unique(
     })?;
     let mut handles = Vec::new();
     for (server, jobs) in all {
-        let is_it = |job: &UniqueJob| job.unique.as_deref().is_some_and(|id| unique == id);
+        let is_it = |job: &UniqueJob| job.unique == unique.as_bytes();
         for job in jobs.into_iter().filter(is_it) {
             let Some(handle) = job.handle else {
                 let why = format!("the server does not report the handle of the job {name}");

@@ -61,7 +61,8 @@ static UNIQUE_JOBS: Shape = Shape::rows(
 pub fn run(tool: &mut Tool, args: JobsArgs) -> Result<Exit, CliError> {
     if args.unique_ids {
         let unique = |record: Record, job: &UniqueJob| {
-            record.with("unique", job.unique.as_deref().map(|id| escape::name(id.as_bytes())))
+            let id = Some(&job.unique).filter(|id| !id.is_empty());
+            record.with("unique", id.map(|id| escape::name(id)))
         };
         let what = (&UNIQUE_JOBS, AdminCommand::ShowUniqueJobs);
         return list(tool, &args, what, unique, |job| job.handle.as_ref());

@@ -213,7 +213,7 @@ const MANY_IDS: usize = 50_000;
 /// The problem and its remedy, if submissions with ids are slow because many ids are queued.
 fn depth_of_ids(ids: &Answer<Listing<UniqueJob>>) -> Option<(String, &'static str)> {
     let Answer::Came(jobs) = ids else { return None };
-    let ids = jobs.iter().filter(|job| job.unique.is_some()).count();
+    let ids = jobs.iter().filter(|job| !job.unique.is_empty()).count();
     (ids >= MANY_IDS).then(|| {
         let problem = format!(
             "{ids} queued jobs have unique ids, and each submission with an id searches one of 991 hash chains unless \

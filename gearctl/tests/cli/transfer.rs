@@ -224,13 +224,15 @@ fn cancels_by_unique_id() {
     for version in [Version::V1_1_20, Version::V2_2] {
         let server = Server::builder().version(version).start().unwrap();
         let run = |line: &[&str]| gearctl(server.address(), line);
-        for id in ["mine", "other"] {
+        for id in [r"mine\xff", r"mine\xfe"] {
             run(&["submit", "mail", "-u", id, "x"]).exits(0);
         }
+        let ids = run(&["jobs", "--unique-ids", "-o", "json"]).exits(0).json();
+        assert!(ids.as_array().unwrap().iter().any(|job| job["unique"] == r"mine\xff"), "{ids}");
         run(&["cancel", "--unique", "nobody"]).exits(1);
-        let cancelled = run(&["cancel", "--unique", "mine"]);
+        let cancelled = run(&["cancel", "--unique", r"mine\xff"]);
         if version == Version::V1_1_20 {
-            let hint = "gearctl clear FUNCTION --filter 'unique==mine'";
+            let hint = r"gearctl clear FUNCTION --filter 'unique==mine\xff'";
             assert!(cancelled.exits(76).err.contains(hint));
             continue;
         }

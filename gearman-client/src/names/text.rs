@@ -2,7 +2,9 @@
 
 use std::{borrow::Cow, fmt::Write as _, str};
 
+use bytes::Bytes;
 use queue_core::unname;
+use serde::{Deserialize, Deserializer, Serializer};
 
 /// Bytes that are not UTF-8 as `\xHH`; so is every backslash of a name where one would read as an escape.
 pub(crate) fn written(name: &[u8]) -> Cow<'_, str> {
@@ -19,6 +21,14 @@ pub(crate) fn written(name: &[u8]) -> Cow<'_, str> {
         }
     }
     text.into()
+}
+
+pub(crate) fn serialize<S: Serializer>(name: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&written(name))
+}
+
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+    Ok(unname(&<Cow<'_, str>>::deserialize(deserializer)?).into())
 }
 
 #[cfg(test)]

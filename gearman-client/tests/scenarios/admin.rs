@@ -38,7 +38,7 @@ fn every_command_of_the_blocking_face(address: &str) {
     let jobs = admin.show_jobs().unwrap();
     assert_eq!(jobs[0].handle.name(), job.handle.name());
     let uniques = admin.show_unique_jobs().unwrap();
-    assert_eq!(uniques[0].unique, job.unique.map(|unique| unique.to_string()));
+    assert_eq!(uniques[0].unique, job.unique.unwrap().as_bytes());
 
     admin.create_function("made").unwrap();
     admin.maxqueue("made", MaxQueue::ByPriority { high: 1, normal: 2, low: 3 }).unwrap();

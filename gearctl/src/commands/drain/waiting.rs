@@ -46,7 +46,7 @@ fn count(link: &mut Link) -> Result<u64, CliError> {
         other => return Err(unknown("show unique jobs", &other)),
     };
     let ids: Vec<UniqueId> =
-        jobs.iter().filter_map(|job| UniqueId::try_from(job.unique.as_deref()?).ok()).collect();
+        jobs.iter().filter_map(|job| UniqueId::try_from(&job.unique[..]).ok()).collect();
     let without_id = jobs.len().saturating_sub(ids.len());
     let (mut queued, mut all) = (0_u64, 0_usize);
     for status in link.client()?.call_many(ids.into_iter().map(GetStatusUnique)) {
