@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use apalis_bridge::{BodyCodec, Bridge, Desk, NotTaken, Pushes, SettleLayer};
+use apalis_bridge::{BodyCodec, Bridge, NotTaken, Pushes, SettleLayer, TaskSender};
 use apalis_core::{
     backend::{Backend, BackendConfig, finalize::Ephemeral, queue::Queue},
     task::{Task, builder::TaskBuilder, task_id::TaskId},
@@ -157,9 +157,9 @@ where
         self.bridge.set_worker(worker);
         let (options, tube, codec) = (&self.options, &self.tube, &self.codec);
         let counts_attempts = self.counts_attempts;
-        Poll::Ready(self.bridge.start(|desk| {
+        Poll::Ready(self.bridge.start(|tasks| {
             let worker = Worker::new(options.clone()).map_err(Error::Client)?;
-            let host = Host { desk, codec: codec.clone(), counts_attempts };
+            let host = Host { tasks, codec: codec.clone(), counts_attempts };
             drive(worker, tube.clone(), host)
         }))
     }
@@ -201,7 +201,7 @@ where
 
 /// Turns jobs into tasks.
 struct Host<A, C> {
-    desk: Desk<Task<A>>,
+    tasks: TaskSender<Task<A>>,
     codec: C,
     counts_attempts: bool,
 }
@@ -234,7 +234,7 @@ where
     };
     worker.register(tube, handler).map_err(Error::Client)?;
     Ok(async move {
-        worker.run_until(async move { stops.desk.stopping().await }).await;
+        worker.run_until(async move { stops.tasks.stopping().await }).await;
     })
 }
 
@@ -257,7 +257,7 @@ impl<A: Send + 'static, C: BodyCodec<A>> Host<A, C> {
             true => counted(task, &job).await?,
             false => task,
         };
-        self.desk.offer(task.build(), job.lost()).await?;
+        self.tasks.offer(task.build(), job.lost()).await?;
         // A task that was dropped with its worker has no decision.
         decided.await.map_err(|_| NotTaken::Stopped)
     }

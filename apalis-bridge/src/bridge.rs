@@ -10,8 +10,8 @@ use queue_core::Signal;
 use tokio::{runtime::Handle, task::JoinHandle};
 
 use crate::{
-    Desk, Error,
-    desk::{Offers, desk},
+    Error, TaskSender,
+    task_channel::{TaskReceiver, task_channel},
 };
 
 /// A client's worker in its own task, and the tasks of type `T` that it offers.
@@ -27,7 +27,7 @@ pub struct Bridge<T> {
 
 #[derive(Debug)]
 struct Running<T> {
-    offers: Offers<T>,
+    offers: TaskReceiver<T>,
     driver: JoinHandle<()>,
 }
 
@@ -50,7 +50,7 @@ impl<T: Send + 'static> Bridge<T> {
         let _ = self.worker.set(worker.clone());
     }
 
-    /// Starts the client's worker, once: the future from `drive` runs in a task. It ends soon after [`Desk::stopping`]
+    /// Starts the client's worker, once: the future from `drive` runs in a task. It ends soon after [`TaskSender::stopping`]
     /// is ready, and by then has given back what was not taken.
     ///
     /// # Errors
@@ -58,15 +58,15 @@ impl<T: Send + 'static> Bridge<T> {
     /// `NoRuntime`, and those of `drive`.
     pub fn start<E, F>(
         &mut self,
-        drive: impl FnOnce(Desk<T>) -> Result<F, Error<E>>,
+        drive: impl FnOnce(TaskSender<T>) -> Result<F, Error<E>>,
     ) -> Result<(), Error<E>>
     where
         F: Future<Output = ()> + Send + 'static,
     {
         if self.running.is_none() {
             let runtime = Handle::try_current().map_err(|_| Error::NoRuntime)?;
-            let (desk, offers) = desk(self.worker.clone(), self.closing.clone());
-            let driver = runtime.spawn(drive(desk)?);
+            let (tasks, offers) = task_channel(self.worker.clone(), self.closing.clone());
+            let driver = runtime.spawn(drive(tasks)?);
             self.running = Some(Running { offers, driver });
         }
         Ok(())

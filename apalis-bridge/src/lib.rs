@@ -1,7 +1,7 @@
 //! What the [apalis](https://docs.rs/apalis) backends of this project share. Use one of them instead:
 //! `queue-toolkit-apalis-beanstalk` or `queue-toolkit-apalis-gearman`, which re-export what their users need.
 //!
-//! * [`Desk`] is where the worker of a queue client offers jobs as tasks, and [`Bridge`] where an apalis worker takes
+//! * [`TaskSender`] is where the worker of a queue client offers jobs as tasks, and [`Bridge`] where an apalis worker takes
 //!   them;
 //! * [`SettleLayer`] ends each job by the outcome of its task, panics included;
 //! * [`Pushes`] keeps the puts of a sink in flight;
@@ -11,18 +11,19 @@
 
 mod bridge;
 mod codec;
-mod desk;
+
 mod error;
 mod pushes;
 mod settle;
+mod task_channel;
 
 #[cfg(feature = "json")]
 pub use self::codec::Json;
 pub use self::{
     bridge::Bridge,
     codec::{BodyCodec, Raw, RawError},
-    desk::{Desk, NotTaken},
     error::Error,
     pushes::Pushes,
     settle::{Leave, Once, Panicked, Settle, SettleLayer, SettleService},
+    task_channel::{NotTaken, TaskSender},
 };

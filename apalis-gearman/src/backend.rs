@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use apalis_bridge::{BodyCodec, Bridge, Desk, NotTaken, Pushes, SettleLayer};
+use apalis_bridge::{BodyCodec, Bridge, NotTaken, Pushes, SettleLayer, TaskSender};
 use apalis_core::{
     backend::{Backend, BackendConfig, finalize::Ephemeral, queue::Queue},
     task::{Task, builder::TaskBuilder, task_id::TaskId},
@@ -146,10 +146,10 @@ where
     ) -> Poll<Result<(), Error>> {
         self.bridge.set_worker(worker);
         let (options, function, codec) = (&self.options, &self.function, &self.codec);
-        Poll::Ready(self.bridge.start(|desk| {
+        Poll::Ready(self.bridge.start(|tasks| {
             let mut worker = Worker::new(options.clone()).map_err(Error::Client)?;
             worker.can_do(function.clone(), None).map_err(Error::Client)?;
-            Ok(drive(worker, desk, codec.clone()))
+            Ok(drive(worker, tasks, codec.clone()))
         }))
     }
 
@@ -190,14 +190,14 @@ where
 }
 
 /// Hands over jobs as tasks until a stop; then the worker waits for those that run.
-async fn drive<A, C>(mut worker: Worker, desk: Desk<Task<A>>, codec: C)
+async fn drive<A, C>(mut worker: Worker, tasks: TaskSender<Task<A>>, codec: C)
 where
     A: Send + 'static,
     C: BodyCodec<A>,
 {
     loop {
         let grabbed = {
-            let (mut next, mut stopping) = (pin!(worker.next_job()), pin!(desk.stopping()));
+            let (mut next, mut stopping) = (pin!(worker.next_job()), pin!(tasks.stopping()));
             poll_fn(|cx| {
                 if stopping.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(None);
@@ -207,7 +207,7 @@ where
             .await
         };
         let Some(job) = grabbed else { break };
-        if let Err(NotTaken::Stopped) = hand_over(job, &desk, &codec).await {
+        if let Err(NotTaken::Stopped) = hand_over(job, &tasks, &codec).await {
             break;
         }
     }
@@ -215,7 +215,11 @@ where
 }
 
 /// Hands over a job as a task. A job whose workload cannot be decoded fails.
-async fn hand_over<A, C>(job: GrabbedJob, desk: &Desk<Task<A>>, codec: &C) -> Result<(), NotTaken>
+async fn hand_over<A, C>(
+    job: GrabbedJob,
+    tasks: &TaskSender<Task<A>>,
+    codec: &C,
+) -> Result<(), NotTaken>
 where
     A: Send + 'static,
     C: BodyCodec<A>,
@@ -235,7 +239,7 @@ where
         .queue(Queue::from(context.function.to_string()))
         .data(context.clone())
         .data(assigned.clone());
-    let offered = desk.offer(task.build(), context.lost()).await;
+    let offered = tasks.offer(task.build(), context.lost()).await;
     if offered.is_err() {
         apalis_bridge::Leave::leave(&assigned);
     }

@@ -16,6 +16,7 @@
     clippy::missing_panics_doc
 )]
 
+pub mod bad_servers;
 #[cfg(unix)]
 pub mod bench;
 pub mod bounds;
@@ -52,7 +53,6 @@ pub mod settings;
 pub mod shells;
 #[cfg(target_os = "linux")]
 pub mod shortage;
-pub mod strangers;
 #[cfg(unix)]
 pub mod tap;
 #[cfg(unix)]
@@ -121,7 +121,7 @@ macro_rules! tool_contract {
                     protected_contexts_require_their_name,
                     protected_servers_require_the_context_name,
                 }
-                strangers {
+                bad_servers {
                     detects_the_wrong_server_type,
                     reports_an_unknown_server_type,
                     lists_live_servers_when_one_is_dead,
@@ -309,7 +309,7 @@ macro_rules! kit_contract {
                     doctor_finds_problems,
                     suggests_the_correct_setting_name,
                 }
-                strangers {
+                bad_servers {
                     common_commands_query_servers_concurrently,
                     common_commands_name_the_silent_server,
                     session_refuses_the_wrong_server_type,

@@ -214,7 +214,12 @@ impl From<Infallible> for Error {
 impl Error {
     /// The error of a failure to connect to this address.
     pub fn cannot_connect(to: impl fmt::Display, cause: io::Error) -> Self {
-        Self::failed(ErrorKind::Connect, format!("cannot connect to {to}")).with_source(cause)
+        Self::no_connection(to).with_source(cause)
+    }
+
+    /// The error of a failure to connect to this address, without the cause.
+    pub(crate) fn no_connection(to: impl fmt::Display) -> Self {
+        Self::failed(ErrorKind::Connect, format!("cannot connect to {to}"))
     }
 
     /// The error of a passed deadline.

@@ -13,7 +13,6 @@ mod check;
 mod drain;
 mod exits;
 mod fleet;
-mod foreign;
 mod harness;
 mod hostile;
 mod map;
@@ -28,6 +27,7 @@ mod samples;
 mod shortage;
 #[cfg(unix)]
 mod tap;
+mod third_party;
 #[cfg(feature = "tls")]
 mod tls;
 mod transfer;

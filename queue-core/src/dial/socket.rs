@@ -148,7 +148,7 @@ impl<'a> AddressAttempts<'a> {
         let error = if limit.has_passed(now()) {
             limit.error_while(format_args!("{host}:{port}: {causes}"))
         } else {
-            Error::failed(ErrorKind::Connect, format!("cannot connect to {host}:{port}: {causes}"))
+            Error::no_connection(format_args!("{host}:{port}")).with_detail(causes)
         };
         error.caused_by(last)
     }

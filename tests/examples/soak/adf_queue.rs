@@ -16,9 +16,9 @@ use tokio::runtime::Runtime;
 use self::{consumers::Consumer, producers::Pushes, workers::Plan};
 use crate::{
     body::body_of,
-    desk::Running,
     ledger::count,
     network::{networks, under_weather},
+    open_jobs::Running,
     options::Options,
     outages::Outages,
     outsiders::{self, outsider},

@@ -16,9 +16,9 @@ use tokio::runtime::Runtime;
 
 use self::workers::Plan;
 use crate::{
-    desk::Running,
     ledger::count,
     network::{networks, under_weather},
+    open_jobs::Running,
     options::Options,
     outages::Outages,
     outsiders::{self, outsider},

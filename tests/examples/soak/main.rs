@@ -29,10 +29,10 @@ mod adf_queue;
 mod beanstalk;
 #[path = "../../tests/sim/body.rs"]
 mod body;
-mod desk;
 mod gearman;
 mod ledger;
 mod network;
+mod open_jobs;
 mod options;
 mod outages;
 mod outsiders;

@@ -362,13 +362,13 @@ impl Cast {
     }
 
     fn worker(&self, actor: u32, rng: &mut Rng) -> Worker {
-        let desk = Arc::new(Desk {
+        let context = Arc::new(HandlerContext {
             stage: self.0.clone(),
             actor,
             rng: Mutex::new(rng.fork()),
             endings: Mutex::default(),
         });
-        let observer = desk.clone();
+        let observer = context.clone();
         let prefetch = if rng.one_in(2) { 0 } else { rng.below(6) as usize };
         let servers = self.servers(rng).each(|server| server.total_timeout(None));
         let options = WorkerOptions::from(servers)
@@ -381,8 +381,8 @@ impl Cast {
             .on_event(move |event| observer.hear(event));
         let mut worker = Worker::new(options).unwrap();
         let handler = move |job: JobContext| {
-            let desk = desk.clone();
-            async move { desk.handle(job).await }
+            let context = context.clone();
+            async move { context.handle(job).await }
         };
         worker.register(QUEUE, handler.clone()).unwrap();
         worker.register(queue_of(actor as usize), handler).unwrap();
@@ -444,7 +444,7 @@ fn web_socket(rng: &mut Rng) -> &'static str {
 }
 
 /// What a worker's handlers and its observer share.
-struct Desk {
+struct HandlerContext {
     stage: Stage,
     actor: u32,
     rng: Mutex<Rng>,
@@ -457,7 +457,7 @@ struct Ending {
     key: Key,
 }
 
-impl Desk {
+impl HandlerContext {
     async fn handle(&self, job: JobContext) -> Result<Outcome, &'static str> {
         let mut rng = self.rng.lock().unwrap().fork();
         let key = key_of(job.body()).unwrap();

@@ -28,9 +28,9 @@ const CALM: Duration = Duration::from_secs(60);
 /// Maximum number of jobs waiting for the callers.
 const BACKLOG: i64 = 30;
 
-/// The place where callers wait for jobs; clones share it.
+/// The state that all callers of a run share; a clone is the same state.
 #[derive(Clone)]
-struct Desk {
+struct Shared {
     world: World,
     start: Instant,
     checker: Arc<Mutex<Checker>>,
@@ -45,10 +45,10 @@ struct Desk {
     loses: bool,
 }
 
-impl Desk {
+impl Shared {
     fn new(world: World, count: u64, loses: bool) -> Self {
         let rules = Rules { exactly_once: true, all_end: true, ..Rules::default() };
-        Desk {
+        Shared {
             world,
             start: Instant::now(),
             checker: Arc::new(Mutex::new(Checker::new(rules))),
@@ -159,30 +159,30 @@ async fn polled<F: Future>(future: F, times: u64) -> Option<F::Output> {
 /// Reserves of beanstalkd.
 pub async fn reserves(seed: u64, count: u64, loses: bool) -> Report {
     let mut rng = Rng::new(seed);
-    let desk = Desk::new(World::new(rng.next(), beanstalk::server), count, loses);
-    let producer = tokio::spawn(desk.clone().submit(rng.fork(), |world, key| {
+    let shared = Shared::new(World::new(rng.next(), beanstalk::server), count, loses);
+    let producer = tokio::spawn(shared.clone().submit(rng.fork(), |world, key| {
         // No deadline passes.
         let put = format!("put {} 0 1000000000 {}\r\n{key}\r\n", key % 3, key.to_string().len());
         assert!(world.ask(put.as_bytes()).starts_with(b"INSERTED "));
     }));
     let callers: Vec<_> =
-        (1..3).map(|actor| tokio::spawn(reserve(desk.clone(), actor, rng.fork()))).collect();
+        (1..3).map(|actor| tokio::spawn(reserve(shared.clone(), actor, rng.fork()))).collect();
     producer.await.unwrap();
-    desk.close(callers, beanstalk::remaining).await
+    shared.close(callers, beanstalk::remaining).await
 }
 
-async fn reserve(desk: Desk, actor: u32, mut rng: Rng) {
+async fn reserve(shared: Shared, actor: u32, mut rng: Rng) {
     use beanstalk_client::{Client, ConnectOptions, ReleaseOptions, Reserved, RetryPolicy};
-    let world = desk.world.clone();
+    let world = shared.world.clone();
     let options: ConnectOptions = "simulated:11300".parse().unwrap();
     let options = options
         .connector(move |_| world.clone().connect())
         .retry(RetryPolicy::default().seed(rng.next()));
     let mut client = Client::connect(options.clone()).await.unwrap();
-    while !desk.is_over() {
-        let is_closing = desk.is_closing();
+    while !shared.is_over() {
+        let is_closing = shared.is_closing();
         let wait = Duration::from_secs(if is_closing { 2 } else { rng.below(3) });
-        let Some(reserved) = desk.ask(&mut rng, client.reserve_with_timeout(wait)).await else {
+        let Some(reserved) = shared.ask(&mut rng, client.reserve_with_timeout(wait)).await else {
             // The commands between an abandoned reserve and the next one.
             match rng.below(60) {
                 0 => drop(client.list_tube_used().await.unwrap()),
@@ -204,10 +204,10 @@ async fn reserve(desk: Desk, actor: u32, mut rng: Rng) {
                     client.release(&job, back).await.unwrap();
                     continue;
                 }
-                desk.taken(actor, key);
-                desk.ends(actor, key);
+                shared.taken(actor, key);
+                shared.ends(actor, key);
                 client.delete(&job).await.unwrap();
-                desk.ended(actor, key, Fate::Acknowledged);
+                shared.ended(actor, key, Fate::Acknowledged);
             }
             Reserved::TimedOut | Reserved::DeadlineSoon => {}
         }
@@ -217,21 +217,21 @@ async fn reserve(desk: Desk, actor: u32, mut rng: Rng) {
 /// Waits of workers of Gearman for their next job.
 pub async fn next_jobs(seed: u64, count: u64, loses: bool) -> Report {
     let mut rng = Rng::new(seed);
-    let desk = Desk::new(World::new(rng.next(), gearman::server), count, loses);
-    let submitter = tokio::spawn(desk.clone().submit(rng.fork(), |world, key| {
+    let shared = Shared::new(World::new(rng.next(), gearman::server), count, loses);
+    let submitter = tokio::spawn(shared.clone().submit(rng.fork(), |world, key| {
         let key = key.to_string();
         let answer = world.ask(&PacketType::SubmitJobBg.request(&["f", &key, &key]));
         assert!(answer.starts_with(b"\0RES\0\0\0\x08"));
     }));
     let callers: Vec<_> =
-        (1..3).map(|actor| tokio::spawn(take(desk.clone(), actor, rng.fork()))).collect();
+        (1..3).map(|actor| tokio::spawn(take(shared.clone(), actor, rng.fork()))).collect();
     submitter.await.unwrap();
-    desk.close(callers, gearman::remaining).await
+    shared.close(callers, gearman::remaining).await
 }
 
-async fn take(desk: Desk, actor: u32, mut rng: Rng) {
+async fn take(shared: Shared, actor: u32, mut rng: Rng) {
     use gearman_client::{ConnectOptions, Worker, WorkerOptions};
-    let world = desk.world.clone();
+    let world = shared.world.clone();
     let options: ConnectOptions = "simulated:4730".parse().unwrap();
     let options = options.connector(move |_| world.clone().connect());
     let worker = |rng: &mut Rng| {
@@ -243,19 +243,19 @@ async fn take(desk: Desk, actor: u32, mut rng: Rng) {
         worker
     };
     let mut present = worker(&mut rng);
-    while !desk.is_over() {
-        let Some(job) = desk.ask(&mut rng, present.next_job()).await else {
-            if !desk.is_closing() && rng.one_in(500) {
+    while !shared.is_over() {
+        let Some(job) = shared.ask(&mut rng, present.next_job()).await else {
+            if !shared.is_closing() && rng.one_in(500) {
                 present.stop().await;
                 present = worker(&mut rng);
             }
             continue;
         };
         let key = std::str::from_utf8(&job.workload).unwrap().parse().unwrap();
-        desk.taken(actor, key);
-        desk.ends(actor, key);
+        shared.taken(actor, key);
+        shared.ends(actor, key);
         job.complete("done").await.unwrap();
-        desk.ended(actor, key, Fate::Unknown);
+        shared.ended(actor, key, Fate::Unknown);
     }
     present.stop().await;
 }

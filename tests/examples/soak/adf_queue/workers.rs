@@ -11,8 +11,8 @@ use tokio::runtime::Runtime;
 use super::{DEAD, QUEUE, connect_options, may_be_copied};
 use crate::{
     ON_PURPOSE,
-    desk::{Desk, Running, Told},
     ledger::count,
+    open_jobs::{OpenJobs, Running, Told},
     rng::Rng,
     stage::Stage,
 };
@@ -34,8 +34,8 @@ impl Plan {
         mut rng: Rng,
     ) -> Running<MessageId, WorkerReport> {
         let Plan { actor, is_async, url, slots, prefetch } = self;
-        let desk = Arc::new(Desk::new(stage.clone(), actor, rng.fork()));
-        let observer = desk.clone();
+        let open_jobs = Arc::new(OpenJobs::new(stage.clone(), actor, rng.fork()));
+        let observer = open_jobs.clone();
         let connect = connect_options(&url, rng.next()).total_timeout(None);
         let options = WorkerOptions::from(connect)
             .slots(slots)
@@ -47,15 +47,15 @@ impl Plan {
             .on_event(move |event| hear(&observer, event));
         let face = if is_async { "async" } else { "blocking" };
         let name = format!("{face} worker {actor} ({slots} slots, prefetch {prefetch})");
-        let for_handlers = desk.clone();
+        let for_handlers = open_jobs.clone();
         let (handle, thread) = if is_async {
             let mut worker = Worker::new(options).expect("the options are good");
             let handler = move |job: JobContext| {
-                let desk = for_handlers.clone();
+                let open_jobs = for_handlers.clone();
                 async move {
-                    let (ticket, act) = begin(&desk, &job);
+                    let (ticket, act) = begin(&open_jobs, &job);
                     tokio::time::sleep(act.takes()).await;
-                    end(&desk, ticket, act)
+                    end(&open_jobs, ticket, act)
                 }
             };
             worker.register(QUEUE, handler).expect("the name is good");
@@ -71,7 +71,7 @@ impl Plan {
             worker.register(QUEUE, handler).expect("the name is good");
             (worker.handle(), thread::spawn(move || worker.run()))
         };
-        Running { name, stop: Box::new(move || handle.stop()), desk, thread }
+        Running { name, stop: Box::new(move || handle.stop()), open_jobs, thread }
     }
 }
 
@@ -94,14 +94,14 @@ impl Act {
 }
 
 /// A handler gets its message.
-fn begin(desk: &Desk<MessageId>, job: &JobContext) -> (u64, Act) {
+fn begin(open_jobs: &OpenJobs<MessageId>, job: &JobContext) -> (u64, Act) {
     let context = job.clone();
-    let ticket = desk.begin(job.message_id(), job.body(), move || context.is_lost());
-    let mut rng = desk.rng();
+    let ticket = open_jobs.begin(job.message_id(), job.body(), move || context.is_lost());
+    let mut rng = open_jobs.rng();
     let quick = Act::Succeed(rng.millis(3));
     let act = match rng.below(2000) {
-        _ if desk.stage.is_calm() => quick,
-        0 => Act::Succeed(desk.stage.at_most(Duration::from_secs(1) + rng.millis(6000))),
+        _ if open_jobs.stage.is_calm() => quick,
+        0 => Act::Succeed(open_jobs.stage.at_most(Duration::from_secs(1) + rng.millis(6000))),
         1..=20 => Act::Fail,
         21..=30 => Act::GiveBack(Outcome::ReturnLeft),
         31..=40 => Act::GiveBack(Outcome::ReturnRight),
@@ -114,10 +114,10 @@ fn begin(desk: &Desk<MessageId>, job: &JobContext) -> (u64, Act) {
 }
 
 /// The handler is done.
-fn end(desk: &Desk<MessageId>, ticket: u64, act: Act) -> Result<Outcome, &'static str> {
+fn end(open_jobs: &OpenJobs<MessageId>, ticket: u64, act: Act) -> Result<Outcome, &'static str> {
     match act {
-        Act::Succeed(_) => desk.finish(ticket),
-        Act::Fail | Act::GiveBack(_) | Act::Panic => desk.give_back(ticket),
+        Act::Succeed(_) => open_jobs.finish(ticket),
+        Act::Fail | Act::GiveBack(_) | Act::Panic => open_jobs.give_back(ticket),
     }
     match act {
         Act::Succeed(_) => Ok(Outcome::Delete),
@@ -128,9 +128,9 @@ fn end(desk: &Desk<MessageId>, ticket: u64, act: Act) -> Result<Outcome, &'stati
 }
 
 /// The worker reports what happens.
-fn hear(desk: &Desk<MessageId>, event: &WorkerEvent) {
+fn hear(open_jobs: &OpenJobs<MessageId>, event: &WorkerEvent) {
     match &event.what {
-        WorkerEventKind::Connected => count(&desk.stage.ledger.counts.connections),
+        WorkerEventKind::Connected => count(&open_jobs.stage.ledger.counts.connections),
         WorkerEventKind::Settled { message, fate, .. } => {
             let told = match fate {
                 JobFate::Deleted => Told::Ended,
@@ -138,7 +138,7 @@ fn hear(desk: &Desk<MessageId>, event: &WorkerEvent) {
                 JobFate::Lost(_) => Told::Lost,
                 _ => Told::GivenBack,
             };
-            desk.hear(message, told);
+            open_jobs.hear(message, told);
         }
         _ => {}
     }

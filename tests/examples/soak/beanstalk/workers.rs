@@ -11,8 +11,8 @@ use tokio::runtime::Runtime;
 use super::{TUBE, connect_options};
 use crate::{
     ON_PURPOSE,
-    desk::{Desk, Running, Told},
     ledger::count,
+    open_jobs::{OpenJobs, Running, Told},
     rng::Rng,
     stage::Stage,
 };
@@ -36,8 +36,8 @@ impl Plan {
     ) -> Running<JobId, WorkerReport> {
         let Plan { actor, is_async, place, slots, prefetch, heartbeat } = self;
         let stage = stage.clone();
-        let desk = Arc::new(Desk::new(stage, actor, rng.fork()));
-        let observer = desk.clone();
+        let open_jobs = Arc::new(OpenJobs::new(stage, actor, rng.fork()));
+        let observer = open_jobs.clone();
         let connect = connect_options(place, rng.next()).total_timeout(None);
         let (base, cap) = (Duration::from_millis(1), Duration::from_secs(2));
         let options = WorkerOptions::new(connect)
@@ -55,18 +55,18 @@ impl Plan {
         let face = if is_async { "async" } else { "blocking" };
         let name =
             format!("{face} worker {actor} ({slots} slots, prefetch {prefetch}, {heartbeat:?})");
-        let for_handlers = desk.clone();
+        let for_handlers = open_jobs.clone();
         let (handle, thread) = if is_async {
             let mut worker = Worker::new(options).expect("the options are good");
             let (handle, runtime) = (worker.handle(), runtime.handle().clone());
             let handler = move |job: beanstalk_client::JobContext| {
-                let desk = for_handlers.clone();
+                let open_jobs = for_handlers.clone();
                 async move {
                     let context = job.clone();
-                    let ticket = desk.begin(job.id, &job.body, move || context.is_lost());
-                    let act = act(&desk);
+                    let ticket = open_jobs.begin(job.id, &job.body, move || context.is_lost());
+                    let act = act(&open_jobs);
                     tokio::time::sleep(act.takes()).await;
-                    end(&desk, ticket, act)
+                    end(&open_jobs, ticket, act)
                 }
             };
             worker.register(TUBE, handler).expect("the name is good");
@@ -84,7 +84,7 @@ impl Plan {
             worker.register(TUBE, handler).expect("the name is good");
             (handle, thread::spawn(move || worker.run()))
         };
-        Running { name, stop: Box::new(move || handle.stop()), desk, thread }
+        Running { name, stop: Box::new(move || handle.stop()), open_jobs, thread }
     }
 }
 
@@ -110,14 +110,14 @@ impl Act {
 }
 
 /// What the next handler does.
-fn act(desk: &Desk<JobId>) -> Act {
-    let mut rng = desk.rng();
+fn act(open_jobs: &OpenJobs<JobId>) -> Act {
+    let mut rng = open_jobs.rng();
     let quick = Act::Succeed(rng.millis(3));
-    if desk.stage.is_calm() {
+    if open_jobs.stage.is_calm() {
         return quick;
     }
     match rng.below(2000) {
-        0 => Act::Dawdle(desk.stage.at_most(Duration::from_secs(1) + rng.millis(6000))),
+        0 => Act::Dawdle(open_jobs.stage.at_most(Duration::from_secs(1) + rng.millis(6000))),
         1..=20 => Act::Fail,
         21..=40 => Act::Release,
         41..=50 => Act::Bury,
@@ -128,10 +128,10 @@ fn act(desk: &Desk<JobId>) -> Act {
 }
 
 /// The handler is done.
-fn end(desk: &Desk<JobId>, ticket: u64, act: Act) -> Outcome {
+fn end(open_jobs: &OpenJobs<JobId>, ticket: u64, act: Act) -> Outcome {
     match act {
-        Act::Succeed(_) | Act::Dawdle(_) => desk.finish(ticket),
-        Act::Fail | Act::Release | Act::Bury | Act::Panic => desk.give_back(ticket),
+        Act::Succeed(_) | Act::Dawdle(_) => open_jobs.finish(ticket),
+        Act::Fail | Act::Release | Act::Bury | Act::Panic => open_jobs.give_back(ticket),
     }
     match act {
         Act::Succeed(_) | Act::Dawdle(_) => Outcome::Delete,
@@ -143,9 +143,9 @@ fn end(desk: &Desk<JobId>, ticket: u64, act: Act) -> Outcome {
 }
 
 /// The worker reports what happens.
-fn hear(desk: &Desk<JobId>, event: &WorkerEvent) {
+fn hear(open_jobs: &OpenJobs<JobId>, event: &WorkerEvent) {
     match &event.what {
-        WorkerEventKind::Connected => count(&desk.stage.ledger.counts.connections),
+        WorkerEventKind::Connected => count(&open_jobs.stage.ledger.counts.connections),
         WorkerEventKind::Settled { job, fate } => {
             let told = match fate {
                 JobFate::Deleted => Told::Ended,
@@ -153,7 +153,7 @@ fn hear(desk: &Desk<JobId>, event: &WorkerEvent) {
                 JobFate::Lost(_) => Told::Lost,
                 _ => Told::GivenBack,
             };
-            desk.hear(job, told);
+            open_jobs.hear(job, told);
         }
         _ => {}
     }

@@ -28,16 +28,16 @@ impl Plan {
         move || {
             runtime.clone().block_on(async {
                 let mut worker = self.connect(&mut rng).await;
-                let desk = Desk::new(&self, &mut rng);
-                let handler = desk.clone();
+                let context = HandlerContext::new(&self, &mut rng);
+                let handler = context.clone();
                 worker
                     .register(WORK, move |job| {
-                        let desk = handler.clone();
+                        let context = handler.clone();
                         async move {
-                            let key = desk.begin(&job.workload);
-                            tokio::time::sleep(desk.takes()).await;
+                            let key = context.begin(&job.workload);
+                            tokio::time::sleep(context.takes()).await;
                             let _ = job.status(1, 2).await;
-                            desk.end(key)
+                            context.end(key)
                         }
                     })
                     .expect("the name is good");
@@ -50,12 +50,12 @@ impl Plan {
     pub fn handlers_blocking(self, mut rng: Rng) -> impl FnOnce() -> String + use<> {
         move || {
             let mut worker = self.connect_blocking(&mut rng);
-            let desk = Desk::new(&self, &mut rng);
+            let context = HandlerContext::new(&self, &mut rng);
             let handler = move |job: &mut blocking::JobContext<'_>| {
-                let key = desk.begin(&job.workload);
-                thread::sleep(desk.takes());
+                let key = context.begin(&job.workload);
+                thread::sleep(context.takes());
                 let _ = job.status(1, 2);
-                desk.end(key)
+                context.end(key)
             };
             worker.register(WORK, handler).expect("the name is good");
             let stop = worker.handle();
@@ -77,16 +77,16 @@ impl Plan {
         move || {
             runtime.clone().block_on(async {
                 let mut worker = self.connect(&mut rng).await;
-                let desk = Desk::new(&self, &mut rng);
+                let context = HandlerContext::new(&self, &mut rng);
                 worker.can_do(WORK, None).expect("the name is good");
                 while !self.stage.is_over() {
                     // A job that arrives while nobody waits for it is returned by the next call.
                     let patience = Duration::from_millis(100);
                     let next = tokio::time::timeout(patience, worker.next_job()).await;
                     let Ok(job) = next else { continue };
-                    let key = desk.begin(&job.workload);
-                    tokio::time::sleep(desk.takes()).await;
-                    desk.note_end(key);
+                    let key = context.begin(&job.workload);
+                    tokio::time::sleep(context.takes()).await;
+                    context.note_end(key);
                     let _ = match Ending::of(key) {
                         Ending::Complete => job.complete(result_of(key)).await,
                         Ending::Exception => job.exception(result_of(key)).await,
@@ -107,13 +107,13 @@ impl Plan {
     pub fn by_hand_blocking(self, mut rng: Rng) -> impl FnOnce() -> String + use<> {
         move || {
             let mut worker = self.connect_blocking(&mut rng);
-            let desk = Desk::new(&self, &mut rng);
+            let context = HandlerContext::new(&self, &mut rng);
             worker.can_do(WORK, None).expect("the name is good");
             while !self.stage.is_over() {
                 let Ok(Some(job)) = worker.next_job(Duration::from_millis(200)) else { continue };
-                let key = desk.begin(&job.workload);
-                thread::sleep(desk.takes());
-                desk.note_end(key);
+                let key = context.begin(&job.workload);
+                thread::sleep(context.takes());
+                context.note_end(key);
                 let _ = match Ending::of(key) {
                     Ending::Complete => worker.complete(job, result_of(key)),
                     Ending::Exception => worker.exception(job, result_of(key)),
@@ -162,16 +162,16 @@ impl Plan {
 
 /// What the handlers of a worker share.
 #[derive(Clone)]
-struct Desk {
+struct HandlerContext {
     stage: Arc<Stage>,
     actor: u32,
     rng: Arc<Mutex<Rng>>,
 }
 
-impl Desk {
+impl HandlerContext {
     fn new(plan: &Plan, rng: &mut Rng) -> Self {
         let rng = Arc::new(Mutex::new(rng.fork()));
-        Desk { stage: plan.stage.clone(), actor: plan.actor, rng }
+        HandlerContext { stage: plan.stage.clone(), actor: plan.actor, rng }
     }
 
     fn begin(&self, workload: &[u8]) -> Key {

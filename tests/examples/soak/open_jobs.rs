@@ -1,4 +1,4 @@
-//! What a worker's handlers and its observer share: the jobs whose fate has not been reported.
+//! The jobs of one worker whose fate has not been reported, which its handlers and its observer share.
 
 use std::{
     fmt::{Debug, Display},
@@ -10,9 +10,9 @@ use fixtures::history::{Fate, Key};
 
 use crate::{body::key_of, rng::Rng, stage::Stage};
 
-/// The desk of one worker, whose server identifies jobs by `I`. Ids may start over with the server, and a job may be
+/// The open jobs of one worker, whose server identifies jobs by `I`. Ids may start over with the server, and a job may be
 /// delivered again while the handler that has lost it still runs.
-pub struct Desk<I> {
+pub struct OpenJobs<I> {
     pub stage: Arc<Stage>,
     actor: u32,
     rng: Mutex<Rng>,
@@ -55,10 +55,10 @@ pub enum Told {
     GivenBack,
 }
 
-impl<I: PartialEq + Debug> Desk<I> {
+impl<I: PartialEq + Debug> OpenJobs<I> {
     pub fn new(stage: Arc<Stage>, actor: u32, rng: Rng) -> Self {
         let jobs = Mutex::new(Jobs { tickets: 0, running: Vec::new() });
-        Desk { stage, actor, rng: Mutex::new(rng), jobs }
+        OpenJobs { stage, actor, rng: Mutex::new(rng), jobs }
     }
 
     pub fn rng(&self) -> MutexGuard<'_, Rng> {
@@ -150,7 +150,7 @@ impl<I: PartialEq + Debug> Desk<I> {
 pub struct Running<I, R> {
     pub name: String,
     pub stop: Box<dyn FnOnce()>,
-    pub desk: Arc<Desk<I>>,
+    pub open_jobs: Arc<OpenJobs<I>>,
     pub thread: JoinHandle<R>,
 }
 
@@ -159,7 +159,7 @@ impl<I: PartialEq + Debug, R: Display> Running<I, R> {
     pub fn stop(self) -> String {
         (self.stop)();
         let report = self.thread.join().expect("a worker does not panic");
-        self.desk.close(&self.name);
+        self.open_jobs.close(&self.name);
         format!("{}: {report}", self.name)
     }
 }

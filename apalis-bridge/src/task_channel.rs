@@ -1,4 +1,4 @@
-//! The place where jobs are offered as tasks, and taken.
+//! The channel through which jobs become tasks: an offered task waits until it is taken, or is withdrawn.
 
 use std::{
     pin::{Pin, pin},
@@ -18,11 +18,11 @@ use tokio::{sync::mpsc, time::sleep};
 /// done.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// The place where the worker of a client offers jobs as tasks of type `T`.
+/// The sending side: the worker of a client offers its jobs as tasks of type `T`.
 ///
 /// Each offer is of a job that its worker holds, so the worker's slots bound their number.
 #[derive(Debug)]
-pub struct Desk<T> {
+pub struct TaskSender<T> {
     offers: mpsc::UnboundedSender<Offer<T>>,
     worker: Arc<OnceLock<WorkerContext>>,
     closing: Arc<Signal>,
@@ -57,23 +57,23 @@ impl Claim {
     }
 }
 
-/// The other side of a desk.
+/// The receiving side.
 #[derive(Debug)]
-pub(crate) struct Offers<T> {
+pub(crate) struct TaskReceiver<T> {
     offers: mpsc::UnboundedReceiver<Offer<T>>,
 }
 
-/// Both sides of a desk for this apalis worker, which is set once it is known.
-pub(crate) fn desk<T>(
+/// Both sides of the channel to this apalis worker, which is set once it is known.
+pub(crate) fn task_channel<T>(
     worker: Arc<OnceLock<WorkerContext>>,
     closing: Arc<Signal>,
-) -> (Desk<T>, Offers<T>) {
+) -> (TaskSender<T>, TaskReceiver<T>) {
     let (sender, offers) = mpsc::unbounded_channel();
-    (Desk { offers: sender, worker, closing }, Offers { offers })
+    (TaskSender { offers: sender, worker, closing }, TaskReceiver { offers })
 }
 
-impl<T> Desk<T> {
-    /// Offers a task, and waits until it is taken. A task that is not taken is withdrawn, so that it is never run.
+impl<T> TaskSender<T> {
+    /// TaskReceiver a task, and waits until it is taken. A task that is not taken is withdrawn, so that it is never run.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl Drop for Withdrawn {
     }
 }
 
-impl<T> Offers<T> {
+impl<T> TaskReceiver<T> {
     /// The next task; `None` when there will be none.
     pub(crate) fn poll_take(&mut self, cx: &mut Context<'_>) -> Poll<Option<T>> {
         loop {
@@ -168,20 +168,20 @@ mod tests {
 
     use super::*;
 
-    fn new() -> (Desk<u32>, Offers<u32>, Arc<Signal>) {
+    fn new() -> (TaskSender<u32>, TaskReceiver<u32>, Arc<Signal>) {
         let closing = Arc::<Signal>::default();
-        let (desk, offers) = desk(Arc::default(), closing.clone());
-        (desk, offers, closing)
+        let (tasks, offers) = task_channel(Arc::default(), closing.clone());
+        (tasks, offers, closing)
     }
 
-    async fn take(offers: &mut Offers<u32>) -> Option<u32> {
+    async fn take(offers: &mut TaskReceiver<u32>) -> Option<u32> {
         std::future::poll_fn(|cx| offers.poll_take(cx)).await
     }
 
     #[tokio::test]
     async fn an_offer_waits_until_it_is_taken() {
-        let (desk, mut offers, _closing) = new();
-        let offering = tokio::spawn(async move { desk.offer(1, pending::<()>()).await });
+        let (tasks, mut offers, _closing) = new();
+        let offering = tokio::spawn(async move { tasks.offer(1, pending::<()>()).await });
         assert_eq!(take(&mut offers).await, Some(1));
         assert_eq!(offering.await.unwrap(), Ok(()));
         assert_eq!(take(&mut offers).await, None);
@@ -189,25 +189,25 @@ mod tests {
 
     #[tokio::test]
     async fn a_withdrawn_offer_is_not_delivered() {
-        let (desk, mut offers, closing) = new();
-        assert_eq!(desk.offer(1, ready(())).await, Err(NotTaken::InVain));
-        let mut dropped = Box::pin(desk.offer(2, pending::<()>()));
+        let (tasks, mut offers, closing) = new();
+        assert_eq!(tasks.offer(1, ready(())).await, Err(NotTaken::InVain));
+        let mut dropped = Box::pin(tasks.offer(2, pending::<()>()));
         assert!(futures_util::poll!(dropped.as_mut()).is_pending());
         drop(dropped);
         closing.set();
-        assert_eq!(desk.offer(3, pending::<()>()).await, Err(NotTaken::Stopped));
-        drop(desk);
+        assert_eq!(tasks.offer(3, pending::<()>()).await, Err(NotTaken::Stopped));
+        drop(tasks);
         assert_eq!(take(&mut offers).await, None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn notices_that_the_worker_stopped() {
         let worker = Arc::<OnceLock<WorkerContext>>::default();
-        let (desk, _offers) = desk::<u32>(worker.clone(), Arc::default());
+        let (tasks, _offers) = task_channel::<u32>(worker.clone(), Arc::default());
         let mut context = WorkerContext::new("a-test");
         context.start().unwrap();
         worker.set(context.clone()).unwrap();
-        let offering = tokio::spawn(async move { desk.offer(1, pending::<()>()).await });
+        let offering = tokio::spawn(async move { tasks.offer(1, pending::<()>()).await });
         sleep(LOOK * 3).await;
         assert!(!offering.is_finished());
         context.stop().unwrap();
@@ -215,9 +215,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_closed_desk_accepts_nothing() {
-        let (desk, mut offers, _closing) = new();
+    async fn a_closed_channel_accepts_nothing() {
+        let (tasks, mut offers, _closing) = new();
         offers.close();
-        assert_eq!(desk.offer(1, pending::<()>()).await, Err(NotTaken::Stopped));
+        assert_eq!(tasks.offer(1, pending::<()>()).await, Err(NotTaken::Stopped));
     }
 }

@@ -39,7 +39,7 @@ fn real(flavour: Flavour) -> Option<RealServer> {
 /// The time limit, in seconds, where an answer does not come: the others come within it on a busy machine, too.
 const LIMIT: &str = "3";
 
-const FOREIGN: [Flavour; 3] = [Flavour::Geard, Flavour::Rustygeard, Flavour::G2];
+const THIRD_PARTY: [Flavour; 3] = [Flavour::Geard, Flavour::Rustygeard, Flavour::G2];
 
 #[test]
 fn shows_available_answers_and_names_the_missing() {
@@ -149,7 +149,7 @@ fn reports_one_error_for_one_uncancellable_job() {
 
 #[test]
 fn refuses_to_drain_without_knowing_foreground_jobs() {
-    on_each(&FOREIGN, |flavour, address, _| {
+    on_each(&THIRD_PARTY, |flavour, address, _| {
         let drain = ["drain", "f"];
         let moves = ["move", "--from", "f", "--to", "g"];
         let of_background = [&moves[..], &["--background-only"]].concat();
@@ -171,7 +171,7 @@ fn refuses_to_drain_without_knowing_foreground_jobs() {
 
 #[test]
 fn reports_jobs_lost_by_peek() {
-    on_each(&FOREIGN, peek_loses_jobs);
+    on_each(&THIRD_PARTY, peek_loses_jobs);
 }
 
 /// gearmand itself drops a job whose retries are used up.
@@ -280,7 +280,7 @@ fn accepts_any_reply_to_shutdown() {
 
 #[test]
 fn rejects_a_server_that_waits_for_more_input() {
-    let address = ctl_contract::strangers::http();
+    let address = ctl_contract::bad_servers::http();
     for line in [&["functions"][..], &["version"], &["jobs"], &["exporter", "-c", "1"]] {
         // Without waiting for an answer; a busy machine may take too long to find out, but not every time.
         let is_told = |_| {
@@ -393,7 +393,7 @@ fn every_line(kind: &str, address: &str, is_real: bool) {
 
 #[test]
 fn every_command_works_or_reports_missing_support() {
-    at_once(FOREIGN, |flavour| {
+    at_once(THIRD_PARTY, |flavour| {
         let server = Server::builder().flavour(flavour).start().unwrap();
         every_line(flavour.as_str(), server.address(), false);
     });
@@ -422,7 +422,7 @@ fn shell_workers_run_on_every_server() {
         let ran = gearctl_with(address, &line, lines.as_bytes()).exits(0);
         assert_eq!(ran.out(), lines.to_uppercase(), "{kind}");
     };
-    on_each(&FOREIGN, |flavour, address, _| serves(flavour.as_str(), address));
+    on_each(&THIRD_PARTY, |flavour, address, _| serves(flavour.as_str(), address));
     if let Some(perl) = PerlGearmand::start() {
         serves("perl", perl.address());
     }

@@ -1,4 +1,4 @@
-//! Servers of a different kind than the tool's.
+//! Servers that are dead, silent or not of the kind of the tool, alone and among several.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
