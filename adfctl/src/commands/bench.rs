@@ -61,18 +61,6 @@ enum Mode {
     Latency,
 }
 
-impl Mode {
-    fn of_kit(self) -> bench::Mode {
-        let (name, kind, pipelines) = match self {
-            Self::Push => ("push", Kind::Leaving, true),
-            Self::Pull => ("pull", Kind::Taking, false),
-            Self::Cycle => ("cycle", Kind::Passing, false),
-            Self::Latency => ("latency", Kind::Passing, false),
-        };
-        bench::Mode { name, kind, pipelines }
-    }
-}
-
 /// Runs `bench`.
 ///
 /// # Errors
@@ -86,7 +74,12 @@ pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
         None => scratch::queue("bench")?,
     };
     let largest = tool.link.max_body()?;
-    let plan = Plan::new(&args.bench, args.mode.of_kit(), Some(largest))?;
+    let (kind, pipelines) = match args.mode {
+        Mode::Push => (Kind::Leaving, true),
+        Mode::Pull => (Kind::Taking, false),
+        Mode::Cycle | Mode::Latency => (Kind::Passing, false),
+    };
+    let plan = Plan::new(&args.bench, (args.mode, kind, pipelines), Some(largest))?;
     if args.mode != Mode::Latency {
         let create = format!("createqueue {queue}");
         tool.link.ask(create, |client| client.create_queue(queue.clone())).map_err(|error| {

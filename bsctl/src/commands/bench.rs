@@ -73,18 +73,6 @@ enum Mode {
     Latency,
 }
 
-impl Mode {
-    fn of_kit(self) -> bench::Mode {
-        let (name, kind) = match self {
-            Self::Put => ("put", Kind::Leaving),
-            Self::Reserve => ("reserve", Kind::Taking),
-            Self::Cycle => ("cycle", Kind::Passing),
-            Self::Latency => ("latency", Kind::Passing),
-        };
-        bench::Mode { name, kind, pipelines: true }
-    }
-}
-
 /// Runs `bench`.
 ///
 /// # Errors
@@ -98,7 +86,12 @@ pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
         None => names::tube(&scratch_name("bsctl", "bench"))?,
     };
     let largest = max_job_size(&mut tool.link)?;
-    let plan = Plan::new(&args.bench, args.mode.of_kit(), Some(largest))?;
+    let kind = match args.mode {
+        Mode::Put => Kind::Leaving,
+        Mode::Reserve => Kind::Taking,
+        Mode::Cycle | Mode::Latency => Kind::Passing,
+    };
+    let plan = Plan::new(&args.bench, (args.mode, kind, true), Some(largest))?;
     // Jobs that stay may be those of others, too.
     if !(args.mode == Mode::Put && plan.keeps()) {
         check_unused(&mut tool.link, &tube)?;

@@ -23,6 +23,7 @@ use crate::help::topics;
 use crate::link::{CONNECT, Link};
 use crate::output::{Destination, Format, Output, Style};
 use crate::program::Program;
+use crate::system::env::word_of;
 use crate::system::signals::Interrupts;
 use crate::text::color::Role;
 use crate::text::escape;
@@ -155,7 +156,7 @@ impl<G: Guest> Shell for Host<'_, G> {
         });
         settings.push(Setting {
             name: "format",
-            value: format_name(self.style.format),
+            value: word_of(&self.style.format),
             allowed: FORMATS,
             about: "output format of results",
         });
@@ -392,11 +393,6 @@ fn of_line(session: &GlobalArgs, line: GlobalArgs) -> GlobalArgs {
         confirm: line.confirm.or_else(|| session.confirm.clone()),
         ..session.clone()
     }
-}
-
-fn format_name(format: Format) -> String {
-    let value = clap::ValueEnum::to_possible_value(&format);
-    value.map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 /// An error whose hints make sense in a session.

@@ -157,8 +157,12 @@ pub fn word<T: ValueEnum>(text: &str) -> Result<T, String> {
 
 /// A flag's words.
 pub(crate) fn words<T: ValueEnum>() -> String {
-    let names = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
-    names.map(|name| name.get_name().to_owned()).collect::<Vec<_>>().join(", ")
+    T::value_variants().iter().map(word_of).collect::<Vec<_>>().join(", ")
+}
+
+/// A flag's word for this value.
+pub(crate) fn word_of(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -69,18 +69,6 @@ enum Mode {
     Worker,
 }
 
-impl Mode {
-    fn of_kit(self) -> bench::Mode {
-        let (name, kind, pipelines) = match self {
-            Self::Submit => ("submit", Kind::Leaving, true),
-            Self::Echo => ("echo", Kind::Passing, true),
-            Self::Roundtrip => ("roundtrip", Kind::Passing, false),
-            Self::Worker => ("worker", Kind::Taking, false),
-        };
-        bench::Mode { name, kind, pipelines }
-    }
-}
-
 /// Runs `bench`.
 ///
 /// # Errors
@@ -93,7 +81,13 @@ pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
         Some(name) => names::function(name)?,
         None => scratch::function("bench")?,
     };
-    let plan = Plan::new(&args.bench, args.mode.of_kit(), None)?;
+    let (kind, pipelines) = match args.mode {
+        Mode::Submit => (Kind::Leaving, true),
+        Mode::Echo => (Kind::Passing, true),
+        Mode::Roundtrip => (Kind::Passing, false),
+        Mode::Worker => (Kind::Taking, false),
+    };
+    let plan = Plan::new(&args.bench, (args.mode, kind, pipelines), None)?;
     // Connects like other commands, so that --wait-for-server applies here, too.
     tool.link.client()?;
     if args.mode != Mode::Echo {

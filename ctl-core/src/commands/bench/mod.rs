@@ -12,13 +12,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::error::CliError;
 use crate::input::sizes::{Random, Sizes};
 use crate::output::messages::Messages;
 use crate::output::progress::Progress;
 use crate::output::times;
+use crate::system::env::word_of;
 use crate::system::signals::Interrupts;
 use crate::text::units;
 
@@ -79,17 +80,6 @@ pub enum Kind {
     Taking,
 }
 
-/// What is measured.
-#[derive(Debug, Clone, Copy)]
-pub struct Mode {
-    /// Its name for users.
-    pub name: &'static str,
-    /// What it does with jobs.
-    pub kind: Kind,
-    /// Whether a client can send several operations at once.
-    pub pipelines: bool,
-}
-
 /// One client of a benchmark.
 pub trait Client: Send {
     /// Executes an operation for each of these bodies, all sent at once, and calls `done` for each in turn as its
@@ -117,7 +107,7 @@ const SLICE: Duration = Duration::from_millis(20);
 
 /// The plan of a run.
 pub struct Plan {
-    mode: &'static str,
+    mode: String,
     clients: u16,
     most: u64,
     longest: Duration,
@@ -130,16 +120,17 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan for these flags; `largest` is the maximum body size of the server, if known.
+    /// The plan for these flags. `mode` is what is measured, which does this with jobs; `pipelines` says whether a
+    /// client can send several operations at once. `largest` is the maximum body size of the server, if known.
     ///
     /// # Errors
     /// Conflicting flags, or more data than a server should be made to keep (2); a body that is too large (65).
     pub fn new(
         args: &LoadArgs,
-        Mode { name: mode, kind, pipelines }: Mode,
+        (mode, kind, pipelines): (impl ValueEnum, Kind, bool),
         largest: Option<u64>,
     ) -> Result<Self, CliError> {
-        let sizes = args.size;
+        let (mode, sizes) = (word_of(&mode), args.size);
         if args.pipeline > 1 && !pipelines {
             let why = format!("{mode} waits for each reply, so --batch does not apply");
             return Err(CliError::usage(why).hint("--jobs, for more concurrency"));
@@ -304,7 +295,7 @@ pub fn measure<C: Client>(
 ) -> Result<Measured, CliError> {
     let blank = times::histogram()?;
     let total = Some(plan.most).filter(|most| *most < u64::MAX);
-    let mut progress = Progress::start(messages, plan.mode, total);
+    let mut progress = Progress::start(messages, &plan.mode, total);
     let shared = Shared {
         plan,
         start: Instant::now(),

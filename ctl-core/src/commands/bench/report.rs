@@ -147,7 +147,7 @@ fn row(plan: &Plan, client: Value, tally: &Tally, begun: Instant) -> Record {
         .with("p99_ms", ms(times.value_at_quantile(0.99)))
         .with("p99_9_ms", ms(times.value_at_quantile(0.999)))
         .with("max_ms", ms(times.max()))
-        .with("mode", plan.mode)
+        .with("mode", plan.mode.as_str())
         .with("clients", plan.clients)
         .with("size", size)
         .with("pipeline", plan.pipeline)

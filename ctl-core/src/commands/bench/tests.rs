@@ -3,6 +3,7 @@ use std::thread;
 use clap::Parser;
 
 use super::*;
+use crate::bulk::OnError;
 
 #[derive(Parser)]
 struct Line {
@@ -12,7 +13,7 @@ struct Line {
 
 fn plan(flags: &[&str], kind: Kind) -> Result<Plan, CliError> {
     let line = Line::try_parse_from([&["bench"], flags].concat()).unwrap();
-    Plan::new(&line.load, Mode { name: "do", kind, pipelines: true }, Some(1 << 20))
+    Plan::new(&line.load, (OnError::Stop, kind, true), Some(1 << 20))
 }
 
 /// Does what it was set to do for each operation.

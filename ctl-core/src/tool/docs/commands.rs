@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum as _};
+use clap::Args;
 
 use super::Shell;
 use crate::error::{CliError, Exit};
@@ -11,6 +11,7 @@ use crate::help;
 use crate::output::messages::Messages;
 use crate::output::{Output, Record};
 use crate::program::Program;
+use crate::system::env::word_of;
 use crate::text::units;
 
 /// The end of `completions --help`, with the tool's words.
@@ -63,8 +64,7 @@ pub fn completions(
         return Err(CliError::usage("--out is the directory of man pages")
             .hint(format!("{} completions man --out DIR", program.name)));
     }
-    let shell = args.shell.to_possible_value().map(|value| value.get_name().to_owned());
-    document(out, Record::new().with("shell", shell), "script", &script)
+    document(out, Record::new().with("shell", word_of(&args.shell)), "script", &script)
 }
 
 /// Prints the main man page, or writes all pages to a directory.
