@@ -104,15 +104,6 @@ pub fn check_whole(message: &Delivery, transport: Transport) -> Result<(), CliEr
         .hint("an address without json, which carries every byte"))
 }
 
-/// A message as a record describes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Described {
-    /// The queue it was in.
-    pub queue: Option<QueueName>,
-    /// Its body.
-    pub body: Vec<u8>,
-}
-
 #[derive(Deserialize)]
 struct Wire {
     v: Option<u64>,
@@ -121,15 +112,15 @@ struct Wire {
     body: Body,
 }
 
-/// Reads one line of NDJSON. The server numbers messages itself and counts their deliveries, so these fields of a
-/// record are ignored.
+/// Reads one line of NDJSON: the queue that the message was in, and its body. The server numbers messages itself and
+/// counts their deliveries, so these fields of a record are ignored.
 ///
 /// # Errors
 /// The problem of the record: exit 65.
-pub fn parse(line: &[u8]) -> Result<Described, CliError> {
+pub fn parse(line: &[u8]) -> Result<(Option<QueueName>, Vec<u8>), CliError> {
     let wire: Wire = records::parse(line, ("message", VERSION), |wire: &Wire| wire.v)?;
     let queue = wire.queue.as_deref().map(names::queue).transpose()?;
-    Ok(Described { queue, body: wire.body.bytes("message")? })
+    Ok((queue, wire.body.bytes("message")?))
 }
 
 #[cfg(test)]
@@ -140,8 +131,8 @@ mod tests {
     fn records_round_trip() {
         let line = br#"{"v":1,"messageid":7,"queue":"/q","duplications":2,"more":[],"body_base64":"/w=="}"#;
         let queue = Some(names::queue("/q").unwrap());
-        assert_eq!(parse(line).unwrap(), Described { queue, body: vec![255] });
-        assert_eq!(parse(br#"{"body":""}"#).unwrap().body, b"");
+        assert_eq!(parse(line).unwrap(), (queue, vec![255]));
+        assert_eq!(parse(br#"{"body":""}"#).unwrap().1, b"");
     }
 
     #[test]

@@ -10,9 +10,6 @@ pub enum Adfctl {}
 /// The context of every command.
 pub type Tool = Context<Adfctl>;
 
-/// What a session remembers between its lines.
-#[derive(Default)]
-pub struct Session {
-    /// The messages that the session's connection has pulled and not settled, the last one at the end.
-    pub held: Vec<Delivery>,
-}
+/// What a session remembers between its lines: the messages that its connection has pulled and not settled, the last one
+/// at the end.
+pub type Session = Vec<Delivery>;

@@ -64,12 +64,12 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     let (records, meter) = intake::records(from, Cut::Ndjson, limit, &mut tool.input)
         .map_err(|error| if tool.globals.quiet { error.hint(NOT_QUIET) } else { error })?;
     let items = intake::items(records, move |label, line| {
-        let described = messages::parse(&line)?;
+        let (own, body) = messages::parse(&line)?;
         let no_queue =
             || CliError::bad_data("message record without `queue`").hint("--queue QUEUE");
-        let queue = queue.clone().or(described.queue).ok_or_else(no_queue)?;
+        let queue = queue.clone().or(own).ok_or_else(no_queue)?;
         let label = label.to_owned();
-        Ok(NewMessage { push: Push::right(queue, described.body), label })
+        Ok(NewMessage { push: Push::right(queue, body), label })
     });
     let items = intake::take(items, args.bulk.count);
     if tool.globals.dry_run {

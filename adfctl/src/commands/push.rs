@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
-use adf_queue_client::{MessageId, Push, QueueName};
+use adf_queue_client::{Push, QueueName};
 use clap::{ArgGroup, Args};
 use ctl_core::bulk::{Action, BulkArgs};
 use ctl_core::context::fleet::Fleet;
@@ -14,7 +14,6 @@ use ctl_core::input::own::OwnFirst;
 use ctl_core::input::{Argument, Framing};
 use ctl_core::output::progress::Meter;
 use ctl_core::output::{Column, Record, Shape};
-use ctl_core::text::units;
 
 use crate::error::QUEUE_NOT_FOUND;
 use crate::link::Link;
@@ -123,12 +122,7 @@ pub fn run(tool: &mut Tool, args: PushArgs) -> Result<Exit, CliError> {
     let push: fn(QueueName, Vec<u8>) -> Push = if args.left { Push::left } else { Push::right };
     let (to, ndjson, own) = (queue.clone(), args.ndjson, OwnFirst::new(&tool.messages));
     let make = move |label: &str, bytes: Vec<u8>| {
-        let (named, body) = if ndjson {
-            let record = messages::parse(&bytes)?;
-            (record.queue, record.body)
-        } else {
-            (None, bytes)
-        };
+        let (named, body) = if ndjson { messages::parse(&bytes)? } else { (None, bytes) };
         let queue = own.name::<Queue>(label, named, to.clone())?;
         Ok(NewMessage { push: push(queue, body), label: label.to_owned() })
     };
@@ -198,23 +192,4 @@ fn push_all(
         list.flush()
     });
     bulk.finish_list(pushed, list)
-}
-
-/// Adds a message at one end of a queue.
-///
-/// # Errors
-/// The server's refusal, or the failure of the connection.
-pub fn push(
-    link: &mut Link,
-    queue: &QueueName,
-    body: Vec<u8>,
-    left: bool,
-) -> Result<MessageId, CliError> {
-    let action = if left { "lpush" } else { "rpush" };
-    link.ask(format!("{action} {queue} ({})", units::count(body.len() as u64, "byte")), |client| {
-        match left {
-            true => client.lpush(queue.clone(), body),
-            false => client.rpush(queue.clone(), body),
-        }
-    })
 }

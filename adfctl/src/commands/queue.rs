@@ -9,7 +9,6 @@ use ctl_core::output::Record;
 use ctl_core::text::units;
 
 use crate::error::{QUEUE_EXISTS, no_queue};
-use crate::link::Link;
 use crate::names::Queue;
 use crate::tool::Tool;
 
@@ -93,10 +92,8 @@ fn create(tool: &mut Tool, queues: &[QueueName], if_missing: bool) -> Result<Exi
 }
 
 fn delete(tool: &mut Tool, queues: &[QueueName]) -> Result<Exit, CliError> {
-    let mut all = Vec::with_capacity(queues.len());
-    for queue in queues {
-        all.push(stats(&mut tool.link, queue)?);
-    }
+    let stats = |queue| tool.link.queue_stats(queue)?.ok_or_else(|| no_queue(queue));
+    let all = queues.iter().map(stats).collect::<Result<Vec<_>, CliError>>()?;
     if tool.globals.dry_run {
         return would(tool, "delete", queues);
     }
@@ -109,14 +106,6 @@ fn delete(tool: &mut Tool, queues: &[QueueName]) -> Result<Exit, CliError> {
         bulk.count(format!("queue {queue}"), outcome)
     });
     bulk.after(deleted)?.finish(&mut tool.out)
-}
-
-/// The counts of a queue.
-///
-/// # Errors
-/// There is no such queue, or the failure of the connection.
-pub fn stats(link: &mut Link, queue: &QueueName) -> Result<QueueStats, CliError> {
-    link.queue_stats(queue)?.ok_or_else(|| no_queue(queue))
 }
 
 /// "queue /q with 3 ready messages, 1 pulled and 2 waiting pulls", or "3 queues with ...".

@@ -112,24 +112,21 @@ fn message(side: Side, unit: &[u8]) -> Option<Said> {
     };
     let payload = head.payload_of(unit);
     let heading = Heading::read(encoding, &payload, side == Side::Server);
-    let Heading { action, id, queue, .. } = &heading;
+    let Heading { action, id, queue, result, .. } = &heading;
     let name = action.map_or("(unknown)", Action::name);
     let key = format!("{name} {id}");
     let arguments = [queue.as_str(), id].join(" ");
-    Some(match (side, &heading.result) {
-        (Side::Client, _) => {
-            let said = Said::new(name).of(arguments.as_bytes()).asks(key);
-            with_body(said, encoding, &heading, &payload, head)
-        }
-        (Side::Server, result) => {
+    let said = match side {
+        Side::Client => Said::new(name).of(arguments.as_bytes()).asks(key),
+        Side::Server => {
             let result = result.clone().unwrap_or_else(|| "(unknown)".to_owned());
             let is_error = result != "ok";
             let number = heading.message_id.map_or_else(String::new, |id| format!(" {id}"));
             let said = Said::new(result).of(format!("{name} {arguments}{number}").as_bytes());
-            let said = said.error_if(is_error).answers(key);
-            with_body(said, encoding, &heading, &payload, head)
+            said.error_if(is_error).answers(key)
         }
-    })
+    };
+    Some(with_body(said, encoding, &heading, &payload, head))
 }
 
 /// With the body: in binary frames, that of a push or of a message; in JSON, the whole text.
@@ -140,24 +137,21 @@ fn with_body(
     payload: &[u8],
     head: FrameHead,
 ) -> Said {
-    match encoding {
-        Encoding::Binary => {
-            let carries = if heading.result.is_some() {
-                heading.action == Some(Action::Pull) && heading.result.as_deref() == Some("ok")
-            } else {
-                heading.action.is_some_and(Action::is_push)
-            };
-            if !carries {
-                return said;
-            }
-            // After its length; in a delivery, followed by its duplications and its number.
-            let behind = if heading.result.is_some() { 2 + 8 } else { 0 };
-            let from = heading.len + 2;
-            let size = head.payload.saturating_sub(from as u64).saturating_sub(behind);
-            said.with_body(payload.get(from..).unwrap_or_default(), size)
-        }
-        _ => said.with_body(payload, head.payload),
+    if encoding != Encoding::Binary {
+        return said.with_body(payload, head.payload);
     }
+    // In a delivery, the body is followed by its duplications and its number.
+    let (carries, behind) = match heading.result.as_deref() {
+        Some(result) => (result == "ok" && heading.action == Some(Action::Pull), 2 + 8),
+        None => (heading.action.is_some_and(Action::is_push), 0),
+    };
+    if !carries {
+        return said;
+    }
+    // After its length.
+    let from = heading.len + 2;
+    let size = head.payload.saturating_sub(from as u64).saturating_sub(behind);
+    said.with_body(payload.get(from..).unwrap_or_default(), size)
 }
 
 impl Messages {

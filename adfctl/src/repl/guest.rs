@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use adf_queue_client::Delivery;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
 use ctl_core::repl::Prompt;
@@ -142,16 +141,15 @@ impl Guest for State<'_> {
 
     /// `pulled`.
     fn show_held(&mut self) -> Result<Exit, CliError> {
-        let held = self.tool.session.as_ref().map_or(&[][..], |session| &session.held);
-        let record = |message: &Delivery| {
+        let records = self.tool.session.iter().flatten().map(|message| {
             Record::new()
                 .with("requestid", message.request_id().as_str())
                 .with("queue", message.queue().as_str())
                 .with("messageid", message.message_id().get())
                 .with("duplications", message.duplications())
                 .with("size", message.body().len())
-        };
-        self.tool.out.list(&PULLED)?.all(held.iter().map(record))?;
+        });
+        self.tool.out.list(&PULLED)?.all(records)?;
         Ok(Exit::Done)
     }
 

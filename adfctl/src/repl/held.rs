@@ -116,11 +116,11 @@ impl State<'_> {
     }
 
     fn settle_at(&mut self, place: usize, fate: &str) -> Result<String, CliError> {
-        let held =
-            self.tool.session.as_mut().and_then(|session| {
-                (place < session.held.len()).then(|| session.held.remove(place))
-            });
-        let Some(message) = held else { return self.place(None).map(|_| String::new()) };
+        let held = self.session();
+        if place >= held.len() {
+            return self.place(None).map(|_| String::new());
+        }
+        let message = held.remove(place);
         let link = &mut self.tool.link;
         let settled = match fate {
             DELETE => link.delete(&message),
@@ -130,7 +130,7 @@ impl State<'_> {
         // What the server no longer knows is not held; anything else may be tried again.
         if let Err(error) = settled {
             if error.exit != Exit::Negative {
-                self.session().held.insert(place, message);
+                self.session().insert(place, message);
             }
             self.tidy();
             return Err(error);

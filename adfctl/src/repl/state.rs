@@ -59,7 +59,7 @@ impl<'t> State<'t> {
 
     /// The messages that the session holds, the last one at the end.
     pub(super) fn held(&self) -> &[Delivery] {
-        self.tool.session.as_ref().map_or(&[], |session| session.held.as_slice())
+        self.tool.session.as_ref().map_or(&[], Vec::as_slice)
     }
 
     /// The pulls whose messages are held.
@@ -69,13 +69,13 @@ impl<'t> State<'t> {
 
     /// Records a message that was just pulled.
     pub(super) fn hold(&mut self, message: Delivery) {
-        self.session().held.push(message);
+        self.session().push(message);
         self.tidy();
     }
 
     /// Records that the session holds nothing any more, and that none of its pulls waits.
     pub(super) fn forget_all(&mut self) {
-        self.session().held.clear();
+        self.session().clear();
         self.waiting.clear();
         self.tidy();
     }
