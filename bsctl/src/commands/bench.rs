@@ -15,7 +15,7 @@ use ctl_core::output::messages::Messages;
 use ctl_core::system::signals::Interrupts;
 
 use crate::error::cli_error;
-use crate::jobs::state::State;
+use crate::jobs::state::{FREE, count_all};
 use crate::jobs::sweep::{Nowhere, sweep, targets};
 use crate::jobs::taker::reserve_ready;
 use crate::link::Link;
@@ -112,11 +112,7 @@ fn check_unused(link: &mut Link, tube: &TubeName) -> Result<(), CliError> {
         Some(Answer::Unaskable(error)) => return Err(error),
         Some(Answer::Gone) | None => return Ok(()),
     };
-    let jobs = stats.current_jobs_ready
-        + stats.current_jobs_reserved
-        + stats.current_jobs_delayed
-        + stats.current_jobs_buried;
-    let why = match (jobs, stats.current_watching) {
+    let why = match (count_all(&stats), stats.current_watching) {
         (0, 0) => return Ok(()),
         (0, _) => format!("tube {tube} is watched: another client would take the benchmark's jobs"),
         (jobs, _) => format!("tube {tube} has jobs ({jobs}), but a benchmark empties its tube"),
@@ -238,8 +234,7 @@ fn clean_up(link: &mut Link, tube: &TubeName, messages: &Messages) {
 
 /// Returns false if some of its jobs are still reserved.
 fn empty(link: &mut Link, tube: &TubeName, messages: &Messages) -> Result<bool, CliError> {
-    let found =
-        targets(link, slice::from_ref(tube), &[State::Ready, State::Delayed, State::Buried])?;
+    let found = targets(link, slice::from_ref(tube), FREE)?;
     let action = Action { past: "deleted", noun: "job", place: String::new() };
     let (none, messages) = (Interrupts::none(), messages.without_progress());
     let mut bulk = Bulk::start(action, OnError::Continue, None, none, &messages);

@@ -1,14 +1,13 @@
 //! `bury --all`: sets the ready jobs of tubes aside.
 
 use beanstalk_client::protocol::ReserveJob;
-use beanstalk_client::{Job, TubeName};
-use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use beanstalk_client::{Job, JobState, TubeName};
+use ctl_core::bulk::{Bulk, BulkArgs};
 use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 
 use crate::jobs::select::SelectArgs;
-use crate::jobs::state::State;
-use crate::jobs::sweep::{Plan, SweepArgs, Way};
+use crate::jobs::sweep::{Ask, Plan, SweepArgs, Way};
 use crate::jobs::taker::{bury_all, stats_of};
 use crate::link::Link;
 use crate::tool::Tool;
@@ -23,7 +22,7 @@ pub fn run(
     select: SelectArgs,
     args: &BulkArgs,
 ) -> Result<Exit, CliError> {
-    let sweep = SweepArgs { state: vec![State::Ready], until_empty: false, select };
+    let sweep = SweepArgs { state: vec![JobState::Ready], until_empty: false, select };
     on_each(tool, |tool| bury(tool, tubes.to_vec(), &sweep, args))
 }
 
@@ -34,16 +33,9 @@ fn bury(
     args: &BulkArgs,
 ) -> Result<Exit, CliError> {
     let plan = Plan::make(tool, tubes, sweep, args, false)?;
-    if tool.globals.dry_run {
-        return plan.would(tool, "bury", "");
-    }
-    if !plan.is_empty() {
-        let address = tool.link.dialer.address()?;
-        let question = format!("bury {} on {address}", plan.describe());
-        tool.confirm().many(&question, &tool.messages)?;
-    }
-    let action = Action { past: "buried", noun: "job", place: plan.place() };
-    let mut bulk = plan.start(tool, action, args)?;
+    let Some(mut bulk) = plan.start(tool, ("bury", "buried"), ("", Ask::Jobs), args)? else {
+        return Ok(plan.exit(Exit::Done));
+    };
     let swept = plan.run(tool.link.side(), &mut bulk, &mut Aside);
     bulk.after(swept)?.finish(&mut tool.out).map(|exit| plan.exit(exit))
 }

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use beanstalk_client::protocol::ListTubes;
 use clap::Args;
-use ctl_core::bulk::{Action, BulkArgs};
+use ctl_core::bulk::BulkArgs;
 use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
@@ -12,7 +12,7 @@ use ctl_core::output::{Output, records};
 
 use super::drain::save;
 use crate::jobs::JOBS_WITH_BODY;
-use crate::jobs::sweep::{Nowhere, Plan, SweepArgs};
+use crate::jobs::sweep::{Ask, Nowhere, Plan, SweepArgs};
 use crate::names::Tube;
 use crate::tool::Tool;
 
@@ -73,18 +73,9 @@ fn clear(tool: &mut Tool, args: &ClearArgs, file: &mut Option<Output>) -> Result
     }
     let tubes = if args.all_tubes { tool.link.call(ListTubes)? } else { args.tubes.names()? };
     let plan = Plan::make(tool, tubes, &args.sweep, &args.bulk, false)?;
-    if tool.globals.dry_run {
-        return plan.would(tool, "delete", "");
-    }
-    let address = tool.link.dialer.address()?;
-    let question = format!("delete {} on {address}", plan.describe());
-    if args.all_tubes {
-        tool.confirm().everything(&question, &address, &tool.messages)?;
-    } else if !plan.is_empty() {
-        tool.confirm().many(&question, &tool.messages)?;
-    }
-    let action = Action { past: "deleted", noun: "job", place: plan.place() };
-    let mut bulk = plan.start(tool, action, &args.bulk)?;
+    let ask = if args.all_tubes { Ask::Address } else { Ask::Jobs };
+    let started = plan.start(tool, ("delete", "deleted"), ("", ask), &args.bulk)?;
+    let Some(mut bulk) = started else { return Ok(plan.exit(Exit::Done)) };
     if let Some(to) = &args.backup {
         let saved = save(tool, (to, file), bulk, |link, bulk, way| plan.run(link, bulk, way));
         return saved.map(|exit| plan.exit(exit));

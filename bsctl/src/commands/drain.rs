@@ -4,14 +4,14 @@ use std::ffi::{OsStr, OsString};
 
 use beanstalk_client::TubeName;
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::bulk::{Bulk, BulkArgs};
 use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
 use ctl_core::output::{Handover, Output, records};
 
 use crate::jobs::JOBS_WITH_BODY;
-use crate::jobs::sweep::{Plan, SweepArgs, Way};
+use crate::jobs::sweep::{Ask, Plan, SweepArgs, Way};
 use crate::link::Link;
 use crate::names::Tube;
 use crate::tool::Tool;
@@ -67,16 +67,9 @@ fn drain(
 ) -> Result<Exit, CliError> {
     records::prepare(&mut tool.out, tool.globals.output, to, &JOBS_WITH_BODY)?;
     let plan = Plan::make(tool, tubes, sweep, args, false)?;
-    if tool.globals.dry_run {
-        return plan.would(tool, "drain", "");
-    }
-    let address = tool.link.dialer.address()?;
-    if !plan.is_empty() {
-        let question = format!("drain {} on {address}", plan.describe());
-        tool.confirm().many(&question, &tool.messages)?;
-    }
-    let action = Action { past: "drained", noun: "job", place: plan.place() };
-    let bulk = plan.start(tool, action, args)?;
+    let Some(bulk) = plan.start(tool, ("drain", "drained"), ("", Ask::Jobs), args)? else {
+        return Ok(plan.exit(Exit::Done));
+    };
     let saved = save(tool, (to, file), bulk, |link, bulk, way| plan.run(link, bulk, way));
     saved.map(|exit| plan.exit(exit))
 }

@@ -1,5 +1,6 @@
 //! `export`: the jobs of a server as NDJSON records.
 
+use beanstalk_client::JobState;
 use bytes::Bytes;
 use clap::Args;
 use ctl_core::bulk::{Action, BulkArgs, Gate};
@@ -10,7 +11,7 @@ use ctl_core::output::records;
 
 use crate::jobs::scan::{Wanted, fetch, select, tell_absent, tell_missing};
 use crate::jobs::select::SelectArgs;
-use crate::jobs::state::AnyState;
+use crate::jobs::state::{ALL, one_of};
 use crate::jobs::{self, JOBS_WITH_BODY};
 use crate::names::Tube;
 use crate::tool::Tool;
@@ -40,8 +41,8 @@ pub struct ExportArgs {
     tubes: Several<Tube>,
 
     /// States of jobs, comma-separated [default: all]
-    #[arg(long, value_name = "STATE", value_delimiter = ',')]
-    state: Vec<AnyState>,
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = one_of(ALL))]
+    state: Vec<JobState>,
 
     #[command(flatten)]
     select: SelectArgs,

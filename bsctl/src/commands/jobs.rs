@@ -1,5 +1,6 @@
 //! `jobs`: list the jobs of a server.
 
+use beanstalk_client::JobState;
 use clap::Args;
 use ctl_core::bulk::{Action, OnError};
 use ctl_core::context::fleet::on_each;
@@ -8,7 +9,7 @@ use ctl_core::input::named::{self, Several};
 
 use crate::jobs::scan::{Wanted, fetch, select, tell_absent};
 use crate::jobs::select::SelectArgs;
-use crate::jobs::state::AnyState;
+use crate::jobs::state::{ALL, one_of};
 use crate::jobs::{self, JOBS, JOBS_WITH_BODY};
 use crate::names::Tube;
 use crate::tool::Tool;
@@ -35,8 +36,8 @@ pub struct JobsArgs {
     tubes: Several<Tube>,
 
     /// Only jobs in these states (comma-separated)
-    #[arg(long, value_name = "STATE", value_delimiter = ',')]
-    state: Vec<AnyState>,
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = one_of(ALL))]
+    state: Vec<JobState>,
 
     /// Show up to N jobs
     #[arg(short, long, alias = "limit", value_name = "N")]

@@ -1,10 +1,12 @@
 //! `kick`: bring buried or delayed jobs back to ready.
 
+use std::slice;
+
 use beanstalk_client::protocol::{
     Command, Kick, KickJob, ListTubes, PeekBuried, PeekDelayed, StatsTube,
 };
 use beanstalk_client::{Job, JobState, TubeName, TubeStats};
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{ArgGroup, Args};
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
@@ -18,6 +20,7 @@ use crate::error::NOT_FOUND;
 use crate::jobs;
 use crate::jobs::scan::{Found, Wanted};
 use crate::jobs::select::SelectArgs;
+use crate::jobs::state::{self, KICKED, one_of};
 use crate::jobs::sweep::chosen;
 use crate::link::Link;
 use crate::names::{self, Tube};
@@ -57,8 +60,8 @@ pub struct KickArgs {
     all: bool,
 
     /// Only jobs in this state
-    #[arg(long, value_name = "STATE", conflicts_with = "job")]
-    state: Option<KickState>,
+    #[arg(long, value_name = "STATE", conflicts_with = "job", value_parser = one_of(KICKED))]
+    state: Option<JobState>,
 
     /// Kick these jobs, or - to read ids from stdin
     #[arg(long, value_name = "ID", num_args = 1.., group = "how-many",
@@ -81,15 +84,6 @@ impl KickArgs {
     fn most(&self) -> Option<u64> {
         self.bulk.count.or((!self.all).then_some(1))
     }
-}
-
-/// A state from which jobs can be kicked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum KickState {
-    /// Set aside until kicked.
-    Buried,
-    /// Waiting for its delay to end.
-    Delayed,
 }
 
 /// `--all` asks for confirmation above this number of jobs; `BSCTL_CONFIRM_ABOVE` overrides it.
@@ -143,7 +137,9 @@ fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Ex
     let mut end = Exit::Done;
     for (tube, answer) in tubes.iter().zip(tube_stats::ask(&mut tool.link, tubes)?) {
         match answer {
-            Answer::Stats(stats) => plans.push((tube.clone(), kickable(&stats, args.state))),
+            Answer::Stats(stats) => {
+                plans.push((tube.clone(), kickable(&stats, args.state.as_ref())))
+            }
             Answer::Gone if args.all_tubes => {}
             Answer::Gone => return Err(no_tube(&mut tool.link, tube)),
             Answer::Unaskable(error) if args.all_tubes => {
@@ -168,10 +164,9 @@ fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Ex
     }
     confirm(tool, args, most.min(there), &place)?;
     if there == 0 {
-        let what = match args.state {
-            Some(KickState::Buried) => "no buried jobs",
-            Some(KickState::Delayed) => "no delayed jobs",
-            None => "neither buried nor delayed jobs",
+        let what = match &args.state {
+            Some(state) => format!("no {state} jobs"),
+            None => "neither buried nor delayed jobs".to_owned(),
         };
         tool.messages.note(format!("nothing to kick: there are {what} {place}"));
     }
@@ -180,7 +175,7 @@ fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Ex
     let mut left = most;
     for (tube, _) in &plans {
         let done = bulk.succeeded();
-        let way = (args.state, step(&args.bulk));
+        let way = (args.state.as_ref(), step(&args.bulk));
         let kicked = kick_tube(&mut tool.link, tube, way, left, &mut bulk);
         bulk = bulk.after(kicked)?;
         left = left.saturating_sub(bulk.succeeded() - done);
@@ -196,11 +191,7 @@ fn kick_fitting(
     filters: Filters,
     args: &KickArgs,
 ) -> Result<Exit, CliError> {
-    let states = match args.state {
-        Some(KickState::Buried) => vec![JobState::Buried],
-        Some(KickState::Delayed) => vec![JobState::Delayed],
-        None => vec![JobState::Buried, JobState::Delayed],
-    };
+    let states = args.state.as_ref().map_or(KICKED, slice::from_ref);
     let place = match &*tubes {
         [tube] if !args.all_tubes => {
             if tool.link.call(StatsTube(tube.clone()))?.is_none() {
@@ -211,7 +202,7 @@ fn kick_fitting(
         _ => format!("in all tubes matching {filters}"),
     };
     let tubes = if args.all_tubes { Vec::new() } else { tubes };
-    let wanted = Wanted::of(tubes, states, filters);
+    let wanted = Wanted::of(tubes, states.iter().cloned(), filters);
     let Found { ids, took, .. } = chosen(tool, &wanted)?;
     let ids = limited(ids, args.most());
     if tool.globals.dry_run {
@@ -254,20 +245,16 @@ fn confirm(tool: &mut Tool, args: &KickArgs, count: u64, place: &str) -> Result<
 }
 
 /// Number of jobs that a kick of this kind would reach now.
-fn kickable(stats: &TubeStats, state: Option<KickState>) -> u64 {
-    match state {
-        Some(KickState::Buried) => stats.current_jobs_buried,
-        Some(KickState::Delayed) => stats.current_jobs_delayed,
-        None if stats.current_jobs_buried > 0 => stats.current_jobs_buried,
-        None => stats.current_jobs_delayed,
-    }
+fn kickable(stats: &TubeStats, state: Option<&JobState>) -> u64 {
+    let states = state.map_or(KICKED, slice::from_ref);
+    states.iter().map(|state| state::count(state, stats)).find(|count| *count > 0).unwrap_or(0)
 }
 
 /// Kicks up to `most` jobs of one tube. The counts are read again before each step, since others work here, too.
 fn kick_tube(
     link: &mut Link,
     tube: &TubeName,
-    (state, step): (Option<KickState>, u64),
+    (state, step): (Option<&JobState>, u64),
     most: u64,
     bulk: &mut Bulk,
 ) -> Result<(), CliError> {
@@ -283,14 +270,15 @@ fn kick_tube(
             return Ok(());
         }
         (None, _) => match link.call(StatsTube(tube.clone()))? {
-            Some(stats) if stats.current_jobs_buried == 0 => KickState::Delayed,
-            _ => KickState::Buried,
+            Some(stats) if stats.current_jobs_buried == 0 => &JobState::Delayed,
+            _ => &JobState::Buried,
         },
     };
     while left > 0 && gate.is_open() {
         let Some(stats) = link.call(StatsTube(tube.clone()))? else { return Ok(()) };
-        let there = kickable(&stats, Some(state));
-        let others = kickable(&stats, Some(state.other()));
+        let there = state::count(state, &stats);
+        let others: u64 =
+            KICKED.iter().map(|state| state::count(state, &stats)).sum::<u64>() - there;
         let kicked = if there == 0 {
             0
         } else if others == 0 {
@@ -304,8 +292,8 @@ fn kick_tube(
             kicked
         } else {
             match state {
-                KickState::Buried => one_by_one(link, PeekBuried, left.min(there), bulk)?,
-                KickState::Delayed => one_by_one(link, PeekDelayed, left.min(there), bulk)?,
+                JobState::Delayed => one_by_one(link, PeekDelayed, left.min(there), bulk)?,
+                _ => one_by_one(link, PeekBuried, left.min(there), bulk)?,
             }
         };
         if kicked == 0 {
@@ -322,15 +310,6 @@ const STEP: u64 = 1000;
 /// Number of jobs kicked at once: fewer if a rate must be kept.
 fn step(args: &BulkArgs) -> u64 {
     if args.rate.is_some() { args.window() as u64 } else { STEP }
-}
-
-impl KickState {
-    fn other(self) -> Self {
-        match self {
-            Self::Buried => Self::Delayed,
-            Self::Delayed => Self::Buried,
-        }
-    }
 }
 
 /// Kicks the head of a list by id, repeatedly; each kick is sent together with the next peek.

@@ -1,14 +1,14 @@
 //! `peek`: shows jobs without changing them.
 
-use beanstalk_client::JobId;
 use beanstalk_client::protocol::{Peek, PeekBuried, PeekDelayed, PeekReady, StatsJob};
+use beanstalk_client::{JobId, JobState};
 use clap::Args;
 use ctl_core::bulk::{Action, OnError};
 use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::BodiesArgs;
 
-use crate::jobs::state::State;
+use crate::jobs::state::{FREE, one_of};
 use crate::jobs::{self, BODIES, no_job};
 use crate::names;
 use crate::tool::{Tool, tube_or_used};
@@ -33,7 +33,8 @@ pub struct PeekArgs {
 
     /// Without ids: the first job of the tube in this state, the next to be reserved, become ready or be kicked
     #[arg(long, value_name = "STATE", default_value = "ready", conflicts_with = "ids")]
-    state: State,
+    #[arg(value_parser = one_of(FREE))]
+    state: JobState,
 
     /// The tube [default: default]
     #[arg(short, long, value_name = "TUBE", conflicts_with = "ids")]
@@ -65,12 +66,12 @@ fn head(tool: &mut Tool, args: &PeekArgs) -> Result<Exit, CliError> {
     }
     tool.link.use_tube(&tube)?;
     let found = match args.state {
-        State::Ready => tool.link.call(PeekReady)?,
-        State::Delayed => tool.link.call(PeekDelayed)?,
-        State::Buried => tool.link.call(PeekBuried)?,
+        JobState::Ready => tool.link.call(PeekReady)?,
+        JobState::Delayed => tool.link.call(PeekDelayed)?,
+        _ => tool.link.call(PeekBuried)?,
     };
     let Some(job) = found else {
-        return Err(CliError::not_found(format!("tube {tube} has no {} job", args.state.word()))
+        return Err(CliError::not_found(format!("tube {tube} has no {} job", args.state))
             .hint("bsctl tubes, to see where jobs are"));
     };
     let stats = tool.link.call(StatsJob(job.id))?;

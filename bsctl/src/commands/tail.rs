@@ -4,7 +4,7 @@ use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
 use beanstalk_client::protocol::Stats;
-use beanstalk_client::{JobState, JobStats, TubeName};
+use beanstalk_client::{JobStats, TubeName};
 use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::{self, Several};
@@ -67,7 +67,7 @@ pub struct TailArgs {
 pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
     let filters = args.select.read()?;
     args.bodies.prepare(&mut tool.out, &PASSING)?;
-    let wanted = Wanted::of::<JobState>(args.tubes.given()?, [], filters);
+    let wanted = Wanted::of(args.tubes.given()?, [], filters);
     let interrupts = tool.interrupts()?;
     let wait = Wait::new(&tool.messages, "waiting for jobs", None);
     let waiting = wait.showing(&tool.messages).shown();
@@ -77,12 +77,6 @@ pub fn run(tool: &mut Tool, args: TailArgs) -> Result<Exit, CliError> {
     let left = args.count.unwrap_or(u64::MAX);
     let looker = Looker { link, wanted, list, left, server: None, missed, waiting };
     looker.run(absence, args.interval, &interrupts)
-}
-
-/// Ends a list that continues until it is interrupted.
-fn end(list: List<'_>, interrupts: &Interrupts) -> Result<Exit, CliError> {
-    list.finish()?;
-    Ok(interrupts.requested().unwrap_or(Exit::Done))
 }
 
 /// The delay before the next poll: even with an interval of 0, it must not flood an unreachable server.
@@ -131,7 +125,8 @@ impl Looker<'_> {
         }
         drop(self.waiting);
         self.missed.tell_rest(absence.messages());
-        end(self.list, interrupts)
+        self.list.finish()?;
+        Ok(interrupts.requested().unwrap_or(Exit::Done))
     }
 
     fn look(&mut self, arrivals: &mut Arrivals, messages: &Messages) -> Result<(), CliError> {

@@ -1,16 +1,15 @@
 //! `move`: puts jobs into another tube or server, or into their own tube as new jobs; with `--keep`, copies them.
 
-use beanstalk_client::TubeName;
+use beanstalk_client::{JobState, TubeName};
 use clap::Args;
-use ctl_core::bulk::{Action, BulkArgs};
+use ctl_core::bulk::BulkArgs;
 use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::output::Format;
 
 use crate::jobs::mover::{Changes, Mover};
-use crate::jobs::state::State;
-use crate::jobs::sweep::{Plan, SweepArgs};
+use crate::jobs::sweep::{Ask, Plan, SweepArgs};
 use crate::names;
 use crate::producer::after_refusals;
 use crate::tool::Tool;
@@ -39,9 +38,9 @@ Examples:
   bsctl move --from mail --to slow --filter 'body~=newsletter' --pri 5000
   bsctl copy --from mail --to mail-test -c 100";
 
-/// The target of `move`.
+/// Arguments of `move`.
 #[derive(Debug, Args)]
-pub struct WhereArgs {
+pub struct MoveArgs {
     /// Source tube
     #[arg(long, value_name = "TUBE")]
     from: String,
@@ -56,13 +55,6 @@ pub struct WhereArgs {
 
     #[command(flatten)]
     changes: Changes,
-}
-
-/// Arguments of `move`.
-#[derive(Debug, Args)]
-pub struct MoveArgs {
-    #[command(flatten)]
-    place: WhereArgs,
 
     /// Copy: leave the jobs where they are
     #[arg(long, conflicts_with = "until_empty")]
@@ -82,106 +74,69 @@ impl MoveArgs {
     }
 }
 
-/// The source and the target of jobs.
-struct Route {
-    mover: Mover,
-    /// "to tube mail", with the server if it is a different one.
-    place: String,
-    /// The other server.
-    elsewhere: Option<String>,
-}
-
-impl WhereArgs {
-    /// The source and target tubes.
-    fn tubes(&self) -> Result<(TubeName, TubeName), CliError> {
-        let from = names::tube(&self.from)?;
-        let to = self.to.as_deref().map(names::tube).transpose()?;
-        Ok((from.clone(), to.unwrap_or(from)))
-    }
-
-    fn route(&self, tool: &mut Tool, states: &[State]) -> Result<Route, CliError> {
-        let (from, to) = self.tubes()?;
-        let (server, elsewhere) = tool.link.side().elsewhere(self.to_server.as_deref())?;
-        if from == to && elsewhere.is_none() {
-            return Err(CliError::usage(format!("source and target are the same tube: {from}"))
-                .hint("another tube, or --to-server for another server"));
-        }
-        let buries = self.changes.delay.is_none() && states.contains(&State::Buried);
-        let mover = Mover::new(server, to.clone(), self.changes.clone(), buries)?;
-        let place = match &elsewhere {
-            Some(address) => format!("to tube {to} on {address}"),
-            None => format!("to tube {to}"),
-        };
-        Ok(Route { mover, place, elsewhere })
-    }
-}
-
 /// Runs `move`.
 ///
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run_move(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
     args.sweep.select.read()?;
-    let (from, to) = args.place.tubes()?;
-    if from == to && args.place.to_server.is_none() && !args.keep {
+    let from = names::tube(&args.from)?;
+    let to = args.to.as_deref().map(names::tube).transpose()?.unwrap_or_else(|| from.clone());
+    if from == to && args.to_server.is_none() && !args.keep {
         return on_each(tool, |tool| requeue(tool, &from, &args));
     }
-    let mut route = args.place.route(tool, &args.sweep.state)?;
-    route.mover.keeps = args.keep;
+    let (server, elsewhere) = tool.link.side().elsewhere(args.to_server.as_deref())?;
+    if from == to && elsewhere.is_none() {
+        return Err(CliError::usage(format!("source and target are the same tube: {from}"))
+            .hint("another tube, or --to-server for another server"));
+    }
+    let buries = args.changes.delay.is_none() && args.sweep.state.contains(&JobState::Buried);
+    let mut mover = Mover::new(server, to.clone(), args.changes.clone(), buries)?;
+    mover.keeps = args.keep;
+    let mut place = format!(" to tube {to}");
+    if let Some(address) = &elsewhere {
+        place.push_str(&format!(" on {address}"));
+    }
     let plan = Plan::make(tool, vec![from], &args.sweep, &args.bulk, args.keep)?;
     let words = if args.keep { ("copy", "copied") } else { ("move", "moved") };
-    relocate(tool, words, route, &plan, &args.bulk)
+    relocate(tool, words, (mover, &place, elsewhere), &plan, &args.bulk)
 }
 
 /// Puts the jobs of a tube into it again.
 fn requeue(tool: &mut Tool, tube: &TubeName, args: &MoveArgs) -> Result<Exit, CliError> {
     if args.sweep.until_empty {
-        return Err(CliError::usage(format!(
-            "jobs put into tube {tube} again never leave it empty"
-        ))
-        .hint("without --until-empty"));
+        let why = format!("jobs put into tube {tube} again never leave it empty");
+        return Err(CliError::usage(why).hint("without --until-empty"));
     }
-    let mut changes = args.place.changes.clone();
+    let mut changes = args.changes.clone();
     changes.delay.get_or_insert_default();
     let mover = Mover::new(tool.link.side().sibling(), tube.clone(), changes, false)?;
-    let place = "as new jobs".to_owned();
-    let route = Route { mover, place, elsewhere: None };
     // No buried job returns to the list that it is taken from. Jobs in other states would, so they are listed first.
-    let by_id = args.sweep.state != [State::Buried];
+    let by_id = args.sweep.state != [JobState::Buried];
     let plan = Plan::make(tool, vec![tube.clone()], &args.sweep, &args.bulk, by_id)?;
-    relocate(tool, ("requeue", "requeued"), route, &plan, &args.bulk)
+    relocate(tool, ("requeue", "requeued"), (mover, " as new jobs", None), &plan, &args.bulk)
 }
 
+/// Moves the jobs of a plan to this place, on this server if it is a different one.
 fn relocate(
     tool: &mut Tool,
-    (verb, past): (&str, &'static str),
-    mut route: Route,
+    words: (&str, &'static str),
+    (mut mover, place, elsewhere): (Mover, &str, Option<String>),
     plan: &Plan,
     args: &BulkArgs,
 ) -> Result<Exit, CliError> {
-    let place = route.place;
     let is_for_people = matches!(tool.out.style.format, Format::Table | Format::Wide);
     if plan.is_of_nothing() && is_for_people {
         return Ok(plan.exit(Exit::Done));
     }
-    if tool.globals.dry_run {
-        return plan.would(tool, verb, &format!(" {place}"));
-    }
-    let keeps = route.mover.keeps;
-    if let (Some(elsewhere), false) = (&route.elsewhere, keeps) {
+    let ask = if mover.keeps { Ask::Never } else { Ask::Jobs };
+    if let (Some(elsewhere), Ask::Jobs, false) = (&elsewhere, ask, tool.globals.dry_run) {
         tool.unlock_at(elsewhere)?;
     }
-    if !plan.is_empty() && !keeps {
-        let address = tool.link.dialer.address()?;
-        let what = plan.describe();
-        let question = format!("{verb} {what} on {address} {place}");
-        tool.confirm().many(&question, &tool.messages)?;
-    }
-    let place = format!("{} {place}", plan.place());
-    let action = Action { past, noun: "job", place };
-    let mut bulk = plan.start(tool, action, args)?;
-    let swept = plan.run(tool.link.side(), &mut bulk, &mut route.mover);
-    let bulk = bulk.after(route.mover.ends(swept))?;
+    let started = plan.start(tool, words, (place, ask), args)?;
+    let Some(mut bulk) = started else { return Ok(plan.exit(Exit::Done)) };
+    let swept = plan.run(tool.link.side(), &mut bulk, &mut mover);
+    let bulk = bulk.after(mover.ends(swept))?;
     let exit = bulk.finish(&mut tool.out).map(|exit| plan.exit(exit))?;
-    Ok(after_refusals(&tool.messages, route.mover.refused, exit))
+    Ok(after_refusals(&tool.messages, mover.refused, exit))
 }

@@ -1,7 +1,7 @@
 //! `tubes`: the tubes of a server with the number of jobs in each state.
 
 use beanstalk_client::protocol::ListTubes;
-use beanstalk_client::{TubeName, TubeStats};
+use beanstalk_client::{JobState, TubeName};
 use clap::Args;
 use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
@@ -10,7 +10,7 @@ use ctl_core::input::named::{self, Several};
 use ctl_core::output::{Column, Format, Record, Shape};
 
 use crate::jobs::paused::{self, Paused};
-use crate::jobs::state::AnyState;
+use crate::jobs::state::{self, one_of};
 use crate::names::Tube;
 use crate::tool::Tool;
 use crate::tube_stats::{self, Answer, record};
@@ -38,8 +38,8 @@ pub struct TubesArgs {
     patterns: Several<Tube>,
 
     /// Only tubes with jobs in one of these states (comma-separated)
-    #[arg(long, value_name = "STATE", value_delimiter = ',')]
-    state: Vec<AnyState>,
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = one_of(state::ALL))]
+    state: Vec<JobState>,
 
     /// Show all statistics, each on a line
     #[arg(long)]
@@ -122,7 +122,9 @@ pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
         for (tube, answer) in tubes {
             match answer {
                 Answer::Stats(stats) => {
-                    if args.state.is_empty() || args.state.iter().any(|state| has(stats, *state)) {
+                    if args.state.is_empty()
+                        || args.state.iter().any(|one| state::count(one, stats) > 0)
+                    {
                         let paused = Paused::of(stats).filter(|_| tells);
                         all_paused.extend(paused.map(|one| one.at(server)));
                         list.push(named(record(&**stats)?, tube).of_server(server))?;
@@ -153,14 +155,4 @@ pub fn run(tool: &mut Tool, args: TubesArgs) -> Result<Exit, CliError> {
 /// A tube's record under the key that every tool has for a queue, beside the server's `name`.
 fn named(record: Record, tube: &TubeName) -> Record {
     record.led_by("queue", tube.as_str())
-}
-
-fn has(stats: &TubeStats, state: AnyState) -> bool {
-    let count = match state {
-        AnyState::Ready => stats.current_jobs_ready,
-        AnyState::Reserved => stats.current_jobs_reserved,
-        AnyState::Delayed => stats.current_jobs_delayed,
-        AnyState::Buried => stats.current_jobs_buried,
-    };
-    count > 0
 }

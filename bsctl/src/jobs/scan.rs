@@ -35,13 +35,12 @@ pub struct Wanted {
 
 impl Wanted {
     /// Those of these tubes and in these states; without any, of all tubes or in all states.
-    pub fn of<S: Into<JobState>>(
+    pub fn of(
         tubes: Vec<TubeName>,
-        states: impl IntoIterator<Item = S>,
+        states: impl IntoIterator<Item = JobState>,
         filters: Filters,
     ) -> Self {
-        let states = states.into_iter().map(Into::into);
-        let jobs = states.fold(JobFilter::from(tubes), JobFilter::state);
+        let jobs = states.into_iter().fold(JobFilter::from(tubes), JobFilter::state);
         Self { jobs, limit: None, filters }
     }
 

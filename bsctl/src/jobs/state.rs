@@ -1,69 +1,43 @@
 //! The states of jobs, as flags name them.
 
 use beanstalk_client::{JobState, TubeStats};
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
-/// A job's state, as `--state` names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum AnyState {
-    /// Waiting to be reserved.
-    Ready,
-    /// Held by a connection.
-    Reserved,
-    /// Waiting for its delay to end.
-    Delayed,
-    /// Set aside until kicked.
-    Buried,
+/// All of them.
+pub const ALL: &[JobState] =
+    &[JobState::Ready, JobState::Reserved, JobState::Delayed, JobState::Buried];
+/// Those that jobs can be removed in. Reserved jobs belong to their connections.
+pub const FREE: &[JobState] = &[JobState::Ready, JobState::Delayed, JobState::Buried];
+/// Those that jobs can be kicked from, in the server's order.
+pub const KICKED: &[JobState] = &[JobState::Buried, JobState::Delayed];
+
+/// Reads one of these states.
+pub fn one_of(states: &'static [JobState]) -> impl TypedValueParser<Value = JobState> {
+    let known = states.iter().map(|state| PossibleValue::new(state.as_str()).help(meaning(state)));
+    PossibleValuesParser::new(known).map(|word| JobState::from(word.as_str()))
 }
 
-impl From<AnyState> for JobState {
-    fn from(state: AnyState) -> Self {
-        match state {
-            AnyState::Ready => Self::Ready,
-            AnyState::Reserved => Self::Reserved,
-            AnyState::Delayed => Self::Delayed,
-            AnyState::Buried => Self::Buried,
-        }
+fn meaning(state: &JobState) -> &'static str {
+    match state {
+        JobState::Ready => "Waiting to be reserved",
+        JobState::Reserved => "Held by a connection",
+        JobState::Delayed => "Waiting for its delay to end",
+        _ => "Set aside until kicked",
     }
 }
 
-/// A state that jobs can be removed in. Reserved jobs belong to their connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum State {
-    /// Waiting to be reserved.
-    Ready,
-    /// Waiting for its delay to end.
-    Delayed,
-    /// Set aside until kicked.
-    Buried,
-}
-
-impl State {
-    /// How many jobs a tube has in this state.
-    pub fn count(self, stats: &TubeStats) -> u64 {
-        match self {
-            Self::Ready => stats.current_jobs_ready,
-            Self::Delayed => stats.current_jobs_delayed,
-            Self::Buried => stats.current_jobs_buried,
-        }
-    }
-
-    /// The server's word.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Delayed => "delayed",
-            Self::Buried => "buried",
-        }
+/// How many jobs a tube has in this state.
+pub fn count(state: &JobState, stats: &TubeStats) -> u64 {
+    match state {
+        JobState::Ready => stats.current_jobs_ready,
+        JobState::Reserved => stats.current_jobs_reserved,
+        JobState::Delayed => stats.current_jobs_delayed,
+        JobState::Buried => stats.current_jobs_buried,
+        _ => 0,
     }
 }
 
-impl From<State> for JobState {
-    fn from(state: State) -> Self {
-        match state {
-            State::Ready => Self::Ready,
-            State::Delayed => Self::Delayed,
-            State::Buried => Self::Buried,
-        }
-    }
+/// How many jobs a tube has.
+pub fn count_all(stats: &TubeStats) -> u64 {
+    ALL.iter().map(|state| count(state, stats)).sum()
 }

@@ -6,17 +6,17 @@ mod ids;
 mod plan;
 mod way;
 
-use beanstalk_client::TubeName;
-use ctl_core::error::{CliError, Exit};
+use beanstalk_client::{JobState, TubeName};
+use ctl_core::error::CliError;
 use ctl_core::text::units;
 
-use crate::jobs::state::State;
+use crate::jobs::state::{self, FREE};
 use crate::link::Link;
 use crate::tube_stats::{self, Answer};
 
 pub use self::heads::sweep;
 pub(crate) use self::ids::{delete, sweep_ids};
-pub use self::plan::{Plan, SweepArgs, chosen};
+pub use self::plan::{Ask, Plan, SweepArgs, chosen};
 pub use self::way::{Nowhere, Way};
 
 /// What to remove.
@@ -25,7 +25,7 @@ pub struct Target {
     /// Where.
     pub tube: TubeName,
     /// Which.
-    pub state: State,
+    pub state: JobState,
     /// Their number, as counted at the start.
     pub count: u64,
 }
@@ -43,29 +43,25 @@ pub struct Targets {
     pub left: Vec<CliError>,
 }
 
-impl Targets {
-    /// The final exit of a sweep that reached `exit`: 3 if tubes were left alone.
-    pub fn exit(&self, exit: Exit) -> Exit {
-        if exit.is_done() && !self.left.is_empty() { Exit::Partial } else { exit }
-    }
-}
-
 /// Counts the jobs of each tube and state.
 ///
 /// # Errors
 /// The failure of the connection; the server can report on none of the tubes.
-pub fn targets(link: &mut Link, tubes: &[TubeName], states: &[State]) -> Result<Targets, CliError> {
+pub fn targets(
+    link: &mut Link,
+    tubes: &[TubeName],
+    states: &[JobState],
+) -> Result<Targets, CliError> {
     let mut targets = Targets::default();
     for (tube, answer) in tubes.iter().zip(tube_stats::ask(link, tubes)?) {
         match answer {
             Answer::Stats(stats) => {
                 targets.reserved += stats.current_jobs_reserved;
-                let of = |&state: &State| Target {
+                targets.found.extend(states.iter().map(|state| Target {
                     tube: tube.clone(),
-                    state,
-                    count: state.count(&stats),
-                };
-                targets.found.extend(states.iter().map(of));
+                    state: state.clone(),
+                    count: state::count(state, &stats),
+                }));
             }
             Answer::Gone => targets.missing.push(tube.clone()),
             Answer::Unaskable(error) => targets.left.push(error),
@@ -83,11 +79,11 @@ pub fn targets(link: &mut Link, tubes: &[TubeName], states: &[State]) -> Result<
 pub fn describe(targets: &[Target]) -> String {
     let total: u64 = targets.iter().map(|target| target.count).sum();
     let mut parts = Vec::new();
-    for state in [State::Ready, State::Delayed, State::Buried] {
+    for state in FREE {
         let count: u64 =
-            targets.iter().filter(|target| target.state == state).map(|target| target.count).sum();
+            targets.iter().filter(|target| target.state == *state).map(|target| target.count).sum();
         if count > 0 {
-            parts.push(format!("{count} {}", state.word()));
+            parts.push(format!("{count} {state}"));
         }
     }
     let mut tubes: Vec<&TubeName> = targets.iter().map(|target| &target.tube).collect();

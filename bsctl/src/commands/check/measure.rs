@@ -67,7 +67,7 @@ fn matching(
     const CHUNK: usize = 100;
     let gate = Gate::of(&Interrupts::none());
     let mut progress = Progress::start(&messages.without_progress(), "querying ids", None);
-    let wanted = Wanted::of::<JobState>(vec![tube], [], filters);
+    let wanted = Wanted::of(vec![tube], [], filters);
     let found = find(link, &wanted, &gate, &mut progress)?;
     progress.finish();
     tell_missing(messages, found.missing);

@@ -13,6 +13,7 @@ use ctl_core::error::CliError;
 use ctl_core::link::Link as _;
 
 use crate::error::cli_error;
+use crate::jobs::state::count_all;
 use crate::link::{Link, reply_line};
 use crate::names;
 
@@ -65,11 +66,7 @@ impl Trip<'_> {
         let stats = StatsTube(tube.clone());
         let empty = |reply: &Response| {
             let stats = stats.decode(reply.clone()).ok().flatten()?;
-            let left = stats.current_jobs_ready
-                + stats.current_jobs_reserved
-                + stats.current_jobs_delayed
-                + stats.current_jobs_buried;
-            (left == 0 && stats.total_jobs == 1).then_some(())
+            (count_all(&stats) == 0 && stats.total_jobs == 1).then_some(())
         };
         self.step("stats", "0 jobs of 1", &stats, empty)
     }

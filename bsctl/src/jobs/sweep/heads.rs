@@ -4,12 +4,11 @@
 use std::slice;
 
 use beanstalk_client::protocol::{AnyCommand, Command, Delete, PeekBuried, PeekDelayed, PeekReady};
-use beanstalk_client::{Job, JobId};
+use beanstalk_client::{Job, JobId, JobState};
 use ctl_core::bulk::Bulk;
 use ctl_core::error::CliError;
 
 use super::{Target, Way};
-use crate::jobs::state::State;
 use crate::jobs::taker::{bury_damaged, delete_all, reserve_ready};
 use crate::link::Link;
 use crate::seen::{Seen, damaged};
@@ -31,7 +30,7 @@ pub fn sweep(
     way: &mut dyn Way,
 ) -> Result<Option<JobId>, CliError> {
     let (mut left, gate) = (most, bulk.gate());
-    if target.state == State::Ready {
+    if target.state == JobState::Ready {
         link.watch_only(slice::from_ref(&target.tube))?;
         while left > 0 {
             let most = usize::try_from(left).unwrap_or(window).min(window);
@@ -57,9 +56,9 @@ pub fn sweep(
     // Jobs of a paused tube cannot be reserved, but the head of its list can be reached.
     link.use_tube(&target.tube)?;
     match target.state {
-        State::Ready => heads(link, &PeekReady, left, bulk, way),
-        State::Delayed => heads(link, &PeekDelayed, left, bulk, way),
-        State::Buried => heads(link, &PeekBuried, left, bulk, way),
+        JobState::Ready => heads(link, &PeekReady, left, bulk, way),
+        JobState::Delayed => heads(link, &PeekDelayed, left, bulk, way),
+        _ => heads(link, &PeekBuried, left, bulk, way),
     }
 }
 

@@ -1,13 +1,12 @@
 //! Takes jobs by id, leaving all others alone.
 
 use beanstalk_client::protocol::{AnyCommand, Command, Delete, Peek, ReserveJob};
-use beanstalk_client::{Job, JobId, JobRef, JobStats};
+use beanstalk_client::{Job, JobId, JobRef, JobState, JobStats};
 use ctl_core::bulk::Bulk;
 use ctl_core::error::CliError;
 
 use super::Way;
 use crate::jobs::scan::{Wanted, fetch};
-use crate::jobs::state::State;
 use crate::jobs::taker::bury_damaged;
 use crate::link::Link;
 use crate::seen::{Seen, damaged};
@@ -41,9 +40,8 @@ pub(crate) fn sweep_ids(
             delete(link, &all, bulk, way)?;
             continue;
         }
-        let (ready, others): (Vec<_>, Vec<_>) = found
-            .into_iter()
-            .partition(|(stats, _)| reserves && stats.state.as_str() == State::Ready.word());
+        let (ready, others): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|(stats, _)| reserves && stats.state == JobState::Ready);
         let of = |jobs: Vec<(JobStats, _)>| jobs.into_iter().map(|(stats, _)| stats.id).collect();
         let (ready, others): (Vec<JobId>, Vec<JobId>) = (of(ready), of(others));
         let (jobs, broken) = ask(link, &ready, ReserveJob, bulk)?;

@@ -1,6 +1,6 @@
 //! What a command is about to take out of tubes, as counted at the start.
 
-use beanstalk_client::{JobId, TubeName};
+use beanstalk_client::{JobId, JobState, TubeName};
 use clap::{ArgAction, Args};
 use ctl_core::bulk::{Action, Bulk, BulkArgs, Gate};
 use ctl_core::error::{CliError, Exit};
@@ -13,7 +13,7 @@ use super::{Target, Targets, Way, describe, sweep, sweep_ids, targets};
 use crate::jobs;
 use crate::jobs::scan::{Found, Wanted, find, no_jobs, select, tell_missing};
 use crate::jobs::select::SelectArgs;
-use crate::jobs::state::State;
+use crate::jobs::state::{FREE, one_of};
 use crate::link::Link;
 use crate::tool::Tool;
 
@@ -26,9 +26,10 @@ pub struct SweepArgs {
         value_name = "STATE",
         value_delimiter = ',',
         action = ArgAction::Set,
-        default_value = "ready,delayed,buried"
+        default_value = "ready,delayed,buried",
+        value_parser = one_of(FREE)
     )]
-    pub state: Vec<State>,
+    pub state: Vec<JobState>,
 
     /// Continue until empty, including jobs put in the meantime
     #[arg(long, conflicts_with = "filters")]
@@ -37,6 +38,17 @@ pub struct SweepArgs {
     /// The filters on them.
     #[command(flatten)]
     pub select: SelectArgs,
+}
+
+/// How a command asks before it takes jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// Not at all: the jobs stay.
+    Never,
+    /// If there are any.
+    Jobs,
+    /// For the address of the server.
+    Address,
 }
 
 /// What is to be taken.
@@ -84,7 +96,7 @@ impl Plan {
                 targets.found.iter().map(|target| target.tube.clone()).collect();
             there.dedup();
             let is_none = there.is_empty();
-            let wanted = Wanted::of(there, args.state.iter().copied(), filters);
+            let wanted = Wanted::of(there, args.state.iter().cloned(), filters);
             // No tube at all would mean every tube.
             let found = if is_none { Found::default() } else { chosen(tool, &wanted)? };
             Some((found, wanted))
@@ -94,7 +106,7 @@ impl Plan {
     }
 
     /// Number of jobs that the command is about to act on.
-    pub fn total(&self) -> u64 {
+    fn total(&self) -> u64 {
         let total = match &self.chosen {
             Some((found, _)) => found.ids.len() as u64,
             None => self.targets.found.iter().map(|target| target.count).sum(),
@@ -108,12 +120,12 @@ impl Plan {
     }
 
     /// Whether there is nothing to confirm.
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.total() == 0 && (!self.until_empty || self.targets.found.is_empty())
     }
 
     /// "12 jobs (10 ready, 2 buried) from tube mail", or "3 jobs from tube mail that fit 'age>1h'".
-    pub fn describe(&self) -> String {
+    fn describe(&self) -> String {
         match &self.chosen {
             Some((_, wanted)) => {
                 let jobs = units::count(self.total(), "job");
@@ -132,20 +144,8 @@ impl Plan {
     }
 
     /// "from tube mail", for one tube or several.
-    pub fn place(&self) -> String {
+    fn place(&self) -> String {
         format!("from {}", units::which("tube", &self.tubes))
-    }
-
-    /// Reports what a dry run found.
-    ///
-    /// # Errors
-    /// Write failures.
-    pub fn would(&self, tool: &mut Tool, verb: &str, rest: &str) -> Result<Exit, CliError> {
-        let total = self.total();
-        let record = Record::new().with("dry_run", true).with("jobs", total);
-        let sentence = format!("would {verb} {}{rest}", self.describe());
-        tool.out.done_with(&record, &["jobs"], &sentence)?;
-        Ok(self.exit(Exit::Done))
     }
 
     /// What is missing, if nothing else is to be reported.
@@ -155,11 +155,11 @@ impl Plan {
         }
         let mut states: Vec<&str> = Vec::new();
         for target in &self.targets.found {
-            if !states.contains(&target.state.word()) {
-                states.push(target.state.word());
+            if !states.contains(&target.state.as_str()) {
+                states.push(target.state.as_str());
             }
         }
-        if states.len() == [State::Ready, State::Delayed, State::Buried].len() {
+        if states.len() == FREE.len() {
             return None;
         }
         let that_fits = match &self.chosen {
@@ -172,21 +172,37 @@ impl Plan {
         Some(format!("no {states} jobs in {tubes}{that_fits} (see --state)"))
     }
 
-    /// Starts counting; prints a note if there is nothing to count.
+    /// Asks, and starts counting; prints a note if there is nothing to count. `rest` is where the jobs go, if anywhere.
+    /// A dry run reports what was found instead, and starts nothing.
     ///
     /// # Errors
-    /// The system denies the signal handlers.
+    /// The person declines. The system denies the signal handlers. Write failures.
     pub fn start(
         &self,
         tool: &mut Tool,
-        action: Action,
+        (verb, past): (&str, &'static str),
+        (rest, ask): (&str, Ask),
         args: &BulkArgs,
-    ) -> Result<Bulk, CliError> {
+    ) -> Result<Option<Bulk>, CliError> {
+        let (total, what) = (self.total(), format!("{verb} {}", self.describe()));
+        if tool.globals.dry_run {
+            let record = Record::new().with("dry_run", true).with("jobs", total);
+            tool.out.done_with(&record, &["jobs"], &format!("would {what}{rest}"))?;
+            return Ok(None);
+        }
+        let address = tool.link.dialer.address()?;
+        let question = format!("{what} on {address}{rest}");
+        match ask {
+            Ask::Address => tool.confirm().everything(&question, &address, &tool.messages)?,
+            Ask::Jobs if !self.is_empty() => tool.confirm().many(&question, &tool.messages)?,
+            Ask::Jobs | Ask::Never => {}
+        }
         if let Some(lack) = self.lack() {
             tool.messages.note(lack);
         }
+        let action = Action { past, noun: "job", place: format!("{}{rest}", self.place()) };
         let search = self.chosen.as_ref().map(|(found, _)| found.took);
-        Ok(tool.bulk(action, args, Some(self.total()))?.including(search.unwrap_or_default()))
+        Ok(Some(tool.bulk(action, args, Some(total))?.including(search.unwrap_or_default())))
     }
 
     /// Takes them.
@@ -225,7 +241,8 @@ impl Plan {
         if most == 0 || !gate.is_open() {
             return Ok(());
         }
-        let wanted = Wanted::of(vec![target.tube.clone()], [target.state], Filters::default());
+        let wanted =
+            Wanted::of(vec![target.tube.clone()], [target.state.clone()], Filters::default());
         let messages = link.dialer.messages().without_progress();
         let mut progress = Progress::start(&messages, "", None);
         let mut ids = find(link, &wanted, &gate, &mut progress)?.ids;
@@ -236,7 +253,7 @@ impl Plan {
 
     /// The final exit of a command that reached `exit`: 3 if tubes were left as they are.
     pub fn exit(&self, exit: Exit) -> Exit {
-        self.targets.exit(exit)
+        if exit.is_done() && !self.targets.left.is_empty() { Exit::Partial } else { exit }
     }
 }
 
