@@ -16,7 +16,7 @@ pub mod taker;
 use std::time::Duration;
 
 use beanstalk_client::protocol::{ListTubes, StatsJob};
-use beanstalk_client::{JobId, JobStats, TubeName};
+use beanstalk_client::{JobId, JobState, JobStats, TubeName};
 use ctl_core::error::CliError;
 use ctl_core::output::records::{self, Body};
 use ctl_core::output::{Record, Shape};
@@ -119,22 +119,18 @@ pub fn parse(line: &[u8]) -> Result<Described, CliError> {
 
 /// Why an action on a job was answered with NOT_FOUND: queries the job's state.
 pub fn explain_not_found(link: &mut Link, id: JobId) -> CliError {
-    match link.call(StatsJob(id)) {
-        Ok(Some(stats)) if stats.state.as_str() == "reserved" => CliError::not_found(format!(
-            "job {id} is reserved by another connection, and only that one can act on it until its time to run expires"
-        ))
-        .hint(format!("bsctl job {id}")),
-        Ok(Some(stats)) => CliError::not_found(format!(
-            "job {id} is {} in tube {}, which does not allow this",
-            stats.state, stats.tube
-        ))
-        .hint(format!("bsctl job {id}")),
-        Ok(None) => no_job(id),
-        Err(_) => CliError::not_found(format!(
-            "job {id} does not exist, or is reserved by another connection"
-        ))
-        .hint(format!("bsctl job {id}")),
-    }
+    let why = match link.call(StatsJob(id)) {
+        Ok(Some(JobStats { state: JobState::Reserved, .. })) => {
+            let only = "only that one can act on it until its time to run expires";
+            format!("job {id} is reserved by another connection, and {only}")
+        }
+        Ok(Some(JobStats { state, tube, .. })) => {
+            format!("job {id} is {state} in tube {tube}, which does not allow this")
+        }
+        Ok(None) => return no_job(id),
+        Err(_) => format!("job {id} does not exist, or is reserved by another connection"),
+    };
+    CliError::not_found(why).hint(format!("bsctl job {id}"))
 }
 
 /// The error for a job that does not exist.

@@ -83,20 +83,15 @@ impl Own {
 
 /// The used tube and the watch list, so that they can be restored; those of a new connection unless others are known.
 pub struct Place {
-    used: TubeName,
-    watched: Vec<TubeName>,
+    /// The used tube.
+    pub used: TubeName,
+    /// The watch list.
+    pub watched: Vec<TubeName>,
 }
 
 impl Default for Place {
     fn default() -> Self {
         Self { used: TubeName::default(), watched: vec![TubeName::default()] }
-    }
-}
-
-impl Place {
-    /// The watch list.
-    pub fn watched(&self) -> &[TubeName] {
-        &self.watched
     }
 }
 
@@ -306,7 +301,7 @@ impl Link {
     }
 }
 
-/// The longest wait in one command.
+/// The longest wait in one command: touches can be sent in between, and signals are noticed.
 pub const SLICE: Duration = Duration::from_secs(1);
 
 /// A command that shows its line and its reply's line under `-vvv`.

@@ -88,12 +88,8 @@ pub fn check_size(job: &NewJob, limit: u64) -> Result<(), CliError> {
     if length <= limit {
         return Ok(());
     }
-    Err(CliError::new(
-        Exit::BadData,
-        "JOB_TOO_BIG",
-        format!("body of {length} bytes is larger than the server's max-job-size of {limit}"),
-    )
-    .hint("beanstalkd -z sets max-job-size"))
+    let why = format!("body of {length} bytes is larger than the server's max-job-size of {limit}");
+    Err(CliError::new(Exit::BadData, "JOB_TOO_BIG", why).hint("beanstalkd -z sets max-job-size"))
 }
 
 /// Puts a batch of jobs and passes the outcome of each to `report`, in order. Changes the used tube.

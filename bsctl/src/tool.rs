@@ -79,7 +79,7 @@ pub fn tubes_or_watched(tool: &Tool, given: Vec<TubeName>) -> Result<Vec<TubeNam
         return Ok(given);
     }
     match tool.link.place() {
-        Some(place) if tool.session.is_some() => Ok(place.watched().to_vec()),
+        Some(place) if tool.session.is_some() => Ok(place.watched),
         _ => Ok(vec![usual_tube(tool)?]),
     }
 }

@@ -76,12 +76,9 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     }
     let limit = if tool.globals.dry_run { u64::MAX } else { max_job_size(&mut tool.link)? };
     if args.keep_state && !tool.globals.dry_run && !tool.link.side().knows_reserve_job()? {
-        return Err(CliError::new(
-            Exit::Protocol,
-            "UNSUPPORTED",
-            "--keep-state needs reserve-job, which this server does not have (1.12 or later)",
-        )
-        .hint("without --keep-state all jobs become ready"));
+        let why = "--keep-state needs reserve-job, which this server does not have (1.12 or later)";
+        return Err(CliError::new(Exit::Protocol, "UNSUPPORTED", why)
+            .hint("without --keep-state all jobs become ready"));
     }
     let (jobs, meter): (Items<(String, Described)>, _) = match &args.binlog {
         Some(folder) => (Binlog::read(folder)?.jobs(), None),

@@ -3,6 +3,7 @@
 pub(super) mod lanes;
 
 use std::ffi::OsString;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use beanstalk_client::TubeName;
@@ -144,9 +145,8 @@ pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
         if simple || tool.globals.dry_run { u64::MAX } else { smallest_limit(tool, &mut fleet)? };
     let framing = Framing::of(args.lines, args.null);
     let cut = if args.ndjson { Cut::Ndjson } else { Cut::Bodies(framing) };
-    let given = Given { tube, pri: args.pri, delay: args.delay, ttr: args.ttr };
-    let (ndjson, own) = (args.ndjson, OwnFirst::new(&tool.messages));
-    let making = Making { ndjson, defaults: defaults.clone(), at: args.at, limit, given, own };
+    let (args, own) = (Arc::new(args), OwnFirst::new(&tool.messages));
+    let making = Making { args: args.clone(), tube, defaults: defaults.clone(), limit, own };
     let make = move |label: &str, bytes| making.job(label, bytes);
     let (items, meter) =
         intake::chain(sources, cut, limit, (&mut tool.input, &tool.messages), make)?;
@@ -155,7 +155,7 @@ pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
         let place = place(&args, &defaults);
         return intake::would(&mut tool.out, items, ("put", "job", &place));
     }
-    put_all(tool, (items, meter), fleet, (&args, &defaults), (known, limit))
+    put_all(tool, (items, meter), fleet, (&*args, &defaults), (known, limit))
 }
 
 /// The first of several bodies is often meant as the tube, as in other commands. A tube from the settings, or one that a
@@ -184,32 +184,22 @@ fn place(args: &PutArgs, defaults: &Defaults) -> String {
 /// How to turn records into jobs.
 #[derive(Clone)]
 struct Making {
-    ndjson: bool,
-    defaults: Defaults,
-    /// When jobs become ready, instead of after a delay.
-    at: Option<SystemTime>,
-    limit: u64,
     /// The options as given, which are for what a record does not say.
-    given: Given,
-    own: OwnFirst,
-}
-
-#[derive(Clone)]
-struct Given {
+    args: Arc<PutArgs>,
     tube: Option<TubeName>,
-    pri: Option<u32>,
-    delay: Option<Duration>,
-    ttr: Option<Duration>,
+    defaults: Defaults,
+    limit: u64,
+    own: OwnFirst,
 }
 
 impl Making {
     fn job(&self, label: &str, bytes: Vec<u8>) -> Result<NewJob, CliError> {
         let mut defaults = self.defaults.clone();
-        if let Some(at) = self.at {
+        if let Some(at) = self.args.at {
             // A time that has passed is now.
             defaults.delay = at.duration_since(SystemTime::now()).unwrap_or_default();
         }
-        let job = if self.ndjson {
+        let job = if self.args.ndjson {
             let record = jobs::parse(&bytes)?;
             self.compare(label, &record);
             record.to_put(&defaults, label.to_owned())
@@ -221,8 +211,8 @@ impl Making {
 
     fn compare(&self, label: &str, record: &Described) {
         let seconds = |seconds: Option<u32>| seconds.map(|n| Duration::from_secs(n.into()));
-        let (own, given) = (&self.own, &self.given);
-        own.compare(('t', "tube"), label, &record.tube, &given.tube);
+        let (own, given) = (&self.own, &self.args);
+        own.compare(('t', "tube"), label, &record.tube, &self.tube);
         own.compare(('p', "pri"), label, &record.pri, &given.pri);
         own.compare(('d', "delay"), label, &seconds(record.delay), &given.delay);
         own.compare(('r', "ttr"), label, &seconds(record.ttr), &given.ttr);
@@ -265,7 +255,8 @@ fn put_all(
         Event::Broken(error) => Err(error),
     };
     let done = if lanes.is_empty() {
-        lanes::one(&mut tool.link, &mut source, &gate, &interrupts, absorb)
+        let next = || source.next(&interrupts);
+        lanes::lane((None, &mut tool.link), next, &gate, absorb)
     } else {
         lanes::several(lanes, source, &gate, &interrupts, absorb)
     };

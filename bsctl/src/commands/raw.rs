@@ -95,32 +95,19 @@ pub fn run(tool: &mut Tool, args: RawArgs) -> Result<Exit, CliError> {
 
 /// The error for a negative reply.
 fn refusal(response: &Response) -> Option<CliError> {
-    let refused = matches!(
-        response,
-        Response::NotFound
-            | Response::NotIgnored
-            | Response::JobTooBig
-            | Response::Draining
-            | Response::OutOfMemory
-            | Response::InternalError
-            | Response::BadFormat
-            | Response::UnknownCommand
-            | Response::ExpectedCrlf
-            | Response::BodyTooLarge { .. }
-            | Response::BodyDamaged { .. }
-    );
-    if refused {
-        let mut error = cli_error(response.clone().refuse());
-        // The user wrote the line, so a refusal is an answer here and not a protocol violation.
-        if error.exit == Exit::Protocol {
-            error.exit = Exit::Negative;
-        }
-        return Some(error);
+    if matches!(response, Response::TimedOut) {
+        return Some(CliError::timeout("the server answered TIMED_OUT"));
     }
-    match response {
-        Response::TimedOut => Some(CliError::timeout("the server answered TIMED_OUT")),
-        _ => None,
+    let mut error = cli_error(response.clone().refuse());
+    // A reply that is no refusal would only be unexpected.
+    if ["PROTOCOL", "UNEXPECTED_REPLY"].contains(&error.code) {
+        return None;
     }
+    // The user wrote the line, so a refusal is an answer here and not a protocol violation.
+    if error.exit == Exit::Protocol {
+        error.exit = Exit::Negative;
+    }
+    Some(error)
 }
 
 fn show(tool: &mut Tool, response: &Response) -> Result<(), CliError> {

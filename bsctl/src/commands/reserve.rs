@@ -85,17 +85,13 @@ impl TakeArgs {
     pub fn nothing(&self, link: &mut Link, tubes: &[TubeName]) -> CliError {
         let names: Vec<&str> = tubes.iter().map(TubeName::as_str).collect();
         let place = format!("tube {}", names.join(", "));
-        let error = match self.wait {
-            Some(wait) if !wait.is_zero() => CliError::timeout(format!(
-                "no job in {place} within {}",
-                units::show_duration(wait)
-            )),
-            _ => CliError::new(
-                Exit::Negative,
-                "NOTHING_RESERVED",
-                format!("no job is ready in {place}"),
-            )
-            .hint("--wait 30s, to wait for one"),
+        let error = match self.wait.filter(|wait| !wait.is_zero()).map(units::show_duration) {
+            Some(wait) => CliError::timeout(format!("no job in {place} within {wait}")),
+            None => {
+                let why = format!("no job is ready in {place}");
+                CliError::new(Exit::Negative, "NOTHING_RESERVED", why)
+                    .hint("--wait 30s, to wait for one")
+            }
         };
         // Whether one is paused, or does not exist, is no reason for another error.
         let answers = tube_stats::ask(link, tubes).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! `wait`: until a condition is true.
 
 use beanstalk_client::protocol::{ListTubeUsed, StatsJob};
-use beanstalk_client::{JobId, TubeName, TubeStats};
+use beanstalk_client::{JobId, JobState, TubeName, TubeStats};
 use clap::Args;
 use ctl_core::commands::wait::{self, Count, Look, WaitFlags};
 use ctl_core::error::{CliError, Exit};
@@ -12,6 +12,7 @@ use ctl_core::text::units;
 use crate::attendance::Workers;
 use crate::jobs;
 use crate::jobs::scan::no_jobs;
+use crate::jobs::state::{ALL, count_all};
 use crate::names::Tube;
 use crate::tool::{Tool, tube_or_used};
 
@@ -47,15 +48,12 @@ pub struct WaitArgs {
 /// The conditions that are not on counts.
 const WORDS: &str = "empty, tube-exists, job-gone=ID, job-state=ID:STATE, server";
 
-/// The states of jobs.
-const STATES: [&str; 4] = ["ready", "reserved", "delayed", "buried"];
-
 enum Goal {
     Empty,
     Counts(Filter),
     TubeExists,
     JobGone(JobId),
-    JobState(JobId, String),
+    JobState(JobId, JobState),
     Server,
 }
 
@@ -75,12 +73,12 @@ pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
     let mut is_told = false;
     wait::until(tool, &args.wait, subject, |tool| match &tube {
         Some(tube) => {
-            let look = look_at(tool, &goal, tube, must_exist)?;
-            if look.is_absent && !std::mem::replace(&mut is_told, true) {
+            let (look, is_absent) = look_at(tool, &goal, tube, must_exist)?;
+            if is_absent && !std::mem::replace(&mut is_told, true) {
                 let meant = jobs::near(&mut tool.link, tube);
                 tool.messages.note(no_jobs(tube, meant.as_deref()));
             }
-            Ok(look.seen)
+            Ok(look)
         }
         None => look(tool, &goal),
     })
@@ -102,8 +100,8 @@ impl Goal {
         }
         if let Some(rest) = text.strip_prefix("job-state=") {
             return match rest.split_once(':') {
-                Some((job, state)) if STATES.contains(&state) => {
-                    Ok(Self::JobState(id(job)?, state.to_owned()))
+                Some((job, state)) if ALL.contains(&state.into()) => {
+                    Ok(Self::JobState(id(job)?, state.into()))
                 }
                 _ => Err(CliError::usage(format!("`{text}` is not a condition"))
                     .hint("job-state=ID:STATE with ready, reserved, delayed or buried")),
@@ -121,49 +119,41 @@ fn look(tool: &mut Tool, goal: &Goal) -> Result<Look, CliError> {
     let stats = tool.link.call(StatsJob(*id))?;
     let seen = stats.as_ref().map_or("no such job", |stats| stats.state.as_str());
     let holds = match goal {
-        Goal::JobState(_, wanted) => seen == wanted,
+        Goal::JobState(_, wanted) => seen == wanted.as_str(),
         _ => stats.is_none(),
     };
     Ok((holds, seen.to_owned()))
 }
 
-/// The result of polling a tube.
-struct TubeLook {
-    seen: Look,
-    /// Whether it does not exist, but counts as empty.
-    is_absent: bool,
-}
-
-/// Polls a tube once.
+/// Polls a tube once. Also returns whether it does not exist, but counts as empty.
 fn look_at(
     tool: &mut Tool,
     goal: &Goal,
     tube: &TubeName,
     must_exist: bool,
-) -> Result<TubeLook, CliError> {
+) -> Result<(Look, bool), CliError> {
     let known = Workers::ask(&mut tool.link, tube)?;
     if known.is_none() && must_exist {
         return Err(jobs::no_tube(tube));
     }
     if matches!(goal, Goal::TubeExists) {
         let seen = if known.is_some() { "the tube" } else { "no such tube" };
-        return Ok(TubeLook { seen: (known.is_some(), seen.to_owned()), is_absent: false });
+        return Ok(((known.is_some(), seen.to_owned()), false));
     }
     let is_absent = known.is_none();
     let (stats, workers) = known.unzip();
     let workers = workers.unwrap_or_default();
     let counts = |workers| counts(stats.as_ref(), workers);
-    let least = counts(workers.least);
     if let Goal::Counts(condition) = goal {
-        let (holds, mut seen) = wait::seen(condition, &least);
+        let (holds, mut seen) = wait::seen(condition, &counts(workers.least));
         let (at_most, _) = wait::seen(condition, &counts(workers.most));
         if holds != at_most {
             seen.push_str(&format!(" to {}: the server does not tell more", workers.most));
         }
-        return Ok(TubeLook { seen: (holds && at_most, seen), is_absent });
+        return Ok(((holds && at_most, seen), is_absent));
     }
-    let left = least.iter().filter(|(name, _)| STATES.contains(name)).map(|(_, count)| count).sum();
-    Ok(TubeLook { seen: (left == 0, units::count(left, "job")), is_absent })
+    let left = stats.as_ref().map_or(0, count_all);
+    Ok(((left == 0, units::count(left, "job")), is_absent))
 }
 
 /// The values that conditions can name; all 0 for a tube that does not exist.

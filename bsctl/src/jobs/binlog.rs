@@ -10,7 +10,6 @@ use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use beanstalk_client::TubeName;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::Items;
 use ctl_core::text::units;
@@ -52,24 +51,13 @@ pub struct Binlog {
     damaged: Vec<(String, CliError)>,
 }
 
-/// A job, without its body.
+/// A job, and where its body is.
 struct Logged {
-    tube: TubeName,
-    state: State,
-    pri: u32,
-    delay: u32,
-    ttr: u32,
+    /// Without its body.
+    job: Described,
     /// The number of its last record, by which buried jobs are in order.
     last: u64,
     body: Place,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Deleted,
-    Ready,
-    Buried,
-    Delayed,
 }
 
 /// Where a body is.
@@ -111,8 +99,8 @@ impl Binlog {
     /// What is damaged, and the jobs: by their ids, buried ones in the order in which they were buried.
     pub fn jobs(self) -> Items<(String, Described)> {
         let mut jobs: Vec<_> = self.jobs.into_iter().collect();
-        jobs.sort_by_key(|(id, job)| match job.state {
-            State::Buried => (1, job.last),
+        jobs.sort_by_key(|(id, Logged { job, last, .. })| match job.state.as_deref() {
+            Some("buried") => (1, *last),
             _ => (0, *id),
         });
         let read = |(id, job): (u64, Logged)| {
@@ -169,40 +157,43 @@ impl Binlog {
         }
         let word = field(76, 1);
         let state = match word {
-            0 => State::Deleted,
+            // It was deleted.
+            0 => None,
             // A reserved job is ready again when the server starts.
-            1 | 2 => State::Ready,
-            3 => State::Buried,
-            4 => State::Delayed,
+            1 | 2 => Some("ready"),
+            3 => Some("buried"),
+            4 => Some("delayed"),
             _ => return Err(format!("job {id} has the unknown state {word}")),
         };
         self.records += 1;
-        let body = (length > 0 && state != State::Deleted).then(|| field(32, 4));
+        let body = (length > 0 && state.is_some()).then(|| field(32, 4));
         let place = body.map(|size| Place { path: Arc::clone(path), at: bytes.at, size });
         let is_whole = body.map_or(Ok(false), |size| bytes.body(size));
         let is_whole = is_whole.map_err(|why| format!("the body of job {id}: {why}"))?;
-        if state == State::Deleted {
+        let Some(state) = state else {
             self.jobs.remove(&id);
             return Ok(true);
-        }
+        };
         let seconds = |at| u32::try_from(field(at, 8) / layout.second).unwrap_or(u32::MAX);
-        let pri = u32::try_from(field(8, 4)).unwrap_or(u32::MAX);
-        let (delay, ttr, last) = (seconds(16), seconds(24), self.records);
+        let mut job = Described {
+            tube: None,
+            state: Some(state.to_owned()),
+            pri: Some(u32::try_from(field(8, 4)).unwrap_or(u32::MAX)),
+            delay: Some(seconds(16)),
+            ttr: Some(seconds(24)),
+            body: Vec::new(),
+        };
+        let last = self.records;
         // A server that is killed while it moves a job to a new file leaves a body of zeros there, and the whole one
         // behind. It would take the zeros itself.
-        match place.filter(|_| is_whole || !self.jobs.contains_key(&id)) {
-            Some(body) => {
-                let tube = std::str::from_utf8(&name).map_err(|error| error.to_string())?;
-                let tube = names::tube(tube).map_err(|error| error.message)?;
-                self.jobs.insert(id, Logged { tube, state, pri, delay, ttr, last, body });
-            }
-            // The first record of a job may be in a file that is gone, because the job is gone.
-            None => {
-                if let Some(job) = self.jobs.get_mut(&id) {
-                    (job.state, job.pri, job.delay, job.ttr, job.last) =
-                        (state, pri, delay, ttr, last);
-                }
-            }
+        if let Some(body) = place.filter(|_| is_whole || !self.jobs.contains_key(&id)) {
+            let tube = std::str::from_utf8(&name).map_err(|error| error.to_string())?;
+            job.tube = Some(names::tube(tube).map_err(|error| error.message)?);
+            self.jobs.insert(id, Logged { job, last, body });
+        // The first record of a job may be in a file that is gone, because the job is gone.
+        } else if let Some(known) = self.jobs.get_mut(&id) {
+            job.tube = known.job.tube.take();
+            (known.job, known.last) = (job, last);
         }
         Ok(true)
     }
@@ -211,7 +202,7 @@ impl Binlog {
 impl Logged {
     /// With its body.
     fn described(self) -> Result<Described, CliError> {
-        let Self { tube, state, pri, delay, ttr, body, .. } = self;
+        let Self { job, body, .. } = self;
         let unreadable = |error| CliError::reading("the log", &error);
         let mut file = File::open(&body.path).map_err(unreadable)?;
         file.seek(SeekFrom::Start(body.at)).map_err(unreadable)?;
@@ -221,19 +212,7 @@ impl Logged {
             let why = "its body was not written whole before the server stopped";
             return Err(CliError::new(Exit::BadData, "BINLOG_DAMAGED", why));
         };
-        let state = match state {
-            State::Buried => "buried",
-            State::Delayed => "delayed",
-            State::Ready | State::Deleted => "ready",
-        };
-        Ok(Described {
-            tube: Some(tube),
-            state: Some(state.to_owned()),
-            pri: Some(pri),
-            delay: Some(delay),
-            ttr: Some(ttr),
-            body: body.to_vec(),
-        })
+        Ok(Described { body: body.to_vec(), ..job })
     }
 }
 

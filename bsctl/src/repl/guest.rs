@@ -24,7 +24,7 @@ use super::state::{BURY, CLOSE, DELETE, HELD, RELEASE, State, USED, WATCHED};
 use crate::commands::check;
 use crate::jobs::WENT_BACK;
 use crate::jobs::select::Candidate;
-use crate::link::Link;
+use crate::link::{Link, Place};
 use crate::tool::{Bsctl, Tool};
 
 impl Interactive for Bsctl {
@@ -68,7 +68,7 @@ impl Guest for State<'_> {
 
     fn prompt(&mut self, rich: bool) -> Prompt {
         let now = Instant::now();
-        let place = self.place().filter(|_| self.is_connected());
+        let place = self.tool.link.place().filter(|_| self.is_connected());
         let address = self.tool.link.dialer.address().unwrap_or_default();
         let session = self.session();
         let (held, left) = (session.held.len(), session.shortest(now));
@@ -119,7 +119,7 @@ impl Guest for State<'_> {
     fn tidy(&mut self) {
         let held = self.session().held.keys().map(ToString::to_string).collect();
         self.names.keep(HELD, held);
-        if let Some((used, watched)) = self.place() {
+        if let Some(Place { used, watched }) = self.tool.link.place() {
             self.names.keep(USED, vec![used.to_string()]);
             self.names.keep(WATCHED, watched.iter().map(ToString::to_string).collect());
         }

@@ -17,11 +17,9 @@ use ctl_core::text::units;
 use super::state::State;
 use crate::error::cli_error;
 use crate::jobs::{BODIES, explain_not_found, paused, record_with_body, taker};
+use crate::link::{Place, SLICE};
 use crate::seen::{Seen, damaged};
 use crate::tool::{Session, held};
-
-/// The longest wait in one command: touches can be sent in between, and Ctrl-C is noticed.
-const SLICE: Duration = Duration::from_secs(1);
 
 pub(super) static RESERVED: Shape = Shape::rows(
     "id",
@@ -97,7 +95,8 @@ impl State<'_> {
 
     /// A person should know what the session waits for, and whether jobs are waiting in another tube instead.
     fn say_what_is_waited_for(&mut self) -> Result<(), CliError> {
-        let Some((used, watched)) = self.place().filter(|_| self.person) else { return Ok(()) };
+        let place = self.tool.link.place().filter(|_| self.person);
+        let Some(Place { used, watched }) = place else { return Ok(()) };
         let names: Vec<&str> = watched.iter().map(TubeName::as_str).collect();
         let mut text = format!("waiting for a job in {}; Ctrl-C ends it", names.join(", "));
         if !watched.contains(&used)
@@ -136,20 +135,16 @@ impl State<'_> {
         if session.autotouch || held.hold {
             return self.touch(id);
         }
-        Err(CliError::new(
-            Exit::Negative,
-            "DEADLINE_SOON",
-            format!(
-                "job {id} has {:.1} s left: the server gives out no other job until it is settled",
-                left.as_secs_f64()
-            ),
-        )
-        .hint(format!("touch {id}, or delete, release or bury it"))
-        .hint(format!("hold {id}, or :set autotouch on, to keep jobs while waiting")))
+        let left = left.as_secs_f64();
+        let why = "the server gives out no other job until it is settled";
+        let why = format!("job {id} has {left:.1} s left: {why}");
+        Err(CliError::new(Exit::Negative, "DEADLINE_SOON", why)
+            .hint(format!("touch {id}, or delete, release or bury it"))
+            .hint(format!("hold {id}, or :set autotouch on, to keep jobs while waiting")))
     }
 
     fn nothing_came(&mut self, patience: &Patience) -> CliError {
-        let watched = self.place().map(|(_, watched)| watched).unwrap_or_default();
+        let watched = self.tool.link.place().map(|place| place.watched).unwrap_or_default();
         let tubes = watched.iter().map(TubeName::as_str).collect::<Vec<_>>().join(", ");
         let error = if patience.looks_once() {
             CliError::new(Exit::Negative, "NOTHING_RESERVED", format!("no job is ready in {tubes}"))

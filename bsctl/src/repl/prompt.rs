@@ -7,11 +7,12 @@ use ctl_core::repl::Prompt;
 use ctl_core::text::color::Role;
 
 use super::held::WARN_BELOW;
+use crate::link::Place;
 
 /// What the prompt shows.
 pub(super) struct Facts<'a> {
     pub(super) address: &'a str,
-    pub(super) place: Option<(TubeName, Vec<TubeName>)>,
+    pub(super) place: Option<Place>,
     pub(super) held: usize,
     pub(super) left: Option<Duration>,
     pub(super) draining: bool,
@@ -21,7 +22,7 @@ pub(super) struct Facts<'a> {
 
 /// The prompt for the next line.
 pub(super) fn render(facts: &Facts<'_>) -> Prompt {
-    let Some((used, watched)) = &facts.place else {
+    let Some(Place { used, watched }) = &facts.place else {
         return Prompt::new().role(Role::Error, "not connected").text("> ");
     };
     let mut prompt = Prompt::new().role(Role::Faint, facts.address).text(" ");
@@ -49,7 +50,10 @@ mod tests {
         let tube = |name: &str| TubeName::try_from(name).unwrap();
         let facts = Facts {
             address: "127.0.0.1:11300",
-            place: Some((tube(used), watched.iter().map(|name| tube(name)).collect())),
+            place: Some(Place {
+                used: tube(used),
+                watched: watched.iter().map(|name| tube(name)).collect(),
+            }),
             held,
             left: Some(Duration::from_millis(41_900)),
             draining: false,
@@ -80,9 +84,7 @@ mod tests {
         let facts =
             Facts { address: "x", place: None, held: 0, left: None, draining: false, rich: true };
         assert_eq!(render(&facts).plain(), "not connected> ");
-        let tube = TubeName::default();
-        let place = Some((tube.clone(), vec![tube]));
-        let facts = Facts { place, draining: true, ..facts };
+        let facts = Facts { place: Some(Place::default()), draining: true, ..facts };
         assert_eq!(render(&facts).plain(), "x default (draining)> ");
     }
 }

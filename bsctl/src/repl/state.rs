@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use beanstalk_client::{Epoch, JobId, TubeName};
+use beanstalk_client::{Epoch, JobId};
 use ctl_core::error::CliError;
 use ctl_core::repl::guest::{ASK, Guest as _, OnExit};
 use ctl_core::repl::known::KnownNames;
@@ -85,13 +85,6 @@ impl<'t> State<'t> {
     pub(super) fn forget_all(&mut self) {
         self.session().held.clear();
         self.tidy();
-    }
-
-    /// Used tube and watch list, if there was a connection; asking opens none.
-    pub(super) fn place(&mut self) -> Option<(TubeName, Vec<TubeName>)> {
-        self.tool.link.place()?;
-        let client = self.tool.link.client().ok()?;
-        Some((client.used_tube().clone(), client.watched_tubes().to_vec()))
     }
 
     /// The connection was given up on purpose, so its replacement is not a loss.

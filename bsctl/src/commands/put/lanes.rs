@@ -1,7 +1,6 @@
 //! The connections that put jobs: one, or several at once, each taking the next batch when it is free.
 
-use std::sync::Mutex;
-use std::sync::mpsc::{self, SyncSender};
+use std::sync::{Mutex, mpsc};
 use std::thread;
 
 use beanstalk_client::Inserted;
@@ -65,20 +64,6 @@ pub(in crate::commands) fn open(
     Ok(answered.into_iter().cycle().take(lanes).map(lane).collect())
 }
 
-/// Puts everything from `source` over this connection.
-///
-/// # Errors
-/// The failure of the connection, or of `absorb`.
-pub(in crate::commands) fn one(
-    link: &mut Link,
-    source: &mut Batches<NewJob>,
-    gate: &Gate,
-    interrupts: &Interrupts,
-    absorb: impl FnMut(Event) -> Result<(), CliError>,
-) -> Result<(), CliError> {
-    lane(link, || source.next(interrupts), gate, absorb)
-}
-
 /// Puts everything from `source` over these connections, each with the name of its server if there are several. Order
 /// is kept only within a batch.
 ///
@@ -98,8 +83,9 @@ pub(in crate::commands) fn several(
         for (server, mut own) in lanes {
             let sender = sender.clone();
             scope.spawn(move || {
-                let told = |event| tell(&sender, labelled(event, server.as_deref()));
-                if let Err(error) = lane(&mut own, next, gate, told) {
+                let gone = |_| CliError::internal("no one collects the results of the puts");
+                let told = |event| sender.send(event).map_err(gone);
+                if let Err(error) = lane((server.as_deref(), &mut own), next, gate, told) {
                     gate.close();
                     let _ = sender.send(Event::Broken(error));
                 }
@@ -120,20 +106,12 @@ pub(in crate::commands) fn several(
     })
 }
 
-/// The outcome of a record, with its server if there are several.
-fn labelled(event: Event, server: Option<&str>) -> Event {
-    match event {
-        Event::Put { record, buried } => Event::Put { record: record.of_server(server), buried },
-        other => other,
-    }
-}
-
-fn tell(sender: &SyncSender<Event>, event: Event) -> Result<(), CliError> {
-    sender.send(event).map_err(|_| CliError::internal("no one collects the results of the puts"))
-}
-
-fn lane(
-    link: &mut Link,
+/// Puts all batches that `next` brings over this connection, with the name of its server if there are several.
+///
+/// # Errors
+/// The failure of the connection, or of `absorb`.
+pub(in crate::commands) fn lane(
+    (server, link): (Option<&str>, &mut Link),
     mut next: impl FnMut() -> Vec<Item<NewJob>>,
     gate: &Gate,
     mut absorb: impl FnMut(Event) -> Result<(), CliError>,
@@ -146,9 +124,10 @@ fn lane(
         let good = sift(batch, gate, |label, error| absorb(Event::Failed(label, error)))?;
         put_batch(link, &good, |job, outcome| {
             absorb(match outcome {
-                Ok(inserted) => {
-                    Event::Put { record: record(job, inserted), buried: inserted.is_buried() }
-                }
+                Ok(inserted) => Event::Put {
+                    record: record(job, inserted).of_server(server),
+                    buried: inserted.is_buried(),
+                },
                 Err(error) => Event::Failed(job.label.clone(), error),
             })
         })?;
