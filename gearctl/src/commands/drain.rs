@@ -13,13 +13,13 @@ use clap::{Args, ValueEnum};
 use ctl_core::bulk::{Action, Bulk};
 use ctl_core::context::fleet::{Answered, Fleet, name_at};
 use ctl_core::error::{CliError, Exit};
+use ctl_core::input::glob::tell_unmatched;
 use ctl_core::input::named::Several;
 use ctl_core::output::{Column, Handover, Record, Shape, records};
 use ctl_core::rules::filter::{self, FilterArgs, Filters};
 use ctl_core::text::units;
 use gearman_client::{FunctionName, FunctionStatus};
 
-use super::functions::tell_unknown;
 use crate::error::UNSUPPORTED;
 use crate::filters::{Candidate, FILTER};
 use crate::link::{Link, statuses};
@@ -139,14 +139,10 @@ impl Target {
     }
 }
 
-/// What happens to a taken job before it is ended.
-enum Way<'a, 'b> {
-    /// Nothing.
-    End,
-    /// Its record is written.
-    Write(&'a mut Handover<'b, Taken>),
-    /// It is submitted again.
-    Submit(&'a mut Resubmit),
+/// What happens to a taken job before it is ended: its record is written, or it is submitted again, if anything.
+struct Way<'a> {
+    write: Option<Handover<'a, Taken>>,
+    submit: Option<Resubmit>,
 }
 
 /// Runs `drain`.
@@ -156,7 +152,7 @@ enum Way<'a, 'b> {
 pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
     records::prepare(&mut tool.out, tool.globals.output, &args.to, &RECORDS)?;
     let what = Removal::of("drain", "drained", args.functions.names()?);
-    remove(tool, what, (args.end, &args.take), |_| Ok(Then::Write(&args.to)))
+    remove(tool, what, (args.end, &args.take), Some(&args.to), |_| Ok(None))
 }
 
 /// What the jobs of functions are removed for.
@@ -179,22 +175,13 @@ impl Removal {
 /// What to do about clients that wait for jobs which do not stay.
 const AS_FAIL: &str = "--as fail, to tell the clients that their jobs failed";
 
-/// What happens to jobs before they are ended.
-enum Then<'a> {
-    /// Nothing.
-    Discard,
-    /// Their records have been written there.
-    Write(&'a OsStr),
-    /// They are submitted again.
-    Submit(Box<Resubmit>),
-}
-
-/// Removes jobs; `prepare` connects to where they go.
-fn remove<'a>(
+/// Removes jobs, whose records are written `to` this file first; `prepare` connects to where they are submitted again.
+fn remove(
     tool: &mut Tool,
     Removal { verb, past, functions, place, advice }: Removal,
     (end, take): (EndArgs, &TakeArgs),
-    prepare: impl FnOnce(&mut Tool) -> Result<Then<'a>, CliError>,
+    to: Option<&OsStr>,
+    prepare: impl FnOnce(&mut Tool) -> Result<Option<Resubmit>, CliError>,
 ) -> Result<Exit, CliError> {
     let filters = take.filter.read::<Candidate<'_>>()?;
     if !filters.is_empty() {
@@ -209,7 +196,7 @@ fn remove<'a>(
         let record = Record::new().with("dry_run", true).with("jobs", total);
         return tool.out.done_with(&record, &["jobs"], &format!("would {verb} {what}{place}"));
     }
-    let mut then = prepare(tool)?;
+    let submit = prepare(tool)?;
     let mut question = match filters.is_empty() {
         true => format!("{verb} {what}"),
         false => format!("{verb} those matching {filters} of {what}"),
@@ -224,31 +211,17 @@ fn remove<'a>(
     let names: Vec<String> = functions.iter().map(show_function).collect();
     let action = Action { past, noun: "job", place: format!("of {}{place}", names.join(", ")) };
     let mut bulk = tool.bulk(action, &take.pace, Some(total))?;
-    let to = if let Then::Write(to) = then { Some(to) } else { None };
-    let mut file = match to {
-        Some(to) => records::create(to, &tool.out.style)?,
-        None => None,
-    };
+    let mut file = to.map(|to| records::create(to, &tool.out.style)).transpose()?.flatten();
     let removed = {
-        let list = match to {
-            Some(_) => Some(fleet.list(file.as_mut().unwrap_or(&mut tool.out), &RECORDS)?),
-            None => None,
-        };
-        let from = (&mut fleet, &mut tool.link);
-        let mut slots = Slots::new(from, take, (end, filters), &bulk.gate());
-        match (list, &mut then) {
-            (Some(list), _) => {
-                bulk.beside(&list);
-                let mut handover = Handover::new(list, interrupts, &tool.messages)?;
-                let way = &mut Way::Write(&mut handover);
-                let drained = drain(&mut slots, &targets, take, &mut bulk, way);
-                drained.and_then(|()| handover.finish(&mut go_on))
-            }
-            (None, Then::Submit(resubmit)) => {
-                drain(&mut slots, &targets, take, &mut bulk, &mut Way::Submit(resubmit))
-            }
-            (None, _) => drain(&mut slots, &targets, take, &mut bulk, &mut Way::End),
+        let mut write = None;
+        if to.is_some() {
+            let list = fleet.list(file.as_mut().unwrap_or(&mut tool.out), &RECORDS)?;
+            bulk.beside(&list);
+            write = Some(Handover::new(list, interrupts, &tool.messages)?);
         }
+        let (fleet, own, gate) = (&mut fleet, &mut tool.link, bulk.gate());
+        let mut slots = Slots { fleet, own, args: take, end, filters, gate };
+        drain(&mut slots, &targets, &mut bulk, Way { write, submit })
     };
     let bulk = bulk.after(removed.map_err(advised))?;
     let exit = match to {
@@ -298,30 +271,25 @@ pub(super) fn targets(
     fleet: &mut Fleet<Link>,
     functions: &[FunctionName],
 ) -> Result<Vec<Target>, CliError> {
-    let all = fleet.ask(&mut tool.link, |link| {
-        let rows = statuses(link)?;
-        let status =
-            |function: &FunctionName| rows.iter().find(|row| row.name == *function).cloned();
-        Ok(functions.iter().map(status).collect::<Vec<_>>())
-    })?;
-    let of = |(server, statuses): Answered<Vec<Option<FunctionStatus>>>| {
-        functions.iter().zip(statuses).map(move |(function, status)| {
-            let queued = status.as_ref().map_or(0, FunctionStatus::queued);
+    let all = fleet.ask(&mut tool.link, statuses)?;
+    let of = |(server, rows): &Answered<Vec<FunctionStatus>>| {
+        let target = |function: &FunctionName| {
+            let status = rows.iter().find(|row| row.name == *function);
             Target {
                 server: server.clone(),
                 function: function.clone(),
                 exists: status.is_some(),
-                queued: u64::try_from(queued).unwrap_or(0),
+                queued: u64::try_from(status.map_or(0, FunctionStatus::queued)).unwrap_or(0),
                 workers: status.map_or(0, |status| status.workers),
             }
-        })
+        };
+        functions.iter().map(target).collect::<Vec<_>>()
     };
-    let targets: Vec<Target> = all.into_iter().flat_map(of).collect();
-    let has_jobs = |function: &FunctionName| {
-        targets.iter().any(|target| target.queued > 0 && target.function == *function)
-    };
-    tell_unknown(tool, fleet, functions.iter().filter(|function| !has_jobs(function)))?;
-    Ok(targets)
+    let known = all.iter().flat_map(|(_, rows)| rows.iter().map(|row| show_function(&row.name)));
+    let (known, wanted): (Vec<_>, Vec<_>) =
+        (known.collect(), functions.iter().map(show_function).collect());
+    tell_unmatched(&tool.messages, "functions", &wanted, known.iter().map(String::as_str));
+    Ok(all.iter().flat_map(of).collect())
 }
 
 fn describe(targets: &[Target], limit: Option<u64>) -> String {
@@ -338,10 +306,10 @@ fn describe(targets: &[Target], limit: Option<u64>) -> String {
 fn drain(
     slots: &mut Slots<'_>,
     targets: &[Target],
-    args: &TakeArgs,
     bulk: &mut Bulk,
-    way: &mut Way<'_, '_>,
+    mut way: Way<'_>,
 ) -> Result<(), CliError> {
+    let args = slots.args;
     let mut left = args.pace.count.unwrap_or(u64::MAX);
     for target in targets {
         let most = if args.until_empty { left } else { target.queued.min(left) };
@@ -350,23 +318,22 @@ fn drain(
             continue;
         }
         let all_news = slots.start(target, (most, args.until_empty))?;
-        while let Some(news) = next(&all_news, way, bulk)? {
+        while let Some(news) = next(&all_news, &mut way, bulk)? {
             match news {
                 News::Taken(job) => {
                     left = left.saturating_sub(1);
                     // Unless it continues, the slot gives the job back.
-                    match way {
-                        Way::End => job.go_on(),
-                        Way::Write(handover) => {
+                    if let Some(resubmit) = &mut way.submit {
+                        resubmit.submit(&job)?;
+                    }
+                    match &mut way.write {
+                        Some(handover) => {
                             let record = job.record(&target.function);
                             let record = record.of_server(target.server.as_deref());
-                            let name = format!("job {}", job.handle());
+                            let name = format!("job {}", job.handle);
                             handover.push(record, name, job, &mut go_on)?;
                         }
-                        Way::Submit(resubmit) => {
-                            resubmit.submit(&job)?;
-                            job.go_on();
-                        }
+                        None => job.go_on(),
                     }
                 }
                 News::Ended => bulk.success(),
@@ -377,7 +344,7 @@ fn drain(
             }
         }
     }
-    Ok(())
+    way.write.map_or(Ok(()), |mut handover| handover.finish(&mut go_on))
 }
 
 /// How often a wait for the slots is shown.
@@ -386,13 +353,13 @@ const SLICE: Duration = Duration::from_millis(100);
 /// The next event of the slots. While there is none, all slots wait for their jobs to be safe.
 fn next(
     news: &Receiver<News>,
-    way: &mut Way<'_, '_>,
+    way: &mut Way<'_>,
     bulk: &mut Bulk,
 ) -> Result<Option<News>, CliError> {
     if let Ok(news) = news.try_recv() {
         return Ok(Some(news));
     }
-    if let Way::Write(handover) = way {
+    if let Some(handover) = &mut way.write {
         handover.settle(&mut go_on)?;
     }
     loop {

@@ -137,24 +137,3 @@ pub fn no_function(function: &FunctionName, servers: &mut [&mut Link]) -> CliErr
     CliError::not_found(format!("the server does not know the function {name}{meant}"))
         .hint("gearctl functions, to list those that it knows")
 }
-
-/// Reports which of these functions, of which nothing is queued, no server knows: a mistyped name would look like an
-/// empty function.
-///
-/// # Errors
-/// As of [`Fleet::ask`].
-pub fn tell_unknown<'f>(
-    tool: &mut Tool,
-    fleet: &mut Fleet<Link>,
-    empty: impl Iterator<Item = &'f FunctionName>,
-) -> Result<(), CliError> {
-    let empty: Vec<String> = empty.map(show_function).collect();
-    if empty.is_empty() {
-        return Ok(());
-    }
-    let known = fleet.ask(&mut tool.link, statuses)?;
-    let known = known.iter().flat_map(|(_, rows)| rows.iter().map(|row| show_function(&row.name)));
-    let known: Vec<String> = known.collect();
-    tell_unmatched(&tool.messages, "functions", &empty, known.iter().map(String::as_str));
-    Ok(())
-}

@@ -6,7 +6,7 @@ use clap::Args;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
 
-use super::{DrainArgs, EndArgs, Removal, TakeArgs, Then, remove};
+use super::{DrainArgs, EndArgs, Removal, TakeArgs, remove};
 use crate::names::Function;
 use crate::tool::Tool;
 
@@ -51,5 +51,5 @@ pub fn run(tool: &mut Tool, args: ClearArgs) -> Result<Exit, CliError> {
         return super::run(tool, DrainArgs { functions, to, end, take });
     }
     let what = Removal::of("delete", "deleted", args.functions.names()?);
-    remove(tool, what, (args.end, &args.take), |_| Ok(Then::Discard))
+    remove(tool, what, (args.end, &args.take), None, |_| Ok(None))
 }

@@ -8,7 +8,7 @@ use gearman_client::blocking::Client;
 use gearman_client::{FunctionName, JobHandle, Priority, SubmitOptions, UniqueId};
 
 use super::slots::Taken;
-use super::{End, EndArgs, Removal, TakeArgs, Then, remove};
+use super::{End, EndArgs, Removal, TakeArgs, remove};
 use crate::error::cli_error;
 use crate::names::{self, show_function, show_handle};
 use crate::submit::merged::{Guard, Submitted};
@@ -78,17 +78,17 @@ pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
     let removal = Removal::of("move", "moved", vec![function]);
     let what = Removal { place: format!(" to {place}"), advice: BY_FILE, ..removal };
     let end = EndArgs { end: Some(End::Complete) };
-    remove(tool, what, (end, &args.take), |tool| {
+    remove(tool, what, (end, &args.take), None, |tool| {
         if let Some(elsewhere) = &elsewhere {
             tool.unlock_at(elsewhere)?;
         }
-        Ok(Then::Submit(Box::new(Resubmit {
+        Ok(Some(Resubmit {
             client: to.open_client()?,
             function: new,
             options: SubmitOptions::default().priority(args.priority),
             guard: Guard::new(&mut to, &tool.messages)?,
             place,
-        })))
+        }))
     })
 }
 
@@ -113,42 +113,38 @@ impl Resubmit {
     /// It is uncertain whether the server has it.
     pub(super) fn submit(&mut self, job: &Taken) -> Result<(), CliError> {
         let mut options = self.options;
-        let id = UniqueId::try_from(job.unique()).ok();
-        let function = self.function.clone();
-        let chosen = id.map(|id| Submitted { id, function: &function, former: None });
+        let id = UniqueId::try_from(&job.unique[..]).ok();
+        let chosen = id.map(|id| Submitted { id, function: &self.function, former: None });
         if let Some(chosen) = chosen {
             options = options.unique(chosen.id);
             self.guard.before(chosen);
         }
-        let submitted = self.client.submit_background(function.clone(), job.workload(), options);
+        let (client, function) = (&mut self.client, self.function.clone());
+        let submitted = client.submit_background(function, &job.workload, options);
         let checked = submitted.map_err(cli_error).and_then(|copy| {
-            self.check(&copy.handle, job)?;
+            check(client, &copy.handle, (job, &self.place))?;
             chosen.map_or(Ok(()), |chosen| self.guard.require(chosen, &copy.handle))
         });
-        match checked {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                let doubtful = error.is_unknown();
-                let error = error.context(format!("job {} was given back", job.handle()));
-                let names: &[&str] = if doubtful { &[job.handle()] } else { &[] };
-                Err(doubting(error, "job", names, &self.place))
-            }
-        }
+        checked.map_err(|error| {
+            let names = if error.is_unknown() { std::slice::from_ref(&job.handle) } else { &[] };
+            let error = error.context(format!("job {} was given back", job.handle));
+            doubting(error, "job", names, &self.place)
+        })
     }
+}
 
-    /// A server that is reached under two addresses merges the copy and the original by their unique id, so ending the
-    /// original would lose the job. Two servers on one machine may also use the same handle, but there the job does not
-    /// run.
-    fn check(&mut self, copy: &JobHandle, job: &Taken) -> Result<(), CliError> {
-        if show_handle(copy) != job.handle() {
-            return Ok(());
-        }
-        let status = self.client.status(copy).map_err(cli_error)?;
-        if !status.is_running {
-            return Ok(());
-        }
-        let why = format!("{} is the same function under another address", self.place);
-        Err(CliError::new(Exit::Negative, "SAME_SERVER", why)
-            .hint("another function, or another server"))
+/// A server that is reached under two addresses merges the copy and the original by their unique id, so ending the
+/// original would lose the job. Two servers on one machine may also use the same handle, but there the job does not
+/// run.
+fn check(
+    client: &mut Client,
+    copy: &JobHandle,
+    (job, place): (&Taken, &str),
+) -> Result<(), CliError> {
+    if show_handle(copy) != job.handle || !client.status(copy).map_err(cli_error)?.is_running {
+        return Ok(());
     }
+    let why = format!("{place} is the same function under another address");
+    Err(CliError::new(Exit::Negative, "SAME_SERVER", why)
+        .hint("another function, or another server"))
 }

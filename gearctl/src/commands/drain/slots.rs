@@ -48,9 +48,10 @@ pub(super) enum News {
 
 /// A job that was taken. Dropped without [`Taken::go_on`], it is given back.
 pub(super) struct Taken {
-    handle: String,
-    unique: Bytes,
-    workload: Bytes,
+    pub(super) handle: String,
+    /// Empty without one.
+    pub(super) unique: Bytes,
+    pub(super) workload: Bytes,
     answer: SyncSender<()>,
 }
 
@@ -58,21 +59,6 @@ impl Taken {
     /// The job as a record that `submit --ndjson` reads.
     pub(super) fn record(&self, function: &FunctionName) -> Record {
         record(&self.handle, function, &self.unique, &self.workload)
-    }
-
-    /// Its unique id; empty without one.
-    pub(super) fn unique(&self) -> &[u8] {
-        &self.unique
-    }
-
-    /// Its workload.
-    pub(super) fn workload(&self) -> &[u8] {
-        &self.workload
-    }
-
-    /// How messages refer to it.
-    pub(super) fn handle(&self) -> &str {
-        &self.handle
     }
 
     /// Lets the slot end the job.
@@ -83,12 +69,12 @@ impl Taken {
 
 /// What all slots have in common.
 pub(super) struct Slots<'a> {
-    fleet: &'a mut Fleet<Link>,
-    own: &'a mut Link,
-    args: &'a TakeArgs,
-    end: End,
-    filters: Filters,
-    gate: Gate,
+    pub(super) fleet: &'a mut Fleet<Link>,
+    pub(super) own: &'a mut Link,
+    pub(super) args: &'a TakeArgs,
+    pub(super) end: End,
+    pub(super) filters: Filters,
+    pub(super) gate: Gate,
 }
 
 /// What the slots of a function have in common.
@@ -114,16 +100,7 @@ struct Returned {
     unfit: Vec<Assignment>,
 }
 
-impl<'a> Slots<'a> {
-    pub(super) fn new(
-        (fleet, own): (&'a mut Fleet<Link>, &'a mut Link),
-        args: &'a TakeArgs,
-        (end, filters): (End, Filters),
-        gate: &Gate,
-    ) -> Self {
-        Self { fleet, own, args, end, filters, gate: gate.clone() }
-    }
-
+impl Slots<'_> {
     /// Starts to end at most `most` jobs of a function of a server, of those that there are now unless `until_empty`.
     /// The events end when all slots have ended.
     ///
