@@ -9,7 +9,7 @@ use ctl_core::tool::kit;
 use crate::commands::{self, server};
 use crate::link::Link;
 use crate::program;
-use crate::repl::session::Session;
+use crate::submit::running::Running;
 use crate::tool::Gearctl;
 
 impl ctl_core::context::Tool for Gearctl {
@@ -18,7 +18,8 @@ impl ctl_core::context::Tool for Gearctl {
     const COMMANDS: Table<Self> = commands::COMMANDS;
     const KIT: Table<Self> = kit::commands();
     type Link = Link;
-    type Session = Session;
+    /// The foreground jobs of a session, which have not ended or not shown their results.
+    type Session = Vec<Running>;
 
     fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
         server::diagnose(link)

@@ -19,7 +19,7 @@ use gearman_client::{ConnectOptions, FunctionName, Grab, Listing, Row, Servers, 
 use self::absent::Absent;
 pub use self::answer::Answer;
 pub use self::status::{counts, or_near, status_of, statuses};
-use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
+use crate::error::{TIMEOUT, cli_error};
 
 /// The connections that commands use.
 pub struct Link {
@@ -112,12 +112,7 @@ impl ctl_core::link::Link for Link {
     }
 
     fn close(&mut self) {
-        self.client = None;
-        self.admin = None;
-        self.prober = None;
-        self.echoes = true;
-        self.absent = Absent::default();
-        self.is_gearmand = None;
+        *self = self.sibling();
     }
 
     /// With `ECHO_REQ`, or with `GET_STATUS` if that is not answered within half of the time limit, as with geard.
@@ -172,11 +167,6 @@ fn pong(asked: PacketType, took: Duration) -> Pong {
 
 impl Link {
     /// The client, if it has been opened; it may have lost its connections since.
-    pub fn opened(&self) -> Option<&Client> {
-        self.client.as_ref()
-    }
-
-    /// Like [`Link::opened`], to maintain it.
     pub fn opened_mut(&mut self) -> Option<&mut Client> {
         self.client.as_mut()
     }
@@ -307,13 +297,7 @@ impl Link {
     /// # Errors
     /// There are several: exit 2. The server's refusal, or the failure of the connection.
     pub fn admin(&mut self, command: &AdminCommand) -> Result<AdminReply, CliError> {
-        let mut admin = match self.admin.take() {
-            Some(admin) => admin,
-            None => self.open_admin(None)?,
-        };
-        let reply = self.exchange(&mut admin, command);
-        self.admin = Some(admin);
-        reply
+        self.exchange(None, command)
     }
 
     /// Like [`Link::admin`], for a command that not every server answers. Waits for an answer for `--timeout`, or
@@ -322,26 +306,25 @@ impl Link {
     /// # Errors
     /// There are several servers: exit 2. Another refusal, or no connection.
     pub fn probe(&mut self, command: &AdminCommand) -> Result<Answer<AdminReply>, CliError> {
-        let mut admin = match self.prober.take() {
-            Some(admin) => admin,
-            None => self.open_admin(Some(PROBE))?,
-        };
-        let reply = self.exchange(&mut admin, command);
-        self.prober = Some(admin);
-        match reply {
-            Ok(reply) => Ok(Answer::Came(reply)),
-            Err(error) if error.code == UNSUPPORTED => Ok(Answer::Unsupported(error)),
-            Err(error) if matches!(error.code, TIMEOUT | CONNECTION_LOST) => {
-                Ok(Answer::Silent(error))
-            }
-            Err(error) => Err(error),
-        }
+        Answer::of(self.exchange(Some(PROBE), command))
     }
 
-    fn exchange(&self, admin: &mut Admin, command: &AdminCommand) -> Result<AdminReply, CliError> {
+    /// Commands with a time limit of their own have a connection of their own.
+    fn exchange(
+        &mut self,
+        patience: Option<Duration>,
+        command: &AdminCommand,
+    ) -> Result<AdminReply, CliError> {
+        let kept = if patience.is_some() { &mut self.prober } else { &mut self.admin };
+        let mut admin = match kept.take() {
+            Some(admin) => admin,
+            None => self.open_admin(patience)?,
+        };
         let (name, trace) = (command.name(), self.dialer.trace());
         trace.sent(name);
-        let reply = admin.call(command).map_err(cli_error).map_err(|error| {
+        let reply = admin.call(command).map_err(cli_error);
+        *if patience.is_some() { &mut self.prober } else { &mut self.admin } = Some(admin);
+        let reply = reply.map_err(|error| {
             let everywhere = matches!(command, AdminCommand::Status | AdminCommand::Workers);
             if everywhere || error.code != TIMEOUT {
                 return error;

@@ -13,8 +13,8 @@ use gearman_client::{
 };
 
 use super::functions::{priorities, workers};
-use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
-use crate::link::{Answer, Link, or_near, status_of, statuses};
+use crate::error::{TIMEOUT, cli_error};
+use crate::link::{Answer, Link, counts, or_near, status_of, statuses};
 use crate::names::{Function, show_function};
 use crate::tool::Tool;
 use ctl_core::link::{Link as _, PATIENCE};
@@ -169,11 +169,8 @@ fn figures_of(link: &mut Link, what: &What) -> Result<Measured, CliError> {
             let status = status_of(link, &function)?;
             let metrics = figures(&name, status.as_ref());
             if status.is_none() {
-                let meant = or_near(link, &function);
-                return Ok(Measured::absent(
-                    format!("there is no function {name}{meant}"),
-                    metrics,
-                ));
+                let why = format!("there is no function {name}{}", or_near(link, &function));
+                return Ok(Measured::absent(why, metrics));
             }
             metrics
         }
@@ -190,9 +187,7 @@ fn figures_of(link: &mut Link, what: &What) -> Result<Measured, CliError> {
                 .collect()
         }
         What::Roundtrip { function, send, expect } => {
-            let Some(function) = function.given()? else {
-                return Ok(Measured::default());
-            };
+            let Some(function) = function.given()? else { return Ok(Measured::default()) };
             return worker(link, function, send, expect.as_deref())
                 .map_err(|error| error.context("worker roundtrip"));
         }
@@ -216,27 +211,21 @@ fn with_priorities(
         return Ok(measured);
     }
     let Answer::Came(rows) = priorities(link)? else { return Ok(measured) };
-    let counts = |row: &FunctionPriorities| [row.high, row.normal, row.low];
-    let metrics = |of: [i64; 3]| {
-        BY_PRIORITY
-            .iter()
-            .zip(of)
-            .map(|((name, unit), count)| Metric::new(name, count as f64, unit))
+    let counts: [fn(&FunctionPriorities) -> i64; 3] =
+        [|row| row.high, |row| row.normal, |row| row.low];
+    let metrics = |rows: &[&FunctionPriorities]| {
+        let sums = counts.map(|count| rows.iter().map(|row| count(row)).sum::<i64>());
+        BY_PRIORITY.iter().zip(sums).map(|((name, unit), sum)| Metric::new(name, sum as f64, unit))
     };
     if matches!(what, What::Server) {
-        let add = |sum: [i64; 3], row: [i64; 3]| {
-            let [[a, b, c], [x, y, z]] = [sum, row];
-            [a + x, b + y, c + z]
-        };
-        measured.metrics.extend(metrics(rows.values().map(counts).fold([0; 3], add)));
+        measured.metrics.extend(metrics(&rows.values().collect::<Vec<_>>()));
         return Ok(measured);
     }
     let queued = measured.metrics.iter().filter(|metric| metric.name == "queued");
     let names: Vec<String> = queued.filter_map(|metric| metric.subject.clone()).collect();
     for name in names {
-        let row = rows.iter().find(|(function, _)| show_function(function) == name);
-        let of = row.map_or([0; 3], |(_, row)| counts(row));
-        measured.metrics.extend(metrics(of).map(|metric| metric.of(&name)));
+        let row = rows.values().find(|row| show_function(&row.name) == name);
+        measured.metrics.extend(metrics(row.as_slice()).map(|metric| metric.of(&name)));
     }
     Ok(measured)
 }
@@ -259,14 +248,10 @@ fn ping(link: &mut Link, what: &What) -> Result<Measured, CliError> {
 
 /// A function that does not exist counts as one without jobs and workers.
 fn figures(name: &str, status: Option<&FunctionStatus>) -> Vec<Metric> {
-    let of = |figure: fn(&FunctionStatus) -> i64| status.map_or(0, figure);
-    let metric = |key, value: i64| Metric::new(key, value as f64, "").of(name);
+    let [_, queued, running, workers] =
+        counts(status).map(|(key, count)| Metric::new(key, count as f64, "").of(name));
     let problem = status.and_then(unattended);
-    vec![
-        metric("queued", of(FunctionStatus::queued)).usual(),
-        metric("running", of(|status| status.running)),
-        Metric { problem, ..metric("workers", of(|status| status.workers)).usual() },
-    ]
+    vec![queued.usual(), running, Metric { problem, ..workers.usual() }]
 }
 
 fn unattended(status: &FunctionStatus) -> Option<Problem> {
@@ -320,16 +305,15 @@ fn as_before(
     let client = link.client()?;
     // Not every server answers this.
     client.set_reply_timeout(bound / 2);
-    match client.status_unique(id).map_err(cli_error) {
-        Ok(JobStatus { is_known: true, is_running: false, waiting: Some(0), .. }) => {
+    match Answer::of(client.status_unique(id).map_err(cli_error))? {
+        Answer::Came(JobStatus { is_known: true, is_running: false, waiting: Some(0), .. }) => {
             let text = "the job of an earlier check is still queued: no worker has asked for it";
             Err(CliError::timeout(text))
         }
-        Ok(_) => Ok(options.unique(id)),
-        Err(error) if [TIMEOUT, CONNECTION_LOST, UNSUPPORTED].contains(&error.code) => {
+        Answer::Came(_) => Ok(options.unique(id)),
+        Answer::Unsupported(_) | Answer::Silent(_) => {
             client.reconnect().map_err(cli_error)?;
             Ok(options)
         }
-        Err(error) => Err(error),
     }
 }

@@ -129,11 +129,15 @@ pub(super) fn priorities(link: &mut Link) -> Result<Answer<Priorities>, CliError
         .and_then(|rows| Ok(rows.into_iter().map(|row| (row.name.clone(), row)).collect()))
 }
 
+/// What completes a message about a function that none of these servers knows, if one is probably meant.
+pub(super) fn near(servers: &mut [&mut Link], function: &FunctionName) -> Option<String> {
+    let mut meant = servers.iter_mut().map(|link| or_near(link, function));
+    meant.find(|meant| !meant.is_empty())
+}
+
 /// The error for a function that none of these servers knows.
 pub fn no_function(function: &FunctionName, servers: &mut [&mut Link]) -> CliError {
-    let name = show_function(function);
-    let mut meant = servers.iter_mut().map(|link| or_near(link, function));
-    let meant = meant.find(|meant| !meant.is_empty()).unwrap_or_default();
+    let (name, meant) = (show_function(function), near(servers, function).unwrap_or_default());
     CliError::not_found(format!("the server does not know the function {name}{meant}"))
         .hint("gearctl functions, to list those that it knows")
 }

@@ -1,5 +1,6 @@
 //! `run`: foreground jobs, and their results as they arrive.
 
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -17,7 +18,7 @@ use crate::names::show_function;
 use crate::submit::merged::Guard;
 use crate::submit::pool::{Kind, Pool};
 use crate::submit::results::{ResultArgs, Shape};
-use crate::submit::running::{Followed, Running};
+use crate::submit::running::Running;
 use crate::submit::tasks::{TaskArgs, Tasks, Wanted};
 use crate::tool::Tool;
 
@@ -52,35 +53,20 @@ pub struct RunArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: RunArgs) -> Result<Exit, CliError> {
-    match start(tool, args)? {
-        Started::Running(Jobs { running, function }) => follow(tool, *running).map_err(|error| {
-            let is_late = error.exit == Exit::Timeout;
-            match function {
-                Some(function) if is_late && is_unserved(tool, &function) => {
-                    unserved(error, &show_function(&function), tool.messages.is_terminal())
-                }
-                _ => tool.link.naming_silent(error),
-            }
-        }),
-        Started::Over(exit) => Ok(exit),
-    }
+    let (running, function) = match start(tool, args)? {
+        ControlFlow::Continue(started) => started,
+        ControlFlow::Break(exit) => return Ok(exit),
+    };
+    running.follow(tool).map_err(|error| match function {
+        Some(function) if error.exit == Exit::Timeout && is_unserved(tool, &function) => {
+            unserved(error, &show_function(&function), tool.messages.is_terminal())
+        }
+        _ => tool.link.naming_silent(error),
+    })
 }
 
-/// What a command line of `run` started.
-pub enum Started {
-    /// Jobs whose events are still arriving.
-    Running(Jobs),
-    /// Nothing that continues: a dry run.
-    Over(Exit),
-}
-
-/// Jobs that were started.
-pub struct Jobs {
-    /// Their events.
-    pub running: Box<Running>,
-    /// The function of all of them, if they have one.
-    function: Option<FunctionName>,
-}
+/// Jobs whose events are still arriving, with the function of all of them, if they have one; or the exit of a dry run.
+pub type Started = ControlFlow<Exit, (Running, Option<FunctionName>)>;
 
 /// Submits the jobs without waiting for anything.
 ///
@@ -92,15 +78,14 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
     let wanted = task.read()?;
     let tasks = wanted.tasks((&mut tool.input, &tool.messages), timeout)?;
     if tool.globals.dry_run {
-        return would(&mut tool.out, tasks, ("run", "job", "")).map(Started::Over);
+        return would(&mut tool.out, tasks, ("run", "job", "")).map(ControlFlow::Break);
     }
     wanted.note_first_body(&mut tool.link, &tool.messages);
     if let Some(function) = wanted.common_function() {
         note_missing_worker(tool, function)?;
     }
-    let running = Box::new(begin(tool, results, &wanted, tasks)?);
-    let function = wanted.common_function().cloned();
-    Ok(Started::Running(Jobs { running, function }))
+    let running = begin(tool, results, &wanted, tasks)?;
+    Ok(ControlFlow::Continue((running, wanted.common_function().cloned())))
 }
 
 /// Says at the start that no worker serves the function, usually because of a misspelt name.
@@ -183,22 +168,4 @@ fn begin(
     let kept = results.kept_in_order();
     let pool = Pool::start(clients, tasks, Kind::Foreground, kept, (&bulk.gate(), guard))?;
     Ok(Running::new(wanted.place(), shape, pool, bulk))
-}
-
-/// Shows the news of jobs to their end. In a session Ctrl-C leaves them to it.
-///
-/// # Errors
-/// As documented in the table of exit codes.
-pub fn follow(tool: &mut Tool, running: Running) -> Result<Exit, CliError> {
-    match running.follow(tool)? {
-        Followed::Ended(exit) => Ok(exit),
-        Followed::Left(running, exit) => {
-            if let Some(session) = &mut tool.session {
-                tool.messages.after_interrupt();
-                tool.messages.note(running.how_to_return());
-                session.runs.push(*running);
-            }
-            Ok(exit)
-        }
-    }
 }

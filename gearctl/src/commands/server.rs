@@ -109,11 +109,8 @@ fn list(
     fleet: &Fleet<Link>,
     rows: impl Iterator<Item = Answered<Record>>,
 ) -> Result<Exit, CliError> {
-    let mut list = tool.out.list(&SERVERS)?;
-    for (server, record) in rows {
-        list.push(record.of_server(server.as_deref()))?;
-    }
-    list.finish()?;
+    let rows = rows.map(|(server, record)| record.of_server(server.as_deref()));
+    tool.out.list(&SERVERS)?.all(rows)?;
     Ok(fleet.exit())
 }
 

@@ -10,9 +10,9 @@ use ctl_core::rules::filter::Filter;
 use ctl_core::system::at_once::at_once;
 use gearman_client::{FunctionName, FunctionStatus, JobHandle};
 
-use super::functions::no_function;
+use super::functions::{near, no_function};
 use crate::error::cli_error;
-use crate::link::{Link, counts, or_near, status_of};
+use crate::link::{Link, counts, status_of};
 use crate::names::{self, Function, show_function};
 use crate::tool::Tool;
 
@@ -110,17 +110,13 @@ impl Goal {
         match args.wait.condition.as_str() {
             "server" => Ok(Self::Server),
             "function-exists" => Ok(Self::Exists(function()?)),
-            text if wait::EMPTY.contains(&text) => {
-                Ok(Self::Counts(function()?, on_counts("total==0")?))
-            }
             text => {
                 if let Some(handle) = text.strip_prefix("handle-done=") {
-                    return Ok(Self::Done {
-                        handle: names::handle(handle)?,
-                        seen: args.assume_done,
-                    });
+                    let handle = names::handle(handle)?;
+                    return Ok(Self::Done { handle, seen: args.assume_done });
                 }
-                let condition = on_counts(text)?;
+                let is_empty = wait::EMPTY.contains(&text);
+                let condition = on_counts(if is_empty { "total==0" } else { text })?;
                 Ok(Self::Counts(function()?, condition))
             }
         }
@@ -188,12 +184,9 @@ impl Goal {
 
 /// Reports which function of a server is probably meant by one that no server knows.
 fn note_near(servers: &mut [&mut Link], function: &FunctionName) {
-    for link in servers {
-        let meant = or_near(link, function);
-        if !meant.is_empty() {
-            let name = show_function(function);
-            return link.dialer.messages().note(format!("no server knows {name}{meant}"));
-        }
+    let (meant, name) = (near(servers, function), show_function(function));
+    if let (Some(meant), [link, ..]) = (meant, servers) {
+        link.dialer.messages().note(format!("no server knows {name}{meant}"));
     }
 }
 

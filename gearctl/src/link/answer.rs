@@ -2,6 +2,8 @@
 
 use ctl_core::error::CliError;
 
+use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED};
+
 /// The outcome of a query that not every server answers.
 pub enum Answer<T> {
     /// The answer.
@@ -13,6 +15,21 @@ pub enum Answer<T> {
 }
 
 impl<T> Answer<T> {
+    /// The outcome of this reply.
+    ///
+    /// # Errors
+    /// Another refusal, or no connection.
+    pub fn of(reply: Result<T, CliError>) -> Result<Self, CliError> {
+        match reply {
+            Ok(reply) => Ok(Self::Came(reply)),
+            Err(error) if error.code == UNSUPPORTED => Ok(Self::Unsupported(error)),
+            Err(error) if matches!(error.code, TIMEOUT | CONNECTION_LOST) => {
+                Ok(Self::Silent(error))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// The answer, if one arrived.
     pub fn came(self) -> Option<T> {
         match self {

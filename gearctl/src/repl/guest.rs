@@ -69,7 +69,7 @@ impl Guest for State<'_> {
         let address = self.tool.link.dialer.address().unwrap_or_default();
         let servers = self.is_connected().then_some(address.as_str());
         let open = self.count_open();
-        let done = self.session().runs.iter().filter(|run| run.is_over()).count();
+        let done = self.session().iter().filter(|run| run.is_over()).count();
         render(&Facts { servers, open, done })
     }
 
@@ -108,7 +108,7 @@ impl Guest for State<'_> {
     fn tidy(&mut self) {
         let open = self.open_jobs().iter().map(show_handle).collect();
         let session = self.session();
-        let own = session.runs.iter().rev().flat_map(Running::handles).map(show_handle).collect();
+        let own = session.iter().rev().flat_map(Running::handles).map(show_handle).collect();
         self.names.keep(OWN, own);
         self.names.keep(OPEN, open);
     }
@@ -153,7 +153,7 @@ impl Guest for State<'_> {
 
     fn holds(&mut self) -> bool {
         // `wait` also shows the results of jobs that have ended.
-        let waits = self.on_exit.word == WAIT && !self.session().runs.is_empty();
+        let waits = self.on_exit.word == WAIT && !self.session().is_empty();
         self.count_open() > 0 || waits
     }
 
@@ -162,7 +162,7 @@ impl Guest for State<'_> {
         let is_several = self.tool.link.is_several();
         let servers: Vec<Address> = self.tool.link.client()?.addresses().cloned().collect();
         let mut rows = Vec::new();
-        let seen: Vec<Seen> = self.session().runs.iter().flat_map(Running::jobs).cloned().collect();
+        let seen: Vec<Seen> = self.session().iter().flat_map(Running::jobs).cloned().collect();
         for seen in &seen {
             let Some(handle) = &seen.handle else { continue };
             let (is_several, state, progress) = match seen.end {

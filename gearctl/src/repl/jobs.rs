@@ -1,10 +1,12 @@
 //! The verbs on jobs of the session: start them, list them, return to them.
 
+use std::ops::ControlFlow;
+
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Column, Record, Shape};
 
 use super::state::State;
-use crate::commands::run::{self, RunArgs, Started};
+use crate::commands::run::{self, RunArgs};
 use crate::names::{self, show_handle_of};
 
 pub(super) static JOBS: Shape = Shape::rows(
@@ -21,16 +23,16 @@ impl State<'_> {
     /// `start`: as `run`, without waiting.
     pub(super) fn start(&mut self, args: RunArgs) -> Result<Exit, CliError> {
         let mut running = match run::start(self.tool, args)? {
-            Started::Over(exit) => return Ok(exit),
-            Started::Running(jobs) => jobs.running,
+            ControlFlow::Continue((running, _)) => running,
+            ControlFlow::Break(exit) => return Ok(exit),
         };
         running.hide();
         let interrupts = self.tool.interrupts()?;
         let Some(handle) = running.first(&interrupts)? else {
             // It could not be submitted; following it shows why.
-            return run::follow(self.tool, *running);
+            return running.follow(self.tool);
         };
-        self.session().runs.push(*running);
+        self.session().push(running);
         let handle = show_handle_of(&handle, self.tool.link.is_several());
         let record = Record::new().with("handle", handle.as_str());
         self.tool.out.done(&record, &handle)
@@ -39,7 +41,7 @@ impl State<'_> {
     /// `fg [HANDLE]`.
     pub(super) fn foreground(&mut self, handle: Option<&str>) -> Result<Exit, CliError> {
         let handle = handle.map(names::handle).transpose()?;
-        let runs = &self.session().runs;
+        let runs = self.session();
         let at = match &handle {
             Some(handle) => runs.iter().rposition(|run| run.has(handle)).ok_or_else(|| {
                 let name = show_handle_of(handle, true);
@@ -52,7 +54,6 @@ impl State<'_> {
                     .hint("start FUNCTION BODY, or run and then Ctrl-C")
             })?,
         };
-        let running = self.session().runs.remove(at);
-        run::follow(self.tool, running)
+        self.session().remove(at).follow(self.tool)
     }
 }

@@ -5,15 +5,13 @@ use ctl_core::error::CliError;
 use ctl_core::text::units;
 
 use super::state::State;
-use crate::commands::run;
 use crate::names::show_handle;
 
 impl State<'_> {
     /// Shows the results of all jobs. Returns false if Ctrl-C ends the wait, and the person stays.
     pub(super) fn wait_for_all(&mut self) -> Result<bool, CliError> {
-        while !self.session().runs.is_empty() {
-            let running = self.session().runs.remove(0);
-            let exit = match run::follow(self.tool, running) {
+        while !self.session().is_empty() {
+            let exit = match self.session().remove(0).follow(self.tool) {
                 Ok(exit) => exit,
                 // One job's failure must not end the wait for the others.
                 Err(error) if !error.is_broken_pipe() => {
@@ -35,7 +33,7 @@ impl State<'_> {
         let handles: Vec<String> = self.open_jobs().iter().map(show_handle).collect();
         let names =
             if handles.is_empty() { String::new() } else { format!(": {}", handles.join(", ")) };
-        self.session().runs.clear();
+        self.session().clear();
         self.tool.messages.warn(format!("{jobs} left to the server{names}"));
         true
     }

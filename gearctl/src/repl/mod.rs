@@ -5,5 +5,4 @@ mod guest;
 mod jobs;
 mod leave;
 mod prompt;
-pub mod session;
 mod state;

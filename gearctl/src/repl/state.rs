@@ -7,7 +7,6 @@ use ctl_core::repl::known::KnownNames;
 use ctl_core::repl::reconnect::Reconnector;
 use gearman_client::{Epoch, JobHandle};
 
-use crate::repl::session::Session;
 use crate::submit::running::Running;
 use crate::tool::Tool;
 
@@ -52,26 +51,25 @@ impl<'t> State<'t> {
     }
 
     /// What the session remembers.
-    pub(super) fn session(&mut self) -> &mut Session {
+    pub(super) fn session(&mut self) -> &mut Vec<Running> {
         self.tool.session.get_or_insert_default()
     }
 
     /// The foreground jobs that have not ended, as far as is known.
     pub(super) fn open_jobs(&mut self) -> Vec<JobHandle> {
         self.collect(Instant::now());
-        self.session().runs.iter().flat_map(Running::open).cloned().collect()
+        self.session().iter().flat_map(Running::open).cloned().collect()
     }
 
     /// Number of foreground jobs that have not ended, as far as is known, including those that have no handle yet.
     pub(super) fn count_open(&mut self) -> usize {
         self.collect(Instant::now());
-        self.session().runs.iter().map(Running::count_open).sum()
+        self.session().iter().map(Running::count_open).sum()
     }
 
     /// Takes the events of jobs that arrived in the meantime.
     pub(super) fn collect(&mut self, now: Instant) {
-        let news =
-            self.session().runs.iter_mut().flat_map(|run| run.collect(now)).collect::<Vec<_>>();
+        let news = self.session().iter_mut().flat_map(|run| run.collect(now)).collect::<Vec<_>>();
         if self.person {
             self.unsaid.extend(news);
         }
@@ -79,7 +77,7 @@ impl<'t> State<'t> {
 
     /// Whether the session is connected, as far as is known.
     pub(super) fn is_connected(&self) -> bool {
-        self.tool.link.opened().is_some_and(|client| client.is_connected())
+        self.tool.link.is_connected()
     }
 
     /// The connections were given up on purpose, so their replacements are not a loss.

@@ -65,37 +65,14 @@ impl ResultArgs {
 }
 
 /// The error for a result that is not kept.
-fn too_large(handle: &str, most: usize) -> CliError {
+fn too_large(what: &str, most: usize) -> CliError {
     let most = units::show_size(u64::try_from(most).unwrap_or(u64::MAX));
-    let text = format!("the result of the job {handle} exceeds --max-result ({most})");
-    CliError::new(Exit::BadData, RESULT_TOO_LARGE, text)
-        .hint("a larger --max-result")
-        .hint("gearctl run -o raw without -j, to stream data as it arrives")
+    let text = format!("{what} --max-result ({most})");
+    CliError::new(Exit::BadData, "RESULT_TOO_LARGE", text)
 }
 
-/// The error for a result that no longer fits into the buffer that is kept until the end.
-fn too_much(handle: &str, most: usize) -> CliError {
-    let most = units::show_size(u64::try_from(most).unwrap_or(u64::MAX));
-    let text = format!(
-        "with the result of the job {handle}, the buffered results exceed --max-result ({most})"
-    );
-    CliError::new(Exit::BadData, RESULT_TOO_LARGE, text)
-        .hint("-o ndjson, to write each result as it arrives")
-        .hint("a larger --max-result")
-}
-
-/// The stable name for a result that is not kept.
-const RESULT_TOO_LARGE: &str = "RESULT_TOO_LARGE";
-
-/// A job's state after an event.
-pub(crate) enum Step {
-    /// It has not ended.
-    Going,
-    /// It is complete.
-    Done,
-    /// It has ended in another way.
-    Failed(CliError),
-}
+/// How a job has ended; none if it goes on.
+pub(crate) type End = Option<Result<(), CliError>>;
 
 /// A job that has not ended.
 #[derive(Default)]
@@ -154,7 +131,9 @@ impl Results {
         let open = self.jobs.entry(number).or_default();
         if bytes.len() > most.saturating_sub(open.data.len()) {
             open.data = Vec::new();
-            return Some(too_large(&open.handle, most));
+            let error = too_large(&format!("the result of the job {} exceeds", open.handle), most);
+            let error = error.hint("a larger --max-result");
+            return Some(error.hint("gearctl run -o raw without -j, to stream data as it arrives"));
         }
         open.data.extend_from_slice(bytes);
         None
@@ -174,7 +153,11 @@ impl Results {
     pub(crate) fn count(&mut self, open: &mut Open, most: usize) -> Option<CliError> {
         if open.data.len() > most.saturating_sub(self.kept_bytes) {
             open.data = Vec::new();
-            return Some(too_much(&open.handle, most));
+            let name = &open.handle;
+            let what = format!("with the result of the job {name}, the buffered results exceed");
+            let error =
+                too_large(&what, most).hint("-o ndjson, to write each result as it arrives");
+            return Some(error.hint("a larger --max-result"));
         }
         self.kept_bytes += open.data.len();
         None
@@ -205,10 +188,10 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// Write failures.
-    pub(crate) fn take(&mut self, news: News) -> Result<Step, CliError> {
+    pub(crate) fn take(&mut self, news: News) -> Result<End, CliError> {
         let number = news.job;
         if self.results.is_given_up(&news) {
-            return Ok(Step::Going);
+            return Ok(None);
         }
         match news.what {
             What::Taken(handle, unique, _) => {
@@ -218,14 +201,14 @@ impl<'a> View<'a> {
             What::Error(error) => {
                 self.progress = None;
                 self.results.jobs.remove(&number);
-                return Ok(Step::Failed(error));
+                return Ok(Some(Err(error)));
             }
             What::Event(event) => return self.job_event(number, event),
         }
-        Ok(Step::Going)
+        Ok(None)
     }
 
-    fn job_event(&mut self, number: u64, event: JobEvent) -> Result<Step, CliError> {
+    fn job_event(&mut self, number: u64, event: JobEvent) -> Result<End, CliError> {
         match event {
             JobEvent::Data(bytes) => {
                 if let Some(error) = self.data(number, &bytes)? {
@@ -260,7 +243,7 @@ impl<'a> View<'a> {
             JobEvent::Exception(bytes) => return self.failed(number, "exception", Some(&bytes)),
             _ => {}
         }
-        Ok(Step::Going)
+        Ok(None)
     }
 
     fn is(&self, format: Format) -> bool {
@@ -305,13 +288,13 @@ impl<'a> View<'a> {
     }
 
     /// Forgets a job, which may have ended.
-    fn give_up(&mut self, number: u64, has_ended: bool, error: CliError) -> Step {
+    fn give_up(&mut self, number: u64, has_ended: bool, error: CliError) -> End {
         self.progress = None;
         match has_ended {
             true => self.results.end(number),
             false => self.results.give_up(number),
         };
-        Step::Failed(error)
+        Some(Err(error))
     }
 
     /// Keeps the record of a job for the end. Returns the reason if it cannot be kept.
@@ -341,14 +324,14 @@ impl<'a> View<'a> {
         self.out.flush()
     }
 
-    fn complete(&mut self, number: u64) -> Result<Step, CliError> {
+    fn complete(&mut self, number: u64) -> Result<End, CliError> {
         let open = self.results.end(number);
         if self.is(Format::Ndjson) {
-            return Ok(Step::Done);
+            return Ok(Some(Ok(())));
         }
         if self.is_document() {
             let record = outcome(number, &open, "complete", true);
-            return Ok(self.keep(record, open).map_or(Step::Done, Step::Failed));
+            return Ok(Some(self.keep(record, open).map_or(Ok(()), Err)));
         }
         if !self.shape.streams {
             self.write(&open.data)?;
@@ -357,7 +340,7 @@ impl<'a> View<'a> {
             self.out.text("\0")?;
         }
         self.out.flush()?;
-        Ok(Step::Done)
+        Ok(Some(Ok(())))
     }
 
     fn failed(
@@ -365,7 +348,7 @@ impl<'a> View<'a> {
         number: u64,
         how: &'static str,
         said: Option<&[u8]>,
-    ) -> Result<Step, CliError> {
+    ) -> Result<End, CliError> {
         self.progress = None;
         self.event(number, how, |record| match said {
             Some(said) => record.with_body(said.to_vec()),
@@ -376,12 +359,12 @@ impl<'a> View<'a> {
         if self.is_document() {
             let record = outcome(number, &open, how, false).with("exception", said.map(text));
             if let Some(error) = self.keep(record, open) {
-                return Ok(Step::Failed(error));
+                return Ok(Some(Err(error)));
             }
         } else if !self.is(Format::Ndjson) && !open.data.is_empty() {
             self.write(&open.data)?;
         }
-        Ok(Step::Failed(error))
+        Ok(Some(Err(error)))
     }
 
     fn show(&mut self, share: &Share) {
@@ -401,17 +384,10 @@ impl<'a> View<'a> {
                 Some(ctl_core::output::Field::Value(n)) => n.as_u64(),
                 _ => None,
             });
-            let kept = std::mem::take(&mut self.results.kept);
-            if single {
-                for record in kept {
-                    self.out.object(&RESULTS, record)?;
-                }
-            } else {
-                let mut list = self.out.list(&RESULTS)?;
-                for record in kept {
-                    list.push(record)?;
-                }
-                list.finish()?;
+            let mut kept = std::mem::take(&mut self.results.kept).into_iter();
+            match single {
+                true => kept.try_for_each(|record| self.out.object(&RESULTS, record))?,
+                false => self.out.list(&RESULTS)?.all(kept)?,
             }
         }
         self.out.flush()

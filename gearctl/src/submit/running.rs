@@ -11,7 +11,7 @@ use gearman_client::{JobEvent, JobHandle, Progress as Share};
 
 use crate::names::{show_function, show_handle};
 use crate::submit::pool::{News, Poll, Pool, What};
-use crate::submit::results::{Results, Shape, Step, View};
+use crate::submit::results::{Results, Shape, View};
 use crate::tool::Tool;
 
 /// Jobs of one command.
@@ -30,7 +30,7 @@ pub struct Running {
 }
 
 /// What is known about a job.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Seen {
     /// Its handle; none if it could not be submitted.
     pub handle: Option<JobHandle>,
@@ -41,14 +41,6 @@ pub struct Seen {
     /// How it ended, if it has ended.
     pub end: Option<&'static str>,
     told: Option<Instant>,
-}
-
-/// How following ended.
-pub enum Followed {
-    /// All jobs have ended.
-    Ended(Exit),
-    /// A signal arrived, and they continue: the exit is the signal's.
-    Left(Box<Running>, Exit),
 }
 
 /// Maximum size of results, and maximum number of events, kept for later; beyond that, the jobs have to wait until they
@@ -197,13 +189,8 @@ impl Running {
 
     /// Records what happened to a job.
     fn note(&mut self, news: &News) {
-        let seen = self.jobs.entry(news.job).or_insert_with(|| Seen {
-            handle: None,
-            function: self.function.clone(),
-            share: None,
-            end: None,
-            told: None,
-        });
+        let new = || Seen { function: self.function.clone(), ..Seen::default() };
+        let seen = self.jobs.entry(news.job).or_insert_with(new);
         match &news.what {
             What::Taken(handle, _, function) => {
                 (seen.handle, seen.function) = (Some(handle.clone()), show_function(function));
@@ -234,13 +221,12 @@ impl Running {
         Ok(news)
     }
 
-    /// Shows events until all jobs have ended.
+    /// Shows events until all jobs have ended. In a session, a signal leaves the jobs to it, and the exit is the signal's.
     ///
     /// # Errors
     /// The failure of the only job, or of all; a failure of stdout. Without a session, also a signal.
-    pub fn follow(mut self, tool: &mut Tool) -> Result<Followed, CliError> {
+    pub fn follow(mut self, tool: &mut Tool) -> Result<Exit, CliError> {
         let interrupts = tool.interrupts()?;
-        let in_session = tool.session.is_some();
         let single = self.shape.single;
         let messages = match single {
             true => tool.messages.clone(),
@@ -252,33 +238,24 @@ impl Running {
             let news = match self.next(&interrupts) {
                 Ok(Some(news)) => news,
                 Ok(None) => break,
-                Err(error) if in_session => {
+                Err(error) if tool.session.is_some() => {
                     self.results = view.results;
-                    return Ok(self.leave(error.exit));
+                    return Ok(self.leave(tool, error.exit));
                 }
                 Err(error) => return Err(if single { error } else { self.bulk.abort(error) }),
             };
             let (job, label) = (news.job, news.label.clone());
-            let step = view.take(news)?;
-            if !matches!(step, Step::Going) {
-                self.jobs.remove(&job);
-            }
-            let outcome = match step {
-                Step::Going => Ok(()),
-                Step::Done => {
-                    self.bulk.success();
-                    Ok(())
-                }
-                Step::Failed(error) if single => return Err(error),
-                Step::Failed(error) => self.bulk.failure(label, error),
+            let Some(end) = view.take(news)? else { continue };
+            self.jobs.remove(&job);
+            let counted = match end {
+                Err(error) if single => return Err(error),
+                end => self.bulk.count(label, end),
             };
-            if let Err(error) = outcome {
-                return Err(self.bulk.abort(error));
-            }
+            self.bulk = self.bulk.after(counted)?;
         }
         let exit = self.bulk.finish_silently()?;
         view.finish(single)?;
-        Ok(Followed::Ended(exit))
+        Ok(exit)
     }
 
     /// Counts without showing anything.
@@ -287,10 +264,13 @@ impl Running {
     }
 
     /// What is in flight continues; nothing new is submitted.
-    fn leave(mut self, signal: Exit) -> Followed {
+    fn leave(mut self, tool: &mut Tool, signal: Exit) -> Exit {
         self.bulk.gate().close();
         self.hide();
-        Followed::Left(Box::new(self), signal)
+        tool.messages.after_interrupt();
+        tool.messages.note(self.how_to_return());
+        tool.session.get_or_insert_default().push(self);
+        signal
     }
 }
 

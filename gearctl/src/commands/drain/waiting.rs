@@ -8,7 +8,7 @@ use ctl_core::text::units;
 use gearman_client::protocol::{AdminCommand, Assignment, GetStatusUnique};
 use gearman_client::{JobInfo, UniqueId, UniqueJob};
 
-use crate::error::{CONNECTION_LOST, TIMEOUT, UNSUPPORTED, cli_error};
+use crate::error::cli_error;
 use crate::link::{Answer, Link, PROBE};
 
 /// Refuses to continue if clients wait for queued jobs. The server does not report the function of a job.
@@ -60,8 +60,8 @@ fn count(link: &mut Link) -> Result<u64, CliError> {
         return Ok(queued);
     }
     // Of these, the server reports only whether they are foreground jobs, not whether they are running.
-    let rows = Kinds::read(link)?;
-    let foreground = rows.0.values().filter(|background| !**background).count();
+    let foreground = kinds(link)?;
+    let foreground = foreground.values().filter(|background| !**background).count();
     let others = foreground.saturating_sub(all).min(without_id);
     Ok(queued + u64::try_from(others).unwrap_or(u64::MAX))
 }
@@ -94,28 +94,21 @@ const GET_STATUS_UNIQUE: &str = "GET_STATUS_UNIQUE";
 
 /// Whether clients wait for the job with this id.
 fn is_waited_for(link: &mut Link, id: UniqueId) -> Result<Answer<bool>, CliError> {
-    match link.call(&GetStatusUnique(id)) {
-        Ok(status) => Ok(Answer::Came(status.waiting.unwrap_or(0) > 0)),
-        Err(error) if error.code == UNSUPPORTED => Ok(Answer::Unsupported(error)),
-        Err(error) if matches!(error.code, TIMEOUT | CONNECTION_LOST) => Ok(Answer::Silent(error)),
-        Err(error) => Err(error),
-    }
+    let status = link.call(&GetStatusUnique(id));
+    Answer::of(status.map(|status| status.waiting.unwrap_or(0) > 0))
 }
 
 /// Which jobs are background jobs, by handle, as far as queried.
-#[derive(Default)]
-struct Kinds(HashMap<Vec<u8>, bool>);
+type Kinds = HashMap<Vec<u8>, bool>;
 
-impl Kinds {
-    fn read(link: &mut Link) -> Result<Self, CliError> {
-        let rows = match link.probe_listing::<JobInfo>(&AdminCommand::ShowJobs)? {
-            Answer::Came(rows) => rows,
-            other => return Err(unknown("show jobs", &other)),
-        };
-        // No client waits for an ignored job.
-        let kind = |row: &JobInfo| (row.handle.name().to_vec(), row.is_queued || row.is_ignored);
-        Ok(Self(rows.iter().map(kind).collect()))
-    }
+fn kinds(link: &mut Link) -> Result<Kinds, CliError> {
+    let rows = match link.probe_listing::<JobInfo>(&AdminCommand::ShowJobs)? {
+        Answer::Came(rows) => rows,
+        other => return Err(unknown("show jobs", &other)),
+    };
+    // No client waits for an ignored job.
+    let kind = |row: &JobInfo| (row.handle.name().to_vec(), row.is_queued || row.is_ignored);
+    Ok(rows.iter().map(kind).collect())
 }
 
 /// Queries jobs one by one, over its own connections.
@@ -146,9 +139,9 @@ impl Lookout {
                 other => Err(unknown(GET_STATUS_UNIQUE, &other)),
             };
         }
-        if !self.kinds.0.contains_key(job.handle.name()) {
-            self.kinds = Kinds::read(&mut self.link)?;
+        if !self.kinds.contains_key(job.handle.name()) {
+            self.kinds = kinds(&mut self.link)?;
         }
-        Ok(!self.kinds.0.get(job.handle.name()).copied().unwrap_or(false))
+        Ok(!self.kinds.get(job.handle.name()).copied().unwrap_or(false))
     }
 }
