@@ -3,22 +3,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ctl_core::commands::roundtrip::scratch_name;
 use ctl_core::error::CliError;
 use gearman_client::FunctionName;
 use gearman_client::protocol::AdminCommand;
 
 use crate::error::cli_error;
 use crate::link::{Answer, Link};
-use crate::names;
-
-/// A unique name.
-///
-/// # Errors
-/// None, as the name is legal.
-pub fn function(purpose: &str) -> Result<FunctionName, CliError> {
-    names::function(&scratch_name("gearctl", purpose))
-}
 
 /// Drops a function whose workers have just disconnected, which the server notices a moment later. None if it is still
 /// in use after `bound`.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use ctl_core::commands::bench::{self, Done, Kind, Plan};
+use ctl_core::commands::roundtrip::scratch_name;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::messages::Messages;
 use ctl_core::system::process;
@@ -79,7 +80,7 @@ pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let function = match &args.function {
         Some(name) => names::function(name)?,
-        None => scratch::function("bench")?,
+        None => names::function(&scratch_name("gearctl", "bench"))?,
     };
     let (kind, pipelines) = match args.mode {
         Mode::Submit => (Kind::Leaving, true),
@@ -269,10 +270,7 @@ fn clean_up(link: &mut Link, function: &FunctionName, messages: &Messages) {
 }
 
 fn empty(link: &mut Link, function: &FunctionName) -> Result<(), CliError> {
-    let has_jobs = |link: &mut Link| {
-        status_of(link, function).map(|status| status.is_some_and(|status| status.total > 0))
-    };
-    if !has_jobs(link)? {
+    if status_of(link, function)?.is_none_or(|status| status.total <= 0) {
         return Ok(());
     }
     let mut worker = worker(link.worker_options()?, function)?;

@@ -61,7 +61,7 @@ pub fn run(tool: &mut Tool, args: CancelArgs) -> Result<Exit, CliError> {
     let limit = args.bulk.count.and_then(|limit| usize::try_from(limit).ok());
     handles.truncate(limit.unwrap_or(usize::MAX));
     if tool.globals.dry_run {
-        let all: Vec<String> = handles.iter().map(shown).collect();
+        let all: Vec<String> = handles.iter().map(|handle| show_handle_of(handle, true)).collect();
         let sentence = format!("would cancel {}", units::count(all.len() as u64, "job"));
         let record =
             Record::new().with("dry_run", true).with("jobs", all.len()).with("handles", all);
@@ -82,7 +82,7 @@ pub fn run(tool: &mut Tool, args: CancelArgs) -> Result<Exit, CliError> {
         if !gate.turn(1) {
             break;
         }
-        let name = shown(&handle);
+        let name = show_handle_of(&handle, true);
         let cancelled = cancel(&mut fleet, &mut tool.link, handle, &name);
         if let Ok(Some(server)) = &cancelled {
             tool.messages.decision(format!("{server} has cancelled the job {name}"));
@@ -162,9 +162,4 @@ fn cancel(
 
 fn unknown(fleet: &Fleet<Link>, name: &str) -> CliError {
     fleet.unknown(&format!("the job {name}"))
-}
-
-/// The handle as it was given.
-fn shown(handle: &JobHandle) -> String {
-    show_handle_of(handle, true)
 }

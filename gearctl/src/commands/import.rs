@@ -8,7 +8,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake;
 use gearman_client::{FunctionName, Priority};
 
-use super::submit::{Submission, clients, expect, submit_all};
+use super::submit::{SUBMITTED, Submission, clients, submit_all};
 use crate::names::{self, show_function};
 use crate::submit::merged::Guard;
 use crate::submit::tasks::{self, PaceArgs};
@@ -49,7 +49,7 @@ pub struct ImportArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
-    expect(tool)?;
+    tool.out.expect(&SUBMITTED)?;
     let function = args.function.as_deref().map(names::function).transpose()?;
     let again = again(function.as_ref());
     if args.from == "-" {

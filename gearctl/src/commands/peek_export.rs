@@ -279,37 +279,33 @@ fn borrow(
     let options = link.worker_options()?.limit(JobLimit::new(most.min(MOST.0)));
     let mut held = Held::new(&options, &source.function, most.min(source.queued), 1)?;
     let (gate, formats) = (bulk.gate(), link.dialer.settings().config().envelopes.clone());
-    let taken = loop {
-        if borrowed.count == most || borrowed.shown == wanted {
-            break Ok(());
+    let mut take = || {
+        while borrowed.count < most && borrowed.shown < wanted {
+            borrowed.is_full = held.is_full();
+            if borrowed.is_full || !gate.turn(1) {
+                break;
+            }
+            let is_over = || {
+                bulk.see();
+                !gate.is_open()
+            };
+            let next = next_job(held.worker()?, link.patience(), is_over)?;
+            let Some(job) = next else { break };
+            borrowed.count += 1;
+            let record = filters.fit(&Candidate(&job, &formats)).then(|| {
+                let handle = show_handle(&job.handle);
+                record(&handle, &source.function, &job.unique, &job.workload)
+            });
+            held.keep(job);
+            if let Some(record) = record {
+                borrowed.shown += 1;
+                list.push(record.of_server(source.server.as_deref()))?;
+                bulk.success();
+            }
         }
-        borrowed.is_full = held.is_full();
-        if borrowed.is_full || !gate.turn(1) {
-            break Ok(());
-        }
-        let is_over = || {
-            bulk.see();
-            !gate.is_open()
-        };
-        let next = held.worker().and_then(|worker| next_job(worker, link.patience(), is_over));
-        let job = match next {
-            Ok(Some(job)) => job,
-            Ok(None) => break Ok(()),
-            Err(error) => break Err(error),
-        };
-        borrowed.count += 1;
-        let record = filters.fit(&Candidate(&job, &formats)).then(|| {
-            let handle = show_handle(&job.handle);
-            record(&handle, &source.function, &job.unique, &job.workload)
-        });
-        held.keep(job);
-        let Some(record) = record else { continue };
-        borrowed.shown += 1;
-        match list.push(record.of_server(source.server.as_deref())) {
-            Ok(()) => bulk.success(),
-            Err(error) => break Err(error),
-        }
+        Ok(())
     };
+    let taken = take();
     held.give_back(link);
     taken.map(|()| borrowed)
 }

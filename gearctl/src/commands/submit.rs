@@ -55,7 +55,7 @@ fn from_now(delay: Duration) -> Result<SystemTime, CliError> {
     SystemTime::now().checked_add(delay).ok_or_else(too_long)
 }
 
-static SUBMITTED: Shape = Shape::rows(
+pub(super) static SUBMITTED: Shape = Shape::rows(
     "handle",
     &[
         Column::new("handle", "HANDLE").escaped(),
@@ -74,7 +74,7 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
         let text = "jobs scheduled for later have normal priority and no reducer";
         return Err(CliError::usage(text));
     }
-    expect(tool)?;
+    tool.out.expect(&SUBMITTED)?;
     let wanted = args.task.read()?;
     let tasks = wanted.tasks((&mut tool.input, &tool.messages), None)?;
     if tool.globals.dry_run {
@@ -88,11 +88,6 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     let submission = Submission { tasks, at, is_single: wanted.is_single(), guard };
     let submitted = submit_all(tool, clients, submission, action, &wanted.args.pace);
     submitted.map_err(|error| tool.link.naming_silent(error))
-}
-
-/// Refuses an output that [`submit_all`] could not write, before any job is submitted.
-pub(super) fn expect(tool: &mut Tool) -> Result<(), CliError> {
-    tool.out.expect(&SUBMITTED)
 }
 
 /// Background jobs.

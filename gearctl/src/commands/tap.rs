@@ -113,44 +113,51 @@ fn said(side: Side, unit: &[u8], len: u64) -> Said {
 
 /// Matches answers with requests.
 fn role(side: Side, packet_type: PacketType) -> Role {
-    use PacketType as Is;
-    const CREATED: Cow<'static, str> = Cow::Borrowed("created");
-    const GRABBED: Cow<'static, str> = Cow::Borrowed("grabbed");
-    const STATUS: Cow<'static, str> = Cow::Borrowed("status");
-    const STATUS_UNIQUE: Cow<'static, str> = Cow::Borrowed("status unique");
-    const ECHO: Cow<'static, str> = Cow::Borrowed("echo");
-    const OPTION: Cow<'static, str> = Cow::Borrowed("option");
-    match (side, packet_type) {
-        (
-            Side::Client,
-            Is::SubmitJob
-            | Is::SubmitJobBg
-            | Is::SubmitJobHigh
-            | Is::SubmitJobHighBg
-            | Is::SubmitJobLow
-            | Is::SubmitJobLowBg
-            | Is::SubmitJobSched
-            | Is::SubmitJobEpoch
-            | Is::SubmitReduceJob
-            | Is::SubmitReduceJobBackground,
-        ) => Role::Asks(CREATED),
-        (Side::Client, Is::GrabJob | Is::GrabJobUniq | Is::GrabJobAll) => Role::Asks(GRABBED),
-        (Side::Client, Is::GetStatus) => Role::Asks(STATUS),
-        (Side::Client, Is::GetStatusUnique) => Role::Asks(STATUS_UNIQUE),
-        (Side::Client, Is::EchoReq) => Role::Asks(ECHO),
-        (Side::Client, Is::OptionReq) => Role::Asks(OPTION),
-        (Side::Server, Is::JobCreated) => Role::Answers(Some(CREATED)),
-        (Side::Server, Is::NoJob | Is::JobAssign | Is::JobAssignUniq | Is::JobAssignAll) => {
-            Role::Answers(Some(GRABBED))
-        }
-        (Side::Server, Is::StatusRes) => Role::Answers(Some(STATUS)),
-        (Side::Server, Is::StatusResUnique) => Role::Answers(Some(STATUS_UNIQUE)),
-        (Side::Server, Is::EchoRes) => Role::Answers(Some(ECHO)),
-        (Side::Server, Is::OptionRes) => Role::Answers(Some(OPTION)),
-        (Side::Server, Is::Error) => Role::Answers(None),
-        _ => Role::Tells,
+    let is_it = |(_, asked, answered): &&Answered| match side {
+        Side::Client => asked.contains(&packet_type),
+        Side::Server => answered.contains(&packet_type),
+    };
+    match (ANSWERED.iter().find(is_it), side) {
+        (Some((what, ..)), Side::Client) => Role::Asks((*what).into()),
+        (Some((what, ..)), Side::Server) => Role::Answers(Some((*what).into())),
+        (None, Side::Server) if packet_type == PacketType::Error => Role::Answers(None),
+        (None, _) => Role::Tells,
     }
 }
+
+/// What a reply is about, the packets that ask for it, and those that bring it.
+type Answered = (&'static str, &'static [PacketType], &'static [PacketType]);
+
+const ANSWERED: &[Answered] = {
+    use PacketType as Is;
+    &[
+        (
+            "created",
+            &[
+                Is::SubmitJob,
+                Is::SubmitJobBg,
+                Is::SubmitJobHigh,
+                Is::SubmitJobHighBg,
+                Is::SubmitJobLow,
+                Is::SubmitJobLowBg,
+                Is::SubmitJobSched,
+                Is::SubmitJobEpoch,
+                Is::SubmitReduceJob,
+                Is::SubmitReduceJobBackground,
+            ],
+            &[Is::JobCreated],
+        ),
+        (
+            "grabbed",
+            &[Is::GrabJob, Is::GrabJobUniq, Is::GrabJobAll],
+            &[Is::NoJob, Is::JobAssign, Is::JobAssignUniq, Is::JobAssignAll],
+        ),
+        ("status", &[Is::GetStatus], &[Is::StatusRes]),
+        ("status unique", &[Is::GetStatusUnique], &[Is::StatusResUnique]),
+        ("echo", &[Is::EchoReq], &[Is::EchoRes]),
+        ("option", &[Is::OptionReq], &[Is::OptionRes]),
+    ]
+};
 
 /// The key of lines of administration.
 const LINE: &str = "line";

@@ -14,17 +14,16 @@ use ctl_core::repl::shell::Leaving;
 use ctl_core::rules::filter::{Field, Fields};
 use ctl_core::rules::metrics::Measurable;
 use ctl_core::text::units;
-use gearman_client::protocol::AdminCommand;
-use gearman_client::{Address, Epoch, FunctionStatus};
+use gearman_client::{Address, Epoch};
 
 use super::grammar::{self, Verb};
 use super::jobs::JOBS;
-use super::prompt::{Facts, render};
+use super::prompt::render;
 use super::state::{LEAVE, OPEN, OWN, State, WAIT};
 use crate::commands::check;
 use crate::error::cli_error;
 use crate::filters::Candidate;
-use crate::link::Link;
+use crate::link::{Link, statuses};
 use crate::names::{show_function, show_handle, show_handle_of};
 use crate::submit::running::{Running, Seen, show_share};
 use crate::tool::{Gearctl, Tool};
@@ -45,8 +44,7 @@ impl Interactive for Gearctl {
         Box::new(move || {
             let mut names = BTreeSet::new();
             for (_, mut link) in link.each().ok()? {
-                let status = link.listing::<FunctionStatus>(&AdminCommand::Status).ok()?;
-                names.extend(status.iter().map(|function| show_function(&function.name)));
+                names.extend(statuses(&mut link).ok()?.iter().map(|row| show_function(&row.name)));
             }
             Some(names.into_iter().collect())
         })
@@ -70,7 +68,7 @@ impl Guest for State<'_> {
         let servers = self.is_connected().then_some(address.as_str());
         let open = self.count_open();
         let done = self.session().iter().filter(|run| run.is_over()).count();
-        render(&Facts { servers, open, done })
+        render(servers, open, done)
     }
 
     /// Maintenance while the prompt is idle. Returns messages for the user.

@@ -3,30 +3,22 @@
 use ctl_core::repl::Prompt;
 use ctl_core::text::color::Role;
 
-/// What the prompt shows.
-pub(super) struct Facts<'a> {
-    /// The servers, separated by commas; none without a connection.
-    pub(super) servers: Option<&'a str>,
-    /// Foreground jobs that have not ended.
-    pub(super) open: usize,
-    /// Number of commands whose jobs have all ended and whose results were not shown yet.
-    pub(super) done: usize,
-}
-
 /// Maximum number of servers named; for more, the prompt shows their number.
 const NAMED: usize = 3;
 
-/// The prompt for the next line.
-pub(super) fn render(facts: &Facts<'_>) -> Prompt {
-    let mut prompt = match facts.servers {
+/// The prompt for the next line: the servers, separated by commas, unless there is no connection; the number of
+/// foreground jobs that have not ended; and the number of commands whose jobs have all ended and whose results were not
+/// shown yet.
+pub(super) fn render(servers: Option<&str>, open: usize, done: usize) -> Prompt {
+    let mut prompt = match servers {
         Some(servers) => Prompt::new().role(Role::Faint, name_servers(servers)),
         None => Prompt::new().role(Role::Error, "not connected"),
     };
-    if facts.open > 0 {
-        prompt = prompt.role(Role::Warning, format!(" *{}", facts.open));
+    if open > 0 {
+        prompt = prompt.role(Role::Warning, format!(" *{open}"));
     }
-    if facts.done > 0 {
-        prompt = prompt.role(Role::Good, format!(" done:{}", facts.done));
+    if done > 0 {
+        prompt = prompt.role(Role::Good, format!(" done:{done}"));
     }
     prompt.text("> ")
 }
@@ -47,12 +39,11 @@ mod tests {
 
     #[test]
     fn names_or_counts_servers() {
-        let shown = |servers| render(&Facts { servers, open: 0, done: 0 }).plain();
+        let shown = |servers| render(servers, 0, 0).plain();
         assert_eq!(shown(Some("a:1")), "a:1> ");
         assert_eq!(shown(Some("a:1,b:2,c:3")), "a:1,b:2,c:3> ");
         assert_eq!(shown(Some("a:1,b:2,c:3,d:4,e:5")), "a:1,b:2,c:3,+2> ");
         assert_eq!(shown(None), "not connected> ");
-        let facts = Facts { servers: Some("a:1"), open: 2, done: 1 };
-        assert_eq!(render(&facts).plain(), "a:1 *2 done:1> ");
+        assert_eq!(render(Some("a:1"), 2, 1).plain(), "a:1 *2 done:1> ");
     }
 }

@@ -222,29 +222,24 @@ pub fn afterwards(id: &UniqueId) -> String {
 
 impl Server {
     fn look(&mut self, function: &FunctionName) {
-        match &self.seen {
+        let start = Instant::now();
+        let listed = match &self.seen {
             Seen::Silent => return,
-            Seen::Jobs { until, .. } if Instant::now() < *until => return,
+            Seen::Jobs { until, .. } if start < *until => return,
             Seen::Nothing | Seen::Jobs { .. } => {
-                let start = Instant::now();
-                match self.link.probe_listing::<JobInfo>(&AdminCommand::ShowJobs) {
-                    Ok(Answer::Came(jobs)) => {
-                        let jobs = jobs.into_iter().map(|job| (job.handle.name().to_vec(), job));
-                        let used = USED.0.max(start.elapsed() * USED.1);
-                        self.seen =
-                            Seen::Jobs { jobs: jobs.collect(), until: Instant::now() + used };
-                        return;
-                    }
-                    Ok(_) => {}
-                    Err(_) => {
-                        self.seen = Seen::Silent;
-                        return;
-                    }
-                }
+                self.link.probe_listing::<JobInfo>(&AdminCommand::ShowJobs).map(Answer::came)
             }
-            Seen::Queued(_) => {}
-        }
-        self.seen = Seen::Queued(self.queued(function));
+            Seen::Queued(_) => Ok(None),
+        };
+        self.seen = match listed {
+            Ok(Some(jobs)) => {
+                let jobs = jobs.into_iter().map(|job| (job.handle.name().to_vec(), job)).collect();
+                let used = USED.0.max(start.elapsed() * USED.1);
+                Seen::Jobs { jobs, until: Instant::now() + used }
+            }
+            Ok(None) => Seen::Queued(self.queued(function)),
+            Err(_) => Seen::Silent,
+        };
     }
 
     /// Number of queued jobs of the function; none if the server does not answer.

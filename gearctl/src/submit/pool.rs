@@ -81,20 +81,11 @@ impl Pool {
         let order = ordered.map(|_| Order::new(Arc::clone(&room)));
         let (sender, receiver) = mpsc::sync_channel(BACKLOG.0);
         let source: Source = Arc::new(Mutex::new((tasks.peekable(), 0)));
+        let (places, gate) = (Arc::clone(&room), gate.clone());
+        let wire = Wire { sender, room: places, gate, guard, job: 0, label: String::new() };
         for mut client in clients {
-            let (source, gate) = (Arc::clone(&source), gate.clone());
-            let mut wire = Wire {
-                sender: sender.clone(),
-                room: Arc::clone(&room),
-                gate: gate.clone(),
-                guard: guard.clone(),
-                job: 0,
-                label: String::new(),
-            };
-            let places = Arc::clone(&room);
-            let may_go_on = move || gate.is_open() && places.admit(&gate);
-            let work =
-                move || while may_go_on() && wire.next(&mut client, &source, kind).is_some() {};
+            let (source, mut wire) = (Arc::clone(&source), wire.clone());
+            let work = move || while wire.next(&mut client, &source, kind).is_some() {};
             thread::Builder::new()
                 .name("submit".to_owned())
                 .spawn(work)
@@ -157,6 +148,7 @@ impl Drop for Pool {
 }
 
 /// A thread's way to the consumer.
+#[derive(Clone)]
 struct Wire {
     sender: SyncSender<News>,
     room: Arc<Room>,
@@ -167,8 +159,11 @@ struct Wire {
 }
 
 impl Wire {
-    /// Submits the next job. None if there is none, or if the receiver has gone.
+    /// Submits the next job. None if there is none, if no more may be submitted, or if the receiver has gone.
     fn next(&mut self, client: &mut Client, source: &Source, kind: Kind) -> Option<()> {
+        if !self.gate.is_open() || !self.room.admit(&self.gate) {
+            return None;
+        }
         let task = {
             let mut source = lock(source);
             // Only threads with something to submit wait for a turn.

@@ -334,16 +334,8 @@ impl Form {
             let function = function(record.function()?)?;
             record.task(label, function, options)?
         } else {
-            let function = function(None)?;
-            Task {
-                label,
-                function,
-                workload: bytes,
-                options,
-                reducer: None,
-                id: self.id,
-                former: None,
-            }
+            let (function, workload) = (function(None)?, bytes);
+            Task { label, function, workload, options, reducer: None, id: self.id, former: None }
         };
         task.reducer.clone_from(&self.reducer);
         if self.hash && task.id.is_none() {

@@ -68,7 +68,7 @@ impl Finished {
     /// Describes how it ended, and its outcome.
     pub fn tell(&self, messages: &Messages) {
         let job = format!("job {} of {}", show_handle(&self.handle), self.function);
-        self.end.tell(messages, &job, self.fate.past());
+        self.end.tell(messages, &job, self.fate.told().1);
     }
 
     /// Takes what should be reported to the server, and whether that succeeded.
@@ -106,28 +106,20 @@ pub enum Fate {
 impl Fate {
     /// The word for records.
     pub const fn word(self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::Fail => "fail",
-            Self::Exception => "exception",
-            Self::DeadLettered => "dead-lettered",
-            Self::Returned => "returned",
-            Self::Lost | Self::Refused => "lost",
-            Self::Unknown => "unknown",
-        }
+        self.told().0
     }
 
-    /// The outcome of the job, in a sentence.
-    const fn past(self) -> &'static str {
+    /// The word for records, and the outcome of the job in a sentence.
+    const fn told(self) -> (&'static str, &'static str) {
         match self {
-            Self::Complete => "completed",
-            Self::Fail => "failed",
-            Self::Exception => "failed with an exception",
-            Self::DeadLettered => "dead-lettered",
-            Self::Returned => "given back",
-            Self::Lost => "lost",
-            Self::Refused => "lost (the server no longer counts it as this worker's)",
-            Self::Unknown => "of unknown fate",
+            Self::Complete => ("complete", "completed"),
+            Self::Fail => ("fail", "failed"),
+            Self::Exception => ("exception", "failed with an exception"),
+            Self::DeadLettered => ("dead-lettered", "dead-lettered"),
+            Self::Returned => ("returned", "given back"),
+            Self::Lost => ("lost", "lost"),
+            Self::Refused => ("lost", "lost (the server no longer counts it as this worker's)"),
+            Self::Unknown => ("unknown", "of unknown fate"),
         }
     }
 }

@@ -203,38 +203,18 @@ impl Slot {
         while let Some(job) = self.next()? {
             // Even if the time is over by then, because this job has been taken.
             let _ = self.gate.turn(1);
-            if !self.plan.filters.fit(&Candidate(&job, &self.plan.formats)) {
-                self.unfit.push(Assignment::clone(&job));
-                self.leave(job)?;
-                continue;
-            }
-            let waited_for = match &mut self.lookout {
-                Some(lookout) => lookout.is_waited_for(&job),
-                None => Ok(false),
-            };
-            let error = match waited_for {
-                Ok(false) if self.may_end() => {
-                    if self.end(job) {
-                        continue;
-                    }
-                    return Ok(());
-                }
-                Ok(false) => {
-                    self.leave(job)?;
-                    continue;
-                }
-                Ok(true) if self.plan.background_only => {
-                    let _ = self.sender.send(News::LeftAlone);
-                    self.leave(job)?;
-                    continue;
-                }
+            match self.may_end(&job) {
                 Ok(true) => {
-                    refusal(format!("clients wait for the job {}", show_handle(&job.handle)))
+                    if !self.end(job) {
+                        break;
+                    }
                 }
-                Err(error) => error,
-            };
-            self.held.keep(job);
-            return Err(error);
+                Ok(false) => self.leave(job)?,
+                Err(error) => {
+                    self.held.keep(job);
+                    return Err(error);
+                }
+            }
         }
         Ok(())
     }
@@ -250,10 +230,24 @@ impl Slot {
             .hint("gearctl drain --to FILE without a filter, and import the jobs to keep"))
     }
 
-    /// Whether another job may be ended.
-    fn may_end(&self) -> bool {
+    /// Whether to end a job, which is one of those that may be ended then.
+    fn may_end(&mut self, job: &GrabbedJob) -> Result<bool, CliError> {
+        if !self.plan.filters.fit(&Candidate(job, &self.plan.formats)) {
+            self.unfit.push(Assignment::clone(job));
+            return Ok(false);
+        }
+        if let Some(lookout) = &mut self.lookout
+            && lookout.is_waited_for(job)?
+        {
+            if !self.plan.background_only {
+                let handle = show_handle(&job.handle);
+                return Err(refusal(format!("clients wait for the job {handle}")));
+            }
+            let _ = self.sender.send(News::LeftAlone);
+            return Ok(false);
+        }
         let one_less = |left: u64| left.checked_sub(1);
-        self.plan.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok()
+        Ok(self.plan.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok())
     }
 
     /// The next job; none if there is none, or if no more should be taken.

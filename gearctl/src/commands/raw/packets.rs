@@ -52,8 +52,9 @@ pub(super) fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
     let (mut connection, address) = tool.link.open_packets()?;
     let structured = tool.out.style.format.has_records();
     let trace = tool.link.dialer.trace();
-    let barrier = Barrier::new();
-    for packet in packets.iter().chain(&barrier.questions()?) {
+    // The echoed bytes, also the handle of a job that does not exist.
+    let mark = [UniqueId::random().as_bytes(), b" gearctl"].concat();
+    for packet in packets.iter().chain(&questions(&mark)?) {
         if trace.is_on() {
             trace.sent(hex(&wire(packet)));
         }
@@ -82,7 +83,7 @@ pub(super) fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
         if trace.is_on() {
             trace.came(hex(&wire(&packet)));
         }
-        if barrier.is_answer(&packet) {
+        if is_answer(&packet, &mark) {
             let Some(wait) = args.wait else { break Ok(()) };
             if !std::mem::replace(&mut answered, true) {
                 deadline = Instant::now().checked_add(wait);
@@ -105,27 +106,16 @@ pub(super) fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
 
 /// Requests of the tool's own; their answers follow all answers to earlier requests. There are two of them, because
 /// geard leaves ECHO_REQ unanswered.
-struct Barrier {
-    /// The echoed bytes, also used as the handle of a job that does not exist.
-    mark: Vec<u8>,
+fn questions(mark: &[u8]) -> Result<[Packet; 2], CliError> {
+    let ask = |kind| Packet::new(Magic::Request, kind, &[mark]).map_err(cli_error);
+    Ok([ask(PacketType::EchoReq)?, ask(PacketType::GetStatus)?])
 }
 
-impl Barrier {
-    fn new() -> Self {
-        Barrier { mark: [UniqueId::random().as_bytes(), b" gearctl"].concat() }
-    }
-
-    fn questions(&self) -> Result<[Packet; 2], CliError> {
-        let ask = |kind| Packet::new(Magic::Request, kind, &[&self.mark]).map_err(cli_error);
-        Ok([ask(PacketType::EchoReq)?, ask(PacketType::GetStatus)?])
-    }
-
-    fn is_answer(&self, packet: &Packet) -> bool {
-        match packet.packet_type {
-            PacketType::EchoRes => packet.body == self.mark,
-            PacketType::StatusRes => packet.body.starts_with(&self.mark),
-            _ => false,
-        }
+fn is_answer(packet: &Packet, mark: &[u8]) -> bool {
+    match packet.packet_type {
+        PacketType::EchoRes => packet.body == mark,
+        PacketType::StatusRes => packet.body.starts_with(mark),
+        _ => false,
     }
 }
 
