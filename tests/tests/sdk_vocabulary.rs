@@ -51,6 +51,7 @@ macro_rules! worker {
                 assert_eq!(handle.report(), report);
                 assert!(handle.metrics().connections > 0);
                 handle.stop();
+                handle.stop_now();
             };
             sdk_vocabulary_run!(program $(, $asy)?);
         }

@@ -9,7 +9,7 @@ use std::{
 
 use tokio::time::timeout_at;
 
-use queue_core::{Driver, Io, Pulse, Serve, Shared, Wire, now};
+use queue_core::{Driver, Haste, Io, Pulse, Serve, Shared, Wire, now};
 
 use crate::{
     Address, ConnectOptions, Error, FunctionName, GrabbedJob, JobHandle, LostReason, Result,
@@ -133,8 +133,8 @@ impl LaneDriver {
     }
 
     /// The same, or when the grace has passed.
-    pub(crate) fn stop(&self) {
-        self.change(|role| role.stop(now()));
+    pub(crate) fn stop(&self, haste: Haste) {
+        self.change(|role| role.stop(haste, now()));
     }
 
     pub(crate) fn cut(&self) {

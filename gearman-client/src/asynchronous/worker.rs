@@ -11,11 +11,11 @@ use std::{
     future::{Future, poll_fn},
     pin::pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
-use queue_core::{LimitWatch, Signal};
+use queue_core::{Haste, LimitWatch, Stop};
 use tokio::{task::JoinSet, time::timeout};
 
 pub use self::{context::JobContext, grabbed::GrabbedJob, test_job::TestJob};
@@ -45,7 +45,7 @@ pub struct Worker {
     lanes: Vec<Arc<LaneDriver>>,
     tasks: JoinSet<()>,
     dispatch: Arc<Dispatch>,
-    stop: Arc<Signal>,
+    stop: Arc<Stop>,
     /// The longest time that a stop takes.
     patience: Duration,
     limit: Option<JobLimit>,
@@ -119,7 +119,7 @@ impl Worker {
         }
         let WorkerOptions { servers, grace, limit, until_empty, .. } = options;
         let patience = grace.saturating_add(CONFIRMING).saturating_add(SLACK);
-        let stop = Arc::default();
+        let stop = Arc::new(Stop::new(1));
         Ok(Worker { servers, lanes, tasks, dispatch, stop, patience, limit, until_empty })
     }
 
@@ -150,7 +150,7 @@ impl Worker {
             };
             let mut fail_others = pin!(fail_others);
             let mut limit = self.limit.clone().map(LimitWatch::new);
-            let (mut stop, mut stopped) = (pin!(stop), pin!(self.stop.wait()));
+            let (mut stop, mut stopped) = (pin!(stop), pin!(self.stop.signal().wait()));
             let mut is_last = self.until_empty;
             poll_fn(|cx| {
                 let _: Poll<()> = fail_others.as_mut().poll(cx);
@@ -220,7 +220,7 @@ impl Worker {
     #[cfg(feature = "stream")]
     pub(crate) async fn next_until_stopped(&self) -> Option<GrabbedJob> {
         self.start();
-        let (mut stopped, mut job) = (pin!(self.stop.wait()), pin!(self.dispatched()));
+        let (mut stopped, mut job) = (pin!(self.stop.signal().wait()), pin!(self.dispatched()));
         poll_fn(|cx| match stopped.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(None),
             Poll::Pending => match job.as_mut().poll(cx) {
@@ -254,11 +254,22 @@ impl Worker {
     ///
     /// Dropping it closes the connections at once.
     pub async fn stop(mut self) -> WorkerReport {
-        self.stop.set();
+        self.stop.ask(Haste::Gently);
         self.dispatch.stopping.set();
-        self.lanes.iter().for_each(|lane| lane.stop());
-        self.dispatch.leave_untaken();
-        let all = async { while self.tasks.join_next().await.is_some() {} };
+        let mut told = None;
+        let all = poll_fn(|cx| {
+            self.stop.wake(0, cx.waker());
+            let haste = self.stop.asked();
+            if haste != told {
+                told = haste;
+                self.lanes
+                    .iter()
+                    .for_each(|lane| haste.into_iter().for_each(|haste| lane.stop(haste)));
+                self.dispatch.leave_untaken();
+            }
+            while ready!(self.tasks.poll_join_next(cx)).is_some() {}
+            Poll::Ready(())
+        });
         // The roles end in time by themselves, unless something keeps their tasks from it.
         let _ = timeout(self.patience, all).await;
         // Handlers whose grace has passed may be running.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use queue_core::{
-    Io, Pulse, after,
+    Haste, Io, Pulse, after,
     blocking::{Drive, Wire},
     earliest, lock, now,
     sync::{Condvar, Mutex, MutexGuard, thread},
@@ -246,8 +246,8 @@ impl LanePump {
     }
 
     /// The same, or when the grace has passed.
-    pub(super) fn stop(&self) {
-        self.with(|role| role.stop(now()));
+    pub(super) fn stop(&self, haste: Haste) {
+        self.with(|role| role.stop(haste, now()));
     }
 
     /// Leaves unfinished jobs to the server, which gets them back when the connection closes.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use queue_core::{
-    Registered, Signal, Span,
+    Registered, Span, Stop,
     blocking::{JobQueue, Slices},
     now,
     sync::thread::{self, Scope},
@@ -30,7 +30,7 @@ pub(super) type Handlers = HashMap<FunctionName, Registered<Handler>, Keys>;
 pub(super) struct WorkerPool<'a> {
     pub(super) handlers: &'a Handlers,
     pub(super) options: &'a WorkerOptions,
-    pub(super) stop: &'a Signal,
+    pub(super) stop: &'a Stop,
 }
 
 /// Maximum number of bytes to queue before results are written.
@@ -40,7 +40,7 @@ impl WorkerPool<'_> {
     /// Runs the jobs of one server until no more may be taken and running ones have ended, or the grace of a stop has passed.
     pub(super) fn serve(&self, lane: &mut LanePump) {
         let job_queue = JobQueue::default();
-        if !self.stop.is_set() {
+        if self.stop.asked().is_none() {
             lane.start();
         }
         thread::scope(|scope| {
@@ -59,8 +59,8 @@ impl WorkerPool<'_> {
         let shared_lane = lane.shared_lane().clone();
         let (mut slices, slots) = (Slices::default(), lane.share().slots);
         while !lane.is_over() {
-            if self.stop.is_set() {
-                lane.stop();
+            if let Some(haste) = self.stop.asked() {
+                lane.stop(haste);
             } else if self.is_ending() {
                 lane.wind_down();
             }
@@ -108,7 +108,7 @@ impl WorkerPool<'_> {
     }
 
     pub(super) fn is_ending(&self) -> bool {
-        self.stop.is_set() || self.options.limit.as_ref().is_some_and(JobLimit::is_reached)
+        self.stop.asked().is_some() || self.options.limit.as_ref().is_some_and(JobLimit::is_reached)
     }
 
     /// Runs a job in the thread that moves the bytes. Its result goes out at once, or together with those of other
@@ -122,8 +122,8 @@ impl WorkerPool<'_> {
     ) {
         shared_lane.with(|role| role.session.begin(&job.handle));
         let (outcome, span) = self.run(registered, shared_lane, &job, HandlerPlace::Here(lane));
-        if self.stop.is_set() {
-            lane.stop();
+        if let Some(haste) = self.stop.asked() {
+            lane.stop(haste);
         }
         let job = job.into_handle();
         // A lost job was counted, and the server has given it to another worker.
@@ -168,7 +168,7 @@ impl WorkerPool<'_> {
                         let times = running.attempt();
                         shared_lane.with(|role| role.session.attempted(&job.handle, times));
                     });
-                    let stopping = self.stop;
+                    let stopping = self.stop.signal();
                     let mut context = JobContext { assignment: job, place, stopping };
                     let ended = registered.run_here(|handler| handler(&mut context));
                     ended.map_err(|panic| Failed::panic(&*panic))?.map_err(Failed::Handler)

@@ -5,7 +5,7 @@ mod by_hand;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use queue_core::{Registered, Signal, sync::thread};
+use queue_core::{Haste, Registered, Stop, sync::thread};
 
 use super::{
     Client,
@@ -40,7 +40,7 @@ pub struct Worker {
     /// The lane to check first.
     turn: usize,
     options: WorkerOptions,
-    stop: Arc<Signal>,
+    stop: Arc<Stop>,
     dropped: DroppedJobs,
 }
 
@@ -99,7 +99,7 @@ impl Worker {
             handlers: Handlers::default(),
             turn: 0,
             options,
-            stop: Arc::default(),
+            stop: Arc::new(Stop::new(0)),
             dropped: DroppedJobs::default(),
         })
     }
@@ -309,7 +309,7 @@ impl Worker {
     /// Held jobs go back to the server.
     #[must_use]
     pub fn stop(mut self) -> WorkerReport {
-        self.stop.set();
+        self.stop.ask(Haste::Gently);
         self.fail_dropped();
         self.lanes.iter_mut().for_each(LanePump::leave_held);
         self.serve()
@@ -328,7 +328,7 @@ impl Worker {
 
     /// Requests no further job if the worker is stopping.
     fn heed_stop(&mut self) {
-        if self.stop.is_set() {
+        if self.stop.asked().is_some() {
             self.lanes.iter().for_each(LanePump::wind_down);
         }
     }

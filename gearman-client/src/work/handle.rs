@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use queue_core::{Signal, lock, sync::Mutex};
+use queue_core::{Haste, Stop, lock, sync::Mutex};
 
 use crate::{
     Address, ConnectionState, Metrics, Servers, WorkerReport,
@@ -16,7 +16,7 @@ use crate::{
 pub struct WorkerHandle {
     lanes: Arc<[Gauge]>,
     servers: Arc<[Address]>,
-    stop: Arc<Signal>,
+    stop: Arc<Stop>,
 }
 
 impl WorkerHandle {
@@ -24,7 +24,7 @@ impl WorkerHandle {
     pub(crate) fn new<'a>(
         lanes: impl Iterator<Item = &'a Gauge>,
         servers: &Servers,
-        stop: &Arc<Signal>,
+        stop: &Arc<Stop>,
     ) -> Self {
         let servers = servers.addresses().cloned().collect();
         WorkerHandle { lanes: lanes.cloned().collect(), servers, stop: stop.clone() }
@@ -34,13 +34,19 @@ impl WorkerHandle {
     /// [grace](crate::WorkerOptions::grace) to finish. An idle blocking worker notices within a fifth of a second, and
     /// its `next_job` returns no further jobs; the async `next_job` is unaffected.
     pub fn stop(&self) {
-        self.stop.set();
+        self.stop.ask(Haste::Gently);
+    }
+
+    /// The same without a grace: running jobs go back to their servers at once, which hand them out again. Handlers
+    /// learn that their job is lost.
+    pub fn stop_now(&self) {
+        self.stop.ask(Haste::AtOnce);
     }
 
     /// Whether the worker was told to stop.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        self.stop.is_set()
+        self.stop.asked().is_some()
     }
 
     /// Outcomes of jobs so far. A result is counted once the server's next answer has shown whether it was accepted.

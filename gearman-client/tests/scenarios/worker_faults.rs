@@ -12,8 +12,8 @@ use fixtures::{
     real::{Gearmand, RealServer},
 };
 use gearman_client::{
-    ClientId, ConnectOptions, ErrorKind, Fate, Outcome, RetryPolicy, Servers, WorkerOptions,
-    blocking,
+    ClientId, ConnectOptions, ErrorKind, Fate, LostReason, Outcome, RetryPolicy, Servers,
+    WorkerOptions, blocking,
     protocol::{PacketType, Submit},
 };
 
@@ -52,7 +52,11 @@ both_faces!(
     a_frozen_server_is_used_again_when_it_thaws,
 );
 
-scenarios!(a_job_of_a_lost_worker_is_run_by_another_under_the_same_handle, nothing_invalid_is_sent,);
+scenarios!(
+    a_job_of_a_lost_worker_is_run_by_another_under_the_same_handle,
+    a_stop_at_once_gives_running_jobs_back,
+    nothing_invalid_is_sent,
+);
 
 /// G4, D of the reports: with all functions and the client id registered again.
 fn every_server_is_served_though_each_is_lost_in_turn<F: Face>() {
@@ -403,6 +407,29 @@ async fn a_job_that_outlasts_the_grace_goes_back_to_the_server(address: String) 
     second.can_do("f", None).unwrap();
     second.next_job().await.complete("").await.unwrap();
     assert_eq!(second.stop().await.completed, 1);
+}
+
+fn a_stop_at_once_gives_running_jobs_back<F: HandlerFace>(address: &str) {
+    let mut client = blocking::Client::connect(address).unwrap();
+    client.submit_background("f", "", options()).unwrap();
+    let patient: WorkerOptions = address.parse().unwrap();
+    let patient = patient.slots(2).grace(Duration::from_secs(3600));
+    let worker = F::start(patient, |job| {
+        let lost = job.wait_lost();
+        assert_eq!(lost, Some(LostReason::Stopped));
+        Ok("late".into())
+    });
+    worker.until("a running job", |handle| handle.running() == 1);
+    worker.handle.stop();
+    worker.handle.stop_now();
+    worker.handle.stop();
+    let report = worker.end();
+    assert_eq!((report.completed, report.abandoned), (0, 1), "{report}");
+    let mut second = blocking::Worker::connect(address).unwrap();
+    second.can_do("f", None).unwrap();
+    let job = second.next_job(PATIENCE).unwrap().unwrap();
+    second.complete(job, "").unwrap();
+    assert_eq!(second.stop().completed, 1);
 }
 
 /// C2 with a real server that is suspended: clients and workers continue when it resumes.

@@ -183,7 +183,7 @@ impl Worker {
         S::Future: Send + 'static,
         C: Fn(S::Error) -> Failure + Send + Sync + 'static,
     {
-        let handler = service::handler(service, classify, self.stop.clone());
+        let handler = service::handler(service, classify, self.stop.signal().clone());
         self.serve(function.try_into()?, None, Box::new(handler));
         Ok(())
     }

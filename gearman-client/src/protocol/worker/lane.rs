@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use queue_core::{
-    Backoff, ConnectionState, Deadlines, LateCheck, Life, Replace, RetryPolicy, Tickets, Wakers,
-    after,
+    Backoff, ConnectionState, Deadlines, Haste, LateCheck, Life, Replace, RetryPolicy, Tickets,
+    Wakers, after,
 };
 
 use super::{
@@ -202,11 +202,14 @@ impl Lane {
         self.session.stop();
     }
 
-    /// The same, or when the grace has passed, which begins with the first call.
-    pub(crate) fn stop(&mut self, now: Instant) {
+    /// The same, or when the grace has passed, which begins with the first call; there is none for a stop at once.
+    pub(crate) fn stop(&mut self, haste: Haste, now: Instant) {
         self.wind_down();
         if let LaneStage::Stopping(until) = &mut self.stage {
-            until.get_or_insert_with(|| after(now, self.grace));
+            match haste {
+                Haste::Gently => *until = until.or_else(|| Some(after(now, self.grace))),
+                Haste::AtOnce => *until = Some(now),
+            }
         }
     }
 

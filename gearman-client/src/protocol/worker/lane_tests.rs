@@ -8,7 +8,7 @@ use fixtures::{
     offline::Offline,
 };
 use queue_core::{
-    ConnectionState, End as Ended, JobLimit, Pulse, Random, RetryPolicy,
+    ConnectionState, End as Ended, Haste, JobLimit, Pulse, Random, RetryPolicy,
     proof::{ByHand, Faults, Peer, Proof, seeds},
 };
 
@@ -886,7 +886,7 @@ fn a_job_that_outlasts_the_grace_goes_back_and_sent_results_have_a_second_more()
         bench.turn();
         let ended = bench.lane().take().0.pop().unwrap();
         let start = bench.hand.now;
-        bench.lane().stop(start);
+        bench.lane().stop(Haste::Gently, start);
         bench.comes(PacketType::NoJob, &[]);
         bench.turn();
         bench.completes(&ended);
@@ -900,7 +900,7 @@ fn a_job_that_outlasts_the_grace_goes_back_and_sent_results_have_a_second_more()
         assert_eq!(bench.woken(), 0);
         bench.hand.now += 25 * SECOND;
         let now = bench.hand.now;
-        bench.lane().stop(now);
+        bench.lane().stop(Haste::Gently, now);
         assert_eq!(bench.turn(), Pulse::Go(Some(now + SECOND)), "its results matter");
         assert_eq!(bench.woken(), usize::from(cfg!(feature = "tokio")), "the job is lost now");
         assert_eq!(bench.written(), ["ECHO_REQ"]);
@@ -926,7 +926,7 @@ fn a_job_that_outlasts_the_grace_goes_back_and_sent_results_have_a_second_more()
 fn nothing_is_held_once_the_grace_has_passed() {
     let mut bench = Bench::open();
     let now = bench.hand.now;
-    bench.lane().stop(now);
+    bench.lane().stop(Haste::Gently, now);
     assert!(matches!(bench.turn(), Pulse::Go(_)), "an answer is due");
     bench.hand.now += 25 * SECOND;
     bench.comes(PacketType::JobAssignAll, &["H:x:1", "f", "u", "", "w"]);
@@ -942,7 +942,7 @@ fn the_handler_of_a_lost_job_has_the_grace_of_a_stop() {
     bench.gets_job("f");
     bench.loses();
     let now = bench.hand.now;
-    bench.lane().stop(now);
+    bench.lane().stop(Haste::Gently, now);
     assert_eq!(bench.turn(), Pulse::Close(Some(now + 25 * SECOND)));
     bench.hand.now += 25 * SECOND;
     assert_eq!(bench.turn(), Pulse::Over);
