@@ -75,7 +75,7 @@ impl Confirm {
             return Ok(());
         }
         if let Some(asking) = &self.asking {
-            lock(&asking).push(action.to_owned());
+            lock(asking).push(action.to_owned());
             return Err(CliError::new(Exit::Negative, WAITS, "not confirmed yet"));
         }
         if !self.can_ask {

@@ -91,7 +91,7 @@ impl<T: Interactive> Own<T> {
             .iter()
             .find(|(address, _)| address == server)
             .ok_or_else(|| CliError::usage("there is no such server"))?;
-        let sibling = lock(&link).sibling();
+        let sibling = lock(link).sibling();
         let whole: Vec<String> = [T::PROGRAM.name.to_owned()].into_iter().chain(line).collect();
         let (cli, _) =
             cli::parse::<T>(&whole).map_err(|error| CliError::usage(error.render().to_string()))?;

@@ -110,7 +110,7 @@ impl<'s, T: Send, R: Send, F: Fn(&mut T) -> R + Sync> Begun<'s, T, R, F> {
 }
 
 fn apply<T, R>(act: impl Fn(&mut T) -> R, item: &Mutex<T>) -> R {
-    act(&mut lock(&item))
+    act(&mut lock(item))
 }
 
 #[cfg(test)]
