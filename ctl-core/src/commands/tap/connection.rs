@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use queue_core::lock;
@@ -163,10 +163,6 @@ impl News {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
-
-    pub(super) fn summary(&self) -> MutexGuard<'_, Summary> {
-        lock(&self.summary)
-    }
 }
 
 /// An observed connection.
@@ -254,7 +250,7 @@ impl<D: Decoder> Connection<D> {
 
     /// The side has ended its stream.
     pub(super) fn ended(&mut self, side: Side) {
-        self.understand(side, None, Instant::now());
+        self.passed(side, None, Instant::now());
         self.tell(side, "(end)", String::new());
     }
 
@@ -263,13 +259,8 @@ impl<D: Decoder> Connection<D> {
         self.tell(side, "(reset)", String::new());
     }
 
-    /// Decodes bytes that have passed.
-    pub(super) fn passed(&mut self, side: Side, bytes: &[u8], at: Instant) {
-        self.understand(side, Some(bytes), at);
-    }
-
-    /// Decodes what has passed, or the end of the stream.
-    fn understand(&mut self, side: Side, bytes: Option<&[u8]>, at: Instant) {
+    /// Decodes bytes that have passed, or the end of the stream.
+    pub(super) fn passed(&mut self, side: Side, bytes: Option<&[u8]>, at: Instant) {
         let Self { number, decoder, cutters, questions, news, .. } = self;
         let [client, server] = cutters;
         let cutter = if side == Side::Client { client } else { server };
@@ -324,7 +315,7 @@ impl Place {
 
     fn said(self, news: &News, questions: &mut Questions, said: Said, len: u64) {
         if self.side == Side::Client {
-            news.summary().sent(&said.verb);
+            lock(&news.summary).sent(&said.verb);
         }
         let question = match &said.role {
             Role::Tells => None,
@@ -343,7 +334,7 @@ impl Place {
         };
         let took = question.as_ref().map(|question| self.at.saturating_duration_since(question.at));
         if let (Some(question), Some(took)) = (&question, took) {
-            news.summary().answered(&question.verb, took, said.is_error);
+            lock(&news.summary).answered(&question.verb, took, said.is_error);
         }
         let to = |Question { verb, arguments, .. }: Question| match arguments.as_str() {
             "" => verb.into_owned(),

@@ -18,6 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use queue_core::lock;
 
 use self::connection::{Choice, Item, Line, News};
 pub use self::decoder::{Decoder, Look, Role, Said, Side};
@@ -28,7 +29,7 @@ use crate::envelope::Decode;
 use crate::error::{CliError, Exit};
 use crate::link::Link;
 use crate::output::messages::Messages;
-use crate::output::{Column, Format, List, Memory, Output, Record, Shape, Style};
+use crate::output::{Column, Format, List, Memory, Output, Shape, Style};
 use crate::rules::filter;
 use crate::rules::filter::{Field, Fields, FilterArgs};
 use crate::system::files::Notice;
@@ -203,9 +204,12 @@ fn show(
     is_over: impl Fn() -> bool,
 ) -> Result<Exit, CliError> {
     let is_short = matches!(out.style.format, Format::Table | Format::Wide);
+    let push = |list: Option<&mut List<'_>>, line: &Line| {
+        list.map_or(Ok(()), |list| list.push(line.record(is_short, news.choice.body)))
+    };
     let mut list =
         if news.choice.is_silent { None } else { Some(out.list(&LINES)?.live().eager()) };
-    let mut told = Told { dropped: 0, at: Instant::now() };
+    let mut told = (0, Instant::now());
     let exit = loop {
         if let Some(exit) = interrupts.requested() {
             break exit;
@@ -214,7 +218,7 @@ fn show(
             break Exit::Internal;
         }
         let done = match items.recv_timeout(TICK) {
-            Ok(Item::Line(line)) => push(list.as_mut(), line.record(is_short, news.choice.body)),
+            Ok(Item::Line(line)) => push(list.as_mut(), &line),
             Ok(Item::Warning(text)) => {
                 messages.warn(text);
                 Ok(())
@@ -222,7 +226,12 @@ fn show(
             Err(RecvTimeoutError::Timeout) => list.as_mut().map_or(Ok(()), List::flush),
             Err(RecvTimeoutError::Disconnected) => break Exit::Internal,
         };
-        told.dropped(news, messages);
+        let dropped = news.dropped.load(Ordering::Relaxed);
+        if dropped > told.0 && told.1.elapsed() >= OFTEN {
+            let more = units::count(dropped - told.0, "more line");
+            messages.warn(format!("{more} dropped: the reader is too slow"));
+            told = (dropped, Instant::now());
+        }
         match done {
             Ok(()) => {}
             Err(error) if error.is_broken_pipe() => {
@@ -235,7 +244,7 @@ fn show(
     let is_deserted = list.is_none() && !news.choice.is_silent;
     for item in items.try_iter() {
         if let Item::Line(line) = item {
-            push(list.as_mut(), line.record(is_short, news.choice.body))?;
+            push(list.as_mut(), &line)?;
         }
     }
     list.map_or(Ok(()), List::finish)?;
@@ -243,29 +252,6 @@ fn show(
         *out = Output::to(Box::new(io::sink()), out.style.clone());
     }
     Ok(exit)
-}
-
-fn push(list: Option<&mut List<'_>>, record: Record) -> Result<(), CliError> {
-    list.map_or(Ok(()), |list| list.push(record))
-}
-
-/// What was reported so far.
-struct Told {
-    dropped: u64,
-    /// When.
-    at: Instant,
-}
-
-impl Told {
-    fn dropped(&mut self, news: &News, messages: &Messages) {
-        let dropped = news.dropped.load(Ordering::Relaxed);
-        if dropped > self.dropped && self.at.elapsed() >= OFTEN {
-            let more = dropped - self.dropped;
-            let more = units::count(more, "more line");
-            messages.warn(format!("{more} dropped: the reader is too slow"));
-            (self.dropped, self.at) = (dropped, Instant::now());
-        }
-    }
 }
 
 /// Summarises the traffic.
@@ -277,7 +263,7 @@ fn sum_up(
 ) -> Result<(), CliError> {
     let dropped = news.dropped.load(Ordering::Relaxed);
     let connections = news.connections.load(Ordering::Relaxed);
-    let records = news.summary().records();
+    let records = lock(&news.summary).records();
     let connections = units::count(connections, "connection");
     messages.note(format!("{connections}, {} dropped", units::count(dropped, "line")));
     if args.summary {

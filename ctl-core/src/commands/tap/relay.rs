@@ -101,7 +101,7 @@ async fn carry<D: Decoder>(
     tapped: &Mutex<Connection<D>>,
 ) -> Result<(), Side> {
     let other = if side == Side::Client { Side::Server } else { Side::Client };
-    let tapped = || lock(&tapped);
+    let tapped = || lock(tapped);
     let mut buffer = vec![0; CHUNK];
     loop {
         let came = from.read(&mut buffer).await.map_err(|_| side)?;
@@ -119,7 +119,7 @@ async fn carry<D: Decoder>(
             // Reported before anything else is polled, so that no answer is seen before its request. The server's
             // response time ends when its answer arrives, however slowly the application reads.
             let at = if side == Side::Client { Instant::now() } else { at };
-            tapped().passed(side, done, at);
+            tapped().passed(side, Some(done), at);
             rest = left;
         }
     }

@@ -18,7 +18,7 @@ pub(super) struct Summary {
     verbs: Vec<Verb>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Verb {
     name: String,
     sent: u64,
@@ -68,14 +68,7 @@ impl Summary {
         let name = if self.verbs.len() < MOST { name } else { OTHERS };
         let at = found.or_else(|| self.verbs.iter().position(|verb| verb.name == name));
         let at = at.unwrap_or_else(|| {
-            let (sent, answered, refused) = (0, 0, 0);
-            self.verbs.push(Verb {
-                name: name.to_owned(),
-                sent,
-                answered,
-                refused,
-                latencies: None,
-            });
+            self.verbs.push(Verb { name: name.to_owned(), ..Verb::default() });
             self.verbs.len() - 1
         });
         #[expect(clippy::indexing_slicing, reason = "it was found there or put there just now")]

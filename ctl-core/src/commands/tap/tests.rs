@@ -268,7 +268,7 @@ fn matches_replies_to_commands() {
     }
     let expected = [("?a".into(), true), ("?b".into(), true), (serde_json::Value::Null, false)];
     assert_eq!(answers, expected);
-    let counted = tapped.news.summary().records();
+    let counted = lock(&tapped.news.summary).records();
     assert_eq!(counted.len(), 2);
 }
 
@@ -289,8 +289,8 @@ fn prints_only_lines_that_match_every_filter() {
         let peer = "127.0.0.1:1".to_owned();
         let mut connection = connection::Connection::open(1, peer, Lines, news);
         let now = Instant::now();
-        connection.passed(Side::Client, b"line\n?\n", now);
-        connection.passed(Side::Server, b"!\n", now + Duration::from_millis(60));
+        connection.passed(Side::Client, Some(b"line\n?\n"), now);
+        connection.passed(Side::Server, Some(b"!\n"), now + Duration::from_millis(60));
         items.try_iter().count()
     };
     assert_eq!(told(&[]), 4);
