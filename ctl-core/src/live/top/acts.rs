@@ -136,37 +136,29 @@ where
             Ok(_) => Prompt::Asks(self.asked.insert(asked).what.clone()),
         }))
     }
-}
 
-/// The prompt for the key of an act; `None` if no act has it.
-pub(super) fn prompt<T: Interactive>(
-    acts: &mut Acts<T>,
-    key: char,
-    row: Option<&Row<'_>>,
-    known: &Known,
-) -> Option<Prompt>
-where
-    T::Link: Send,
-{
-    let mut ours = known.board.acts.iter().filter(|act| act.key == key).peekable();
-    ours.peek()?;
-    if !acts.writes {
-        return Some(Prompt::Told(format!("{key} makes a change: top --write enables it")));
+    /// The prompt for the key of an act; `None` if no act has it.
+    pub(super) fn prompt(&self, key: char, row: Option<&Row<'_>>, known: &Known) -> Option<Prompt> {
+        let mut ours = known.board.acts.iter().filter(|act| act.key == key).peekable();
+        ours.peek()?;
+        if !self.writes {
+            return Some(Prompt::Told(format!("{key} makes a change: top --write enables it")));
+        }
+        let row = row?;
+        let Some(act) = ours.find(|act| (act.fits)(row)) else {
+            return Some(Prompt::Told(format!("{}: nothing to do for {key}", row.name)));
+        };
+        let name = match own::name(row.name, known.noun) {
+            Ok(name) => name,
+            Err(error) => return Some(Prompt::Told(error.message)),
+        };
+        let line = act.line.iter().map(|word| word.replace("{queue}", &name)).collect();
+        let mut what = row.name.to_owned();
+        if known.servers.len() > 1 {
+            what.push_str(&format!(" on {}", row.server));
+        }
+        what.push_str(&format!(": {}", act.name));
+        let asked = Asked { server: row.server.to_owned(), line, what };
+        Some(self.run(asked, None))
     }
-    let row = row?;
-    let Some(act) = ours.find(|act| (act.fits)(row)) else {
-        return Some(Prompt::Told(format!("{}: nothing to do for {key}", row.name)));
-    };
-    let name = match own::name(row.name, known.noun) {
-        Ok(name) => name,
-        Err(error) => return Some(Prompt::Told(error.message)),
-    };
-    let line = act.line.iter().map(|word| word.replace("{queue}", &name)).collect();
-    let mut what = row.name.to_owned();
-    if known.servers.len() > 1 {
-        what.push_str(&format!(" on {}", row.server));
-    }
-    what.push_str(&format!(": {}", act.name));
-    let asked = Asked { server: row.server.to_owned(), line, what };
-    Some(acts.run(asked, None))
 }

@@ -180,8 +180,12 @@ impl Board {
     /// The figure that rows are sorted by: the default, or the one with this key or title.
     pub(super) fn figure(&self, name: Option<&str>) -> usize {
         let key = name.and_then(|name| self.shape.key_of(name)).unwrap_or(self.main);
-        self.figures.iter().position(|figure| figure.column.key == key).unwrap_or(0)
+        position(self.figures, key).unwrap_or(0)
     }
+}
+
+fn position(figures: &[Figure], key: &str) -> Option<usize> {
+    figures.iter().position(|figure| figure.column.key == key)
 }
 
 /// The current values of a queue, one for each figure of the board.
@@ -198,8 +202,7 @@ pub struct Row<'a> {
 impl Row<'_> {
     /// The value of this figure.
     pub fn get(&self, key: &str) -> Option<f64> {
-        let at = self.figures.iter().position(|figure| figure.column.key == key)?;
-        self.values.get(at).copied().flatten()
+        self.at(position(self.figures, key)?)
     }
 
     /// The value of this figure, or 0.
@@ -264,8 +267,8 @@ impl Known {
         (tool, noun): (&'static str, &'static str),
         addresses: impl Iterator<Item = &'a str>,
     ) -> Self {
-        let servers = addresses.map(Server::new).collect();
-        Self { tool, noun, board, servers }
+        let server = |address: &str| Server { address: address.to_owned(), ..Server::default() };
+        Self { tool, noun, board, servers: addresses.map(server).collect() }
     }
 
     /// Stores a server's answer or error.
@@ -305,10 +308,6 @@ impl Known {
 }
 
 impl Server {
-    fn new(address: &str) -> Self {
-        Self { address: address.to_owned(), ..Self::default() }
-    }
-
     /// Whether it has recently restarted.
     pub(super) fn is_new(&self) -> bool {
         self.restarted.is_some_and(|at| at.elapsed() < NEWS)
@@ -352,7 +351,7 @@ impl Server {
             queues.insert(name.to_owned(), Queue { said, values, history });
         }
         let sum = |key: &str| {
-            let at = board.figures.iter().position(|figure| figure.column.key == key)?;
+            let at = position(board.figures, key)?;
             let values =
                 queues.values().filter_map(|queue| queue.values.get(at).copied().flatten());
             // Not `sum`: that of nothing is -0.

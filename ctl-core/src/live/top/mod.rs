@@ -184,42 +184,27 @@ where
             }
             Some(Happened::Key(key)) => {
                 let page = frame::page(height, known.servers.len());
-                match view.key(key, known.board.figures.len(), page) {
-                    Action::Nothing => false,
-                    Action::Show => true,
-                    Action::Look => {
-                        pace.set(view.every, view.paused);
-                        true
-                    }
+                let action = view.key(key, known.board.figures.len(), page);
+                match action {
+                    Action::Nothing | Action::Show => {}
+                    Action::Look => pace.set(view.every, view.paused),
                     Action::Act(key) => {
                         let rows = view.rows(&known);
-                        let prompt = acts::prompt(&mut acts, key, rows.get(view.chosen), &known);
-                        drop(rows);
-                        let is_one = prompt.is_some();
-                        view.prompt = prompt.unwrap_or(view.prompt);
-                        is_one
+                        if let Some(prompt) = acts.prompt(key, rows.get(view.chosen), &known) {
+                            view.prompt = prompt;
+                        }
                     }
-                    Action::Agree => {
-                        view.prompt = acts.go(view.typed_name());
-                        true
-                    }
+                    Action::Agree => view.prompt = acts.go(view.typed_name()),
                     Action::List => {
                         let rows = view.rows(&known);
-                        let listing = rows.get(view.chosen).map(|row| acts.list(row, known.board));
-                        drop(rows);
-                        view.jobs = listing;
-                        true
+                        let chosen = rows.get(view.chosen);
+                        view.jobs = chosen.map(|row| acts.list(row, known.board));
                     }
-                    Action::Redraw => {
-                        screen.clear()?;
-                        true
-                    }
-                    Action::Suspend => {
-                        screen.suspend()?;
-                        true
-                    }
+                    Action::Redraw => screen.clear()?,
+                    Action::Suspend => screen.suspend()?,
                     Action::Quit => return Ok(Exit::Done),
                 }
+                action != Action::Nothing
             }
         };
     }

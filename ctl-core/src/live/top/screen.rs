@@ -1,8 +1,8 @@
 //! The terminal while the live view has it: in raw mode, on the alternate screen, and always restored.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Once};
 use std::time::Duration;
 
 use crossterm::event::{self, Event, KeyEvent, KeyEventKind};
@@ -24,7 +24,7 @@ static LOST: AtomicBool = AtomicBool::new(false);
 /// The terminal, until it is dropped.
 pub(super) struct Screen {
     messages: Messages,
-    stops: stops::Stops,
+    stops: &'static Stops,
 }
 
 /// An event at the terminal.
@@ -47,7 +47,7 @@ impl Screen {
     /// The terminal is unusable: exit 74.
     pub(super) fn open(messages: &Messages) -> Result<Self, CliError> {
         give_back_on_panic();
-        let stops = stops::Stops::watch().map_err(unusable)?;
+        let stops = Stops::watch().map_err(unusable)?;
         messages.hold();
         // Dropped, and so restored, even if taking the terminal fails half-way.
         let screen = Self { messages: messages.clone(), stops };
@@ -104,17 +104,17 @@ impl Screen {
         if LOST.load(Ordering::SeqCst) {
             return Err(CliError::internal("polling a server failed because of a bug in the tool"));
         }
-        if self.stops.was_continued() {
+        if self.stops.continued.swap(false, Ordering::SeqCst) {
             // The child may have changed the terminal's mode.
             let _ = terminal::disable_raw_mode();
             take().map_err(unusable)?;
             return Ok(Some(Happened::Changed));
         }
-        if self.stops.is_asked() {
+        if self.stops.asked.swap(false, Ordering::SeqCst) {
             self.suspend()?;
             return Ok(Some(Happened::Changed));
         }
-        stops::wait_for_input(bound).map_err(unusable)?;
+        wait_for_input(bound).map_err(unusable)?;
         match event::poll(Duration::ZERO) {
             Ok(true) => {}
             Ok(false) => return Ok(None),
@@ -148,7 +148,7 @@ impl Drop for Screen {
 
 fn take() -> io::Result<()> {
     HAS.store(true, Ordering::SeqCst);
-    stops::picture(true);
+    picture(true);
     terminal::enable_raw_mode()?;
     execute!(
         io::stdout(),
@@ -164,7 +164,7 @@ fn give_back() {
     if HAS.swap(false, Ordering::SeqCst) {
         let _ = execute!(io::stdout(), EnableLineWrap, cursor::Show, LeaveAlternateScreen);
         let _ = terminal::disable_raw_mode();
-        stops::picture(false);
+        picture(false);
     }
 }
 
@@ -187,116 +187,80 @@ fn unusable(error: io::Error) -> CliError {
     CliError::reading("the terminal", &error)
 }
 
-/// SIGTSTP and SIGCONT.
-#[cfg(unix)]
-mod stops {
-    use std::io;
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::sync::{Arc, OnceLock};
-    use std::time::Duration;
+/// What SIGTSTP and SIGCONT have asked for, where there are such signals.
+#[derive(Default)]
+struct Stops {
+    /// Set while no live view has the terminal: SIGTSTP then has its default effect.
+    outside: Arc<AtomicBool>,
+    asked: Arc<AtomicBool>,
+    continued: Arc<AtomicBool>,
+}
 
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    use signal_hook::consts::{SIGCONT, SIGTSTP};
-    use signal_hook::{flag, low_level};
+static STOPS: LazyLock<io::Result<Stops>> = LazyLock::new(|| {
+    let stops = Stops::default();
+    #[cfg(unix)]
+    {
+        use signal_hook::consts::{SIGCONT, SIGTSTP};
+        use signal_hook::flag;
 
-    /// Waits for input or a signal, at most this long. Reading from a closed terminal would never return, since it is
-    /// at its end every time.
-    pub(super) fn wait_for_input(bound: Duration) -> io::Result<()> {
-        let stdin = io::stdin();
-        let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
-        let bound = Timespec::try_from(bound).map_err(io::Error::other)?;
-        match poll(&mut fds, Some(&bound)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-        match fds.iter().any(|fd| fd.revents().intersects(gone)) {
-            true => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it is gone")),
-            false => Ok(()),
-        }
+        stops.outside.store(true, Ordering::SeqCst);
+        flag::register_conditional_default(SIGTSTP, Arc::clone(&stops.outside))?;
+        flag::register(SIGTSTP, Arc::clone(&stops.asked))?;
+        flag::register(SIGCONT, Arc::clone(&stops.continued))?;
+    }
+    Ok(stops)
+});
+
+impl Stops {
+    fn watch() -> io::Result<&'static Self> {
+        let stops = STOPS.as_ref().map_err(|error| io::Error::other(error.to_string()))?;
+        stops.forget();
+        Ok(stops)
     }
 
-    #[derive(Default)]
-    struct Flags {
-        /// Set while no live view has the terminal: SIGTSTP then has its default effect.
-        outside: Arc<AtomicBool>,
-        asked: Arc<AtomicBool>,
-        continued: Arc<AtomicBool>,
+    fn forget(&self) {
+        self.asked.store(false, Ordering::SeqCst);
+        self.continued.store(false, Ordering::SeqCst);
     }
 
-    static FLAGS: OnceLock<Flags> = OnceLock::new();
-
-    /// Whether the process was asked to stop, or has continued.
-    pub(super) struct Stops(&'static Flags);
-
-    impl Stops {
-        pub(super) fn watch() -> io::Result<Self> {
-            if FLAGS.get().is_none() {
-                let flags = Flags::default();
-                flags.outside.store(true, Ordering::SeqCst);
-                flag::register_conditional_default(SIGTSTP, Arc::clone(&flags.outside))?;
-                flag::register(SIGTSTP, Arc::clone(&flags.asked))?;
-                flag::register(SIGCONT, Arc::clone(&flags.continued))?;
-                let _ = FLAGS.set(flags);
-            }
-            let flags = FLAGS.get().ok_or(io::ErrorKind::Other)?;
-            flags.asked.store(false, Ordering::SeqCst);
-            flags.continued.store(false, Ordering::SeqCst);
-            Ok(Self(flags))
-        }
-
-        pub(super) fn is_asked(&self) -> bool {
-            self.0.asked.swap(false, Ordering::SeqCst)
-        }
-
-        pub(super) fn was_continued(&self) -> bool {
-            self.0.continued.swap(false, Ordering::SeqCst)
-        }
-
-        /// Stops this process until it is continued.
-        pub(super) fn stop(&self) {
-            // A process that cannot be stopped continues.
-            let _ = low_level::emulate_default_handler(SIGTSTP);
-            self.is_asked();
-            self.was_continued();
-        }
-    }
-
-    /// Records whether a live view has the terminal.
-    pub(super) fn picture(has: bool) {
-        if let Some(flags) = FLAGS.get() {
-            flags.outside.store(!has, Ordering::SeqCst);
-        }
+    /// Stops this process until it is continued.
+    fn stop(&self) {
+        // A process that cannot be stopped continues.
+        #[cfg(unix)]
+        let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP);
+        self.forget();
     }
 }
 
+/// Records whether a live view has the terminal.
+fn picture(has: bool) {
+    if let Ok(stops) = &*STOPS {
+        stops.outside.store(!has, Ordering::SeqCst);
+    }
+}
+
+/// Waits for input or a signal, at most this long. Reading from a closed terminal would never return, since it is
+/// at its end every time.
+#[cfg(unix)]
+fn wait_for_input(bound: Duration) -> io::Result<()> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    let stdin = io::stdin();
+    let mut fds = [PollFd::new(&stdin, PollFlags::IN)];
+    let bound = Timespec::try_from(bound).map_err(io::Error::other)?;
+    match poll(&mut fds, Some(&bound)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    match fds.iter().any(|fd| fd.revents().intersects(gone)) {
+        true => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it is gone")),
+        false => Ok(()),
+    }
+}
+
+/// Waits for input, at most this long.
 #[cfg(not(unix))]
-mod stops {
-    use std::io;
-
-    /// Waits for input, at most this long.
-    pub(super) fn wait_for_input(bound: std::time::Duration) -> io::Result<()> {
-        crossterm::event::poll(bound).map(drop)
-    }
-
-    /// Nothing stops a process on this system.
-    pub(super) struct Stops;
-
-    impl Stops {
-        pub(super) fn watch() -> io::Result<Self> {
-            Ok(Self)
-        }
-
-        pub(super) fn is_asked(&self) -> bool {
-            false
-        }
-
-        pub(super) fn was_continued(&self) -> bool {
-            false
-        }
-
-        pub(super) fn stop(&self) {}
-    }
-
-    pub(super) fn picture(_: bool) {}
+fn wait_for_input(bound: Duration) -> io::Result<()> {
+    event::poll(bound).map(drop)
 }
