@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Action, Field, Kind, Site, View};
+use super::{Field, Kind, Site};
 use crate::commands::exporter::Collector;
 use crate::error::{CliError, Exit};
 use crate::live::own::{Own, name};
@@ -57,8 +57,8 @@ type Outcome = Result<Value, CliError>;
 impl<T: Interactive> Acts<T> {
     /// The rows of a view.
     pub(super) fn view(&self, asked: &Asked, interrupts: &Interrupts) -> Outcome {
-        let all = self.site.views.iter().chain(self.site.server);
-        let view = find(all, &asked.name, |view: &&View| view.name)?;
+        let mut all = self.site.views.iter().chain(self.site.server);
+        let view = all.find(|view| view.name == asked.name).ok_or_else(unknown)?;
         let (line, _) = line(view.line, view.fields, asked)?;
         self.own
             .run(&asked.server, Format::Json, (line, None), interrupts)
@@ -70,7 +70,8 @@ impl<T: Interactive> Acts<T> {
         if !self.write {
             return Err(CliError::usage("this page is read-only").hint("web --write"));
         }
-        let action = find(self.site.actions.iter(), &asked.name, |action: &&Action| action.name)?;
+        let mut all = self.site.actions.iter();
+        let action = all.find(|action| action.name == asked.name).ok_or_else(unknown)?;
         let (mut line, body) = line(action.line, action.fields, asked)?;
         match &asked.confirm {
             None if action.asks => line.insert(1, "--dry-run".to_owned()),
@@ -127,12 +128,8 @@ fn shortened(result: &str) -> String {
     }
 }
 
-fn find<'a, I>(
-    mut all: impl Iterator<Item = &'a I>,
-    name: &str,
-    of: impl Fn(&&'a I) -> &'static str,
-) -> Result<&'a I, CliError> {
-    all.find(|one| of(one) == name).ok_or_else(|| CliError::usage("unknown action"))
+fn unknown() -> CliError {
+    CliError::usage("unknown action")
 }
 
 /// The command line, and its stdin.

@@ -5,6 +5,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
 use std::path::Path;
 
+use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, ORIGIN};
 
 use crate::error::CliError;
@@ -32,47 +33,34 @@ pub(super) enum Purpose {
     Run,
 }
 
-/// Why a request is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// The request is for another host, whose name was bound to this address afterwards, or for several.
-    Host,
-    /// Another page, or an unknown one, sent it.
-    Origin,
-    /// It does not have the token.
-    Token,
-}
-
 impl Guard {
     pub(super) fn new(address: SocketAddr, names: &[String], token: Token) -> Self {
         let names = names.iter().map(|name| name.to_ascii_lowercase()).collect();
         Self { port: address.port(), names, token }
     }
 
-    /// Whether this request may be answered. No browser sends the token by itself, so the sender is the page or
-    /// knows it.
-    pub(super) fn check(&self, headers: &HeaderMap, purpose: Purpose) -> Result<(), Refusal> {
+    /// Whether this request may be answered, or else the status that says why not. No browser sends the token by itself,
+    /// so the sender is the page or knows it.
+    pub(super) fn check(&self, headers: &HeaderMap, purpose: Purpose) -> Result<(), StatusCode> {
         let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-        let host = http::host(headers).ok_or(Refusal::Host)?;
-        if !self.is_here(host) {
-            return Err(Refusal::Host);
-        }
+        // One for another host, whose name was bound to this address afterwards, or for several.
+        let host = http::host(headers).filter(|host| self.is_here(host));
+        let host = host.ok_or(StatusCode::MISDIRECTED_REQUEST)?;
         // A proxy may provide HTTPS.
         let is_own = |origin: &str| {
             origin.split_once("://").is_some_and(|(scheme, from)| {
                 from.eq_ignore_ascii_case(host) && ["http", "https"].contains(&scheme)
             })
         };
-        match text(&ORIGIN) {
-            Some(origin) if !is_own(origin) => return Err(Refusal::Origin),
-            None if purpose == Purpose::Run => return Err(Refusal::Origin),
-            _ => {}
+        // Another page, or an unknown one, has sent it.
+        if !text(&ORIGIN).map_or(purpose != Purpose::Run, is_own) {
+            return Err(StatusCode::FORBIDDEN);
         }
         let given = text(&AUTHORIZATION).and_then(credentials).unwrap_or_default();
         if purpose == Purpose::File || self.token.is(given.as_bytes()) {
             return Ok(());
         }
-        Err(Refusal::Token)
+        Err(StatusCode::UNAUTHORIZED)
     }
 
     /// Whether a client that uses this host name meant this server: addresses need no lookup, but other names may be
@@ -208,10 +196,14 @@ mod tests {
             "127.0.0.1.evil.example:8030",
             "",
         ] {
-            assert_eq!(asked(host), Err(Refusal::Host), "{host}");
+            assert_eq!(asked(host), Err(StatusCode::MISDIRECTED_REQUEST), "{host}");
         }
         for all in [&[][..], &[(&HOST, HERE), (&HOST, HERE)]] {
-            assert_eq!(guard.check(&headers(all), Purpose::File), Err(Refusal::Host), "{all:?}");
+            assert_eq!(
+                guard.check(&headers(all), Purpose::File),
+                Err(StatusCode::MISDIRECTED_REQUEST),
+                "{all:?}"
+            );
         }
     }
 
@@ -228,7 +220,7 @@ mod tests {
         assert_eq!(asked(own, Some(BEARER), Purpose::Run), Ok(()));
         // A proxy may add HTTPS.
         assert_eq!(asked(Some("https://127.0.0.1:8030"), Some(BEARER), Purpose::Run), Ok(()));
-        assert_eq!(asked(None, Some(BEARER), Purpose::Run), Err(Refusal::Origin));
+        assert_eq!(asked(None, Some(BEARER), Purpose::Run), Err(StatusCode::FORBIDDEN));
         assert_eq!(asked(None, Some(BEARER), Purpose::Read), Ok(()));
         for origin in [
             "null",
@@ -240,7 +232,7 @@ mod tests {
         ] {
             for purpose in [Purpose::File, Purpose::Read, Purpose::Run] {
                 let refused = asked(Some(origin), Some(BEARER), purpose);
-                assert_eq!(refused, Err(Refusal::Origin), "{origin} {purpose:?}");
+                assert_eq!(refused, Err(StatusCode::FORBIDDEN), "{origin} {purpose:?}");
             }
         }
     }
@@ -268,7 +260,7 @@ mod tests {
                 "Digest 0123456789abcdef",
                 "",
             ] {
-                assert_eq!(asked(wrong, purpose), Err(Refusal::Token), "{wrong}");
+                assert_eq!(asked(wrong, purpose), Err(StatusCode::UNAUTHORIZED), "{wrong}");
             }
         }
         assert_eq!(asked("", Purpose::File), Ok(()));

@@ -1,26 +1,25 @@
 //! The page over HTTP: its three files, one event stream, and commands.
 
 use std::convert::Infallible;
-use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::{Body, Bytes, Frame, Incoming};
+use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
+use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{
     CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, WWW_AUTHENTICATE,
     X_FRAME_OPTIONS,
 };
 use hyper::{Method, Request, StatusCode};
+use queue_core::Steps;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
 use super::act::{Acts, Asked};
-use super::guard::{Guard, Purpose, Refusal};
+use super::guard::{Guard, Purpose};
 use super::live::Live;
 use crate::error::{CliError, Exit};
 use crate::repl::guest::Interactive;
@@ -113,7 +112,7 @@ async fn respond<T: Interactive>(
             }
             route(request, peer, &shared).await
         }
-        Err(refusal) => refused(refusal),
+        Err(status) => refused(status),
     };
     let headers = response.headers_mut();
     for (name, value) in [
@@ -141,9 +140,8 @@ async fn route<T: Interactive>(
         (Method::GET, "/page.css") => text("text/css; charset=utf-8", STYLE),
         (Method::GET, "/title") => document(StatusCode::OK, shared.title.to_string()),
         (Method::GET, "/live") => match Arc::clone(&shared.streams).try_acquire_owned() {
-            Ok(permit) => {
-                let next = Box::pin(next(shared.live.stream()));
-                let events = Events { next, _permit: permit };
+            Ok(room) => {
+                let events = StreamBody::new(Steps::new((shared.live.stream(), room), next));
                 http::reply(StatusCode::OK, "text/event-stream", events)
             }
             Err(_) => plain(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open\n"),
@@ -237,21 +235,17 @@ fn failed(status: StatusCode, error: &CliError) -> Reply {
     document(status, told.to_string())
 }
 
-fn refused(refusal: Refusal) -> Reply {
-    match refusal {
-        Refusal::Host => {
-            plain(StatusCode::MISDIRECTED_REQUEST, "unknown host name: --host NAME allows it\n")
-        }
-        Refusal::Origin => {
-            plain(StatusCode::FORBIDDEN, "only the page itself may send this request\n")
-        }
-        Refusal::Token => {
-            let mut response =
-                plain(StatusCode::UNAUTHORIZED, "open the link that the tool has printed\n");
-            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            response
-        }
+fn refused(status: StatusCode) -> Reply {
+    let why = match status {
+        StatusCode::MISDIRECTED_REQUEST => "unknown host name: --host NAME allows it\n",
+        StatusCode::FORBIDDEN => "only the page itself may send this request\n",
+        _ => "open the link that the tool has printed\n",
+    };
+    let mut response = plain(status, why);
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
+    response
 }
 
 fn text(content_type: &'static str, body: &'static str) -> Reply {
@@ -275,32 +269,11 @@ fn roomy(text: String, room: OwnedSemaphorePermit) -> Bytes {
     if text.len() > SMALL { Bytes::from_owner(Roomy(text, room)) } else { text.into() }
 }
 
-type Waiting = Pin<Box<dyn Future<Output = Option<(watch::Receiver<Bytes>, Bytes)>> + Send>>;
-
-/// A stream of events, each of which is the newest snapshot when the previous one was taken.
-struct Events {
-    next: Waiting,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Body for Events {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let Some((news, event)) = ready!(self.next.as_mut().poll(context)) else {
-            return Poll::Ready(None);
-        };
-        self.next = Box::pin(next(news));
-        Poll::Ready(Some(Ok(Frame::data(event))))
-    }
-}
+/// A stream of events, each of which is the newest snapshot when the previous one was taken, and its room.
+type Events = (watch::Receiver<Bytes>, OwnedSemaphorePermit);
 
 /// The next event, or a comment after a long silence, so that a vanished reader is noticed.
-async fn next(mut news: watch::Receiver<Bytes>) -> Option<(watch::Receiver<Bytes>, Bytes)> {
+async fn next((mut news, room): Events) -> Option<(Result<Frame<Bytes>, Infallible>, Events)> {
     let event = match timeout(Duration::from_secs(15), news.changed()).await {
         Ok(Ok(())) => news.borrow_and_update().clone(),
         Ok(Err(_)) => return None,
@@ -310,7 +283,7 @@ async fn next(mut news: watch::Receiver<Bytes>) -> Option<(watch::Receiver<Bytes
         true => Bytes::from_static(b":\n\n"),
         false => [&b"data: "[..], &event, b"\n\n"].concat().into(),
     };
-    Some((news, event))
+    Some((Ok(Frame::data(event)), (news, room)))
 }
 
 #[cfg(test)]
