@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
@@ -47,16 +46,17 @@ pub(crate) fn address(
     )))
 }
 
-/// As [`address`], for TCP only, from this flag.
+/// Binds the [`address`] that this flag gives, for TCP only, and returns the bound one.
 ///
 /// # Errors
-/// As [`address`].
-pub(crate) fn tcp_address(
+/// As [`address`] and [`bind`].
+pub(crate) fn tcp(
     (flag, wanted): (&str, &str),
     allow_remote: bool,
     what: &str,
-) -> Result<SocketAddr, CliError> {
-    address(wanted, allow_remote, what).map_err(|error| error.hint(format!("{flag} 127.0.0.1:0")))
+) -> Result<(TcpListener, SocketAddr), CliError> {
+    let wanted = address(wanted, allow_remote, what);
+    bind(flag, wanted.map_err(|error| error.hint(format!("{flag} 127.0.0.1:0")))?)
 }
 
 /// Binds the address of this flag, and returns the bound one, with its port if 0 was wanted.
@@ -97,27 +97,7 @@ pub(crate) fn runtime() -> Result<Runtime, CliError> {
 }
 
 /// Serves each connection in a task, at most `most` at once, until it should stop. For a further one, the oldest
-/// without a claim is closed; if all have one, it waits.
-///
-/// # Errors
-/// The operating system denies what a server needs.
-pub(crate) async fn accept<S>(
-    listener: TcpListener,
-    most: usize,
-    is_over: impl Fn() -> bool,
-    mut serve: impl FnMut(TcpStream, SocketAddr, Claim) -> S,
-) -> io::Result<()>
-where
-    S: Future<Output = ()> + Send + 'static,
-{
-    listener.set_nonblocking(true)?;
-    let listener = tokio::net::TcpListener::from_std(listener)?;
-    let next = async || listener.accept().await;
-    each(next, most, is_over, || {}, |(stream, peer), claim| serve(stream, peer, claim)).await;
-    Ok(())
-}
-
-/// As [`accept`], of anything that is accepted. `full` is called when one begins to wait.
+/// without a claim is closed; if all have one, it waits: `full` is called then.
 pub(crate) async fn each<C, S>(
     accept: impl AsyncFn() -> io::Result<C>,
     most: usize,

@@ -83,8 +83,8 @@ pub fn run<T: Tool>(
         }
         return print(&mut context.out, &collector);
     }
-    let wanted = listen::tcp_address(("--listen", &args.listen), args.allow_remote, "exporter")?;
-    let (listener, address) = listen::bind("--listen", wanted)?;
+    let (listener, address) =
+        listen::tcp(("--listen", &args.listen), args.allow_remote, "exporter")?;
     context.messages.note(format!("metrics on http://{address}/metrics"));
     address::print(&mut context.out, address)?;
     serve::serve(listener, &interrupts, address.ip().is_loopback(), collector)

@@ -39,8 +39,7 @@ impl Monitor {
         account: &Arc<Account>,
     ) -> Result<Option<Self>, CliError> {
         let Some(wanted) = &flags.metrics else { return Ok(None) };
-        let wanted = listen::tcp_address(("--metrics", wanted), flags.allow_remote, "worker")?;
-        let (listener, address) = listen::bind("--metrics", wanted)?;
+        let (listener, address) = listen::tcp(("--metrics", wanted), flags.allow_remote, "worker")?;
         messages.note(format!("metrics on http://{address}/metrics"));
         let over = Interrupts::none();
         let (until, account, messages) = (over.clone(), Arc::clone(account), messages.clone());

@@ -209,7 +209,7 @@ pub fn run<T: Interactive>(
         return Err(CliError::usage("-q would hide the link with the random token")
             .hint("--token-file FILE"));
     }
-    let wanted = listen::tcp_address(("--listen", &args.listen), args.allow_remote, "page")?;
+    let (listener, address) = listen::tcp(("--listen", &args.listen), args.allow_remote, "page")?;
     let interrupts = context.interrupts()?;
     context.stamp();
     let mut collector = Collector::new(context, exports, args.choice.clone())?;
@@ -218,7 +218,6 @@ pub fn run<T: Interactive>(
     let collector = Arc::new(collector);
     let names = (T::PROGRAM.name, exports.noun);
     let live = Live::new(Arc::clone(&collector), board, names, args.interval)?;
-    let (listener, address) = listen::bind("--listen", wanted)?;
     let link = format!("http://{address}/{}", token.fragment());
     context.messages.note(format!("a page on {link} (not encrypted)"));
     let guard = Guard::new(address, &args.host, token);

@@ -26,7 +26,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
-use super::{Claim, accept, runtime};
+use super::{Claim, each, runtime};
 use crate::error::{CliError, Exit};
 use crate::system::process;
 use crate::system::signals::Interrupts;
@@ -70,15 +70,23 @@ pub(crate) fn serve<S>(
     listener: TcpListener,
     most: usize,
     interrupts: &Interrupts,
-    connection: impl FnMut(TcpStream, SocketAddr, Claim) -> S,
+    mut connection: impl FnMut(TcpStream, SocketAddr, Claim) -> S,
 ) -> Result<Exit, CliError>
 where
     S: Future<Output = ()> + Send + 'static,
 {
-    let failed = |error| CliError::internal(format!("cannot serve HTTP: {error}"));
+    let failed = |error: io::Error| CliError::internal(format!("cannot serve HTTP: {error}"));
     let runtime = runtime()?;
     let is_over = || interrupts.requested().is_some();
-    runtime.block_on(accept(listener, most, is_over, connection)).map_err(failed)?;
+    let served = runtime.block_on(async {
+        listener.set_nonblocking(true)?;
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let next = async || listener.accept().await;
+        let connection = |(stream, peer), claim| connection(stream, peer, claim);
+        each(next, most, is_over, || {}, connection).await;
+        Ok(())
+    });
+    served.map_err(failed)?;
     Ok(interrupts.requested().unwrap_or(Exit::Interrupted))
 }
 
