@@ -141,39 +141,25 @@ impl Notice {
 
 impl Drop for Notice {
     fn drop(&mut self) {
-        if is_at(&self.file, &self.path).unwrap_or(false) {
+        if is_same(&self.file, fs::symlink_metadata(&self.path)) {
             // It may have disappeared just now.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Whether this very file is at that path, and not behind a symbolic link.
-///
-/// # Errors
-/// Nothing is there, or it is inaccessible.
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
-    Ok(is_same(&file.metadata()?, &fs::symlink_metadata(path)?))
-}
-
-/// Whether this very file is what opens at that path, also behind a symbolic link.
-///
-/// # Errors
-/// Nothing is there, or it is inaccessible.
-pub(crate) fn is_behind(file: &File, path: &Path) -> io::Result<bool> {
-    Ok(is_same(&file.metadata()?, &fs::metadata(path)?))
-}
-
+/// Whether the file at some path, if it is accessible, is this very one.
 #[cfg(unix)]
-fn is_same(here: &fs::Metadata, there: &fs::Metadata) -> bool {
+pub(crate) fn is_same(file: &File, there: io::Result<fs::Metadata>) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    (here.dev(), here.ino()) == (there.dev(), there.ino())
+    let both = there.and_then(|there| Ok((file.metadata()?, there)));
+    both.is_ok_and(|(here, there)| (here.dev(), here.ino()) == (there.dev(), there.ino()))
 }
 
 /// This system has no file number to compare.
 #[cfg(not(unix))]
-fn is_same(_: &fs::Metadata, there: &fs::Metadata) -> bool {
-    there.is_file()
+pub(crate) fn is_same(_: &File, there: io::Result<fs::Metadata>) -> bool {
+    there.is_ok_and(|there| there.is_file())
 }
 
 #[cfg(unix)]

@@ -7,6 +7,9 @@ use std::process::{Child, Command, ExitStatus};
 use crate::error::{CliError, Exit};
 use crate::system::signals;
 
+pub(crate) use system::is_shortage;
+pub use system::{group, signal};
+
 /// Starts the command.
 ///
 /// # Errors
@@ -31,21 +34,12 @@ pub fn spawn(command: &mut Command) -> Result<Child, CliError> {
 /// (77), such as for another user's socket. `None` for any other cause.
 #[must_use]
 pub fn refused_here(error: &impl Display, cause: Option<&io::Error>) -> Option<CliError> {
-    Some(classify(cause?)?(error.to_string()))
-}
-
-/// The constructor for this error of the system, if it is one.
-fn classify(error: &io::Error) -> Option<fn(String) -> CliError> {
-    if is_shortage(error) {
-        return Some(CliError::shortage);
+    let cause = cause?;
+    if is_shortage(cause) {
+        return Some(CliError::shortage(error.to_string()));
     }
-    let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
-    is_denied.then_some(CliError::denied)
-}
-
-/// Whether the system temporarily has no free descriptor, process, thread or memory.
-pub(crate) fn is_shortage(error: &io::Error) -> bool {
-    system::is_shortage(error)
+    let is_denied = cause.kind() == io::ErrorKind::PermissionDenied;
+    is_denied.then(|| CliError::denied(error.to_string()))
 }
 
 /// The error for a thread that cannot be started: exit 75 if the system has none left, else 70.
@@ -61,23 +55,12 @@ pub fn separate(command: &mut Command) -> bool {
     !std::io::stdin().is_terminal() && group(command)
 }
 
-/// Gives the command its own process group, for a child that does not read from the terminal. Returns whether the
-/// system has such groups.
-pub fn group(command: &mut Command) -> bool {
-    system::group(command)
-}
-
 /// The child's exit code, or 128 plus the signal that ended it.
 pub fn code(status: ExitStatus) -> u8 {
-    if let Some(signal) = system::signal(status) {
+    if let Some(signal) = signal(status) {
         return u8::try_from(128 + signal).unwrap_or(255);
     }
     status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(255)
-}
-
-/// The signal that ended the child.
-pub fn signal(status: ExitStatus) -> Option<i32> {
-    system::signal(status)
 }
 
 #[cfg(unix)]
@@ -87,17 +70,21 @@ mod system {
 
     use rustix::io::Errno;
 
-    pub(super) fn is_shortage(error: &std::io::Error) -> bool {
+    /// Whether the system temporarily has no free descriptor, process, thread or memory.
+    pub(crate) fn is_shortage(error: &std::io::Error) -> bool {
         let shortages = [Errno::AGAIN, Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS];
         Errno::from_io_error(error).is_some_and(|errno| shortages.contains(&errno))
     }
 
-    pub(super) fn group(command: &mut Command) -> bool {
+    /// Gives the command its own process group, for a child that does not read from the terminal. Returns whether the
+    /// system has such groups.
+    pub fn group(command: &mut Command) -> bool {
         command.process_group(0);
         true
     }
 
-    pub(super) fn signal(status: ExitStatus) -> Option<i32> {
+    /// The signal that ended the child.
+    pub fn signal(status: ExitStatus) -> Option<i32> {
         status.signal()
     }
 }
@@ -106,15 +93,17 @@ mod system {
 mod system {
     use std::process::{Command, ExitStatus};
 
-    pub(super) fn is_shortage(error: &std::io::Error) -> bool {
+    pub(crate) fn is_shortage(error: &std::io::Error) -> bool {
         error.kind() == std::io::ErrorKind::OutOfMemory
     }
 
-    pub(super) fn group(_: &mut Command) -> bool {
+    /// This system has no such groups.
+    pub fn group(_: &mut Command) -> bool {
         false
     }
 
-    pub(super) fn signal(_: ExitStatus) -> Option<i32> {
+    /// This system does not tell.
+    pub fn signal(_: ExitStatus) -> Option<i32> {
         None
     }
 }

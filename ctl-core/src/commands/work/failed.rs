@@ -30,7 +30,8 @@ impl FailedFile {
         let mut line = record.line()?;
         let failed = |error| CliError::writing(&self.path.to_string_lossy(), &error);
         let file = &mut *lock(&self.file);
-        if !files::is_behind(file, &self.path).unwrap_or(false) {
+        // A link is followed.
+        if !files::is_same(file, self.path.metadata()) {
             *file = open(&self.path)?;
         }
         if is_torn(file).map_err(failed)? {
