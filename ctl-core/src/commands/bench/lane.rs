@@ -68,18 +68,20 @@ pub(super) struct Lane<'a, C> {
 
 impl<'a, C: Client> Lane<'a, C> {
     pub(super) fn new(client: C, number: u64, shared: &'a Shared<'a>, tally: Tally) -> Self {
-        let bodies = Bodies::new(shared.plan.sizes, number);
+        let bodies = Bodies::new(shared.plan.flags.size, number);
         Self { client, shared, bodies, tally, failures: 0, next: number }
     }
 
     pub(super) fn run(mut self) -> Tally {
         while self.failures < MOST_FAILURES {
-            let due = match self.shared.plan.rate {
+            let due = match self.shared.plan.flags.rate {
                 Some(rate) => self.wait_for_due(rate),
                 None => {
                     let now = Instant::now();
                     let over = self.shared.is_over(now);
-                    (0..if over { 0 } else { self.shared.plan.pipeline }).map(|_| now).collect()
+                    (0..if over { 0 } else { self.shared.plan.flags.pipeline })
+                        .map(|_| now)
+                        .collect()
                 }
             };
             if due.is_empty() || !self.perform(due) {
@@ -93,7 +95,7 @@ impl<'a, C: Client> Lane<'a, C> {
     fn wait_for_due(&mut self, rate: f64) -> Vec<Instant> {
         let Shared { plan, start, .. } = self.shared;
         let mut due = Vec::new();
-        while due.len() < plan.pipeline.into() {
+        while due.len() < plan.flags.pipeline.into() {
             let at = Duration::try_from_secs_f64(self.next as f64 / rate).unwrap_or(Duration::MAX);
             let Some(at) = start.checked_add(at) else { break };
             let now = Instant::now();
@@ -103,7 +105,7 @@ impl<'a, C: Client> Lane<'a, C> {
             }
             if at <= now {
                 due.push(at);
-                self.next += u64::from(plan.clients);
+                self.next += u64::from(plan.flags.jobs);
             } else if due.is_empty() {
                 thread::sleep((at - now).min(SLICE));
             } else {

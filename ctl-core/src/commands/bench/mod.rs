@@ -28,7 +28,7 @@ use self::limit::Limit;
 pub use self::report::{Measured, ROWS};
 
 /// Flags of every `bench`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct LoadArgs {
     /// Number of clients at once, each with its own connection
     #[arg(short, long, value_name = "N", default_value_t = 1,
@@ -43,9 +43,10 @@ pub struct LoadArgs {
     #[arg(long, value_name = "DUR", value_parser = units::duration)]
     duration: Option<Duration>,
 
-    /// Warm-up time before measuring starts [default: 0]
-    #[arg(hide_short_help = true, long, value_name = "DUR", value_parser = units::duration)]
-    warmup: Option<Duration>,
+    /// Warm-up time before measuring starts
+    #[arg(hide_short_help = true, long, value_name = "DUR", default_value = "0",
+          value_parser = units::duration)]
+    warmup: Duration,
 
     /// Body size, or a range to draw sizes from, e.g. 1k..64k
     #[arg(long, value_name = "SIZE", default_value = "128", value_parser = sizes)]
@@ -108,15 +109,8 @@ const SLICE: Duration = Duration::from_millis(20);
 /// The plan of a run.
 pub struct Plan {
     mode: String,
-    clients: u16,
+    flags: LoadArgs,
     most: u64,
-    longest: Duration,
-    warmup: Duration,
-    sizes: Sizes,
-    pipeline: u16,
-    rate: Option<f64>,
-    keeps: bool,
-    limits: Vec<Limit>,
 }
 
 impl Plan {
@@ -130,45 +124,34 @@ impl Plan {
         (mode, kind, pipelines): (impl ValueEnum, Kind, bool),
         largest: Option<u64>,
     ) -> Result<Self, CliError> {
-        let (mode, sizes) = (word_of(&mode), args.size);
+        let mode = word_of(&mode);
         if args.pipeline > 1 && !pipelines {
             let why = format!("{mode} waits for each reply, so --batch does not apply");
             return Err(CliError::usage(why).hint("--jobs, for more concurrency"));
         }
-        if let Some(largest) = largest.filter(|largest| sizes.largest > *largest) {
-            let (asked, largest) = (sizes.largest, units::show_size(largest));
+        if let Some(largest) = largest.filter(|largest| args.size.largest > *largest) {
+            let (asked, largest) = (args.size.largest, units::show_size(largest));
             let why = format!("bodies of {asked} bytes exceed the server's limit of {largest}");
             return Err(CliError::bad_data(why).hint("a smaller --size"));
         }
-        if kind == Kind::Taking && args.warmup.is_some_and(|time| !time.is_zero()) {
+        if kind == Kind::Taking && !args.warmup.is_zero() {
             let why =
                 format!("{mode} takes jobs that were put beforehand, so --warmup does not apply");
             return Err(
                 CliError::usage(why).hint("the mode that puts and takes, which supports it")
             );
         }
-        Ok(Self {
-            mode,
-            clients: args.jobs,
-            most: most(args, kind)?,
-            longest: args.duration.unwrap_or(LONGEST),
-            warmup: args.warmup.unwrap_or_default(),
-            sizes,
-            pipeline: args.pipeline,
-            rate: args.rate,
-            keeps: args.keep,
-            limits: args.fail_if.clone(),
-        })
+        Ok(Self { mode, flags: args.clone(), most: most(args, kind)? })
     }
 
     /// The number of clients.
     pub fn clients(&self) -> u16 {
-        self.clients
+        self.flags.jobs
     }
 
     /// Whether to keep what the benchmark leaves behind.
     pub fn keeps(&self) -> bool {
-        self.keeps
+        self.flags.keep
     }
 
     /// Puts a job for each operation of a mode that takes them, before it is measured; `send` sends some at once, as
@@ -181,7 +164,7 @@ impl Plan {
         interrupts: &Interrupts,
         mut send: impl FnMut(&[Bytes], &mut Done<'_>) -> Result<(), CliError>,
     ) -> Result<(), CliError> {
-        let mut bodies = Bodies::new(self.sizes, 0);
+        let mut bodies = Bodies::new(self.flags.size, 0);
         let mut left = self.most;
         while left > 0 {
             interrupts.check()?;
@@ -265,12 +248,13 @@ struct Shared<'a> {
 
 impl Shared<'_> {
     fn is_over(&self, now: Instant) -> bool {
-        let longest = self.plan.warmup.saturating_add(self.plan.longest);
+        let LoadArgs { warmup, duration, .. } = &self.plan.flags;
+        let longest = warmup.saturating_add(duration.unwrap_or(LONGEST));
         self.stop.load(Ordering::Relaxed) || now.duration_since(self.start) >= longest
     }
 
     fn is_warm(&self, at: Instant) -> bool {
-        at.duration_since(self.start) >= self.plan.warmup
+        at.duration_since(self.start) >= self.plan.flags.warmup
     }
 
     /// Claims up to this many operations; returns how many may start.

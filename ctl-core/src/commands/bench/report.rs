@@ -52,7 +52,7 @@ pub struct Measured {
 impl Measured {
     /// From the measurements of each client; `all` is still empty.
     pub(super) fn new(plan: &Plan, tallies: Vec<Tally>, mut all: Tally, start: Instant) -> Self {
-        let begun = start + plan.warmup;
+        let begun = start + plan.flags.warmup;
         let mut rows = Vec::new();
         let mut last_error = None;
         for (mut tally, number) in tallies.into_iter().zip(1_u64..) {
@@ -87,7 +87,7 @@ impl Measured {
         if matches!(context.out.style.format, Format::Table | Format::Wide) {
             context.messages.note("times in milliseconds");
         }
-        if let Some(rate) = plan.rate
+        if let Some(rate) = plan.flags.rate
             && number(&of_all, "ops_per_second").is_some_and(|came| came < 0.95 * rate)
         {
             let came = number(&of_all, "ops_per_second").unwrap_or_default();
@@ -102,7 +102,7 @@ impl Measured {
         if let Some(exit) = interrupts.requested() {
             return Ok(exit);
         }
-        let broken = plan.limits.iter().filter_map(|limit| limit.broken(&of_all));
+        let broken = plan.flags.fail_if.iter().filter_map(|limit| limit.broken(&of_all));
         let broken: Vec<String> = broken.collect();
         if !broken.is_empty() {
             return Err(CliError::new(Exit::Negative, "SLOWER", broken.join("; ")));
@@ -128,7 +128,7 @@ fn row(plan: &Plan, client: Value, tally: &Tally, begun: Instant) -> Record {
     let ms = |nanoseconds: u64| (!times.is_empty()).then(|| milliseconds(nanoseconds));
     let errors: u64 = tally.errors.values().sum();
     let by_code = tally.errors.iter().map(|(code, count)| ((*code).to_owned(), (*count).into()));
-    let Sizes { smallest, largest } = plan.sizes;
+    let Sizes { smallest, largest } = plan.flags.size;
     let size = match smallest == largest {
         true => smallest.to_string(),
         false => format!("{smallest}..{largest}"),
@@ -148,9 +148,9 @@ fn row(plan: &Plan, client: Value, tally: &Tally, begun: Instant) -> Record {
         .with("p99_9_ms", ms(times.value_at_quantile(0.999)))
         .with("max_ms", ms(times.max()))
         .with("mode", plan.mode.as_str())
-        .with("clients", plan.clients)
+        .with("clients", plan.flags.jobs)
         .with("size", size)
-        .with("pipeline", plan.pipeline)
-        .with("rate", plan.rate)
+        .with("pipeline", plan.flags.pipeline)
+        .with("rate", plan.flags.rate)
         .with("errors_by_code", Value::Object(Map::from_iter(by_code)))
 }
