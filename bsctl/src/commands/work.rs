@@ -107,7 +107,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let interrupts = tool.gentle_interrupts()?;
     let servers = tool.link.dialer.options()?.len();
     let empties = args.flags.until_empty();
-    let shift = work::Shift::new(tool.messages.stamped()).at(servers).of(&args.flags)?;
+    let shift = work::Shift::new(tool.messages.stamped()).of(&args.flags, servers)?;
     let connected = shift.wait_out(&interrupts, || work::connect(tool))?;
     if !empties && servers == 1 {
         say_why_idle(shift.messages(), None, &mut tool.link, &tubes)?;

@@ -90,7 +90,7 @@ pub fn run(tool: &mut Tool, args: WorkArgs) -> Result<Exit, CliError> {
     let handler = handler(tool, &args)?;
     let limit = args.flags.count.map(JobLimit::new);
     let interrupts = tool.gentle_interrupts()?;
-    let shift = work::Shift::new(tool.messages.stamped()).of(&args.flags)?;
+    let shift = work::Shift::new(tool.messages.stamped()).of(&args.flags, 1)?;
     let shift = Arc::new(Shift::new(shift, handler, limit.clone()));
     let connect = || workers(tool, (&args, limit.as_ref()), &shift);
     let workers = shift.shift.wait_out(&interrupts, connect)?;

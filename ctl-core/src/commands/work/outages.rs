@@ -15,7 +15,7 @@ use crate::output::messages::Messages;
 pub struct Outages {
     messages: Messages,
     /// Whether servers that cannot be reached are given up.
-    is_finite: bool,
+    pub(super) is_finite: bool,
     /// Has those that are lost now.
     account: Arc<Account>,
     /// Whether a server was reached.
@@ -28,12 +28,6 @@ impl Outages {
     pub(super) fn new(messages: Messages, account: Arc<Account>) -> Self {
         let (is_connected, given_up) = (AtomicBool::new(false), Mutex::default());
         Self { messages, is_finite: false, account, is_connected, given_up }
-    }
-
-    /// Those of a worker that runs until its queues are empty, if `finite`: it gives up servers that cannot be reached.
-    #[must_use]
-    pub fn finite(self, finite: bool) -> Self {
-        Self { is_finite: finite, ..self }
     }
 
     /// A slot has reached the server.

@@ -165,22 +165,17 @@ impl Shift {
         }
     }
 
-    /// Sets the number of servers.
-    #[must_use]
-    pub fn at(self, servers: usize) -> Self {
-        Self { is_several: servers > 1, ..self }
-    }
-
-    /// With these flags.
+    /// With these flags and this number of servers.
     ///
     /// # Errors
     /// An address for metrics that is invalid (2) or cannot be bound (69); a file for failed jobs that is none (2) or
     /// cannot be written (74).
-    pub fn of(self, flags: &WorkFlags) -> Result<Self, CliError> {
-        let monitor = Monitor::start(flags, &self.messages, &self.account)?;
-        let outages = self.outages.finite(flags.until_empty());
-        let failed = flags.failed_to.as_deref().map(FailedFile::open).transpose()?;
-        Ok(Self { outages, failed, _monitor: monitor, ..self })
+    pub fn of(mut self, flags: &WorkFlags, servers: usize) -> Result<Self, CliError> {
+        self._monitor = Monitor::start(flags, &self.messages, &self.account)?;
+        self.failed = flags.failed_to.as_deref().map(FailedFile::open).transpose()?;
+        self.outages.is_finite = flags.until_empty();
+        self.is_several = servers > 1;
+        Ok(self)
     }
 
     /// The server of a job, if ids alone do not identify the job.
