@@ -97,12 +97,16 @@ fn conclude(
     measured: Measured,
 ) -> Result<Exit, CliError> {
     let Measured { metrics, failure, absent, stated, known } = measured;
+    let judge = |metrics: Vec<Metric>| -> Vec<Judged> {
+        metrics.into_iter().map(|metric| flags.judge(metric)).collect()
+    };
+    let without_figures = |error| (error, Vec::new());
     let judged = match failure {
         None if metrics.is_empty() && absent.is_some() => {
-            flags.require(&known).map(|()| Vec::new())
+            flags.require(&known).map(|()| Vec::new()).map_err(without_figures)
         }
-        None => flags.require(&metrics).map(|()| flags.judge(metrics)),
-        Some(error) => Err((error, flags.judge(metrics))),
+        None => flags.require(&metrics).map(|()| judge(metrics)).map_err(without_figures),
+        Some(error) => Err((error, judge(metrics))),
     };
     let report = match judged {
         Ok(judged) => {
@@ -132,7 +136,7 @@ impl CheckFlags {
     }
 
     /// Refuses thresholds of metrics that do not exist.
-    fn require(&self, metrics: &[Metric]) -> Result<(), (CliError, Vec<Judged>)> {
+    fn require(&self, metrics: &[Metric]) -> Result<(), CliError> {
         for threshold in self.warning.iter().chain(&self.critical) {
             let found = metrics.iter().find(|metric| metric.name == threshold.metric);
             if let Some(metric) = found
@@ -140,7 +144,7 @@ impl CheckFlags {
             {
                 let (name, range) = (metric.name, &threshold.range);
                 let text = format!("`{range}` is a time range, but {name} is a number");
-                return Err((CliError::usage(text).hint(format!("{name}=10")), Vec::new()));
+                return Err(CliError::usage(text).hint(format!("{name}=10")));
             }
             if found.is_none() {
                 let mut known: Vec<&str> = metrics.iter().map(|metric| metric.name).collect();
@@ -148,17 +152,13 @@ impl CheckFlags {
                 known.dedup();
                 let text = format!("there is no metric `{}`", threshold.metric);
                 let hint = format!("metrics: {}", known.join(", "));
-                return Err((CliError::usage(text).hint(hint), Vec::new()));
+                return Err(CliError::usage(text).hint(hint));
             }
         }
         Ok(())
     }
 
-    fn judge(&self, metrics: Vec<Metric>) -> Vec<Judged> {
-        metrics.into_iter().map(|metric| self.judge_one(metric)).collect()
-    }
-
-    fn judge_one(&self, metric: Metric) -> Judged {
+    fn judge(&self, metric: Metric) -> Judged {
         let find = |thresholds: &[Threshold]| {
             let of_metric = |threshold: &&Threshold| threshold.metric == metric.name;
             thresholds.iter().rev().find(of_metric)?.range.in_unit(metric.unit)

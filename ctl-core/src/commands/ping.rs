@@ -84,7 +84,9 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &PingArgs) -> Result<Exit, C
     }
     list.finish()?;
     if most > 1 || servers.len() > 1 {
-        servers.iter().for_each(|server| context.messages.note(server.summary()));
+        for Server { address, times, lost, .. } in &servers {
+            context.messages.note(summary(address, times, *lost));
+        }
     }
     let worst = servers.iter().filter_map(|server| server.failure.as_ref()).max_by_key(|e| code(e));
     let worst = worst.map_or(Exit::Done, |error| error.exit);
@@ -131,10 +133,6 @@ impl<L: Link> Server<L> {
                 Err((record.with("error", text), said))
             }
         }
-    }
-
-    fn summary(&self) -> String {
-        summary(&self.address, &self.times, self.lost)
     }
 }
 

@@ -58,7 +58,7 @@ impl<T: Tool> Row<T> {
         if !self.has(Mark::Repeats) {
             return Ok(ready);
         }
-        if let Some(every) = repeat::interval(matches) {
+        if let Some(every) = matches.get_one(repeat::FLAG).copied() {
             let (reads_only, matches) = (ready.effect.reads_only(), matches.clone());
             ready.run = Box::new(move |context| {
                 if !reads_only {
@@ -70,7 +70,7 @@ impl<T: Tool> Row<T> {
                 })
             });
         }
-        if let Some(column) = repeat::column(matches) {
+        if let Some(column) = matches.get_one(repeat::SORT).cloned() {
             let run = ready.run;
             ready.run = Box::new(move |context| {
                 context.out.style.sort_by = Some(column);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use clap::{Arg, ArgMatches};
+use clap::Arg;
 
 use super::{Context, Tool};
 use crate::error::{CliError, Exit};
@@ -32,7 +32,7 @@ pub(crate) fn pause(text: &str) -> Result<Duration, String> {
 }
 
 /// The id of `--sort-by`.
-const SORT: &str = "sort_by";
+pub(super) const SORT: &str = "sort_by";
 
 /// The flags.
 pub(super) fn flags() -> [Arg; 2] {
@@ -42,16 +42,6 @@ pub(super) fn flags() -> [Arg; 2] {
         interval.help("Repeat at this interval until Ctrl-C, e.g. 2s"),
         sort.help("Sort by this column"),
     ]
-}
-
-/// The column that the line sorts by, if any.
-pub(super) fn column(matches: &ArgMatches) -> Option<String> {
-    matches.get_one(SORT).cloned()
-}
-
-/// The interval of the line, if any.
-pub(super) fn interval(matches: &ArgMatches) -> Option<Duration> {
-    matches.get_one(FLAG).copied()
 }
 
 /// Runs a listing at this interval. It waits for a server that goes away, and something that is not there may come.

@@ -1,5 +1,7 @@
 //! Metrics for monitoring systems: families of labelled samples, in the OpenMetrics format.
 
+use std::iter;
+
 use crate::output::Record;
 
 /// How the value of a family changes.
@@ -96,14 +98,11 @@ impl Metrics {
     }
 
     /// Adds all families of another server, with this label.
-    pub(super) fn merge(&mut self, other: Metrics, (key, text): (&str, &str)) {
-        for mut family in other.0 {
-            for sample in &mut family.samples {
-                sample.labels.insert(0, (key.to_owned(), text.to_owned()));
-            }
-            match self.0.iter_mut().find(|known| known.name == family.name) {
-                Some(known) => known.samples.append(&mut family.samples),
-                None => self.0.push(family),
+    pub(super) fn merge(&mut self, other: Metrics, label: (&str, &str)) {
+        for Family { name, help, kind, samples } in other.0 {
+            for Sample { labels, value } in samples {
+                let labels = labels.iter().map(|(key, text)| (&**key, &**text));
+                self.add(kind, &name, help, iter::once(label).chain(labels), value);
             }
         }
     }
