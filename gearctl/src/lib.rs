@@ -9,7 +9,6 @@ pub mod link;
 pub mod names;
 pub mod program;
 pub mod repl;
-pub mod scratch;
 pub mod servers;
 pub mod submit;
 pub mod tool;

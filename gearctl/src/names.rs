@@ -55,10 +55,8 @@ pub fn show_handle(handle: &JobHandle) -> String {
 
 /// A handle that can be handed to another command: with its server, if there are several.
 pub fn show_handle_of(handle: &JobHandle, is_several: bool) -> String {
-    match handle.server().filter(|_| is_several) {
-        Some(server) => show_handle_at(handle, Some(&server.to_string())),
-        None => show_handle(handle),
-    }
+    let server = handle.server().filter(|_| is_several).map(ToString::to_string);
+    show_handle_at(handle, server.as_deref())
 }
 
 /// As [`show_handle_of`]; the server is given if there are several.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
@@ -14,13 +14,12 @@ use ctl_core::output::messages::Messages;
 use ctl_core::system::process;
 use ctl_core::system::signals::Interrupts;
 use gearman_client::blocking::{Client, Worker};
-use gearman_client::protocol::{Echo, Submit};
+use gearman_client::protocol::{AdminCommand, Echo, Submit};
 use gearman_client::{FunctionName, SubmitOptions};
 
 use crate::error::cli_error;
 use crate::link::{Answer, Link, next_job, status_of, worker};
 use crate::names::{self, show_function};
-use crate::scratch;
 use crate::tool::Tool;
 
 /// The end of `bench --help`.
@@ -259,7 +258,7 @@ const BOUND: Duration = Duration::from_secs(5);
 /// Completes the remaining jobs and drops the function, also after Ctrl-C.
 fn clean_up(link: &mut Link, function: &FunctionName, messages: &Messages) {
     let name = show_function(function);
-    let why = match empty(link, function).and_then(|()| scratch::remove(link, function, BOUND)) {
+    let why = match empty(link, function).and_then(|()| remove(link, function)) {
         Ok(Some(Answer::Came(()))) => return,
         Ok(Some(Answer::Unsupported(_))) => "the server cannot drop it".to_owned(),
         Ok(Some(Answer::Silent(_))) => "no reply to drop function".to_owned(),
@@ -267,6 +266,21 @@ fn clean_up(link: &mut Link, function: &FunctionName, messages: &Messages) {
         Err(error) => error.message,
     };
     messages.note(format!("the function {name} stays on the server: {why}"));
+}
+
+/// Drops a function whose workers have just disconnected, which the server notices a moment later. None if it stays in
+/// use.
+fn remove(link: &mut Link, function: &FunctionName) -> Result<Option<Answer<()>>, CliError> {
+    let (start, command) = (Instant::now(), AdminCommand::DropFunction(function.clone()));
+    loop {
+        let reply = link.probe(&command);
+        match reply.and_then(|answer| answer.and_then(|reply| reply.ok().map_err(cli_error))) {
+            Err(error) if error.code != "FUNCTION_IN_USE" => return Err(error),
+            Ok(answer) => return Ok(Some(answer)),
+            Err(_) if start.elapsed() >= BOUND => return Ok(None),
+            Err(_) => thread::sleep(Duration::from_millis(5)),
+        }
+    }
 }
 
 fn empty(link: &mut Link, function: &FunctionName) -> Result<(), CliError> {

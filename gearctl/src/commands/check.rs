@@ -104,7 +104,8 @@ enum What {
 /// # Errors
 /// Only write failures.
 pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
-    let subject = match &args.what {
+    let (what, flags) = (&args.what, &args.flags);
+    let subject = match what {
         What::Server => Subject::one("server", "server"),
         What::Function { function } => {
             Subject::one("function", function.text().unwrap_or_else(|| "function".to_owned()))
@@ -117,13 +118,7 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
             Subject { changes: true, of_any, ..Subject::one("server", name) }
         }
     };
-    check::run(
-        tool,
-        &args.flags,
-        subject,
-        |link| link,
-        |link| measure(link, &args.what, &args.flags),
-    )
+    check::run(tool, flags, subject, |link| link, |link| measure(link, what, flags))
 }
 
 /// Keeps the answers that arrived even if others did not: a server that leaves one query unanswered may answer the

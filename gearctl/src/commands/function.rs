@@ -96,8 +96,7 @@ pub fn run(tool: &mut Tool, args: FunctionArgs) -> Result<Exit, CliError> {
             let function = name.name()?;
             let sentence = format!("created the function {function}");
             let command = AdminCommand::CreateFunction(function.clone());
-            let change = Change { action: "create", function: &function, command, sentence };
-            change.make(tool, |_| Ok(true))
+            change(tool, ("create", &function), &command, sentence, |_| Ok(true))
         }
         Action::Drop { name, force } => drop_function(tool, &name.name()?, force),
         Action::Maxqueue { name, limit, high, normal, low } => {
@@ -127,7 +126,7 @@ fn number(word: &OsStr) -> Result<u32, CliError> {
 fn drop_function(tool: &mut Tool, function: &FunctionName, force: bool) -> Result<Exit, CliError> {
     let sentence = format!("dropped the function {function}");
     let command = AdminCommand::DropFunction(function.clone());
-    Change { action: "drop", function, command, sentence }.make(tool, |link| {
+    change(tool, ("drop", function), &command, sentence, |link| {
         let Some(status) = status_of(link, function)? else { return Ok(false) };
         if status.total > 0 && !force {
             let jobs = units::count(status.total.unsigned_abs(), "job");
@@ -152,67 +151,57 @@ fn maxqueue(tool: &mut Tool, function: &FunctionName, size: MaxQueue) -> Result<
     // For an unknown function, the server answers OK and does nothing.
     let is_known = |link: &mut Link| Ok(status_of(link, function)?.is_some());
     let create = || format!("gearctl function create {function}, to limit it before it is used");
-    let change = Change { action: "maxqueue", function, command, sentence };
-    change.make(tool, is_known).map_err(|error| match error.exit {
+    let changed = change(tool, ("maxqueue", function), &command, sentence, is_known);
+    changed.map_err(|error| match error.exit {
         Exit::Negative => error.hint(create()),
         _ => error,
     })
 }
 
-/// A change to a function, and the messages about it.
-struct Change<'f> {
-    action: &'static str,
-    function: &'f FunctionName,
-    command: AdminCommand,
+/// Sends a change of a function to every server that `knows` it; the sentence says what was done.
+fn change(
+    tool: &mut Tool,
+    (action, function): (&'static str, &FunctionName),
+    command: &AdminCommand,
     sentence: String,
-}
-
-impl Change<'_> {
-    /// Sends the change to every server that `knows` the function.
-    fn make(
-        self,
-        tool: &mut Tool,
-        knows: impl Fn(&mut Link) -> Result<bool, CliError> + Sync,
-    ) -> Result<Exit, CliError> {
-        let dry_run = tool.globals.dry_run;
-        // The server would take its words apart.
-        if !self.function.is_plain() {
-            return Err(CliError::bad_data(format!(
-                "the function {} cannot be part of a text command: only 1 or more visible ASCII characters without \
-                 spaces can",
-                names::show_function(self.function)
-            )));
-        }
-        let mut fleet = Fleet::of(tool)?;
-        let told = fleet.ask(&mut tool.link, |link| {
-            let knows = knows(link)?;
-            if knows && !dry_run {
-                link.admin(&self.command)?.ok().map_err(cli_error)?;
-            }
-            Ok(knows)
-        })?;
-        let told: Vec<Option<String>> =
-            told.into_iter().filter(|(_, knows)| *knows).map(|(server, _)| server).collect();
-        if told.is_empty() {
-            return Err(fleet
-                .silent()
-                .unwrap_or_else(|| no_function(self.function, &mut [&mut tool.link])));
-        }
-        let servers: Vec<String> = told.into_iter().flatten().collect();
-        let mut sentence = match dry_run {
-            true => format!("would run: {} function {}", self.action, self.function),
-            false => self.sentence,
-        };
-        let name = names::show_function(self.function);
-        let mut record = Record::new().with("action", self.action).with("function", name);
-        if dry_run {
-            record = record.with("dry_run", true);
-        }
-        if !servers.is_empty() {
-            sentence.push_str(&format!(" on {}", servers.join(", ")));
-            record = record.with("servers", servers);
-        }
-        let exit = tool.out.done_with(&record, &["function"], &sentence)?;
-        Ok(if exit.is_done() { fleet.exit() } else { exit })
+    knows: impl Fn(&mut Link) -> Result<bool, CliError> + Sync,
+) -> Result<Exit, CliError> {
+    let dry_run = tool.globals.dry_run;
+    // The server would take its words apart.
+    if !function.is_plain() {
+        return Err(CliError::bad_data(format!(
+            "the function {} cannot be part of a text command: only 1 or more visible ASCII characters without \
+             spaces can",
+            names::show_function(function)
+        )));
     }
+    let mut fleet = Fleet::of(tool)?;
+    let told = fleet.ask(&mut tool.link, |link| {
+        let knows = knows(link)?;
+        if knows && !dry_run {
+            link.admin(command)?.ok().map_err(cli_error)?;
+        }
+        Ok(knows)
+    })?;
+    let told: Vec<Option<String>> =
+        told.into_iter().filter(|(_, knows)| *knows).map(|(server, _)| server).collect();
+    if told.is_empty() {
+        return Err(fleet.silent().unwrap_or_else(|| no_function(function, &mut [&mut tool.link])));
+    }
+    let servers: Vec<String> = told.into_iter().flatten().collect();
+    let mut sentence = match dry_run {
+        true => format!("would run: {action} function {function}"),
+        false => sentence,
+    };
+    let name = names::show_function(function);
+    let mut record = Record::new().with("action", action).with("function", name);
+    if dry_run {
+        record = record.with("dry_run", true);
+    }
+    if !servers.is_empty() {
+        sentence.push_str(&format!(" on {}", servers.join(", ")));
+        record = record.with("servers", servers);
+    }
+    let exit = tool.out.done_with(&record, &["function"], &sentence)?;
+    Ok(if exit.is_done() { fleet.exit() } else { exit })
 }

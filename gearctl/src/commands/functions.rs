@@ -100,15 +100,11 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
 }
 
 fn known_priorities(link: &mut Link, messages: &Messages) -> Result<Priorities, CliError> {
-    Ok(match priorities(link)? {
-        Answer::Came(rows) => rows,
-        Answer::Unsupported(_) => HashMap::new(),
-        Answer::Silent(error) => {
-            let text = "so HIGH, NORMAL and LOW are not known";
-            messages.warn(format!("{}, {text}", error.message));
-            HashMap::new()
-        }
-    })
+    let answer = priorities(link)?;
+    if let Answer::Silent(error) = &answer {
+        messages.warn(format!("{}, so HIGH, NORMAL and LOW are not known", error.message));
+    }
+    Ok(answer.came().unwrap_or_default())
 }
 
 /// The number of workers: of registrations, as in the counts of a function, so that one that serves three functions

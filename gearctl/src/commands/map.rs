@@ -102,7 +102,7 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
             What::Event(_) => continue,
             What::Error(error) => Some(error),
         };
-        let mut open = if is_last { results.end(number) } else { results.give_up(number) };
+        let mut open = results.give_up(number, is_last);
         let failure = match failure {
             None if keeps => results.count(&mut open, most),
             failure => failure,

@@ -121,16 +121,13 @@ fn text(tool: &mut Tool, line: &[u8]) -> Result<Exit, CliError> {
             return Err(error);
         }
     };
-    match tool.out.style.format {
-        format if format.is_structured() => {
-            let texts: Vec<Value> =
-                lines.iter().map(|line| String::from_utf8_lossy(line).into()).collect();
-            tool.out.document(&serde_json::json!({ "reply": texts }))?;
-        }
-        _ => {
-            for line in &lines {
-                tool.out.columns(line.split(|byte| *byte == b'\t'))?;
-            }
+    if tool.out.style.format.is_structured() {
+        let texts: Vec<Value> =
+            lines.iter().map(|line| String::from_utf8_lossy(line).into()).collect();
+        tool.out.document(&serde_json::json!({ "reply": texts }))?;
+    } else {
+        for line in &lines {
+            tool.out.columns(line.split(|byte| *byte == b'\t'))?;
         }
     }
     Ok(Exit::Done)

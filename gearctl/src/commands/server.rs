@@ -8,7 +8,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
 use ctl_core::link::diagnosis::Diagnosis;
 use ctl_core::output::{Column, Record, Shape};
-use ctl_core::system::at_once::at_once;
+use ctl_core::system::at_once::these_at_once;
 use ctl_core::text::units;
 use gearman_client::protocol::{AdminCommand, AdminReply};
 use gearman_client::{FunctionStatus, JobInfo, Listing, UniqueJob, WorkerInfo};
@@ -184,20 +184,25 @@ struct Optional {
 impl Optional {
     /// Asks for everything at the same time. `silent` gets the commands without an answer.
     fn ask(link: &Link, silent: &mut Vec<&'static str>) -> Result<Self, CliError> {
-        let [version, pid, verbose, jobs, unique_jobs, priorities] =
-            ask_at_once(link, &OPTIONAL, silent)?;
+        // Each over its own connection, so that silence costs the wait only once.
+        let probes = OPTIONAL.each_ref().map(|command| (command, link.sibling()));
+        let answers = these_at_once(probes, |(command, link)| link.probe(command));
+        for (command, answer) in OPTIONAL.iter().zip(&answers) {
+            answer.iter().for_each(|answer| note(silent, command, answer));
+        }
+        let [version, pid, verbose, jobs, unique_jobs, priorities] = answers;
         let value = |reply: AdminReply| reply.value().map_err(cli_error);
-        let ids = unique_jobs.and_then(|reply| link.rows(&AdminCommand::ShowUniqueJobs, reply))?;
-        let jobs = jobs.and_then(|reply| link.rows::<JobInfo>(&AdminCommand::ShowJobs, reply))?;
+        let ids = unique_jobs?.and_then(|reply| link.rows(&AdminCommand::ShowUniqueJobs, reply))?;
+        let jobs = jobs?.and_then(|reply| link.rows::<JobInfo>(&AdminCommand::ShowJobs, reply))?;
         Ok(Self {
-            version: version.and_then(value)?.came(),
-            pid: pid.and_then(value)?.came().and_then(|text| text.parse().ok()),
-            verbose: verbose.and_then(value)?.came(),
+            version: version?.and_then(value)?.came(),
+            pid: pid?.and_then(value)?.came().and_then(|text| text.parse().ok()),
+            verbose: verbose?.and_then(value)?.came(),
             slow: depth_of_ids(&ids),
             has: [
                 ("show_jobs", is_there(&jobs)),
                 ("show_unique_jobs", is_there(&ids)),
-                ("prioritystatus", is_there(&priorities)),
+                ("prioritystatus", is_there(&priorities?)),
             ],
             ignored: jobs.came().map(|all| all.iter().filter(|job| job.is_ignored).count()),
         })
@@ -229,22 +234,6 @@ static OPTIONAL: [AdminCommand; 6] = [
     AdminCommand::ShowUniqueJobs,
     AdminCommand::PriorityStatus,
 ];
-
-/// Sends each command over its own connection, so that silence costs the wait only once. `silent` gets those
-/// without an answer.
-fn ask_at_once<const N: usize>(
-    link: &Link,
-    commands: &'static [AdminCommand; N],
-    silent: &mut Vec<&'static str>,
-) -> Result<[Answer<AdminReply>; N], CliError> {
-    let probes = commands.iter().map(|command| (command, link.sibling()));
-    let answers = at_once(probes, |(command, link)| link.probe(command));
-    let answers = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
-    for (command, answer) in commands.iter().zip(&answers) {
-        note(silent, command, answer);
-    }
-    answers.try_into().map_err(|_| CliError::internal("a probe was lost"))
-}
 
 fn note<T>(silent: &mut Vec<&'static str>, command: &AdminCommand, answer: &Answer<T>) {
     if matches!(answer, Answer::Silent(_)) {

@@ -117,9 +117,8 @@ pub(super) fn submit_all(
     tool.out.style.prefer_names();
     let mut list = tool.out.list(&SUBMITTED)?;
     bulk.beside(&list);
-    loop {
-        // A signal closes the gate, but what is in flight still arrives.
-        let Some(news) = pool.next(&Interrupts::none())? else { break };
+    // A signal closes the gate, but what is in flight still arrives.
+    while let Some(news) = pool.next(&Interrupts::none())? {
         let outcome = match news.what {
             What::Taken(handle, unique, _) => {
                 bulk.success();

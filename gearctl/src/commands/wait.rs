@@ -83,10 +83,8 @@ pub fn run(tool: &mut Tool, args: WaitArgs) -> Result<Exit, CliError> {
             [] | [_] if goal.server().is_none() => vec![&mut tool.link],
             links => links.iter_mut().map(|(_, link)| link).collect(),
         };
-        let status = match goal.function() {
-            Some(function) => status_of_all(&mut links, function)?,
-            None => None,
-        };
+        let status = goal.function().map(|function| status_of_all(&mut links, function));
+        let status = status.transpose()?.flatten();
         match goal.function().filter(|_| status.is_none()) {
             Some(function) if must_exist => return Err(no_function(function, &mut links)),
             Some(function) if !std::mem::replace(&mut is_told, true) => {

@@ -1,7 +1,7 @@
 //! Leaving while foreground jobs are in progress: when their client disconnects, the server drops those that still wait
 //! for a worker.
 
-use ctl_core::error::CliError;
+use ctl_core::error::{CliError, Exit};
 use ctl_core::text::units;
 
 use super::state::State;
@@ -11,17 +11,12 @@ impl State<'_> {
     /// Shows the results of all jobs. Returns false if Ctrl-C ends the wait, and the person stays.
     pub(super) fn wait_for_all(&mut self) -> Result<bool, CliError> {
         while !self.session().is_empty() {
-            let exit = match self.session().remove(0).follow(self.tool) {
-                Ok(exit) => exit,
+            match self.session().remove(0).follow(self.tool) {
+                Ok(Exit::Interrupted) => return Ok(false),
+                Ok(_) => {}
+                Err(error) if error.is_broken_pipe() => return Err(error),
                 // One job's failure must not end the wait for the others.
-                Err(error) if !error.is_broken_pipe() => {
-                    self.tool.messages.failure(&error, false);
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            if matches!(exit, ctl_core::error::Exit::Interrupted) {
-                return Ok(false);
+                Err(error) => self.tool.messages.failure(&error, false),
             }
         }
         self.tool.out.flush().map(|()| true)

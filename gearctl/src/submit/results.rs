@@ -120,9 +120,11 @@ impl Results {
         self.jobs.remove(&number).unwrap_or_default()
     }
 
-    /// A job continues, and the rest of its result is discarded.
-    pub(crate) fn give_up(&mut self, number: u64) -> Open {
-        self.given_up.insert(number);
+    /// A job has ended, or its result is not wanted any more: if it goes on, the rest of that is discarded.
+    pub(crate) fn give_up(&mut self, number: u64, has_ended: bool) -> Open {
+        if !has_ended {
+            self.given_up.insert(number);
+        }
         self.end(number)
     }
 
@@ -290,10 +292,7 @@ impl<'a> View<'a> {
     /// Forgets a job, which may have ended.
     fn give_up(&mut self, number: u64, has_ended: bool, error: CliError) -> End {
         self.progress = None;
-        match has_ended {
-            true => self.results.end(number),
-            false => self.results.give_up(number),
-        };
+        self.results.give_up(number, has_ended);
         Some(Err(error))
     }
 
@@ -378,14 +377,14 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// Write failures.
-    pub(crate) fn finish(mut self, single: bool) -> Result<(), CliError> {
+    pub(crate) fn finish(mut self) -> Result<(), CliError> {
         if self.is_document() {
             self.results.kept.sort_by_key(|record| match record.get("n") {
                 Some(ctl_core::output::Field::Value(n)) => n.as_u64(),
                 _ => None,
             });
             let mut kept = std::mem::take(&mut self.results.kept).into_iter();
-            match single {
+            match self.shape.single {
                 true => kept.try_for_each(|record| self.out.object(&RESULTS, record))?,
                 false => self.out.list(&RESULTS)?.all(kept)?,
             }

@@ -254,7 +254,7 @@ impl Running {
             self.bulk = self.bulk.after(counted)?;
         }
         let exit = self.bulk.finish_silently()?;
-        view.finish(single)?;
+        view.finish()?;
         Ok(exit)
     }
 

@@ -293,23 +293,14 @@ pub fn records(
 ) -> Result<Tasks, CliError> {
     let (records, _) = intake::records(Argument::Read(from), Cut::Ndjson, MAX_WORKLOAD, input)?;
     let options = SubmitOptions::default().priority(priority);
-    Ok(intake::items(records, move |label, line| {
-        described(label, line, function.as_ref(), options)
-    }))
-}
-
-fn described(
-    label: &str,
-    line: Vec<u8>,
-    function: Option<&FunctionName>,
-    options: SubmitOptions,
-) -> Result<Task, CliError> {
-    let record = Described::read(&line)?;
-    let own = record.function()?;
     let no_function =
         || CliError::bad_data("job record without `function`").hint("--function FUNCTION");
-    let function = function.cloned().or(own).ok_or_else(no_function)?;
-    record.task(label.to_owned(), function, options)
+    Ok(intake::items(records, move |label, line| {
+        let record = Described::read(&line)?;
+        let own = record.function()?;
+        let function = function.clone().or(own).ok_or_else(no_function)?;
+        record.task(label.to_owned(), function, options)
+    }))
 }
 
 /// How to turn bytes into a job.

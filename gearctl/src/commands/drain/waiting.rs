@@ -41,10 +41,8 @@ pub(super) fn advised(error: CliError, next: &str) -> CliError {
 
 /// Number of queued jobs that clients wait for.
 fn count(link: &mut Link) -> Result<u64, CliError> {
-    let jobs = match link.probe_listing::<UniqueJob>(&AdminCommand::ShowUniqueJobs)? {
-        Answer::Came(jobs) => jobs,
-        other => return Err(unknown("show unique jobs", &other)),
-    };
+    let jobs = link.probe_listing::<UniqueJob>(&AdminCommand::ShowUniqueJobs)?;
+    let jobs = reported("show unique jobs", jobs)?;
     let ids: Vec<UniqueId> =
         jobs.iter().filter_map(|job| UniqueId::try_from(&job.unique[..]).ok()).collect();
     let without_id = jobs.len().saturating_sub(ids.len());
@@ -66,14 +64,15 @@ fn count(link: &mut Link) -> Result<u64, CliError> {
     Ok(queued + u64::try_from(others).unwrap_or(u64::MAX))
 }
 
-/// The error for a server that does not report which jobs clients wait for.
-fn unknown<T>(command: &str, answer: &Answer<T>) -> CliError {
+/// What the server reports about which jobs clients wait for; an error if it does not.
+fn reported<T>(command: &str, answer: Answer<T>) -> Result<T, CliError> {
     let why = match answer {
+        Answer::Came(answer) => return Ok(answer),
         Answer::Silent(_) => format!("the server does not answer `{command}`"),
-        Answer::Came(_) | Answer::Unsupported(_) => format!("the server has no `{command}`"),
+        Answer::Unsupported(_) => format!("the server has no `{command}`"),
     };
     let text = format!("{why}, so it cannot report which jobs clients wait for");
-    CliError::new(Exit::Negative, CLIENTS_WAITING, text)
+    Err(CliError::new(Exit::Negative, CLIENTS_WAITING, text))
 }
 
 /// Refuses `--background-only`, before taking any job, if the server cannot report whether clients wait for a job.
@@ -84,10 +83,7 @@ pub(super) fn require_lookout(link: &mut Link) -> Result<(), CliError> {
     let mut link = link.sibling();
     link.dialer.default_timeout(PROBE);
     let unused = UniqueId::of_payload(b"gearctl drain --background-only");
-    match is_waited_for(&mut link, unused)? {
-        Answer::Came(_) => Ok(()),
-        other => Err(unknown(GET_STATUS_UNIQUE, &other)),
-    }
+    reported(GET_STATUS_UNIQUE, is_waited_for(&mut link, unused)?).map(drop)
 }
 
 const GET_STATUS_UNIQUE: &str = "GET_STATUS_UNIQUE";
@@ -102,10 +98,8 @@ fn is_waited_for(link: &mut Link, id: UniqueId) -> Result<Answer<bool>, CliError
 type Kinds = HashMap<Vec<u8>, bool>;
 
 fn kinds(link: &mut Link) -> Result<Kinds, CliError> {
-    let rows = match link.probe_listing::<JobInfo>(&AdminCommand::ShowJobs)? {
-        Answer::Came(rows) => rows,
-        other => return Err(unknown("show jobs", &other)),
-    };
+    let rows = link.probe_listing::<JobInfo>(&AdminCommand::ShowJobs)?;
+    let rows = reported("show jobs", rows)?;
     // No client waits for an ignored job.
     let kind = |row: &JobInfo| (row.handle.name().to_vec(), row.is_queued || row.is_ignored);
     Ok(rows.iter().map(kind).collect())
@@ -130,14 +124,12 @@ impl Lookout {
     /// The server cannot report this: exit 1. The failure of the connection.
     pub(super) fn is_waited_for(&mut self, job: &Assignment) -> Result<bool, CliError> {
         if let Ok(id) = UniqueId::try_from(&job.unique[..]) {
-            return match is_waited_for(&mut self.link, id)? {
-                Answer::Came(waited_for) => {
-                    self.has_told = true;
-                    Ok(waited_for)
-                }
-                Answer::Silent(error) if self.has_told => Err(error),
-                other => Err(unknown(GET_STATUS_UNIQUE, &other)),
+            let waited_for = match is_waited_for(&mut self.link, id)? {
+                Answer::Silent(error) if self.has_told => return Err(error),
+                answer => reported(GET_STATUS_UNIQUE, answer)?,
             };
+            self.has_told = true;
+            return Ok(waited_for);
         }
         if !self.kinds.contains_key(job.handle.name()) {
             self.kinds = kinds(&mut self.link)?;
