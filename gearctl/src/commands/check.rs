@@ -77,10 +77,7 @@ enum What {
     /// The server as a whole
     Server,
     /// One function
-    Function {
-        #[command(flatten)]
-        function: One<Function>,
-    },
+    Function(One<Function>),
     /// Every function matching a pattern
     Functions(Patterns),
     /// A round trip to the server, or through a worker
@@ -107,7 +104,7 @@ pub fn run(tool: &mut Tool, args: CheckArgs) -> Result<Exit, CliError> {
     let (what, flags) = (&args.what, &args.flags);
     let subject = match what {
         What::Server => Subject::one("server", "server"),
-        What::Function { function } => {
+        What::Function(function) => {
             Subject::one("function", function.text().unwrap_or_else(|| "function".to_owned()))
         }
         What::Functions(_) => Subject { many: true, ..Subject::one("function", "functions") },
@@ -158,7 +155,7 @@ fn figures_of(link: &mut Link, what: &What) -> Result<Measured, CliError> {
                 Metric::new("functions", all.len() as f64, ""),
             ]
         }
-        What::Function { function } => {
+        What::Function(function) => {
             let function = function.name_or_usual(link.dialer.settings())?;
             let name = show_function(&function);
             let status = status_of(link, &function)?;
@@ -232,7 +229,7 @@ fn ping(link: &mut Link, what: &What) -> Result<Measured, CliError> {
     let rtt = match what {
         What::Functions(_) => None,
         What::Roundtrip { function, .. } if function.given()?.is_some() => None,
-        What::Function { function } => {
+        What::Function(function) => {
             let function = function.name_or_usual(link.dialer.settings())?;
             Some(rtt.of(&show_function(&function)))
         }

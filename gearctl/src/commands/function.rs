@@ -43,10 +43,7 @@ pub struct FunctionArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Register a function before any worker or job uses it
-    Create {
-        #[command(flatten)]
-        name: One<Function>,
-    },
+    Create(One<Function>),
     /// Remove a function
     Drop {
         #[command(flatten)]
@@ -82,7 +79,7 @@ enum Action {
 impl FunctionArgs {
     /// Whether existing jobs and workers stay as they are.
     pub fn only_adds(&self) -> bool {
-        matches!(self.action, Action::Create { .. })
+        matches!(self.action, Action::Create(_))
     }
 }
 
@@ -92,7 +89,7 @@ impl FunctionArgs {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: FunctionArgs) -> Result<Exit, CliError> {
     match args.action {
-        Action::Create { name } => {
+        Action::Create(name) => {
             let function = name.name()?;
             let sentence = format!("created the function {function}");
             let command = AdminCommand::CreateFunction(function.clone());

@@ -16,7 +16,7 @@ use gearman_client::{ClientId, JobLimit, Servers, WorkerOptions, WorkerReport};
 use crate::error::cli_error;
 use crate::names::{Function, show_function, show_handle};
 use crate::tool::Tool;
-use crate::work::child::{PLACES, Recipe, Stream};
+use crate::work::child::{OutputArgs, PLACES, Recipe};
 use crate::work::{Fate, Handler, Shift, builtin::Builtin};
 
 /// The end of `work --help`.
@@ -59,21 +59,8 @@ pub struct WorkArgs {
     #[arg(hide_short_help = true, long, value_name = "ID")]
     client_id: Option<String>,
 
-    /// Stream output while the command runs
-    #[arg(hide_short_help = true, long, value_name = "HOW")]
-    stream: Option<Stream>,
-
-    /// Send lines of stderr as warnings
-    #[arg(hide_short_help = true, long)]
-    warnings: bool,
-
-    /// Treat stderr lines starting with TEXT as progress, e.g. `STATUS 3/10` with --status-prefix STATUS
-    #[arg(hide_short_help = true, long, value_name = "TEXT")]
-    status_prefix: Option<String>,
-
-    /// Fail with the end of stderr as an exception
-    #[arg(hide_short_help = true, long)]
-    exception_from_stderr: bool,
+    #[command(flatten)]
+    output: OutputArgs,
 
     /// Let the server reassign a job that takes longer (CAN_DO_TIMEOUT); servers up to 1.1 may pick the wrong job, so
     /// prefer --max-runtime
@@ -133,13 +120,7 @@ fn handler(tool: &Tool, args: &WorkArgs) -> Result<Handler, CliError> {
         true => error,
         false => error.hint("gearctl work -f echo --builtin echo"),
     })?;
-    Ok(Handler::Command(Recipe {
-        command: recipe.collected(),
-        stream: args.stream,
-        warnings: args.warnings,
-        status_prefix: args.status_prefix.clone(),
-        exception: args.exception_from_stderr,
-    }))
+    Ok(Handler::Command(Recipe { command: recipe.collected(), output: args.output.clone() }))
 }
 
 /// One connection for each slot, with all functions registered.

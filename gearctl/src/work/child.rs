@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use ctl_core::commands::work::{self, CommandEnd, Given, Shift};
 use ctl_core::system::child::{Piece, Place};
 use gearman_client::ErrorKind;
@@ -16,14 +16,28 @@ use crate::names::{show_function, show_handle};
 pub struct Recipe {
     /// The command.
     pub command: work::Recipe,
-    /// Whether output goes out while the command runs.
-    pub stream: Option<Stream>,
-    /// stderr goes to the submitter as warnings.
-    pub warnings: bool,
-    /// Lines of stderr that begin so report progress.
-    pub status_prefix: Option<String>,
-    /// Whether a failure becomes an exception with the end of stderr.
-    pub exception: bool,
+    /// Its output.
+    pub output: OutputArgs,
+}
+
+/// What becomes of the command's output.
+#[derive(Debug, Clone, Args)]
+pub struct OutputArgs {
+    /// Stream output while the command runs
+    #[arg(hide_short_help = true, long, value_name = "HOW")]
+    stream: Option<Stream>,
+
+    /// Send lines of stderr as warnings
+    #[arg(hide_short_help = true, long)]
+    warnings: bool,
+
+    /// Treat stderr lines starting with TEXT as progress, e.g. `STATUS 3/10` with --status-prefix STATUS
+    #[arg(hide_short_help = true, long, value_name = "TEXT")]
+    status_prefix: Option<String>,
+
+    /// Fail with the end of stderr as an exception
+    #[arg(hide_short_help = true, long)]
+    exception_from_stderr: bool,
 }
 
 /// The value of `--stream`.
@@ -78,7 +92,7 @@ pub(super) fn run(
         work::Ended::Code(0) => Ended::Complete(out),
         work::Ended::Code(75) => Ended::GivenBack,
         work::Ended::Unfit => Ended::Fail,
-        _ if recipe.exception => Ended::Exception(err),
+        _ if recipe.output.exception_from_stderr => Ended::Exception(err),
         _ => Ended::Fail,
     };
     (ended, end)
@@ -109,15 +123,11 @@ impl Output<'_> {
     }
 
     fn out(&mut self, bytes: Vec<u8>) {
-        match self.recipe.stream {
+        match self.recipe.output.stream {
             None => self.out.extend_from_slice(&bytes),
             Some(Stream::Chunks) => self.send(|worker, job| worker.data(job, bytes)),
             Some(Stream::Lines) => {
-                self.out.extend_from_slice(&bytes);
-                let end = self.out.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-                let rest = self.out.split_off(end);
-                let whole = std::mem::replace(&mut self.out, rest);
-                for line in whole.split_inclusive(|byte| *byte == b'\n') {
+                for line in whole_lines(&mut self.out, &bytes) {
                     self.send(|worker, job| worker.data(job, line));
                 }
             }
@@ -125,29 +135,23 @@ impl Output<'_> {
     }
 
     fn err(&mut self, bytes: Vec<u8>) -> Vec<u8> {
-        if self.recipe.exception {
+        if self.recipe.output.exception_from_stderr {
             self.err.extend_from_slice(&bytes);
             let excess = self.err.len().saturating_sub(KEPT);
             self.err.drain(..excess);
         }
-        if !self.recipe.warnings && self.recipe.status_prefix.is_none() {
+        if !self.recipe.output.warnings && self.recipe.output.status_prefix.is_none() {
             return bytes;
         }
-        self.line.extend_from_slice(&bytes);
-        let mut passed = Vec::new();
-        while let Some(at) = self.line.iter().position(|byte| *byte == b'\n') {
-            let rest = self.line.split_off(at + 1);
-            let line = std::mem::replace(&mut self.line, rest);
-            passed.extend(self.err_line(line));
-        }
-        passed
+        let lines = whole_lines(&mut self.line, &bytes);
+        lines.into_iter().flat_map(|line| self.err_line(line)).collect()
     }
 
     fn err_line(&mut self, line: Vec<u8>) -> Vec<u8> {
-        let prefix = self.recipe.status_prefix.as_deref();
+        let prefix = self.recipe.output.status_prefix.as_deref();
         if let Some((done, of)) = prefix.and_then(|prefix| progress(prefix, &line)) {
             self.send(|worker, job| worker.status(job, done, of));
-        } else if self.recipe.warnings {
+        } else if self.recipe.output.warnings {
             self.send(|worker, job| worker.warning(job, line));
         } else {
             return line;
@@ -163,6 +167,15 @@ impl Output<'_> {
             self.shift.messages().decision(error.to_string());
         }
     }
+}
+
+/// Adds to what is kept, and takes the lines that are complete.
+fn whole_lines(kept: &mut Vec<u8>, bytes: &[u8]) -> Vec<Vec<u8>> {
+    kept.extend_from_slice(bytes);
+    let end = kept.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let rest = kept.split_off(end);
+    let whole = std::mem::replace(kept, rest);
+    whole.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
 }
 
 /// The progress in a line such as `STATUS 3/10`.
