@@ -4,7 +4,7 @@ use std::{cell::Cell, io, net::SocketAddr, time::Duration};
 
 use socket2::{SockRef, TcpKeepalive};
 
-use crate::{Error, ErrorKind, Limit, now};
+use crate::{Error, Limit, now};
 
 /// Number of bytes that every socket is given at a time. A write that fills a small send buffer alone goes out as one
 /// segment, and the peer delays the acknowledgement of a single segment by 40 ms. Where the operating system limits a
@@ -165,7 +165,7 @@ pub(crate) mod tests {
 
     use super::*;
     #[cfg(target_os = "linux")]
-    use crate::Deadline;
+    use crate::{Deadline, ErrorKind};
 
     /// A server without `TCP_NODELAY` that answers each byte with two, in two writes.
     #[cfg(target_os = "linux")]
