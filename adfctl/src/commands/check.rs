@@ -8,7 +8,7 @@ use ctl_core::input::glob::Patterns;
 use ctl_core::input::named::One;
 use ctl_core::link::Link as _;
 use ctl_core::output::messages::Messages;
-use ctl_core::rules::metrics::{Measurable, Named};
+use ctl_core::rules::metrics::{Group, Measurable};
 use ctl_core::text::units::milliseconds;
 
 use super::queues::list;
@@ -43,14 +43,14 @@ Examples:
 
 /// The metrics that thresholds can name.
 pub const METRICS: &[Measurable] = &[
-    Measurable { what: "server", groups: &[&[("queues", ""), ("connections", "")], RTT] },
+    Measurable { what: "server", groups: &[("", &["queues", "connections"]), RTT] },
     Measurable { what: "queue", groups: &[QUEUE, RTT] },
     Measurable { what: "queues", groups: &[QUEUE] },
     Measurable { what: "roundtrip", groups: &[RTT] },
 ];
 
-const QUEUE: &[Named] = &[("ready", ""), ("pulled", ""), ("waiting", "")];
-const RTT: &[Named] = &[("rtt", "ms")];
+const QUEUE: Group = ("", &["ready", "pulled", "waiting"]);
+const RTT: Group = ("ms", &["rtt"]);
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]

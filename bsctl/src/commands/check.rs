@@ -9,7 +9,7 @@ use ctl_core::commands::check::{self, CheckFlags, Subject};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::Patterns;
 use ctl_core::input::named::One;
-use ctl_core::rules::metrics::{Measurable, Named};
+use ctl_core::rules::metrics::{Group, Measurable};
 use ctl_core::text::units;
 
 use crate::jobs::select::SelectArgs;
@@ -52,46 +52,23 @@ Examples:
 
 /// The metrics that thresholds can name.
 pub const METRICS: &[Measurable] = &[
-    Measurable { what: "server", groups: &[JOBS, SERVER, RTT] },
-    Measurable { what: "tube", groups: &[JOBS, TUBE, RTT, &[("matching", "")]] },
-    Measurable { what: "tubes", groups: &[JOBS, TUBE, RTT] },
-    Measurable {
-        what: "job",
-        groups: &[&[
-            ("age", "s"),
-            ("time-left", "s"),
-            ("reserves", ""),
-            ("timeouts", ""),
-            ("releases", ""),
-            ("buries", ""),
-            ("kicks", ""),
-            ("ready", ""),
-            ("reserved", ""),
-            ("delayed", ""),
-            ("buried", ""),
-        ]],
-    },
+    Measurable { what: "server", groups: &[JOBS, CONNECTIONS, UPTIME, LOG, RTT] },
+    Measurable { what: "tube", groups: &[JOBS, WATCHING, AGES, RTT, ("", &["matching"])] },
+    Measurable { what: "tubes", groups: &[JOBS, WATCHING, AGES, RTT] },
+    Measurable { what: "job", groups: &[("s", &["age", "time-left"]), COUNTERS, STATES] },
     Measurable { what: "roundtrip", groups: &[RTT] },
 ];
 
-const JOBS: &[Named] = &[
-    ("ready", ""),
-    ("buried", ""),
-    ("delayed", ""),
-    ("reserved", ""),
-    ("urgent", ""),
-    ("waiting", ""),
-    ("workers", ""),
-];
-const SERVER: &[Named] = &[
-    ("connections", ""),
-    ("uptime", "s"),
-    ("draining", ""),
-    ("binlog-lag", ""),
-    ("timeouts/s", ""),
-];
-const TUBE: &[Named] = &[("watching", ""), ("oldest-age", "s"), ("pause-left", "s")];
-const RTT: &[Named] = &[("rtt", "ms")];
+const JOBS: Group =
+    ("", &["ready", "buried", "delayed", "reserved", "urgent", "waiting", "workers"]);
+const CONNECTIONS: Group = ("", &["connections"]);
+const UPTIME: Group = ("s", &["uptime"]);
+const LOG: Group = ("", &["draining", "binlog-lag", "timeouts/s"]);
+const WATCHING: Group = ("", &["watching"]);
+const AGES: Group = ("s", &["oldest-age", "pause-left"]);
+const COUNTERS: Group = ("", &["reserves", "timeouts", "releases", "buries", "kicks"]);
+const STATES: Group = ("", &["ready", "reserved", "delayed", "buried"]);
+const RTT: Group = ("ms", &["rtt"]);
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]

@@ -8,16 +8,16 @@ pub struct Measurable {
     /// The subcommand of `check`.
     pub what: &'static str,
     /// Its metrics, in groups that kinds of checks share.
-    pub groups: &'static [&'static [Named]],
+    pub groups: &'static [Group],
 }
 
-/// The name and the unit of a metric.
-pub type Named = (&'static str, &'static str);
+/// Metrics of one unit: it, and their names.
+pub type Group = (&'static str, &'static [&'static str]);
 
 impl Measurable {
     /// The names and units of its metrics.
-    pub fn metrics(&self) -> impl Iterator<Item = Named> + use<> {
-        self.groups.iter().copied().flatten().copied()
+    pub fn metrics(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
+        self.groups.iter().flat_map(|(unit, names)| names.iter().map(|name| (*name, *unit)))
     }
 }
 

@@ -7,7 +7,7 @@ use ctl_core::commands::check::{self, CheckFlags, Measured, Metric, Problem, Sta
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::glob::{Patterns, glob};
 use ctl_core::input::named::{self, One};
-use ctl_core::rules::metrics::{Measurable, Named};
+use ctl_core::rules::metrics::{Group, Measurable};
 use gearman_client::{
     FunctionName, FunctionPriorities, FunctionStatus, JobStatus, SubmitOptions, UniqueId,
 };
@@ -48,16 +48,16 @@ Examples:
 
 /// The metrics that thresholds can name.
 pub const METRICS: &[Measurable] = &[
-    Measurable { what: "server", groups: &[&[("functions", "")], JOBS, RTT, BY_PRIORITY] },
+    Measurable { what: "server", groups: &[("", &["functions"]), JOBS, RTT, BY_PRIORITY] },
     Measurable { what: "function", groups: &[JOBS, RTT, BY_PRIORITY] },
     Measurable { what: "functions", groups: &[JOBS, BY_PRIORITY] },
     Measurable { what: "roundtrip", groups: &[RTT] },
 ];
 
-const JOBS: &[Named] = &[("queued", ""), ("running", ""), ("workers", "")];
-const RTT: &[Named] = &[("rtt", "ms")];
+const JOBS: Group = ("", &["queued", "running", "workers"]);
+const RTT: Group = ("ms", &["rtt"]);
 /// Queued jobs by priority, queried only if a threshold uses them.
-const BY_PRIORITY: &[Named] = &[("queued-high", ""), ("queued-normal", ""), ("queued-low", "")];
+const BY_PRIORITY: Group = ("", &["queued-high", "queued-normal", "queued-low"]);
 
 /// Number of bytes shown of an unexpected result.
 const SHOWN: usize = 60;
@@ -194,12 +194,13 @@ fn with_priorities(
     flags: &CheckFlags,
     mut measured: Measured,
 ) -> Result<Measured, CliError> {
-    let is_asked = BY_PRIORITY.iter().any(|(name, _)| flags.ask_for(name));
+    let (unit, names) = BY_PRIORITY;
+    let is_asked = names.iter().any(|name| flags.ask_for(name));
     if !is_asked || matches!(what, What::Roundtrip { .. }) {
         return Ok(measured);
     }
     if !measured.known.is_empty() {
-        measured.known.extend(BY_PRIORITY.iter().copied().map(Metric::of_nothing));
+        measured.known.extend(names.iter().map(|name| Metric::new(name, 0.0, unit)));
         return Ok(measured);
     }
     let Answer::Came(rows) = priorities(link)? else { return Ok(measured) };
@@ -207,7 +208,7 @@ fn with_priorities(
         [|row| row.high, |row| row.normal, |row| row.low];
     let metrics = |rows: &[&FunctionPriorities]| {
         let sums = counts.map(|count| rows.iter().map(|row| count(row)).sum::<i64>());
-        BY_PRIORITY.iter().zip(sums).map(|((name, unit), sum)| Metric::new(name, sum as f64, unit))
+        names.iter().zip(sums).map(|(name, sum)| Metric::new(name, sum as f64, unit))
     };
     if matches!(what, What::Server) {
         measured.metrics.extend(metrics(&rows.values().collect::<Vec<_>>()));

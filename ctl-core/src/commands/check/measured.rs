@@ -1,7 +1,6 @@
 //! What a check has measured, and why some of it is missing.
 
 use crate::error::CliError;
-use crate::rules::metrics::Named;
 use crate::rules::thresholds::Verdict;
 use crate::text::escape;
 
@@ -46,12 +45,6 @@ impl Metric {
     #[must_use]
     pub fn new(name: &'static str, value: f64, unit: &'static str) -> Self {
         Self { name, value, unit, ..Self::default() }
-    }
-
-    /// The figure of a subject that has nothing.
-    #[must_use]
-    pub fn of_nothing((name, unit): Named) -> Self {
-        Self::new(name, 0.0, unit)
     }
 
     /// Makes the verdict depend on it even without a threshold.

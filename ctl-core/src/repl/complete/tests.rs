@@ -30,8 +30,8 @@ impl Values for Names {
 }
 
 const CHECKS: &[Measurable] = &[
-    Measurable { what: "server", groups: &[&[("rtt", "ms")]] },
-    Measurable { what: "tube", groups: &[&[("ready", ""), ("reserved", "")]] },
+    Measurable { what: "server", groups: &[("ms", &["rtt"])] },
+    Measurable { what: "tube", groups: &[("", &["ready", "reserved"])] },
 ];
 
 fn grammar() -> Command {
