@@ -2,7 +2,6 @@
 
 use ctl_core::commands::leaving;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::Handover;
 
 use super::pull::TakeArgs;
 use crate::leaving::hand_over;
@@ -32,16 +31,8 @@ Examples:
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: TakeArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("pop", "adfctl queues is read-only")?;
-    let interrupts = tool.interrupts()?;
     let taker = args.prepare(tool)?;
-    let mut bulk = tool.bulk_of("took", "message", args.count)?;
-    let list = tool.out.list(&BODIES)?;
-    bulk.beside(&list);
-    let out = Handover::new(list, interrupts.clone(), &tool.messages)?;
-    let (link, next) = (tool.link.side(), |link: &mut Link, most| taker.next(link, most));
-    let Some(exit) = leaving::pop(link, (out, args.count), bulk, next, hand_over)? else {
-        interrupts.check()?;
-        return Err(taker.nothing());
-    };
-    Ok(exit)
+    let next = |link: &mut Link, most| taker.next(link, most);
+    let popped = leaving::pop(tool, ("message", args.count, &BODIES), Link::side, next, hand_over)?;
+    popped.ok_or_else(|| taker.nothing())
 }

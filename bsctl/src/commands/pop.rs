@@ -2,7 +2,6 @@
 
 use ctl_core::commands::leaving;
 use ctl_core::error::{CliError, Exit};
-use ctl_core::output::Handover;
 
 use super::reserve::TakeArgs;
 use crate::jobs::BODIES;
@@ -33,17 +32,9 @@ Examples:
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: TakeArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("pop", "bsctl peek is read-only")?;
-    let interrupts = tool.interrupts()?;
     let tubes = args.prepare(tool)?;
-    let taker = Taker::new(args.wait, interrupts.clone(), &tool.messages).showing(&tubes);
-    let mut bulk = tool.bulk_of("took", "job", args.count)?;
-    let list = tool.out.list(&BODIES)?;
-    bulk.beside(&list);
-    let out = Handover::new(list, interrupts.clone(), &tool.messages)?;
-    let (link, next) = (tool.link.side(), |link: &mut Link, most| taker.next(link, most, &[]));
-    let Some(exit) = leaving::pop(link, (out, args.count), bulk, next, hand_over)? else {
-        interrupts.check()?;
-        return Err(args.nothing(tool.link.side(), &tubes));
-    };
-    Ok(exit)
+    let taker = Taker::new(args.wait, tool.interrupts()?, &tool.messages).showing(&tubes);
+    let next = |link: &mut Link, most| taker.next(link, most, &[]);
+    let popped = leaving::pop(tool, ("job", args.count, &BODIES), Link::side, next, hand_over)?;
+    popped.ok_or_else(|| args.nothing(tool.link.side(), &tubes))
 }

@@ -5,8 +5,9 @@ use std::fmt::Display;
 use queue_core::Fate;
 
 use crate::bulk::Bulk;
+use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
-use crate::output::Handover;
+use crate::output::{Handover, Shape};
 use crate::text::units;
 
 /// Maximum number of names in an error.
@@ -30,19 +31,30 @@ const WINDOW: usize = 100;
 /// Runs `pop`: takes and deletes up to `count` jobs; none if there was none. The reader of the last one may be waiting
 /// for the end of this process.
 ///
-/// `next` brings at most so many jobs, and `hand_over` deletes them once they have arrived; after the last ones it ends
-/// the list.
+/// `own` is the connection for that. `next` brings at most so many jobs, and `hand_over` deletes them once they have
+/// arrived; after the last ones it ends the list.
 ///
 /// # Errors
-/// Those of `next` and `hand_over`; write failures.
-pub fn pop<L, J, K>(
-    link: &mut L,
-    (mut out, count): (Handover<'_, K>, u64),
-    mut bulk: Bulk,
-    next: impl Fn(&mut L, usize) -> Result<Vec<J>, CliError>,
-    hand_over: impl Fn(&mut L, &mut Handover<'_, K>, Vec<J>, bool, &mut Bulk) -> Result<(), CliError>,
+/// Those of `next` and `hand_over`; write failures; a signal, if there was none.
+pub fn pop<T: Tool, J, K>(
+    tool: &mut Context<T>,
+    (noun, count, shape): (&'static str, u64, &'static Shape),
+    own: fn(&mut T::Link) -> &mut T::Link,
+    next: impl Fn(&mut T::Link, usize) -> Result<Vec<J>, CliError>,
+    hand_over: impl Fn(
+        &mut T::Link,
+        &mut Handover<'_, K>,
+        Vec<J>,
+        bool,
+        &mut Bulk,
+    ) -> Result<(), CliError>,
 ) -> Result<Option<Exit>, CliError> {
-    let (gate, mut taken) = (bulk.gate(), 0);
+    let interrupts = tool.interrupts()?;
+    let mut bulk = tool.bulk_of("took", noun, count)?;
+    let list = tool.out.list(shape)?;
+    bulk.beside(&list);
+    let mut out = Handover::new(list, interrupts.clone(), &tool.messages)?;
+    let (link, gate, mut taken) = (own(&mut tool.link), bulk.gate(), 0);
     while taken < count && gate.is_open() {
         let left = usize::try_from(count - taken).unwrap_or(usize::MAX);
         let jobs = next(link, out.window(left.min(WINDOW)))?;
@@ -54,7 +66,7 @@ pub fn pop<L, J, K>(
         bulk = bulk.after(handed)?;
     }
     if taken == 0 {
-        return Ok(None);
+        return interrupts.check().map(|()| None);
     }
     if taken < count {
         bulk = bulk.after(out.finish(&mut |_| Ok(())))?;
