@@ -1,6 +1,5 @@
 //! The connection to the server: opened when first needed, with the time limits that the flags set.
 
-use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use beanstalk_client::blocking::Client;
@@ -356,25 +355,16 @@ impl<C: Command> Command for Traced<C> {
 
 /// The line of a reply as the server wrote it; bodies are not shown.
 pub fn reply_line(response: &Response) -> String {
-    let mut line = response.word().to_owned();
+    let word = response.word();
     match response {
-        Response::Inserted(id) | Response::Buried(Some(id)) => {
-            let _ = write!(line, " {id}");
-        }
-        Response::Using(tube) => {
-            let _ = write!(line, " {}", String::from_utf8_lossy(tube));
-        }
+        Response::Inserted(id) | Response::Buried(Some(id)) => format!("{word} {id}"),
+        Response::Using(tube) => format!("{word} {}", String::from_utf8_lossy(tube)),
         Response::Reserved(job) | Response::Found(job) => {
-            let _ = write!(line, " {} {}", job.id, job.body.len());
+            format!("{word} {} {}", job.id, job.body.len())
         }
-        Response::Ok(text) => {
-            let _ = write!(line, " {}", text.len());
-        }
-        Response::Watching(count) | Response::Kicked(Some(count)) => {
-            let _ = write!(line, " {count}");
-        }
-        Response::Other(other) => line = String::from_utf8_lossy(other).into_owned(),
-        _ => {}
+        Response::Ok(text) => format!("{word} {}", text.len()),
+        Response::Watching(count) | Response::Kicked(Some(count)) => format!("{word} {count}"),
+        Response::Other(other) => String::from_utf8_lossy(other).into_owned(),
+        _ => word.to_owned(),
     }
-    line
 }

@@ -81,10 +81,8 @@ pub fn run(tool: &mut Tool, args: BenchArgs) -> Result<Exit, CliError> {
     tool.refuse_dry_run("bench", "bsctl --embedded bench, to leave the server alone")?;
     tool.out.expect(&bench::ROWS)?;
     let interrupts = tool.interrupts()?;
-    let tube = match &args.tube {
-        Some(name) => names::tube(name)?,
-        None => names::tube(&scratch_name("bsctl", "bench"))?,
-    };
+    let tube = args.tube.unwrap_or_else(|| scratch_name("bsctl", "bench"));
+    let tube = names::tube(&tube)?;
     let largest = max_job_size(&mut tool.link)?;
     let kind = match args.mode {
         Mode::Put => Kind::Leaving,

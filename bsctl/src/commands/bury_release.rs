@@ -146,12 +146,8 @@ fn each(
     let action = Action { past, noun: "job", place: String::new() };
     let mut bulk = tool.bulk(action, args, Some(ids.len() as u64))?;
     let gate = bulk.gate();
-    for id in ids {
-        if !gate.turn(1) {
-            break;
-        }
-        let held = held(tool, id).map(|held| held.job);
-        let outcome = match held {
+    let acted = ids.into_iter().take_while(|_| gate.turn(1)).try_for_each(|id| {
+        let outcome = match held(tool, id).map(|held| held.job) {
             Some(job) => {
                 own_priority(&mut tool.link, id, pri).and_then(|pri| act(&mut tool.link, job, pri))
             }
@@ -160,10 +156,9 @@ fn each(
         if outcome.is_ok() {
             forget_held(tool, id);
         }
-        let counted = bulk.count(format!("job {id}"), outcome);
-        bulk = bulk.after(counted)?;
-    }
-    bulk.finish(&mut tool.out)
+        bulk.count(format!("job {id}"), outcome)
+    });
+    bulk.after(acted)?.finish(&mut tool.out)
 }
 
 fn take_and_act(

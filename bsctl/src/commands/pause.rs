@@ -57,23 +57,18 @@ fn set(tool: &mut Tool, tube: &TubeName, duration: Duration) -> Result<Exit, Cli
     let command = PauseTube::new(tube.clone(), duration).map_err(cli_error)?;
     let seconds = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     let mut record = Record::new().with("tube", tube.as_str()).with("pause_seconds", seconds);
-    let (would, past) = match seconds {
-        0 => (format!("would resume tube {tube}"), format!("resumed tube {tube}")),
-        _ => {
-            let time = units::show_duration(Duration::from_secs(seconds));
-            let what = format!("tube {tube} for {time}");
-            (format!("would pause {what}"), format!("paused {what}"))
-        }
+    let time = units::show_duration(Duration::from_secs(seconds));
+    let (verb, past, time) = match seconds {
+        0 => ("resume", "resumed", String::new()),
+        _ => ("pause", "paused", format!(" for {time}")),
     };
-    let sentence = if tool.globals.dry_run {
+    if tool.globals.dry_run {
         record.push("dry_run", true);
-        would
-    } else {
-        if let Err(error) = tool.link.call(command) {
-            let is_missing = error.code == NOT_FOUND;
-            return Err(if is_missing { jobs::no_tube_at(&mut tool.link, tube) } else { error });
-        }
-        past
-    };
-    tool.out.done(&record, &sentence)
+        return tool.out.done(&record, &format!("would {verb} tube {tube}{time}"));
+    }
+    tool.link.call(command).map_err(|error| match error.code {
+        NOT_FOUND => jobs::no_tube_at(&mut tool.link, tube),
+        _ => error,
+    })?;
+    tool.out.done(&record, &format!("{past} tube {tube}{time}"))
 }
