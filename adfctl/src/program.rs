@@ -12,14 +12,14 @@ use crate::names;
 use crate::servers::SERVERS;
 use crate::tool::Adfctl;
 
-/// What the tool is called and how its own commands are grouped.
+/// The tool's name, texts and groups of commands.
 pub const PROGRAM: Program = Program {
     name: "adfctl",
     prefix: "ADFCTL",
     version: env!("CARGO_PKG_VERSION"),
     about: "Talk to Adf.QueueServer: push, pull and move messages, from scripts and by hand",
     first: &[
-        ("adfctl push /mail hello", "push a message to the queue /mail"),
+        ("adfctl push /mail hello --create", "push a message to the queue /mail"),
         ("adfctl queues", "list the queues and their messages"),
         ("adfctl pull /mail", "show a message, and give it back"),
         ("adfctl pop /mail", "take a message: print it, then delete it"),
@@ -58,6 +58,7 @@ pub const PROGRAM: Program = Program {
         ("wait --server", "adfctl wait --for server"),
         ("move WORD", "adfctl move --from OLD --to NEW"),
         ("copy WORD", "adfctl copy --from OLD --to NEW"),
+        ("queue WORD", "adfctl queues QUEUE shows a queue, adfctl queue create QUEUE makes one"),
         ("purge", "adfctl clear QUEUE deletes its messages"),
         ("flush", "adfctl clear QUEUE deletes its messages"),
     ],

@@ -24,10 +24,11 @@ pub(crate) fn first(program: &Program) -> String {
     let groups = (program.groups)().into_iter();
     let groups: Vec<_> = groups.map(|(title, names)| (title, names.join(" "))).collect();
     let topics: Vec<&str> = topics::all(program).map(|(topic, _)| topic).collect();
-    let topics = format!("{}; or --all", topics.join(", "));
+    let topics = topics.join(", ");
     let more = [
         (format!("{name} [COMMAND] --help"), "list all commands, or describe one; -h is shorter"),
         (format!("{name} help TOPIC"), &topics),
+        (format!("{name} help --all"), "everything"),
     ];
     let text = format!(
         "{about}\n\n{usage}\n\nStart here:\n{}  Without a server: {name} serve, or --embedded for one command.\n\n\

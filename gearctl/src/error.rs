@@ -1,4 +1,4 @@
-//! What a failure of the client means for the tool: the one table from error kinds to exit codes.
+//! The tool's view of the client's failures: the one table from error kinds to exit codes.
 
 use ctl_core::error::{Change, CliError, Exit};
 use ctl_core::system::process;
@@ -43,7 +43,7 @@ pub const TIMEOUT: &str = "TIMEOUT";
 /// The stable name for a connection that ended before the answer.
 pub const CONNECTION_LOST: &str = "CONNECTION_LOST";
 
-/// What a request does that outlasts its connection: a job that a worker has taken goes back when that ends.
+/// The effect of a request that outlasts its connection: a job that a worker has taken goes back when that ends.
 fn change(error: &Error) -> Option<Change> {
     let functions = "gearctl functions FUNCTION, to see whether the server has it";
     let (may, look) = match error.command()? {
@@ -87,6 +87,12 @@ fn failure(error: Error) -> CliError {
     }
     match code {
         "QUEUE_FULL" => cli.hint("later, or a larger limit: gearctl function maxqueue"),
+        NOT_FOUND => cli.hint(match error.kind() {
+            ErrorKind::FunctionNotFound => {
+                "gearctl functions, to list the functions of this server"
+            }
+            _ => "gearctl jobs, to list the jobs of a gearmand",
+        }),
         UNSUPPORTED => cli.hint("gearctl server shows what this server supports"),
         _ => SERVERS.advise("gearctl", cli),
     }

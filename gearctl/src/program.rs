@@ -12,7 +12,7 @@ use crate::names;
 use crate::servers::SERVERS;
 use crate::tool::Gearctl;
 
-/// What the tool is called and how its own commands are grouped.
+/// The tool's name, texts and groups of commands.
 pub const PROGRAM: Program = Program {
     name: "gearctl",
     prefix: "GEARCTL",
@@ -55,6 +55,14 @@ pub const PROGRAM: Program = Program {
         ("wait --idle", "gearctl wait FUNCTION --for empty"),
         ("wait --server", "gearctl wait --for server"),
         ("move WORD", "gearctl move --from OLD --to NEW"),
+        (
+            "function WORD",
+            "gearctl functions FUNCTION shows a function, gearctl function create FUNCTION makes one",
+        ),
+        (
+            "jobs WORD",
+            "gearctl functions FUNCTION shows how many jobs it has; gearctl jobs lists those of all functions",
+        ),
         ("recover", "gearctl import FILE submits jobs that were exported or drained"),
         ("flush", "gearctl clear FUNCTION deletes its queued jobs"),
         ("list", "gearctl functions lists the functions, gearctl jobs the jobs"),

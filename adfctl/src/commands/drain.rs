@@ -116,7 +116,7 @@ fn drain(
         } else {
             format!("those matching {filters} of ")
         };
-        let question = format!("take {fit}{what} on {address} out of the queue");
+        let question = format!("drain {fit}{what} on {address}");
         tool.confirm().many(&question, &tool.messages)?;
     }
     let interrupts = tool.interrupts()?;

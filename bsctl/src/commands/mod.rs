@@ -98,9 +98,9 @@ pub(crate) const COMMANDS: Table<Bsctl> = ctl_core::commands! {
         + "copy" = "--keep"
         + "requeue" = "--from $1 --to $1 --state buried";
     "export" (export::ExportArgs) = export::run, Reads, export::HELP, [],
-        "Write jobs as NDJSON records";
+        "Write jobs as records";
     "import" (import::ImportArgs) = import::run, Creates, import::HELP, [Renames],
-        "Put jobs from NDJSON records";
+        "Put jobs from records";
 }
 "Observe" {
     "top" (TopArgs) = |tool, args| live::top::run(tool, &args, &exporter::EXPORTS, &top::BOARD),

@@ -146,7 +146,7 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
         .warn_if(
             !idle.is_empty(),
             format!("jobs are ready, but no worker serves {}", units::first_of(&idle, SHOWN)),
-            "start a worker, or bsctl work TUBE",
+            "bsctl tubes, to see how many; bsctl work, to process them",
         )
         .warn_if(
             !untold.is_empty(),

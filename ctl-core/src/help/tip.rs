@@ -50,6 +50,18 @@ pub(crate) fn correct(
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
         }
     }
+    let has_no_tip = [ContextKind::Suggested, ContextKind::SuggestedSubcommand]
+        .iter()
+        .all(|kind| error.get(*kind).is_none());
+    let is_unfinished =
+        matches!(error.kind(), ErrorKind::MissingRequiredArgument | ErrorKind::InvalidSubcommand);
+    if is_unfinished
+        && has_no_tip
+        && let Some(example) = example(tree, line)
+    {
+        let tip = format!("for example: {example}");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
     if error.kind() != ErrorKind::UnknownArgument {
         return;
     }
@@ -91,7 +103,7 @@ fn prefer_the_nearest(error: &mut clap::Error) {
     error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(first));
 }
 
-/// What is meant by a command line that people guess, see [`Program::guesses`].
+/// The meaning of a command line that people guess, see [`Program::guesses`].
 fn guessed(
     error: &clap::Error,
     program: &Program,
@@ -119,7 +131,7 @@ fn guessed(
     Some((*meant).to_owned())
 }
 
-/// What people guess with every tool.
+/// Guesses that are made with every tool.
 const GUESSES: &[(&str, &str)] = &[
     ("--json", "-o json"),
     ("--yaml", "-o yaml"),
@@ -173,6 +185,21 @@ fn usage(tree: &Command, line: &[OsString]) -> StyledStr {
     whole.build();
     let deeper = |command, word| Command::find_subcommand(command, word).unwrap_or(command);
     line.iter().skip(1).fold(&whole, deeper).clone().render_usage()
+}
+
+/// The first example of the command of a line in its help.
+fn example(tree: &Command, line: &[OsString]) -> Option<String> {
+    let (mut command, mut path) = (tree, tree.get_name().to_owned());
+    for word in line.iter().skip(1) {
+        if let Some(inner) = command.find_subcommand(word) {
+            command = inner;
+            path = format!("{path} {}", inner.get_name());
+        }
+    }
+    let end = command.get_after_help()?.to_string();
+    let begins =
+        |line: &&str| line.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with(' '));
+    end.lines().map(str::trim).find(|line| begins(line) && !line.ends_with('\\')).map(str::to_owned)
 }
 
 /// The commands that have a flag, if they are few.
@@ -276,6 +303,11 @@ mod tests {
             .subcommand(Command::new("list").arg(Arg::new("GLOB").num_args(0..)))
             .subcommand(Command::new("ping"))
             .subcommand(Command::new("wait").arg(name()))
+            .subcommand(
+                Command::new("set")
+                    .subcommand(Command::new("on").arg(Arg::new("KEY").required(true)))
+                    .after_help("Examples:\n  tool set off\n  tool set on color\n  tool set on x"),
+            )
             .subcommand(preset::grammar(("pinged", "ping -q")));
         let typed: Vec<OsString> = words.iter().map(OsString::from).collect();
         let line = preset::of_line(&tree, &typed).unwrap_or_else(|| typed.clone());
@@ -306,6 +338,15 @@ mod tests {
         let apart = said(&["tool", "--tls", "ca=x", "list"]);
         assert!(apart.contains("tip: --tls=ca=x"), "{apart}");
         assert!(!said(&["tool", "-q", "ca=x"]).contains("tip:"));
+    }
+
+    #[test]
+    fn an_unfinished_line_gets_the_first_example_of_its_command() {
+        let typed = said(&["tool", "set", "mail"]);
+        assert!(typed.contains("tip: for example: tool set off"), "{typed}");
+        let misspelt = said(&["tool", "set", "onn"]);
+        assert!(misspelt.contains("'on'") && !misspelt.contains("example"), "{misspelt}");
+        assert!(!said(&["tool", "unknown"]).contains("tip:"));
     }
 
     #[test]

@@ -113,7 +113,8 @@ pub fn doubting(records: Named, messages: &Messages) -> Named {
     let messages = messages.clone();
     Box::new(records.inspect(move |(_, bytes)| {
         if bytes.as_ref().is_ok_and(Vec::is_empty) {
-            messages.warn("stdin is empty, so the body is empty too; '' as BODY means that, without this warning");
+            messages
+                .warn("stdin is empty, so the body is empty too; give '' as BODY if that is meant");
         }
     }))
 }

@@ -47,8 +47,9 @@ pub fn parse<R: DeserializeOwned>(
     (noun, version): (&str, u64),
     version_of: impl FnOnce(&R) -> Option<u64>,
 ) -> Result<R, CliError> {
-    let record = serde_json::from_slice(line)
-        .map_err(|error| CliError::bad_data(format!("not a {noun} record: {error}")))?;
+    let record = serde_json::from_slice(line).map_err(|error| {
+        CliError::bad_data(format!("not a {noun} record: {error}")).hint(EXAMPLE)
+    })?;
     match version_of(&record).filter(|said| *said != version) {
         Some(other) => Err(CliError::bad_data(format!(
             "{noun} record of version {other}: this tool knows version {version}"
@@ -56,6 +57,9 @@ pub fn parse<R: DeserializeOwned>(
         None => Ok(record),
     }
 }
+
+/// An example of a record.
+const EXAMPLE: &str = r#"a JSON object on each line, such as {"body":"hello"}"#;
 
 /// Whether a line is blank.
 pub fn is_blank(line: &Result<Vec<u8>, CliError>) -> bool {

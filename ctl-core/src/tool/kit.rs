@@ -67,7 +67,7 @@ fn line<T: Interactive>(context: &mut Context<T>, matches: &ArgMatches) -> Resul
 const SERVE: &str = "\
 {memory} It listens on this machine only unless --allow-remote is given, because it has no authentication. Its standard
 port is {port}. Limits: 1024 connections, {limits}. When full, it closes connections that have never sent anything.
-With a command, the server runs as long as the command; {variables} hold the address, and the command's exit code
+With a command, the server runs as long as the command, which finds its address in {variables}; the command's exit code
 becomes the exit code.
 
 --fail scripts faults as [VERB:]WHEN:ACTION,..: WHEN is nth=K, every=K, drawn=SEED/K or always; ACTION is a reply in

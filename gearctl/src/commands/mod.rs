@@ -71,7 +71,7 @@ pub(crate) const COMMANDS: Table<Gearctl> = ctl_core::commands! {
     "clear" | "purge" (drain::clear::ClearArgs) = drain::clear::run, Destroys, drain::clear::HELP, [Renames],
         "Delete queued jobs";
     "drain" (drain::DrainArgs) = drain::run, Destroys, drain::HELP, [Renames],
-        "Write queued jobs as records and remove them";
+        "Move queued jobs into a file or pipe";
     "move" (drain::relocate::MoveArgs) = drain::relocate::run, Destroys, drain::relocate::HELP, [Renames],
         "Move queued jobs to another function or server";
     "export" (peek_export::ExportArgs) = peek_export::export, Destroys, peek_export::EXPORT_HELP, [],

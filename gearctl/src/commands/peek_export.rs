@@ -211,9 +211,9 @@ fn ask(
     let address = tool.link.dialer.address()?;
     let which = match is_lossy {
         true => "is not gearmand: such servers lose the jobs of a worker that disconnects",
-        false => "may drop jobs whose worker disconnects (gearmand's --job-retries)",
+        false => "may drop jobs whose worker disconnects, by gearmand's --job-retries",
     };
-    confirm.many(&format!("{what} from {address}, which {which}"), &tool.messages)?;
+    confirm.many(&format!("{what} from {address} (which {which})"), &tool.messages)?;
     if is_lossy && tool.globals.yes {
         tool.messages.warn(format!("{address} {which}"));
     }

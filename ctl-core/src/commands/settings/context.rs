@@ -143,14 +143,19 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &ContextArgs) -> Result<Exit
             check_name(name)?;
             let fields = values(context, fields)?;
             let what = format!("context {name}");
-            change(context, name, ("add", "added"), &what, |document, config| {
+            let exit = change(context, name, ("add", "added"), &what, |document, config| {
                 if config.contexts.contains_key(name) {
                     return Err(CliError::usage(format!("there is already a context {name}"))
                         .hint(format!("{} context edit {name} KEY=VALUE", program.name)));
                 }
                 fill(context_table(document, name)?, &fields, program);
                 if *select { self::select(document, config, name) } else { Ok(()) }
-            })
+            })?;
+            if fields.is_empty() {
+                let edit = format!("{} context edit {name} KEY=VALUE", program.name);
+                context.messages.note(format!("context {name} has no settings yet: {edit}"));
+            }
+            Ok(exit)
         }
         Action::Edit { name: Some(name), fields } => {
             let fields = values(context, fields)?;
