@@ -1,4 +1,4 @@
-//! What queue-core needs to know about Adf.QueueServer: how its addresses are written, and how its connections are traced.
+//! Adf.QueueServer for queue-core: how its addresses are written, and how its connections are traced.
 
 use queue_core::Span;
 use queue_core::{Scheme, System};

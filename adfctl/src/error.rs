@@ -1,4 +1,4 @@
-//! What a failure of the client means for the tool: the one table from error kinds to exit codes.
+//! The tool's view of the client's failures: the one table from error kinds to exit codes.
 
 use adf_queue_client::protocol::Action;
 use adf_queue_client::{Deadline, Error, ErrorKind, QueueName, Refusal};
@@ -40,7 +40,7 @@ pub fn no_queue(queue: &QueueName) -> CliError {
         .hint("adfctl queues, to list the queues of this server")
 }
 
-/// What precedes the name of a queue that does not exist.
+/// The words before the name of a queue that does not exist.
 pub const NO_QUEUE: &str = "there is no queue ";
 
 /// The stable name for a queue that exists already.
@@ -55,7 +55,7 @@ const MESSAGE_LOST: &str = "MESSAGE_LOST";
 /// The stable name for a connection that ended before the answer.
 pub const CONNECTION_LOST: &str = "CONNECTION_LOST";
 
-/// What a request does that outlasts its connection. A message pulled over WebSocket goes back when that ends; one
+/// The effect of a request that outlasts its connection. A message pulled over WebSocket goes back when that ends; one
 /// pulled over HTTP stays pulled.
 fn change(error: &Error) -> Option<Change> {
     let (may, look) = match error.action()? {

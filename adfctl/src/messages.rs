@@ -27,7 +27,7 @@ pub static BODIES: Shape = Shape::blocks(
 pub const FILTER: &str = "Keep only items that match, e.g. 'size>1k', 'duplications>=2' or 'body~=REGEX'; \
                           repeated filters must all match";
 
-/// What `help filters` says.
+/// The text of `help filters`.
 pub(crate) const FILTERS: &str = "\
 Filters: KEY OP VALUE with id, queue, duplications, size, body and, for decoded bodies, envelope.class,
 envelope.attempts, envelope.arguments.NAME, ..; == != < <= > >=, and ~= !~ with a regular expression. Sizes as 64k.";

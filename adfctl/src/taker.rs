@@ -58,7 +58,7 @@ impl Taker {
         }
     }
 
-    /// What is ready now.
+    /// The ready messages.
     fn ready(&self, link: &mut Link, most: usize) -> Result<Vec<Delivery>, CliError> {
         let queue = &self.queue;
         let ready = link.ask(format!("count {queue}"), |client| client.count(queue.clone()))?;

@@ -1,4 +1,4 @@
-//! What the [apalis](https://docs.rs/apalis) backends of this project share. Use one of them instead:
+//! The common part of this project's [apalis](https://docs.rs/apalis) backends. Use one of them instead:
 //! `queue-toolkit-apalis-beanstalk` or `queue-toolkit-apalis-gearman`, which re-export what their users need.
 //!
 //! * [`TaskSender`] is where the worker of a queue client offers jobs as tasks, and [`Bridge`] where an apalis worker takes

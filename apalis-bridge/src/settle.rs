@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// What is recorded when a service is called by `run`.
+    /// The record of a service that is called by `run`.
     async fn noted<I>(service: I, is_dropped: bool) -> Vec<String>
     where
         I: Service<Task<u32>, Response = u32>,

@@ -218,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    /// What the first job is, as JSON.
+    /// The first job as JSON.
     fn next(server: &Server) -> Vec<u8> {
         let mut client = blocking::Client::connect(server.address()).unwrap();
         let job = client.reserve().unwrap().job().unwrap();

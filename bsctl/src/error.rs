@@ -1,4 +1,4 @@
-//! What a failure of the client means for the tool: the one table from error kinds to exit codes.
+//! The tool's view of the client's failures: the one table from error kinds to exit codes.
 
 use beanstalk_client::{Deadline, Error, ErrorKind};
 use ctl_core::error::{Change, CliError, Exit};
@@ -47,7 +47,7 @@ pub const UNKNOWN_COMMAND: &str = "UNKNOWN_COMMAND";
 /// The stable name for a job whose body the server lost in a crash.
 pub const BODY_DAMAGED: &str = "BODY_DAMAGED";
 
-/// What a command does that outlasts its connection: a reserved job goes back when that ends.
+/// The effect of a command that outlasts its connection: a reserved job goes back when that ends.
 fn change(command: &str) -> Option<Change> {
     let (may, look) = match command {
         "put" => ("the job may have been put", "bsctl jobs TUBE, to see whether it is there"),

@@ -13,7 +13,7 @@ use crate::names;
 use crate::servers::SERVERS;
 use crate::tool::Bsctl;
 
-/// What the tool is called and how its own commands are grouped.
+/// The tool's name, texts and groups of commands.
 pub const PROGRAM: Program = Program {
     name: "bsctl",
     prefix: "BSCTL",

@@ -17,7 +17,7 @@ pub enum Bsctl {}
 /// The context of every command.
 pub type Tool = Context<Bsctl>;
 
-/// What a session remembers between its lines.
+/// The memory of a session between its lines.
 #[derive(Default)]
 pub struct Session {
     /// The jobs that the session's connection holds reserved.

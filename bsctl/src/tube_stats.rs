@@ -120,7 +120,7 @@ pub fn oldest_ages(link: &mut Link, tubes: &[TubeName]) -> Result<Vec<u64>, CliE
     Ok(ages)
 }
 
-/// What the refusal of a query about a tube means: the name is too long for this server.
+/// The meaning of a refused query about a tube: the name is too long for this server.
 ///
 /// # Errors
 /// Any other failure.

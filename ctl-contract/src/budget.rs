@@ -1,4 +1,4 @@
-//! What a tool may have at most: commands, flags, and lines of help on a terminal of 80 columns.
+//! The limits of a tool: commands, flags, and lines of help on a terminal of 80 columns.
 
 use std::collections::BTreeSet;
 

@@ -51,7 +51,7 @@ pub struct Case<T: Tool> {
     pub empty: &'static str,
     /// A line for every command.
     pub samples: Samples,
-    /// What the tool may have at most.
+    /// The tool's limits.
     pub budget: Budget,
 }
 

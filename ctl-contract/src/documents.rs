@@ -138,7 +138,7 @@ pub fn help_examples_parse<T: Interactive>() {
     assert!(typed > 80, "{typed}");
 }
 
-/// What is wrong with the commands of this tool in a shell line.
+/// The faults of this tool's commands in a shell line.
 fn in_a_shell<T: Tool>(line: &str) -> Vec<String> {
     let commands = lines::commands(line);
     let of_tool: Vec<_> = commands
@@ -152,7 +152,7 @@ fn in_a_shell<T: Tool>(line: &str) -> Vec<String> {
     errors.map(|error| error.to_string()).collect()
 }
 
-/// What is wrong with a line of a session.
+/// The faults of a line of a session.
 fn in_a_session(grammar: &Command, line: &str) -> Option<String> {
     let statement = match lexer::next_statement(line.as_bytes()) {
         Ok(statement) => statement,

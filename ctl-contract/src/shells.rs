@@ -12,13 +12,13 @@ use ctl_core::tool::cli;
 use crate::Case;
 use crate::program::{Program, ended};
 
-/// What bash offers to complete a line.
+/// The completions of a line in bash.
 fn offered(program: &Program, address: &str, line: &str) -> Vec<String> {
     let [offered] = <[_; 1]>::try_from(all_offered(program, address, &[line])).unwrap();
     offered
 }
 
-/// What bash offers to complete each of these lines.
+/// The completions of each of these lines in bash.
 fn all_offered(program: &Program, address: &str, lines: &[impl AsRef<str>]) -> Vec<Vec<String>> {
     let folder = std::path::Path::new(program.path).parent().unwrap();
     let path = std::env::var("PATH").unwrap_or_default();

@@ -23,7 +23,7 @@ pub use self::gate::Gate;
 pub use self::manner::{BulkArgs, Manner, OnError};
 pub use self::rate::Rate;
 
-/// What the command does, for sentences: "deleted 3 jobs from tube mail".
+/// The action of the command, for sentences: "deleted 3 jobs from tube mail".
 #[derive(Debug, Clone)]
 pub struct Action {
     /// Past tense, such as `deleted`.

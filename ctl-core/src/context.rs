@@ -80,7 +80,7 @@ pub struct Context<T: Tool> {
     pub out: Output,
     /// The way to stderr.
     pub messages: Messages,
-    /// What `-` means.
+    /// The meaning of `-`.
     pub input: Input,
     /// State of an interactive or scripted session; none for a single command.
     pub session: Option<T::Session>,

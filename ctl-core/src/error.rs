@@ -158,13 +158,13 @@ pub struct CliError {
     pub exit: Exit,
     /// A stable upper-case name for scripts, such as `NOT_FOUND`.
     pub code: &'static str,
-    /// What happened and why.
+    /// The failure and its cause.
     pub message: String,
     /// Suggested next steps.
     pub hints: Vec<String>,
     /// Whether the server may have carried out the request that failed, if there was one that changes something.
     pub fate: Option<Fate>,
-    /// What a bulk command had done so far; `counts` in the error object.
+    /// The work of a bulk command so far; `counts` in the error object.
     pub counts: Vec<(&'static str, u64)>,
 }
 

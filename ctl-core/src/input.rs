@@ -18,7 +18,7 @@ use crate::output::messages::Messages;
 use crate::output::progress::Meter;
 use crate::text::literal;
 
-/// What `-` means: stdin, or its replacement in a session.
+/// The meaning of `-`: stdin, or its replacement in a session.
 #[derive(Debug, Default)]
 pub enum Input {
     /// The process's stdin.

@@ -46,7 +46,7 @@ pub trait Link: Sized + Send {
     /// The longest time that a request asks the server to wait before it replies.
     const WAIT: Duration = Duration::ZERO;
 
-    /// What may follow an address.
+    /// The parameters behind an address.
     const PARAMETERS: Parameters = Parameters::NONE;
 
     /// The columns of `ping`.
@@ -283,7 +283,7 @@ pub struct Setters<O> {
 pub struct Attempt {
     /// Whether the server has to reply, too.
     pub asks: bool,
-    /// What is left of `--timeout`, if set.
+    /// The rest of `--timeout`, if set.
     pub left: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! What stays on and runs commands of the tool: live views, and web pages.
+//! Long-running commands that run others of the tool: live views, and web pages.
 
 pub(crate) mod own;
 pub mod top;

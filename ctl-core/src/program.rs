@@ -17,7 +17,7 @@ pub struct Program {
     pub prefix: &'static str,
     /// Its version.
     pub version: &'static str,
-    /// What it does, in one sentence.
+    /// Its purpose, in one sentence.
     pub about: &'static str,
     /// The command lines of a first hour, and what they do.
     pub first: &'static [(&'static str, &'static str)],
@@ -125,14 +125,14 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours if --color is not given"),
 ];
 
-/// What `serve --help` says about the server.
+/// The text of `serve --help` about the server.
 #[derive(Debug, Clone, Copy)]
 pub struct ServeHelp {
     /// What it is.
     pub about: &'static str,
     /// The most that it holds, besides connections.
     pub limits: &'static str,
-    /// What `--seed-file` does.
+    /// The effect of `--seed-file`.
     pub seed: &'static str,
     /// A fault of one command, as an example of `--fail`.
     pub fault: &'static str,
@@ -182,7 +182,7 @@ impl Program {
     }
 }
 
-/// What to do about an expired time limit.
+/// Advice about an expired time limit.
 pub const LONGER: &str = "a longer --timeout";
 
 impl Servers {
@@ -201,7 +201,7 @@ impl Servers {
         }
     }
 
-    /// What to do on a command line if no server is there.
+    /// Advice on a command line if no server is there.
     fn absent(&self, tool: &str) -> [String; 2] {
         let Self { kind, short, flag, variables, .. } = self;
         let variable = variables.first().unwrap_or(flag);
@@ -211,7 +211,7 @@ impl Servers {
         ]
     }
 
-    /// What to do on a command line if a server of another kind is there.
+    /// Advice on a command line if a server of another kind is there.
     pub(crate) fn elsewhere(&self) -> String {
         let variable = self.variables.first().unwrap_or(&"");
         format!("another address, with {} or {variable}", self.flag)

@@ -12,7 +12,7 @@ use crate::names::{show_function, show_handle};
 /// The help of `--filter`.
 pub const FILTER: &str = "Keep only items that match, e.g. 'unique==ID' or 'body~=REGEX'; repeated filters must all match";
 
-/// What `help filters` says.
+/// The text of `help filters`.
 pub(crate) const FILTERS: &str = "\
 Filters: KEY OP VALUE with handle, function, unique, size, body and, for decoded bodies, envelope.class,
 envelope.arguments.NAME, ..; == != < <= > >=, and ~= !~ with a regular expression. Sizes as 64k.

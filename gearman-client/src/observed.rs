@@ -1,4 +1,4 @@
-//! What is observed of the requests of clients.
+//! Spans and measurements of the requests of clients.
 
 use queue_core::{BatchOperation, Facts, Measures, Operation};
 

@@ -1,4 +1,4 @@
-//! What queue-core needs to know about gearmand: how its addresses are written, and how its connections are traced.
+//! gearmand for queue-core: how its addresses are written, and how its connections are traced.
 
 use queue_core::Span;
 use queue_core::{Scheme, System};

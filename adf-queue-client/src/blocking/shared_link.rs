@@ -51,7 +51,7 @@ struct LinkState {
 /// How many threads share a parker: they began to wait one after the other, so their answers mostly come together.
 const TOGETHER: usize = 16;
 
-/// What a waiting thread does next.
+/// The next action of a waiting thread.
 enum Turn {
     Done(Result<AskAnswer>),
     Drive,

@@ -28,7 +28,7 @@ pub(crate) trait PushServer {
     fn try_aside(&self, may_try: bool) -> Option<Result<()>>;
 }
 
-/// What a push waits for.
+/// The event that a push waits for.
 pub(crate) enum Awaits {
     /// The answer to this request, or first a connection for it.
     Answer {

@@ -6,7 +6,7 @@ use sha1_smol::Sha1;
 
 use crate::{Error, Result};
 
-/// What follows a header.
+/// The part after a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OpCode {
     Part = 0,

@@ -52,7 +52,7 @@ enum At {
         server: usize,
         number: u64,
     },
-    /// What a server has answered.
+    /// The answer of a server.
     Hears(Result<AskAnswer>),
     Waits(Instant, Arc<Signal>),
 }

@@ -113,7 +113,7 @@ pub enum Incoming {
     Close,
 }
 
-/// What is at the front of the received bytes.
+/// The front of the received bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrontFrame {
     /// A frame.

@@ -21,7 +21,7 @@ Examples:
   adfctl exporter --listen 127.0.0.1:9419 --only '!/tmp*'
   adfctl exporter -c 1 > /var/lib/node_exporter/adfqueue.prom";
 
-/// What is exported. `top` finds its figures by these names, and so do the dashboard and the alerts in `docs/monitoring`.
+/// The exported metrics. `top`, the dashboard and the alerts in `docs/monitoring` find their figures by these names.
 pub static EXPORTS: Exports<Adfctl> = Exports {
     prefix: "adfqueue",
     noun: "queue",

@@ -55,7 +55,7 @@ pub struct PullArgs {
     exec: Vec<OsString>,
 }
 
-/// What `pull` and `pop` share.
+/// Arguments of `pull` and `pop`.
 #[derive(Debug, Args)]
 pub struct TakeArgs {
     #[command(flatten)]

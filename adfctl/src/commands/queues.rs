@@ -58,7 +58,7 @@ pub struct Listed {
     pub incomplete: Option<String>,
 }
 
-/// What a server has of the queues that are asked for, and the names of those that it is known to have.
+/// The requested queues that a server has, and the names of those that it is known to have.
 type Asked = (Listed, Vec<String>);
 
 /// Runs `queues`.

@@ -36,7 +36,7 @@ const fn messages(state: &'static str, title: &'static str, rank: u8) -> Figure 
 
 static SHAPE: Shape = Shape::rows("queue", &columns(&FIGURES));
 
-/// What the view shows.
+/// The contents of the view.
 pub static BOARD: Board = Board {
     shape: &SHAPE,
     figures: &FIGURES,

@@ -20,7 +20,7 @@ Examples:
   adfctl web --listen 127.0.0.1:8031 --write
   adfctl web --listen 0.0.0.0:8030 --allow-remote --token-file /etc/adfctl.token --host queues.example";
 
-/// What the page shows and does.
+/// The contents and the actions of the page.
 pub static SITE: Site = Site {
     views: &[View::new("Queue", &["queues", "--queue={queue}"])],
     server: &[View::new("All queues", &["queues"])],

@@ -1,4 +1,4 @@
-//! What adfctl adds to a session.
+//! adfctl's part of a session.
 
 use std::time::Instant;
 

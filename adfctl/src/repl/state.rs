@@ -11,7 +11,7 @@ use ctl_core::repl::reconnect::Reconnector;
 use crate::messages::label;
 use crate::tool::{Session, Tool};
 
-/// What happens to pulled messages when a session ends: the values of `on_exit`.
+/// The fates of pulled messages when a session ends: the values of `on_exit`.
 pub(super) const LCANCEL: &str = "lcancel";
 pub(super) const RCANCEL: &str = "rcancel";
 pub(super) const DELETE: &str = "delete";
@@ -19,7 +19,7 @@ pub(super) const DELETE: &str = "delete";
 pub(super) const CLOSE: &str = "close";
 const ON_EXIT: &[&str] = &[ASK, LCANCEL, RCANCEL, DELETE, CLOSE];
 
-/// What completion offers: the pulls whose messages are held.
+/// Names for completion: the pulls whose messages are held.
 pub(super) const HELD: &str = "held";
 
 /// How long to wait for a message that should already have arrived.
@@ -52,7 +52,7 @@ impl<'t> State<'t> {
         }
     }
 
-    /// What the session remembers.
+    /// The session's memory.
     pub(super) fn session(&mut self) -> &mut Session {
         self.tool.session.get_or_insert_default()
     }

@@ -74,7 +74,7 @@ impl Fates {
     }
 }
 
-/// What the slots of a worker share.
+/// State shared by the slots of a worker.
 pub struct Shift {
     /// Runs the command.
     pub shift: work::Shift,

@@ -61,7 +61,7 @@ pub struct JobSearch {
     missing: u64,
 }
 
-/// What the answers to the last queries are for.
+/// The purpose of the last queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     New,
@@ -79,7 +79,7 @@ enum Stage {
     Over,
 }
 
-/// What the first jobs are for.
+/// The purpose of the first jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Goal {
     /// Perhaps they are all.

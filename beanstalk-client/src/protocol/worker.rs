@@ -92,7 +92,7 @@ pub struct WorkerSlot {
     /// The earliest moment at which a job may need attention.
     due: Option<Instant>,
     actions: VecDeque<Action>,
-    /// What to tell the observers of commands.
+    /// News for the observers of commands.
     later: Later,
     suspicion: PoisonInspection,
     has_warned: bool,

@@ -317,7 +317,7 @@ impl fmt::Display for WorkerEventKind {
     }
 }
 
-/// What a slot is doing.
+/// The state of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",

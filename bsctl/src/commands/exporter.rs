@@ -29,7 +29,7 @@ Examples:
   bsctl exporter --listen 127.0.0.1:9419 --only '!tmp.*'
   bsctl exporter -c 1 > /var/lib/node_exporter/beanstalkd.prom";
 
-/// What is exported. `top` finds its figures by these names, and so do the dashboard and the alerts in `docs/monitoring`.
+/// The exported metrics. `top`, the dashboard and the alerts in `docs/monitoring` find their figures by these names.
 pub static EXPORTS: Exports<Bsctl> = Exports {
     prefix: "beanstalkd",
     noun: "tube",

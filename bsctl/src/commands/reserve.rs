@@ -49,7 +49,7 @@ pub struct ReserveArgs {
     then: Then,
 }
 
-/// What `reserve` and `pop` share.
+/// Arguments of `reserve` and `pop`.
 #[derive(Debug, Args)]
 #[command(mut_args(named::described("Tubes to watch [default: default]")))]
 pub struct TakeArgs {

@@ -22,7 +22,7 @@ Examples:
 
 const STATES: Kind = Kind::Word(&["ready", "reserved", "delayed", "buried"]);
 
-/// What the page shows and does.
+/// The contents and the actions of the page.
 pub static SITE: Site = Site {
     views: &[
         View {

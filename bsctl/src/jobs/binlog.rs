@@ -19,7 +19,7 @@ use crate::names;
 
 /// Maximum length of a tube's name, in bytes.
 const LONGEST_NAME: u64 = 200;
-/// What ends every body.
+/// The end of every body.
 const END: &[u8] = b"\r\n";
 
 /// How a version writes its records.
@@ -96,7 +96,7 @@ impl Binlog {
         Ok(log)
     }
 
-    /// What is damaged, and the jobs: by their ids, buried ones in the order in which they were buried.
+    /// The damage, and the jobs: by their ids, buried ones in the order in which they were buried.
     pub fn jobs(self) -> Items<(String, Described)> {
         let mut jobs: Vec<_> = self.jobs.into_iter().collect();
         jobs.sort_by_key(|(id, Logged { job, last, .. })| match job.state.as_deref() {

@@ -77,7 +77,7 @@ pub(super) const fn columns<const N: usize>(usual: usize) -> [Column; N] {
     columns
 }
 
-/// What filters compare: the fields, how long a reservation lasts, and the body.
+/// The fields of filters: those of a job, how long a reservation lasts, and the body.
 // The index is within bounds; constants have no iterators.
 #[allow(clippy::indexing_slicing)]
 pub(super) const fn filters() -> [filter::Field; COUNT + 4] {

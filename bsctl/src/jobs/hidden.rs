@@ -57,7 +57,7 @@ impl Hidden {
     }
 }
 
-/// What became of a job that was to be buried: whether it was, or another client took it before.
+/// The outcome for a job that was to be buried: whether it was, or another client took it before.
 pub type Buried<T> = (T, JobId, Result<bool, CliError>);
 
 /// Buries ready jobs by their ids, which takes two steps: each is reserved, and then buried with its priority. Once the

@@ -21,7 +21,7 @@ use crate::jobs::taker::{stats_of, touch_all};
 use crate::link::Link;
 use crate::producer::{Defaults, NewJob, check_size, max_job_size, put_batch};
 
-/// What changes about jobs at their target.
+/// Changes to jobs at their target.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Changes {
     /// New priority [default: unchanged]

@@ -66,7 +66,7 @@ pub fn told(paused: &[Paused]) -> Option<String> {
     (!paused.is_empty()).then(|| format!("tube {}", units::first_of(paused, SHOWN)))
 }
 
-/// What ends the pause of the first of them.
+/// The command that ends the pause of the first of them.
 pub fn remedy(paused: &[Paused]) -> Option<String> {
     paused.first().map(|first| format!("bsctl resume {}, to end the pause", first.tube))
 }

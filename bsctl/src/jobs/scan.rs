@@ -44,7 +44,7 @@ impl Wanted {
         Self { jobs, limit: None, filters }
     }
 
-    /// What can be searched for without a look at every job.
+    /// A search that need not look at every job.
     fn search(&self) -> JobSearch {
         let (from, to) = self.filters.bounds("id");
         let bound = |id: Option<u64>| id.map_or(Bound::Unbounded, Bound::Included);
@@ -57,7 +57,7 @@ impl Wanted {
     }
 }
 
-/// What a scan found.
+/// The result of a scan.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The ids, ascending.

@@ -9,7 +9,7 @@ use ctl_core::rules::filter::{Field, Fields, FilterArgs, Filters, Value};
 
 use super::fields;
 
-/// What `help filters` says.
+/// The text of `help filters`.
 pub(crate) const FILTERS: &str = "\
 Filters: KEY OP VALUE with id, tube, state, pri, age, delay, ttr, left, reserves, timeouts, releases, buries, kicks, size, body and, for decoded bodies, envelope.class, envelope.attempts, envelope.arguments.NAME, ..;
 == != < <= > >=, and ~= !~ with a regular expression. Durations as 90s or 1h30m, sizes as 64k.";

@@ -19,7 +19,7 @@ pub(crate) use self::ids::{delete, sweep_ids};
 pub use self::plan::{Ask, Plan, SweepArgs, chosen};
 pub use self::way::{Nowhere, Way};
 
-/// What to remove.
+/// The jobs to remove.
 #[derive(Debug)]
 pub struct Target {
     /// Where.
@@ -33,7 +33,7 @@ pub struct Target {
 /// What a sweep should do, and what it cannot do.
 #[derive(Debug, Default)]
 pub struct Targets {
-    /// What to remove.
+    /// The jobs to remove.
     pub found: Vec<Target>,
     /// Number of jobs reserved by workers, which cannot be taken.
     pub reserved: u64,

@@ -1,4 +1,4 @@
-//! What can be typed in a session besides the commands of the command line: the verbs that need a lasting connection.
+//! The grammar of a session besides the commands of the command line: the verbs that need a lasting connection.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What bsctl adds to a session.
+//! bsctl's part of a session.
 
 use std::time::Instant;
 

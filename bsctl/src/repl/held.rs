@@ -9,7 +9,7 @@ use crate::tool::{Held, Session};
 /// With less time left than this, a person is warned.
 pub(super) const WARN_BELOW: Duration = Duration::from_secs(10);
 
-/// What has become due.
+/// A task that has become due.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Due {
     /// Touch this job.
@@ -33,7 +33,7 @@ impl Session {
         self.held.iter().max_by_key(|(_, held)| held.order).map(|(id, _)| *id)
     }
 
-    /// What is due at `now`. A job gets one warning each time its time restarts.
+    /// The tasks that are due at `now`. A job gets one warning each time its time restarts.
     pub(super) fn due(&mut self, now: Instant) -> Vec<Due> {
         let mut due = Vec::new();
         for (id, held) in &mut self.held {

@@ -9,7 +9,7 @@ use ctl_core::text::color::Role;
 use super::held::WARN_BELOW;
 use crate::link::Place;
 
-/// What the prompt shows.
+/// The contents of the prompt.
 pub(super) struct Facts<'a> {
     pub(super) address: &'a str,
     pub(super) place: Option<Place>,

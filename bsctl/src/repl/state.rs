@@ -13,7 +13,7 @@ use crate::error::NOT_FOUND;
 use crate::seen::Seen;
 use crate::tool::{Held, Session, Tool, forget_held, held};
 
-/// What happens to reserved jobs when a session ends: the values of `on_exit`.
+/// The fates of reserved jobs when a session ends: the values of `on_exit`.
 pub(super) const RELEASE: &str = "release";
 pub(super) const BURY: &str = "bury";
 pub(super) const DELETE: &str = "delete";
@@ -21,7 +21,7 @@ pub(super) const DELETE: &str = "delete";
 pub(super) const CLOSE: &str = "close";
 const ON_EXIT: &[&str] = &[ASK, RELEASE, BURY, DELETE, CLOSE];
 
-/// What completion offers: ids of reserved jobs, the used tube, and the watch list.
+/// Names for completion: ids of reserved jobs, the used tube, and the watch list.
 pub(super) const HELD: &str = "held";
 pub(super) const USED: &str = "used";
 pub(super) const WATCHED: &str = "watched";

@@ -1,4 +1,4 @@
-//! What the end of a command means for its job.
+//! The decision about a job by the end of its command.
 
 use std::str::FromStr;
 use std::time::Duration;

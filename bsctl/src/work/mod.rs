@@ -20,7 +20,7 @@ use crate::jobs;
 /// Placeholders for the job's data in arguments, and the variables that a shell line uses instead.
 pub const PLACES: &[Place] = &[("{id}", "$BSCTL_JOB_ID"), ("{tube}", "$BSCTL_TUBE")];
 
-/// What the slots of a worker share.
+/// State shared by the slots of a worker.
 pub struct Shift {
     /// Runs the command.
     pub shift: work::Shift,

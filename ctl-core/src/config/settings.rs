@@ -41,7 +41,7 @@ impl SettingsArgs {
 pub struct Chosen {
     /// Its name.
     pub name: String,
-    /// What selected it: a flag, the environment, the file, or `connect` in a session.
+    /// The source of its selection: a flag, the environment, the file, or `connect` in a session.
     pub source: Source,
 }
 
@@ -322,7 +322,7 @@ impl Settings {
         setting.ok().flatten().map(|setting| setting.value)
     }
 
-    /// What must be typed before a change to something protected: the context's name, or else `address`.
+    /// The word to type before a change to something protected: the context's name, or else `address`.
     pub fn lock(&self, address: impl FnOnce() -> String) -> Option<String> {
         let is_protected = self.is_on(PROTECTED, false);
         is_protected.then(|| match &self.chosen {

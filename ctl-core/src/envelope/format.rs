@@ -35,7 +35,7 @@ pub(super) static BUILT_IN: LazyLock<Vec<Format>> = LazyLock::new(|| {
     rows.filter_map(|(name, row)| Format::read(name, row.as_table_like()?).ok()).collect()
 });
 
-/// What is wrong with a row of a file, and where.
+/// The fault in a row of a file, and its place.
 type Wrong = (Option<usize>, String);
 
 /// The types of values that `when` can name.

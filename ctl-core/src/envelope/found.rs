@@ -1,4 +1,4 @@
-//! What is found in a body, or why nothing is.
+//! The envelope found in a body, or why there is none.
 
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! What producers put into bodies: the class of a job, its attempts, its queue and its arguments.
+//! The envelopes that producers put into bodies: the class of a job, its attempts, its queue and its arguments.
 //!
 //! Bodies are parsed, never executed: no object is created, nothing is unserialized. Parsing is limited to [`MOST`]
 //! bytes, and in depth. A body is never changed; its envelope is shown beside it.

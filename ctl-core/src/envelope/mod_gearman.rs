@@ -14,7 +14,7 @@ use crate::text::encoding::from_base64;
 
 /// The first lines written by mod_gearman: of a check, of a result.
 const FIRST: [&str; 3] = ["type", "host_name", "result_queue"];
-/// What every result has.
+/// The members of every result.
 const OF_RESULT: &str = "return_code";
 /// How performance data begins.
 const DATA: &str = "DATATYPE::";

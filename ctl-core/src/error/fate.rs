@@ -1,13 +1,13 @@
-//! What a failed request may have done all the same.
+//! The possible effect of a failed request.
 
 use queue_core::Fate;
 
 use super::{CliError, Exit};
 
-/// What a request that changes something does, for the error if its answer is missing.
+/// The effect of a request that changes something, for the error if its answer is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
-    /// What may have happened, such as `the job may have been put`.
+    /// The possible effect, such as `the job may have been put`.
     pub may: &'static str,
     /// The command that shows whether it did.
     pub look: &'static str,

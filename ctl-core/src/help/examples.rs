@@ -9,7 +9,7 @@ use crate::program::Program;
 use crate::program::sheet::{self, Example, Sheet};
 use crate::text::color::Role;
 
-/// What `help examples` shows: the sheets, or one of them, or the examples that use a command.
+/// The text of `help examples`: the sheets, or one of them, or the examples that use a command.
 pub(super) fn text(program: &Program, topic: Option<&str>, color: bool) -> Option<String> {
     let Some(topic) = topic else {
         let rows: Vec<_> = sheets(program).map(|sheet| (sheet.topic, sheet.about)).collect();

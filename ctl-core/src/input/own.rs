@@ -1,4 +1,4 @@
-//! What a record says itself, and what the command line says for records that do not.
+//! The values of a record itself, and those of the command line for records without them.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

@@ -16,11 +16,11 @@ use crate::error::{CliError, Exit};
 use crate::output::messages::Messages;
 use crate::system::signals::Interrupts;
 
-/// What a tool is doing, for its signal handling; clones share the state.
+/// The tool's present activity, for its signal handling; clones share the state.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Attention {
     canceller: Canceller,
-    /// What ends the connections being made.
+    /// The handle that ends the connections being made.
     connecting: Arc<Mutex<Vec<(usize, Canceller)>>>,
     /// Number of connections made or being made.
     attempts: Arc<AtomicUsize>,

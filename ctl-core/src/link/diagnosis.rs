@@ -1,4 +1,4 @@
-//! What a tool finds out about a server for `doctor`.
+//! The findings about a server for `doctor`.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::text::units;
 
-/// What is known about a server.
+/// The facts about a server.
 #[derive(Debug, Default)]
 pub struct Diagnosis {
-    /// What it reports, and what it supports; null is unknown.
+    /// Its reports and its features; null is unknown.
     pub facts: Vec<(&'static str, Value)>,
     /// Which of them are seconds.
     seconds: Vec<&'static str>,

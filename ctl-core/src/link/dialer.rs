@@ -320,7 +320,7 @@ impl<L: Link> Dialer<L> {
         self.made = None;
     }
 
-    /// What ends waits for a signal.
+    /// The handle that ends waits for a signal.
     pub(crate) fn attention(&self) -> Option<&Attention> {
         self.attention.as_ref()
     }

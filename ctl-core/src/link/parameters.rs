@@ -1,4 +1,4 @@
-//! What may follow an address, in addresses that other programs use as well.
+//! The parameters behind an address, in addresses that other programs use as well.
 
 use percent_encoding::percent_decode_str;
 

@@ -145,14 +145,14 @@ fn host_and_port(address: &str) -> &str {
     rest.split('/').next().unwrap_or(rest)
 }
 
-/// What the system resolves an address to. It takes the zone of an IPv6 address only without brackets.
+/// The system's resolution of an address. It takes the zone of an IPv6 address only without brackets.
 fn resolved(address: &str) -> Option<std::vec::IntoIter<SocketAddr>> {
     let (host, port) = host_and_port(address).rsplit_once(':')?;
     let host = with_bare_zone(host.trim_matches(['[', ']']));
     (&*host, port.parse().ok()?).to_socket_addrs().ok()
 }
 
-/// What is listening there, if it replies in time.
+/// The server that is listening there, if it replies in time.
 fn stranger(address: &str, bound: Duration) -> Option<Stranger> {
     kind(&reply(address, bound, "GET /", "Connection: close")?)
 }

@@ -52,7 +52,7 @@ const MAX_REST: Duration = Duration::from_millis(20);
 /// Maximum number of jobs to delete together, and the maximum delay.
 const TOGETHER: usize = 100;
 const BETWEEN_LEAVES: Duration = Duration::from_millis(100);
-/// What a terminal or socket may have buffered unread: bytes, and names to remember.
+/// The unread buffer of a terminal or socket: bytes, and names to remember.
 const UNSEEN: (u64, usize) = (256 * 1024, 1000);
 /// Maximum number of names in an error.
 const NAMED: usize = 10;

@@ -60,7 +60,7 @@ pub struct Output {
     server: Option<String>,
     /// The list filled by the servers so far.
     open: Option<Rows>,
-    /// What was done on the servers so far, for the combined document.
+    /// The work on the servers so far, for the combined document.
     done: Vec<serde_json::Value>,
     /// The titles of columns that were dropped for lack of space.
     left_out: Vec<&'static str>,

@@ -24,7 +24,7 @@ pub struct Progress {
     label: String,
     total: Option<u64>,
     done: u64,
-    /// What a wait has seen last.
+    /// The last observation of a wait.
     seen: Option<String>,
     started: Instant,
     shown: Option<Instant>,

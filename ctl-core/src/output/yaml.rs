@@ -131,7 +131,7 @@ fn is_word(text: &str) -> bool {
         && !RESERVED.iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// What YAML 1.1 reads as booleans and nothing.
+/// The words that YAML 1.1 reads as booleans and nothing.
 const RESERVED: [&str; 9] = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"];
 
 fn is_no_character(c: char) -> bool {

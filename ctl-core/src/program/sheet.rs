@@ -8,7 +8,7 @@
 pub struct Sheet {
     /// The word that `examples` takes.
     pub topic: &'static str,
-    /// What the command lines are for.
+    /// The purpose of the command lines.
     pub about: &'static str,
     script: &'static str,
 }

@@ -47,7 +47,7 @@ pub trait Values {
 /// One way to continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// What the list of candidates shows.
+    /// The text in the list of candidates.
     pub shown: String,
     /// The replacement of the text from the start of the word to the cursor.
     pub replacement: String,
@@ -82,7 +82,7 @@ fn candidates(grammar: &Command, values: &dyn Values, partial: &Partial) -> Opti
 /// A completion of a word.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// What precedes it in the word, such as `--output=` or `@`.
+    /// The part of the word before it, such as `--output=` or `@`.
     pub(crate) before: String,
     /// It.
     pub(crate) what: What,

@@ -1,4 +1,4 @@
-//! What a tool adds to a session: its vocabulary and its state.
+//! A tool's part of a session: its vocabulary and its state.
 
 use std::time::Instant;
 
@@ -60,7 +60,7 @@ pub struct Words {
     pub line_flags: &'static [&'static str],
     /// The name of the error for a connection that broke after a request was sent.
     pub lost: &'static str,
-    /// What `on_exit` decides.
+    /// The decision of `on_exit`.
     pub on_exit: &'static str,
 }
 
@@ -73,13 +73,13 @@ pub(super) fn is<T: Interactive>(name: &str, mark: Mark) -> bool {
 /// Runs a line of a session that is a command of the command line, too.
 pub type RunLine<T> = fn(&mut Context<T>, &ArgMatches) -> Result<Exit, CliError>;
 
-/// What every session has.
+/// The parts of every session.
 pub struct Parts<'a, T: Tool> {
-    /// What commands work with.
+    /// The context that commands work with.
     pub tool: &'a mut Context<T>,
     /// The names for completion.
     pub names: &'a KnownNames,
-    /// What happens to what the session holds.
+    /// The fate of the things that the session holds.
     pub on_exit: &'a mut OnExit,
 }
 
@@ -128,14 +128,14 @@ pub trait Guest: Send {
     /// The possible answers to the question what to do with what the session holds.
     const ANSWERS: Answers;
 
-    /// What happens to it without a question.
+    /// Its fate without a question.
     const UNASKED: &'static str;
 
     /// What to report if this program crashes while the session holds something: these words, followed by the names
     /// that completion keeps under this key.
     const LAST_WORDS: (&'static str, &'static str);
 
-    /// What every session has.
+    /// The parts of every session.
     fn parts(&mut self) -> Parts<'_, Self::Tool>;
 
     /// The prompt for the next line; `rich` terminals have more than ASCII and one colour.
@@ -156,7 +156,7 @@ pub trait Guest: Send {
     /// Runs one of the session's own verbs.
     ///
     /// # Errors
-    /// What the verb reports.
+    /// The failures of the verb.
     fn verb(&mut self, verb: <Self::Tool as Interactive>::Verb) -> Result<Exit, CliError>;
 
     /// Records what a line changed. `firsts` are the first words of the lines that it wrote.
@@ -195,7 +195,7 @@ pub trait Guest: Send {
     /// Write failures.
     fn show_held(&mut self) -> Result<Exit, CliError>;
 
-    /// What it holds, for a question to a person, such as `2 jobs reserved`; none if it holds nothing any more.
+    /// The things it holds, for a question to a person, such as `2 jobs reserved`; none if it holds nothing any more.
     fn question(&mut self) -> Option<String>;
 
     /// Settles what it holds by `fate`, a value of `on_exit`. Returns true to continue.
@@ -205,7 +205,7 @@ pub trait Guest: Send {
     fn let_go(&mut self, fate: &'static str) -> Result<bool, CliError>;
 }
 
-/// What to report if this program crashes.
+/// The report if this program crashes.
 pub(super) fn last_words<G: Guest>(names: &KnownNames) -> Option<String> {
     let (key, words) = G::LAST_WORDS;
     let held = names.kept(key);

@@ -16,7 +16,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// What `help` calls it: an at sign and the first word of its title, such as `@produce`.
+    /// Its name in `help`: an at sign and the first word of its title, such as `@produce`.
     pub fn name(&self) -> String {
         let word = self.title.split(' ').next().unwrap_or_default();
         format!("@{}", word.to_lowercase())

@@ -87,7 +87,7 @@ fn plain(error: ReadlineError) -> io::Error {
     }
 }
 
-/// What to keep of a typed statement.
+/// The part of a typed statement to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// Nothing: it is blank or starts with a space.

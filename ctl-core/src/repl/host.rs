@@ -38,7 +38,7 @@ const ON_EXIT: &str = "on_exit";
 /// The shell of a tool.
 pub(super) struct Host<'s, G: Guest> {
     pub(super) shared: &'s Mutex<G>,
-    /// What can be typed.
+    /// The grammar.
     pub(super) grammar: Command,
     /// Ids of global flags that only count when the session starts.
     pub(super) start_flags: Vec<String>,

@@ -1,4 +1,4 @@
-//! What a prompt consists of: parts, coloured only if the terminal supports it. Which parts there are is in each tool's
+//! The parts of a prompt, coloured only if the terminal supports it. Which parts there are is in each tool's
 //! `repl/prompt.rs`.
 
 use unicode_width::UnicodeWidthStr;

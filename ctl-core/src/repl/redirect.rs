@@ -57,7 +57,7 @@ pub(super) fn split(words: &[Word]) -> Result<(&[Word], Option<Target>), CliErro
 pub(super) struct Way {
     /// The writer.
     pub(super) sink: Box<dyn Write + Send>,
-    /// What is known about the target.
+    /// The facts about the target.
     pub(super) destination: Destination,
     /// The process that reads them.
     pub(super) reader: Option<Child>,

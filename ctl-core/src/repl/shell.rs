@@ -139,7 +139,7 @@ pub struct Setting {
     pub value: String,
     /// The allowed values; empty for free text.
     pub allowed: &'static [&'static str],
-    /// What it does, in one line.
+    /// Its purpose, in one line.
     pub about: &'static str,
 }
 

@@ -8,7 +8,7 @@ use queue_core::lock;
 /// How much of a command's output is searched for names and ids.
 const LOOK_AT: usize = 16 * 1024;
 
-/// What is known about the written output; clones share it.
+/// The facts about the written output; clones share them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Written(Arc<Mutex<Facts>>);
 

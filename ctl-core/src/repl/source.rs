@@ -189,7 +189,7 @@ impl<F: FnMut(Waiting) -> bool> StdinLines<F> {
     }
 }
 
-/// What a line source is waiting for when it calls back.
+/// The event that a line source is waiting for when it calls back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
     /// The first line of a statement is needed.

@@ -1,4 +1,4 @@
-//! What can be typed in a session: the commands of the command line that make sense in it, the tool's own verbs, and
+//! The grammar of a session: the commands of the command line that make sense in it, the tool's own verbs, and
 //! those of every session.
 
 use clap::parser::ValueSource;

@@ -1,4 +1,4 @@
-//! What completion knows in every session: settings with their values, and what can be explained.
+//! Names for completion in every session: settings with their values, and what can be explained.
 
 use std::sync::{Arc, Mutex};
 

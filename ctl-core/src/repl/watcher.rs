@@ -14,7 +14,7 @@ use crate::system::signals::Interrupts;
 /// How often it checks.
 const PERIOD: Duration = Duration::from_millis(200);
 
-/// What the watching thread needs.
+/// The state of the watching thread.
 pub(super) struct Watcher<'s, G> {
     pub(super) shared: &'s Mutex<G>,
     pub(super) notices: Notices,

@@ -48,7 +48,7 @@ impl FilterArgs {
 
 /// The fields that filters can use.
 pub trait Fields {
-    /// What a comparison of them is called.
+    /// The name of a comparison of them.
     const WHAT: &'static str = "filter";
 
     /// The noun for one item, such as `job`.

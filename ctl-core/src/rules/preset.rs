@@ -47,7 +47,7 @@ pub(crate) fn of_line(tree: &Command, line: &[OsString]) -> Option<Vec<OsString>
     Some([vec![program.clone()], begun, end].concat())
 }
 
-/// What the short word of a line, which begins with the program's name, stands for.
+/// The words behind the short word of a line, which begins with the program's name.
 pub(crate) fn explained(tree: &Command, line: &[OsString]) -> Option<String> {
     let mut named = line.iter().skip(1);
     let at = command_at(tree, named.clone().map(|word| word.to_string_lossy()))?;

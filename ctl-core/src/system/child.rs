@@ -47,7 +47,7 @@ impl Piece {
     }
 }
 
-/// What to do with a running command.
+/// The decision about a running command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Let it run.
@@ -153,7 +153,7 @@ impl Running {
         if is_given_up { None } else { status }
     }
 
-    /// What the command left running with its output open, and what was done about it 2 s after its end.
+    /// The processes that the command left running with its output open, and their fate 2 s after its end.
     pub fn left_behind(&self) -> Option<&str> {
         self.left.as_deref()
     }
@@ -193,7 +193,7 @@ impl Drop for Running {
     }
 }
 
-/// What was left behind: members of the group, which are killed, and others that hold its output.
+/// The processes left behind: members of the group, which are killed, and others that hold its output.
 fn left_behind((members, holders): (Vec<String>, Vec<String>)) -> String {
     let killed = format!("killed processes that its command left running: {}", members.join(", "));
     let abandoned =

@@ -67,7 +67,7 @@ impl Family {
         self.child.wait()
     }
 
-    /// What is left of it besides the child: the names of those in its group, and of those outside that hold one of
+    /// The rest of it besides the child: the names of those in its group, and of those outside that hold one of
     /// these pipes, with process ids; none where the system does not report them.
     pub(crate) fn remains(&self, pipes: &[u64]) -> (Vec<String>, Vec<String>) {
         let group = (self.own_group && !self.is_reaped).then(|| self.child.id());

@@ -29,7 +29,7 @@ pub(crate) fn distrust(_: &fs::Metadata) -> Option<&'static str> {
     None
 }
 
-/// What makes a file trusted that is not, for this reason: `own` names one of the user's own.
+/// The way to make a file trusted that is not, for this reason: `own` names one of the user's own.
 pub(crate) fn trust(why: &str, path: &str, own: &str) -> String {
     if why == WRITABLE { format!("chmod go-w {path}") } else { format!("a file of your own{own}") }
 }

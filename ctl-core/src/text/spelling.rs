@@ -1,4 +1,4 @@
-//! What a misspelt word probably means.
+//! The probable meaning of a misspelt word.
 
 use crate::text::escape;
 

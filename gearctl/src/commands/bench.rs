@@ -56,7 +56,7 @@ pub struct BenchArgs {
     bench: bench::LoadArgs,
 }
 
-/// What is measured.
+/// The measured operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
     /// Submit a background job.

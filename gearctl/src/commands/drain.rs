@@ -155,14 +155,14 @@ pub fn run(tool: &mut Tool, args: DrainArgs) -> Result<Exit, CliError> {
     remove(tool, what, (args.end, &args.take), Some(&args.to), |_| Ok(None))
 }
 
-/// What the jobs of functions are removed for.
+/// The purpose for which jobs of functions are removed.
 struct Removal {
     verb: &'static str,
     past: &'static str,
     functions: Vec<FunctionName>,
     /// Where they go, if that is another function.
     place: String,
-    /// What to do about clients that wait for jobs.
+    /// Advice about clients that wait for jobs.
     advice: &'static str,
 }
 
@@ -172,7 +172,7 @@ impl Removal {
     }
 }
 
-/// What to do about clients that wait for jobs which do not stay.
+/// Advice about clients that wait for jobs which do not stay.
 const AS_FAIL: &str = "--as fail, to tell the clients that their jobs failed";
 
 /// Removes jobs, whose records are written `to` this file first; `prepare` connects to where they are submitted again.

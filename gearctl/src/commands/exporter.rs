@@ -22,7 +22,7 @@ Examples:
   gearctl -s one:4730,two:4730 exporter
   gearctl exporter -c 1 > /var/lib/node_exporter/gearman.prom";
 
-/// What is exported. `top` finds its figures by these names, and so do the dashboard and the alerts in `docs/monitoring`.
+/// The exported metrics. `top`, the dashboard and the alerts in `docs/monitoring` find their figures by these names.
 pub static EXPORTS: Exports<Gearctl> = Exports {
     prefix: "gearman",
     noun: "function",

@@ -67,7 +67,7 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     submit_all(tool, clients, submission, action, &args.pace)
 }
 
-/// What to do about records whose jobs are merged with others that never run.
+/// Advice about records whose jobs are merged with others that never run.
 fn again(function: Option<&FunctionName>) -> String {
     let mut import = "gearctl import -".to_owned();
     if let Some(function) = function {

@@ -121,7 +121,7 @@ fn unserved(mut error: CliError, name: &str, is_told: bool) -> CliError {
     if is_told { error } else { error.remark(format!("(no worker serves {name})")) }
 }
 
-/// What a job has at least, however long it took to find its server.
+/// The least time for a job, however long it took to find its server.
 const LEAST: Duration = Duration::from_millis(1);
 
 fn begin(

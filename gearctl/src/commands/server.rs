@@ -50,7 +50,7 @@ pub struct ServerArgs {
     graceful: bool,
 }
 
-/// What to ask of the server alone.
+/// A question about the server alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum What {
     /// Its version.
@@ -168,7 +168,7 @@ fn look(link: &mut Link) -> Result<(String, Record), CliError> {
     Ok((address, record.with("no_answer", silent)))
 }
 
-/// What not every server answers.
+/// The questions that not every server answers.
 struct Optional {
     version: Option<String>,
     pid: Option<u64>,

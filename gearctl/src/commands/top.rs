@@ -37,7 +37,7 @@ const fn by_priority(priority: &'static str, title: &'static str, rank: u8) -> F
 
 static SHAPE: Shape = Shape::rows("queue", &columns(&FIGURES));
 
-/// What the view shows.
+/// The contents of the view.
 pub static BOARD: Board = Board {
     shape: &SHAPE,
     figures: &FIGURES,

@@ -20,7 +20,7 @@ Examples:
   gearctl -s one:4730,two:4730 web --listen 127.0.0.1:8031 --write
   gearctl web --listen 0.0.0.0:8030 --allow-remote --token-file /etc/gearctl.token --host queues.example";
 
-/// What the page shows and does.
+/// The contents and the actions of the page.
 pub static SITE: Site = Site {
     views: &[View::new("Workers", &["workers", "--function={queue}"])],
     server: &[

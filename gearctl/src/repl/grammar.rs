@@ -1,4 +1,4 @@
-//! What can be typed in a session besides the commands of the command line: the verbs that need lasting connections.
+//! The grammar of a session besides the commands of the command line: the verbs that need lasting connections.
 
 use clap::Subcommand;
 use ctl_core::repl::guest::Words;

@@ -1,4 +1,4 @@
-//! What gearctl adds to a session.
+//! gearctl's part of a session.
 
 use std::collections::BTreeSet;
 use std::time::Instant;

@@ -10,12 +10,12 @@ use gearman_client::{Epoch, JobHandle};
 use crate::submit::running::Running;
 use crate::tool::Tool;
 
-/// What happens to foreground jobs when a session ends: the values of `on_exit`.
+/// The fates of foreground jobs when a session ends: the values of `on_exit`.
 pub(super) const WAIT: &str = "wait";
 pub(super) const LEAVE: &str = "leave";
 const ON_EXIT: &[&str] = &[ASK, WAIT, LEAVE];
 
-/// What completion offers: the jobs of the session, newest first, and those that would be left behind.
+/// Names for completion: the jobs of the session, newest first, and those that would be left behind.
 pub(super) const OWN: &str = "own";
 pub(super) const OPEN: &str = "open";
 
@@ -50,7 +50,7 @@ impl<'t> State<'t> {
         }
     }
 
-    /// What the session remembers.
+    /// The session's memory.
     pub(super) fn session(&mut self) -> &mut Vec<Running> {
         self.tool.session.get_or_insert_default()
     }

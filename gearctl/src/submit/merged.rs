@@ -26,7 +26,7 @@ pub struct Submitted<'a> {
     pub former: Option<&'a str>,
 }
 
-/// What becomes of a submitted job.
+/// The fate of a submitted job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It is a new one, or merged with a running one.
@@ -56,7 +56,7 @@ struct Server {
     seen: Seen,
 }
 
-/// What a server had before a submission.
+/// The state of a server before a submission.
 enum Seen {
     /// Nothing is known yet.
     Nothing,
@@ -130,7 +130,7 @@ impl Guard {
         Err(CliError::new(Exit::Negative, "JOB_QUEUED", text).hint("another id"))
     }
 
-    /// What becomes of the job that the server has returned.
+    /// The fate of the job that the server has returned.
     pub fn after(&self, job: Submitted<'_>, handle: &JobHandle) -> Fate {
         let at = handle.server().map(ToString::to_string);
         let mut servers = lock(&self.servers);
@@ -248,7 +248,7 @@ impl Server {
         Some(status.map_or(0, |status| u32::try_from(status.queued()).unwrap_or(0)))
     }
 
-    /// What the server knows about a job: none if it does not answer.
+    /// The server's knowledge about a job: none if it does not answer.
     fn status(&mut self, handle: &JobHandle) -> Option<JobStatus> {
         let bare = JobHandle::try_from(handle.name()).ok()?;
         self.link.client().ok()?.status(&bare).ok()

@@ -29,7 +29,7 @@ pub struct Running {
     results: Results,
 }
 
-/// What is known about a job.
+/// The facts about a job.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     /// Its handle; none if it could not be submitted.
@@ -263,7 +263,7 @@ impl Running {
         self.bulk.hide();
     }
 
-    /// What is in flight continues; nothing new is submitted.
+    /// Jobs in flight continue; nothing new is submitted.
     fn leave(mut self, tool: &mut Tool, signal: Exit) -> Exit {
         self.bulk.gate().close();
         self.hide();

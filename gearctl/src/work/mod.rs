@@ -26,7 +26,7 @@ use crate::error::cli_error;
 use crate::names::{show_function, show_handle};
 use crate::submit::tasks::record;
 
-/// What the slots of a worker share.
+/// State shared by the slots of a worker.
 pub struct Shift {
     /// Runs commands.
     pub shift: work::Shift,
@@ -60,7 +60,7 @@ pub struct Finished {
     pub function: String,
     /// How its command ended.
     pub end: CommandEnd,
-    /// What was reported to the server.
+    /// The report to the server.
     pub fate: Fate,
 }
 
@@ -82,7 +82,7 @@ impl Finished {
     }
 }
 
-/// What was reported to the server about a job.
+/// A report to the server about a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// WORK_COMPLETE.

@@ -262,7 +262,7 @@ impl Drop for LossWatch<'_> {
     }
 }
 
-/// What the task of a lane serves: passes jobs to their handlers, and news to those concerned.
+/// The work of a lane's task: passes jobs to their handlers, and news to those concerned.
 pub(crate) struct LaneService(Arc<LaneDriver>);
 
 impl Serve for LaneService {

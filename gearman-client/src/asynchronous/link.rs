@@ -31,7 +31,7 @@ pub(crate) struct ServerLink {
     has_failed: AtomicBool,
 }
 
-/// What the task of a link serves: it brings news to the observer.
+/// The work of a link's task: it brings news to the observer.
 struct LinkService {
     role: Arc<Shared<client::Link>>,
     options: ConnectOptions,

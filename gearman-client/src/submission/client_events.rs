@@ -1,4 +1,4 @@
-//! What happens to a client's connections and requests, as reported to an observer.
+//! The events of a client's connections and requests, as reported to an observer.
 
 use std::{fmt, time::Duration};
 

@@ -21,7 +21,7 @@ pub enum Priority {
 
 queue_core::words!(Priority, Error, "priority": "high" = High, "normal" = Normal, "low" = Low);
 
-/// What makes two submissions of a function the same job.
+/// The key that makes two submissions of a function the same job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "serde",

@@ -352,7 +352,7 @@ impl WorkerOptions {
     }
 }
 
-/// What one of a worker's connections to a server serves.
+/// The functions that one of a worker's connections to a server serves.
 #[derive(Clone, Debug)]
 pub(crate) struct LaneShare {
     pub(crate) slots: usize,

@@ -1,4 +1,4 @@
-//! What handlers return.
+//! The results of handlers.
 
 use bytes::Bytes;
 

@@ -1,4 +1,4 @@
-//! What became of a worker's jobs.
+//! The fates of a worker's jobs.
 
 use std::fmt;
 

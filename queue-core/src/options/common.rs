@@ -1,4 +1,4 @@
-//! What `ConnectOptions` of all clients have in common.
+//! The common part of `ConnectOptions` of all clients.
 
 /// The setters and the reading access that do not depend on the protocol, for a struct `ConnectOptions` with a field
 /// `server: ServerOptions<$system>`. `$fixtures` is the module of the in-memory server, and `$schemes` are the

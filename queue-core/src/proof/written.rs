@@ -1,4 +1,4 @@
-//! What serde writes of a client's types.
+//! The serde output of a client's types.
 
 /// Defines `is_written_as`, for values, and `options_are_written_as`, for what a service keeps in its configuration.
 #[macro_export]

@@ -96,7 +96,7 @@ impl<R: Role> Shared<R> {
     }
 }
 
-/// What a [`Driver`] serves: a [`Shared`] role, or one of several that share a state under its own lock.
+/// The subject of a [`Driver`]: a [`Shared`] role, or one of several that share a state under its own lock.
 pub trait Serve {
     /// The error of a failure to connect.
     type Failure;

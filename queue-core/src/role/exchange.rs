@@ -147,7 +147,7 @@ pub enum Need {
     Over,
 }
 
-/// What a role waits for after it has sent everything that may be sent.
+/// The answer that a role waits for after it has sent everything that may be sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Awaits {
     /// An answer, which the server may hold back for this long: see [`Deadlines::check`](crate::Deadlines::check).
@@ -158,7 +158,7 @@ pub struct Awaits {
     pub expects: Expects,
 }
 
-/// What the server may send to a role that uses its connection.
+/// The data that the server may send to a role that uses its connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expects {
     /// Anything.
@@ -181,7 +181,7 @@ pub struct Loss<E> {
     pub delay: Option<Duration>,
 }
 
-/// What has ended a connection.
+/// The cause of the end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// There was none: it could not be made.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::{Backoff, Deadline, Error, Io, Pulse, RetryPolicy, after, earliest};
 
-/// What a role knows about the server of its connection: whether the connection is new, how long an attempt may take,
+/// A role's view of the server of its connection: whether the connection is new, how long an attempt may take,
 /// and when the next one may start.
 ///
 /// Consecutive failures increase the time between attempts, with full jitter, until an exchange has succeeded or a new

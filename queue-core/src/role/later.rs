@@ -1,4 +1,4 @@
-//! What a role leaves to be done outside of its lock.
+//! The work that a role leaves to be done outside of its lock.
 
 use std::{fmt, sync::Arc};
 

@@ -33,7 +33,7 @@ struct Entry<I> {
     is_lost: Box<dyn Fn() -> bool + Send>,
 }
 
-/// What a handler has asked for.
+/// A handler's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ask {
     /// The end of its job.
@@ -42,7 +42,7 @@ enum Ask {
     GiveBack,
 }
 
-/// What a worker reports about a job.
+/// A worker's report about a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// The server has acknowledged its end.

@@ -1,4 +1,4 @@
-//! What all actors of a run share.
+//! State shared by all actors of a run.
 
 use std::{
     path::Path,

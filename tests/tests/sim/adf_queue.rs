@@ -443,7 +443,7 @@ fn web_socket(rng: &mut Rng) -> &'static str {
     ["adf", "adf+json"][rng.below(2) as usize]
 }
 
-/// What a worker's handlers and its observer share.
+/// State shared by a worker's handlers and its observer.
 struct HandlerContext {
     stage: Stage,
     actor: u32,

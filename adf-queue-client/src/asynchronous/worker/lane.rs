@@ -93,7 +93,7 @@ impl LaneDriver {
     }
 }
 
-/// What the task of a lane serves: passes messages to their handlers, and news to those concerned.
+/// The work of a lane's task: passes messages to their handlers, and news to those concerned.
 pub(super) struct LaneService(Arc<LaneDriver>);
 
 impl Serve for LaneService {

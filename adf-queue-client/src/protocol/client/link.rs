@@ -83,7 +83,7 @@ pub(crate) struct Link {
     pub(super) is_urgent: bool,
     /// Callers that the next exchange has to wake.
     pub(super) woken: Vec<Waker>,
-    /// What to tell subscribers.
+    /// News for subscribers.
     pub(super) later: Later,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct PooledConnection<W> {
     pub(crate) wire: W,
 }
 
-/// What a face's wire knows of its connection.
+/// The knowledge of a face's wire about its connection.
 pub(crate) trait FaceWire {
     fn io(&self) -> &Io<Error>;
 }

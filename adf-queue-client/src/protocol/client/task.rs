@@ -41,7 +41,7 @@ pub(super) enum TaskStage {
     Done(Result<AskAnswer>),
 }
 
-/// What identifies a request and its answer.
+/// The key of a request and its answer.
 pub(super) type RequestName = (Action, RequestId);
 
 /// A sorted list, for what mostly comes and goes in this order, such as tasks in the order in which they began.

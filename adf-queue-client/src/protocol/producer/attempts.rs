@@ -24,9 +24,9 @@ pub(crate) struct PushAttempts {
     is_new: bool,
     /// The servers that have failed since the last wait.
     tried: Vec<usize>,
-    /// What to ask this server, whichever would be selected.
+    /// The next question to this server, whichever would be selected.
     here: Option<(Question, usize)>,
-    /// What this server was asked last.
+    /// The last question to this server.
     asked: Option<(Question, usize)>,
     /// Whether the queue was created for this message.
     has_created: bool,
@@ -66,7 +66,7 @@ pub(crate) enum PushStep {
     Done(Result<MessageId>),
 }
 
-/// What a server is asked.
+/// A question to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
     Push,

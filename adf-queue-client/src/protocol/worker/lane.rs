@@ -68,7 +68,7 @@ pub(crate) struct Lane {
     news: Vec<LaneEvent>,
     /// Observed pulls and settlements in progress, by their tasks.
     observations: Vec<(u64, Operation)>,
-    /// What to tell their observers.
+    /// News for their observers.
     later: Later,
 }
 
@@ -283,7 +283,7 @@ impl Lane {
         begun
     }
 
-    /// What came of it.
+    /// Its outcome.
     pub(super) fn poll(&mut self, task: u64) -> Poll<Result<AskAnswer>> {
         let polled = self.link.poll(task, Waker::noop());
         if let Poll::Ready(outcome) = &polled

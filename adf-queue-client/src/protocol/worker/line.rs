@@ -52,7 +52,7 @@ pub(super) enum CountReason {
     Last,
 }
 
-/// What a count follows.
+/// The reason for a count.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LastCount {
     pub(super) last_pull: Option<u64>,

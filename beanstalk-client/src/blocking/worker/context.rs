@@ -39,7 +39,7 @@ pub(super) enum HandlerRequest {
     Look(JobKey),
 }
 
-/// What a handler's requests go to.
+/// The receiver of a handler's requests.
 pub(super) trait Answers: Send + Sync {
     /// Takes a request; the answer changes the job's view.
     fn ask(&self, ask: HandlerRequest);

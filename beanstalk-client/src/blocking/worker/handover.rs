@@ -55,7 +55,7 @@ struct HandoverState {
     is_closed: bool,
 }
 
-/// What the slot takes from the handover.
+/// An item that the slot takes from the handover.
 #[derive(Default)]
 pub(super) struct HandoverItem {
     pub(super) ended: VecDeque<(JobContext, Ended)>,

@@ -21,7 +21,7 @@ pub(crate) enum Leadership {
     Park(Option<Instant>),
 }
 
-/// What a caller does about puts without a waiter.
+/// A caller's task for puts without a waiter.
 #[derive(Debug)]
 pub(crate) enum UnwaitedPuts {
     /// Write to this lane without waiting, and [resign](Outbox::resign).

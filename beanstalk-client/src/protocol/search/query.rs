@@ -1,4 +1,4 @@
-//! What a search for jobs asks the server, and what it answers.
+//! The queries of a search for jobs, and their answers.
 
 use bytes::BytesMut;
 

@@ -25,7 +25,7 @@ pub struct HandlerJob {
     pub end: Option<Instant>,
 }
 
-/// What the face has to do, in this order.
+/// The tasks of the face, in this order.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Action {

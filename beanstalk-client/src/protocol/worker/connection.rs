@@ -1,4 +1,4 @@
-//! What a slot does on its connection, and from one connection to the next.
+//! The life of a slot's connection, and of the one that follows it: preparation, loss, reconnecting, and the end.
 
 use std::{
     collections::VecDeque,
@@ -191,7 +191,7 @@ impl WorkerSlot {
         }
     }
 
-    /// What becomes of the jobs that the lost connection held.
+    /// Gives up the jobs that the lost connection held.
     fn lose_jobs(&mut self, error: &Error) {
         let sent = self.sent_lasts();
         for observation in
@@ -231,7 +231,7 @@ impl WorkerSlot {
         self.expected.clear();
     }
 
-    /// What is needed without a connection.
+    /// The slot's needs without a connection.
     fn without_connection(&mut self, now: Instant) -> Need {
         if self.claimed.is_reached() {
             // A connection would have no purpose.

@@ -139,7 +139,7 @@ pub(super) enum HeldPhase {
     Lost,
 }
 
-/// What to do with a job.
+/// The decision about a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum JobVerdict {
     Outcome(Outcome),

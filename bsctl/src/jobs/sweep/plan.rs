@@ -1,4 +1,4 @@
-//! What a command is about to take out of tubes, as counted at the start.
+//! The jobs that a command is about to take out of tubes, as counted at the start.
 
 use beanstalk_client::{JobId, JobState, TubeName};
 use clap::{ArgAction, Args};
@@ -51,7 +51,7 @@ pub enum Ask {
     Address,
 }
 
-/// What is to be taken.
+/// The jobs to take.
 pub struct Plan {
     tubes: Vec<TubeName>,
     targets: Targets,
@@ -148,7 +148,7 @@ impl Plan {
         format!("from {}", units::which("tube", &self.tubes))
     }
 
-    /// What is missing, if nothing else is to be reported.
+    /// The missing jobs, if nothing else is to be reported.
     fn lack(&self) -> Option<String> {
         if !self.is_empty() || self.limit == 0 || self.targets.found.is_empty() {
             return None;

@@ -70,7 +70,7 @@ pub struct LoadArgs {
     fail_if: Vec<Limit>,
 }
 
-/// What a mode does with jobs, which determines its bounds.
+/// The effect of a mode on jobs, which determines its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// An operation leaves nothing behind.

@@ -1,10 +1,10 @@
-//! What a check has measured, and why some of it is missing.
+//! The figures of a check, and why some are missing.
 
 use crate::error::CliError;
 use crate::rules::thresholds::Verdict;
 use crate::text::escape;
 
-/// What a figure means without any threshold, with the reason to report.
+/// The meaning of a figure without any threshold, with the reason to report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Problem {
     /// Work waits and no worker takes it, such as `ready jobs but no workers`: CRITICAL, unless a critical threshold of
@@ -32,7 +32,7 @@ pub struct Metric {
     pub most: Option<f64>,
     /// Its unit, as performance data writes it.
     pub unit: &'static str,
-    /// What the figure means without any threshold.
+    /// The meaning of the figure without any threshold.
     pub problem: Option<Problem>,
     /// Whether the verdict depends on it even without a threshold, so that it is always reported.
     pub usual: bool,

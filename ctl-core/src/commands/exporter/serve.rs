@@ -196,7 +196,7 @@ impl Turns {
     }
 }
 
-/// What a query asks for.
+/// The subject of a query.
 #[derive(Debug, Default, PartialEq)]
 struct Wanted {
     queues: BTreeSet<String>,

@@ -25,7 +25,7 @@ struct Unit {
     seen: u64,
 }
 
-/// What is found in passing bytes.
+/// A part of the passing bytes.
 #[derive(Debug)]
 pub(super) enum Found<'a> {
     /// A unit: its beginning, and its length.

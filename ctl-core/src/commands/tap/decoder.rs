@@ -24,7 +24,7 @@ impl Side {
 /// Maximum number of bytes shown of a body.
 pub(super) const SHOWN: usize = 4096;
 
-/// What some bytes begin with.
+/// The beginning of some bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// A unit of this many bytes: a command with its body, a reply, a packet, a frame.

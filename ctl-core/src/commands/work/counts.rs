@@ -1,4 +1,4 @@
-//! What a worker has done and is doing, in numbers.
+//! The work of a worker, past and present, in numbers.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
@@ -15,7 +15,7 @@ use crate::text::units;
 /// How long a job may be held whose command does not run: until the server has its end, or is given up.
 const LONGEST_STEP: Duration = Duration::from_secs(60);
 
-/// What a worker has done and is doing, for its end and for those who watch it.
+/// The work of a worker, past and present, for its end and for those who watch it.
 #[derive(Debug, Default)]
 pub(super) struct Account {
     pub(super) finished: Mutex<Counts>,

@@ -20,7 +20,7 @@ use crate::system::signals::Interrupts;
 pub(super) struct Acts<T: Interactive> {
     own: Arc<Own<T>>,
     answers: (mpsc::Sender<Answer>, mpsc::Receiver<Answer>),
-    /// What the prompt asks.
+    /// The question of the prompt.
     asked: Option<Asked>,
     /// Whether changes are allowed.
     writes: bool,
@@ -28,7 +28,7 @@ pub(super) struct Acts<T: Interactive> {
     listing: (Interrupts, u64),
 }
 
-/// What has come of a command.
+/// The outcome of a command.
 pub(super) enum News {
     Prompt(Prompt),
     Jobs(Listing),

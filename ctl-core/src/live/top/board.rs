@@ -112,7 +112,7 @@ impl Figure {
         Self { column: self.column.escaped(), ..self }
     }
 
-    /// What is wrong with a queue.
+    /// The problem of a queue.
     #[must_use]
     pub const fn problem() -> Self {
         Self::new(Column::new("problem", "PROBLEM"), Source::Problem, Unit::Text, 2)

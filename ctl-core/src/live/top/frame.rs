@@ -33,7 +33,7 @@ const HELP: &[(&str, &str)] = &[
     ("Ctrl-L", "redraw the screen"),
 ];
 
-/// What a key does, in as many lines as it takes.
+/// The effect of a key, in as many lines as it takes.
 fn explained(key: &str, what: &str, width: usize) -> Vec<String> {
     let line = format!("{key:<KEY$}{}", wrap::hanging(what, width, KEY));
     line.lines().map(|line| cut(line, width)).collect()

@@ -47,7 +47,7 @@ pub(super) struct Asked {
     values: Map<String, Value>,
     /// The server's own id when it gave the ids among these values, if it has one.
     server_id: Option<String>,
-    /// What the user has typed to confirm it; `None` to see what would be done.
+    /// The confirmation that the user has typed; `None` to see what would be done.
     confirm: Option<String>,
 }
 

@@ -106,7 +106,7 @@ impl Token {
         Ok(Self { text, is_random: false })
     }
 
-    /// What opens the page, behind its address. Only the page's script sees it, and a given token is not shown.
+    /// The part of the link behind the page's address. Only the page's script sees it, and a given token is not shown.
     pub(super) fn fragment(&self) -> String {
         if self.is_random { format!("#token={}", self.text) } else { String::new() }
     }

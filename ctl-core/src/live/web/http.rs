@@ -54,7 +54,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 /// Shared by all connections.
 struct Shared<T: Interactive> {
     guard: Guard,
-    /// What the page needs from the start.
+    /// The data that the page needs from the start.
     title: Value,
     live: Live,
     acts: Arc<Acts<T>>,

@@ -119,7 +119,7 @@ impl rustyline::Prompt for Live {
 }
 
 impl Typed {
-    /// What is before and behind the cursor.
+    /// The text before and behind the cursor.
     pub(super) fn halves(&self) -> (&str, &str) {
         self.text.split_at_checked(self.at).unwrap_or((&self.text, ""))
     }

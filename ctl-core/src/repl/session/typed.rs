@@ -1,4 +1,4 @@
-//! What a person types: texts of any number of statements, and `\e`, which edits one.
+//! The input of a person: texts of any number of statements, and `\e`, which edits one.
 
 use std::time::{Duration, Instant};
 

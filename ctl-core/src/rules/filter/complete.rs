@@ -3,7 +3,7 @@
 use super::{Field, Kind};
 use crate::rules::comparison::{Operator, SIGNS};
 
-/// What a filter can become.
+/// The ways to continue a filter.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Goes {
     /// As it would be typed, from the beginning.

@@ -31,7 +31,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// What to write to stdin.
+    /// The data for stdin.
     pub fn input(&self) -> bytes::Bytes {
         self.input.clone()
     }

@@ -42,7 +42,7 @@ pub struct Statement {
     pub command_end: usize,
 }
 
-/// What is still missing at the end of the text.
+/// The part that is still missing at the end of the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Open {
     /// A `"` or `'` is not closed.

@@ -92,7 +92,7 @@ pub fn run(tool: &mut Tool, args: MoveArgs) -> Result<Exit, CliError> {
     })
 }
 
-/// What to do about clients that wait for jobs.
+/// Advice about clients that wait for jobs.
 const BY_FILE: &str = "gearctl drain FUNCTION --as fail --to FILE, and import FILE --function NEW: the clients are \
                        told that their jobs failed";
 

@@ -67,7 +67,7 @@ impl Taken {
     }
 }
 
-/// What all slots have in common.
+/// State shared by all slots.
 pub(super) struct Slots<'a> {
     pub(super) fleet: &'a mut Fleet<Link>,
     pub(super) own: &'a mut Link,
@@ -77,7 +77,7 @@ pub(super) struct Slots<'a> {
     pub(super) gate: Gate,
 }
 
-/// What the slots of a function have in common.
+/// State shared by the slots of a function.
 struct Plan {
     end: End,
     background_only: bool,
@@ -93,7 +93,7 @@ struct Plan {
     taking: Mutex<(u16, Vec<Returned>)>,
 }
 
-/// What a slot holds at its end.
+/// The jobs that a slot holds at its end.
 struct Returned {
     held: Held,
     /// The jobs among them that do not match the filters.

@@ -1,4 +1,4 @@
-//! What happens to jobs that were submitted.
+//! News of jobs that were submitted.
 
 use ctl_core::error::CliError;
 use gearman_client::{FunctionName, JobEvent, JobHandle, UniqueId};

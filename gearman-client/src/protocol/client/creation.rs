@@ -24,7 +24,7 @@ pub(crate) struct Creation {
     may_exist: bool,
     /// Whether an earlier submission was answered. Whatever the outcome of this one, that job may have been run.
     was_created: bool,
-    /// What to ask the servers about the lost job before the submission is sent.
+    /// The questions to the servers about the lost job before the submission is sent.
     question: Option<GetStatusUnique>,
     /// Number of answers so far.
     looks: usize,
@@ -73,7 +73,7 @@ impl Creation {
         Err(if self.was_created { error.with_fate(Fate::Unknown) } else { error })
     }
 
-    /// What to ask the servers next; `None` once the submission may be sent.
+    /// The next question to the servers; `None` once the submission may be sent.
     pub(crate) fn question(&self) -> Option<GetStatusUnique> {
         self.question
     }

@@ -79,7 +79,7 @@ impl Inquiry {
             || (self.rounds > 0 && may_repeat(error, true) && !is_silent)
     }
 
-    /// What is known about the job.
+    /// The facts about the job.
     pub(crate) fn outcome(self) -> Result<JobStatus> {
         self.best
     }

@@ -1,4 +1,4 @@
-//! What is in flight, by increasing numbers.
+//! Requests in flight, by increasing numbers.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -171,7 +171,7 @@ impl RouteAttempts {
         RouteStep::Wait(total.remaining(now).map_or(wait, |left| left.min(wait)))
     }
 
-    /// What the next attempt, at this server, means for the one where the last has failed.
+    /// The meaning of the next attempt, at this server, for the one where the last has failed.
     pub(crate) fn news(&mut self, next: usize) -> Option<(usize, RetryEvent)> {
         let (failed, is_unknown) = self.failed.take()?;
         let news = RetryEvent { is_moved: failed != next, is_resent: is_unknown };

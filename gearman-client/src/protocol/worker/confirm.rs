@@ -29,7 +29,7 @@ pub(super) struct Confirmations {
     /// Number of answered or withdrawn requests, and when that last changed.
     steps: u64,
     stepped_at: Option<Instant>,
-    /// What to tell the observers of grabs and results.
+    /// News for the observers of grabs and results.
     pub(super) later: Later,
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Grab;
 
-/// What is known about a server, over all connections of a lane.
+/// The facts about a server, over all connections of a lane.
 #[derive(Debug)]
 pub(super) struct Dialect {
     /// The kind that the worker prefers.

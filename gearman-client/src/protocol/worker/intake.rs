@@ -23,7 +23,7 @@ pub(super) struct Intake {
     skipping: Option<Skipping>,
 }
 
-/// What was taken.
+/// The packets that were taken.
 pub(super) enum TakenJob {
     Packet(Packet),
     /// The packet of a job over the limit, without its workload.

@@ -160,7 +160,7 @@ impl Plan {
     }
 }
 
-/// What the handlers of a worker share.
+/// State shared by the handlers of a worker.
 #[derive(Clone)]
 struct HandlerContext {
     stage: Arc<Stage>,

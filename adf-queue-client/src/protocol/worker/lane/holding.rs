@@ -1,4 +1,4 @@
-//! What becomes of the messages that a lane holds.
+//! The fate of the messages that a lane holds.
 
 use std::{mem, task::Poll, time::Instant};
 

@@ -1,4 +1,4 @@
-//! What a link says on its connection.
+//! The link's side of the exchange with its server.
 
 use std::{
     task::Waker,

@@ -1,4 +1,4 @@
-//! What a lane says on its connection.
+//! The lane's side of the exchange with its server.
 
 use std::time::{Duration, Instant};
 
