@@ -212,12 +212,7 @@ impl<'a> View<'a> {
 
     fn job_event(&mut self, number: u64, event: JobEvent) -> Result<End, CliError> {
         match event {
-            JobEvent::Data(bytes) => {
-                if let Some(error) = self.data(number, &bytes)? {
-                    return Ok(self.give_up(number, false, error));
-                }
-                self.event(number, "data", |record| record.with_body(bytes.to_vec()))?;
-            }
+            JobEvent::Data(bytes) => return self.data(number, &bytes, false),
             JobEvent::Warning(bytes) => {
                 if self.is(Format::Ndjson) {
                     self.event(number, "warning", |record| record.with_body(bytes.to_vec()))?;
@@ -235,11 +230,7 @@ impl<'a> View<'a> {
             }
             JobEvent::Complete(bytes) => {
                 self.progress = None;
-                if let Some(error) = self.data(number, &bytes)? {
-                    return Ok(self.give_up(number, true, error));
-                }
-                self.event(number, "complete", |record| record.with_body(bytes.to_vec()))?;
-                return self.complete(number);
+                return self.data(number, &bytes, true);
             }
             JobEvent::Fail => return self.failed(number, "fail", None),
             JobEvent::Exception(bytes) => return self.failed(number, "exception", Some(&bytes)),
@@ -278,22 +269,19 @@ impl<'a> View<'a> {
         self.out.object(&EVENT, fill(record))
     }
 
-    /// Writes or keeps a piece of a result. Returns the reason if it cannot be kept.
-    fn data(&mut self, number: u64, bytes: &[u8]) -> Result<Option<CliError>, CliError> {
+    /// Writes or keeps a piece of a result. A piece that cannot be kept ends the job, as the last one does.
+    fn data(&mut self, number: u64, bytes: &[u8], is_last: bool) -> Result<End, CliError> {
         if self.is(Format::Ndjson) {
-            return Ok(None);
+            let name = if is_last { "complete" } else { "data" };
+            self.event(number, name, |record| record.with_body(bytes))?;
+        } else if self.shape.streams && !self.is_document() {
+            self.write(bytes)?;
+        } else if let Some(error) = self.results.add(number, bytes, self.shape.most) {
+            self.progress = None;
+            self.results.give_up(number, is_last);
+            return Ok(Some(Err(error)));
         }
-        if self.shape.streams && !self.is_document() {
-            return self.write(bytes).map(|()| None);
-        }
-        Ok(self.results.add(number, bytes, self.shape.most))
-    }
-
-    /// Forgets a job, which may have ended.
-    fn give_up(&mut self, number: u64, has_ended: bool, error: CliError) -> End {
-        self.progress = None;
-        self.results.give_up(number, has_ended);
-        Some(Err(error))
+        if is_last { self.complete(number) } else { Ok(None) }
     }
 
     /// Keeps the record of a job for the end. Returns the reason if it cannot be kept.
