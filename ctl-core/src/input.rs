@@ -114,7 +114,10 @@ impl Argument {
         match bytes {
             b"-" => Self::Read(text.to_owned()),
             [b'@', b'@', ..] => Self::Literal(bytes.get(1..).unwrap_or_default().to_vec()),
-            [b'@', rest @ ..] => Self::Read(bytes_to_os(rest)),
+            [b'@', rest @ ..] => {
+                let lossy = |_| String::from_utf8_lossy(rest).into_owned().into();
+                Self::Read(literal::from_bytes(rest).unwrap_or_else(lossy))
+            }
             _ => Self::Literal(bytes.to_vec()),
         }
     }
@@ -126,7 +129,10 @@ impl Argument {
     pub fn load(&self, input: &mut Input, limit: u64) -> Result<Vec<u8>, CliError> {
         match self {
             Self::Literal(bytes) => Ok(bytes.clone()),
-            Self::Read(path) => read_whole(open(path, input)?, limit),
+            Self::Read(path) => {
+                let source = open(path, input)?;
+                read_whole(&source.name, source.reader, limit)
+            }
         }
     }
 }
@@ -135,15 +141,12 @@ impl Argument {
 ///
 /// # Errors
 /// It cannot be read (66, 74), or is longer than `limit` (65).
-fn read_whole(source: Source, limit: u64) -> Result<Vec<u8>, CliError> {
+fn read_whole(name: &str, reader: impl Read, limit: u64) -> Result<Vec<u8>, CliError> {
     let mut bytes = Vec::new();
-    source
-        .reader
-        .take(limit.saturating_add(1))
-        .read_to_end(&mut bytes)
-        .map_err(|error| CliError::reading(&source.name, &error))?;
+    let read = reader.take(limit.saturating_add(1)).read_to_end(&mut bytes);
+    read.map_err(|error| CliError::reading(name, &error))?;
     if u64::try_from(bytes.len()).is_ok_and(|length| length > limit) {
-        return Err(too_big(&source.name, limit));
+        return Err(too_big(name, limit));
     }
     Ok(bytes)
 }
@@ -204,7 +207,11 @@ impl Records {
 
     fn read(&mut self) -> Result<Option<Vec<u8>>, CliError> {
         let delimiter = match self.framing {
-            Framing::Whole => return self.read_rest().map(Some),
+            Framing::Whole => {
+                self.ended = true;
+                let Source { name, reader, .. } = &mut self.source;
+                return read_whole(name, reader, self.limit).map(Some);
+            }
             Framing::Lines => b'\n',
             Framing::Null => 0,
         };
@@ -230,13 +237,6 @@ impl Records {
             return Err(too_big("it", self.limit));
         }
         Ok(Some(record))
-    }
-
-    fn read_rest(&mut self) -> Result<Vec<u8>, CliError> {
-        self.ended = true;
-        let empty: Box<dyn BufRead + Send> = Box::new(Cursor::new(Vec::new()));
-        let reader = std::mem::replace(&mut self.source.reader, empty);
-        read_whole(Source { name: self.source.name.clone(), reader, meter: None }, self.limit)
     }
 }
 
@@ -298,17 +298,6 @@ fn too_big(what: &str, limit: u64) -> CliError {
         TOO_BIG,
         format!("{what} exceeds the server's limit of {limit} bytes"),
     )
-}
-
-#[cfg(unix)]
-fn bytes_to_os(bytes: &[u8]) -> std::ffi::OsString {
-    use std::os::unix::ffi::OsStrExt as _;
-    OsStr::from_bytes(bytes).to_owned()
-}
-
-#[cfg(not(unix))]
-fn bytes_to_os(bytes: &[u8]) -> std::ffi::OsString {
-    String::from_utf8_lossy(bytes).into_owned().into()
 }
 
 #[cfg(test)]

@@ -61,21 +61,22 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
         tool.input.invite("records", &tool.messages);
     }
     let from = Argument::Read(args.from);
-    let (records, meter) = intake::records(from, Cut::Ndjson, limit, &mut tool.input)
-        .map_err(|error| if tool.globals.quiet { error.hint(NOT_QUIET) } else { error })?;
-    let items = intake::items(records, move |label, line| {
+    let make = move |label: &str, line: Vec<u8>| {
         let (own, body) = messages::parse(&line)?;
         let no_queue =
             || CliError::bad_data("message record without `queue`").hint("--queue QUEUE");
         let queue = queue.clone().or(own).ok_or_else(no_queue)?;
         let label = label.to_owned();
         Ok(NewMessage { push: Push::right(queue, body), label })
-    });
+    };
+    let input = (&mut tool.input, &tool.messages);
+    let (items, meter) = intake::chain(vec![from], Cut::Ndjson, limit, input, make)
+        .map_err(|error| if tool.globals.quiet { error.hint(NOT_QUIET) } else { error })?;
     let items = intake::take(items, args.bulk.count);
     if tool.globals.dry_run {
         return intake::would(&mut tool.out, items, ("push", "message", ""));
     }
-    let batches = Batches::read(items, limit, args.bulk.window(), NewMessage::size)?;
+    let batches = Batches::of(items, false, limit, args.bulk.window(), NewMessage::size)?;
     import(tool, (batches, meter), &args.bulk, args.create)
 }
 

@@ -84,9 +84,9 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
         Some(folder) => (Binlog::read(folder)?.jobs(), None),
         None => {
             let from = Argument::Read(args.from);
-            let (records, meter) = intake::records(from, Cut::Ndjson, limit, &mut tool.input)?;
             let named = |name: &str, line: Vec<u8>| Ok((name.to_owned(), jobs::parse(&line)?));
-            (intake::items(records, named), meter)
+            let input = (&mut tool.input, &tool.messages);
+            intake::chain(vec![from], Cut::Ndjson, limit, input, named)?
         }
     };
     let keep_state = args.keep_state;
@@ -100,7 +100,7 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
         return intake::would(&mut tool.out, items, ("put", "job", ""));
     }
     let weigh = |item: &Incoming| item.job.body.len();
-    let batches = Batches::read(items, limit, args.bulk.window(), weigh)?;
+    let batches = Batches::of(items, false, limit, args.bulk.window(), weigh)?;
     import(tool, (batches, meter), &args.bulk)
 }
 

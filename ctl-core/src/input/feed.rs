@@ -1,7 +1,7 @@
 //! Reads records from a slow source on a thread. The consumer takes what is available in batches, and never waits while
 //! holding unfinished work.
 
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
@@ -42,34 +42,20 @@ impl<T: Send + 'static> Feed<T> {
         Ok(Self { receiver })
     }
 
-    /// The next batch: waits for one item, then takes what is available, up to `most` items and a total of `weight`.
-    /// Empty at the end of the source or after a signal.
-    pub fn batch(
-        &mut self,
-        most: usize,
-        weight: usize,
-        weigh: impl Fn(&T) -> usize,
-        interrupts: &Interrupts,
-    ) -> Vec<T> {
-        let mut batch = Vec::new();
-        while batch.is_empty() && interrupts.requested().is_none() {
+    /// Waits for the next item; `None` at the end of the source or after a signal.
+    pub fn wait(&mut self, interrupts: &Interrupts) -> Option<T> {
+        while interrupts.requested().is_none() {
             match self.receiver.recv_timeout(SLICE) {
-                Ok(item) => batch.push(item),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return batch,
+                read => return read.ok(),
             }
         }
-        let mut sum: usize = batch.iter().map(&weigh).sum();
-        while batch.len() < most && sum < weight {
-            match self.receiver.try_recv() {
-                Ok(item) => {
-                    sum += weigh(&item);
-                    batch.push(item);
-                }
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-            }
-        }
-        batch
+        None
+    }
+
+    /// The next item, if it is available.
+    pub fn ready(&mut self) -> Option<T> {
+        self.receiver.try_recv().ok()
     }
 }
 
@@ -78,17 +64,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn yields_items_in_order_within_bounds() {
+    fn yields_items_in_order() {
         let mut feed = Feed::start(0..1000_usize, 8).unwrap();
         let interrupts = Interrupts::none();
         let mut got = Vec::new();
-        loop {
-            let batch = feed.batch(7, 5, |_| 1, &interrupts);
-            assert!(batch.len() <= 5);
-            if batch.is_empty() {
-                break;
-            }
-            got.extend(batch);
+        while let Some(item) = feed.wait(&interrupts) {
+            got.push(item);
+            got.extend(feed.ready());
         }
         assert!(got.into_iter().eq(0..1000));
     }
@@ -99,7 +81,7 @@ mod tests {
         let mut feed = Feed::start(silent.into_iter(), 1).unwrap();
         let interrupts = Interrupts::none();
         interrupts.raise();
-        assert!(feed.batch(1, 1, |_| 1, &interrupts).is_empty());
+        assert_eq!(feed.wait(&interrupts), None);
         drop(keep_open);
     }
 }

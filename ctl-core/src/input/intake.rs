@@ -33,21 +33,9 @@ pub enum Cut {
     Ndjson,
 }
 
-/// The records of an argument, with bodies of at most `limit` bytes; a literal is called `body`. Also returns how far a
+/// The records of an argument, with bodies of at most `limit` bytes, and the name of a literal. Also returns how far a
 /// file has been read.
-///
-/// # Errors
-/// The file cannot be opened (66), or stdin is in use (2).
-pub fn records(
-    argument: Argument,
-    cut: Cut,
-    limit: u64,
-    input: &mut Input,
-) -> Result<(Named, Option<Meter>), CliError> {
-    labelled(argument, "body".to_owned(), cut, limit, input)
-}
-
-fn labelled(
+fn records(
     argument: Argument,
     literal: String,
     cut: Cut,
@@ -77,11 +65,11 @@ pub fn sources(bodies: &[OsString], input: &Input, messages: &Messages) -> Vec<A
     bodies.iter().map(|text| Argument::parse(text)).collect()
 }
 
-/// Applies `make` to the records of all these arguments; see [`records`]. How far they have been read is only known for
-/// a single argument.
+/// Applies `make` to the records of all these arguments, with bodies of at most `limit` bytes, and to their names: a
+/// literal is called `body`. How far they have been read is only known for a single argument.
 ///
 /// # Errors
-/// As [`records`].
+/// A file cannot be opened (66), or stdin is in use (2).
 pub fn chain<T: 'static>(
     sources: Vec<Argument>,
     cut: Cut,
@@ -100,32 +88,25 @@ pub fn chain<T: 'static>(
             (Argument::Read(path), Cut::Bodies(framing)) => input.is_doubtful(path, framing),
             _ => false,
         };
-        let (records, read) = labelled(source, literal, cut, limit, input)?;
+        let (records, read) = records(source, literal, cut, limit, input)?;
         let records = if wary { doubting(records, messages) } else { records };
         meter = read.filter(|_| is_only);
-        all = Box::new(all.chain(items(records, make.clone())));
+        let make = make.clone();
+        all = Box::new(all.chain(records.map(move |(label, bytes)| {
+            bytes.and_then(|bytes| make(&label, bytes)).map_err(|error| (label, error))
+        })));
     }
     Ok((all, meter))
 }
 
 /// Warns of an empty body from stdin: a command that was to write it may have failed.
-pub fn doubting(records: Named, messages: &Messages) -> Named {
+fn doubting(records: Named, messages: &Messages) -> Named {
     let messages = messages.clone();
     Box::new(records.inspect(move |(_, bytes)| {
         if bytes.as_ref().is_ok_and(Vec::is_empty) {
             messages
                 .warn("stdin is empty, so the body is empty too; give '' as BODY if that is meant");
         }
-    }))
-}
-
-/// Applies `make` to records and their names.
-pub fn items<T: 'static>(
-    records: Named,
-    make: impl Fn(&str, Vec<u8>) -> Result<T, CliError> + Send + 'static,
-) -> Items<T> {
-    Box::new(records.map(move |(label, bytes)| {
-        bytes.and_then(|bytes| make(&label, bytes)).map_err(|error| (label, error))
     }))
 }
 
@@ -186,32 +167,11 @@ enum Source<T> {
 }
 
 impl<T: Send + 'static> Batches<T> {
-    /// Batches of at most `window` items that need no reading; `weigh` returns the size of one.
-    #[must_use]
-    pub fn given(items: Items<T>, window: usize, weigh: fn(&T) -> usize) -> Self {
-        Self { source: Source::Given(items), window, weigh }
-    }
-
-    /// Batches of at most `window` items, read ahead by a thread; `weigh` returns the size of one, which is at most
-    /// `limit`.
+    /// Batches of at most `window` items, read ahead by a thread unless they are given; `weigh` returns the size of one,
+    /// which is at most `limit`.
     ///
     /// # Errors
     /// The system cannot start a thread: exit 75 or 70.
-    pub fn read(
-        items: Items<T>,
-        limit: u64,
-        window: usize,
-        weigh: fn(&T) -> usize,
-    ) -> Result<Self, CliError> {
-        let fitting = usize::try_from(READ_AHEAD / limit.max(1)).unwrap_or(2);
-        let feed = Feed::start(items, fitting.clamp(2, window.saturating_mul(2)))?;
-        Ok(Self { source: Source::Read(feed), window, weigh })
-    }
-
-    /// [`Batches::given`] if nothing has to be read, else [`Batches::read`].
-    ///
-    /// # Errors
-    /// As [`Batches::read`].
     pub fn of(
         items: Items<T>,
         is_given: bool,
@@ -219,10 +179,12 @@ impl<T: Send + 'static> Batches<T> {
         window: usize,
         weigh: fn(&T) -> usize,
     ) -> Result<Self, CliError> {
-        match is_given {
-            true => Ok(Self::given(items, window, weigh)),
-            false => Self::read(items, limit, window, weigh),
-        }
+        let ahead = usize::try_from(READ_AHEAD / limit.max(1)).unwrap_or(2);
+        let source = match is_given {
+            true => Source::Given(items),
+            false => Source::Read(Feed::start(items, ahead.clamp(2, window.saturating_mul(2)))?),
+        };
+        Ok(Self { source, window, weigh })
     }
 
     /// Passes every batch of valid items to `send`; an invalid record counts as a failure.
@@ -249,20 +211,18 @@ impl<T: Send + 'static> Batches<T> {
 
     /// The next batch; empty at the end or after a signal.
     pub fn next(&mut self, interrupts: &Interrupts) -> Vec<Item<T>> {
-        let weigh = self.weigh;
-        let weigh = |item: &Item<T>| item.as_ref().map_or(0, weigh);
-        match &mut self.source {
-            Source::Read(feed) => feed.batch(self.window, BATCH_BYTES, weigh, interrupts),
-            Source::Given(items) => {
-                let (mut batch, mut bytes) = (Vec::new(), 0);
-                while batch.len() < self.window && bytes < BATCH_BYTES {
-                    let Some(item) = items.next() else { break };
-                    bytes += weigh(&item);
-                    batch.push(item);
-                }
-                batch
-            }
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while batch.len() < self.window && bytes < BATCH_BYTES {
+            let item = match &mut self.source {
+                Source::Given(items) => items.next(),
+                Source::Read(feed) if batch.is_empty() => feed.wait(interrupts),
+                Source::Read(feed) => feed.ready(),
+            };
+            let Some(item) = item else { break };
+            bytes += item.as_ref().map_or(0, self.weigh);
+            batch.push(item);
         }
+        batch
     }
 }
 
@@ -311,11 +271,13 @@ mod tests {
 
     fn lines(text: &str, cut: Cut, limit: u64) -> Items<Vec<u8>> {
         let mut input = Input::Bytes(text.as_bytes().to_vec());
-        let (records, _) = records(Argument::Read("-".into()), cut, limit, &mut input).unwrap();
-        items(records, |_, bytes| match &*bytes {
+        let messages = Messages::to(Box::new(std::io::sink()), "tool", false, false);
+        let make = |_: &str, bytes: Vec<u8>| match &*bytes {
             b"bad" => Err(CliError::bad_data("no item")),
             _ => Ok(bytes),
-        })
+        };
+        let stdin = vec![Argument::Read("-".into())];
+        chain(stdin, cut, limit, (&mut input, &messages), make).unwrap().0
     }
 
     fn shown(batch: &[Item<Vec<u8>>]) -> Vec<&str> {
@@ -353,8 +315,8 @@ mod tests {
         let weigh: fn(&Vec<u8>) -> usize = |_| BATCH_BYTES / 2;
         let all = || lines(&text, Cut::Bodies(Framing::Lines), 9);
         for (window, most) in [(100, 2), (1, 1)] {
-            let read = Batches::read(all(), 9, window, weigh).unwrap();
-            for mut batches in [read, Batches::given(all(), window, weigh)] {
+            for is_given in [false, true] {
+                let mut batches = Batches::of(all(), is_given, 9, window, weigh).unwrap();
                 let mut count = 0;
                 loop {
                     let batch = batches.next(&Interrupts::none());

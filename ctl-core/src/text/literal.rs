@@ -18,7 +18,11 @@ const MARK: &str = "\0x";
 /// # Errors
 /// A word that cannot be an argument on this operating system: a message for the user.
 pub fn to_arguments(words: &[Word], bodies: bool) -> Result<Vec<OsString>, String> {
-    words.iter().enumerate().map(|(at, word)| argument(word, bodies && at > 0)).collect()
+    let argument = |(at, word): (usize, &Word)| match bodies && at > 0 && needs_mark(word) {
+        true => Ok(mark(&word.bytes).into()),
+        false => from_bytes(&word.bytes),
+    };
+    words.iter().enumerate().map(argument).collect()
 }
 
 /// The bytes of an argument that [`to_arguments`] marked; `None` for every other argument.
@@ -34,13 +38,6 @@ pub(crate) fn unmark(text: &str, words: &[Word]) -> String {
     })
 }
 
-fn argument(word: &Word, may_mark: bool) -> Result<OsString, String> {
-    if may_mark && needs_mark(word) {
-        return Ok(mark(&word.bytes).into());
-    }
-    from_bytes(&word.bytes)
-}
-
 fn needs_mark(word: &Word) -> bool {
     let mistakable = matches!(word.bytes.first(), Some(b'@' | b'-' | 0));
     word.literal && (mistakable || std::str::from_utf8(&word.bytes).is_err())
@@ -50,14 +47,15 @@ fn mark(bytes: &[u8]) -> String {
     format!("{MARK}{}", hex(bytes))
 }
 
+/// The argument of these bytes.
 #[cfg(unix)]
-fn from_bytes(bytes: &[u8]) -> Result<OsString, String> {
+pub(crate) fn from_bytes(bytes: &[u8]) -> Result<OsString, String> {
     use std::os::unix::ffi::OsStringExt;
     Ok(OsString::from_vec(bytes.to_vec()))
 }
 
 #[cfg(not(unix))]
-fn from_bytes(bytes: &[u8]) -> Result<OsString, String> {
+pub(crate) fn from_bytes(bytes: &[u8]) -> Result<OsString, String> {
     String::from_utf8(bytes.to_vec()).map(OsString::from).map_err(|_| {
         format!("{} is not UTF-8, which an argument must be here", super::lexer::quote(bytes))
     })

@@ -55,7 +55,8 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     if args.from == "-" {
         tool.input.invite("records", &tool.messages);
     }
-    let tasks = tasks::records(args.from, function, args.priority, &mut tool.input)?;
+    let input = (&mut tool.input, &tool.messages);
+    let tasks = tasks::records(args.from, function, args.priority, input)?;
     let tasks = intake::take(tasks, args.pace.count);
     if tool.globals.dry_run {
         return intake::would(&mut tool.out, tasks, ("import", "job", ""));

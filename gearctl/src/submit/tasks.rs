@@ -289,18 +289,19 @@ pub fn records(
     from: OsString,
     function: Option<FunctionName>,
     priority: Priority,
-    input: &mut Input,
+    input: (&mut Input, &Messages),
 ) -> Result<Tasks, CliError> {
-    let (records, _) = intake::records(Argument::Read(from), Cut::Ndjson, MAX_WORKLOAD, input)?;
     let options = SubmitOptions::default().priority(priority);
     let no_function =
         || CliError::bad_data("job record without `function`").hint("--function FUNCTION");
-    Ok(intake::items(records, move |label, line| {
+    let make = move |label: &str, line: Vec<u8>| {
         let record = Described::read(&line)?;
         let own = record.function()?;
         let function = function.clone().or(own).ok_or_else(no_function)?;
         record.task(label.to_owned(), function, options)
-    }))
+    };
+    let from = vec![Argument::Read(from)];
+    intake::chain(from, Cut::Ndjson, MAX_WORKLOAD, input, make).map(|(tasks, _)| tasks)
 }
 
 /// How to turn bytes into a job.
