@@ -23,8 +23,7 @@ fn escapes_bodies_on_a_terminal_behind_a_pipe() {
             }
         }
         let plain = bsctl(address, &["peek", &id, "-o", "plain", "--columns", "body"]).exits(0);
-        let mut escaped = Vec::new();
-        ctl_core::text::escape::field(BODY.as_bytes(), &mut escaped);
+        let escaped = ctl_core::text::escape::field(BODY.as_bytes());
         assert_eq!(plain.out().trim_end().as_bytes(), escaped);
         let raw = bsctl(address, &["peek", &id, "-o", "raw"]).exits(0);
         assert_eq!(raw.bytes, BODY.as_bytes(), "raw is byte for byte");

@@ -92,7 +92,7 @@ fn separate(out: &mut Output) -> Result<(), CliError> {
         Format::Json | Format::Ndjson => Ok(()),
         Format::Yaml => out.text("---\n"),
         Format::Csv => {
-            out.style.headers = false;
+            out.style.headless = true;
             Ok(())
         }
         _ => out.text("\n"),

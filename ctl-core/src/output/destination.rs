@@ -174,30 +174,18 @@ mod system {
     }
 }
 
-#[cfg(not(unix))]
+#[cfg(windows)]
 mod system {
     use std::fs::{File, Metadata};
     use std::io;
     use std::time::Duration;
 
-    #[cfg(windows)]
     pub(super) fn stdout() -> Option<File> {
         handle(&io::stdout())
     }
 
-    #[cfg(windows)]
     pub(super) fn handle(of: &impl std::os::windows::io::AsHandle) -> Option<File> {
         of.as_handle().try_clone_to_owned().ok().map(File::from)
-    }
-
-    #[cfg(not(windows))]
-    pub(super) fn stdout() -> Option<File> {
-        None
-    }
-
-    #[cfg(not(windows))]
-    pub(super) fn handle<T>(_: &T) -> Option<File> {
-        None
     }
 
     pub(super) fn tells_what_is_unread(_: &Metadata) -> bool {

@@ -211,7 +211,8 @@ impl<'a, J> Handover<'a, J> {
         while !self.look()? {
             if start.elapsed() >= self.patience {
                 if are_last {
-                    self.warn_of_unread();
+                    let unread = self.unread();
+                    self.messages.warn(format!("{unread}; it is deleted"));
                     break;
                 }
                 self.tell_of_waiting();
@@ -284,11 +285,6 @@ impl<'a, J> Handover<'a, J> {
             "{unread}; the next job is taken once this one is read: \
              a reader that waits for this command to end before reading waits forever"
         ));
-    }
-
-    fn warn_of_unread(&mut self) {
-        let unread = self.unread();
-        self.messages.warn(format!("{unread}; it is deleted"));
     }
 
     fn unread(&mut self) -> String {

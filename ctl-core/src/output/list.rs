@@ -104,7 +104,7 @@ impl<'a> List<'a> {
         shape: &'static Shape,
         by_server: bool,
     ) -> Result<Self, CliError> {
-        let rows = Rows::new(out, shape, by_server)?;
+        let rows = Rows::new(out, shape, by_server || out.server.is_some())?;
         Ok(Self { out, joins: false, rows })
     }
 
@@ -344,27 +344,20 @@ impl<'a> List<'a> {
                 self.out.text(&block)
             }
             Format::Plain => {
-                let mut line = Vec::new();
                 let is_decoded = self.out.style.decode.is_some();
-                for (at, column) in self.rows.columns.iter().enumerate() {
-                    if at > 0 {
-                        line.push(b'\t');
-                    }
+                let envelope = record.get(ENVELOPE).filter(|_| is_decoded);
+                let field = |column: &Column| match envelope.filter(|_| column.key == BODY) {
                     // The decoded content replaces the body, if it could be decoded.
-                    match record.get(ENVELOPE).filter(|_| column.key == BODY && is_decoded) {
-                        Some(Field::Value(what)) if what.get("why").is_none() => {
-                            escape::field(envelope::short(what).as_bytes(), &mut line);
-                        }
-                        _ => {
-                            let field = record.get(column.key);
-                            self.out.plain_field(field, column.is_escaped, &mut line)?;
-                        }
+                    Some(Field::Value(what)) if what.get("why").is_none() => {
+                        Ok(escape::field(envelope::short(what).as_bytes()))
                     }
-                }
-                self.out.line(line)
+                    _ => self.out.plain_field(record.get(column.key), column.is_escaped),
+                };
+                let fields = self.rows.columns.iter().map(field).collect::<Result<Vec<_>, _>>()?;
+                self.out.line(fields.join(&b'\t'))
             }
             Format::Csv => {
-                let headings = csv::headings(self.keys(), self.out.style.encoding());
+                let headings = self.headings();
                 if self.rows.pushed == 1 {
                     self.out.csv_heading(&headings)?;
                 }
@@ -372,19 +365,16 @@ impl<'a> List<'a> {
                 self.out.csv_line(fields)
             }
             Format::Name => {
-                let (name, mut field, mut line) = (self.rows.shape.name, Vec::new(), Vec::new());
+                let name = self.rows.shape.name;
                 let is_escaped = self.rows.shape.column_of(name).is_some_and(|one| one.is_escaped);
-                self.out.plain_field(record.get(name), is_escaped, &mut field)?;
+                let field = self.out.plain_field(record.get(name), is_escaped)?;
                 // The same id names another job elsewhere.
-                if let (Some(server), true) = (record.get(SERVER.key), IDS.contains(&name)) {
-                    self.out.plain_field(Some(server), false, &mut line)?;
-                    line.extend_from_slice(b"//");
-                    if field.starts_with(&line) {
-                        line.clear();
-                    }
-                }
-                line.append(&mut field);
-                self.out.line(line)
+                let Some(server) = record.get(SERVER.key).filter(|_| IDS.contains(&name)) else {
+                    return self.out.line(field);
+                };
+                let server = [self.out.plain_field(Some(server), false)?, b"//".to_vec()].concat();
+                let is_named = field.starts_with(&server);
+                self.out.line(if is_named { field } else { [server, field].concat() })
             }
             Format::Raw => match record.body() {
                 Some(body) => self.out.raw_body(body),
@@ -394,8 +384,10 @@ impl<'a> List<'a> {
         }
     }
 
-    fn keys(&self) -> impl Iterator<Item = &'static str> {
-        self.rows.columns.iter().map(|column| column.key)
+    /// The header row of CSV.
+    fn headings(&self) -> Vec<&'static str> {
+        let keys = self.rows.columns.iter().map(|column| column.key);
+        csv::headings(keys, self.out.style.encoding())
     }
 
     fn write_json(&mut self, mut record: Record) -> Result<(), CliError> {
@@ -443,7 +435,7 @@ impl<'a> List<'a> {
                 self.rows.text.push_str("[]\n");
             }
             Format::Csv if self.rows.pushed == 0 => {
-                let headings = csv::headings(self.keys(), self.out.style.encoding());
+                let headings = self.headings();
                 self.out.csv_heading(&headings)?;
             }
             _ => {}

@@ -109,9 +109,13 @@ impl Messages {
         self.with_progress(ProgressWhen::Never)
     }
 
-    /// How progress is shown.
+    /// How progress is shown: not [`ProgressWhen::Auto`].
     pub(super) fn progress(&self) -> ProgressWhen {
-        self.progress
+        match self.progress {
+            ProgressWhen::Auto if self.is_terminal() => ProgressWhen::Bar,
+            ProgressWhen::Auto => ProgressWhen::Never,
+            told => told,
+        }
     }
 
     /// The name of the tool.
@@ -209,9 +213,9 @@ impl Messages {
         };
         if self.stamps {
             let now = units::now_in_milliseconds();
-            self.line(&format!("{now} {line}"));
+            self.text(&format!("{now} {line}"));
         } else {
-            self.line(&line);
+            self.text(&line);
         }
     }
 
@@ -246,12 +250,12 @@ impl Messages {
                 escape::line(hint)
             ));
         }
-        self.line(&text);
+        self.text(&text);
     }
 
     /// A text of several lines, which are wrapped between words; the caller has escaped what is not its own.
     pub(crate) fn text(&self, text: &str) {
-        self.line(text);
+        self.write(format!("{}\n", self.fitted(text)).as_bytes());
     }
 
     /// A JSON line, with the time first; the caller was asked for it.
@@ -312,10 +316,6 @@ impl Messages {
     /// Discards the messages that were held back.
     pub(crate) fn forget(&self) {
         drop(lock(&self.shared.held).take());
-    }
-
-    fn line(&self, line: &str) {
-        self.write(format!("{}\n", self.fitted(line)).as_bytes());
     }
 
     /// If stderr fails, there is nowhere to report it.

@@ -121,8 +121,7 @@ impl Output {
     /// # Errors
     /// As [`Output::list`].
     pub fn expect(&mut self, shape: &'static Shape) -> Result<(), CliError> {
-        let by_server = self.server.is_some();
-        List::new(self, shape, by_server).map(drop)
+        List::new(self, shape, false).map(drop)
     }
 
     /// A single result that is not a list: an object in JSON.
@@ -130,8 +129,7 @@ impl Output {
     /// # Errors
     /// As [`Output::list`], and write failures.
     pub fn object(&mut self, shape: &'static Shape, record: Record) -> Result<(), CliError> {
-        let by_server = self.server.is_some();
-        let mut list = List::new(self, shape, by_server)?.single();
+        let mut list = List::new(self, shape, false)?.single();
         list.push(record)?;
         list.finish()
     }
@@ -155,11 +153,8 @@ impl Output {
             }
             Format::Plain => {
                 for (key, field) in record.fields() {
-                    let mut line = Vec::new();
-                    escape::field(key.as_bytes(), &mut line);
-                    line.push(b'\t');
-                    self.plain_field(Some(field), false, &mut line)?;
-                    self.line(line)?;
+                    let field = self.plain_field(Some(field), false)?;
+                    self.line([escape::field(key.as_bytes()), field].join(&b'\t'))?;
                 }
             }
             Format::Name => {
@@ -252,27 +247,17 @@ impl Output {
     ) -> Result<Exit, CliError> {
         match self.style.format {
             Format::Json | Format::Yaml if is_part => {
-                let document = Object::new(record, self.style.encoding())?;
-                let document = serde_json::to_value(&document);
-                self.done.push(document.map_err(|error| CliError::internal(error.to_string()))?);
+                self.done.push(Object::new(record, self.style.encoding())?.into_value()?);
                 return Ok(Exit::Done);
             }
-            Format::Table | Format::Wide => {
-                self.line(escape::line(sentence).into_owned().into_bytes())?;
-            }
             // A bare number would look as if it had been done.
-            Format::Plain | Format::Name | Format::Raw if record.get("dry_run").is_some() => {
-                self.line(escape::line(sentence).into_owned().into_bytes())?;
+            Format::Plain | Format::Name | Format::Raw if record.get("dry_run").is_none() => {
+                let fields = plain.iter().map(|key| self.plain_field(record.get(key), false));
+                let fields = fields.collect::<Result<Vec<_>, _>>()?;
+                self.line(fields.join(&b'\t'))?;
             }
-            Format::Plain | Format::Name | Format::Raw => {
-                let mut line = Vec::new();
-                for (at, key) in plain.iter().enumerate() {
-                    if at > 0 {
-                        line.push(b'\t');
-                    }
-                    self.plain_field(record.get(key), false, &mut line)?;
-                }
-                self.line(line)?;
+            Format::Table | Format::Wide | Format::Plain | Format::Name | Format::Raw => {
+                self.line(escape::line(sentence).into_owned().into_bytes())?;
             }
             Format::Csv => {
                 let keys = record.fields().map(|(key, _)| key);
@@ -307,8 +292,7 @@ impl Output {
                 let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
                 record.select(&keys);
             }
-            let object = Object::new(&record, self.style.encoding())?;
-            serde_json::to_value(&object).map_err(document::not_json)
+            Object::new(&record, self.style.encoding())?.into_value()
         };
         records.into_iter().map(value).collect()
     }
@@ -343,7 +327,7 @@ impl Output {
     fn look(&self, chosen: bool) -> table::Look {
         table::Look {
             color: self.style.color,
-            width: self.width().and_then(|width| u16::try_from(width).ok()),
+            width: self.width(),
             encoding: self.style.encoding(),
             whole: false,
             chosen,

@@ -34,6 +34,11 @@ impl<'a> Object<'a> {
         }
         Ok(Self(members))
     }
+
+    /// The same as a value.
+    pub(super) fn into_value(self) -> Result<Value, CliError> {
+        serde_json::to_value(self).map_err(not_json)
+    }
 }
 
 impl Record {

@@ -20,7 +20,8 @@ pub use self::wait::{Wait, Waiting};
 /// The progress of one command. Short commands show none.
 pub struct Progress {
     messages: Messages,
-    mode: Mode,
+    /// Not [`ProgressWhen::Auto`].
+    mode: ProgressWhen,
     label: String,
     total: Option<u64>,
     done: u64,
@@ -34,26 +35,6 @@ pub struct Progress {
     rate: Rate,
     /// The rate through the file, for the remaining time.
     pace: Rate,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Bar,
-    Lines,
-    Objects,
-    Hidden,
-}
-
-impl Mode {
-    fn of(messages: &Messages) -> Self {
-        match messages.progress() {
-            ProgressWhen::Auto if messages.is_terminal() => Self::Bar,
-            ProgressWhen::Auto | ProgressWhen::Never => Self::Hidden,
-            ProgressWhen::Bar => Self::Bar,
-            ProgressWhen::Plain => Self::Lines,
-            ProgressWhen::Json => Self::Objects,
-        }
-    }
 }
 
 /// Commands that end sooner show no progress.
@@ -75,10 +56,9 @@ impl Progress {
         label: impl Into<String>,
         total: Option<u64>,
     ) -> Self {
-        let mode = Mode::of(messages);
         Self {
             messages: messages.clone(),
-            mode,
+            mode: messages.progress(),
             // It may be a name from a server, which a bar would show unescaped.
             label: escape::line(&label.into()).into_owned(),
             total,
@@ -124,11 +104,10 @@ impl Progress {
         let now = Instant::now();
         self.rate.mark(now, self.done);
         match (self.mode, &self.bar) {
-            (Mode::Hidden, _) => {}
-            (Mode::Bar, Some(_)) => self.move_bar(now),
-            (Mode::Bar, None) if self.started.elapsed() >= PATIENCE => self.show_bar(),
-            (Mode::Bar, None) => {}
-            (Mode::Lines | Mode::Objects, _) => self.report(Some(self.started), Self::line),
+            (ProgressWhen::Bar, Some(_)) => self.move_bar(now),
+            (ProgressWhen::Bar, None) if self.started.elapsed() < PATIENCE => {}
+            (ProgressWhen::Bar, None) => self.show_bar(),
+            _ => self.report(Some(self.started), Self::line),
         }
     }
 
@@ -137,18 +116,15 @@ impl Progress {
         self.done = done;
         self.total = total;
         match (self.mode, &self.bar) {
-            (Mode::Hidden, _) => {}
-            (Mode::Bar, Some(bar)) => {
+            (ProgressWhen::Bar, Some(bar)) => {
                 if let Some(total) = total {
                     bar.set_length(total);
                 }
                 bar.set_position(done);
             }
-            (Mode::Bar, None) => self.show_bar(),
+            (ProgressWhen::Bar, None) => self.show_bar(),
             // The counting may have begun long ago, so there is no rate.
-            (Mode::Lines | Mode::Objects, _) => {
-                self.report(None, |is| format!("{}: {done}{}", is.label, is.whole()));
-            }
+            _ => self.report(None, |is| format!("{}: {done}{}", is.label, is.whole())),
         }
     }
 
@@ -160,11 +136,10 @@ impl Progress {
         self.total = bound.map(|bound| bound.as_secs_f64().ceil() as u64);
         self.seen = Some(escape::line(seen).into_owned());
         match self.mode {
-            Mode::Hidden => {}
-            Mode::Bar if self.bar.is_none() && waited < PATIENCE => {}
+            ProgressWhen::Bar if self.bar.is_none() && waited < PATIENCE => {}
             // The count of what has arrived so far stays.
-            Mode::Bar if self.bar.is_none() && self.messages.has_bar() => {}
-            Mode::Bar => {
+            ProgressWhen::Bar if self.bar.is_none() && self.messages.has_bar() => {}
+            ProgressWhen::Bar => {
                 let text = self.wait(bound);
                 if self.bar.is_none() {
                     self.open_bar(None, "{wide_msg}");
@@ -173,9 +148,7 @@ impl Progress {
                     bar.set_message(text);
                 }
             }
-            Mode::Lines | Mode::Objects => {
-                self.report(Some(self.started), |is| is.wait(bound));
-            }
+            _ => self.report(Some(self.started), |is| is.wait(bound)),
         }
     }
 
@@ -192,9 +165,9 @@ impl Progress {
     /// Writes a line or an object, if it is time for one: some time after the last one, or else after `first`.
     fn report(&mut self, first: Option<Instant>, line: impl FnOnce(&Self) -> String) {
         let interval = match self.mode {
-            Mode::Lines => LINE_INTERVAL,
-            Mode::Objects => OBJECT_INTERVAL,
-            Mode::Bar | Mode::Hidden => return,
+            ProgressWhen::Plain => LINE_INTERVAL,
+            ProgressWhen::Json => OBJECT_INTERVAL,
+            _ => return,
         };
         let now = Instant::now();
         if self.shown.or(first).is_some_and(|last| now.duration_since(last) < interval) {
@@ -202,16 +175,16 @@ impl Progress {
         }
         self.shown = Some(now);
         match self.mode {
-            Mode::Objects => self.show_object(now),
+            ProgressWhen::Json => self.show_object(now),
             _ => self.messages.note(line(self)),
         }
     }
 
     /// Removes the bar, or writes the last object.
     pub fn finish(&mut self) {
-        if self.mode == Mode::Objects {
+        if self.mode == ProgressWhen::Json {
             self.show_object(Instant::now());
-            self.mode = Mode::Hidden;
+            self.mode = ProgressWhen::Never;
         }
         if let Some(bar) = self.bar.take() {
             self.messages.set_bar(None);
@@ -222,19 +195,18 @@ impl Progress {
     /// Writes an object: `label`, `done`, `total` and `rate` (per second, null if unknown); for a file also its bytes
     /// read and its size; for a wait what it has seen.
     fn show_object(&mut self, now: Instant) {
-        let fields = Record::new()
+        let mut fields = Record::new()
             .with("label", self.label.as_str())
             .with("done", self.done)
             .with("total", self.total)
             .with("rate", self.rate.per_second(now, self.done).map(|rate| rate.round() as u64));
-        let fields = match &self.meter {
-            Some(meter) => fields.with("bytes", meter.position()).with("size", meter.size()),
-            None => fields,
-        };
-        let fields = match &self.seen {
-            Some(seen) => fields.with("seen", seen.as_str()),
-            None => fields,
-        };
+        if let Some(meter) = &self.meter {
+            fields.push("bytes", meter.position());
+            fields.push("size", meter.size());
+        }
+        if let Some(seen) = &self.seen {
+            fields.push("seen", seen.as_str());
+        }
         self.messages.object(Value::Null, fields.into());
     }
 

@@ -77,36 +77,23 @@ pub fn prepare(
     to: &OsStr,
     shape: &'static Shape,
 ) -> Result<(), CliError> {
-    if to == STDOUT {
-        choose_format(out, requested)?;
+    match requested.filter(|_| to == STDOUT) {
+        None if to == STDOUT => out.style.format = Format::Ndjson,
+        Some(format) if !format.is_structured() => {
+            return Err(CliError::usage("records are written as ndjson, json or yaml")
+                .hint("-o ndjson, which can be read back"));
+        }
+        _ => {}
     }
-    require_lossless(out.style.encoding())?;
+    if out.style.encoding() == Encoding::Utf8 {
+        return Err(CliError::usage("--decode utf8 cannot be read back byte for byte")
+            .hint("--decode none, base64 or hex"));
+    }
     out.expect(shape)
 }
 
 /// Stands for stdout in place of a file.
 pub const STDOUT: &str = "-";
-
-fn choose_format(out: &mut Output, requested: Option<Format>) -> Result<(), CliError> {
-    match requested {
-        None => out.style.format = Format::Ndjson,
-        Some(format) if format.is_structured() => {}
-        Some(_) => {
-            return Err(CliError::usage("records are written as ndjson, json or yaml")
-                .hint("-o ndjson, which can be read back"));
-        }
-    }
-    Ok(())
-}
-
-/// Refuses lossy encodings of bodies.
-fn require_lossless(encoding: Encoding) -> Result<(), CliError> {
-    match encoding {
-        Encoding::Auto | Encoding::Base64 | Encoding::Hex => Ok(()),
-        Encoding::Utf8 => Err(CliError::usage("--decode utf8 cannot be read back byte for byte")
-            .hint("--decode none, base64 or hex")),
-    }
-}
 
 /// Creates a new file for NDJSON records, readable only by its owner, since job bodies may be private. `None` for
 /// stdout.

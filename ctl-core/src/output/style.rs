@@ -7,13 +7,14 @@ use crate::envelope::{Decode, Formats};
 use crate::text::color::Role;
 
 /// The value of `-o`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum Format {
     /// A table for people: the default on a terminal.
     Table,
     /// A table with more columns.
     Wide,
     /// TAB-separated, one record per line, no heading: the default in pipes.
+    #[default]
     Plain,
     /// One JSON document.
     Json,
@@ -48,7 +49,7 @@ impl Format {
 }
 
 /// How results look.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Style {
     /// The format.
     pub format: Format,
@@ -60,8 +61,8 @@ pub struct Style {
     pub columns: Option<Vec<String>>,
     /// The column to sort lists by.
     pub sort_by: Option<String>,
-    /// Whether CSV begins with a header row.
-    pub headers: bool,
+    /// Whether CSV has no header row.
+    pub headless: bool,
     /// Whether stdout gets colours.
     pub color: bool,
     /// Whether stdout is a terminal.
@@ -125,24 +126,6 @@ impl Style {
     pub fn prefer_names(&mut self) {
         if self.format == Format::Table && self.columns.is_none() {
             self.format = Format::Name;
-        }
-    }
-}
-
-impl Default for Style {
-    fn default() -> Self {
-        Self {
-            format: Format::Plain,
-            decode: None,
-            formats: Formats::default(),
-            columns: None,
-            sort_by: None,
-            headers: true,
-            color: false,
-            terminal: false,
-            null: false,
-            upright: false,
-            colors: &[],
         }
     }
 }

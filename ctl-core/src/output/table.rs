@@ -16,7 +16,7 @@ use crate::text::{escape, wrap};
 pub(super) struct Look {
     pub(super) color: bool,
     /// The terminal's width; `None` if stdout is not a terminal.
-    pub(super) width: Option<u16>,
+    pub(super) width: Option<usize>,
     pub(super) encoding: Encoding,
     /// Whether bodies are shown whole, whatever their size.
     pub(super) whole: bool,
@@ -53,7 +53,7 @@ pub(super) fn rows(
             need(column, cells, is_number, name, look)
         })
         .collect();
-    let fit = fit::fit(&needs, look.width.map(usize::from));
+    let fit = fit::fit(&needs, look.width);
     let left_out = left_out(columns, &fit);
 
     let titles = columns.iter().map(|column| (column.title.to_owned(), Some(Role::Heading)));
@@ -88,9 +88,7 @@ pub(super) fn rows(
 /// Whether sentences fit into a table: directly, or wrapped on a wide enough terminal.
 pub(super) fn has_room(columns: &[Column], records: &[Record], look: Look) -> bool {
     const WIDE: usize = 100;
-    let Some(width) = look.width.map(usize::from).filter(|width| *width < WIDE) else {
-        return true;
-    };
+    let Some(width) = look.width.filter(|width| *width < WIDE) else { return true };
     let widest = |column: &Column| {
         let cells = records.iter().filter_map(|record| cell_of(column, record, look).ok());
         cells.map(|(text, _)| text.width()).fold(column.title.width(), usize::max)
@@ -110,7 +108,7 @@ fn need<'c>(
     // Requested columns stay, and so does the name of a result.
     let stays = look.chosen || is_body || [name, SERVER.key].contains(&column.key);
     let rank = if stays { 0 } else { column.rank };
-    Need::of(column.title, cells, (is_number, is_body), (rank, look.width.map(usize::from)))
+    Need::of(column.title, cells, (is_number, is_body), (rank, look.width))
 }
 
 fn left_out(columns: &[Column], fit: &Fit) -> Vec<&'static str> {
@@ -153,7 +151,7 @@ pub(super) fn live_columns(
         (need.least, need.name) = (need.least.max(heading) + 1, need.name.max(heading) + 1);
         needs.push(need);
     }
-    let fit = fit::fit(&needs, look.width.map(usize::from));
+    let fit = fit::fit(&needs, look.width);
     let shown = fit.shown.iter().filter_map(|(at, _)| columns.get(*at)).copied().collect();
     // The gap is always the wide one.
     let lacks = fit::GAP - fit.gap;
@@ -190,7 +188,7 @@ pub(super) fn next_row(
         });
         let line = padded.collect::<Vec<_>>().join("  ");
         let line = line.trim_end();
-        look.width.map_or_else(|| line.to_owned(), |width| wrap::cut(line, width.into()))
+        look.width.map_or_else(|| line.to_owned(), |width| wrap::cut(line, width))
     };
     let row = line(&mut cells.iter().map(String::as_str));
     if !is_first {
@@ -214,7 +212,7 @@ pub(super) fn block(record: &Record, look: Look) -> Result<String, CliError> {
                 let text = if key == ENVELOPE { short(value) } else { value_text(value) };
                 let text = escape::line(&text);
                 let text = match look.width {
-                    Some(width) => wrap::hanging(&text, usize::from(width), widest + 2),
+                    Some(width) => wrap::hanging(&text, width, widest + 2),
                     None => text.into_owned(),
                 };
                 out.push_str(&format!("{label} {text}\n"));
@@ -253,16 +251,11 @@ fn cell_of(
     record: &Record,
     look: Look,
 ) -> Result<(String, Option<Role>), CliError> {
-    match record.get(ENVELOPE) {
-        Some(Field::Value(envelope)) if envelope.get("why").is_none() && column.key == BODY => {
-            cell(ENVELOPE, record.get(ENVELOPE), look)
-        }
-        _ => cell(column.key, record.get(column.key), look),
-    }
-}
-
-fn cell(key: &str, field: Option<&Field>, look: Look) -> Result<(String, Option<Role>), CliError> {
-    let text = match field {
+    let key = match record.get(ENVELOPE).filter(|_| column.key == BODY) {
+        Some(Field::Value(envelope)) if envelope.get("why").is_none() => ENVELOPE,
+        _ => column.key,
+    };
+    let text = match record.get(key) {
         None => String::new(),
         Some(Field::Value(value)) if key == ENVELOPE => escape::line(&short(value)).into_owned(),
         // A list can be wrapped between its words.
@@ -320,7 +313,7 @@ mod tests {
         let look = Look {
             whole: false,
             color,
-            width: Some(width),
+            width: Some(width.into()),
             encoding: Encoding::Auto,
             chosen: true,
             colors: &[],

@@ -61,7 +61,7 @@ fn csv_has_a_heading_even_when_empty() {
     let heading = "id,tube,age,body,body_base64\n";
     assert_eq!(lines, format!("{heading}1,mail,5,\"a,\"\"b\"\"\nc\",\n2,mail,5,,/w==\n"));
     assert_eq!(text(style(Format::Csv), vec![]), heading);
-    let bare = Style { headers: false, ..style(Format::Csv) };
+    let bare = Style { headless: true, ..style(Format::Csv) };
     assert_eq!(text(bare, vec![job(2, b"x")]), "2,mail,5,x,\n");
 }
 

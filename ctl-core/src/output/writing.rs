@@ -49,14 +49,7 @@ impl Output {
         &mut self,
         fields: impl IntoIterator<Item = &'f [u8]>,
     ) -> Result<(), CliError> {
-        let mut line = Vec::new();
-        for (at, field) in fields.into_iter().enumerate() {
-            if at > 0 {
-                line.push(b'\t');
-            }
-            escape::field(field, &mut line);
-        }
-        self.line(line)
+        self.line(fields.into_iter().map(escape::field).collect::<Vec<_>>().join(&b'\t'))
     }
 
     /// A body, byte for byte, with the configured separator.
@@ -140,25 +133,21 @@ impl Output {
         &self,
         field: Option<&Field>,
         is_escaped: bool,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CliError> {
-        match field {
-            None => {}
-            Some(Field::Value(value)) if is_escaped => {
-                out.extend_from_slice(table::value_text(value).as_bytes());
-            }
-            Some(Field::Value(value)) => escape::field(table::value_text(value).as_bytes(), out),
+    ) -> Result<Vec<u8>, CliError> {
+        Ok(match field {
+            None => Vec::new(),
+            Some(Field::Value(value)) if is_escaped => table::value_text(value).into_bytes(),
+            Some(Field::Value(value)) => escape::field(table::value_text(value).as_bytes()),
             Some(Field::Body(bytes)) => match self.style.encoding().text(bytes)? {
-                Some(text) => out.extend_from_slice(text.as_bytes()),
-                None => escape::field(bytes, out),
+                Some(text) => text.into_bytes(),
+                None => escape::field(bytes),
             },
-        }
-        Ok(())
+        })
     }
 
     /// The header row of CSV, if enabled.
     pub(super) fn csv_heading(&mut self, keys: &[&str]) -> Result<(), CliError> {
-        if self.style.headers { self.csv_line(keys) } else { Ok(()) }
+        if self.style.headless { Ok(()) } else { self.csv_line(keys) }
     }
 
     /// A CSV line.

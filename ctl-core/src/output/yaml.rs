@@ -8,11 +8,7 @@ use crate::text::escape;
 /// A document.
 pub(super) fn text(value: &Value) -> String {
     let mut out = String::new();
-    if is_block(value) {
-        block(value, 0, &mut out);
-    } else {
-        scalar(value, &mut out);
-    }
+    push(value, 0, &mut out);
     out
 }
 
@@ -25,21 +21,17 @@ fn is_block(value: &Value) -> bool {
     }
 }
 
-/// Writes a block whose first line is indented already.
-fn block(value: &Value, indent: usize, out: &mut String) {
+/// Writes a value whose first line is indented already.
+fn push(value: &Value, indent: usize, out: &mut String) {
     match value {
-        Value::Object(map) => mapping(map, indent, out),
-        Value::Array(items) => {
+        Value::Object(map) if !map.is_empty() => mapping(map, indent, out),
+        Value::Array(items) if !items.is_empty() => {
             for (at, item) in items.iter().enumerate() {
                 if at > 0 {
                     push_spaces(indent, out);
                 }
                 out.push_str("- ");
-                if is_block(item) {
-                    block(item, indent + STEP, out);
-                } else {
-                    scalar(item, out);
-                }
+                push(item, indent + STEP, out);
             }
         }
         other => scalar(other, out),
@@ -64,11 +56,10 @@ fn mapping(map: &Map<String, Value>, indent: usize, out: &mut String) {
         if is_block(value) {
             out.push('\n');
             push_spaces(indent + STEP, out);
-            block(value, indent + STEP, out);
         } else {
             out.push(' ');
-            scalar(value, out);
         }
+        push(value, indent + STEP, out);
     }
 }
 

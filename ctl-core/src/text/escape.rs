@@ -11,17 +11,12 @@ pub use queue_core::unname;
 
 /// One line for a terminal: escapes every character that could act on it, including line ends and tabs.
 pub fn line(text: &str) -> Cow<'_, str> {
-    if text.chars().any(acts) { Cow::Owned(escape_chars(text, |_| false)) } else { text.into() }
+    escape_chars(text, |_| false)
 }
 
 /// As [`line()`], but keeps line ends, for messages of several lines.
 pub fn lines(text: &str) -> Cow<'_, str> {
-    let keep = |c| c == '\n';
-    if text.chars().any(|c| acts(c) && !keep(c)) {
-        Cow::Owned(escape_chars(text, keep))
-    } else {
-        text.into()
-    }
+    escape_chars(text, |c| c == '\n')
 }
 
 /// The text of a name of any bytes, which [`unname`] reads back. Each byte of a character that a terminal would act on
@@ -66,12 +61,12 @@ pub fn bytes_view(bytes: &[u8]) -> String {
 /// a character that a terminal would act on or hide becomes `\xNN`, as does invalid UTF-8 of that kind.
 ///
 /// So it can be read back. Every other byte is unchanged.
-pub fn field(bytes: &[u8], out: &mut Vec<u8>) {
+pub fn field(bytes: &[u8]) -> Vec<u8> {
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && *byte != b'\\';
     if bytes.iter().all(is_plain) {
-        out.extend_from_slice(bytes);
-        return;
+        return bytes.to_vec();
     }
+    let mut out = Vec::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
             let mut utf8 = [0; 4];
@@ -82,15 +77,16 @@ pub fn field(bytes: &[u8], out: &mut Vec<u8>) {
                 '\r' => out.extend_from_slice(b"\\r"),
                 '\0' => out.extend_from_slice(b"\\0"),
                 '\\' => out.extend_from_slice(b"\\\\"),
-                c if acts(c) => utf8.iter().for_each(|byte| push_hex(*byte, out)),
+                c if acts(c) => utf8.iter().for_each(|byte| push_hex(*byte, &mut out)),
                 _ => out.extend_from_slice(utf8),
             }
         }
         for &byte in chunk.invalid() {
             // A terminal with an 8-bit character set takes these for C1 controls.
-            if matches!(byte, 0x80..=0x9f) { push_hex(byte, out) } else { out.push(byte) }
+            if matches!(byte, 0x80..=0x9f) { push_hex(byte, &mut out) } else { out.push(byte) }
         }
     }
+    out
 }
 
 fn push_hex(byte: u8, out: &mut Vec<u8>) {
@@ -167,10 +163,13 @@ fn escape_bytes(bytes: &[u8], keep: fn(char) -> bool) -> String {
     out
 }
 
-fn escape_chars(text: &str, keep: fn(char) -> bool) -> String {
+fn escape_chars(text: &str, keep: fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(|c| acts(c) && !keep(c)) {
+        return text.into();
+    }
     let mut out = String::with_capacity(text.len() + 16);
     push_escaped(text, keep, &mut out);
-    out
+    out.into()
 }
 
 fn push_escaped(text: &str, keep: fn(char) -> bool, out: &mut String) {
@@ -272,9 +271,8 @@ mod tests {
 
     #[test]
     fn fields_contain_no_control_characters() {
-        let mut out = Vec::new();
-        field("a\x1b[2J\x07\x7f\u{9b}\u{202e}ü\\".as_bytes(), &mut out);
-        field(b"\x9b\xff", &mut out);
+        let out =
+            [field("a\x1b[2J\x07\x7f\u{9b}\u{202e}ü\\".as_bytes()), field(b"\x9b\xff")].concat();
         let shown = b"a\\x1b[2J\\x07\\x7f\\xc2\\x9b\\xe2\\x80\\xae\xc3\xbc\\\\\\x9b\xff";
         assert_eq!(out, shown);
         assert_eq!(unescape_field(b"\\x1b\\xe"), b"\x1b");
@@ -290,30 +288,29 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn fields_round_trip(bytes: Vec<u8>) {
-            let mut out = Vec::new();
-            field(&bytes, &mut out);
-            let text = String::from_utf8_lossy(&out);
-            prop_assert!(!text.chars().any(acts), "{text:?}");
-            prop_assert_eq!(unescape_field(&out), bytes);
-        }
+            #[test]
+            fn fields_round_trip(bytes: Vec<u8>) {
+    let out = field(&bytes);
+    let text = String::from_utf8_lossy(&out);
+                prop_assert!(!text.chars().any(acts), "{text:?}");
+                prop_assert_eq!(unescape_field(&out), bytes);
+            }
 
-        #[test]
-        fn names_round_trip(bytes in proptest::collection::vec(
-            prop_oneof![any::<u8>(), proptest::sample::select(br"\xfF".to_vec())], 0..40,
-        )) {
-            let text = name(&bytes);
-            prop_assert!(!text.chars().any(acts), "{text:?}");
-            prop_assert_eq!(unname(&text), bytes);
-        }
+            #[test]
+            fn names_round_trip(bytes in proptest::collection::vec(
+                prop_oneof![any::<u8>(), proptest::sample::select(br"\xfF".to_vec())], 0..40,
+            )) {
+                let text = name(&bytes);
+                prop_assert!(!text.chars().any(acts), "{text:?}");
+                prop_assert_eq!(unname(&text), bytes);
+            }
 
-        #[test]
-        fn escaped_json_keeps_its_value(text: String) {
-            let plain = serde_json::to_string(&text).unwrap();
-            let escaped = json(&plain);
-            prop_assert!(!escaped.chars().any(|c| acts(c) && c != '\n'));
-            prop_assert_eq!(serde_json::from_str::<String>(&escaped).unwrap(), text);
+            #[test]
+            fn escaped_json_keeps_its_value(text: String) {
+                let plain = serde_json::to_string(&text).unwrap();
+                let escaped = json(&plain);
+                prop_assert!(!escaped.chars().any(|c| acts(c) && c != '\n'));
+                prop_assert_eq!(serde_json::from_str::<String>(&escaped).unwrap(), text);
+            }
         }
-    }
 }

@@ -39,7 +39,7 @@ pub(super) fn all<T: Tool>(
                 match (looks, context.out.style.format) {
                     (1, _) => {}
                     // A single table, with one header.
-                    (_, Format::Csv) => context.out.style.headers = false,
+                    (_, Format::Csv) => context.out.style.headless = true,
                     _ => context.out.text("\n")?,
                 }
                 rows(&mut context.out, known, selection)?;

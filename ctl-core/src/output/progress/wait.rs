@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Mode, Progress};
+use super::Progress;
 use crate::error::CliError;
-use crate::output::messages::Messages;
+use crate::output::messages::{Messages, ProgressWhen};
 use crate::system::signals::Interrupts;
 
 /// A wait, which may have an end. It is silent by default.
@@ -52,7 +52,7 @@ impl Wait {
 
     /// Whether it is shown.
     pub fn is_seen(&self) -> bool {
-        !matches!(Mode::of(&self.messages), Mode::Hidden)
+        self.messages.progress() != ProgressWhen::Never
     }
 
     /// What shows it from the first [`Waiting::see`] on, until it is dropped.
