@@ -220,8 +220,7 @@ impl Bulk {
         let unseen = self.failures.iter_mut().skip(first).filter(|failure| !failure.is_shown);
         for Failure { item, error, is_shown } in unseen {
             let CliError { code, message, .. } = error;
-            let item = if message.contains(&*item) { String::new() } else { format!("{item}: ") };
-            self.messages.warn(format!("{item}{code}: {message}"));
+            self.messages.warn(format!("{}{code}: {message}", place(item, message)));
             *is_shown = true;
         }
     }
@@ -400,16 +399,11 @@ impl Bulk {
         }
         if self.succeeded == 0 && signal.is_none() && !self.failures.is_empty() {
             let Failure { item, error, .. } = self.failures.swap_remove(0);
-            let more = if self.failed > 1 {
-                format!(" (and {} more)", self.failed - 1)
-            } else {
-                String::new()
+            let more = match self.failed {
+                0 | 1 => String::new(),
+                failed => format!(" (and {} more)", failed - 1),
             };
-            let message = if error.message.contains(&item) {
-                format!("{}{more}", error.message)
-            } else {
-                format!("{item}: {}{more}", error.message)
-            };
+            let message = format!("{}{}{more}", place(&item, &error.message), error.message);
             return Err(CliError { message, ..error });
         }
         self.show_failures_from(0);
@@ -475,6 +469,11 @@ impl Bulk {
         text.push_str(&format!(" in {}", units::show_duration(round(self.started.elapsed()))));
         text
     }
+}
+
+/// What precedes a message about an item, unless it names the item.
+fn place(item: &str, message: &str) -> String {
+    if message.contains(item) { String::new() } else { format!("{item}: ") }
 }
 
 fn round(duration: Duration) -> Duration {

@@ -4,7 +4,7 @@ pub(crate) mod examples;
 pub(crate) mod tip;
 pub(crate) mod topics;
 
-use clap::builder::PossibleValue;
+use clap::builder::{PossibleValue, Resettable, StyledStr};
 use clap::{Arg, Command};
 
 use crate::program::Program;
@@ -54,11 +54,6 @@ pub(crate) fn overview(program: &Program) -> String {
         ])
     );
     wrap::words(&text, width()).trim_end().to_owned() + "\n"
-}
-
-/// Everything that the help has apart from that of single commands.
-pub(crate) fn everything(program: &Program) -> String {
-    format!("{}\n{}", overview(program), topics::everything(program))
 }
 
 /// The grammar as help shows it: with all options, or with the usual ones in a screen. The flags of every command are a
@@ -194,11 +189,18 @@ fn table<N: AsRef<str>, M: AsRef<str>>(rows: &[(N, M)]) -> String {
 
 /// A text of every tool, with the words of this one.
 pub(crate) fn filled(text: &str, program: &Program) -> String {
-    let Program { name, prefix, servers, queue, help, .. } = program;
+    let Program { name, prefix, servers, queue, help, tls, .. } = program;
     let (about, session, examples) = help.repl;
+    let (first, others) = servers.variables.split_first().unwrap_or((&"", &[]));
+    let others =
+        if others.is_empty() { String::new() } else { format!("; then {}", others.join(", ")) };
+    let tls = [tls.authorities, tls.certificate, tls.key, tls.revocations].join(", ");
     let words = [
         ("{name}", *name),
         ("{prefix}", prefix),
+        ("{server}", first),
+        ("{others}", &others),
+        ("{tls}", &tls),
         ("{kind}", servers.kind),
         ("{short}", servers.short),
         ("{address}", servers.default),
@@ -225,14 +227,8 @@ pub(crate) fn reflow(command: Command, width: Option<usize>) -> Command {
         Some(width) => set_in(&joined(&text.to_string()), width),
         None => joined(&text.to_string()),
     };
-    let command = match command.get_after_help() {
-        Some(help) => {
-            let help = text(help);
-            command.after_help(help)
-        }
-        None => command,
-    };
-    command.mut_subcommands(|command| reflow(command, width))
+    let end = command.get_after_help().map(|help| StyledStr::from(text(help)));
+    command.after_help(Resettable::from(end)).mut_subcommands(|command| reflow(command, width))
 }
 
 /// A text of several lines as [`reflow`] sets it.

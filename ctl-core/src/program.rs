@@ -5,7 +5,6 @@ pub mod sheet;
 use clap::Command;
 
 use crate::error::{CliError, EXIT_CODES, Exit};
-use crate::help;
 use crate::text::color::Role;
 
 /// A tool: its names, its grammar, and its help texts. The only place that knows the queue.
@@ -110,21 +109,6 @@ pub struct CommonHelp {
     pub serve: ServeHelp,
 }
 
-/// The variables that every tool reads.
-const ENVIRONMENT: &[(&str, &str)] = &[
-    ("{server}", "server address if {short} is not given{then}"),
-    ("{tls}", "TLS files, as --tls=ca, --tls=cert, --tls=key, --tls=crl"),
-    ("{prefix}_CONFIG, {prefix}_CONTEXT", "as --config, --context"),
-    ("{prefix}_TIMEOUT", "as --timeout"),
-    ("{prefix}_OUTPUT", "as --output"),
-    ("{prefix}_LOG", "log filter in RUST_LOG syntax: debug, or {name}::protocol=trace"),
-    ("{prefix}_LOG_FORMAT", "format of stderr lines: text or json"),
-    ("{prefix}_PROGRESS", "how to show progress on stderr: auto, bar, plain, json, never"),
-    ("{prefix}_HISTFILE", "history file of the REPL; empty or /dev/null for none"),
-    ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
-    ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours if --color is not given"),
-];
-
 /// The text of `serve --help` about the server.
 #[derive(Debug, Clone, Copy)]
 pub struct ServeHelp {
@@ -139,21 +123,6 @@ pub struct ServeHelp {
 }
 
 impl Program {
-    /// The variables that the tool reads, and what they are for.
-    pub(crate) fn environment(&self) -> Vec<(String, String)> {
-        let Self { tls, servers, .. } = self;
-        let (first, others) = servers.variables.split_first().unwrap_or((&"", &[]));
-        let then = if others.is_empty() { "" } else { "; then " };
-        let then = format!("{then}{}", others.join(", "));
-        let tls = [tls.authorities, tls.certificate, tls.key, tls.revocations].join(", ");
-        let fill = |text: &str| {
-            let own = text.replace("{server}", first).replace("{then}", &then);
-            help::filled(&own.replace("{tls}", &tls), self)
-        };
-        let rows = ENVIRONMENT.iter().chain(self.own_variables);
-        rows.map(|(names, about)| (fill(names), fill(about))).collect()
-    }
-
     /// A hint for the command line as one for a session, if it makes sense there: commands without the tool's name, and
     /// `connect` for the flags that name a server.
     pub(crate) fn within_session(&self, hint: &str) -> Option<String> {

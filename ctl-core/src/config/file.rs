@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use toml_edit::{Document, DocumentMut, Item, Table, TableLike};
 
 use super::keys::{self, Key};
-use crate::envelope::{self, Formats};
+use crate::envelope::{self, Formats, Wrong};
 use crate::error::{CliError, Exit};
 use crate::program::Program;
 use crate::system::env::Environment;
@@ -139,17 +139,16 @@ impl Place {
     /// The error, with its line: exit 2.
     pub fn parse(&self, text: &str, program: &Program) -> Result<(Config, DocumentMut), CliError> {
         let at = |start: Option<usize>, what: &str| {
-            let line = start.and_then(|start| text.get(..start)).map(line_of);
-            let place =
-                line.map_or_else(|| self.shown(), |line| format!("{}:{line}", self.shown()));
-            CliError::config(format!("{place}: {what}"))
+            let before = start.and_then(|start| text.get(..start));
+            let line = before.map(|before| format!(":{}", before.matches('\n').count() + 1));
+            CliError::config(format!("{}{}: {what}", self.shown(), line.unwrap_or_default()))
                 .hint(format!("{} context edit", program.name))
         };
         let document = Document::parse(text.to_owned())
             .map_err(|error| at(error.span().map(|span| span.start), error.message()))?;
         let reader = Reader { program, folder: self.folder() };
         let config =
-            reader.config(document.as_table()).map_err(|wrong| at(wrong.at, &wrong.what))?;
+            reader.config(document.as_table()).map_err(|(start, what)| at(start, &what))?;
         Ok((config, document.into_mut()))
     }
 
@@ -258,17 +257,6 @@ pub fn check_name(name: &str) -> Result<(), CliError> {
     )))
 }
 
-/// The number of the line after this text.
-fn line_of(before: &str) -> usize {
-    before.matches('\n').count() + 1
-}
-
-/// An error in a file, and its location.
-struct Wrong {
-    at: Option<usize>,
-    what: String,
-}
-
 struct Reader<'p> {
     program: &'p Program,
     folder: PathBuf,
@@ -287,7 +275,7 @@ impl Reader<'_> {
                     let contexts = item.as_table_like().ok_or_else(|| no_table(at, name))?;
                     for (name, item) in contexts.iter() {
                         let at = place(contexts, name, item);
-                        check_name(name).map_err(|error| Wrong { at, what: error.message })?;
+                        check_name(name).map_err(|error| (at, error.message))?;
                         let fields = self.fields(&format!("{CONTEXTS}.{name}"), at, item)?;
                         config.contexts.insert(name.to_owned(), fields);
                     }
@@ -313,7 +301,7 @@ impl Reader<'_> {
                 return Err(unknown(at, &format!("{of}.{name}"), &known.join(", ")));
             };
             let value = key.read(item, self.program, &self.folder);
-            let value = value.map_err(|what| Wrong { at, what: format!("{of}.{name}: {what}") })?;
+            let value = value.map_err(|what| (at, format!("{of}.{name}: {what}")))?;
             fields.insert(key.name, value);
         }
         Ok(fields)
@@ -325,8 +313,7 @@ fn formats(at: Option<usize>, item: &Item) -> Result<Formats, Wrong> {
     let table = item.as_table_like().ok_or_else(|| no_table(at, ENVELOPES))?;
     let read = |(name, item): (&str, &Item)| {
         let at = place(table, name, item);
-        let wrong = |what: String| Wrong { at, what: format!("{ENVELOPES}.{what}") };
-        let name_of = |what: &str| wrong(format!("{}: {what}", escape::line(name)));
+        let name_of = |what: &str| (at, format!("{ENVELOPES}.{}: {what}", escape::line(name)));
         check_name(name)
             .map_err(|_| name_of("the name must be made of letters, digits, - _ and ."))?;
         if Formats::is_taken(name) {
@@ -335,7 +322,7 @@ fn formats(at: Option<usize>, item: &Item) -> Result<Formats, Wrong> {
         let row =
             item.as_table_like().ok_or_else(|| no_table(at, &format!("{ENVELOPES}.{name}")))?;
         envelope::Format::read(name, row)
-            .map_err(|(inner, what)| Wrong { at: inner.or(at), ..wrong(what) })
+            .map_err(|(inner, what)| (inner.or(at), format!("{ENVELOPES}.{what}")))
     };
     Ok(Formats::behind(table.iter().map(read).collect::<Result<_, _>>()?))
 }
@@ -348,14 +335,13 @@ fn place(table: &dyn TableLike, name: &str, item: &Item) -> Option<usize> {
 
 fn context_name(at: Option<usize>, key: &str, item: &Item) -> Result<String, Wrong> {
     let what = || format!("{key} must be the name of a context");
-    item.as_str().map(str::to_owned).ok_or_else(|| Wrong { at, what: what() })
+    item.as_str().map(str::to_owned).ok_or_else(|| (at, what()))
 }
 
 fn no_table(at: Option<usize>, name: &str) -> Wrong {
-    Wrong { at, what: format!("{} must be a table", escape::line(name)) }
+    (at, format!("{} must be a table", escape::line(name)))
 }
 
 fn unknown(at: Option<usize>, name: &str, known: &str) -> Wrong {
-    let name = escape::line(name);
-    Wrong { at, what: format!("there is no setting `{name}` (settings: {known})") }
+    (at, format!("there is no setting `{}` (settings: {known})", escape::line(name)))
 }

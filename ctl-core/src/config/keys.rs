@@ -204,7 +204,8 @@ impl Key {
             Kind::Addresses => (program.check)(text).map_err(said),
             Kind::Queue => (program.queue.check)(text).map_err(said),
             Kind::Switch => {
-                text.parse::<bool>().map(drop).map_err(|_| not_so(text, "true or false"))
+                let rule = |_| format!("`{}` is not true or false", escape::line(text));
+                text.parse::<bool>().map(drop).map_err(rule)
             }
             Kind::File if text.is_empty() => Err("does not name a file".to_owned()),
             Kind::File => Ok(()),
@@ -227,10 +228,6 @@ impl Key {
             _ => Value::from(text),
         }
     }
-}
-
-fn not_so(text: &str, form: &str) -> String {
-    format!("`{}` is not {form}", escape::line(text))
 }
 
 /// A file name relative to this folder.

@@ -29,13 +29,6 @@ pub struct SettingsArgs {
     pub context: Option<String>,
 }
 
-impl SettingsArgs {
-    /// The name of a context, if one is given.
-    fn named(&self) -> Option<&str> {
-        self.context.as_deref().filter(|name| !name.is_empty())
-    }
-}
-
 /// The context in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
@@ -43,13 +36,6 @@ pub struct Chosen {
     pub name: String,
     /// The source of its selection: a flag, the environment, the file, or `connect` in a session.
     pub source: Source,
-}
-
-impl Chosen {
-    /// Whether this command line or session itself names it.
-    fn is_told(&self) -> bool {
-        matches!(self.source, Source::Flag(_) | Source::Connect)
-    }
 }
 
 /// The settings of the environment, a context and the configuration file.
@@ -80,7 +66,7 @@ impl Settings {
         embedded: bool,
         environment: Environment,
     ) -> Result<Self, CliError> {
-        if embedded && args.named().is_some() {
+        if embedded && args.context.as_ref().is_some_and(|name| !name.is_empty()) {
             let text = "--embedded cannot be combined with --context";
             return Err(CliError::usage(text).hint("only one of them"));
         }
@@ -250,13 +236,13 @@ impl Settings {
         if self.is_elsewhere && (is_of_servers || key == PROTECTED) {
             return layers;
         }
-        if let Some(Chosen { name: context, .. }) = &self.chosen {
+        if let Some(Chosen { name: context, source }) = &self.chosen {
             let fields = self.config.contexts.get(context);
             let text = fields.and_then(|fields| fields.get(name));
             let layer = text.map(|text| (Source::Context(context.clone()), text.clone()));
-            let is_told = self.chosen.as_ref().is_some_and(Chosen::is_told);
+            let is_told = matches!(source, Source::Flag(_) | Source::Connect);
             let at = if is_told { 0 } else { layers.len() };
-            layer.into_iter().for_each(|layer| layers.insert(at, layer));
+            layers.splice(at..at, layer);
         }
         let default = self.config.defaults.get(name);
         layers.extend(default.map(|text| (Source::File, text.clone())));
@@ -276,16 +262,12 @@ impl Settings {
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Result<Option<Setting<T>>, CliError> {
         let mut layers = self.layers(key).into_iter();
-        let found = match given {
-            Some(value) => Some((Source::Flag(key.flag(&self.program)), value)),
-            None => match layers.next() {
-                Some((source, text)) => {
-                    let value = parse(&text).map_err(|why| source.refused(&why))?;
-                    Some((source, value))
-                }
-                None => None,
-            },
+        let read = |(source, text): (Source, String)| match parse(&text) {
+            Ok(value) => Ok((source, value)),
+            Err(why) => Err(source.refused(&why)),
         };
+        let flag = |value| Ok((Source::Flag(key.flag(&self.program)), value));
+        let found = given.map(flag).or_else(|| layers.next().map(read)).transpose()?;
         let below = layers.next().map(|(source, _)| source);
         let said = |(source, value)| {
             // One variable overriding another is no surprise.

@@ -35,8 +35,8 @@ pub(super) static BUILT_IN: LazyLock<Vec<Format>> = LazyLock::new(|| {
     rows.filter_map(|(name, row)| Format::read(name, row.as_table_like()?).ok()).collect()
 });
 
-/// The fault in a row of a file, and its place.
-type Wrong = (Option<usize>, String);
+/// The fault in a file, and its place.
+pub(crate) type Wrong = (Option<usize>, String);
 
 /// The types of values that `when` can name.
 const TYPES: &str = "any, text, number, list or object";
@@ -126,15 +126,13 @@ impl Format {
             None => (Some(rest).filter(|rest| !rest.is_empty()).map(Value::Object), Map::new()),
         };
         options.retain(|_, value| says(value));
-        Ok(Envelope {
-            class: Some(class.1),
-            id: id.map(|(_, id)| id),
-            attempts: attempts.map(|(_, attempts)| attempts),
-            queue: queue.map(|(_, queue)| queue),
-            arguments,
-            options,
-            ..Envelope::of(&self.name)
-        })
+        Ok(Envelope::of(&self.name)
+            .with("class", Some(class.1))
+            .with("id", id.map(|(_, id)| id))
+            .with("attempts", attempts.map(|(_, attempts)| attempts))
+            .with("queue", queue.map(|(_, queue)| queue))
+            .with("arguments", arguments)
+            .with("options", Some(options).filter(|options| !options.is_empty())))
     }
 
     fn fits(&self, body: &Value) -> bool {

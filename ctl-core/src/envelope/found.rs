@@ -22,42 +22,25 @@ pub enum Why {
     Large,
 }
 
-/// The information in a body about its job.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Envelope {
-    /// The format, as a value of `--decode`.
-    pub format: String,
-    /// The class, command or function to run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub class: Option<String>,
-    /// The producer's own id of the job.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// Number of earlier attempts, as counted by the producer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub attempts: Option<u64>,
-    /// The queue named by the producer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue: Option<String>,
-    /// The arguments of the job.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub arguments: Option<Value>,
-    /// Further options of the producer, such as time limits.
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub options: Map<String, Value>,
-    /// Why the rest could not be decoded.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<Why>,
-}
+/// The information in a body about its job: `format`, a value of `--decode`, and those of `class` (command or function to
+/// run), `id` (the producer's own), `attempts` (earlier ones, as counted by the producer), `queue` (named by the
+/// producer), `arguments`, `options` (such as time limits) and `why` (the rest could not be decoded) that are known.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Envelope(Map<String, Value>);
 
 impl Envelope {
     pub(super) fn of(format: &str) -> Self {
-        Self { format: format.to_owned(), ..Self::default() }
+        Self::default().with("format", Some(format))
     }
 
-    /// As JSON: `format`, and those of `class`, `id`, `attempts`, `queue`, `arguments`, `options` and `why` that are
-    /// known.
+    /// Adds a member, if it is known.
+    pub(super) fn with(mut self, key: &str, value: Option<impl Into<Value>>) -> Self {
+        self.0.extend(value.map(|value| (key.to_owned(), value.into())));
+        self
+    }
+
+    /// As JSON.
     pub fn into_value(self) -> Value {
-        serde_json::to_value(self).unwrap_or_default()
+        Value::Object(self.0)
     }
 }

@@ -17,6 +17,7 @@ use crate::text::spelling::or_else;
 
 pub use field::FIELD;
 pub use format::Format;
+pub(crate) use format::Wrong;
 pub use found::{Envelope, MOST, Why};
 pub use mod_gearman::Key;
 pub use short::short;
@@ -131,14 +132,18 @@ impl Formats {
             Decode::Format(format) => {
                 let read = format::parse(body).and_then(|value| match format.of(&value) {
                     Err(_) if format.name == JSON => {
-                        Ok(Envelope { arguments: Some(value), ..Envelope::of(JSON) })
+                        Ok(Envelope::of(JSON).with("arguments", Some(value)))
                     }
                     read => read,
                 });
                 (format.name.as_str(), read)
             }
         };
-        Some(read.unwrap_or_else(|why| Envelope { why: Some(why), ..Envelope::of(name) }))
+        Some(
+            read.unwrap_or_else(|why| {
+                Envelope::of(name).with("why", serde_json::to_value(why).ok())
+            }),
+        )
     }
 
     /// Other producers have the same members, so a format that finds no class leaves the body to the next one.

@@ -118,9 +118,6 @@ fn from_text(text: &str) -> Option<Envelope> {
 }
 
 fn envelope(kind: Option<Value>, all: Map<String, Value>) -> Envelope {
-    Envelope {
-        class: kind.and_then(|kind| kind.as_str().map(str::to_owned)),
-        arguments: Some(Value::Object(all)),
-        ..Envelope::of(MOD_GEARMAN)
-    }
+    let class = kind.filter(Value::is_string);
+    Envelope::of(MOD_GEARMAN).with("class", class).with("arguments", Some(all))
 }

@@ -12,7 +12,8 @@ use crate::text::color::Role;
 /// The text of `help examples`: the sheets, or one of them, or the examples that use a command.
 pub(super) fn text(program: &Program, topic: Option<&str>, color: bool) -> Option<String> {
     let Some(topic) = topic else {
-        let rows: Vec<_> = sheets(program).map(|sheet| (sheet.topic, sheet.about)).collect();
+        let sheets = sheet::sheets(program.sheets);
+        let rows: Vec<_> = sheets.map(|sheet| (sheet.topic, sheet.about)).collect();
         let name = program.name;
         return Some(format!(
             "Cheat sheets, shown by {name} help examples TOPIC:\n{}",
@@ -24,7 +25,7 @@ pub(super) fn text(program: &Program, topic: Option<&str>, color: bool) -> Optio
 
 /// The topics of the sheets.
 pub(crate) fn topics(program: &Program) -> impl Iterator<Item = &'static str> {
-    sheets(program).map(|sheet| sheet.topic)
+    sheet::sheets(program.sheets).map(|sheet| sheet.topic)
 }
 
 /// The commands of this tool that an example's line has.
@@ -37,10 +38,6 @@ fn commands<'t>(example: &Example, program: &Program, tree: &'t Command) -> BTre
         .collect()
 }
 
-fn sheets(program: &Program) -> impl Iterator<Item = Sheet> {
-    sheet::sheets(program.sheets)
-}
-
 /// The examples of a sheet, or those of all sheets that use a command.
 fn chosen(program: &Program, topic: &str) -> Vec<(Sheet, Example)> {
     let is_topic = topics(program).any(|known| known == topic);
@@ -49,8 +46,8 @@ fn chosen(program: &Program, topic: &str) -> Vec<(Sheet, Example)> {
         None => sheet.topic == topic,
         Some(tree) => commands(example, program, tree).contains(topic),
     };
-    let all =
-        sheets(program).flat_map(|sheet| sheet.examples().map(move |example| (sheet, example)));
+    let all = sheet::sheets(program.sheets)
+        .flat_map(|sheet| sheet.examples().map(move |example| (sheet, example)));
     all.filter(|(sheet, example)| is_meant(sheet, example)).collect()
 }
 

@@ -22,22 +22,14 @@ pub(crate) fn correct(
 ) {
     if let Some(meant) = guessed(error, program, tree, line) {
         error.remove(ContextKind::SuggestedSubcommand);
-        if error.remove(ContextKind::SuggestedArg).is_some() {
-            // It consists of the suggestion.
-            error.insert(ContextKind::Usage, ContextValue::StyledStr(usage(tree, line)));
-        }
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![meant.into()]));
-        return;
+        remove_flag(error, tree, line);
+        return suggest(error, Some(meant));
     }
     // The error may concern words that were not typed.
-    if error.get(ContextKind::Suggested).is_none()
-        && let Some(tip) = preset::explained(tree, typed)
-    {
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    if error.get(ContextKind::Suggested).is_none() {
+        suggest(error, preset::explained(tree, typed));
     }
-    if let Some(tip) = value_left_out(error, tree) {
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-    }
+    suggest(error, value_left_out(error, tree));
     if error.kind() == ErrorKind::InvalidSubcommand {
         prefer_the_nearest(error);
         // A word of one or two letters resembles too many others.
@@ -47,7 +39,7 @@ pub(crate) fn correct(
         }
         if let Some(tip) = value_apart(error, tree, line) {
             error.remove(ContextKind::SuggestedSubcommand);
-            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+            suggest(error, Some(tip));
         }
     }
     let has_no_tip = [ContextKind::Suggested, ContextKind::SuggestedSubcommand]
@@ -79,15 +71,22 @@ pub(crate) fn correct(
     if let Some(ContextValue::String(meant)) = error.get(ContextKind::SuggestedArg)
         && (!is_near(&wrong, meant) || elsewhere(tree, &wrong).is_some())
     {
-        error.remove(ContextKind::SuggestedArg);
-        // It consists of the suggestion.
-        error.insert(ContextKind::Usage, ContextValue::StyledStr(usage(tree, line)));
-        if let Some(tip) = elsewhere(tree, &wrong) {
-            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-        }
+        remove_flag(error, tree, line);
+        suggest(error, elsewhere(tree, &wrong));
     }
-    if let Some(tip) = other_case(tree, line, &wrong) {
+    suggest(error, other_case(tree, line, &wrong));
+}
+
+fn suggest(error: &mut clap::Error, tip: Option<String>) {
+    if let Some(tip) = tip {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+}
+
+/// Removes the suggested flag, if there is one. The usage then consists of the suggestion.
+fn remove_flag(error: &mut clap::Error, tree: &Command, line: &[OsString]) {
+    if error.remove(ContextKind::SuggestedArg).is_some() {
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(usage(tree, line)));
     }
 }
 

@@ -10,7 +10,7 @@ type Topic = (&'static str, &'static str, fn(&Program) -> String);
 
 const TOPICS: &[Topic] = &[
     ("options", "flags that every command takes", options),
-    ("environment", "environment variables", |program| table(&program.environment())),
+    ("environment", "environment variables", |program| table(&environment(program))),
     ("exit-codes", "how commands end", exit_codes),
 ];
 
@@ -32,6 +32,21 @@ const TEXTS: &[(&str, &str, &str)] = &[
 
 /// The cheat sheets are a topic, too.
 const EXAMPLES: (&str, &str) = ("examples", "cheat sheets of ready-to-copy command lines");
+
+/// The variables that every tool reads.
+const ENVIRONMENT: &[(&str, &str)] = &[
+    ("{server}", "server address if {short} is not given{others}"),
+    ("{tls}", "TLS files, as --tls=ca, --tls=cert, --tls=key, --tls=crl"),
+    ("{prefix}_CONFIG, {prefix}_CONTEXT", "as --config, --context"),
+    ("{prefix}_TIMEOUT", "as --timeout"),
+    ("{prefix}_OUTPUT", "as --output"),
+    ("{prefix}_LOG", "log filter in RUST_LOG syntax: debug, or {name}::protocol=trace"),
+    ("{prefix}_LOG_FORMAT", "format of stderr lines: text or json"),
+    ("{prefix}_PROGRESS", "how to show progress on stderr: auto, bar, plain, json, never"),
+    ("{prefix}_HISTFILE", "history file of the REPL; empty or /dev/null for none"),
+    ("VISUAL, EDITOR", "editor of the REPL [default: vi]"),
+    ("NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "colours if --color is not given"),
+];
 
 /// The topics of a tool, and what each is about.
 pub(crate) fn all(program: &Program) -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -57,7 +72,7 @@ pub(crate) fn text(
 }
 
 /// The topics with their texts, for the whole help and the man page; their sheets are listed only.
-pub(super) fn everything(program: &Program) -> String {
+pub(crate) fn everything(program: &Program) -> String {
     let topics = all(program).filter_map(|(name, _)| {
         let text = text(program, name, None, false)?;
         Some(format!("{}:\n{}\n", name.to_uppercase(), text.trim_end()))
@@ -77,6 +92,12 @@ fn options(program: &Program) -> String {
         .render_help()
         .to_string()
         + "\n"
+}
+
+/// The variables that the tool reads, and what they are for.
+pub(crate) fn environment(program: &Program) -> Vec<(String, String)> {
+    let rows = ENVIRONMENT.iter().chain(program.own_variables);
+    rows.map(|(names, about)| (filled(names, program), filled(about, program))).collect()
 }
 
 fn exit_codes(program: &Program) -> String {

@@ -6,7 +6,7 @@
 //! signal ends that.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use queue_core::blocking::Canceller;
@@ -55,34 +55,16 @@ impl Attention {
     /// Runs something that connects, and sends nothing that changes anything; `canceller` ends it.
     pub(crate) fn connecting<T>(&self, canceller: Canceller, connect: impl FnOnce() -> T) -> T {
         let attempt = self.attempts.fetch_add(1, Ordering::SeqCst);
-        self.attempts_now().push((attempt, canceller));
+        lock(&self.connecting).push((attempt, canceller));
         let connected = connect();
-        self.attempts_now().retain(|(other, _)| *other != attempt);
+        lock(&self.connecting).retain(|(other, _)| *other != attempt);
         connected
-    }
-
-    fn attempts_now(&self) -> MutexGuard<'_, Vec<(usize, Canceller)>> {
-        lock(&self.connecting)
-    }
-
-    fn cancel(&self) {
-        self.canceller.cancel();
-        self.attempts_now().iter().for_each(|(_, canceller)| canceller.cancel());
     }
 
     /// In a session: whether a command runs now. A new one may wait again.
     pub(crate) fn running(&self, is_running: bool) {
         self.canceller.reset();
         self.is_idle.store(!is_running, Ordering::SeqCst);
-    }
-
-    /// Whether a signal ends what the tool does now, although nothing else would notice it.
-    fn is_connecting(&self) -> bool {
-        !self.attempts_now().is_empty()
-    }
-
-    fn is_busy(&self) -> bool {
-        !self.is_idle.load(Ordering::SeqCst) && !self.is_cancelled()
     }
 
     /// Watches for signals on its own thread. With `ends_process`, the signal after the one that gave up a request
@@ -126,12 +108,16 @@ impl Attention {
     #[cfg(unix)]
     fn attend(&self, interrupts: &Interrupts, messages: &Messages, again: impl Fn() -> bool) {
         let start = std::time::Instant::now();
-        let (is_connecting, mut is_said) = (self.is_connecting(), false);
-        while interrupts.requested().is_some() && (is_connecting || self.is_busy()) {
+        // The signal ends what the tool does now, although nothing else would notice it.
+        let is_connecting = !lock(&self.connecting).is_empty();
+        let mut is_said = false;
+        let is_busy = || !self.is_idle.load(Ordering::SeqCst) && !self.is_cancelled();
+        while interrupts.requested().is_some() && (is_connecting || is_busy()) {
             if is_connecting || again() {
                 let exit = interrupts.requested().unwrap_or(Exit::Interrupted);
                 self.exit.store(exit.code(), Ordering::SeqCst);
-                return self.cancel();
+                self.canceller.cancel();
+                return lock(&self.connecting).iter().for_each(|(_, attempt)| attempt.cancel());
             }
             if !is_said && start.elapsed() >= NOTICED {
                 is_said = true;
@@ -193,7 +179,7 @@ mod tests {
         let connects = || {
             slices.set(slices.get() + 1);
             match slices.get() {
-                1 => attention.attempts_now().push((0, Canceller::new())),
+                1 => lock(&attention.connecting).push((0, Canceller::new())),
                 _ => attention.running(false),
             }
             false

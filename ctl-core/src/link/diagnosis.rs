@@ -14,7 +14,7 @@ pub struct Diagnosis {
     /// Which of them are seconds.
     seconds: Vec<&'static str>,
     /// Whether some questions were left unanswered, so that the time for all says nothing about the server.
-    is_partial: bool,
+    pub is_partial: bool,
     /// Problems with it, and their remedies.
     pub warnings: Vec<(String, String)>,
 }
@@ -41,18 +41,6 @@ impl Diagnosis {
             self.warnings.push((what.into(), next.to_owned()));
         }
         self
-    }
-
-    /// Says that some questions were waited for in vain, if `is_so`.
-    #[must_use]
-    pub fn partial_if(mut self, is_so: bool) -> Self {
-        self.is_partial |= is_so;
-        self
-    }
-
-    /// Whether some questions were waited for in vain.
-    pub(crate) fn is_partial(&self) -> bool {
-        self.is_partial
     }
 
     /// The facts in one line.

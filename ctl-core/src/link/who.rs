@@ -71,7 +71,8 @@ pub fn explain(
     let bound = left.map_or(patience, |left| left.min(patience));
     let (meant, encrypted) = (program.servers.kind, format!("{}://", program.tls.scheme));
     for address in addresses {
-        match stranger(address, bound).filter(|found| found.what != meant) {
+        let reply = reply(address, bound, "GET /", "Connection: close");
+        match reply.and_then(|reply| kind(&reply)).filter(|found| found.what != meant) {
             // Over TLS, this reply is the expected one.
             Some(found)
                 if found.what == TLS
@@ -150,11 +151,6 @@ fn resolved(address: &str) -> Option<std::vec::IntoIter<SocketAddr>> {
     let (host, port) = host_and_port(address).rsplit_once(':')?;
     let host = with_bare_zone(host.trim_matches(['[', ']']));
     (&*host, port.parse().ok()?).to_socket_addrs().ok()
-}
-
-/// The server that is listening there, if it replies in time.
-fn stranger(address: &str, bound: Duration) -> Option<Stranger> {
-    kind(&reply(address, bound, "GET /", "Connection: close")?)
 }
 
 /// Whether it is a WebSocket server, as the one of an Adf.QueueServer.

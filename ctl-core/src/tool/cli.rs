@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 
+use clap::builder::Resettable;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Command, CommandFactory, FromArgMatches, Parser};
 
@@ -63,12 +64,10 @@ fn base<T: Tool>() -> Command {
 
 /// The end of a command's help is about all the commands below it, so it also ends theirs.
 fn handed_down(command: Command) -> Command {
-    let Some(end) = command.get_after_help().cloned() else {
-        return command;
-    };
-    command.mut_subcommands(|inner| match inner.get_after_help() {
-        Some(_) => inner,
-        None => inner.after_help(end.clone()),
+    let end = command.get_after_help().cloned();
+    command.mut_subcommands(|inner| {
+        let own = inner.get_after_help().cloned();
+        inner.after_help(Resettable::from(own.or_else(|| end.clone())))
     })
 }
 

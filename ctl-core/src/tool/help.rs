@@ -64,7 +64,9 @@ pub(crate) fn with_topics(command: Command, program: &Program, tree: &Command) -
 pub fn run(out: &mut Output, program: &Program, args: &HelpArgs) -> Result<Exit, CliError> {
     let color = out.style.color;
     let text = match &args.topic {
-        None if args.all => help::everything(program),
+        None if args.all => {
+            format!("{}\n{}", help::overview(program), topics::everything(program))
+        }
         None => help::overview(program),
         Some(topic) => {
             let more = args.more.first().map(String::as_str);

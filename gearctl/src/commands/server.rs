@@ -313,14 +313,14 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
     let mut unattended: Vec<_> = functions.iter().filter(is_unattended).collect();
     unattended.sort_by_key(|row| Reverse(row.queued()));
     let unattended: Vec<_> = unattended.into_iter().map(|row| show_function(&row.name)).collect();
-    let diagnosis = Diagnosis::default()
+    let mut diagnosis = Diagnosis::default()
         .fact("version", more.version)
         .fact("pid", more.pid)
         .fact("verbose", more.verbose)
         .fact("functions", functions.len());
+    diagnosis.is_partial = !silent.is_empty();
     let diagnosis = more.has.into_iter().fold(diagnosis, |all, (name, has)| all.fact(name, has));
     let diagnosis = diagnosis
-        .partial_if(!silent.is_empty())
         .warn_if(
             !silent.is_empty(),
             format!("no answer to {}", silent.join(", ")),

@@ -10,6 +10,7 @@ use super::in_force;
 use crate::config::keys::{self, ADDRESS, Key, TLS_INSECURE};
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
+use crate::help::topics;
 use crate::link::{Link, PATIENCE};
 use crate::output::{Column, Field, Record, Shape};
 use crate::system::at_once::at_once;
@@ -180,7 +181,7 @@ fn about_path(key: Key, setting: &Setting<String>, findings: &mut Findings) {
 fn about_variables<T: Tool>(context: &Context<T>, findings: &mut Findings) {
     let program = &T::PROGRAM;
     let prefix = format!("{}_", program.prefix);
-    let rows = program.environment();
+    let rows = topics::environment(program);
     let names = rows.iter().flat_map(|(names, _)| names.split(", "));
     let known: Vec<&str> = names.chain(program.servers.variables.iter().copied()).collect();
     for name in context.settings().environment.names() {
@@ -217,7 +218,7 @@ fn about_server<T: Tool>(address: &str, link: &mut T::Link) -> Findings {
     for (what, next) in &diagnosis.warnings {
         findings.warning(address, what, next);
     }
-    let slowest = if diagnosis.is_partial() { took } else { took.max(asking) };
+    let slowest = if diagnosis.is_partial { took } else { took.max(asking) };
     if slowest > SLOW {
         let finding = format!("it took {} to answer", units::show_duration(slowest));
         findings.warning(address, &finding, &format!("{} ping --count 10", T::PROGRAM.name));
