@@ -34,14 +34,10 @@ pub trait Values {
     fn values(&self, wanted: &Wanted<'_>) -> Vec<String>;
 
     /// The fields that filters of this verb can name.
-    fn filters(&self, _verb: &str) -> &'static [Field] {
-        &[]
-    }
+    fn filters(&self, verb: &str) -> &'static [Field];
 
     /// The metrics that thresholds can name.
-    fn checks(&self) -> &'static [Measurable] {
-        &[]
-    }
+    fn checks(&self) -> &'static [Measurable];
 }
 
 /// One way to continue.
@@ -59,24 +55,23 @@ pub fn complete(grammar: &Command, values: &dyn Values, text: &str) -> (usize, V
     let Some(partial) = lexer::partial(text.as_bytes()) else {
         return (text.len(), Vec::new());
     };
-    let start = partial.start;
-    let candidates = candidates(grammar, values, &partial).unwrap_or_default();
-    (start, candidates)
+    let found = find(grammar, values, &partial);
+    let candidates = found.map(|found| candidates(found, partial.literal));
+    (partial.start, candidates.unwrap_or_default())
 }
 
-fn candidates(grammar: &Command, values: &dyn Values, partial: &Partial) -> Option<Vec<Candidate>> {
-    let Found { before, what } = find(grammar, values, partial)?;
+fn candidates(Found { before, what }: Found, in_quotes: bool) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = match what {
         What::Flags(flags) => flags.into_iter().map(Candidate::from).collect(),
         What::Verbs(verbs) => verbs.iter().map(|(name, _)| whole_word(name)).collect(),
-        What::Names(names) => names.iter().map(|name| word(name, partial.literal)).collect(),
-        What::Beginnings(words) => words.iter().map(|word| open(word, partial.literal)).collect(),
-        What::Files(typed) => return Some(files(&typed, &before)),
+        What::Names(names) => names.iter().map(|name| word(name, in_quotes)).collect(),
+        What::Beginnings(words) => words.iter().map(|word| open(word, in_quotes)).collect(),
+        What::Files(typed) => files(&typed),
     };
     for candidate in &mut found {
         candidate.replacement.insert_str(0, &before);
     }
-    Some(found)
+    found
 }
 
 /// A completion of a word.
@@ -263,8 +258,8 @@ fn open(name: &str, in_quotes: bool) -> Candidate {
     }
 }
 
-/// Files whose names start with `typed`; `before` is what precedes the file name in the word.
-fn files(typed: &str, before: &str) -> Vec<Candidate> {
+/// Files whose names start with `typed`.
+fn files(typed: &str) -> Vec<Candidate> {
     let (folder, start) = match typed.rfind(['/', MAIN_SEPARATOR]) {
         Some(at) => typed.split_at(at + 1),
         None => ("", typed),
@@ -285,7 +280,7 @@ fn files(typed: &str, before: &str) -> Vec<Candidate> {
             let end = if is_folder { "" } else { " " };
             Some(Candidate {
                 shown: crate::text::escape::line(&name).into_owned(),
-                replacement: format!("{before}{quoted}{end}"),
+                replacement: format!("{quoted}{end}"),
             })
         })
         .collect();

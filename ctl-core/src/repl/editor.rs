@@ -79,11 +79,12 @@ impl Editor {
         let assistant = Assistant { grammar, values, color, hints, prompt, in_body, live };
         inner.set_helper(Some(assistant));
         inner.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
-        entries.iter().for_each(|entry| remember(&mut inner, entry));
         // Elsewhere than on stdout, the editor opens the terminal itself.
         let redraws = cfg!(unix) && io::stdout().is_terminal();
         let screen = Arc::new(Screen { redraws, ..Screen::default() });
-        Ok(Self { inner, color, screen, interrupts, late: 0 })
+        let mut editor = Self { inner, color, screen, interrupts, late: 0 };
+        entries.iter().for_each(|entry| editor.remember(entry));
+        Ok(editor)
     }
 
     /// Reads one text, with quotes, brackets and `<<` bodies complete. The lines of a body have their own prompt.
@@ -169,9 +170,13 @@ impl Editor {
         edited(plain.readline(&question.plain()))
     }
 
-    /// Adds an entry to what Up and Ctrl-R find.
+    /// Adds an entry to what Up and Ctrl-R find. Entries come from a file that others may have written, so only lines
+    /// that a terminal shows unchanged are used.
     pub(crate) fn remember(&mut self, entry: &str) {
-        remember(&mut self.inner, entry);
+        if entry.chars().all(|c| c == '\n' || !escape::acts(c)) {
+            // Only a full disk could fail, and this history is in memory.
+            let _ = self.inner.add_history_entry(entry);
+        }
     }
 
     /// A way to print above the edited line from other threads.
@@ -189,14 +194,6 @@ fn erase_row() {
     let mut out = io::stdout();
     // A terminal that is gone shows at the next read.
     let _ = out.write_all(b"\x1b[A\r\x1b[J").and_then(|()| out.flush());
-}
-
-/// Entries come from a file that others may have written, so only lines that a terminal shows unchanged are used.
-fn remember(editor: &mut rustyline::Editor<Assistant, MemHistory>, entry: &str) {
-    if entry.chars().all(|c| c == '\n' || !escape::acts(c)) {
-        // Only a full disk could fail, and this history is in memory.
-        let _ = editor.add_history_entry(entry);
-    }
 }
 
 fn config(color: bool) -> Result<Config, CliError> {

@@ -205,13 +205,6 @@ pub trait Guest: Send {
     fn let_go(&mut self, fate: &'static str) -> Result<bool, CliError>;
 }
 
-/// The report if this program crashes.
-pub(super) fn last_words<G: Guest>(names: &KnownNames) -> Option<String> {
-    let (key, words) = G::LAST_WORDS;
-    let held = names.kept(key);
-    (!held.is_empty()).then(|| format!("{words} {}", held.join(", ")))
-}
-
 /// The prompt for the next line.
 pub(super) fn prompt<G: Guest>(guest: &mut G, rich: bool) -> Prompt {
     let usual = guest.prompt(rich);

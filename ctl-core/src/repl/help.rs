@@ -46,10 +46,10 @@ pub fn text(grammar: &Command, groups: &[Group], topic: Option<&str>) -> Result<
 }
 
 fn overview(grammar: &Command, groups: &[Group]) -> String {
+    let exists = |verb: &&str| grammar.find_subcommand(verb).is_some();
     let mut rows = String::new();
     for group in groups {
-        let verbs: Vec<&str> =
-            group.verbs.iter().copied().filter(|verb| exists(grammar, verb)).collect();
+        let verbs: Vec<&str> = group.verbs.iter().copied().filter(exists).collect();
         if !verbs.is_empty() {
             rows.push_str(&format!("{}\t{}\n", group.name(), verbs.join(" ")));
         }
@@ -70,10 +70,6 @@ fn of_group(grammar: &Command, group: &Group) -> String {
         }
     }
     format!("{}\n\n{}", group.title, columns(&rows))
-}
-
-fn exists(grammar: &Command, verb: &str) -> bool {
-    grammar.find_subcommand(verb).is_some()
 }
 
 fn unknown(topic: &str, groups: &[Group]) -> CliError {

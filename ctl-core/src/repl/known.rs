@@ -1,14 +1,12 @@
 //! The names for completion: those of the server, and those that the session has seen.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use queue_core::lock;
 
+pub use super::names::Fetch;
 use super::names::LiveNames;
-
-/// Fetches names from a server; none if it cannot.
-pub type Fetch = Box<dyn FnMut() -> Option<Vec<String>> + Send>;
 
 /// Maximum number of shown names that are remembered.
 const MAX_SEEN: usize = 1000;
@@ -18,8 +16,6 @@ const MAX_SEEN: usize = 1000;
 pub struct KnownNames {
     lists: Arc<Mutex<Lists>>,
     live: Option<LiveNames>,
-    /// Where the background thread should fetch names next.
-    next: Arc<Mutex<Option<Fetch>>>,
 }
 
 #[derive(Default)]
@@ -33,26 +29,14 @@ impl KnownNames {
     /// Names that the server also has.
     #[must_use]
     pub fn live(fetch: Fetch) -> Self {
-        let mut names = Self::default();
-        names.go_to(fetch);
-        let next = Arc::clone(&names.next);
-        let mut fetch: Option<Fetch> = None;
-        names.live = Some(LiveNames::new(move || {
-            if let Some(fresh) = lock(&next).take() {
-                fetch = Some(fresh);
-            }
-            fetch.as_mut()?()
-        }));
-        names
+        Self { live: Some(LiveNames::new(fetch)), ..Self::default() }
     }
 
     /// Switches to another server: names shown from the previous one are forgotten.
     pub(crate) fn go_to(&self, fetch: Fetch) {
-        *lock(&self.next) = Some(fetch);
-        self.lock().seen.clear();
+        lock(&self.lists).seen.clear();
         if let Some(live) = &self.live {
-            live.forget();
-            live.refresh();
+            live.go_to(fetch);
         }
     }
 
@@ -70,17 +54,17 @@ impl KnownNames {
 
     /// Replaces the list of this kind.
     pub fn keep(&self, kind: &'static str, names: Vec<String>) {
-        self.lock().kept.insert(kind, names);
+        lock(&self.lists).kept.insert(kind, names);
     }
 
     /// The list of this kind.
     pub fn kept(&self, kind: &'static str) -> Vec<String> {
-        self.lock().kept.get(kind).cloned().unwrap_or_default()
+        lock(&self.lists).kept.get(kind).cloned().unwrap_or_default()
     }
 
     /// Adds names that a command showed, in this order.
     pub fn saw(&self, names: &[String]) {
-        let mut lists = self.lock();
+        let mut lists = lock(&self.lists);
         for name in names.iter().rev() {
             lists.seen.retain(|seen| seen != name);
             lists.seen.insert(0, name.clone());
@@ -90,15 +74,11 @@ impl KnownNames {
 
     /// The list of this kind, followed by other shown names, newest first.
     pub fn kept_and_seen(&self, kind: &'static str) -> Vec<String> {
-        let lists = self.lock();
+        let lists = lock(&self.lists);
         let mut names = lists.kept.get(kind).cloned().unwrap_or_default();
         let seen: Vec<String> =
             lists.seen.iter().filter(|seen| !names.contains(seen)).cloned().collect();
         names.extend(seen);
         names
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Lists> {
-        lock(&self.lists)
     }
 }

@@ -34,7 +34,7 @@ pub mod source;
 pub mod start;
 pub mod terminal;
 pub mod tree;
-mod values;
+pub(crate) mod values;
 mod watcher;
 
 pub(crate) use host::unreadable;

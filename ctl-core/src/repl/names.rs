@@ -3,11 +3,14 @@
 //! Its own thread fetches on demand. Names younger than [`TTL`] are shown at once; older ones are fetched again,
 //! and shown stale if the answer takes longer than [`DEADLINE`].
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use queue_core::lock;
+
+/// Fetches names from a server; none if it cannot.
+pub type Fetch = Box<dyn FnMut() -> Option<Vec<String>> + Send>;
 
 /// How long fetched names count as fresh.
 pub const TTL: Duration = Duration::from_secs(5);
@@ -17,21 +20,23 @@ pub const DEADLINE: Duration = Duration::from_millis(150);
 pub const MAX_NAMES: usize = 1000;
 
 /// A list of names that is refreshed in the background.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct LiveNames {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     names: Vec<String>,
     fetched: Option<Instant>,
+    /// How to fetch from now on, if this has changed.
+    next: Option<Fetch>,
     wanted: bool,
     closed: bool,
 }
@@ -41,42 +46,38 @@ impl LiveNames {
     /// [`get`](Self::get) or [`refresh`](Self::refresh). A failed fetch (`None`) keeps the known names.
     pub fn new(fetch: impl FnMut() -> Option<Vec<String>> + Send + 'static) -> Self {
         let shared = Arc::new(Shared::default());
-        let worker = Worker(Arc::clone(&shared));
-        thread::spawn(move || worker.serve(fetch));
+        lock(&shared.state).next = Some(Box::new(fetch));
+        let worker = Arc::clone(&shared);
+        thread::spawn(move || worker.serve());
         Self { shared }
     }
 
     /// The names in order, fresh if they arrive in time. Never waits longer than [`DEADLINE`].
     pub fn get(&self) -> Vec<String> {
+        let Shared { state, changed } = &*self.shared;
         let started = Instant::now();
-        let mut state = self.shared.lock();
-        while !state.is_fresh(started) {
+        let is_stale = |state: &mut State| !state.is_fresh(started);
+        let mut state = lock(state);
+        if is_stale(&mut state) {
             state.wanted = true;
-            self.shared.changed.notify_all();
-            let Some(left) = DEADLINE.checked_sub(started.elapsed()) else { break };
-            state = self
-                .shared
-                .changed
-                .wait_timeout(state, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            changed.notify_all();
         }
-        state.names.clone()
+        let waited = changed.wait_timeout_while(state, DEADLINE, is_stale);
+        waited.unwrap_or_else(PoisonError::into_inner).0.names.clone()
     }
 
     /// Starts fetching in the background, because the names have probably changed.
     pub fn refresh(&self) {
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         state.fetched = None;
         state.wanted = true;
         self.shared.changed.notify_all();
     }
 
-    /// Forgets every name, because the server is now another one.
-    pub fn forget(&self) {
-        let mut state = self.shared.lock();
-        state.names.clear();
-        state.fetched = None;
+    /// Forgets every name, and starts fetching those of another server.
+    pub fn go_to(&self, fetch: Fetch) {
+        *lock(&self.shared.state) = State { next: Some(fetch), wanted: true, ..State::default() };
+        self.shared.changed.notify_all();
     }
 }
 
@@ -88,29 +89,22 @@ impl State {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-}
-
-impl Drop for LiveNames {
-    fn drop(&mut self) {
-        // The worker holds the other reference: this is the last handle.
-        if Arc::strong_count(&self.shared) <= 2 {
-            self.shared.lock().closed = true;
-            self.shared.changed.notify_all();
-        }
-    }
-}
-
-struct Worker(Arc<Shared>);
-
-impl Worker {
-    fn serve(self, mut fetch: impl FnMut() -> Option<Vec<String>>) {
-        while self.wait_for_work() {
+    /// Fetches whenever names are wanted, until the last handle is gone.
+    fn serve(&self) {
+        let mut fetch = None;
+        loop {
+            let is_idle = |state: &mut State| !state.wanted && !state.closed;
+            let waited = self.changed.wait_while(lock(&self.state), is_idle);
+            let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+            if state.closed {
+                return;
+            }
+            state.wanted = false;
+            fetch = state.next.take().or(fetch);
+            drop(state);
             let started = Instant::now();
-            let fetched = fetch();
-            let mut state = self.0.lock();
+            let fetched = fetch.as_mut().and_then(|fetch| fetch());
+            let mut state = lock(&self.state);
             state.fetched = Some(started);
             if let Some(mut names) = fetched {
                 names.sort();
@@ -118,17 +112,18 @@ impl Worker {
                 names.truncate(MAX_NAMES);
                 state.names = names;
             }
-            self.0.changed.notify_all();
+            self.changed.notify_all();
         }
     }
+}
 
-    fn wait_for_work(&self) -> bool {
-        let mut state = self.0.lock();
-        while !state.wanted && !state.closed {
-            state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+impl Drop for LiveNames {
+    fn drop(&mut self) {
+        // The worker holds the other reference: this is the last handle.
+        if Arc::strong_count(&self.shared) <= 2 {
+            lock(&self.shared.state).closed = true;
+            self.shared.changed.notify_all();
         }
-        state.wanted = false;
-        !state.closed
     }
 }
 
@@ -177,7 +172,7 @@ mod tests {
         assert_eq!(names.get(), ["a"]);
         names.refresh();
         assert_eq!(names.get(), ["a"]);
-        names.forget();
+        names.go_to(Box::new(|| None));
         assert_eq!(names.get(), [""; 0]);
     }
 

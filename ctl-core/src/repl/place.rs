@@ -54,8 +54,9 @@ impl<'g> Place<'g> {
                 place.command = place.command.find_subcommand(text.as_ref())?;
                 place.given.clear();
             } else {
+                let given = place.nth_positional(values);
+                place.given.extend(given.map(|arg| arg.get_id().as_str()));
                 values += 1;
-                place.note_positional(values);
             }
         }
         place.positional = place.nth_positional(values);
@@ -102,12 +103,6 @@ impl<'g> Place<'g> {
                 }
                 return;
             }
-        }
-    }
-
-    fn note_positional(&mut self, count: usize) {
-        if let Some(arg) = self.nth_positional(count - 1) {
-            self.given.insert(arg.get_id().as_str());
         }
     }
 

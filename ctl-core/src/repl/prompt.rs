@@ -12,11 +12,8 @@ pub struct Prompt {
     parts: Vec<Part>,
 }
 
-#[derive(Clone, Debug)]
-struct Part {
-    text: String,
-    role: Option<Role>,
-}
+/// A text, which may have a role.
+type Part = (String, Option<Role>);
 
 impl Prompt {
     /// An empty prompt.
@@ -28,22 +25,21 @@ impl Prompt {
     /// Adds text.
     #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
-        self.parts.push(Part { text: text.into(), role: None });
+        self.parts.push((text.into(), None));
         self
     }
 
     /// Adds text with a role.
     #[must_use]
     pub fn role(mut self, role: Role, text: impl Into<String>) -> Self {
-        self.parts.push(Part { text: text.into(), role: Some(role) });
+        self.parts.push((text.into(), Some(role)));
         self
     }
 
     /// The same behind the mark of a context, if there is one.
     #[must_use]
     pub(super) fn behind(mut self, mark: Option<(String, Role)>) -> Self {
-        let mark = mark.map(|(mark, role)| Part { text: format!("{mark} "), role: Some(role) });
-        self.parts.splice(..0, mark);
+        self.parts.splice(..0, mark.map(|(mark, role)| (format!("{mark} "), Some(role))));
         self
     }
 
@@ -51,19 +47,19 @@ impl Prompt {
     pub(crate) fn fitted(&self, width: usize) -> Option<Self> {
         let blanks = width.checked_sub(self.plain().width())?;
         let mut fitted = self.clone();
-        let blanks = Part { text: " ".repeat(blanks), role: None };
-        fitted.parts.insert(fitted.parts.len().saturating_sub(1), blanks);
+        let end = fitted.parts.len().saturating_sub(1);
+        fitted.parts.insert(end, (" ".repeat(blanks), None));
         Some(fitted)
     }
 
     /// The prompt as plain text, in which nothing acts on a terminal.
     pub fn plain(&self) -> String {
-        self.parts.iter().map(|part| escape::line(&part.text)).collect()
+        self.parts.iter().map(|(text, _)| escape::line(text)).collect()
     }
 
     /// The prompt with colours, of the same width.
     pub(crate) fn styled(&self) -> String {
-        let paint = |Part { text, role }: &Part| match role {
+        let paint = |(text, role): &Part| match role {
             Some(role) => role.paint(&escape::line(text), true),
             None => escape::line(text).into_owned(),
         };

@@ -15,7 +15,7 @@ use super::{grammar, help, outside};
 use crate::error::{CliError, Exit};
 use crate::system::files;
 use crate::text::escape;
-use crate::text::lexer::{LexError, Word};
+use crate::text::lexer::Word;
 
 /// A running session.
 pub struct Session<'s, S> {
@@ -98,7 +98,7 @@ impl<'s, S: Shell> Session<'s, S> {
             let flow = match parsed {
                 Ok(statement) => self.statement(&statement.words, Some(&place), None)?,
                 Err(error) => {
-                    let error = lex_error(&error);
+                    let error = CliError::usage(error.to_string());
                     self.shell.report(&error, Some(&place));
                     Flow::Failed(error.exit)
                 }
@@ -269,10 +269,6 @@ fn must_be_own(file: &Path) -> Result<(), CliError> {
 fn upright(words: &[Word]) -> Option<&[Word]> {
     let (last, words) = words.split_last()?;
     (!last.literal && last.bytes == b"\\G" && !words.is_empty()).then_some(words)
-}
-
-fn lex_error(error: &LexError) -> CliError {
-    CliError::usage(error.to_string())
 }
 
 fn which_entries(entries: &[String], which: Option<&str>) -> Result<String, CliError> {

@@ -1,7 +1,7 @@
 //! stdout of a session: records whether the last line was ended, and how its lines started.
 
 use std::io::{self, BufWriter, Stdout, Write};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use queue_core::lock;
 
@@ -24,26 +24,22 @@ struct Facts {
 impl Written {
     /// Whether the cursor is after some text. Calling this ends the line.
     pub(super) fn take_open_line(&self) -> bool {
-        std::mem::take(&mut self.lock().open_line)
+        std::mem::take(&mut lock(&self.0).open_line)
     }
 
     /// The first words of the lines since the last call; `id`, `handle` and borders of tables are skipped.
     pub(super) fn take_firsts(&self) -> Vec<String> {
-        firsts(&std::mem::take(&mut self.lock().head))
+        firsts(&std::mem::take(&mut lock(&self.0).head))
     }
 
     /// Sets whether another program or a live screen writes to the terminal.
     pub(super) fn occupy(&self, is_occupied: bool) {
-        self.lock().is_occupied = is_occupied;
+        lock(&self.0).is_occupied = is_occupied;
     }
 
     /// Whether another program or a live screen writes to the terminal.
     pub(super) fn is_occupied(&self) -> bool {
-        self.lock().is_occupied
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Facts> {
-        lock(&self.0)
+        lock(&self.0).is_occupied
     }
 }
 
@@ -63,7 +59,7 @@ impl Sink {
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let result = self.stdout.write(bytes);
-        let mut facts = self.written.lock();
+        let mut facts = lock(&self.written.0);
         if let Some(last) = bytes.last() {
             facts.open_line = *last != b'\n';
         }
@@ -117,7 +113,7 @@ mod tests {
         let mut sink = Sink::new(written.clone());
         sink.write_all(b"").unwrap();
         assert!(!written.take_open_line());
-        written.lock().open_line = true;
+        lock(&written.0).open_line = true;
         assert!(written.take_open_line() && !written.take_open_line());
     }
 }

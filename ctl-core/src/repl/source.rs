@@ -106,7 +106,12 @@ impl<L: Lines> Script<L> {
     fn complete(&mut self, text: &mut Vec<u8>) -> io::Result<Option<Result<Statement, LexError>>> {
         loop {
             let error = match lexer::next_statement(text) {
-                Err(LexError::Incomplete(open)) if self.reads_on(&open) => open,
+                Err(LexError::Incomplete(open))
+                    if self.open_lines
+                        || matches!(open, Open::Backslash | Open::Heredoc { .. }) =>
+                {
+                    open
+                }
                 parsed => return Ok(Some(parsed)),
             };
             if !text.ends_with(b"\n") {
@@ -128,20 +133,12 @@ impl<L: Lines> Script<L> {
                 }
                 // A body is parsed once, when its end line has arrived, not once per line.
                 let line = text.get(line_start..).unwrap_or_default();
-                if !matches!(&error, Open::Heredoc { tag, .. } if !may_end(line, tag)) {
+                if !matches!(&error, Open::Heredoc { tag, .. } if line.trim_ascii() != tag) {
                     break;
                 }
             }
         }
     }
-
-    fn reads_on(&self, open: &Open) -> bool {
-        self.open_lines || matches!(open, Open::Backslash | Open::Heredoc { .. })
-    }
-}
-
-fn may_end(line: &[u8], tag: &[u8]) -> bool {
-    line.trim_ascii() == tag
 }
 
 /// Lines of a file or a text, read on demand.

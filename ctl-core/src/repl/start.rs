@@ -1,14 +1,16 @@
 //! Starting a session of any tool: its command line, the source of commands, signals, threads.
 
 use std::io::{self, Cursor, IsTerminal, Write};
+use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::args::SessionArgs;
+use super::complete::Values;
 use super::editor::Notices;
-use super::guest::{Guest, Interactive, Parts, RunLine, last_words, lock};
+use super::guest::{Guest, Interactive, Parts, RunLine, lock};
 use super::help::Group;
 use super::history::HistoryFile;
 use super::host::{Host, within_session};
@@ -17,7 +19,7 @@ use super::session::{Session, open};
 use super::sink::{Sink, Written};
 use super::source::{ReadLines, Script, StdinLines};
 use super::terminal::Person;
-use super::values::{AllValues, KnownSettings};
+use super::values::{AllValues, KnownSettings, OfSession};
 use super::watcher::Watcher;
 use super::{contexts, tree};
 use crate::context::{Context, Tool};
@@ -149,10 +151,13 @@ fn tell_on_panic<G: Guest>(names: KnownNames) {
     std::panic::set_hook(Box::new(move |panic| {
         usual(panic);
         if thread::current().id() == this
-            && let Some(words) = last_words::<G>(&names)
+            && let (key, words) = G::LAST_WORDS
+            && let held = names.kept(key)
+            && !held.is_empty()
         {
             // A stderr that cannot be written has nowhere to be reported.
-            let _ = writeln!(io::stderr(), "{}", crate::text::escape::lines(&words));
+            let text = format!("{words} {}", held.join(", "));
+            let _ = writeln!(io::stderr(), "{}", crate::text::escape::lines(&text));
         }
     }));
 }
@@ -258,14 +263,14 @@ fn meet<G: Guest>(host: &Host<'_, G>) -> Result<(Person, Option<CliError>), CliE
     let history = HistoryFile::locate(program.name, own.as_deref(), &environment);
     let groups = tree::groups::<G::Tool>(&host.grammar);
     let topics = topics::all(&program).map(|(topic, _)| topic.to_owned());
-    let values = Box::new(AllValues {
-        names: lock(host.shared).parts().names.clone(),
-        of_tool: G::candidates,
+    let session = OfSession {
         settings: host.known_settings.clone(),
         verbs: tree::visible(&host.grammar),
         groups: groups.iter().map(Group::name).chain(topics).collect(),
-        filters: G::Tool::FILTERS,
-        checks: G::Tool::CHECKS,
-    });
-    Person::new((host.grammar.clone(), values), host.rich, history, host.interrupts.clone())
+    };
+    let names = lock(host.shared).parts().names.clone();
+    let (session, kind) = (Some(session), PhantomData);
+    let values = AllValues::<G::Tool> { names, filters: |_| G::Tool::FILTERS, session, kind };
+    let help = (host.grammar.clone(), Box::new(values) as Box<dyn Values>);
+    Person::new(help, host.rich, history, host.interrupts.clone())
 }

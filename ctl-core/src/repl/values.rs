@@ -1,10 +1,10 @@
 //! Names for completion in every session: settings with their values, and what can be explained.
 
+use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 
-use queue_core::lock;
-
 use super::complete::{Values, Wanted};
+use super::guest::{Guest, Interactive, lock};
 use super::known::KnownNames;
 use super::shell::Setting;
 use super::{builtin, contexts};
@@ -13,58 +13,60 @@ use crate::rules::metrics::Measurable;
 
 /// The settings that completion offers; clones share them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct KnownSettings(Arc<Mutex<Vec<Setting>>>);
+pub(crate) struct KnownSettings(Arc<Mutex<Vec<Setting>>>);
 
 impl KnownSettings {
     /// These are the settings now.
     pub(super) fn are(&self, settings: Vec<Setting>) {
         *lock(&self.0) = settings;
     }
-
-    fn get(&self) -> Vec<Setting> {
-        lock(&self.0).clone()
-    }
 }
 
-/// The names of the tool, and those of every session.
-pub(super) struct AllValues {
-    pub(super) names: KnownNames,
-    /// Which of them fit.
-    pub(super) of_tool: fn(&KnownNames, &Wanted<'_>) -> Vec<String>,
+/// The names of a tool, and those of every session.
+pub(crate) struct AllValues<T> {
+    pub(crate) names: KnownNames,
+    /// The fields that filters of a verb can name.
+    pub(crate) filters: fn(&str) -> &'static [Field],
+    /// `None` for a line of a shell.
+    pub(crate) session: Option<OfSession>,
+    pub(crate) kind: PhantomData<fn() -> T>,
+}
+
+/// The values that completion knows in a session only.
+pub(crate) struct OfSession {
     pub(super) settings: KnownSettings,
     pub(super) verbs: Vec<String>,
     /// The groups of `help`, as it calls them.
     pub(super) groups: Vec<String>,
-    pub(super) filters: &'static [Field],
-    pub(super) checks: &'static [Measurable],
 }
 
-impl Values for AllValues {
-    fn filters(&self, _verb: &str) -> &'static [Field] {
-        self.filters
+impl<T: Interactive> Values for AllValues<T> {
+    fn filters(&self, verb: &str) -> &'static [Field] {
+        (self.filters)(verb)
     }
 
     fn checks(&self) -> &'static [Measurable] {
-        self.checks
+        T::CHECKS
     }
 
     fn values(&self, wanted: &Wanted<'_>) -> Vec<String> {
+        let names = || {
+            let shared = contexts::candidates(&self.names, wanted);
+            shared.unwrap_or_else(|| <T::Guest<'_> as Guest>::candidates(&self.names, wanted))
+        };
+        let Some(OfSession { settings, verbs, groups }) = &self.session else { return names() };
         match wanted.value_name {
             builtin::SETTING => {
-                self.settings.get().iter().map(|setting| setting.name.to_owned()).collect()
+                lock(&settings.0).iter().map(|setting| setting.name.to_owned()).collect()
             }
             builtin::SETTING_VALUE if wanted.verb == ":set" => {
-                let settings = self.settings.get();
+                let settings = lock(&settings.0);
                 let is_meant = |s: &&Setting| wanted.before.last().is_some_and(|n| s.name == n);
                 let allowed = settings.iter().find(is_meant).map(|s| s.allowed);
                 allowed.into_iter().flatten().map(|value| (*value).to_owned()).collect()
             }
-            builtin::TOPIC => self.verbs.iter().chain(&self.groups).cloned().collect(),
-            _ => {
-                let settings = contexts::candidates(&self.names, wanted);
-                let names = settings.unwrap_or_else(|| (self.of_tool)(&self.names, wanted));
-                names.into_iter().filter(|name| !wanted.before.contains(name)).collect()
-            }
+            builtin::TOPIC => verbs.iter().chain(groups).cloned().collect(),
+            _ => names().into_iter().filter(|name| !wanted.before.contains(name)).collect(),
         }
     }
 }

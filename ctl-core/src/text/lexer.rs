@@ -57,15 +57,16 @@ pub fn next_statement(text: &[u8]) -> Result<Statement, LexError> {
             None => words.push(lexer.word()?),
         }
     }
-    let command_end = lexer.at;
-    lexer.take_line_end();
+    if lexer.peek() == Some(b'\n') {
+        lexer.at += 1;
+    }
     for (index, tag, strip_tabs) in heredocs {
         let body = lexer.heredoc_body(tag, strip_tabs)?;
         if let Some(word) = words.get_mut(index) {
             word.bytes = body;
         }
     }
-    Ok(Statement { words, used: lexer.at, command_end })
+    Ok(Statement { words, used: lexer.at })
 }
 
 const ENCODINGS: [&[u8]; 3] = [b"b64:", b"hex:", b"json:"];
@@ -123,12 +124,6 @@ impl Lexer<'_> {
             [b'\\', b'\n', ..] => Ok(Some(2)),
             [b'\\', b'\r', b'\n', ..] => Ok(Some(3)),
             _ => Ok(None),
-        }
-    }
-
-    fn take_line_end(&mut self) {
-        if self.peek() == Some(b'\n') {
-            self.at += 1;
         }
     }
 
@@ -357,10 +352,10 @@ impl Lexer<'_> {
             let len = rest.iter().position(|b| *b == b'\n').unwrap_or(rest.len());
             let mut line = rest.get(..len).unwrap_or_default();
             at = (at + len + 1).min(self.text.len());
-            if strip_tabs {
-                line = without_leading_tabs(line);
+            while strip_tabs && let Some(rest) = line.strip_prefix(b"\t") {
+                line = rest;
             }
-            if ends_heredoc(line, &tag) {
+            if line.strip_suffix(b"\r").unwrap_or(line) == tag {
                 self.at = at;
                 return Ok(body);
             }
@@ -372,16 +367,6 @@ impl Lexer<'_> {
         }
         Err(LexError::Incomplete(Open::Heredoc { tag, strip_tabs }))
     }
-}
-
-/// Whether `line` (without its LF) is the end line of a `<<` with this tag.
-fn ends_heredoc(line: &[u8], tag: &[u8]) -> bool {
-    line.strip_suffix(b"\r").unwrap_or(line) == tag
-}
-
-fn without_leading_tabs(line: &[u8]) -> &[u8] {
-    let tabs = line.iter().take_while(|b| **b == b'\t').count();
-    line.get(tabs..).unwrap_or_default()
 }
 
 fn is_blank(b: u8) -> bool {

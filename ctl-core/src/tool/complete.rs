@@ -11,12 +11,11 @@ use crate::context::Context;
 use crate::error::{CliError, Exit};
 use crate::link::tls::TlsArgs;
 use crate::link::{Link as _, ServerArgs};
-use crate::repl::complete::{self, Found, Values, Wanted, What};
+use crate::repl::complete::{self, Found, What};
 use crate::repl::contexts;
-use crate::repl::guest::{Guest, Interactive};
+use crate::repl::guest::Interactive;
 use crate::repl::known::KnownNames;
-use crate::rules::filter::Field;
-use crate::rules::metrics::Measurable;
+use crate::repl::values::AllValues;
 use crate::text::escape;
 use crate::text::lexer::Partial;
 use crate::tool::cli;
@@ -47,7 +46,9 @@ pub(super) fn run<T: Interactive>(
         false => KnownNames::default(),
     };
     contexts::keep_names(context.settings(), &T::PROGRAM, &names);
-    let found = complete::find(&tree, &Names::<T>(names, PhantomData), &Partial::of_words(&words));
+    let filters = |verb: &str| if verb == tap::VERB { tap::FIELDS } else { T::FILTERS };
+    let values = AllValues::<T> { names, filters, session: None, kind: PhantomData };
+    let found = complete::find(&tree, &values, &Partial::of_words(&words));
     let Some(Found { before, what }) = found else { return Ok(Exit::Done) };
     let mut exit = Exit::Done;
     let rows: Vec<(String, String)> = match what {
@@ -72,29 +73,6 @@ pub(super) fn run<T: Interactive>(
         context.out.text(&format!("{line}\n"))?;
     }
     Ok(exit)
-}
-
-/// The fields that filters of a command of this tool can name.
-fn filters<T: Interactive>(verb: &str) -> &'static [Field] {
-    if verb == tap::VERB { tap::FIELDS } else { T::FILTERS }
-}
-
-/// The names known to this tool.
-struct Names<T>(KnownNames, PhantomData<fn() -> T>);
-
-impl<T: Interactive> Values for Names<T> {
-    fn filters(&self, verb: &str) -> &'static [Field] {
-        filters::<T>(verb)
-    }
-
-    fn checks(&self) -> &'static [Measurable] {
-        T::CHECKS
-    }
-
-    fn values(&self, wanted: &Wanted<'_>) -> Vec<String> {
-        contexts::candidates(&self.0, wanted)
-            .unwrap_or_else(|| <T::Guest<'_> as Guest>::candidates(&self.0, wanted))
-    }
 }
 
 /// Whether there are servers to ask for names: those of the line or of its context, or else the default ones.

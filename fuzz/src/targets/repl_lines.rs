@@ -14,14 +14,13 @@ pub fn repl_lines(data: &[u8]) {
             }
         };
         assert!((1..=rest.len()).contains(&statement.used), "{} bytes were used", statement.used);
-        assert!(statement.command_end <= statement.used);
         let mut end = 0;
         for word in &statement.words {
             // A shell line may be empty, and nothing else.
             let is_empty = word.start == word.end && word.bytes.is_empty();
             let is_word = word.start < word.end || is_empty;
             assert!(end <= word.start && is_word, "words overlap: {statement:?}");
-            assert!(word.end <= statement.command_end);
+            assert!(word.end <= statement.used);
             assert!(word.heredoc || word.bytes.len() <= word.end - word.start, "a word has grown");
             end = word.end;
         }

@@ -14,20 +14,19 @@ impl<S: Shell> Session<'_, S> {
         match (name, value) {
             (None, _) => self.show_settings(None)?,
             (Some(name), None) => {
-                let known = |name: &str| self.settings().iter().any(|s| s.name == name);
-                match name.strip_prefix("no").filter(|rest| known(rest)) {
+                let settings = self.settings();
+                let known = |name: &str| settings.iter().find(|setting| setting.name == name);
+                match name.strip_prefix("no").filter(|rest| known(rest).is_some()) {
                     Some(name) => self.change(name, "off", terminal)?,
-                    None if self.is_switch(name) => self.change(name, "on", terminal)?,
+                    None if known(name).is_some_and(|setting| setting.allowed == ON_OFF) => {
+                        self.change(name, "on", terminal)?;
+                    }
                     None => self.show_settings(Some(name))?,
                 }
             }
             (Some(name), Some(value)) => self.change(name, value, terminal)?,
         }
         Ok(Flow::Next)
-    }
-
-    fn is_switch(&self, name: &str) -> bool {
-        self.settings().iter().any(|s| s.name == name && s.allowed == ON_OFF)
     }
 
     fn change(

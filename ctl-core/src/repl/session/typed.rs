@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Flow, Session, lex_error};
+use super::{Flow, Session};
 use crate::error::{CliError, Exit};
 use crate::repl::editor::Edited;
 use crate::repl::history::{self, Keep};
@@ -64,7 +64,7 @@ impl<S: Shell> Session<'_, S> {
                     // It may have been a typing error, so offer it again unchanged.
                     let entry = String::from_utf8_lossy(text).into_owned();
                     terminal.remember(Keep::InMemory(entry));
-                    self.shell.report(&lex_error(&error), None);
+                    self.shell.report(&CliError::usage(error.to_string()), None);
                     return Ok(false);
                 }
             };

@@ -38,8 +38,6 @@ pub struct Statement {
     pub words: Vec<Word>,
     /// Length of the statement in bytes, including its line ends and `<<` bodies.
     pub used: usize,
-    /// Length of the command itself in bytes, without `<<` bodies.
-    pub command_end: usize,
 }
 
 /// The part that is still missing at the end of the text.
