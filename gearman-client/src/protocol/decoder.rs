@@ -266,16 +266,6 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_over_the_limit_is_an_error_before_its_bytes_come() {
-        let error = decode_in_pieces(b"\0RES\0\0\0\x11\0\x20\0\0", 12).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::PacketTooLarge);
-        assert_eq!(
-            error.to_string(),
-            "packet of 2097152 bytes is larger than the limit of 1048576 (raise max_packet_size if this is expected)"
-        );
-    }
-
-    #[test]
     fn a_packet_of_exactly_the_limit_is_taken() {
         let wire = b"\0RES\0\0\0\x11\0\0\0\x05hello";
         for (limit, is_taken) in [(5, true), (4, false)] {

@@ -263,18 +263,6 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_sent_once_the_last_of_it_was_taken() {
-        let mut bench = Bench::open();
-        assert!(matches!(bench.send(), Pulse::Go(Some(_))));
-        bench.0.takes(5);
-        bench.0.turn();
-        assert!(bench.outcome().is_none());
-        bench.0.takes_all();
-        assert_eq!(bench.0.turn(), Pulse::Rest(None));
-        assert_eq!(bench.outcome().unwrap().unwrap(), None);
-    }
-
-    #[test]
     fn a_server_that_takes_nothing_is_left_once_the_limit_of_writing_has_passed() {
         let mut bench = Bench::open();
         assert_eq!(bench.send(), Pulse::Go(Some(bench.0.now + SECOND)));
@@ -465,13 +453,5 @@ mod tests {
         bench.0.opens();
         bench.0.turn();
         assert_eq!(bench.0.takes_all(), encoded(&packet(Magic::Request, "hi")));
-    }
-
-    #[test]
-    fn an_invalid_packet_ends_the_connection() {
-        let mut bench = Bench::open();
-        bench.0.comes(b"HTTP/1.1 400 Bad Request\r\n");
-        assert_eq!(bench.next(SECOND), Pulse::Close(None));
-        assert_eq!(bench.outcome().unwrap().unwrap_err().kind(), ErrorKind::Protocol);
     }
 }

@@ -5,21 +5,16 @@ use std::{
     net::TcpStream,
 };
 
-use gearman_client::{
-    Admin, ErrorKind, Fate, MaxQueue, blocking,
-    protocol::{AdminCommand, AdminReply},
-};
+use gearman_client::{ErrorKind, Fate, MaxQueue, blocking};
 
+use super::support::each_server;
 use super::support::options;
-use super::support::{each_server, each_server_async};
 
 each_server!(
     every_command_of_the_blocking_face,
     refusals_are_typed_and_leave_the_connection_usable,
     hostile_names_forge_no_row_unnoticed,
 );
-
-each_server_async!(the_async_face_sees_workers_and_raw_replies,);
 
 fn every_command_of_the_blocking_face(address: &str) {
     let mut admin = blocking::Admin::connect(address).unwrap();
@@ -68,30 +63,6 @@ fn refusals_are_typed_and_leave_the_connection_usable(address: &str) {
     worker.echo_barrier().unwrap();
     assert_eq!(kind(admin.drop_function("used").unwrap_err()), ErrorKind::FunctionInUse);
     assert!(admin.version().is_ok());
-}
-
-async fn the_async_face_sees_workers_and_raw_replies(address: String) {
-    let mut admin = Admin::connect(&address).await.unwrap();
-    let options: gearman_client::WorkerOptions = address.parse().unwrap();
-    let id = gearman_client::ClientId::try_from("me").unwrap();
-    let mut worker = gearman_client::Worker::connect(options.client_id(id)).await.unwrap();
-    worker.can_do("one", None).unwrap();
-    worker.can_do("two", None).unwrap();
-    worker.echo_barrier().await.unwrap();
-    let found = loop {
-        let workers = admin.workers().await.unwrap();
-        let found = workers.into_iter().find(|row| row.id.as_deref() == Some("me"));
-        match found {
-            Some(row) if row.functions.len() == 2 => break row,
-            _ => tokio::task::yield_now().await,
-        }
-    };
-    assert_eq!(found.functions, ["one", "two"], "the last announced comes first");
-    let raw = AdminCommand::raw("STATUS").unwrap();
-    assert!(matches!(admin.call(&raw).await.unwrap(), AdminReply::List { .. }));
-    let unknown = AdminCommand::raw("nonsense").unwrap();
-    let error = admin.call(&unknown).await.unwrap_err();
-    assert_eq!(error.code(), Some("UNKNOWN_COMMAND"));
 }
 
 /// G17, F13: names that forge rows, ends of lists and columns. gearmand takes any byte but NUL.

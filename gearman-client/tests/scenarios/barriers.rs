@@ -3,19 +3,15 @@
 use std::time::Duration;
 
 use fixtures::{fault::Fault, gearmand::Server};
-use gearman_client::{
-    ConnectOptions, ConnectionState, ErrorKind, RetryPolicy, Servers, WorkerOptions, blocking,
-};
+use gearman_client::{ConnectOptions, ErrorKind, RetryPolicy, Servers, WorkerOptions, blocking};
 
 use super::{
     face::{Face, WorkFace, both_faces},
-    handlers::HandlerFace,
     support::options,
 };
 
 both_faces!(
     a_check_asks_each_server_until_one_answers,
-    a_server_that_is_never_there_is_reported,
     a_barrier_connects_to_all_servers,
     a_barrier_leaves_out_a_server_that_cannot_be_reached,
     a_result_that_is_lost_fails_the_next_barrier_and_no_other,
@@ -63,21 +59,6 @@ fn a_check_asks_each_server_until_one_answers<F: Face>() {
     for address in &addresses {
         assert!(error.to_string().contains(address.as_str()), "{error}");
     }
-}
-
-fn a_server_that_is_never_there_is_reported<F: HandlerFace>() {
-    let (gone, server) = (Server::start().unwrap(), Server::start().unwrap());
-    let list = [&gone, &server].map(|server| late(server.address()));
-    drop(gone);
-    let worker = F::start(WorkerOptions::from(Servers::new(list).unwrap()), |_| Ok("".into()));
-    worker.until("one is connected", |view| {
-        view.servers()[1].connections == [ConnectionState::Ready]
-    });
-    let never = worker.handle.servers().into_iter().map(|server| server.never_connected);
-    assert!(never.eq([true, false]), "{:?}", worker.handle);
-    let report = worker.stop();
-    assert_eq!(report.never_connected, 1, "{report}");
-    assert!(report.to_string().ends_with(", 1 server never connected"), "{report}");
 }
 
 fn a_barrier_connects_to_all_servers<F: Face>() {

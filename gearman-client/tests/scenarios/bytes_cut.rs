@@ -43,7 +43,6 @@ fn submit<F: Face>(stream: Scripted) -> Vec<Result<JobEvent>> {
 both_faces!(
     an_answer_is_the_same_however_it_is_cut,
     events_are_the_same_however_they_are_cut,
-    answers_that_come_all_at_once_go_to_their_requests,
     partial_writes_and_interruptions_change_nothing,
     a_connection_that_breaks_at_any_byte_gives_one_error_with_its_fate,
     a_job_whose_events_break_off_at_any_byte_has_an_unknown_outcome,
@@ -142,23 +141,6 @@ fn events_are_the_same_however_they_are_cut<F: Face>() {
     for cut in all {
         let events: Vec<_> = submit::<F>(pieces(cut)).into_iter().map(Result::unwrap).collect();
         assert_eq!(events, expected);
-    }
-}
-
-/// C5: glued together.
-fn answers_that_come_all_at_once_go_to_their_requests<F: Face>() {
-    const COUNT: usize = 200;
-    let answers: Vec<u8> =
-        (0..COUNT).flat_map(|n| wire(PacketType::EchoRes, &[&n.to_string()])).collect();
-    for size in [answers.len(), 4096, 1000, 13, 1] {
-        let cut = answers.chunks(size).map(<[u8]>::to_vec).collect();
-        // The window has to be written before the answers may arrive.
-        let stream = pieces(cut).writing((0..COUNT).map(|_| Step::Accept(usize::MAX)).take(1));
-        let mut client = F::from_stream(stream, scripted());
-        let echoes = (0..COUNT).map(|n| Echo(n.to_string())).collect();
-        for (n, answer) in client.call_many(echoes).into_iter().enumerate() {
-            assert_eq!(answer.unwrap(), n.to_string());
-        }
     }
 }
 

@@ -3,8 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use gearman_client::{
-    Client, ErrorKind, Fate, JobEvent, Outcome, Priority, Schedule, Unique, Worker, WorkerOptions,
-    blocking,
+    Client, ErrorKind, Fate, Outcome, Schedule, Unique, Worker, WorkerOptions, blocking,
     protocol::{Echo, Submit},
 };
 
@@ -12,9 +11,7 @@ use super::support::{Background, LATE, function, options};
 use super::support::{each_server, each_server_async};
 
 each_server!(
-    a_job_round_trips_byte_for_byte,
     echo_and_status_of_queued_running_and_unknown_jobs,
-    higher_priorities_come_first,
     by_payload_joins_equal_workloads_and_random_joins_none,
     a_delayed_job_waits_for_its_time_and_a_reducer_arrives,
     refusals_of_the_server_are_reported,
@@ -25,28 +22,14 @@ each_server!(
 );
 
 each_server_async!(
-    events_arrive_in_order_with_the_exception,
     a_reducer_comes_with_its_foreground_job_in_both_faces,
-    a_cancelled_job_fails_at_its_submitter,
     batches_answer_in_order_in_both_faces,
-    ten_thousand_jobs_are_in_flight_on_one_connection,
 );
 
 fn echo_worker(address: &str) -> Background {
     let mut worker = blocking::Worker::connect(address).unwrap();
     worker.register("echo", |job| job.workload.clone()).unwrap();
     Background::start(worker)
-}
-
-fn a_job_round_trips_byte_for_byte(address: &str) {
-    let worker = echo_worker(address);
-    let mut client = blocking::Client::connect(address).unwrap();
-    let large: Vec<u8> = (0..1_u32 << 20).map(|n| (n % 251) as u8).collect();
-    for workload in [&b""[..], b"\0", b"a\0b\n", &large] {
-        let outcome = client.run("echo", workload, options()).unwrap();
-        assert!(outcome.complete().is_some_and(|result| result == workload));
-    }
-    assert_eq!(worker.stop().completed, 4);
 }
 
 fn echo_and_status_of_queued_running_and_unknown_jobs(address: &str) {
@@ -75,21 +58,6 @@ fn echo_and_status_of_queued_running_and_unknown_jobs(address: &str) {
     assert!(!client.status(&job.handle).unwrap().is_known);
 }
 
-fn higher_priorities_come_first(address: &str) {
-    let mut client = blocking::Client::connect(address).unwrap();
-    for priority in [Priority::Low, Priority::Normal, Priority::High] {
-        let text = priority.to_string();
-        client.submit_background("order", text, options().priority(priority)).unwrap();
-    }
-    let mut worker = blocking::Worker::connect(address).unwrap();
-    worker.can_do("order", None).unwrap();
-    for expected in ["high", "normal", "low"] {
-        let job = worker.next_job(Duration::from_secs(5)).unwrap().unwrap();
-        assert_eq!(job.workload, expected);
-        worker.complete(job, "").unwrap();
-    }
-}
-
 async fn a_reducer_comes_with_its_foreground_job_in_both_faces(address: String) {
     let mut worker = Worker::connect(&address).await.unwrap();
     worker.register("map", |job| async move { job.reducer.clone().unwrap_or_default() }).unwrap();
@@ -105,46 +73,6 @@ async fn a_reducer_comes_with_its_foreground_job_in_both_faces(address: String) 
     assert_eq!(blocking.await.unwrap(), Outcome::Complete("product".into()));
     stop.send(()).unwrap();
     assert_eq!(running.await.unwrap().completed, 2);
-}
-
-async fn events_arrive_in_order_with_the_exception(address: String) {
-    let mut worker = Worker::connect(&address).await.unwrap();
-    worker
-        .register("events", |job| async move {
-            job.status(1, 2).await?;
-            job.data("piece").await?;
-            job.warning("careful").await?;
-            Ok::<_, gearman_client::Failure>("done")
-        })
-        .unwrap();
-    worker
-        .register("raises", |_| async {
-            Err::<String, _>(gearman_client::Failure::exception("why\0"))
-        })
-        .unwrap();
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let running = tokio::spawn(worker.run_until(stopped));
-    let client = Client::connect(&address).await.unwrap();
-    let mut job = client.submit("events", "", options()).await.unwrap();
-    let mut events = Vec::new();
-    while let Some(event) = job.next().await {
-        events.push(event.unwrap());
-    }
-    let JobEvent::Status(progress) = &events[0] else { panic!("{events:?}") };
-    assert_eq!(progress.share(), Some(0.5));
-    assert_eq!(
-        events[1..],
-        [
-            JobEvent::Data("piece".into()),
-            JobEvent::Warning("careful".into()),
-            JobEvent::Complete("done".into())
-        ]
-    );
-    let outcome = client.run("raises", "", options()).await.unwrap();
-    assert_eq!(outcome, Outcome::Exception("why\0".into()));
-    stop.send(()).unwrap();
-    let report = running.await.unwrap();
-    assert_eq!((report.completed, report.failed), (1, 1));
 }
 
 fn by_payload_joins_equal_workloads_and_random_joins_none(address: &str) {
@@ -195,15 +123,6 @@ fn refusals_of_the_server_are_reported(address: &str) {
     assert_eq!(client.echo("still in step").unwrap(), "still in step");
 }
 
-async fn a_cancelled_job_fails_at_its_submitter(address: String) {
-    let client = Client::connect(&address).await.unwrap();
-    let mut admin = gearman_client::Admin::connect(&address).await.unwrap();
-    let mut job = client.submit("cancelled", "", options()).await.unwrap();
-    admin.cancel_job(job.handle()).await.unwrap();
-    assert_eq!(job.next().await.unwrap().unwrap(), JobEvent::Fail);
-    assert!(job.next().await.is_none());
-}
-
 async fn batches_answer_in_order_in_both_faces(address: String) {
     let echoes = || (0..2000).map(|n| Echo(n.to_string()));
     let client = Client::connect(&address).await.unwrap();
@@ -225,32 +144,6 @@ async fn batches_answer_in_order_in_both_faces(address: String) {
     })
     .await
     .unwrap();
-}
-
-async fn ten_thousand_jobs_are_in_flight_on_one_connection(address: String) {
-    const JOBS: usize = 10_000;
-    let client = Client::connect(&address).await.unwrap();
-    let jobs = (0..JOBS)
-        .map(|n| Submit::foreground(function("flight"), n.to_string(), options()).unwrap());
-    let mut events = client.submit_many(jobs).window(JOBS);
-    let mut created = 0;
-    while created < JOBS {
-        let (_, event) = events.next().await.unwrap();
-        created += usize::from(matches!(event.unwrap(), JobEvent::Created(_)));
-    }
-    let mut worker =
-        Worker::connect(address.parse::<WorkerOptions>().unwrap().slots(64)).await.unwrap();
-    worker.register("flight", |job| async move { job.workload.clone() }).unwrap();
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let running = tokio::spawn(worker.run_until(stopped));
-    let mut seen = vec![false; JOBS];
-    while let Some((number, event)) = events.next().await {
-        assert_eq!(event.unwrap(), JobEvent::Complete(number.to_string().into()));
-        assert!(!std::mem::replace(&mut seen[number], true));
-    }
-    assert!(seen.into_iter().all(|seen| seen));
-    stop.send(()).unwrap();
-    assert_eq!(running.await.unwrap().completed, JOBS as u64);
 }
 
 fn twenty_megabytes_round_trip_in_both_faces(address: &str) {

@@ -3,15 +3,11 @@
 use std::collections::HashSet;
 
 use futures_util::StreamExt;
-use gearman_client::{
-    CallManyStream, Client, JobEvent, JobEventStream, JobStream, SubmitManyStream, Worker,
-    WorkerEvent, WorkerEventKind, WorkerOptions,
-    protocol::{Submit, Submitted},
-};
+use gearman_client::{Client, Worker, WorkerEvent, WorkerEventKind, WorkerOptions};
 use queue_core::proof::drop_after_turns;
 
 use super::{
-    support::{PATIENCE, each_server_async, function, options},
+    support::{PATIENCE, each_server_async, options},
     worker::until_empty_beside_an_absent_server,
 };
 
@@ -19,7 +15,6 @@ each_server_async!(
     a_stream_of_jobs_dropped_at_any_turn_loses_no_job,
     a_stream_of_jobs_ends_when_its_worker_is_stopped,
     a_stream_of_jobs_until_empty_ends,
-    jobs_of_a_stream_are_worked_on_side_by_side,
     the_events_of_a_worker_are_a_stream_that_ends_with_it,
 );
 
@@ -111,34 +106,6 @@ async fn a_stream_of_jobs_until_empty_ends(address: String) {
     assert_eq!((taken, report.completed, report.given_up), (3, 3, 1), "{report}");
 }
 
-async fn jobs_of_a_stream_are_worked_on_side_by_side(address: String) {
-    let worker_options: WorkerOptions = address.parse().unwrap();
-    let mut worker = Worker::connect(worker_options.slots(4)).await.unwrap();
-    worker.can_do("f", None).unwrap();
-    let together = tokio::sync::Barrier::new(4);
-    let working = worker.jobs().take(4).for_each_concurrent(4, |job| async {
-        together.wait().await;
-        let result = job.workload.to_ascii_uppercase();
-        job.complete(result).await.unwrap();
-    });
-    let client = Client::connect(address.as_str()).await.unwrap();
-    let submits = ["a", "b", "c", "d"]
-        .map(|workload| Submit::foreground(function("f"), workload, options()).unwrap());
-    let events = client.submit_many(submits).into_stream().collect::<Vec<_>>();
-    let ((), events) = tokio::time::timeout(PATIENCE, async { tokio::join!(working, events) })
-        .await
-        .expect("they wait for one another");
-    let results: HashSet<_> = events
-        .into_iter()
-        .filter_map(|(_, event)| match event.unwrap() {
-            JobEvent::Complete(result) => Some(result),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(results, ["A", "B", "C", "D"].map(bytes::Bytes::from).into());
-    worker.stop().await;
-}
-
 async fn the_events_of_a_worker_are_a_stream_that_ends_with_it(address: String) {
     let worker_options: WorkerOptions = address.parse().unwrap();
     let (worker_options, events) = worker_options.event_stream(8);
@@ -158,13 +125,4 @@ async fn the_events_of_a_worker_are_a_stream_that_ends_with_it(address: String) 
     let [connected, failed] = &events[..] else { panic!("{events:?}") };
     assert!(matches!(connected.what, WorkerEventKind::Connected));
     assert!(matches!(&failed.what, WorkerEventKind::Failed { error, .. } if error == "on purpose"));
-}
-
-#[test]
-fn streams_have_names_and_may_move_to_another_thread() {
-    fn may_move<T: Send>() {}
-    may_move::<JobEventStream>();
-    may_move::<JobStream<'static>>();
-    may_move::<SubmitManyStream<'static>>();
-    may_move::<CallManyStream<'static, Submitted>>();
 }

@@ -12,7 +12,6 @@ use super::{
 };
 
 each_server!(
-    a_worker_by_hand_takes_no_job_beyond_its_limit,
     workers_of_several_threads_and_servers_share_a_limit,
     a_stopping_worker_sends_no_grab_with_its_last_result,
 );
@@ -39,21 +38,6 @@ fn left(address: &str) -> (i64, usize) {
     let row = status.iter().find(|row| row.name == "f").unwrap();
     assert_eq!(row.running, 0);
     (row.total, given_back)
-}
-
-fn a_worker_by_hand_takes_no_job_beyond_its_limit(address: &str) {
-    submit(address, 10);
-    let limited: WorkerOptions = address.parse().unwrap();
-    let limited = limited.limit(JobLimit::new(3)).slots(8);
-    let mut worker = blocking::Worker::connect(limited).unwrap();
-    worker.can_do("f", None).unwrap();
-    for _ in 0..3 {
-        let job = worker.next_job(SOON).unwrap().unwrap();
-        worker.complete(job, "").unwrap();
-    }
-    assert!(worker.next_job(Duration::from_secs(3600)).unwrap().is_none(), "and at once");
-    assert_eq!(worker.stop().completed, 3);
-    assert_eq!(left(address), (7, 0));
 }
 
 fn a_run_ends_with_the_last_job_of_its_limit<F: HandlerFace>(address: &str) {
@@ -140,6 +124,7 @@ fn the_last_job_is_found_on_whichever_server_it_comes_to() {
         submit(server.address(), 2);
         let job = worker.next_job(SOON).unwrap().unwrap();
         worker.complete(job, "").unwrap();
+        assert!(worker.next_job(Duration::from_secs(3600)).unwrap().is_none(), "and at once");
         assert_eq!(worker.stop().completed, 1);
         assert_eq!(left(server.address()), (1, 0));
         let mut rest = blocking::Worker::connect(server.address()).unwrap();

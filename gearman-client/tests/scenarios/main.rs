@@ -29,7 +29,6 @@ mod handlers;
 mod job_streams;
 mod limits;
 mod packets;
-mod programs;
 mod properties;
 mod quirks;
 mod regressions;

@@ -158,11 +158,6 @@ impl Peer {
         self.stream.write_all(bytes).unwrap();
     }
 
-    /// Writes a byte; `false` when the client has closed.
-    pub(crate) fn try_write(&mut self, byte: u8) -> bool {
-        self.try_write_all(&[byte])
-    }
-
     /// Writes bytes; `false` when the client has closed.
     pub(crate) fn try_write_all(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()

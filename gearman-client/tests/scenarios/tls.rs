@@ -69,7 +69,6 @@ both_faces!(
     a_certificate_of_an_unknown_authority_is_refused,
     a_self_signed_certificate_is_refused_unless_it_is_the_authority,
     a_plain_text_port_is_refused_and_nothing_is_sent_in_the_clear,
-    tls_cut_at_any_byte_of_an_answer_is_a_lost_connection,
     a_stuck_tls_write_resumes,
 );
 
@@ -143,39 +142,6 @@ fn a_plain_text_port_is_refused_and_nothing_is_sent_in_the_clear<F: Face>() {
     });
     let error = refused::<F>(to(talking, trusting(&authority)));
     assert!(error.to_string().contains("is this port plain text?"), "{error}");
-}
-
-/// C21: without the closing alert, and with it, the end of the stream in the middle of a packet is not a short answer.
-fn tls_cut_at_any_byte_of_an_answer_is_a_lost_connection<F: Face>() {
-    let authority = Authority::new();
-    let server = authority.identity("127.0.0.1").server(None);
-    let answer = wire(PacketType::EchoRes, &["hello"]);
-    for cut in 0..answer.len() {
-        for with_alert in [true, false] {
-            let (server, answer) = (server.clone(), answer.clone());
-            let address = listen(move |stream| {
-                answer_in_part(server.within(stream), &answer[..cut], with_alert);
-            });
-            let options = to(address, trusting(&authority)).exceptions(false);
-            let mut client = F::connect(options.retry(RetryPolicy::never())).unwrap();
-            let error = client.echo("hello").unwrap_err();
-            let kind = ErrorKind::ConnectionLost;
-            assert_eq!((error.kind(), error.fate()), (kind, Fate::Unknown), "after {cut}: {error}");
-        }
-    }
-}
-
-fn answer_in_part(mut server: tls::Stream, answer: &[u8], with_alert: bool) {
-    if server.read_exact(&mut [0; 17]).is_err() {
-        return;
-    }
-    let _ = server.write_all(answer);
-    if with_alert {
-        server.conn.send_close_notify();
-        let _ = server.conn.write_tls(&mut server.sock);
-    }
-    let _ = server.sock.shutdown(Shutdown::Write);
-    let _ = std::io::copy(&mut server.sock, &mut std::io::sink());
 }
 
 /// A stuck write read instead, and waited for an answer to bytes that TLS still held.

@@ -20,20 +20,16 @@ use super::support::{each_server, each_server_async};
 
 each_server!(
     the_caller_maps_errors_to_outcomes,
-    a_blocking_worker_holds_several_jobs_and_ends_them_in_any_order,
     a_refused_withdrawal_changes_nothing_at_any_server,
     no_result_waits_for_the_handler_of_the_next_job,
     results_in_a_batch_are_all_written_when_the_worker_stops,
-    taking_the_last_job_by_hand_ends_the_worker,
     a_thousand_functions_are_served_and_an_idle_worker_is_woken,
-    a_functions_name_is_any_bytes,
 );
 
 scenarios!(
     until_empty_runs_all_jobs_and_gives_up_an_absent_server,
     a_worker_knows_when_no_job_is_left,
     handlers_run_in_parallel,
-    the_function_that_was_registered_first_is_served_first,
     a_function_with_a_limit_leaves_the_other_slots_to_others,
 );
 
@@ -52,27 +48,6 @@ async fn a_dropped_job_is_failed(address: String) {
     assert_eq!(job.outcome().await.unwrap(), Outcome::Fail);
     worker.echo_barrier().await.unwrap();
     assert_eq!(worker.stop().await.failed, 1);
-}
-
-fn a_blocking_worker_holds_several_jobs_and_ends_them_in_any_order(address: &str) {
-    let mut client = blocking::Client::connect(address).unwrap();
-    for n in 0..3 {
-        client.submit_background("held", n.to_string(), options()).unwrap();
-    }
-    let concurrent: WorkerOptions = address.parse().unwrap();
-    let mut worker = blocking::Worker::connect(concurrent.slots(3)).unwrap();
-    worker.can_do("held", None).unwrap();
-    let mut held = Vec::new();
-    while held.len() < 3 {
-        held.push(worker.next_job(Duration::from_secs(5)).unwrap().unwrap());
-    }
-    assert!(worker.next_job(Duration::from_millis(50)).unwrap().is_none());
-    assert!(worker.cant_do("held").is_err(), "it would give the jobs to others");
-    for job in held.into_iter().rev() {
-        worker.complete(job, "").unwrap();
-    }
-    assert_eq!(worker.stop().completed, 3);
-    assert_eq!(blocking::Admin::connect(address).unwrap().status().unwrap()[0].total, 0);
 }
 
 /// In addition to an in-memory server.
@@ -247,24 +222,6 @@ fn until_empty_runs_all_jobs_and_gives_up_an_absent_server<F: HandlerFace>(addre
     assert_eq!((report.completed, report.given_up), (0, 0), "{report}");
 }
 
-fn taking_the_last_job_by_hand_ends_the_worker(address: &str) {
-    let mut client = blocking::Client::connect(address).unwrap();
-    for n in 0..3 {
-        client.submit_background("last", n.to_string(), options()).unwrap();
-    }
-    let mut worker =
-        blocking::Worker::connect(until_empty_beside_an_absent_server(address)).unwrap();
-    worker.can_do("last", None).unwrap();
-    let handle = worker.handle();
-    while let Some(job) = worker.next_job(PATIENCE).unwrap() {
-        assert!(handle.connection_states().contains(&ConnectionState::Ready));
-        worker.complete(job, "").unwrap();
-    }
-    assert_eq!(handle.connection_states(), [ConnectionState::Closed; 2]);
-    let report = worker.stop();
-    assert_eq!((report.completed, report.given_up), (3, 1), "{report}");
-}
-
 /// It sent no grab, and so never got NO_JOB.
 #[test]
 fn until_empty_ends_without_a_function() {
@@ -279,17 +236,6 @@ fn until_empty_ends_without_a_function() {
         let report = tokio::time::timeout(PATIENCE, run).await.expect("it does not end");
         assert_eq!((report.completed, report.given_up), (0, 0), "{report}");
     });
-}
-
-fn a_functions_name_is_any_bytes(address: &str) {
-    let (mut client, name) = (blocking::Client::connect(address).unwrap(), b"\xff\n\t x");
-    let mut worker = blocking::Worker::connect(address).unwrap();
-    worker.can_do(name, None).unwrap();
-    client.submit_background(name, "", options()).unwrap();
-    let job = worker.next_job(PATIENCE).unwrap().unwrap();
-    assert_eq!(job.function.as_bytes(), name);
-    worker.complete(job, "").unwrap();
-    assert_eq!(worker.stop().completed, 1);
 }
 
 fn a_thousand_functions_are_served_and_an_idle_worker_is_woken(address: &str) {
@@ -335,22 +281,6 @@ fn a_function_with_a_limit_leaves_the_other_slots_to_others<F: Face>(address: &s
         worker.complete(job, "").unwrap();
     }
     assert_eq!(worker.stop().completed, 8);
-}
-
-/// gearmand serves the one first that was announced last.
-fn the_function_that_was_registered_first_is_served_first<F: Face>(address: &str) {
-    let mut worker = F::Worker::connect(address).unwrap();
-    let (functions, mut client) = (["urgent", "normal", "bulk"], F::to(address));
-    functions.into_iter().for_each(|function| worker.can_do(function));
-    for function in functions.into_iter().rev() {
-        client.submit_background(function, b"w", options()).unwrap();
-    }
-    for function in functions {
-        let job = worker.next();
-        assert_eq!(F::Worker::assignment(&job).function, function);
-        worker.complete(job, "").unwrap();
-    }
-    worker.stop();
 }
 
 /// As many long-running handlers as the concurrency allows, on one connection; and a panic costs no slot.

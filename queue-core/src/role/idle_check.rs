@@ -51,3 +51,27 @@ impl IdleCheck {
         self.look_since.map(|(_, how)| how)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_is_checked_before_use_and_read_on_request() {
+        let (mut io, start) = (Io::<()>::default(), crate::now());
+        let mut check = IdleCheck::new(start);
+        assert_eq!(check.look_first(true, &io, start + IDLE), None, "it was just used");
+        let now = start + 2 * IDLE;
+        assert_eq!(check.look_first(false, &io, now), None, "nothing is to be sent");
+        assert_eq!(check.look_first(true, &io, now), Some(Need::Peek));
+        io.looked(now);
+        assert_eq!(check.look_first(true, &io, now), None);
+        assert!(!check.is_looking());
+        check.look(now + IDLE);
+        assert_eq!(check.look_first(false, &io, now + IDLE), Some(Need::Look));
+        assert!(check.is_looking());
+        io.looked(now + IDLE);
+        assert_eq!(check.look_first(false, &io, now + IDLE), None);
+        assert!(!check.is_looking());
+    }
+}

@@ -74,19 +74,6 @@ impl Bench {
 }
 
 #[test]
-fn a_command_is_written_once_the_connection_is_known_to_be_quiet() {
-    let mut bench = Bench::open();
-    assert_eq!(bench.turn(), Pulse::Rest(None));
-    bench.begin(&AdminCommand::Version);
-    assert_eq!(bench.written(), b"version\r\n");
-    bench.comes("OK 1.1");
-    assert!(matches!(bench.turn(), Pulse::Go(_)));
-    bench.comes(".20\r\n");
-    assert_eq!(bench.turn(), Pulse::Rest(None));
-    assert_eq!(bench.outcome().unwrap(), AdminReply::Line("OK 1.1.20".into()));
-}
-
-#[test]
 fn a_connection_that_is_out_of_step_is_not_used_again() {
     // Its caller has gone.
     let mut bench = Bench::open();
@@ -106,33 +93,6 @@ fn a_connection_that_is_out_of_step_is_not_used_again() {
     bench.comes("OK 1\r\nOK 2\r\n");
     assert_eq!(bench.turn(), Pulse::Close(None));
     assert_eq!(bench.outcome().unwrap(), AdminReply::Line("OK 1".into()));
-}
-
-#[test]
-fn one_connection_serves_one_command_after_another() {
-    let mut bench = Bench::open();
-    for (command, reply) in [
-        (AdminCommand::Version, "OK 1.1.20"),
-        (AdminCommand::GetPid, "OK 7"),
-        (AdminCommand::Verbose, "OK FATAL"),
-    ] {
-        bench.begin(&command);
-        assert_eq!(bench.written(), format!("{}\r\n", command.name()).as_bytes());
-        bench.comes(&format!("{reply}\r\n"));
-        assert_eq!(bench.turn(), Pulse::Rest(None));
-        assert_eq!(bench.outcome().unwrap(), AdminReply::Line(reply.into()));
-    }
-}
-
-#[test]
-fn an_untaken_reply_is_not_given_to_the_next_caller() {
-    let mut bench = Bench::open();
-    bench.begin(&AdminCommand::Version);
-    bench.written();
-    bench.comes("OK 1.1.20\r\n");
-    bench.turn();
-    bench.begin(&AdminCommand::GetPid);
-    assert!(bench.hand.role.0.outcome().is_none());
 }
 
 #[test]
@@ -216,34 +176,6 @@ fn only_shutdown_may_end_without_a_reply() {
     bench.hand.loses(end);
     assert!(matches!(bench.turn(), Pulse::Close(Some(_))));
     assert!(bench.hand.role.0.outcome().is_none());
-}
-
-#[test]
-fn leaves_a_non_gearman_server() {
-    let mut bench = Bench::open();
-    bench.begin(&AdminCommand::Status);
-    bench.written();
-    bench.comes("HTTP/1.1 400 Bad Request\r\n");
-    assert_eq!(bench.turn(), Pulse::Close(None));
-    let error = bench.outcome().unwrap_err();
-    assert_eq!((error.kind(), error.command()), (ErrorKind::Protocol, Some("status")));
-    // That is a failure of the server, whose delay no other caller waits for.
-    bench.hand.closes();
-    bench.begin(&AdminCommand::Version);
-    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
-}
-
-#[test]
-fn a_connection_survives_a_refusal() {
-    let mut bench = Bench::open();
-    bench.begin(&AdminCommand::Version);
-    bench.written();
-    bench.comes("ERR UNKNOWN_COMMAND Unknown+server+command\r\n");
-    assert_eq!(bench.turn(), Pulse::Rest(None));
-    let error = bench.outcome().unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::Unsupported, Fate::Refused));
-    bench.begin(&AdminCommand::GetPid);
-    assert_eq!(bench.written(), b"getpid\r\n");
 }
 
 #[test]

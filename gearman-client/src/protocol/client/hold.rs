@@ -63,19 +63,6 @@ mod tests {
     }
 
     #[test]
-    fn many_requests_wait_until_half_are_answered() {
-        let (mut hold, now) = (RequestHold::default(), Instant::now());
-        assert_eq!(hold.check(load(0, 64), now), None);
-        // A timer has its cost.
-        assert_eq!(hold.check(load(64, 0), now), None, "there is nothing to hold back");
-        let until = hold.check(load(48, 16), now).unwrap();
-        assert!(hold.goes_on(load(33, 31)));
-        assert_eq!(hold.check(load(33, 31), now + LONGEST / 2), Some(until), "it is not put off");
-        assert!(!hold.goes_on(load(32, 32)));
-        assert_eq!(hold.check(load(32, 32), now), None);
-    }
-
-    #[test]
     fn few_requests_never_wait() {
         let mut hold = RequestHold::default();
         for under_way in 0..MANY {

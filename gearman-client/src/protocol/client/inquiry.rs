@@ -156,14 +156,6 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_repeated_within_the_time_of_one_answer() {
-        let mut attempts = tried(inquiry(&[0], 9).next(|_| false, *START).unwrap());
-        let early = *START + 9 * SECOND;
-        attempts.failed(0, lost(Fate::Unknown), early).unwrap();
-        attempts.failed(0, lost(Fate::Unknown), early + SECOND).unwrap_err();
-    }
-
-    #[test]
     fn questions_are_always_repeatable() {
         let mut about = inquiry(&[0, 1], 1);
         for server in [0, 1] {

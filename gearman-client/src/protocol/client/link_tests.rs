@@ -200,21 +200,6 @@ fn a_caller_without_a_connection_hears_of_the_attempt_that_began_with_it() {
     assert!(matches!(bench.turn(), Pulse::Dial { .. }));
 }
 
-#[test]
-fn a_slot_whose_caller_has_gone_is_used_again_once_its_answer_has_come() {
-    let mut bench = Bench::open(options());
-    let (one, two) = (bench.echo("one"), bench.echo("two"));
-    bench.link().leave(one);
-    assert_ne!(bench.echo("three"), one, "its answer is still to come");
-    bench.turn();
-    bench.written();
-    bench.comes(PacketType::EchoRes, &["one"]);
-    bench.comes(PacketType::EchoRes, &["two"]);
-    bench.turn();
-    assert!(matches!(bench.item(two), Some(InboxItem::Answer(packet)) if packet.body == "two"));
-    assert_eq!(bench.echo("four"), one);
-}
-
 /// Even a new connection is doubtful until a request is answered, which need not be a caller's.
 #[test]
 fn a_server_that_left_a_request_unanswered_is_doubtful_until_it_answers_a_probe() {
@@ -256,27 +241,6 @@ fn a_server_that_left_a_request_unanswered_is_doubtful_until_it_answers_a_probe(
     }
     assert!(!bench.link().is_doubtful());
     assert_eq!(bench.link().slots_in_use(), 1, "only the first caller's, which it has not left");
-}
-
-#[test]
-fn an_idle_connection_is_checked_before_writing() {
-    let mut bench = Bench::open(options());
-    bench.hand.now += 2 * SECOND;
-    assert_eq!(bench.turn(), Pulse::Rest(None));
-    let slot = bench.echo("still there?");
-    assert_eq!(bench.turn(), Pulse::Peek);
-    assert!(bench.written().is_empty());
-    bench.hand.loses(std::io::ErrorKind::UnexpectedEof);
-    assert_eq!(bench.turn(), Pulse::Close(None));
-    assert_eq!(bench.lost(slot).1, Fate::NotSent);
-
-    let mut bench = Bench::open(options());
-    bench.hand.now += 2 * SECOND;
-    bench.echo("still there?");
-    assert_eq!(bench.turn(), Pulse::Peek);
-    bench.hand.looked();
-    assert!(matches!(bench.turn(), Pulse::Go(_)));
-    assert!(!bench.written().is_empty());
 }
 
 #[test]
@@ -345,18 +309,6 @@ fn callers_wake_for_connections_events_and_room() {
     bench.turn();
     assert_eq!(bench.woken(), 1, "it waited for room");
     assert!(bench.link().has_room());
-}
-
-#[test]
-fn a_caller_can_wake_for_events_without_polling() {
-    let mut bench = Bench::open(options().exceptions(false));
-    let slot = bench.echo("one");
-    bench.link().wait(slot, Waker::noop());
-    bench.turn();
-    bench.written();
-    bench.comes(PacketType::EchoRes, &["one"]);
-    bench.turn();
-    assert_eq!(bench.woken(), 1);
 }
 
 #[test]
@@ -431,26 +383,6 @@ fn a_server_is_doubtful_after_a_failure_and_while_it_takes_longer_than_a_caller_
     assert!(!bench.link().is_doubtful());
 }
 
-/// A caller of the blocking face may do other things for long, while nothing is read.
-#[test]
-fn received_data_can_be_read_without_a_request() {
-    let mut bench = Bench::new(options());
-    assert!(!bench.link().is_looking());
-    bench.connects();
-    assert!(!bench.link().is_looking());
-    bench.hand.now += SECOND;
-    let now = bench.hand.now;
-    bench.link().look(now);
-    assert!(bench.link().is_looking());
-    assert_eq!(bench.turn(), Pulse::Look);
-    bench.hand.looked();
-    assert_eq!(bench.turn(), Pulse::Rest(None));
-    assert!(!bench.link().is_looking());
-    bench.link().look(now + SECOND);
-    bench.loses();
-    assert!(!bench.link().is_looking(), "nothing more can arrive");
-}
-
 #[test]
 fn queued_requests_are_news_for_the_pump_until_they_are_handed_over() {
     let mut bench = Bench::open(options());
@@ -501,43 +433,6 @@ fn a_job_has_events_until_its_end() {
 }
 
 #[test]
-fn the_loss_of_a_job_names_it() {
-    let mut bench = Bench::open(options().exceptions(false));
-    for _ in 0..3 {
-        let slot = bench.submit();
-        bench.turn();
-        bench.written();
-        bench.comes(PacketType::JobCreated, &["H:x:1"]);
-        bench.turn();
-        assert!(matches!(bench.item(slot), Some(InboxItem::Answer(_))));
-        bench.loses();
-        let Some(InboxItem::Lost(error)) = bench.item(slot) else { panic!("it is lost") };
-        assert_eq!((error.command(), error.fate()), (Some("SUBMIT_JOB"), Fate::Unknown));
-        assert_eq!(error.handle().unwrap().name(), b"H:x:1");
-        assert!(!bench.is_away(), "a server that accepts jobs is a good one");
-        bench.connects();
-    }
-}
-
-#[test]
-fn the_end_of_a_pump_fails_an_attempt_and_nothing_else() {
-    let mut bench = Bench::new(options());
-    bench.hand.abandoned();
-    assert_eq!(bench.turn(), Pulse::Close(None));
-    assert!(!bench.is_away(), "nobody wanted a connection");
-    let mut seen = None;
-    assert!(bench.link().poll_room(&mut seen, Waker::noop()).is_pending());
-    assert!(bench.link().claim());
-    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
-    bench.hand.abandoned();
-    assert_eq!(bench.turn(), Pulse::Close(None));
-    let Poll::Ready(Err(error)) = bench.link().poll_room(&mut seen, Waker::noop()) else {
-        panic!("it waits for nobody")
-    };
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::NotSent));
-}
-
-#[test]
 fn observers_see_connections_and_each_kind_of_failure_once() {
     let mut bench = Bench::new(options().exceptions(false).on_event(|_| {}));
     let reported = |bench: &mut Bench| -> Vec<String> {
@@ -574,28 +469,6 @@ fn observers_see_connections_and_each_kind_of_failure_once() {
     let mut unobserved = Bench::new(options());
     unobserved.is_refused();
     assert!(unobserved.link().take_events().is_none());
-}
-
-#[test]
-fn metrics_span_connections() {
-    let mut bench = Bench::open(options());
-    let asked = b"\0REQ\0\0\0\x1a\0\0\0\x0aexceptions\0REQ\0\0\0\x10\0\0\0\x05hello";
-    for count in 1..=3 {
-        let slot = bench.echo("hello");
-        bench.turn();
-        bench.written();
-        bench.comes(PacketType::OptionRes, &["exceptions"]);
-        bench.comes(PacketType::EchoRes, &["hello"]);
-        bench.turn();
-        bench.link().leave(slot);
-        let metrics = bench.link().metrics();
-        assert_eq!((metrics.connections, metrics.reconnects), (count, count - 1));
-        assert_eq!((metrics.commands, metrics.replies), (2 * count, 2 * count));
-        let bytes = asked.len() as u64 * count;
-        assert_eq!((metrics.bytes_out, metrics.bytes_in), (bytes, bytes));
-        bench.loses();
-        bench.connects();
-    }
 }
 
 #[test]

@@ -516,27 +516,6 @@ mod tests {
     }
 
     #[test]
-    fn possibly_run_requests_repeat_only_on_request() {
-        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, false);
-        assert!(attempts.failed(0, lost(Fate::Unknown), *START).is_err());
-        let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, true);
-        for expected in [0, 0, 1, 1] {
-            assert_eq!(tried(&mut attempts), Some(expected));
-            attempts.failed(expected, lost(Fate::Unknown), *START).unwrap();
-        }
-        assert!(matches!(
-            attempts.step(|_| None, |_| false, Limit::never(), *START),
-            RouteStep::GiveUp(_)
-        ));
-        let refused = Error::refused(ErrorKind::QueueFull, "QUEUE_ERROR", "full");
-        assert!(
-            RouteAttempts::new(ServerOrder::from_iter([0]), 5, true)
-                .failed(0, refused, *START)
-                .is_err()
-        );
-    }
-
-    #[test]
     fn the_fate_of_a_call_is_unknown_when_that_of_one_attempt_is() {
         let mut attempts = RouteAttempts::new(ServerOrder::from_iter([0, 1]), 0, true);
         attempts.failed(0, lost(Fate::Unknown), *START).unwrap();

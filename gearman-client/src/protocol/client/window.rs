@@ -208,27 +208,6 @@ mod tests {
     }
 
     #[test]
-    fn each_event_comes_with_the_number_of_its_job_until_the_last() {
-        let mut batch = batch(3);
-        assert!(!batch.has_next() && batch.next().is_none());
-        gets(&mut batch, 1, created());
-        gets(&mut batch, 2, created());
-        gets(&mut batch, 1, JobEvent::Data("d".into()));
-        gets(&mut batch, 1, JobEvent::Complete("r".into()));
-        assert!(batch.has_next());
-        let events: Vec<_> = std::iter::from_fn(|| batch.next())
-            .map(|(number, event)| (number, event.unwrap().is_last()))
-            .collect();
-        assert_eq!(events, [(1, false), (2, false), (1, false), (1, true)]);
-        gets(&mut batch, 1, JobEvent::Fail);
-        assert!(!batch.has_next(), "it has ended");
-        gets(&mut batch, 0, JobEvent::Fail);
-        assert!(!batch.is_idle());
-        gets(&mut batch, 2, JobEvent::Fail);
-        assert!(batch.is_idle());
-    }
-
-    #[test]
     fn a_link_is_in_use_while_it_has_jobs_in_flight() {
         let mut batch = batch(0);
         for (link, tag) in [(2, 0), (0, 1), (2, 2)] {

@@ -34,34 +34,6 @@ fn got(waiter: u32, what: &str) -> Option<(u32, String)> {
     Some((waiter, what.to_owned()))
 }
 
-#[test]
-fn replies_and_unfinished_jobs_are_counted() {
-    let mut session = asking();
-    let mut counts = |packet| {
-        session.accept(packet).unwrap();
-        (session.metrics().replies, session.running())
-    };
-    assert_eq!(counts(packet(PacketType::OptionRes, &["exceptions"])), (1, 0));
-    assert_eq!(counts(packet(PacketType::JobCreated, &["H:x:1"])), (2, 1));
-    assert_eq!(counts(packet(PacketType::EchoRes, &["a"])), (3, 1));
-    // Events are no replies.
-    assert_eq!(counts(packet(PacketType::WorkWarning, &["H:x:1", "w"])), (3, 1));
-    assert_eq!(counts(packet(PacketType::WorkComplete, &["H:x:1", "r"])), (3, 0));
-}
-
-#[test]
-fn requests_and_the_bytes_of_both_directions_are_counted() {
-    let mut session = asking();
-    let written = session.outgoing().len();
-    session.sent(20);
-    session.sent(written);
-    session.note_read(5);
-    session.note_read(7);
-    let metrics = session.metrics();
-    assert_eq!((metrics.commands, metrics.bytes_in), (3, 12));
-    assert_eq!(metrics.bytes_out, written as u64, "no more than there was");
-}
-
 fn asking() -> Session<u32> {
     let mut session = session();
     session.ask_for_exceptions();
@@ -72,19 +44,6 @@ fn asking() -> Session<u32> {
 
 fn error(code: &str) -> Packet {
     packet(PacketType::Error, &[code, "text"])
-}
-
-#[test]
-fn the_exceptions_option_is_sent_first_without_waiting() {
-    let mut session = asking();
-    assert!(session.outgoing().starts_with(b"\0REQ\0\0\0\x1a\0\0\0\x0aexceptions\0REQ"));
-    assert_eq!((session.pending(), session.has_exceptions()), (2, None));
-    assert_eq!(accept(&mut session, packet(PacketType::OptionRes, &["exceptions"])), None);
-    assert_eq!((session.pending(), session.has_exceptions()), (2, Some(true)));
-    let created = packet(PacketType::JobCreated, &["H:x:1"]);
-    assert_eq!(accept(&mut session, created), got(1, "JOB_CREATED"));
-    // It is requested once.
-    assert!(session.accept(packet(PacketType::OptionRes, &["exceptions"])).is_err());
 }
 
 #[test]
@@ -230,19 +189,6 @@ fn quirk_progress_may_be_no_number() {
         panic!("it is for the submitter");
     };
     assert_eq!((progress.numerator(), progress.raw()), (None, (&b"half"[..], &b"-1"[..])));
-}
-
-#[test]
-fn fate_follows_the_last_byte() {
-    let mut session = session();
-    session.send(&foreground(), 0);
-    session.sent(session.outgoing().len());
-    accept(&mut session, packet(PacketType::JobCreated, &["H:x:1"]));
-    session.send(&Echo("one"), 1);
-    session.send(&Echo("two"), 2);
-    session.sent(session.outgoing().len() - 1);
-    let lost: Vec<_> = session.close().into_iter().map(|lost| (lost.waiter, lost.fate)).collect();
-    assert_eq!(lost, [(1, Fate::Unknown), (2, Fate::NotSent), (0, Fate::Unknown)]);
 }
 
 #[test]

@@ -481,26 +481,6 @@ fn a_job_over_the_limit_ends_its_connection_if_it_must_not_fail() {
 }
 
 #[test]
-fn traffic_is_counted_over_all_connections() {
-    let mut bench = Bench::new(&terms(7));
-    for _ in 0..2 {
-        bench.opens();
-        bench.comes(PacketType::NoJob, &[]);
-        bench.turn();
-        assert_eq!(bench.written(), ["PRE_SLEEP"]);
-        bench.turn();
-        let traffic = bench.lane().take_traffic();
-        assert_eq!((traffic.replies, traffic.bytes_in, traffic.bytes_out), (1, 12, 13 + 2 * 12));
-        let none = bench.lane().take_traffic();
-        assert_eq!((none.replies, none.bytes_in, none.bytes_out), (0, 0, 0));
-        let Pulse::Dial { .. } = bench.loses() else {
-            bench.hand.now += SECOND;
-            continue;
-        };
-    }
-}
-
-#[test]
 fn a_job_that_a_limit_has_counted_is_handed_over_although_its_connection_is_lost() {
     for is_limited in [true, false] {
         let mut bench = Bench::new(&terms(7));
@@ -645,18 +625,6 @@ fn a_barrier_is_passed_with_its_answer() {
 }
 
 #[test]
-fn waiters_wake_once_connected_or_failed() {
-    let mut bench = Bench::new(&terms(7));
-    bench.lane().wake_connected(std::task::Waker::noop());
-    bench.is_refused();
-    assert_eq!(bench.woken(), 1);
-    bench.lane().wake_connected(std::task::Waker::noop());
-    bench.hand.opens();
-    bench.turn();
-    assert_eq!(bench.woken(), 1);
-}
-
-#[test]
 fn a_report_waits_for_room_while_too_much_is_unwritten() {
     let mut bench = Bench::open();
     let job = bench.gets_job("f");
@@ -679,28 +647,6 @@ fn a_report_waits_for_room_while_too_much_is_unwritten() {
     bench.lane().session.report(&job.handle, Report::Data(&data)).unwrap();
     bench.loses();
     assert!(bench.lane().has_room(), "a report learns at once that its job is lost");
-}
-
-#[test]
-fn a_server_that_stops_answering_is_probed_and_left() {
-    let mut bench = Bench::open();
-    bench.comes(PacketType::NoJob, &[]);
-    bench.turn();
-    bench.comes(PacketType::Noop, &[]);
-    bench.turn();
-    assert_eq!(bench.written(), ["PRE_SLEEP", "GRAB_JOB_ALL"]);
-    bench.turn();
-    // What answers nothing gives it no more time.
-    bench.hand.now += 6 * SECOND;
-    bench.comes(PacketType::Noop, &[]);
-    bench.turn();
-    bench.hand.now += 4 * SECOND;
-    assert_eq!(bench.turn(), Pulse::Look, "its answer may be here");
-    bench.hand.looked();
-    bench.turn();
-    let (_, news) = bench.lane().take();
-    let Some(LaneEvent::Lost(error, _)) = news.last() else { panic!("{news:?}") };
-    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Reply));
 }
 
 /// Its result is queued before the deadline is noticed, and never written.

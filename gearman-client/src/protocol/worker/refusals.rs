@@ -24,19 +24,3 @@ impl Refusals {
         self.0 = 0;
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_refusal_in_a_row_doubles_the_pause_up_to_ten_seconds() {
-        let mut refusals = Refusals::default();
-        for _ in 0..2 {
-            let pauses: Vec<u128> = (0..9).map(|_| refusals.next_delay().as_millis()).collect();
-            assert_eq!(pauses, [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
-            assert!((0..100).all(|_| refusals.next_delay() == LONGEST));
-            refusals.reset();
-        }
-    }
-}

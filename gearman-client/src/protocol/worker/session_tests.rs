@@ -22,8 +22,8 @@ impl Bench {
     /// A worker with this number of places that is registered and has sent its first grab.
     fn started(places: usize) -> Self {
         let now = Instant::now();
-        let mut worker = WorkerSession::new(Arc::default(), places, Grab::All, REGRAB, now);
-        worker.can_do(&FunctionName::try_from("f").unwrap(), None);
+        let mut worker = session(places, REGRAB, now);
+        worker.can_do(&function("f"), None);
         worker.start();
         let mut bench = Bench { worker, now };
         assert_eq!(bench.sent(), ["CAN_DO", "GRAB_JOB_ALL"]);
@@ -33,9 +33,9 @@ impl Bench {
     /// The same with a limit, before it has sent anything.
     fn limited(places: usize, limit: &JobLimit) -> Self {
         let now = Instant::now();
-        let mut worker = WorkerSession::new(Arc::default(), places, Grab::All, REGRAB, now);
+        let mut worker = session(places, REGRAB, now);
         worker.set_limit(limit.clone());
-        worker.can_do(&FunctionName::try_from("f").unwrap(), None);
+        worker.can_do(&function("f"), None);
         worker.start();
         Bench { worker, now }
     }
@@ -80,19 +80,10 @@ impl Bench {
 }
 
 #[test]
-fn a_result_and_the_next_grab_go_out_together() {
-    let mut bench = Bench::started(1);
-    let job = bench.gets_job(1);
-    assert!(bench.sent().is_empty(), "its only place is taken");
-    bench.completes(&job);
-    assert_eq!(bench.sent(), ["WORK_COMPLETE", "GRAB_JOB_ALL"]);
-}
-
-#[test]
 fn a_failed_job_ends_once_its_dead_letter_is_confirmed() {
     for is_taken in [true, false] {
         let mut bench = Bench::started(1);
-        bench.worker.set_dead_letter(FunctionName::try_from("dead").unwrap());
+        bench.worker.set_dead_letter(function("dead"));
         let job = bench.gets_job(1);
         bench.completes(&job);
         bench.sent();
@@ -118,7 +109,7 @@ fn a_failed_job_ends_once_its_dead_letter_is_confirmed() {
 #[test]
 fn a_dead_letter_that_is_lost_with_its_connection_costs_no_place() {
     let mut bench = Bench::started(1);
-    bench.worker.set_dead_letter(FunctionName::try_from("dead").unwrap());
+    bench.worker.set_dead_letter(function("dead"));
     let job = bench.gets_job(1);
     bench.worker.begin(&job);
     bench.worker.finish(&job, JobEnd::Fail, bench.now).unwrap();
@@ -151,18 +142,6 @@ fn each_report_and_each_end_is_one_packet_and_its_fate_is_known() {
         bench.gets(PacketType::Noop, &[]);
         bench.sent();
     }
-}
-
-#[test]
-fn it_sleeps_once_and_grabs_once_when_it_is_woken() {
-    let mut bench = Bench::started(4);
-    bench.gets(PacketType::NoJob, &[]);
-    assert_eq!(bench.sent(), ["PRE_SLEEP"]);
-    assert!(bench.sent().is_empty());
-    for _ in 0..3 {
-        bench.gets(PacketType::Noop, &[]);
-    }
-    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"]);
 }
 
 #[test]
@@ -300,23 +279,13 @@ fn a_barrier_confirms_every_result_before_it() {
 fn quirk_servers_without_newer_grabs_get_the_older_ones() {
     let mut bench = Bench::started(1);
     bench.gets(PacketType::Error, &["server_error", "Unknown command"]);
+    assert!(!bench.worker.outgoing().is_empty(), "it goes out at once");
     assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
     bench.gets(PacketType::Error, &["INVALID_COMMAND", ""]);
     assert_eq!(bench.sent(), ["GRAB_JOB"]);
     let job = bench.gets(PacketType::JobAssign, &["H:x:1", "f", "w"]).unwrap();
     bench.completes(&job);
     assert_eq!(bench.sent(), ["WORK_COMPLETE", "GRAB_JOB"]);
-}
-
-#[test]
-fn an_older_grab_goes_out_as_soon_as_the_newer_one_is_given_up() {
-    let mut bench = Bench::started(1);
-    bench.gets(PacketType::Error, &["INVALID_COMMAND", ""]);
-    let uniq = b"\0REQ\0\0\0\x1e\0\0\0\0";
-    assert_eq!(bench.worker.outgoing(), uniq);
-    let mut silent = Bench::started(1);
-    assert!(silent.worker.give_up_waiting(silent.now));
-    assert_eq!(silent.worker.outgoing(), uniq);
 }
 
 #[test]
@@ -358,6 +327,7 @@ fn a_worker_does_not_poll_before_its_grabs_are_answered() {
 fn quirk_a_grab_that_is_never_answered_falls_back_only_before_the_first_answer() {
     let mut bench = Bench::started(1);
     assert!(bench.worker.give_up_waiting(bench.now));
+    assert!(!bench.worker.outgoing().is_empty(), "another kind goes out at once");
     assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
     bench.gets(PacketType::NoJob, &[]);
     bench.gets(PacketType::Noop, &[]);
@@ -378,6 +348,15 @@ fn a_job_ends_once_and_only_on_its_own_connection() {
     let stale = later.worker.finish(&job, JobEnd::Complete(b""), later.now).unwrap_err();
     assert_eq!(stale.kind(), ErrorKind::JobLost);
     assert!(later.sent().is_empty());
+}
+
+fn function(name: &str) -> FunctionName {
+    FunctionName::try_from(name).unwrap()
+}
+
+/// A session before it is started.
+fn session(places: usize, regrab: Duration, now: Instant) -> WorkerSession {
+    WorkerSession::new(Arc::default(), places, Grab::All, regrab, now)
 }
 
 /// Wakes a worker in vain until it pauses; returns how often.
@@ -440,19 +419,6 @@ fn a_new_connection_starts_over() {
 }
 
 #[test]
-fn results_that_were_lost_with_their_connections_are_counted() {
-    let mut bench = Bench::started(2);
-    for lost in [2, 4] {
-        let jobs = [bench.gets_job(1), bench.gets_job(2)];
-        bench.worker.report(&jobs[0], Report::Data(b"piece")).unwrap();
-        jobs.iter().for_each(|job| bench.completes(job));
-        bench.worker.reopen(bench.now);
-        assert_eq!(bench.worker.unknown(), lost);
-        bench.sent();
-    }
-}
-
-#[test]
 fn a_request_behind_one_that_is_given_up_has_the_whole_time() {
     let mut bench = Bench::started(1);
     let barrier = bench.worker.send_barrier(bench.now);
@@ -488,7 +454,7 @@ fn each_grab_and_each_result_is_measured_with_its_outcome() {
     assert_eq!(observed(&mut bench), [""; 0], "it is not known yet");
     bench.gets(PacketType::NoJob, &[]);
     assert_eq!(observed(&mut bench), ["WORK_COMPLETE f: ok", "GRAB_JOB_ALL f: ok"]);
-    bench.worker.can_do(&FunctionName::try_from("g").unwrap(), None);
+    bench.worker.can_do(&function("g"), None);
     bench.gets(PacketType::Noop, &[]);
     let job = bench.gets_job(2);
     assert_eq!(observed(&mut bench), ["GRAB_JOB_ALL any: ok"]);
@@ -509,28 +475,17 @@ fn each_grab_and_each_result_is_measured_with_its_outcome() {
 fn a_lost_connection_leaves_no_result_unaccounted() {
     let mut bench = Bench::started(4);
     let (one, _two) = (bench.gets_job(1), bench.gets_job(2));
+    bench.worker.report(&one, Report::Data(b"piece")).unwrap();
     bench.completes(&one);
     bench.worker.close();
+    assert_eq!(bench.worker.unknown(), 1, "the result, and not the piece");
     assert_eq!(bench.settled(), [Settled::Abandoned, Settled::Unknown]);
-}
-
-#[test]
-fn running_jobs_are_not_given_away_by_a_change_of_abilities() {
-    let mut bench = Bench::started(1);
-    let job = bench.gets_job(1);
-    let function = FunctionName::try_from("f").unwrap();
-    assert!(bench.worker.cant_do(&function).is_err());
-    assert!(bench.worker.reset_abilities().is_err());
-    bench.worker.stop();
-    bench.completes(&job);
-    bench.worker.cant_do(&function).unwrap();
-    assert_eq!(bench.sent(), ["WORK_COMPLETE", "CANT_DO"]);
 }
 
 /// The server would give the jobs of these grabs to others, and they would run twice.
 #[test]
 fn functions_are_withdrawn_behind_the_answers_to_grabs() {
-    let [f, g] = ["f", "g"].map(|name| FunctionName::try_from(name).unwrap());
+    let [f, g] = ["f", "g"].map(function);
     let mut bench = Bench::started(4);
     bench.worker.can_do(&g, None);
     bench.worker.cant_do(&f).unwrap();
@@ -559,12 +514,11 @@ fn functions_are_withdrawn_behind_the_answers_to_grabs() {
 #[test]
 fn a_function_is_registered_once_and_timeouts_are_milliseconds() {
     let now = Instant::now();
-    let mut worker = WorkerSession::new(Arc::default(), 1, Grab::All, REGRAB, now);
+    let mut worker = session(1, REGRAB, now);
     worker.set_client_id(&ClientId::try_from("me").unwrap());
     worker.start();
-    let function = FunctionName::try_from("f").unwrap();
-    worker.can_do(&function, Some(Duration::from_millis(1500)));
-    worker.can_do(&function, None);
+    worker.can_do(&function("f"), Some(Duration::from_millis(1500)));
+    worker.can_do(&function("f"), None);
     assert_eq!(worker.outgoing(), b"\0REQ\0\0\0\x16\0\0\0\x02me\0REQ\0\0\0\x17\0\0\0\x06f\x001500");
     // In whole milliseconds, rounded up, and no more than the server keeps.
     for (name, timeout, sent) in [
@@ -574,7 +528,7 @@ fn a_function_is_registered_once_and_timeouts_are_milliseconds() {
         ("d", Duration::ZERO, "d\00"),
     ] {
         worker.sent(worker.outgoing().len());
-        worker.can_do(&FunctionName::try_from(name).unwrap(), Some(timeout));
+        worker.can_do(&function(name), Some(timeout));
         assert_eq!(worker.outgoing()[12..], *sent.as_bytes());
     }
 }
@@ -728,11 +682,7 @@ fn an_echo_overtaking_a_grab_means_it_is_unsupported() {
     bench.gets(PacketType::EchoRes, &[""]);
     assert!(bench.worker.is_past(barrier));
     assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
-}
-
-#[test]
-fn an_echo_that_overtakes_a_grab_of_a_known_kind_is_an_error() {
-    let mut bench = Bench::started(1);
+    // This kind is known from here on, and so it is an error.
     bench.gets(PacketType::NoJob, &[]);
     bench.gets(PacketType::Noop, &[]);
     bench.sent();
@@ -740,16 +690,6 @@ fn an_echo_that_overtakes_a_grab_of_a_known_kind_is_an_error() {
     let echo = Packet::new(Magic::Response, PacketType::EchoRes, &[""]).unwrap();
     let error = bench.worker.accept(&echo, bench.now).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Protocol);
-}
-
-#[test]
-fn output_can_be_moved_to_another_buffer() {
-    let mut bench = Bench::started(1);
-    bench.worker.send_barrier(bench.now);
-    let mut buffer = bytes::BytesMut::from("written");
-    bench.worker.swap_outgoing(&mut buffer);
-    assert_eq!(buffer, &b"\0REQ\0\0\0\x10\0\0\0\0"[..]);
-    assert!(bench.worker.outgoing().is_empty());
 }
 
 #[test]
@@ -764,22 +704,6 @@ fn any_number_of_late_grab_answers_is_accepted() {
     assert_eq!(bench.sent(), ["GRAB_JOB_ALL"], "it was only slow");
 }
 
-/// gearmand answers all three, and the first two alike when the jobs have no reducer.
-#[test]
-fn a_slow_server_answers_every_grab_that_was_given_up() {
-    let mut bench = Bench::started(4);
-    for grab in ["GRAB_JOB_UNIQ", "GRAB_JOB"] {
-        bench.now += Duration::from_secs(1);
-        assert_eq!(bench.sent(), [grab]);
-    }
-    for handle in ["H:x:1", "H:x:2"] {
-        bench.gets(PacketType::JobAssignUniq, &[handle, "f", "u", "w"]).unwrap();
-    }
-    bench.gets(PacketType::JobAssign, &["H:x:3", "f", "w"]).unwrap();
-    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"], "each has its answer");
-    bench.gets(PacketType::JobAssignUniq, &["H:x:4", "f", "u", "w"]).unwrap();
-}
-
 /// A worker whose server has answered neither of its newer grabs yet.
 fn of_a_silent_server(places: usize) -> Bench {
     let mut bench = Bench::started(places);
@@ -788,6 +712,18 @@ fn of_a_silent_server(places: usize) -> Bench {
         assert_eq!(bench.sent(), [grab]);
     }
     bench
+}
+
+/// gearmand answers all three, and the first two alike when the jobs have no reducer.
+#[test]
+fn a_slow_server_answers_every_grab_that_was_given_up() {
+    let mut bench = of_a_silent_server(4);
+    for handle in ["H:x:1", "H:x:2"] {
+        bench.gets(PacketType::JobAssignUniq, &[handle, "f", "u", "w"]).unwrap();
+    }
+    bench.gets(PacketType::JobAssign, &["H:x:3", "f", "w"]).unwrap();
+    assert_eq!(bench.sent(), ["GRAB_JOB_ALL"], "each has its answer");
+    bench.gets(PacketType::JobAssignUniq, &["H:x:4", "f", "u", "w"]).unwrap();
 }
 
 #[test]
@@ -829,9 +765,9 @@ fn jobs_that_have_to_wait_start_in_the_order_in_which_they_came() {
 #[test]
 fn a_grab_behind_another_request_is_not_given_up_before_that_is_answered() {
     let now = Instant::now();
-    let mut worker = WorkerSession::new(Arc::default(), 1, Grab::All, REGRAB, now);
+    let mut worker = session(1, REGRAB, now);
     worker.send_barrier(now);
-    worker.can_do(&FunctionName::try_from("f").unwrap(), None);
+    worker.can_do(&function("f"), None);
     let mut bench = Bench { worker, now };
     assert_eq!(bench.sent(), ["ECHO_REQ", "CAN_DO"], "it is not started");
     bench.worker.start();
@@ -860,18 +796,6 @@ fn a_server_that_was_slow_is_asked_with_the_newest_grab_again() {
     let second = bench.worker.released().unwrap().handle;
     bench.completes(&second);
     assert_eq!(bench.sent(), ["WORK_COMPLETE", "WORK_COMPLETE", "GRAB_JOB_ALL"]);
-}
-
-#[test]
-fn a_server_that_ignores_the_newest_grab_is_asked_with_an_older_one_from_then_on() {
-    let mut bench = Bench::started(1);
-    bench.now += Duration::from_secs(1);
-    assert_eq!(bench.sent(), ["GRAB_JOB_UNIQ"]);
-    for handle in ["H:x:1", "H:x:2", "H:x:3"] {
-        let job = bench.gets(PacketType::JobAssignUniq, &[handle, "f", "u", "w"]).unwrap();
-        bench.completes(&job);
-        assert_eq!(bench.sent(), ["WORK_COMPLETE", "GRAB_JOB_UNIQ"]);
-    }
 }
 
 #[test]
@@ -953,7 +877,7 @@ fn a_server_that_has_answered_between_is_asked_as_before() {
 fn a_new_connection_registers_everything_again() {
     let mut bench = Bench::started(1);
     bench.worker.set_client_id(&ClientId::try_from("me").unwrap());
-    let second = FunctionName::try_from("g").unwrap();
+    let second = function("g");
     bench.worker.can_do(&second, Some(Duration::from_secs(1)));
     bench.sent();
     bench.gets(PacketType::NoJob, &[]);
@@ -1045,8 +969,8 @@ fn all_jobs_can_be_left_to_the_server_at_once() {
 /// A worker with two places that has announced this time for `f`, and a job of it.
 fn timed(timeout: Duration) -> (Bench, JobHandle) {
     let now = Instant::now();
-    let mut worker = WorkerSession::new(Arc::default(), 2, Grab::All, REGRAB, now);
-    worker.can_do(&FunctionName::try_from("f").unwrap(), Some(timeout));
+    let mut worker = session(2, REGRAB, now);
+    worker.can_do(&function("f"), Some(timeout));
     worker.start();
     let mut bench = Bench { worker, now };
     assert_eq!(bench.sent(), ["CAN_DO_TIMEOUT", "GRAB_JOB_ALL"]);
@@ -1085,7 +1009,7 @@ fn the_time_that_was_announced_for_a_job_is_known() {
 #[test]
 fn a_new_function_timeout_applies_to_the_next_connection() {
     let (mut bench, first) = timed(Duration::from_secs(3));
-    bench.worker.can_do(&FunctionName::try_from("f").unwrap(), None);
+    bench.worker.can_do(&function("f"), None);
     assert!(bench.sent().is_empty());
     bench.completes(&first);
     bench.sent();
@@ -1221,10 +1145,10 @@ fn a_connection_is_good_when_it_has_brought_a_job_or_has_lasted() {
 #[test]
 fn a_function_whose_job_was_given_back_is_served_last_on_the_next_connection() {
     let now = Instant::now();
-    let worker = WorkerSession::new(Arc::default(), 1, Grab::All, REGRAB, now);
+    let worker = session(1, REGRAB, now);
     let mut bench = Bench { worker, now };
-    for function in ["f", "g", "h"] {
-        bench.worker.can_do(&FunctionName::try_from(function).unwrap(), None);
+    for name in ["f", "g", "h"] {
+        bench.worker.can_do(&function(name), None);
     }
     bench.worker.start();
     for (announced, gives_back) in [("hgf", true), ("fhg", false), ("hgf", true), ("fhg", true)] {
@@ -1292,8 +1216,8 @@ fn a_late_answer_gives_the_next_question_the_whole_time() {
 #[test]
 fn an_interval_beyond_the_clock_does_not_end() {
     let now = Instant::now();
-    let mut worker = WorkerSession::new(Arc::default(), 1, Grab::All, Duration::MAX, now);
-    worker.can_do(&FunctionName::try_from("f").unwrap(), None);
+    let mut worker = session(1, Duration::MAX, now);
+    worker.can_do(&function("f"), None);
     worker.start();
     let mut bench = Bench { worker, now };
     bench.sent();
