@@ -6,10 +6,7 @@ use std::{
     time::Duration,
 };
 
-use adf_queue_client::{
-    Address, Client, ConnectOptions, ErrorKind, QueueName, RequestId, Result, Transport,
-    protocol::Request,
-};
+use adf_queue_client::{Client, ErrorKind, QueueName, RequestId, Result, protocol::Request};
 use fixtures::adf_queue::Server;
 use queue_core::proof::drop_after_turns;
 use queue_core::proof::runtime;
@@ -91,28 +88,6 @@ fn a_pull_may_be_dropped_at_any_turn_and_no_message_is_lost(world: &World) {
             client.delete(&pulled).await.unwrap();
         }
         assert_eq!(client.epoch(), epoch);
-        client.delete_queue(&queue).await.unwrap();
-    });
-}
-
-/// A dropped delete is executed or not: the message is gone, or can still be deleted.
-fn a_delete_may_be_dropped_at_any_turn(world: &World) {
-    runtime().block_on(async {
-        let (client, queue) = async_with_queue(world).await;
-        for turns in 0..TURNS {
-            client.rpush(&queue, "x").await.unwrap();
-            let pulled = client.pull(&queue).await.unwrap();
-            let dropped = drop_after_turns(turns, client.delete(&pulled)).await;
-            match (dropped, client.delete(&pulled).await) {
-                (Some(outcome), _) => outcome.unwrap(),
-                (None, Ok(())) => {}
-                (None, Err(error)) => {
-                    assert_eq!(error.kind().name(), "not_pulled", "{turns}");
-                }
-            }
-            client.reconnect().await.unwrap();
-            assert_eq!(client.count(&queue).await.unwrap(), 0, "{turns}");
-        }
         client.delete_queue(&queue).await.unwrap();
     });
 }
@@ -242,7 +217,6 @@ macro_rules! on_each_server_over_http {
 on_each_server!(
     every_call_may_be_dropped_at_any_turn,
     a_pull_may_be_dropped_at_any_turn_and_no_message_is_lost,
-    a_delete_may_be_dropped_at_any_turn,
 );
 
 on_each_server_over_websocket!(every_pull_from_a_recreated_queue_is_served);
@@ -261,50 +235,6 @@ fn a_connect_that_was_dropped_closes_its_connection() {
         }
     });
     assert!(server.wait_for(PATIENCE, |view| view.connections == 0));
-}
-
-#[test]
-fn many_callers_share_one_connection() {
-    let server = Server::builder().queue("/q").start().unwrap();
-    let address: Address = server.address().parse().unwrap();
-    for transport in [Transport::WsBin, Transport::WsJson] {
-        let options = ConnectOptions::new(address.clone().with_transport(transport));
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .unwrap();
-        let bodies = runtime.block_on(async {
-            let client = Client::connect(options).await.unwrap();
-            let pullers: Vec<_> = (0..64)
-                .map(|_| {
-                    let client = client.clone();
-                    tokio::spawn(async move {
-                        let pulled = client.pull("/q").await.unwrap();
-                        client.delete(&pulled).await.unwrap();
-                        String::from_utf8(pulled.into_body().to_vec()).unwrap()
-                    })
-                })
-                .collect();
-            let pushers = (0..64).map(|number| {
-                let client = client.clone();
-                tokio::spawn(async move { client.rpush("/q", number.to_string()).await.unwrap() })
-            });
-            for pusher in pushers.collect::<Vec<_>>() {
-                pusher.await.unwrap();
-            }
-            let mut bodies: Vec<u32> = Vec::new();
-            for puller in pullers {
-                bodies.push(puller.await.unwrap().parse().unwrap());
-            }
-            assert_eq!(client.metrics().connections, 1);
-            bodies.sort_unstable();
-            bodies
-        });
-        assert_eq!(bodies, (0..64).collect::<Vec<u32>>());
-        drop(runtime);
-        assert!(server.wait_for(PATIENCE, |view| view.connections == 0));
-    }
 }
 
 #[test]

@@ -20,7 +20,6 @@ over_each_transport!(
     messages_are_pulled_from_the_left_and_deleted,
     returned_messages_are_pulled_again,
     a_pull_from_a_queue_that_does_not_exist_is_refused_and_the_server_lives,
-    a_pull_waits_for_the_push_of_another_client,
 );
 
 over_websocket!(
@@ -186,22 +185,6 @@ fn a_message_that_woke_no_pull_goes_to_the_next<F: Face>(world: &World) {
     assert_eq!(pulled.duplications(), 4);
     client.delete(&pulled).unwrap();
     client.delete_queue(&queue).unwrap();
-}
-
-fn a_pull_waits_for_the_push_of_another_client<F: Face>(world: &World) {
-    let (mut pusher, queue) = with_queue::<F>(world);
-    let (mut puller, from) = (F::connect(world.options()).unwrap(), queue.clone());
-    let pulling = thread::spawn(move || {
-        let pulled = puller.pull(&from).unwrap();
-        puller.delete(&pulled).unwrap();
-        pulled.into_body()
-    });
-    if let Some(server) = &world.server {
-        assert!(server.wait_for(PATIENCE, |view| view.waiting == 1));
-    }
-    pusher.rpush(&queue, "x".into()).unwrap();
-    assert_eq!(pulling.join().unwrap(), "x");
-    pusher.delete_queue(&queue).unwrap();
 }
 
 fn a_message_belongs_to_the_connection_that_pulled_it<F: Face>(world: &World) {

@@ -1,4 +1,4 @@
-//! Connections that break at any byte of the server's answers, and answers that arrive byte by byte.
+//! Connections that break at any byte of the server's answers.
 
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,6 @@ in_memory_over_each_transport!(an_answer_that_breaks_at_any_byte_leaves_the_next
 both_faces!(
     a_question_whose_answer_breaks_at_any_byte_is_asked_again,
     a_pull_whose_message_breaks_at_any_byte_gets_it_again,
-    an_upgrade_that_breaks_at_any_byte_is_tried_again,
-    answers_may_come_byte_by_byte,
     calls_to_a_server_that_is_gone_wait_only_for_their_own_delays,
 );
 
@@ -166,39 +164,6 @@ fn a_pull_whose_message_breaks_at_any_byte_gets_it_again<F: Face>() {
             }
         }
         assert!(server.wait_for(PATIENCE, |view| view.ready + view.pulled == 0));
-    }
-}
-
-fn an_upgrade_that_breaks_at_any_byte_is_tried_again<F: Face>() {
-    let server = Server::builder().queue("/q").start().unwrap();
-    let mut client: F = client(&server, Transport::WsBin);
-    let queue = "/q".parse().unwrap();
-    for at in (0..120).step_by(5) {
-        for fault in breaks(&Fault::nth(1).of("upgrade"), at) {
-            server.faults().add(fault);
-            server.reset_connections();
-            assert!(server.wait_for(PATIENCE, |view| view.connections == 0));
-            client
-                .rpush(&queue, "x".into())
-                .map_or_else(|error| assert_eq!(error.fate(), Fate::Unknown, "{error}"), |_| ());
-            assert!(client.count(&queue).unwrap() <= 48);
-        }
-    }
-}
-
-fn answers_may_come_byte_by_byte<F: Face>() {
-    for transport in TRANSPORTS {
-        let server = Server::builder().start().unwrap();
-        server.faults().add(Fault::always().chunks(1));
-        let mut client: F = client(&server, transport);
-        let queue = "/q".parse().unwrap();
-        client.create_queue(&queue).unwrap();
-        client.rpush(&queue, "x".repeat(300).into()).unwrap();
-        let pulled = client.pull(&queue).unwrap();
-        assert_eq!(pulled.body().len(), 300);
-        client.delete(&pulled).unwrap();
-        client.ping().unwrap();
-        client.delete_queue(&queue).unwrap();
     }
 }
 

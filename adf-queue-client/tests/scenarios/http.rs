@@ -6,14 +6,12 @@ use std::{
     time::Duration,
 };
 
-use adf_queue_client::{
-    Client, ErrorKind, Fate, Refusal, RequestId, Transport, blocking, protocol::Request,
-};
+use adf_queue_client::{Client, ErrorKind, Fate, Refusal, RequestId, Transport, protocol::Request};
 use queue_core::Random;
 use tokio::{task::JoinSet, time::timeout};
 
 use crate::{
-    face::{Face, async_with_queue, over_each_transport, over_http, runtime, with_queue},
+    face::{Face, over_each_transport, over_http, runtime, with_queue},
     support::{PATIENCE, World, queue_name},
 };
 
@@ -167,28 +165,6 @@ fn worlds() -> impl Iterator<Item = World> {
     })
 }
 
-/// Row 2: without that, the server would send the message into a closed connection.
-#[test]
-fn the_message_of_a_pull_that_was_dropped_goes_to_the_next() {
-    for world in worlds() {
-        runtime().block_on(async {
-            let (client, queue) = async_with_queue(&world).await;
-            tokio::select! {
-                pulled = client.pull(&queue) => panic!("{pulled:?}"),
-                () = waits(&client, &queue, 1) => {}
-            }
-            client.rpush(&queue, "a").await.unwrap();
-            assert_eq!(client.count(&queue).await.unwrap(), 0);
-            let pulled = client.try_pull(&queue).await.unwrap();
-            let pulled = pulled.expect("the server has sent it already, or is about to");
-            assert_eq!(&pulled.body()[..], b"a");
-            client.clone().delete(&pulled).await.unwrap();
-            assert!(client.try_pull(&queue).await.unwrap().is_none());
-            client.delete_queue(&queue).await.unwrap();
-        });
-    }
-}
-
 /// A queue that is deleted never answers its pulls, so their ids have to be known.
 #[test]
 fn a_pull_that_was_dropped_with_its_client_is_recovered_by_its_id() {
@@ -263,13 +239,4 @@ async fn waits(client: &Client, queue: &adf_queue_client::QueueName, pulls: u64)
         }
     };
     timeout(PATIENCE, waiting).await.expect("the pull gets to the server");
-}
-
-#[test]
-fn a_stream_alone_is_not_enough() {
-    let world = World::in_memory(Transport::HttpBin);
-    let server = world.server.as_ref().unwrap().socket_addr().unwrap();
-    let stream = std::net::TcpStream::connect(server).unwrap();
-    let error = blocking::Client::from_stream(stream, world.options()).unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (&ErrorKind::Unsupported, Fate::NotSent));
 }

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use crate::{
     face::{Face, both_faces, runtime},
-    scripted::{Asked, Say, Scripted, chunked, head},
+    scripted::{Asked, Say, Scripted, head},
     support::PATIENCE,
 };
 
@@ -23,7 +23,6 @@ both_faces!(
     a_kept_connection_that_the_server_has_closed_is_replaced,
     a_pull_that_came_too_late_for_a_message_brings_the_next_one,
     a_pull_with_a_deadline_waits_no_longer_for_a_connection,
-    connecting_identifies_the_server,
 );
 
 fn options(server: &Scripted) -> ConnectOptions {
@@ -105,15 +104,6 @@ fn a_pull_with_a_deadline_waits_no_longer_for_a_connection<F: Face>() {
             (&ErrorKind::Timeout(Deadline::Connect), Fate::NotSent)
         );
     }
-}
-
-fn connecting_identifies_the_server<F: Face>() {
-    let server = Scripted::start(|_| Say::Keep(chunked("text/html", "<html>It works!</html>")));
-    let error = F::connect(options(&server)).err().unwrap();
-    assert!(error.to_string().contains("not the status page"), "{error}");
-    let mut client = F::new(options(&server)).unwrap();
-    assert_eq!(client.count(&queue()).unwrap_err().kind(), &ErrorKind::Protocol);
-    assert_eq!(client.metrics().errors_of(ErrorKind::Protocol), 1);
 }
 
 #[test]

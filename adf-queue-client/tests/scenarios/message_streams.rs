@@ -3,20 +3,19 @@
 use std::time::Duration;
 
 use adf_queue_client::{
-    Client, EventStream, JobLimit, MessageStream, Producer, ProducerEvent, ProducerEventKind,
-    ProducerOptions, Push, PushManyStream, Worker, WorkerEvent, WorkerEventKind, WorkerOptions,
+    Client, JobLimit, Producer, ProducerEvent, ProducerEventKind, ProducerOptions, Worker,
+    WorkerEvent, WorkerEventKind, WorkerOptions,
 };
 use futures_util::{StreamExt, TryStreamExt};
 use queue_core::proof::drop_after_turns;
 use queue_core::proof::runtime;
 
 use crate::face::async_with_queue;
-use crate::support::{PATIENCE, World, on_each_server, on_servers, queue_name};
+use crate::support::{World, on_each_server, on_servers, queue_name};
 
 on_each_server!(
     a_stream_of_messages_dropped_at_any_turn_loses_no_message,
     a_stream_of_messages_ends_after_an_error_and_can_be_replaced,
-    streams_have_names_and_may_move_to_another_thread,
 );
 
 // Producers and workers push and pull over WebSocket alone.
@@ -69,33 +68,6 @@ fn a_stream_of_messages_ends_after_an_error_and_can_be_replaced(world: &World) {
         let message = client.messages(&queue).unwrap().try_next().await.unwrap().unwrap();
         client.delete(&message).await.unwrap();
         client.delete_queue(&queue).await.unwrap();
-    });
-}
-
-/// The types can be named, kept, and moved to another task.
-struct Kept {
-    messages: MessageStream,
-    events: EventStream<ProducerEvent>,
-}
-
-fn streams_have_names_and_may_move_to_another_thread(world: &World) {
-    runtime().block_on(async {
-        let (client, queue) = async_with_queue(world).await;
-        let pushes = ["one", "two"].map(|body| Push::right(queue.clone(), body));
-        let pushed: PushManyStream<'_> = client.push_many(pushes).into_stream();
-        assert_eq!(pushed.try_collect::<Vec<_>>().await.unwrap().len(), 2);
-        let (options, events) = ProducerOptions::from(world.options()).event_stream(1);
-        drop(options);
-        let kept = Kept { messages: client.messages(&queue).unwrap(), events };
-        let reading = tokio::spawn(async move {
-            let Kept { messages, events } = kept;
-            let bodies = messages.take(2).map_ok(|message| message.body().to_vec());
-            (bodies.try_collect::<Vec<_>>().await.unwrap(), events.count().await)
-        });
-        let read = tokio::time::timeout(PATIENCE, reading).await.unwrap().unwrap();
-        assert_eq!(read, (vec![b"one".to_vec(), b"two".to_vec()], 0));
-        client.reconnect().await.unwrap();
-        let _ = client.delete_queue(&queue).await;
     });
 }
 

@@ -30,7 +30,6 @@ use crate::{
 };
 
 over_websocket! {
-    messages_of_many_threads_are_all_pushed,
     a_missing_queue_is_refused_or_created,
     enqueued_pushes_keep_their_order_and_a_closed_producer_takes_no_more,
 }
@@ -43,7 +42,6 @@ both_faces! {
     a_push_waits_for_its_server,
     a_push_of_unknown_fate_is_the_callers_or_is_sent_again,
     a_server_that_falls_silent_is_left_by_the_next_push,
-    a_server_that_has_never_answered_gets_no_push_while_another_one_has,
     unsendable_requests_are_refused_at_once,
     a_producer_that_connects_needs_one_of_its_servers,
     callers_share_the_connection_to_a_server,
@@ -223,34 +221,6 @@ fn bodies(server: &Server, queue: &QueueName) -> Vec<String> {
     messages.map(|message| String::from_utf8(message.body).unwrap()).collect()
 }
 
-fn messages_of_many_threads_are_all_pushed<F: Produces>(world: &World) {
-    let (mut client, queue) = with_queue::<F>(world);
-    let producer = Arc::new(F::Producer::new(world.options().into()));
-    thread::scope(|scope| {
-        for thread in 0..4 {
-            let (producer, queue) = (producer.clone(), &queue);
-            scope.spawn(move || {
-                for number in 0..50 {
-                    let body = format!("{thread}-{number}");
-                    let end = if number % 2 == 0 { End::Right } else { End::Left };
-                    producer.push(end, None, queue, &body).unwrap();
-                }
-            });
-        }
-    });
-    let report = producer.report();
-    assert!(report.is_complete());
-    assert_eq!(report.to_string(), "200 messages pushed");
-    let mut pulled = BTreeSet::new();
-    for _ in 0..200 {
-        let message = client.try_pull(&queue).unwrap().unwrap();
-        pulled.insert(message.body().to_vec());
-        client.delete(&message).unwrap();
-    }
-    assert_eq!((pulled.len(), client.count(&queue).unwrap()), (200, 0));
-    client.delete_queue(&queue).unwrap();
-}
-
 fn a_missing_queue_is_refused_or_created<F: Produces>(world: &World) {
     let queue = queue_name();
     let producer = F::Producer::new(world.options().into());
@@ -260,10 +230,14 @@ fn a_missing_queue_is_refused_or_created<F: Produces>(world: &World) {
     let options = ProducerOptions::from(world.options()).create_queues(true);
     let producer = F::Producer::new(options);
     assert_eq!(producer.rpush(&queue, "x").unwrap(), 1);
-    assert_eq!(producer.rpush(&queue, "y").unwrap(), 2);
+    assert_eq!(producer.push(End::Left, None, &queue, "y").unwrap(), 2);
     let report = producer.report();
     assert_eq!((report.pushed, report.created, report.is_complete()), (2, 1, true));
-    F::connect(world.options()).unwrap().delete_queue(&queue).unwrap();
+    let mut client = F::connect(world.options()).unwrap();
+    let first = client.pull(&queue).unwrap();
+    assert_eq!(first.body(), "y");
+    client.delete(&first).unwrap();
+    client.delete_queue(&queue).unwrap();
 }
 
 fn enqueued_pushes_keep_their_order_and_a_closed_producer_takes_no_more<F: Produces>(
@@ -494,26 +468,6 @@ fn a_server_that_falls_silent_is_left_by_the_next_push<F: Produces>() {
         thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(bodies(&silent, &queue), ["before", "late"]);
-}
-
-/// It is frozen from the start, and first in the list.
-fn a_server_that_has_never_answered_gets_no_push_while_another_one_has<F: Produces>() {
-    let queue = queue_name();
-    let (silent, proxy, _) = behind_proxy(&queue);
-    proxy.spoil_replies(Toxics::new().silence());
-    let other = Server::builder().queue(queue.as_str()).start().unwrap();
-    let options = |address: &str| quick(ConnectOptions::new(address.parse().unwrap()));
-    let first = options(&proxy.address().to_string()).connect_timeout(LATE / 3);
-    let servers = Servers::new([first, options(other.address())]).unwrap();
-    let (options, failures) = counting_failures(ProducerOptions::from(servers).timeout(PATIENCE));
-    let producer = F::Producer::new(options);
-    // It is tried again, behind the backs of the callers.
-    let mut pushed = 0;
-    while failures.load(Ordering::SeqCst) < 2 {
-        producer.rpush(&queue, "x").unwrap();
-        pushed += 1;
-    }
-    assert_eq!((bodies(&silent, &queue).len(), bodies(&other, &queue).len()), (0, pushed));
 }
 
 fn unsendable_requests_are_refused_at_once<F: Produces>() {

@@ -28,7 +28,6 @@ both_faces!(
     a_client_that_goes_does_not_wait_for_the_answer_to_its_close,
     a_message_over_the_limit_ends_the_connection,
     a_non_queue_server_is_detected_at_once,
-    a_refused_connection_fails_at_once,
     a_host_that_the_server_would_not_read_is_refused,
     a_call_has_a_total_time,
     a_client_may_start_before_its_server,
@@ -131,13 +130,6 @@ fn a_non_queue_server_is_detected_at_once<F: Face>() {
         assert_eq!((error.kind(), error.fate()), (&kind, Fate::NotSent), "{error}");
         server.join().unwrap();
     }
-}
-
-fn a_refused_connection_fails_at_once<F: Face>() {
-    let address = fixtures::Port::take().unwrap().dead().to_string();
-    let error = F::connect(address.parse().unwrap()).err().unwrap();
-    assert_eq!((error.kind(), error.fate()), (&ErrorKind::Connect, Fate::NotSent));
-    assert!(error.to_string().contains(&address), "{error}");
 }
 
 /// Section 8.4: the server closes the connection at a line of over 512 bytes.

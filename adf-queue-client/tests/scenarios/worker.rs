@@ -8,8 +8,8 @@ use std::{
 };
 
 use adf_queue_client::{
-    Address, ConnectOptions, Decision, ErrorKind, JobLimit, LostReason, Outcome, QueueName,
-    RetryPolicy, Servers, Transport, Worker, WorkerOptions, blocking,
+    Address, ConnectOptions, ErrorKind, JobLimit, LostReason, Outcome, QueueName, RetryPolicy,
+    Servers, Transport, Worker, WorkerOptions, blocking,
 };
 use fixtures::{Dark, adf_queue::Server};
 use tokio::sync::Notify;
@@ -21,11 +21,9 @@ use crate::{
 };
 
 over_websocket! {
-    messages_of_several_queues_are_handled_and_deleted,
     handlers_run_at_once_in_as_many_slots,
     a_handler_that_fails_or_panics_has_its_message_again_and_the_slot_lives,
     a_handler_decides_the_outcome_of_its_message,
-    an_error_type_decides_the_outcome_and_gives_its_reason,
     moves_repeated_failures_to_the_dead_letter_queue,
     redelivered_messages_are_not_run,
     a_run_ends_with_the_last_message_of_its_limit,
@@ -62,32 +60,6 @@ fn drop_queues<F: WorkerFace>(mut client: F, queues: &[QueueName]) {
 
 fn text(body: &bytes::Bytes) -> &str {
     std::str::from_utf8(body).unwrap()
-}
-
-fn messages_of_several_queues_are_handled_and_deleted<F: WorkerFace>(world: &World) {
-    let (mut client, queues) = queues::<F>(world, 3);
-    let bodies = bodies();
-    let seen = bodies.clone();
-    let running = F::work(
-        options(world),
-        &queues,
-        handler(move |job| {
-            assert_eq!((job.duplications(), job.is_lost()), (1, false));
-            seen.note(job);
-            Ok(Outcome::Delete)
-        }),
-    );
-    for number in 0..60 {
-        let queue = &queues[number % queues.len()];
-        client.rpush(queue, number.to_string().into()).unwrap();
-    }
-    bodies.wait_for(60);
-    let report = running.stop();
-    assert_eq!((report.deleted, report.total()), (60, 60));
-    for queue in &queues {
-        assert_eq!(client.count(queue).unwrap(), 0);
-    }
-    drop_queues(client, &queues);
 }
 
 fn handlers_run_at_once_in_as_many_slots<F: WorkerFace>(world: &World) {
@@ -163,28 +135,6 @@ fn a_handler_decides_the_outcome_of_its_message<F: WorkerFace>(world: &World) {
     assert_eq!(dead.body(), "dead");
     client.delete(&dead).unwrap();
     assert_eq!(client.count(&queues[0]).unwrap(), 0);
-    drop_queues(client, &queues);
-}
-
-fn an_error_type_decides_the_outcome_and_gives_its_reason<F: WorkerFace>(world: &World) {
-    let (mut client, queues) = queues::<F>(world, 2);
-    client.rpush(&queues[0], "x".into()).unwrap();
-    let (told, observe) = told();
-    let options = options(world).dead_letter(queues[1].clone()).limit(JobLimit::new(1));
-    let running = F::work(
-        options.on_event(observe),
-        &queues[..1],
-        handler(|job| {
-            let number = text(job.body()).parse::<u8>();
-            Ok(Decision::classify(number.map(drop), |_| Outcome::DeadLetter))
-        }),
-    );
-    assert_eq!(running.ended().dead_lettered, 1);
-    told.wait_for("failed invalid digit found in string");
-    told.wait_for("dead after 1: invalid digit found in string");
-    let dead = client.try_pull(&queues[1]).unwrap().unwrap();
-    assert_eq!(dead.body(), "x");
-    client.delete(&dead).unwrap();
     drop_queues(client, &queues);
 }
 

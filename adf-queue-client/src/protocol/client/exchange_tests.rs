@@ -6,7 +6,7 @@ use std::{
 };
 
 use queue_core::{
-    End, Limit, Pulse, Random, RetryPolicy,
+    Limit, Pulse, Random, RetryPolicy,
     proof::{ByHand, Faults, Peer, Proof, seeds},
 };
 
@@ -80,11 +80,18 @@ impl Bench {
     }
 
     fn begin_within(&mut self, ask: HttpRequest, time: Duration) {
-        self.hand.role.0.begin(
-            ask,
-            Limit::until(Deadline::Total, Some(self.hand.now + time)),
-            self.hand.now,
-        );
+        let limit = self.limit(time);
+        self.hand.role.0.begin(ask, limit, self.hand.now);
+    }
+
+    /// Another caller waits for the pull that was given up.
+    fn adopt_within(&mut self, time: Duration) {
+        let limit = self.limit(time);
+        self.hand.role.0.adopt(limit, self.hand.now);
+    }
+
+    fn limit(&self, time: Duration) -> Limit {
+        Limit::until(Deadline::Total, Some(self.hand.now + time))
     }
 
     fn turn(&mut self) -> Pulse {
@@ -297,18 +304,6 @@ fn a_dead_kept_connection_is_replaced_for_repeatable_requests() {
 }
 
 #[test]
-fn a_kept_connection_that_has_ended_is_noticed_before_anything_is_sent() {
-    let mut bench = Bench::kept();
-    bench.begin(push());
-    assert_eq!(bench.turn(), Pulse::Peek);
-    assert!(matches!(bench.breaks(UnexpectedEof), Pulse::Dial { .. }));
-    bench.hand.opens();
-    bench.written();
-    bench.comes(pushed(1).as_bytes());
-    assert_eq!(bench.outcome().unwrap(), Success::Pushed(1.into()));
-}
-
-#[test]
 fn a_connection_on_which_something_came_unasked_is_not_used_again() {
     let mut bench = Bench::kept();
     bench.comes(b"what?");
@@ -356,11 +351,7 @@ fn a_pull_that_is_given_up_waits_for_the_next_caller() {
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::Timeout(Deadline::Total), Fate::Unknown));
     assert_eq!(error.request_id().unwrap().as_str(), "h3");
     assert_eq!(bench.hand.role.0.given_up(bench.hand.io()).unwrap().queue().as_str(), "/j");
-    bench
-        .hand
-        .role
-        .0
-        .adopt(Limit::until(Deadline::Total, Some(bench.hand.now + SECOND)), bench.hand.now);
+    bench.adopt_within(SECOND);
     assert_eq!(bench.turn(), Pulse::Look);
     bench.comes(delivered().as_bytes());
     let Reply::Success(request, Success::Delivered(message)) =
@@ -382,11 +373,7 @@ fn an_abandoned_pulls_message_is_read_before_the_next_deadline() {
         bench.hand.now += 3 * SECOND;
         bench.turn();
         bench.error();
-        bench
-            .hand
-            .role
-            .0
-            .adopt(Limit::until(Deadline::Total, Some(bench.hand.now)), bench.hand.now);
+        bench.adopt_within(Duration::ZERO);
         assert_eq!(bench.turn(), Pulse::Look);
         match comes {
             true => {
@@ -397,10 +384,8 @@ fn an_abandoned_pulls_message_is_read_before_the_next_deadline() {
                 bench.hand.looked();
                 assert_eq!(bench.turn(), Pulse::Go(None));
                 assert_eq!(bench.error().kind(), &ErrorKind::Timeout(Deadline::Total));
-                assert!(
-                    bench.hand.role.0.given_up(bench.hand.io()).is_some(),
-                    "for the next but one"
-                );
+                let given_up = bench.hand.role.0.given_up(bench.hand.io());
+                assert!(given_up.is_some(), "for the next but one");
             }
         }
     }
@@ -420,25 +405,6 @@ fn an_unsent_pull_is_dropped() {
     assert_eq!(bench.turn(), Pulse::Close(None));
     assert_eq!(bench.error().fate(), Fate::NotSent);
     assert!(bench.hand.role.0.given_up(bench.hand.io()).is_none());
-}
-
-#[test]
-fn an_unreachable_server_is_retried_within_the_policy() {
-    let mut bench = Bench::new();
-    bench.begin(count());
-    for attempt in 0..4 {
-        loop {
-            match bench.turn() {
-                Pulse::Dial { .. } => break,
-                Pulse::Close(Some(until)) => bench.hand.now = until,
-                other => panic!("attempt {attempt}: {other:?}"),
-            }
-        }
-        let refused = Error::new(ErrorKind::Connect, Fate::NotSent, "refused");
-        bench.hand.ends(End::NotConnected(refused));
-    }
-    assert_eq!(bench.turn(), Pulse::Close(None));
-    assert_eq!(bench.error().kind(), &ErrorKind::Connect);
 }
 
 /// Rows 10, 12 and 17, as far as the server answers.
@@ -462,14 +428,6 @@ fn a_non_result_is_an_error() {
         assert!(error.to_string().contains(why), "{error}");
         assert_eq!((error.kind(), error.fate()), (&kind, fate), "{error}");
     }
-}
-
-#[test]
-fn an_answer_over_the_limit_ends_its_connection() {
-    let mut bench = Bench::asked(pull());
-    bench.comes(format!("{HEAD}\n{:x}\r\n", (64 << 20) + 1).as_bytes());
-    assert_eq!(bench.error().kind(), &ErrorKind::MessageTooLarge);
-    assert_eq!(bench.turn(), Pulse::Close(None));
 }
 
 /// The server may refuse a body before it has read it.

@@ -278,13 +278,6 @@ fn nothing_is_sent_before_the_server_has_upgraded_the_connection() {
 }
 
 #[test]
-fn an_open_connection_is_ready_at_once() {
-    let mut bench = Bench::open(options());
-    let number = bench.begin(Ask::Ready);
-    assert!(matches!(bench.outcome(number), Some(Ok(AskAnswer::Yes))));
-}
-
-#[test]
 fn distinguishes_http_messages_from_those_of_a_lost_connection() {
     let mut bench = Bench::open(options());
     let mut refused = |epoch| {
@@ -298,19 +291,6 @@ fn distinguishes_http_messages_from_those_of_a_lost_connection() {
         over_http.contains("HTTP") && !of_another.contains("HTTP"),
         "{over_http}, {of_another}"
     );
-}
-
-#[test]
-fn the_connect_timeout_covers_the_connection_and_its_upgrade() {
-    let mut bench = Bench::new(options());
-    let number = bench.begin(Ask::Ready);
-    bench.turn();
-    bench.hand.now += 3 * SECOND;
-    bench.hand.opens();
-    assert_eq!(bench.turn(), Pulse::Go(Some(bench.hand.now + 2 * SECOND)));
-    bench.hand.now += 2 * SECOND;
-    bench.turn();
-    assert_eq!(bench.error(number), (ErrorKind::Timeout(Deadline::Connect), Fate::NotSent));
 }
 
 #[test]
@@ -395,16 +375,6 @@ fn an_unseen_message_goes_to_the_next_caller() {
     // The pull of the caller that left second has it, or that of the first.
     assert_eq!(next.body(), "y");
     bench.ask(settle(Action::Delete, &next)).unwrap().done().unwrap();
-}
-
-#[test]
-fn an_unseen_message_with_a_chosen_id_goes_to_the_next_caller() {
-    let mut bench = Bench::open(options());
-    let raw = bench.begin(Ask::Raw(Request::pull("mine".parse().unwrap(), queue())));
-    bench.ask(push("x")).unwrap();
-    bench.link().leave(raw);
-    let next = bench.begin(Ask::Pull(queue()));
-    assert_eq!(bench.delivery(next).request_id().as_str(), "mine");
 }
 
 #[test]
@@ -589,24 +559,6 @@ fn a_pull_that_waits_is_sent_again_over_the_next_connection() {
 }
 
 #[test]
-fn a_server_that_cannot_be_reached_ends_a_pull_within_the_retry_policy() {
-    let mut bench = Bench::open(options());
-    let pull = bench.begin(Ask::Pull(queue()));
-    bench.go();
-    bench.lose();
-    let mut attempts = 0;
-    while bench.outcome_is_open(pull) {
-        if let Pulse::Dial { .. } = bench.turn() {
-            attempts += 1;
-            bench.hand.ends(End::NotConnected(refused()));
-        }
-        bench.hand.now += SECOND;
-        assert!(attempts < 10);
-    }
-    assert_eq!((attempts, bench.error(pull).0), (3, ErrorKind::Connect));
-}
-
-#[test]
 fn a_silent_server_is_pinged_and_given_up() {
     let mut bench = Bench::open(options().ping_interval(Some(30 * SECOND)));
     let pull = bench.begin(Ask::Pull(queue()));
@@ -741,43 +693,6 @@ fn a_delete_whose_caller_has_gone_is_the_next_callers() {
 }
 
 #[test]
-fn an_idle_connection_is_checked_before_writing() {
-    let mut bench = Bench::open(options());
-    bench.hand.now += 2 * SECOND;
-    assert_eq!(bench.turn(), Pulse::Rest(None));
-    let pushed = bench.begin(push("x"));
-    assert_eq!(bench.turn(), Pulse::Peek);
-    assert!(bench.hand.io().is_drained());
-    bench.lose();
-    bench.turn();
-    assert!(bench.outcome_is_open(pushed), "nothing was sent");
-    bench.connect();
-    bench.go();
-    bench.outcome(pushed).unwrap().unwrap();
-}
-
-#[test]
-fn the_same_seed_gives_the_same_bytes() {
-    let written = |seed| {
-        let mut bench = Bench::new(options().seed(seed));
-        bench.begin(push("x"));
-        bench.begin(Ask::Pull(queue()));
-        bench.turn();
-        bench.attach();
-        let mut bytes = Vec::new();
-        for _ in 0..8 {
-            bench.turn();
-            bytes.extend_from_slice(bench.hand.unsent());
-            bench.write();
-            bench.read();
-        }
-        bytes
-    };
-    assert_eq!(written(7), written(7));
-    assert_ne!(written(7), written(8));
-}
-
-#[test]
 fn a_closing_client_sends_close_without_waiting() {
     let mut bench = Bench::open(options());
     bench.ask(push("x")).unwrap();
@@ -822,23 +737,6 @@ fn a_connection_that_is_being_made_is_the_new_one() {
     for ready in [first, second] {
         assert!(matches!(bench.outcome(ready), Some(Ok(AskAnswer::Yes))));
     }
-}
-
-#[test]
-fn another_pump_follows_a_dropped_one() {
-    let mut bench = Bench::open(options());
-    let (sent, pull) = (bench.begin(push("x")), bench.begin(Ask::Pull(queue())));
-    bench.turn();
-    bench.write();
-    bench.hand.abandoned();
-    bench.turn();
-    assert_eq!(bench.error(sent), (ErrorKind::ConnectionLost, Fate::Unknown));
-    assert_eq!(bench.error(pull).0, ErrorKind::ConnectionLost);
-    bench.begin(count());
-    assert!(bench.link().claim() && !bench.link().claim(), "one of them has to see to it");
-    bench.hand.pump_anew();
-    assert!(matches!(bench.turn(), Pulse::Dial { .. }));
-    bench.connect();
 }
 
 #[test]
@@ -1315,23 +1213,6 @@ fn the_state_of_the_connection_is_reported_at_every_step() {
 }
 
 #[test]
-fn a_client_of_one_stream_is_closed_when_that_has_ended() {
-    let server = Server::builder().queue("/q").offline();
-    let mut bench = Bench::of(Link::for_stream(options()), server);
-    assert_eq!(bench.state(), ConnectionState::Idle);
-    bench.begin(count());
-    assert_eq!(bench.state(), ConnectionState::Connecting);
-    bench.connect();
-    bench.ask(push("x")).unwrap();
-    let pulled = bench.pull();
-    bench.lose();
-    bench.turn();
-    assert_eq!(bench.state(), ConnectionState::Closed);
-    assert!(bench.refused(count()).to_string().contains("made from a stream"));
-    assert_eq!(*bench.refused(settle(Action::Delete, &pulled)).kind(), ErrorKind::JobLost);
-}
-
-#[test]
 fn a_call_ends_the_wait_for_a_failed_server_unless_its_caller_is_patient() {
     let retry = RetryPolicy::new(u32::MAX).seed(7).backoff(SECOND / 100, 1000 * SECOND);
     for is_patient in [false, true] {
@@ -1365,56 +1246,6 @@ fn a_pull_in_json_is_sent_when_its_count_was_answered() {
         assert_eq!(bench.link().has_pulled(&queue()), is_at_once);
         bench.go();
         assert!(bench.link().has_pulled(&queue()));
-    }
-}
-
-#[test]
-fn new_work_wakes_the_pump() {
-    let mut bench = Bench::new(options());
-    assert!(!bench.link().claim(), "nobody wants a connection");
-    assert!(!bench.link().wakes_pump());
-    bench.begin(count());
-    assert!(bench.link().wakes_pump() && bench.link().claim());
-    bench.turn();
-    assert!(!bench.link().wakes_pump());
-}
-
-#[test]
-fn received_data_is_read_on_request() {
-    let mut bench = Bench::open(options());
-    bench.go();
-    assert!(!bench.link().is_looking());
-    bench.hand.now += SECOND;
-    let now = bench.hand.now;
-    bench.link().look(now);
-    assert!(bench.link().is_looking());
-    assert_eq!(bench.turn(), Pulse::Look);
-    bench.hand.looked();
-    bench.turn();
-    assert!(!bench.link().is_looking());
-    bench.link().look(now + SECOND);
-    bench.lose();
-    bench.turn();
-    assert!(!bench.link().is_looking(), "there is no connection");
-}
-
-#[test]
-fn all_connections_are_counted() {
-    let mut bench = Bench::new(options());
-    let (mut bytes_out, mut bytes_in) = (0, 0);
-    for times in 1..=2 {
-        bench.connect();
-        bench.ask(push("x")).unwrap();
-        bench.ask(pushes(&["y", "z"])).unwrap();
-        bench.ask(Ask::Ping).unwrap();
-        bytes_out += bench.hand.io().sent();
-        bytes_in += bench.hand.io().received();
-        let metrics = bench.link().metrics();
-        assert_eq!(metrics.connections, times);
-        assert_eq!((metrics.commands, metrics.replies), (4 * times, 3 * times));
-        assert_eq!((metrics.bytes_out, metrics.bytes_in), (bytes_out, bytes_in));
-        bench.lose();
-        bench.turn();
     }
 }
 
@@ -1555,17 +1386,6 @@ fn a_ping_that_contains_an_answer_is_ignored() {
     bench.turn();
     assert!(bench.outcome_is_open(batch));
     assert_eq!(bench.hand.unsent()[0], 0x8a, "a pong");
-}
-
-#[test]
-fn a_refused_request_is_named() {
-    let mut bench = Bench::open(options());
-    let ask = Ask::Plain(Action::Count, "/missing".parse().unwrap(), bytes::Bytes::new());
-    let error = bench.ask(ask).unwrap_err();
-    assert_eq!(error.request_id().unwrap().as_str(), "1");
-    assert!(error.to_string().contains("count"), "{error}");
-    let errors = &bench.link().metrics().errors;
-    assert_eq!(errors.iter().map(|(_, times)| times).sum::<u64>(), 1);
 }
 
 #[test]

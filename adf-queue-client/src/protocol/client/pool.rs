@@ -308,12 +308,6 @@ mod tests {
     }
 
     #[test]
-    fn connection_numbers_are_unique() {
-        let mut pool = ConnectionPool::<Io<Error>>::new(None);
-        assert_eq!([pool.number(), pool.number()], [1, 2]);
-    }
-
-    #[test]
     fn a_seed_gives_the_same_ids_again() {
         let ids = |seed| {
             let mut pool = ConnectionPool::<Io<Error>>::new(seed);

@@ -214,7 +214,7 @@ impl Pulling {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Fate, Refusal, protocol::Action};
+    use crate::{Fate, protocol::Action};
 
     const SECOND: Duration = Duration::from_secs(1);
     const REPLY: Duration = Duration::from_secs(10);
@@ -256,45 +256,6 @@ mod tests {
             ClientStep::Over(outcome) => outcome,
             other => panic!("{other:?}"),
         }
-    }
-
-    #[test]
-    fn a_pull_takes_over_an_abandoned_one_before_sending() {
-        let now = queue_core::now();
-        let mut pull = pulling(Encoding::Binary, PullWait::Endless, Limit::never());
-        assert!(matches!(pull.next(None, now), ClientStep::Adopt(..)));
-        assert_eq!(asked(pull.next(None, now)), (Action::Pull, None));
-        assert!(outcome(pull.next(delivered(), now)).unwrap().is_some());
-        let mut pull = pulling(Encoding::Binary, PullWait::Endless, Limit::never());
-        pull.next(None, now);
-        assert!(outcome(pull.next(delivered(), now)).unwrap().is_some());
-        // The outcome belongs to the former caller.
-        let mut pull = pulling(Encoding::Binary, PullWait::Endless, Limit::never());
-        pull.next(None, now);
-        let lost = Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "lost");
-        assert!(matches!(pull.next(Some(Err(lost)), now), ClientStep::Adopt(..)));
-        assert_eq!(asked(pull.next(None, now)).0, Action::Pull);
-        let mut by_itself = pulling(Encoding::Binary, PullWait::ByItself, Limit::never());
-        assert_eq!(asked(by_itself.next(None, now)).0, Action::Pull);
-    }
-
-    /// Row 4: the server crashes.
-    #[test]
-    fn a_pull_in_json_asks_whether_there_is_such_a_queue() {
-        let now = queue_core::now();
-        for patience in [PullWait::Endless, PullWait::ByItself] {
-            let mut pull = pulling(Encoding::Json, patience, Limit::never());
-            let mut step = pull.next(None, now);
-            if matches!(step, ClientStep::Adopt(..)) {
-                step = pull.next(None, now);
-            }
-            assert_eq!(asked(step).0, Action::Count);
-            let error = outcome(pull.next(Some(Err(Refusal::QueueNotFound.into())), now));
-            assert_eq!(error.unwrap_err().kind(), &ErrorKind::Refused(Refusal::QueueNotFound));
-        }
-        let mut pull = pulling(Encoding::Json, PullWait::ByItself, Limit::never());
-        pull.next(None, now);
-        assert_eq!(asked(pull.next(counted(0), now)).0, Action::Pull);
     }
 
     /// Row 2.

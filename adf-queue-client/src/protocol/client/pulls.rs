@@ -387,24 +387,6 @@ mod tests {
     }
 
     #[test]
-    fn a_pull_that_was_given_up_is_the_next_callers() {
-        let (mut pulls, queue) = (Pulls::default(), queue());
-        pulls.join(&queue, 1);
-        pulls.sent(&queue, 1);
-        pulls.leave(&queue, 1);
-        assert_eq!((pulls.spare(), pulls.lacking()), (1, None));
-        pulls.join(&queue, 2);
-        assert_eq!((pulls.spare(), pulls.lacking()), (0, None));
-        pulls.leave(&queue, 2);
-        pulls.answered(&queue, 1, &delivered());
-        assert_eq!(who(pulls.put(&queue, kept("late"))), None);
-        assert_eq!((pulls.spare(), pulls.kept_bytes()), (1, 4));
-        assert_eq!(&*pulls.take_kept(&queue).unwrap().delivered.body, b"late");
-        assert_eq!((pulls.spare(), pulls.kept_bytes()), (0, 0));
-        assert!(pulls.take_kept(&queue).is_none() && pulls.lines.is_empty());
-    }
-
-    #[test]
     fn a_queue_without_waiters_is_not_counted_again() {
         let (mut pulls, queue, now) = (Pulls::default(), queue(), queue_core::now());
         for caller in [1, 2] {
@@ -421,32 +403,5 @@ mod tests {
         assert_eq!(pulls.take_look(), None);
         pulls.look_in_time(now + LOOK_EVERY);
         assert_eq!((pulls.take_look(), pulls.next_look()), (Some((3, queue)), None));
-    }
-
-    #[test]
-    fn a_pull_is_sent_once_it_is_in_flight_itself() {
-        let (mut pulls, queue) = (Pulls::default(), queue());
-        assert!(pulls.are_sent(&queue), "there is none");
-        pulls.join(&queue, 1);
-        assert!(!pulls.are_sent(&queue));
-        pulls.checks(&queue);
-        assert!(!pulls.are_sent(&queue), "only the count before it");
-        pulls.checked(&queue);
-        assert!(!pulls.are_sent(&queue) && pulls.is_lacking(&queue));
-        pulls.sent(&queue, 1);
-        assert!(pulls.are_sent(&queue) && !pulls.is_lacking(&queue));
-    }
-
-    #[test]
-    fn in_flight_pulls_end_with_the_connection_but_callers_stay() {
-        let (mut pulls, queue) = (Pulls::default(), queue());
-        pulls.join(&queue, 1);
-        pulls.sent(&queue, 1);
-        pulls.sent(&"/other".parse().unwrap(), 2);
-        pulls.put(&"/kept".parse().unwrap(), kept("k"));
-        assert_eq!(pulls.spare(), 2);
-        pulls.reset();
-        assert_eq!((pulls.spare(), pulls.kept_bytes()), (0, 0));
-        assert_eq!((pulls.lacking(), pulls.lines.len()), (Some((1, queue)), 1));
     }
 }

@@ -14,25 +14,6 @@ fn queue(text: &str) -> QueueName {
     text.parse().unwrap()
 }
 
-fn written(encoding: Encoding, request: &Request) -> String {
-    let mut out = BytesMut::new();
-    encode(encoding, request, "localhost:6230", &mut out).unwrap();
-    String::from_utf8(out.to_vec()).unwrap()
-}
-
-#[test]
-fn requests_name_queue_and_id_in_the_line() {
-    assert_eq!(
-        written(Encoding::Json, &Request::count(id("h1"), queue("/j k+&队"))),
-        "GET /queue/count.json?queue=%2Fj%20k%2B%26%E9%98%9F&requestid=h1 HTTP/1.1\r\nHost: localhost:6230\r\n\r\n"
-    );
-    assert_eq!(
-        written(Encoding::Binary, &Request::rpush(id("h3"), queue("/j"), "body2")),
-        "POST /queue/rpush.bin?queue=%2Fj&requestid=h3 HTTP/1.1\r\nHost: localhost:6230\r\n\
-         Content-Type: application/octet-stream\r\nContent-Length: 5\r\n\r\nbody2"
-    );
-}
-
 #[test]
 fn refuses_what_the_server_would_reject_before_encoding() {
     let mut out = BytesMut::new();

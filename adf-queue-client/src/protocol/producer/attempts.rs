@@ -384,27 +384,6 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_asked_for_the_push_with_its_queue_and_body() {
-        let (mut router, now) = (router(Selection::InOrder), Instant::now());
-        let mut push = push(false, now);
-        let missing = Some(refused(Refusal::QueueNotFound));
-        for (answer, expected) in [
-            (None, (Action::Rpush, "hello")),
-            (missing, (Action::CreateQueue, "")),
-            (Some(done()), (Action::Rpush, "hello")),
-        ] {
-            let step = push.next(answer, &mut router, now);
-            assert!(matches!(step, PushStep::Ask { server: 0, .. }), "{step:?}");
-            let Ask::Plain(action, queue, body) = push.request() else { panic!("{expected:?}") };
-            assert_eq!((action, &body[..]), (expected.0, expected.1.as_bytes()));
-            assert_eq!(queue.as_str(), "/q");
-        }
-        let step = push.next(Some(taken()), &mut router, now);
-        assert!(matches!(step, PushStep::Done(Ok(_))), "{step:?}");
-        assert_eq!((push.server, push.counts.created), (Some(0), 1));
-    }
-
-    #[test]
     fn unsent_pushes_try_the_next_server_until_the_deadline() {
         let (mut router, mut now) = (router(Selection::InOrder), Instant::now());
         let mut push = push(false, now);
@@ -448,25 +427,6 @@ mod tests {
     }
 
     #[test]
-    fn a_push_of_unknown_fate_fails_unless_duplicates_are_allowed() {
-        let (mut router, now) = (router(Selection::RoundRobin), Instant::now());
-        let mut once = push(false, now);
-        assert_eq!(asks(&mut once, None, &mut router, now), (Action::Rpush, 0));
-        let lost = error(once.next(Some(failed(Fate::Unknown)), &mut router, now));
-        assert_eq!(lost.fate(), Fate::Unknown);
-        let mut twice = push(true, now);
-        assert_eq!(asks(&mut twice, None, &mut router, now), (Action::Rpush, 1));
-        assert_eq!(
-            asks(&mut twice, Some(failed(Fate::Unknown)), &mut router, now),
-            (Action::Rpush, 2)
-        );
-        // Whatever the second one returns, the first may be there.
-        let refused = refused(Refusal::Other("no".into()));
-        let refused = error(twice.next(Some(refused), &mut router, now));
-        assert_eq!((refused.fate(), twice.counts.resent), (Fate::Unknown, 1));
-    }
-
-    #[test]
     fn pushes_leave_a_server_that_has_not_answered_if_there_is_another() {
         let late = || Error::timed_out(Deadline::Total).with_fate(Fate::Unknown);
         for (failure, again) in [(late(), false), (late(), true), (lost(Fate::Unknown), false)] {
@@ -490,20 +450,6 @@ mod tests {
         let late = error(creates.next(Some(Err(late())), &mut router, now));
         assert_eq!(late.fate(), Fate::NotSent, "it is on no server");
         assert_eq!(asks(&mut push(false, now), None, &mut router, now), (Action::Rpush, 1));
-    }
-
-    #[test]
-    fn a_missing_queue_is_created_once_where_the_push_goes() {
-        let (mut router, now) = (router(Selection::RoundRobin), Instant::now());
-        let mut push = push(false, now);
-        let missing = || Some(refused(Refusal::QueueNotFound));
-        assert_eq!(asks(&mut push, None, &mut router, now), (Action::Rpush, 0));
-        assert_eq!(asks(&mut push, missing(), &mut router, now), (Action::CreateQueue, 0));
-        // Another client was faster.
-        let exists = refused(Refusal::QueueExists);
-        assert_eq!(asks(&mut push, Some(exists), &mut router, now), (Action::Rpush, 0));
-        let error = error(push.next(missing(), &mut router, now));
-        assert_eq!(*error.kind(), ErrorKind::Refused(Refusal::QueueNotFound));
     }
 
     #[test]
@@ -537,23 +483,6 @@ mod tests {
                 let error = error(push.next(Some(failed), &mut router, now));
                 assert_eq!(error.fate(), Fate::Refused);
             }
-        }
-    }
-
-    #[test]
-    fn equal_keys_go_to_one_server_and_elsewhere_only_while_it_is_away() {
-        let (mut router, now) = (router(Selection::ByKey), Instant::now());
-        let server = |router: &mut ProducerServers, key: usize| {
-            let mut push = attempts(Limit::never(), Some(key.to_string().as_bytes()), false);
-            asks(&mut push, None, router, now).1
-        };
-        let homes: Vec<usize> = (0..60).map(|key| server(&mut router, key)).collect();
-        assert!((0..3).all(|server| homes.contains(&server)));
-        while !router.servers[1].is_away(now) {
-            router.fails(1, &Error::timed_out(Deadline::Reply), now);
-        }
-        for (key, home) in homes.into_iter().enumerate() {
-            assert_eq!(server(&mut router, key) == home, home != 1, "key {key}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::{Arc, Mutex},
+    sync::Arc,
     task::Waker,
     time::{Duration, Instant},
 };
@@ -62,6 +62,11 @@ fn terms() -> LaneSettings {
         until_empty: false,
         is_one_of_many: false,
     }
+}
+
+/// What came as often as this without success goes to `/dead`.
+fn dead_lettering(max_duplications: u16) -> LaneSettings {
+    LaneSettings { max_duplications, dead_letter: Some(name("/dead")), ..terms() }
 }
 
 fn server(queues: &[&str]) -> Offline {
@@ -155,6 +160,19 @@ impl Face {
 
     fn push(&mut self, queue: &str, body: &str) {
         assert!(self.ask("rpush", queue, body).contains("\"result\":\"ok\""));
+    }
+
+    /// Another client pulls the message of `/q`; returns the number of its request.
+    fn pull_elsewhere(&mut self, body: &str) -> u64 {
+        let answer = self.ask("pull", "/q", "");
+        assert!(answer.contains(&format!("\"body\":\"{body}\"")), "{answer}");
+        self.requests
+    }
+
+    /// It does so at once.
+    fn pulled_elsewhere(&mut self, body: &str) -> u64 {
+        self.push("/q", body);
+        self.pull_elsewhere(body)
     }
 
     fn count(&mut self, queue: &str) -> usize {
@@ -375,8 +393,7 @@ fn every_message_is_settled_once_on_any_schedule_and_network() {
 fn failures_reach_the_dead_letter_queue_on_any_schedule_and_network() {
     let mut moved = 0;
     for seed in seeds(15) {
-        let terms =
-            LaneSettings { max_duplications: 2, dead_letter: Some(name("/dead")), ..terms() };
+        let terms = dead_lettering(2);
         let mut face = Face::new(seed, terms, &["/q"], server(&["/q", "/dead"]));
         face.proof.faults = Faults { broken: 80, refused: 4, dropped: 6, late: 300 };
         for number in 0..10 {
@@ -497,23 +514,13 @@ fn a_stop_leaves_the_handler_of_a_lost_message_its_grace() {
 
 #[test]
 fn a_missing_queue_is_reported_and_retried_until_it_exists() {
-    for seed in 0..2 {
-        let mut face = Face::new(seed, terms(), &["/q"], server(&[]));
+    for seed in 0..4 {
+        // What was refused keeps no share of a limit.
+        let limit = (seed > 1).then(|| JobLimit::new(1));
+        let mut face = Face::new(seed, LaneSettings { limit, ..terms() }, &["/q"], server(&[]));
         while face.refused < 3 {
             face.step();
         }
-        assert!(face.ask("createqueue", "/q", "").contains("ok"));
-        face.push("/q", "x");
-        face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
-    }
-}
-
-#[test]
-fn a_pull_that_was_refused_keeps_no_share_of_a_limit() {
-    for seed in 0..2 {
-        let limit = Some(JobLimit::new(1));
-        let mut face = Face::new(seed, LaneSettings { limit, ..terms() }, &["/q"], server(&[]));
-        face.until(Outcome::Delete, |face| face.refused == 3);
         face.proof.leaps = false;
         assert!(face.ask("createqueue", "/q", "").contains("ok"));
         face.push("/q", "x");
@@ -610,17 +617,22 @@ fn a_queue_that_was_deleted_and_made_again_while_its_pull_waits_is_served() {
 
 #[test]
 fn messages_returned_during_a_pull_are_found() {
-    for seed in 0..4 {
-        let mut face = Face::serving(seed, terms());
+    // The only claim of the smallest limit is held by the pull that waits, which a returned message does not wake.
+    for (seed, limit) in (0..12).zip([None, Some(1), Some(10)].into_iter().cycle()) {
+        let limit = limit.map(JobLimit::new);
+        let mut face = Face::serving(seed, LaneSettings { limit: limit.clone(), ..terms() });
         // Another client pulls it first, and returns it when the worker's pull is waiting.
-        face.push("/q", "x");
-        assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
-        let pulled = face.requests;
+        let pulled = face.pulled_elsewhere("x");
         face.quiet();
-        face.requests = pulled - 1;
-        assert!(face.ask("rcancel", "/q", "").contains("\"result\":\"ok\""));
-        face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
+        let connection = face.lane().link.epoch();
+        put_back_all(&mut face, "/q", pulled, pulled);
+        let took = face.time_to_delete(1);
+        assert!(took < 15 * SECOND, "seed {seed}: {took:?}, with a count every 10 s");
         assert_eq!(face.started, ["x"]);
+        if !limit.is_some_and(|limit| limit.is_reached()) {
+            face.quiet();
+            assert_eq!(face.lane().link.epoch(), connection, "seed {seed}");
+        }
     }
 }
 
@@ -628,9 +640,7 @@ fn messages_returned_during_a_pull_are_found() {
 fn returned_messages_are_found_after_a_reconnect() {
     for seed in 0..4 {
         let mut face = Face::serving(seed, terms());
-        face.push("/q", "x");
-        assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
-        let pulled = face.requests;
+        let pulled = face.pulled_elsewhere("x");
         face.quiet();
         face.proof.faults.broken = 1;
         while face.disconnected == 0 {
@@ -662,8 +672,9 @@ fn a_message_whose_connection_is_lost_before_its_handler_takes_it_is_not_run() {
 
 #[test]
 fn a_failed_message_is_retried_during_a_waiting_pull() {
-    for seed in 0..4 {
-        let mut face = Face::serving(seed, LaneSettings { recheck: NEVER, ..terms() });
+    for seed in 0..8 {
+        let limit = (seed > 3).then(|| JobLimit::new(10));
+        let mut face = Face::serving(seed, LaneSettings { recheck: NEVER, limit, ..terms() });
         face.push("/q", "x");
         face.until_running();
         // A pull waits for the second slot.
@@ -707,23 +718,6 @@ fn a_worker_until_its_queues_are_empty_pulls_no_more_than_it_found() {
         }
         face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
         assert_eq!(face.started, ["x"; 5]);
-    }
-}
-
-/// The pull that waits, and that a returned message does not wake, holds the only claim.
-#[test]
-fn returned_messages_are_found_under_a_limit_at_the_first_count() {
-    for seed in 0..4 {
-        let limit = Some(JobLimit::new(1));
-        let mut face = Face::serving(seed, LaneSettings { limit, ..terms() });
-        face.push("/q", "x");
-        assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
-        let pulled = face.requests;
-        face.quiet();
-        face.requests = pulled - 1;
-        assert!(face.ask("rcancel", "/q", "").contains("\"result\":\"ok\""));
-        let took = face.time_to_delete(1);
-        assert!(took < 15 * SECOND, "seed {seed}: {took:?}, with a count every 10 s");
     }
 }
 
@@ -778,7 +772,7 @@ fn redelivered_messages_are_returned_unrun_with_a_backoff() {
 
 #[test]
 fn a_deferral_is_not_an_attempt_and_dead_letters_carry_the_reason() {
-    let terms = LaneSettings { max_duplications: 2, dead_letter: Some(name("/dead")), ..terms() };
+    let terms = dead_lettering(2);
     let mut face = Face::new(0, terms, &["/q"], server(&["/q", "/dead"]));
     face.push("/q", "x");
     face.until(Outcome::Defer, |face| face.settled_as(JobFate::ReturnedRight) == 5);
@@ -840,8 +834,7 @@ fn a_queue_with_its_own_slots_leaves_the_others_free() {
 #[test]
 fn a_message_that_the_dead_letter_queue_does_not_take_stays() {
     for seed in 0..2 {
-        let terms =
-            LaneSettings { max_duplications: 1, dead_letter: Some(name("/dead")), ..terms() };
+        let terms = dead_lettering(1);
         let mut face = Face::serving(seed, terms);
         face.push("/q", "x");
         face.until(Outcome::Retry, |face| face.refused > 2);
@@ -984,7 +977,7 @@ fn until_empty_is_not_delayed_by_messages_pulled_elsewhere() {
         face.until(Outcome::Retry, |face| face.lane().pulls() > 0 || face.lane().held() > 0);
         let is_taken = face.count("/q") == 1;
         if is_taken {
-            assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
+            face.pull_elsewhere("x");
         }
         for _ in 0..2_000 {
             face.end_one(Outcome::Delete);
@@ -1053,36 +1046,26 @@ fn put_back_all(face: &mut Face, queue: &str, first: u64, last: u64) {
 }
 
 #[test]
-fn many_messages_put_back_by_others_do_not_wait_for_a_count_each() {
+fn many_messages_that_wake_no_pull_do_not_wait_for_a_count_each() {
     let mut slow = Vec::new();
-    for seed in 0..4 {
+    for (seed, is_put_back) in (0..4).flat_map(|seed| [(seed, true), (seed, false)]) {
         let mut face = Face::serving(seed, terms());
-        for n in 0..20 {
-            face.push("/q", &n.to_string());
-        }
-        let first = face.requests + 1;
-        for _ in 0..20 {
-            face.ask("pull", "/q", "");
-        }
-        let last = face.requests;
-        face.quiet();
-        assert_eq!(face.lane().pulls(), 3);
-        put_back_all(&mut face, "/q", first, last);
-        slow.push(face.time_to_delete(20).as_secs());
-    }
-    assert!(slow.iter().all(|s| *s < 15), "seconds for 20 messages, recheck 10 s: {slow:?}");
-}
-
-#[test]
-fn a_queue_deleted_and_made_again_is_served_at_full_speed_after_one_count() {
-    let mut slow = Vec::new();
-    for seed in 0..4 {
-        let mut face = Face::serving(seed, terms());
-        face.quiet();
-        assert!(face.ask("deletequeue", "/q", "").contains("ok"));
-        assert!(face.ask("createqueue", "/q", "").contains("ok"));
-        for n in 0..20 {
-            face.push("/q", &n.to_string());
+        let push = |face: &mut Face| (0..20).for_each(|n| face.push("/q", &n.to_string()));
+        if is_put_back {
+            push(&mut face);
+            let first = face.requests + 1;
+            for _ in 0..20 {
+                face.ask("pull", "/q", "");
+            }
+            let last = face.requests;
+            face.quiet();
+            assert_eq!(face.lane().pulls(), 3);
+            put_back_all(&mut face, "/q", first, last);
+        } else {
+            face.quiet();
+            assert!(face.ask("deletequeue", "/q", "").contains("ok"));
+            assert!(face.ask("createqueue", "/q", "").contains("ok"));
+            push(&mut face);
         }
         slow.push(face.time_to_delete(20).as_secs());
     }
@@ -1107,7 +1090,7 @@ fn a_lane_that_has_ended_keeps_no_share_of_a_limit() {
             continue;
         }
         // Another client is faster.
-        assert!(first.ask("pull", "/q", "").contains("\"body\":\"x\""));
+        first.pull_elsewhere("x");
         first.until_over();
         assert!(first.started.is_empty());
         kept += 1;
@@ -1233,22 +1216,6 @@ fn a_lane_wakes_its_face_when_another_one_starts_the_last_job() {
     let mut lane = Lane::new(options(2), terms, [name("/q")]);
     lane.wake_when_enough(&Waker::from(task.clone()));
     assert_eq!(Arc::strong_count(&task), 2, "its waker is kept");
-}
-
-#[test]
-fn each_pull_and_each_settlement_is_measured() {
-    for seed in 0..2 {
-        let reported = Arc::new(Mutex::new(Vec::new()));
-        let tells = reported.clone();
-        let options = options(seed).on_measurement(move |one| {
-            tells.lock().unwrap().push((one.operation().to_owned(), one.error_type().is_some()));
-        });
-        let mut face = Face::by(options, seed, terms(), &["/q"], server(&["/q"]));
-        face.push("/q", "x");
-        face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
-        let [pull, delete] = ["pull", "delete"].map(|name| (name.to_owned(), false));
-        assert_eq!(*reported.lock().unwrap(), [pull, delete]);
-    }
 }
 
 #[test]
@@ -1428,23 +1395,6 @@ fn a_busy_worker_serves_a_queue_made_again_over_the_same_connection() {
 }
 
 #[test]
-fn a_find_under_a_limit_is_pulled_over_the_same_connection() {
-    for seed in 0..4 {
-        let limit = Some(JobLimit::new(10));
-        let mut face = Face::serving(seed, LaneSettings { limit, ..terms() });
-        face.push("/q", "x");
-        assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
-        let pulled = face.requests;
-        face.quiet();
-        let connection = face.lane().link.epoch();
-        put_back_all(&mut face, "/q", pulled, pulled);
-        face.time_to_delete(1);
-        face.quiet();
-        assert_eq!(face.lane().link.epoch(), connection, "seed {seed}");
-    }
-}
-
-#[test]
 fn a_queue_deleted_during_a_pull_is_reported_at_the_next_count() {
     for seed in 0..4 {
         let mut face = Face::serving(seed, terms());
@@ -1513,20 +1463,6 @@ fn until_empty_pulls_all_counted_messages_at_once() {
 }
 
 #[test]
-fn a_failed_message_is_retried_under_a_limit_during_a_waiting_pull() {
-    for seed in 0..4 {
-        let terms = LaneSettings { limit: Some(JobLimit::new(10)), recheck: NEVER, ..terms() };
-        let mut face = Face::serving(seed, terms);
-        face.push("/q", "x");
-        face.until_running();
-        face.quiet();
-        face.proof.leaps = false;
-        face.end_one(Outcome::Retry);
-        face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
-    }
-}
-
-#[test]
 fn returned_messages_are_found_before_the_worker_ends() {
     let mut found = 0;
     for seed in 0..16 {
@@ -1542,8 +1478,7 @@ fn returned_messages_are_found_before_the_worker_ends() {
         if face.count("/q") == 0 {
             continue;
         }
-        assert!(face.ask("pull", "/q", "").contains("\"body\":\"x\""));
-        let pulled = face.requests;
+        let pulled = face.pull_elsewhere("x");
         face.until_running();
         face.quiet();
         if face.lane().pulls() == 0 {
@@ -1579,8 +1514,7 @@ fn the_connection_is_checked_after_64_handlers_that_end_at_once() {
 #[test]
 fn the_last_failure_moves_the_message_before_another_delivery() {
     for seed in 0..2 {
-        let terms =
-            LaneSettings { max_duplications: 2, dead_letter: Some(name("/dead")), ..terms() };
+        let terms = dead_lettering(2);
         let mut face = Face::new(seed, terms, &["/q"], server(&["/q", "/dead"]));
         face.push("/q", "x");
         face.until(Outcome::Retry, |face| face.settled_as(JobFate::DeadLettered) == 1);
@@ -1592,8 +1526,7 @@ fn the_last_failure_moves_the_message_before_another_delivery() {
 fn a_copy_that_is_lost_with_its_connection_was_not_refused() {
     let mut lost = 0;
     for seed in 0..16 {
-        let terms =
-            LaneSettings { max_duplications: 1, dead_letter: Some(name("/dead")), ..terms() };
+        let terms = dead_lettering(1);
         let mut face = Face::new(seed, terms, &["/q"], server(&["/q", "/dead"]));
         face.push("/q", "x");
         face.until_running();
@@ -1659,9 +1592,7 @@ fn one_message_that_came_too_often_between_good_ones_costs_no_pause() {
     for round in 1..=3 {
         face.until_running();
         // Its only slot is taken, so no pull waits.
-        face.push("/q", "poison");
-        assert!(face.ask("pull", "/q", "").contains("\"body\":\"poison\""));
-        let pulled = face.requests;
+        let pulled = face.pulled_elsewhere("poison");
         put_back_all(&mut face, "/q", pulled, pulled);
         face.push("/q", "good");
         face.end_one(Outcome::Delete);

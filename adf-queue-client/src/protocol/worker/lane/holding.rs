@@ -322,12 +322,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deferrals_are_not_attempts() {
-        assert_eq!([attempts(5, 0), attempts(5, 2), attempts(1, 2)], [5, 3, 1]);
-        assert_eq!(attempts(u16::MAX, u64::MAX), 1);
-    }
-
-    #[test]
     fn a_failed_settlement_states_the_fate_of_the_message() {
         let lost = |fate| Error::new(ErrorKind::ConnectionLost, fate, "lost");
         let late = |fate| Error::timed_out(Deadline::Total).with_fate(fate);
