@@ -16,3 +16,5 @@ mod beanstalk;
 mod doors;
 #[path = "call_backs/gearman.rs"]
 mod gearman;
+#[path = "call_backs/sdk.rs"]
+mod sdk;

@@ -3,13 +3,16 @@
 use std::{future::pending, time::Duration};
 
 use queue_core::proof::runtime;
+use tokio::runtime::Runtime;
 
 /// Runs `worker` until it holds a job, and drops its runtime.
-fn drop_runtime<T>(worker: impl Future<Output = T> + Send + 'static, holds: impl Fn() -> bool)
-where
+fn drop_runtime<T>(
+    runtime: Runtime,
+    worker: impl Future<Output = T> + Send + 'static,
+    holds: impl Fn() -> bool,
+) where
     T: Send + 'static,
 {
-    let runtime = runtime();
     runtime.spawn(worker);
     runtime.block_on(async {
         while !holds() {
@@ -29,7 +32,7 @@ fn a_beanstalkd_worker_releases_jobs_with_its_runtime() {
     worker.register("default", |_: JobContext| pending::<()>()).unwrap();
     let handle = worker.handle();
     let held = handle.clone();
-    drop_runtime(worker.run(), move || held.running() == 1);
+    drop_runtime(runtime(), worker.run(), move || held.running() == 1);
     assert_eq!(handle.running(), 0);
     assert!(handle.slots().iter().all(|slot| slot.state == SlotState::Ended));
     assert_eq!(handle.report().abandoned, 1);
@@ -43,17 +46,14 @@ fn a_gearman_worker_releases_jobs_with_its_runtime() {
     let mut client = blocking::Client::connect(server.address()).unwrap();
     client.submit_background("f", "body", SubmitOptions::default()).unwrap();
     let runtime = runtime();
-    let mut worker = runtime.block_on(Worker::connect(server.address())).unwrap();
+    let inside = runtime.enter();
+    let mut worker = Worker::new(server.address()).unwrap();
+    drop(inside);
     let handler = |_: JobContext| pending::<Result<String, Failure>>();
     worker.register("f", handler).unwrap();
     let handle = worker.handle();
-    runtime.spawn(worker.run());
-    runtime.block_on(async {
-        while handle.running() == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    });
-    drop(runtime);
+    let held = handle.clone();
+    drop_runtime(runtime, worker.run(), move || held.running() == 1);
     assert_eq!(handle.running(), 0);
     assert_eq!(handle.connection_states(), [ConnectionState::Closed]);
     // The end of a handler that was dropped before its connection was on the way.
@@ -72,7 +72,7 @@ fn an_adf_queue_worker_returns_messages_with_its_runtime() {
     worker.register("/q", |_: JobContext| pending::<()>()).unwrap();
     let handle = worker.handle();
     let held = handle.clone();
-    drop_runtime(worker.run(), move || held.held() == 1);
+    drop_runtime(runtime(), worker.run(), move || held.held() == 1);
     assert_eq!(handle.held(), 0);
     assert!(handle.servers().iter().all(|one| one.state == ConnectionState::Closed));
     assert_eq!(handle.report().total(), 1);

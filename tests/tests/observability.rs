@@ -24,3 +24,5 @@ mod gearman;
 mod gearman_worker;
 #[path = "observability/record.rs"]
 mod record;
+#[path = "observability/running.rs"]
+mod running;

@@ -16,5 +16,7 @@ mod beanstalk;
 mod envelope;
 #[path = "trace_context/gearman.rs"]
 mod gearman;
+#[path = "trace_context/passes.rs"]
+mod passes;
 #[path = "trace_context/telemetry.rs"]
 mod telemetry;

@@ -10,21 +10,16 @@ use fixtures::adf_queue::Server;
 use queue_core::proof::runtime;
 
 use super::doors::{Stash, call_back, few, poll_once, reach, scenario};
+use super::sdk::{producers, workers};
 
-/// The span of a worker's own request, such as a pull.
-const HELD: &[&str] = &["adf_queue_request"];
-
-fn server() -> Server {
-    Server::builder().queue("/q").start().unwrap()
-}
-
-fn worker_options(server: &Server, limit: &JobLimit) -> WorkerOptions {
-    let options: WorkerOptions = server.address().parse().unwrap();
-    options
-        .slots(2)
-        .limit(limit.clone())
-        .on_measurement(|_| call_back("measurement"))
-        .on_event(|_| call_back("event"))
+/// A server with this number of messages, pushed by a client without observers.
+fn filled(messages: usize) -> Server {
+    let server = Server::builder().queue("/q").start().unwrap();
+    let mut client = blocking::Client::connect(server.address()).unwrap();
+    for _ in 0..messages {
+        client.rpush("/q", "body").unwrap();
+    }
+    server
 }
 
 fn producer_options(server: &Server) -> ProducerOptions {
@@ -36,127 +31,36 @@ fn producer_options(server: &Server) -> ProducerOptions {
         .on_event(|_| call_back("event"))
 }
 
-fn reach_worker(handle: WorkerHandle, limit: &JobLimit) {
-    let limit = limit.clone();
-    reach(move || {
-        let _ = (handle.report(), handle.metrics(), handle.held(), handle.servers());
-        let _ = (handle.is_stopping(), format!("{handle:?}"));
-        let _ = (limit.left(), limit.is_reached());
-    });
+fn touch(job: &JobContext) {
+    let _ = (job.is_lost(), job.is_stopping(), job.server());
+    poll_once(job.lost());
 }
 
-/// Messages by a client without observers.
-fn push(server: &Server, messages: usize) {
-    let mut client = blocking::Client::connect(server.address()).unwrap();
-    for _ in 0..messages {
-        client.rpush("/q", "body").unwrap();
+// The span of a worker's own request, such as a pull, begins while a lock is held.
+workers!(
+    "/q", &["adf_queue_request"], (), [],
+    |handle| (handle.held(), handle.servers()),
+    async job: touch,
+    job: &JobContext, |job: &JobContext| job.clone(), touch
+);
+
+// The thread that calls back moves the bytes, so it must not wait.
+producers!(
+    producer_options,
+    rpush("/q", "body"),
+    async |reached, may_push| if may_push() {
+        poll_once(reached.rpush("/q", "another"));
+    },
+    |reached, may_push| if may_push() {
+        drop(reached.enqueue("/q", "another"));
     }
-}
-
-fn jobs() -> Stash<JobContext> {
-    Stash::new(|job: &JobContext| {
-        let _ = (job.is_lost(), job.is_stopping(), job.server());
-        poll_once(job.lost());
-    })
-}
-
-fn decide(server: &Server, limit: &JobLimit) -> Result<(), &'static str> {
-    match limit.left() {
-        4 => {
-            server.close_connections();
-            Err("it failed")
-        }
-        _ => Ok(()),
-    }
-}
-
-#[test]
-fn async_worker_code_may_reenter() {
-    scenario(HELD, || {
-        let (server, limit) = (Arc::new(server()), JobLimit::new(6));
-        push(&server, 8);
-        runtime().block_on(async {
-            let mut worker = Worker::new(worker_options(&server, &limit)).unwrap();
-            reach_worker(worker.handle(), &limit);
-            let (jobs, limit) = (jobs(), limit.clone());
-            worker
-                .register("/q", move |job: JobContext| {
-                    let (jobs, server, limit) = (jobs.clone(), server.clone(), limit.clone());
-                    async move {
-                        jobs.add(job);
-                        decide(&server, &limit)
-                    }
-                })
-                .unwrap();
-            worker.run().await;
-        });
-    });
-}
-
-#[test]
-fn blocking_worker_code_may_reenter() {
-    scenario(HELD, || {
-        let (server, limit) = (server(), JobLimit::new(6));
-        push(&server, 8);
-        let mut worker = blocking::Worker::new(worker_options(&server, &limit)).unwrap();
-        reach_worker(worker.handle(), &limit);
-        let jobs = jobs();
-        let handler = move |job: &JobContext| {
-            jobs.add(job.clone());
-            decide(&server, &limit)
-        };
-        worker.register("/q", handler).unwrap();
-        let _ = worker.run();
-    });
-}
-
-#[test]
-fn async_producer_code_may_reenter() {
-    scenario(&[], || {
-        let server = server();
-        runtime().block_on(async {
-            let producer = Producer::connect(producer_options(&server)).await.unwrap();
-            let reached = producer.clone();
-            reach(move || {
-                let _ = (reached.report(), format!("{reached:?}"));
-                poll_once(reached.rpush("/q", "another"));
-            });
-            for _ in 0..3 {
-                producer.rpush("/q", "body").await.unwrap();
-                server.close_connections();
-            }
-            producer.rpush("/q", "body").await.unwrap();
-        });
-    });
-}
-
-#[test]
-fn blocking_producer_code_may_reenter() {
-    scenario(&[], || {
-        let server = server();
-        let producer = blocking::Producer::connect(producer_options(&server)).unwrap();
-        let (reached, may_push) = (producer.clone(), few());
-        reach(move || {
-            let _ = (reached.report(), format!("{reached:?}"));
-            // The thread that calls back moves the bytes, so it must not wait.
-            if may_push() {
-                drop(reached.enqueue("/q", "another"));
-            }
-        });
-        for _ in 0..3 {
-            producer.rpush("/q", "body").unwrap();
-            server.close_connections();
-        }
-        producer.rpush("/q", "body").unwrap();
-        producer.close();
-    });
-}
+);
 
 #[test]
 fn async_client_code_may_reenter() {
     for scheme in ["", "http://"] {
         scenario(&[], move || {
-            let server = server();
+            let server = filled(0);
             runtime().block_on(async {
                 let options: ConnectOptions =
                     format!("{scheme}{}", server.address()).parse().unwrap();

@@ -6,17 +6,18 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use adf_queue_client::{
     ConnectOptions, ConnectionState, Error, ErrorKind, JobContext, Metrics, Push, Refusal,
-    RetryPolicy, TlsOptions, Worker, WorkerHandle, WorkerOptions, WorkerReport, blocking,
+    RetryPolicy, TlsOptions, WorkerHandle, WorkerOptions, blocking,
 };
 use fixtures::{adf_queue::Server, fault::Fault};
 use queue_core::proof::runtime;
 
 use super::record::{SENTINEL, by_awaiting, by_blocking, check, closed, find, record_of};
+use super::running::{in_both_faces, starts, words};
 
 /// A name that does not stay on its line.
 const ODD: &str = "/odd\n\x1b[2Jname";
@@ -185,89 +186,49 @@ fn an_abandoned_http_pull_is_traced_with_its_id() {
     find(&record, &["the request failed", "messaging.operation.name=\"pull\"", "request_id="]);
 }
 
-/// A worker that runs in its own thread: messages that say `fail` do, and those that say `hold` wait for the gate.
-struct Running {
-    view: WorkerHandle,
-    gate: Arc<AtomicBool>,
-    thread: thread::JoinHandle<WorkerReport>,
-}
-
-type Start = fn(WorkerOptions) -> Running;
-
-/// What a handler does; returns whether it still has to wait.
-fn work(job: &JobContext, gate: &AtomicBool) -> Option<Result<(), String>> {
-    match &job.body()[..4] {
-        b"fail" if !job.is_redelivered() => Some(Err(format!("disk\nfull {SENTINEL}"))),
-        b"hold" if !gate.load(Ordering::SeqCst) => None,
+/// What a handler does; nothing while it waits for the gate.
+fn work(job: &JobContext, is_open: bool) -> Option<Result<(), String>> {
+    match (&job.body()[..4], job.duplications()) {
+        (b"fail", 1) => Some(Err(format!("disk\nfull {SENTINEL}"))),
+        (b"says", 1) => Some(Err(words())),
+        (b"says", 2) => panic!("{}", words()),
+        (b"hold", _) if !is_open => None,
         _ => Some(Ok(())),
     }
 }
 
-fn start_async(options: WorkerOptions) -> Running {
-    let gate = Arc::new(AtomicBool::new(false));
-    let mut worker = Worker::new(options).unwrap();
-    let opened = gate.clone();
-    let handler = move |job: JobContext| {
-        let opened = opened.clone();
-        async move {
-            loop {
-                match work(&job, &opened) {
-                    Some(outcome) => break outcome,
-                    None => tokio::time::sleep(Duration::from_millis(2)).await,
-                }
-            }
-        }
-    };
-    worker.register(QUEUE, handler).unwrap();
-    let view = worker.handle();
-    Running { view, gate, thread: thread::spawn(move || runtime().block_on(worker.run())) }
-}
+starts!(adf_queue_client, QUEUE, &JobContext, [], |job, is_open| work(&job, is_open));
 
-fn start_blocking(options: WorkerOptions) -> Running {
-    let gate = Arc::new(AtomicBool::new(false));
-    let mut worker = blocking::Worker::new(options).unwrap();
-    let opened = gate.clone();
-    let handler = move |job: &JobContext| {
-        loop {
-            match work(job, &opened) {
-                Some(outcome) => break outcome,
-                None => thread::sleep(Duration::from_millis(2)),
-            }
-        }
-    };
-    worker.register(QUEUE, handler).unwrap();
-    let view = worker.handle();
-    Running { view, gate, thread: thread::spawn(move || worker.run()) }
-}
-
-/// Waits until something can be seen.
-fn until(what: &str, view: &WorkerHandle, is_so: impl Fn(&WorkerHandle) -> bool) {
-    let end = Instant::now() + Duration::from_secs(30);
-    while !is_so(view) {
-        assert!(Instant::now() < end, "{what}: {view:?}, {:?}", view.metrics());
-        thread::sleep(Duration::from_millis(2));
-    }
-}
+in_both_faces!(
+    a_worker_is_traced_and_inspectable,
+    a_worker_logs_handler_errors_on_request,
+    a_stopped_worker_reports_no_loss,
+);
 
 fn states(view: &WorkerHandle) -> Vec<ConnectionState> {
     view.servers().into_iter().map(|server| server.state).collect()
+}
+
+fn a_worker_is_traced_and_inspectable(start: Start) {
+    check_worker(&record_of(|| look(start)));
 }
 
 fn look(start: Start) {
     let server = server();
     let mut client = blocking::Client::connect(options(server.address())).unwrap();
     let worker_options = WorkerOptions::from(options(server.address())).slots(2);
-    let Running { view, gate, thread } = start(worker_options.log_errors(false));
+    let running = start(worker_options.log_errors(false));
+    let view = running.view.clone();
     let filling = "x".repeat(1000);
     for what in ["done", "fail", "hold"] {
         client.rpush(QUEUE, format!("{what} {SENTINEL} {filling}")).unwrap();
     }
-    until("two have ended, and one runs", &view, |view| {
+    running.until("two have ended, and one runs", |view| {
         (view.report().deleted, view.report().returned, view.held()) == (2, 1, 1)
     });
     assert_eq!(states(&view), [ConnectionState::Ready]);
-    gate.store(true, Ordering::SeqCst);
-    until("all have ended", &view, |view| (view.report().deleted, view.held()) == (3, 0));
+    running.open_gate();
+    running.until("all have ended", |view| (view.report().deleted, view.held()) == (3, 0));
     let seen = view.metrics();
     assert_eq!((seen.connections, seen.reconnects, seen.errors.len()), (1, 0, 0), "{seen:?}");
     // A pull and an end for each delivery, and pulls that wait.
@@ -276,13 +237,12 @@ fn look(start: Start) {
     assert!(seen.bytes_out < 2 * 1000, "{seen:?}");
 
     drop(server);
-    until("the server is missed", &view, |view| {
+    running.until("the server is missed", |view| {
         let seen = view.metrics();
         seen.errors_of(ErrorKind::ConnectionLost) > 0 && seen.errors_of(ErrorKind::Connect) > 0
     });
-    until("it waits", &view, |view| states(view) == [ConnectionState::Backoff]);
-    view.stop();
-    let report = thread.join().unwrap();
+    running.until("it waits", |view| states(view) == [ConnectionState::Backoff]);
+    let report = running.stop();
     assert_eq!(report, view.report());
     assert_eq!((report.deleted, report.returned, report.total()), (3, 1, 4), "{report:?}");
     assert_eq!(states(&view), [ConnectionState::Closed]);
@@ -334,37 +294,14 @@ fn check_worker(record: &[String]) {
     assert!(!record.concat().contains("disk"), "{}", record.concat());
 }
 
-#[test]
-fn an_async_worker_is_traced_and_inspectable() {
-    check_worker(&record_of(|| look(start_async)));
-}
-
-#[test]
-fn a_blocking_worker_is_traced_and_inspectable() {
-    check_worker(&record_of(|| look(start_blocking)));
-}
-
 /// What handlers say is in the log if requested: on one line, cut.
-#[test]
-fn logs_handler_errors_on_request() {
+fn a_worker_logs_handler_errors_on_request(start: Start) {
     let record = record_of(|| {
         let server = server();
-        let options = WorkerOptions::from(options(server.address())).log_errors(true);
-        let mut worker = blocking::Worker::new(options).unwrap();
-        let words = format!("disk\nfull \u{1b}[2J {}", "x".repeat(1000));
-        worker
-            .register(QUEUE, move |job: &JobContext| match job.duplications() {
-                1 => Err(words.clone()),
-                2 => panic!("{words}"),
-                _ => Ok(()),
-            })
-            .unwrap();
-        let stop = worker.handle();
-        let worker = thread::spawn(move || worker.run());
-        blocking::Client::connect(server.address()).unwrap().rpush(QUEUE, "x").unwrap();
-        until("it is done", &stop, |view| view.report().deleted == 1);
-        stop.stop();
-        assert_eq!(worker.join().unwrap().returned, 2);
+        blocking::Client::connect(server.address()).unwrap().rpush(QUEUE, "says").unwrap();
+        let running = start(WorkerOptions::from(options(server.address())).log_errors(true));
+        running.until("it is done", |view| view.report().deleted == 1);
+        assert_eq!(running.stop().returned, 2);
     });
     check(&record);
     for begin in ["", "the handler panicked: "] {
@@ -375,25 +312,14 @@ fn logs_handler_errors_on_request() {
     }
 }
 
-/// A stopped worker closes its connections: nothing was lost.
-fn end(start: Start) {
+/// It closes its connections.
+fn a_stopped_worker_reports_no_loss(start: Start) {
     let server = server();
     let record = record_of(|| {
-        let Running { view, thread, .. } = start(WorkerOptions::from(options(server.address())));
-        until("it is connected", &view, |view| states(view) == [ConnectionState::Ready]);
-        view.stop();
-        thread.join().unwrap();
+        let running = start(WorkerOptions::from(options(server.address())));
+        running.until("it is connected", |view| states(view) == [ConnectionState::Ready]);
+        running.stop();
     });
     find(&record, &["INFO", "connected"]);
     assert!(!record.concat().contains("WARN"), "{}", record.concat());
-}
-
-#[test]
-fn a_stopped_async_worker_reports_no_loss() {
-    end(start_async);
-}
-
-#[test]
-fn a_stopped_blocking_worker_reports_no_loss() {
-    end(start_blocking);
 }

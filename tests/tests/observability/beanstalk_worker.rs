@@ -6,22 +6,34 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use beanstalk_client::{
-    ConnectOptions, ErrorKind, Outcome, PutOptions, Retries, SlotState, Worker, WorkerHandle,
-    WorkerOptions, WorkerReport, blocking,
+    ConnectOptions, ErrorKind, Outcome, PutOptions, Retries, SlotState, WorkerHandle,
+    WorkerOptions, blocking,
 };
 use fixtures::{beanstalkd::Server, fault::Fault};
 use queue_core::proof::runtime;
 
 use super::record::{check, closed, find, record_of};
+use super::running::{in_both_faces, starts, words};
 
 fn options(server: &Server) -> WorkerOptions {
     let connect: ConnectOptions = server.address().parse().unwrap();
     let (base, cap) = (Duration::from_millis(20), Duration::from_millis(40));
     WorkerOptions::from(connect).reconnect_backoff(base, cap).seed(7)
+}
+
+const TUBE: &str = "mail";
+
+/// Jobs, by a client without observers.
+fn put<B: AsRef<[u8]>>(server: &Server, bodies: impl IntoIterator<Item = B>) {
+    let mut client = blocking::Client::connect(server.address()).unwrap();
+    client.use_tube(TUBE).unwrap();
+    for body in bodies {
+        let _ = client.put(body.as_ref(), PutOptions::default()).unwrap();
+    }
 }
 
 /// A body of 1000 bytes that begins with its intended outcome.
@@ -31,88 +43,52 @@ fn body(what: &str) -> Vec<u8> {
     body
 }
 
-fn outcome(body: &[u8]) -> Outcome {
-    if body.starts_with(b"bury") { Outcome::bury() } else { Outcome::Delete }
+/// What a handler does; nothing while it waits for the gate.
+fn work(body: &[u8], is_open: bool) -> Option<Result<Outcome, String>> {
+    Some(match body.trim_ascii() {
+        b"hold" if !is_open => return None,
+        b"bury" => Ok(Outcome::bury()),
+        b"fail" => Err("disk full".into()),
+        b"error" => Err(words()),
+        b"panic" => panic!("{}", words()),
+        _ => Ok(Outcome::Delete),
+    })
 }
 
-/// A worker that runs in its own thread: jobs that begin with `hold` wait for the gate.
-struct Running {
-    handle: WorkerHandle,
-    gate: Arc<AtomicBool>,
-    worker: thread::JoinHandle<WorkerReport>,
-}
+starts!(beanstalk_client, TUBE, &blocking::JobContext, [], |job, is_open| work(&job.body, is_open));
 
-fn run_async(server: &Server) -> Running {
-    let mut worker = Worker::new(options(server)).unwrap();
-    let (handle, gate) = (worker.handle(), Arc::new(AtomicBool::new(false)));
-    let opened = gate.clone();
-    let handler = move |job: beanstalk_client::JobContext| {
-        let opened = opened.clone();
-        async move {
-            while job.body.starts_with(b"hold") && !opened.load(Ordering::SeqCst) {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-            outcome(&job.body)
-        }
-    };
-    worker.register("default", handler).unwrap();
-    let worker = thread::spawn(move || runtime().block_on(worker.run()));
-    Running { handle, gate, worker }
-}
-
-fn run_blocking(server: &Server) -> Running {
-    let mut worker = blocking::Worker::new(options(server)).unwrap();
-    let (handle, gate) = (worker.handle(), Arc::new(AtomicBool::new(false)));
-    let opened = gate.clone();
-    let handler = move |job: &blocking::JobContext| {
-        while job.body.starts_with(b"hold") && !opened.load(Ordering::SeqCst) {
-            thread::sleep(Duration::from_millis(2));
-        }
-        outcome(&job.body)
-    };
-    worker.register("default", handler).unwrap();
-    let worker = thread::spawn(move || worker.run());
-    Running { handle, gate, worker }
-}
-
-impl Running {
-    /// Waits until something can be seen.
-    fn until(&self, what: &str, is_so: impl Fn(&WorkerHandle) -> bool) {
-        let end = Instant::now() + Duration::from_secs(30);
-        while !is_so(&self.handle) {
-            assert!(Instant::now() < end, "{what}: {:?}, {:?}", self.handle, self.handle.metrics());
-            thread::sleep(Duration::from_millis(2));
-        }
-    }
-
-    fn stop(self) -> WorkerReport {
-        self.handle.stop();
-        self.worker.join().unwrap()
-    }
-}
+in_both_faces!(
+    a_worker_can_be_inspected_by_its_handle,
+    a_worker_logs_handler_errors_on_request,
+    a_stopped_worker_reports_no_loss,
+    a_worker_counts_its_reconnects,
+    a_worker_traces_reserves_and_settlements,
+    failed_settlements_carry_the_server_error,
+);
 
 fn states(handle: &WorkerHandle) -> Vec<SlotState> {
     handle.slots().into_iter().map(|slot| slot.state).collect()
 }
 
-fn look(start: fn(&Server) -> Running) {
+fn a_worker_can_be_inspected_by_its_handle(start: Start) {
+    check(&record_of(|| look(start)));
+}
+
+fn look(start: Start) {
     let server = Server::start().unwrap();
-    let running = start(&server);
-    let mut client = blocking::Client::connect(server.address()).unwrap();
-    for what in ["delete", "bury", "hold"] {
-        let _ = client.put(body(what), PutOptions::default()).unwrap();
-    }
+    let running = start(options(&server));
+    put(&server, ["delete", "bury", "hold"].map(body));
     running.until("two have ended, and one runs", |seen| {
         let report = seen.report();
         (report.finished, report.buried, seen.running()) == (1, 1, 1)
             && seen.metrics().bytes_in > 3 * 1000
     });
-    running.gate.store(true, Ordering::SeqCst);
+    running.open_gate();
     running.until("it has ended", |seen| {
         seen.report().finished == 2 && states(seen) == [SlotState::Waiting]
     });
 
-    let seen = running.handle.metrics();
+    let seen = running.view.metrics();
     assert_eq!((seen.connections, seen.reconnects, seen.errors.len()), (1, 0, 0), "{seen:?}");
     // stats, then a reserve and an end for each job, and its counters; the last reserve waits
     assert!(seen.commands >= 8 && seen.replies >= 7, "{seen:?}");
@@ -125,7 +101,7 @@ fn look(start: fn(&Server) -> Running) {
         seen.errors_of(ErrorKind::ConnectionLost) == 1 && seen.errors_of(ErrorKind::Connect) > 0
     });
     running.until("it waits", |seen| states(seen) == [SlotState::BackingOff]);
-    let handle = running.handle.clone();
+    let handle = running.view.clone();
     let report = running.stop();
     assert_eq!(report, handle.report());
     assert_eq!((report.finished, report.buried, report.total()), (2, 1, 3), "{report:?}");
@@ -133,33 +109,15 @@ fn look(start: fn(&Server) -> Running) {
     assert_eq!(handle.metrics().connections, 1);
 }
 
-#[test]
-fn an_async_worker_can_be_inspected_by_its_handle() {
-    check(&record_of(|| look(run_async)));
-}
-
-#[test]
-fn a_blocking_worker_can_be_inspected_by_its_handle() {
-    check(&record_of(|| look(run_blocking)));
-}
-
-type Handle = fn(&[u8]) -> Result<Outcome, String>;
-
 /// What handlers say is in the log if requested: on one line, cut.
-fn say(run: fn(WorkerOptions, Handle) -> WorkerReport) {
+fn a_worker_logs_handler_errors_on_request(start: Start) {
     let record_with = |logs: bool| {
         record_of(|| {
             let server = Server::start().unwrap();
-            let mut client = blocking::Client::connect(server.address()).unwrap();
-            for what in ["error", "panic"] {
-                let _ = client.put(what, PutOptions::default()).unwrap();
-            }
+            put(&server, ["error", "panic"]);
             let retries = Retries::default().releases(0);
             let options = options(&server).log_errors(logs).retries(retries).until_empty();
-            let report = run(options, |body| {
-                let words = format!("disk\nfull \u{1b}[2J {}", "x".repeat(1000));
-                if body == b"panic" { panic!("{words}") } else { Err(words) }
-            });
+            let report = start(options).ended();
             assert_eq!(report.buried, 2, "{report:?}");
         })
     };
@@ -180,31 +138,13 @@ fn say(run: fn(WorkerOptions, Handle) -> WorkerReport) {
     assert!(!record.concat().contains("disk"), "{}", record.concat());
 }
 
-#[test]
-fn an_async_worker_logs_handler_errors_on_request() {
-    say(|options, handle| {
-        let mut worker = Worker::new(options).unwrap();
-        worker.register("default", move |job| async move { handle(&job.body) }).unwrap();
-        runtime().block_on(worker.run())
-    });
-}
-
-#[test]
-fn a_blocking_worker_logs_handler_errors_on_request() {
-    say(|options, handle| {
-        let mut worker = blocking::Worker::new(options).unwrap();
-        worker.register("default", move |job| handle(&job.body)).unwrap();
-        worker.run()
-    });
-}
-
-/// A stopped worker closes its connections: nothing was lost.
-fn end(start: fn(&Server) -> Running) {
+/// It closes its connections.
+fn a_stopped_worker_reports_no_loss(start: Start) {
     let server = Server::start().unwrap();
     let record = record_of(|| {
-        let running = start(&server);
+        let running = start(options(&server));
         running.until("it waits", |seen| states(seen) == [SlotState::Waiting]);
-        let handle = running.handle.clone();
+        let handle = running.view.clone();
         running.stop();
         assert_eq!(handle.metrics().errors, [], "{handle:?}");
     });
@@ -212,25 +152,15 @@ fn end(start: fn(&Server) -> Running) {
     assert!(!record.concat().contains("WARN"), "{}", record.concat());
 }
 
-#[test]
-fn a_stopped_async_worker_reports_no_loss() {
-    end(run_async);
-}
-
-#[test]
-fn a_stopped_blocking_worker_reports_no_loss() {
-    end(run_blocking);
-}
-
 /// A connection that follows another is a reconnect.
-fn come_back(start: fn(&Server) -> Running) {
+fn a_worker_counts_its_reconnects(start: Start) {
     let server = Server::start().unwrap();
     server.faults().add(Fault::nth(1).of("reserve-with-timeout").reply("TIMED_OUT").cut_after(0));
     // Its warnings belong in no other test's record.
     let record = record_of(|| {
-        let running = start(&server);
+        let running = start(options(&server));
         running.until("it is back", |seen| seen.metrics().reconnects == 1);
-        let seen = running.handle.metrics();
+        let seen = running.view.metrics();
         let lost = seen.errors_of(ErrorKind::ConnectionLost);
         assert_eq!((seen.connections, lost), (2, 1), "{seen:?}");
         running.stop();
@@ -238,30 +168,13 @@ fn come_back(start: fn(&Server) -> Running) {
     find(&record, &["WARN", "the connection was lost"]);
 }
 
-#[test]
-fn an_async_worker_counts_its_reconnects() {
-    come_back(run_async);
-}
-
-#[test]
-fn a_blocking_worker_counts_its_reconnects() {
-    come_back(run_blocking);
-}
-
 /// Jobs that a worker of one tube deletes and buries, and one whose counters decide.
-fn settle(run: fn(WorkerOptions, Handle) -> WorkerReport) {
+fn a_worker_traces_reserves_and_settlements(start: Start) {
     let record = record_of(|| {
         let server = Server::start().unwrap();
-        let mut client = blocking::Client::connect(server.address()).unwrap();
-        client.use_tube("mail").unwrap();
-        for what in ["delete", "bury", "fail"] {
-            let _ = client.put(what, PutOptions::default()).unwrap();
-        }
-        let options = options(&server).until_empty();
-        let report = run(options.retries(Retries::default().releases(0)), |body| match body {
-            b"fail" => Err("disk full".into()),
-            body => Ok(outcome(body)),
-        });
+        put(&server, ["delete", "bury", "fail"]);
+        let options = options(&server).until_empty().retries(Retries::default().releases(0));
+        let report = start(options).ended();
         assert_eq!((report.finished, report.buried), (1, 2), "{report:?}");
     });
     check(&record);
@@ -287,51 +200,20 @@ fn settle(run: fn(WorkerOptions, Handle) -> WorkerReport) {
     assert_eq!(within.len(), 1, "{}", record.concat());
 }
 
-#[test]
-fn an_async_worker_traces_reserves_and_settlements() {
-    settle(|options, handle| {
-        let mut worker = Worker::new(options).unwrap();
-        worker.register("mail", move |job| async move { handle(&job.body) }).unwrap();
-        runtime().block_on(worker.run())
-    });
-}
-
-#[test]
-fn a_blocking_worker_traces_reserves_and_settlements() {
-    settle(|options, handle| {
-        let mut worker = blocking::Worker::new(options).unwrap();
-        worker.register("mail", move |job| handle(&job.body)).unwrap();
-        worker.run()
-    });
-}
-
 /// A settlement that the server refuses, and one whose connection is lost, have failed.
-fn settle_in_vain(start: fn(&Server) -> Running) {
+fn failed_settlements_carry_the_server_error(start: Start) {
     let server = Server::start().unwrap();
     server.faults().add(Fault::nth(1).of("delete").reply("NOT_FOUND"));
     server.faults().add(Fault::nth(2).of("delete").executed().reset_after(0));
     let record = record_of(|| {
-        let running = start(&server);
-        let mut client = blocking::Client::connect(server.address()).unwrap();
-        for _ in 0..2 {
-            let _ = client.put(body("delete"), PutOptions::default()).unwrap();
-        }
+        let running = start(options(&server));
+        put(&server, ["delete", "delete"].map(body));
         running
             .until("both have ended", |seen| (seen.report().lost, seen.report().unknown) == (1, 1));
         running.stop();
     });
     for error in ["error.type=\"not_found\"", "error.type=\"connection_lost\""] {
-        let failed = ["otel.name=delete default", error, "otel.status_code=\"error\""];
+        let failed = ["otel.name=delete mail", error, "otel.status_code=\"error\""];
         assert_eq!(closed(&record, "beanstalk_command", &failed).len(), 1, "{}", record.concat());
     }
-}
-
-#[test]
-fn failed_settlements_of_an_async_worker_carry_the_server_error() {
-    settle_in_vain(run_async);
-}
-
-#[test]
-fn failed_settlements_of_a_blocking_worker_carry_the_server_error() {
-    settle_in_vain(run_blocking);
 }

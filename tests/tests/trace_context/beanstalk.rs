@@ -10,6 +10,7 @@ use tracing::Instrument;
 
 use super::{
     envelope::{ALL, Envelope},
+    passes::passes,
     telemetry::{Meters, ONE, Told, order, work},
 };
 
@@ -23,7 +24,7 @@ const TOLD: Told = Told {
     settle: &[("delete", 1), ("bury", 1)],
 };
 
-fn producer_options(server: &Server, meters: &Meters) -> ProducerOptions {
+fn sender_options(server: &Server, meters: &Meters) -> ProducerOptions {
     let options: ProducerOptions = server.address().parse().unwrap();
     options.on_measurement(meters.observer())
 }
@@ -38,49 +39,9 @@ fn worker_options(server: &Server, meters: &Meters, envelope: Envelope) -> Worke
         .on_measurement(meters.observer())
 }
 
-#[test]
-fn a_trace_passes_through_an_async_producer_and_worker() {
-    let _one = lock(&ONE);
-    for envelope in ALL {
-        let (server, meters, order) = (Server::start().unwrap(), Meters::new(), order());
-        runtime().block_on(async {
-            let producer = Producer::connect(producer_options(&server, &meters)).await.unwrap();
-            let sending = async {
-                for payload in ["joe@example.com", "fail"] {
-                    let body = envelope.seal(payload);
-                    let _ = producer.put("mail", body, PutOptions::default()).await.unwrap();
-                }
-            };
-            sending.instrument(order.clone()).await;
-            let mut worker = Worker::new(worker_options(&server, &meters, envelope)).unwrap();
-            let handler =
-                move |job: JobContext| async move { work(&envelope.payload(&job.body), true) };
-            worker.register("mail", handler).unwrap();
-            let report = worker.run().await;
-            assert_eq!((report.finished, report.buried), (1, 1), "{report:?}");
-        });
-        TOLD.check_trace(order);
-        meters.check(&TOLD, "reserve-with-timeout");
-    }
-}
-
-#[test]
-fn a_trace_passes_through_a_blocking_producer_and_worker() {
-    let _one = lock(&ONE);
-    for envelope in ALL {
-        let (server, meters, order) = (Server::start().unwrap(), Meters::new(), order());
-        let producer = blocking::Producer::connect(producer_options(&server, &meters)).unwrap();
-        order.in_scope(|| {
-            for payload in ["joe@example.com", "fail"] {
-                let body = envelope.seal(payload);
-                let _ = producer.put("mail", body, PutOptions::default()).unwrap();
-            }
-        });
-        let mut worker = blocking::Worker::new(worker_options(&server, &meters, envelope)).unwrap();
-        worker.register("mail", move |job| work(&envelope.payload(&job.body), true)).unwrap();
-        let report = worker.run();
-        assert_eq!((report.finished, report.buried), (1, 1), "{report:?}");
-        TOLD.check_trace(order);
-        meters.check(&TOLD, "reserve-with-timeout");
-    }
-}
+passes!(
+    Server::start().unwrap(),
+    Producer: |producer, body| producer.put("mail", body, PutOptions::default()),
+    "mail": &blocking::JobContext, [], |job, envelope| work(&envelope.payload(&job.body), true),
+    |report| (report.finished, report.buried) == (1, 1), "reserve-with-timeout"
+);

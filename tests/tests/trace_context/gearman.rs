@@ -11,6 +11,7 @@ use tracing::Instrument;
 
 use super::{
     envelope::{ALL, Envelope},
+    passes::passes,
     telemetry::{Meters, ONE, Told, order, work},
 };
 
@@ -24,7 +25,7 @@ const TOLD: Told = Told {
     settle: &[("WORK_COMPLETE", 1), ("WORK_EXCEPTION", 1)],
 };
 
-fn options(server: &Server, meters: &Meters) -> ConnectOptions {
+fn sender_options(server: &Server, meters: &Meters) -> ConnectOptions {
     let options: ConnectOptions = server.address().parse().unwrap();
     options.on_measurement(meters.observer())
 }
@@ -43,51 +44,11 @@ fn handle(envelope: Envelope, workload: &[u8]) -> Result<String, Failure> {
     Ok("sent".to_owned())
 }
 
-#[test]
-fn a_trace_passes_through_an_async_client_and_worker() {
-    let _one = lock(&ONE);
-    for envelope in ALL {
-        let (server, meters, order) = (Server::start().unwrap(), Meters::new(), order());
-        runtime().block_on(async {
-            let client = Client::connect(options(&server, &meters)).await.unwrap();
-            let sending = async {
-                for payload in ["joe@example.com", "fail"] {
-                    let body = envelope.seal(payload);
-                    let submit = client.submit_background("mail", body, SubmitOptions::default());
-                    submit.await.unwrap();
-                }
-            };
-            sending.instrument(order.clone()).await;
-            let options = worker_options(&server, &meters, envelope);
-            let mut worker = Worker::connect(options).await.unwrap();
-            let handler = move |job: JobContext| async move { handle(envelope, &job.workload) };
-            worker.register("mail", handler).unwrap();
-            let report = worker.run().await;
-            assert_eq!((report.completed, report.failed), (1, 1), "{report:?}");
-        });
-        TOLD.check_trace(order);
-        meters.check(&TOLD, "GRAB_JOB");
-    }
-}
-
-#[test]
-fn a_trace_passes_through_a_blocking_client_and_worker() {
-    let _one = lock(&ONE);
-    for envelope in ALL {
-        let (server, meters, order) = (Server::start().unwrap(), Meters::new(), order());
-        let mut client = blocking::Client::connect(options(&server, &meters)).unwrap();
-        order.in_scope(|| {
-            for payload in ["joe@example.com", "fail"] {
-                let body = envelope.seal(payload);
-                client.submit_background("mail", body, SubmitOptions::default()).unwrap();
-            }
-        });
-        let options = worker_options(&server, &meters, envelope);
-        let mut worker = blocking::Worker::connect(options).unwrap();
-        worker.register("mail", move |job| handle(envelope, &job.workload)).unwrap();
-        let report = worker.run().unwrap();
-        assert_eq!((report.completed, report.failed), (1, 1), "{report:?}");
-        TOLD.check_trace(order);
-        meters.check(&TOLD, "GRAB_JOB");
-    }
-}
+passes!(
+    Server::start().unwrap(),
+    Client: |client, body| client.submit_background("mail", body, SubmitOptions::default()),
+    "mail": &mut blocking::JobContext<'_>, [.unwrap()], |job, envelope| {
+        handle(envelope, &job.workload)
+    },
+    |report| (report.completed, report.failed) == (1, 1), "GRAB_JOB"
+);
