@@ -54,9 +54,13 @@ pub fn soak(options: &Options) -> Option<Summary> {
     let mut reports = Vec::new();
     let trends = thread::scope(|scope| {
         let workers = start_workers(&stage, &runtime, &places, &mut rng);
+        let consumer = |actor, place: usize| {
+            let (stage, place) = (stage.clone(), places[place]);
+            Part { stage, actor, place, rate: 0.0 }
+        };
         let consumers = [
-            scope.spawn(consumers::plain_async(&stage, &runtime, 60, places[1], rng.fork())),
-            scope.spawn(consumers::plain_blocking(&stage, 61, places[0], rng.fork())),
+            scope.spawn(consumer(60, 1).plain_async(runtime.handle(), rng.fork())),
+            scope.spawn(consumer(61, 0).plain_blocking(rng.fork())),
         ];
         scope.spawn(outsider(
             &stage,
@@ -90,6 +94,15 @@ pub fn soak(options: &Options) -> Option<Summary> {
     Some(Summary::new(&stage, options, trends, reports))
 }
 
+/// Who puts or reserves, and where.
+struct Part {
+    stage: Arc<Stage>,
+    actor: u32,
+    place: SocketAddr,
+    /// Puts a second.
+    rate: f64,
+}
+
 /// All producers until the calm, each with its share of the rate.
 fn produce(
     stage: &Arc<Stage>,
@@ -98,53 +111,22 @@ fn produce(
     rate: u64,
     rng: &mut Rng,
 ) -> Vec<String> {
-    let share = |percent: u32| rate as f64 * f64::from(percent) / 100.0;
-    let (once, again) = (Delivery::AtMostOnce, Delivery::AtLeastOnce);
+    let part = |actor, place: usize, percent: u32| Part {
+        stage: stage.clone(),
+        actor,
+        place: places[place],
+        rate: rate as f64 * f64::from(percent) / 100.0,
+    };
+    let (once, again, handle) = (Delivery::AtMostOnce, Delivery::AtLeastOnce, runtime.handle());
     thread::scope(|scope| {
+        let mut luck = || rng.fork();
         let running = [
-            scope.spawn(producers::shared_async(
-                stage,
-                runtime,
-                100,
-                places[0],
-                once,
-                share(20),
-                rng.fork(),
-            )),
-            scope.spawn(producers::shared_async(
-                stage,
-                runtime,
-                120,
-                places[1],
-                again,
-                share(20),
-                rng.fork(),
-            )),
-            scope.spawn(producers::shared_blocking(
-                stage,
-                140,
-                places[2],
-                once,
-                share(20),
-                rng.fork(),
-            )),
-            scope.spawn(producers::shared_blocking(
-                stage,
-                160,
-                places[0],
-                again,
-                share(20),
-                rng.fork(),
-            )),
-            scope.spawn(pipelines::pipeline_async(
-                stage,
-                runtime,
-                180,
-                places[3],
-                share(10),
-                rng.fork(),
-            )),
-            scope.spawn(pipelines::pipeline_blocking(stage, 190, places[0], share(10), rng.fork())),
+            scope.spawn(part(100, 0, 20).shared_async(handle, once, luck())),
+            scope.spawn(part(120, 1, 20).shared_async(handle, again, luck())),
+            scope.spawn(part(140, 2, 20).shared_blocking(once, luck())),
+            scope.spawn(part(160, 0, 20).shared_blocking(again, luck())),
+            scope.spawn(part(180, 3, 10).pipeline_async(handle, luck())),
+            scope.spawn(part(190, 0, 10).pipeline_blocking(luck())),
         ];
         running.into_iter().map(|producer| producer.join().expect("a producer")).collect()
     })
@@ -156,40 +138,20 @@ fn start_workers(
     places: &[SocketAddr],
     rng: &mut Rng,
 ) -> Vec<Running<beanstalk_client::JobId, beanstalk_client::WorkerReport>> {
+    let plan = |actor, is_async, place: usize, slots, prefetch, heartbeat| Plan {
+        actor,
+        is_async,
+        place: places[place],
+        slots,
+        prefetch,
+        heartbeat,
+    };
     let short = Heartbeat::AtMost(Duration::from_secs(3));
     [
-        Plan {
-            actor: 10,
-            is_async: true,
-            place: places[0],
-            slots: 4,
-            prefetch: 1,
-            heartbeat: Heartbeat::Always,
-        },
-        Plan {
-            actor: 20,
-            is_async: true,
-            place: places[1],
-            slots: 2,
-            prefetch: 8,
-            heartbeat: short,
-        },
-        Plan {
-            actor: 30,
-            is_async: false,
-            place: places[0],
-            slots: 3,
-            prefetch: 16,
-            heartbeat: Heartbeat::Always,
-        },
-        Plan {
-            actor: 40,
-            is_async: false,
-            place: places[2],
-            slots: 3,
-            prefetch: 1,
-            heartbeat: Heartbeat::Never,
-        },
+        plan(10, true, 0, 4, 1, Heartbeat::Always),
+        plan(20, true, 1, 2, 8, short),
+        plan(30, false, 0, 3, 16, Heartbeat::Always),
+        plan(40, false, 2, 3, 1, Heartbeat::Never),
     ]
     .into_iter()
     .map(|plan| plan.start(stage, runtime, rng.fork()))

@@ -42,7 +42,7 @@ impl Submitter {
         let runtime = runtime.clone();
         move || {
             runtime.clone().block_on(async {
-                let client = self.client(Some(PATIENCE), &mut rng).await;
+                let client = self.client(Some(PATIENCE), &mut rng);
                 let this = Arc::new(self);
                 let connections = Arc::new(Mutex::new(Connections::default()));
                 let callers: Vec<_> = (0..CALLERS)
@@ -100,7 +100,7 @@ impl Submitter {
         let runtime = runtime.clone();
         move || {
             runtime.clone().block_on(async {
-                let client = self.client(None, &mut rng).await;
+                let client = self.client(None, &mut rng);
                 let this = Arc::new(self);
                 let callers: Vec<_> = (0..CALLERS)
                     .map(|caller| {
@@ -137,7 +137,7 @@ impl Submitter {
                     let (this, mut rng) = (&self, rng.fork());
                     scope.spawn(move || {
                         let actor = this.actor + caller;
-                        let Some(mut client) = this.client_blocking(None, &mut rng) else { return };
+                        let mut client = this.client_blocking(&mut rng);
                         let mut pace = Pace::new(this.rate, CALLERS);
                         let mut connections = Connections::default();
                         while this.stage.turn(&mut pace) {
@@ -159,7 +159,7 @@ impl Submitter {
         let runtime = runtime.clone();
         move || {
             runtime.clone().block_on(async {
-                let client = self.client(None, &mut rng).await;
+                let client = self.client(None, &mut rng);
                 let mut connections = Connections::default();
                 let mut pace = Pace::new(self.rate / f64::from(BATCH), 1);
                 while self.stage.turn_async(&mut pace).await {
@@ -183,9 +183,7 @@ impl Submitter {
     /// The same with the blocking face.
     pub fn batches_blocking(self, mut rng: Rng) -> impl FnOnce() -> String + use<> {
         move || {
-            let Some(mut client) = self.client_blocking(None, &mut rng) else {
-                return self.name("blocking batches");
-            };
+            let mut client = self.client_blocking(&mut rng);
             let mut connections = Connections::default();
             let mut pace = Pace::new(self.rate / f64::from(BATCH), 1);
             while self.stage.turn(&mut pace) {
@@ -205,9 +203,7 @@ impl Submitter {
     /// Numbers to be squared by worker processes that are killed; an answer means that the job was done.
     pub fn squares(self, mut rng: Rng) -> impl FnOnce() -> String + use<> {
         move || {
-            let Some(mut client) = self.client_blocking(None, &mut rng) else {
-                return self.name("blocking squares");
-            };
+            let mut client = self.client_blocking(&mut rng);
             let mut pace = Pace::new(self.rate, 1);
             while self.stage.turn(&mut pace) {
                 let key = self.begin(self.actor);
@@ -268,26 +264,14 @@ impl Submitter {
         (keys, jobs)
     }
 
-    async fn client(&self, total: Option<Duration>, rng: &mut Rng) -> Client {
+    fn client(&self, total: Option<Duration>, rng: &mut Rng) -> Client {
         let options = connect_options(self.place, rng.next()).total_timeout(total);
-        loop {
-            match Client::connect(&options).await {
-                Ok(client) => return client,
-                Err(_) => tokio::time::sleep(rng.millis(300)).await,
-            }
-        }
+        Client::new(options).expect("the options are good")
     }
 
-    /// `None` if the time is over before the first connection.
-    fn client_blocking(&self, total: Option<Duration>, rng: &mut Rng) -> Option<blocking::Client> {
-        let options = connect_options(self.place, rng.next()).total_timeout(total);
-        loop {
-            match blocking::Client::connect(&options) {
-                Ok(client) => return Some(client),
-                Err(_) if self.stage.pause(rng.millis(300)) => {}
-                Err(_) => return None,
-            }
-        }
+    fn client_blocking(&self, rng: &mut Rng) -> blocking::Client {
+        let options = connect_options(self.place, rng.next()).total_timeout(None);
+        blocking::Client::new(options).expect("the options are good")
     }
 
     fn name(&self, kind: &str) -> String {

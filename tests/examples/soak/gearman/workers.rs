@@ -27,7 +27,7 @@ impl Plan {
         let runtime = runtime.clone();
         move || {
             runtime.clone().block_on(async {
-                let mut worker = self.connect(&mut rng).await;
+                let mut worker = Worker::new(self.options(&mut rng)).expect("a runtime");
                 let context = HandlerContext::new(&self, &mut rng);
                 let handler = context.clone();
                 worker
@@ -49,7 +49,8 @@ impl Plan {
 
     pub fn handlers_blocking(self, mut rng: Rng) -> impl FnOnce() -> String + use<> {
         move || {
-            let mut worker = self.connect_blocking(&mut rng);
+            let options = self.options(&mut rng);
+            let mut worker = blocking::Worker::new(options).expect("the options are good");
             let context = HandlerContext::new(&self, &mut rng);
             let handler = move |job: &mut blocking::JobContext<'_>| {
                 let key = context.begin(&job.workload);
@@ -76,7 +77,7 @@ impl Plan {
         let runtime = runtime.clone();
         move || {
             runtime.clone().block_on(async {
-                let mut worker = self.connect(&mut rng).await;
+                let mut worker = Worker::new(self.options(&mut rng)).expect("a runtime");
                 let context = HandlerContext::new(&self, &mut rng);
                 worker.can_do(WORK, None).expect("the name is good");
                 while !self.stage.is_over() {
@@ -106,7 +107,8 @@ impl Plan {
 
     pub fn by_hand_blocking(self, mut rng: Rng) -> impl FnOnce() -> String + use<> {
         move || {
-            let mut worker = self.connect_blocking(&mut rng);
+            let options = self.options(&mut rng);
+            let mut worker = blocking::Worker::new(options).expect("the options are good");
             let context = HandlerContext::new(&self, &mut rng);
             worker.can_do(WORK, None).expect("the name is good");
             while !self.stage.is_over() {
@@ -133,24 +135,6 @@ impl Plan {
             .slots(self.concurrency)
             .regrab(Duration::from_secs(2))
             .grace(Duration::from_secs(10))
-    }
-
-    async fn connect(&self, rng: &mut Rng) -> Worker {
-        loop {
-            match Worker::connect(self.options(rng)).await {
-                Ok(worker) => return worker,
-                Err(_) => tokio::time::sleep(rng.millis(300)).await,
-            }
-        }
-    }
-
-    fn connect_blocking(&self, rng: &mut Rng) -> blocking::Worker {
-        loop {
-            match blocking::Worker::connect(self.options(rng)) {
-                Ok(worker) => return worker,
-                Err(_) => thread::sleep(rng.millis(300)),
-            }
-        }
     }
 
     async fn is_over(&self) {
