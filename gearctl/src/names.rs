@@ -103,12 +103,4 @@ mod tests {
         let found = handles(&["H:x:1".into(), "-".into()], (&mut input, &messages)).unwrap();
         assert_eq!(found.iter().map(show_handle).collect::<Vec<_>>(), ["H:x:1", "H:x:2", "H:x:3"]);
     }
-
-    #[test]
-    fn an_illegal_function_exits_65() {
-        for name in ["", "a\\x00", &"a".repeat(10_000)] {
-            assert_eq!(function(name).unwrap_err().exit.code(), 65, "{name:.9}");
-        }
-        assert_eq!(unique("-").unwrap_err().exit.code(), 65);
-    }
 }

@@ -316,7 +316,7 @@ const LINES: &[(&str, [i32; 4])] = &[
     ("check function up", [0, 0, 0, 0]),
     ("check function queued", [2, 2, 2, 2]),
     ("function create new", [4, 76, 76, 76]),
-    ("function drop up", [4, 76, 76, 76]),
+    ("function drop queued --force", [4, 76, 76, 76]),
     ("run up x", [0, 0, 0, 0]),
     ("map up", [0, 0, 0, 0]),
     ("submit later x", [0, 0, 0, 0]),
@@ -345,25 +345,22 @@ fn every_line(kind: &str, address: &str, is_real: bool) {
     for function in ["one", "two", "three"] {
         queue(address, function, b"x");
     }
-    // geard does not answer the first kind of grab, and then another kind is tried.
-    let line = ["-s", address, "work", "-f", "up", "-j", "2", "--shell", "tr a-z A-Z"];
-    let line = [&line[..], &["--timeout", LIMIT]].concat();
-    let _worker = Running::of(command(&line).spawn().unwrap());
-    serving(address, "up", 2);
-    gearctl(address, &["run", "up", "x", "--timeout", "20"]).exits(0);
+    // What a line may take, where it asks for something in vain.
+    let in_vain = |line: &str, wanted: i32| match wanted {
+        // It ends so whatever takes longer.
+        124 => Some("1"),
+        4 => Some(LIMIT),
+        // Half of it is spent on ECHO_REQ.
+        _ if line == "ping" => Some("6"),
+        _ => ["server", "functions -o", "clear"]
+            .iter()
+            .any(|begin| line.starts_with(begin))
+            .then_some(LIMIT),
+    };
     let check = |line: &str, wanted: i32| {
         let mut words: Vec<&str> = line.split(' ').collect();
         words.iter_mut().filter(|word| **word == "HANDLE").for_each(|word| *word = &handle);
-        let asks_in_vain = ["server", "functions -o", "clear"];
-        let patience = match wanted {
-            // It ends so whatever takes longer.
-            124 => "1",
-            4 => LIMIT,
-            // Half of it is spent on ECHO_REQ.
-            _ if line == "ping" => "6",
-            _ if asks_in_vain.iter().any(|begin| line.starts_with(begin)) => LIMIT,
-            _ => "20",
-        };
+        let patience = in_vain(line, wanted).unwrap_or("20");
         let ran = gearctl(address, &[&words[..], &["--timeout", patience]].concat());
         assert_eq!(ran.code, Some(wanted), "{kind}: {line}: {:?} {}", ran.out(), ran.err);
         let silent = ran.err.contains("TIMEOUT") || ran.err.contains("of unknown fate");
@@ -372,14 +369,20 @@ fn every_line(kind: &str, address: &str, is_real: bool) {
     // Which commands the real geard does not answer is asked in another test.
     let is_asked = |wanted: i32| wanted != 124 || !is_real;
     let lines = LINES.iter().map(|(line, codes)| (*line, codes[at]));
-    // Those that end by their time limit need none of the machine's.
     let (late, others): (Vec<_>, Vec<_>) = lines
         .filter(|(_, wanted)| is_asked(*wanted))
-        .partition(|(_, wanted)| [4, 124].contains(wanted));
+        .partition(|(line, wanted)| kind == "geard" && in_vain(line, *wanted).is_some());
     let others = Mutex::new(others.into_iter());
     std::thread::scope(|scope| {
         let check = &check;
+        // They wait, which needs neither the worker nor the processor.
         late.into_iter().for_each(|(line, wanted)| drop(scope.spawn(move || check(line, wanted))));
+        // geard does not answer the first kind of grab, and then another kind is tried.
+        let line = ["-s", address, "work", "-f", "up", "-j", "2", "--shell", "tr a-z A-Z"];
+        let line = [&line[..], &["--timeout", LIMIT]].concat();
+        let _worker = Running::of(command(&line).spawn().unwrap());
+        serving(address, "up", 2);
+        gearctl(address, &["run", "up", "x", "--timeout", "20"]).exits(0);
         at_once([(); 6], |()| {
             let next = || others.lock().unwrap().next();
             while let Some((line, wanted)) = next() {

@@ -1,7 +1,6 @@
 //! Shell workers, with the tool and with the standard tools as clients.
 
 use std::io::Read;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fixtures::{Dark, gearmand::Server};
@@ -27,17 +26,6 @@ fn a_shell_worker_serves_run_and_the_standard_client() {
         assert_eq!(ours.out().trim(), "3");
         let theirs = fed(server.tool("gearman", &["-f", "wc"]), stdin).exits(0);
         assert_eq!(theirs.out().trim(), "3");
-    });
-}
-
-#[test]
-fn a_mebibyte_passes_through_cat() {
-    on_both(|server| {
-        let address = server.address();
-        let _worker = worker(address, "cat", &["--", "cat"]);
-        let body: Vec<u8> = (0..1 << 20).map(|at: u32| (at % 251) as u8).collect();
-        let ran = gearctl_with(address, &["run", "cat"], &body).exits(0);
-        assert!(ran.bytes == body, "{} bytes came back", ran.bytes.len());
     });
 }
 
@@ -360,24 +348,6 @@ fn sets_the_worker_name() {
             let rows = gearctl(address, &["workers", "-f", "f", "-o", "json"]).exits(0).json();
             (rows[0]["id"] == "shell-1").then_some(())
         });
-        let mut absent = Command::new(env!("CARGO_BIN_EXE_gearctl"));
-        absent.args(["-s", &dead_address(), "work", "-f", "f", "--builtin", "echo"]);
-        absent.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        ended(absent.spawn().unwrap()).exits(69);
-    });
-}
-
-#[test]
-fn a_worker_limited_to_one_job_takes_one() {
-    on_both(|server| {
-        let address = server.address();
-        queue(address, "f", b"one");
-        queue(address, "f", b"two");
-        let line = ["work", "-f", "f", "--builtin", "echo", "-c", "1", "-j", "2", "-o", "json"];
-        assert_eq!(gearctl(address, &line).exits(0).json()["completed"], 1);
-        // A job that was taken and given back would count a retry.
-        let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
-        assert_eq!((jobs.as_array().unwrap().len(), &jobs[0]["retries"]), (1, &json!(0)));
     });
 }
 
@@ -425,21 +395,6 @@ fn lines_of_stderr_report_progress() {
                 (&json!("status"), &json!(4), &Value::Null)
             ]
         );
-    });
-}
-
-#[test]
-fn a_job_over_the_announced_timeout_goes_to_another_worker() {
-    on_both(|server| {
-        let address = server.address();
-        queue(address, "slow", b"x");
-        let line = ["-s", address, "work", "-f", "slow", "--can-do-timeout", "1s", "-c", "1"];
-        let line = [&line[..], &["--builtin", "sleep=1h"]].concat();
-        let _worker = Running::of(command(&line).spawn().unwrap());
-        eventually("the second try", || {
-            let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
-            (jobs[0]["retries"] == 1).then_some(())
-        });
     });
 }
 
