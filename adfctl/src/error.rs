@@ -110,13 +110,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_illegal_name_exits_65_with_the_rule() {
-        let error = cli_error(QueueName::new("").unwrap_err());
-        assert_eq!((error.exit.code(), error.code), (65, "INVALID_INPUT"));
-        assert!(error.message.contains("1 to 65535 bytes"), "{error}");
-    }
-
-    #[test]
     fn refusals_and_deadlines_have_distinct_messages() {
         let code = |kind: ErrorKind| (outcome(&kind).0.code(), outcome(&kind).1);
         assert_eq!(code(ErrorKind::Refused(Refusal::QueueNotFound)), (1, QUEUE_NOT_FOUND));

@@ -34,14 +34,3 @@ pub fn queue(text: &str) -> Result<QueueName, CliError> {
 pub fn request_id(text: &str) -> Result<RequestId, CliError> {
     RequestId::new(text).map_err(cli_error)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_illegal_id_exits_65() {
-        assert_eq!(request_id("a b").unwrap_err().exit.code(), 65);
-        assert_eq!(request_id("7").unwrap().as_str(), "7");
-    }
-}

@@ -57,26 +57,6 @@ fn a_session_collects_a_late_pull() {
 }
 
 #[test]
-fn errors_end_the_script_with_their_exit_code() {
-    let server = Server::start().unwrap();
-    for (line, code) in [
-        ("pull /none", 1),
-        ("delete", 1),
-        ("delete 99", 1),
-        ("puhs /q x", 2),
-        ("push /q \"x", 2),
-        ("queues --tls", 2),
-        ("clear ''", 65),
-        ("push /q @/does/not/exist", 66),
-    ] {
-        let ended =
-            repl(server.address(), &[], format!("{line}\npush /q never --create\n")).exits(code);
-        assert!(ended.err.contains("stdin:1: "), "{line} {ended:?}");
-    }
-    assert_eq!(server.queues(), []);
-}
-
-#[test]
 fn saves_bodies_to_new_files() {
     let server = Server::builder().queue("/q").start().unwrap();
     let folder = tempfile::tempdir().unwrap();

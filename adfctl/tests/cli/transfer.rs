@@ -127,27 +127,14 @@ fn a_lost_connection_names_possible_duplicates() {
 fn honours_the_rate_limit() {
     let server = Server::start().unwrap();
     let address = server.address();
-    let took = |line: &[&str]| {
+    let took = |line: &str| {
         let start = Instant::now();
-        adfctl(address, line).exits(0);
+        adfctl(address, &line.split(' ').collect::<Vec<_>>()).exits(0);
         start.elapsed()
     };
     // Four messages have three pauses of a tenth of a second between them, however fast the machine.
     let least = Duration::from_millis(300);
-    assert!(took(&["push", "/q", "x", "--repeat", "4", "--create", "--rate", "10/s"]) >= least);
-    assert!(
-        took(&[
-            "move",
-            "--from",
-            "/q",
-            "--to-server",
-            address,
-            "--to",
-            "/r",
-            "--create",
-            "--yes",
-            "--rate",
-            "600/m"
-        ]) >= least
-    );
+    assert!(took("push /q x --repeat 4 --create --rate 10/s") >= least);
+    let moves = format!("move --from /q --to-server {address} --to /r --create --yes --rate 600/m");
+    assert!(took(&moves) >= least);
 }
