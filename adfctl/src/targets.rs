@@ -3,18 +3,9 @@
 use adf_queue_client::QueueName;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::{Output, Record};
-use ctl_core::rules::filter::Filters;
 use ctl_core::text::units;
 
 use crate::link::Link;
-
-/// The part of a sentence about messages that says which of them: " matching FILTERS", or nothing without filters.
-pub fn matching(filters: &Filters) -> String {
-    match filters.is_empty() {
-        true => String::new(),
-        false => format!(" matching {filters}"),
-    }
-}
 
 /// Queues with their ready messages.
 pub struct Targets {

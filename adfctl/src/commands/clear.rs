@@ -10,14 +10,13 @@ use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
 use ctl_core::link::Link as _;
-use ctl_core::rules::filter;
-use ctl_core::rules::filter::{FilterArgs, Filters};
+use ctl_core::rules::filter::{self, FilterArgs, Filters};
 
 use super::drain::{self, DrainArgs};
 use super::export::{Look, Pulled, give_back, require_websocket};
 use crate::messages::{Candidate, FILTER, label};
 use crate::names::Queue;
-use crate::targets::{Targets, matching};
+use crate::targets::Targets;
 use crate::tool::Tool;
 
 /// The end of `clear --help`.
@@ -70,7 +69,7 @@ fn clear(tool: &mut Tool, queues: Vec<QueueName>, args: &ClearArgs) -> Result<Ex
     if one_by_one {
         require_websocket(tool.link.side(), "clear with --filter, --count or --rate")?;
     }
-    let fitting = matching(&filters);
+    let fitting = filters.matching();
     let mut targets = Targets::count(&mut tool.link, queues)?;
     if tool.globals.dry_run {
         return targets.would(&mut tool.out, "delete", limit, &fitting);

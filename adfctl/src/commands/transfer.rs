@@ -8,15 +8,14 @@ use ctl_core::bulk::{Action, Bulk, BulkArgs};
 use ctl_core::commands::leaving::doubting;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
-use ctl_core::rules::filter;
-use ctl_core::rules::filter::{FilterArgs, Filters};
+use ctl_core::rules::filter::{self, FilterArgs, Filters};
 
 use super::export::{Look, Pulled, give_back, require_websocket};
 use crate::link::Link;
 use crate::messages::{Candidate, FILTER, label};
 use crate::names;
 use crate::producer::{NewMessage, push_batch};
-use crate::targets::{Targets, matching};
+use crate::targets::Targets;
 use crate::tool::Tool;
 
 /// The end of `move --help`.
@@ -90,7 +89,7 @@ pub fn run(tool: &mut Tool, args: &TransferArgs) -> Result<Exit, CliError> {
     require_websocket(tool.link.side(), verb)?;
     let targets = Targets::count(&mut tool.link, vec![from.clone()])?;
     let limit = args.bulk.count;
-    let that_fit = matching(&filters);
+    let that_fit = filters.matching();
     let mut place = format!("to queue {to}");
     if let Some(elsewhere) = &elsewhere {
         place.push_str(&format!(" on {elsewhere}"));

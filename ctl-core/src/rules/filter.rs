@@ -246,6 +246,11 @@ impl Filters {
         self.all.is_empty()
     }
 
+    /// The part of a sentence that says which items are meant: " matching FILTERS", or nothing without filters.
+    pub fn matching(&self) -> String {
+        if self.is_empty() { String::new() } else { format!(" matching {self}") }
+    }
+
     /// Adds a filter.
     ///
     /// # Errors

@@ -129,11 +129,7 @@ impl Plan {
         match &self.chosen {
             Some((_, wanted)) => {
                 let jobs = units::count(self.total(), "job");
-                let that_fit = match wanted.filters.is_empty() {
-                    true => String::new(),
-                    false => format!(" matching {}", wanted.filters),
-                };
-                format!("{jobs} {}{that_fit}", self.place())
+                format!("{jobs} {}{}", self.place(), wanted.filters.matching())
             }
             None => {
                 let all = describe(&self.targets.found);
