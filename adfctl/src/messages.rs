@@ -1,8 +1,7 @@
 //! Message records: what `pull`, `pop` and `export` write, and what `push` and `import` read.
 
 use adf_queue_client::{Delivery, QueueName, Transport};
-use ctl_core::envelope;
-use ctl_core::envelope::{ENVELOPE, Formats};
+use ctl_core::envelope::{self, ENVELOPE, Formats};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::records::{self, Body};
 use ctl_core::output::{Column, Record, Shape};

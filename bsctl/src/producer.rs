@@ -5,7 +5,6 @@ use std::time::Duration;
 use beanstalk_client::protocol::{Command, Delete, Effect, Put, Response, Stats, Use};
 use beanstalk_client::{Error, Inserted, JobId, JobRef, PutOptions, TubeName};
 use bytes::BytesMut;
-use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::settle;
 use ctl_core::output::messages::Messages;
@@ -13,7 +12,6 @@ use ctl_core::text::units;
 
 use crate::error::{UNKNOWN_COMMAND, cli_error};
 use crate::link::Link;
-use crate::tool::Tool;
 
 /// A job to put.
 #[derive(Debug, Clone)]
@@ -65,15 +63,6 @@ pub fn max_job_size(link: &mut Link) -> Result<u64, CliError> {
         Err(error) => return Err(error),
     };
     Ok(if limit == 0 { LARGEST } else { limit })
-}
-
-/// The largest body that every server accepts, because any of them may get a job.
-///
-/// # Errors
-/// As [`Fleet::ask`].
-pub fn smallest_limit(tool: &mut Tool, fleet: &mut Fleet<Link>) -> Result<u64, CliError> {
-    let limits = fleet.ask(&mut tool.link, max_job_size)?;
-    Ok(limits.into_iter().map(|(_, limit)| limit).min().unwrap_or(LARGEST))
 }
 
 /// The largest `max-job-size` that beanstalkd accepts.

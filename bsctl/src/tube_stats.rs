@@ -72,15 +72,6 @@ pub fn ask(link: &mut Link, tubes: &[TubeName]) -> Result<Vec<Answer>, CliError>
     Ok(answers)
 }
 
-/// The age of the job of this tube that would be reserved next, in seconds; 0 without one.
-///
-/// # Errors
-/// As [`oldest_ages`].
-pub fn oldest_age(link: &mut Link, tube: &TubeName) -> Result<u64, CliError> {
-    let ages = oldest_ages(link, std::slice::from_ref(tube))?;
-    Ok(ages.into_iter().next().unwrap_or(0))
-}
-
 /// The age of the job of each tube that would be reserved next, in seconds; 0 without one. They are queried together,
 /// in two pipelines. Afterwards the connection uses the default tube: a tube in use continues to exist, and a mere
 /// query must not keep it alive.
@@ -109,15 +100,11 @@ pub fn oldest_ages(link: &mut Link, tubes: &[TubeName]) -> Result<Vec<u64>, CliE
     refused?;
     let known: Vec<StatsJob> = heads.iter().flatten().copied().map(StatsJob).collect();
     let mut stats = link.pipeline(known)?;
-    let mut ages = Vec::with_capacity(heads.len());
-    for head in &heads {
-        let stats = match head {
-            Some(_) => stats.next().transpose()?.flatten(),
-            None => None,
-        };
-        ages.push(stats.map_or(0, |stats| u64::try_from(stats.age).unwrap_or(0)));
-    }
-    Ok(ages)
+    let age = |head: &Option<JobId>| {
+        let stats = head.and_then(|_| stats.next()).transpose()?.flatten();
+        Ok(stats.map_or(0, |stats| u64::try_from(stats.age).unwrap_or(0)))
+    };
+    heads.iter().map(age).collect()
 }
 
 /// The meaning of a refused query about a tube: the name is too long for this server.

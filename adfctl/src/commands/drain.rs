@@ -9,8 +9,7 @@ use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
 use ctl_core::output::{Handover, Output, records};
-use ctl_core::rules::filter;
-use ctl_core::rules::filter::{FilterArgs, Filters};
+use ctl_core::rules::filter::{self, FilterArgs, Filters};
 use ctl_core::system::signals::Interrupts;
 use ctl_core::text::units;
 

@@ -12,8 +12,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
 use ctl_core::link::Link as _;
 use ctl_core::output::records;
-use ctl_core::rules::filter;
-use ctl_core::rules::filter::{FilterArgs, Filters};
+use ctl_core::rules::filter::{self, FilterArgs, Filters};
 use ctl_core::text::units;
 
 use super::queues::list;

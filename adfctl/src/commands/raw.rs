@@ -83,13 +83,12 @@ fn build(tool: &mut Tool, args: &RawArgs) -> Result<Request, CliError> {
     let body = match (&body, action.is_push()) {
         (Some(text), true) => {
             let limit = tool.link.max_body()?;
-            Some(Argument::parse(text).load(&mut tool.input, limit)?)
+            Argument::parse(text).load(&mut tool.input, limit)?
         }
         (None, true) => return Err(CliError::usage(format!("{action} needs a body"))),
         (Some(_), false) => return Err(CliError::usage(format!("{action} has no body"))),
-        (None, false) => None,
+        (None, false) => Vec::new(),
     };
-    let body = body.unwrap_or_default();
     Ok(match action {
         Action::Lpush => Request::lpush(id, queue, body),
         Action::Rpush => Request::rpush(id, queue, body),

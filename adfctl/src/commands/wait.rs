@@ -56,11 +56,8 @@ enum Goal {
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: &WaitArgs) -> Result<Exit, CliError> {
     let goal = Goal::parse(&args.wait.condition)?;
-    let queue = if matches!(goal, Goal::Server) {
-        None
-    } else {
-        Some(args.queue.name_or_usual(tool.settings())?)
-    };
+    let has_queue = !matches!(goal, Goal::Server);
+    let queue = has_queue.then(|| args.queue.name_or_usual(tool.settings())).transpose()?;
     let (must_exist, mut is_told) = (args.wait.must_exist, false);
     let subject = ("queue", queue.as_ref().map(QueueName::to_string));
     wait::until(tool, &args.wait, subject, |tool| match &queue {

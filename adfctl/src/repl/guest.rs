@@ -99,7 +99,7 @@ impl Guest for State<'_> {
 
     fn leave_servers(&mut self) {
         self.forget_all();
-        self.start_connection();
+        self.epoch = None;
     }
 
     fn verb(&mut self, verb: Verb) -> Result<Exit, CliError> {

@@ -148,7 +148,7 @@ impl State<'_> {
             return;
         }
         self.tool.link.close();
-        self.start_connection();
+        self.epoch = None;
         self.forget_all();
         let messages = units::count(pulls.len() as u64, "pulled message");
         let pulls = pulls.join(", ");

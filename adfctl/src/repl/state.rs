@@ -34,6 +34,7 @@ pub struct State<'t> {
     pub(super) waiting: Vec<QueueName>,
     /// Whether a person is using the session.
     pub(super) person: bool,
+    /// That of the connection; none if it was given up on purpose, so that its replacement is not a loss.
     pub(super) epoch: Option<Epoch>,
     pub(super) again: Reconnector,
 }
@@ -83,11 +84,6 @@ impl<'t> State<'t> {
     /// Whether the session is connected, as far as is known.
     pub(super) fn is_connected(&mut self) -> bool {
         self.tool.link.opened().is_some_and(|client| client.is_connected())
-    }
-
-    /// The connection was given up on purpose, so its replacement is not a loss.
-    pub(super) fn start_connection(&mut self) {
-        self.epoch = None;
     }
 
     /// Takes the messages of abandoned pulls.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 
-use beanstalk_client::protocol::Delete;
+use beanstalk_client::protocol::{Command, Delete};
 use beanstalk_client::{JobId, JobRef};
 use clap::Args;
 use ctl_core::bulk::{Action, Bulk, BulkArgs};
@@ -108,16 +108,13 @@ pub fn would(tool: &mut Tool, verb: &str, ids: &[JobId]) -> Result<Exit, CliErro
 ///
 /// # Errors
 /// As documented in the table of exit codes.
-pub fn each<C>(
+pub fn each<C: Command>(
     tool: &mut Tool,
     mut bulk: Bulk,
     args: &BulkArgs,
     ids: &[JobId],
     command: impl Fn(JobRef) -> C,
-) -> Result<Exit, CliError>
-where
-    C: beanstalk_client::protocol::Command,
-{
+) -> Result<Exit, CliError> {
     let gate = bulk.gate();
     for chunk in ids.chunks(args.window()) {
         if !gate.turn(chunk.len()) {

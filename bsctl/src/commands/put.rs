@@ -23,7 +23,7 @@ use self::lanes::Event;
 use crate::jobs::{self, Described};
 use crate::link::Link;
 use crate::names;
-use crate::producer::{Defaults, NewJob, after_refusals, check_size, smallest_limit};
+use crate::producer::{Defaults, NewJob, after_refusals, check_size, max_job_size};
 use crate::tool::{Tool, tube_or_used};
 
 /// The end of `put --help`.
@@ -141,8 +141,12 @@ pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
         |source| matches!(source, Argument::Literal(body) if body.len() as u64 <= USUAL_LIMIT),
     ) && !args.ndjson;
     let known = simple.then(|| args.repeat.saturating_mul(sources.len() as u64));
-    let limit =
-        if simple || tool.globals.dry_run { u64::MAX } else { smallest_limit(tool, &mut fleet)? };
+    // Any of the servers may get a job, so all have to accept it.
+    let limits = match simple || tool.globals.dry_run {
+        true => Vec::new(),
+        false => fleet.ask(&mut tool.link, max_job_size)?,
+    };
+    let limit = limits.into_iter().map(|(_, limit)| limit).min().unwrap_or(u64::MAX);
     let framing = Framing::of(args.lines, args.null);
     let cut = if args.ndjson { Cut::Ndjson } else { Cut::Bodies(framing) };
     let (args, own) = (Arc::new(args), OwnFirst::new(&tool.messages));

@@ -70,12 +70,11 @@ pub fn run(tool: &mut Tool, args: RawArgs) -> Result<Exit, CliError> {
         return Err(CliError::usage("a plain reserve waits without a time limit")
             .hint("bsctl raw 'reserve-with-timeout 5', or bsctl reserve --wait 5s"));
     }
-    let body = match &body {
-        Some(text) => Some(Argument::parse(text).load(&mut tool.input, MAX_BODY)?),
-        None => None,
-    };
     let command = match body {
-        Some(body) => RawCommand::with_body(line, body),
+        Some(text) => {
+            let body = Argument::parse(&text).load(&mut tool.input, MAX_BODY)?;
+            RawCommand::with_body(line, body)
+        }
         None => RawCommand::new(line),
     }
     .map_err(cli_error)?;

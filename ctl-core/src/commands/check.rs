@@ -15,8 +15,7 @@ use crate::error::{CliError, Exit};
 use crate::link::{Link as _, PATIENCE};
 use crate::output::{Format, Output};
 use crate::program::Program;
-use crate::rules::thresholds;
-use crate::rules::thresholds::{Range, Threshold, Verdict};
+use crate::rules::thresholds::{self, Range, Threshold, Verdict};
 
 /// Flags of every check.
 #[derive(Debug, Clone, Args)]

@@ -10,8 +10,7 @@ use super::place::{Place, takes_value, value_name};
 use crate::rules::filter::Field;
 use crate::rules::metrics::{self, Measurable};
 use crate::rules::{filter, preset, thresholds};
-use crate::text::lexer;
-use crate::text::lexer::Partial;
+use crate::text::lexer::{self, Partial};
 
 /// A value to complete.
 #[derive(Debug)]

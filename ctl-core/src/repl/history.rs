@@ -11,8 +11,7 @@ use rustyline::history::{FileHistory, History as _};
 
 use crate::system::env::Environment;
 use crate::system::files;
-use crate::text::lexer;
-use crate::text::lexer::Statement;
+use crate::text::lexer::{self, Statement};
 
 /// Maximum number of entries.
 pub const MAX_ENTRIES: usize = 10_000;

@@ -4,8 +4,7 @@ use std::collections::HashSet;
 
 use clap::{Arg, Command};
 
-use crate::rules::preset;
-use crate::rules::preset::{is_letter, is_long};
+use crate::rules::preset::{self, is_letter, is_long};
 use crate::text::lexer::Word;
 
 /// A place in the grammar, after some finished words.

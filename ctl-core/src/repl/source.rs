@@ -7,8 +7,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::thread;
 use std::time::Duration;
 
-use crate::text::lexer;
-use crate::text::lexer::{LexError, Open, Statement};
+use crate::text::lexer::{self, LexError, Open, Statement};
 
 /// The longest statement with its `<<` body, in bytes.
 pub(crate) const MAX_STATEMENT: usize = 64 * 1024 * 1024;

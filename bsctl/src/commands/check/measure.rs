@@ -1,7 +1,7 @@
 //! The figures of a check.
 
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{slice, thread};
 
 use beanstalk_client::protocol::{ListTubes, Stats, StatsJob};
 use beanstalk_client::{JobId, JobState, JobStats, TubeName, TubeStats};
@@ -22,7 +22,7 @@ use crate::attendance::{Load, Problem, Workers};
 use crate::jobs;
 use crate::jobs::scan::{Wanted, fetch, find, tell_missing};
 use crate::link::Link;
-use crate::tube_stats::{oldest_age, unaskable};
+use crate::tube_stats::{oldest_ages, unaskable};
 
 /// Asks the server.
 pub(super) fn measure(
@@ -163,7 +163,8 @@ fn tube_metrics(link: &mut Link, tube: &TubeName) -> Result<(bool, Vec<Metric>),
     let known = Workers::ask(link, tube)?;
     let rtt = milliseconds(start.elapsed());
     let is_idle = known.as_ref().is_none_or(|(stats, _)| stats.current_jobs_ready == 0);
-    let oldest = if is_idle { 0 } else { oldest_age(link, tube)? };
+    let waiting = if is_idle { &[] } else { slice::from_ref(tube) };
+    let oldest = oldest_ages(link, waiting)?.into_iter().sum();
     Ok((known.is_some(), figures(tube.as_str(), known.as_ref(), oldest, rtt)))
 }
 

@@ -4,8 +4,7 @@ use std::str::FromStr;
 
 use super::report::number;
 use crate::output::Record;
-use crate::rules::comparison;
-use crate::rules::comparison::{Comparison, OF_NUMBERS, Operator, invalid};
+use crate::rules::comparison::{self, Comparison, OF_NUMBERS, Operator, invalid};
 
 /// The metrics that limits can name, and their columns.
 const METRICS: [(&str, &str); 9] = [

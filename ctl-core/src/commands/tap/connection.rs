@@ -13,8 +13,7 @@ use super::cutter::{Cutter, Found};
 use super::decoder::{Decoder, Role, Said, Side};
 use super::summary::Summary;
 use crate::output::Record;
-use crate::rules::filter;
-use crate::rules::filter::{Fields, Filters, Kind, Value};
+use crate::rules::filter::{self, Fields, Filters, Kind, Value};
 use crate::text::{escape, units};
 
 /// Maximum number of requests waiting for their answers on one connection.

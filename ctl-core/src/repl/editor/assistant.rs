@@ -17,8 +17,7 @@ use super::live::{Live, columns};
 use crate::repl::complete::{Candidate, Values, complete};
 use crate::repl::hint::hint;
 use crate::text::color::Role;
-use crate::text::lexer;
-use crate::text::lexer::{LexError, Open};
+use crate::text::lexer::{self, LexError, Open};
 
 /// Assistance while a line is typed.
 pub(super) struct Assistant {

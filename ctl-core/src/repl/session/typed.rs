@@ -9,8 +9,7 @@ use crate::repl::history::{self, Keep};
 use crate::repl::outside;
 use crate::repl::shell::{Leaving, Shell, Terminal};
 use crate::system::env::Environment;
-use crate::text::lexer;
-use crate::text::lexer::Statement;
+use crate::text::lexer::{self, Statement};
 
 impl<S: Shell> Session<'_, S> {
     /// Talks with a person until they leave.
