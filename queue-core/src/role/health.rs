@@ -201,53 +201,6 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_continues_until_its_limit_and_then_fails() {
-        let (mut health, start) = (health(), Instant::now());
-        let first = health.dial(3, start);
-        assert_eq!(first, dials(3, Some(start + 5 * SECOND)));
-        assert_eq!(health.dial(3, start + 5 * SECOND), first);
-        let Pulse::Close(Some(at)) = health.dial(3, start + 6 * SECOND) else { panic!() };
-        assert_eq!((health.failures(), health.quarantine(start)), (1, Some(at)));
-        assert_eq!(health.dial(3, at), dials(3, Some(at + 5 * SECOND)));
-    }
-
-    #[test]
-    fn a_server_that_accepts_and_closes_is_retried_less_and_less() {
-        let (mut health, mut io, mut now) = (health(), Io::<()>::default(), Instant::now());
-        let mut attempts = 0;
-        let end = now + 100 * SECOND;
-        while now < end {
-            match health.dial(0, now) {
-                Pulse::Dial { .. } => {
-                    attempts += 1;
-                    io.opened();
-                    assert!(health.is_new(&io) && !health.is_new(&io));
-                    io.closed();
-                    health.failed(now);
-                }
-                pulse => now = pulse.until().unwrap(),
-            }
-        }
-        assert!((12..60).contains(&attempts), "{attempts}");
-        health.proven();
-        assert_eq!((health.failures(), health.quarantine(now)), (0, None));
-    }
-
-    #[test]
-    fn a_call_fails_once_its_retries_have_failed() {
-        let (mut health, start) = (health(), Instant::now());
-        let retry = RetryPolicy::new(2);
-        for _ in 0..3 {
-            assert!(!health.has_failed_for(&retry));
-            health.failed(start);
-        }
-        assert!(health.has_failed_for(&retry));
-        assert!(!health.has_failed_for(&retry.up_to(u32::MAX)));
-        health.proven();
-        assert!(!health.has_failed_for(&retry) && !health.has_failed_for(&RetryPolicy::never()));
-    }
-
-    #[test]
     fn a_call_during_a_long_delay_waits_for_the_shortest_at_most() {
         let (mut health, start) = (health(), Instant::now());
         for _ in 0..100 {

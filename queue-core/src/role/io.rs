@@ -349,17 +349,6 @@ mod tests {
     }
 
     #[test]
-    fn received_bytes_are_taken_in_order_and_once() {
-        let mut io = open();
-        bring(&mut io, b"INSERTED 1\r\nDEL");
-        assert_eq!(io.take(12), "INSERTED 1\r\n");
-        bring(&mut io, b"ETED\r\n");
-        assert_eq!((io.data(), io.received()), (&b"DELETED\r\n"[..], 21));
-        assert_eq!(io.take(usize::MAX), "DELETED\r\n");
-        assert!(io.data().is_empty());
-    }
-
-    #[test]
     fn reserves_at_most_64_kib_ahead() {
         let mut io = open();
         io.want(usize::MAX);
@@ -434,29 +423,6 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_reported_once_after_the_data() {
-        let mut io = open();
-        bring(&mut io, b"last");
-        io.ended(End::Lost(io::ErrorKind::UnexpectedEof.into()));
-        io.ended(End::NotConnected(()));
-        assert_eq!((io.data(), io.is_open()), (&b"last"[..], false));
-        assert!(matches!(io.take_end(), Some(End::Lost(_))));
-        assert!(io.take_end().is_none() && io.data().is_empty());
-    }
-
-    #[test]
-    fn a_new_connection_starts_clean() {
-        let mut io = open();
-        io.queue(&mut b"old"[..].into());
-        bring(&mut io, b"old");
-        io.took(1, Instant::now());
-        io.ended(End::Lost(io::ErrorKind::ConnectionReset.into()));
-        io.opened();
-        assert_eq!((io.epoch(), io.sent(), io.received(), io.unwritten()), (2, 0, 0, 0));
-        assert!(io.is_open() && io.data().is_empty() && io.take_end().is_none());
-    }
-
-    #[test]
     fn a_limit_holds_for_one_connection() {
         let mut io = open();
         io.limit(4);
@@ -481,13 +447,5 @@ mod tests {
         assert_eq!((io.unwritten(), io.is_drained(), io.writing.capacity()), (0, true, 0));
         io.queue(&mut b"next"[..].into());
         assert_eq!(io.unsent(), b"next");
-    }
-
-    #[test]
-    fn nothing_is_queued_without_a_connection() {
-        let mut io = Io::<()>::default();
-        let mut bytes = BytesMut::from(&b"lost"[..]);
-        io.queue(&mut bytes);
-        assert!(bytes.is_empty() && io.is_drained());
     }
 }

@@ -4,10 +4,10 @@
 use std::{
     collections::VecDeque,
     future::poll_fn,
-    io::{ErrorKind, Read, Write},
+    io::{Read, Write},
     net::{TcpListener, TcpStream},
     sync::{Arc, Mutex},
-    task::{Poll, Waker},
+    task::Waker,
     thread,
     time::{Duration, Instant},
 };
@@ -15,8 +15,8 @@ use std::{
 use bytes::BytesMut;
 
 use crate::{
-    Awaits, Deadlines, Driver, Duplex, End, Error, Expects, Io, Life, Loss, Need, Protocol, Pulse,
-    Replace, RetryPolicy, Role, Shared, Wire,
+    Awaits, Deadlines, Duplex, Error, Expects, Io, Life, Loss, Need, Protocol, Pulse, Replace,
+    RetryPolicy, Role, Wire,
     blocking::{self, Drive, TimedStream},
     now,
     proof::{Faults, Peer, Proof},
@@ -273,176 +273,6 @@ async fn the_async_pump_writes_and_reads_while_the_peer_only_writes() {
     assert_eq!(answered, Some(256));
 }
 
-#[test]
-fn the_blocking_pump_writes_and_reads_while_the_peer_only_writes() {
-    let (listener, address) = listener();
-    let question = "q".repeat(64 << 10);
-    writes_first(listener, question.clone(), 256);
-    let (mut asker, mut wire) = (Asker::patient(), blocking_wire(address));
-    for _ in 0..256 {
-        asker.ask(&question);
-    }
-    assert_eq!(wire.call(&mut asker, answered(256)), Some(256));
-}
-
-/// Accepts, says nothing, and keeps the connection.
-fn silent(listener: TcpListener) {
-    thread::spawn(move || {
-        let kept: Vec<_> = listener.incoming().collect();
-        drop(kept);
-    });
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_roles_deadline_ends_an_async_wait() {
-    let (listener, address) = listener();
-    let (mut asker, mut wire) = (Asker::new(), async_wire(address));
-    silent(listener);
-    asker.ask("anybody?");
-    let start = now();
-    let answered = poll_fn(|cx| wire.poll(cx, &mut asker, answered(1))).await;
-    assert_eq!((answered, asker.outcomes[0].1), (Some(0), Err(true)));
-    assert!(start.elapsed() < Duration::from_secs(10), "by virtual time");
-    assert!(!wire.io().is_open(), "it is closed before the outcome is reported");
-}
-
-/// A flood that answers nothing does not keep a deadline from passing, nor other tasks from their turn.
-#[tokio::test]
-async fn a_flood_holds_up_neither_deadlines_nor_other_tasks() {
-    struct Bounded(Instant, bool);
-    impl Role for Bounded {
-        type Failure = Error;
-        fn exchange(&mut self, io: &mut Io<Error>, now: Instant) -> Pulse {
-            io.take(usize::MAX);
-            self.1 |= self.0 <= now;
-            match self.1 {
-                true => Pulse::Close(None),
-                false if io.is_open() => Pulse::Go(Some(self.0)),
-                false => Pulse::Dial { server: 0, by: Some(self.0), ask: None },
-            }
-        }
-    }
-    let (listener, address) = listener();
-    thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        while stream.write_all(&[0; 64 << 10]).is_ok() {}
-    });
-    let (mut wire, end) = (async_wire(address), now() + Duration::from_millis(300));
-    let turns = Arc::new(Mutex::new(0));
-    let counted = turns.clone();
-    let other = tokio::spawn(async move {
-        loop {
-            *counted.lock().unwrap() += 1;
-            tokio::task::yield_now().await;
-        }
-    });
-    let mut role = Bounded(end, false);
-    let over = poll_fn(|cx| wire.poll(cx, &mut role, |role| role.1.then_some(()))).await;
-    other.abort();
-    assert_eq!(over, Some(()));
-    assert!(*turns.lock().unwrap() > 5);
-
-    let (listener, address) = self::listener();
-    thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        while stream.write_all(&[0; 64 << 10]).is_ok() {}
-    });
-    let mut role = Bounded(now() + Duration::from_millis(300), false);
-    let over = tokio::task::spawn_blocking(move || {
-        blocking_wire(address).call(&mut role, |role| role.1.then_some(()))
-    });
-    assert_eq!(over.await.unwrap(), Some(()));
-}
-
-#[tokio::test]
-async fn callers_of_a_shared_role_get_their_answers_over_one_connection() {
-    let (listener, address) = listener();
-    echo(listener);
-    let shared = Shared::new(Asker::new());
-    let driver = tokio::spawn(Driver::new(shared.clone(), async_wire(address)));
-    let callers = (0..64).map(|n| {
-        let shared = shared.clone();
-        tokio::spawn(async move {
-            let question = format!("caller {n}");
-            shared.with(|asker| (asker.ask(&question), true));
-            poll_fn(|cx| shared.with(|asker| (outcome(asker, &question, cx.waker()), false))).await
-        })
-    });
-    for caller in callers.collect::<Vec<_>>() {
-        assert_eq!(caller.await.unwrap(), Ok(()));
-    }
-    shared.with(|asker| (asker.is_closing = true, true));
-    driver.await.unwrap();
-}
-
-fn outcome(asker: &mut Asker, question: &str, waker: &Waker) -> Poll<Result<(), bool>> {
-    match asker.outcomes.iter().find(|(asked, _)| asked == question) {
-        Some((_, outcome)) => Poll::Ready(*outcome),
-        None => {
-            asker.callers.push(waker.clone());
-            Poll::Pending
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_dropped_driver_fails_its_callers() {
-    let (listener, address) = listener();
-    let (heard, was_heard) = std::sync::mpsc::channel();
-    thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        stream.read_exact(&mut [0; "anybody?\n".len()]).unwrap();
-        heard.send(()).unwrap();
-        let _ = stream.read(&mut [0]);
-    });
-    let shared = Shared::new(Asker::new());
-    let driver = tokio::spawn(Driver::new(shared.clone(), async_wire(address)));
-    shared.with(|asker| (asker.ask("anybody?"), true));
-    let waiting = shared.clone();
-    let caller = tokio::spawn(async move {
-        poll_fn(|cx| waiting.with(|asker| (outcome(asker, "anybody?", cx.waker()), false))).await
-    });
-    while was_heard.try_recv().is_err() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    driver.abort();
-    assert_eq!(caller.await.unwrap(), Err(true));
-}
-
-#[test]
-fn the_peer_sees_a_half_close_after_the_data() {
-    let (listener, address) = listener();
-    let peer = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut all = Vec::new();
-        stream.read_to_end(&mut all).unwrap();
-        stream.write_all(&all).unwrap();
-        all
-    });
-    struct Last(bool);
-    impl Role for Last {
-        type Failure = Error;
-        fn exchange(&mut self, io: &mut Io<Error>, _: Instant) -> Pulse {
-            if let Some(End::Lost(error)) = io.take_end() {
-                assert_eq!(error.kind(), ErrorKind::UnexpectedEof);
-                return Pulse::Over;
-            }
-            if io.is_open() && !self.0 {
-                io.queue(&mut b"last words"[..].into());
-                self.0 = true;
-            }
-            match self.0 {
-                true if io.is_open() => Pulse::HalfClose(None),
-                true => Pulse::Over,
-                false => Pulse::Dial { server: 0, by: None, ask: None },
-            }
-        }
-    }
-    let drive = blocking_wire(address).drive(&mut Last(false), None, |_| None::<()>);
-    assert_eq!(drive, Drive::Over);
-    assert_eq!(peer.join().unwrap(), b"last words");
-}
-
 /// Its words are its last: over once they are written.
 #[derive(Default)]
 struct Leaver {
@@ -479,28 +309,6 @@ async fn a_goodbye_does_not_wait_for_a_silent_peer() {
         listener.accept().unwrap().0.read_to_string(&mut heard).unwrap();
         assert_eq!(heard, "goodbye");
     }
-}
-
-#[test]
-fn writes_pushes_without_a_waiter() {
-    let (listener, address) = listener();
-    let question = "q".repeat(64 << 10);
-    writes_first(listener, question.clone(), 64);
-    let (mut asker, mut wire) = (Asker::new(), blocking_wire(address));
-    assert_eq!(wire.drive(&mut asker, None, |_| None::<()>), Drive::Rest(None));
-    asker.ask("first");
-    wire.push(&mut asker);
-    assert!(!asker.life.is_open() && !wire.io().is_open(), "it makes no connection");
-    let mut wire = blocking_wire(address);
-    let mut asker = Asker::new();
-    asker.ask(&question);
-    wire.drive(&mut asker, None, |asker| asker.life.is_open().then_some(()));
-    for _ in 1..64 {
-        asker.ask(&question);
-    }
-    wire.push(&mut asker);
-    assert!(wire.io().is_drained(), "also while the peer only writes");
-    assert_eq!(wire.drive(&mut asker, None, answered(64)), Drive::Done(64));
 }
 
 /// Takes the answer only once the question is written, however early it comes.

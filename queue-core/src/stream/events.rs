@@ -154,17 +154,6 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_reader_gets_the_newest_and_the_number_missed() {
-        let (observer, mut events) = EventStream::new(2);
-        (1..=5).for_each(|event| observer.notify(&event));
-        assert_eq!((events.missed(), events.size_hint()), (3, (2, None)));
-        assert_eq!([poll(&mut events), poll(&mut events)], [4, 5].map(|e| Poll::Ready(Some(e))));
-        assert_eq!(poll(&mut events), Poll::Pending);
-        observer.notify(&6);
-        assert_eq!((poll(&mut events), events.missed()), (Poll::Ready(Some(6)), 3));
-    }
-
-    #[test]
     fn a_stream_ends_after_the_last_event() {
         let (observer, mut events) = EventStream::new(0);
         let (other, woken) = (observer.clone(), Arc::new(Woken::default()));

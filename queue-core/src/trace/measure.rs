@@ -324,10 +324,7 @@ pub fn one_line(name: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
     use super::*;
-    use crate::lock;
 
     fn facts() -> Facts<'static> {
         Facts {
@@ -349,35 +346,6 @@ mod tests {
         let about = Facts { server: Some(unix.into()), ..about };
         assert_eq!(about.title().to_string(), "put /run/q\\n.sock");
         assert_eq!(Facts { server: None, ..about }.title().to_string(), "put");
-    }
-
-    #[test]
-    fn instruments_follow_the_semantic_conventions() {
-        let observation = Arc::new(Mutex::new(Vec::new()));
-        let tells = observation.clone();
-        let measures = Measures::new(move |one| {
-            let attributes: Vec<String> =
-                one.attributes().map(|(name, value)| format!("{name}={value}")).collect();
-            lock(&tells).push(format!(
-                "{} {} {}",
-                one.instrument(),
-                one.value(),
-                attributes.join(" ")
-            ));
-        });
-        measures.notify(Instrument::OperationDuration, 0.5, &facts(), None);
-        measures.notify(Instrument::SentMessages, 2.0, &facts(), Some("timeout"));
-        let common = "messaging.system=queued messaging.operation.name=put";
-        let rest = "messaging.destination.name=mail server.address=h server.port=7";
-        assert_eq!(
-            *lock(&observation),
-            [
-                format!(
-                    "messaging.client.operation.duration 0.5 {common} messaging.operation.type=send {rest}"
-                ),
-                format!("messaging.client.sent.messages 2 {common} {rest} error.type=timeout"),
-            ]
-        );
     }
 
     #[test]
