@@ -395,20 +395,4 @@ mod tests {
         assert!(error.message.len() < 4200 && error.message.contains("of 5242880 bytes"));
         assert!(error.to_json().len() < 4400);
     }
-
-    #[test]
-    fn distinguishes_a_closed_pipe_from_other_failures() {
-        let closed = io::Error::from(io::ErrorKind::BrokenPipe);
-        assert!(CliError::writing("stdout", &closed).is_broken_pipe());
-        let full = io::Error::from(io::ErrorKind::StorageFull);
-        assert!(!CliError::writing("stdout", &full).is_broken_pipe());
-        assert_eq!(CliError::writing("stdout", &full).exit, Exit::Io);
-    }
-
-    #[test]
-    fn a_missing_file_is_66_and_an_unreadable_device_74() {
-        let missing = io::Error::from(io::ErrorKind::NotFound);
-        assert_eq!(CliError::reading("x", &missing).exit.code(), 66);
-        assert_eq!(CliError::reading("x", &io::Error::other("bad")).exit.code(), 74);
-    }
 }

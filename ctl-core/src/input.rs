@@ -341,17 +341,6 @@ mod tests {
     }
 
     #[test]
-    fn arguments() {
-        let parse = |text: &str| Argument::parse(OsStr::new(text));
-        assert_eq!(parse("x"), Argument::Literal(b"x".to_vec()));
-        assert_eq!(parse("@@x"), Argument::Literal(b"@x".to_vec()));
-        assert_eq!(parse("@f"), Argument::Read("f".into()));
-        assert_eq!(parse("-"), Argument::Read("-".into()));
-        let error = parse("@/no/such/file").load(&mut Input::Stdin, 9).unwrap_err();
-        assert_eq!(error.exit.code(), 66);
-    }
-
-    #[test]
     fn a_meter_follows_reads_of_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lines");

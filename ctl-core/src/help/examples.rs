@@ -105,12 +105,4 @@ mod tests {
         assert_eq!(lines("serve"), ["tool serve"]);
         assert_eq!(lines("put").len(), 2);
     }
-
-    #[test]
-    fn lists_sheets_and_rejects_unknown_ones() {
-        let list = text(&program(), None, false).unwrap();
-        assert!(list.contains("tool help examples TOPIC"), "{list}");
-        assert!(list.ends_with("  put  Put jobs\n  run  Run servers\n"), "{list}");
-        assert_eq!(text(&program(), Some("examples"), false), None);
-    }
 }

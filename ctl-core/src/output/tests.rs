@@ -41,13 +41,6 @@ fn text(style: Style, records: Vec<Record>) -> String {
 }
 
 #[test]
-fn plain_is_one_line_per_record_without_heading() {
-    let lines = text(style(Format::Plain), vec![job(1, b"a\tb\nc\\"), job(2, b"")]);
-    assert_eq!(lines, "1\tmail\ta\\tb\\nc\\\\\n2\tmail\t\n");
-    assert_eq!(text(style(Format::Plain), vec![]), "");
-}
-
-#[test]
 fn plain_keeps_bytes_that_are_not_text() {
     assert_eq!(
         written(style(Format::Plain), vec![job(1, b"\xff\x00")]).unwrap(),
@@ -103,31 +96,6 @@ fn json_is_one_document_also_when_empty() {
 }
 
 #[test]
-fn ndjson_is_one_object_per_line() {
-    let lines = text(style(Format::Ndjson), vec![job(1, b"x"), job(2, b"\xff")]);
-    assert_eq!(lines.lines().count(), 2);
-    assert!(lines.lines().nth(1).unwrap().contains("\"body_base64\":\"/w==\""));
-}
-
-#[test]
-fn yaml_has_the_structure_of_json() {
-    let yaml = text(style(Format::Yaml), vec![job(1, b"x"), job(2, b"yes")]);
-    let value: Value = serde_yaml::from_str(&yaml).unwrap();
-    let json: Value =
-        serde_json::from_str(&text(style(Format::Json), vec![job(1, b"x"), job(2, b"yes")]))
-            .unwrap();
-    assert_eq!(value, json);
-}
-
-#[test]
-fn writes_names_and_raw_bodies() {
-    assert_eq!(text(style(Format::Name), vec![job(1, b"x"), job(2, b"y")]), "1\n2\n");
-    assert_eq!(text(style(Format::Raw), vec![job(1, b"x"), job(2, b"y")]), "xy");
-    let null = Style { null: true, ..style(Format::Raw) };
-    assert_eq!(text(null, vec![job(1, b"x"), job(2, b"y")]), "x\0y\0");
-}
-
-#[test]
 fn adds_a_final_newline_on_a_terminal_only() {
     let ended = |terminal, body: &[u8]| {
         let shared = Memory::default();
@@ -178,14 +146,6 @@ fn columns_select_and_sort_orders() {
 }
 
 #[test]
-fn tables_escape_control_characters() {
-    let table = text(style(Format::Table), vec![job(1, b"\x1b[2J\n\xff")]);
-    assert!(table.contains("\\x1b[2J\\n\\xff"), "{table}");
-    assert!(!table.contains('\x1b'));
-    assert!(table.starts_with("ID"), "{table}");
-}
-
-#[test]
 fn escapes_names_in_structured_formats_on_a_terminal_only() {
     let metric = "jobs{function=\"\u{1b}[31mred\u{202e}\"} 1\n";
     for (terminal, expected) in
@@ -216,21 +176,6 @@ fn raw_without_bodies_is_a_usage_error() {
     let mut out = Output::to(Box::new(io::sink()), style(Format::Raw));
     assert_eq!(out.list(&NAMES).err().unwrap().exit.code(), 2);
     assert_eq!(out.pairs(Record::new()).unwrap_err().exit.code(), 2);
-}
-
-#[test]
-fn a_closed_reader_is_a_broken_pipe() {
-    struct Closed;
-    impl Write for Closed {
-        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-            Err(io::ErrorKind::BrokenPipe.into())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut out = Output::to(Box::new(Closed), style(Format::Plain));
-    assert!(out.text("x").unwrap_err().is_broken_pipe());
 }
 
 #[test]

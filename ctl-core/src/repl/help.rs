@@ -105,34 +105,7 @@ pub fn columns(rows: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Arg;
-    use clap::builder::{PossibleValue, PossibleValuesParser};
-
     use super::*;
-
-    fn grammar() -> Command {
-        let values = ["now", "later"].map(|value| PossibleValue::new(value).help("Is explained"));
-        let when = Arg::new("when").long("when").value_parser(PossibleValuesParser::new(values));
-        let mut grammar =
-            Command::new("t").subcommand(Command::new("put").about("Put jobs").arg(when));
-        grammar.build();
-        grammar
-    }
-
-    #[test]
-    fn overview_groups_and_commands_are_explained() {
-        let groups = [Group { title: "Produce jobs", verbs: vec!["put", "nope"] }];
-        let help = |topic| text(&grammar(), &groups, topic);
-        let overview = help(None).unwrap();
-        assert!(overview.contains("@produce  put\n") && !overview.contains("nope"), "{overview}");
-        assert!(help(Some("@produce")).unwrap().contains("put  Put jobs"));
-        let put = help(Some("put")).unwrap();
-        assert!(put.contains("Usage: t put") && put.contains("- now: Is explained\n"), "{put}");
-        assert!(put.contains("Print help\n"), "{put}");
-        assert!(put.lines().count() < 10, "an option begins a line, not a paragraph: {put}");
-        assert!(help(Some("@x")).unwrap_err().message.contains("@produce"));
-        assert_eq!(help(Some("x")).unwrap_err().exit.code(), 2);
-    }
 
     #[test]
     fn columns_are_aligned() {

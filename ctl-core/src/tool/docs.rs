@@ -150,18 +150,4 @@ mod tests {
         assert!(section(&text, "exit-codes").unwrap().contains("| 69 | away |"));
         assert_eq!(section(&text, "other"), None);
     }
-
-    #[test]
-    fn every_command_has_a_man_page() {
-        let names: Vec<String> =
-            man_pages(tree()).unwrap().into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["tool.1", "tool-put.1"]);
-    }
-
-    #[test]
-    fn completions_name_the_commands() {
-        for shell in [Shell::Elvish, Shell::PowerShell] {
-            assert!(completions(tree(), shell).unwrap().contains("put"), "{shell:?}");
-        }
-    }
 }
