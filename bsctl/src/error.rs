@@ -98,24 +98,3 @@ fn failure(error: Error) -> CliError {
         _ => SERVERS.advise("bsctl", error),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use beanstalk_client::TubeName;
-
-    #[test]
-    fn an_illegal_name_exits_65_with_the_rule() {
-        let error = cli_error(TubeName::try_from("a b").unwrap_err());
-        assert_eq!((error.exit.code(), error.code), (65, "INVALID_INPUT"));
-        assert!(error.message.contains("position 1"), "{error}");
-    }
-
-    #[test]
-    fn deadlines_have_distinct_messages() {
-        assert_eq!(outcome(ErrorKind::Timeout(Deadline::Connect)).0.code(), 69);
-        assert_eq!(outcome(ErrorKind::Timeout(Deadline::Reply)).0.code(), 124);
-        assert_eq!(outcome(ErrorKind::Draining).0.code(), 75);
-        assert_eq!(outcome(ErrorKind::Tls).0.code(), 77);
-    }
-}

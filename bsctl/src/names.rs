@@ -45,30 +45,3 @@ pub fn job_ids(texts: &[String], input: (&mut Input, &Messages)) -> Result<Vec<J
         })
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_invalid_id_exits_2_and_65_on_stdin() {
-        let ids = |texts: &[&str], stdin: &[u8]| {
-            let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
-            job_ids(
-                &texts,
-                (
-                    &mut Input::Bytes(stdin.to_vec()),
-                    &Messages::to(Box::new(std::io::sink()), "bsctl", false, false),
-                ),
-            )
-        };
-        assert_eq!(ids(&["1", "-"], b"3\n").unwrap(), [1.into(), 3.into()]);
-        assert_eq!(ids(&["-"], b"x\n").unwrap_err().exit.code(), 65);
-        assert_eq!(ids(&["x"], b"").unwrap_err().exit.code(), 2);
-    }
-
-    #[test]
-    fn an_illegal_tube_exits_65() {
-        assert_eq!(tube("a b").unwrap_err().exit.code(), 65);
-    }
-}

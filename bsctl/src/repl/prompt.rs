@@ -63,16 +63,6 @@ mod tests {
     }
 
     #[test]
-    fn shows_address_tube_jobs_and_watch_list() {
-        assert_eq!(shown("default", &["default"], 0, true), "127.0.0.1:11300 default> ");
-        assert_eq!(shown("mail", &["mail"], 2, true), "127.0.0.1:11300 mail*2 ⧗41s> ");
-        assert_eq!(
-            shown("mail", &["default", "sms"], 0, true),
-            "127.0.0.1:11300 mail watch:default,sms> "
-        );
-    }
-
-    #[test]
     fn a_plain_terminal_gets_ascii() {
         let prompt = shown("mail", &["mail"], 2, false);
         assert_eq!(prompt, "127.0.0.1:11300 mail*2 41s> ");

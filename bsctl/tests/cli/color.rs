@@ -32,23 +32,3 @@ fn escapes_bodies_on_a_terminal() {
     let piped = bsctl(server.address(), &["peek", "1", "-o", "raw"]).exits(0);
     assert_eq!(piped.bytes, attack.as_bytes());
 }
-
-#[test]
-fn asks_on_a_terminal_and_accepts_no() {
-    let server = Server::start().unwrap();
-    let address = server.address();
-    put(address, "t", "");
-    let answers = [
-        ("\r", "DECLINED", "ready"),
-        ("\x04", "\r\nerror: DECLINED", "ready"),
-        ("y\r", "deleted 1 job", "gone"),
-    ];
-    for (answer, said, after) in answers {
-        let mut terminal = Terminal::run(&PROGRAM, address, &[("NO_COLOR", "1")], &["clear", "t"]);
-        terminal.sees(&format!("Delete 1 job (1 ready) from tube t on {address}? [y/N]"));
-        terminal.types(answer);
-        terminal.sees(said);
-        terminal.ends();
-        assert_eq!(state(address, 1.into()), after);
-    }
-}

@@ -1,6 +1,5 @@
 //! Every exit code of the table, provoked.
 
-use std::process::Stdio;
 use std::time::Duration;
 
 use ctl_core::error::EXIT_CODES;
@@ -135,24 +134,6 @@ fn no_command_without_a_terminal_is_a_usage_error() {
     let ran = bare(&[]).exits(2);
     assert_eq!(ran.bytes, b"");
     assert!(ran.err.contains("Usage: bsctl"), "{}", ran.err);
-}
-
-#[test]
-fn waits_for_a_server_that_starts_late() {
-    let address = dead_address();
-    let line = ["-a", &address, "ping", "--wait-for-server", "60s", "-vv"];
-    let mut child = command(&line).stderr(Stdio::piped()).spawn().unwrap();
-    // Its first attempt has failed once it reports that.
-    let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.contains("retrying") {
-        line.clear();
-        assert_ne!(std::io::BufRead::read_line(&mut stderr, &mut line).unwrap(), 0);
-    }
-    let listen = fixtures::beanstalkd::Listen::Tcp(address.parse().unwrap());
-    let _server = Server::builder().listen(listen).start().unwrap();
-    std::io::copy(&mut stderr, &mut std::io::sink()).unwrap();
-    assert!(child.wait().unwrap().success());
 }
 
 #[test]

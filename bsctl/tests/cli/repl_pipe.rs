@@ -21,40 +21,6 @@ fn script(script: impl AsRef<[u8]>) -> Ran {
 }
 
 #[test]
-fn a_bad_line_stops_the_script_with_position_and_exit_code() {
-    on_both(|address| {
-        let ended = repl(address, &[], "put a\npeek 99999\nput never\n");
-        assert_eq!(ended.code, Some(1), "{ended:?}");
-        assert_eq!(ended.out().lines().count(), 1);
-        assert!(ended.says("stdin:2: NOT_FOUND: job 99999 does not exist"), "{ended:?}");
-        let ended = repl(address, &["-o", "json"], "put a\npeek 99999\n");
-        let error = ended.error();
-        assert_eq!((&error["code"], &error["exit"]), (&"NOT_FOUND".into(), &1.into()));
-        assert!(error["message"].as_str().unwrap().starts_with("stdin:2: "), "{error}");
-        assert!(ended.json().is_array(), "{ended:?}");
-    });
-}
-
-#[test]
-fn errors_end_the_script_with_their_exit_code() {
-    for (line, code) in [
-        ("peek 9", 1),
-        ("resrve 0", 2),
-        ("put \"x", 2),
-        ("put --nope x", 2),
-        ("use a!b", 65),
-        ("put @/does/not/exist", 66),
-        ("reserve 1ms", 124),
-        ("reserve", 1),
-    ] {
-        let ended = script(format!("# a comment\n{line}\n"));
-        assert_eq!(ended.code, Some(code), "{line}: {ended:?}");
-        assert!(ended.says("stdin:2: "), "{line}: {ended:?}");
-        assert_eq!(ended.err.contains("did you mean reserve?"), line == "resrve 0", "{ended:?}");
-    }
-}
-
-#[test]
 fn every_byte_survives_in_bodies() {
     on_both(|address| {
         let all: Vec<u8> = (0..=255).collect();
@@ -235,15 +201,6 @@ fn keeps_held_jobs_alive_during_a_reserve() {
         assert_eq!(ended.code, Some(1), "{ended:?}");
         assert!(ended.err.contains("stdin:3: DEADLINE_SOON: job"), "{ended:?}");
     });
-}
-
-#[test]
-fn a_timeout_flag_applies_to_one_command() {
-    let server = Server::start().unwrap();
-    // ping gives up after 2 s; a wait of the session without a time limit polls once.
-    let ended = repl(server.address(), &[], "ping\nreserve\n");
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.says("stdin:2: NOTHING_RESERVED"), "{ended:?}");
 }
 
 #[test]

@@ -100,37 +100,6 @@ fn tail_waits_for_a_server_that_goes_away() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
-#[cfg(unix)]
-#[test]
-fn tail_reports_a_restart_before_new_rows() {
-    let port = Port::take().unwrap();
-    let server = start_at(&port);
-    let address = server.address().to_owned();
-    let folder = tempfile::tempdir().unwrap();
-    let all = folder.path().join("all");
-    let open = || std::fs::OpenOptions::new().create(true).append(true).open(&all).unwrap();
-    let line = ["-a", &address, "tail", "a", "-i", "200ms", "-o", "raw"];
-    let child = command(&line).stdout(open()).stderr(open()).spawn().unwrap();
-    let puts_until_shown = |body: &str| {
-        loop {
-            put(&address, "a", body);
-            thread::sleep(Duration::from_millis(10));
-            let text = std::fs::read_to_string(&all).unwrap();
-            if text.contains(body) {
-                return text;
-            }
-        }
-    };
-    puts_until_shown("<old>");
-    drop(server);
-    let _again = start_at(&port);
-    let text = puts_until_shown("<new>");
-    let told = text.find("the server restarted").unwrap();
-    assert!(text.rfind("<old>") < Some(told) && Some(told) < text.find("<new>"), "{text}");
-    signal(&child, rustix::process::Signal::INT);
-    ended(child).exits(130);
-}
-
 /// There may be many of them.
 #[test]
 fn tail_tables_show_key_fields_only() {
