@@ -207,17 +207,3 @@ impl Response {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_written_in_decimal() {
-        for number in [0_u64, 7, 10, 4_294_967_295, u64::MAX] {
-            let mut out = BytesMut::new();
-            number.write(&mut out);
-            assert_eq!(out, number.to_string().as_bytes());
-        }
-    }
-}

@@ -271,21 +271,6 @@ fn bare(word: &[u8]) -> Option<Response> {
 
 #[cfg(test)]
 mod tests {
-    #[test]
-    fn a_line_states_the_length_of_its_body() {
-        for (line, len) in [
-            ("OK 12", Some(12)),
-            ("RESERVED 1 18446744073709551615", Some(u64::MAX)),
-            ("FOUND 1 0", Some(0)),
-            ("INSERTED 1", None),
-            ("NOT_FOUND", None),
-            ("WELCOME 1 2", None),
-        ] {
-            assert_eq!(super::Response::body_after(line.as_bytes()).unwrap(), len, "{line}");
-        }
-        assert!(super::Response::body_after(b"FOUND 1 x").is_err());
-    }
-
     use std::sync::LazyLock;
 
     use super::*;
@@ -314,10 +299,6 @@ mod tests {
         Ok(found)
     }
 
-    fn one(line: &str) -> Result<Response, Error> {
-        decode_in_pieces(line.as_bytes(), 4096, 1 << 20).map(|mut found| found.remove(0))
-    }
-
     #[test]
     fn a_text_that_may_come_does_not_fill_the_buffer() {
         for max_body in [0, 10, 2 * TEXT] {
@@ -336,53 +317,6 @@ mod tests {
             assert!(matches!(whole, (false, Some(Response::Ok(text))) if text.len() == TEXT));
             let (is_full, _) = feed(&vec![b'x'; max_body.max(TEXT) + 2 * MAX_LINE + 1]);
             assert!(is_full, "{max_body}");
-        }
-    }
-
-    #[test]
-    fn numbers_in_replies_are_strict() {
-        for bad in [
-            "INSERTED\r\n",
-            "INSERTED x\r\n",
-            "INSERTED -1\r\n",
-            "INSERTED 18446744073709551616\r\n",
-            "INSERTED 007\r\n",
-            "RESERVED 1\r\n",
-            "RESERVED 1 +2\r\n",
-            "RESERVED 1 2 3\r\n",
-            "FOUND 1 2x\r\n",
-            "OK\r\n",
-            "OK 1 2\r\n",
-            "WATCHING one\r\n",
-            "KICKED 1 2\r\n",
-        ] {
-            assert_eq!(one(bad).unwrap_err().kind(), crate::ErrorKind::Protocol, "{bad:?}");
-        }
-        assert_eq!(one("INSERTED 5 READY 10\r\n").unwrap(), Response::Inserted(5.into()));
-        assert_eq!(
-            one("INSERTED 18446744073709551615\r\n").unwrap(),
-            Response::Inserted(u64::MAX.into())
-        );
-    }
-
-    #[test]
-    fn unknown_words_survive() {
-        for line in ["OUT_OF_STORAGE", "DELETED_BATCH 3 1", "DELETED now", "", "\u{e9}"] {
-            let found = one(&format!("{line}\r\n")).unwrap();
-            assert_eq!(found, Response::Other(Bytes::copy_from_slice(line.as_bytes())));
-        }
-    }
-
-    #[test]
-    fn a_word_of_a_refusal_means_the_same_with_every_command() {
-        for (word, response) in [
-            ("NOT_IGNORED", Response::NotIgnored),
-            ("PAUSED", Response::Paused),
-            ("JOB_TOO_BIG", Response::JobTooBig),
-            ("INTERNAL_ERROR", Response::InternalError),
-            ("USING", Response::Other(Bytes::from_static(b"USING"))),
-        ] {
-            assert_eq!(one(&format!("{word}\r\n")).unwrap(), response);
         }
     }
 

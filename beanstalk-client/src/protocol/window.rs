@@ -158,7 +158,7 @@ impl<C: Command> Window<C> {
 mod tests {
     use super::*;
     use crate::{
-        ErrorKind, Job, PutOptions,
+        ErrorKind, PutOptions,
         protocol::{Delete, Put},
     };
 
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipeline_asks_for_no_command_after_the_last_or_without_a_connection() {
+    fn a_pipeline_asks_for_no_command_after_the_last() {
         let (mut client, mut window) = (client(), Window::new());
         let mut given = 0;
         let mut twice = std::iter::from_fn(|| {
@@ -245,44 +245,5 @@ mod tests {
         window.fill(&mut client.session, &mut twice);
         window.fill(&mut client.session, &mut twice);
         assert_eq!((given, client.session.metrics().commands), (2, 1));
-
-        let (mut client, mut window) = (self::client(), Window::new());
-        client.session.close();
-        let mut commands = deletes();
-        window.fill(&mut client.session, &mut commands);
-        assert!(matches!(window.head(&mut client), Some(OldestCommand::Refused(_))));
-        window.fill(&mut client.session, &mut commands);
-        assert!(window.head(&mut client).is_none());
-    }
-
-    #[test]
-    fn a_command_that_cannot_be_sent_has_its_outcome_in_turn() {
-        let (mut client, mut window) = (client(), Window::new());
-        let lost = Job::for_test(7, "body");
-        let mut commands = [Delete::new(1), Delete::new(&lost), Delete::new(2)].into_iter();
-        window.fill(&mut client.session, &mut commands);
-        assert_eq!(client.session.outgoing(), b"delete 1\r\ndelete 2\r\n");
-        assert!(complete(&mut window, &mut client, Response::Deleted).is_ok());
-        let Some(OldestCommand::Refused(error)) = window.head(&mut client) else {
-            panic!("{window:?}")
-        };
-        assert_eq!((error.kind(), error.command()), (ErrorKind::JobLost, Some("delete")));
-        assert_eq!(client.session.metrics().errors_of(ErrorKind::JobLost), 1);
-        assert!(complete(&mut window, &mut client, Response::Deleted).is_ok());
-        assert!(window.head(&mut client).is_none());
-    }
-
-    #[test]
-    fn a_pipeline_without_a_connection_fails_its_first_command_only() {
-        let lost = || Error::new(ErrorKind::ConnectionLost, crate::Fate::NotSent, "gone");
-        let (mut client, mut window) = (client(), Window::new());
-        let mut none = std::iter::empty::<Delete>();
-        assert!(window.fail::<()>(&mut client, &mut none, lost()).is_none());
-        let (mut window, mut commands) = (Window::new(), deletes());
-        let error = window.fail::<()>(&mut client, &mut commands, lost()).unwrap().unwrap_err();
-        assert_eq!(error.command(), Some("delete"));
-        assert_eq!(client.session.metrics().errors_of(ErrorKind::ConnectionLost), 1);
-        window.fill(&mut client.session, &mut commands);
-        assert!(window.head(&mut client).is_none());
     }
 }

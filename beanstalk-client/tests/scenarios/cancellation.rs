@@ -421,7 +421,6 @@ fn a_touch_behind_a_dropped_reserve_keeps_its_job<F: Face>(environment: Environm
 
 both_faces!(
     unclaimed_jobs_are_released_when_the_watch_list_changes,
-    a_pipelined_reserve_that_still_waits_is_left_by_a_shorter_one,
     an_unclaimed_job_is_forgotten_with_its_connection,
 );
 
@@ -461,22 +460,6 @@ fn unclaimed_jobs_are_released_when_the_watch_list_changes<F: Face>() {
         }
     }
     assert_eq!(server.view().jobs, 0);
-}
-
-fn a_pipelined_reserve_that_still_waits_is_left_by_a_shorter_one<F: Face>() {
-    let server = Server::start().unwrap();
-    let mut client: F = connect(server.address());
-    let epoch = client.epoch();
-    seed(&server, "first", 7);
-    let long = ReserveWithTimeout::new(Duration::from_secs(3600)).unwrap();
-    let first = client.call_some(2, 1, [long, long]);
-    assert_eq!(first.len(), 1);
-    assert!(server.wait_for(PATIENCE, |view| view.waiting == 1));
-    assert_eq!(client.reserve_with_timeout(NOW).unwrap(), Reserved::TimedOut);
-    assert!(client.is_connected());
-    let id = seed(&server, "second", 7);
-    let job = client.reserve().unwrap().job().unwrap();
-    assert_eq!((job.id.get(), client.epoch()), (id, epoch));
 }
 
 fn an_unclaimed_job_is_forgotten_with_its_connection<F: Face>() {

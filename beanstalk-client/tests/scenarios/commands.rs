@@ -29,7 +29,6 @@ fn names(tubes: &[TubeName]) -> Vec<&str> {
 scenarios!(
     use_and_watch_are_mirrored_and_listed,
     a_client_watches_only_the_given_tubes,
-    names_that_look_like_numbers_stay_names,
     a_draining_server_refuses_puts_and_serves_the_rest,
     quit_closes_the_connection,
     raw_commands_are_sent_as_they_are,
@@ -74,26 +73,6 @@ fn a_client_watches_only_the_given_tubes<F: Face>(environment: Environment) {
     }
     assert_eq!(client.metrics().commands, commands, "nothing was sent");
     assert_eq!(names(client.watched_tubes()).len(), 2);
-}
-
-fn names_that_look_like_numbers_stay_names<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    let longest = "x".repeat(200);
-    let tubes = ["123", "true", "1e5", "0.5", "a+b/c;d.e$f_g(h)-", &longest];
-    for tube in tubes {
-        client.use_tube(tube).unwrap();
-        client.watch(tube).unwrap();
-        assert_eq!(client.list_tube_used().unwrap(), tube);
-        let id = client.put(b"x", PutOptions::default()).unwrap().id();
-        assert_eq!(client.stats_job(id).unwrap().unwrap().tube, tube);
-        let stats = client.stats_tube(tube).unwrap().unwrap();
-        assert_eq!((stats.name.as_str(), stats.current_jobs_ready), (tube, 1));
-        client.pause_tube(tube, Duration::ZERO).unwrap();
-    }
-    let watched = client.list_tubes_watched().unwrap();
-    assert_eq!(names(&watched)[1..], tubes);
-    assert!(tubes.iter().all(|tube| names(&client.list_tubes().unwrap()).contains(tube)));
 }
 
 #[cfg(unix)]

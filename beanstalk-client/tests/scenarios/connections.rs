@@ -3,14 +3,13 @@
 use std::time::{Duration, Instant};
 
 use beanstalk_client::{
-    Address, Client, ConnectOptions, ErrorKind, Fate, PutOptions, ReleaseOptions, RetryPolicy,
+    ConnectOptions, ErrorKind, Fate, PutOptions, ReleaseOptions, RetryPolicy,
     protocol::ReserveWithTimeout,
 };
 use fixtures::beanstalkd::Server;
-use queue_core::proof::runtime;
 
 use crate::support::{
-    Async, Environment, Face, both_faces,
+    Environment, Face, both_faces,
     place::{PATIENCE, options},
     scenarios,
 };
@@ -103,7 +102,6 @@ both_faces!(
     a_missing_unix_socket_is_named,
     a_lazy_client_may_start_before_its_server,
     a_reset_that_fails_leaves_a_client_that_is_reset,
-    every_form_of_an_address_reaches_the_server,
     plain_text_to_another_machine_is_refused_if_tls_is_required,
     a_connection_lost_while_idle_is_replaced_before_use,
 );
@@ -150,23 +148,6 @@ fn a_missing_unix_socket_is_named<F: Face>() {
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
 }
 
-fn every_form_of_an_address_reaches_the_server<F: Face>() {
-    let server = Server::start().unwrap();
-    let port = server.socket_addr().unwrap().port();
-    for text in [
-        format!("127.0.0.1:{port}"),
-        format!(":{port}"),
-        format!("localhost:{port}"),
-        format!("tcp://127.0.0.1:{port}"),
-        format!("beanstalk://localhost:{port}/"),
-    ] {
-        let address: Address = text.parse().unwrap();
-        let mut client = F::connect(options(&text)).unwrap();
-        assert_eq!(*client.address(), address);
-        assert_eq!(client.list_tube_used().unwrap(), "default", "{text}");
-    }
-}
-
 /// S14.
 fn plain_text_to_another_machine_is_refused_if_tls_is_required<F: Face>() {
     let server = Server::start().unwrap();
@@ -205,24 +186,4 @@ fn invalid_addresses_are_refused_before_connecting() {
         let error = ConnectOptions::try_from(text).unwrap_err();
         assert_eq!((error.kind(), error.fate()), (ErrorKind::InvalidInput, Fate::NotSent));
     }
-}
-
-#[test]
-fn the_async_face_uses_any_stream() {
-    let server = Server::start().unwrap();
-    let runtime = runtime();
-    let (near, mut far) = tokio::io::duplex(100);
-    let address = server.socket_addr().unwrap();
-    runtime.spawn(async move {
-        let mut upstream = tokio::net::TcpStream::connect(address).await.unwrap();
-        let _ = tokio::io::copy_bidirectional(&mut far, &mut upstream).await;
-    });
-    let client = Client::from_stream(near, options("127.0.0.1"));
-    let mut face = Async { client, runtime };
-    let body = vec![b'x'; 60_000];
-    let _ = face.put(&body, PutOptions::default()).unwrap();
-    let job = face.reserve().unwrap().job().unwrap();
-    assert_eq!(job.body, body);
-    face.delete(&job).unwrap();
-    face.quit().unwrap();
 }

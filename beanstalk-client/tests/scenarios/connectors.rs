@@ -12,7 +12,7 @@ use std::{
 
 use beanstalk_client::{
     Address, Client, ConnectOptions, Deadline, Error, ErrorKind, Fate, Producer, ProducerOptions,
-    PutOptions, RetryPolicy, TubeName,
+    PutOptions, RetryPolicy,
 };
 use fixtures::beanstalkd::Server;
 use queue_core::Backoff;
@@ -20,7 +20,6 @@ use queue_core::Backoff;
 use crate::support::{Face, both_faces, connectors::resolved_by, place::PATIENCE};
 
 both_faces!(
-    a_reconnect_through_a_connector_restores_tube_and_watch_list,
     a_server_that_moved_is_found_again,
     an_error_of_a_connector_is_a_connect_error,
     a_client_without_sockets_backs_off_and_states_the_reason,
@@ -34,26 +33,6 @@ fn options() -> ConnectOptions {
 
 fn there(server: &Server) -> SocketAddr {
     server.socket_addr().unwrap()
-}
-
-fn a_reconnect_through_a_connector_restores_tube_and_watch_list<F: Face>() {
-    let server = Server::start().unwrap();
-    let (place, calls) = (there(&server), Arc::new(AtomicU32::new(0)));
-    let count = Arc::clone(&calls);
-    let options = resolved_by(options(), move |address| {
-        assert_eq!(address.to_string(), "queue.invalid:7");
-        count.fetch_add(1, Ordering::Relaxed);
-        Ok(place)
-    });
-    let mut client = F::connect(options).unwrap();
-    client.use_tube("a").unwrap();
-    client.watch("b").unwrap();
-    assert_eq!(calls.load(Ordering::Relaxed), 1);
-    client.reconnect().unwrap();
-    assert_eq!(calls.load(Ordering::Relaxed), 2);
-    assert_eq!(client.list_tube_used().unwrap(), "a");
-    let tube = |name: &str| TubeName::try_from(name).unwrap();
-    assert_eq!(client.list_tubes_watched().unwrap(), [tube("default"), tube("b")]);
 }
 
 /// C19.

@@ -181,34 +181,6 @@ fn a_stream_of_jobs_ends_after_an_error_and_can_be_replaced(environment: Environ
     });
 }
 
-/// A consumer may wait for days: what the server says every few seconds is not reported.
-#[test]
-fn reserves_of_a_stream_that_time_out_are_followed_by_others() {
-    let server = Server::builder().virtual_clock().start().unwrap();
-    runtime().block_on(async {
-        let mut client = client(server.address()).await;
-        let reserving = async {
-            let job = client.reserve_stream().try_next().await.unwrap().unwrap().job().unwrap();
-            client.delete(&job).await.unwrap();
-        };
-        let passing = async {
-            for _ in 0..3 {
-                let is_waiting = || server.view().waiting == 1;
-                while !is_waiting() {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-                server.advance(Duration::from_secs(16));
-            }
-            let mut other = self::client(server.address()).await;
-            let _ = other.put("x", PutOptions::default()).await.unwrap();
-        };
-        let both = async { tokio::join!(reserving, passing) };
-        tokio::time::timeout(PATIENCE, both).await.unwrap();
-        let stats = client.stats().await.unwrap();
-        assert_eq!((stats.cmd_reserve_with_timeout, stats.current_jobs_ready), (4, 0));
-    });
-}
-
 fn event_streams_end_with_their_source(environment: Environment) {
     let place = environment.start();
     runtime().block_on(async {

@@ -2,9 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use beanstalk_client::{
-    ErrorKind, Fate, Inserted, JobState, Priority, PutOptions, ReleaseOptions, Released, Reserved,
-};
+use beanstalk_client::{ErrorKind, Fate, JobState, PutOptions, ReleaseOptions, Released, Reserved};
 
 use crate::support::{Environment, Face, place::PATIENCE, scenarios};
 
@@ -16,7 +14,6 @@ fn put<F: Face>(client: &mut F, body: &str, priority: u32) -> u64 {
 }
 
 scenarios!(
-    a_job_goes_through_whole,
     bodies_of_every_kind_round_trip,
     a_body_that_looks_like_commands_stays_a_body,
     a_body_over_the_servers_limit_is_refused_and_the_connection_stays,
@@ -29,23 +26,6 @@ scenarios!(
     a_closed_connection_gives_its_jobs_back_unchanged,
     finishing_and_the_next_reserve_share_a_round_trip,
 );
-
-fn a_job_goes_through_whole<F: Face>(environment: Environment) {
-    let place = environment.start();
-    let mut client: F = place.connect();
-    let inserted = client.put(b"hello", PutOptions::default()).unwrap();
-    assert_eq!(inserted, Inserted::Ready(1.into()));
-    assert!(!inserted.is_buried());
-    let stats = client.stats_job(1).unwrap().unwrap();
-    assert_eq!((stats.pri, stats.delay, stats.ttr), (Priority::default(), 0, 60));
-    assert_eq!(stats.state, JobState::Ready);
-    let job = client.reserve().unwrap().job().unwrap();
-    assert_eq!((job.id.get(), &*job.body, job.is_reserved()), (1, &b"hello"[..], true));
-    assert_eq!(client.stats_job(1).unwrap().unwrap().state, JobState::Reserved);
-    client.delete(&job).unwrap();
-    assert_eq!(client.stats_job(1).unwrap(), None);
-    assert_eq!(client.peek(1).unwrap(), None);
-}
 
 fn bodies_of_every_kind_round_trip<F: Face>(environment: Environment) {
     let place = environment.start();

@@ -11,8 +11,8 @@ use std::{
 };
 
 use beanstalk_client::{
-    Client, Decision, JobContext, JobId, LostReason, Outcome, PutOptions, Retries, Worker,
-    WorkerEventKind, WorkerHandle, WorkerOptions, WorkerReport,
+    Client, Decision, JobContext, JobId, Outcome, PutOptions, Retries, Worker, WorkerEventKind,
+    WorkerHandle, WorkerOptions, WorkerReport,
 };
 use fixtures::beanstalkd::{JobState, Server};
 use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
@@ -114,32 +114,6 @@ async fn a_job_waits_for_the_service_under_its_heartbeat_and_is_run_once() {
     until("the end", async || running.handle.report().finished == 1).await;
     assert_eq!((calls.load(Ordering::SeqCst), server.jobs().len()), (1, 0));
     running.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_limit_holds_for_all_slots_together() {
-    let server = Server::start().unwrap();
-    let mut client = Client::connect(server.address()).await.unwrap();
-    for _ in 0..40 {
-        put(&mut client, "x", 60).await;
-    }
-    let (running, most) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
-    let service = ServiceBuilder::new().concurrency_limit(3).service(service_fn({
-        let most = most.clone();
-        move |_: JobContext| {
-            let (running, most) = (running.clone(), most.clone());
-            async move {
-                most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                tokio::time::sleep(Duration::from_millis(5)).await;
-                running.fetch_sub(1, Ordering::SeqCst);
-                Ok::<(), std::io::Error>(())
-            }
-        }
-    }));
-    let options = WorkerOptions::new(server.address()).unwrap().slots(8).until_empty();
-    let (report, told) = Running::start(options, service).end().await;
-    assert_eq!((report.finished, report.total(), told.len()), (40, 40, 0));
-    assert!(most.load(Ordering::SeqCst) <= 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -257,53 +231,4 @@ async fn the_end_of_the_grace_returns_waiting_jobs() {
     assert_eq!((report.abandoned, report.total()), (1, 1));
     until("the job", async || client.stats().await.unwrap().current_jobs_ready == 1).await;
     assert_eq!(calls.load(Ordering::SeqCst), 0);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_service_sees_its_reservation() {
-    let server = Server::builder().virtual_clock().start().unwrap();
-    let mut client = Client::connect(server.address()).await.unwrap();
-    let job = put(&mut client, "x", 3).await;
-    let (told, mut hears) = tokio::sync::mpsc::unbounded_channel();
-    let service = service_fn(move |job: JobContext| {
-        let told = told.clone();
-        async move {
-            told.send(None).unwrap();
-            told.send(Some(job.lost().await)).unwrap();
-            Ok::<(), std::io::Error>(())
-        }
-    });
-    let options = WorkerOptions::new(server.address()).unwrap();
-    let running = Running::start(options, service);
-    assert_eq!(timeout(PATIENCE, hears.recv()).await.unwrap(), Some(None));
-    server.advance(Duration::from_secs(60));
-    let other = client.reserve_job(job).await.unwrap().unwrap();
-    let reason = timeout(PATIENCE, hears.recv()).await.unwrap();
-    assert_eq!(reason, Some(Some(LostReason::NotFound)));
-    client.delete(&other).await.unwrap();
-    running.stop().await;
-}
-
-#[tokio::test]
-async fn a_service_that_is_run_until_a_future_ends_is_called_no_more_after_it() {
-    let server = Server::start().unwrap();
-    let mut client = Client::connect(server.address()).await.unwrap();
-    for body in ["first", "second"] {
-        put(&mut client, body, 60).await;
-    }
-    let stop = Arc::new(tokio::sync::Notify::new());
-    let begun = Arc::clone(&stop);
-    let service = service_fn(move |_: JobContext| {
-        begun.notify_one();
-        async {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            Ok::<(), std::io::Error>(())
-        }
-    });
-    let options = WorkerOptions::new(server.address()).unwrap();
-    let mut worker = Worker::new(options).unwrap();
-    worker.register_service("default", service).unwrap();
-    let report = timeout(PATIENCE, worker.run_until(stop.notified())).await.unwrap();
-    assert_eq!((report.finished, report.total()), (1, 1), "{report}");
-    assert_eq!(client.stats().await.unwrap().current_jobs_ready, 1);
 }

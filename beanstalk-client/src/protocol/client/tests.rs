@@ -326,19 +326,6 @@ fn put(body: &str) -> Put<&str> {
 }
 
 #[test]
-fn a_partly_sent_command_is_resent_after_the_restore() {
-    let mut bench = Bench::new(options());
-    bench.begin(&Use("mine".try_into().unwrap()));
-    assert!(bench.hear("USING mine\r\n").is_some());
-    bench.puts_in_part();
-    // The connection has served, so the next one is made at once.
-    bench.lose_and_open();
-    assert_eq!(bench.write(), "use mine\r\nput 1024 0 60 4\r\nbody\r\n");
-    let reply = bench.hear("USING mine\r\nINSERTED 7\r\n");
-    assert_eq!(reply.unwrap().unwrap(), Response::Inserted(7.into()));
-}
-
-#[test]
 fn a_command_on_a_job_and_one_of_unknown_fate_are_never_repeated() {
     let mut bench = Bench::new(options());
     bench.hand.role.0.begin(&Delete::new(JobId::from(7)));

@@ -6,8 +6,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::*;
 use crate::{
-    Error, ErrorKind, Inserted, Job, JobId, JobRef, PutOptions, ReleaseOptions, Released, Reserved,
-    TubeName,
+    Inserted, Job, JobId, PutOptions, ReleaseOptions, Released, Reserved, TubeName,
     protocol::{Command, Effect, Response, ServerWait},
 };
 
@@ -27,10 +26,6 @@ fn seconds(seconds: u64) -> Duration {
 
 fn job(id: u64) -> Job {
     Job::for_test(id, "body")
-}
-
-fn text(yaml: &str) -> Response {
-    Response::Ok(Bytes::from(yaml.to_owned()))
 }
 
 fn using(tube: &'static str) -> Response {
@@ -163,77 +158,6 @@ fn every_command_takes_its_own_replies_and_refuses_those_of_others() {
     ] {
         assert_eq!(accepted.len(), replies, "{name}: {accepted:?}");
     }
-}
-
-#[test]
-fn a_reply_about_another_job_or_tube_is_out_of_step() {
-    let protocol = |error: Error| assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
-    protocol(Peek(id()).decode(Response::Found(job(7))).unwrap_err());
-    protocol(ReserveJob(id()).decode(Response::Reserved(job(7))).unwrap_err());
-    protocol(Kick(5).decode(Response::Kicked(Some(6))).unwrap_err());
-    protocol(StatsJob(id()).decode(text("---\nid: 7\n")).unwrap_err());
-    protocol(StatsTube(tube()).decode(text("---\nname: other\n")).unwrap_err());
-    assert_eq!(StatsJob(id()).decode(text("---\nid: 42\n")).unwrap().unwrap().id, id());
-    assert_eq!(StatsTube(tube()).decode(text("---\nname: mail\n")).unwrap().unwrap().name, tube());
-    assert_eq!(Peek(id()).decode(Response::Found(job(ID))).unwrap().unwrap().id, id());
-    assert_eq!(PeekReady.decode(Response::Found(job(7))).unwrap().unwrap().id, JobId::from(7));
-    assert_eq!(Peek(id()).decode(Response::NotFound).unwrap(), None);
-    assert!(Use(tube()).decode(using("mail")).is_ok());
-    assert!(Use(tube()).decode(using("other")).is_err());
-    let list = || text("---\n- default\n- mail\n");
-    let tubes = [TubeName::try_from("default").unwrap(), tube()];
-    assert_eq!(ListTubes.decode(list()).unwrap(), tubes);
-    assert_eq!(ListTubesWatched.decode(list()).unwrap(), tubes);
-    assert_eq!(ListTubeUsed.decode(using("mail")).unwrap(), tube());
-}
-
-#[test]
-fn an_old_server_does_not_know_reserve_job() {
-    for reply in [Response::BadFormat, Response::UnknownCommand] {
-        let error = ReserveJob(id()).decode(reply).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
-    }
-}
-
-#[test]
-fn commands_declare_effects_and_server_waits() {
-    assert_eq!(Use(tube()).effect(), Effect::Use(tube()));
-    assert_eq!(Watch(tube()).effect(), Effect::Watch(tube()));
-    assert_eq!(Ignore(tube()).effect(), Effect::Ignore(tube()));
-    assert_eq!(Put::new("", PutOptions::default()).unwrap().effect(), Effect::Put);
-    assert_eq!(Reserve.effect(), Effect::Reserve);
-    assert_eq!(ReserveJob(id()).effect(), Effect::ReserveJob);
-    assert_eq!(Touch::new(ID).effect(), Effect::Touch);
-    assert_eq!(Quit.effect(), Effect::Quit);
-    assert_eq!(Delete::new(ID).effect(), Effect::None);
-    assert_eq!(Reserve.server_wait(), ServerWait::Forever);
-    let patient = ReserveWithTimeout::new(seconds(9)).unwrap();
-    assert_eq!(patient.effect(), Effect::Reserve);
-    assert_eq!(patient.server_wait(), ServerWait::AtMost(seconds(9)));
-    assert_eq!(ReserveJob(id()).server_wait(), ServerWait::None);
-    let release = Release::new(ID, ReleaseOptions::new(0)).unwrap();
-    let about = [
-        Delete::new(ID).job(),
-        release.job(),
-        Bury::new(ID, 0).job(),
-        Touch::new(ID).job(),
-        KickJob::new(ID).job(),
-    ];
-    assert_eq!(about, [Some(JobRef::from(ID)); 5]);
-    assert_eq!(Kick(1).job(), None);
-}
-
-#[test]
-fn a_mixed_pipeline_keeps_command_properties() {
-    let any = AnyCommand::new(&Watch(tube()));
-    assert_eq!(
-        (line(&any), any.name(), any.effect()),
-        (line(&Watch(tube())), "watch", Effect::Watch(tube()))
-    );
-    let any = AnyCommand::new(&Reserve);
-    assert_eq!((any.server_wait(), any.job()), (ServerWait::Forever, None));
-    assert_eq!(AnyCommand::new(&Delete::new(ID)).job(), Some(JobRef::from(ID)));
-    assert!(matches!(any.decode(Response::Draining), Ok(Response::Draining)));
 }
 
 #[test]

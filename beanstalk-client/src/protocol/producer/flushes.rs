@@ -61,30 +61,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flush_waits_for_earlier_puts_only() {
-        let mut barrier = Flushes::new();
-        assert!(barrier.is_clear());
-        let nothing = barrier.raise();
-        assert!(barrier.is_passed(nothing));
-        let (a, b) = (barrier.enter(), barrier.enter());
-        let first = barrier.raise();
-        let c = barrier.enter();
-        let second = barrier.raise();
-        assert!(!barrier.is_passed(first));
-        barrier.leave(c);
-        barrier.leave(a);
-        assert!(!barrier.is_passed(first) && !barrier.is_passed(second));
-        barrier.leave(b);
-        assert!(barrier.is_passed(first) && barrier.is_passed(second) && barrier.is_clear());
-        // Once everything is done, it starts anew.
-        let d = barrier.enter();
-        let third = barrier.raise();
-        assert!(!barrier.is_passed(third) && !barrier.is_clear());
-        barrier.leave(d);
-        assert!(barrier.is_passed(third));
-    }
-
-    #[test]
     fn the_last_put_before_a_flush_is_distinguished() {
         let mut barrier = Flushes::new();
         let [a, b] = [(); 2].map(|()| barrier.enter());

@@ -11,7 +11,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use proptest::prelude::*;
 use queue_core::{
     End, Io, Pulse, Role,
     proof::{Faults, Idle, Peer, Proof, Steady, seeds},
@@ -112,7 +111,6 @@ struct Job {
     tube: String,
     body: Vec<u8>,
     delivery: Delivery,
-    deadline: Instant,
     outcome: Option<Result<Inserted>>,
 }
 
@@ -121,49 +119,6 @@ struct World {
     now: Instant,
     servers: Vec<Server>,
     jobs: Vec<Job>,
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    Put {
-        tube: u8,
-        delivery: Delivery,
-        timeout: u64,
-    },
-    Abandon(usize),
-    /// One turn of a driver; the transport takes this number of bytes, and this number of replies arrive.
-    Turn {
-        server: usize,
-        takes: usize,
-        arrives: usize,
-    },
-    /// The connection breaks after taking this number of further bytes.
-    Break {
-        server: usize,
-        takes: usize,
-    },
-    Down(usize, bool),
-    Refuse(usize, bool),
-    Sleep(u64),
-    Flush,
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let server = 0..3_usize;
-    let delivery = prop_oneof![Just(Delivery::AtMostOnce), Just(Delivery::AtLeastOnce)];
-    let step = prop_oneof![
-        6 => (0..3_u8, delivery, 1..60_u64)
-            .prop_map(|(tube, delivery, timeout)| Step::Put { tube, delivery, timeout }),
-        1 => (0..50_usize).prop_map(Step::Abandon),
-        12 => (server.clone(), 0..80_usize, 0..6_usize)
-            .prop_map(|(server, takes, arrives)| Step::Turn { server, takes, arrives }),
-        2 => (server.clone(), 0..80_usize).prop_map(|(server, takes)| Step::Break { server, takes }),
-        1 => (server.clone(), any::<bool>()).prop_map(|(server, down)| Step::Down(server, down)),
-        1 => (server, any::<bool>()).prop_map(|(server, refuses)| Step::Refuse(server, refuses)),
-        2 => (1..5_000_u64).prop_map(Step::Sleep),
-        1 => Just(Step::Flush),
-    ];
-    prop::collection::vec(step, 1..120)
 }
 
 fn options(servers: usize, selection: Selection) -> ProducerOptions {
@@ -194,36 +149,18 @@ impl World {
         let name = tube.as_str().try_into().unwrap();
         let timeout = Duration::from_secs(timeout);
         let policy = Policy { delivery, timeout, retries: true, key: Some(self.jobs.len() as u64) };
-        let deadline = self.now + timeout;
-        if let Some(slot) =
-            self.outbox.offer(&put, &name, &policy, Some(deadline), self.now).unwrap()
-        {
+        let deadline = Some(self.now + timeout);
+        if let Some(slot) = self.outbox.offer(&put, &name, &policy, deadline, self.now).unwrap() {
             let slot = Some(slot);
-            self.jobs.push(Job { slot, tube, body, delivery, deadline, outcome: None });
+            self.jobs.push(Job { slot, tube, body, delivery, outcome: None });
         }
     }
 
-    fn step(&mut self, step: &Step) {
-        let count = self.servers.len();
-        match *step {
-            Step::Put { tube, delivery, timeout } => self.put(tube, delivery, timeout),
-            Step::Abandon(job) => {
-                if let Some(slot) = self.jobs.get_mut(job).and_then(|job| job.slot.take()) {
-                    self.outbox.abandon(slot);
-                }
-            }
-            Step::Turn { server, takes, arrives } => self.turn(server % count, takes, arrives),
-            Step::Break { server, takes } => {
-                let server = server % count;
-                self.turn(server, takes, 0);
-                if self.servers[server].is_connected {
-                    self.end(server, End::Lost(std::io::ErrorKind::ConnectionReset.into()));
-                }
-            }
-            Step::Down(server, down) => self.servers[server % count].is_down = down,
-            Step::Refuse(server, refuses) => self.servers[server % count].refuses = refuses,
-            Step::Sleep(millis) => self.now += Duration::from_millis(millis),
-            Step::Flush => drop(self.outbox.mark()),
+    /// The connection breaks.
+    fn breaks(&mut self, server: usize) {
+        self.turn(server, 0, 0);
+        if self.servers[server].is_connected {
+            self.end(server, End::Lost(std::io::ErrorKind::ConnectionReset.into()));
         }
         self.collect();
     }
@@ -358,53 +295,6 @@ impl World {
         assert_eq!((report.queued_jobs, report.queued_bytes), (0, 0));
         assert!(self.outbox.barrier.is_clear());
     }
-
-    /// No caller waits in a lane past the deadline of its put, once the lane's driver has had its turn.
-    fn check_deadlines(&mut self) {
-        for server in 0..self.servers.len() {
-            self.turn(server, 0, 0);
-        }
-        self.collect();
-        for job in &self.jobs {
-            let late = job.slot.is_some() && job.deadline <= self.now;
-            assert!(!late, "{:?} is late", String::from_utf8_lossy(&job.body));
-        }
-    }
-}
-
-fn run(servers: usize, selection: Selection, probes: Probes, steps: &[Step]) {
-    let mut world = World::new(servers, selection, probes);
-    for step in steps {
-        world.step(step);
-        if matches!(step, Step::Sleep(_)) {
-            world.check_deadlines();
-        }
-    }
-    world.settle();
-    world.check();
-}
-
-fn probes() -> impl Strategy<Value = Probes> {
-    prop_oneof![Just(Probes::InBackground), Just(Probes::ByPuts)]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(seeds(150).end as u32))]
-
-    #[test]
-    fn no_acknowledged_put_is_lost_and_reports_are_true(
-        steps in steps(),
-        servers in 1..4_usize,
-        probes in probes(),
-        selection in prop_oneof![
-            Just(Selection::InOrder),
-            Just(Selection::RoundRobin),
-            Just(Selection::Random),
-            Just(Selection::ByKey)
-        ],
-    ) {
-        run(servers, selection, probes, &steps);
-    }
 }
 
 /// `use tube0`, and a put of five bytes.
@@ -422,7 +312,7 @@ fn a_put_whose_connection_breaks_at_any_byte_has_the_fate_of_its_last_byte() {
             for taken in [0, 0, takes] {
                 world.turn(0, taken, 0);
             }
-            world.step(&Step::Break { server: 0, takes: 0 });
+            world.breaks(0);
             world.settle();
             world.check();
             let is_sent = takes == FRAMES;
@@ -467,7 +357,7 @@ fn a_flapping_link_makes_progress_and_resends_little() {
             world.turn(0, takes, usize::MAX);
             left -= takes;
             if left == 0 {
-                world.step(&Step::Break { server: 0, takes: 0 });
+                world.breaks(0);
             }
         }
         world.settle();
@@ -493,7 +383,7 @@ fn a_connection_after_a_loss_doubles_its_window_with_each_answer() {
     world.turn(0, 0, 0);
     assert_eq!(under_way(&world), 20, "nothing was lost yet");
     world.turn(0, usize::MAX, 0);
-    world.step(&Step::Break { server: 0, takes: 0 });
+    world.breaks(0);
     world.now += Duration::from_secs(1);
     world.turn(0, 0, 0);
     // What is written in one turn is answered in the next one.
@@ -505,7 +395,7 @@ fn a_connection_after_a_loss_doubles_its_window_with_each_answer() {
     assert_eq!(seen, [1, 1, 2, 4, 8, 4], "behind the answer to `use`");
     world.settle();
     // A connection that is lost with nothing in flight says nothing about the next one.
-    world.step(&Step::Break { server: 0, takes: 0 });
+    world.breaks(0);
     for _ in 0..20 {
         world.put(0, Delivery::AtLeastOnce, 600);
     }
@@ -606,7 +496,8 @@ fn a_put_without_a_server_fails_with_the_reason() {
     world.servers[0].is_down = true;
     world.put(0, Delivery::AtMostOnce, 3);
     for _ in 0..40 {
-        world.step(&Step::Turn { server: 0, takes: 0, arrives: 0 });
+        world.turn(0, 0, 0);
+        world.collect();
         world.now += Duration::from_millis(100);
     }
     let error = world.failure(0);

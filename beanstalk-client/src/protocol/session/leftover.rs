@@ -129,19 +129,6 @@ mod tests {
         sent
     }
 
-    #[test]
-    fn an_orphaned_job_is_kept_for_the_next_reserve() {
-        let mut session = Session::new(1024);
-        session.send(&Reserve).unwrap();
-        assert!(session.abandoned_reserve().is_some());
-        let next = session.send(&Delete::new(1)).unwrap();
-        answer(&mut session, b"RESERVED 7 2\r\nhi\r\nDELETED\r\n");
-        assert!(session.reply(next).unwrap().is_some());
-        assert!(session.abandoned_reserve().is_none());
-        assert_eq!(session.take_orphan().map(|job| job.id.get()), Some(7));
-        assert!(session.is_open());
-    }
-
     /// It was reserved under another watch list than that of the next reserve.
     #[test]
     fn changing_the_watch_list_releases_an_orphan() {

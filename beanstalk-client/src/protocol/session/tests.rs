@@ -1,7 +1,7 @@
 //! The state of one connection, byte by byte.
 
 use super::*;
-use crate::protocol::{Delete, Ignore, Put, Quit, Reserve, Response, StatsTube, Use, Watch};
+use crate::protocol::{Delete, Ignore, Put, Response, StatsTube, Use, Watch};
 
 fn feed(session: &mut Session, bytes: &[u8]) {
     let space = session.space();
@@ -101,28 +101,6 @@ fn a_reply_that_comes_before_its_command_was_begun_closes_the_session() {
 }
 
 #[test]
-fn unsolicited_bytes_are_noticed_and_end_of_stream_is_an_answer_only_to_quit() {
-    let mut session = Session::new(1024);
-    feed(&mut session, b"DELETED\r\n");
-    assert!(session.has_unsolicited_bytes());
-
-    let mut session = Session::new(1024);
-    let quit = session.send(&Quit).unwrap();
-    flush(&mut session);
-    assert_eq!(session.reply(quit).unwrap(), None);
-    session.end_of_stream();
-    assert_eq!(session.reply(quit).unwrap(), Some(Response::Closed));
-
-    let mut session = Session::new(1024);
-    let ticket = session.send(&Reserve).unwrap();
-    flush(&mut session);
-    feed(&mut session, b"RESERVED 1 10\r\nabc");
-    session.end_of_stream();
-    let error = session.reply(ticket).unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::ConnectionLost, Fate::Unknown));
-}
-
-#[test]
 fn a_watch_list_is_restored_in_the_background() {
     let mut session = Session::new(1024);
     let names = [tube("default"), tube("mail")];
@@ -155,37 +133,6 @@ fn metrics_span_connections() {
         assert_eq!(counts, [3, 3, 30, 27].map(|count| count * connection));
         session.reopen();
     }
-}
-
-#[test]
-fn a_session_reports_what_it_awaits() {
-    let mut session = Session::new(1024);
-    assert!(!session.oldest_is_sent() && !session.awaits_replies() && !session.has_ended());
-    let ticket = session.send(&Delete::new(1)).unwrap();
-    assert!(!session.oldest_is_sent() && session.awaits_replies());
-    session.sent(3);
-    assert!(!session.oldest_is_sent());
-    flush(&mut session);
-    assert!(session.oldest_is_sent());
-    feed(&mut session, b"DELE");
-    assert!(!session.has_unsolicited_bytes(), "they answer it");
-    feed(&mut session, b"TED\r\n");
-    assert!(session.reply(ticket).unwrap().is_some());
-    assert!(!session.has_unsolicited_bytes());
-    session.end_of_stream();
-    assert!(session.has_ended() && !session.is_open());
-}
-
-#[test]
-fn unsolicited_bytes_are_noticed_in_a_pump() {
-    let (mut session, mut io) = (Session::new(1024), Io::<()>::default());
-    io.opened();
-    assert!(!session.has_unsolicited_bytes_in(&io));
-    io.space()[0] = b'D';
-    io.came(1);
-    assert!(session.has_unsolicited_bytes_in(&io));
-    session.send(&Delete::new(1)).unwrap();
-    assert!(!session.has_unsolicited_bytes_in(&io));
 }
 
 #[test]

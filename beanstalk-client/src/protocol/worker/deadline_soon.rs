@@ -50,30 +50,3 @@ impl DeadlineSoonPause {
         self.until
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_touch_ends_the_first_pause_and_not_the_second() {
-        let (mut pause, start) = (DeadlineSoonPause::default(), Instant::now());
-        assert!(pause.began(start) && pause.began(start + MARGIN), "it was over");
-        let (mut pause, start) = (DeadlineSoonPause::default(), Instant::now());
-        assert!(pause.began(start) && !pause.began(start));
-        pause.ended();
-        assert!(pause.until().is_none(), "what it was about is no longer held");
-        let (mut pause, start) = (DeadlineSoonPause::default(), Instant::now());
-        assert!(pause.began(start) && !pause.began(start));
-        assert_eq!(pause.until(), Some(start + MARGIN));
-        pause.touched();
-        assert!(!pause.holds(start));
-        let again = start + MARGIN;
-        assert!(pause.began(again));
-        pause.touched();
-        assert!(pause.holds(again) && !pause.holds(again + MARGIN));
-        assert!(pause.began(again + 2 * MARGIN));
-        pause.touched();
-        assert!(!pause.holds(again + 2 * MARGIN), "that was another one");
-    }
-}

@@ -79,17 +79,6 @@ mod tests {
     }
 
     #[test]
-    fn inspects_new_jobs_first_and_then_rarely() {
-        let mut suspicion = suspicion(Retries::default());
-        assert_eq!(looks(&mut suspicion, 1..=16), 16);
-        let seldom = looks(&mut suspicion, 17..10_000);
-        assert!((100..1_000).contains(&seldom), "{seldom}");
-        assert_eq!(looks(&mut suspicion, [9_999, 5, 9_998]), 3, "they come again");
-        suspicion.opened();
-        assert_eq!(looks(&mut suspicion, 1..=16), 16);
-    }
-
-    #[test]
     fn inspects_the_first_jobs_of_every_connection() {
         let mut suspicion = suspicion(Retries::default());
         looks(&mut suspicion, 1..=100);

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use fixtures::{beanstalkd::broker::ConnectionId, offline::Offline};
 use queue_core::{
-    End, JobLimit, Pulse,
+    JobLimit, Pulse,
     proof::{ByHand, Faults, Peer, Proof, seeds},
 };
 

@@ -9,68 +9,6 @@ use beanstalk_client::{
 use queue_core::proof::runtime;
 use tokio::runtime::Runtime;
 
-/// A producer, called from threads.
-pub(crate) trait Producing: Clone + Send + Sync + 'static {
-    /// `Producer::connect`.
-    fn connect(options: ProducerOptions) -> Result<Self>;
-
-    /// `Producer::new`.
-    fn new(options: ProducerOptions) -> Result<Self>;
-
-    /// `Producer::put`.
-    fn put(&self, tube: &str, body: &[u8], options: PutOptions) -> Result<Inserted>;
-
-    /// `Producer::put`, with the default options.
-    fn put_plain(&self, tube: &str, body: &[u8]) -> Result<Inserted> {
-        self.put(tube, body, PutOptions::default())
-    }
-
-    /// `Producer::enqueue` for all of them, and then every answer.
-    fn put_all(&self, tube: &str, bodies: &[Vec<u8>]) -> Vec<Result<Inserted>>;
-
-    /// `Producer::put_many`: the first `take` answers, and then it is dropped.
-    fn put_some(
-        &self,
-        tube: &str,
-        window: usize,
-        take: usize,
-        bodies: &[Vec<u8>],
-    ) -> Vec<Result<Inserted>>;
-
-    /// `Producer::try_put` without waiting for the answer.
-    fn try_put(&self, tube: &str, body: &[u8]) -> Result<()>;
-
-    /// `Producer::key`.
-    #[must_use]
-    fn key(&self, key: &[u8]) -> Self;
-
-    /// `Producer::timeout`.
-    #[must_use]
-    fn timeout(&self, timeout: Duration) -> Self;
-
-    /// `Producer::delivery`.
-    #[must_use]
-    fn delivery(&self, delivery: Delivery) -> Self;
-
-    /// `Producer::check`.
-    fn check(&self) -> Result<()>;
-
-    /// `Producer::flush`.
-    fn flush(&self);
-
-    /// `Producer::close`.
-    fn close(&self) -> ProducerReport;
-
-    /// `Producer::report`.
-    fn report(&self) -> ProducerReport;
-
-    /// `Producer::state`.
-    fn state(&self) -> ConnectionState;
-
-    /// Its driver, if it needs one.
-    fn runtime(&self) -> Option<Arc<Runtime>>;
-}
-
 /// The async face, on its own multi-thread runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct AsyncProducer {
@@ -80,102 +18,6 @@ pub(crate) struct AsyncProducer {
     pub(crate) runtime: Arc<Runtime>,
 }
 
-impl Producing for AsyncProducer {
-    fn connect(options: ProducerOptions) -> Result<Self> {
-        let runtime = multi();
-        let producer = runtime.block_on(Producer::connect(options))?;
-        Ok(AsyncProducer { producer, runtime })
-    }
-
-    fn new(options: ProducerOptions) -> Result<Self> {
-        let runtime = multi();
-        let producer = runtime.block_on(async { Producer::new(options) })?;
-        Ok(AsyncProducer { producer, runtime })
-    }
-
-    fn put(&self, tube: &str, body: &[u8], options: PutOptions) -> Result<Inserted> {
-        self.runtime.block_on(self.producer.put(tube, body, options))
-    }
-
-    fn put_all(&self, tube: &str, bodies: &[Vec<u8>]) -> Vec<Result<Inserted>> {
-        self.runtime.block_on(async {
-            let mut receipts = Vec::new();
-            for body in bodies {
-                receipts.push(self.producer.enqueue(tube, body, PutOptions::default()).await);
-            }
-            let mut answers = Vec::new();
-            for receipt in receipts {
-                answers.push(match receipt {
-                    Ok(receipt) => receipt.await,
-                    Err(error) => Err(error),
-                });
-            }
-            answers
-        })
-    }
-
-    fn put_some(
-        &self,
-        tube: &str,
-        window: usize,
-        take: usize,
-        bodies: &[Vec<u8>],
-    ) -> Vec<Result<Inserted>> {
-        self.runtime.block_on(async {
-            let answers = self.producer.put_many(tube, bodies, PutOptions::default());
-            let mut answers = answers.unwrap().window(window);
-            let mut found = Vec::new();
-            while found.len() < take {
-                match answers.next().await {
-                    Some(answer) => found.push(answer),
-                    None => break,
-                }
-            }
-            found
-        })
-    }
-
-    fn try_put(&self, tube: &str, body: &[u8]) -> Result<()> {
-        self.producer.try_put(tube, body, PutOptions::default()).map(drop)
-    }
-
-    fn key(&self, key: &[u8]) -> Self {
-        AsyncProducer { producer: self.producer.key(key), runtime: self.runtime.clone() }
-    }
-
-    fn timeout(&self, timeout: Duration) -> Self {
-        AsyncProducer { producer: self.producer.timeout(timeout), runtime: self.runtime.clone() }
-    }
-
-    fn delivery(&self, delivery: Delivery) -> Self {
-        AsyncProducer { producer: self.producer.delivery(delivery), runtime: self.runtime.clone() }
-    }
-
-    fn check(&self) -> Result<()> {
-        self.runtime.block_on(self.producer.check())
-    }
-
-    fn flush(&self) {
-        self.runtime.block_on(self.producer.flush());
-    }
-
-    fn close(&self) -> ProducerReport {
-        self.runtime.block_on(self.producer.close())
-    }
-
-    fn report(&self) -> ProducerReport {
-        self.producer.report()
-    }
-
-    fn state(&self) -> ConnectionState {
-        self.producer.state()
-    }
-
-    fn runtime(&self) -> Option<Arc<Runtime>> {
-        Some(self.runtime.clone())
-    }
-}
-
 /// The blocking face.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockingProducer {
@@ -183,76 +25,194 @@ pub(crate) struct BlockingProducer {
     pub(crate) producer: blocking::Producer,
 }
 
-impl Producing for BlockingProducer {
-    fn connect(options: ProducerOptions) -> Result<Self> {
-        blocking::Producer::connect(options).map(|producer| BlockingProducer { producer })
-    }
+macro_rules! producing {
+    (
+        calls { $(fn $call:ident($($arg:ident: $type:ty),*) -> $reply:ty;)+ }
+        handles { $(fn $with:ident($setting:ident: $setting_type:ty);)+ }
+        looks { $(fn $look:ident() -> $value:ty;)+ }
+    ) => {
+        /// A producer, called from threads.
+        pub(crate) trait Producing: Clone + Send + Sync + 'static {
+            /// `Producer::connect`.
+            fn connect(options: ProducerOptions) -> Result<Self>;
 
-    fn new(options: ProducerOptions) -> Result<Self> {
-        blocking::Producer::new(options).map(|producer| BlockingProducer { producer })
-    }
+            /// `Producer::new`.
+            fn new(options: ProducerOptions) -> Result<Self>;
 
-    fn put(&self, tube: &str, body: &[u8], options: PutOptions) -> Result<Inserted> {
-        self.producer.put(tube, body, options)
-    }
+            /// `Producer::put`, with the default options.
+            fn put_plain(&self, tube: &str, body: &[u8]) -> Result<Inserted> {
+                self.put(tube, body, PutOptions::default())
+            }
 
-    fn put_all(&self, tube: &str, bodies: &[Vec<u8>]) -> Vec<Result<Inserted>> {
-        let receipts: Vec<Result<blocking::Receipt>> = bodies
-            .iter()
-            .map(|body| self.producer.enqueue(tube, body, PutOptions::default()))
-            .collect();
-        receipts.into_iter().map(|receipt| receipt.and_then(blocking::Receipt::wait)).collect()
-    }
+            /// `Producer::enqueue` for all of them, and then every answer.
+            fn put_all(&self, tube: &str, bodies: &[Vec<u8>]) -> Vec<Result<Inserted>>;
 
-    fn put_some(
-        &self,
-        tube: &str,
-        window: usize,
-        take: usize,
-        bodies: &[Vec<u8>],
-    ) -> Vec<Result<Inserted>> {
-        let answers = self.producer.put_many(tube, bodies, PutOptions::default());
-        answers.unwrap().window(window).take(take).collect()
-    }
+            /// `Producer::put_many`: the first `take` answers, and then it is dropped.
+            fn put_some(
+                &self,
+                tube: &str,
+                window: usize,
+                take: usize,
+                bodies: &[Vec<u8>],
+            ) -> Vec<Result<Inserted>>;
 
-    fn try_put(&self, tube: &str, body: &[u8]) -> Result<()> {
-        self.producer.try_put(tube, body, PutOptions::default()).map(drop)
-    }
+            /// `Producer::try_put` without waiting for the answer.
+            fn try_put(&self, tube: &str, body: &[u8]) -> Result<()>;
 
-    fn key(&self, key: &[u8]) -> Self {
-        BlockingProducer { producer: self.producer.key(key) }
-    }
+            /// Its driver, if it needs one.
+            fn runtime(&self) -> Option<Arc<Runtime>>;
 
-    fn timeout(&self, timeout: Duration) -> Self {
-        BlockingProducer { producer: self.producer.timeout(timeout) }
-    }
+            $(
+                /// The method of that name.
+                fn $call(&self, $($arg: $type),*) -> $reply;
+            )+
 
-    fn delivery(&self, delivery: Delivery) -> Self {
-        BlockingProducer { producer: self.producer.delivery(delivery) }
-    }
+            $(
+                /// The method of that name, which gives another handle of the producer.
+                #[must_use]
+                fn $with(&self, $setting: $setting_type) -> Self;
+            )+
 
-    fn check(&self) -> Result<()> {
-        self.producer.check()
-    }
+            $(
+                /// The method of that name.
+                fn $look(&self) -> $value;
+            )+
+        }
 
-    fn flush(&self) {
-        self.producer.flush();
-    }
+        impl Producing for AsyncProducer {
+            fn connect(options: ProducerOptions) -> Result<Self> {
+                let runtime = multi();
+                let producer = runtime.block_on(Producer::connect(options))?;
+                Ok(AsyncProducer { producer, runtime })
+            }
 
-    fn close(&self) -> ProducerReport {
-        self.producer.close()
-    }
+            fn new(options: ProducerOptions) -> Result<Self> {
+                let runtime = multi();
+                let producer = runtime.block_on(async { Producer::new(options) })?;
+                Ok(AsyncProducer { producer, runtime })
+            }
 
-    fn report(&self) -> ProducerReport {
-        self.producer.report()
-    }
+            fn put_all(&self, tube: &str, bodies: &[Vec<u8>]) -> Vec<Result<Inserted>> {
+                self.runtime.block_on(async {
+                    let mut receipts = Vec::new();
+                    for body in bodies {
+                        receipts.push(self.producer.enqueue(tube, body, PutOptions::default()).await);
+                    }
+                    let mut answers = Vec::new();
+                    for receipt in receipts {
+                        answers.push(match receipt {
+                            Ok(receipt) => receipt.await,
+                            Err(error) => Err(error),
+                        });
+                    }
+                    answers
+                })
+            }
 
-    fn state(&self) -> ConnectionState {
-        self.producer.state()
-    }
+            fn put_some(
+                &self,
+                tube: &str,
+                window: usize,
+                take: usize,
+                bodies: &[Vec<u8>],
+            ) -> Vec<Result<Inserted>> {
+                self.runtime.block_on(async {
+                    let answers = self.producer.put_many(tube, bodies, PutOptions::default());
+                    let (mut answers, mut found) = (answers.unwrap().window(window), Vec::new());
+                    while found.len() < take && let Some(answer) = answers.next().await {
+                        found.push(answer);
+                    }
+                    found
+                })
+            }
 
-    fn runtime(&self) -> Option<Arc<Runtime>> {
-        None
+            fn try_put(&self, tube: &str, body: &[u8]) -> Result<()> {
+                self.producer.try_put(tube, body, PutOptions::default()).map(drop)
+            }
+
+            fn runtime(&self) -> Option<Arc<Runtime>> {
+                Some(self.runtime.clone())
+            }
+
+            $(fn $call(&self, $($arg: $type),*) -> $reply {
+                self.runtime.block_on(self.producer.$call($($arg),*))
+            })+
+
+            $(fn $with(&self, $setting: $setting_type) -> Self {
+                let producer = self.producer.$with($setting);
+                AsyncProducer { producer, runtime: self.runtime.clone() }
+            })+
+
+            $(fn $look(&self) -> $value {
+                self.producer.$look()
+            })+
+        }
+
+        impl Producing for BlockingProducer {
+            fn connect(options: ProducerOptions) -> Result<Self> {
+                blocking::Producer::connect(options).map(|producer| BlockingProducer { producer })
+            }
+
+            fn new(options: ProducerOptions) -> Result<Self> {
+                blocking::Producer::new(options).map(|producer| BlockingProducer { producer })
+            }
+
+            fn put_all(&self, tube: &str, bodies: &[Vec<u8>]) -> Vec<Result<Inserted>> {
+                let options = PutOptions::default();
+                let receipts: Vec<Result<blocking::Receipt>> =
+                    bodies.iter().map(|body| self.producer.enqueue(tube, body, options)).collect();
+                receipts.into_iter().map(|receipt| receipt.and_then(blocking::Receipt::wait)).collect()
+            }
+
+            fn put_some(
+                &self,
+                tube: &str,
+                window: usize,
+                take: usize,
+                bodies: &[Vec<u8>],
+            ) -> Vec<Result<Inserted>> {
+                let answers = self.producer.put_many(tube, bodies, PutOptions::default());
+                answers.unwrap().window(window).take(take).collect()
+            }
+
+            fn try_put(&self, tube: &str, body: &[u8]) -> Result<()> {
+                self.producer.try_put(tube, body, PutOptions::default()).map(drop)
+            }
+
+            fn runtime(&self) -> Option<Arc<Runtime>> {
+                None
+            }
+
+            $(fn $call(&self, $($arg: $type),*) -> $reply {
+                self.producer.$call($($arg),*)
+            })+
+
+            $(fn $with(&self, $setting: $setting_type) -> Self {
+                BlockingProducer { producer: self.producer.$with($setting) }
+            })+
+
+            $(fn $look(&self) -> $value {
+                self.producer.$look()
+            })+
+        }
+    };
+}
+
+producing! {
+    calls {
+        fn put(tube: &str, body: &[u8], options: PutOptions) -> Result<Inserted>;
+        fn check() -> Result<()>;
+        fn flush() -> ();
+        fn close() -> ProducerReport;
+    }
+    handles {
+        fn key(key: &[u8]);
+        fn timeout(timeout: Duration);
+        fn delivery(delivery: Delivery);
+    }
+    looks {
+        fn report() -> ProducerReport;
+        fn state() -> ConnectionState;
     }
 }
 

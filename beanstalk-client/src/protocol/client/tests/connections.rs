@@ -243,20 +243,6 @@ fn a_client_of_a_given_stream_has_no_other() {
 }
 
 #[test]
-fn an_explicit_connect_replaces_the_connection() {
-    let mut bench = Bench::new(options());
-    bench.hand.role.0.connect();
-    assert_eq!(bench.ask(), Pulse::Close(None));
-    assert!(bench.hand.role.0.ready().is_none(), "not yet");
-    bench.hand.closes();
-    assert!(matches!(bench.ask(), Pulse::Dial { .. }));
-    bench.hand.ends(End::NotConnected(closed("no way")));
-    bench.ask();
-    let error = bench.hand.role.0.ready().unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "simulated:11300: no way");
-}
-
-#[test]
 fn a_connection_that_was_just_made_is_not_checked_before_it_is_used() {
     let mut hand = ByHand::new(ClientSession::new(options(), true));
     hand.role.0.connect();
@@ -272,38 +258,6 @@ fn a_connection_that_was_just_made_is_not_checked_before_it_is_used() {
     bench.hand.now += SECOND + Duration::from_millis(1);
     assert_eq!(bench.begin(&ListTubeUsed), "");
     assert_eq!(bench.ask(), Pulse::Peek);
-}
-
-#[test]
-fn inspecting_a_connection_does_not_connect() {
-    let mut bench = Bench::new(options());
-    bench.hand.role.0.look();
-    assert_eq!(bench.ask(), Pulse::Peek);
-    bench.hand.looked();
-    assert_eq!(bench.ask(), Pulse::Rest(None));
-    assert!(bench.hand.role.0.ready().unwrap().is_ok());
-    bench.hand.role.0.look();
-    bench.hand.loses(std::io::ErrorKind::UnexpectedEof);
-    assert_eq!(bench.ask(), Pulse::Close(None));
-    assert!(bench.hand.role.0.ready().unwrap().is_ok());
-    assert!(!bench.hand.role.0.session.is_open());
-}
-
-/// A pool gives its connections to others.
-#[test]
-fn a_connection_that_is_forgotten_is_followed_by_one_with_the_defaults() {
-    let mut bench = Bench::new(options());
-    bench.begin(&Use("mine".try_into().unwrap()));
-    bench.hear("USING mine\r\n");
-    bench.begin(&Watch("more".try_into().unwrap()));
-    bench.hear("WATCHING 2\r\n");
-    bench.hand.role.0.forget();
-    assert_eq!(bench.ask(), Pulse::Close(None));
-    assert!(bench.hand.role.0.ready().unwrap().is_ok());
-    bench.hand.closes();
-    bench.hand.role.0.begin(&ListTubeUsed);
-    bench.ask_and_open();
-    assert_eq!(bench.write(), "list-tube-used\r\n");
 }
 
 /// A pipeline starts on it.

@@ -71,19 +71,6 @@ fn another_reply_of_a_pipeline_has_its_own_time() {
 }
 
 #[test]
-fn a_pipeline_whose_peer_takes_nothing_fails_after_the_time_of_a_write_and_of_a_reply() {
-    let mut bench = pipeline();
-    let one = bench.send(&put("one"));
-    let start = bench.hand.now;
-    assert_eq!(bench.awaits(one).until(), Some(start + 3 * SECOND));
-    bench.hand.now += 3 * SECOND;
-    assert_eq!(bench.ask().until(), Some(start + 5 * SECOND));
-    bench.hand.now += 2 * SECOND;
-    assert_eq!(bench.ask(), Pulse::Close(None));
-    assert_eq!(bench.failure(), (ErrorKind::Timeout(Deadline::Write), Fate::NotSent));
-}
-
-#[test]
 fn bytes_that_come_before_a_pipeline_has_written_anything_answer_nothing_of_it() {
     let mut bench = pipeline();
     let one = bench.send(&put("one"));
@@ -153,14 +140,4 @@ fn a_call_measures_its_message_and_its_end() {
     let lost = Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "gone");
     assert!(client.conclude_first(&Stats, Err(lost), [first, second]).is_err());
     assert_eq!(take(&seen), ["stats ended connection_lost"; 2]);
-}
-
-/// Its caller would encode ever more commands behind a body that the server does not want.
-#[test]
-fn a_pipeline_gets_a_refusal_before_its_command_is_written_whole() {
-    let mut bench = pipeline();
-    let one = bench.send(&put("body"));
-    bench.awaits(one);
-    bench.hand.takes(20);
-    assert_eq!(bench.hear("JOB_TOO_BIG\r\n").unwrap().unwrap(), Response::JobTooBig);
 }

@@ -238,7 +238,7 @@ fn the_limit_of_a_server_ends_with_its_connection() {
     world.outbox.want_connections();
     world.turn(0, 0, 0);
     assert_eq!(world.pulse(0), Pulse::Rest(None), "it is wanted no more");
-    world.step(&Step::Break { server: 0, takes: 0 });
+    world.breaks(0);
     assert!(world.offer("default", &[b'x'; 1001], &policy()).unwrap().is_some());
 }
 
@@ -247,7 +247,7 @@ fn a_connection_that_breaks_within_an_answer_leaves_nothing_of_it_to_the_next() 
     let mut world = World::new(1, Selection::InOrder, some_probes());
     world.outbox.want_connections();
     world.greet(0, "OK 1000\r\n---\n");
-    world.step(&Step::Break { server: 0, takes: 0 });
+    world.breaks(0);
     world.now += SECOND;
     put(&mut world);
     world.settle();
@@ -283,24 +283,6 @@ fn a_server_that_answers_a_put_works_again() {
         world.turn(0, 0, 2);
         assert_eq!(world.outbox.lanes[0].health.failures(), 0, "{answer}");
     }
-}
-
-#[test]
-fn a_draining_server_is_reported_and_shown() {
-    let options = options(2, Selection::InOrder).on_event(|_| {});
-    let mut world = World::of(options, some_probes());
-    world.servers[0].refuses = true;
-    (0..2).for_each(|_| put(&mut world));
-    for (takes, arrives) in [(0, 0), (0, 0), (usize::MAX, 0), (0, 3)] {
-        world.turn(0, takes, arrives);
-    }
-    let events = world.events();
-    assert_eq!(events[0], "0 connected");
-    assert!(events[1].starts_with("0 2 puts were refused: put: DRAINING"), "{events:?}");
-    assert_eq!(events[2], "0 2 puts go to another server");
-    let report = world.outbox.report();
-    assert!(report.servers[0].last_error.as_ref().unwrap().contains("DRAINING"));
-    assert_eq!(report.moved, 2);
 }
 
 /// Its waiter saw a timeout.
@@ -358,7 +340,7 @@ fn each_kind_of_failure_is_reported_once_per_outage() {
     world.turn(0, 0, 0);
     assert_eq!(world.events(), ["0 connected"]);
     world.turn(0, usize::MAX, 0);
-    world.step(&Step::Break { server: 0, takes: 0 });
+    world.breaks(0);
     let lost = world.outbox.take_events();
     let fate = lost.iter().find_map(|(_, what)| match what {
         ProducerEventKind::Disconnected(error) => Some(error.fate()),
@@ -374,7 +356,7 @@ fn each_kind_of_failure_is_reported_once_per_outage() {
         {
             world.turn(0, takes, arrives);
         }
-        world.step(&Step::Break { server: 0, takes: 0 });
+        world.breaks(0);
         let events = world.events();
         assert!(events.iter().any(|event| event.contains("disconnected")), "again: {events:?}");
         assert!(events.iter().any(|event| event.contains("sent again")), "{events:?}");
@@ -416,49 +398,6 @@ fn a_failure_is_counted_once() {
     world.servers[0].io.ended(End::Lost(std::io::ErrorKind::ConnectionReset.into()));
     world.pulse(0);
     assert_eq!(world.outbox.lanes[0].health.failures(), 1);
-}
-
-/// A caller that drives a lane may not have run for a while; a task always has read.
-#[test]
-fn an_overdue_answer_ends_the_connection_once_the_socket_is_empty() {
-    for probes in [some_probes(), other_probes()] {
-        let mut world = World::new(1, Selection::InOrder, probes);
-        world.put(0, Delivery::AtMostOnce, 3600);
-        world.write(0);
-        let reply = "host0".parse::<crate::ConnectOptions>().unwrap().reply_timeout;
-        let due = world.now + reply;
-        assert_eq!(world.pulse(0).until(), Some(due));
-        world.now = due;
-        let mut pulse = world.pulse(0);
-        assert_eq!(pulse == Pulse::Look, by_puts() == Some(probes), "{pulse:?}");
-        if pulse == Pulse::Look {
-            world.servers[0].io.looked(world.now);
-            pulse = world.pulse(0);
-        }
-        assert_eq!(pulse, Pulse::Close(None));
-        let error = world.failure(0);
-        assert_eq!(error.kind(), ErrorKind::Timeout(crate::Deadline::Reply));
-        assert_eq!(error.fate(), Fate::Unknown);
-    }
-    // One that was late once, and came, says nothing about the next.
-    let Some(probes) = by_puts() else { return };
-    let mut world = World::new(1, Selection::InOrder, probes);
-    let reply = "host0".parse::<crate::ConnectOptions>().unwrap().reply_timeout;
-    for job in 0..2 {
-        world.put(0, Delivery::AtMostOnce, 3600);
-        for _ in 0..3 {
-            world.turn(0, usize::MAX, 0);
-        }
-        world.now += reply;
-        assert_eq!(world.pulse(0), Pulse::Look);
-        for reply in std::mem::take(&mut world.servers[0].connection.replies) {
-            bring(&mut world.servers[0].io, reply.as_bytes());
-        }
-        world.pulse(0);
-        world.servers[0].io.looked(world.now);
-        world.pulse(0);
-        assert!(world.has(job), "{job}");
-    }
 }
 
 /// The tube that the server uses is that of the last `use` that was answered.

@@ -66,24 +66,6 @@ fn a_new_connection_starts_from_nothing() {
     bench.finish(1, Outcome::Delete);
     bench.finish(2, Outcome::Delete);
     assert_eq!(bench.opens(), format!("stats\r\n{RESERVE}"), "one at a time");
-    // A job that killed a worker is the first one for the next.
-    let mut bench = Bench::connected(&options(1));
-    let mut inspected = 0;
-    for job in 1..=40 {
-        let said = bench.hear(&reserved(job));
-        if said.starts_with("stats-job") {
-            inspected += 1;
-            bench.hear(&counters(job, &as_usual()));
-        }
-        bench.did();
-        bench.finish(job, Outcome::Delete);
-        bench.hear("DELETED\r\n");
-    }
-    assert!((16..30).contains(&inspected), "{inspected}");
-    bench.lose();
-    bench.opens();
-    bench.hear(&server("1a"));
-    assert_eq!(bench.hear(&reserved(41)), "stats-job 41\r\n");
     // The warning was about a job of the last connection.
     let mut bench = Bench::running(&options(1).prefetch(2), 7, 60);
     bench.hear("DEADLINE_SOON\r\n");
@@ -106,23 +88,6 @@ fn a_new_connection_starts_from_nothing() {
 
 fn until_empty() -> WorkerOptions {
     options(1).until_empty()
-}
-
-#[test]
-fn a_slot_until_its_tubes_are_empty_ends_when_it_holds_nothing_and_finds_nothing() {
-    let mut bench = Bench::new(&until_empty());
-    assert_eq!(bench.opens(), format!("stats\r\n{LOOK}"), "it does not wait");
-    bench.hear(&server("1a"));
-    bench.hear("TIMED_OUT\r\n");
-    assert_eq!(bench.hand.turn(), Pulse::Over);
-
-    let mut bench = Bench::running(&until_empty().prefetch(2), 7, 60);
-    assert_eq!(bench.hear("TIMED_OUT\r\n"), "", "a job is running, which may bring others");
-    assert_eq!(bench.finish(7, Outcome::Delete), format!("delete 7\r\n{LOOK}"));
-    bench.hear("DELETED\r\n");
-    assert!(bench.slot().is_connected());
-    bench.hear("TIMED_OUT\r\n");
-    assert_eq!(bench.hand.turn(), Pulse::Over);
 }
 
 /// Its job is ready again by then, and may have to be run.
@@ -172,18 +137,6 @@ fn a_heartbeat_that_is_over_is_not_revived_by_the_end_of_a_reservation() {
     assert_eq!(bench.hear("DEADLINE_SOON\r\n"), "");
 }
 
-#[test]
-fn deadline_soon_for_an_unknown_job_causes_a_pause() {
-    let mut bench = Bench::connected(&options(1));
-    assert_eq!(bench.hear("DEADLINE_SOON\r\n"), "");
-    let did = bench.did();
-    let expected = "reserve-with-timeout was answered DEADLINE_SOON (1 in a row)";
-    assert!(did[0].starts_with(expected), "{did:?}");
-    let until = bench.hand.turn().until().unwrap();
-    assert!(until > bench.hand.now);
-    assert_eq!(bench.wait(10 * SECOND), RESERVE);
-}
-
 /// A server that answers at once that it has waited would be asked again thousands of times a second.
 #[test]
 fn a_reserve_that_ends_much_too_early_is_followed_by_a_pause() {
@@ -216,22 +169,6 @@ fn a_reserve_that_ends_much_too_early_is_followed_by_a_pause() {
     bench.did();
     bench.hear("TIMED_OUT\r\n");
     assert_eq!(bench.did(), [""; 0]);
-}
-
-#[test]
-fn a_settled_job_resets_the_refusals() {
-    let mut bench = Bench::connected(&options(1));
-    bench.hear("TIMED_OUT\r\n");
-    assert!(bench.did()[0].contains("(1 in a row)"));
-    bench.wait(10 * SECOND);
-    bench.hear(&reserved(7));
-    bench.hear(&counters(7, &as_usual()));
-    bench.did();
-    bench.finish(7, Outcome::Delete);
-    bench.hear("DELETED\r\n");
-    bench.did();
-    bench.hear("TIMED_OUT\r\n");
-    assert!(bench.did()[0].contains("(1 in a row)"));
 }
 
 fn limited(limit: &JobLimit) -> WorkerOptions {

@@ -5,27 +5,15 @@ use std::sync::{Arc, Mutex};
 use super::*;
 use crate::{Inspect, LostReason, SlotState};
 
+/// It has no memory to queue it.
 #[test]
-fn a_handler_decides_the_outcome_of_its_job() {
-    let release = Outcome::Release { delay: 5 * SECOND, priority: None };
-    let urgent = Outcome::Release { delay: Duration::ZERO, priority: Some(3.into()) };
-    for (outcome, said, answer, fate) in [
-        (Outcome::Delete, "delete 7", "DELETED", "deleted"),
-        (release, "release 7 77 5", "RELEASED", "released"),
-        (urgent, "release 7 3 0", "RELEASED", "released"),
-        (Outcome::bury(), "bury 7 77", "BURIED", "buried"),
-        (Outcome::Retry, "release 7 77 1", "RELEASED", "released"),
-        (Outcome::retry_after(9 * SECOND), "release 7 77 9", "RELEASED", "released"),
-        // The server has no memory to queue it.
-        (release, "release 7 77 5", "BURIED", "buried"),
-    ] {
-        let mut bench = Bench::running(&options(1), 7, 60);
-        let next = bench.finish(7, outcome);
-        assert_eq!(next, format!("{said}\r\nreserve-with-timeout 15\r\n"));
-        bench.hear(&format!("{answer}\r\n"));
-        assert_eq!(bench.did(), [format!("job 7 {fate}")]);
-        assert!(bench.slot().is_connected());
-    }
+fn a_server_may_bury_a_job_that_is_released() {
+    let mut bench = Bench::running(&options(1), 7, 60);
+    let said = bench.finish(7, Outcome::retry_after(9 * SECOND));
+    assert_eq!(said, "release 7 77 9\r\nreserve-with-timeout 15\r\n");
+    bench.hear("BURIED\r\n");
+    assert_eq!(bench.did(), ["job 7 buried"]);
+    assert!(bench.slot().is_connected());
 }
 
 #[test]
@@ -118,30 +106,6 @@ fn a_connection_that_is_made_after_a_stop_asks_for_nothing() {
     bench.hand.opens();
     assert_eq!(bench.says(), "stats\r\n");
     assert!(matches!(bench.hand.turn(), Pulse::HalfClose(_)));
-}
-
-#[test]
-fn a_handler_may_finish_its_job_within_the_grace() {
-    let mut bench = Bench::running(&options(1).grace(5 * SECOND), 7, 60);
-    assert_eq!(bench.stop(), "");
-    assert_eq!(bench.wait(4 * SECOND), "");
-    assert_eq!(bench.finish(7, Outcome::Delete), "delete 7\r\n");
-    assert_eq!(bench.did(), ["hand back"]);
-    bench.hear("DELETED\r\n");
-    assert_eq!(bench.did(), ["job 7 deleted"]);
-    assert_eq!(bench.hand.turn(), Pulse::Over);
-
-    let mut bench = Bench::running(&options(1).grace(5 * SECOND), 7, 60);
-    let end = bench.hand.now + 5 * SECOND;
-    bench.stop();
-    bench.hand.looked();
-    bench.hand.now += 4 * SECOND + SECOND / 2;
-    bench.hand.looked();
-    assert_eq!(bench.hand.turn(), Pulse::Rest(Some(end)));
-    bench.did();
-    bench.hand.now = end;
-    assert_eq!(bench.hand.turn(), Pulse::Over);
-    assert_eq!(bench.did(), ["lost 7: Stopped", "job 7 abandoned"]);
 }
 
 #[test]
@@ -280,22 +244,6 @@ fn a_dead_job_is_deleted_once_its_copy_is_there() {
 }
 
 #[test]
-fn the_dead_letter_tube_is_used_once_for_several_jobs() {
-    let mut bench = Bench::connected(&with_dead_letter(Retries::default().releases(0)));
-    for (id, says) in [(7, "use dead\r\n"), (8, "")] {
-        bench.hear(&reserved(id));
-        bench.hear(&counters(id, &as_usual()));
-        bench.did();
-        let put = "put 77 0 60 4\r\nbody\r\n";
-        let said = bench.finish(id, Outcome::Retry);
-        let said = if says.is_empty() { said } else { said + &bench.hear("USING dead\r\n") };
-        assert_eq!(said, format!("{says}{put}"));
-        bench.hear("INSERTED 9\r\n");
-        bench.hear("DELETED\r\n");
-    }
-}
-
-#[test]
 fn a_job_whose_copy_may_not_be_there_is_kept() {
     let mut bench = Bench::connected(&with_dead_letter(Retries::default()));
     bench.hear(&reserved(7));
@@ -319,20 +267,6 @@ fn a_job_that_is_not_run_goes_to_the_dead_letter_tube() {
     bench.hear("DELETED\r\n");
     let did = bench.did().join("; ");
     assert!(did.contains("3 attempts: it was reserved 3 times without a release"), "{did}");
-}
-
-/// The server counts a deferral like any other release.
-#[test]
-fn a_deferral_is_not_a_failure() {
-    for (deferrals, last) in [(0, "bury 7 77"), (1, "release 7 77 1"), (2, "release 7 77 1")] {
-        let mut bench = Bench::connected(&options(1).retries(Retries::default().releases(1)));
-        bench.hear(&reserved(7));
-        bench.hear(&counters(7, &[("reserves", 2), ("releases", 1)]));
-        bench.did();
-        let (key, now) = (bench.key(7), bench.hand.now);
-        bench.slot().finish(key, Outcome::Retry, deferrals, now);
-        assert_eq!(bench.says().lines().next(), Some(last), "{deferrals} deferrals");
-    }
 }
 
 #[test]
@@ -367,17 +301,6 @@ fn a_job_of_another_tube_ends_the_connection() {
     bench.hear(&reserved(7));
     bench.hear(&counters_in("mail", 7, &as_usual()));
     assert!(!bench.slot().is_connected(), "no handler of this worker is for it");
-}
-
-#[test]
-fn actions_are_pending_until_they_are_taken() {
-    let mut bench = Bench::connected(&options(1));
-    assert!(!bench.slot().has_actions());
-    bench.hear(&reserved(7));
-    bench.hear(&counters(7, &as_usual()));
-    assert!(bench.slot().has_actions() && bench.slot().is_connected());
-    bench.did();
-    assert!(!bench.slot().has_actions());
 }
 
 /// It would run the job a second time, next to a handler that cannot be told to stop.
@@ -442,23 +365,6 @@ fn a_server_that_keeps_closing_is_retried_less_unless_it_served() {
     assert!(longest_pause(lasts) <= base, "it has lasted");
     assert!(longest_pause(|bench| drop(bench.hear(&server("1a")))) > SECOND, "it only greets");
     assert!(longest_pause(|bench| drop(bench.wait(SECOND))) > SECOND, "it does not even greet");
-}
-
-#[test]
-fn a_failed_or_slow_connection_attempt_is_reported() {
-    let mut bench = Bench::new(&options(1));
-    assert!(matches!(bench.hand.turn(), Pulse::Dial { .. }));
-    assert_eq!(bench.slot().state(), SlotState::Connecting);
-    bench.hand.ends(End::NotConnected(Error::new(ErrorKind::Connect, Fate::NotSent, "refused")));
-    let Pulse::Close(Some(at)) = bench.hand.turn() else { panic!("not at once") };
-    assert_eq!(bench.slot().state(), SlotState::BackingOff);
-    assert_eq!(bench.did(), ["disconnected: refused"]);
-    bench.hand.now = at;
-    let Pulse::Dial { by: Some(by), .. } = bench.hand.turn() else { panic!() };
-    assert_eq!(bench.slot().state(), SlotState::Connecting);
-    bench.hand.now = by + Duration::from_millis(1);
-    assert!(matches!(bench.hand.turn(), Pulse::Close(Some(_))));
-    assert_eq!(bench.did(), ["disconnected: no connection within the connect timeout of 5 s"]);
 }
 
 #[test]
