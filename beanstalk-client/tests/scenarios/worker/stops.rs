@@ -140,7 +140,6 @@ fn a_stop_lets_running_jobs_end<F: WorkerFace>(environment: Environment) {
     worker.events.wait_for("started", 1);
     worker.handle.stop();
     let second = put(&mut client, "not to be taken");
-    std::thread::sleep(Duration::from_millis(300));
     assert_eq!(client.stats_job(first).unwrap().unwrap().state, JobState::Reserved);
     open.send(()).unwrap();
     let report = worker.end();
@@ -174,7 +173,7 @@ fn jobs_that_outlive_the_grace_go_back_unchanged<F: WorkerFace>(environment: Env
     let place = environment.start();
     let mut client: F = place.connect();
     let id = put(&mut client, "stubborn");
-    let worker = F::start(worker_options(&place).grace(Duration::from_millis(300)), |job| {
+    let worker = F::start(worker_options(&place).grace(Duration::from_millis(50)), |job| {
         assert_eq!(job.wait_lost(), Some(LostReason::Stopped));
         Ok(Outcome::Delete)
     });
@@ -191,7 +190,7 @@ fn the_last_job_of_a_limit_has_all_the_time_it_needs<F: WorkerFace>(environment:
     put(&mut place.connect::<F>(), "long");
     let options = worker_options(&place).limit(JobLimit::new(1)).grace(Duration::from_millis(50));
     let worker = F::start(options, |job| {
-        std::thread::sleep(Duration::from_millis(500));
+        std::thread::sleep(Duration::from_millis(150));
         assert!(!job.is_stopping());
         Ok(Outcome::Delete)
     });
