@@ -23,6 +23,7 @@ pub const MAX_NAMES: usize = 1000;
 #[derive(Clone)]
 pub struct LiveNames {
     shared: Arc<Shared>,
+    deadline: Duration,
 }
 
 #[derive(Default)]
@@ -49,7 +50,7 @@ impl LiveNames {
         lock(&shared.state).next = Some(Box::new(fetch));
         let worker = Arc::clone(&shared);
         thread::spawn(move || worker.serve());
-        Self { shared }
+        Self { shared, deadline: DEADLINE }
     }
 
     /// The names in order, fresh if they arrive in time. Never waits longer than [`DEADLINE`].
@@ -62,7 +63,7 @@ impl LiveNames {
             state.wanted = true;
             changed.notify_all();
         }
-        let waited = changed.wait_timeout_while(state, DEADLINE, is_stale);
+        let waited = changed.wait_timeout_while(state, self.deadline, is_stale);
         waited.unwrap_or_else(PoisonError::into_inner).0.names.clone()
     }
 
@@ -133,10 +134,17 @@ mod tests {
 
     use super::*;
 
+    /// Waits for fresh names however long the machine takes.
+    fn patient(fetch: impl FnMut() -> Option<Vec<String>> + Send + 'static) -> LiveNames {
+        let mut names = LiveNames::new(fetch);
+        names.deadline = Duration::from_secs(3600);
+        names
+    }
+
     #[test]
     fn fetches_names_on_demand() {
         let (sender, receiver) = mpsc::channel();
-        let names = LiveNames::new(move || {
+        let names = patient(move || {
             sender.send(()).unwrap();
             Some(vec!["b".into(), "a".into(), "b".into()])
         });
@@ -151,7 +159,7 @@ mod tests {
     fn a_slow_server_keeps_stale_names() {
         let (go, wait) = mpsc::channel::<()>();
         let mut first = true;
-        let names = LiveNames::new(move || {
+        let mut names = patient(move || {
             if !std::mem::take(&mut first) {
                 wait.recv().unwrap();
                 return Some(vec!["new".into()]);
@@ -159,6 +167,7 @@ mod tests {
             Some(vec!["old".into()])
         });
         assert_eq!(names.get(), ["old"]);
+        names.deadline = DEADLINE;
         names.refresh();
         assert_eq!(names.get(), ["old"], "the fetch is still waiting");
         go.send(()).unwrap();
@@ -168,7 +177,7 @@ mod tests {
     #[test]
     fn a_failed_fetch_keeps_known_names() {
         let mut answers = vec![None, Some(vec!["a".to_owned()])];
-        let names = LiveNames::new(move || answers.pop().flatten());
+        let names = patient(move || answers.pop().flatten());
         assert_eq!(names.get(), ["a"]);
         names.refresh();
         assert_eq!(names.get(), ["a"]);
@@ -178,7 +187,7 @@ mod tests {
 
     #[test]
     fn keeps_at_most_a_thousand_names() {
-        let names = LiveNames::new(|| Some((0..5000).map(|n| format!("{n:04}")).collect()));
+        let names = patient(|| Some((0..5000).map(|n| format!("{n:04}")).collect()));
         assert_eq!(names.get().len(), MAX_NAMES);
     }
 }
