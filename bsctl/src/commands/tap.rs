@@ -1,7 +1,7 @@
 //! `tap`: shows what applications and beanstalkd send each other.
 
 use beanstalk_client::protocol::Response;
-use ctl_core::commands::tap::{Decoder, Look, Said, Side};
+use ctl_core::commands::tap::{Decoder, Look, Role, Said, Side};
 use fixtures::beanstalkd::Version;
 use fixtures::beanstalkd::command::{self, Command};
 
@@ -107,5 +107,5 @@ const GOOD: [&str; 13] = [
 fn answered(word: &[u8], rest: &[u8]) -> Said {
     let word = String::from_utf8_lossy(word.get(..64).unwrap_or(word)).into_owned();
     let is_error = !GOOD.contains(&word.as_str());
-    Said::new(word).of(rest).error_if(is_error).answers_first()
+    Said { role: Role::Answers(None), ..Said::new(word).of(rest).error_if(is_error) }
 }

@@ -56,25 +56,25 @@ impl Cutter {
         }
         while !data.is_empty() {
             let Some(unit) = &mut self.unit else {
-                let why = match decoder.look(side, data) {
-                    Look::Unit(len) => {
-                        // Every unit takes at least one byte, so this ends.
-                        self.unit = Some(Unit { len: Some(len.max(1)), seen: 0 });
-                        continue;
-                    }
-                    Look::ToTheEnd => {
-                        self.unit = Some(Unit { len: None, seen: 0 });
-                        continue;
-                    }
+                let len = match decoder.look(side, data) {
+                    // Every unit takes at least one byte, so this ends.
+                    Look::Unit(len) => Ok(Some(len.max(1))),
+                    Look::ToTheEnd => Ok(None),
                     Look::More if data.len() <= LONGEST_HEAD => {
                         self.kept = data.to_vec();
                         return;
                     }
-                    Look::More => "no end of it was found",
-                    Look::Stranger(why) => why,
+                    Look::More => Err("no end of it was found"),
+                    Look::Stranger(why) => Err(why),
                 };
-                self.is_lost = true;
-                return found(decoder, Found::Stranger { why, kept: data });
+                match len {
+                    Ok(len) => self.unit = Some(Unit { len, seen: 0 }),
+                    Err(why) => {
+                        self.is_lost = true;
+                        return found(decoder, Found::Stranger { why, kept: data });
+                    }
+                }
+                continue;
             };
             let missing = unit.len.map_or(u64::MAX, |len| len - unit.seen);
             let here = usize::try_from(missing).unwrap_or(usize::MAX).min(data.len());

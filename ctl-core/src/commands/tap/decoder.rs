@@ -111,13 +111,6 @@ impl Said {
         self
     }
 
-    /// It answers the oldest request.
-    #[must_use]
-    pub fn answers_first(mut self) -> Self {
-        self.role = Role::Answers(None);
-        self
-    }
-
     /// Sets whether it is a refusal.
     #[must_use]
     pub fn error_if(mut self, is_error: bool) -> Self {

@@ -1,17 +1,16 @@
 //! Relays bytes between applications and their server as they arrive, with nothing added and nothing held back. Closes
 //! and resets are passed on as such.
 
-use std::future::{Future, poll_fn};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use queue_core::lock;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
+use tokio::try_join;
 
 use super::connection::{Connection, News};
 use super::decoder::{Decoder, Side};
@@ -83,7 +82,7 @@ async fn serve<D: Decoder>(mut client: Stream, target: Target, mut tapped: Conne
         let (from_server, to_server) = server.split();
         let there = carry(Side::Client, from_client, to_server, &tapped);
         let back = carry(Side::Server, from_server, to_client, &tapped);
-        both([there, back]).await.err()
+        try_join!(there, back).err()
     };
     if let Some(side) = reset {
         let mut tapped = lock(&tapped);
@@ -123,19 +122,4 @@ async fn carry<D: Decoder>(
             rest = left;
         }
     }
-}
-
-/// Both, or the first failure.
-async fn both<E>(carried: [impl Future<Output = Result<(), E>>; 2]) -> Result<(), E> {
-    let mut carried = carried.map(|one| Some(Box::pin(one)));
-    poll_fn(|context| {
-        for one in &mut carried {
-            if let Some(Poll::Ready(done)) = one.as_mut().map(|one| one.as_mut().poll(context)) {
-                *one = None;
-                done?;
-            }
-        }
-        if carried.iter().all(Option::is_none) { Poll::Ready(Ok(())) } else { Poll::Pending }
-    })
-    .await
 }

@@ -23,7 +23,7 @@ impl Decoder for Lines {
         let text = String::from_utf8_lossy(unit).trim_end().to_owned();
         Some(match unit.first() {
             Some(b'?') => Said::new(text).asks(""),
-            Some(b'!') => Said::new(text).answers_first(),
+            Some(b'!') => Said { role: Role::Answers(None), ..Said::new(text) },
             _ => Said::new("line").of(unit),
         })
     }
