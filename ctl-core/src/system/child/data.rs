@@ -1,9 +1,9 @@
 //! How a command gets the data of a job: on stdin, in a file, or as an argument.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::Path;
 
+use bytes::Bytes;
 use clap::Args;
 use tempfile::NamedTempFile;
 
@@ -22,26 +22,24 @@ pub struct DataArgs {
     pub arg: bool,
 }
 
-/// Data on its way to a command. A file is removed when this is dropped.
+/// Data on its way to a command.
 #[derive(Debug)]
-pub struct Data {
-    input: bytes::Bytes,
-    argument: Option<OsString>,
-    file: Option<NamedTempFile>,
+pub enum Data {
+    /// To be written to stdin.
+    Input(Bytes),
+    /// The last argument.
+    Argument(OsString),
+    /// A file, which is removed when this is dropped.
+    File(NamedTempFile),
 }
 
 impl Data {
     /// The data for stdin.
-    pub fn input(&self) -> bytes::Bytes {
-        self.input.clone()
-    }
-
-    pub(super) fn argument(&self) -> Option<&OsStr> {
-        self.argument.as_deref()
-    }
-
-    pub(super) fn path(&self) -> Option<&Path> {
-        self.file.as_ref().map(NamedTempFile::path)
+    pub fn input(&self) -> Bytes {
+        match self {
+            Self::Input(input) => input.clone(),
+            Self::Argument(_) | Self::File(_) => Bytes::new(),
+        }
     }
 }
 
@@ -49,26 +47,19 @@ impl Data {
 const LONGEST: usize = 128 << 10;
 
 impl DataArgs {
-    /// Whether the data goes to stdin.
-    pub(crate) fn is_stdin(self) -> bool {
-        !self.file && !self.arg
-    }
-
     /// Puts the data in place for the command.
     ///
     /// # Errors
     /// It cannot be an argument: exit 65, which concerns only this job. The file cannot be written: exit 74, or 75 if
     /// the system has no room for it now.
-    pub(super) fn hand_over(self, data: &bytes::Bytes) -> Result<Data, CliError> {
-        let mut whole = Data { input: bytes::Bytes::new(), argument: None, file: None };
-        if self.arg {
-            whole.argument = Some(argument(data)?);
-        } else if self.file {
-            whole.file = Some(write(data).map_err(|error| cannot_write(&error))?);
-        } else {
-            whole.input = data.clone();
-        }
-        Ok(whole)
+    pub(super) fn hand_over(self, data: &Bytes) -> Result<Data, CliError> {
+        Ok(match self {
+            Self { arg: true, .. } => Data::Argument(argument(data)?),
+            Self { file: true, .. } => {
+                Data::File(write(data).map_err(|error| cannot_write(&error))?)
+            }
+            _ => Data::Input(data.clone()),
+        })
     }
 }
 
@@ -119,8 +110,8 @@ mod tests {
     fn rejects_data_that_cannot_be_an_argument() {
         let arg = DataArgs { file: false, arg: true };
         let data = arg.hand_over(&"$(rm) `x`; \n".into()).unwrap();
-        assert_eq!(data.argument(), Some(OsStr::new("$(rm) `x`; \n")));
-        for bad in [bytes::Bytes::from_static(b"a\0b"), vec![b'x'; LONGEST].into()] {
+        assert!(matches!(data, Data::Argument(argument) if argument == "$(rm) `x`; \n"));
+        for bad in [Bytes::from_static(b"a\0b"), vec![b'x'; LONGEST].into()] {
             assert_eq!(arg.hand_over(&bad).unwrap_err().exit.code(), 65);
         }
     }

@@ -2,7 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::ops::RangeInclusive;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use bytes::Bytes;
@@ -45,7 +44,11 @@ impl Template {
     ) -> Result<Self, CliError> {
         let template = match shell {
             Some(line) => Self {
-                words: shell_words(line),
+                words: match cfg!(windows) {
+                    true => vec!["cmd".into(), "/C".into(), line.to_owned()],
+                    // Words after these become `$1` and so on.
+                    false => vec!["sh".into(), "-c".into(), line.to_owned(), "sh".into()],
+                },
                 lines: vec![Line { words: 2..=2, has_arguments: true }],
                 is_shell: true,
             },
@@ -112,7 +115,10 @@ impl Template {
         let data = how.hand_over(body)?;
         let mut values: Vec<(&str, &OsStr)> =
             values.iter().map(|(place, value)| (*place, OsStr::new(*value))).collect();
-        let path = data.path().map(Path::as_os_str);
+        let path = match &data {
+            Data::File(file) => Some(file.path().as_os_str()),
+            Data::Input(_) | Data::Argument(_) => None,
+        };
         values.extend(path.map(|path| (FILE.0, path)));
         let mut words = self.words.iter();
         let mut command = Command::new(words.next().map_or(OsStr::new(""), OsString::as_os_str));
@@ -125,18 +131,14 @@ impl Template {
             is_named |= word.to_string_lossy().contains(FILE.0);
             command.arg(fill_in(word, &values));
         }
-        command.args(path.filter(|_| !is_named)).args(data.argument());
-        command.stdin(if how.is_stdin() { Stdio::piped() } else { Stdio::null() });
+        command.args(path.filter(|_| !is_named)).stdin(Stdio::null());
+        match &data {
+            Data::Input(_) => drop(command.stdin(Stdio::piped())),
+            Data::Argument(argument) => drop(command.arg(argument)),
+            Data::File(_) => {}
+        }
         Ok((command, data))
     }
-}
-
-/// Words after these become `$1` and so on.
-fn shell_words(line: &OsStr) -> Vec<OsString> {
-    if cfg!(windows) {
-        return vec!["cmd".into(), "/C".into(), line.to_owned()];
-    }
-    vec!["sh".into(), "-c".into(), line.to_owned(), "sh".into()]
 }
 
 /// Programs that run a shell line, and which of their arguments that is.
@@ -321,6 +323,8 @@ fn fill_in(word: &OsStr, values: &[(&str, &OsStr)]) -> OsString {
 #[cfg(unix)]
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     const PLACES: &[Place] = &[("{tube}", "$BSCTL_TUBE"), ("{id}", "$BSCTL_JOB_ID")];
