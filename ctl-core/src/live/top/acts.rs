@@ -7,7 +7,7 @@ use std::thread;
 use serde_json::Value;
 
 use super::board::{Board, Known, Row};
-use super::view::{Listing, Prompt};
+use super::view::{Listing, Prompt, View};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::live::own::{self, Came, Own};
@@ -25,12 +25,6 @@ pub(super) struct Acts<T: Interactive> {
     writes: bool,
     /// Ends the last listing, and its number.
     listing: (Interrupts, u64),
-}
-
-/// The outcome of a command.
-pub(super) enum News {
-    Prompt(Prompt),
-    Jobs(Listing),
 }
 
 #[derive(Debug)]
@@ -119,13 +113,17 @@ where
         Prompt::Waits(what)
     }
 
-    /// The outcome of a command, once.
-    pub(super) fn came(&mut self) -> Option<News> {
-        let (is_done, asked, came) = match self.answers.1.try_recv().ok()? {
-            Answer::Jobs(listing) => return Some(News::Jobs(listing)),
-            Answer::Act { is_done, asked, came } => (is_done, asked, came),
+    /// Shows the outcome of a command in the view, once; false if none has come.
+    pub(super) fn came(&mut self, view: &mut View) -> bool {
+        let (is_done, asked, came) = match self.answers.1.try_recv() {
+            Err(_) => return false,
+            Ok(Answer::Jobs(listing)) => {
+                view.came(listing);
+                return true;
+            }
+            Ok(Answer::Act { is_done, asked, came }) => (is_done, asked, came),
         };
-        Some(News::Prompt(match came {
+        view.prompt = match came {
             Err(error) if is_done && error.wants_name() => {
                 self.asked = Some(asked);
                 Prompt::Names(String::new())
@@ -133,7 +131,8 @@ where
             Err(error) => Prompt::Told(format!("{}: {}", asked.what, error.message)),
             Ok(came) if is_done => Prompt::Told(came.line()),
             Ok(_) => Prompt::Asks(self.asked.insert(asked).what.clone()),
-        }))
+        };
+        true
     }
 
     /// The prompt for the key of an act; `None` if no act has it.

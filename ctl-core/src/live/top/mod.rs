@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use self::acts::{Acts, News};
+use self::acts::Acts;
 pub(crate) use self::board::Known;
 pub use self::board::{Act, Board, Figure, Row, Source, Unit, columns};
 use self::pace::Pace;
@@ -153,15 +153,9 @@ where
         if let Some(exit) = interrupts.requested() {
             return Ok(exit);
         }
-        if let Some(news) = acts.came() {
-            match news {
-                News::Prompt(prompt) => {
-                    if matches!(prompt, Prompt::Told(_)) {
-                        pace.set(view.every, view.paused);
-                    }
-                    view.prompt = prompt;
-                }
-                News::Jobs(listing) => view.came(listing),
+        if acts.came(&mut view) {
+            if matches!(view.prompt, Prompt::Told(_)) {
+                pace.set(view.every, view.paused);
             }
             is_new = true;
         }
