@@ -1,9 +1,8 @@
 //! Waiting for several things at the same time.
 
-use std::io;
 use std::panic;
 use std::sync::{Arc, Mutex, mpsc};
-use std::thread::{self, Scope, ScopedJoinHandle};
+use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
 use queue_core::lock;
@@ -18,8 +17,8 @@ pub fn at_once<T: Send, R: Send>(
 ) -> Vec<R> {
     let items: Vec<Mutex<T>> = items.into_iter().map(Mutex::new).collect();
     thread::scope(|scope| {
-        let begun: Vec<_> = items.iter().map(|item| Begun::new(scope, item, &act)).collect();
-        begun.into_iter().map(Begun::result).collect()
+        let results: Vec<_> = items.iter().map(|item| begin(scope, item, &act)).collect();
+        results.into_iter().map(|result| result()).collect()
     })
 }
 
@@ -30,8 +29,7 @@ pub fn these_at_once<T: Send, R: Send, const N: usize>(
 ) -> [R; N] {
     let items = items.map(Mutex::new);
     thread::scope(|scope| {
-        let begun = items.each_ref().map(|item| Begun::new(scope, item, &act));
-        begun.map(Begun::result)
+        items.each_ref().map(|item| begin(scope, item, &act)).map(|result| result())
     })
 }
 
@@ -85,32 +83,18 @@ pub fn soon_after_first<T: Send + 'static>(
     }
 }
 
-/// An item that is acted on.
-struct Begun<'s, T, R, F> {
+/// Begins to act on an item; the result of that is awaited.
+fn begin<'s, T: Send, R: Send + 's, A: Fn(&mut T) -> R + Sync>(
+    scope: &'s Scope<'s, '_>,
     item: &'s Mutex<T>,
-    act: &'s F,
-    thread: io::Result<ScopedJoinHandle<'s, R>>,
-}
-
-impl<'s, T: Send, R: Send, F: Fn(&mut T) -> R + Sync> Begun<'s, T, R, F> {
-    fn new<'e>(scope: &'s Scope<'s, 'e>, item: &'s Mutex<T>, act: &'s F) -> Self
-    where
-        R: 's,
-    {
-        let thread = thread::Builder::new().spawn_scoped(scope, move || apply(act, item));
-        Self { item, act, thread }
+    act: &'s A,
+) -> impl FnOnce() -> R {
+    let apply = move || act(&mut lock(item));
+    let thread = thread::Builder::new().spawn_scoped(scope, apply);
+    move || match thread {
+        Ok(thread) => thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic)),
+        Err(_) => apply(),
     }
-
-    fn result(self) -> R {
-        match self.thread {
-            Ok(thread) => thread.join().unwrap_or_else(|panic| panic::resume_unwind(panic)),
-            Err(_) => apply(self.act, self.item),
-        }
-    }
-}
-
-fn apply<T, R>(act: impl Fn(&mut T) -> R, item: &Mutex<T>) -> R {
-    act(&mut lock(item))
 }
 
 #[cfg(test)]
