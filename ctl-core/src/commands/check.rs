@@ -4,7 +4,8 @@ mod measured;
 mod report;
 mod several;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 pub use self::measured::{Measured, Metric, Problem, Stated};
 pub use self::report::Subject;
@@ -29,29 +30,20 @@ pub struct CheckFlags {
     critical: Vec<Threshold>,
 
     /// Verdict on a timeout
-    #[arg(long, global = true, value_name = "VERDICT", default_value = "critical")]
-    on_timeout: OnTimeout,
+    #[arg(long, global = true, value_name = "VERDICT", default_value = "critical", value_parser = on_timeout())]
+    on_timeout: Verdict,
 
     /// Critical if it does not exist, or nothing matches
     #[arg(long, global = true)]
     must_exist: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum OnTimeout {
-    /// Exit 2.
-    Critical,
-    /// Exit 3.
-    Unknown,
-}
-
-impl OnTimeout {
-    fn verdict(self) -> Verdict {
-        match self {
-            Self::Critical => Verdict::Critical,
-            Self::Unknown => Verdict::Unknown,
-        }
-    }
+/// The verdicts on a timeout.
+fn on_timeout() -> impl TypedValueParser<Value = Verdict> {
+    let critical = PossibleValue::new("critical").help("Exit 2");
+    let unknown = PossibleValue::new("unknown").help("Exit 3");
+    PossibleValuesParser::new([critical, unknown])
+        .map(|word| if word == "unknown" { Verdict::Unknown } else { Verdict::Critical })
 }
 
 /// Measures the servers, and judges and reports what it found. `own` is the connection to a single server.
@@ -113,7 +105,7 @@ fn conclude(
             let absent = absent.map(|text| Stated { text, verdict, figures: String::new() });
             Report::of(subject, judged, stated.or(absent).unwrap_or_default())
         }
-        Err((error, judged)) => Report::failed(&error, flags.on_timeout.verdict(), judged),
+        Err((error, judged)) => Report::failed(&error, flags.on_timeout, judged),
     };
     let headline = report.verdict.headline(program, &report.summary);
     match out.style.format {
