@@ -41,9 +41,9 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &PingArgs) -> Result<Exit, C
     context.link.dialer_mut().default_timeout(PATIENCE);
     let interrupts = context.interrupts()?;
     let blank = times::histogram()?;
-    let each = context.link.each()?.into_iter();
-    let mut servers: Vec<Server<T::Link>> =
-        each.map(|(address, link)| Server::new(address, link, blank.clone())).collect();
+    let server =
+        |(address, link)| Server { address, link, times: blank.clone(), lost: 0, failure: None };
+    let mut servers: Vec<Server<T::Link>> = context.link.each()?.into_iter().map(server).collect();
     if let [only] = servers.as_mut_slice() {
         // Uses the session's connection, if there is one.
         std::mem::swap(&mut only.link, &mut context.link);
@@ -79,8 +79,9 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &PingArgs) -> Result<Exit, C
     }
     asked?;
     if servers.iter().all(|server| server.times.is_empty()) {
-        let failure = servers.into_iter().filter_map(|server| server.failure).max_by_key(code);
-        return Err(failure.unwrap_or_else(|| CliError::interrupted(Exit::Interrupted)));
+        let failures = servers.into_iter().filter_map(|server| server.failure);
+        let worst = failures.max_by_key(|error| error.exit.code());
+        return Err(worst.unwrap_or_else(|| CliError::interrupted(Exit::Interrupted)));
     }
     list.finish()?;
     if most > 1 || servers.len() > 1 {
@@ -88,13 +89,9 @@ pub fn run<T: Tool>(context: &mut Context<T>, args: &PingArgs) -> Result<Exit, C
             context.messages.note(summary(address, times, *lost));
         }
     }
-    let worst = servers.iter().filter_map(|server| server.failure.as_ref()).max_by_key(|e| code(e));
-    let worst = worst.map_or(Exit::Done, |error| error.exit);
+    let exits = servers.iter().filter_map(|server| Some(server.failure.as_ref()?.exit));
+    let worst = exits.max_by_key(|exit| exit.code()).unwrap_or(Exit::Done);
     Ok(interrupts.requested().unwrap_or(worst))
-}
-
-fn code(error: &CliError) -> u8 {
-    error.exit.code()
 }
 
 /// A server and its answers.
@@ -108,10 +105,6 @@ struct Server<L> {
 }
 
 impl<L: Link> Server<L> {
-    fn new(address: String, link: L, times: Histogram<u64>) -> Self {
-        Self { address, link, times, lost: 0, failure: None }
-    }
-
     /// The record of the `n`th answer, or of its absence, with the reason.
     fn ask(&mut self, n: u64) -> Result<Record, (Record, String)> {
         let record = Record::new().with("server", self.address.as_str()).with("n", n);

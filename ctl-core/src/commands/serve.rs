@@ -98,7 +98,8 @@ pub fn serve<S>(
         None => None,
     };
     let exit = if is_alone {
-        until_ended(interrupts, gone)
+        while !gone() && interrupts.sleep(Duration::from_millis(200)).is_ok() {}
+        interrupts.requested().unwrap_or(Exit::Done)
     } else {
         child::run(&args.command, (servers.variables, &address), interrupts, gone)?
     };
@@ -127,15 +128,6 @@ fn endpoint(servers: &Servers, wanted: &str, allow_remote: bool) -> Result<Strin
     let address = listen::address(bare.unwrap_or(wanted), allow_remote, "in-memory server")
         .map_err(|error| error.hint("--listen 127.0.0.1:0 or unix:/path/to/socket"))?;
     Ok(address.to_string())
-}
-
-fn until_ended(interrupts: &Interrupts, gone: impl Fn() -> bool) -> Exit {
-    while interrupts.sleep(Duration::from_millis(200)).is_ok() {
-        if gone() {
-            return Exit::Done;
-        }
-    }
-    interrupts.requested().unwrap_or(Exit::Interrupted)
 }
 
 /// Whether the process that started this one has ended: an orphan gets another parent.

@@ -243,13 +243,12 @@ fn grammars<T: Tool>() -> impl Iterator<Item = Command> {
         let short = row.presets.iter().map(|(word, _)| *word);
         grammar::is_named(row.name, row.aliases.iter().copied().chain(short))
     };
-    let own = T::COMMANDS.iter().flat_map(|(_, rows)| *rows).filter(is_named);
-    let kit = T::KIT.iter().flat_map(|(_, rows)| *rows).filter(is_named);
-    let own = own.map(|row| {
+    let rows = |table: Table<T>| table.iter().flat_map(|(_, rows)| *rows).filter(is_named);
+    let own = rows(T::COMMANDS).map(|row| {
         let command = grammar::with_arguments(Command::new(row.name), row.arguments);
         row.described(command, str::to_owned)
     });
-    own.chain(kit.map(|row| {
+    own.chain(rows(T::KIT).map(|row| {
         let command = (row.arguments)(Command::new(row.name));
         row.described(command, |text| filled(text, &T::PROGRAM))
     }))

@@ -1,6 +1,5 @@
 //! Several servers: queries all of them, labels results with their server, and exits with the worst error.
 
-use std::iter;
 use std::mem;
 
 use queue_core::lock;
@@ -100,7 +99,9 @@ impl<L: Link> Fleet<L> {
             }
         }
         if answers.is_empty() {
-            return Err(self.worst());
+            let text = "none of the servers has answered";
+            let worst = self.silent().map(|error| error.context(text));
+            return Err(worst.unwrap_or_else(|| CliError::unavailable(text)));
         }
         Ok(answers)
     }
@@ -195,11 +196,6 @@ impl<L: Link> Fleet<L> {
         let who = if self.is_several() { "no server knows" } else { "the server does not know" };
         CliError::not_found(format!("{who} {what}"))
     }
-
-    fn worst(&self) -> CliError {
-        let text = "none of the servers has answered";
-        self.silent().map_or_else(|| CliError::unavailable(text), |error| error.context(text))
-    }
 }
 
 /// The position of the server at this address; its other names are only looked up if no server has this one.
@@ -220,8 +216,9 @@ pub fn on_each<T: Tool>(
     tool: &mut Context<T>,
     mut act: impl FnMut(&mut Context<T>) -> Result<Exit, CliError>,
 ) -> Result<Exit, CliError> {
-    let each = tool.link.each()?;
-    if each.len() < 2 {
+    let each = tool.link.each()?.into_iter();
+    let mut turns: Vec<_> = each.map(|(address, link)| (address, link, None)).collect();
+    if turns.len() < 2 {
         return act(tool);
     }
     let interrupts = tool.interrupts()?;
@@ -231,13 +228,11 @@ pub fn on_each<T: Tool>(
     // The user is asked once about all servers. What needs no answer is done meanwhile.
     let asking = Asking::default();
     let mut waiting = Vec::new();
-    let mut turns: Vec<(String, T::Link)> = each;
     let mut is_asked = false;
     // The waits for those that do not answer do not add up.
-    let mut reasons = at_once(&mut turns, |(_, link)| link.connect().err());
+    at_once(&mut turns, |(_, link, failure)| *failure = link.connect().err());
     loop {
-        let reasons = mem::take(&mut reasons).into_iter().chain(iter::repeat_with(|| None));
-        for ((address, link), reason) in mem::take(&mut turns).into_iter().zip(reasons) {
+        for (address, link, failure) in mem::take(&mut turns) {
             let about = tool.messages.about(&address);
             let own = (mem::replace(&mut tool.link, link), mem::replace(&mut tool.messages, about));
             tool.out.on_server(address.clone());
@@ -245,7 +240,7 @@ pub fn on_each<T: Tool>(
                 tool.keep_questions(Some(Asking::clone(&asking)));
                 tool.messages.hold();
             }
-            let acted = match reason {
+            let acted = match failure {
                 Some(error) => Err(error),
                 None => act(tool).map_err(|error| tool.link.dialer_mut().explained(error)),
             };
@@ -260,7 +255,7 @@ pub fn on_each<T: Tool>(
             let link = mem::replace(&mut tool.link, own.0);
             tool.messages = own.1;
             match acted {
-                Err(_) if is_waiting => waiting.push((address, link)),
+                Err(_) if is_waiting => waiting.push((address, link, None)),
                 Ok(exit) => {
                     is_done = true;
                     worst = worst.worse(exit);

@@ -81,10 +81,6 @@ impl Claim {
     pub(crate) fn stake(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
-
-    fn is_staked(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// A runtime of this thread.
@@ -121,7 +117,7 @@ pub(crate) async fn each<C, S>(
         };
         open.retain(|(task, _)| !task.is_finished());
         if permits.available_permits() == 0 {
-            match open.iter().position(|(_, claim)| !claim.is_staked()) {
+            match open.iter().position(|(_, claim)| !claim.0.load(Ordering::Relaxed)) {
                 Some(place) => open.remove(place).into_iter().for_each(|(task, _)| task.abort()),
                 None => full(),
             }

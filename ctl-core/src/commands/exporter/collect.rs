@@ -94,7 +94,11 @@ impl<T: Tool> Collector<T> {
         choice: Choice,
     ) -> Result<Self, CliError> {
         context.link.dialer_mut().default_timeout(PATIENCE);
-        let servers = context.link.each()?.into_iter().map(Server::new).collect();
+        let server = |(address, link)| {
+            let asking = Asking { link, known: Known::default(), is_down: false };
+            Server { address, link: Mutex::new(asking) }
+        };
+        let servers = context.link.each()?.into_iter().map(server).collect();
         let messages = Some(context.messages.clone());
         Ok(Self { exports, choice, servers, messages })
     }
@@ -150,10 +154,6 @@ struct Asking<L> {
 }
 
 impl<L: Link> Server<L> {
-    fn new((address, link): (String, L)) -> Self {
-        Self { address, link: Mutex::new(Asking { link, known: Known::default(), is_down: false }) }
-    }
-
     /// Queries over the connection of this server. A failed one is replaced the next time.
     fn ask<O>(
         &self,

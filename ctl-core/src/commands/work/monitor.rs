@@ -1,6 +1,5 @@
 //! The account of a worker over HTTP: metrics, and a sign of life.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -43,9 +42,20 @@ impl Monitor {
         messages.note(format!("metrics on http://{address}/metrics"));
         let over = Interrupts::none();
         let (until, account, messages) = (over.clone(), Arc::clone(account), messages.clone());
+        let (tool, is_local) = (messages.program(), address.ip().is_loopback());
         let run = move || {
-            let is_local = address.ip().is_loopback();
-            if let Err(error) = serve(listener, (messages.program(), is_local), &account, &until) {
+            let served = http::serve(listener, CONNECTIONS, &until, |stream, _, claim| {
+                let account = Arc::clone(&account);
+                async move {
+                    let respond = async |request: Request<Incoming>| {
+                        claim.stake();
+                        let refused = http::refused(&request, is_local);
+                        refused.unwrap_or_else(|| answer(&account, tool, &request))
+                    };
+                    let _ = timeout(PATIENCE, http::answer(stream, respond)).await;
+                }
+            });
+            if let Err(error) = served {
                 messages.warn(error.message);
             }
         };
@@ -61,27 +71,6 @@ impl Drop for Monitor {
         // The address is free after that.
         let _ = self.thread.take().map(JoinHandle::join);
     }
-}
-
-/// Answers until it is over.
-fn serve(
-    listener: TcpListener,
-    (tool, is_local): (&'static str, bool),
-    account: &Arc<Account>,
-    over: &Interrupts,
-) -> Result<(), CliError> {
-    let served = http::serve(listener, CONNECTIONS, over, |stream, _, claim| {
-        let account = Arc::clone(account);
-        async move {
-            let respond = async |request: Request<Incoming>| {
-                claim.stake();
-                let refused = http::refused(&request, is_local);
-                refused.unwrap_or_else(|| answer(&account, tool, &request))
-            };
-            let _ = timeout(PATIENCE, http::answer(stream, respond)).await;
-        }
-    });
-    served.map(drop)
 }
 
 fn answer(account: &Account, tool: &str, request: &Request<Incoming>) -> Reply {

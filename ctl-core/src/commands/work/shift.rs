@@ -62,19 +62,14 @@ impl Recipe {
         example: &str,
         context: &Context<T>,
     ) -> Result<Self, CliError> {
-        let out = &context.out;
         let command = flags.handler(places)?.ok_or_else(|| {
             CliError::usage("no command given")
                 .hint(format!("{example} --exec ./handler"))
                 .hint(format!("{example} --shell 'jq .to | xargs notify'"))
         })?;
         flags.say_passed_on(context);
-        Ok(Self {
-            command,
-            data: flags.data,
-            owns_stdout: is_for_commands(out),
-            max_runtime: flags.max_runtime,
-        })
+        let WorkFlags { data, max_runtime, .. } = *flags;
+        Ok(Self { data, max_runtime, ..Self::of(command, &context.out) })
     }
 }
 

@@ -111,8 +111,10 @@ impl Token {
         if self.is_random { format!("#token={}", self.text) } else { String::new() }
     }
 
+    /// Compares in constant time.
     fn is(&self, given: &[u8]) -> bool {
-        is_same(given, self.text.as_bytes())
+        let differs = given.iter().zip(self.text.as_bytes()).fold(0, |all, (a, b)| all | (a ^ b));
+        given.len() == self.text.len() && differs == 0
     }
 }
 
@@ -139,12 +141,6 @@ fn first_line(path: &Path) -> Result<String, CliError> {
 const SHORTEST: usize = 16;
 /// No token is longer.
 const LONGEST: u64 = 4096;
-
-/// Compares in constant time.
-fn is_same(one: &[u8], other: &[u8]) -> bool {
-    let differs = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
-    one.len() == other.len() && differs == 0
-}
 
 /// A random secret.
 fn secret() -> Result<String, CliError> {

@@ -74,14 +74,13 @@ pub(super) fn serve<T: Interactive>(
     live: Live,
     acts: Arc<Acts<T>>,
 ) -> Result<Exit, CliError> {
-    let results = Arc::new(Semaphore::new(RESULTS));
     let shared = Arc::new(Shared {
         guard,
         title,
         live,
         acts,
         streams: Arc::new(Semaphore::new(STREAMS)),
-        results: Arc::clone(&results),
+        results: Arc::new(Semaphore::new(RESULTS)),
     });
     let served = http::serve(listener, CONNECTIONS, interrupts, |stream, peer, claim| {
         let shared = Arc::clone(&shared);
@@ -91,7 +90,7 @@ pub(super) fn serve<T: Interactive>(
         }
     });
     // Their requests are gone, which has interrupted them.
-    wait(ENDING, Duration::from_millis(5), || results.available_permits() == RESULTS);
+    wait(ENDING, Duration::from_millis(5), || shared.results.available_permits() == RESULTS);
     served
 }
 

@@ -144,7 +144,11 @@ pub(crate) fn name_and_port(host: &str) -> (String, Option<u16>) {
 /// The answer to a request for anything but metrics: only GET is supported, and with `is_local` only for this host,
 /// since a page in a browser could ask for others, which it has bound to this address.
 pub(crate) fn refused<B>(request: &Request<B>, is_local: bool) -> Option<Reply> {
-    if is_local && !is_for_here(request.headers()) {
+    let headers = request.headers();
+    // Programs may omit the host, but no browser does.
+    let is_for_here =
+        host(headers).map_or(!headers.contains_key(HOST), |host| is_sure(&name_and_port(host).0));
+    if is_local && !is_for_here {
         let text = "unknown host name: an address on loopback has none but localhost\n";
         return Some(plain(StatusCode::MISDIRECTED_REQUEST, text));
     }
@@ -154,14 +158,6 @@ pub(crate) fn refused<B>(request: &Request<B>, is_local: bool) -> Option<Reply> 
     let mut refused = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is supported\n");
     refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     Some(refused)
-}
-
-/// Programs may omit the host, but no browser does.
-fn is_for_here(headers: &HeaderMap) -> bool {
-    match host(headers) {
-        Some(host) => is_sure(&name_and_port(host).0),
-        None => !headers.contains_key(HOST),
-    }
 }
 
 /// Whether this name cannot be rebound by DNS: it is an address, or `localhost`.
