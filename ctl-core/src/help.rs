@@ -114,6 +114,11 @@ fn explained(arg: Arg, is_whole: bool) -> Arg {
     }
     let mut help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     if is_whole {
+        let defaults = arg.get_default_values().iter().map(|value| value.to_string_lossy());
+        let defaults = defaults.collect::<Vec<_>>().join(",");
+        if !defaults.is_empty() && !arg.is_hide_default_value_set() {
+            help += &format!(" [default: {defaults}]");
+        }
         for value in shown {
             let about = value.get_help().map(|about| format!(": {about}")).unwrap_or_default();
             help += &format!("\n- {}{about}", value.get_name());
@@ -122,7 +127,8 @@ fn explained(arg: Arg, is_whole: bool) -> Arg {
         let names: Vec<&str> = shown.by_ref().map(PossibleValue::get_name).collect();
         help += &format!(": {}", names.join(", "));
     }
-    arg.help(help).hide_possible_values(true)
+    let hides_default = is_whole || arg.is_hide_default_value_set();
+    arg.help(help).hide_possible_values(true).hide_default_value(hides_default)
 }
 
 /// The first examples of a command.

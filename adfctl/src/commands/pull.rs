@@ -23,12 +23,10 @@ use crate::tool::Tool;
 /// The end of `pull --help`.
 pub const HELP: &str = "\
 Protocol: count, pull, then delete, lcancel, rcancel or close.
-Over WebSocket, a message stays pulled only while its connection is open, so a single command cannot keep it:
-  (nothing)       close the connection: the message is back in place, and a waiting client gets it
-  --then lcancel  put it back at the left end; rcancel: at the right end. Neither wakes waiting clients
-  --then delete   delete it once its output is written, as `pop` does
-  --then hold     keep it until Ctrl-C
-  --exec CMD      pass the body to the command's stdin; exit 0 deletes the message, anything else puts it back
+Over WebSocket, a message stays pulled only while its connection is open, so a single command cannot keep it. Without
+--then, the connection is closed: the message is back in place, and a waiting client gets it. With --then lcancel or
+rcancel, waiting clients are not woken. With --exec, the command gets the body on stdin; exit 0 deletes the message, and
+anything else puts it back.
 Over HTTP (-s http://...), a message stays pulled until any client settles it by the request id of its pull: without
 --then it stays pulled, and the request id is printed, for adfctl settle.
 Without --wait, only what is ready now is taken, and nothing ready is exit 1. If --wait expires, the exit code is 124.

@@ -75,7 +75,8 @@ pub fn run(tool: &mut Tool, args: &RawArgs) -> Result<Exit, CliError> {
 
 fn build(tool: &mut Tool, args: &RawArgs) -> Result<Request, CliError> {
     let action = Action::from_name(&args.action).ok_or_else(|| {
-        let all: Vec<&str> = Action::ALL.iter().map(|action| action.name()).collect();
+        let sendable = Action::ALL.iter().filter(|action| **action != Action::Pull);
+        let all: Vec<&str> = sendable.map(|action| action.name()).collect();
         CliError::usage(format!("`{}` is not an action", args.action)).hint(all.join(", "))
     })?;
     let id = names::request_id(&args.id)?;

@@ -26,10 +26,8 @@ The command gets the body on stdin; its exit code decides what happens to the me
   0                 deleted
   75                put back at the right end; not counted by --max-duplications
   any other code, a signal, over --max-runtime
-                    --on-fail: put back at the right or left end, until delivered --max-duplications times;
-                    then it goes to --dead-letter, or into the file of --failed-to
-  cannot be run     the message is put back at the left end, and the worker exits (126, 127);
-                    with --shell, also if the shell reports it
+                    put back at the right or left end (--on-fail), until delivered --max-duplications times; then moved to --dead-letter, or into the file of --failed-to
+  cannot be run     put back at the left end, and the worker exits (126, 127); with --shell, also if the shell reports it
 The server has no delays: a message that is put back may be delivered again at once. If commands keep failing quickly, the
 worker therefore pauses for up to 5s before it puts a message back. The server has no dead-letter queue either; without
 --dead-letter, a message that was delivered too often is put back without being run, at growing intervals.

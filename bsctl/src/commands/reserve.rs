@@ -22,12 +22,8 @@ use crate::tube_stats::{self, Answer};
 /// The end of `reserve --help`.
 pub const HELP: &str = "\
 Protocol: watch TUBE, ignore default, reserve-with-timeout, then close, delete or bury.
-A job stays reserved only while its connection is open, so a single command cannot keep it:
-  --then release  close the connection: the job is ready again, with priority and counters unchanged
-                  (except `reserves`, which grows by one)
-  --then delete   delete it once its output is written, as `pop` does
-  --then bury     bury it
-  --then hold     keep it reserved by touching it until Ctrl-C
+A job stays reserved only while its connection is open, so a single command cannot keep it. --then release makes it
+ready again, with its priority and its counters, except `reserves`, which grows by one.
 Without --wait, only what is ready now is taken, and nothing ready is exit 1. If --wait expires, the exit code is 124.
 
 Examples:

@@ -125,10 +125,7 @@ impl Key {
             Kind::Addresses => format!("an address or a list of them: {}", program.servers.forms),
             Kind::Queue => format!("the name of a {}", program.queue.key),
             Kind::Switch => "true or false".to_owned(),
-            Kind::File => {
-                "a file name, relative to the configuration file unless it starts with / or ~/"
-                    .to_owned()
-            }
+            Kind::File => "a file name: from /, ~/ or the configuration file's folder".to_owned(),
             Kind::Duration => "a duration such as \"2s\", or a number of seconds".to_owned(),
             Kind::Format => words::<Format>(),
             Kind::LogFormat => words::<LogFormat>(),

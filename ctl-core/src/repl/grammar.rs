@@ -32,7 +32,7 @@ pub fn parse(grammar: &mut Command, words: &[Word]) -> Result<Parsed, CliError> 
     match grammar.try_get_matches_from_mut(arguments) {
         Ok(matches) => Ok(Parsed::Matches(matches)),
         Err(error) => match error.kind() {
-            ErrorKind::InvalidSubcommand => Err(unknown_verb(grammar, &error)),
+            ErrorKind::InvalidSubcommand => Err(unknown_verb(grammar, &error, words)),
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
                 Ok(Parsed::Help(error.render().to_string()))
             }
@@ -46,16 +46,24 @@ fn takes_bodies(command: &Command) -> bool {
     command.get_positionals().any(|arg| value_name(arg).starts_with("BODY"))
 }
 
-fn unknown_verb(grammar: &Command, error: &clap::Error) -> CliError {
+fn unknown_verb(grammar: &Command, error: &clap::Error, words: &[Word]) -> CliError {
     let verb = match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(verb)) => verb.as_str(),
         _ => "",
     };
-    let names = grammar.get_subcommands().filter(|command| !command.is_hide_set());
-    let spellings =
-        names.flat_map(|c| std::iter::once(c.get_name()).chain(c.get_visible_aliases()));
+    let first = words.first().map(|word| String::from_utf8_lossy(&word.bytes));
+    // The word after a command that has its own commands.
+    let outer = first.and_then(|first| grammar.find_subcommand(&*first));
+    let names = outer.unwrap_or(grammar).get_subcommands();
+    let spellings = names
+        .filter(|command| !command.is_hide_set())
+        .flat_map(|c| std::iter::once(c.get_name()).chain(c.get_visible_aliases()));
     let meant = or_else(verb, spellings);
-    CliError::usage(format!("unknown command `{verb}`{meant}")).hint("help")
+    match outer.map(Command::get_name) {
+        Some(outer) => CliError::usage(format!("`{outer}` has no command `{verb}`{meant}"))
+            .hint(format!("help {outer}")),
+        None => CliError::usage(format!("unknown command `{verb}`{meant}")).hint("help"),
+    }
 }
 
 fn refused(error: &clap::Error, words: &[Word]) -> CliError {
@@ -108,6 +116,21 @@ mod tests {
         assert_eq!(message("pt x"), "unknown command `pt`: did you mean put?");
         assert_eq!(message("xyz"), "unknown command `xyz`");
         assert!(message("put --tub x y").contains("did you mean --tube?"));
+    }
+
+    #[test]
+    fn a_wrong_word_after_a_command_is_not_called_a_command() {
+        let on = Command::new("on").about("On");
+        let mut grammar = grammar().subcommand(Command::new("set").subcommand(on));
+        let mut refused = |text: &[u8]| {
+            let words = next_statement(text).unwrap().words;
+            parse(&mut grammar, &words).unwrap_err()
+        };
+        let near = refused(b"set onn");
+        assert_eq!(near.message, "`set` has no command `onn`: did you mean on?");
+        assert_eq!(near.hints, ["help set"]);
+        assert_eq!(refused(b"set put").message, "`set` has no command `put`");
+        assert_eq!(refused(b"sett").message, "unknown command `sett`: did you mean set?");
     }
 
     #[test]

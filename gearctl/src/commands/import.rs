@@ -28,7 +28,7 @@ Examples:
 /// Arguments of `import`.
 #[derive(Debug, Args)]
 pub struct ImportArgs {
-    /// A file of records, or - for stdin
+    /// File of records, or - for stdin
     #[arg(value_name = "FILE|-", default_value = "-")]
     from: OsString,
 
