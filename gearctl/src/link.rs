@@ -245,21 +245,14 @@ impl Link {
         self.dialer.timeout().unwrap_or(USUAL_REPLY_TIMEOUT)
     }
 
-    /// The single server, for a worker or client of it alone.
-    ///
-    /// # Errors
-    /// There are several, or an address is wrong: exit 2.
-    pub fn only_server(&mut self) -> Result<Servers, CliError> {
-        Servers::new([self.dialer.only()?]).map_err(cli_error)
-    }
-
     /// Options for workers of the single server, with one slot each.
     ///
     /// # Errors
     /// There are several, or an address is wrong: exit 2.
     pub fn worker_options(&mut self) -> Result<WorkerOptions, CliError> {
         // What every server answers: geard ignores GRAB_JOB_ALL, and g2 closes the connection.
-        let options = WorkerOptions::from(self.only_server()?).slots(1).grab(Grab::Uniq);
+        let only = Servers::from(self.dialer.only()?);
+        let options = WorkerOptions::from(only).slots(1).grab(Grab::Uniq);
         // They look at jobs, or move them.
         Ok(options.fail_oversized(false))
     }

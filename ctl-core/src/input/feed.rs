@@ -2,7 +2,6 @@
 //! holding unfinished work.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
 use std::time::Duration;
 
 use crate::error::CliError;
@@ -35,10 +34,7 @@ impl<T: Send + 'static> Feed<T> {
                 }
             }
         };
-        thread::Builder::new()
-            .name("feed".to_owned())
-            .spawn(read)
-            .map_err(|error| process::no_thread(&error))?;
+        process::thread("feed", read)?;
         Ok(Self { receiver })
     }
 

@@ -213,11 +213,8 @@ fn serve<P: pipe::Pipe>(
 ) -> Result<mpsc::Sender<P>, CliError> {
     let (sender, pipe) = mpsc::channel();
     let over = Arc::clone(over);
-    thread::Builder::new()
-        .name("pump".to_owned())
-        .spawn(move || pipe.recv().map(|pipe| work(Watched::new(pipe, over))))
-        .map(|_| sender)
-        .map_err(|error| process::no_thread(&error))
+    process::thread("pump", move || pipe.recv().map(|pipe| work(Watched::new(pipe, over))))?;
+    Ok(sender)
 }
 
 #[cfg(unix)]

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _};
 use std::process::{Child, Command, ExitStatus};
+use std::thread::{self, JoinHandle};
 
 use crate::error::{CliError, Exit};
 use crate::system::signals;
@@ -47,6 +48,18 @@ pub fn refused_here(error: &impl Display, cause: Option<&io::Error>) -> Option<C
 pub fn no_thread(error: &io::Error) -> CliError {
     let message = format!("cannot start a thread: {error}");
     if is_shortage(error) { CliError::shortage(message) } else { CliError::internal(message) }
+}
+
+/// Starts a thread of this name.
+///
+/// # Errors
+/// The system cannot start it: exit 75 or 70.
+pub fn thread<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, CliError> {
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
+    thread.map_err(|error| no_thread(&error))
 }
 
 /// Gives the command its own process group, so that all of it can be ended, and returns whether it has one. Not at a

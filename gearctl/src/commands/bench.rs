@@ -171,7 +171,7 @@ struct Submitter {
 
 impl Submitter {
     fn new(link: &mut Link, mode: Mode, function: &FunctionName) -> Result<Self, CliError> {
-        let mut client = Client::connect(link.only_server()?).map_err(cli_error)?;
+        let mut client = Client::connect(link.dialer.only()?).map_err(cli_error)?;
         client.set_total_timeout(link.dialer.call_bound());
         Ok(Self { client, mode, function: function.clone() })
     }
@@ -236,9 +236,7 @@ impl Workers {
                 }
             }
         };
-        let thread = thread::Builder::new().name("worker".to_owned()).spawn(work);
-        let failed = |error| process::no_thread(&error);
-        self.threads.push(thread.map_err(failed)?);
+        self.threads.push(process::thread("worker", work)?);
         Ok(())
     }
 }

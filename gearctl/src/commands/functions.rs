@@ -76,24 +76,22 @@ pub fn run(tool: &mut Tool, args: FunctionsArgs) -> Result<Exit, CliError> {
         let priorities = if few { HashMap::new() } else { known_priorities(link, &messages)? };
         Ok((names, functions, priorities))
     })?;
-    let mut list = fleet.list(&mut tool.out, &FUNCTIONS)?;
-    for (server, (_, functions, priorities)) in &all {
-        for function in functions {
+    let rows = all.iter().flat_map(|(server, (_, functions, priorities))| {
+        functions.iter().map(move |function| {
             let priority = priorities.get(&function.name);
             let record = Record::new()
                 .of_server(server.as_deref())
                 .with("queue", show_function(&function.name));
             let add = |record: Record, (name, count)| record.with(name, count);
-            let record = counts(Some(function))
+            counts(Some(function))
                 .into_iter()
                 .fold(record, add)
                 .with("high", priority.map(|row| row.high))
                 .with("normal", priority.map(|row| row.normal))
-                .with("low", priority.map(|row| row.low));
-            list.push(record)?;
-        }
-    }
-    list.finish()?;
+                .with("low", priority.map(|row| row.low))
+        })
+    });
+    fleet.list(&mut tool.out, &FUNCTIONS)?.all(rows)?;
     let names = all.iter().flat_map(|(_, (names, ..))| names.iter().map(String::as_str));
     tell_unmatched(&messages, "functions", &patterns, names);
     Ok(fleet.exit())

@@ -1,5 +1,7 @@
 //! `jobs`: the server's jobs, as far as it reports them.
 
+use std::iter::repeat;
+
 use clap::Args;
 use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
@@ -91,16 +93,12 @@ fn list<J: Row + Send>(
     let all = fleet.ask(&mut tool.link, |link: &mut Link| link.listing::<J>(&command))?;
     let list = fleet.list(&mut tool.out, shape)?;
     // Handles name their servers.
-    let mut list = if args.unique_ids { list } else { list.without("server") };
-    for (server, jobs) in &all {
-        let server = server.as_deref();
-        for job in jobs.iter().take(most) {
-            let shown = handle(job).map(|handle| show_handle_at(handle, server));
-            let record = Record::new().of_server(server).with("handle", shown);
-            list.push(fill(record, job))?;
-        }
-    }
-    list.finish()?;
+    let list = if args.unique_ids { list } else { list.without("server") };
+    let jobs = all.iter().flat_map(|(server, jobs)| jobs.iter().take(most).zip(repeat(server)));
+    list.all(jobs.map(|(job, server)| {
+        let shown = handle(job).map(|handle| show_handle_at(handle, server.as_deref()));
+        fill(Record::new().of_server(server.as_deref()).with("handle", shown), job)
+    }))?;
     let left: usize = all.iter().map(|(_, jobs)| jobs.len().saturating_sub(most)).sum();
     if left > 0 {
         tool.messages.note(format!("--count leaves out {}", units::count(left as u64, "job")));

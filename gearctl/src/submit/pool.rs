@@ -7,7 +7,6 @@ mod room;
 use std::iter::Peekable;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use ctl_core::bulk::Gate;
@@ -86,10 +85,7 @@ impl Pool {
         for mut client in clients {
             let (source, mut wire) = (Arc::clone(&source), wire.clone());
             let work = move || while wire.next(&mut client, &source, kind).is_some() {};
-            thread::Builder::new()
-                .name("submit".to_owned())
-                .spawn(work)
-                .map_err(|error| process::no_thread(&error))?;
+            process::thread("submit", work)?;
         }
         Ok(Self { receiver, order, room })
     }

@@ -1,7 +1,7 @@
 //! The account of a worker over HTTP: metrics, and a sign of life.
 
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
@@ -59,9 +59,7 @@ impl Monitor {
                 messages.warn(error.message);
             }
         };
-        let thread = thread::Builder::new().name("metrics".to_owned());
-        let thread = thread.spawn(run).map_err(|error| process::no_thread(&error))?;
-        Ok(Some(Self { over, thread: Some(thread) }))
+        Ok(Some(Self { over, thread: Some(process::thread("metrics", run)?) }))
     }
 }
 

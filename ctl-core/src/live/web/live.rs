@@ -67,7 +67,7 @@ impl Live {
                 thread::sleep(every);
             }
         };
-        thread::Builder::new().spawn(poll).map_err(|error| process::no_thread(&error))?;
+        process::thread("live", poll)?;
         Ok(Self { news })
     }
 

@@ -8,7 +8,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
-use std::thread;
 use std::time::Duration;
 
 use http_body_util::combinators::UnsyncBoxBody;
@@ -118,8 +117,7 @@ pub(crate) async fn in_thread<O: Send + 'static>(
     work: impl FnOnce() -> O + Send + 'static,
 ) -> Result<O, CliError> {
     let (done, result) = oneshot::channel();
-    let thread = thread::Builder::new().spawn(move || drop(done.send(work())));
-    thread.map_err(|error| process::no_thread(&error))?;
+    process::thread("request", move || drop(done.send(work())))?;
     result.await.map_err(|_| CliError::internal("a bug in the tool: please report it"))
 }
 

@@ -148,10 +148,7 @@ impl Slots<'_> {
                 gate: self.gate.clone(),
                 sender: sender.clone(),
             };
-            thread::Builder::new()
-                .name("slot".to_owned())
-                .spawn(move || slot.run())
-                .map_err(|error| process::no_thread(&error))?;
+            process::thread("slot", move || slot.run())?;
         }
         Ok(news)
     }
