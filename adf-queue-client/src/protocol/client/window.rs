@@ -118,6 +118,7 @@ fn is_of_one(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Fate, Refusal};
 
     /// A window over pushes, and the sizes of the batches that were begun.
     struct Bench<I> {
@@ -147,6 +148,26 @@ mod tests {
                 _ => None,
             }
         }
+    }
+
+    #[test]
+    fn a_failure_ends_the_window_unless_it_is_of_a_single_push() {
+        let refused: Error = Refusal::QueueNotFound.into();
+        let lost = Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "lost");
+        for (error, goes_on) in [(refused, true), (lost, false)] {
+            let mut bench = bench(300, 1);
+            bench.fill();
+            bench.window.came(Ok(AskAnswer::Pushed(vec![Err(error)])));
+            assert_eq!(bench.fill(), goes_on);
+        }
+        let mut bench = bench(300, 1);
+        bench.fill();
+        bench.window.came(Err(Error::new(ErrorKind::ConnectionLost, Fate::Unknown, "lost")));
+        let outcomes = std::iter::from_fn(|| match bench.window.next() {
+            WindowStep::Tell(outcome) => Some(outcome.is_err()),
+            _ => None,
+        });
+        assert_eq!(outcomes.collect::<Vec<_>>(), [true; 128]);
     }
 
     #[test]

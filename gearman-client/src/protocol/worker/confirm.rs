@@ -370,6 +370,32 @@ mod tests {
         assert!(confirmations.has_unconfirmed(), "the last one came behind the request");
     }
 
+    /// The texts are gearmand's.
+    #[test]
+    fn a_refusal_is_of_the_oldest_packet_of_the_kind_that_it_names() {
+        let (mut confirmations, now) = (Confirmations::default(), Instant::now());
+        for packet_type in [WorkComplete, WorkData, WorkWarning, WorkException] {
+            tells(&mut confirmations, packet_type);
+        }
+        let is_left = |confirmations: &Confirmations| -> Vec<PacketType> {
+            confirmations.unconfirmed.iter().map(|work| work.packet_type).collect()
+        };
+        for (text, left) in [
+            ("Job does not exist on server", &[WorkComplete, WorkWarning, WorkException][..]),
+            ("Job does not exist on server", &[WorkComplete, WorkException]),
+            ("An exception was received for a job that does not exist", &[WorkComplete]),
+        ] {
+            confirmations.rejected(text.as_bytes());
+            assert_eq!(is_left(&confirmations), left, "{text}");
+        }
+        assert!(confirmations.settled().eq([Settled::Rejected]), "the exception");
+        asks(&mut confirmations, now);
+        confirmations.answered(EchoRes, now).unwrap();
+        assert!(confirmations.settled().eq([Settled::Completed]));
+        confirmations.rejected(b"Job given in work result not found");
+        assert_eq!(confirmations.settled().next(), None, "it was of none of them");
+    }
+
     #[test]
     fn an_answer_confirms_only_packets_before_its_request() {
         let (mut confirmations, now) = (Confirmations::default(), Instant::now());

@@ -482,6 +482,18 @@ fn a_lost_connection_leaves_no_result_unaccounted() {
     assert_eq!(bench.settled(), [Settled::Abandoned, Settled::Unknown]);
 }
 
+#[test]
+fn running_jobs_are_not_given_away_by_a_change_of_abilities() {
+    let mut bench = Bench::started(1);
+    let job = bench.gets_job(1);
+    assert!(bench.worker.cant_do(&function("f")).is_err());
+    assert!(bench.worker.reset_abilities().is_err());
+    bench.worker.stop();
+    bench.completes(&job);
+    bench.worker.cant_do(&function("f")).unwrap();
+    assert_eq!(bench.sent(), ["WORK_COMPLETE", "CANT_DO"]);
+}
+
 /// The server would give the jobs of these grabs to others, and they would run twice.
 #[test]
 fn functions_are_withdrawn_behind_the_answers_to_grabs() {
