@@ -518,9 +518,7 @@ fn a_missing_queue_is_reported_and_retried_until_it_exists() {
         // What was refused keeps no share of a limit.
         let limit = (seed > 1).then(|| JobLimit::new(1));
         let mut face = Face::new(seed, LaneSettings { limit, ..terms() }, &["/q"], server(&[]));
-        while face.refused < 3 {
-            face.step();
-        }
+        face.until(Outcome::Delete, |face| face.refused >= 3);
         face.proof.leaps = false;
         assert!(face.ask("createqueue", "/q", "").contains("ok"));
         face.push("/q", "x");
