@@ -693,6 +693,22 @@ fn a_delete_whose_caller_has_gone_is_the_next_callers() {
 }
 
 #[test]
+fn an_idle_connection_is_checked_before_writing() {
+    let mut bench = Bench::open(options());
+    bench.hand.now += 2 * SECOND;
+    assert_eq!(bench.turn(), Pulse::Rest(None));
+    let pushed = bench.begin(push("x"));
+    assert_eq!(bench.turn(), Pulse::Peek);
+    assert!(bench.hand.io().is_drained());
+    bench.lose();
+    bench.turn();
+    assert!(bench.outcome_is_open(pushed), "nothing was sent");
+    bench.connect();
+    bench.go();
+    bench.outcome(pushed).unwrap().unwrap();
+}
+
+#[test]
 fn a_closing_client_sends_close_without_waiting() {
     let mut bench = Bench::open(options());
     bench.ask(push("x")).unwrap();
@@ -1247,6 +1263,25 @@ fn a_pull_in_json_is_sent_when_its_count_was_answered() {
         bench.go();
         assert!(bench.link().has_pulled(&queue()));
     }
+}
+
+#[test]
+fn received_data_is_read_on_request() {
+    let mut bench = Bench::open(options());
+    bench.go();
+    assert!(!bench.link().is_looking());
+    bench.hand.now += SECOND;
+    let now = bench.hand.now;
+    bench.link().look(now);
+    assert!(bench.link().is_looking());
+    assert_eq!(bench.turn(), Pulse::Look);
+    bench.hand.looked();
+    bench.turn();
+    assert!(!bench.link().is_looking());
+    bench.link().look(now + SECOND);
+    bench.lose();
+    bench.turn();
+    assert!(!bench.link().is_looking(), "there is no connection");
 }
 
 /// The server may close a connection at each pull.

@@ -179,6 +179,19 @@ fn only_shutdown_may_end_without_a_reply() {
 }
 
 #[test]
+fn a_connection_survives_a_refusal() {
+    let mut bench = Bench::open();
+    bench.begin(&AdminCommand::Version);
+    bench.written();
+    bench.comes("ERR UNKNOWN_COMMAND Unknown+server+command\r\n");
+    assert_eq!(bench.turn(), Pulse::Rest(None));
+    let error = bench.outcome().unwrap_err();
+    assert_eq!((error.kind(), error.fate()), (ErrorKind::Unsupported, Fate::Refused));
+    bench.begin(&AdminCommand::GetPid);
+    assert_eq!(bench.written(), b"getpid\r\n");
+}
+
+#[test]
 fn only_unsent_requests_are_resent() {
     let mut bench = Bench::open();
     bench.begin(&AdminCommand::Version);

@@ -383,6 +383,26 @@ fn a_server_is_doubtful_after_a_failure_and_while_it_takes_longer_than_a_caller_
     assert!(!bench.link().is_doubtful());
 }
 
+/// A caller of the blocking face may do other things for long, while nothing is read.
+#[test]
+fn received_data_can_be_read_without_a_request() {
+    let mut bench = Bench::new(options());
+    assert!(!bench.link().is_looking());
+    bench.connects();
+    assert!(!bench.link().is_looking());
+    bench.hand.now += SECOND;
+    let now = bench.hand.now;
+    bench.link().look(now);
+    assert!(bench.link().is_looking());
+    assert_eq!(bench.turn(), Pulse::Look);
+    bench.hand.looked();
+    assert_eq!(bench.turn(), Pulse::Rest(None));
+    assert!(!bench.link().is_looking());
+    bench.link().look(now + SECOND);
+    bench.loses();
+    assert!(!bench.link().is_looking(), "nothing more can arrive");
+}
+
 #[test]
 fn queued_requests_are_news_for_the_pump_until_they_are_handed_over() {
     let mut bench = Bench::open(options());
