@@ -98,7 +98,7 @@ impl GlobalArgs {
     pub fn messages(&self, program: &Program, settings: &Settings) -> Result<Messages, CliError> {
         let environment = &settings.environment;
         let terminal = io::stderr().is_terminal();
-        let color = self.color.unwrap_or_default().decide(environment, terminal);
+        let color = environment.colors(self.color.unwrap_or_default(), terminal);
         let messages = Messages::to(Box::new(io::stderr()), program.name, color, terminal);
         let filter = Filter::resolve(program.prefix, self.level(), environment)?;
         let format = settings.setting(keys::LOG_FORMAT, None, word)?;
@@ -141,7 +141,7 @@ impl GlobalArgs {
         let chosen = settings.setting(keys::OUTPUT, self.output, word)?;
         let default = if terminal { Format::Table } else { Format::Plain };
         let format = chosen.map_or(default, |setting| setting.value);
-        let color = ColorWhen::Auto.decide(&settings.environment, terminal);
+        let color = settings.environment.colors(ColorWhen::Auto, terminal);
         let formats = settings.config().envelopes.clone();
         let usual = Style { color, terminal, formats, ..Style::default() };
         Ok(Style { format, ..self.restyle(&usual)? })

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use crate::error::CliError;
+use crate::text::color::ColorWhen;
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,6 +128,26 @@ impl Environment {
         self.var(name).map(|text| parse(&text).map_err(refused)).transpose()
     }
 
+    /// Whether a stream gets colours: by the flag, then `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR`, `TERM`, then whether it
+    /// is a terminal.
+    pub fn colors(&self, when: ColorWhen, is_terminal: bool) -> bool {
+        match when {
+            ColorWhen::Always => return true,
+            ColorWhen::Never => return false,
+            ColorWhen::Auto => {}
+        }
+        if self.var("NO_COLOR").is_some() {
+            return false;
+        }
+        if self.var("CLICOLOR_FORCE").is_some_and(|value| value != "0") {
+            return true;
+        }
+        if self.var("CLICOLOR").is_some_and(|value| value == "0") {
+            return false;
+        }
+        is_terminal && self.var("TERM").is_none_or(|value| value != "dumb")
+    }
+
     /// The user's folder for files of a kind: that in a variable, or within the home directory, or else that of Windows.
     /// Only absolute ones count.
     pub(crate) fn folder(&self, variable: &str, in_home: &str, windows: &str) -> Option<PathBuf> {
@@ -177,5 +198,23 @@ mod tests {
         let error = environment.read("X_T", units::duration).unwrap_err();
         assert_eq!(error.exit.code(), 2);
         assert!(error.message.contains("X_T") && error.message.contains("soon"), "{error}");
+    }
+
+    #[test]
+    fn precedence_of_colour_settings() {
+        use ColorWhen::{Always, Auto, Never};
+        let decide = |when, variables: &[(&str, &str)], is_terminal| {
+            Environment::of(variables).colors(when, is_terminal)
+        };
+        assert!(decide(Auto, &[], true));
+        assert!(!decide(Auto, &[], false));
+        assert!(!decide(Auto, &[("TERM", "dumb")], true));
+        assert!(!decide(Auto, &[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], true));
+        assert!(decide(Auto, &[("NO_COLOR", "")], true));
+        assert!(decide(Auto, &[("CLICOLOR_FORCE", "1"), ("TERM", "dumb")], false));
+        assert!(!decide(Auto, &[("CLICOLOR_FORCE", "0")], false));
+        assert!(!decide(Auto, &[("CLICOLOR", "0")], true));
+        assert!(decide(Always, &[("NO_COLOR", "1")], false));
+        assert!(!decide(Never, &[("CLICOLOR_FORCE", "1")], true));
     }
 }

@@ -3,8 +3,6 @@
 use clap::ValueEnum;
 use clap::builder::styling::{AnsiColor, Style};
 
-use crate::system::env::Environment;
-
 /// The value of `--color`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum ColorWhen {
@@ -15,28 +13,6 @@ pub enum ColorWhen {
     Always,
     /// Never.
     Never,
-}
-
-impl ColorWhen {
-    /// Decides for one stream: flag, then `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR`, `TERM`, then whether it
-    /// is a terminal.
-    pub fn decide(self, environment: &Environment, terminal: bool) -> bool {
-        match self {
-            Self::Always => return true,
-            Self::Never => return false,
-            Self::Auto => {}
-        }
-        if environment.var("NO_COLOR").is_some() {
-            return false;
-        }
-        if environment.var("CLICOLOR_FORCE").is_some_and(|value| value != "0") {
-            return true;
-        }
-        if environment.var("CLICOLOR").is_some_and(|value| value == "0") {
-            return false;
-        }
-        terminal && environment.var("TERM").is_none_or(|value| value != "dumb")
-    }
 }
 
 /// The role of a piece of text, which determines its style.
@@ -106,25 +82,6 @@ impl Role {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn decide(when: ColorWhen, vars: &[(&str, &str)], terminal: bool) -> bool {
-        when.decide(&Environment::of(vars), terminal)
-    }
-
-    #[test]
-    fn precedence_of_colour_settings() {
-        use ColorWhen::{Always, Auto, Never};
-        assert!(decide(Auto, &[], true));
-        assert!(!decide(Auto, &[], false));
-        assert!(!decide(Auto, &[("TERM", "dumb")], true));
-        assert!(!decide(Auto, &[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], true));
-        assert!(decide(Auto, &[("NO_COLOR", "")], true));
-        assert!(decide(Auto, &[("CLICOLOR_FORCE", "1"), ("TERM", "dumb")], false));
-        assert!(!decide(Auto, &[("CLICOLOR_FORCE", "0")], false));
-        assert!(!decide(Auto, &[("CLICOLOR", "0")], true));
-        assert!(decide(Always, &[("NO_COLOR", "1")], false));
-        assert!(!decide(Never, &[("CLICOLOR_FORCE", "1")], true));
-    }
 
     #[test]
     fn paint_is_plain_without_colour() {

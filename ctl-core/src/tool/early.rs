@@ -135,7 +135,7 @@ impl Early<'_> {
     fn messages(&self) -> Messages {
         let stderr = io::stderr();
         let terminal = stderr.is_terminal();
-        let color = ColorWhen::Auto.decide(self.environment, terminal);
+        let color = self.environment.colors(ColorWhen::Auto, terminal);
         Messages::to(Box::new(stderr), self.program.name, color, terminal)
             .with_format(self.log_format())
     }
