@@ -127,10 +127,6 @@ impl<T: Interactive> Own<T> {
 /// It could be: exit 2.
 pub(crate) fn name(value: &str, field: &str) -> Result<String, CliError> {
     let is_name = value.len() <= LONGEST && !value.starts_with(['-', '@']) && !value.contains('\0');
-    match is_name {
-        true => Ok(value.to_owned()),
-        false => {
-            Err(CliError::usage(format!("{field} is not valid: a name must not start with - or @")))
-        }
-    }
+    let wrong = || format!("{field} is not valid: a name must not start with - or @");
+    is_name.then(|| value.to_owned()).ok_or_else(|| CliError::usage(wrong()))
 }

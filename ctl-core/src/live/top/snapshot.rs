@@ -102,32 +102,24 @@ pub(crate) fn document(out: &Output, known: &Known) -> Result<Value, CliError> {
 fn selected(out: &Output, known: &Known, selection: Selection<'_>) -> Result<Value, CliError> {
     let board = known.board;
     let now = units::now_in_milliseconds();
-    let servers: Vec<Value> =
+    let servers: Vec<_> =
         known.servers.iter().map(|server| of_server(board.server, server)).collect();
     // A list, to which --columns and --sort-by apply as usual.
     let rows =
         out.values(board.shape, selection.rows(known).iter().map(|row| record(known, row)))?;
-    let mut document = Map::new();
-    document.insert("ts".to_owned(), now.into());
-    document.insert("servers".to_owned(), servers.into());
-    document.insert("queues".to_owned(), rows.into());
-    Ok(document.into())
+    Ok(json!({ "ts": now, "servers": servers, "queues": rows }))
 }
 
-fn of_server(figures: &[Figure], server: &Server) -> Value {
-    let mut fields = Map::new();
-    fields.insert("server".to_owned(), server.address.as_str().into());
-    fields.insert("up".to_owned(), server.down.is_none().into());
+fn of_server(figures: &[Figure], server: &Server) -> Map<String, Value> {
+    let mut record = Record::new().with("server", server.address.as_str());
+    record.push("up", server.down.is_none());
     if let Some((_, why)) = &server.down {
-        fields.insert("error".to_owned(), why.as_str().into());
-        return fields.into();
+        return record.with("error", why.as_str()).into();
     }
-    fields.insert("version".to_owned(), server.version.as_deref().into());
-    fields.insert("id".to_owned(), server.id.as_deref().into());
+    record.push("version", server.version.as_deref());
+    record.push("id", server.id.as_deref());
     for (figure, value) in figures.iter().zip(&server.values) {
-        fields.insert(figure.column.key.to_owned(), number(figure, *value));
+        record.push(figure.column.key, number(figure, *value));
     }
-    fields.insert("left_out".to_owned(), server.left_out.into());
-    fields.insert("started_again".to_owned(), server.is_new().into());
-    fields.into()
+    record.with("left_out", server.left_out).with("started_again", server.is_new()).into()
 }
