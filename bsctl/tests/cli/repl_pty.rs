@@ -72,8 +72,7 @@ fn tab_completes_verbs_flags_and_live_tube_names() {
         terminal.says(":set on_exit", "on_exit  bury");
         terminal.types("pin\t--outp\tndj\t\r");
         terminal.sees("{");
-        terminal.says("quit", "\n");
-        assert_eq!(terminal.ends(), 0);
+        terminal.leaves();
     });
 }
 
@@ -170,8 +169,7 @@ fn a_pasted_newline_runs_nothing() {
     assert!(!server.requests().iter().any(|r| r.text().starts_with("put ")), "{}", terminal.shown);
     terminal.types("\u{1b}[200~put one\nput two\u{1b}[201~\r");
     assert!(server.wait_for(Duration::from_millis(PATIENCE), |view| view.jobs == 2));
-    terminal.says("quit", "\n");
-    assert_eq!(terminal.ends(), 0);
+    terminal.leaves();
 }
 
 #[test]
@@ -200,8 +198,7 @@ fn reconnects_when_the_server_returns() {
     let mut client = Client::connect(address.as_str()).unwrap();
     assert_eq!(client.stats_job(1).unwrap().unwrap().tube.as_str(), "mail");
     assert_eq!(client.peek(1).unwrap().unwrap().body, "again");
-    terminal.says("quit", "\n");
-    assert_eq!(terminal.ends(), 0);
+    terminal.leaves();
 }
 
 #[test]
@@ -220,8 +217,7 @@ fn reports_a_loss_without_disturbing_the_input() {
     terminal.types(" -r 9\r");
     terminal.sees("2");
     terminal.sees("default> ");
-    terminal.says("quit", "\n");
-    assert_eq!(terminal.ends(), 0);
+    terminal.leaves();
     let mut client = Client::connect(server.address()).unwrap();
     assert_eq!(client.peek(2).unwrap().unwrap().body, "typed");
     assert_eq!(client.stats_job(2).unwrap().unwrap().ttr, 9);
@@ -241,8 +237,7 @@ fn warns_once_about_an_expiring_job() {
     terminal.interrupts();
     terminal.says("delete", "default> ");
     assert_eq!(terminal.shown.matches(" left (touch").count(), 1);
-    terminal.says("quit", "\n");
-    assert_eq!(terminal.ends(), 0);
+    terminal.leaves();
 }
 
 /// What a hostile producer may put: set the clipboard, move the cursor, ring, C1 controls.
@@ -306,13 +301,11 @@ fn colours_follow_the_settings() {
     let server = Server::start().unwrap();
     let mut coloured = start(server.address(), &[]);
     coloured.says("put x", "> ");
-    coloured.says("quit", "\n");
-    coloured.ends();
+    coloured.leaves();
     assert!(coloured.shown.contains("\u{1b}[1m"), "{:?}", coloured.shown);
     let mut plain = plain(server.address());
     plain.says("put x", "> ");
-    plain.says("quit", "\n");
-    plain.ends();
+    plain.leaves();
     // A style is ESC [ numbers m; the line editor's own sequences end in other letters.
     let styles = plain.shown.split("\u{1b}[").skip(1).filter(|rest| {
         rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')
@@ -329,8 +322,7 @@ fn a_resized_window_does_not_disturb_the_line() {
     terminal.signal(Signal::SIGWINCH);
     terminal.types("thing\r");
     assert!(server.wait_for(Duration::from_millis(PATIENCE), |view| view.jobs == 1));
-    terminal.says("quit", "\n");
-    assert_eq!(terminal.ends(), 0);
+    terminal.leaves();
     let mut client = Client::connect(server.address()).unwrap();
     assert_eq!(client.peek(1).unwrap().unwrap().body, "something");
 }
