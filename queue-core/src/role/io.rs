@@ -423,6 +423,29 @@ mod tests {
     }
 
     #[test]
+    fn the_end_is_reported_once_after_the_data() {
+        let mut io = open();
+        bring(&mut io, b"last");
+        io.ended(End::Lost(io::ErrorKind::UnexpectedEof.into()));
+        io.ended(End::NotConnected(()));
+        assert_eq!((io.data(), io.is_open()), (&b"last"[..], false));
+        assert!(matches!(io.take_end(), Some(End::Lost(_))));
+        assert!(io.take_end().is_none() && io.data().is_empty());
+    }
+
+    #[test]
+    fn a_new_connection_starts_clean() {
+        let mut io = open();
+        io.queue(&mut b"old"[..].into());
+        bring(&mut io, b"old");
+        io.took(1, Instant::now());
+        io.ended(End::Lost(io::ErrorKind::ConnectionReset.into()));
+        io.opened();
+        assert_eq!((io.epoch(), io.sent(), io.received(), io.unwritten()), (2, 0, 0, 0));
+        assert!(io.is_open() && io.data().is_empty() && io.take_end().is_none());
+    }
+
+    #[test]
     fn a_limit_holds_for_one_connection() {
         let mut io = open();
         io.limit(4);
