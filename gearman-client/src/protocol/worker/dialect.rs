@@ -45,6 +45,11 @@ impl Dialect {
         self.learnt.is_some()
     }
 
+    /// Whether it is the kind that only gearmand knows.
+    pub(super) fn is_newest(&self) -> bool {
+        self.grab == Grab::All
+    }
+
     /// Whether there is an older kind.
     pub(super) fn has_older(&self) -> bool {
         self.grab.fallback().is_some()

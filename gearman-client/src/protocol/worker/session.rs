@@ -54,8 +54,9 @@ use crate::{
 /// * The server does not acknowledge results, but it answers in order: the answer to a later grab or echo shows that it
 ///   accepted a result, and an ERROR before that answer that it did not.
 /// * With a [`JobLimit`] it never requests more jobs than are left.
-/// * A server that does not know a kind of grab answers with an ERROR, not within a second, or closes the connection
-///   twice; then an older kind is tried. On later connections the kind that worked is used first, for an hour.
+/// * A server that does not know a kind of grab answers with an ERROR or closes the connection twice, and the newest
+///   kind not within a second; then an older kind is tried. On later connections the kind that worked is used first,
+///   for an hour.
 /// * An exception is followed by a WORK_FAIL where the server has refused all but the oldest kind of grab: for Perl's
 ///   Gearman::Server an exception does not end a job. For all others it does.
 /// * When every kind is refused, it asks again after a growing delay, until a grab is answered.

@@ -20,9 +20,10 @@ use crate::{
 const SHARED: Duration = Duration::from_millis(10);
 
 impl WorkerSession {
-    /// Until when to wait for the answer to a grab that the server may not know.
+    /// Until when to wait for the answer to a grab that the server may not know. Only the newest kind is ignored by some
+    /// servers that answer an older one; for every other, silence shows that the server is slow.
     pub(super) fn silent_until(&self) -> Option<Instant> {
-        let is_new = self.may_be_unknown() && !self.dialect.is_learnt();
+        let is_new = !self.is_grab_proven && self.dialect.is_newest() && !self.dialect.is_learnt();
         let asked = self.confirmations.waiting_grab().filter(|_| is_new)?;
         asked.checked_add(self.silence)
     }
