@@ -1,11 +1,13 @@
 //! Servers that are dead, silent or not of the kind of the tool, alone and among several.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 use ctl_core::context::Tool;
+use fixtures::tls::Authority;
 
 use crate::Case;
 use crate::program::{Ran, fed};
@@ -213,6 +215,48 @@ pub fn reports_an_unknown_server_type<T: Tool>(case: &Case<T>) {
     let ran = case.program.at(&address, &["ping", "-c", "1"]).exits(76);
     assert!(ran.err.contains("hello, who is there?") && ran.err.contains(&address), "{}", ran.err);
     assert!(ran.err.contains(T::PROGRAM.servers.kind), "{}", ran.err);
+}
+
+/// A server that is only slow is waited for: what it says about itself meanwhile is no reason to give it up.
+pub fn waits_for_a_slow_server<T: Tool>(case: &Case<T>) {
+    let ((_server, plain), authority) = (Case::<T>::server(), Authority::new());
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.pem");
+    std::fs::write(&ca, authority.pem()).unwrap();
+    let tls = authority.identity("127.0.0.1").server(None);
+    let encrypted = tls.proxy(plain.parse().unwrap()).to_string();
+    let trusting = format!("--tls=ca={}", ca.display());
+    for (address, flags) in [(plain, &[][..]), (encrypted, &[&*trusting][..])] {
+        let line = [&["ping", "-c", "1"], flags].concat();
+        let ran = case.program.at(&hesitant(&address), &line).exits(0);
+        assert_eq!(ran.lines().len(), 2, "{ran:?}");
+    }
+}
+
+/// The address of a server that gets nothing of its first connection before it was looked at: before another one has
+/// come and gone.
+#[must_use]
+pub fn hesitant(server: &str) -> String {
+    let (server, begun) = (server.to_owned(), Arc::new(AtomicUsize::new(0)));
+    let looked_at = Arc::new((Mutex::new(false), Condvar::new()));
+    serves(move |client| {
+        let is_first = begun.fetch_add(1, Ordering::SeqCst) == 0;
+        let (state, news) = &*looked_at;
+        if is_first {
+            drop(news.wait_while(state.lock().unwrap(), |looked_at| !*looked_at).unwrap());
+        }
+        let through = TcpStream::connect(&server).unwrap();
+        let pass = |mut from: &TcpStream, mut to: &TcpStream| {
+            let _ = std::io::copy(&mut from, &mut to);
+            let _ = to.shutdown(Shutdown::Write);
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| pass(&through, &client));
+            pass(&client, &through);
+        });
+        *state.lock().unwrap() = true;
+        news.notify_all();
+    })
 }
 
 /// The session keeps its server.

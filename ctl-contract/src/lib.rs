@@ -313,6 +313,7 @@ macro_rules! kit_contract {
                     common_commands_query_servers_concurrently,
                     common_commands_name_the_silent_server,
                     session_refuses_the_wrong_server_type,
+                    waits_for_a_slow_server,
                     reports_wrong_server_type_among_several,
                 }
             }

@@ -279,19 +279,27 @@ pub struct Setters<O> {
 }
 
 /// The parameters of an attempt to connect.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Attempt {
     /// Whether the server has to reply, too.
     pub asks: bool,
     /// The rest of `--timeout`, if set.
-    pub left: Option<Duration>,
+    left: Option<Duration>,
+    /// Ends the attempt once it is known to be in vain.
+    canceller: Option<Canceller>,
 }
 
 impl Attempt {
     /// Options whose calls end within what is left.
     pub fn bound<L: Link>(&self, options: &L::Options) -> L::Options {
-        let options = options.clone();
-        if self.left.is_some() { (L::SETTERS.total_timeout)(options, self.left) } else { options }
+        let mut options = options.clone();
+        if self.left.is_some() {
+            options = (L::SETTERS.total_timeout)(options, self.left);
+        }
+        match &self.canceller {
+            Some(canceller) => (L::SETTERS.canceller)(options, canceller.clone()),
+            None => options,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! TLS to the server.
 
+use ctl_contract::bad_servers::hesitant;
 use fixtures::{adf_queue::Server, tls::Authority};
 
 use crate::harness::*;
@@ -21,4 +22,7 @@ fn tls_works_over_each_transport() {
         adfctl(&address, &["push", "/q", "untrusted"]).exits(77);
     }
     assert_eq!((server.view().ready, server.view().pulled), (0, 0));
+    // Its refusal of a request without TLS says nothing about it, whatever its address is called.
+    let slow = format!("https://{}", hesitant(&address.to_string()));
+    adfctl(&slow, &[&flag, "ping", "-c", "1"]).exits(0);
 }

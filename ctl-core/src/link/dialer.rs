@@ -22,11 +22,27 @@ use crate::system::signals::Interrupts;
 /// The clients' default time limit for connecting.
 const USUAL_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long to wait for the first reply before finding out what is listening.
-const FIRST_ANSWER: Duration = Duration::from_secs(1);
-
 /// A server and its options.
 type Way<L> = (<L as Link>::Address, <L as Link>::Options);
+
+/// What is known about the servers.
+#[derive(Default)]
+struct Known {
+    /// Their kind is confirmed.
+    is_confirmed: AtomicBool,
+    /// The user knows that they are slow.
+    is_slow: AtomicBool,
+}
+
+impl Known {
+    fn new(is_confirmed: bool) -> Arc<Self> {
+        Arc::new(Self { is_confirmed: AtomicBool::new(is_confirmed), ..Self::default() })
+    }
+
+    fn is_confirmed(&self) -> bool {
+        self.is_confirmed.load(Ordering::Relaxed)
+    }
+}
 
 /// Where connections go and how they are made, from flags and environment. Clones use the same servers.
 pub struct Dialer<L: Link> {
@@ -40,8 +56,8 @@ pub struct Dialer<L: Link> {
     globals: GlobalArgs,
     messages: Messages,
     made: Option<Vec<Way<L>>>,
-    /// Whether the kind of server is confirmed; shared by all clones.
-    known: Arc<AtomicBool>,
+    /// Shared by all clones.
+    known: Arc<Known>,
     /// Ends waits for a signal; shared by all clones. None for background connections.
     attention: Option<Attention>,
     /// Ends attempts to connect instead, and no calls.
@@ -107,7 +123,7 @@ impl<L: Link> Dialer<L> {
             globals: globals.clone(),
             messages: messages.clone(),
             made: None,
-            known: Arc::new(AtomicBool::new(embedded)),
+            known: Known::new(embedded),
             attention: Some(Attention::default()),
             outliving: None,
             interrupts: Interrupts::none(),
@@ -132,9 +148,9 @@ impl<L: Link> Dialer<L> {
     /// As [`Dialer::address`].
     pub fn each(&mut self) -> Result<Vec<(String, Self)>, CliError> {
         let ways = self.made()?.to_vec();
-        let is_known = ways.len() == 1 && self.known.load(Ordering::Relaxed);
+        let is_known = ways.len() == 1 && self.known.is_confirmed();
         let alone = |way: Way<L>| {
-            let (address, known) = (way.0.to_string(), Arc::new(AtomicBool::new(is_known)));
+            let (address, known) = (way.0.to_string(), Known::new(is_known));
             (address, Self { made: Some(vec![way]), known, ..self.clone() })
         };
         Ok(ways.into_iter().map(alone).collect())
@@ -342,8 +358,8 @@ impl<L: Link> Dialer<L> {
     }
 
     /// Connects, as long as `--wait-for-server` says; each attempt gets what is left of `--timeout`.
-    /// The first connection is probed before use: nothing is sent to a server of another kind, which is identified
-    /// within about a second.
+    /// The first connection is used once the server has replied on it: nothing is sent to a server of another kind. One
+    /// that is silent is looked at meanwhile, and ends the attempt if it says what it is.
     ///
     /// # Errors
     /// The error of the last attempt.
@@ -351,42 +367,31 @@ impl<L: Link> Dialer<L> {
         &mut self,
         mut attempt: impl FnMut(Attempt) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
-        let is_known = self.known.load(Ordering::Relaxed);
-        let (address, source) = (self.address()?, self.source());
-        let addresses: Vec<String> = address.split(',').map(str::to_owned).collect();
+        let is_known = self.known.is_confirmed();
+        let (address, source, servers) = (self.address()?, self.source(), self.servers()?);
         let asks = self.plan.wait_for_server.is_some();
         let place = (&*address, &*source);
         let attention = self.attention.clone().unwrap_or_default();
-        let is_cancelled = || attention.is_cancelled();
+        let canceller = self.outliving.clone().unwrap_or_else(|| attention.canceller());
+        let mut attempt = |bounds| attempt(bounds).map_err(|error| who::silent(error, &servers));
         let attempt = |left: Option<Duration>| {
-            let mut attempt =
-                |bounds| attempt(bounds).map_err(|error| who::silent(error, &addresses));
             if is_known {
-                return attempt(Attempt { asks, left });
+                return attempt(Attempt { asks, left, canceller: None });
             }
-            let started = Instant::now();
-            let rest = || left.map(|left| left.saturating_sub(started.elapsed()));
-            let bound = Some(left.map_or(FIRST_ANSWER, |left| left.min(FIRST_ANSWER)));
-            let opened = attempt(Attempt { asks: true, left: bound }).or_else(|error| {
-                if is_cancelled() {
-                    return Err(error);
+            let (started, own) = (Instant::now(), canceller.child());
+            let first = Attempt { asks: true, left, canceller: Some(own.clone()) };
+            let watch = who::Watch::begin(&servers, &self.program, own, self.slow_note(&address));
+            let opened = attempt(first).map_err(|error| match watch.verdict() {
+                _ if attention.is_cancelled() => error,
+                Some(verdict) => verdict,
+                None => {
+                    let rest = left.map(|left| left.saturating_sub(started.elapsed()));
+                    who::explain(error, &self.program, &servers, rest)
                 }
-                let is_late = error.is_late();
-                let error = who::explain(error, &self.program, &addresses, rest());
-                let is_over = rest().is_some_and(|rest| rest.is_zero());
-                if !is_late || is_over || error.code == who::WRONG_SERVER {
-                    return Err(error);
-                }
-                // It is merely slow; no need to probe it again, nor to say so for each connection.
-                if !self.known.swap(true, Ordering::Relaxed) {
-                    let text = format!("{address} has not answered within 1 s: still waiting");
-                    self.messages.note(text);
-                }
-                attempt(Attempt { asks: true, left: rest() })
             });
             let opened =
                 opened.map_err(|error| CliError { message: error.at(&address), ..error })?;
-            self.known.store(true, Ordering::Relaxed);
+            self.known.is_confirmed.store(true, Ordering::Relaxed);
             Ok(opened)
         };
         let mut attempt = attempt;
@@ -395,24 +400,42 @@ impl<L: Link> Dialer<L> {
             let opened = attempt(left);
             // Nothing was sent.
             let interrupted = |_| attention.interruption();
-            if is_cancelled() { opened.map_err(interrupted) } else { opened }
+            if attention.is_cancelled() { opened.map_err(interrupted) } else { opened }
         };
-        let canceller = self.outliving.clone().unwrap_or_else(|| attention.canceller());
-        attention.connecting(canceller, || {
+        attention.connecting(canceller.clone(), || {
             self.plan.open(place, self.program.name, &self.messages, attempt)
         })
+    }
+
+    /// Says once that the servers at this address are slow.
+    fn slow_note(&self, address: &str) -> impl FnOnce() + Send + 'static {
+        let (known, messages) = (Arc::clone(&self.known), self.messages.clone());
+        let text = format!("{address} has not answered within 1 s: still waiting");
+        move || {
+            if messages.shows_progress() && !known.is_slow.swap(true, Ordering::Relaxed) {
+                messages.note(text);
+            }
+        }
     }
 
     /// Adds to a failure what is listening instead, unless a server has already replied correctly.
     pub fn explained(&mut self, error: CliError) -> CliError {
         let has_time = !error.is_late() || self.plan.timeout.is_none();
         let is_cancelled = self.attention.as_ref().is_some_and(Attention::is_cancelled);
-        if self.known.load(Ordering::Relaxed) || !has_time || is_cancelled {
+        if self.known.is_confirmed() || !has_time || is_cancelled {
             return error;
         }
-        let addresses = self.each().unwrap_or_default();
-        let addresses: Vec<String> = addresses.into_iter().map(|(address, _)| address).collect();
-        who::explain(error, &self.program, &addresses, None)
+        let servers = self.servers().unwrap_or_default();
+        who::explain(error, &self.program, &servers, None)
+    }
+
+    /// The servers, to look at what is listening there.
+    fn servers(&mut self) -> Result<Vec<who::Server>, CliError> {
+        let server = |(address, _): &Way<L>| who::Server {
+            address: address.to_string(),
+            is_tls: L::is_tls(address),
+        };
+        Ok(self.made()?.iter().map(server).collect())
     }
 
     fn made(&mut self) -> Result<&[Way<L>], CliError> {

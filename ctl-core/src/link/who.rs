@@ -1,11 +1,16 @@
 //! Finds out what is listening at an address that is not the expected server. Sends an HTTP request, to which every
-//! line, packet or TLS server replies in its own way, and which none executes.
+//! line, packet or TLS server replies in its own way, and which none executes. Only bytes are a verdict: a server
+//! that says nothing, or not yet, is no server of another kind.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::mpsc::{self, RecvTimeoutError, TryRecvError};
+use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use queue_core::blocking::Canceller;
 use queue_core::with_bare_zone;
 
 use crate::error::{CliError, Exit};
@@ -23,8 +28,26 @@ pub struct Stranger {
     next: Option<&'static str>,
 }
 
-/// Maximum time for finding out.
+/// A server to look at.
+#[derive(Debug, Clone)]
+pub struct Server {
+    /// Its address, as people write it.
+    pub address: String,
+    /// Whether it is spoken to over TLS, so that it refuses a request without.
+    pub is_tls: bool,
+}
+
+/// How long a connection may stay without a reply before the server is looked at.
+const FIRST_REPLY: Duration = Duration::from_secs(1);
+
+/// Maximum time for finding out about a server that was silent.
 const PATIENCE: Duration = Duration::from_millis(800);
+
+/// How often to check whether looking still makes sense.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// Maximum time of a connection for looking.
+const CONNECTING: Duration = Duration::from_secs(5);
 
 /// Maximum bytes to read of a reply.
 const ENOUGH: usize = 4096;
@@ -58,7 +81,7 @@ const ADF: &str = "Adf.QueueServer";
 pub fn explain(
     error: CliError,
     program: &Program,
-    addresses: &[String],
+    servers: &[Server],
     left: Option<Duration>,
 ) -> CliError {
     let is_of_peer = matches!(error.exit, Exit::Protocol | Exit::Timeout | Exit::Permission)
@@ -67,40 +90,103 @@ pub fn explain(
         return error;
     }
     // A server that has just replied will reply again, also on a busy machine.
-    let patience = if error.exit == Exit::Protocol { 6 * PATIENCE } else { PATIENCE };
+    let patience = if error.is_late() { PATIENCE } else { 6 * PATIENCE };
     let bound = left.map_or(patience, |left| left.min(patience));
-    let (meant, encrypted) = (program.servers.kind, format!("{}://", program.tls.scheme));
-    for address in addresses {
-        let reply = reply(address, bound, "GET /", "Connection: close");
-        match reply.and_then(|reply| kind(&reply)).filter(|found| found.what != meant) {
-            // Over TLS, this reply is the expected one.
-            Some(found)
-                if found.what == TLS
-                    && (error.exit == Exit::Permission || address.starts_with(&encrypted)) => {}
-            // It breaks the protocol behind a correct handshake, which is what has to be said.
-            Some(found) if found.what == HTTP && meant == ADF && upgrades(address, bound) => {}
-            Some(found) => return found.error(address, program),
-            None => {}
+    for server in servers {
+        let end = Instant::now() + bound;
+        // Over TLS, also by an address that does not say so.
+        let is_tls = server.is_tls || error.exit == Exit::Permission;
+        let server = Server { is_tls, ..server.clone() };
+        if let Some(found) = server.stranger(program, &mut || Instant::now() >= end) {
+            return found.error(&server.address, program);
         }
     }
+    let meant = program.servers.kind;
     let question = format!(": is {meant} running there?");
     if error.exit != Exit::Protocol || error.message.contains(&question) {
         return error;
     }
+    let addresses: Vec<&str> = servers.iter().map(|server| &*server.address).collect();
     let message = format!("{}{question}", error.at(&addresses.join(",")));
     let error = CliError { message, ..error };
     error.hint(program.servers.elsewhere())
 }
 
+/// Looks at servers while an attempt to connect to them waits.
+pub(crate) struct Watch {
+    verdict: Arc<OnceLock<CliError>>,
+    /// Ends with the watch.
+    _waits: mpsc::Sender<()>,
+}
+
+impl Watch {
+    /// Looks at the servers if the attempt has not ended after [`FIRST_REPLY`]. Ends it by its canceller once each of
+    /// them has shown to be of another kind; otherwise calls `slow` after a while.
+    pub(crate) fn begin(
+        servers: &[Server],
+        program: &Program,
+        attempt: Canceller,
+        slow: impl FnOnce() + Send + 'static,
+    ) -> Self {
+        Self::after(FIRST_REPLY, servers, program, attempt, slow)
+    }
+
+    fn after(
+        patience: Duration,
+        servers: &[Server],
+        program: &Program,
+        attempt: Canceller,
+        slow: impl FnOnce() + Send + 'static,
+    ) -> Self {
+        let (waits, ended) = mpsc::channel();
+        let verdict = Arc::new(OnceLock::new());
+        let (servers, program, found) = (servers.to_vec(), *program, Arc::clone(&verdict));
+        let look = move || {
+            if ended.recv_timeout(patience) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+            let (asked, mut slow) = (Instant::now(), Some(slow));
+            let mut is_over = || {
+                let is_over = ended.try_recv() == Err(TryRecvError::Disconnected);
+                if let Some(slow) = slow.take_if(|_| !is_over && asked.elapsed() >= PATIENCE) {
+                    slow();
+                }
+                is_over
+            };
+            let strangers = servers.iter().map(|server| {
+                let found = server.stranger(&program, &mut is_over)?;
+                Some(found.error(&server.address, &program))
+            });
+            // One that may be the right one is waited for.
+            match strangers.collect::<Option<Vec<_>>>().and_then(|found| found.into_iter().next()) {
+                Some(error) => {
+                    let _ = found.set(error);
+                    attempt.cancel();
+                }
+                None if !is_over() => slow.into_iter().for_each(|slow| slow()),
+                None => {}
+            }
+        };
+        // Without a thread, the attempt ends by its own limits.
+        let _ = thread::Builder::new().name("looking".to_owned()).spawn(look);
+        Self { verdict, _waits: waits }
+    }
+
+    /// What was found, if it ended the attempt.
+    pub(crate) fn verdict(&self) -> Option<CliError> {
+        self.verdict.get().cloned()
+    }
+}
+
 /// A connection that was accepted but not answered in time: the server is frozen, not away. Some protocols
 /// and TLS count their first answer as a part of connecting.
 #[must_use]
-pub(crate) fn silent(error: CliError, addresses: &[String]) -> CliError {
-    let accepts = |address: &String| {
-        let mut found = resolved(address).into_iter().flatten();
+pub(crate) fn silent(error: CliError, servers: &[Server]) -> CliError {
+    let accepts = |server: &Server| {
+        let mut found = resolved(&server.address).into_iter().flatten();
         found.next().is_some_and(|place| TcpStream::connect_timeout(&place, PATIENCE).is_ok())
     };
-    if error.code != "CONNECT_TIMEOUT" || !addresses.iter().any(accepts) {
+    if error.code != "CONNECT_TIMEOUT" || !servers.iter().any(accepts) {
         return error;
     }
     let hints = vec!["a longer --timeout".to_owned()];
@@ -153,40 +239,65 @@ fn resolved(address: &str) -> Option<std::vec::IntoIter<SocketAddr>> {
     (&*host, port.parse().ok()?).to_socket_addrs().ok()
 }
 
-/// Whether it is a WebSocket server, as the one of an Adf.QueueServer.
-fn upgrades(address: &str, bound: Duration) -> bool {
-    let headers = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-                   Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==";
-    let reply = reply(address, bound, "GET /queue/bin", headers);
-    reply.is_some_and(|reply| reply.starts_with(b"HTTP/1.1 101 "))
-}
-
-/// The beginning of what it replies to a request.
-fn reply(address: &str, bound: Duration, request: &str, headers: &str) -> Option<Vec<u8>> {
-    let end = Instant::now() + bound;
-    let left =
-        || Some(end.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero());
-    let place = host_and_port(address);
-    let target = resolved(address)?.next()?;
-    let mut stream = TcpStream::connect_timeout(&target, left()?).ok()?;
-    stream.set_write_timeout(left()).ok()?;
-    let request = format!("{request} HTTP/1.1\r\nHost: {place}\r\n{headers}\r\n\r\n");
-    // A server that greets first may have closed already, but its greeting can still be read.
-    let _ = stream.write_all(request.as_bytes());
-    let mut answer = Vec::new();
-    let mut chunk = [0; 1024];
-    while answer.len() < ENOUGH && !is_enough(&answer) {
-        let Some(left) = left() else { break };
-        stream.set_read_timeout(Some(left)).ok()?;
-        match stream.read(&mut chunk) {
-            Ok(0) => break,
-            Ok(read) => answer.extend_from_slice(chunk.get(..read)?),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => break,
+impl Server {
+    /// The server of another kind that is listening there, if it shows itself before `is_over`.
+    fn stranger(&self, program: &Program, is_over: &mut dyn FnMut() -> bool) -> Option<Stranger> {
+        let meant = program.servers.kind;
+        let found = kind(&self.reply("GET /", "Connection: close", is_over)?)?;
+        match found.what {
+            what if what == meant => None,
+            TLS if self.is_tls => None,
+            // What it breaks behind a correct handshake has to be said instead.
+            HTTP if meant == ADF => {
+                let reply = self.reply("GET /queue/bin", UPGRADE, is_over)?;
+                let answers = !reply.is_empty() && !reply.starts_with(b"HTTP/1.1 101 ");
+                answers.then_some(found)
+            }
+            _ => Some(found),
         }
     }
-    Some(answer)
+
+    /// The beginning of what it replies to a request.
+    fn reply(
+        &self,
+        request: &str,
+        headers: &str,
+        is_over: &mut dyn FnMut() -> bool,
+    ) -> Option<Vec<u8>> {
+        let place = host_and_port(&self.address);
+        let target = resolved(&self.address)?.next()?;
+        let mut stream = TcpStream::connect_timeout(&target, CONNECTING).ok()?;
+        stream.set_write_timeout(Some(PATIENCE)).ok()?;
+        stream.set_read_timeout(Some(SLICE)).ok()?;
+        let request = format!("{request} HTTP/1.1\r\nHost: {place}\r\n{headers}\r\n\r\n");
+        // A server that greets first may have closed already, but its greeting can still be read.
+        let _ = stream.write_all(request.as_bytes());
+        let mut answer = Vec::new();
+        let (mut chunk, mut begun) = ([0; 1024], None);
+        while answer.len() < ENOUGH && !is_enough(&answer) && !is_over() {
+            // A page gives its kind a name, if it comes.
+            if begun.is_some_and(|begun: Instant| begun.elapsed() >= PATIENCE) {
+                break;
+            }
+            match stream.read(&mut chunk) {
+                Ok(0) => break,
+                Ok(read) => answer.extend_from_slice(chunk.get(..read)?),
+                Err(error) => match error.kind() {
+                    ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut => {}
+                    _ => break,
+                },
+            }
+            if answer.starts_with(b"HTTP/") {
+                begun.get_or_insert_with(Instant::now);
+            }
+        }
+        Some(answer)
+    }
 }
+
+/// Asks for the WebSocket of an Adf.QueueServer.
+const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                       Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==";
 
 /// Only an HTTP page needs more than its first line.
 fn is_enough(answer: &[u8]) -> bool {
@@ -217,7 +328,7 @@ mod tests {
     use crate::program::TOOL;
 
     /// Starts a server that sends one reply per connection.
-    fn says(answer: &'static [u8]) -> String {
+    fn says(answer: &'static [u8]) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         thread::spawn(move || {
@@ -227,7 +338,7 @@ mod tests {
                 let _ = stream.write_all(answer);
             }
         });
-        address
+        Server { address, is_tls: false }
     }
 
     fn explained(answer: &'static [u8], error: CliError) -> CliError {
@@ -311,10 +422,9 @@ mod tests {
         assert_eq!(explained(b"", lost()).message, "gone");
         let negative = CliError::not_found("no such job");
         assert_eq!(explained(b"HTTP/1.1 200 OK\r\n\r\n", negative).code, "NOT_FOUND");
-        let mut program = TOOL;
-        program.tls.scheme = "tools";
-        let address = format!("tools://{}", says(b"\x15\x03\x01\x00\x02\x02\x46"));
-        assert_eq!(explain(lost(), &program, &[address], None).message, "gone");
+        let program = TOOL;
+        let server = Server { is_tls: true, ..says(b"\x15\x03\x01\x00\x02\x02\x46") };
+        assert_eq!(explain(lost(), &program, &[server], None).message, "gone");
     }
 
     #[test]
@@ -323,5 +433,50 @@ mod tests {
         let error = explained(b"hello\r\n", error);
         assert!(error.message.ends_with("is beanstalkd running there?"), "{error}");
         assert!(error.message.starts_with("127.0.0.1:"), "{error}");
+    }
+
+    /// Starts a server that reads its connections to their end and never replies.
+    fn silent() -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                thread::spawn(move || drop(std::io::copy(&mut stream, &mut std::io::sink())));
+            }
+        });
+        Server { address, is_tls: false }
+    }
+
+    /// What a watch finds out about servers, whose attempt waits until it is ended or known to be slow.
+    fn watched(servers: &[Server]) -> Option<CliError> {
+        let mut program = TOOL;
+        program.servers.kind = "beanstalkd";
+        let (attempt, (slow, waits)) = (Canceller::new(), mpsc::channel());
+        let note = move || slow.send(()).unwrap();
+        let watch = Watch::after(Duration::ZERO, servers, &program, attempt.clone(), note);
+        // Fails once the thread has ended without a note.
+        let is_slow = waits.recv().is_ok();
+        assert_eq!(
+            (is_slow, watch.verdict().is_some()),
+            (!attempt.is_cancelled(), attempt.is_cancelled())
+        );
+        watch.verdict()
+    }
+
+    #[test]
+    fn an_attempt_ends_only_by_what_all_its_servers_have_said() {
+        let tls = || says(b"\x15\x03\x01\x00\x02\x02\x46");
+        let http = || says(b"HTTP/1.1 404 Not Found\r\n\r\n");
+        for strangers in [vec![http()], vec![tls()], vec![http(), tls()]] {
+            let found = watched(&strangers).unwrap();
+            assert!(found.code == WRONG_SERVER && found.message.contains(&strangers[0].address));
+        }
+        let right = says(b"UNKNOWN_COMMAND\r\n");
+        let expected = Server { is_tls: true, ..tls() };
+        for servers in [vec![silent()], vec![expected], vec![http(), silent()], vec![http(), right]]
+        {
+            assert!(watched(&servers).is_none(), "{servers:?}");
+        }
     }
 }

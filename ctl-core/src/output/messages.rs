@@ -109,6 +109,11 @@ impl Messages {
         self.with_progress(ProgressWhen::Never)
     }
 
+    /// Whether the user wants to know what takes long.
+    pub(crate) fn shows_progress(&self) -> bool {
+        self.progress != ProgressWhen::Never
+    }
+
     /// How progress is shown: not [`ProgressWhen::Auto`].
     pub(super) fn progress(&self) -> ProgressWhen {
         match self.progress {

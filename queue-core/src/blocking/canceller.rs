@@ -18,7 +18,10 @@ use crate::{Error, now, sync::spawn};
 /// A call that waits for its server fails within a tenth of a second, as if the connection had been lost: its error
 /// says whether the server may have acted, and the connection is closed. A call that connects fails at once.
 #[derive(Clone, Debug, Default)]
-pub struct Canceller(Arc<AtomicBool>);
+pub struct Canceller {
+    is_cancelled: Arc<AtomicBool>,
+    parent: Option<Arc<Self>>,
+}
 
 /// How often to check.
 const SLICE: Duration = Duration::from_millis(100);
@@ -30,20 +33,27 @@ impl Canceller {
         Self::default()
     }
 
-    /// Ends all pending calls, and all later ones until [`reset`](Self::reset).
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::SeqCst);
+    /// A canceller for some of the calls of this one: it ends them alone, and this one ends them, too.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        Self { is_cancelled: Arc::default(), parent: Some(Arc::new(self.clone())) }
     }
 
-    /// Allows calls again.
+    /// Ends all pending calls, and all later ones until [`reset`](Self::reset).
+    pub fn cancel(&self) {
+        self.is_cancelled.store(true, Ordering::SeqCst);
+    }
+
+    /// Allows calls again, unless the parent ends them.
     pub fn reset(&self) {
-        self.0.store(false, Ordering::SeqCst);
+        self.is_cancelled.store(false, Ordering::SeqCst);
     }
 
     /// Whether calls end now.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
+        let mut all = std::iter::successors(Some(self), |canceller| canceller.parent.as_deref());
+        all.any(|canceller| canceller.is_cancelled.load(Ordering::SeqCst))
     }
 
     fn check(&self) -> io::Result<()> {
@@ -221,6 +231,20 @@ mod tests {
         canceller.join().unwrap().reset();
         stream.set_read_timeout(Some(SLICE)).unwrap();
         assert!(is_timeout(&stream.read(&mut [0]).unwrap_err()));
+    }
+
+    #[test]
+    fn a_child_is_cancelled_alone_or_with_its_parent() {
+        let parent = Canceller::new();
+        let (child, sibling) = (parent.child(), parent.child());
+        child.cancel();
+        let all = || [&parent, &child, &sibling].map(Canceller::is_cancelled);
+        assert_eq!(all(), [false, true, false]);
+        child.reset();
+        parent.cancel();
+        assert_eq!(all(), [true; 3]);
+        child.reset();
+        assert!(child.is_cancelled());
     }
 
     #[test]
