@@ -143,6 +143,8 @@ impl Program {
         // All the time that a busy machine needs, also for connecting: tests of time limits set their own.
         command.env("XDG_CONFIG_HOME", SETTINGS).args(arguments);
         command.env(format!("{}_TIMEOUT", self.prefix), "60s");
+        // Without notes that a busy server is waited for.
+        command.env(format!("{}_PROGRESS", self.prefix), "never");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -178,6 +180,21 @@ pub fn fed(mut command: Command, stdin: &[u8]) -> Ran {
     let ran = ended(child);
     writer.join().unwrap();
     ran
+}
+
+/// A run that says this after its time limit has ended. A busy machine may take all the time for what comes before that:
+/// then a longer limit follows.
+#[track_caller]
+pub fn late(said: &str, mut run: impl FnMut(&str) -> Ran) -> Ran {
+    let mut last = None;
+    for limit in ["2s", "8s", "60s"] {
+        let ran = run(limit);
+        if String::from_utf8_lossy(&ran.bytes).contains(said) || ran.err.contains(said) {
+            return ran;
+        }
+        last = Some(ran);
+    }
+    panic!("it never says {said:?}: {last:?}");
 }
 
 /// Waits for the end of a child.

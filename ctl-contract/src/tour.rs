@@ -29,6 +29,8 @@ pub fn readme_tour_matches_the_output<T: Tool>(
         command.current_dir(&folder).env("PATH", &path);
         command.env(format!("{}_SERVER", case.program.prefix), &address);
         command.env(format!("{}_OUTPUT", case.program.prefix), "table");
+        command.env(format!("{}_TIMEOUT", case.program.prefix), "60s");
+        command.env(format!("{}_PROGRESS", case.program.prefix), "never");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let ran = ended(command.spawn().unwrap());
         let said = unstamped(&ran.out().replace(&address, shown));

@@ -1,6 +1,6 @@
 //! Running the program, and a server of each kind to run it against.
 
-pub(crate) use ctl_contract::program::{Program, Ran};
+pub(crate) use ctl_contract::program::{Program, Ran, late};
 use fixtures::adf_queue::Server;
 use fixtures::real::{AdfQueueServer, RealQueue};
 

@@ -7,7 +7,7 @@ use beanstalk_client::blocking::Client;
 use beanstalk_client::{ConnectOptions, JobId, JobStats, PutOptions};
 #[cfg(unix)]
 pub(crate) use ctl_contract::program::signal;
-pub(crate) use ctl_contract::program::{Program, Ran, Running, ended};
+pub(crate) use ctl_contract::program::{Program, Ran, Running, ended, late};
 use fixtures::Port;
 use fixtures::beanstalkd::{Listen, Server};
 use fixtures::real::Beanstalkd;

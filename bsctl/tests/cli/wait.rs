@@ -17,12 +17,15 @@ fn wait_reports_the_tube_and_last_value() {
         assert_eq!(wait(condition, &["-o", "json"]).exits(0).json()["queue"], json!(tube));
     }
     put(server.address(), "t", "");
-    let line = ["-a", server.address(), "wait", "--for", "job-state=9:ready", "--timeout", "3s"];
-    let other = command(&line).env("BSCTL_PROGRESS", "json").spawn().unwrap();
-    let ran = wait("empty", &["--timeout", "3s", "-o", "json"]).exits(124);
+    let empty = |limit: &str| wait("empty", &["--timeout", limit, "-o", "json"]);
+    let ran = late("last seen: 1 job", empty).exits(124);
     assert!(ran.error()["message"].as_str().unwrap().contains("last seen: 1 job"), "{}", ran.err);
-    let ran = ended(other).exits(124);
-    assert!(ran.err.contains("\"label\":\"waiting for `job-state=9:ready`\""), "{}", ran.err);
+    let ready = |limit: &str| {
+        let line = ["-a", server.address(), "wait", "--for", "job-state=9:ready", "--timeout"];
+        let mut command = command(&[&line[..], &[limit]].concat());
+        ended(command.env("BSCTL_PROGRESS", "json").spawn().unwrap())
+    };
+    late("\"label\":\"waiting for `job-state=9:ready`\"", ready).exits(124);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 #[cfg(unix)]
 pub(crate) use ctl_contract::program::signal;
-pub(crate) use ctl_contract::program::{Program, Ran, Running, ended, fed};
+pub(crate) use ctl_contract::program::{Program, Ran, Running, ended, fed, late};
 use fixtures::Port;
 use fixtures::gearmand::{Listen, Server};
 use fixtures::real::Gearmand;

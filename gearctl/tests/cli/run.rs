@@ -77,11 +77,12 @@ fn reports_jobs_skipped_because_of_their_id() {
         let run = ["run", "f", "--unique", "k", "x", "--timeout"];
         let refused = gearctl(address, &[&run[..], &["1h"]].concat()).exits(1);
         assert!(refused.err.contains("JOB_QUEUED"), "{}", refused.err);
-        let record = br#"{"unique":"k","body":"x"}"#;
-        let late = ["run", "f", "--ndjson", "--timeout", "1s"];
-        let late = gearctl_with(address, &late, record).exits(124);
-        assert!(late.err.contains("a job with the id k is queued already"), "{}", late.err);
-        assert!(late.err.contains("and every other one with the id k"), "{}", late.err);
+        let merged = late("a job with the id k is queued already", |limit| {
+            let record = br#"{"unique":"k","body":"x"}"#;
+            gearctl_with(address, &["run", "f", "--ndjson", "--timeout", limit], record)
+        });
+        let merged = merged.exits(124);
+        assert!(merged.err.contains("and every other one with the id k"), "{}", merged.err);
         eventually("the loss of the client", || {
             let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
             jobs[0]["ignored"].as_bool().filter(|ignored| *ignored)
@@ -92,11 +93,13 @@ fn reports_jobs_skipped_because_of_their_id() {
             let skipped = gearctl(address, line).exits(1);
             assert!(skipped.err.contains(code), "{}", skipped.err);
         }
-        let other = ["run", "f", "--unique", "other", "x", "--timeout", "1s"];
-        let late = gearctl(address, &other).exits(124);
-        assert!(!late.err.contains("is queued already"), "{}", late.err);
-        assert!(!late.err.contains("a longer --timeout"), "{}", late.err);
-        assert!(late.err.contains("try: a worker of f"), "{}", late.err);
+        let other = late("try: a worker of f", |limit| {
+            let unique = format!("other{limit}");
+            gearctl(address, &["run", "f", "--unique", &unique, "x", "--timeout", limit])
+        });
+        let other = other.exits(124);
+        assert!(!other.err.contains("is queued already"), "{}", other.err);
+        assert!(!other.err.contains("a longer --timeout"), "{}", other.err);
     });
 }
 
@@ -141,10 +144,11 @@ fn every_command_reports_jobs_merged_into_skipped_ones() {
         assert!(kept.err.contains("JOB_SKIPPED"), "{}", kept.err);
         let counts = gearctl(address, &["functions", "old", "--columns", "total"]).exits(0);
         assert_eq!(counts.out(), "1\n");
-        gearctl(address, &["submit", "joined", "-u", "-", "b"]).exits(0);
-        let run = ["run", "joined", "-u", "-", "b", "--timeout", "1s"];
-        let late = gearctl(address, &run).exits(124);
-        assert!(late.err.contains("is queued already, and this one is merged"), "{}", late.err);
+        let merged = late("is queued already, and this one is merged", |limit| {
+            gearctl(address, &["submit", "joined", "-u", "-", limit]).exits(0);
+            gearctl(address, &["run", "joined", "-u", "-", limit, "--timeout", limit])
+        });
+        merged.exits(124);
     });
 }
 
@@ -171,12 +175,13 @@ fn move_keeps_a_job_merged_into_a_foreground_job() {
 #[test]
 fn a_timeout_without_a_worker_states_the_reason() {
     on_both(|server| {
-        let line = ["run", "nobody", "x", "--timeout", "1s", "-o", "json"];
-        let error = gearctl(server.address(), &line).exits(124).error_alone();
-        assert_eq!(error["code"], "TIMEOUT");
-        assert!(error.to_string().contains("(no worker serves nobody)"), "{error}");
-        let ran = gearctl(server.address(), &line[..5]).exits(124);
-        assert!(ran.err.contains("no worker serves nobody: waiting for one"), "{}", ran.err);
+        let run = |limit: &str, more: &[&str]| {
+            let line = ["run", "nobody", "x", "--timeout", limit];
+            gearctl(server.address(), &[&line, more].concat())
+        };
+        let ran = late("(no worker serves nobody)", |limit| run(limit, &["-o", "json"]));
+        assert_eq!(ran.exits(124).error_alone()["code"], "TIMEOUT");
+        late("no worker serves nobody: waiting for one", |limit| run(limit, &[])).exits(124);
     });
 }
 
