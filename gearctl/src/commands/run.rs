@@ -1,6 +1,8 @@
 //! `run`: foreground jobs, and their results as they arrive.
 
 use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -13,7 +15,7 @@ use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionStatus};
 
 use super::submit::connect;
-use crate::link::{Answer, LOOK, or_near};
+use crate::link::{Answer, LOOK, Link, or_near};
 use crate::names::show_function;
 use crate::submit::merged::Guard;
 use crate::submit::pool::{Kind, Pool};
@@ -53,20 +55,23 @@ pub struct RunArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: RunArgs) -> Result<Exit, CliError> {
-    let (running, function) = match start(tool, args)? {
+    let (running, look) = match start(tool, args)? {
         ControlFlow::Continue(started) => started,
         ControlFlow::Break(exit) => return Ok(exit),
     };
-    running.follow(tool).map_err(|error| match function {
-        Some(function) if error.exit == Exit::Timeout && is_unserved(tool, &function) => {
-            unserved(error, &show_function(&function), tool.messages.is_terminal())
+    running.follow(tool).map_err(|error| match &look {
+        Some(Look { function, .. })
+            if error.exit == Exit::Timeout && is_unserved(tool.link.sibling(), function, LOOK) =>
+        {
+            unserved(error, &show_function(function), tool.messages.is_terminal())
         }
         _ => tool.link.naming_silent(error),
     })
 }
 
-/// Jobs whose events are still arriving, with the function of all of them, if they have one; or the exit of a dry run.
-pub type Started = ControlFlow<Exit, (Running, Option<FunctionName>)>;
+/// Jobs whose events are still arriving, with a look at the function of all of them, if they have one; or the exit of a
+/// dry run.
+pub type Started = ControlFlow<Exit, (Running, Option<Look>)>;
 
 /// Submits the jobs without waiting for anything.
 ///
@@ -81,33 +86,64 @@ pub fn start(tool: &mut Tool, args: RunArgs) -> Result<Started, CliError> {
         return would(&mut tool.out, tasks, ("run", "job", "")).map(ControlFlow::Break);
     }
     wanted.note_first_body(&mut tool.link, &tool.messages);
-    if let Some(function) = wanted.common_function() {
-        note_missing_worker(tool, function)?;
-    }
-    let running = begin(tool, results, &wanted, tasks)?;
-    Ok(ControlFlow::Continue((running, wanted.common_function().cloned())))
+    let look = wanted.common_function().map(|function| Look::begin(tool, function)).transpose()?;
+    Ok(ControlFlow::Continue((begin(tool, results, &wanted, tasks)?, look)))
 }
 
-/// Says at the start that no worker serves the function, usually because of a misspelt name.
-fn note_missing_worker(tool: &mut Tool, function: &FunctionName) -> Result<(), CliError> {
-    if is_unserved(tool, function) {
-        let name = show_function(function);
-        let meant = or_near(&mut tool.link, function);
-        // From here on, Ctrl-C ends the command as it should.
-        tool.interrupts()?;
-        tool.messages
-            .note(format!("no worker serves {name}{meant}: waiting for one; Ctrl-C stops"));
-    }
-    Ok(())
+/// A look at whether a worker serves a function, which goes on while jobs of it run.
+pub struct Look {
+    function: FunctionName,
+    /// Whether its note is still wanted.
+    is_wanted: Arc<Mutex<bool>>,
 }
 
-/// Whether the only server reports at once that no worker serves this function: the job's own time is not for this.
-fn is_unserved(tool: &mut Tool, function: &FunctionName) -> bool {
-    if tool.link.dialer.options().is_ok_and(|all| all.len() > 1) {
+/// Nobody waits for it.
+const LOOKING: Duration = Duration::from_secs(60);
+
+impl Look {
+    /// Says that no worker serves the function, usually because of a misspelt name: at the start, if the server answers
+    /// at once, because the job's own time is not for this.
+    fn begin(tool: &mut Tool, function: &FunctionName) -> Result<Self, CliError> {
+        let (mut link, messages) = (tool.link.behind(), tool.messages.clone());
+        let (is_wanted, (tell, told)) = (Arc::new(Mutex::new(true)), mpsc::channel());
+        let look = Self { function: function.clone(), is_wanted: Arc::clone(&is_wanted) };
+        let function = function.clone();
+        let looking = move || {
+            let is_unserved = is_unserved(link.behind(), &function, LOOKING);
+            if is_unserved {
+                let (name, meant) = (show_function(&function), or_near(&mut link, &function));
+                let is_wanted = is_wanted.lock().unwrap_or_else(PoisonError::into_inner);
+                if *is_wanted {
+                    messages.note(format!(
+                        "no worker serves {name}{meant}: waiting for one; Ctrl-C stops"
+                    ));
+                }
+            }
+            drop(link);
+            let _ = tell.send(is_unserved);
+        };
+        // Without a thread, only a job that is late says so.
+        let _ = thread::Builder::new().name("looking".to_owned()).spawn(looking);
+        if told.recv_timeout(LOOK) == Ok(true) {
+            // From here on, Ctrl-C ends the command as it should.
+            tool.interrupts()?;
+        }
+        Ok(look)
+    }
+}
+
+impl Drop for Look {
+    fn drop(&mut self) {
+        *self.is_wanted.lock().unwrap_or_else(PoisonError::into_inner) = false;
+    }
+}
+
+/// Whether the only server reports within this time that no worker serves this function.
+fn is_unserved(mut link: Link, function: &FunctionName, within: Duration) -> bool {
+    if link.dialer.options().is_ok_and(|all| all.len() > 1) {
         return false;
     }
-    let mut link = tool.link.sibling();
-    link.dialer.bound(Some(LOOK));
+    link.dialer.bound(Some(within));
     let Ok(Answer::Came(all)) = link.probe_listing::<FunctionStatus>(&AdminCommand::Status) else {
         return false;
     };
