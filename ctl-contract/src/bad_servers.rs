@@ -11,7 +11,7 @@ use fixtures::tls::Authority;
 
 use crate::Case;
 use crate::program::{Ran, fed};
-use crate::session::repl;
+use crate::session::{PATIENTLY, repl};
 
 /// Results name their server even if only one of several answers, and a verdict names those that answer.
 pub fn lists_live_servers_when_one_is_dead<T: Tool>(case: &Case<T>) {
@@ -181,30 +181,37 @@ fn greet(mut stream: TcpStream, greeting: &[u8]) {
 pub fn detects_the_wrong_server_type<T: Tool>(case: &Case<T>) {
     let meant = T::PROGRAM.servers.kind;
     let add: Vec<&str> = case.add.split(' ').chain(["x"]).collect();
-    for (address, what) in [
+    let strangers = [
         (http(), "an HTTP server"),
         (serves(|stream| greet(stream, b"SSH-2.0-OpenSSH_9.6\r\n")), "an SSH server"),
         (
             serves(|stream| greet(stream, b"\x15\x03\x01\x00\x02\x02\x46")),
             "a server that wants TLS",
         ),
-    ] {
-        for line in [&["ping", "-c", "1"][..], &add] {
-            // It does not wait until a time runs out.
-            let ran = case.program.at(&address, &[&["--timeout", "1h"], line].concat()).exits(76);
-            let said = format!("WRONG_SERVER: {what} answers at {address}");
-            assert!(ran.err.contains(&said), "{line:?}: {}", ran.err);
-            assert!(ran.err.contains(&format!(", not {meant}")), "{}", ran.err);
-            assert!(ran.err.contains(T::PROGRAM.servers.variables[0]), "{}", ran.err);
-            assert!(!ran.err.contains('\x1b'), "{}", ran.err);
+    ];
+    let program = case.program.unconfigured();
+    thread::scope(|scope| {
+        for (address, what) in &strangers {
+            for line in [&["ping", "-c", "1"][..], &add] {
+                scope.spawn(move || {
+                    // It does not wait until a time runs out.
+                    let ran = program.at(address, &[&["--timeout", "1h"], line].concat()).exits(76);
+                    let said = format!("WRONG_SERVER: {what} answers at {address}");
+                    assert!(ran.err.contains(&said), "{line:?}: {}", ran.err);
+                    assert!(ran.err.contains(&format!(", not {meant}")), "{}", ran.err);
+                    assert!(ran.err.contains(T::PROGRAM.servers.variables[0]), "{}", ran.err);
+                    assert!(!ran.err.contains('\x1b'), "{}", ran.err);
+                });
+            }
         }
-    }
+    });
 }
 
 /// Even if another of the servers has replied correctly.
 pub fn reports_wrong_server_type_among_several<T: Tool>(case: &Case<T>) {
     let ((_server, good), other) = (Case::<T>::server(), http());
-    let ran = case.program.at(&format!("{good},{other}"), &["ping"]).exits(76);
+    let program = case.program.unconfigured();
+    let ran = program.at(&format!("{good},{other}"), &["ping"]).exits(76);
     assert!(ran.err.contains(&format!("an HTTP server answers at {other}")), "{}", ran.err);
     assert_eq!(ran.lines().len(), 2, "{:?}", ran.out());
 }
@@ -228,8 +235,7 @@ pub fn waits_for_a_slow_server<T: Tool>(case: &Case<T>) {
     let trusting = format!("--tls=ca={}", ca.display());
     for (address, flags) in [(plain, &[][..]), (encrypted, &[&*trusting][..])] {
         let line = [&["ping", "-c", "1"], flags].concat();
-        let ran = case.program.at(&hesitant(&address), &line).exits(0);
-        assert_eq!(ran.lines().len(), 2, "{ran:?}");
+        case.program.unconfigured().at(&hesitant(&address), &line).exits(0);
     }
 }
 
@@ -264,7 +270,8 @@ pub fn session_refuses_the_wrong_server_type<T: Tool>(case: &Case<T>) {
     let (server, address) = Case::<T>::server();
     let other = http();
     let text = format!("connect {other}\n{} x\n", case.add);
-    let ran = repl(&case.program, &address, &["--keep-going"], text).exits(3);
+    let flags = [&["--keep-going"], PATIENTLY].concat();
+    let ran = repl(&case.program.unconfigured(), &address, &flags, text).exits(3);
     assert!(ran.err.contains(&format!("an HTTP server answers at {other}")), "{}", ran.err);
     assert!(ran.err.contains(&format!("still connected to {address}")), "{}", ran.err);
     assert_eq!((case.jobs)(&server), 1);

@@ -106,6 +106,8 @@ pub struct Program {
     pub prefix: &'static str,
     /// The variables with addresses.
     pub variables: &'static [&'static str],
+    /// The folder of its settings.
+    pub(crate) settings: &'static str,
     tls: TlsNames,
 }
 
@@ -120,8 +122,15 @@ impl Program {
             flag: program.servers.flag,
             prefix: program.prefix,
             variables: program.servers.variables,
+            settings: SETTINGS,
             tls: program.tls,
         }
+    }
+
+    /// The program without the settings of tests, with which it takes its time before it looks at a silent server.
+    #[must_use]
+    pub const fn unconfigured(self) -> Self {
+        Self { settings: "/none", ..self }
     }
 
     /// The program with a clean environment and empty stdin.
@@ -141,7 +150,7 @@ impl Program {
             }
         }
         // All the time that a busy machine needs, also for connecting: tests of time limits set their own.
-        command.env("XDG_CONFIG_HOME", SETTINGS).args(arguments);
+        command.env("XDG_CONFIG_HOME", self.settings).args(arguments);
         command.env(format!("{}_TIMEOUT", self.prefix), "60s");
         // Without notes that a busy server is waited for.
         command.env(format!("{}_PROGRESS", self.prefix), "never");

@@ -12,7 +12,7 @@ use rexpect::process::{Signal, WaitStatus};
 use rexpect::session::{PtySession, spawn_command};
 
 use crate::Case;
-use crate::program::{Program, SETTINGS};
+use crate::program::Program;
 
 /// Time limit in milliseconds, which only broken code reaches.
 pub const PATIENCE: u64 = 60_000;
@@ -84,7 +84,7 @@ impl Terminal {
         let state = tempfile::tempdir().unwrap();
         command.env_clear().env("PATH", "/usr/bin:/bin").env("TERM", "xterm");
         command.env("HOME", state.path()).env("XDG_STATE_HOME", state.path());
-        command.env("XDG_CONFIG_HOME", SETTINGS);
+        command.env("XDG_CONFIG_HOME", program.settings);
         command.envs(variables.iter().copied()).args(words);
         let pty = spawn_command(command, Some(PATIENCE)).unwrap();
         Self { pty, state, shown: String::new(), name: program.name }
@@ -443,13 +443,13 @@ pub fn ctrl_c_cancels_connecting<T: Tool>(case: &Case<T>) {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let (add, _) = case.changes.first().expect("a command that adds a job");
-    let words: Vec<&str> = add.split(' ').collect();
-    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
-    terminal.sees("has not answered within 1 s: still waiting");
+    let (program, words) = (case.program.unconfigured(), add.split(' ').collect::<Vec<_>>());
+    let mut terminal = Terminal::run(&program, &address, &[("NO_COLOR", "1")], &words);
+    terminal.sees("has not answered within 1s: still waiting");
     terminal.types("\u{3}");
     assert_eq!(terminal.ends(), 130, "{}", terminal.shown);
-    let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &["repl"]);
-    terminal.sees("has not answered within 1 s: still waiting");
+    let mut terminal = Terminal::run(&program, &address, &[("NO_COLOR", "1")], &["repl"]);
+    terminal.sees("has not answered within 1s: still waiting");
     terminal.types("\u{3}");
     terminal.sees("INTERRUPTED");
     terminal.sees(READS);

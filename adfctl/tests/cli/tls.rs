@@ -24,5 +24,5 @@ fn tls_works_over_each_transport() {
     assert_eq!((server.view().ready, server.view().pulled), (0, 0));
     // Its refusal of a request without TLS says nothing about it, whatever its address is called.
     let slow = format!("https://{}", hesitant(&address.to_string()));
-    adfctl(&slow, &[&flag, "ping", "-c", "1"]).exits(0);
+    PROGRAM.unconfigured().at(&slow, &[&flag, "ping", "-c", "1"]).exits(0);
 }

@@ -18,6 +18,7 @@ use crate::output::messages::{Filter, Messages, Trace};
 use crate::program::Program;
 use crate::system::env::{Setting, Source};
 use crate::system::signals::Interrupts;
+use crate::text::units;
 
 /// The clients' default time limit for connecting.
 const USUAL_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -380,7 +381,8 @@ impl<L: Link> Dialer<L> {
             }
             let (started, own) = (Instant::now(), canceller.child());
             let first = Attempt { asks: true, left, canceller: Some(own.clone()) };
-            let watch = who::Watch::begin(&servers, &self.program, own, self.slow_note(&address));
+            let (patience, slow) = (self.plan.first_reply, self.slow_note(&address));
+            let watch = who::Watch::begin(patience, &servers, &self.program, own, slow);
             let opened = attempt(first).map_err(|error| match watch.verdict() {
                 _ if attention.is_cancelled() => error,
                 Some(verdict) => verdict,
@@ -410,7 +412,8 @@ impl<L: Link> Dialer<L> {
     /// Says once that the servers at this address are slow.
     fn slow_note(&self, address: &str) -> impl FnOnce() + Send + 'static {
         let (known, messages) = (Arc::clone(&self.known), self.messages.clone());
-        let text = format!("{address} has not answered within 1 s: still waiting");
+        let patience = units::show_duration(self.plan.first_reply);
+        let text = format!("{address} has not answered within {patience}: still waiting");
         move || {
             if messages.shows_progress() && !known.is_slow.swap(true, Ordering::Relaxed) {
                 messages.note(text);

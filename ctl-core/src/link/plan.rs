@@ -78,11 +78,17 @@ pub struct Plan {
     /// Time limit for each reply, including reconnects. Without one, the client's own limits apply to each
     /// step.
     pub timeout: Option<Duration>,
+    /// How long a server may be silent at first before it is looked at: longer where connecting may take longer.
+    pub(crate) first_reply: Duration,
     /// How long to wait for the server to answer.
     pub wait_for_server: Option<Duration>,
     /// The idle time before a ping; 0 for no pings. Without one, the client's own.
     pub ping_interval: Option<Duration>,
 }
+
+/// How long a server may be silent at first before it is looked at, and its share of a time limit for connecting.
+const FIRST_REPLY: Duration = Duration::from_secs(1);
+const FIRST_REPLY_SHARE: u32 = 5;
 
 /// Pause after the first attempt; each further pause doubles, up to a second.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -97,8 +103,11 @@ impl Plan {
             let setting = settings.setting(key, given, units::duration)?;
             Ok::<_, CliError>(setting.map(|setting| setting.value))
         };
+        let connect_timeout = bound(keys::CONNECT_TIMEOUT, None)?;
+        let longer = connect_timeout.map(|most| most / FIRST_REPLY_SHARE);
         Ok(Self {
-            connect_timeout: bound(keys::CONNECT_TIMEOUT, None)?,
+            connect_timeout,
+            first_reply: longer.unwrap_or_default().max(FIRST_REPLY),
             timeout: bound(keys::TIMEOUT, globals.timeout)?,
             wait_for_server: bound(keys::WAIT_FOR_SERVER, globals.wait_for_server)?,
             ping_interval: bound(keys::PING_INTERVAL, None)?,

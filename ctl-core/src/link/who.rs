@@ -37,9 +37,6 @@ pub struct Server {
     pub is_tls: bool,
 }
 
-/// How long a connection may stay without a reply before the server is looked at.
-const FIRST_REPLY: Duration = Duration::from_secs(1);
-
 /// Maximum time for finding out about a server that was silent.
 const PATIENCE: Duration = Duration::from_millis(800);
 
@@ -115,33 +112,27 @@ pub fn explain(
 /// Looks at servers while an attempt to connect to them waits.
 pub(crate) struct Watch {
     verdict: Arc<OnceLock<CliError>>,
-    /// Ends with the watch.
-    _waits: mpsc::Sender<()>,
+    /// Dropped by the end of the attempt.
+    waits: Option<mpsc::Sender<()>>,
+    /// Dropped by the end of the connections that look.
+    looks: mpsc::Receiver<()>,
 }
 
 impl Watch {
-    /// Looks at the servers if the attempt has not ended after [`FIRST_REPLY`]. Ends it by its canceller once each of
-    /// them has shown to be of another kind; otherwise calls `slow` after a while.
+    /// Looks at the servers if the attempt has not ended after this time. Ends it by its canceller once each of them
+    /// has shown to be of another kind; otherwise calls `slow` after a while.
     pub(crate) fn begin(
-        servers: &[Server],
-        program: &Program,
-        attempt: Canceller,
-        slow: impl FnOnce() + Send + 'static,
-    ) -> Self {
-        Self::after(FIRST_REPLY, servers, program, attempt, slow)
-    }
-
-    fn after(
         patience: Duration,
         servers: &[Server],
         program: &Program,
         attempt: Canceller,
         slow: impl FnOnce() + Send + 'static,
     ) -> Self {
-        let (waits, ended) = mpsc::channel();
+        let ((waits, ended), (looking, looks)) = (mpsc::channel(), mpsc::channel());
         let verdict = Arc::new(OnceLock::new());
         let (servers, program, found) = (servers.to_vec(), *program, Arc::clone(&verdict));
         let look = move || {
+            let _looking = looking;
             if ended.recv_timeout(patience) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
@@ -169,12 +160,20 @@ impl Watch {
         };
         // Without a thread, the attempt ends by its own limits.
         let _ = thread::Builder::new().name("looking".to_owned()).spawn(look);
-        Self { verdict, _waits: waits }
+        Self { verdict, waits: Some(waits), looks }
     }
 
     /// What was found, if it ended the attempt.
     pub(crate) fn verdict(&self) -> Option<CliError> {
         self.verdict.get().cloned()
+    }
+}
+
+impl Drop for Watch {
+    /// The next command must not count connections that looked.
+    fn drop(&mut self) {
+        self.waits = None;
+        let _ = self.looks.recv_timeout(PATIENCE);
     }
 }
 
@@ -454,7 +453,7 @@ mod tests {
         program.servers.kind = "beanstalkd";
         let (attempt, (slow, waits)) = (Canceller::new(), mpsc::channel());
         let note = move || slow.send(()).unwrap();
-        let watch = Watch::after(Duration::ZERO, servers, &program, attempt.clone(), note);
+        let watch = Watch::begin(Duration::ZERO, servers, &program, attempt.clone(), note);
         // Fails once the thread has ended without a note.
         let is_slow = waits.recv().is_ok();
         assert_eq!(
