@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::program::{Program, Ran, Running};
 
@@ -108,4 +108,14 @@ pub fn every_command_honours_the_timeout(
             });
         }
     }
+}
+
+/// Whether a run ends with this code, and well before its time limit has passed twice: with one of several limits, of
+/// which a longer one leaves more time for what a busy machine does besides.
+pub fn takes_less_than_twice(code: i32, run: impl Fn(&str) -> Ran) -> bool {
+    [2, 8, 30].into_iter().any(|seconds| {
+        let start = Instant::now();
+        let ran = run(&format!("{seconds}s"));
+        ran.code == Some(code) && start.elapsed() < Duration::from_secs(2 * seconds) * 19 / 20
+    })
 }

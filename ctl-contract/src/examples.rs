@@ -62,6 +62,9 @@ impl<T: Tool> Stage<T> {
         shell.env("PATH", path).env(case.program.variables[0], address).env("ADDRESS", address);
         // Without the user's settings and history.
         shell.env("XDG_CONFIG_HOME", self.folder.path()).env("HOME", self.folder.path());
+        // All the time that a busy machine needs, and no note about it.
+        shell.env(format!("{}_TIMEOUT", case.program.prefix), "60s");
+        shell.env(format!("{}_PROGRESS", case.program.prefix), "never");
         shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         shell
     }

@@ -71,18 +71,13 @@ fn check_roundtrip_distinguishes_server_and_worker() {
         drop(worker);
         workers(address, "up", 0);
         // However often it fails, it leaves one job, which a worker removes.
-        let late = ["up", "--timeout", "1"];
-        check(&late).exits(2);
+        let in_time = |limit: &str| check(&["up", "--timeout", limit]);
+        late("TIMEOUT: worker roundtrip", in_time).exits(2);
         eventually("the loss of the client", || {
             let jobs = gearctl(address, &["jobs", "-o", "json"]).exits(0).json();
             jobs[0]["ignored"].as_bool().filter(|ignored| *ignored)
         });
-        let again = check(&late).exits(2);
-        assert!(
-            again.out().contains("TIMEOUT: worker roundtrip: the job of an earlier"),
-            "{}",
-            again.out()
-        );
+        late("TIMEOUT: worker roundtrip: the job of an earlier", in_time).exits(2);
         assert_eq!(queued(address, "up"), 1);
         let _worker = Running::of(command(&line).spawn().unwrap());
         workers(address, "up", 1);
@@ -90,9 +85,9 @@ fn check_roundtrip_distinguishes_server_and_worker() {
         patient(&["up", "--send", "x", "--expect", "X"]).exits(0);
     });
     let server = Server::start().unwrap();
-    let late = ["check", "roundtrip", "up", "--timeout", "1"];
-    gearctl(server.address(), &late).exits(2);
-    gearctl(server.address(), &[&late[..], &["--on-timeout", "unknown"]].concat()).exits(3);
+    let line = ["check", "roundtrip", "up", "--timeout", "1"];
+    gearctl(server.address(), &line).exits(2);
+    gearctl(server.address(), &[&line[..], &["--on-timeout", "unknown"]].concat()).exits(3);
 }
 
 #[test]

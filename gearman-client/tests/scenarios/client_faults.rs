@@ -26,7 +26,7 @@ use super::{
 fn quick(address: &str) -> ConnectOptions {
     let options: ConnectOptions = address.parse().unwrap();
     let retry = RetryPolicy::new(5).backoff(Duration::from_millis(5), Duration::from_millis(50));
-    options.reply_timeout(LATE).connect_timeout(LATE).retry(retry)
+    options.reply_timeout(PATIENCE).connect_timeout(PATIENCE).retry(retry)
 }
 
 fn all<'a>(servers: impl IntoIterator<Item = &'a Server>) -> Servers {
@@ -56,16 +56,16 @@ both_faces!(
 /// G1: the same server names the same job for the same unique id.
 fn an_idempotent_submission_is_repeated_under_the_same_id_and_is_one_job<F: Face>() {
     let server = Server::start().unwrap();
-    let mut client = F::connect(quick(server.address())).unwrap();
-    for (n, fault) in [
-        Fault::nth(1).of("SUBMIT_JOB_BG").executed().reset_after(0),
-        Fault::nth(1).of("SUBMIT_JOB_BG").executed().cut_after(7),
-        Fault::nth(1).of("SUBMIT_JOB_BG").executed().hang(),
-        Fault::nth(1).of("SUBMIT_JOB_BG").unexecuted().reset_after(0),
+    for (n, (fault, limit)) in [
+        (Fault::nth(1).of("SUBMIT_JOB_BG").executed().reset_after(0), PATIENCE),
+        (Fault::nth(1).of("SUBMIT_JOB_BG").executed().cut_after(7), PATIENCE),
+        (Fault::nth(1).of("SUBMIT_JOB_BG").executed().hang(), LATE),
+        (Fault::nth(1).of("SUBMIT_JOB_BG").unexecuted().reset_after(0), PATIENCE),
     ]
     .into_iter()
     .enumerate()
     {
+        let mut client = F::connect(quick(server.address()).reply_timeout(limit)).unwrap();
         server.faults().add(fault);
         let submitted = client.submit_background("f", b"w", options().idempotent(true)).unwrap();
         assert_eq!(server.view().jobs, n + 1, "one job for each submission");
@@ -213,7 +213,7 @@ fn a_batch_is_answered_to_the_last_whatever_breaks<F: Face>() {
     let breaks = |at: u64, fault: Fault| {
         let server = Server::start().unwrap();
         server.faults().add(fault);
-        let mut client = F::connect(quick(server.address())).unwrap();
+        let mut client = F::connect(quick(server.address()).reply_timeout(LATE)).unwrap();
         let submits =
             (0..JOBS).map(|n| Submit::background(function("f"), n.to_string(), options()).unwrap());
         let answers = client.call_many(submits.collect());
@@ -273,8 +273,10 @@ fn a_new_call_does_not_wait_for_the_delays_of_earlier_attempts<F: Face>() {
 fn a_refused_connection_names_every_address<F: Face>() {
     let (free, other) = (Port::take().unwrap(), Port::take().unwrap());
     let (free, other) = (free.address().port(), other.address().port());
-    let both: Servers = format!("localhost:{free},127.0.0.1:{other}").parse().unwrap();
-    let error = F::connect(both).err().unwrap();
+    // Each of them once: a time limit may end repetitions at either.
+    let once = |address: String| quick(&address).retry(RetryPolicy::never());
+    let both = [format!("localhost:{free}"), format!("127.0.0.1:{other}")];
+    let error = F::connect(Servers::new(both.map(once)).unwrap()).err().unwrap();
     assert_eq!((error.kind(), error.fate()), (ErrorKind::Connect, Fate::NotSent));
     assert!(error.to_string().contains(&other.to_string()), "the last one: {error}");
     let localhost: ConnectOptions = format!("localhost:{free}").parse().unwrap();
@@ -323,20 +325,33 @@ fn no_call_waits_long_for_a_connection_while_another_server_is_there<F: Face>() 
 
 /// Its connection stays until the reply timeout.
 fn a_server_that_falls_silent_is_left_by_the_next_call<F: Face>() {
+    // On a busy machine, a short time may end before the other server has answered.
+    let mut limits = [1, 4, 16].into_iter().map(Duration::from_secs);
+    assert!(limits.any(leaves_a_silent_server::<F>), "it is asked again");
+}
+
+/// Whether each call but the one that the server leaves unanswered ends within this total timeout.
+fn leaves_a_silent_server<F: Face>(limit: Duration) -> bool {
     let (silent, other) = (Server::start().unwrap(), Server::start().unwrap());
     let proxy = Proxy::start(silent.socket_addr().unwrap()).unwrap();
     let servers = [proxy.address().to_string(), other.address().to_owned()];
     let options_of =
-        |address: String| quick(&address).reply_timeout(10 * PATIENCE).total_timeout(Some(LATE));
-    let mut client = F::connect(Servers::new(servers.map(options_of)).unwrap()).unwrap();
-    client.submit_background("f", b"before", options()).unwrap();
+        |address: String| quick(&address).reply_timeout(10 * PATIENCE).total_timeout(Some(limit));
+    let Ok(mut client) = F::connect(Servers::new(servers.map(options_of)).unwrap()) else {
+        return false;
+    };
+    if client.submit_background("f", b"before", options()).is_err() {
+        return false;
+    }
     proxy.spoil_replies(Toxics::new().silence());
     let error = client.submit_background("f", b"late", options()).unwrap_err();
-    assert_eq!((error.kind(), error.fate()), (ErrorKind::Timeout(Deadline::Total), Fate::Unknown));
-    for _ in 0..2 {
-        client.submit_background("f", b"elsewhere", options()).unwrap();
+    assert_eq!(error.kind(), ErrorKind::Timeout(Deadline::Total), "{error}");
+    let elsewhere = [(); 2].map(|()| client.submit_background("f", b"elsewhere", options()));
+    if error.fate() != Fate::Unknown || elsewhere.iter().any(Result::is_err) {
+        return false;
     }
     assert_eq!((silent.view().jobs, other.view().jobs), (2, 2));
+    true
 }
 
 /// It still accepts connections, as a stopped process does.
@@ -346,8 +361,9 @@ fn a_frozen_server_costs_one_call_and_is_used_again_when_it_answers<F: Face>() {
         let (frozen, other) = (Server::start().unwrap(), Server::start().unwrap());
         let proxy = Proxy::start(frozen.socket_addr().unwrap()).unwrap();
         let servers = [proxy.address().to_string(), other.address().to_owned()];
-        let impatient = |address: String| quick(&address).reply_timeout(REPLY);
-        let mut client = F::connect(Servers::new(servers.map(impatient)).unwrap()).unwrap();
+        let [of_frozen, of_other] = servers.map(|address| quick(&address));
+        let servers = Servers::new([of_frozen.reply_timeout(REPLY), of_other]).unwrap();
+        let mut client = F::connect(servers).unwrap();
         if was_used {
             client.submit_background("f", b"before", options()).unwrap();
         }
