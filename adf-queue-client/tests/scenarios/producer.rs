@@ -555,7 +555,8 @@ fn no_push_waits_long_for_a_connection_while_another_server_is_there<F: Produces
     let endless = |address: &str| {
         ConnectOptions::new(address.parse().unwrap()).connect_timeout(10 * PATIENCE)
     };
-    let options = ProducerOptions::from(Servers::new(servers.map(endless)).unwrap()).timeout(LATE);
+    let options =
+        ProducerOptions::from(Servers::new(servers.map(endless)).unwrap()).timeout(PATIENCE);
     let started = Instant::now();
     let producer = F::Producer::connect(options.clone()).unwrap();
     assert!(started.elapsed() < PATIENCE);

@@ -249,19 +249,29 @@ fn touches_the_job_of_a_long_command() {
 /// One that is lost instead would be ready again at once, with its counters unchanged, ahead of all others.
 #[test]
 fn ends_a_command_at_the_time_to_run() {
-    // The server's clock stands still: however busy the machine, the job is not lost.
+    // On a busy machine, a short time is over before the command has ended.
+    assert!([2, 8, 30].into_iter().any(ends_a_command_within));
+}
+
+/// Whether the job was released before its time to run was over.
+fn ends_a_command_within(seconds: u64) -> bool {
+    // The server's clock stands still, so that only the worker can take the job for lost.
     let server = Server::builder().virtual_clock().start().unwrap();
     let address = server.address();
     let ttr = |seconds| PutOptions::default().ttr(Duration::from_secs(seconds));
-    let id = put_with(address, "default", "hang", ttr(2));
+    let id = put_with(address, "default", "hang", ttr(seconds));
     let next = put_with(address, "default", "fine", ttr(60));
     let handler = "read body; case $body in hang) sleep 1000;; esac";
     let rules = ["--touch", "never", "--backoff", "1h..1h,x1", "-o", "ndjson"];
     let line = [&["work", "-c", "2"], &rules[..], &["--shell", handler]].concat();
     let ran = bsctl(address, &line).exits(0);
-    assert_eq!(fates(&ran), ["released", "deleted"], "{}", ran.err);
     assert!(ran.err.contains(": at the end of its time to run after"), "{}", ran.err);
+    if fates(&ran) == ["lost", "deleted"] {
+        return false;
+    }
+    assert_eq!(fates(&ran), ["released", "deleted"], "{}", ran.err);
     assert_eq!([state(address, id), state(address, next)], ["delayed", "gone"]);
+    true
 }
 
 #[test]
