@@ -94,3 +94,19 @@ impl<W> PushRun<W> {
         (place < self.places.len()).then_some(place)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_forgotten_with_its_last_answer() {
+        let mut runs = Runs::default();
+        let place = |number| Some(UnansweredPush { action: Action::Rpush, number, end: 0 });
+        runs.add("caller", 1, vec![place(1), None, place(2)]);
+        assert_eq!(runs.answered(Action::Rpush, b"3"), Some(("caller", 2, 2)));
+        assert!(!runs.0.is_empty());
+        assert_eq!(runs.answered(Action::Rpush, b"1"), Some(("caller", 0, 1)));
+        assert!(runs.0.is_empty());
+    }
+}
