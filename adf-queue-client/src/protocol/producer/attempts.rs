@@ -453,6 +453,20 @@ mod tests {
     }
 
     #[test]
+    fn a_missing_queue_is_created_once_where_the_push_goes() {
+        let (mut router, now) = (router(Selection::RoundRobin), Instant::now());
+        let mut push = push(false, now);
+        let missing = || Some(refused(Refusal::QueueNotFound));
+        assert_eq!(asks(&mut push, None, &mut router, now), (Action::Rpush, 0));
+        assert_eq!(asks(&mut push, missing(), &mut router, now), (Action::CreateQueue, 0));
+        // Another client was faster.
+        let exists = refused(Refusal::QueueExists);
+        assert_eq!(asks(&mut push, Some(exists), &mut router, now), (Action::Rpush, 0));
+        let error = error(push.next(missing(), &mut router, now));
+        assert_eq!(*error.kind(), ErrorKind::Refused(Refusal::QueueNotFound));
+    }
+
+    #[test]
     fn a_missing_queue_is_created_on_the_next_server_too() {
         let (mut router, now) = (router(Selection::InOrder), Instant::now());
         let (mut push, mut last) = (push(false, now), None);

@@ -144,6 +144,8 @@ fn pause(looks: usize) -> Duration {
 mod tests {
     use super::*;
 
+    const SECOND: Duration = Duration::from_secs(1);
+
     fn lost(fate: Fate) -> Error {
         Error::new(ErrorKind::ConnectionLost, fate, "gone")
     }
@@ -214,6 +216,17 @@ mod tests {
         assert_eq!(creation.answered(&Err(lost(Fate::NotSent)), now), None, "nobody knows");
         assert!(creation.question().is_none());
         assert_eq!(submit.unique().unwrap().as_bytes(), b"u");
+    }
+
+    #[test]
+    fn a_lost_run_is_polled_until_the_limit() {
+        let now = queue_core::now();
+        let limit = Limit::after(Deadline::Job, Some(SECOND / 200), now);
+        let mut creation = Creation::again(limit, &mut submission(Some("u")));
+        let queued = Ok(job(true, false, Some(0)));
+        assert_eq!(creation.answered(&queued, now), Some(SECOND / 200));
+        assert_eq!(creation.answered(&queued, now + SECOND / 200), None);
+        assert!(creation.question().is_none());
     }
 
     #[test]
