@@ -387,6 +387,37 @@ mod tests {
     }
 
     #[test]
+    fn a_pull_that_was_given_up_is_the_next_callers() {
+        let (mut pulls, queue) = (Pulls::default(), queue());
+        pulls.join(&queue, 1);
+        pulls.sent(&queue, 1);
+        pulls.leave(&queue, 1);
+        assert_eq!((pulls.spare(), pulls.lacking()), (1, None));
+        pulls.join(&queue, 2);
+        assert_eq!((pulls.spare(), pulls.lacking()), (0, None));
+        pulls.leave(&queue, 2);
+        pulls.answered(&queue, 1, &delivered());
+        assert_eq!(who(pulls.put(&queue, kept("late"))), None);
+        assert_eq!((pulls.spare(), pulls.kept_bytes()), (1, 4));
+        assert_eq!(&*pulls.take_kept(&queue).unwrap().delivered.body, b"late");
+        assert_eq!((pulls.spare(), pulls.kept_bytes()), (0, 0));
+        assert!(pulls.take_kept(&queue).is_none() && pulls.lines.is_empty());
+    }
+
+    #[test]
+    fn in_flight_pulls_end_with_the_connection_but_callers_stay() {
+        let (mut pulls, queue) = (Pulls::default(), queue());
+        pulls.join(&queue, 1);
+        pulls.sent(&queue, 1);
+        pulls.sent(&"/other".parse().unwrap(), 2);
+        pulls.put(&"/kept".parse().unwrap(), kept("k"));
+        assert_eq!(pulls.spare(), 2);
+        pulls.reset();
+        assert_eq!((pulls.spare(), pulls.kept_bytes()), (0, 0));
+        assert_eq!((pulls.lacking(), pulls.lines.len()), (Some((1, queue)), 1));
+    }
+
+    #[test]
     fn a_queue_without_waiters_is_not_counted_again() {
         let (mut pulls, queue, now) = (Pulls::default(), queue(), queue_core::now());
         for caller in [1, 2] {

@@ -252,6 +252,21 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_kept_of_a_caller_that_has_gone() {
+        let (mut slots, slot, ticket) = submitted(false);
+        let caller = Arc::new(Idle);
+        slots.event(ticket, data());
+        slots.wait(slot, &Waker::from(caller.clone()));
+        slots.leave(slot);
+        assert_eq!((slots.waiting(slot), Arc::strong_count(&caller)), (0, 1));
+        assert!(slots.created(ticket, packet("created")).is_none());
+        assert!(slots.event(ticket, data()).is_none());
+        assert_eq!((slots.waiting(slot), slots.in_use()), (0, 1));
+        assert!(slots.last(ticket, result()).is_none());
+        assert_eq!(slots.in_use(), 0);
+    }
+
+    #[test]
     fn each_event_knows_its_connection() {
         let mut slots = CallerSlots::new(1 << 20);
         let slot = slots.open(false);
