@@ -138,7 +138,7 @@ fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Ex
     for (tube, answer) in tubes.iter().zip(tube_stats::ask(&mut tool.link, tubes)?) {
         match answer {
             Answer::Stats(stats) => {
-                plans.push((tube.clone(), kickable(&stats, args.state.as_ref())))
+                plans.push((tube.clone(), kickable(&stats, args.state.as_ref())));
             }
             Answer::Gone if args.all_tubes => {}
             Answer::Gone => return Err(no_tube(&mut tool.link, tube)),
