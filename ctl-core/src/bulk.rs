@@ -435,10 +435,7 @@ impl Bulk {
             .with("succeeded", self.succeeded)
             .with("failed", self.failed)
             .with("skipped", self.skipped)
-            .with(
-                "duration_ms",
-                u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            )
+            .with("duration_ms", units::whole_milliseconds(self.started.elapsed()))
             .with("failures", failures);
         if self.unknown > 0 {
             report = report.with("unknown", self.unknown);
@@ -466,7 +463,8 @@ impl Bulk {
                 text.push_str(&format!(", {number} {what}"));
             }
         }
-        text.push_str(&format!(" in {}", units::show_duration(round(self.started.elapsed()))));
+        let took = units::whole_milliseconds(self.started.elapsed()).max(1);
+        text.push_str(&format!(" in {}", units::show_duration(Duration::from_millis(took))));
         text
     }
 }
@@ -474,10 +472,6 @@ impl Bulk {
 /// What precedes a message about an item, unless it names the item.
 fn place(item: &str, message: &str) -> String {
     if message.contains(item) { String::new() } else { format!("{item}: ") }
-}
-
-fn round(duration: Duration) -> Duration {
-    Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1))
 }
 
 #[cfg(test)]

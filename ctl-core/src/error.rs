@@ -229,15 +229,12 @@ impl CliError {
     /// Failure to read `what` (a file's name, "stdin"): exit 66 if it does not exist, else 74.
     #[must_use]
     pub fn reading(what: &str, error: &io::Error) -> Self {
+        let no_input = |message| Self::new(Exit::NoInput, "NO_INPUT", message);
         match error.kind() {
-            io::ErrorKind::NotFound => {
-                Self::new(Exit::NoInput, "NO_INPUT", format!("{what} does not exist"))
+            io::ErrorKind::NotFound => no_input(format!("{what} does not exist")),
+            io::ErrorKind::PermissionDenied => {
+                no_input(format!("no permission to read {what}: {error}"))
             }
-            io::ErrorKind::PermissionDenied => Self::new(
-                Exit::NoInput,
-                "NO_INPUT",
-                format!("no permission to read {what}: {error}"),
-            ),
             _ => Self::new(Exit::Io, "IO", format!("cannot read {what}: {error}")),
         }
     }

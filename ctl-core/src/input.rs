@@ -184,15 +184,6 @@ pub struct Records {
     ended: bool,
 }
 
-/// A record with its number, from 1.
-#[derive(Debug)]
-pub struct Numbered {
-    /// Line or record number.
-    pub number: u64,
-    /// The bytes, or why they could not be read.
-    pub bytes: Result<Vec<u8>, CliError>,
-}
-
 impl Records {
     /// Splits `source` into records of at most `limit` bytes.
     #[must_use]
@@ -241,9 +232,10 @@ impl Records {
 }
 
 impl Iterator for Records {
-    type Item = Numbered;
+    /// The number of a record, from 1, and its bytes.
+    type Item = (u64, Result<Vec<u8>, CliError>);
 
-    fn next(&mut self) -> Option<Numbered> {
+    fn next(&mut self) -> Option<Self::Item> {
         if self.ended {
             return None;
         }
@@ -253,7 +245,7 @@ impl Iterator for Records {
         self.ended |= bytes.as_ref().is_err_and(|error| error.code != TOO_BIG);
         let place = format!("{} record {}", self.source.name, self.number);
         let bytes = bytes.map_err(|error| error.context(place));
-        Some(Numbered { number: self.number, bytes })
+        Some((self.number, bytes))
     }
 }
 
@@ -283,9 +275,9 @@ pub fn named(
     let records = Records::new(source, framing, limit);
     let name = records.name().to_owned();
     let whole = framing == Framing::Whole;
-    let named = records.map(move |record| {
-        let label = if whole { name.clone() } else { format!("{name} record {}", record.number) };
-        (label, record.bytes)
+    let named = records.map(move |(number, bytes)| {
+        let label = if whole { name.clone() } else { format!("{name} record {number}") };
+        (label, bytes)
     });
     Ok((Box::new(named), meter))
 }
@@ -308,7 +300,7 @@ mod tests {
     fn records(bytes: &[u8], framing: Framing, limit: u64) -> Vec<Result<Vec<u8>, String>> {
         let mut input = Input::Bytes(bytes.to_vec());
         Records::new(input.take().unwrap(), framing, limit)
-            .map(|record| record.bytes.map_err(|error| error.message))
+            .map(|(_, bytes)| bytes.map_err(|error| error.message))
             .collect()
     }
 

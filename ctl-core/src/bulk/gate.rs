@@ -48,18 +48,14 @@ impl Gate {
     pub fn turn(&self, count: usize) -> bool {
         if let Some(pace) = &self.pace {
             pace.wait(count, || {
-                self.see();
+                // Keeps the progress moving although nothing happens.
+                if let Some(progress) = self.progress.upgrade() {
+                    lock(&progress).advance_by(0);
+                }
                 !self.is_open()
             });
         }
         self.is_open()
-    }
-
-    /// Keeps the progress moving although nothing happens.
-    fn see(&self) {
-        if let Some(progress) = self.progress.upgrade() {
-            lock(&progress).advance_by(0);
-        }
     }
 
     /// Whether new work may be taken.

@@ -210,21 +210,21 @@ fn elsewhere(tree: &Command, flag: &str) -> Option<String> {
     is_said.then(|| format!("'{flag}' is a flag of {}", names.join(", ")))
 }
 
-/// The text of an error, with a broken number rule in plain words.
-pub(crate) fn text(error: &clap::Error) -> String {
-    plainly(error, error.render().to_string())
-}
-
-/// The same in colours.
-pub(crate) fn coloured(error: &clap::Error) -> String {
-    plainly(error, error.render().ansi().to_string())
-}
-
-fn plainly(error: &clap::Error, text: String) -> String {
+/// The text of an error, in colours if `color`, with a broken number rule in plain words.
+pub(crate) fn text(error: &clap::Error, color: bool) -> String {
+    let text = error.render();
+    let text = if color { text.ansi().to_string() } else { text.to_string() };
     if error.kind() != ErrorKind::ValueValidation {
         return text;
     }
     RULES.iter().fold(text, |text, (of_program, of_person)| text.replace(of_program, of_person))
+}
+
+/// The first paragraph of an error, which says what is wrong, in one line; usage and tips follow it.
+pub(crate) fn sentence(error: &clap::Error) -> String {
+    let text = text(error, false);
+    let lines = text.trim_start_matches("error: ").lines().take_while(|line| !line.is_empty());
+    lines.map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
 /// The rules of numbers: in the parser's words, and in plain words.
@@ -417,7 +417,7 @@ mod tests {
             ("99999999999999999999", "the number is too large"),
         ] {
             let error = tree.try_get_matches_from_mut(["tool", "-c", word]).unwrap_err();
-            assert!(text(&error).contains(rule), "{}", text(&error));
+            assert!(text(&error, false).contains(rule), "{}", text(&error, false));
         }
     }
 

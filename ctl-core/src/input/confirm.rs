@@ -60,18 +60,14 @@ impl Confirm {
         self.named(&format!("make changes on {name} (protected)"), name, messages)
     }
 
-    /// Whether `--confirm` has the protected name, which confirms everything.
-    fn is_unlocked(&self) -> bool {
-        self.lock.as_deref().is_some_and(|lock| self.says(lock))
-    }
-
     /// Level 2, a whole tube or function. `action` names the change, its size and the place, such as "delete 12 jobs
     /// from tube mail on 127.0.0.1:11300".
     ///
     /// # Errors
     /// There is no terminal to ask on, and `--yes` is missing: exit 2. Declined: exit 1.
     pub fn many(&self, action: &str, messages: &Messages) -> Result<(), CliError> {
-        if self.yes || self.is_unlocked() {
+        // The protected name confirms everything.
+        if self.yes || self.lock.as_deref().is_some_and(|lock| self.says(lock)) {
             return Ok(());
         }
         if let Some(asking) = &self.asking {

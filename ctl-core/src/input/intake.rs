@@ -78,10 +78,8 @@ pub fn chain<T: 'static>(
     make: impl Fn(&str, Vec<u8>) -> Result<T, CliError> + Clone + Send + 'static,
 ) -> Result<(Items<T>, Option<Meter>), CliError> {
     let (is_only, mut meter) = (sources.len() == 1, None);
-    let mut number = 0;
     let mut all: Items<T> = Box::new(std::iter::empty());
-    for source in sources {
-        number += 1;
+    for (number, source) in (1..).zip(sources) {
         // With several arguments, the name has its number.
         let literal = if is_only { "body".to_owned() } else { format!("body {number}") };
         let wary = match (&source, cut) {

@@ -24,12 +24,12 @@ pub fn list<T: Clone + Eq + Hash>(
             continue;
         }
         input.invite("names", messages);
-        for record in Records::new(input.take()?, Framing::Lines, longest) {
-            let bytes = record.bytes?;
+        for (number, bytes) in Records::new(input.take()?, Framing::Lines, longest) {
+            let bytes = bytes?;
             let line = String::from_utf8_lossy(&bytes);
             let line = line.trim();
             if !line.is_empty() {
-                names.push(one(line).map_err(|error| of_line(record.number, error))?);
+                names.push(one(line).map_err(|error| of_line(number, error))?);
             }
         }
     }

@@ -108,14 +108,14 @@ impl<L: Link> Dialer<L> {
                 .hint("only one of them"));
         }
         let target = if embedded {
-            Target::embedded()
+            Target::Embedded(Arc::default())
         } else {
             let setting = settings.setting(keys::ADDRESS, given, |text| Ok(text.to_owned()))?;
             Target::Named(setting.unwrap_or_else(|| Setting::default(servers.default.to_owned())))
         };
         let plan = Plan::new(globals, &settings)?;
         let mut dialer = Self {
-            target: Target::embedded(),
+            target: Target::Embedded(Arc::default()),
             plan,
             tls: tls.clone(),
             transport: None,
@@ -236,7 +236,7 @@ impl<L: Link> Dialer<L> {
     /// Switches to other servers, without a context.
     pub(crate) fn retarget(&mut self, addresses: String) {
         self.settings.leave();
-        self.go_to(Target::told(addresses));
+        self.go_to(Target::Named(Setting::from(Source::Connect, addresses)));
     }
 
     /// Switches to the servers and settings of another context.

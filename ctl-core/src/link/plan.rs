@@ -24,18 +24,6 @@ pub enum Target {
 }
 
 impl Target {
-    /// The in-memory server, not yet started.
-    #[must_use]
-    pub fn embedded() -> Self {
-        Self::Embedded(Arc::default())
-    }
-
-    /// An address given in a session.
-    #[must_use]
-    pub fn told(address: String) -> Self {
-        Self::Named(Setting::from(Source::Connect, address))
-    }
-
     /// Where the address comes from.
     pub fn source(&self) -> String {
         match self {
@@ -216,7 +204,7 @@ mod tests {
 
     #[test]
     fn the_embedded_server_is_started_once() {
-        let target = Target::embedded();
+        let target = Target::Embedded(Arc::default());
         let copy = target.clone();
         let address = |target: &Target, number: u8| {
             target.address(&silent(), || Ok((number, number.to_string()))).unwrap()
@@ -224,7 +212,7 @@ mod tests {
         assert_eq!((address(&target, 7), address(&copy, 8)), ("7".to_owned(), "7".to_owned()));
         assert_eq!(copy.source(), "flag --embedded");
         let refused = || Err::<((), String), _>(io::ErrorKind::AddrInUse.into());
-        let error = Target::embedded().address(&silent(), refused);
+        let error = Target::Embedded(Arc::default()).address(&silent(), refused);
         assert_eq!(error.unwrap_err().exit.code(), 69);
     }
 

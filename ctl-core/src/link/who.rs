@@ -203,10 +203,7 @@ impl Stranger {
         let message = format!("{what} answers at {address}{said}, not {meant}");
         let error =
             CliError::new(Exit::Protocol, WRONG_SERVER, message).hint(program.servers.elsewhere());
-        match next {
-            Some(next) => error.hint(next),
-            None => error,
-        }
+        next.into_iter().fold(error, CliError::hint)
     }
 }
 

@@ -14,12 +14,6 @@ pub enum Field {
     Body(Vec<u8>),
 }
 
-impl From<Value> for Field {
-    fn from(value: Value) -> Self {
-        Self::Value(value)
-    }
-}
-
 /// One result as ordered fields; JSON documents show all of them in this order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Record {

@@ -62,7 +62,10 @@ pub fn complete(grammar: &Command, values: &dyn Values, text: &str) -> (usize, V
 fn candidates(Found { before, what }: Found, in_quotes: bool) -> Vec<Candidate> {
     let mut found: Vec<Candidate> = match what {
         What::Flags(flags) => flags.into_iter().map(Candidate::from).collect(),
-        What::Verbs(verbs) => verbs.iter().map(|(name, _)| whole_word(name)).collect(),
+        What::Verbs(verbs) => {
+            let whole = |(name, _)| Candidate { replacement: format!("{name} "), shown: name };
+            verbs.into_iter().map(whole).collect()
+        }
         What::Names(names) => names.iter().map(|name| word(name, in_quotes)).collect(),
         What::Beginnings(words) => words.iter().map(|word| open(word, in_quotes)).collect(),
         What::Files(typed) => files(&typed),
@@ -222,10 +225,6 @@ fn value_of(arg: &Arg, values: &dyn Values, wanted: &Wanted<'_>) -> What {
         return What::Beginnings(names);
     }
     What::Names(names)
-}
-
-fn whole_word(name: &str) -> Candidate {
-    Candidate { shown: name.to_owned(), replacement: format!("{name} ") }
 }
 
 /// A name as a word of the line: quoted if necessary; inside an open quote, only escaped.

@@ -72,20 +72,14 @@ fn refused(error: &clap::Error, words: &[Word]) -> CliError {
         Some(ContextValue::Strings(all)) if !all.is_empty() => Some(all.join(", ")),
         _ => None,
     };
-    // The first paragraph says what is wrong; usage and tips follow it.
-    let text = tip::text(error);
-    let lines = text.trim_start_matches("error: ").lines().take_while(|line| !line.is_empty());
-    let said: Vec<&str> = lines.map(str::trim).collect();
-    let mut refused = CliError::usage(literal::unmark(&said.join(" "), words));
+    let mut refused = CliError::usage(literal::unmark(&tip::sentence(error), words));
     if let Some(meant) = context(ContextKind::SuggestedArg)
         && context(ContextKind::InvalidArg).is_some_and(|wrong| tip::is_near(&wrong, &meant))
     {
         refused.message.push_str(&format!(" (did you mean {meant}?)"));
     }
-    match words.first().map(|word| String::from_utf8_lossy(&word.bytes)) {
-        Some(verb) => refused.hint(format!("help {verb}")),
-        None => refused,
-    }
+    let help = words.first().map(|verb| format!("help {}", String::from_utf8_lossy(&verb.bytes)));
+    help.into_iter().fold(refused, CliError::hint)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 use super::editor::Edited;
 use super::grammar::{Parsed, parse};
 use super::guest::{Guest, Interactive, RunLine, is, lock, prompt, say_loss};
-use super::help::Group;
+use super::help;
 use super::shell::{Leaving, Setting, Shell, Terminal};
 use super::sink::Written;
 use super::tree::{self, FORMATS};
@@ -68,16 +68,14 @@ impl<G: Guest> Shell for Host<'_, G> {
         &mut self.grammar
     }
 
-    fn groups(&self) -> Vec<Group> {
-        tree::groups::<G::Tool>(&self.grammar)
-    }
-
-    fn topic(&self, topic: &str, more: Option<&str>) -> Option<String> {
-        topics::text(&G::Tool::PROGRAM, topic, more, false)
+    fn help(&mut self, topic: Option<&str>, more: Option<&str>) -> Result<String, CliError> {
+        let shared = topic.and_then(|topic| topics::text(&G::Tool::PROGRAM, topic, more, false));
+        let groups = || tree::groups::<G::Tool>(&self.grammar);
+        shared.map_or_else(|| help::text(&self.grammar, &groups(), topic), Ok)
     }
 
     fn prompt(&mut self) -> Prompt {
-        self.known_settings.are(self.settings());
+        *lock(&self.known_settings) = self.settings();
         let mut guest = lock(self.shared);
         say_loss(&mut *guest);
         self.end_open_line();

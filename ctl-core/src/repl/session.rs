@@ -179,13 +179,7 @@ impl<'s, S: Shell> Session<'s, S> {
         match verb {
             "quit" => return Ok(Flow::Leave),
             "help" => {
-                let groups = self.shell.groups();
-                let of_topic =
-                    text("topic").and_then(|topic| self.shell.topic(topic, text("more")));
-                let shown = match of_topic {
-                    Some(shown) => shown,
-                    None => help::text(self.shell.grammar(), &groups, text("topic"))?,
-                };
+                let shown = self.shell.help(text("topic"), text("more"))?;
                 self.shell.show(&shown)?;
             }
             "!" => self.outside(words.get(1), terminal.is_some())?,

@@ -6,7 +6,6 @@ use clap::{ArgMatches, Command};
 
 use super::Prompt;
 use super::editor::Edited;
-use super::help::Group;
 use super::history::Keep;
 use crate::error::{CliError, Exit};
 use crate::output::Destination;
@@ -19,11 +18,12 @@ pub trait Shell {
     /// and without binary name.
     fn grammar(&mut self) -> &mut Command;
 
-    /// The groups of commands for `help`.
-    fn groups(&self) -> Vec<Group>;
-
-    /// The text of a topic of the help that is not only about sessions; `more` is a topic of `examples`.
-    fn topic(&self, topic: &str, more: Option<&str>) -> Option<String>;
+    /// The help on a topic, a command or a group of commands; `more` is a topic of `examples`. Without a topic, the
+    /// overview.
+    ///
+    /// # Errors
+    /// There is no such topic, command or group: exit 2.
+    fn help(&mut self, topic: Option<&str>, more: Option<&str>) -> Result<String, CliError>;
 
     /// The text before the cursor. Called before each statement that a person types.
     fn prompt(&mut self) -> Prompt;

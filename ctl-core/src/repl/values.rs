@@ -12,15 +12,7 @@ use crate::rules::filter::Field;
 use crate::rules::metrics::Measurable;
 
 /// The settings that completion offers; clones share them.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct KnownSettings(Arc<Mutex<Vec<Setting>>>);
-
-impl KnownSettings {
-    /// These are the settings now.
-    pub(super) fn are(&self, settings: Vec<Setting>) {
-        *lock(&self.0) = settings;
-    }
-}
+pub(crate) type KnownSettings = Arc<Mutex<Vec<Setting>>>;
 
 /// The names of a tool, and those of every session.
 pub(crate) struct AllValues<T> {
@@ -57,10 +49,10 @@ impl<T: Interactive> Values for AllValues<T> {
         let Some(OfSession { settings, verbs, groups }) = &self.session else { return names() };
         match wanted.value_name {
             builtin::SETTING => {
-                lock(&settings.0).iter().map(|setting| setting.name.to_owned()).collect()
+                lock(settings).iter().map(|setting| setting.name.to_owned()).collect()
             }
             builtin::SETTING_VALUE if wanted.verb == ":set" => {
-                let settings = lock(&settings.0);
+                let settings = lock(settings);
                 let is_meant = |s: &&Setting| wanted.before.last().is_some_and(|n| s.name == n);
                 let allowed = settings.iter().find(is_meant).map(|s| s.allowed);
                 allowed.into_iter().flatten().map(|value| (*value).to_owned()).collect()

@@ -202,13 +202,8 @@ impl Filter {
             let name = parsed.key.join(".");
             wrong(&format!("a {noun} has no `{}`", escape::line(&name))).hint(hint())
         })?;
-        let test = Test::new(field, parsed.operator, &parsed.value).map_err(|why| {
-            let error = wrong(&why.what);
-            match why.hint {
-                Some(hint) => error.hint(hint),
-                None => error,
-            }
-        })?;
+        let test = Test::new(field, parsed.operator, &parsed.value)
+            .map_err(|why| why.hint.into_iter().fold(wrong(&why.what), CliError::hint))?;
         Ok(Self { text: text.to_owned(), field: *field, beneath: beneath.to_vec(), test })
     }
 

@@ -120,7 +120,7 @@ pub fn show_duration(duration: Duration) -> String {
     let rounded = match duration {
         long if long >= Duration::from_secs(10) => Duration::from_secs(long.as_secs()),
         short if short >= Duration::from_millis(1) => {
-            Duration::from_millis(u64::try_from(short.as_millis()).unwrap_or(u64::MAX))
+            Duration::from_millis(whole_milliseconds(short))
         }
         tiny => Duration::from_micros(u64::try_from(tiny.as_micros()).unwrap_or(u64::MAX)),
     };
@@ -131,6 +131,11 @@ pub fn show_duration(duration: Duration) -> String {
 /// `1 job`, `2 jobs`.
 pub fn count(n: u64, singular: &str) -> String {
     if n == 1 { format!("1 {singular}") } else { format!("{n} {singular}s") }
+}
+
+/// Whole milliseconds, for results.
+pub fn whole_milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Milliseconds with three decimals, for results.

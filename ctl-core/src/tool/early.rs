@@ -74,7 +74,7 @@ impl Early<'_> {
             self.unknown(&first_sentence(&error));
         }
         if self.wants_json() || self.log_format() == LogFormat::Json {
-            let text = tip::text(&error);
+            let text = tip::text(&error, false);
             let message = text.strip_prefix("error: ").unwrap_or(&text).trim();
             return self.report(&CliError::usage(message));
         }
@@ -99,11 +99,11 @@ impl Early<'_> {
     fn print(&self, error: &clap::Error) {
         let messages = self.messages();
         let quotes = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-        let plain = tip::text(error);
+        let plain = tip::text(error, false);
         let is_harmless =
             matches!(escape::lines(&plain), Cow::Borrowed(_)) && !quotes.chars().any(escape::acts);
         let text = match is_harmless && messages.color() {
-            true => tip::coloured(error),
+            true => tip::text(error, true),
             false => escape::lines(&plain).into_owned(),
         };
         let text = match text.split_once("\n\n").filter(|_| self.is_said(&messages)) {
@@ -192,10 +192,7 @@ fn first_sentence(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return "the command line does not say what to check".to_owned();
     }
-    let text = tip::text(error);
-    let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
-    let text = lines.collect::<Vec<_>>().join(" ");
-    text.strip_prefix("error: ").unwrap_or(&text).to_owned()
+    tip::sentence(error)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use clap::error::ErrorKind;
 use clap::{Args, Command};
 
 use crate::error::{CliError, Exit};
-use crate::help::{self, Extent, examples, topics};
+use crate::help::{self, Extent, examples, tip, topics};
 use crate::output::Output;
 use crate::program::Program;
 
@@ -94,6 +94,5 @@ fn of_command<'w>(
         CliError::usage(format!("there is no help on `{words}`"))
             .hint(format!("{} help", program.name))
     })?;
-    let text = shown.render();
-    Ok(if color { text.ansi().to_string() } else { text.to_string() })
+    Ok(tip::text(&shown, color))
 }

@@ -64,12 +64,12 @@ impl Shell for Fake {
         &mut self.grammar
     }
 
-    fn groups(&self) -> Vec<help::Group> {
-        vec![help::Group { title: builtin::TITLE, verbs: builtin::VERBS.to_vec() }]
-    }
-
-    fn topic(&self, topic: &str, more: Option<&str>) -> Option<String> {
-        (topic == "formats").then(|| format!("formats {}\n", more.unwrap_or_default()))
+    fn help(&mut self, topic: Option<&str>, more: Option<&str>) -> Result<String, CliError> {
+        if topic == Some("formats") {
+            return Ok(format!("formats {}\n", more.unwrap_or_default()));
+        }
+        let group = help::Group { title: builtin::TITLE, verbs: builtin::VERBS.to_vec() };
+        help::text(&self.grammar, &[group], topic)
     }
 
     fn prompt(&mut self) -> Prompt {

@@ -62,12 +62,10 @@ pub fn partial(text: &[u8]) -> Option<Partial> {
             }
         }
         let start = lexer.at;
-        if words.is_empty() && lexer.peek() == Some(b'!') || lexer.peek() == Some(b'|') {
-            // The rest belongs to the shell.
-            return None;
-        }
-        if lexer.file_sign().is_some() {
-            // The rest is not an argument.
+        let is_for_shell =
+            words.is_empty() && lexer.peek() == Some(b'!') || lexer.peek() == Some(b'|');
+        // The rest belongs to the shell, or is not an argument.
+        if is_for_shell || lexer.file_sign().is_some() {
             return None;
         }
         match lexer.word() {
