@@ -244,7 +244,9 @@ fn is_back(link: &mut Link, source: &Target, taken: u64) -> Result<bool, CliErro
     };
     let name = source.name();
     link.dialer.messages().warn(format!(
-        "jobs of {name} that did not come back to the queue: {missing} of {taken}; gearctl import submits what was written"
+        "jobs of {name} that are not back in the queue after {}: {missing} of {taken}; if `gearctl functions` still shows \
+         fewer later, gearctl import submits what was written",
+        units::show_duration(PATIENCE)
     ));
     Ok(false)
 }

@@ -180,12 +180,12 @@ fn reports_jobs_dropped_after_their_retries() {
     let server = Server::builder().job_retries(1).start().unwrap();
     queue(server.address(), "f", b"one");
     let ran = gearctl(server.address(), &["peek", "f", "--yes"]).exits(3);
-    assert!(ran.err.contains("did not come back to the queue: 1 of 1"), "{}", ran.err);
+    assert!(ran.err.contains("are not back in the queue after 2s: 1 of 1"), "{}", ran.err);
 }
 
 fn peek_loses_jobs(flavour: Flavour, address: &str, _: bool) {
     let (refused, lost) =
-        ("is not gearmand: such servers lose", "did not come back to the queue: 1 of 1");
+        ("is not gearmand: such servers lose", "are not back in the queue after 2s: 1 of 1");
     let lines = [
         ("peek", &[][..], refused),
         ("peek", &["--yes", "-o", "ndjson"], lost),
