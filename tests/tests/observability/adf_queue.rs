@@ -197,7 +197,7 @@ fn work(job: &JobContext, is_open: bool) -> Option<Result<(), String>> {
     }
 }
 
-starts!(adf_queue_client, QUEUE, &JobContext, [], |job, is_open| work(&job, is_open));
+starts!(adf_queue_client, QUEUE, &JobContext, [], |job, is_open| work(job, is_open));
 
 in_both_faces!(
     a_worker_is_traced_and_inspectable,
