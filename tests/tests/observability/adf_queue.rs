@@ -187,8 +187,8 @@ fn an_abandoned_http_pull_is_traced_with_its_id() {
 }
 
 /// What a handler does; nothing while it waits for the gate.
-fn work(job: &JobContext, is_open: bool) -> Option<Result<(), String>> {
-    match (&job.body()[..4], job.duplications()) {
+fn work(body: &[u8], duplications: u16, is_open: bool) -> Option<Result<(), String>> {
+    match (&body[..4], duplications) {
         (b"fail", 1) => Some(Err(format!("disk\nfull {SENTINEL}"))),
         (b"says", 1) => Some(Err(words())),
         (b"says", 2) => panic!("{}", words()),
@@ -197,7 +197,9 @@ fn work(job: &JobContext, is_open: bool) -> Option<Result<(), String>> {
     }
 }
 
-starts!(adf_queue_client, QUEUE, &JobContext, [], |job, is_open| work(job, is_open));
+starts!(adf_queue_client, QUEUE, &JobContext, [], |job, is_open| {
+    work(job.body(), job.duplications(), is_open)
+});
 
 in_both_faces!(
     a_worker_is_traced_and_inspectable,
