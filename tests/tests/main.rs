@@ -21,6 +21,7 @@ mod layers;
 mod linear_time;
 mod packages;
 mod sdk_vocabulary;
+mod services;
 mod shared;
 mod soak;
 mod source;

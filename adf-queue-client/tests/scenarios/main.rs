@@ -21,8 +21,6 @@ mod pipelines;
 mod producer;
 mod quirks;
 mod scripted;
-#[cfg(feature = "tower")]
-mod services;
 mod streams;
 mod support;
 #[cfg(feature = "tls")]

@@ -29,8 +29,6 @@ mod properties;
 mod reconnects;
 mod regressions;
 mod servers;
-#[cfg(feature = "tower")]
-mod services;
 mod stats;
 mod support;
 mod timing;

@@ -32,8 +32,6 @@ mod packets;
 mod properties;
 mod quirks;
 mod regressions;
-#[cfg(feature = "tower")]
-mod services;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;
