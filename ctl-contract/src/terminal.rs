@@ -118,6 +118,22 @@ impl Terminal {
         self.sees(answer)
     }
 
+    /// Types the start of a line and Tab until this name, which the server has to be asked for, completes it. With a slow
+    /// answer, the names stay as they were and the bell rings.
+    pub fn completes(&mut self, line: &str, name: &str) {
+        for attempt in 0.. {
+            assert!(attempt < 1000, "{}", self.shown);
+            self.types(&format!("{line}\t"));
+            let (before, heard) = self.pty.exp_regex(&format!("{name}|\u{7}")).unwrap();
+            self.shown.extend([&*before, &*heard]);
+            if heard == name {
+                return;
+            }
+            // Kills the line.
+            self.types("\u{15}");
+        }
+    }
+
     /// Types Ctrl-C at the line editor and waits until it reads again: like a terminal that gets a signal, it drops
     /// keys that were typed together with it.
     pub fn interrupts(&mut self) {

@@ -1,6 +1,5 @@
 //! `bsctl repl` as a person uses it: through a pseudo-terminal.
 
-use std::process::Command;
 use std::time::Duration;
 
 use beanstalk_client::blocking::Client;
@@ -8,25 +7,21 @@ use beanstalk_client::{JobState, PutOptions};
 use ctl_contract::terminal::{PATIENCE, READS, Terminal};
 use fixtures::beanstalkd::Server;
 use fixtures::real::Beanstalkd;
-use rexpect::process::{Signal, WaitStatus};
-use rexpect::session::spawn_command;
+use rexpect::process::Signal;
 
 use crate::harness::{PROGRAM, dead_address, on_both};
 
-/// A session with these environment variables on top of a plain one.
-fn start(address: &str, variables: &[(&str, &str)]) -> Terminal {
-    Terminal::start(&PROGRAM, address, variables)
-}
-
-/// A session without colours and hints, whose output is easy to follow.
-fn plain(address: &str) -> Terminal {
-    Terminal::plain(&PROGRAM, address)
+/// Puts `hello` by this line, and reserves it.
+fn puts_and_reserves(terminal: &mut Terminal, put: &str) {
+    terminal.says(put, "default> ");
+    terminal.says("reserve", "hello");
+    terminal.sees("default*1 ");
 }
 
 #[test]
 fn the_prompt_shows_address_tube_watch_list_and_reserved_jobs() {
     on_both(|address| {
-        let mut terminal = plain(address);
+        let mut terminal = Terminal::plain(&PROGRAM, address);
         terminal.says("use mail", "using mail");
         terminal.sees(&format!("{address} mail watch:default> "));
         terminal.says("watch mail sms", "watching 3 tubes: default, mail, sms");
@@ -45,24 +40,14 @@ fn the_prompt_shows_address_tube_watch_list_and_reserved_jobs() {
 #[test]
 fn tab_completes_verbs_flags_and_live_tube_names() {
     on_both(|address| {
-        let mut terminal = plain(address);
+        let mut terminal = Terminal::plain(&PROGRAM, address);
         let mut client = Client::connect(address).unwrap();
         client.use_tube("newsletter").unwrap();
         let _ = client.put("x", PutOptions::default()).unwrap();
         // Names are fetched again after a command that may have created a tube.
         terminal.says("use other", "using other");
         terminal.sees(READS);
-        // With a slow answer, the names stay as they were and the bell rings; the next Tab has them.
-        for attempt in 0.. {
-            assert!(attempt < 1000, "{}", terminal.shown);
-            terminal.types("use newsl\t");
-            let (_, heard) = terminal.pty.exp_regex("newsletter|\u{7}").unwrap();
-            if heard == "newsletter" {
-                break;
-            }
-            // Kills the line.
-            terminal.types("\u{15}");
-        }
+        terminal.completes("use newsl", "newsletter");
         terminal.says("", "using newsletter");
         terminal.types("reserv\t");
         terminal.sees("reserved");
@@ -79,10 +64,8 @@ fn tab_completes_verbs_flags_and_live_tube_names() {
 #[test]
 fn ctrl_c_clears_the_line_or_cancels_the_wait_only() {
     on_both(|address| {
-        let mut terminal = plain(address);
-        terminal.says("put -r 300 hello", "default> ");
-        terminal.says("reserve", "hello");
-        terminal.sees("default*1 ");
+        let mut terminal = Terminal::plain(&PROGRAM, address);
+        puts_and_reserves(&mut terminal, "put -r 300 hello");
         terminal.types("put never");
         terminal.interrupts();
         terminal.says("reserved", "default*1 ");
@@ -103,7 +86,7 @@ fn ctrl_c_clears_the_line_or_cancels_the_wait_only() {
 #[test]
 fn a_wait_shows_its_tubes_and_where_jobs_are_ready() {
     on_both(|address| {
-        let mut terminal = plain(address);
+        let mut terminal = Terminal::plain(&PROGRAM, address);
         terminal.says("use mail", "using mail");
         terminal.says("put hello", "1");
         terminal.types("reserve\r");
@@ -121,10 +104,8 @@ fn a_wait_shows_its_tubes_and_where_jobs_are_ready() {
 #[test]
 fn exit_asks_about_reserved_jobs() {
     on_both(|address| {
-        let mut terminal = plain(address);
-        terminal.says("put -p 5 hello", "default> ");
-        terminal.says("reserve", "hello");
-        terminal.sees("default*1 ");
+        let mut terminal = Terminal::plain(&PROGRAM, address);
+        puts_and_reserves(&mut terminal, "put -p 5 hello");
         terminal.types("\u{4}");
         terminal.sees("1 job reserved: [r]elease (default) / [b]ury / [d]elete / [s]tay: ");
         terminal.says("c", "default*1 ");
@@ -142,7 +123,7 @@ fn exit_asks_about_reserved_jobs() {
         let stats = client.stats_job(job.id).unwrap().unwrap();
         assert_eq!((stats.state, stats.pri.get(), stats.releases), (JobState::Ready, 5, 1));
 
-        let mut terminal = plain(address);
+        let mut terminal = Terminal::plain(&PROGRAM, address);
         terminal.says("reserve", "hello");
         terminal.sees("default*1 ");
         // Nothing is settled for an unreachable server.
@@ -161,7 +142,7 @@ fn exit_asks_about_reserved_jobs() {
 #[test]
 fn a_pasted_newline_runs_nothing() {
     let server = Server::start().unwrap();
-    let mut terminal = plain(server.address());
+    let mut terminal = Terminal::plain(&PROGRAM, server.address());
     terminal.types("\u{1b}[200~put one\nput two\n\u{1b}[201~");
     terminal.sees("put two");
     terminal.interrupts();
@@ -176,7 +157,7 @@ fn a_pasted_newline_runs_nothing() {
 fn reconnects_when_the_server_returns() {
     let Some(mut server) = Beanstalkd::start() else { return };
     let address = server.address().to_owned();
-    let mut terminal = plain(&address);
+    let mut terminal = Terminal::plain(&PROGRAM, &address);
     terminal.says("use mail", "using mail");
     terminal.says("watch sms", "watching 2 tubes");
     terminal.says("put -r 300 hello", "> ");
@@ -204,10 +185,8 @@ fn reconnects_when_the_server_returns() {
 #[test]
 fn reports_a_loss_without_disturbing_the_input() {
     let server = Server::start().unwrap();
-    let mut terminal = plain(server.address());
-    terminal.says("put hello", "> ");
-    terminal.says("reserve", "hello");
-    terminal.sees("default*1 ");
+    let mut terminal = Terminal::plain(&PROGRAM, server.address());
+    puts_and_reserves(&mut terminal, "put hello");
     terminal.types("put typed");
     terminal.sees("put typed");
     server.close_connections();
@@ -226,10 +205,8 @@ fn reports_a_loss_without_disturbing_the_input() {
 #[test]
 fn warns_once_about_an_expiring_job() {
     let server = Server::start().unwrap();
-    let mut terminal = plain(server.address());
-    terminal.says("put -r 11 hello", "> ");
-    terminal.says("reserve", "hello");
-    terminal.sees("default*1 ");
+    let mut terminal = Terminal::plain(&PROGRAM, server.address());
+    puts_and_reserves(&mut terminal, "put -r 11 hello");
     terminal.types("put typed");
     terminal.sees("put typed");
     let shown = terminal.sees("s left (touch 1, hold 1, or :set autotouch on)");
@@ -249,7 +226,7 @@ fn escapes_control_characters_of_a_body() {
         let mut client = Client::connect(address).unwrap();
         let id = client.put(HOSTILE, PutOptions::default()).unwrap().id();
         // This terminal gets no escape sequences of the line editor either.
-        let mut terminal = start(address, &[("TERM", "dumb")]);
+        let mut terminal = Terminal::start(&PROGRAM, address, &[("TERM", "dumb")]);
         for format in ["table", "wide", "plain", "json", "ndjson", "yaml"] {
             terminal.says(&format!(":set format {format}"), "> ");
             terminal.says(&format!("peek {id}"), "> ");
@@ -274,7 +251,7 @@ fn escapes_control_characters_of_a_body() {
 #[test]
 fn a_dumb_terminal_has_prompts_continuation_and_control_c() {
     let server = Server::start().unwrap();
-    let mut terminal = start(server.address(), &[("TERM", "dumb")]);
+    let mut terminal = Terminal::start(&PROGRAM, server.address(), &[("TERM", "dumb")]);
     terminal.types("put \"one\n");
     terminal.sees("...> ");
     terminal.says("two\"", "1");
@@ -299,11 +276,11 @@ fn a_dumb_terminal_has_prompts_continuation_and_control_c() {
 #[test]
 fn colours_follow_the_settings() {
     let server = Server::start().unwrap();
-    let mut coloured = start(server.address(), &[]);
+    let mut coloured = Terminal::start(&PROGRAM, server.address(), &[]);
     coloured.says("put x", "> ");
     coloured.leaves();
     assert!(coloured.shown.contains("\u{1b}[1m"), "{:?}", coloured.shown);
-    let mut plain = plain(server.address());
+    let mut plain = Terminal::plain(&PROGRAM, server.address());
     plain.says("put x", "> ");
     plain.leaves();
     // A style is ESC [ numbers m; the line editor's own sequences end in other letters.
@@ -316,7 +293,7 @@ fn colours_follow_the_settings() {
 #[test]
 fn a_resized_window_does_not_disturb_the_line() {
     let server = Server::start().unwrap();
-    let mut terminal = plain(server.address());
+    let mut terminal = Terminal::plain(&PROGRAM, server.address());
     terminal.types("put some");
     terminal.sees("put some");
     terminal.signal(Signal::SIGWINCH);
@@ -330,10 +307,8 @@ fn a_resized_window_does_not_disturb_the_line() {
 #[test]
 fn a_signal_at_the_prompt_releases_jobs() {
     let server = Server::start().unwrap();
-    let mut terminal = plain(server.address());
-    terminal.says("put hello", "> ");
-    terminal.says("reserve", "hello");
-    terminal.sees("default*1 ");
+    let mut terminal = Terminal::plain(&PROGRAM, server.address());
+    puts_and_reserves(&mut terminal, "put hello");
     terminal.signal(Signal::SIGTERM);
     terminal.sees("1 reserved job went back to ready: 1");
     assert_eq!(terminal.ends(), 143);
@@ -344,19 +319,12 @@ fn a_signal_at_the_prompt_releases_jobs() {
 
 #[test]
 fn a_session_starts_without_a_server() {
-    let address = dead_address();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bsctl"));
-    command.env_clear().env("TERM", "xterm").env("NO_COLOR", "1").env("BSCTL_HISTFILE", "");
-    command.args(["-a", &address, "repl"]);
-    let mut pty = spawn_command(command, Some(PATIENCE)).unwrap();
-    pty.exp_string("UNAVAILABLE").unwrap();
-    pty.exp_string("not connected> ").unwrap();
-    pty.send("put x\r").unwrap();
-    pty.flush().unwrap();
-    pty.exp_string("UNAVAILABLE").unwrap();
-    pty.exp_string("not connected> ").unwrap();
-    pty.send("\u{4}").unwrap();
-    pty.flush().unwrap();
-    pty.exp_eof().unwrap();
-    assert!(matches!(pty.process().wait().unwrap(), WaitStatus::Exited(_, 0)));
+    let nowhere = dead_address();
+    let mut terminal = Terminal::run(&PROGRAM, &nowhere, &[("NO_COLOR", "1")], &["repl"]);
+    terminal.sees("UNAVAILABLE");
+    terminal.sees("not connected> ");
+    terminal.says("put x", "UNAVAILABLE");
+    terminal.sees("not connected> ");
+    terminal.types("\u{4}");
+    assert_eq!(terminal.ends(), 0);
 }

@@ -11,16 +11,6 @@ use gearman_client::{Failure, SubmitOptions};
 
 use crate::harness::{PROGRAM, gearctl, on_both, serve, start_at};
 
-/// A session with these environment variables on top of a plain one.
-fn start(address: &str, variables: &[(&str, &str)]) -> Terminal {
-    Terminal::start(&PROGRAM, address, variables)
-}
-
-/// A session without colours and hints, whose output is easy to follow.
-fn plain(address: &str) -> Terminal {
-    Terminal::plain(&PROGRAM, address)
-}
-
 #[test]
 fn run_reports_waiting_without_a_worker() {
     let server = Server::start().unwrap();
@@ -35,23 +25,13 @@ fn run_reports_waiting_without_a_worker() {
 fn tab_completes_verbs_flags_handles_and_live_function_names() {
     on_both(|site| {
         let address = site.address();
-        let mut terminal = plain(address);
+        let mut terminal = Terminal::plain(&PROGRAM, address);
         let mut client = Client::connect(address).unwrap();
         client.submit_background("newsletter", "x", SubmitOptions::default()).unwrap();
         // Names are fetched again after a command that may have created a function.
         terminal.says("submit other x", "H:");
         terminal.sees(READS);
-        // With a slow answer, the names stay as they were and the bell rings; the next Tab has them.
-        for attempt in 0.. {
-            assert!(attempt < 1000, "{}", terminal.shown);
-            terminal.types("submit newsl\t");
-            let (_, heard) = terminal.pty.exp_regex("newsletter|\u{7}").unwrap();
-            if heard == "newsletter" {
-                break;
-            }
-            // Kills the line.
-            terminal.types("\u{15}");
-        }
+        terminal.completes("submit newsl", "newsletter");
         let handle = terminal.says("y", "H:");
         assert!(!handle.contains("error"), "{handle}");
         terminal.sees(READS);
@@ -80,17 +60,10 @@ fn forged_names_do_not_disturb_completion() {
     let warning = "corrupt the rows";
     let ran = gearctl(address, &["functions"]).exits(0);
     assert!(ran.err.contains(warning), "{}", ran.err);
-    let mut terminal = plain(address);
-    for attempt in 0.. {
-        assert!(attempt < 1000, "{}", terminal.shown);
-        terminal.types("submit lett\t");
-        let (before, heard) = terminal.pty.exp_regex("letter|\u{7}").unwrap();
-        assert!(!before.contains(warning), "{before}");
-        terminal.types("\u{15}");
-        if heard == "letter" {
-            break;
-        }
-    }
+    let mut terminal = Terminal::plain(&PROGRAM, address);
+    terminal.completes("submit lett", "letter");
+    // Kills the line.
+    terminal.types("\u{15}");
     terminal.leaves();
     assert!(!terminal.shown.contains(warning), "{}", terminal.shown);
     // A completion does without the names of a server that is slow to answer.
@@ -123,7 +96,7 @@ fn timings_are_on_a_separate_line() {
     let server = Server::start().unwrap();
     let address = server.address();
     let worker = serve(address, "up", 1, |job| Ok(job.workload.to_ascii_uppercase()));
-    let mut terminal = plain(address);
+    let mut terminal = Terminal::plain(&PROGRAM, address);
     terminal.says(":set timing on", READS);
     terminal.says("run up abc", "ABC\r\n");
     assert!(!terminal.sees(" ms)").contains("ABC"), "{}", terminal.shown);
@@ -135,7 +108,7 @@ fn the_prompt_shows_servers_and_their_loss() {
     let port = Port::take().unwrap();
     let (one, two) = (Server::start().unwrap(), start_at(&port));
     let both = format!("{},{}", one.address(), two.address());
-    let mut terminal = plain(&both);
+    let mut terminal = Terminal::plain(&PROGRAM, &both);
     terminal.says("version", &format!("{both}> "));
     terminal.says(&format!("connect {}", two.address()), "connected to ");
     terminal.sees(&format!("{}> ", two.address()));
@@ -155,7 +128,7 @@ fn the_prompt_shows_servers_and_their_loss() {
 fn ctrl_c_backgrounds_a_job_and_fg_resumes_it() {
     on_both(|site| {
         let address = site.address();
-        let mut terminal = plain(address);
+        let mut terminal = Terminal::plain(&PROGRAM, address);
         let mut admin = Admin::connect(address).unwrap();
         terminal.types("run up hello\r");
         while admin.status().unwrap().iter().all(|function| function.queued() == 0) {}
@@ -192,7 +165,7 @@ fn ctrl_c_backgrounds_a_job_and_fg_resumes_it() {
 fn exit_asks_about_foreground_jobs() {
     on_both(|site| {
         let address = site.address();
-        let mut terminal = plain(address);
+        let mut terminal = Terminal::plain(&PROGRAM, address);
         terminal.says("start up one", " *1> ");
         terminal.types("\u{4}");
         terminal.sees("1 foreground job running");
@@ -208,7 +181,7 @@ fn exit_asks_about_foreground_jobs() {
         assert_eq!(terminal.ends(), 0);
         worker.join().unwrap();
 
-        let mut terminal = plain(address);
+        let mut terminal = Terminal::plain(&PROGRAM, address);
         terminal.says("start up two", " *1> ");
         terminal.types("\u{4}");
         terminal.sees("[s]tay: ");
@@ -222,7 +195,7 @@ fn exit_asks_about_foreground_jobs() {
 #[test]
 fn abandoning_a_reply_keeps_started_jobs() {
     let server = Server::start().unwrap();
-    let mut terminal = plain(server.address());
+    let mut terminal = Terminal::plain(&PROGRAM, server.address());
     // Each has its own connection, which looks for signals at another moment.
     terminal.says("start -j 8 up a b c d e f g h", "> ");
     assert!(server.wait_for(Duration::from_secs(60), |view| view.jobs == 8));
@@ -276,7 +249,7 @@ fn work_leaves_signals_to_the_worker_and_later_lines_give_up() {
 fn unacknowledged_jobs_count_at_exit() {
     let server = Server::start().unwrap();
     server.faults().add(Fault::nth(1).of("SUBMIT_JOB").executed().hang());
-    let mut terminal = plain(server.address());
+    let mut terminal = Terminal::plain(&PROGRAM, server.address());
     terminal.types("run up hello\r");
     assert!(server.wait_for(Duration::from_mins(1), |view| view.jobs == 1));
     terminal.types("\u{3}");
@@ -291,7 +264,7 @@ fn unacknowledged_jobs_count_at_exit() {
 #[test]
 fn waiting_for_jobs_at_exit_can_be_cancelled() {
     let server = Server::start().unwrap();
-    let mut terminal = plain(server.address());
+    let mut terminal = Terminal::plain(&PROGRAM, server.address());
     terminal.says("start up one", " *1> ");
     terminal.says("quit", "[s]tay: ");
     terminal.says("w", "\n");
@@ -312,7 +285,7 @@ fn escapes_control_characters_of_a_job() {
     on_both(|site| {
         let address = site.address();
         // This terminal gets no escape sequences of the line editor either.
-        let mut terminal = start(address, &[("TERM", "dumb")]);
+        let mut terminal = Terminal::start(&PROGRAM, address, &[("TERM", "dumb")]);
         let worker = serve(address, "evil", 5, |job| {
             job.warning(HOSTILE)?;
             job.data(HOSTILE)?;
