@@ -3,32 +3,19 @@
 mod submitters;
 mod workers;
 
-use std::{
-    net::SocketAddr,
-    path::Path,
-    process::Command,
-    sync::Arc,
-    thread::{self, JoinHandle},
-    time::Duration,
-};
+use std::{net::SocketAddr, path::Path, process::Command, time::Duration};
 
 use fixtures::{
-    history::{Event, Key},
+    history::Key,
     real::{Gearmand, GearmandBuilder},
 };
 use gearman_client::{ConnectOptions, Epoch, Outcome, RetryPolicy, SubmitOptions, blocking::Admin};
-use tokio::runtime::Runtime;
 
 use self::{submitters::Submitter, workers::Plan};
 use crate::{
-    ledger::count,
-    network::{networks, under_weather},
     options::Options,
-    outages::Outages,
-    outsiders::outsider,
-    resources::{wait_for, watch},
-    rng::Rng,
-    stage::{Stage, folder},
+    run::{self, End, Field, Protocol},
+    stage::folder,
     summary::Summary,
 };
 
@@ -40,10 +27,6 @@ const SQUARE: &str = "square";
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long a foreground job may take, with all its submissions.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
-/// How long the remaining jobs may take at the end.
-const DRAIN_LIMIT: Duration = Duration::from_secs(180);
-/// Networks between some of the clients and the server.
-const NETWORKS: usize = 3;
 
 /// `None` if the server is not installed.
 pub fn soak(options: &Options) -> Option<Summary> {
@@ -53,49 +36,23 @@ pub fn soak(options: &Options) -> Option<Summary> {
         if options.without_log { (server, false) } else { persistent(server, folder.path()) };
     let mut server = server.start()?;
     let address = server.socket_addr().expect("it listens on TCP");
-    let stage = Arc::new(Stage::new(options));
-    let mut rng = Rng::new(options.seed);
-    let proxies = networks(address, NETWORKS);
-    let places: Vec<SocketAddr> =
-        [address].into_iter().chain(proxies.iter().map(|proxy| proxy.address())).collect();
-    let runtime = Runtime::new().expect("a runtime");
-    let mut reports = vec![match persists {
+    let reports = vec![match persists {
         true => "background jobs survive the kills".to_owned(),
         false => "there is no persistent queue: kills forget all jobs".to_owned(),
     }];
-    let trends = thread::scope(|scope| {
-        let workers = start_workers(&stage, &runtime, &places, &mut rng);
-        let outsider_goes = scope.spawn(outsider(
-            &stage,
-            "resilient_worker",
-            [address.to_string(), SQUARE.to_owned()],
-            rng.fork(),
-            |_, _| {},
-        ));
-        let trends = under_weather(&proxies, &stage, &mut rng.fork(), || {
-            thread::scope(|scope| {
-                let outages = Outages {
-                    every: options.kill_every,
-                    forgets: !persists && !options.miss_forgotten,
-                };
-                let (server, luck, stage) = (&mut server, rng.fork(), &stage);
-                scope.spawn(move || outages.run(server, stage, luck));
-                let trends = scope.spawn(move || watch(stage, options));
-                reports.extend(submit(stage, &runtime, &places, options.rate, &mut rng));
-                trends.join().expect("it only watches")
-            })
-        });
-        drain(&stage, address);
-        stage.end();
-        reports.extend(workers.into_iter().map(|worker| worker.join().expect("a worker")));
-        outsider_goes.join().expect("the worker process");
-        trends
-    });
-    // Proxies and the server notice a moment later what clients have closed.
-    drop(proxies);
-    let left = count_connections(address);
-    stage.ledger.note(0, Event::Left { connections: left });
-    Some(Summary::new(&stage, options, trends, reports))
+    let protocol = Protocol {
+        outsider: ("resilient_worker", [address.to_string(), SQUARE.to_owned()], |_, _| {}),
+        start,
+        produce,
+        look: |address| Admin::connect(connect_options(address, 0)).expect("the server runs"),
+        jobs: |admin| {
+            let functions = admin.status().expect("the server runs");
+            let is_empty = functions.iter().all(|function| function.total == 0);
+            (!is_empty).then(|| format!("{:?}", functions.rows()))
+        },
+        connections: |admin| admin.workers().expect("the server runs").len() - 1,
+    };
+    Some(protocol.run(&mut server, options, !persists, reports))
 }
 
 /// A server that keeps background jobs in a file, if it can; returns whether it can.
@@ -111,14 +68,9 @@ fn persistent(server: GearmandBuilder, folder: &Path) -> (GearmandBuilder, bool)
     (server.arg("--queue-type=libsqlite3").arg(file), true)
 }
 
-/// All submitters until the calm, each with its share of the rate; every foreground job gets its answer.
-fn submit(
-    stage: &Arc<Stage>,
-    runtime: &Runtime,
-    places: &[SocketAddr],
-    rate: u64,
-    rng: &mut Rng,
-) -> Vec<String> {
+/// Every foreground job gets its answer.
+fn produce(field: &mut Field, rate: u64) -> Vec<End> {
+    let (stage, places) = (field.stage.clone(), field.places.clone());
     let plan = |actor, place: usize, percent: u32, idempotent| Submitter {
         stage: stage.clone(),
         actor,
@@ -126,29 +78,20 @@ fn submit(
         rate: rate as f64 * f64::from(percent) / 100.0,
         idempotent,
     };
-    let handle = runtime.handle();
-    thread::scope(|scope| {
-        let mut luck = || rng.fork();
-        let running = [
-            scope.spawn(plan(100, 0, 20, false).background_async(handle, luck())),
-            scope.spawn(plan(120, 1, 20, true).background_async(handle, luck())),
-            scope.spawn(plan(140, 0, 15, true).foreground_async(handle, luck())),
-            scope.spawn(plan(160, 0, 10, false).foreground_blocking(luck())),
-            scope.spawn(plan(180, 2, 10, true).foreground_blocking(luck())),
-            scope.spawn(plan(200, 3, 10, false).batches_async(handle, luck())),
-            scope.spawn(plan(210, 0, 10, false).batches_blocking(luck())),
-            scope.spawn(plan(220, 0, 5, true).squares(luck())),
-        ];
-        running.into_iter().map(|submitter| submitter.join().expect("a submitter")).collect()
-    })
+    vec![
+        field.run_async(plan(100, 0, 20, false), Submitter::background_async),
+        field.run_async(plan(120, 1, 20, true), Submitter::background_async),
+        field.run_async(plan(140, 0, 15, true), Submitter::foreground_async),
+        field.run(plan(160, 0, 10, false), Submitter::foreground_blocking),
+        field.run(plan(180, 2, 10, true), Submitter::foreground_blocking),
+        field.run_async(plan(200, 3, 10, false), Submitter::batches_async),
+        field.run(plan(210, 0, 10, false), Submitter::batches_blocking),
+        field.run(plan(220, 0, 5, true), Submitter::squares),
+    ]
 }
 
-fn start_workers(
-    stage: &Arc<Stage>,
-    runtime: &Runtime,
-    places: &[SocketAddr],
-    rng: &mut Rng,
-) -> Vec<JoinHandle<String>> {
+fn start(field: &mut Field) -> Vec<End> {
+    let (stage, places) = (field.stage.clone(), field.places.clone());
     let plan = |actor, place: usize, concurrency| Plan {
         stage: stage.clone(),
         actor,
@@ -156,40 +99,17 @@ fn start_workers(
         concurrency,
     };
     vec![
-        thread::spawn(plan(10, 0, 4).handlers_async(runtime.handle(), rng.fork())),
-        thread::spawn(plan(20, 1, 4).handlers_async(runtime.handle(), rng.fork())),
-        thread::spawn(plan(30, 0, 1).handlers_blocking(rng.fork())),
-        thread::spawn(plan(31, 0, 1).handlers_blocking(rng.fork())),
-        thread::spawn(plan(40, 2, 2).handlers_blocking(rng.fork())),
-        thread::spawn(plan(50, 3, 2).by_hand_async(runtime.handle(), rng.fork())),
-        thread::spawn(plan(60, 0, 1).by_hand_blocking(rng.fork())),
+        field.run_async(plan(10, 0, 4), Plan::handlers_async),
+        field.run_async(plan(20, 1, 4), Plan::handlers_async),
+        field.run(plan(30, 0, 1), Plan::handlers_blocking),
+        field.run(plan(31, 0, 1), Plan::handlers_blocking),
+        field.run(plan(40, 2, 2), Plan::handlers_blocking),
+        field.run_async(plan(50, 3, 2), Plan::by_hand_async),
+        field.run(plan(60, 0, 1), Plan::by_hand_blocking),
     ]
 }
 
-/// Waits until no job is left.
-fn drain(stage: &Stage, address: SocketAddr) {
-    let mut admin = Admin::connect(connect_options(address, 0)).expect("the server runs");
-    let mut last = String::new();
-    let is_empty = wait_for(DRAIN_LIMIT, || {
-        let functions = admin.status().expect("the server runs");
-        last = format!("{:?}", functions.rows());
-        functions.iter().all(|function| function.total == 0)
-    });
-    if !is_empty {
-        stage.ledger.problem(format!("after {DRAIN_LIMIT:?} of calm jobs are left: {last}"));
-    }
-}
-
-/// The server's connections, except for this one.
-fn count_connections(address: SocketAddr) -> usize {
-    let mut admin = Admin::connect(connect_options(address, 0)).expect("the server runs");
-    let mut others = 0;
-    wait_for(Duration::from_secs(10), || {
-        others = admin.workers().expect("the server runs").len() - 1;
-        others == 0
-    });
-    others
-}
+type Connections = run::Connections<Vec<Epoch>>;
 
 fn connect_options(place: SocketAddr, seed: u64) -> ConnectOptions {
     let options: ConnectOptions = place.to_string().parse().expect("an address");
@@ -237,22 +157,4 @@ impl Ending {
 
 fn result_of(key: Key) -> String {
     format!("the result of {key}")
-}
-
-/// The connections of one client.
-#[derive(Default)]
-struct Connections {
-    last: Vec<Epoch>,
-    seen: u64,
-}
-
-impl Connections {
-    fn see(&mut self, stage: &Stage, epochs: impl Iterator<Item = Epoch>) {
-        let epochs: Vec<Epoch> = epochs.collect();
-        if self.last != epochs {
-            self.last = epochs;
-            self.seen += 1;
-            count(&stage.ledger.counts.connections);
-        }
-    }
 }

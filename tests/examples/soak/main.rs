@@ -40,6 +40,7 @@ mod pace;
 mod resources;
 #[path = "../../tests/sim/rng.rs"]
 mod rng;
+mod run;
 mod stage;
 mod summary;
 mod trend;

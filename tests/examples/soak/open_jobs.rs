@@ -8,7 +8,7 @@ use std::{
 
 use fixtures::history::{Fate, Key};
 
-use crate::{body::key_of, rng::Rng, stage::Stage};
+use crate::{body::key_of, rng::Rng, run::End, stage::Stage};
 
 /// The open jobs of one worker, whose server identifies jobs by `I`. Ids may start over with the server, and a job may be
 /// delivered again while the handler that has lost it still runs.
@@ -137,29 +137,29 @@ impl<I: PartialEq + Debug> OpenJobs<I> {
     }
 
     /// The worker has ended, so no fate may be unreported.
-    pub fn close(&self, name: &str) {
+    fn close(&self, name: &str) {
         let jobs = self.jobs.lock().unwrap();
         for Entry { key, id, .. } in jobs.running.iter().filter(|entry| !(entry.is_lost)()) {
             let what = format!("{name}: nobody was told what became of job {id:?} (key {key})");
             self.stage.ledger.problem(what);
         }
     }
-}
 
-/// A running worker, whose run ends with a report `R`.
-pub struct Running<I, R> {
-    pub name: String,
-    pub stop: Box<dyn FnOnce()>,
-    pub open_jobs: Arc<OpenJobs<I>>,
-    pub thread: JoinHandle<R>,
-}
-
-impl<I: PartialEq + Debug, R: Display> Running<I, R> {
-    /// Stops it in an orderly way; returns its summary.
-    pub fn stop(self) -> String {
-        (self.stop)();
-        let report = self.thread.join().expect("a worker does not panic");
-        self.open_jobs.close(&self.name);
-        format!("{}: {report}", self.name)
+    /// The end of the worker, whose run returns a report: it is stopped in an orderly way.
+    pub fn end<R: Display + 'static>(
+        self: Arc<Self>,
+        name: String,
+        stop: impl FnOnce() + 'static,
+        worker: JoinHandle<R>,
+    ) -> End
+    where
+        I: 'static,
+    {
+        Box::new(move || {
+            stop();
+            let report = worker.join().expect("a worker does not panic");
+            self.close(&name);
+            format!("{name}: {report}")
+        })
     }
 }

@@ -4,7 +4,6 @@ use std::{sync::Arc, thread, time::Duration};
 
 use adf_queue_client::{Client, Delivery, ErrorKind, Result, blocking};
 use fixtures::history::{Fate, Key};
-use tokio::runtime::Handle;
 
 use super::{Connections, connect_options};
 use crate::{
@@ -16,11 +15,10 @@ use crate::{
 
 /// Who pulls, and where.
 pub struct Consumer {
-    stage: Arc<Stage>,
-    actor: u32,
-    url: String,
-    queue: &'static str,
-    rng: Rng,
+    pub stage: Arc<Stage>,
+    pub actor: u32,
+    pub url: String,
+    pub queue: &'static str,
 }
 
 /// What happens to a message.
@@ -32,98 +30,81 @@ enum End {
 }
 
 impl Consumer {
-    pub fn new(
-        stage: &Arc<Stage>,
-        actor: u32,
-        url: String,
-        queue: &'static str,
-        rng: &mut Rng,
-    ) -> Self {
-        Consumer { stage: stage.clone(), actor, url, queue, rng: rng.fork() }
-    }
-
     /// Sometimes pulls without waiting for the answer, which must lose no message.
-    pub fn run_async(mut self, runtime: &Handle) -> impl FnOnce() -> String + use<> {
-        let runtime = runtime.clone();
-        move || {
-            runtime.clone().block_on(async {
-                let options = connect_options(&self.url, self.rng.next());
-                let client = Client::new(options).expect("the options are good");
-                let mut connections = Connections::default();
-                while !self.stage.is_over() {
-                    connections.see(&self.stage, client.epoch());
-                    let pull = client.pull_within(self.queue, self.rng.millis(2000));
-                    let patience = match self.rng.one_in(4) {
-                        true => self.rng.millis(50),
-                        false => Duration::from_secs(3600),
-                    };
-                    let pulled = match tokio::time::timeout(patience, pull).await {
-                        Ok(Ok(Some(delivery))) => delivery,
-                        Ok(Ok(None)) => continue,
-                        Ok(Err(_)) => {
-                            // The server may have forgotten its queues.
-                            let _ = client.ensure_queue(self.queue).await;
-                            tokio::time::sleep(self.rng.millis(200)).await;
-                            continue;
-                        }
-                        Err(_) => {
-                            count(&self.stage.ledger.counts.cancelled);
-                            continue;
-                        }
-                    };
-                    let (key, end) = self.begin(&pulled);
-                    tokio::time::sleep(self.rng.millis(5)).await;
-                    let outcome = match end {
-                        End::Delete => client.delete(&pulled).await,
-                        End::Left => client.lcancel(&pulled).await,
-                        End::Right => client.rcancel(&pulled).await,
-                    };
-                    self.end(key, end, &outcome);
+    pub async fn run_async(self, mut rng: Rng) -> String {
+        let options = connect_options(&self.url, rng.next());
+        let client = Client::new(options).expect("the options are good");
+        let mut connections = Connections::default();
+        while !self.stage.is_over() {
+            connections.see(&self.stage, client.epoch());
+            let pull = client.pull_within(self.queue, rng.millis(2000));
+            let patience = match rng.one_in(4) {
+                true => rng.millis(50),
+                false => Duration::from_secs(3600),
+            };
+            let pulled = match tokio::time::timeout(patience, pull).await {
+                Ok(Ok(Some(delivery))) => delivery,
+                Ok(Ok(None)) => continue,
+                Ok(Err(_)) => {
+                    // The server may have forgotten its queues.
+                    let _ = client.ensure_queue(self.queue).await;
+                    tokio::time::sleep(rng.millis(200)).await;
+                    continue;
                 }
-                format!("async consumer of {}: {} connections", self.queue, connections.seen)
-            })
+                Err(_) => {
+                    count(&self.stage.ledger.counts.cancelled);
+                    continue;
+                }
+            };
+            let (key, end) = self.begin(&pulled, &mut rng);
+            tokio::time::sleep(rng.millis(5)).await;
+            let outcome = match end {
+                End::Delete => client.delete(&pulled).await,
+                End::Left => client.lcancel(&pulled).await,
+                End::Right => client.rcancel(&pulled).await,
+            };
+            self.end(key, end, &outcome);
         }
+        format!("async consumer of {}: {} connections", self.queue, connections.seen)
     }
 
-    pub fn run_blocking(mut self) -> impl FnOnce() -> String + use<> {
-        move || {
-            let options = connect_options(&self.url, self.rng.next());
-            let mut client = blocking::Client::new(options).expect("the options are good");
-            let mut connections = Connections::default();
-            while !self.stage.is_over() {
-                connections.see(&self.stage, client.epoch());
-                let pulled = match client.pull_within(self.queue, self.rng.millis(1000)) {
-                    Ok(Some(delivery)) => delivery,
-                    Ok(None) => continue,
-                    Err(_) => {
-                        // The server may have forgotten its queues.
-                        let _ = client.ensure_queue(self.queue);
-                        thread::sleep(self.rng.millis(200));
-                        continue;
-                    }
-                };
-                let (key, end) = self.begin(&pulled);
-                thread::sleep(self.rng.millis(5));
-                let outcome = match end {
-                    End::Delete => client.delete(&pulled),
-                    End::Left => client.lcancel(&pulled),
-                    End::Right => client.rcancel(&pulled),
-                };
-                self.end(key, end, &outcome);
-            }
-            format!("blocking consumer of {}: {} connections", self.queue, connections.seen)
+    pub fn run_blocking(self, mut rng: Rng) -> String {
+        let options = connect_options(&self.url, rng.next());
+        let mut client = blocking::Client::new(options).expect("the options are good");
+        let mut connections = Connections::default();
+        while !self.stage.is_over() {
+            connections.see(&self.stage, client.epoch());
+            let pulled = match client.pull_within(self.queue, rng.millis(1000)) {
+                Ok(Some(delivery)) => delivery,
+                Ok(None) => continue,
+                Err(_) => {
+                    // The server may have forgotten its queues.
+                    let _ = client.ensure_queue(self.queue);
+                    thread::sleep(rng.millis(200));
+                    continue;
+                }
+            };
+            let (key, end) = self.begin(&pulled, &mut rng);
+            thread::sleep(rng.millis(5));
+            let outcome = match end {
+                End::Delete => client.delete(&pulled),
+                End::Left => client.lcancel(&pulled),
+                End::Right => client.rcancel(&pulled),
+            };
+            self.end(key, end, &outcome);
         }
+        format!("blocking consumer of {}: {} connections", self.queue, connections.seen)
     }
 
     /// Records a delivery, whose body has to be one of ours, and chooses its end.
-    fn begin(&mut self, pulled: &Delivery) -> (Key, End) {
+    fn begin(&self, pulled: &Delivery, rng: &mut Rng) -> (Key, End) {
         let key = key_of(pulled.body()).unwrap_or_else(|| {
             let what = format!("a body that nobody pushed: {}", pulled.body().escape_ascii());
             self.stage.ledger.problem(what);
             0
         });
         self.stage.ledger.delivered(self.actor, key);
-        let end = match self.rng.below(100) {
+        let end = match rng.below(100) {
             _ if self.stage.is_calm() => End::Delete,
             0 => End::Left,
             1 => End::Right,

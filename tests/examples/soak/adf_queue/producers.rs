@@ -4,7 +4,6 @@ use std::{sync::Arc, thread, time::Duration};
 
 use adf_queue_client::{Client, Producer, ProducerOptions, ProducerReport, blocking};
 use fixtures::history::{Fate, Key};
-use tokio::runtime::Handle;
 
 use super::{PATIENCE, QUEUE, connect_options, message};
 use crate::{body::fate_of, ledger::count, pace::Pace, rng::Rng, stage::Stage};
@@ -23,25 +22,20 @@ pub struct Pushes {
 
 impl Pushes {
     /// The async face: sometimes a caller leaves before its answer.
-    pub fn shared_async(self, runtime: &Handle, mut rng: Rng) -> impl FnOnce() -> String + use<> {
-        let runtime = runtime.clone();
-        move || {
-            runtime.clone().block_on(async {
-                let producer = Producer::new(self.options(&mut rng)).expect("the options are good");
-                let this = Arc::new(self);
-                let callers: Vec<_> = (0..CALLERS)
-                    .map(|caller| {
-                        let (this, producer, rng) = (this.clone(), producer.clone(), rng.fork());
-                        tokio::spawn(async move { this.call(caller, producer, rng).await })
-                    })
-                    .collect();
-                let mut cancelled = 0;
-                for caller in callers {
-                    cancelled += caller.await.expect("a caller");
-                }
-                this.tell("async", producer.report(), cancelled)
+    pub async fn shared_async(self, mut rng: Rng) -> String {
+        let producer = Producer::new(self.options(&mut rng)).expect("the options are good");
+        let this = Arc::new(self);
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|caller| {
+                let (this, producer, rng) = (this.clone(), producer.clone(), rng.fork());
+                tokio::spawn(async move { this.call(caller, producer, rng).await })
             })
+            .collect();
+        let mut cancelled = 0;
+        for caller in callers {
+            cancelled += caller.await.expect("a caller");
         }
+        this.tell("async", producer.report(), cancelled)
     }
 
     /// Runs until the calm; returns how many calls were abandoned.
@@ -75,84 +69,74 @@ impl Pushes {
     }
 
     /// The blocking face.
-    pub fn shared_blocking(self, mut rng: Rng) -> impl FnOnce() -> String + use<> {
-        move || {
-            let options = self.options(&mut rng);
-            let producer = blocking::Producer::new(options).expect("the options are good");
-            thread::scope(|scope| {
-                for caller in 0..CALLERS {
-                    let (this, producer, mut rng) = (&self, &producer, rng.fork());
-                    scope.spawn(move || {
-                        let (mut pace, actor) =
-                            (Pace::new(this.rate, CALLERS), this.actor + caller);
-                        while this.stage.turn(&mut pace) {
-                            let (key, body) = this.begin(actor, &mut rng);
-                            let outcome = producer.rpush(QUEUE, body);
-                            this.stage.ledger.submitted(actor, key, fate_of(&outcome));
-                        }
-                    });
-                }
-            });
-            self.tell("blocking", producer.report(), 0)
-        }
+    pub fn shared_blocking(self, mut rng: Rng) -> String {
+        let options = self.options(&mut rng);
+        let producer = blocking::Producer::new(options).expect("the options are good");
+        thread::scope(|scope| {
+            for caller in 0..CALLERS {
+                let (this, producer, mut rng) = (&self, &producer, rng.fork());
+                scope.spawn(move || {
+                    let (mut pace, actor) = (Pace::new(this.rate, CALLERS), this.actor + caller);
+                    while this.stage.turn(&mut pace) {
+                        let (key, body) = this.begin(actor, &mut rng);
+                        let outcome = producer.rpush(QUEUE, body);
+                        this.stage.ledger.submitted(actor, key, fate_of(&outcome));
+                    }
+                });
+            }
+        });
+        self.tell("blocking", producer.report(), 0)
     }
 
     /// A client that pushes several messages at once.
-    pub fn plain_async(self, runtime: &Handle, mut rng: Rng) -> impl FnOnce() -> String + use<> {
-        let runtime = runtime.clone();
-        move || {
-            runtime.clone().block_on(async {
-                let client = Client::new(connect_options(&self.url, rng.next()))
-                    .expect("the options are good");
-                let (mut batches, mut pace) = (0_u64, Pace::new(self.rate, CALLERS));
-                let this = Arc::new(self);
-                while this.stage.turn_async(&mut pace).await {
-                    batches += 1;
-                    let pushes: Vec<_> = (0..CALLERS)
-                        .map(|caller| {
-                            let (this, client) = (this.clone(), client.clone());
-                            let (key, body) = this.begin(this.actor + caller, &mut rng);
-                            tokio::spawn(async move {
-                                let outcome = client.rpush(QUEUE, body).await;
-                                let actor = this.actor + caller;
-                                this.stage.ledger.submitted(actor, key, fate_of(&outcome));
-                                outcome
-                            })
-                        })
-                        .collect();
-                    let mut is_missing = false;
-                    for push in pushes {
-                        let outcome = push.await.expect("a push");
-                        is_missing |= outcome.is_err();
-                    }
-                    if is_missing {
-                        // The server may have forgotten its queues.
-                        let _ = client.ensure_queue(QUEUE).await;
-                    }
-                }
-                format!("async client to {}: {batches} batches of {CALLERS}", this.url)
-            })
+    pub async fn plain_async(self, mut rng: Rng) -> String {
+        let client =
+            Client::new(connect_options(&self.url, rng.next())).expect("the options are good");
+        let (mut batches, mut pace) = (0_u64, Pace::new(self.rate, CALLERS));
+        let this = Arc::new(self);
+        while this.stage.turn_async(&mut pace).await {
+            batches += 1;
+            let pushes: Vec<_> = (0..CALLERS)
+                .map(|caller| {
+                    let (this, client) = (this.clone(), client.clone());
+                    let (key, body) = this.begin(this.actor + caller, &mut rng);
+                    tokio::spawn(async move {
+                        let outcome = client.rpush(QUEUE, body).await;
+                        let actor = this.actor + caller;
+                        this.stage.ledger.submitted(actor, key, fate_of(&outcome));
+                        outcome
+                    })
+                })
+                .collect();
+            let mut is_missing = false;
+            for push in pushes {
+                let outcome = push.await.expect("a push");
+                is_missing |= outcome.is_err();
+            }
+            if is_missing {
+                // The server may have forgotten its queues.
+                let _ = client.ensure_queue(QUEUE).await;
+            }
         }
+        format!("async client to {}: {batches} batches of {CALLERS}", this.url)
     }
 
     /// A client that pushes one message after the other.
-    pub fn plain_blocking(self, mut rng: Rng) -> impl FnOnce() -> String + use<> {
-        move || {
-            let options = connect_options(&self.url, rng.next());
-            let mut client = blocking::Client::new(options).expect("the options are good");
-            let (mut pushed, mut pace) = (0_u64, Pace::new(self.rate, 1));
-            while self.stage.turn(&mut pace) {
-                let (key, body) = self.begin(self.actor, &mut rng);
-                let outcome = client.rpush(QUEUE, body);
-                self.stage.ledger.submitted(self.actor, key, fate_of(&outcome));
-                pushed += u64::from(outcome.is_ok());
-                if outcome.is_err() {
-                    // The server may have forgotten its queues.
-                    let _ = client.ensure_queue(QUEUE);
-                }
+    pub fn plain_blocking(self, mut rng: Rng) -> String {
+        let options = connect_options(&self.url, rng.next());
+        let mut client = blocking::Client::new(options).expect("the options are good");
+        let (mut pushed, mut pace) = (0_u64, Pace::new(self.rate, 1));
+        while self.stage.turn(&mut pace) {
+            let (key, body) = self.begin(self.actor, &mut rng);
+            let outcome = client.rpush(QUEUE, body);
+            self.stage.ledger.submitted(self.actor, key, fate_of(&outcome));
+            pushed += u64::from(outcome.is_ok());
+            if outcome.is_err() {
+                // The server may have forgotten its queues.
+                let _ = client.ensure_queue(QUEUE);
             }
-            format!("blocking client to {}: {pushed} pushed", self.url)
         }
+        format!("blocking client to {}: {pushed} pushed", self.url)
     }
 
     fn options(&self, rng: &mut Rng) -> ProducerOptions {

@@ -4,17 +4,15 @@ use std::{num::NonZeroU16, panic, sync::Arc, thread, time::Duration};
 
 use adf_queue_client::{
     JobContext, JobFate, MessageId, Outcome, Worker, WorkerEvent, WorkerEventKind, WorkerOptions,
-    WorkerReport, blocking,
+    blocking,
 };
-use tokio::runtime::Runtime;
 
 use super::{DEAD, QUEUE, connect_options, may_be_copied};
 use crate::{
     ON_PURPOSE,
     ledger::count,
-    open_jobs::{OpenJobs, Running, Told},
-    rng::Rng,
-    stage::Stage,
+    open_jobs::{OpenJobs, Told},
+    run::{End, Field},
 };
 
 /// The kind of a worker.
@@ -27,14 +25,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn start(
-        self,
-        stage: &Arc<Stage>,
-        runtime: &Runtime,
-        mut rng: Rng,
-    ) -> Running<MessageId, WorkerReport> {
+    pub fn start(self, field: &mut Field) -> End {
         let Plan { actor, is_async, url, slots, prefetch } = self;
-        let open_jobs = Arc::new(OpenJobs::new(stage.clone(), actor, rng.fork()));
+        let (stage, mut rng) = (field.stage.clone(), field.rng.fork());
+        let open_jobs = Arc::new(OpenJobs::new(stage, actor, rng.fork()));
         let observer = open_jobs.clone();
         let connect = connect_options(&url, rng.next()).total_timeout(None);
         let options = WorkerOptions::from(connect)
@@ -59,7 +53,7 @@ impl Plan {
                 }
             };
             worker.register(QUEUE, handler).expect("the name is good");
-            let (handle, runtime) = (worker.handle(), runtime.handle().clone());
+            let (handle, runtime) = (worker.handle(), field.runtime.handle().clone());
             (handle, thread::spawn(move || runtime.block_on(worker.run())))
         } else {
             let mut worker = blocking::Worker::new(options).expect("the options are good");
@@ -71,7 +65,7 @@ impl Plan {
             worker.register(QUEUE, handler).expect("the name is good");
             (worker.handle(), thread::spawn(move || worker.run()))
         };
-        Running { name, stop: Box::new(move || handle.stop()), open_jobs, thread }
+        open_jobs.end(name, move || handle.stop(), thread)
     }
 }
 

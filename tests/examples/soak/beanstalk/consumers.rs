@@ -7,7 +7,6 @@ use beanstalk_client::{
     protocol::{Delete, ReserveWithTimeout},
 };
 use fixtures::history::{Fate, Key};
-use tokio::runtime::Handle;
 
 use super::{Connections, Part, TUBE, connect_options};
 use crate::{
@@ -29,93 +28,85 @@ fn deliver(stage: &Stage, actor: u32, job: &Job) -> Key {
 
 impl Part {
     /// Sometimes reserves without waiting for the answer, which must lose no job.
-    pub fn plain_async(self, runtime: &Handle, mut rng: Rng) -> impl FnOnce() -> String + use<> {
+    pub async fn plain_async(self, mut rng: Rng) -> String {
         let Part { stage, actor, place, .. } = self;
-        let runtime = runtime.clone();
-        move || {
-            let options = connect_options(place, rng.next());
-            runtime.block_on(async {
-                let mut client = loop {
-                    match connect(&options).await {
-                        Ok(client) => break client,
-                        Err(_) => tokio::time::sleep(rng.millis(300)).await,
-                    }
-                };
-                let mut connections = Connections::default();
-                while !stage.is_over() {
-                    connections.see(&stage, client.epoch());
-                    let reserve = client.reserve_with_timeout(Duration::from_secs(rng.below(3)));
-                    let patience =
-                        if rng.one_in(4) { rng.millis(50) } else { Duration::from_secs(3600) };
-                    let reserved = match tokio::time::timeout(patience, reserve).await {
-                        Ok(reserved) => reserved,
-                        Err(_) => {
-                            count(&stage.ledger.counts.cancelled);
-                            continue;
-                        }
-                    };
-                    let Ok(Reserved::Job(job)) = reserved else {
-                        tokio::time::sleep(rng.millis(200)).await;
-                        continue;
-                    };
-                    let key = deliver(&stage, actor, &job);
-                    tokio::time::sleep(rng.millis(5)).await;
-                    stage.ledger.finish(actor, key);
-                    let outcome = client.delete(&job).await;
-                    stage.ledger.finished(actor, key, end_of(&outcome));
+        let options = connect_options(place, rng.next());
+        let mut client = loop {
+            match connect(&options).await {
+                Ok(client) => break client,
+                Err(_) => tokio::time::sleep(rng.millis(300)).await,
+            }
+        };
+        let mut connections = Connections::default();
+        while !stage.is_over() {
+            connections.see(&stage, Some(client.epoch()));
+            let reserve = client.reserve_with_timeout(Duration::from_secs(rng.below(3)));
+            let patience = if rng.one_in(4) { rng.millis(50) } else { Duration::from_secs(3600) };
+            let reserved = match tokio::time::timeout(patience, reserve).await {
+                Ok(reserved) => reserved,
+                Err(_) => {
+                    count(&stage.ledger.counts.cancelled);
+                    continue;
                 }
-                let _ = client.quit().await;
-                format!("async consumer: {} connections", connections.seen)
-            })
+            };
+            let Ok(Reserved::Job(job)) = reserved else {
+                tokio::time::sleep(rng.millis(200)).await;
+                continue;
+            };
+            let key = deliver(&stage, actor, &job);
+            tokio::time::sleep(rng.millis(5)).await;
+            stage.ledger.finish(actor, key);
+            let outcome = client.delete(&job).await;
+            stage.ledger.finished(actor, key, end_of(&outcome));
         }
+        let _ = client.quit().await;
+        format!("async consumer: {} connections", connections.seen)
     }
 
     /// Deletes a job and reserves the next one in one write.
-    pub fn plain_blocking(self, mut rng: Rng) -> impl FnOnce() -> String + use<> {
+    pub fn plain_blocking(self, mut rng: Rng) -> String {
         let Part { stage, actor, place, .. } = self;
-        move || {
-            let options = connect_options(place, rng.next());
-            let mut client = loop {
-                match connect_blocking(&options) {
-                    Ok(client) => break client,
-                    Err(_) => thread::sleep(rng.millis(300)),
+        let options = connect_options(place, rng.next());
+        let mut client = loop {
+            match connect_blocking(&options) {
+                Ok(client) => break client,
+                Err(_) => thread::sleep(rng.millis(300)),
+            }
+        };
+        let mut next = None;
+        let mut connections = Connections::default();
+        while !stage.is_over() {
+            connections.see(&stage, Some(client.epoch()));
+            let Some(job) = next.take() else {
+                match client.reserve_with_timeout(Duration::from_secs(1)) {
+                    Ok(reserved) => next = reserved.job(),
+                    Err(_) => thread::sleep(rng.millis(200)),
                 }
+                continue;
             };
-            let mut next = None;
-            let mut connections = Connections::default();
-            while !stage.is_over() {
-                connections.see(&stage, client.epoch());
-                let Some(job) = next.take() else {
-                    match client.reserve_with_timeout(Duration::from_secs(1)) {
-                        Ok(reserved) => next = reserved.job(),
-                        Err(_) => thread::sleep(rng.millis(200)),
-                    }
-                    continue;
-                };
-                let key = deliver(&stage, actor, &job);
-                thread::sleep(rng.millis(5));
-                stage.ledger.finish(actor, key);
-                // Requests the next job only if a worker will take it.
-                if stage.is_calm() {
-                    let outcome = client.delete(&job);
-                    stage.ledger.finished(actor, key, end_of(&outcome));
-                    continue;
+            let key = deliver(&stage, actor, &job);
+            thread::sleep(rng.millis(5));
+            stage.ledger.finish(actor, key);
+            // Requests the next job only if a worker will take it.
+            if stage.is_calm() {
+                let outcome = client.delete(&job);
+                stage.ledger.finished(actor, key, end_of(&outcome));
+                continue;
+            }
+            let delete = Delete::new(JobRef::from(&job));
+            let reserve = ReserveWithTimeout::new(Duration::from_secs(1)).expect("it is short");
+            match client.call_pair(&delete, &reserve) {
+                Ok((deleted, reserved)) => {
+                    stage.ledger.finished(actor, key, end_of(&deleted));
+                    next = reserved.ok().and_then(Reserved::job);
                 }
-                let delete = Delete::new(JobRef::from(&job));
-                let reserve = ReserveWithTimeout::new(Duration::from_secs(1)).expect("it is short");
-                match client.call_pair(&delete, &reserve) {
-                    Ok((deleted, reserved)) => {
-                        stage.ledger.finished(actor, key, end_of(&deleted));
-                        next = reserved.ok().and_then(Reserved::job);
-                    }
-                    Err(error) => {
-                        stage.ledger.finished(actor, key, end_of::<()>(&Err(error)));
-                    }
+                Err(error) => {
+                    stage.ledger.finished(actor, key, end_of::<()>(&Err(error)));
                 }
             }
-            let _ = client.quit();
-            format!("blocking consumer: {} connections", connections.seen)
         }
+        let _ = client.quit();
+        format!("blocking consumer: {} connections", connections.seen)
     }
 }
 

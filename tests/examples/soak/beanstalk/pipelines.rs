@@ -2,7 +2,6 @@
 
 use beanstalk_client::{Client, blocking, protocol::Put};
 use fixtures::history::{Fate, Key};
-use tokio::runtime::Handle;
 
 use super::{Connections, Part, TUBE, connect_options, put_options};
 use crate::{
@@ -26,67 +25,60 @@ fn batch(stage: &Stage, actor: u32, rng: &mut Rng) -> (Vec<Key>, Vec<Put<Vec<u8>
 }
 
 impl Part {
-    pub fn pipeline_async(self, runtime: &Handle, mut rng: Rng) -> impl FnOnce() -> String + use<> {
+    pub async fn pipeline_async(self, mut rng: Rng) -> String {
         let Part { stage, actor, place, rate } = self;
-        let runtime = runtime.clone();
-        move || {
-            let options = connect_options(place, rng.next());
-            runtime.block_on(async {
-                let mut pace = Pace::new(rate / f64::from(BATCH), 1);
-                let mut connections = Connections::default();
-                let mut client: Option<Client> = None;
-                while stage.turn_async(&mut pace).await {
-                    let connected = match client.take() {
-                        Some(client) => client,
-                        None => match connect(&options).await {
-                            Ok(client) => client,
-                            Err(_) => continue,
-                        },
-                    };
-                    let client = client.insert(connected);
-                    connections.see(&stage, client.epoch());
-                    let (keys, puts) = batch(&stage, actor, &mut rng);
-                    let mut replies = client.call_many(puts);
-                    let mut keys = keys.into_iter();
-                    while let Some(reply) = replies.next().await {
-                        let key = keys.next().expect("one reply for each");
-                        stage.ledger.submitted(actor, key, fate_of(&reply));
-                    }
-                    // Those that the pipeline did not take.
-                    keys.for_each(|key| stage.ledger.submitted(actor, key, Fate::NotSent));
-                }
-                format!("async pipeline: {} connections", connections.seen)
-            })
+        let options = connect_options(place, rng.next());
+        let mut pace = Pace::new(rate / f64::from(BATCH), 1);
+        let mut connections = Connections::default();
+        let mut client: Option<Client> = None;
+        while stage.turn_async(&mut pace).await {
+            let connected = match client.take() {
+                Some(client) => client,
+                None => match connect(&options).await {
+                    Ok(client) => client,
+                    Err(_) => continue,
+                },
+            };
+            let client = client.insert(connected);
+            connections.see(&stage, Some(client.epoch()));
+            let (keys, puts) = batch(&stage, actor, &mut rng);
+            let mut replies = client.call_many(puts);
+            let mut keys = keys.into_iter();
+            while let Some(reply) = replies.next().await {
+                let key = keys.next().expect("one reply for each");
+                stage.ledger.submitted(actor, key, fate_of(&reply));
+            }
+            // Those that the pipeline did not take.
+            keys.for_each(|key| stage.ledger.submitted(actor, key, Fate::NotSent));
         }
+        format!("async pipeline: {} connections", connections.seen)
     }
 
-    pub fn pipeline_blocking(self, mut rng: Rng) -> impl FnOnce() -> String + use<> {
+    pub fn pipeline_blocking(self, mut rng: Rng) -> String {
         let Part { stage, actor, place, rate } = self;
-        move || {
-            let options = connect_options(place, rng.next());
-            let mut pace = Pace::new(rate / f64::from(BATCH), 1);
-            let mut connections = Connections::default();
-            let mut client: Option<blocking::Client> = None;
-            while stage.turn(&mut pace) {
-                let connected = match client.take() {
-                    Some(client) => client,
-                    None => match connect_blocking(&options) {
-                        Ok(client) => client,
-                        Err(_) => continue,
-                    },
-                };
-                let client = client.insert(connected);
-                connections.see(&stage, client.epoch());
-                let (keys, puts) = batch(&stage, actor, &mut rng);
-                let mut keys = keys.into_iter();
-                for reply in client.call_many(puts) {
-                    let key = keys.next().expect("one reply for each");
-                    stage.ledger.submitted(actor, key, fate_of(&reply));
-                }
-                keys.for_each(|key| stage.ledger.submitted(actor, key, Fate::NotSent));
+        let options = connect_options(place, rng.next());
+        let mut pace = Pace::new(rate / f64::from(BATCH), 1);
+        let mut connections = Connections::default();
+        let mut client: Option<blocking::Client> = None;
+        while stage.turn(&mut pace) {
+            let connected = match client.take() {
+                Some(client) => client,
+                None => match connect_blocking(&options) {
+                    Ok(client) => client,
+                    Err(_) => continue,
+                },
+            };
+            let client = client.insert(connected);
+            connections.see(&stage, Some(client.epoch()));
+            let (keys, puts) = batch(&stage, actor, &mut rng);
+            let mut keys = keys.into_iter();
+            for reply in client.call_many(puts) {
+                let key = keys.next().expect("one reply for each");
+                stage.ledger.submitted(actor, key, fate_of(&reply));
             }
-            format!("blocking pipeline: {} connections", connections.seen)
+            keys.for_each(|key| stage.ledger.submitted(actor, key, Fate::NotSent));
         }
+        format!("blocking pipeline: {} connections", connections.seen)
     }
 }
 

@@ -8,7 +8,6 @@ use std::{
 
 use beanstalk_client::{Delivery, Producer, ProducerOptions, ProducerReport, blocking};
 use fixtures::history::Fate;
-use tokio::runtime::Handle;
 
 use super::{PATIENCE, Part, TUBE, connect_options, put_options};
 use crate::{
@@ -31,67 +30,44 @@ fn options(place: SocketAddr, delivery: Delivery, rng: &mut Rng) -> ProducerOpti
 
 impl Part {
     /// The async face: sometimes a caller leaves before its answer.
-    pub fn shared_async(
-        self,
-        runtime: &Handle,
-        delivery: Delivery,
-        mut rng: Rng,
-    ) -> impl FnOnce() -> String + use<> {
+    pub async fn shared_async(self, delivery: Delivery, mut rng: Rng) -> String {
         let Part { stage, actor, place, rate } = self;
-        let runtime = runtime.clone();
-        move || {
-            let options = options(place, delivery, &mut rng);
-            runtime.block_on(async {
-                let producer = Producer::new(options).expect("the options are good");
-                let callers: Vec<_> = (0..CALLERS)
-                    .map(|caller| {
-                        let pace = Pace::new(rate, CALLERS);
-                        let (stage, producer) = (stage.clone(), producer.clone());
-                        tokio::spawn(call(
-                            stage,
-                            actor + caller,
-                            producer,
-                            delivery,
-                            pace,
-                            rng.fork(),
-                        ))
-                    })
-                    .collect();
-                for caller in callers {
-                    caller.await.expect("a caller");
-                }
-                tell(&stage, "async", delivery, &producer.close().await)
+        let options = options(place, delivery, &mut rng);
+        let producer = Producer::new(options).expect("the options are good");
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|caller| {
+                let pace = Pace::new(rate, CALLERS);
+                let (stage, producer) = (stage.clone(), producer.clone());
+                tokio::spawn(call(stage, actor + caller, producer, delivery, pace, rng.fork()))
             })
+            .collect();
+        for caller in callers {
+            caller.await.expect("a caller");
         }
+        tell(&stage, "async", delivery, &producer.close().await)
     }
 
     /// The blocking face.
-    pub fn shared_blocking(
-        self,
-        delivery: Delivery,
-        mut rng: Rng,
-    ) -> impl FnOnce() -> String + use<> {
+    pub fn shared_blocking(self, delivery: Delivery, mut rng: Rng) -> String {
         let Part { stage, actor, place, rate } = self;
-        move || {
-            let options = options(place, delivery, &mut rng);
-            let producer = blocking::Producer::new(options).expect("the options are good");
-            thread::scope(|scope| {
-                for caller in 0..CALLERS {
-                    let (stage, producer, mut rng) = (&stage, &producer, rng.fork());
-                    scope.spawn(move || {
-                        let (mut pace, actor) = (Pace::new(rate, CALLERS), actor + caller);
-                        let at_least_once = delivery == Delivery::AtLeastOnce;
-                        while stage.turn(&mut pace) {
-                            let key = stage.ledger.submit(actor, Some(PATIENCE), at_least_once);
-                            let body = body_of(key, &mut rng);
-                            let outcome = producer.put(TUBE, &body, put_options(&mut rng));
-                            stage.ledger.submitted(actor, key, fate_of(&outcome));
-                        }
-                    });
-                }
-            });
-            tell(&stage, "blocking", delivery, &producer.close())
-        }
+        let options = options(place, delivery, &mut rng);
+        let producer = blocking::Producer::new(options).expect("the options are good");
+        thread::scope(|scope| {
+            for caller in 0..CALLERS {
+                let (stage, producer, mut rng) = (&stage, &producer, rng.fork());
+                scope.spawn(move || {
+                    let (mut pace, actor) = (Pace::new(rate, CALLERS), actor + caller);
+                    let at_least_once = delivery == Delivery::AtLeastOnce;
+                    while stage.turn(&mut pace) {
+                        let key = stage.ledger.submit(actor, Some(PATIENCE), at_least_once);
+                        let body = body_of(key, &mut rng);
+                        let outcome = producer.put(TUBE, &body, put_options(&mut rng));
+                        stage.ledger.submitted(actor, key, fate_of(&outcome));
+                    }
+                });
+            }
+        });
+        tell(&stage, "blocking", delivery, &producer.close())
     }
 }
 

@@ -4,17 +4,15 @@ use std::{net::SocketAddr, panic, sync::Arc, thread, time::Duration};
 
 use beanstalk_client::{
     Heartbeat, Inspect, JobFate, JobId, Outcome, Retries, Worker, WorkerEvent, WorkerEventKind,
-    WorkerOptions, WorkerReport, blocking,
+    WorkerOptions, blocking,
 };
-use tokio::runtime::Runtime;
 
 use super::{TUBE, connect_options};
 use crate::{
     ON_PURPOSE,
     ledger::count,
-    open_jobs::{OpenJobs, Running, Told},
-    rng::Rng,
-    stage::Stage,
+    open_jobs::{OpenJobs, Told},
+    run::{End, Field},
 };
 
 /// The kind of a worker.
@@ -28,14 +26,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn start(
-        self,
-        stage: &Arc<Stage>,
-        runtime: &Runtime,
-        mut rng: Rng,
-    ) -> Running<JobId, WorkerReport> {
+    pub fn start(self, field: &mut Field) -> End {
         let Plan { actor, is_async, place, slots, prefetch, heartbeat } = self;
-        let stage = stage.clone();
+        let (stage, mut rng) = (field.stage.clone(), field.rng.fork());
         let open_jobs = Arc::new(OpenJobs::new(stage, actor, rng.fork()));
         let observer = open_jobs.clone();
         let connect = connect_options(place, rng.next()).total_timeout(None);
@@ -58,7 +51,7 @@ impl Plan {
         let for_handlers = open_jobs.clone();
         let (handle, thread) = if is_async {
             let mut worker = Worker::new(options).expect("the options are good");
-            let (handle, runtime) = (worker.handle(), runtime.handle().clone());
+            let (handle, runtime) = (worker.handle(), field.runtime.handle().clone());
             let handler = move |job: beanstalk_client::JobContext| {
                 let open_jobs = for_handlers.clone();
                 async move {
@@ -84,7 +77,7 @@ impl Plan {
             worker.register(TUBE, handler).expect("the name is good");
             (handle, thread::spawn(move || worker.run()))
         };
-        Running { name, stop: Box::new(move || handle.stop()), open_jobs, thread }
+        open_jobs.end(name, move || handle.stop(), thread)
     }
 }
 

@@ -6,7 +6,7 @@ use fixtures::history::{Fate, Key};
 use gearman_client::{
     Client, FunctionName, Outcome, Result, SubmitOptions, blocking, protocol::Submit,
 };
-use tokio::{runtime::Handle, sync::Mutex};
+use tokio::sync::Mutex;
 
 use super::{
     ANSWER_LIMIT, Connections, Ending, PATIENCE, SQUARE, WORK, connect_options, submit_options,
@@ -34,33 +34,24 @@ pub struct Submitter {
 
 impl Submitter {
     /// Background jobs of callers that share a client; sometimes a caller leaves.
-    pub fn background_async(
-        self,
-        runtime: &Handle,
-        mut rng: Rng,
-    ) -> impl FnOnce() -> String + use<> {
-        let runtime = runtime.clone();
-        move || {
-            runtime.clone().block_on(async {
-                let client = self.client(Some(PATIENCE), &mut rng);
-                let this = Arc::new(self);
-                let connections = Arc::new(Mutex::new(Connections::default()));
-                let callers: Vec<_> = (0..CALLERS)
-                    .map(|caller| {
-                        let (this, client) = (this.clone(), client.clone());
-                        let (connections, rng) = (connections.clone(), rng.fork());
-                        tokio::spawn(async move {
-                            this.background(&client, &connections, this.actor + caller, rng).await;
-                        })
-                    })
-                    .collect();
-                for caller in callers {
-                    caller.await.expect("a caller");
-                }
-                let seen = connections.lock().await.seen;
-                format!("{}: {seen} connections", this.name("async background"))
+    pub async fn background_async(self, mut rng: Rng) -> String {
+        let client = self.client(Some(PATIENCE), &mut rng);
+        let this = Arc::new(self);
+        let connections = Arc::new(Mutex::new(Connections::default()));
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|caller| {
+                let (this, client) = (this.clone(), client.clone());
+                let (connections, rng) = (connections.clone(), rng.fork());
+                tokio::spawn(async move {
+                    this.background(&client, &connections, this.actor + caller, rng).await;
+                })
             })
+            .collect();
+        for caller in callers {
+            caller.await.expect("a caller");
         }
+        let seen = connections.lock().await.seen;
+        format!("{}: {seen} connections", this.name("async background"))
     }
 
     async fn background(
@@ -72,7 +63,7 @@ impl Submitter {
     ) {
         let mut pace = Pace::new(self.rate, CALLERS);
         while self.stage.turn_async(&mut pace).await {
-            connections.lock().await.see(&self.stage, client.epochs());
+            connections.lock().await.see(&self.stage, client.epochs().collect());
             let key = self.stage.ledger.submit(actor, Some(PATIENCE), self.idempotent);
             let body = body_of(key, &mut rng);
             let options = SubmitOptions::default().idempotent(self.idempotent);
@@ -92,134 +83,114 @@ impl Submitter {
     }
 
     /// Foreground jobs of callers that share a client.
-    pub fn foreground_async(
-        self,
-        runtime: &Handle,
-        mut rng: Rng,
-    ) -> impl FnOnce() -> String + use<> {
-        let runtime = runtime.clone();
-        move || {
-            runtime.clone().block_on(async {
-                let client = self.client(None, &mut rng);
-                let this = Arc::new(self);
-                let callers: Vec<_> = (0..CALLERS)
-                    .map(|caller| {
-                        let (this, client, mut rng) = (this.clone(), client.clone(), rng.fork());
-                        tokio::spawn(async move {
-                            let actor = this.actor + caller;
-                            let mut pace = Pace::new(this.rate, CALLERS);
-                            let mut connections = Connections::default();
-                            while this.stage.turn_async(&mut pace).await {
-                                if caller == 0 {
-                                    connections.see(&this.stage, client.epochs());
-                                }
-                                let key = this.begin(actor);
-                                let body = body_of(key, &mut rng);
-                                let options = submit_options(this.idempotent);
-                                this.answered(actor, key, client.run(WORK, &body, options).await);
-                            }
-                        })
-                    })
-                    .collect();
-                for caller in callers {
-                    caller.await.expect("a caller");
-                }
-                this.name("async foreground")
+    pub async fn foreground_async(self, mut rng: Rng) -> String {
+        let client = self.client(None, &mut rng);
+        let this = Arc::new(self);
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|caller| {
+                let (this, client, mut rng) = (this.clone(), client.clone(), rng.fork());
+                tokio::spawn(async move {
+                    let actor = this.actor + caller;
+                    let mut pace = Pace::new(this.rate, CALLERS);
+                    let mut connections = Connections::default();
+                    while this.stage.turn_async(&mut pace).await {
+                        if caller == 0 {
+                            connections.see(&this.stage, client.epochs().collect());
+                        }
+                        let key = this.begin(actor);
+                        let body = body_of(key, &mut rng);
+                        let options = submit_options(this.idempotent);
+                        this.answered(actor, key, client.run(WORK, &body, options).await);
+                    }
+                })
             })
+            .collect();
+        for caller in callers {
+            caller.await.expect("a caller");
         }
+        this.name("async foreground")
     }
 
     /// Foreground jobs of threads with a client each.
-    pub fn foreground_blocking(self, mut rng: Rng) -> impl FnOnce() -> String + use<> {
-        move || {
-            thread::scope(|scope| {
-                for caller in 0..CALLERS {
-                    let (this, mut rng) = (&self, rng.fork());
-                    scope.spawn(move || {
-                        let actor = this.actor + caller;
-                        let mut client = this.client_blocking(&mut rng);
-                        let mut pace = Pace::new(this.rate, CALLERS);
-                        let mut connections = Connections::default();
-                        while this.stage.turn(&mut pace) {
-                            connections.see(&this.stage, client.epochs());
-                            let key = this.begin(actor);
-                            let body = body_of(key, &mut rng);
-                            let options = submit_options(this.idempotent);
-                            this.answered(actor, key, client.run(WORK, &body, options));
-                        }
-                    });
-                }
-            });
-            self.name("blocking foreground")
-        }
+    pub fn foreground_blocking(self, mut rng: Rng) -> String {
+        thread::scope(|scope| {
+            for caller in 0..CALLERS {
+                let (this, mut rng) = (&self, rng.fork());
+                scope.spawn(move || {
+                    let actor = this.actor + caller;
+                    let mut client = this.client_blocking(&mut rng);
+                    let mut pace = Pace::new(this.rate, CALLERS);
+                    let mut connections = Connections::default();
+                    while this.stage.turn(&mut pace) {
+                        connections.see(&this.stage, client.epochs().collect());
+                        let key = this.begin(actor);
+                        let body = body_of(key, &mut rng);
+                        let options = submit_options(this.idempotent);
+                        this.answered(actor, key, client.run(WORK, &body, options));
+                    }
+                });
+            }
+        });
+        self.name("blocking foreground")
     }
 
     /// Background jobs, many at a time.
-    pub fn batches_async(self, runtime: &Handle, mut rng: Rng) -> impl FnOnce() -> String + use<> {
-        let runtime = runtime.clone();
-        move || {
-            runtime.clone().block_on(async {
-                let client = self.client(None, &mut rng);
-                let mut connections = Connections::default();
-                let mut pace = Pace::new(self.rate / f64::from(BATCH), 1);
-                while self.stage.turn_async(&mut pace).await {
-                    connections.see(&self.stage, client.epochs());
-                    let (keys, jobs) = self.batch(&mut rng);
-                    let mut keys = keys.into_iter();
-                    let mut answers = client.call_many(jobs);
-                    while let Some(answer) = answers.next().await {
-                        let key = keys.next().expect("one answer for each");
-                        self.stage.ledger.submitted(self.actor, key, fate_of(&answer));
-                    }
-                    keys.for_each(|key| {
-                        self.stage.ledger.submitted(self.actor, key, Fate::NotSent);
-                    });
-                }
-                format!("{}: {} connections", self.name("async batches"), connections.seen)
-            })
+    pub async fn batches_async(self, mut rng: Rng) -> String {
+        let client = self.client(None, &mut rng);
+        let mut connections = Connections::default();
+        let mut pace = Pace::new(self.rate / f64::from(BATCH), 1);
+        while self.stage.turn_async(&mut pace).await {
+            connections.see(&self.stage, client.epochs().collect());
+            let (keys, jobs) = self.batch(&mut rng);
+            let mut keys = keys.into_iter();
+            let mut answers = client.call_many(jobs);
+            while let Some(answer) = answers.next().await {
+                let key = keys.next().expect("one answer for each");
+                self.stage.ledger.submitted(self.actor, key, fate_of(&answer));
+            }
+            keys.for_each(|key| {
+                self.stage.ledger.submitted(self.actor, key, Fate::NotSent);
+            });
         }
+        format!("{}: {} connections", self.name("async batches"), connections.seen)
     }
 
     /// The same with the blocking face.
-    pub fn batches_blocking(self, mut rng: Rng) -> impl FnOnce() -> String + use<> {
-        move || {
-            let mut client = self.client_blocking(&mut rng);
-            let mut connections = Connections::default();
-            let mut pace = Pace::new(self.rate / f64::from(BATCH), 1);
-            while self.stage.turn(&mut pace) {
-                connections.see(&self.stage, client.epochs());
-                let (keys, jobs) = self.batch(&mut rng);
-                let mut keys = keys.into_iter();
-                for answer in client.call_many(jobs) {
-                    let key = keys.next().expect("one answer for each");
-                    self.stage.ledger.submitted(self.actor, key, fate_of(&answer));
-                }
-                keys.for_each(|key| self.stage.ledger.submitted(self.actor, key, Fate::NotSent));
+    pub fn batches_blocking(self, mut rng: Rng) -> String {
+        let mut client = self.client_blocking(&mut rng);
+        let mut connections = Connections::default();
+        let mut pace = Pace::new(self.rate / f64::from(BATCH), 1);
+        while self.stage.turn(&mut pace) {
+            connections.see(&self.stage, client.epochs().collect());
+            let (keys, jobs) = self.batch(&mut rng);
+            let mut keys = keys.into_iter();
+            for answer in client.call_many(jobs) {
+                let key = keys.next().expect("one answer for each");
+                self.stage.ledger.submitted(self.actor, key, fate_of(&answer));
             }
-            format!("{}: {} connections", self.name("blocking batches"), connections.seen)
+            keys.for_each(|key| self.stage.ledger.submitted(self.actor, key, Fate::NotSent));
         }
+        format!("{}: {} connections", self.name("blocking batches"), connections.seen)
     }
 
     /// Numbers to be squared by worker processes that are killed; an answer means that the job was done.
-    pub fn squares(self, mut rng: Rng) -> impl FnOnce() -> String + use<> {
-        move || {
-            let mut client = self.client_blocking(&mut rng);
-            let mut pace = Pace::new(self.rate, 1);
-            while self.stage.turn(&mut pace) {
-                let key = self.begin(self.actor);
-                let outcome = client.run(SQUARE, key.to_string(), submit_options(true));
-                if let Ok(outcome) = &outcome {
-                    self.stage.ledger.delivered(self.actor, key);
-                    let right = (key * key).to_string();
-                    if *outcome != Outcome::Complete(right.into()) {
-                        let what = format!("the square of {key} is not {outcome:?}");
-                        self.stage.ledger.problem(what);
-                    }
+    pub fn squares(self, mut rng: Rng) -> String {
+        let mut client = self.client_blocking(&mut rng);
+        let mut pace = Pace::new(self.rate, 1);
+        while self.stage.turn(&mut pace) {
+            let key = self.begin(self.actor);
+            let outcome = client.run(SQUARE, key.to_string(), submit_options(true));
+            if let Ok(outcome) = &outcome {
+                self.stage.ledger.delivered(self.actor, key);
+                let right = (key * key).to_string();
+                if *outcome != Outcome::Complete(right.into()) {
+                    let what = format!("the square of {key} is not {outcome:?}");
+                    self.stage.ledger.problem(what);
                 }
-                self.ended(self.actor, key, outcome);
             }
-            self.name("blocking squares")
+            self.ended(self.actor, key, outcome);
         }
+        self.name("blocking squares")
     }
 
     fn begin(&self, actor: u32) -> Key {

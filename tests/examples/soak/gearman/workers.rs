@@ -10,7 +10,6 @@ use std::{
 
 use fixtures::history::{Fate, Key};
 use gearman_client::{Failure, Worker, WorkerOptions, blocking};
-use tokio::runtime::Handle;
 
 use super::{Ending, WORK, connect_options, result_of};
 use crate::{ON_PURPOSE, body::key_of, rng::Rng, stage::Stage};
@@ -23,111 +22,97 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn handlers_async(self, runtime: &Handle, mut rng: Rng) -> impl FnOnce() -> String + use<> {
-        let runtime = runtime.clone();
-        move || {
-            runtime.clone().block_on(async {
-                let mut worker = Worker::new(self.options(&mut rng)).expect("a runtime");
-                let context = HandlerContext::new(&self, &mut rng);
-                let handler = context.clone();
-                worker
-                    .register(WORK, move |job| {
-                        let context = handler.clone();
-                        async move {
-                            let key = context.begin(&job.workload);
-                            tokio::time::sleep(context.takes()).await;
-                            let _ = job.status(1, 2).await;
-                            context.end(key)
-                        }
-                    })
-                    .expect("the name is good");
-                let report = worker.run_until(self.is_over()).await;
-                format!("async worker {} ({} at once): {report}", self.actor, self.concurrency)
-            })
-        }
-    }
-
-    pub fn handlers_blocking(self, mut rng: Rng) -> impl FnOnce() -> String + use<> {
-        move || {
-            let options = self.options(&mut rng);
-            let mut worker = blocking::Worker::new(options).expect("the options are good");
-            let context = HandlerContext::new(&self, &mut rng);
-            let handler = move |job: &mut blocking::JobContext<'_>| {
-                let key = context.begin(&job.workload);
-                thread::sleep(context.takes());
-                let _ = job.status(1, 2);
-                context.end(key)
-            };
-            worker.register(WORK, handler).expect("the name is good");
-            let stop = worker.handle();
-            let stage = self.stage.clone();
-            let stopper = thread::spawn(move || {
-                while !stage.is_over() {
-                    thread::sleep(Duration::from_millis(50));
-                }
-                stop.stop();
-            });
-            let report = worker.run().expect("a run has no errors");
-            stopper.join().expect("it only waits");
-            format!("blocking worker {} ({} at once): {report}", self.actor, self.concurrency)
-        }
-    }
-
-    pub fn by_hand_async(self, runtime: &Handle, mut rng: Rng) -> impl FnOnce() -> String + use<> {
-        let runtime = runtime.clone();
-        move || {
-            runtime.clone().block_on(async {
-                let mut worker = Worker::new(self.options(&mut rng)).expect("a runtime");
-                let context = HandlerContext::new(&self, &mut rng);
-                worker.can_do(WORK, None).expect("the name is good");
-                while !self.stage.is_over() {
-                    // A job that arrives while nobody waits for it is returned by the next call.
-                    let patience = Duration::from_millis(100);
-                    let next = tokio::time::timeout(patience, worker.next_job()).await;
-                    let Ok(job) = next else { continue };
+    pub async fn handlers_async(self, mut rng: Rng) -> String {
+        let mut worker = Worker::new(self.options(&mut rng)).expect("a runtime");
+        let context = HandlerContext::new(&self, &mut rng);
+        let handler = context.clone();
+        worker
+            .register(WORK, move |job| {
+                let context = handler.clone();
+                async move {
                     let key = context.begin(&job.workload);
                     tokio::time::sleep(context.takes()).await;
-                    context.note_end(key);
-                    let _ = match Ending::of(key) {
-                        Ending::Complete => job.complete(result_of(key)).await,
-                        Ending::Exception => job.exception(result_of(key)).await,
-                        Ending::Fail => job.fail().await,
-                        Ending::Panic => {
-                            // The same as a handler that panics.
-                            drop(job);
-                            Ok(())
-                        }
-                    };
+                    let _ = job.status(1, 2).await;
+                    context.end(key)
                 }
-                let report = worker.stop().await;
-                format!("async worker by hand {}: {report}", self.actor)
             })
-        }
+            .expect("the name is good");
+        let report = worker.run_until(self.is_over()).await;
+        format!("async worker {} ({} at once): {report}", self.actor, self.concurrency)
     }
 
-    pub fn by_hand_blocking(self, mut rng: Rng) -> impl FnOnce() -> String + use<> {
-        move || {
-            let options = self.options(&mut rng);
-            let mut worker = blocking::Worker::new(options).expect("the options are good");
-            let context = HandlerContext::new(&self, &mut rng);
-            worker.can_do(WORK, None).expect("the name is good");
-            while !self.stage.is_over() {
-                let Ok(Some(job)) = worker.next_job(Duration::from_millis(200)) else { continue };
-                let key = context.begin(&job.workload);
-                thread::sleep(context.takes());
-                context.note_end(key);
-                let _ = match Ending::of(key) {
-                    Ending::Complete => worker.complete(job, result_of(key)),
-                    Ending::Exception => worker.exception(job, result_of(key)),
-                    Ending::Fail => worker.fail(job),
-                    Ending::Panic => {
-                        drop(job);
-                        Ok(())
-                    }
-                };
+    pub fn handlers_blocking(self, mut rng: Rng) -> String {
+        let options = self.options(&mut rng);
+        let mut worker = blocking::Worker::new(options).expect("the options are good");
+        let context = HandlerContext::new(&self, &mut rng);
+        let handler = move |job: &mut blocking::JobContext<'_>| {
+            let key = context.begin(&job.workload);
+            thread::sleep(context.takes());
+            let _ = job.status(1, 2);
+            context.end(key)
+        };
+        worker.register(WORK, handler).expect("the name is good");
+        let stop = worker.handle();
+        let stage = self.stage.clone();
+        let stopper = thread::spawn(move || {
+            while !stage.is_over() {
+                thread::sleep(Duration::from_millis(50));
             }
-            format!("blocking worker by hand {}: {}", self.actor, worker.stop())
+            stop.stop();
+        });
+        let report = worker.run().expect("a run has no errors");
+        stopper.join().expect("it only waits");
+        format!("blocking worker {} ({} at once): {report}", self.actor, self.concurrency)
+    }
+
+    pub async fn by_hand_async(self, mut rng: Rng) -> String {
+        let mut worker = Worker::new(self.options(&mut rng)).expect("a runtime");
+        let context = HandlerContext::new(&self, &mut rng);
+        worker.can_do(WORK, None).expect("the name is good");
+        while !self.stage.is_over() {
+            // A job that arrives while nobody waits for it is returned by the next call.
+            let patience = Duration::from_millis(100);
+            let next = tokio::time::timeout(patience, worker.next_job()).await;
+            let Ok(job) = next else { continue };
+            let key = context.begin(&job.workload);
+            tokio::time::sleep(context.takes()).await;
+            context.note_end(key);
+            let _ = match Ending::of(key) {
+                Ending::Complete => job.complete(result_of(key)).await,
+                Ending::Exception => job.exception(result_of(key)).await,
+                Ending::Fail => job.fail().await,
+                Ending::Panic => {
+                    // The same as a handler that panics.
+                    drop(job);
+                    Ok(())
+                }
+            };
         }
+        let report = worker.stop().await;
+        format!("async worker by hand {}: {report}", self.actor)
+    }
+
+    pub fn by_hand_blocking(self, mut rng: Rng) -> String {
+        let options = self.options(&mut rng);
+        let mut worker = blocking::Worker::new(options).expect("the options are good");
+        let context = HandlerContext::new(&self, &mut rng);
+        worker.can_do(WORK, None).expect("the name is good");
+        while !self.stage.is_over() {
+            let Ok(Some(job)) = worker.next_job(Duration::from_millis(200)) else { continue };
+            let key = context.begin(&job.workload);
+            thread::sleep(context.takes());
+            context.note_end(key);
+            let _ = match Ending::of(key) {
+                Ending::Complete => worker.complete(job, result_of(key)),
+                Ending::Exception => worker.exception(job, result_of(key)),
+                Ending::Fail => worker.fail(job),
+                Ending::Panic => {
+                    drop(job);
+                    Ok(())
+                }
+            };
+        }
+        format!("blocking worker by hand {}: {}", self.actor, worker.stop())
     }
 
     fn options(&self, rng: &mut Rng) -> WorkerOptions {
