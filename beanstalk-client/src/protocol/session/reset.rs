@@ -209,4 +209,30 @@ mod tests {
             assert_eq!(reset(&session).is_some(), is_reset, "{count}");
         }
     }
+
+    #[test]
+    fn a_connection_is_reset_by_as_few_commands_as_it_takes() {
+        let (mail, sms): (TubeName, TubeName) = ("mail".parse().unwrap(), "sms".parse().unwrap());
+        let mut session = Session::new(100);
+        assert_eq!(reset(&session).as_deref(), Some(""));
+        answered(&mut session, &Watch(mail.clone()), "WATCHING 2\r\n");
+        assert_eq!(reset(&session).as_deref(), Some("ignore mail\r\n"));
+        answered(&mut session, &Use(mail), "USING mail\r\n");
+        answered(&mut session, &Watch(sms), "WATCHING 3\r\n");
+        answered(&mut session, &Ignore(TubeName::default()), "WATCHING 2\r\n");
+        let all = "use default\r\nwatch default\r\nignore mail\r\nignore sms\r\n";
+        assert_eq!(reset(&session).as_deref(), Some(all));
+        let ticket = session.send(&Touch::new(1)).unwrap();
+        assert_eq!(reset(&session), None, "a reply is outstanding");
+        session.sent(session.outgoing().len());
+        session.space()[..11].copy_from_slice(b"NOT_FOUND\r\n");
+        session.received(11);
+        assert!(session.reply(ticket).unwrap().is_some());
+        assert_eq!(reset(&session).as_deref(), Some(all));
+        session.forget();
+        assert_eq!(reset(&session), None, "it is closed");
+        session.reopen();
+        assert_eq!((session.outgoing(), reset(&session).as_deref()), (&b""[..], Some("")));
+        assert_eq!(session.used_tube(), "default");
+    }
 }
