@@ -158,7 +158,7 @@ impl<C: Command> Window<C> {
 mod tests {
     use super::*;
     use crate::{
-        ErrorKind, PutOptions,
+        ErrorKind, Job, PutOptions,
         protocol::{Delete, Put},
     };
 
@@ -245,5 +245,22 @@ mod tests {
         window.fill(&mut client.session, &mut twice);
         window.fill(&mut client.session, &mut twice);
         assert_eq!((given, client.session.metrics().commands), (2, 1));
+    }
+
+    #[test]
+    fn a_command_that_cannot_be_sent_has_its_outcome_in_turn() {
+        let (mut client, mut window) = (client(), Window::new());
+        let lost = Job::for_test(7, "body");
+        let mut commands = [Delete::new(1), Delete::new(&lost), Delete::new(2)].into_iter();
+        window.fill(&mut client.session, &mut commands);
+        assert_eq!(client.session.outgoing(), b"delete 1\r\ndelete 2\r\n");
+        assert!(complete(&mut window, &mut client, Response::Deleted).is_ok());
+        let Some(OldestCommand::Refused(error)) = window.head(&mut client) else {
+            panic!("{window:?}")
+        };
+        assert_eq!((error.kind(), error.command()), (ErrorKind::JobLost, Some("delete")));
+        assert_eq!(client.session.metrics().errors_of(ErrorKind::JobLost), 1);
+        assert!(complete(&mut window, &mut client, Response::Deleted).is_ok());
+        assert!(window.head(&mut client).is_none());
     }
 }
