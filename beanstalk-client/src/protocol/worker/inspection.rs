@@ -90,6 +90,9 @@ mod tests {
             suspicion.looks(JobId::from(17))
         });
         assert!(next.count() < 20, "the next one seldom");
+        suspicion.opened();
+        looks(&mut suspicion, (1..=16).chain([9_999]));
+        assert_eq!(looks(&mut suspicion, [5, 9_998, 9_997]), 3, "they come again");
         assert!(looks(&mut self::suspicion(Retries::default().reserves(10)), 1..=1_000) < 1_000);
     }
 
