@@ -321,6 +321,18 @@ mod tests {
     }
 
     #[test]
+    fn words_with_other_arguments_are_unknown_and_numbers_are_counted() {
+        let one = |line: &str| decode_in_pieces(format!("{line}\r\n").as_bytes(), 4096, 1 << 20);
+        for line in ["OUT_OF_STORAGE", "DELETED_BATCH 3 1", "DELETED now", "USING", "", "\u{e9}"] {
+            let other = Response::Other(Bytes::copy_from_slice(line.as_bytes()));
+            assert_eq!(one(line).unwrap(), [other]);
+        }
+        for line in ["OK", "OK 1 2", "WATCHING 1 2", "KICKED 1 2", "FOUND 1", "FOUND 1 2 3"] {
+            assert_eq!(one(line).unwrap_err().kind(), crate::ErrorKind::Protocol, "{line}");
+        }
+    }
+
+    #[test]
     fn a_line_may_be_as_long_as_the_limit() {
         for piece in [1, 4096] {
             let line = |length: usize| format!("{}\r\n", "x".repeat(length));
