@@ -144,3 +144,14 @@ fn tubes_that_are_watched_or_about_to_be_are_not_ignored_twice() {
     assert_eq!(session.to_ignore(&[tube("mail")]), [Ignore(tube("default"))]);
     assert_eq!(session.to_watch(&[tube("default")]), []);
 }
+
+#[test]
+fn a_command_is_sent_with_its_last_byte() {
+    let mut session = Session::new(1024);
+    session.send(&Delete::new(1)).unwrap();
+    assert!(!session.oldest_is_sent() && session.awaits_replies());
+    session.sent(3);
+    assert!(!session.oldest_is_sent());
+    flush(&mut session);
+    assert!(session.oldest_is_sent());
+}
