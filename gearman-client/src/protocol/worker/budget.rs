@@ -42,3 +42,30 @@ impl Budget {
         *self = Self::new(now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_free_and_then_one_each_second() {
+        let start = Instant::now();
+        let mut budget = Budget::new(start);
+        for round in 0..2 {
+            assert!((0..BURST).all(|_| budget.spend(start).is_ok()), "{round}");
+            for early in [Duration::ZERO, PERIOD / 2] {
+                assert_eq!(budget.spend(start + early), Err(start + PERIOD));
+            }
+            budget.refill(start);
+        }
+        assert!((0..BURST).all(|_| budget.spend(start).is_ok()));
+        for second in 1..10 {
+            let now = start + second * PERIOD;
+            assert_eq!(budget.spend(now), Ok(()));
+            assert_eq!(budget.spend(now), Err(now + PERIOD));
+        }
+        let rested = start + Duration::from_secs(3600);
+        let free = (0..2 * BURST).filter(|_| budget.spend(rested).is_ok()).count();
+        assert_eq!(free, BURST as usize, "time that is not used makes no larger burst");
+    }
+}
