@@ -942,3 +942,23 @@ fn a_flood_does_not_postpone_the_end_of_a_probe() {
     assert!(bench.lane().is_open() && !bench.lane().is_looking());
     assert!((2..3_000).contains(&looks), "{looks}");
 }
+
+#[test]
+fn traffic_is_counted_over_all_connections() {
+    let mut bench = Bench::new(&terms(7));
+    for _ in 0..2 {
+        bench.opens();
+        bench.comes(PacketType::NoJob, &[]);
+        bench.turn();
+        assert_eq!(bench.written(), ["PRE_SLEEP"]);
+        bench.turn();
+        let traffic = bench.lane().take_traffic();
+        assert_eq!((traffic.replies, traffic.bytes_in, traffic.bytes_out), (1, 12, 13 + 2 * 12));
+        let none = bench.lane().take_traffic();
+        assert_eq!((none.replies, none.bytes_in, none.bytes_out), (0, 0, 0));
+        let Pulse::Dial { .. } = bench.loses() else {
+            bench.hand.now += SECOND;
+            continue;
+        };
+    }
+}
