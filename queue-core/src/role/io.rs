@@ -471,4 +471,12 @@ mod tests {
         io.queue(&mut b"next"[..].into());
         assert_eq!(io.unsent(), b"next");
     }
+
+    #[test]
+    fn nothing_is_queued_without_a_connection() {
+        let mut io = Io::<()>::default();
+        let mut bytes = BytesMut::from(&b"lost"[..]);
+        io.queue(&mut bytes);
+        assert!(bytes.is_empty() && io.is_drained());
+    }
 }
