@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::error::{CliError, Exit};
 use crate::output::messages::Messages;
 use crate::output::progress::{Meter, Progress};
-use crate::output::{Format, List, Output, Record};
+use crate::output::{List, Output, Record};
 use crate::system::signals::Interrupts;
 use crate::text::units;
 
@@ -330,16 +330,14 @@ impl Bulk {
         let messages = self.messages.clone();
         let is_interrupted = self.gate.signal().is_some();
         let (exit, report, sentence) = self.conclude()?;
-        match out.style.format {
-            // The reader of a script's output needs words; scripts take documents.
-            Format::Plain | Format::Name | Format::Raw => messages.note(&sentence),
-            format => {
-                // Where stdout has figures, a user who pressed Ctrl-C needs words.
-                if is_interrupted && !matches!(format, Format::Table | Format::Wide) {
-                    messages.note(&sentence);
-                }
-                out.done_with(&report, &[], &sentence)?;
-            }
+        let has_records = out.style.format.has_records();
+        let is_shown = has_records || out.style.format.is_for_people();
+        // The reader of a script's output needs words; so does a user who pressed Ctrl-C, where stdout has figures.
+        if !is_shown || (is_interrupted && has_records) {
+            messages.note(&sentence);
+        }
+        if is_shown {
+            out.done_with(&report, &[], &sentence)?;
         }
         Ok(exit)
     }

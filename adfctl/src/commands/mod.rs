@@ -1,4 +1,5 @@
-//! One file per command; `transfer` has `move` and `copy`.
+//! One file per command, or per family of commands: `transfer` has `move` and `copy`, and `settle` what ends a pull, such
+//! as `delete` and `recover`.
 
 pub mod bench;
 pub mod check;

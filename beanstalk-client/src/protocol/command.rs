@@ -203,7 +203,21 @@ impl Response {
             Response::Other(line) => Error::refused(K::UnexpectedReply, "unexpected reply")
                 .with_detail(crate::error::excerpt(&line))
                 .with_reply(line),
-            other => Error::protocol(format!("unexpected reply {}", other.word())),
+            other @ (Response::Inserted(_)
+            | Response::Buried(_)
+            | Response::Using(_)
+            | Response::Reserved(_)
+            | Response::Found(_)
+            | Response::Ok(_)
+            | Response::Deleted
+            | Response::Released
+            | Response::Touched
+            | Response::Watching(_)
+            | Response::Kicked(_)
+            | Response::Paused
+            | Response::TimedOut
+            | Response::DeadlineSoon
+            | Response::Closed) => Error::protocol(format!("unexpected reply {}", other.word())),
         }
     }
 }

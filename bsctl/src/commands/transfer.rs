@@ -6,7 +6,6 @@ use ctl_core::bulk::BulkArgs;
 use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::link::Link as _;
-use ctl_core::output::Format;
 
 use crate::jobs::mover::{Changes, Mover};
 use crate::jobs::sweep::{Ask, Plan, SweepArgs};
@@ -125,8 +124,7 @@ fn relocate(
     plan: &Plan,
     args: &BulkArgs,
 ) -> Result<Exit, CliError> {
-    let is_for_people = matches!(tool.out.style.format, Format::Table | Format::Wide);
-    if plan.is_of_nothing() && is_for_people {
+    if plan.is_of_nothing() && tool.out.style.format.is_for_people() {
         return Ok(plan.exit(Exit::Done));
     }
     let ask = if mover.keeps { Ask::Never } else { Ask::Jobs };

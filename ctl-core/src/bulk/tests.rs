@@ -3,7 +3,7 @@ use queue_core::Fate;
 use super::*;
 use crate::error::Change;
 use crate::output::messages::ProgressWhen;
-use crate::output::{Memory, Style};
+use crate::output::{Format, Memory, Style};
 
 fn bulk(on_error: OnError, interrupts: Interrupts) -> Bulk {
     bulk_into(Memory::default(), on_error, interrupts)

@@ -108,13 +108,13 @@ fn conclude(
         Err((error, judged)) => Report::failed(&error, flags.on_timeout, judged),
     };
     let headline = report.verdict.headline(program, &report.summary);
-    match out.style.format {
-        Format::Json | Format::Ndjson => {
-            out.style.format = Format::Json;
-            out.document(&report.json())?;
-        }
-        Format::Table | Format::Wide => out.text(&report.text(&headline, out.width()))?,
-        _ => out.text(&report.nagios(&headline, subject.many))?,
+    if out.style.format.is_json() {
+        out.style.format = Format::Json;
+        out.document(&report.json())?;
+    } else if out.style.format.is_for_people() {
+        out.text(&report.text(&headline, out.width()))?;
+    } else {
+        out.text(&report.nagios(&headline, subject.many))?;
     }
     out.flush()?;
     Ok(report.verdict.exit())

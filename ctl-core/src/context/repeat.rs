@@ -87,7 +87,7 @@ pub(super) fn run<T: Tool>(
 }
 
 /// Divides a result from the previous one: documents and records follow each other.
-fn separate(out: &mut Output) -> Result<(), CliError> {
+pub(crate) fn separate(out: &mut Output) -> Result<(), CliError> {
     match out.style.format {
         Format::Json | Format::Ndjson => Ok(()),
         Format::Yaml => out.text("---\n"),
@@ -95,7 +95,7 @@ fn separate(out: &mut Output) -> Result<(), CliError> {
             out.style.headless = true;
             Ok(())
         }
-        _ => out.text("\n"),
+        Format::Table | Format::Wide | Format::Plain | Format::Name | Format::Raw => out.text("\n"),
     }
 }
 

@@ -190,8 +190,7 @@ impl<'a> List<'a> {
         record = record.of_server(self.out.server.as_deref());
         self.decode(&mut record);
         record.cut();
-        let waits = matches!(self.out.style.format, Format::Table | Format::Wide)
-            && !self.rows.layout.is_block();
+        let waits = self.out.style.format.is_for_people() && !self.rows.layout.is_block();
         if let (Some(widths), true, None) = (&mut self.rows.live, waits, self.rows.sort_by) {
             if widths.is_unknown() {
                 let (all, name) = (&self.rows.columns, self.rows.shape.name);

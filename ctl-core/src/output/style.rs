@@ -32,6 +32,11 @@ pub enum Format {
 }
 
 impl Format {
+    /// Whether results are tables, which may change.
+    pub fn is_for_people(self) -> bool {
+        matches!(self, Self::Table | Self::Wide)
+    }
+
     /// Whether errors are a JSON object at the end of stderr.
     pub fn is_json(self) -> bool {
         matches!(self, Self::Json | Self::Ndjson)

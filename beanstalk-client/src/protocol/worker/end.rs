@@ -1,4 +1,4 @@
-//! How jobs end, and how the connection does.
+//! How jobs end. `lose_jobs` in `connection.rs` decides about those of a lost connection.
 
 use std::time::Instant;
 

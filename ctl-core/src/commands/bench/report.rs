@@ -9,7 +9,7 @@ use super::{Plan, Sizes};
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
 use crate::output::times::milliseconds;
-use crate::output::{Column, Field, Format, Record, Shape};
+use crate::output::{Column, Field, Record, Shape};
 use crate::system::signals::Interrupts;
 use crate::text::units;
 
@@ -84,7 +84,7 @@ impl Measured {
         }
         let of_all = self.rows.last().cloned().unwrap_or_default();
         context.out.list(&ROWS)?.all(self.rows)?;
-        if matches!(context.out.style.format, Format::Table | Format::Wide) {
+        if context.out.style.format.is_for_people() {
             context.messages.note("times in milliseconds");
         }
         if let Some(rate) = plan.flags.rate

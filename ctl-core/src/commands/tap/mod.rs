@@ -202,7 +202,7 @@ fn show(
     news: &News,
     is_over: impl Fn() -> bool,
 ) -> Result<Exit, CliError> {
-    let is_short = matches!(out.style.format, Format::Table | Format::Wide);
+    let is_short = out.style.format.is_for_people();
     let push = |list: Option<&mut List<'_>>, line: &Line| {
         list.map_or(Ok(()), |list| list.push(line.record(is_short, news.choice.body)))
     };

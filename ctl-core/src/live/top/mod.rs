@@ -27,7 +27,6 @@ use crate::commands::exporter::{Choice, Collector, Exports, Look};
 use crate::context::repeat::pause;
 use crate::context::{Context, Tool};
 use crate::error::{CliError, Exit};
-use crate::output::Format;
 use crate::repl::guest::Interactive;
 
 /// Arguments of `top`.
@@ -83,7 +82,7 @@ where
     if args.write {
         context.refuse_dry_run("top --write", "without --write, it changes nothing")?;
     }
-    let is_table = matches!(context.out.style.format, Format::Table | Format::Wide);
+    let is_table = context.out.style.format.is_for_people();
     let shows =
         is_table && args.count != Some(1) && context.out.style.terminal && screen::is_possible();
     // Rejects unknown columns before anything is sent.

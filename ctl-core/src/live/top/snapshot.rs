@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::TopArgs;
 use super::board::{Figure, Known, Row, Server, Source, Unit};
 use super::selection::Selection;
-use crate::context::{Context, Tool};
+use crate::context::{Context, Tool, repeat::separate};
 use crate::error::{CliError, Exit};
 use crate::output::{Format, Output, Record};
 use crate::system::signals::Interrupts;
@@ -19,7 +19,8 @@ pub(super) fn all<T: Tool>(
     (known, selection): (&mut Known, Selection<'_>),
     mut look: impl FnMut(&mut Known) -> Exit,
 ) -> Result<Exit, CliError> {
-    let is_document = matches!(context.out.style.format, Format::Json | Format::Yaml);
+    let format = context.out.style.format;
+    let is_document = format.is_structured() && format != Format::Ndjson;
     let looks = args.looks(context.out.style.terminal);
     let most = looks.or(is_document.then_some(1));
     let mut documents = Vec::new();
@@ -27,23 +28,16 @@ pub(super) fn all<T: Tool>(
     let exit = loop {
         let exit = look(known);
         looks += 1;
-        match context.out.style.format {
-            Format::Json | Format::Yaml => {
-                documents.push(selected(&context.out, known, selection)?);
+        if is_document {
+            documents.push(selected(&context.out, known, selection)?);
+        } else if format == Format::Ndjson {
+            let document = selected(&context.out, known, selection)?;
+            context.out.document(&document)?;
+        } else {
+            if looks > 1 {
+                separate(&mut context.out)?;
             }
-            Format::Ndjson => {
-                let document = selected(&context.out, known, selection)?;
-                context.out.document(&document)?;
-            }
-            _ => {
-                match (looks, context.out.style.format) {
-                    (1, _) => {}
-                    // A single table, with one header.
-                    (_, Format::Csv) => context.out.style.headless = true,
-                    _ => context.out.text("\n")?,
-                }
-                rows(&mut context.out, known, selection)?;
-            }
+            rows(&mut context.out, known, selection)?;
         }
         context.out.flush()?;
         if most.is_some_and(|most| looks >= most) || interrupts.sleep(args.every()).is_err() {
