@@ -20,7 +20,7 @@ use crate::system::signals::Interrupts;
 use crate::text::units;
 
 pub use self::gate::Gate;
-pub use self::manner::{BulkArgs, Manner, OnError};
+pub use self::manner::{BulkArgs, ItemArgs, Manner, OnError};
 pub use self::rate::Rate;
 
 /// The action of the command, for sentences: "deleted 3 jobs from tube mail".

@@ -64,8 +64,8 @@ pub fn run(tool: &mut Tool, args: ClearArgs) -> Result<Exit, CliError> {
 
 fn clear(tool: &mut Tool, queues: Vec<QueueName>, args: &ClearArgs) -> Result<Exit, CliError> {
     let filters = args.filter.read::<Candidate<'_>>()?;
-    let limit = args.bulk.count;
-    let one_by_one = !filters.is_empty() || limit.is_some() || args.bulk.rate.is_some();
+    let limit = args.bulk.items.count;
+    let one_by_one = !filters.is_empty() || limit.is_some() || args.bulk.items.rate.is_some();
     if one_by_one {
         require_websocket(tool.link.side(), "clear with --filter, --count or --rate")?;
     }
@@ -85,7 +85,7 @@ fn clear(tool: &mut Tool, queues: Vec<QueueName>, args: &ClearArgs) -> Result<Ex
     }
     let action = Action { past: "deleted", noun: "message", place };
     let total = filters.is_empty().then_some(ready);
-    let mut bulk = tool.bulk(action, &args.bulk, total)?;
+    let mut bulk = tool.bulk(action, &args.bulk.items, total)?;
     let mut left = limit.unwrap_or(u64::MAX);
     let cleared = targets.queues.iter().try_for_each(|(queue, ready)| {
         if one_by_one {

@@ -102,7 +102,7 @@ fn drain(
             "adfctl export --filter, which gives every message back",
         )?;
     }
-    let limit = args.bulk.count;
+    let limit = args.bulk.items.count;
     let targets = Targets::count(&mut tool.link, queues)?;
     if tool.globals.dry_run {
         return targets.would(&mut tool.out, "drain", limit, "");
@@ -120,7 +120,7 @@ fn drain(
     }
     let interrupts = tool.interrupts()?;
     let action = Action { past: "drained", noun: "message", place: targets.place() };
-    let mut bulk = tool.bulk(action, &args.bulk, Some(total))?;
+    let mut bulk = tool.bulk(action, &args.bulk.items, Some(total))?;
     if file.is_none() {
         *file = records::create(&args.to, &tool.out.style)?;
     }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use adf_queue_client::protocol::Request;
 use adf_queue_client::{Delivery, QueueName, RequestId};
 use clap::Args;
-use ctl_core::bulk::{Action, Bulk, BulkArgs};
+use ctl_core::bulk::{Action, Bulk, ItemArgs};
 use ctl_core::context::fleet::on_each;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named::Several;
@@ -54,7 +54,7 @@ pub struct ExportArgs {
     filter: FilterArgs,
 
     #[command(flatten)]
-    bulk: BulkArgs,
+    bulk: ItemArgs,
 }
 
 /// Runs `export`.

@@ -72,7 +72,7 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     let input = (&mut tool.input, &tool.messages);
     let (items, meter) = intake::chain(vec![from], Cut::Ndjson, limit, input, make)
         .map_err(|error| if tool.globals.quiet { error.hint(NOT_QUIET) } else { error })?;
-    let items = intake::take(items, args.bulk.count);
+    let items = intake::take(items, args.bulk.items.count);
     if tool.globals.dry_run {
         return intake::would(&mut tool.out, items, ("push", "message", ""));
     }
@@ -88,7 +88,7 @@ fn import(
 ) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let action = Action { past: "imported", noun: "message", place: String::new() };
-    let mut bulk = tool.bulk(action, args, None)?;
+    let mut bulk = tool.bulk(action, &args.items, None)?;
     bulk.measure(meter);
     let mut known = BTreeSet::new();
     let imported = batches.each(&mut bulk, &interrupts, |bulk, good| {

@@ -128,7 +128,7 @@ pub fn run(tool: &mut Tool, args: PushArgs) -> Result<Exit, CliError> {
     };
     let (items, meter) =
         intake::chain(sources, cut, limit, (&mut tool.input, &tool.messages), make)?;
-    let items = intake::take(intake::repeat(items, args.repeat), args.bulk.count);
+    let items = intake::take(intake::repeat(items, args.repeat), args.bulk.items.count);
     let common = queue.filter(|_| !ndjson);
     let place = common.as_ref().map(ToString::to_string);
     let place = place.unwrap_or_else(|| "the queues of their records".to_owned());
@@ -157,7 +157,7 @@ fn push_all(
 ) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let action = Action { past: "pushed", noun: "message", place: format!("to {place}") };
-    let mut bulk = tool.bulk(action, &args.bulk, known)?;
+    let mut bulk = tool.bulk(action, &args.bulk.items, known)?;
     // A number names a message of one server only.
     let servers = if fleet.is_several() {
         fleet.ask(&mut tool.link, |link| link.client().map(drop))?

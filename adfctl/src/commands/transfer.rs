@@ -88,7 +88,7 @@ pub fn run(tool: &mut Tool, args: &TransferArgs) -> Result<Exit, CliError> {
     }
     require_websocket(tool.link.side(), verb)?;
     let targets = Targets::count(&mut tool.link, vec![from.clone()])?;
-    let limit = args.bulk.count;
+    let limit = args.bulk.items.count;
     let that_fit = filters.matching();
     let mut place = format!("to queue {to}");
     if let Some(elsewhere) = &elsewhere {
@@ -115,7 +115,7 @@ pub fn run(tool: &mut Tool, args: &TransferArgs) -> Result<Exit, CliError> {
     let most = limit.unwrap_or(u64::MAX);
     let total = filters.is_empty().then(|| ready.min(most));
     let action = Action { past, noun: "message", place: format!("{} {place}", targets.place()) };
-    let mut bulk = tool.bulk(action, &args.bulk, total)?;
+    let mut bulk = tool.bulk(action, &args.bulk.items, total)?;
     let mut transfer = Transfer {
         target,
         from,

@@ -16,6 +16,8 @@ fn bad_command_lines_exit_2() {
         &["raw", "nope", "/q"],
         &["raw", "count", "/q", "body"],
         &["pop", "/q", "-n"],
+        // Messages are written one by one.
+        &["export", "/q", "--batch", "5"],
     ] {
         let ran = bare(&[line, &["-o", "json"]].concat()).exits(2);
         assert_eq!(ran.error_alone()["code"], "USAGE", "{line:?}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use beanstalk_client::protocol::{Bury, Release, ReserveJob, StatsJob};
 use beanstalk_client::{JobId, JobRef, Priority, ReleaseOptions, Released};
 use clap::Args;
-use ctl_core::bulk::{Action, BulkArgs};
+use ctl_core::bulk::{Action, BulkArgs, ItemArgs};
 use ctl_core::error::{CliError, Exit};
 use ctl_core::input::named;
 use ctl_core::text::units;
@@ -86,7 +86,7 @@ pub struct ReleaseArgs {
     delay: Duration,
 
     #[command(flatten)]
-    bulk: BulkArgs,
+    bulk: ItemArgs,
 }
 
 /// Runs `bury`.
@@ -104,7 +104,7 @@ pub fn bury(tool: &mut Tool, args: BuryArgs) -> Result<Exit, CliError> {
             .hint("bsctl bury --all -t TUBE, for the ready jobs of a tube"));
     }
     let act = |link: &mut Link, job: JobRef, pri: Priority| link.call(Bury::new(job, pri));
-    each(tool, "buried", "bury", &args.ids, args.pri, &args.bulk, act)
+    each(tool, "buried", "bury", &args.ids, args.pri, &args.bulk.items, act)
 }
 
 /// Runs `release`.
@@ -136,7 +136,7 @@ fn each(
     verb: &str,
     ids: &[String],
     pri: Option<u32>,
-    args: &BulkArgs,
+    args: &ItemArgs,
     act: impl Fn(&mut Link, JobRef, Priority) -> Result<(), CliError>,
 ) -> Result<Exit, CliError> {
     let ids = limited(names::job_ids(ids, (&mut tool.input, &tool.messages))?, args.count);

@@ -53,22 +53,24 @@ pub struct DeleteArgs {
 /// # Errors
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: DeleteArgs) -> Result<Exit, CliError> {
-    let ids =
-        limited(names::job_ids(&args.ids, (&mut tool.input, &tool.messages))?, args.bulk.count);
+    let ids = limited(
+        names::job_ids(&args.ids, (&mut tool.input, &tool.messages))?,
+        args.bulk.items.count,
+    );
     if tool.globals.dry_run {
         return would(tool, "delete", &ids);
     }
     let action = Action { past: "deleted", noun: "job", place: String::new() };
     if let Some(to) = &args.backup {
         records::prepare(&mut tool.out, tool.globals.output, to, &JOBS_WITH_BODY)?;
-        let bulk = tool.bulk(action, &args.bulk, Some(ids.len() as u64))?;
+        let bulk = tool.bulk(action, &args.bulk.items, Some(ids.len() as u64))?;
         let window = args.bulk.window();
         return save(tool, (to, &mut None), bulk, |link, bulk, way| {
             let ids = free(link, &ids, bulk)?;
             sweep_ids(link, &ids, &Wanted::default(), window, bulk, way)
         });
     }
-    let bulk = tool.bulk(action, &args.bulk, Some(ids.len() as u64))?;
+    let bulk = tool.bulk(action, &args.bulk.items, Some(ids.len() as u64))?;
     each(tool, bulk, &args.bulk, &ids, Delete::new)
 }
 

@@ -75,12 +75,12 @@ fn scan(tool: &mut Tool, wanted: &Wanted, args: &BulkArgs) -> Result<Exit, CliEr
         return Ok(exit);
     }
     let (mut ids, missing) = (found.ids, found.missing);
-    if let Some(limit) = args.count {
+    if let Some(limit) = args.items.count {
         ids.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     }
     let action = Action { past: "exported", noun: "job", place: String::new() };
     let total = Some(ids.len() as u64);
-    let mut bulk = tool.bulk(action, args, total)?.including(found.took);
+    let mut bulk = tool.bulk(action, &args.items, total)?.including(found.took);
     let mut list = tool.out.list(&JOBS_WITH_BODY)?.eager();
     bulk.beside(&list);
     for chunk in ids.chunks(args.window()) {

@@ -95,7 +95,7 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
         let item = incoming(job, tube.as_ref(), keep_state, name.clone());
         check_size(&item.job, limit).map(|()| item).map_err(|error| (name, error))
     });
-    let items = intake::take(Box::new(items), args.bulk.count);
+    let items = intake::take(Box::new(items), args.bulk.items.count);
     if tool.globals.dry_run {
         return intake::would(&mut tool.out, items, ("put", "job", ""));
     }
@@ -127,7 +127,7 @@ fn import(
 ) -> Result<Exit, CliError> {
     let interrupts = tool.interrupts()?;
     let action = Action { past: "imported", noun: "job", place: String::new() };
-    let mut bulk = tool.bulk(action, args, None)?;
+    let mut bulk = tool.bulk(action, &args.items, None)?;
     bulk.measure(meter);
     let mut buried = 0_u64;
     let imported = batches.each(&mut bulk, &interrupts, |bulk, good| {

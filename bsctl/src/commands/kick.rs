@@ -82,7 +82,7 @@ pub struct KickArgs {
 impl KickArgs {
     /// The maximum number of jobs to kick by tube, if there is one.
     fn most(&self) -> Option<u64> {
-        self.bulk.count.or((!self.all).then_some(1))
+        self.bulk.items.count.or((!self.all).then_some(1))
     }
 }
 
@@ -95,13 +95,15 @@ const CONFIRM_ABOVE: u64 = 100;
 /// As documented in the table of exit codes.
 pub fn run(tool: &mut Tool, args: KickArgs) -> Result<Exit, CliError> {
     if !args.job.is_empty() {
-        let ids =
-            limited(names::job_ids(&args.job, (&mut tool.input, &tool.messages))?, args.bulk.count);
+        let ids = limited(
+            names::job_ids(&args.job, (&mut tool.input, &tool.messages))?,
+            args.bulk.items.count,
+        );
         if tool.globals.dry_run {
             return would(tool, "kick", &ids);
         }
         let action = Action { past: "kicked", noun: "job", place: String::new() };
-        let bulk = tool.bulk(action, &args.bulk, Some(ids.len() as u64))?;
+        let bulk = tool.bulk(action, &args.bulk.items, Some(ids.len() as u64))?;
         return each(tool, bulk, &args.bulk, &ids, KickJob::new);
     }
     if args.all_tubes {
@@ -171,7 +173,7 @@ fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Ex
         tool.messages.note(format!("nothing to kick: there are {what} {place}"));
     }
     let action = Action { past: "kicked", noun: "job", place };
-    let mut bulk = tool.bulk(action, &args.bulk, Some(most.min(there)))?;
+    let mut bulk = tool.bulk(action, &args.bulk.items, Some(most.min(there)))?;
     let mut left = most;
     for (tube, _) in &plans {
         let done = bulk.succeeded();
@@ -210,7 +212,7 @@ fn kick_fitting(
     }
     confirm(tool, args, ids.len() as u64, &place)?;
     let action = Action { past: "kicked", noun: "job", place };
-    let mut bulk = tool.bulk(action, &args.bulk, Some(ids.len() as u64))?.including(took);
+    let mut bulk = tool.bulk(action, &args.bulk.items, Some(ids.len() as u64))?.including(took);
     let gate = bulk.gate();
     let kicked = ids
         .chunks(args.bulk.window())
@@ -309,7 +311,7 @@ const STEP: u64 = 1000;
 
 /// Number of jobs kicked at once: fewer if a rate must be kept.
 fn step(args: &BulkArgs) -> u64 {
-    if args.rate.is_some() { args.window() as u64 } else { STEP }
+    if args.items.rate.is_some() { args.window() as u64 } else { STEP }
 }
 
 /// Kicks the head of a list by id, repeatedly; each kick is sent together with the next peek.

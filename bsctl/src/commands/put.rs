@@ -154,7 +154,7 @@ pub fn run(tool: &mut Tool, args: PutArgs) -> Result<Exit, CliError> {
     let make = move |label: &str, bytes| making.job(label, bytes);
     let (items, meter) =
         intake::chain(sources, cut, limit, (&mut tool.input, &tool.messages), make)?;
-    let items = intake::take(intake::repeat(items, args.repeat), args.bulk.count);
+    let items = intake::take(intake::repeat(items, args.repeat), args.bulk.items.count);
     if tool.globals.dry_run {
         let place = place(&args, &defaults);
         return intake::would(&mut tool.out, items, ("put", "job", &place));
@@ -233,7 +233,7 @@ fn put_all(
     let lanes = lanes::open(tool, &mut fleet, args.jobs)?;
     let interrupts = tool.interrupts()?;
     let action = Action { past: "put", noun: "job", place: place(args, defaults) };
-    let mut bulk = tool.bulk(action, &args.bulk, known)?;
+    let mut bulk = tool.bulk(action, &args.bulk.items, known)?;
     let gate = bulk.gate();
     let weigh = |job: &NewJob| job.body.len();
     let mut source = Batches::of(items, known.is_some(), limit, args.bulk.window(), weigh)?;

@@ -150,3 +150,10 @@ fn shows_protocol_lines_only_at_vvv() {
     by_variable.env("BSCTL_LOG", "warn,bsctl::protocol=trace");
     assert!(ended(by_variable.spawn().unwrap()).err.contains("> list-tube-used"));
 }
+
+/// Jobs are released one by one.
+#[test]
+fn release_refuses_a_batch() {
+    let ran = bare(&["release", "1", "--batch", "5"]).exits(2);
+    assert!(ran.says("error: USAGE: unexpected argument '--batch'"), "{}", ran.err);
+}

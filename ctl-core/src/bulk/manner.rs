@@ -4,10 +4,10 @@ use clap::{Args, ValueEnum};
 
 use super::rate::Rate;
 
-/// Flags of bulk commands.
+/// Flags of commands that process their items one by one.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Bulk options")]
-pub struct BulkArgs {
+pub struct ItemArgs {
     /// Process at most N items
     #[arg(short, long, alias = "limit", value_name = "N")]
     pub count: Option<u64>,
@@ -16,21 +16,30 @@ pub struct BulkArgs {
     #[arg(hide_short_help = true, long, value_name = "WHAT", default_value = "continue")]
     pub on_error: OnError,
 
+    /// Rate limit: N/s, N/m or N/h, evenly spaced
+    #[arg(hide_short_help = true, long, value_name = "N/s")]
+    pub rate: Option<Rate>,
+}
+
+/// Flags of commands that have several requests in flight.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Bulk options")]
+pub struct BulkArgs {
+    /// Those for each item.
+    #[command(flatten)]
+    pub items: ItemArgs,
+
     /// Maximum number of requests in flight
     #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 100,
           value_parser = clap::value_parser!(u16).range(1..=500))]
     pub batch: u16,
-
-    /// Rate limit: N/s, N/m or N/h, evenly spaced
-    #[arg(hide_short_help = true, long, value_name = "N/s")]
-    pub rate: Option<Rate>,
 }
 
 impl BulkArgs {
     /// `--batch` as a count; under `--rate`, at most as many as keep an even pace.
     pub fn window(&self) -> usize {
         let batch = usize::from(self.batch);
-        self.rate.map_or(batch, |rate| rate.step().min(batch))
+        self.items.rate.map_or(batch, |rate| rate.step().min(batch))
     }
 }
 
@@ -49,8 +58,8 @@ impl From<OnError> for Manner {
     }
 }
 
-impl From<&BulkArgs> for Manner {
-    fn from(args: &BulkArgs) -> Self {
+impl From<&ItemArgs> for Manner {
+    fn from(args: &ItemArgs) -> Self {
         Self { on_error: args.on_error, rate: args.rate }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use ctl_core::bulk::{Action, BulkArgs};
+use ctl_core::bulk::{Action, ItemArgs};
 use ctl_core::context::fleet::Fleet;
 use ctl_core::error::{CliError, Exit};
 use ctl_core::output::Record;
@@ -45,7 +45,7 @@ pub struct CancelArgs {
     unique: Option<String>,
 
     #[command(flatten)]
-    bulk: BulkArgs,
+    bulk: ItemArgs,
 }
 
 /// Runs `cancel`.

@@ -99,7 +99,7 @@ impl TakeArgs {
     /// Number of jobs that will be drained.
     fn total(&self, targets: &[Target]) -> u64 {
         let queued: u64 = targets.iter().map(|target| target.queued).sum();
-        queued.min(self.pace.count.unwrap_or(u64::MAX))
+        queued.min(self.pace.items.count.unwrap_or(u64::MAX))
     }
 }
 
@@ -191,7 +191,7 @@ fn remove(
     let (end, mut fleet) = (end.end.unwrap_or(End::Complete), Fleet::of(tool)?);
     let targets = targets(tool, &mut fleet, &functions)?;
     let total = take.total(&targets);
-    let what = describe(&targets, take.pace.count);
+    let what = describe(&targets, take.pace.items.count);
     if tool.globals.dry_run {
         let record = Record::new().with("dry_run", true).with("jobs", total);
         return tool.out.done_with(&record, &["jobs"], &format!("would {verb} {what}{place}"));
@@ -210,7 +210,7 @@ fn remove(
     let interrupts = tool.interrupts()?;
     let names: Vec<String> = functions.iter().map(show_function).collect();
     let action = Action { past, noun: "job", place: format!("of {}{place}", names.join(", ")) };
-    let mut bulk = tool.bulk(action, &take.pace, Some(total))?;
+    let mut bulk = tool.bulk(action, &take.pace.items, Some(total))?;
     let mut file = to.map(|to| records::create(to, &tool.out.style)).transpose()?.flatten();
     let removed = {
         let mut write = None;
@@ -310,7 +310,7 @@ fn drain(
     mut way: Way<'_>,
 ) -> Result<(), CliError> {
     let args = slots.args;
-    let mut left = args.pace.count.unwrap_or(u64::MAX);
+    let mut left = args.pace.items.count.unwrap_or(u64::MAX);
     for target in targets {
         let most = if args.until_empty { left } else { target.queued.min(left) };
         // A worker's function exists on gearmand from then on.

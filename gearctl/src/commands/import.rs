@@ -57,7 +57,7 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     }
     let input = (&mut tool.input, &tool.messages);
     let tasks = tasks::records(args.from, function, args.priority, input)?;
-    let tasks = intake::take(tasks, args.pace.count);
+    let tasks = intake::take(tasks, args.pace.items.count);
     if tool.globals.dry_run {
         return intake::would(&mut tool.out, tasks, ("import", "job", ""));
     }
@@ -65,7 +65,7 @@ pub fn run(tool: &mut Tool, args: ImportArgs) -> Result<Exit, CliError> {
     let action = Action { past: "imported", noun: "job", place: String::new() };
     let guard = Guard::new(&mut tool.link, &tool.messages)?.advising(again);
     let submission = Submission { tasks, at: None, is_single: false, guard };
-    submit_all(tool, clients, submission, action, &args.pace)
+    submit_all(tool, clients, submission, action, &args.pace.items)
 }
 
 /// Advice about records whose jobs are merged with others that never run.

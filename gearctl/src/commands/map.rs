@@ -63,7 +63,7 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
     let clients = connect(tool, &wanted)?;
     let interrupts = tool.interrupts()?;
     let action = Action { past: "mapped", noun: "job", place: String::new() };
-    let mut bulk = tool.bulk(action, &wanted.args.pace, None)?;
+    let mut bulk = tool.bulk(action, &wanted.args.pace.items, None)?;
     let (most, kept) = (args.results.most(), args.results.kept_in_order());
     let guard = Guard::new(&mut tool.link, &tool.messages)?;
     let mut pool = Pool::start(clients, tasks, Kind::Foreground, kept, (&bulk.gate(), guard))?;

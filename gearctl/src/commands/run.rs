@@ -198,7 +198,7 @@ fn begin(
     };
     let action = Action { past: "ran", noun: "job", place: String::new() };
     let interrupts = tool.interrupts()?;
-    let bulk = Bulk::start(action, &wanted.args.pace, None, interrupts, &messages);
+    let bulk = Bulk::start(action, &wanted.args.pace.items, None, interrupts, &messages);
     let guard = Guard::new(&mut tool.link, &tool.messages)?;
     wanted.require_free(&guard)?;
     let kept = results.kept_in_order();

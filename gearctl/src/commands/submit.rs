@@ -86,7 +86,7 @@ pub fn run(tool: &mut Tool, args: SubmitArgs) -> Result<Exit, CliError> {
     let action = Action { past: "submitted", noun: "job", place };
     let guard = Guard::new(&mut tool.link, &tool.messages)?;
     let submission = Submission { tasks, at, is_single: wanted.is_single(), guard };
-    let submitted = submit_all(tool, clients, submission, action, &wanted.args.pace);
+    let submitted = submit_all(tool, clients, submission, action, &wanted.args.pace.items);
     submitted.map_err(|error| tool.link.naming_silent(error))
 }
 

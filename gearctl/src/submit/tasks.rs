@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::Args;
-use ctl_core::bulk::{Manner, OnError, Rate};
+use ctl_core::bulk::ItemArgs;
 use ctl_core::error::CliError;
 use ctl_core::input::intake::{self, Cut};
 use ctl_core::input::named::{self, Leading};
@@ -72,27 +72,13 @@ pub struct TaskArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Bulk options")]
 pub struct PaceArgs {
-    /// Process at most N items
-    #[arg(short, long, alias = "limit", value_name = "N")]
-    pub count: Option<u64>,
+    /// Those for each job.
+    #[command(flatten)]
+    pub items: ItemArgs,
 
     /// Number of concurrent jobs, each on its own connection
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: u16,
-
-    /// What to do when an item fails
-    #[arg(hide_short_help = true, long, value_name = "WHAT", default_value = "continue")]
-    on_error: OnError,
-
-    /// Rate limit: N/s, N/m or N/h, evenly spaced
-    #[arg(hide_short_help = true, long, value_name = "N/s")]
-    rate: Option<Rate>,
-}
-
-impl From<&PaceArgs> for Manner {
-    fn from(args: &PaceArgs) -> Self {
-        Self { on_error: args.on_error, rate: args.rate }
-    }
 }
 
 /// A job to submit.
@@ -277,7 +263,7 @@ impl Wanted {
             let failed = |(_, error)| (String::new(), error);
             tasks = Box::new(tasks.map(move |task| task.map(unlabelled).map_err(failed)));
         }
-        Ok(intake::take(tasks, args.pace.count))
+        Ok(intake::take(tasks, args.pace.items.count))
     }
 }
 

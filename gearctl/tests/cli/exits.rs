@@ -22,3 +22,10 @@ fn falls_back_to_the_second_server() {
         bare(&["-s", &dead, "-s", site.address(), "submit", "f", "x"]).exits(0);
     });
 }
+
+/// Jobs are cancelled one by one.
+#[test]
+fn cancel_refuses_a_batch() {
+    let ran = bare(&["cancel", "H:x:1", "--batch", "5"]).exits(2);
+    assert!(ran.says("error: USAGE: unexpected argument '--batch'"), "{}", ran.err);
+}

@@ -101,7 +101,7 @@ impl Plan {
             let found = if is_none { Found::default() } else { chosen(tool, &wanted)? };
             Some((found, wanted))
         };
-        let (until_empty, limit) = (args.until_empty, bulk.count.unwrap_or(u64::MAX));
+        let (until_empty, limit) = (args.until_empty, bulk.items.count.unwrap_or(u64::MAX));
         Ok(Self { tubes, targets, chosen, until_empty, limit, window: bulk.window() })
     }
 
@@ -198,7 +198,7 @@ impl Plan {
         }
         let action = Action { past, noun: "job", place: format!("{}{rest}", self.place()) };
         let search = self.chosen.as_ref().map(|(found, _)| found.took);
-        Ok(Some(tool.bulk(action, args, Some(total))?.including(search.unwrap_or_default())))
+        Ok(Some(tool.bulk(action, &args.items, Some(total))?.including(search.unwrap_or_default())))
     }
 
     /// Takes them.
