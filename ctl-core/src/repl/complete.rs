@@ -6,7 +6,7 @@ use std::path::MAIN_SEPARATOR;
 use clap::builder::ValueHint;
 use clap::{Arg, Command};
 
-use super::place::{Place, takes_value, value_name};
+use super::place::{Place, value_name};
 use crate::rules::filter::Field;
 use crate::rules::metrics::{self, Measurable};
 use crate::rules::{filter, preset, thresholds};
@@ -143,7 +143,7 @@ pub(crate) fn find(grammar: &Command, values: &dyn Values, partial: &Partial) ->
     }
     if !partial.literal && typed.starts_with('-') && !place.after_dashes {
         if let Some((option, text)) = typed.split_once('=').filter(|_| typed.starts_with("--")) {
-            let what = value(place.option(option)?, text);
+            let what = value(preset::flags(place.command, option).0.first()?, text);
             return Some(Found { before: format!("{option}="), what });
         }
         return whole(What::Flags(flags(&place, &typed)));
@@ -189,7 +189,7 @@ fn flags(place: &Place<'_>, typed: &str) -> Vec<Flag> {
         let fits = |name: &String| name.starts_with(typed);
         // `-` alone offers the long names, which are self-explanatory.
         if let Some(name) = long.clone().filter(fits).or_else(|| short.filter(fits)) {
-            let value = takes_value(arg).then(|| value_name(arg).to_owned());
+            let value = preset::takes_value(arg).then(|| value_name(arg).to_owned());
             let about = arg.get_help().map(ToString::to_string).unwrap_or_default();
             found.push(Flag { name, value, about });
         }

@@ -2,7 +2,8 @@
 
 use clap::{Arg, ArgAction, Command};
 
-use super::place::{Place, takes_value, value_name};
+use super::place::{Place, value_name};
+use crate::rules::preset::takes_value;
 use crate::text::lexer;
 
 /// What can still be typed after `text` (the whole line, the cursor at its end), such as
@@ -74,6 +75,9 @@ mod tests {
                     .arg(Arg::new("tube").short('t').long("tube").value_name("TUBE"))
                     .arg(Arg::new("pri").short('p').value_name("PRI"))
                     .arg(Arg::new("lines").long("lines").action(ArgAction::SetTrue))
+                    .arg(
+                        Arg::new("tls").long("tls").num_args(0..=1).require_equals(true).hide(true),
+                    )
                     .arg(Arg::new("body").value_name("BODY").required(true).num_args(1..)),
             )
             .subcommand(
@@ -93,6 +97,8 @@ mod tests {
         assert_eq!(at("put -t "), "TUBE [-p PRI] [--lines] BODY…");
         assert_eq!(at("put -t mail --lines "), "[-p PRI] BODY…");
         assert_eq!(at("put -tmail -p1 x "), "[--lines] BODY…");
+        // A value goes behind an equals sign, so the next word is none.
+        assert_eq!(at("put --tls -t mail x --lines "), "[-p PRI] BODY…");
         assert_eq!(at("pause "), "TUBE [DUR]");
         assert_eq!(at("pause mail "), "[DUR]");
         assert_eq!(at("pause mail 3 "), "");

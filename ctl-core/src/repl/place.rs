@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use clap::{Arg, Command};
 
-use crate::rules::preset::{self, is_letter, is_long};
+use crate::rules::preset;
 use crate::text::lexer::Word;
 
 /// A place in the grammar, after some finished words.
@@ -45,7 +45,9 @@ impl<'g> Place<'g> {
                     continue;
                 }
                 if text.len() > 1 && text.starts_with('-') {
-                    place.flag(&text);
+                    let (flags, pending) = preset::flags(place.command, &text);
+                    place.given.extend(flags.iter().map(|flag| flag.get_id().as_str()));
+                    place.pending = pending;
                     continue;
                 }
             }
@@ -67,44 +69,6 @@ impl<'g> Place<'g> {
         self.command.has_subcommands() && self.pending.is_none()
     }
 
-    /// Finds an option by its spelling, without its dashes.
-    pub(super) fn option(&self, written: &str) -> Option<&'g Arg> {
-        match written.strip_prefix("--") {
-            Some(long) => self.command.get_arguments().find(|arg| is_long(arg, long)),
-            None => {
-                let short = written.chars().last()?;
-                self.command.get_arguments().find(|arg| is_letter(arg, short))
-            }
-        }
-    }
-
-    fn flag(&mut self, text: &str) {
-        let (written, has_value) = match text.split_once('=') {
-            Some((written, _)) if text.starts_with("--") => (written, true),
-            _ => (text, false),
-        };
-        if text.starts_with("--") {
-            let Some(arg) = self.option(written) else { return };
-            self.given.insert(arg.get_id().as_str());
-            if takes_value(arg) && !has_value {
-                self.pending = Some(arg);
-            }
-            return;
-        }
-        // A cluster such as `-yt mail` or `-tmail`: the first letter with a value takes the rest.
-        let mut letters = text.chars().skip(1);
-        while let Some(letter) = letters.next() {
-            let Some(arg) = self.option(&format!("-{letter}")) else { return };
-            self.given.insert(arg.get_id().as_str());
-            if takes_value(arg) {
-                if letters.next().is_none() {
-                    self.pending = Some(arg);
-                }
-                return;
-            }
-        }
-    }
-
     /// The positional for value number `n`; the last one may take many.
     fn nth_positional(&self, n: usize) -> Option<&'g Arg> {
         let mut left = n;
@@ -123,11 +87,6 @@ impl<'g> Place<'g> {
 pub(super) fn expanded(grammar: &Command, words: &[Word]) -> Option<(Vec<Word>, Vec<Word>)> {
     let made = |short: &Word, text: &str| Word { bytes: text.into(), ..short.clone() };
     preset::expanded(grammar, words, |word| String::from_utf8_lossy(&word.bytes), made)
-}
-
-/// Whether the option is followed by a value.
-pub(super) fn takes_value(arg: &Arg) -> bool {
-    arg.get_num_args().is_some_and(|range| range.takes_values())
 }
 
 /// The name that stands for the value in help texts, such as `TUBE`.

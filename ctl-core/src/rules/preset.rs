@@ -112,20 +112,8 @@ fn first_argument<W>(
     command.build();
     let command = command.args(tree.get_arguments().cloned());
     let at = command_at(&command, line.iter().map(&text))?;
-    let is_known = |word: &W| {
-        let word = text(word);
-        let is = |fits: &dyn Fn(&Arg) -> bool| command.get_arguments().any(fits);
-        match (word.strip_prefix("--"), word.chars().nth(1)) {
-            (Some(long), _) => {
-                let long = long.split_once('=').map_or(long, |(long, _)| long);
-                is(&|flag| is_long(flag, long))
-            }
-            (None, Some(letter)) => is(&|flag| is_letter(flag, letter)),
-            (None, None) => false,
-        }
-    };
-    let mut flags = line.iter().take(at).filter(|word| text(word).starts_with('-'));
-    flags.all(is_known).then_some(at)
+    let mut words = line.iter().take(at).filter(|word| text(word).starts_with('-'));
+    words.all(|word| !flags(&command, &text(word)).0.is_empty()).then_some(at)
 }
 
 /// Whether this is a long name of the flag.
@@ -135,9 +123,36 @@ pub(crate) fn is_long(flag: &Arg, long: &str) -> bool {
 }
 
 /// Whether this is a letter of the flag.
-pub(crate) fn is_letter(flag: &Arg, letter: char) -> bool {
+fn is_letter(flag: &Arg, letter: char) -> bool {
     let is_alias = || flag.get_all_short_aliases().is_some_and(|all| all.contains(&letter));
     flag.get_short() == Some(letter) || is_alias()
+}
+
+/// Whether the flag has a value.
+pub(crate) fn takes_value(flag: &Arg) -> bool {
+    flag.get_action().takes_values()
+}
+
+/// The flags of a word, up to the first unknown one, and the one whose value is the next word.
+pub(crate) fn flags<'g>(tree: &'g Command, word: &str) -> (Vec<&'g Arg>, Option<&'g Arg>) {
+    let takes_next = |flag: &&Arg| takes_value(flag) && !flag.is_require_equals_set();
+    if let Some(long) = word.strip_prefix("--") {
+        let (long, has_value) =
+            long.split_once('=').map_or((long, false), |(long, _)| (long, true));
+        let flag = tree.get_arguments().find(|flag| is_long(flag, long));
+        return (flag.into_iter().collect(), flag.filter(takes_next).filter(|_| !has_value));
+    }
+    let (mut found, mut letters) = (Vec::new(), word.chars().skip(1));
+    while let Some(letter) = letters.next()
+        && let Some(flag) = tree.get_arguments().find(|flag| is_letter(flag, letter))
+    {
+        found.push(flag);
+        // The first letter with a value takes the rest of its word, if there is any.
+        if takes_value(flag) {
+            return (found, Some(flag).filter(takes_next).filter(|_| letters.next().is_none()));
+        }
+    }
+    (found, None)
 }
 
 /// Where the command is in these words of a line, even an invalid one: the first word that is neither a flag nor a
@@ -146,25 +161,12 @@ pub(crate) fn command_at<'w>(
     tree: &Command,
     words: impl Iterator<Item = Cow<'w, str>>,
 ) -> Option<usize> {
-    let takes_next = |flag: &Arg| flag.get_action().takes_values() && !flag.is_require_equals_set();
-    let is_flag_with_value = |word: &str| match word.strip_prefix("--") {
-        Some(long) => tree.get_arguments().any(|flag| takes_next(flag) && is_long(flag, long)),
-        None => {
-            // The first letter with a value takes the rest of its word, if there is any.
-            let with_value = |letter: char| {
-                let mut flags = tree.get_arguments().filter(|flag| takes_next(flag));
-                flags.any(|flag| is_letter(flag, letter))
-            };
-            let letters = word.chars().skip(1);
-            letters.clone().position(with_value).is_some_and(|at| at + 1 == letters.count())
-        }
-    };
     let mut is_value = false;
     words.enumerate().find_map(|(at, word)| {
         if std::mem::take(&mut is_value) {
             return None;
         }
-        is_value = word.starts_with('-') && is_flag_with_value(&word);
+        is_value = word.starts_with('-') && flags(tree, &word).1.is_some();
         (!word.starts_with('-')).then_some(at)
     })
 }
@@ -190,7 +192,7 @@ mod tests {
             ("all", "kick every job"),
         ];
         Command::new("tool")
-            .args([address, quiet])
+            .args([address, quiet, Arg::new("tls").long("tls").require_equals(true)])
             .subcommands(commands)
             .subcommands(short.map(grammar))
     }
@@ -203,6 +205,7 @@ mod tests {
             ("-q retry mail", Some("-q kick --all mail")),
             ("-a retry kick retry", None),
             ("-qa retry kick", None),
+            ("--tls retry mail", Some("--tls kick --all mail")),
             ("-a x --addr=y retry", Some("-a x --addr=y kick --all")),
             ("-s x --server y retry", Some("-s x --server y kick --all")),
             ("resume mail -q", Some("pause mail -q 0")),
