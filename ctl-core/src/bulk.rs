@@ -363,8 +363,12 @@ impl Bulk {
     /// # Errors
     /// The first failure when nothing succeeded.
     pub fn finish_quietly(self) -> Result<Exit, CliError> {
-        let messages = self.messages.clone();
         let tell = self.attempted() > 1;
+        self.finish_noted(tell)
+    }
+
+    fn finish_noted(self, tell: bool) -> Result<Exit, CliError> {
+        let messages = self.messages.clone();
         let (exit, _, sentence) = self.conclude()?;
         if tell || !exit.is_done() {
             messages.note(sentence);
@@ -372,16 +376,17 @@ impl Bulk {
         Ok(exit)
     }
 
-    /// As [`Bulk::finish_quietly`], after the work and the list of what it has done, if there is anything in it.
+    /// As [`Bulk::finish_quietly`], after the work and the list of what it has done, if there is anything in it. Without
+    /// any item, the list does not show that this is the end.
     ///
     /// # Errors
     /// The first failure when nothing succeeded; the failure of the work or of writing the list, reported by
     /// [`Bulk::abort`].
     pub fn finish_list(self, work: Result<(), CliError>, list: List<'_>) -> Result<Exit, CliError> {
-        let is_empty = self.attempted() == 0 && !self.is_broken();
+        let (is_empty, tell) = (self.attempted() == 0 && !self.is_broken(), self.attempted() != 1);
         let is_listed = is_empty || self.succeeded > 0;
         let listed = work.and_then(|()| if is_listed { list.finish() } else { Ok(()) });
-        self.after(listed)?.finish_quietly()
+        self.after(listed)?.finish_noted(tell)
     }
 
     fn conclude(mut self) -> Result<(Exit, Record, String), CliError> {

@@ -148,6 +148,8 @@ fn peek_and_export_give_jobs_back() {
         assert_eq!(ran.lines().len(), 2, "a handle of each");
         assert_eq!(queued(address, "mail"), 2);
         gearctl_with(address, &["import"], br#"{"body":"x"}"#).exits(65);
+        let nothing = gearctl_with(address, &["import"], b"").exits(0);
+        assert!(nothing.err.starts_with("imported 0 jobs in "), "{}", nothing.err);
         let would = gearctl_with(address, &["import", "-n", "-o", "json"], exported.as_bytes());
         assert_eq!(would.exits(0).json()["jobs"], 3);
     });
