@@ -4,6 +4,7 @@ use ctl_core::error::{Change, CliError, Exit};
 use ctl_core::system::process;
 use gearman_client::{Deadline, Error, ErrorKind};
 
+use crate::names::show_handle_of;
 use crate::servers::SERVERS;
 
 /// Exit code and stable name of an error kind.
@@ -82,8 +83,10 @@ fn failure(error: Error) -> CliError {
     let (exit, code) = outcome(error.kind());
     let mut cli = CliError::new(exit, code, error.to_string());
     if let (Some(handle), true) = (error.handle(), exit != Exit::BadData) {
-        cli =
-            cli.hint(format!("gearctl job {handle}, to see whether the server still has the job"));
+        cli = cli.hint(format!(
+            "gearctl job {}, to see whether the server still has the job",
+            show_handle_of(handle, true)
+        ));
     }
     match code {
         "QUEUE_FULL" => cli.hint("later, or a larger limit: gearctl function maxqueue"),

@@ -40,12 +40,18 @@ pub fn unique(text: &str) -> Result<UniqueId, CliError> {
     UniqueId::try_from(&*escape::unname(text)).map_err(cli_error)
 }
 
-/// A job handle, such as `H:host:1`.
+/// A job handle, as [`show_handle_of`] shows it, such as `H:host:1` or `server//H:host:1`.
 ///
 /// # Errors
 /// It cannot be one: exit 65.
 pub fn handle(text: &str) -> Result<JobHandle, CliError> {
-    JobHandle::try_from(text).map_err(cli_error)
+    // An address may contain slashes; a handle does not.
+    let parts = text.rsplit_once("//");
+    let parts = parts.filter(|(server, _)| !server.is_empty() && !server.ends_with(':'));
+    let name = escape::unname(parts.map_or(text, |(_, name)| name));
+    let handle = JobHandle::try_from(&*name).map_err(cli_error)?;
+    let Some((server, _)) = parts else { return Ok(handle) };
+    Ok(handle.on_server(server.parse().map_err(cli_error)?))
 }
 
 /// A handle as people and scripts use it, without the server.
@@ -102,5 +108,22 @@ mod tests {
         let messages = Messages::to(Box::new(std::io::sink()), "gearctl", false, false);
         let found = handles(&["H:x:1".into(), "-".into()], (&mut input, &messages)).unwrap();
         assert_eq!(found.iter().map(show_handle).collect::<Vec<_>>(), ["H:x:1", "H:x:2", "H:x:3"]);
+    }
+
+    #[test]
+    fn reads_back_the_handles_that_listings_show() {
+        let longest = [0xff; JobHandle::MAX_LEN];
+        for name in [&b"H:vm:1"[..], b"H:v\xffm:1", br"H:\vm\:1", br"H:\xff:1", &longest] {
+            let bare = JobHandle::try_from(name).unwrap();
+            for server in [None, Some("h:4730"), Some("unix:/run/g.sock"), Some("gearmans://h:1")] {
+                let shown = show_handle_at(&bare, server);
+                let read = handle(&shown).unwrap();
+                assert_eq!(read.name(), name, "{shown}");
+                assert_eq!(read.server().map(ToString::to_string).as_deref(), server, "{shown}");
+            }
+        }
+        for (bad, why) in [("", "it is empty"), (r"\x00", "NUL"), ("h:4730//", "it is empty")] {
+            assert!(handle(bad).unwrap_err().message.contains(why), "{bad}");
+        }
     }
 }
