@@ -97,7 +97,7 @@ fn failure(error: Error) -> CliError {
     match code {
         QUEUE_NOT_FOUND => cli
             .hint("adfctl queues, to list the queues of this server")
-            .hint("adfctl queue create NAME, or --create with push, import, copy or move"),
+            .hint("adfctl queue create QUEUE, or --create with push, import, copy or move"),
         NOT_PULLED => cli.hint(
             "the pull's request id, over the transport that pulled it: no other transport knows the id",
         ),

@@ -273,14 +273,14 @@ pub fn answered<T>(
     };
     trace.came(&error.message);
     // The server's message names no queue.
+    let what = what.to_string();
+    let queue = queue_of(&what);
     match error.code {
-        QUEUE_NOT_FOUND => {
-            error.message = format!("{NO_QUEUE}{}", queue_of(&what.to_string()));
-        }
+        QUEUE_NOT_FOUND => error.message = format!("{NO_QUEUE}{queue}"),
         QUEUE_EXISTS => error.message = format!("{what}: the queue exists already"),
         _ => {}
     }
-    Err(error)
+    Err(error.about("QUEUE", queue))
 }
 
 /// The queue in the description of a request: see [`Link::ask`].

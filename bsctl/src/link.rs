@@ -188,7 +188,10 @@ impl Link {
     /// The server's refusal, or the failure of the connection.
     pub fn call<C: Command>(&mut self, command: C) -> Result<C::Reply, CliError> {
         let command = Traced::new(command, &self.dialer.trace());
-        self.client()?.call(&command).map_err(cli_error)
+        self.client()?.call(&command).map_err(|error| match command.job() {
+            Some(job) => cli_error(error).about("ID", job.id()),
+            None => cli_error(error),
+        })
     }
 
     /// Many commands without waiting for each reply; replies arrive in order.

@@ -122,7 +122,7 @@ pub fn put_batch(
                 astray.push(inserted.id());
                 report(job, Err(CliError::new(*exit, code, message.as_str())))
             }
-            (_, put) => report(job, put),
+            (_, put) => report(job, put.map_err(|error| error.about("TUBE", &job.tube))),
         }
     });
     drop(answers);

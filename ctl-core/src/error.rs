@@ -299,6 +299,15 @@ impl CliError {
         self
     }
 
+    /// Puts a value in advice where that has the word for it, such as `TUBE`.
+    #[must_use]
+    pub fn about(mut self, word: &str, value: impl fmt::Display) -> Self {
+        for hint in &mut self.hints {
+            *hint = hint.replace(&format!(" {word}"), &format!(" {value}"));
+        }
+        self
+    }
+
     /// Appends to the message.
     #[must_use]
     pub fn remark(mut self, remark: impl fmt::Display) -> Self {

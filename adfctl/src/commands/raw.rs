@@ -102,7 +102,7 @@ fn build(tool: &mut Tool, args: &RawArgs) -> Result<Request, CliError> {
         Action::DeleteQueue => Request::delete_queue(id, queue),
         Action::Pull => {
             return Err(CliError::usage("a plain pull waits without a time limit")
-                .hint("adfctl pull QUEUE --wait 5s"));
+                .hint(format!("adfctl pull {queue} --wait 5s")));
         }
     })
 }

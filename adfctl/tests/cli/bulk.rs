@@ -289,6 +289,7 @@ fn counts_pushes_by_fate_after_a_broken_connection() {
         assert!((pushed..=pushed + unknown).contains(&there), "{there} {error}");
         assert!(pushed + unknown + not_sent <= 500, "{error}");
         assert!(total.is_none_or(|total| pushed + unknown + not_sent == total), "{error}");
+        assert_eq!(error["hints"][0], "adfctl queues /q, to see whether it is there");
         let said = format!("{unknown} of unknown fate");
         assert!(error["message"].as_str().unwrap().contains(&said), "{error}");
     }

@@ -136,7 +136,7 @@ pub fn each<C: Command>(
                 Err(error) if error.code == NOT_FOUND => {
                     Err(jobs::explain_not_found(&mut tool.link, *id))
                 }
-                Err(error) => Err(error),
+                Err(error) => Err(error.about("ID", id)),
             };
             let counted = bulk.count(format!("job {id}"), outcome);
             bulk = bulk.after(counted)?;

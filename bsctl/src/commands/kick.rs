@@ -225,7 +225,8 @@ fn kick_fitting(
                     bulk.skip();
                     Ok(())
                 }
-                reply => bulk.count(format!("job {id}"), reply.map(drop)),
+                Err(error) => bulk.failure(format!("job {id}"), error.about("ID", id)),
+                Ok(_) => bulk.count(format!("job {id}"), Ok(())),
             })
         });
     bulk.after(kicked)?.finish(&mut tool.out)

@@ -68,7 +68,7 @@ fn set(tool: &mut Tool, tube: &TubeName, duration: Duration) -> Result<Exit, Cli
     }
     tool.link.call(command).map_err(|error| match error.code {
         NOT_FOUND => jobs::no_tube_at(&mut tool.link, tube),
-        _ => error,
+        _ => error.about("TUBE", tube),
     })?;
     tool.out.done(&record, &format!("{past} tube {tube}{time}"))
 }

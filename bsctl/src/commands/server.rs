@@ -168,6 +168,6 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
                 units::count(stats.current_jobs_buried, "job"),
                 units::first_of(&buried, SHOWN)
             ),
-            "bsctl retry TUBE, to kick them",
+            &format!("bsctl retry {}, to kick them", buried.first().map_or("", String::as_str)),
         ))
 }

@@ -208,7 +208,7 @@ fn count(bulk: &mut Bulk, job: JobRef, reply: Result<(), CliError>) -> Result<()
         NOT_FOUND => {
             CliError::not_found(format!("job {id}: its time to run expired before it was finished"))
         }
-        _ => error,
+        _ => error.about("ID", id),
     });
     bulk.count(format!("job {id}"), outcome)
 }

@@ -223,7 +223,8 @@ impl State<'_> {
     /// `:save FILE`.
     pub(super) fn save_last(&mut self, file: &Path) -> Result<Exit, CliError> {
         let shown = self.last_shown.ok_or_else(|| {
-            CliError::usage("no job has been shown in this session yet").hint("save ID FILE")
+            CliError::usage("no job has been shown in this session yet")
+                .hint(format!("save ID {}", file.display()))
         })?;
         self.save(shown, file)
     }

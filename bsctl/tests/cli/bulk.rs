@@ -76,15 +76,15 @@ fn clearing_all_tubes_requires_the_server_name() {
 #[test]
 fn a_lost_connection_reports_progress() {
     let server = Server::start().unwrap();
-    for _ in 0..10 {
-        put_buried(server.address(), "t", "");
-    }
+    let ids: Vec<_> = (0..10).map(|_| put_buried(server.address(), "t", "")).collect();
     server.faults().add(Fault::nth(5).of("delete").cut_after(0));
     let line = ["clear", "t", "--yes", "--state", "buried", "-o", "json"];
     let ran = bsctl(server.address(), &line).exits(4);
     assert_eq!(ran.bytes, b"");
     assert_eq!(ran.error()["code"], "CONNECTION_LOST");
     assert!(ran.err.contains("before that: deleted 4 jobs"), "{}", ran.err);
+    let look = format!("bsctl job {}, to see whether it still exists", ids[4]);
+    assert_eq!(ran.error()["hints"][0], look.as_str());
 }
 
 #[test]

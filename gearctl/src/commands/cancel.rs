@@ -151,7 +151,7 @@ fn cancel(
     {
         Ok(()) => Ok(true),
         Err(error) if error.code == NOT_FOUND => Ok(false),
-        Err(error) => Err(error),
+        Err(error) => Err(error.about("HANDLE", name)),
     };
     let (server, is_cancelled) = match at {
         Some(server) => fleet.ask_at(own, &server, ask)?,

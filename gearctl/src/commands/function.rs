@@ -176,7 +176,8 @@ fn change(
     let told = fleet.ask(&mut tool.link, |link| {
         let knows = knows(link)?;
         if knows && !dry_run {
-            link.admin(command)?.ok().map_err(cli_error)?;
+            let told = link.admin(command).and_then(|reply| reply.ok().map_err(cli_error));
+            told.map_err(|error| error.about("FUNCTION", function))?;
         }
         Ok(knows)
     })?;

@@ -13,7 +13,7 @@ use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, JobHandle, JobInfo, JobStatus, UniqueId};
 
 use crate::link::{Answer, LOOK, Link, status_of};
-use crate::names::{show_handle, show_unique};
+use crate::names::{show_function, show_handle, show_unique};
 
 /// Submissions with an id chosen by the user or a record.
 #[derive(Debug, Clone, Copy)]
@@ -185,8 +185,10 @@ impl Guard {
                 unsaid(handle)
             ),
         };
-        Err(CliError::new(Exit::Negative, SKIPPED, why)
-            .hint("gearctl drain FUNCTION --to FILE, and import its records with other ids"))
+        Err(CliError::new(Exit::Negative, SKIPPED, why).hint(format!(
+            "gearctl drain {} --to FILE, and import its records with other ids",
+            show_function(job.function)
+        )))
     }
 
     fn skipped(&self, job: Submitted<'_>, handle: &JobHandle) -> CliError {

@@ -60,7 +60,7 @@ pub trait Way {
                 bulk.skip();
                 Ok(())
             }
-            reply => bulk.count(format!("job {id}"), reply),
+            reply => bulk.count(format!("job {id}"), reply.map_err(|error| error.about("ID", id))),
         }
     }
 }

@@ -60,9 +60,12 @@ pub fn completions(
     let Some(script) = super::completions((program.tree)(), args.shell) else {
         return man(out, messages, program, args.out.as_deref());
     };
-    if args.out.is_some() {
-        return Err(CliError::usage("--out is the directory of man pages")
-            .hint(format!("{} completions man --out DIR", program.name)));
+    if let Some(out) = &args.out {
+        return Err(CliError::usage("--out is the directory of man pages").hint(format!(
+            "{} completions man --out {}",
+            program.name,
+            out.display()
+        )));
     }
     document(out, Record::new().with("shell", word_of(&args.shell)), "script", &script)
 }
