@@ -66,7 +66,8 @@ pub fn run(tool: &mut Tool, mut args: MapArgs) -> Result<Exit, CliError> {
     let mut bulk = tool.bulk(action, &wanted.args.pace.items, None)?;
     let (most, kept) = (args.results.most(), args.results.kept_in_order());
     let guard = Guard::new(&mut tool.link, &tool.messages)?;
-    let mut pool = Pool::start(clients, tasks, Kind::Foreground, kept, (&bulk.gate(), guard))?;
+    let mut pool =
+        Pool::start(clients, tasks, Kind::Foreground { since: None }, kept, (&bulk.gate(), guard))?;
     if tool.out.style.format == Format::Table && tool.globals.output.is_none() {
         // One line in, one line out, even on a terminal.
         tool.out.style.format = Format::Plain;

@@ -157,9 +157,6 @@ fn unserved(mut error: CliError, name: &str, is_told: bool) -> CliError {
     if is_told { error } else { error.remark(format!("(no worker serves {name})")) }
 }
 
-/// The least time for a job, however long it took to find its server.
-const LEAST: Duration = Duration::from_millis(1);
-
 fn begin(
     tool: &mut Tool,
     results: ResultArgs,
@@ -173,15 +170,10 @@ fn begin(
     let start = Instant::now();
     let clients = connect(tool, wanted);
     tool.link.dialer = usual;
-    let (clients, spent) = (clients?, start.elapsed());
+    let clients = clients?;
     // The time that it took to find a server that answers is a part of that of the only job.
-    let tasks: Tasks = match tool.link.dialer.timeout().filter(|_| wanted.is_single()) {
-        Some(limit) => {
-            let left = limit.saturating_sub(spent).max(LEAST);
-            Box::new(tasks.map(move |task| task.map(|task| task.within(left))))
-        }
-        None => tasks,
-    };
+    let limit = tool.link.dialer.timeout().filter(|_| wanted.is_single());
+    let kind = Kind::Foreground { since: limit.map(|limit| (start, limit)) };
     let encoding = tool.out.style.encoding();
     let shape = Shape {
         single: wanted.is_single(),
@@ -202,6 +194,6 @@ fn begin(
     let guard = Guard::new(&mut tool.link, &tool.messages)?;
     wanted.require_free(&guard)?;
     let kept = results.kept_in_order();
-    let pool = Pool::start(clients, tasks, Kind::Foreground, kept, (&bulk.gate(), guard))?;
+    let pool = Pool::start(clients, tasks, kind, kept, (&bulk.gate(), guard))?;
     Ok(Running::new(wanted.place(), shape, pool, bulk))
 }

@@ -14,10 +14,12 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::repl::guest::lock;
 use ctl_core::system::process;
 use ctl_core::system::signals::Interrupts;
+use ctl_core::text::units::show_duration;
 use gearman_client::blocking::Client;
-use gearman_client::{JobEvent, JobHandle};
+use gearman_client::{Error, JobEvent, JobHandle};
 
 use crate::error::cli_error;
+use crate::names::show_function;
 use crate::submit::merged::{Guard, afterwards};
 use crate::submit::tasks::{Task, Tasks};
 pub use news::{News, What};
@@ -28,7 +30,10 @@ use room::Room;
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
     /// Waits for their events.
-    Foreground,
+    Foreground {
+        /// The time limit of the only job, if it includes that since then.
+        since: Option<(Instant, Duration)>,
+    },
     /// Background jobs.
     Background {
         /// The earliest time to run.
@@ -181,7 +186,7 @@ impl Wire {
             self.guard.before(chosen);
         }
         match kind {
-            Kind::Foreground => self.foreground(client, &task),
+            Kind::Foreground { since } => self.foreground(client, &task, since),
             Kind::Background { at } => self.background(client, &task, at),
         }
     }
@@ -196,7 +201,7 @@ impl Wire {
             }
             (None, None) => client.submit_background(function, workload, options),
         };
-        let checked = submitted.map_err(cli_error).and_then(|submitted| {
+        let checked = submitted.map_err(|error| refused(task, error)).and_then(|submitted| {
             self.check(task, &submitted.handle, false)?;
             Ok(submitted)
         });
@@ -214,15 +219,25 @@ impl Wire {
         }
     }
 
-    fn foreground(&self, client: &mut Client, task: &Task) -> Option<()> {
+    fn foreground(
+        &self,
+        client: &mut Client,
+        task: &Task,
+        since: Option<(Instant, Duration)>,
+    ) -> Option<()> {
         let failed = |error| {
-            let mut error = cli_error(error);
+            let mut error = refused(task, error);
+            if let Some((_, limit)) = since {
+                error.message = with_limit(&error.message, limit);
+            }
             if let (Some(id), Exit::Timeout) = (&task.id, error.exit) {
                 error.message = format!("{}; {}", error.message, afterwards(id));
             }
             What::Error(error)
         };
-        let (Task { function, workload, .. }, options) = (task, task.options());
+        let left = since.map(|(since, limit)| left(limit, since.elapsed()));
+        let options = left.map_or(task.options(), |left| task.options().timeout(left));
+        let Task { function, workload, .. } = task;
         let submitted = match &task.reducer {
             Some(reducer) => {
                 client.submit_reduce(function.clone(), workload, reducer.clone(), options)
@@ -264,5 +279,42 @@ impl Wire {
             return None;
         }
         self.sender.send(news).ok()
+    }
+}
+
+/// The failure of a job that was to be submitted.
+fn refused(task: &Task, error: Error) -> CliError {
+    cli_error(error).about("FUNCTION", show_function(&task.function))
+}
+
+/// The time that a job has left: at least a little, however long it took to find its server.
+fn left(limit: Duration, spent: Duration) -> Duration {
+    limit.saturating_sub(spent).max(Duration::from_millis(1))
+}
+
+/// The words before the time limit in the client's message.
+const LIMIT: &str = "within its timeout of ";
+
+/// The client's message with the limit that was given, of which it had only the rest.
+fn with_limit(message: &str, limit: Duration) -> String {
+    let Some((before, after)) = message.split_once(LIMIT) else { return message.to_owned() };
+    let is_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | ' ');
+    let after = after.trim_start_matches(is_number).trim_start_matches(char::is_alphabetic);
+    format!("{before}{LIMIT}{}{after}", show_duration(limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finding_a_server_is_a_part_of_the_limit_that_messages_name() {
+        let ms = Duration::from_millis;
+        assert_eq!((left(ms(900), ms(200)), left(ms(900), ms(2000))), (ms(700), ms(1)));
+        for (rest, after) in [("700 ms", ""), ("1.5 s", ": it was not sent"), ("1 s", " (why)")] {
+            let message = with_limit(&format!("h:1: not {LIMIT}{rest}{after}"), ms(2000));
+            assert_eq!(message, format!("h:1: not {LIMIT}2s{after}"));
+        }
+        assert_eq!(with_limit("lost", ms(2000)), "lost");
     }
 }

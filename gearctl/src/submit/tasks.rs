@@ -106,12 +106,6 @@ impl Task {
         self.id.map_or(self.options, |id| self.options.unique(id))
     }
 
-    /// The job with this time limit.
-    pub fn within(mut self, limit: Duration) -> Self {
-        self.options = self.options.timeout(limit);
-        self
-    }
-
     /// What the server may merge with another job.
     pub fn chosen(&self) -> Option<Submitted<'_>> {
         let (function, former) = (&self.function, self.former.as_deref());
