@@ -412,3 +412,22 @@ impl RequestIds {
         )))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_used_once() {
+        let mut ids = RequestIds::default();
+        assert_eq!(ids.next().as_str(), "1");
+        let pull = |id: &str| Request::pull(id.parse().unwrap(), "/q".parse().unwrap());
+        ids.note(&pull("7")).unwrap();
+        assert_eq!(ids.next().as_str(), "8");
+        assert!(ids.note(&pull("8")).is_err());
+        ids.note(&pull("08")).unwrap();
+        // A number near the end does not use up those before it.
+        ids.note(&pull(&u64::MAX.to_string())).unwrap();
+        assert_eq!(ids.next().as_str(), "9");
+    }
+}
