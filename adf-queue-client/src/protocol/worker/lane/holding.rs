@@ -338,4 +338,10 @@ mod tests {
             assert_eq!(unsettled(&error), expected, "{error}");
         }
     }
+
+    #[test]
+    fn deferrals_are_not_attempts() {
+        assert_eq!([attempts(5, 0), attempts(5, 2), attempts(1, 2)], [5, 3, 1]);
+        assert_eq!(attempts(u16::MAX, u64::MAX), 1);
+    }
 }
