@@ -2,9 +2,9 @@
 
 use ctl_core::error::{Change, CliError, Exit};
 use ctl_core::system::process;
+use ctl_core::text::escape;
 use gearman_client::{Deadline, Error, ErrorKind};
 
-use crate::names::show_handle_of;
 use crate::servers::SERVERS;
 
 /// Exit code and stable name of an error kind.
@@ -83,10 +83,9 @@ fn failure(error: Error) -> CliError {
     let (exit, code) = outcome(error.kind());
     let mut cli = CliError::new(exit, code, error.to_string());
     if let (Some(handle), true) = (error.handle(), exit != Exit::BadData) {
-        cli = cli.hint(format!(
-            "gearctl job {}, to see whether the server still has the job",
-            show_handle_of(handle, true)
-        ));
+        let server = handle.server().map(|server| format!("{server}//")).unwrap_or_default();
+        let job = format!("{server}{}", escape::name(handle.name()));
+        cli = cli.hint(format!("gearctl job {job}, to see whether the server still has the job"));
     }
     match code {
         "QUEUE_FULL" => cli.hint("later, or a larger limit: gearctl function maxqueue"),
