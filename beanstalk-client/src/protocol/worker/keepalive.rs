@@ -40,3 +40,24 @@ impl Keepalive {
         self.next
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_due_three_times_one_second_apart_unless_ended() {
+        let (mut keepalive, mut now) = (Keepalive::default(), Instant::now());
+        assert!(!keepalive.is_due(now));
+        keepalive.begin(now);
+        for _ in 0..TIMES {
+            assert!(!keepalive.is_due(now));
+            now += AFTER;
+            assert!(keepalive.is_due(now));
+        }
+        assert_eq!(keepalive.next(), None);
+        keepalive.begin(now);
+        keepalive.end();
+        assert!(!keepalive.is_due(now + AFTER));
+    }
+}
