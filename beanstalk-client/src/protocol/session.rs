@@ -333,12 +333,6 @@ impl Session {
         !self.pending.is_empty()
     }
 
-    /// Whether received bytes answer no command.
-    #[must_use]
-    pub fn has_unsolicited_bytes(&self) -> bool {
-        self.pending.is_empty() && !self.decoder.is_at_boundary()
-    }
-
     /// The number of this connection.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
