@@ -259,12 +259,10 @@ impl Worker {
         let mut told = None;
         let all = poll_fn(|cx| {
             self.stop.wake(0, cx.waker());
-            let haste = self.stop.asked();
-            if haste != told {
-                told = haste;
-                self.lanes
-                    .iter()
-                    .for_each(|lane| haste.into_iter().for_each(|haste| lane.stop(haste)));
+            if let Some(haste) = self.stop.asked()
+                && told.replace(haste) != Some(haste)
+            {
+                self.lanes.iter().for_each(|lane| lane.stop(haste));
                 self.dispatch.leave_untaken();
             }
             while ready!(self.tasks.poll_join_next(cx)).is_some() {}
