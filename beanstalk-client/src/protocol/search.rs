@@ -162,9 +162,10 @@ impl JobSearch {
                 self.counted = self.counted.saturating_add(counts.of(&self.filter));
             }
             Answer::Tubes(mut tubes) => {
-                // Ids are also searched around the jobs of other tubes.
-                let wants_all = self.stage != Stage::Firsts(Goal::All);
-                tubes.retain(|tube| wants_all || self.filter.has_tube(tube));
+                // Otherwise ids are searched around the first jobs of any tube.
+                if self.stage == Stage::Firsts(Goal::All) {
+                    tubes.retain(|tube| self.filter.has_tube(tube));
+                }
                 self.tubes = tubes;
             }
             Answer::First(id) => self.firsts.extend(id),
