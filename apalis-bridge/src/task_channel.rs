@@ -73,7 +73,7 @@ pub(crate) fn task_channel<T>(
 }
 
 impl<T> TaskSender<T> {
-    /// TaskReceiver a task, and waits until it is taken. A task that is not taken is withdrawn, so that it is never run.
+    /// Offers a task, and waits until it is taken. A task that is not taken is withdrawn, so that it is never run.
     ///
     /// # Errors
     ///

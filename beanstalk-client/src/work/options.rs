@@ -192,7 +192,8 @@ impl WorkerOptions {
     /// after how many attempts. The worker must not serve this tube. If the connection is lost between the two commands,
     /// the job is in both tubes.
     ///
-    /// If the tube or the put is refused, the job is buried. So is a job whose body was not read, because it is too large or damaged.
+    /// If the tube or the put is refused, the job is buried. So is a job whose body was not read, because it is too large
+    /// or damaged.
     #[must_use]
     pub fn dead_letter(mut self, tube: TubeName) -> Self {
         self.dead_letter = Some(tube);

@@ -38,7 +38,7 @@ impl WorkerHandle {
     }
 
     /// The same without a grace: running jobs go back to their servers at once, which hand them out again. Handlers
-    /// learn that their job is lost.
+    /// learn that their job is lost; those of a blocking worker still run to their end, which its `run` waits for.
     pub fn stop_now(&self) {
         self.stop.ask(Haste::AtOnce);
     }

@@ -121,9 +121,9 @@ impl WorkerOptions {
         self
     }
 
-    /// The kind of grab to request jobs with first. If a server answers it with an ERROR, by closing the connection twice,
-    /// or not at all, an older kind is used: [`Grab::All`] has a second for its first answer, the others the reply
-    /// timeout. The kind that worked is used first on later connections, for an hour.
+    /// The kind of grab to request jobs with first. If a server answers it with an ERROR, by closing the connection
+    /// twice, or not at all, an older kind is used: [`Grab::All`] has a second for its first answer, the others the
+    /// reply timeout. The kind that worked is used first on later connections, for an hour.
     ///
     /// A server that refuses all but [`Grab::Plain`] is treated as Perl's Gearman::Server, for which an exception does
     /// not end a job: there it is followed by a WORK_FAIL. With `Grab::Plain` set here, such a server is not detected,

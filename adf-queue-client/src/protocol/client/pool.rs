@@ -18,7 +18,7 @@ pub(crate) struct PooledConnection<W> {
     pub(crate) wire: W,
 }
 
-/// The knowledge of a face's wire about its connection.
+/// The state of a connection as its face's wire sees it.
 pub(crate) trait FaceWire {
     fn io(&self) -> &Io<Error>;
 }

@@ -1,8 +1,9 @@
 //! What the two threads of a slot hand over: one drives its connection, the other one runs its handlers. Without
 //! prefetch these are the same thread, and the other one stands in on the connection while a handler takes long.
 //!
-//! `queue_core::blocking::JobQueue` is something else: it hands out jobs to any number of threads. A handler of this worker
-//! may touch its job, which waits for the connection's answer, so the handler cannot have the connection for itself.
+//! `queue_core::blocking::JobQueue` is something else: it hands out jobs to any number of threads. A handler of this
+//! worker may touch its job, which waits for the connection's answer, so the handler cannot have the connection for
+//! itself.
 
 use std::{
     collections::VecDeque,

@@ -21,7 +21,7 @@ pub(crate) enum Leadership {
     Park(Option<Instant>),
 }
 
-/// A caller's task for puts without a waiter.
+/// The next step of a caller that found puts without a waiter.
 #[derive(Debug)]
 pub(crate) enum UnwaitedPuts {
     /// Write to this lane without waiting, and [resign](Outbox::resign).

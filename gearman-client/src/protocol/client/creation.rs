@@ -24,7 +24,7 @@ pub(crate) struct Creation {
     may_exist: bool,
     /// Whether an earlier submission was answered. Whatever the outcome of this one, that job may have been run.
     was_created: bool,
-    /// The questions to the servers about the lost job before the submission is sent.
+    /// The question about the lost job that the servers are asked before the submission is sent.
     question: Option<GetStatusUnique>,
     /// Number of answers so far.
     looks: usize,

@@ -55,7 +55,7 @@ pub(crate) struct Link {
     is_noted: bool,
     /// Events for the observer, if there is one.
     events: Option<Vec<ClientEventKind>>,
-    /// The reports since there was a connection.
+    /// The failures that were reported since there was a connection.
     outage: Outage<ErrorKind>,
 }
 

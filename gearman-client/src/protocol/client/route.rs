@@ -171,7 +171,7 @@ impl RouteAttempts {
         RouteStep::Wait(total.remaining(now).map_or(wait, |left| left.min(wait)))
     }
 
-    /// The meaning of the next attempt, at this server, for the one where the last has failed.
+    /// The server of the last attempt, if it failed, and the event to report there now that the next one goes to `next`.
     pub(crate) fn news(&mut self, next: usize) -> Option<(usize, RetryEvent)> {
         let (failed, is_unknown) = self.failed.take()?;
         let news = RetryEvent { is_moved: failed != next, is_resent: is_unknown };
