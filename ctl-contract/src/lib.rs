@@ -295,6 +295,7 @@ macro_rules! kit_contract {
                 }
                 session {
                     session_exits_69_and_names_the_failing_line,
+                    session_errors_end_the_script_with_their_exit_code,
                     arguments_and_files_win_over_redirected_stdin,
                     embedded_server_lasts_for_the_session,
                     a_failed_connect_keeps_the_old_connection,

@@ -101,6 +101,30 @@ pub fn session_exits_69_and_names_the_failing_line<T: Tool>(case: &Case<T>) {
     assert!(!ended.err.contains("--embedded") && !ended.err.contains(case.program.variables[0]));
 }
 
+/// The error names its line, in JSON too, and no later line runs.
+pub fn session_errors_end_the_script_with_their_exit_code<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    let add = case.add;
+    for (line, code) in [
+        ("pign".to_owned(), 2),
+        ("ping --nope".to_owned(), 2),
+        (format!("{add} \"x"), 2),
+        (format!("{add} @/does/not/exist"), 66),
+    ] {
+        for format in ["table", "json"] {
+            let text = format!("# a comment\n{line}\n{add} never\n");
+            let ended = repl(&case.program, &address, &["-o", format], text).exits(code);
+            let said = match format {
+                "json" => ended.error()["message"].as_str().unwrap().starts_with("stdin:2: "),
+                _ => ended.says("stdin:2: "),
+            };
+            assert!(said, "{line}: {ended:?}");
+            assert_eq!(ended.err.contains("did you mean ping?"), line == "pign", "{ended:?}");
+        }
+    }
+    assert_eq!((case.jobs)(&server), 0);
+}
+
 /// Flags that only matter when the session starts are refused on its lines, and named.
 pub fn session_rejects_startup_flags_on_a_line<T: Interactive>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();
