@@ -146,6 +146,21 @@ pub fn questions_wrap_between_words<T: Tool>(case: &Case<T>) {
     assert!(text.contains(NAMES[0]), "{text}");
 }
 
+/// Enter alone is a no, and so is Ctrl-D, which leaves the cursor after the question.
+pub fn questions_without_an_answer_decline<T: Tool>(case: &Case<T>) {
+    let (server, address) = Case::<T>::server();
+    filled(case, &address);
+    let jobs = (case.jobs)(&server);
+    for (answer, said) in [("\r", "error: DECLINED"), ("\u{4}", "\r\nerror: DECLINED")] {
+        let words = ["clear", NAMES[0]];
+        let mut terminal = Terminal::run(&case.program, &address, &[("NO_COLOR", "1")], &words);
+        terminal.sees("[y/N] ");
+        terminal.types(answer);
+        terminal.sees(said);
+        assert_eq!((terminal.ends(), (case.jobs)(&server)), (1, jobs), "{}", terminal.shown);
+    }
+}
+
 /// Output after `^C` starts on a new line.
 pub fn output_after_ctrl_c_starts_a_new_line<T: Tool>(case: &Case<T>) {
     let (_server, address) = Case::<T>::server();

@@ -382,6 +382,7 @@ macro_rules! kit_contract {
                     usage_errors_wrap_between_words,
                     doctor_uses_blocks_on_a_narrow_terminal,
                     questions_wrap_between_words,
+                    questions_without_an_answer_decline,
                     output_after_ctrl_c_starts_a_new_line,
                     help_wraps_between_words,
                 }
