@@ -12,7 +12,7 @@ use rexpect::process::{Signal, WaitStatus};
 use rexpect::session::{PtySession, spawn_command};
 
 use crate::Case;
-use crate::program::Program;
+use crate::program::{Program, ended};
 
 /// Time limit in milliseconds, which only broken code reaches.
 pub const PATIENCE: u64 = 60_000;
@@ -406,7 +406,10 @@ pub fn wait_shows_its_condition_on_a_terminal<T: Tool>(case: &Case<T>) {
     terminal.sees(" of 1h");
     terminal.types("\u{3}");
     assert_eq!(terminal.ends(), 130);
-    let ran = case.program.at(dead, &[&wait[..4], &["2s"]].concat()).exits(124);
+    let line = [&[case.program.flag, dead], &wait[..4], &["2s"]].concat();
+    let mut piped = case.program.command(&line);
+    piped.env_remove(format!("{}_PROGRESS", case.program.prefix));
+    let ran = ended(piped.spawn().unwrap()).exits(124);
     assert!(!ran.err.contains("waiting for"), "{}", ran.err);
     let ping = ["ping", "--wait-for-server", "1h"];
     let mut terminal = Terminal::run(&case.program, dead, &[("NO_COLOR", "1")], &ping);
@@ -414,6 +417,13 @@ pub fn wait_shows_its_condition_on_a_terminal<T: Tool>(case: &Case<T>) {
     terminal.sees(" of 1h: ");
     terminal.types("\u{3}");
     assert_eq!(terminal.ends(), 130);
+    // It goes on as soon as the server is there.
+    let (port, late) = Case::<T>::dead_address();
+    let line = [&ping[..], &["-c", "1"]].concat();
+    let mut terminal = Terminal::run(&case.program, &late, &[("NO_COLOR", "1")], &line);
+    terminal.sees(&format!("waiting for {late}, "));
+    let _server = Case::<T>::server_at(&port);
+    assert_eq!(terminal.ends(), 0, "{}", terminal.shown);
 }
 
 /// The first one names the pending reply, the second one abandons it, and the session continues.
