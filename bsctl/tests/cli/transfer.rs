@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use beanstalk_client::{JobStats, PutOptions};
 use fixtures::beanstalkd::{Server, Version};
@@ -383,6 +383,22 @@ fn a_killed_move_loses_nothing() {
         assert_eq!(bodies.len(), JOBS, "none is lost");
         assert!(doubled - JOBS <= 7, "at most a batch is there twice: {}", doubled - JOBS);
     });
+}
+
+#[test]
+fn honours_the_rate_limit() {
+    let server = Server::start().unwrap();
+    let address = server.address();
+    let took = |line: &str| {
+        let start = Instant::now();
+        bsctl(address, &line.split(' ').collect::<Vec<_>>()).exits(0);
+        start.elapsed()
+    };
+    // Four jobs have three pauses of a tenth of a second between them, however fast the machine.
+    let least = Duration::from_millis(300);
+    assert!(took("put -t a x --repeat 4 --batch 1 --rate 10/s") >= least);
+    assert!(took("move --from a --to b --yes --rate 600/m") >= least);
+    assert!(took("clear b --yes --rate 10") >= least);
 }
 
 /// The target is lost while the copies are being buried.
