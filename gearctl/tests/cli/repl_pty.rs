@@ -192,13 +192,8 @@ fn exit_asks_about_foreground_jobs() {
     });
 }
 
-#[test]
-fn abandoning_a_reply_keeps_started_jobs() {
-    let server = Server::start().unwrap();
-    let mut terminal = Terminal::plain(&PROGRAM, server.address());
-    // Each has its own connection, which looks for signals at another moment.
-    terminal.says("start -j 8 up a b c d e f g h", "> ");
-    assert!(server.wait_for(Duration::from_secs(60), |view| view.jobs == 8));
+/// Submits a job that this server never acknowledges, and gives it up.
+fn gives_up(terminal: &mut Terminal, server: &Server) {
     server.faults().add(Fault::always().of("SUBMIT_JOB_BG").hang());
     terminal.types("submit other x\r");
     while server.faults().struck() == 0 {
@@ -208,6 +203,16 @@ fn abandoning_a_reply_keeps_started_jobs() {
     terminal.sees("Ctrl-C again gives it up");
     terminal.types("\u{3}");
     terminal.sees("GIVEN_UP: ");
+}
+
+#[test]
+fn abandoning_a_reply_keeps_started_jobs() {
+    let server = Server::start().unwrap();
+    let mut terminal = Terminal::plain(&PROGRAM, server.address());
+    // Each has its own connection, which looks for signals at another moment.
+    terminal.says("start -j 8 up a b c d e f g h", "> ");
+    assert!(server.wait_for(Duration::from_secs(60), |view| view.jobs == 8));
+    gives_up(&mut terminal, &server);
     terminal.sees(" *8> ");
     let worker = serve(server.address(), "up", 8, |_| Ok(b"done".to_vec()));
     terminal.types("fg\r");
@@ -233,15 +238,7 @@ fn work_leaves_signals_to_the_worker_and_later_lines_give_up() {
         let worker = terminal.sees("completed 1 job");
         assert!(!worker.contains("waiting for the answer"), "{worker}");
         terminal.sees(READS);
-        server.faults().add(Fault::always().of("SUBMIT_JOB_BG").hang());
-        terminal.types("submit other x\r");
-        while server.faults().struck() == 0 {
-            std::thread::yield_now();
-        }
-        terminal.types("\u{3}");
-        terminal.sees("Ctrl-C again gives it up");
-        terminal.types("\u{3}");
-        terminal.sees("GIVEN_UP: ");
+        gives_up(&mut terminal, &server);
     }
 }
 
