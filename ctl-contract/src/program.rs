@@ -177,6 +177,22 @@ impl Program {
     }
 }
 
+/// A command run by a shell: `"$@"` of this script.
+#[cfg(unix)]
+#[must_use]
+pub fn by_shell(script: &str, command: &Command) -> Command {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, "sh"]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    shell
+}
+
 /// Runs a command with these bytes as its stdin.
 #[must_use]
 pub fn fed(mut command: Command, stdin: &[u8]) -> Ran {

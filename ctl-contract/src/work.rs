@@ -3,14 +3,14 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 #[cfg(unix)]
 use std::process::Child;
-#[cfg(target_os = "linux")]
-use std::process::Stdio;
 
 use ctl_core::context::Tool;
 use serde_json::Value;
 
 use crate::Case;
 use crate::exporter::Exporter;
+#[cfg(target_os = "linux")]
+use crate::program::by_shell;
 use crate::program::{Ran, Running, ended, hears, signal};
 
 /// Adds a job, and runs a worker for it with these flags and this shell line.
@@ -238,10 +238,7 @@ pub fn keeps_a_failed_job_that_cannot_be_recorded<T: Tool>(case: &Case<T>) {
     let words = [case.program.flag, &address].into_iter().chain(case.work.split(' '));
     let flags = ["-c", "5", "--max-idle", "1s", "--failed-to", &path, "--shell", "exit 65"];
     let tool = case.program.command(&words.chain(flags).collect::<Vec<_>>());
-    let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]);
-    shell.arg(tool.get_program()).args(tool.get_args());
-    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut shell = by_shell("trap '' XFSZ; ulimit -f 0; exec \"$@\"", &tool);
     let ran = ended(shell.spawn().unwrap()).exits(1);
     assert!(ran.err.contains(": the job is not deleted"), "{}", ran.err);
     assert_eq!((case.jobs)(&server), 1, "{}", ran.err);

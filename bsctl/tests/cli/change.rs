@@ -1,6 +1,5 @@
 //! `delete`, `kick`, `bury`, `release`, `pause`, `resume`.
 
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use beanstalk_client::{JobId, PutOptions};
@@ -97,19 +96,11 @@ fn edit_states_why_a_job_was_not_replaced_if_its_body_cannot_be_kept_either() {
     let id = put(address, "t", "one").to_string();
     server.faults().add(Fault::nth(1).of("put").reply("DRAINING"));
     let tool = command(&["-s", address, "edit", &id]);
-    let mut limited = Command::new("sh");
-    limited.args(["-c", "trap '' XFSZ; ulimit -S -f 1; exec \"$@\"", "sh"]);
-    limited.arg(tool.get_program()).args(tool.get_args());
-    for (name, value) in tool.get_envs() {
-        match value {
-            Some(value) => limited.env(name, value),
-            None => limited.env_remove(name),
-        };
-    }
+    let script = "trap '' XFSZ; ulimit -S -f 1; exec \"$@\"";
+    let mut limited = ctl_contract::program::by_shell(script, &tool);
     let editor = "ulimit -S -f unlimited; head -c 5000 /dev/zero | tr '\\0' x >";
     limited.env("EDITOR", editor).env_remove("VISUAL");
-    limited.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let ran = ctl_contract::program::fed(limited, b"").exits(75);
+    let ran = ended(limited.spawn().unwrap()).exits(75);
     assert!(ran.err.contains("DRAINING"), "{}", ran.err);
     assert!(ran.err.contains("the edited body"), "{}", ran.err);
     assert_eq!(places(address), ["one t ready"]);
