@@ -125,6 +125,10 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
     };
     let (idle, untold) = (with(Problem::NoWorkers), with(Problem::WorkersUnknown));
     let buried = with(Problem::Buried);
+    let place = match buried.is_empty() {
+        true => "tubes that it does not report on".to_owned(),
+        false => units::first_of(&buried, SHOWN),
+    };
     Ok(Diagnosis::default()
         .fact("version", stats.version.as_str())
         .seconds("uptime", stats.uptime)
@@ -163,11 +167,7 @@ pub fn diagnose(link: &mut Link) -> Result<Diagnosis, CliError> {
         )
         .warn_if(
             stats.current_jobs_buried > 0,
-            format!(
-                "{} buried in {}",
-                units::count(stats.current_jobs_buried, "job"),
-                units::first_of(&buried, SHOWN)
-            ),
-            &format!("bsctl retry {}, to kick them", buried.first().map_or("", String::as_str)),
+            format!("{} buried in {place}", units::count(stats.current_jobs_buried, "job")),
+            &format!("bsctl retry {}, to kick them", buried.first().map_or("TUBE", String::as_str)),
         ))
 }

@@ -113,6 +113,21 @@ fn names_tubes_that_cannot_be_queried() {
 }
 
 #[test]
+fn doctor_counts_buried_jobs_of_tubes_that_cannot_be_queried() {
+    let server = Server::builder().version(Version::V1_10).start().unwrap();
+    let long = "m".repeat(199);
+    put(server.address(), &long, "");
+    let mut client = client(server.address());
+    client.watch(&*long).unwrap();
+    let job = client.reserve().unwrap().job().unwrap();
+    client.bury(&job, 1024).unwrap();
+    let ran = bsctl(server.address(), &["doctor"]).exits(0);
+    let said = [ran.out(), &ran.err].concat();
+    assert!(said.contains("1 job buried in tubes that it does not report on"), "{said}");
+    assert!(said.contains("bsctl retry TUBE, to kick them"), "{said}");
+}
+
+#[test]
 fn leaves_tubes_that_cannot_be_queried_unchanged() {
     let server = Server::builder().version(Version::V1_10).start().unwrap();
     let address = server.address();
