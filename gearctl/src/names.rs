@@ -45,13 +45,7 @@ pub fn unique(text: &str) -> Result<UniqueId, CliError> {
 /// # Errors
 /// It cannot be one: exit 65.
 pub fn handle(text: &str) -> Result<JobHandle, CliError> {
-    // An address may contain slashes; a handle does not.
-    let parts = text.rsplit_once("//");
-    let parts = parts.filter(|(server, _)| !server.is_empty() && !server.ends_with(':'));
-    let name = escape::unname(parts.map_or(text, |(_, name)| name));
-    let handle = JobHandle::try_from(&*name).map_err(cli_error)?;
-    let Some((server, _)) = parts else { return Ok(handle) };
-    Ok(handle.on_server(server.parse().map_err(cli_error)?))
+    JobHandle::read(text, escape::unname).map_err(cli_error)
 }
 
 /// A handle as people and scripts use it, without the server.

@@ -149,7 +149,9 @@ impl FromStr for JobHandle {
 }
 
 impl JobHandle {
-    fn read(text: &str, bytes_of: impl FnOnce(&str) -> Vec<u8>) -> Result<Self, Error> {
+    /// Parses `HANDLE` or `SERVER//HANDLE`; `bytes_of` turns the text of the handle into its bytes.
+    #[doc(hidden)]
+    pub fn read(text: &str, bytes_of: impl FnOnce(&str) -> Vec<u8>) -> Result<Self, Error> {
         // An address may contain slashes; a gearmand handle does not.
         match text.rsplit_once("//") {
             Some((server, name)) if !server.is_empty() && !server.ends_with(':') => {
