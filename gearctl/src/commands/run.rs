@@ -1,7 +1,7 @@
 //! `run`: foreground jobs, and their results as they arrive.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use ctl_core::error::{CliError, Exit};
 use ctl_core::input::intake::would;
 use ctl_core::link::Link as _;
 use ctl_core::program::LONGER;
+use ctl_core::repl::guest::lock;
 use gearman_client::protocol::AdminCommand;
 use gearman_client::{FunctionName, FunctionStatus};
 
@@ -112,7 +113,7 @@ impl Look {
             let is_unserved = is_unserved(link.behind(), &function, LOOKING);
             if is_unserved {
                 let (name, meant) = (show_function(&function), or_near(&mut link, &function));
-                let is_wanted = is_wanted.lock().unwrap_or_else(PoisonError::into_inner);
+                let is_wanted = lock(&is_wanted);
                 if *is_wanted {
                     messages.note(format!(
                         "no worker serves {name}{meant}: waiting for one; Ctrl-C stops"
@@ -134,7 +135,7 @@ impl Look {
 
 impl Drop for Look {
     fn drop(&mut self) {
-        *self.is_wanted.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        *lock(&self.is_wanted) = false;
     }
 }
 
