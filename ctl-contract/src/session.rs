@@ -165,6 +165,8 @@ pub fn arguments_and_files_win_over_redirected_stdin<T: Tool>(case: &Case<T>) {
     assert_eq!((case.jobs)(&server), 2);
     let ended = run(&["-e", &one, "-e", "nonsense"]).exits(2);
     assert!(ended.says("-e:2: unknown command"), "{ended:?}");
+    let ended = run(&["-e", "bench"]).exits(2);
+    assert!(ended.says("-e:1: `bench` runs in a shell only"), "{ended:?}");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a script");
     std::fs::write(&file, format!("{add} a\r\n{add} @/does/not/exist\r\n")).unwrap();

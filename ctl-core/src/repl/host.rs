@@ -222,8 +222,8 @@ impl<G: Guest> Shell for Host<'_, G> {
         self.ending.requested()
     }
 
-    fn is_secret(&self, verb: &str) -> bool {
-        is::<G::Tool>(verb, Mark::Secret)
+    fn has(&self, verb: &str, mark: Mark) -> bool {
+        is::<G::Tool>(verb, mark)
     }
 
     fn may_leave(

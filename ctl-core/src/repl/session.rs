@@ -12,6 +12,7 @@ use super::redirect::{self, Target, Way};
 use super::shell::{Leaving, Shell, Terminal};
 use super::source::{Input, Lines, ReadLines, Script};
 use super::{grammar, help, outside};
+use crate::context::command::Mark;
 use crate::error::{CliError, Exit};
 use crate::system::files;
 use crate::text::escape;
@@ -165,7 +166,7 @@ impl<'s, S: Shell> Session<'s, S> {
             self.shell.upright(false);
             return ran;
         }
-        let matches = match grammar::parse(self.shell.grammar(), words)? {
+        let matches = match self.parse(words)? {
             grammar::Parsed::Matches(matches) => matches,
             grammar::Parsed::Help(text) => {
                 self.shell.show(&text)?;
@@ -199,6 +200,15 @@ impl<'s, S: Shell> Session<'s, S> {
         Ok(Flow::Next)
     }
 
+    fn parse(&mut self, words: &[Word]) -> Result<grammar::Parsed, CliError> {
+        let verb = words.first().map(|word| String::from_utf8_lossy(&word.bytes));
+        let absent = verb.filter(|verb| self.shell.has(verb, Mark::Absent));
+        let grammar = self.shell.grammar();
+        let Some(verb) = absent else { return grammar::parse(grammar, words) };
+        Err(CliError::usage(format!("`{verb}` runs in a shell only"))
+            .hint(format!("!{} {verb}, to run it from here", grammar.get_name())))
+    }
+
     /// Runs a line with redirected results. Nothing is sent unless the target is open.
     fn redirected(
         &mut self,
@@ -207,7 +217,7 @@ impl<'s, S: Shell> Session<'s, S> {
         terminal: Option<&mut dyn Terminal>,
     ) -> Result<Flow, CliError> {
         // A line that cannot be run leaves files unchanged.
-        grammar::parse(self.shell.grammar(), upright(words).unwrap_or(words))?;
+        self.parse(upright(words).unwrap_or(words))?;
         let Way { sink, destination, reader } = target.open()?;
         self.shell.divert(sink, destination);
         let ran = self.execute(words, terminal);

@@ -7,6 +7,7 @@ use clap::{ArgMatches, Command};
 use super::Prompt;
 use super::editor::Edited;
 use super::history::Keep;
+use crate::context::command::Mark;
 use crate::error::{CliError, Exit};
 use crate::output::Destination;
 use crate::system::signals::Interrupts;
@@ -81,8 +82,8 @@ pub trait Shell {
     /// The exit of a signal that ends the session, if one arrived.
     fn ending(&self) -> Option<Exit>;
 
-    /// Whether this verb is kept out of the history file.
-    fn is_secret(&self, verb: &str) -> bool;
+    /// Whether this sets the command of this name apart.
+    fn has(&self, verb: &str, mark: Mark) -> bool;
 
     /// Called before the session ends or its state is put at risk; returns true to continue.
     ///

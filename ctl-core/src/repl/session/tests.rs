@@ -151,8 +151,8 @@ impl Shell for Fake {
         None
     }
 
-    fn is_secret(&self, verb: &str) -> bool {
-        verb == "secret"
+    fn has(&self, verb: &str, mark: Mark) -> bool {
+        [("secret", Mark::Secret), ("work", Mark::Absent)].contains(&(verb, mark))
     }
 
     fn may_leave(
@@ -243,6 +243,15 @@ fn keep_going_exits_3() {
     assert_eq!(exit, Exit::Partial);
     assert_eq!(fake.said, ["b"]);
     assert_eq!(fake.stderr[1], "stdin:3: unknown command `nope`");
+}
+
+#[test]
+fn a_command_that_only_shells_have_is_not_called_unknown() {
+    let (exit, fake) = script("work --now\nwork > /nowhere/file\n", true);
+    assert_eq!((exit, fake.stderr.len()), (Exit::Partial, 2));
+    for said in &fake.stderr {
+        assert!(said.ends_with("`work` runs in a shell only"), "{said}");
+    }
 }
 
 #[test]

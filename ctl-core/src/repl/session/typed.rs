@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Flow, Session};
+use crate::context::command::Mark;
 use crate::error::{CliError, Exit};
 use crate::repl::editor::Edited;
 use crate::repl::history::{self, Keep};
@@ -129,7 +130,7 @@ impl<S: Shell> Session<'_, S> {
 
     fn remember(&mut self, text: &[u8], statement: &Statement, terminal: &mut dyn Terminal) {
         let secret = statement.words.iter().any(|word| {
-            std::str::from_utf8(&word.bytes).is_ok_and(|verb| self.shell.is_secret(verb))
+            std::str::from_utf8(&word.bytes).is_ok_and(|verb| self.shell.has(verb, Mark::Secret))
         });
         terminal.remember(history::keep(text, statement, secret));
     }
