@@ -188,10 +188,7 @@ impl Link {
     /// The server's refusal, or the failure of the connection.
     pub fn call<C: Command>(&mut self, command: C) -> Result<C::Reply, CliError> {
         let command = Traced::new(command, &self.dialer.trace());
-        self.client()?.call(&command).map_err(|error| match command.job() {
-            Some(job) => cli_error(error).about("ID", job.id()),
-            None => cli_error(error),
-        })
+        self.client()?.call(&command).map_err(|error| failed(&command, error))
     }
 
     /// Many commands without waiting for each reply; replies arrive in order.
@@ -219,8 +216,9 @@ impl Link {
     ) -> Result<PairReplies<A, B>, CliError> {
         let trace = self.dialer.trace();
         let (first, second) = (Traced::new(first, &trace), Traced::new(second, &trace));
-        let (a, b) = self.client()?.call_pair(&first, &second).map_err(cli_error)?;
-        Ok((a.map_err(cli_error), b.map_err(cli_error)))
+        let replies = self.client()?.call_pair(&first, &second);
+        let (a, b) = replies.map_err(|error| failed(&first, error))?;
+        Ok((a.map_err(|error| failed(&first, error)), b.map_err(cli_error)))
     }
 
     /// Makes `tube` the used tube, if it is not.
@@ -301,6 +299,12 @@ impl Link {
             Err(error) => Err(error),
         }
     }
+}
+
+/// The failure of a command, with its job in the advice.
+fn failed<C: Command>(command: &C, error: Error) -> CliError {
+    let id = command.job().map(|job| job.id());
+    id.into_iter().fold(cli_error(error), |error, id| error.about("ID", id))
 }
 
 /// The longest wait in one command: touches can be sent in between, and signals are noticed.

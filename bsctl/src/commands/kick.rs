@@ -179,7 +179,7 @@ fn kick_tubes(tool: &mut Tool, tubes: &[TubeName], args: &KickArgs) -> Result<Ex
         let done = bulk.succeeded();
         let way = (args.state.as_ref(), step(&args.bulk));
         let kicked = kick_tube(&mut tool.link, tube, way, left, &mut bulk);
-        bulk = bulk.after(kicked)?;
+        bulk = bulk.after(kicked.map_err(|error| error.about("TUBE", tube)))?;
         left = left.saturating_sub(bulk.succeeded() - done);
     }
     let exit = bulk.finish(&mut tool.out)?;
@@ -280,11 +280,10 @@ fn kick_tube(
     while left > 0 && gate.is_open() {
         let Some(stats) = link.call(StatsTube(tube.clone()))? else { return Ok(()) };
         let there = state::count(state, &stats);
-        let others: u64 =
-            KICKED.iter().map(|state| state::count(state, &stats)).sum::<u64>() - there;
+        let all: u64 = KICKED.iter().map(|state| state::count(state, &stats)).sum();
         let kicked = if there == 0 {
             0
-        } else if others == 0 {
+        } else if all == there {
             // There is nothing else that the server could kick instead.
             let step = left.min(there).min(step);
             if !gate.turn(usize::try_from(step).unwrap_or(usize::MAX)) {

@@ -363,6 +363,21 @@ fn a_huge_kicked_count_does_not_loop() {
 }
 
 #[test]
+fn advice_about_an_unanswered_kick_names_the_tube_or_the_job() {
+    let server = Server::start().unwrap();
+    let id = put_buried(server.address(), "t", "");
+    put_delayed(server.address(), "t", "");
+    let hint = |verb: &str, line: &[&str]| {
+        server.faults().add(Fault::nth(1).of(verb).cut_after(0));
+        let line = [&["kick", "-t", "t", "-o", "json"], line].concat();
+        bsctl(server.address(), &line).exits(4).error()["hints"][0].clone()
+    };
+    let by_id = ["--state", "buried"];
+    assert_eq!(hint("kick-job", &by_id), format!("bsctl job {id}, to see its state"));
+    assert_eq!(hint("kick", &[]), "bsctl tubes t, to see how many are buried");
+}
+
+#[test]
 fn kick_reports_an_empty_tube() {
     let server = Server::start().unwrap();
     let ran = bsctl(server.address(), &["kick", "-t", "default"]).exits(0);
