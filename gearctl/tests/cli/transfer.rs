@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use fixtures::fault::Fault;
 use fixtures::gearmand::{Flavour, Server, Version};
 use fixtures::proxy::Proxy;
 use serde_json::Value;
@@ -92,6 +93,17 @@ fn moves_to_another_server_or_keeps_jobs_if_it_is_down() {
         assert_eq!(queued(address, "mail"), 0);
         assert_eq!(drained(target.address(), "mail"), ["0", "1", "2"]);
     });
+}
+
+#[test]
+fn advice_about_an_unanswered_move_names_the_function() {
+    let server = Server::start().unwrap();
+    queue(server.address(), "old", b"");
+    server.faults().add(Fault::nth(1).of("SUBMIT_JOB_BG").cut_after(0));
+    let line = ["move", "--from", "old", "--to", "new", "--yes", "-o", "json"];
+    let error = gearctl(server.address(), &line).exits(4).error();
+    let look = "gearctl functions new, to see whether the server has it";
+    assert_eq!(error["hints"][0], look, "{error}");
 }
 
 #[test]

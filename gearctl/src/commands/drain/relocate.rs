@@ -128,6 +128,7 @@ impl Resubmit {
         checked.map_err(|error| {
             let names = if error.is_unknown() { std::slice::from_ref(&job.handle) } else { &[] };
             let error = error.context(format!("job {} was given back", job.handle));
+            let error = error.about("FUNCTION", show_function(&self.function));
             doubting(error, "job", names, &self.place)
         })
     }
