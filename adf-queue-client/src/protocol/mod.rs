@@ -28,14 +28,14 @@ pub mod http;
 mod json;
 pub(crate) mod producer;
 #[cfg(test)]
-mod producer_proof;
+mod producer_tests;
 mod refusal;
 mod request;
 mod response;
 pub(crate) mod session;
 mod status_page;
 #[cfg(test)]
-mod vectors;
+mod vector_tests;
 #[doc(hidden)]
 pub mod websocket;
 pub(crate) mod worker;

@@ -9,7 +9,7 @@ pub(crate) mod exchange;
 mod exchange_tests;
 mod link;
 #[cfg(test)]
-pub(crate) mod link_proof;
+pub(crate) mod link_network_tests;
 #[cfg(test)]
 pub(crate) mod link_tests;
 mod loss;

@@ -20,7 +20,7 @@ use super::{HandlerMessage, HeldKey, Lane, LaneEvent, LaneSettings};
 use crate::{
     ConnectOptions, ConnectionState, JobFate, LostReason, Outcome, QueueName, WorkerEventKind,
     protocol::client::{
-        link_proof::Served,
+        link_network_tests::Served,
         link_tests::{SECOND, refused},
     },
 };

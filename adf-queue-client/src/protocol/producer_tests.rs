@@ -16,7 +16,7 @@ use queue_core::{
 use super::{
     client::{
         AskAnswer, Link,
-        link_proof::Served,
+        link_network_tests::Served,
         link_tests::{SECOND, queue, refused},
     },
     producer::{
