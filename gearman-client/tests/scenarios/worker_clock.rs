@@ -21,7 +21,8 @@ const DELAY: Duration = Duration::from_secs(500);
 
 fn patient() -> ConnectOptions {
     let options: ConnectOptions = "queue.invalid".parse().unwrap();
-    options.reply_timeout(REPLY).retry(RetryPolicy::new(1).backoff(DELAY, DELAY))
+    // With a seed, since one delay in a hundred is shorter than a worker runs here.
+    options.reply_timeout(REPLY).retry(RetryPolicy::new(1).backoff(DELAY, DELAY).seed(3))
 }
 
 async fn stops(worker: Worker, running: Duration) -> Duration {
