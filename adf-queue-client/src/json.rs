@@ -1,13 +1,9 @@
 //! Messages with JSON bodies.
 
-use queue_core::from_json;
-use queue_core::to_json;
-use serde_core::{Deserialize, Serialize};
+use queue_core::{from_json, to_json};
+use serde_core::Deserialize;
 
-#[cfg(feature = "blocking")]
-use crate::blocking;
-use crate::{Delivery, JsonError};
-use crate::{Error, MessageId, QueueName, Result};
+use crate::{Delivery, Error, JsonError, MessageId, QueueName, Result};
 
 impl Delivery {
     /// The body as JSON.
@@ -29,147 +25,7 @@ impl Delivery {
     /// # }
     /// ```
     ///
-    /// # Errors
-    ///
-    /// If the body is not valid JSON for a `T`.
-    pub fn json<'a, T: Deserialize<'a>>(&'a self) -> std::result::Result<T, JsonError> {
-        from_json(self.body())
-    }
-}
-
-#[cfg(feature = "tokio")]
-impl crate::Client {
-    /// Adds a message with this value as JSON; see [`lpush`](Self::lpush).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for a value that JSON cannot carry; as [`lpush`](Self::lpush).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`lpush`](Self::lpush).
-    pub async fn lpush_json<Q, V>(&self, queue: Q, value: &V) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-        V: Serialize + ?Sized,
-    {
-        let body = to_json(value)?;
-        self.lpush(queue, body).await
-    }
-
-    /// Adds a message with this value as JSON; see [`rpush`](Self::rpush).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for a value that JSON cannot carry; as [`rpush`](Self::rpush).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`rpush`](Self::rpush).
-    pub async fn rpush_json<Q, V>(&self, queue: Q, value: &V) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-        V: Serialize + ?Sized,
-    {
-        let body = to_json(value)?;
-        self.rpush(queue, body).await
-    }
-}
-
-#[cfg(feature = "tokio")]
-impl crate::Producer {
-    /// Adds a message with this value as JSON; see [`rpush`](Self::rpush).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for a value that JSON cannot carry; as [`rpush`](Self::rpush).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`rpush`](Self::rpush).
-    pub async fn rpush_json<Q, V>(&self, queue: Q, value: &V) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-        V: Serialize + ?Sized,
-    {
-        let body = to_json(value)?;
-        self.rpush(queue, body).await
-    }
-
-    /// Adds a message with this value as JSON; see [`lpush`](Self::lpush).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for a value that JSON cannot carry; as [`lpush`](Self::lpush).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`lpush`](Self::lpush).
-    pub async fn lpush_json<Q, V>(&self, queue: Q, value: &V) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-        V: Serialize + ?Sized,
-    {
-        let body = to_json(value)?;
-        self.lpush(queue, body).await
-    }
-
-    /// Adds a message with this value as JSON; see [`lpush_by_key`](Self::lpush_by_key).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for a value that JSON cannot carry; as [`lpush_by_key`](Self::lpush_by_key).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`lpush_by_key`](Self::lpush_by_key).
-    pub async fn lpush_by_key_json<Q, V>(
-        &self,
-        key: impl AsRef<[u8]>,
-        queue: Q,
-        value: &V,
-    ) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-        V: Serialize + ?Sized,
-    {
-        let body = to_json(value)?;
-        self.lpush_by_key(key, queue, body).await
-    }
-
-    /// Adds a message with this value as JSON; see [`rpush_by_key`](Self::rpush_by_key).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for a value that JSON cannot carry; as [`rpush_by_key`](Self::rpush_by_key).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`rpush_by_key`](Self::rpush_by_key).
-    pub async fn rpush_by_key_json<Q, V>(
-        &self,
-        key: impl AsRef<[u8]>,
-        queue: Q,
-        value: &V,
-    ) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-        V: Serialize + ?Sized,
-    {
-        let body = to_json(value)?;
-        self.rpush_by_key(key, queue, body).await
-    }
-}
-
-#[cfg(feature = "blocking")]
-impl blocking::Client {
-    /// Adds a message with this value as JSON; see [`lpush`](Self::lpush).
+    /// The same in the blocking face, with a value that borrows from the body:
     ///
     /// ```
     /// # let server = fixtures::adf_queue::Server::builder().queue("/mail").start()?;
@@ -186,83 +42,61 @@ impl blocking::Client {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a value that JSON cannot carry; as [`lpush`](Self::lpush).
-    pub fn lpush_json<Q, V>(&mut self, queue: Q, value: &V) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-        V: Serialize + ?Sized,
-    {
-        let body = to_json(value)?;
-        self.lpush(queue, body)
-    }
-
-    /// Adds a message with this value as JSON; see [`rpush`](Self::rpush).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for a value that JSON cannot carry; as [`rpush`](Self::rpush).
-    pub fn rpush_json<Q, V>(&mut self, queue: Q, value: &V) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-        V: Serialize + ?Sized,
-    {
-        let body = to_json(value)?;
-        self.rpush(queue, body)
+    /// If the body is not valid JSON for a `T`.
+    pub fn json<'a, T: Deserialize<'a>>(&'a self) -> std::result::Result<T, JsonError> {
+        from_json(self.body())
     }
 }
 
-#[cfg(feature = "blocking")]
-impl blocking::Producer {
-    /// Adds a message with this value as JSON; see [`rpush`](Self::rpush).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for a value that JSON cannot carry; as [`rpush`](Self::rpush).
-    pub fn rpush_json<Q, V>(&self, queue: Q, value: &V) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-        V: Serialize + ?Sized,
-    {
-        let body = to_json(value)?;
-        self.rpush(queue, body)
-    }
-
+/// The methods that push a value as JSON; those of the async face say what happens if their future is dropped.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+macro_rules! json_pushes {
+    ($type:ty, [$($mut:ident)?] $(, $async:ident $await:ident $cancel:literal)?) => {
+impl $type {
+    crate::faces::queue_methods! {
     /// Adds a message with this value as JSON; see [`lpush`](Self::lpush).
     ///
     /// # Errors
     ///
     /// `InvalidInput` for a value that JSON cannot carry; as [`lpush`](Self::lpush).
-    pub fn lpush_json<Q, V>(&self, queue: Q, value: &V) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-        V: Serialize + ?Sized,
-    {
-        let body = to_json(value)?;
-        self.lpush(queue, body)
+    $(#[doc = concat!($cancel, "As [`lpush`](Self::lpush).")])?
+    pub $($async)? fn lpush_json<V>(&$($mut)? self, queue: Q, value: &V) -> Result<MessageId> {
+        self.lpush(queue, to_json(value)?)$(.$await)?
     }
 
+    /// Adds a message with this value as JSON; see [`rpush`](Self::rpush).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot carry; as [`rpush`](Self::rpush).
+    $(#[doc = concat!($cancel, "As [`rpush`](Self::rpush).")])?
+    pub $($async)? fn rpush_json<V>(&$($mut)? self, queue: Q, value: &V) -> Result<MessageId> {
+        self.rpush(queue, to_json(value)?)$(.$await)?
+    }
+    }
+}
+    };
+}
+
+/// The same by a key.
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+macro_rules! json_pushes_by_key {
+    ($type:ty $(, $async:ident $await:ident $cancel:literal)?) => {
+impl $type {
+    crate::faces::queue_methods! {
     /// Adds a message with this value as JSON; see [`lpush_by_key`](Self::lpush_by_key).
     ///
     /// # Errors
     ///
     /// `InvalidInput` for a value that JSON cannot carry; as [`lpush_by_key`](Self::lpush_by_key).
-    pub fn lpush_by_key_json<Q, V>(
+    $(#[doc = concat!($cancel, "As [`lpush_by_key`](Self::lpush_by_key).")])?
+    pub $($async)? fn lpush_by_key_json<V>(
         &self,
         key: impl AsRef<[u8]>,
         queue: Q,
         value: &V,
-    ) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-        V: Serialize + ?Sized,
-    {
-        let body = to_json(value)?;
-        self.lpush_by_key(key, queue, body)
+    ) -> Result<MessageId> {
+        self.lpush_by_key(key, queue, to_json(value)?)$(.$await)?
     }
 
     /// Adds a message with this value as JSON; see [`rpush_by_key`](Self::rpush_by_key).
@@ -270,28 +104,39 @@ impl blocking::Producer {
     /// # Errors
     ///
     /// `InvalidInput` for a value that JSON cannot carry; as [`rpush_by_key`](Self::rpush_by_key).
-    pub fn rpush_by_key_json<Q, V>(
+    $(#[doc = concat!($cancel, "As [`rpush_by_key`](Self::rpush_by_key).")])?
+    pub $($async)? fn rpush_by_key_json<V>(
         &self,
         key: impl AsRef<[u8]>,
         queue: Q,
         value: &V,
-    ) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-        V: Serialize + ?Sized,
-    {
-        let body = to_json(value)?;
-        self.rpush_by_key(key, queue, body)
+    ) -> Result<MessageId> {
+        self.rpush_by_key(key, queue, to_json(value)?)$(.$await)?
+    }
     }
 }
+    };
+}
+
+#[cfg(feature = "tokio")]
+json_pushes!(crate::Client, [], async await "\n# Cancel safety\n\n");
+#[cfg(feature = "tokio")]
+json_pushes!(crate::Producer, [], async await "\n# Cancel safety\n\n");
+#[cfg(feature = "tokio")]
+json_pushes_by_key!(crate::Producer, async await "\n# Cancel safety\n\n");
+#[cfg(feature = "blocking")]
+json_pushes!(crate::blocking::Client, [mut]);
+#[cfg(feature = "blocking")]
+json_pushes!(crate::blocking::Producer, []);
+#[cfg(feature = "blocking")]
+json_pushes_by_key!(crate::blocking::Producer);
 
 #[cfg(test)]
 #[cfg(all(feature = "tokio", feature = "blocking"))]
 mod tests {
     use fixtures::adf_queue::Server;
 
-    use super::*;
+    use crate::blocking;
 
     /// The messages of the queue, from the left, as JSON.
     fn messages(server: &Server) -> Vec<String> {

@@ -137,6 +137,8 @@ mod asynchronous;
 pub mod blocking;
 mod delivery;
 mod error;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod faces;
 #[cfg(feature = "json")]
 mod json;
 mod names;

@@ -6,8 +6,9 @@ use bytes::Bytes;
 use queue_core::Limit;
 
 use crate::{
-    Deadline, Delivery, Error, ErrorKind, MessageId, QueueName, QueueStats, Refusal, RequestId,
-    Result, Stats,
+    ConnectOptions, Deadline, Delivery, Error, ErrorKind, MessageId, Push, QueueName, QueueStats,
+    Refusal, RequestId, Result, Stats,
+    faces::queue_methods,
     protocol::{
         Action, Request, Success,
         client::{Ask, AskAnswer},
@@ -18,14 +19,45 @@ use crate::{
 macro_rules! requests {
     ($client:ty, [$($mut:ident)?] $(, $async:ident $await:ident $cancel:literal)?) => {
 impl $client {
-    $($async)? fn plain<Q>(&$($mut)? self, action: Action, queue: Q, body: Bytes) -> Result<AskAnswer>
+    /// Connects to a server: `"127.0.0.1:6230"`, `"adf+json://queue:6230"`, an [`Address`](crate::Address) or
+    /// [`ConnectOptions`]. It makes one attempt: startup errors are reported immediately.
+    ///
+    /// # Errors
+    ///
+    /// `Connect`, `Timeout(Connect)` or `Tls`; `Protocol` when something else answers; `InvalidInput` for an invalid
+    /// address.
+    $(#[doc = concat!(
+        "`InvalidInput` also outside of a tokio runtime.\n",
+        $cancel,
+        " Dropping it closes the half-made connection."
+    )])?
+    pub $($async)? fn connect<O>(options: O) -> Result<Self>
     where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
+        O: TryInto<ConnectOptions>,
+        Error: From<O::Error>,
     {
-        self.run_in_total(Ask::Plain(action, queue.try_into()?, body))$(.$await)?
+        let $($mut)? client = Self::new(options)?;
+        client.ready()$(.$await)??;
+        Ok(client)
     }
 
+    pub(crate) $($async)? fn run(&$($mut)? self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
+        self.run_about(ask, None, limit)$(.$await)?
+    }
+
+    pub(crate) $($async)? fn run_in_total(&$($mut)? self, ask: Ask) -> Result<AskAnswer> {
+        self.run(ask, self.options().total_limit())$(.$await)?
+    }
+
+    pub(crate) $($async)? fn push(&$($mut)? self, push: Push) -> Result<MessageId> {
+        self.run_in_total(push.into_ask())$(.$await)??.pushed()
+    }
+
+    $($async)? fn plain(&$($mut)? self, action: Action, queue: QueueName) -> Result<AskAnswer> {
+        self.run_in_total(Ask::Plain(action, queue, Bytes::new()))$(.$await)?
+    }
+
+    queue_methods! {
     /// Adds a message at the left end of a queue, where it is pulled next (`lpush`). Returns its number in the queue.
     ///
     /// # Errors
@@ -34,12 +66,8 @@ impl $client {
     /// that the transport cannot carry: over 65,535 bytes in binary frames, not UTF-8 in JSON. A connection failure,
     /// where [`fate`](Error::fate) says whether the message may have arrived.
     $(#[doc = $cancel])?
-    pub $($async)? fn lpush<Q>(&$($mut)? self, queue: Q, body: impl AsRef<[u8]>) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.plain(Action::Lpush, queue, Bytes::copy_from_slice(body.as_ref()))$(.$await)??.pushed()
+    pub $($async)? fn lpush(&$($mut)? self, queue: Q, body: impl AsRef<[u8]>) -> Result<MessageId> {
+        self.push(Push::left(queue.try_into()?, body))$(.$await)?
     }
 
     /// Adds a message at the right end of a queue (`rpush`); see [`lpush`](Self::lpush).
@@ -48,12 +76,8 @@ impl $client {
     ///
     /// As [`lpush`](Self::lpush).
     $(#[doc = $cancel])?
-    pub $($async)? fn rpush<Q>(&$($mut)? self, queue: Q, body: impl AsRef<[u8]>) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.plain(Action::Rpush, queue, Bytes::copy_from_slice(body.as_ref()))$(.$await)??.pushed()
+    pub $($async)? fn rpush(&$($mut)? self, queue: Q, body: impl AsRef<[u8]>) -> Result<MessageId> {
+        self.push(Push::right(queue.try_into()?, body))$(.$await)?
     }
 
     /// Takes the leftmost message of a queue, waiting indefinitely for one (`pull`). The caller that has waited longest
@@ -76,11 +100,7 @@ impl $client {
          pull still in flight when the last clone is dropped swallows a message that only \
          [`recover`](Self::recover) returns."
     )])?
-    pub $($async)? fn pull<Q>(&$($mut)? self, queue: Q) -> Result<Delivery>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
+    pub $($async)? fn pull(&$($mut)? self, queue: Q) -> Result<Delivery> {
         self.run(Ask::Pull(queue.try_into()?), Limit::never())$(.$await)??.message()
     }
 
@@ -102,11 +122,7 @@ impl $client {
         $cancel,
         " As [`pull`](Self::pull): a late message goes to the next pull of the queue."
     )])?
-    pub $($async)? fn pull_within<Q>(&$($mut)? self, queue: Q, time: Duration) -> Result<Option<Delivery>>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
+    pub $($async)? fn pull_within(&$($mut)? self, queue: Q, time: Duration) -> Result<Option<Delivery>> {
         let limit = Limit::of(Deadline::Total, Some(time));
         self.run(Ask::Pull(queue.try_into()?), limit)$(.$await)??.delivery()
     }
@@ -121,12 +137,9 @@ impl $client {
         $cancel,
         " As [`pull`](Self::pull)."
     )])?
-    pub $($async)? fn try_pull<Q>(&$($mut)? self, queue: Q) -> Result<Option<Delivery>>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
+    pub $($async)? fn try_pull(&$($mut)? self, queue: Q) -> Result<Option<Delivery>> {
         self.run_in_total(Ask::TryPull(queue.try_into()?))$(.$await)??.delivery()
+    }
     }
 
     $($async)? fn settle(&$($mut)? self, action: Action, delivery: &Delivery) -> Result<()> {
@@ -168,18 +181,15 @@ impl $client {
         self.settle(Action::Rcancel, delivery)$(.$await)?
     }
 
+    queue_methods! {
     /// The number of ready messages (`count`). Does not include pulled messages.
     ///
     /// # Errors
     ///
     /// `Refused(QueueNotFound)`; a connection failure.
     $(#[doc = $cancel])?
-    pub $($async)? fn count<Q>(&$($mut)? self, queue: Q) -> Result<u32>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.plain(Action::Count, queue, Bytes::new())$(.$await)??.counted()
+    pub $($async)? fn count(&$($mut)? self, queue: Q) -> Result<u32> {
+        self.plain(Action::Count, queue.try_into()?)$(.$await)??.counted()
     }
 
     /// Removes all ready messages, and returns their number (`clear`). Pulled messages stay with their consumers.
@@ -188,12 +198,8 @@ impl $client {
     ///
     /// As [`count`](Self::count).
     $(#[doc = $cancel])?
-    pub $($async)? fn clear<Q>(&$($mut)? self, queue: Q) -> Result<u32>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.plain(Action::Clear, queue, Bytes::new())$(.$await)??.counted()
+    pub $($async)? fn clear(&$($mut)? self, queue: Q) -> Result<u32> {
+        self.plain(Action::Clear, queue.try_into()?)$(.$await)??.counted()
     }
 
     /// Creates a queue (`createqueue`).
@@ -202,12 +208,8 @@ impl $client {
     ///
     /// `Refused(QueueExists)`; see [`ensure_queue`](Self::ensure_queue).
     $(#[doc = $cancel])?
-    pub $($async)? fn create_queue<Q>(&$($mut)? self, queue: Q) -> Result<()>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.plain(Action::CreateQueue, queue, Bytes::new())$(.$await)??.done()
+    pub $($async)? fn create_queue(&$($mut)? self, queue: Q) -> Result<()> {
+        self.plain(Action::CreateQueue, queue.try_into()?)$(.$await)??.done()
     }
 
     /// Creates a queue unless it exists. Returns whether it was created.
@@ -216,11 +218,7 @@ impl $client {
     ///
     /// A connection failure.
     $(#[doc = $cancel])?
-    pub $($async)? fn ensure_queue<Q>(&$($mut)? self, queue: Q) -> Result<bool>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
+    pub $($async)? fn ensure_queue(&$($mut)? self, queue: Q) -> Result<bool> {
         match self.create_queue(queue)$(.$await)? {
             Err(error) if *error.kind() == ErrorKind::Refused(Refusal::QueueExists) => Ok(false),
             outcome => outcome.map(|()| true),
@@ -233,12 +231,9 @@ impl $client {
     ///
     /// As [`count`](Self::count).
     $(#[doc = $cancel])?
-    pub $($async)? fn delete_queue<Q>(&$($mut)? self, queue: Q) -> Result<()>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.plain(Action::DeleteQueue, queue, Bytes::new())$(.$await)??.done()
+    pub $($async)? fn delete_queue(&$($mut)? self, queue: Q) -> Result<()> {
+        self.plain(Action::DeleteQueue, queue.try_into()?)$(.$await)??.done()
+    }
     }
 
     /// Checks that the server is alive and speaks the protocol.
@@ -269,6 +264,7 @@ impl $client {
         self.run(Ask::Raw(request), limit)$(.$await)??.success()
     }
 
+    queue_methods! {
     /// Takes the leftmost message over HTTP by a pull with this id, by which the message can be found whatever happens
     /// to the call.
     ///
@@ -280,11 +276,7 @@ impl $client {
         " The server keeps waiting. The message it sends goes to the next [`pull`](Self::pull) of this \
          queue by this client or its clones; without one, [`recover`](Self::recover) returns it."
     )])?
-    pub $($async)? fn pull_with_id<Q>(&$($mut)? self, queue: Q, id: RequestId) -> Result<Delivery>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
+    pub $($async)? fn pull_with_id(&$($mut)? self, queue: Q, id: RequestId) -> Result<Delivery> {
         self.by_id(Action::Pull, queue.try_into()?, &id)$(.$await)??.message()
     }
 
@@ -295,11 +287,7 @@ impl $client {
     /// `Refused(NotPulled)`. `Unsupported` over WebSocket, where only the connection that pulled a message can act on
     /// it.
     $(#[doc = $cancel])?
-    pub $($async)? fn delete_pulled<Q>(&$($mut)? self, queue: Q, id: &RequestId) -> Result<()>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
+    pub $($async)? fn delete_pulled(&$($mut)? self, queue: Q, id: &RequestId) -> Result<()> {
         self.by_id(Action::Delete, queue.try_into()?, id)$(.$await)??.done()
     }
 
@@ -311,11 +299,7 @@ impl $client {
     ///
     /// As [`delete_pulled`](Self::delete_pulled).
     $(#[doc = $cancel])?
-    pub $($async)? fn lcancel_pulled<Q>(&$($mut)? self, queue: Q, id: &RequestId) -> Result<()>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
+    pub $($async)? fn lcancel_pulled(&$($mut)? self, queue: Q, id: &RequestId) -> Result<()> {
         self.by_id(Action::Lcancel, queue.try_into()?, id)$(.$await)??.done()
     }
 
@@ -325,11 +309,7 @@ impl $client {
     ///
     /// As [`delete_pulled`](Self::delete_pulled).
     $(#[doc = $cancel])?
-    pub $($async)? fn rcancel_pulled<Q>(&$($mut)? self, queue: Q, id: &RequestId) -> Result<()>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
+    pub $($async)? fn rcancel_pulled(&$($mut)? self, queue: Q, id: &RequestId) -> Result<()> {
         self.by_id(Action::Rcancel, queue.try_into()?, id)$(.$await)??.done()
     }
 
@@ -339,12 +319,9 @@ impl $client {
     ///
     /// As [`delete_pulled`](Self::delete_pulled).
     $(#[doc = $cancel])?
-    pub $($async)? fn recover<Q>(&$($mut)? self, queue: Q, id: &RequestId) -> Result<()>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
+    pub $($async)? fn recover(&$($mut)? self, queue: Q, id: &RequestId) -> Result<()> {
         self.lcancel_pulled(queue, id)$(.$await)?
+    }
     }
 
     $($async)? fn by_id(&$($mut)? self, action: Action, queue: QueueName, id: &RequestId) -> Result<AskAnswer> {
@@ -369,6 +346,7 @@ impl $client {
         Stats::parse(&self.page(None)$(.$await)??)
     }
 
+    queue_methods! {
     /// The statistics of one queue; `None` if it does not exist.
     ///
     /// # Errors
@@ -378,13 +356,19 @@ impl $client {
         $cancel,
         " Read-only: dropping it has no effect."
     )])?
-    pub $($async)? fn queue_stats<Q>(&$($mut)? self, queue: Q) -> Result<Option<QueueStats>>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
+    pub $($async)? fn queue_stats(&$($mut)? self, queue: Q) -> Result<Option<QueueStats>> {
         let queue = queue.try_into()?;
         QueueStats::parse(&self.page(Some(&queue))$(.$await)??, &queue)
+    }
+    }
+}
+
+impl std::fmt::Debug for $client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("address", &self.address().to_string())
+            .field("state", &self.connection_state())
+            .finish_non_exhaustive()
     }
 }
     };

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use queue_core::{ConnectionState, Duplex, Epoch, Limit, now};
+use queue_core::{ConnectionState, Duplex, Epoch, Limit};
 
 use crate::{
-    Address, ConnectOptions, Deadline, Error, MessageId, Metrics, Push, QueueName, Result,
+    Address, ConnectOptions, Deadline, Error, MessageId, Metrics, QueueName, Result,
     asynchronous::{http::Http, link::ServerLink},
     protocol::client::{Ask, AskAnswer},
     trace,
@@ -54,27 +54,6 @@ enum ClientTransport {
 }
 
 impl Client {
-    /// Connects to a server: `"127.0.0.1:6230"`, `"adf+json://queue:6230"`, an [`Address`] or [`ConnectOptions`]. It
-    /// makes one attempt: startup errors are reported immediately.
-    ///
-    /// # Errors
-    ///
-    /// `Connect`, `Timeout(Connect)` or `Tls`; `Protocol` when something else answers; `InvalidInput` for an invalid
-    /// address, and outside of a tokio runtime.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping closes the half-made connection.
-    pub async fn connect<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<ConnectOptions>,
-        Error: From<O::Error>,
-    {
-        let client = Self::new(options)?;
-        client.ready().await?;
-        Ok(client)
-    }
-
     /// Creates a client that connects at its first call, with all attempts of the [retry policy](crate::RetryPolicy):
     /// for a service that may start before its server.
     ///
@@ -111,23 +90,15 @@ impl Client {
     ) -> Result<Self> {
         options.check_stream()?;
         let link = ServerLink::for_stream(options.clone(), Box::new(stream))?;
-        let client = Client {
-            inner: Arc::new(ClientInner {
-                options,
-                way: ClientTransport::WebSocket(Box::new(link)),
-            }),
-        };
+        let way = ClientTransport::WebSocket(Box::new(link));
+        let client = Client { inner: Arc::new(ClientInner { options, way }) };
         client.ready().await?;
         Ok(client)
     }
 
-    async fn ready(&self) -> Result<()> {
+    pub(crate) async fn ready(&self) -> Result<()> {
         let limit = self.inner.options.total_limit().named(Deadline::Connect);
         self.inner.way.run(Ask::Ready, limit).await?.done()
-    }
-
-    pub(crate) async fn run(&self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
-        self.run_about(ask, None, limit).await
     }
 
     /// As `run`, for a request about a message.
@@ -145,10 +116,6 @@ impl Client {
         outcome
     }
 
-    pub(crate) async fn run_in_total(&self, ask: Ask) -> Result<AskAnswer> {
-        self.run(ask, self.inner.options.total_limit()).await
-    }
-
     /// The connection shared by all calls; `None` over HTTP.
     pub(crate) fn link(&self) -> Option<&ServerLink> {
         match &self.inner.way {
@@ -157,17 +124,8 @@ impl Client {
         }
     }
 
-    /// Makes a request over the link without waiting.
-    pub(crate) fn begin(&self, link: &ServerLink, ask: Ask) -> Result<u64> {
-        link.begin(ask, self.inner.options.total_limit(), now())
-    }
-
     pub(crate) fn options(&self) -> &ConnectOptions {
         &self.inner.options
-    }
-
-    pub(crate) async fn push(&self, push: Push) -> Result<MessageId> {
-        self.run_in_total(push.into_ask()).await?.pushed()
     }
 
     pub(crate) async fn page(&self, queue: Option<&QueueName>) -> Result<Bytes> {
@@ -230,10 +188,7 @@ impl Client {
     /// The number of the current or last connection; `None` before the first.
     #[must_use]
     pub fn epoch(&self) -> Option<Epoch> {
-        match &self.inner.way {
-            ClientTransport::WebSocket(link) => link.epoch(),
-            ClientTransport::Http(_) => None,
-        }
+        self.link()?.epoch()
     }
 }
 
@@ -244,14 +199,5 @@ impl ClientTransport {
             // Boxed because it is large, which no call over WebSocket should pay for.
             ClientTransport::Http(http) => Box::pin(http.run(ask, limit)).await,
         }
-    }
-}
-
-impl std::fmt::Debug for Client {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client")
-            .field("address", &self.address().to_string())
-            .field("state", &self.connection_state())
-            .finish_non_exhaustive()
     }
 }

@@ -1,16 +1,10 @@
 //! The async face: its methods, and the tasks that move its bytes.
 
-#[cfg(feature = "tokio")]
 pub(crate) mod client;
-#[cfg(feature = "tokio")]
 pub(crate) mod http;
-#[cfg(feature = "tokio")]
 pub(crate) mod link;
-#[cfg(feature = "tokio")]
 pub(crate) mod pipeline;
-#[cfg(feature = "tokio")]
 pub(crate) mod producer;
 #[cfg(feature = "stream")]
 pub(crate) mod streams;
-#[cfg(feature = "tokio")]
 pub(crate) mod worker;

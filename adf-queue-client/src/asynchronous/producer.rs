@@ -74,26 +74,9 @@ struct ProducerServer {
     ping: Mutex<Option<u64>>,
 }
 
-impl Producer {
-    /// Creates a producer, and [checks](Self::check) that a server answers. Otherwise as [`new`](Self::new).
-    ///
-    /// # Errors
-    ///
-    /// As [`check`](Self::check) and [`new`](Self::new); `InvalidInput` outside of a tokio runtime.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping closes the half-made connection.
-    pub async fn connect<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<ProducerOptions>,
-        Error: From<O::Error>,
-    {
-        let producer = Self::new(options)?;
-        producer.check().await?;
-        Ok(producer)
-    }
+crate::faces::producer_methods!(async await "\n# Cancel safety\n\n");
 
+impl Producer {
     /// Creates a producer that connects when the first message is pushed, from [`ProducerOptions`],
     /// [`ConnectOptions`](crate::ConnectOptions), or comma-separated addresses.
     ///
@@ -110,87 +93,6 @@ impl Producer {
         let servers = PushServers::new(options);
         let inner = ProducerInner { servers, in_flight, report: Mutex::default() };
         Ok(Producer { inner: Arc::new(inner) })
-    }
-
-    /// Adds a message at the left end of a queue, where it is pulled next (`lpush`). Returns its number in the queue of
-    /// the server that took it.
-    ///
-    /// # Errors
-    ///
-    /// See the table of the [producer](Self); `InvalidInput` for a message that cannot be sent, and outside of a tokio
-    /// runtime.
-    ///
-    /// # Cancel safety
-    ///
-    /// A call that was never polled has sent nothing. Otherwise the message may be pushed, once, or not at all.
-    pub async fn lpush<Q>(&self, queue: Q, body: impl AsRef<[u8]>) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.push(None, Push::left(queue.try_into()?, body)).await
-    }
-
-    /// Adds a message at the right end of a queue (`rpush`); see [`lpush`](Self::lpush).
-    ///
-    /// # Errors
-    ///
-    /// As [`lpush`](Self::lpush).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`lpush`](Self::lpush).
-    pub async fn rpush<Q>(&self, queue: Q, body: impl AsRef<[u8]>) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.push(None, Push::right(queue.try_into()?, body)).await
-    }
-
-    /// As [`lpush`](Self::lpush), on the server selected by this key with
-    /// [`Selection::ByKey`](crate::Selection::ByKey); other selections ignore it.
-    ///
-    /// # Errors
-    ///
-    /// As [`lpush`](Self::lpush).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`lpush`](Self::lpush).
-    pub async fn lpush_by_key<Q>(
-        &self,
-        key: impl AsRef<[u8]>,
-        queue: Q,
-        body: impl AsRef<[u8]>,
-    ) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.push(Some(key.as_ref()), Push::left(queue.try_into()?, body)).await
-    }
-
-    /// As [`rpush`](Self::rpush), with a key; see [`lpush_by_key`](Self::lpush_by_key).
-    ///
-    /// # Errors
-    ///
-    /// As [`lpush`](Self::lpush).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`lpush`](Self::lpush).
-    pub async fn rpush_by_key<Q>(
-        &self,
-        key: impl AsRef<[u8]>,
-        queue: Q,
-        body: impl AsRef<[u8]>,
-    ) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.push(Some(key.as_ref()), Push::right(queue.try_into()?, body)).await
     }
 
     async fn push(&self, key: Option<&[u8]>, push: Push) -> Result<MessageId> {
@@ -239,32 +141,10 @@ impl Producer {
         Ok(Receipt::new(task))
     }
 
-    /// Asks whether messages can be pushed now: makes one round trip to each server in turn until one answers, over the
-    /// connection that is there, or over a new one. For a readiness probe: the [state](Self::state) of an idle
-    /// connection says nothing about its server.
-    ///
-    /// # Errors
-    ///
-    /// When no server answers, the error of the last, which names every server and why: `Connect`, `Timeout`, `Tls`,
-    /// `ConnectionLost`, or `Protocol` when something else answers. `Closed` after [`close`](Self::close).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping it only ends the wait.
-    pub async fn check(&self) -> Result<()> {
-        let ProducerInner { servers, in_flight, .. } = &*self.inner;
-        in_flight.check_open()?;
-        let mut checking = servers.checking();
-        while let Some((server, limit)) = checking.next_server(now()) {
-            match servers.server(server)?.link.run(Ask::Ping, limit).await {
-                Ok(_) => return Ok(()),
-                Err(error) => {
-                    servers.check_failed(server, &error);
-                    checking.failed(error);
-                }
-            }
-        }
-        Err(checking.error())
+    /// The servers, unless the producer is closed.
+    fn open_servers(&self) -> Result<&PushServers<ProducerServer>> {
+        self.inner.in_flight.check_open()?;
+        Ok(&self.inner.servers)
     }
 
     /// Waits until every push accepted so far is answered or has timed out.
@@ -333,7 +213,11 @@ impl ProducerInner {
     ) -> Result<AskAnswer> {
         let ProducerServer { link, .. } = self.servers.server(server)?;
         let answer = link.wait(number).await?;
-        if connects { link.call(push.request(), push.limit())?.await } else { Ok(answer) }
+        if connects {
+            link.wait(link.begin(push.request(), push.limit(), now())?).await
+        } else {
+            Ok(answer)
+        }
     }
 }
 

@@ -71,71 +71,9 @@ pub struct Worker {
     handlers: Handlers,
 }
 
+crate::faces::worker_methods!(async await "\n# Cancel safety\n\n");
+
 impl Worker {
-    /// Creates a worker from [`WorkerOptions`], [`ConnectOptions`](crate::ConnectOptions), or comma-separated
-    /// addresses. It connects when it is run.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for an invalid address; `Unsupported` for an HTTP transport, where an abandoned pull still takes
-    /// a message.
-    pub fn new<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<WorkerOptions>,
-        Error: From<O::Error>,
-    {
-        let options = options.try_into()?;
-        options.check()?;
-        Ok(Worker {
-            worker_status: WorkerStatus::new(&options),
-            options,
-            handlers: Handlers::new(),
-        })
-    }
-
-    /// Creates a worker, and [checks](Self::check) that a server answers. Otherwise as [`new`](Self::new).
-    ///
-    /// # Errors
-    ///
-    /// As [`check`](Self::check) and [`new`](Self::new).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping it closes the connection.
-    pub async fn connect<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<WorkerOptions>,
-        Error: From<O::Error>,
-    {
-        let worker = Self::new(options)?;
-        worker.check().await?;
-        Ok(worker)
-    }
-
-    /// Asks whether messages can be pulled now: makes one round trip to each server in turn until one answers, over a
-    /// separate connection that it closes again. For a worker that is not to start without a server.
-    ///
-    /// # Errors
-    ///
-    /// When no server answers, the error of the last, which names every server and why: `Connect`, `Timeout`, `Tls`,
-    /// `ConnectionLost`, or `Protocol` when something else answers.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping it closes the connection.
-    pub async fn check(&self) -> Result<()> {
-        let servers = self.options.servers.options();
-        let mut checking = Checking::new(servers);
-        while let Some((server, limit)) = checking.next_server(now()) {
-            let Some(options) = servers.get(server) else { continue };
-            match ServerLink::new(options.asked_once()).run(Ask::Ping, limit).await {
-                Ok(_) => return Ok(()),
-                Err(error) => checking.failed(error),
-            }
-        }
-        Err(checking.error())
-    }
-
     /// Serves a queue: `handler` runs for each of its messages. The output of its future decides how to settle the
     /// message ([`IntoOutcome`]).
     ///
@@ -301,14 +239,5 @@ struct WorkerTasks {
 impl Drop for WorkerTasks {
     fn drop(&mut self) {
         self.lanes.iter().for_each(|lane| lane.close());
-    }
-}
-
-impl std::fmt::Debug for Worker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Worker")
-            .field("options", &self.options)
-            .field("queues", &self.handlers.keys().collect::<Vec<_>>())
-            .finish_non_exhaustive()
     }
 }

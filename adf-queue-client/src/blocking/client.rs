@@ -8,7 +8,7 @@ use queue_core::{ConnectionState, Epoch, Limit, blocking::TimedStream};
 use super::{Duplex, http::Http, link::ServerLink};
 
 use crate::{
-    Address, ConnectOptions, Deadline, Error, MessageId, Metrics, Push, QueueName, Result,
+    Address, ConnectOptions, Deadline, Error, MessageId, Metrics, QueueName, Result,
     protocol::client::{Ask, AskAnswer},
     trace,
 };
@@ -44,23 +44,6 @@ enum ClientTransport {
 }
 
 impl Client {
-    /// Connects to a server: `"127.0.0.1:6230"`, `"adf+json://queue:6230"`, an [`Address`] or [`ConnectOptions`]. It
-    /// makes one attempt: startup errors are reported immediately.
-    ///
-    /// # Errors
-    ///
-    /// `Connect`, `Timeout(Connect)` or `Tls`; `Protocol` when something else answers; `InvalidInput` for an invalid
-    /// address.
-    pub fn connect<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<ConnectOptions>,
-        Error: From<O::Error>,
-    {
-        let mut client = Self::new(options)?;
-        client.ready()?;
-        Ok(client)
-    }
-
     /// Creates a client that connects at its first call, with all attempts of the [retry policy](crate::RetryPolicy):
     /// for a service that may start before its server.
     ///
@@ -98,13 +81,9 @@ impl Client {
         Ok(client)
     }
 
-    fn ready(&mut self) -> Result<()> {
+    pub(crate) fn ready(&mut self) -> Result<()> {
         let limit = self.options.total_limit().named(Deadline::Connect);
         self.way.run(Ask::Ready, limit)?.done()
-    }
-
-    pub(crate) fn run(&mut self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
-        self.run_about(ask, None, limit)
     }
 
     /// As `run`, for a request about a message.
@@ -121,32 +100,16 @@ impl Client {
         outcome
     }
 
-    pub(crate) fn run_in_total(&mut self, ask: Ask) -> Result<AskAnswer> {
-        self.run(ask, self.options.total_limit())
-    }
-
     pub(crate) fn options(&self) -> &ConnectOptions {
         &self.options
     }
 
-    /// The connection shared by all calls; `None` over HTTP.
-    pub(super) fn link(&mut self) -> Option<&mut ServerLink> {
-        match &mut self.way {
-            ClientTransport::WebSocket(link) => Some(link),
-            ClientTransport::Http(_) => None,
-        }
-    }
-
-    /// The same, with the options.
-    pub(super) fn link_with_options(&mut self) -> Option<(&mut ServerLink, &ConnectOptions)> {
+    /// The connection shared by all calls, with the options; `None` over HTTP.
+    pub(super) fn link(&mut self) -> Option<(&mut ServerLink, &ConnectOptions)> {
         match &mut self.way {
             ClientTransport::WebSocket(link) => Some((link, &self.options)),
             ClientTransport::Http(_) => None,
         }
-    }
-
-    pub(super) fn push(&mut self, push: Push) -> Result<MessageId> {
-        self.run_in_total(push.into_ask())?.pushed()
     }
 
     pub(crate) fn page(&mut self, queue: Option<&QueueName>) -> Result<Bytes> {
@@ -246,14 +209,5 @@ impl ClientTransport {
             ClientTransport::WebSocket(link) => link.run(ask, limit),
             ClientTransport::Http(http) => http.run(ask, limit),
         }
-    }
-}
-
-impl std::fmt::Debug for Client {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client")
-            .field("address", &self.address().to_string())
-            .field("state", &self.connection_state())
-            .finish_non_exhaustive()
     }
 }

@@ -87,22 +87,9 @@ struct ProducerServer {
     attempt: Mutex<Option<mpsc::Receiver<Result<()>>>>,
 }
 
-impl Producer {
-    /// Creates a producer, and [checks](Self::check) that a server answers. Otherwise as [`new`](Self::new).
-    ///
-    /// # Errors
-    ///
-    /// As [`check`](Self::check) and [`new`](Self::new).
-    pub fn connect<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<ProducerOptions>,
-        Error: From<O::Error>,
-    {
-        let producer = Self::new(options)?;
-        producer.check()?;
-        Ok(producer)
-    }
+crate::faces::producer_methods!();
 
+impl Producer {
     /// Creates a producer that connects when the first message is pushed, from [`ProducerOptions`],
     /// [`ConnectOptions`](crate::ConnectOptions), or comma-separated addresses.
     ///
@@ -118,70 +105,6 @@ impl Producer {
         let pushes = Pushes::new(options.max_messages);
         let shared = Arc::new(ProducerShared { servers: PushServers::new(options), pushes });
         Ok(Producer { handle: Arc::new(Handle { shared }) })
-    }
-
-    /// Adds a message at the left end of a queue, where it is pulled next (`lpush`). Returns its number in the queue of
-    /// the server that took it.
-    ///
-    /// # Errors
-    ///
-    /// See the table of the [producer](Self); `InvalidInput` for a message that cannot be sent.
-    pub fn lpush<Q>(&self, queue: Q, body: impl AsRef<[u8]>) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.push(None, Push::left(queue.try_into()?, body))
-    }
-
-    /// Adds a message at the right end of a queue (`rpush`); see [`lpush`](Self::lpush).
-    ///
-    /// # Errors
-    ///
-    /// As [`lpush`](Self::lpush).
-    pub fn rpush<Q>(&self, queue: Q, body: impl AsRef<[u8]>) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.push(None, Push::right(queue.try_into()?, body))
-    }
-
-    /// As [`lpush`](Self::lpush), on the server selected by this key with
-    /// [`Selection::ByKey`](crate::Selection::ByKey); other selections ignore it.
-    ///
-    /// # Errors
-    ///
-    /// As [`lpush`](Self::lpush).
-    pub fn lpush_by_key<Q>(
-        &self,
-        key: impl AsRef<[u8]>,
-        queue: Q,
-        body: impl AsRef<[u8]>,
-    ) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.push(Some(key.as_ref()), Push::left(queue.try_into()?, body))
-    }
-
-    /// As [`rpush`](Self::rpush), with a key; see [`lpush_by_key`](Self::lpush_by_key).
-    ///
-    /// # Errors
-    ///
-    /// As [`lpush`](Self::lpush).
-    pub fn rpush_by_key<Q>(
-        &self,
-        key: impl AsRef<[u8]>,
-        queue: Q,
-        body: impl AsRef<[u8]>,
-    ) -> Result<MessageId>
-    where
-        Q: TryInto<QueueName>,
-        Error: From<Q::Error>,
-    {
-        self.push(Some(key.as_ref()), Push::right(queue.try_into()?, body))
     }
 
     fn push(&self, key: Option<&[u8]>, push: Push) -> Result<MessageId> {
@@ -232,28 +155,10 @@ impl Producer {
         Ok(Receipt::new(shared.clone(), number, operation))
     }
 
-    /// Asks whether messages can be pushed now: makes one round trip to each server in turn until one answers, over the
-    /// connection that is there, or over a new one. For a readiness probe: the [state](Self::state) of an idle
-    /// connection says nothing about its server.
-    ///
-    /// # Errors
-    ///
-    /// When no server answers, the error of the last, which names every server and why: `Connect`, `Timeout`, `Tls`,
-    /// `ConnectionLost`, or `Protocol` when something else answers. `Closed` after [`close`](Self::close).
-    pub fn check(&self) -> Result<()> {
-        let shared = &self.handle.shared;
-        shared.pushes.check_open()?;
-        let mut checking = shared.servers.checking();
-        while let Some((server, limit)) = checking.next_server(now()) {
-            match shared.servers.server(server)?.link.run(Ask::Ping, limit) {
-                Ok(_) => return Ok(()),
-                Err(error) => {
-                    shared.servers.check_failed(server, &error);
-                    checking.failed(error);
-                }
-            }
-        }
-        Err(checking.error())
+    /// The servers, unless the producer is closed.
+    fn open_servers(&self) -> Result<&PushServers<ProducerServer>> {
+        self.handle.shared.pushes.check_open()?;
+        Ok(&self.handle.shared.servers)
     }
 
     /// Waits until every push accepted so far is answered or has timed out.

@@ -5,7 +5,6 @@ mod lane;
 use queue_core::{Registered, now, sync::thread};
 use std::{collections::BTreeMap, sync::Arc};
 
-use self::lane::LanePump;
 use super::link::ServerLink;
 use crate::{
     Error, IntoOutcome, JobContext, QueueName, Result, WorkerHandle, WorkerOptions, WorkerReport,
@@ -61,64 +60,9 @@ pub struct Worker {
     handlers: Handlers,
 }
 
+crate::faces::worker_methods!();
+
 impl Worker {
-    /// Creates a worker from [`WorkerOptions`], [`ConnectOptions`](crate::ConnectOptions), or comma-separated
-    /// addresses. It connects when it is run.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for an invalid address; `Unsupported` for an HTTP transport, where an abandoned pull still takes
-    /// a message.
-    pub fn new<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<WorkerOptions>,
-        Error: From<O::Error>,
-    {
-        let options = options.try_into()?;
-        options.check()?;
-        Ok(Worker {
-            worker_status: WorkerStatus::new(&options),
-            options,
-            handlers: Handlers::new(),
-        })
-    }
-
-    /// Creates a worker, and [checks](Self::check) that a server answers. Otherwise as [`new`](Self::new).
-    ///
-    /// # Errors
-    ///
-    /// As [`check`](Self::check) and [`new`](Self::new).
-    pub fn connect<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<WorkerOptions>,
-        Error: From<O::Error>,
-    {
-        let worker = Self::new(options)?;
-        worker.check()?;
-        Ok(worker)
-    }
-
-    /// Asks whether messages can be pulled now: makes one round trip to each server in turn until one answers, over a
-    /// separate connection that it closes again. For a worker that is not to start without a server.
-    ///
-    /// # Errors
-    ///
-    /// When no server answers, the error of the last, which names every server and why: `Connect`, `Timeout`, `Tls`,
-    /// `ConnectionLost`, or `Protocol` when something else answers.
-    pub fn check(&self) -> Result<()> {
-        let servers = self.options.servers.options();
-        let mut checking = Checking::new(servers);
-        while let Some((server, limit)) = checking.next_server(now()) {
-            let Some(options) = servers.get(server) else { continue };
-            let mut link = ServerLink::new(options.asked_once());
-            match link.run(Ask::Ping, limit) {
-                Ok(_) => return Ok(()),
-                Err(error) => checking.failed(error),
-            }
-        }
-        Err(checking.error())
-    }
-
     /// Serves a queue: `handler` runs for each of its messages. Its return value decides how to settle the message
     /// ([`IntoOutcome`]).
     ///
@@ -156,25 +100,15 @@ impl Worker {
     pub fn run(self) -> WorkerReport {
         let Worker { options, worker_status, handlers } = &self;
         let _run = worker_status.stop.run();
-        let lane = |index, server| LanePump::new(index, server, options, worker_status, handlers);
+        let serve = |index, server| lane::serve(index, server, options, worker_status, handlers);
         match options.servers.options() {
-            [server] => lane(0, server).serve(),
+            [server] => serve(0, server),
             servers => thread::scope(|scope| {
                 for (index, server) in servers.iter().enumerate() {
-                    let lane = lane(index, server);
-                    scope.spawn(move || lane.serve());
+                    scope.spawn(move || serve(index, server));
                 }
             }),
         }
         worker_status.report()
-    }
-}
-
-impl std::fmt::Debug for Worker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Worker")
-            .field("options", &self.options)
-            .field("queues", &self.handlers.keys().collect::<Vec<_>>())
-            .finish_non_exhaustive()
     }
 }

@@ -23,13 +23,6 @@ use crate::{
     work::{WorkerStatus, panicked},
 };
 
-pub(super) struct LanePump<'a> {
-    index: usize,
-    role: worker::Lane,
-    wire: Wire<Error>,
-    lane_shared: LaneShared<'a>,
-}
-
 /// Shared by the thread of the lane and those of its handlers.
 struct LaneShared<'a> {
     index: usize,
@@ -41,36 +34,29 @@ struct LaneShared<'a> {
     mail: DecisionBox,
 }
 
-impl<'a> LanePump<'a> {
-    pub(super) fn new(
-        index: usize,
-        server: &ConnectOptions,
-        options: &WorkerOptions,
-        worker_status: &'a WorkerStatus,
-        handlers: &'a Handlers,
-    ) -> Self {
-        let lane_shared = LaneShared {
-            index,
-            slots: options.slots,
-            server: Arc::new(server.address.clone()),
-            worker_status,
-            handlers,
-            job_queue: JobQueue::default(),
-            mail: DecisionBox::default(),
-        };
-        let role = options.lane(server, handlers.keys());
-        LanePump { index, role, wire: Wire::aside(server), lane_shared }
-    }
-
-    /// Runs until the worker is stopping and running handlers have ended.
-    pub(super) fn serve(self) {
-        let LanePump { index, mut role, mut wire, lane_shared } = self;
-        thread::scope(|scope| {
-            let _closing = lane_shared.job_queue.closing();
-            lane_shared.listen(scope, &mut role, &mut wire);
-            lane_shared.worker_status.close(index);
-        });
-    }
+/// Runs until the worker is stopping and running handlers have ended.
+pub(super) fn serve(
+    index: usize,
+    server: &ConnectOptions,
+    options: &WorkerOptions,
+    worker_status: &WorkerStatus,
+    handlers: &Handlers,
+) {
+    let lane_shared = LaneShared {
+        index,
+        slots: options.slots,
+        server: Arc::new(server.address.clone()),
+        worker_status,
+        handlers,
+        job_queue: JobQueue::default(),
+        mail: DecisionBox::default(),
+    };
+    let (mut role, mut wire) = (options.lane(server, handlers.keys()), Wire::aside(server));
+    thread::scope(|scope| {
+        let _closing = lane_shared.job_queue.closing();
+        lane_shared.listen(scope, &mut role, &mut wire);
+        worker_status.close(index);
+    });
 }
 
 impl LaneShared<'_> {
