@@ -2,10 +2,9 @@
 //! names for messaging. Bodies are never logged, only their length; neither is text from servers.
 //!
 //! Without the feature `tracing` everything here is a no-op.
+#![cfg_attr(not(feature = "tracing"), allow(unused_variables))]
 
-use queue_core::{
-    BatchOperation, Facts, Fate, Instrument, Measures, Observation, Operation, one_line,
-};
+use queue_core::{Facts, Fate, Instrument, Measures, Observation, Operation, one_line};
 #[cfg(feature = "tracing")]
 use queue_core::{OneLine, Words};
 
@@ -22,6 +21,25 @@ use crate::{
 #[cfg(feature = "tracing")]
 const TARGET: &str = "adf_queue_client";
 const SYSTEM: &str = "adf_queue";
+
+/// Emits an event with these fields.
+#[cfg(feature = "tracing")]
+macro_rules! event {
+    ($level:ident, $text:literal, $($field:tt)+) => {
+        tracing::event!(
+            target: TARGET,
+            tracing::Level::$level,
+            { messaging.system = SYSTEM, $($field)+ },
+            $text
+        )
+    };
+}
+#[cfg(not(feature = "tracing"))]
+macro_rules! event {
+    ($($field:tt)+) => {
+        ()
+    };
+}
 
 queue_core::trace_connections!("adf_queue_connect", TARGET, SYSTEM);
 
@@ -57,8 +75,6 @@ pub(crate) fn call(
     ask: &Ask,
     message: Option<MessageId>,
 ) -> Operation {
-    #[cfg(not(feature = "tracing"))]
-    let _ = message;
     let about = || {
         let (operation, kind) = match (ask.action(), ask) {
             (Some(action), _) => (action.name(), operation_type(action)),
@@ -174,120 +190,89 @@ pub(crate) fn pushes(options: &ConnectOptions, first: &Push) -> Operation {
     )
 }
 
-/// Records the outcome of one of many pushes.
-pub(crate) fn pushed_one(observation: &mut BatchOperation, outcome: &Result<MessageId, Error>) {
-    observation.sent(failure(outcome));
-}
-
 /// Records a failed call.
 pub(crate) fn failed(error: &Error) {
-    #[cfg(feature = "tracing")]
-    tracing::debug!(
-        target: TARGET,
-        {
-            messaging.system = SYSTEM,
-            messaging.operation.name = error.action().map(Action::name),
-            "error.type" = error.kind().name(),
-            fate = ?error.fate(),
-            request_id = error.request_id().map(tracing::field::display),
-        },
-        "the request failed"
+    event!(
+        DEBUG,
+        "the request failed",
+        messaging.operation.name = error.action().map(Action::name),
+        "error.type" = error.kind().name(),
+        fate = ?error.fate(),
+        request_id = error.request_id().map(tracing::field::display),
     );
-    #[cfg(not(feature = "tracing"))]
-    let _ = error;
 }
 
 /// Records a pull over HTTP. Whatever happens to it, its message can be found by the id.
 pub(crate) fn pulling(address: &Address, pull: &Request) {
-    #[cfg(feature = "tracing")]
-    tracing::debug!(
-        target: TARGET,
-        {
-            messaging.system = SYSTEM,
-            messaging.destination.name = %OneLine(pull.queue()),
-            server.address = %address.endpoint().host(),
-            server.port = address.endpoint().port().map(i64::from),
-            request_id = %pull.id(),
-        },
-        "pulling over HTTP"
+    event!(
+        DEBUG,
+        "pulling over HTTP",
+        messaging.destination.name = %OneLine(pull.queue()),
+        server.address = %address.endpoint().host(),
+        server.port = address.endpoint().port().map(i64::from),
+        request_id = %pull.id(),
     );
-    #[cfg(not(feature = "tracing"))]
-    let _ = (address, pull);
 }
 
 /// Records a pull over HTTP that is abandoned on the server: its message can be found only by the id.
 pub(crate) fn forsaken(pull: &Request) {
-    #[cfg(feature = "tracing")]
-    tracing::warn!(
-        target: TARGET,
-        {
-            messaging.system = SYSTEM,
-            messaging.destination.name = %OneLine(pull.queue()),
-            request_id = %pull.id(),
-        },
-        "a pull over HTTP was abandoned: recover what it takes by its request id"
+    event!(
+        WARN,
+        "a pull over HTTP was abandoned: recover what it takes by its request id",
+        messaging.destination.name = %OneLine(pull.queue()),
+        request_id = %pull.id(),
     );
-    #[cfg(not(feature = "tracing"))]
-    let _ = pull;
 }
 
 /// Records an event of a worker.
 /// Text of handlers, which may quote the message, is recorded only with `logs_errors`.
 pub(crate) fn worker(address: &Address, what: &WorkerEventKind, logs_errors: bool) {
-    #[cfg(feature = "tracing")]
+    /// An event that concerns this queue of the server.
+    macro_rules! event_of {
+        ($queue:expr, $level:ident, $text:literal, $($field:tt)+) => {
+            event!(
+                $level,
+                $text,
+                messaging.destination.name = %OneLine($queue),
+                server.address = %address.endpoint().host(),
+                $($field)+
+            )
+        };
+    }
     match what {
-        WorkerEventKind::Poisoned { queue, message, duplications } => tracing::warn!(
-            target: TARGET,
-            {
-                messaging.system = SYSTEM,
-                messaging.destination.name = %OneLine(queue),
-                server.address = %address.endpoint().host(),
-                messaging.message.id = %message,
-                duplications = i64::from(*duplications),
-            },
-            "the message was delivered too often"
+        WorkerEventKind::Poisoned { queue, message, duplications } => event_of!(
+            queue,
+            WARN,
+            "the message was delivered too often",
+            messaging.message.id = %message,
+            duplications = i64::from(*duplications),
         ),
-        WorkerEventKind::Refused { queue, error, pause } => tracing::warn!(
-            target: TARGET,
-            {
-                messaging.system = SYSTEM,
-                messaging.destination.name = %OneLine(queue),
-                server.address = %address.endpoint().host(),
-                "error.type" = error.kind().name(),
-                pause_ms = pause.as_millis() as i64,
-            },
-            "the server refused the worker's request"
+        WorkerEventKind::Refused { queue, error, pause } => event_of!(
+            queue,
+            WARN,
+            "the server refused the worker's request",
+            "error.type" = error.kind().name(),
+            pause_ms = pause.as_millis() as i64,
         ),
-        WorkerEventKind::GivenUp => tracing::warn!(
-            target: TARGET,
-            {
-                messaging.system = SYSTEM,
-                server.address = %address.endpoint().host(),
-            },
-            "the server is given up"
+        WorkerEventKind::GivenUp => event!(
+            WARN,
+            "the server is given up",
+            server.address = %address.endpoint().host(),
         ),
-        WorkerEventKind::DeadLettered { queue, message, reason, attempts } => tracing::warn!(
-            target: TARGET,
-            {
-                messaging.system = SYSTEM,
-                messaging.destination.name = %OneLine(queue),
-                server.address = %address.endpoint().host(),
-                messaging.message.id = %message,
-                attempts = i64::from(*attempts),
-                reason = logs_errors.then(|| tracing::field::display(Words(reason))),
-            },
-            "the message went to the dead-letter queue"
+        WorkerEventKind::DeadLettered { queue, message, reason, attempts } => event_of!(
+            queue,
+            WARN,
+            "the message went to the dead-letter queue",
+            messaging.message.id = %message,
+            attempts = i64::from(*attempts),
+            reason = logs_errors.then(|| tracing::field::display(Words(reason))),
         ),
-        WorkerEventKind::Settled { queue, message, fate } => tracing::debug!(
-            target: TARGET,
-            {
-                messaging.system = SYSTEM,
-                messaging.destination.name = %OneLine(queue),
-                server.address = %address.endpoint().host(),
-                messaging.message.id = %message,
-                fate = fate.word(),
-            },
-            "the message has ended"
+        WorkerEventKind::Settled { queue, message, fate } => event_of!(
+            queue,
+            DEBUG,
+            "the message has ended",
+            messaging.message.id = %message,
+            fate = fate.word(),
         ),
         // The connection is recorded separately, and a handler's failure within the span of its message.
         WorkerEventKind::Connected
@@ -295,8 +280,6 @@ pub(crate) fn worker(address: &Address, what: &WorkerEventKind, logs_errors: boo
         | WorkerEventKind::Failed { .. }
         | WorkerEventKind::Started { .. } => {}
     }
-    #[cfg(not(feature = "tracing"))]
-    let _ = (address, what, logs_errors);
 }
 
 pub(crate) fn job(measures: &Measures, address: &Address, delivery: &Delivery) -> Operation {
@@ -326,21 +309,15 @@ pub(crate) fn handled(
     ended: &Ended,
     logs_errors: bool,
 ) {
-    #[cfg(feature = "tracing")]
     if let Some(words) = &ended.error {
-        tracing::warn!(
-            target: TARGET,
-            {
-                messaging.system = SYSTEM,
-                messaging.destination.name = %OneLine(delivery.queue()),
-                messaging.message.id = %delivery.message_id(),
-                "error.type" = ended.error_type(),
-                error = logs_errors.then(|| tracing::field::display(Words(words))),
-            },
-            "the handler failed"
+        event!(
+            WARN,
+            "the handler failed",
+            messaging.destination.name = %OneLine(delivery.queue()),
+            messaging.message.id = %delivery.message_id(),
+            "error.type" = ended.error_type(),
+            error = logs_errors.then(|| tracing::field::display(Words(words))),
         );
     }
-    #[cfg(not(feature = "tracing"))]
-    let _ = (delivery, logs_errors);
     process.ended(ended.error_type());
 }

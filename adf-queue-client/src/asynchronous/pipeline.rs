@@ -2,7 +2,7 @@
 
 use std::iter::Fuse;
 
-use queue_core::BatchOperation;
+use queue_core::{BatchOperation, now};
 
 use crate::{
     Client, MessageId, Push, Result,
@@ -81,10 +81,11 @@ impl<I: Iterator<Item = Push>> PushMany<'_, I> {
                 observation.begin(|| trace::pushes(client.options(), push));
                 observation.takes(1);
             });
-            window.fill(&mut counted, |ask| client.begin(link, ask));
+            let begin = |ask| link.begin(ask, client.options().total_limit(), now());
+            window.fill(&mut counted, begin);
             match window.next() {
                 WindowStep::Tell(outcome) => {
-                    trace::pushed_one(observation, &outcome);
+                    observation.sent(trace::failure(&outcome));
                     return Some(outcome);
                 }
                 WindowStep::Wait(number) => {

@@ -61,11 +61,10 @@ impl<I: Iterator<Item = Push>> Iterator for PushMany<'_, I> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let PushMany { client, pushes, window, observation } = self;
-        if client.link().is_none() {
+        let Some((link, options)) = client.link() else {
             let push = pushes.next()?;
             return Some(client.push(push));
-        }
-        let (link, options) = client.link_with_options()?;
+        };
         loop {
             let counted = &mut pushes.by_ref().inspect(|push| {
                 observation.begin(|| trace::pushes(options, push));
@@ -78,7 +77,7 @@ impl<I: Iterator<Item = Push>> Iterator for PushMany<'_, I> {
             }
             match window.next() {
                 WindowStep::Tell(outcome) => {
-                    trace::pushed_one(observation, &outcome);
+                    observation.sent(trace::failure(&outcome));
                     return Some(outcome);
                 }
                 WindowStep::Wait(number) => window.came(span.run(|| link.outcome(number))),
@@ -90,7 +89,7 @@ impl<I: Iterator<Item = Push>> Iterator for PushMany<'_, I> {
 
 impl<I> Drop for PushMany<'_, I> {
     fn drop(&mut self) {
-        if let Some(link) = self.client.link() {
+        if let Some((link, _)) = self.client.link() {
             self.window.end().for_each(|number| link.leave(number));
         }
     }
