@@ -7,11 +7,8 @@ use std::fmt;
 use bytes::Buf as _;
 use serde_core::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::{
-    Action, Encoding, binary,
-    frame::{FrameHeader, OpCode},
-    head, json, websocket,
-};
+pub use super::frame::{FrameHead, FrameKind};
+use super::{Action, Encoding, binary, head, json};
 use crate::{Error, Result};
 
 /// The head of an HTTP request.
@@ -67,71 +64,6 @@ impl RequestHead {
             _ => (name, Encoding::Json),
         };
         Some((Action::from_name(name)?, encoding))
-    }
-}
-
-/// The kind of a WebSocket frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FrameKind {
-    /// A binary message, or its beginning.
-    Binary,
-    /// A JSON message, or its beginning.
-    Text,
-    /// A continuation of a message.
-    Part,
-    /// A ping.
-    Ping,
-    /// A pong.
-    Pong,
-    /// A close.
-    Close,
-    /// A kind outside of the protocol.
-    Other,
-}
-
-/// The head of a WebSocket frame, from either side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct FrameHead {
-    /// Its kind.
-    pub kind: FrameKind,
-    /// The length of the head in bytes.
-    pub len: usize,
-    /// The length of the payload in bytes.
-    pub payload: u64,
-    mask: Option<[u8; 4]>,
-}
-
-impl FrameHead {
-    /// The head at the front of `data`, once it is whole.
-    ///
-    /// # Errors
-    ///
-    /// `Protocol` when this is not a frame.
-    pub fn read(data: &[u8]) -> Result<Option<Self>> {
-        let Some((header, len, payload)) = FrameHeader::read(data)? else { return Ok(None) };
-        let kind = match header.opcode {
-            OpCode::Binary => FrameKind::Binary,
-            OpCode::Text => FrameKind::Text,
-            OpCode::Part => FrameKind::Part,
-            OpCode::Ping => FrameKind::Ping,
-            OpCode::Pong => FrameKind::Pong,
-            OpCode::Close => FrameKind::Close,
-        };
-        Ok(Some(Self { kind, len, payload, mask: header.mask }))
-    }
-
-    /// The unmasked payload of the frame at the front of `data`, as far as it has arrived.
-    #[must_use]
-    pub fn payload_of(&self, data: &[u8]) -> Vec<u8> {
-        let end = usize::try_from(self.payload).unwrap_or(usize::MAX).saturating_add(self.len);
-        let payload = data.get(self.len..end.min(data.len())).unwrap_or_default();
-        let mut payload = payload.to_vec();
-        if let Some(mask) = self.mask {
-            websocket::apply(mask, &mut payload);
-        }
-        payload
     }
 }
 

@@ -6,38 +6,52 @@ use sha1_smol::Sha1;
 
 use crate::{Error, Result};
 
-/// The part after a header.
+/// The kind of a WebSocket frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OpCode {
+#[non_exhaustive]
+pub enum FrameKind {
+    /// A continuation of a message.
     Part = 0,
+    /// A JSON message, or its beginning.
     Text = 1,
+    /// A binary message, or its beginning.
     Binary = 2,
+    /// A close.
     Close = 8,
+    /// A ping.
     Ping = 9,
+    /// A pong.
     Pong = 10,
 }
 
-impl OpCode {
+impl FrameKind {
     fn from_code(code: u8) -> Option<Self> {
         Some(match code {
-            0 => OpCode::Part,
-            1 => OpCode::Text,
-            2 => OpCode::Binary,
-            8 => OpCode::Close,
-            9 => OpCode::Ping,
-            10 => OpCode::Pong,
+            0 => FrameKind::Part,
+            1 => FrameKind::Text,
+            2 => FrameKind::Binary,
+            8 => FrameKind::Close,
+            9 => FrameKind::Ping,
+            10 => FrameKind::Pong,
             _ => return None,
         })
     }
 
     pub(super) fn is_control(self) -> bool {
-        matches!(self, OpCode::Close | OpCode::Ping | OpCode::Pong)
+        matches!(self, FrameKind::Close | FrameKind::Ping | FrameKind::Pong)
     }
 }
 
+/// The header of a WebSocket frame, from either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FrameHeader {
-    pub(super) opcode: OpCode,
+#[non_exhaustive]
+pub struct FrameHead {
+    /// Its kind.
+    pub kind: FrameKind,
+    /// The length of the header in bytes.
+    pub len: usize,
+    /// The length of the payload in bytes.
+    pub payload: u64,
     pub(super) is_final: bool,
     /// Whether a reserved bit is set.
     pub(super) has_extension: bool,
@@ -47,12 +61,16 @@ pub(super) struct FrameHeader {
 /// The longest header.
 pub(super) const MAX_HEADER: usize = 14;
 
-impl FrameHeader {
-    /// The header at the front of `data`, its own length, and that of the payload; `None` while it is incomplete.
-    pub(super) fn read(data: &[u8]) -> Result<Option<(Self, usize, u64)>> {
+impl FrameHead {
+    /// The header at the front of `data`, once it is whole.
+    ///
+    /// # Errors
+    ///
+    /// `Protocol` when this is not a frame.
+    pub fn read(data: &[u8]) -> Result<Option<Self>> {
         let Some(([first, second], rest)) = data.split_first_chunk() else { return Ok(None) };
         let (code, short) = (first & 0x0f, second & 0x7f);
-        let Some(opcode) = OpCode::from_code(code) else {
+        let Some(kind) = FrameKind::from_code(code) else {
             let why = format!("the peer does not speak WebSocket: {code} is no kind of frame");
             return Err(Error::protocol(why));
         };
@@ -70,13 +88,24 @@ impl FrameHeader {
             (mask, rest) = (Some(*key), behind);
         }
         let (is_final, has_extension) = (first & 0x80 != 0, first & 0x70 != 0);
-        let header = FrameHeader { opcode, is_final, has_extension, mask };
-        Ok(Some((header, data.len() - rest.len(), payload)))
+        let len = data.len() - rest.len();
+        Ok(Some(FrameHead { kind, len, payload, is_final, has_extension, mask }))
+    }
+
+    /// The unmasked payload of the frame at the front of `data`, as far as it has arrived.
+    #[must_use]
+    pub fn payload_of(&self, data: &[u8]) -> Vec<u8> {
+        let end = usize::try_from(self.payload).unwrap_or(usize::MAX).saturating_add(self.len);
+        let mut payload = data.get(self.len..end.min(data.len())).unwrap_or_default().to_vec();
+        if let Some(mask) = self.mask {
+            apply(mask, &mut payload);
+        }
+        payload
     }
 
     /// Appends the header of a whole message, or of a control frame, with this mask.
-    pub(super) fn write(opcode: OpCode, mask: [u8; 4], payload: usize, out: &mut BytesMut) {
-        out.put_u8(0x80 | opcode as u8);
+    pub(super) fn write(kind: FrameKind, mask: [u8; 4], payload: usize, out: &mut BytesMut) {
+        out.put_u8(0x80 | kind as u8);
         match (u8::try_from(payload), u16::try_from(payload)) {
             (Ok(len @ 0..126), _) => out.put_u8(0x80 | len),
             (_, Ok(len)) => {
@@ -90,6 +119,16 @@ impl FrameHeader {
         }
         out.extend_from_slice(&mask);
     }
+}
+
+/// Masks `payload`, eight bytes at a time.
+pub(super) fn apply(mask: [u8; 4], payload: &mut [u8]) {
+    let (words, rest) = payload.as_chunks_mut::<8>();
+    let wide = u64::from(u32::from_ne_bytes(mask)) * 0x1_0000_0001;
+    for word in words {
+        *word = (u64::from_ne_bytes(*word) ^ wide).to_ne_bytes();
+    }
+    rest.iter_mut().zip(mask.into_iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
 }
 
 /// The answer to an upgrade with this key.
@@ -109,18 +148,18 @@ mod tests {
 
     #[test]
     fn a_header_is_read_as_it_is_written_and_not_before_it_is_whole() {
-        for opcode in (0..16).filter_map(OpCode::from_code) {
+        for kind in (0..16).filter_map(FrameKind::from_code) {
             for payload in [0, 125, 126, 65_535, 65_536, 1 << 40] {
                 let mut out = BytesMut::new();
-                FrameHeader::write(opcode, [1, 2, 3, 4], payload, &mut out);
+                FrameHead::write(kind, [1, 2, 3, 4], payload, &mut out);
                 assert!(out.len() <= MAX_HEADER);
                 for len in 0..out.len() {
-                    assert_eq!(FrameHeader::read(&out[..len]).unwrap(), None);
+                    assert_eq!(FrameHead::read(&out[..len]).unwrap(), None);
                 }
-                let mask = Some([1, 2, 3, 4]);
-                let header = FrameHeader { opcode, is_final: true, has_extension: false, mask };
-                let read = (header, out.len(), payload as u64);
-                assert_eq!(FrameHeader::read(&out).unwrap(), Some(read));
+                let (len, payload, mask) = (out.len(), payload as u64, Some([1, 2, 3, 4]));
+                let (is_final, has_extension) = (true, false);
+                let head = FrameHead { kind, len, payload, is_final, has_extension, mask };
+                assert_eq!(FrameHead::read(&out).unwrap(), Some(head));
             }
         }
     }

@@ -102,21 +102,19 @@ pub struct Answer {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Length {
-    /// Chunks, and the rest of the current one.
-    Chunked(HttpChunk),
+    /// The line that begins a chunk.
+    ChunkSize,
+    /// The rest of a chunk.
+    Chunk(usize),
+    /// The line end behind a chunk.
+    ChunkEnd,
+    /// The lines behind the last chunk.
+    Trailer,
     /// This number of bytes is still to come.
     Counted(usize),
     /// Everything until the connection ends.
     ToTheEnd,
     Whole,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum HttpChunk {
-    Size,
-    Data(usize),
-    LineEnd,
-    Trailer,
 }
 
 /// Maximum length of a line between chunks.
@@ -162,7 +160,7 @@ impl Answer {
             return Ok(Length::Whole);
         }
         if head.is("Transfer-Encoding", "chunked") {
-            return Ok(Length::Chunked(HttpChunk::Size));
+            return Ok(Length::ChunkSize);
         }
         let Some(length) = head.get("Content-Length") else { return Ok(Length::ToTheEnd) };
         let length = queue_core::decimal(length.trim_ascii()).and_then(|n| usize::try_from(n).ok());
@@ -192,43 +190,43 @@ impl Answer {
                 self.length = if n == left { Length::Whole } else { Length::Counted(left - n) };
                 Ok(n)
             }
-            Length::Chunked(chunk) => self.take_chunk(chunk, rest),
+            Length::Chunk(left) => {
+                let n = self.keep(rest.get(..left).unwrap_or(rest))?;
+                self.length = if n == left { Length::ChunkEnd } else { Length::Chunk(left - n) };
+                Ok(n)
+            }
+            Length::ChunkSize | Length::ChunkEnd | Length::Trailer => self.take_line(rest),
         }
     }
 
-    fn take_chunk(&mut self, chunk: HttpChunk, rest: &[u8]) -> Result<usize> {
-        if let HttpChunk::Data(left) = chunk {
-            let n = self.keep(rest.get(..left).unwrap_or(rest))?;
-            let next = if n == left { HttpChunk::LineEnd } else { HttpChunk::Data(left - n) };
-            self.length = Length::Chunked(next);
-            return Ok(n);
-        }
+    /// Consumes a line between chunks, or behind them.
+    fn take_line(&mut self, rest: &[u8]) -> Result<usize> {
         let Some(end) = rest.iter().take(MAX_CHUNK_LINE).position(|byte| *byte == b'\n') else {
             let is_endless = rest.len() >= MAX_CHUNK_LINE;
             return if is_endless { Err(endless("a chunk line", MAX_CHUNK_LINE)) } else { Ok(0) };
         };
         let line = rest.get(..end).unwrap_or_default().trim_ascii_end();
-        self.length = match chunk {
-            HttpChunk::Size => {
+        self.length = match self.length {
+            Length::ChunkSize => {
                 let digits = line.split(|byte| *byte == b';').next().unwrap_or_default();
                 match size(digits).ok_or_else(|| bad_chunk(line))? {
-                    0 => Length::Chunked(HttpChunk::Trailer),
+                    0 => Length::Trailer,
                     n if n > self.max_body.saturating_sub(self.body.len()) => {
                         return Err(self.too_long(self.body.len().saturating_add(n)));
                     }
-                    n => Length::Chunked(HttpChunk::Data(n)),
+                    n => Length::Chunk(n),
                 }
             }
-            HttpChunk::LineEnd if line.is_empty() => Length::Chunked(HttpChunk::Size),
-            HttpChunk::Trailer if line.is_empty() => Length::Whole,
-            HttpChunk::Trailer => {
+            Length::ChunkEnd if line.is_empty() => Length::ChunkSize,
+            Length::Trailer if line.is_empty() => Length::Whole,
+            Length::Trailer => {
                 self.trailer += end;
                 if self.trailer > MAX_TRAILER {
                     return Err(endless("the trailer", MAX_TRAILER));
                 }
-                Length::Chunked(HttpChunk::Trailer)
+                Length::Trailer
             }
-            HttpChunk::LineEnd | HttpChunk::Data(_) => return Err(bad_chunk(line)),
+            _ => return Err(bad_chunk(line)),
         };
         Ok(end + 1)
     }
@@ -246,8 +244,8 @@ impl Answer {
     #[must_use]
     pub fn missing(&self) -> usize {
         match self.length {
-            Length::Counted(left) | Length::Chunked(HttpChunk::Data(left)) => left,
-            Length::Chunked(_) | Length::ToTheEnd | Length::Whole => 0,
+            Length::Counted(left) | Length::Chunk(left) => left,
+            _ => 0,
         }
     }
 

@@ -13,20 +13,17 @@ use serde_core::{
 use super::{Action, Delivered, Refusal, Response, Success, request::RequestFields, response::OK};
 use crate::{Error, RequestId, Result};
 
-struct Text<'a> {
-    action: &'static str,
-    requestid: &'a str,
-    queue: &'a str,
-    body: Option<&'a str>,
-}
+/// A request, and its body as text.
+struct Text<'a>(&'a RequestFields<'a>, &'a str);
 
 impl Serialize for Text<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Text(asked, body) = self;
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("action", self.action)?;
-        map.serialize_entry("requestid", self.requestid)?;
-        map.serialize_entry("queue", self.queue)?;
-        if let Some(body) = self.body {
+        map.serialize_entry("action", asked.action.name())?;
+        map.serialize_entry("requestid", asked.id)?;
+        map.serialize_entry("queue", asked.queue)?;
+        if asked.action.is_push() {
             map.serialize_entry("body", body)?;
         }
         map.end()
@@ -124,16 +121,10 @@ impl<'de> Visitor<'de> for WordsVisitor {
 }
 
 pub(super) fn encode(asked: &RequestFields<'_>, frame: &mut BytesMut) -> Result<()> {
-    let body = text(asked.body)?;
-    let asked = Text {
-        action: asked.action.name(),
-        requestid: asked.id,
-        queue: asked.queue,
-        body: asked.action.is_push().then_some(body),
-    };
+    let text = Text(asked, text(asked.body)?);
     let start = frame.len();
     // Characters beyond the basic plane stay UTF-8: the server closes the connection at an escaped surrogate.
-    serde_json::to_writer(frame.writer(), &asked).map_err(|error| {
+    serde_json::to_writer(frame.writer(), &text).map_err(|error| {
         frame.truncate(start);
         Error::invalid("the request cannot be written as JSON").with_source(error)
     })

@@ -80,7 +80,7 @@ impl QueueStats {
             let name = queue.as_str();
             let found = start.strip_prefix(name.as_bytes()).and_then(counts);
             if let Some((counts, _)) = found {
-                return Ok(Some(counts.of(name.to_owned())));
+                return Ok(Some(stats_of(name.to_owned(), counts)));
             }
             rest = start;
         }
@@ -143,23 +143,18 @@ fn row(start: &[u8]) -> Option<(QueueStats, &[u8])> {
         at += position(start.get(at..)?, b"</td>")?;
         let (name, rest) = start.split_at_checked(at)?;
         if let Some((counts, rest)) = counts(rest) {
-            return Some((counts.of(text(name)), rest));
+            return Some((stats_of(text(name), counts), rest));
         }
         at += 1;
     }
 }
 
-struct QueueCounts([i64; 3]);
-
-impl QueueCounts {
-    fn of(self, name: String) -> QueueStats {
-        let QueueCounts([waiting, pulled, ready]) = self;
-        QueueStats { name, waiting: unsigned(waiting), pulled, ready: unsigned(ready) }
-    }
+fn stats_of(name: String, [waiting, pulled, ready]: [i64; 3]) -> QueueStats {
+    QueueStats { name, waiting: unsigned(waiting), pulled, ready: unsigned(ready) }
 }
 
 /// Parses a row after its name.
-fn counts(rest: &[u8]) -> Option<(QueueCounts, &[u8])> {
+fn counts(rest: &[u8]) -> Option<([i64; 3], &[u8])> {
     let mut rest = line_end(rest.strip_prefix(b"</td>")?)?;
     let mut counts = [0; 3];
     for place in &mut counts {
@@ -167,7 +162,7 @@ fn counts(rest: &[u8]) -> Option<(QueueCounts, &[u8])> {
         (*place, rest) = (n, line_end(behind.strip_prefix(b"</td>")?)?);
     }
     let rest = line_end(rest.strip_prefix(b"</tr>")?)?.strip_prefix(b"</tbody>")?;
-    Some((QueueCounts(counts), rest))
+    Some((counts, rest))
 }
 
 /// A number, and the rest.
@@ -341,7 +336,7 @@ mod tests {
             let stats = Stats::parse(&page(&rows, "", ENDS[end])).unwrap();
             let expected: Vec<_> = rows
                 .iter()
-                .map(|(name, counts)| QueueCounts(*counts).of((*name).to_owned()))
+                .map(|(name, counts)| stats_of((*name).to_owned(), *counts))
                 .collect();
             prop_assert_eq!(stats.queues, expected);
         }

@@ -9,7 +9,7 @@ use queue_core::Random;
 
 use super::{
     Encoding,
-    frame::{FrameHeader, MAX_HEADER, OpCode, accept_key},
+    frame::{FrameHead, FrameKind, MAX_HEADER, accept_key, apply},
     head::{self, HttpHead},
 };
 use crate::{Error, ErrorKind, Fate, Result};
@@ -24,10 +24,10 @@ impl Encoding {
         }
     }
 
-    fn opcode(self) -> OpCode {
+    fn kind(self) -> FrameKind {
         match self {
-            Encoding::Binary => OpCode::Binary,
-            Encoding::Json => OpCode::Text,
+            Encoding::Binary => FrameKind::Binary,
+            Encoding::Json => FrameKind::Text,
         }
     }
 }
@@ -125,9 +125,7 @@ pub enum FrontFrame {
 /// A complete frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    header: FrameHeader,
-    /// The offset of its payload.
-    start: usize,
+    head: FrameHead,
     len: usize,
 }
 
@@ -153,30 +151,30 @@ impl Frames {
 
     /// Appends a message.
     pub fn message(&mut self, message: &[u8], out: &mut BytesMut) {
-        self.write(self.encoding.opcode(), message, out);
+        self.write(self.encoding.kind(), message, out);
     }
 
     /// Appends a ping. Any pong answers it, whatever its payload.
     pub fn ping(&mut self, out: &mut BytesMut) {
-        self.write(OpCode::Ping, b"", out);
+        self.write(FrameKind::Ping, b"", out);
     }
 
     /// Appends the answer to a ping, truncated to the maximum length of a pong.
     pub fn pong(&mut self, payload: &[u8], out: &mut BytesMut) {
         let payload = payload.get(..MAX_CONTROL).unwrap_or(payload);
-        self.write(OpCode::Pong, payload, out);
+        self.write(FrameKind::Pong, payload, out);
     }
 
     /// Appends a close. The server does not answer it, so close the connection after it.
     pub fn close(&mut self, out: &mut BytesMut) {
         // 1000: normal closure.
-        self.write(OpCode::Close, &[0x03, 0xe8], out);
+        self.write(FrameKind::Close, &[0x03, 0xe8], out);
     }
 
-    fn write(&mut self, opcode: OpCode, payload: &[u8], out: &mut BytesMut) {
+    fn write(&mut self, kind: FrameKind, payload: &[u8], out: &mut BytesMut) {
         let [mask @ .., _, _, _, _] = self.masks.next_u64().to_be_bytes();
         out.reserve(MAX_HEADER + payload.len());
-        FrameHeader::write(opcode, mask, payload.len(), out);
+        FrameHead::write(kind, mask, payload.len(), out);
         let start = out.len();
         out.extend_from_slice(payload);
         apply(mask, out.get_mut(start..).unwrap_or_default());
@@ -188,25 +186,23 @@ impl Frames {
     ///
     /// `Protocol` when it is not a frame of a server, `MessageTooLarge` when a message exceeds the limit.
     pub fn next(&self, data: &[u8]) -> Result<FrontFrame> {
-        let Some((header, start, len)) = FrameHeader::read(data)? else {
-            return Ok(FrontFrame::Missing(1));
-        };
-        if header.mask.is_some() || header.has_extension {
+        let Some(head) = FrameHead::read(data)? else { return Ok(FrontFrame::Missing(1)) };
+        if head.mask.is_some() || head.has_extension {
             return Err(Error::protocol(
                 "the frame is masked or uses an extension, which servers must not do",
             ));
         }
-        let len = self.fits(header.opcode, len)?.saturating_add(start);
+        let len = self.fits(head.kind, head.payload)?.saturating_add(head.len);
         Ok(match len.checked_sub(data.len()) {
-            None | Some(0) => FrontFrame::Frame(Frame { header, start, len }),
+            None | Some(0) => FrontFrame::Frame(Frame { head, len }),
             Some(missing) => FrontFrame::Missing(missing),
         })
     }
 
     /// Checks an announced length against the limits.
-    fn fits(&self, opcode: OpCode, len: u64) -> Result<usize> {
+    fn fits(&self, kind: FrameKind, len: u64) -> Result<usize> {
         let short = usize::try_from(len).ok();
-        if opcode.is_control() {
+        if kind.is_control() {
             return short.filter(|len| *len <= MAX_CONTROL).ok_or_else(|| {
                 Error::protocol(format!(
                     "a control frame of {len} bytes is larger than the limit of {MAX_CONTROL}"
@@ -227,10 +223,9 @@ impl Frames {
 
     /// The payload of a frame that [`next`](Self::next) has found at the front of `data`, if it is a whole message.
     pub(super) fn whole<'a>(&self, frame: &Frame, data: &'a [u8]) -> Option<&'a [u8]> {
-        let is_whole = frame.header.is_final
-            && frame.header.opcode == self.encoding.opcode()
-            && self.parts.is_none();
-        if is_whole { data.get(frame.start..frame.len) } else { None }
+        let is_whole =
+            frame.head.is_final && frame.head.kind == self.encoding.kind() && self.parts.is_none();
+        if is_whole { data.get(frame.head.len..frame.len) } else { None }
     }
 
     /// Reads a frame found by [`next`](Self::next), given its bytes. Returns `None` if it holds nothing for the caller.
@@ -240,51 +235,38 @@ impl Frames {
     /// `Protocol` when a server must not send it here.
     pub fn read(&mut self, frame: &Frame, bytes: Bytes) -> Result<Option<Incoming>> {
         let mut payload = bytes;
-        payload.advance(frame.start.min(payload.len()));
-        self.sort(&frame.header, payload)
-    }
-
-    fn sort(&mut self, header: &FrameHeader, payload: Bytes) -> Result<Option<Incoming>> {
-        match header.opcode {
-            opcode if opcode.is_control() && !header.is_final => {
+        payload.advance(frame.head.len.min(payload.len()));
+        let FrameHead { kind, is_final, .. } = frame.head;
+        match kind {
+            _ if kind.is_control() && !is_final => {
                 Err(Error::protocol("a control frame is fragmented"))
             }
-            OpCode::Ping => Ok(Some(Incoming::Ping(payload))),
-            OpCode::Pong => Ok(Some(Incoming::Pong)),
-            OpCode::Close => Ok(Some(Incoming::Close)),
-            OpCode::Part => {
+            FrameKind::Ping => Ok(Some(Incoming::Ping(payload))),
+            FrameKind::Pong => Ok(Some(Incoming::Pong)),
+            FrameKind::Close => Ok(Some(Incoming::Close)),
+            FrameKind::Part => {
                 let Some(mut parts) = self.parts.take() else {
                     return Err(Error::protocol(
                         "a continuation frame arrived without a message to continue",
                     ));
                 };
                 parts.extend_from_slice(&payload);
-                if header.is_final {
+                if is_final {
                     return Ok(Some(Incoming::Message(parts.freeze())));
                 }
                 self.parts = Some(parts);
                 Ok(None)
             }
-            opcode if opcode != self.encoding.opcode() || self.parts.is_some() => Err(
-                Error::protocol("the message has the wrong type (text or binary) for this path"),
-            ),
-            _ if header.is_final => Ok(Some(Incoming::Message(payload))),
+            _ if kind != self.encoding.kind() || self.parts.is_some() => Err(Error::protocol(
+                "the message has the wrong type (text or binary) for this path",
+            )),
+            _ if is_final => Ok(Some(Incoming::Message(payload))),
             _ => {
                 self.parts = Some(payload.into());
                 Ok(None)
             }
         }
     }
-}
-
-/// Masks `payload`, eight bytes at a time.
-pub(super) fn apply(mask: [u8; 4], payload: &mut [u8]) {
-    let (words, rest) = payload.as_chunks_mut::<8>();
-    let wide = u64::from(u32::from_ne_bytes(mask)) * 0x1_0000_0001;
-    for word in words {
-        *word = (u64::from_ne_bytes(*word) ^ wide).to_ne_bytes();
-    }
-    rest.iter_mut().zip(mask.into_iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
 }
 
 #[cfg(test)]
