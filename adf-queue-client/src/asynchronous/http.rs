@@ -18,7 +18,7 @@ use crate::{
     protocol::client::{
         Ask, AskAnswer,
         course::CallCourse,
-        exchange::{Exchange, HttpRequest, Reply, unasked},
+        exchange::{Exchange, HttpRequest, Reply},
         pool::{ConnectionPool, FaceWire, PooledConnection, unmoved},
         step::{ClientStep, RequestSettings},
     },
@@ -55,25 +55,21 @@ impl Http {
     /// Makes a request, and waits for its outcome.
     pub(crate) async fn run(&self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
         let course = CallCourse::new(ask, limit, &self.terms, || self.pool().id(), now());
-        let outcome = match course {
+        self.reported(match course {
             Ok(course) => self.follow(course).await,
             Err(error) => Err(error),
-        };
-        outcome.inspect_err(|error| {
-            self.pool().failed(error);
-            trace::failed(error);
         })
     }
 
     /// The status page of one queue, or of all.
     pub(crate) async fn page(&self, queue: Option<&QueueName>, limit: Limit) -> Result<Bytes> {
         let request = HttpRequest::page(queue, &self.terms.host)?;
-        match self.ask(request, limit).await {
-            Ok(Reply::Page(page)) => Ok(page),
-            Ok(Reply::Success(..)) => Err(unasked()),
-            Err(error) => Err(error),
-        }
-        .inspect_err(|error| {
+        self.reported(self.ask(request, limit).await.and_then(Reply::page))
+    }
+
+    /// Counts and records a failure.
+    fn reported<T>(&self, outcome: Result<T>) -> Result<T> {
+        outcome.inspect_err(|error| {
             self.pool().failed(error);
             trace::failed(error);
         })

@@ -2,6 +2,7 @@
 
 use std::{
     future::poll_fn,
+    mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -43,7 +44,7 @@ impl ServerLink {
     fn with<T>(&self, step: impl FnOnce(&mut client::Link) -> T) -> T {
         let (done, mut later) = self.role.with(|link| {
             let done = step(link);
-            ((done, link.take_later()), link.wakes_pump())
+            ((done, mem::take(&mut link.later)), link.is_urgent)
         });
         later.run();
         done
@@ -51,15 +52,10 @@ impl ServerLink {
 
     /// Makes a request, and waits for its outcome. Dropping it withdraws the request as far as possible.
     pub(crate) async fn run(&self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
-        self.call(ask, limit)?.await
+        self.wait(self.begin(ask, limit, now())?).await
     }
 
-    /// Makes a request. Dropping the call withdraws it as far as possible.
-    pub(crate) fn call(&self, ask: Ask, limit: Limit) -> Result<TaskCall<'_>> {
-        Ok(self.wait(self.begin(ask, limit, now())?))
-    }
-
-    /// Waits for the outcome of this task. Dropping the call withdraws it as far as possible.
+    /// Waits for the outcome of this task. Dropping the call withdraws the request as far as possible.
     pub(crate) fn wait(&self, number: u64) -> TaskCall<'_> {
         TaskCall { link: self, number: Some(number) }
     }
@@ -71,7 +67,8 @@ impl ServerLink {
 
     /// Makes a request without waiting.
     pub(crate) fn begin(&self, ask: Ask, limit: Limit, now: Instant) -> Result<u64> {
-        let (begun, is_lacking) = self.with(|link| (link.begin(ask, limit, now), link.claim()));
+        let (begun, is_lacking) =
+            self.with(|link| (link.begin(ask, limit, now), link.life.claim()));
         let number = begun?;
         if is_lacking {
             self.drive(|wire| wire).inspect_err(|_| self.leave(number))?;
@@ -104,11 +101,11 @@ impl ServerLink {
     }
 
     pub(crate) fn metrics(&self) -> Metrics {
-        self.with(|link| link.metrics().clone())
+        self.with(|link| link.metrics.clone())
     }
 
     pub(crate) fn epoch(&self) -> Option<Epoch> {
-        self.with(|link| link.epoch())
+        self.with(|link| link.epoch)
     }
 
     /// No client is left, so the task ends.

@@ -8,7 +8,7 @@ use crate::{
     protocol::client::{
         Ask, AskAnswer,
         course::CallCourse,
-        exchange::{Exchange, HttpRequest, Reply, unasked},
+        exchange::{Exchange, HttpRequest, Reply},
         pool::{ConnectionPool, FaceWire, PooledConnection, unmoved},
         step::{ClientStep, RequestSettings},
     },
@@ -40,23 +40,21 @@ impl Http {
 
     /// Makes a request, and waits for its outcome.
     pub(super) fn run(&mut self, ask: Ask, limit: Limit) -> Result<AskAnswer> {
-        CallCourse::new(ask, limit, &self.terms, || self.pool.id(), now())
-            .and_then(|course| self.follow(course))
-            .inspect_err(|error| {
-                self.pool.failed(error);
-                trace::failed(error);
-            })
+        let course = CallCourse::new(ask, limit, &self.terms, || self.pool.id(), now());
+        let outcome = course.and_then(|course| self.follow(course));
+        self.reported(outcome)
     }
 
     /// The status page of one queue, or of all.
     pub(super) fn page(&mut self, queue: Option<&QueueName>, limit: Limit) -> Result<Bytes> {
         let request = HttpRequest::page(queue, &self.terms.host)?;
-        match self.ask(request, limit) {
-            Ok(Reply::Page(page)) => Ok(page),
-            Ok(Reply::Success(..)) => Err(unasked()),
-            Err(error) => Err(error),
-        }
-        .inspect_err(|error| {
+        let outcome = self.ask(request, limit).and_then(Reply::page);
+        self.reported(outcome)
+    }
+
+    /// Counts and records a failure.
+    fn reported<T>(&mut self, outcome: Result<T>) -> Result<T> {
+        outcome.inspect_err(|error| {
             self.pool.failed(error);
             trace::failed(error);
         })

@@ -1,7 +1,7 @@
 //! One server of a blocking client: its role, and the wire that moves its bytes in the caller's thread.
 
 use std::{
-    io,
+    io, mem,
     task::{Poll, Waker},
 };
 
@@ -45,7 +45,7 @@ impl ServerLink {
     /// Makes a request without waiting. Nothing is sent before [`push`](Self::push) or a wait for an outcome.
     pub(super) fn begin(&mut self, ask: Ask, limit: Limit) -> Result<u64> {
         let begun = self.role.begin(ask, limit, now());
-        self.role.take_later().run();
+        mem::take(&mut self.role.later).run();
         begun
     }
 
@@ -92,7 +92,7 @@ impl ServerLink {
 
     /// Checks, without waiting, whether the server has closed the idle connection.
     pub(super) fn look(&mut self) {
-        self.role.look(now());
+        self.role.idle_check.look(now());
         self.wire.drive(&mut self.role, None, |role| (!role.is_looking()).then_some(()));
     }
 
@@ -105,11 +105,11 @@ impl ServerLink {
     }
 
     pub(super) fn metrics(&self) -> &Metrics {
-        self.role.metrics()
+        &self.role.metrics
     }
 
     pub(super) fn epoch(&self) -> Option<Epoch> {
-        self.role.epoch()
+        self.role.epoch
     }
 }
 

@@ -83,7 +83,8 @@ impl SharedLink {
     fn with<T>(&self, step: impl FnOnce(&mut LinkState) -> T) -> T {
         let mut state = lock(&self.state);
         let done = step(&mut state);
-        let (woken, mut later) = (state.role.take_woken(), state.role.take_later());
+        let woken = mem::take(&mut state.role.woken);
+        let mut later = mem::take(&mut state.role.later);
         drop(state);
         woken.into_iter().for_each(Waker::wake);
         later.run();
@@ -114,7 +115,7 @@ impl SharedLink {
                 }
                 false
             }
-            None => state.driver.is_none() && state.role.unfinished() > 0,
+            None => state.driver.is_none() && state.role.unfinished > 0,
         });
         if is_left {
             self.push();
@@ -138,32 +139,26 @@ impl SharedLink {
 
     /// Moves bytes until the outcome of this task is known, or its limit has passed.
     fn drive(&self, number: u64) -> Option<Result<AskAnswer>> {
-        let mut led =
-            LedLink { link: self, number: Some(number), outcome: None, later: Later::default() };
-        let steps_down = StepDown(self);
-        let mut wire = lock(&self.wire);
-        let outcome = loop {
-            // Only its own limit can end an attempt to connect. Once that has passed, the role ends the task.
-            let limit = self.with(|state| state.role.limit(number)).filter(|at| *at > now());
-            match wire.drive(&mut led, limit, |led| led.outcome.take()) {
-                Drive::Done(outcome) => break Some(outcome),
-                Drive::Late => break None,
-                Drive::Rest(Some(at)) => {
-                    let (parker, waker) = Parker::own();
-                    if self.with(|state| state.rest(waker)) {
-                        parker.wait(earliest([Some(at), limit]));
+        self.led(Some(number), |wire, led| {
+            loop {
+                // Only its own limit can end an attempt to connect. Once that has passed, the role ends the task.
+                let limit = self.with(|state| state.role.limit(number)).filter(|at| *at > now());
+                match wire.drive(led, limit, |led| led.outcome.take()) {
+                    Drive::Done(outcome) => break Some(outcome),
+                    Drive::Late => break None,
+                    Drive::Rest(Some(at)) => {
+                        let (parker, waker) = Parker::own();
+                        if self.with(|state| state.rest(waker)) {
+                            parker.wait(earliest([Some(at), limit]));
+                        }
+                    }
+                    Drive::Rest(None) | Drive::Over => {
+                        self.with(|state| state.role.leave(number));
+                        break Some(Err(Error::lost(io::ErrorKind::NotConnected.into())));
                     }
                 }
-                Drive::Rest(None) | Drive::Over => {
-                    self.with(|state| state.role.leave(number));
-                    break Some(Err(Error::lost(io::ErrorKind::NotConnected.into())));
-                }
             }
-        };
-        drop(wire);
-        drop(steps_down);
-        led.later.run();
-        outcome
+        })
     }
 
     /// Writes what was begun, as far as there is a connection that takes it at once, unless another thread moves its
@@ -172,15 +167,26 @@ impl SharedLink {
         if !self.with(LinkState::lead) {
             return false;
         }
-        let mut led = LedLink { link: self, number: None, outcome: None, later: Later::default() };
+        self.led(None, |wire, led| {
+            wire.try_push(led);
+            !(wire.io().is_open() && wire.io().is_drained())
+        })
+    }
+
+    /// Moves bytes as the thread that drives the link and waits for this task, and steps down.
+    fn led<T>(
+        &self,
+        number: Option<u64>,
+        step: impl FnOnce(&mut Wire<Error>, &mut LedLink<'_>) -> T,
+    ) -> T {
+        let mut led = LedLink { link: self, number, outcome: None, later: Later::default() };
         let steps_down = StepDown(self);
         let mut wire = lock(&self.wire);
-        wire.try_push(&mut led);
-        let is_written = wire.io().is_open() && wire.io().is_drained();
+        let done = step(&mut wire, &mut led);
         drop(wire);
         drop(steps_down);
         led.later.run();
-        !is_written
+        done
     }
 
     pub(super) fn connection_state(&self) -> ConnectionState {
@@ -240,7 +246,7 @@ impl LinkState {
 
     /// Whether the driver may wait. A request that begins meanwhile wakes it.
     fn rest(&mut self, waker: Waker) -> bool {
-        let may_rest = !self.role.wakes_pump();
+        let may_rest = !self.role.is_urgent;
         self.resting = may_rest.then_some(waker);
         may_rest
     }
@@ -349,7 +355,7 @@ mod tests {
         proxy.spoil_replies(Toxics::new().silence());
         let counts = [60, 1, 2].map(|limit| begin(limit).unwrap());
         let wait_until = |is_so: fn(&LinkState) -> bool| {
-            while !link.with(|state| is_so(state) || state.role.unfinished() == 1) {
+            while !link.with(|state| is_so(state) || state.role.unfinished == 1) {
                 thread::yield_now();
             }
         };

@@ -6,7 +6,10 @@ use std::{mem, sync::Arc, time::Instant};
 
 use queue_core::{Chooser, Health, Later, Signal, stable_hash};
 
-use crate::{Error, ErrorKind, ProducerEventKind, ProducerOptions, Result, RetryPolicy, Servers};
+use crate::{
+    ConnectOptions, Error, ErrorKind, ProducerEventKind, ProducerOptions, Result, RetryPolicy,
+    Servers,
+};
 
 /// The servers of a producer.
 #[derive(Debug)]
@@ -34,11 +37,6 @@ struct ServerHealth {
 }
 
 impl ServerHealth {
-    fn new(retry: RetryPolicy) -> Self {
-        let health = Health::new(retry, None);
-        ServerHealth { health, answers: false, failure: None, is_reached: false }
-    }
-
     fn is_away(&self, now: Instant) -> bool {
         self.health.quarantine(now).is_some()
     }
@@ -61,13 +59,13 @@ impl ProducerServers {
         let retry = servers.options().first().map_or_else(RetryPolicy::default, |one| one.retry);
         let seed = retry.random().next_u64();
         let hashes = servers.addresses().map(hash).collect();
+        let unknown = |server: &ConnectOptions| {
+            let health = Health::new(server.retry, None);
+            ServerHealth { health, answers: false, failure: None, is_reached: false }
+        };
         ProducerServers {
             chooser: Chooser::new(servers.selected(), hashes, seed),
-            servers: servers
-                .options()
-                .iter()
-                .map(|server| ServerHealth::new(server.retry))
-                .collect(),
+            servers: servers.options().iter().map(unknown).collect(),
             back: Arc::default(),
             events: None,
             later: Later::default(),
@@ -139,13 +137,9 @@ impl ProducerServers {
             self.note(index, ProducerEventKind::Connected);
         }
         if had_failed {
-            self.is_back();
+            // Pushes that wait for a server try again.
+            self.later.set(mem::take(&mut self.back));
         }
-    }
-
-    /// Pushes that wait for a server try again.
-    fn is_back(&mut self) {
-        self.later.set(mem::take(&mut self.back));
     }
 
     /// A push has arrived while every server is away.

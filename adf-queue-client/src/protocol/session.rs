@@ -352,8 +352,8 @@ impl<W: Clone> Session<W> {
         }
     }
 
-    /// The connection has ended. Returns the waiters for answers, in the order of the requests, and those for pongs.
-    pub(crate) fn end<F>(&mut self, io: &Io<F>) -> (Vec<Unanswered<W>>, Vec<W>) {
+    /// The connection has ended. Returns the waiters for answers, in the order of the requests, and then those for pongs.
+    pub(crate) fn end<F>(&mut self, io: &Io<F>) -> Vec<Unanswered<W>> {
         let single = self.waiting.drain().map(|(_, one)| (one, None));
         let mut waiting: Vec<(Waiting<W>, Option<usize>)> =
             single.chain(self.runs.end().map(|(one, place)| (one, Some(place)))).collect();
@@ -361,7 +361,9 @@ impl<W: Clone> Session<W> {
         let unanswered = waiting.into_iter().map(|(Waiting { waiter, end, .. }, place)| {
             Unanswered { waiter, place, fate: fate(end, io) }
         });
-        (unanswered.collect(), self.pings.drain(..).filter_map(|(_, waiter)| waiter).collect())
+        let pings = self.pings.drain(..).filter_map(|(_, waiter)| waiter);
+        let pings = pings.map(|waiter| Unanswered { waiter, place: None, fate: Fate::Unknown });
+        unanswered.chain(pings).collect()
     }
 }
 

@@ -40,20 +40,18 @@ struct List {
     has_helper: bool,
 }
 
-enum Entry {
-    /// A thread takes its steps. If a receipt was given out, its holder learns the outcome here.
-    Busy {
-        has_receipt: bool,
-    },
+struct Entry {
+    stage: Stage,
+    /// Whether a receipt was given out, whose holder learns the outcome here.
+    has_receipt: bool,
+}
+
+enum Stage {
+    /// A thread takes its steps.
+    Busy,
     /// No thread takes its steps.
-    Idle {
-        pushing: Box<Pushing>,
-        has_receipt: bool,
-    },
-    Done {
-        outcome: Result<MessageId>,
-        server: Option<usize>,
-    },
+    Idle(Box<Pushing>),
+    Done(Ended),
 }
 
 /// The outcome of a push, and its server.
@@ -127,21 +125,22 @@ impl Pushes {
     pub(super) fn wait(&self, number: u64, complete: impl Completes) -> Ended {
         let mut list = self.list();
         loop {
-            match list.entries.remove(&number) {
-                Some(Entry::Done { outcome, server }) => return (outcome, server),
-                Some(Entry::Idle { pushing, .. }) => {
-                    list.entries.insert(number, Entry::Busy { has_receipt: true });
+            let Some(entry) = list.entries.get_mut(&number) else {
+                return (Err(Error::invalid("the outcome was taken already")), None);
+            };
+            match mem::replace(&mut entry.stage, Stage::Busy) {
+                Stage::Busy => list = self.sleep(list),
+                Stage::Idle(pushing) => {
                     drop(list);
                     let entered = self.entered(number);
                     let (outcome, attempts) = complete(*pushing);
                     entered.leave(&outcome, attempts.counts);
                     return (outcome, attempts.server);
                 }
-                Some(busy) => {
-                    list.entries.insert(number, busy);
-                    list = self.sleep(list);
+                Stage::Done(ended) => {
+                    list.entries.remove(&number);
+                    return ended;
                 }
-                None => return (Err(Error::invalid("the outcome was taken already")), None),
             }
         }
     }
@@ -149,14 +148,12 @@ impl Pushes {
     /// The outcome of this push is no longer wanted. Returns whether it has to be finished.
     pub(super) fn abandon(&self, number: u64) -> bool {
         let mut list = self.list();
-        match list.entries.get_mut(&number) {
-            Some(Entry::Idle { has_receipt, .. }) => {
-                *has_receipt = false;
-                return true;
-            }
-            Some(Entry::Busy { has_receipt }) => *has_receipt = false,
-            Some(Entry::Done { .. }) => drop(list.entries.remove(&number)),
-            None => {}
+        let Some(entry) = list.entries.get_mut(&number) else { return false };
+        entry.has_receipt = false;
+        match entry.stage {
+            Stage::Idle(_) => return true,
+            Stage::Done(_) => drop(list.entries.remove(&number)),
+            Stage::Busy => {}
         }
         false
     }
@@ -184,7 +181,7 @@ impl Pushes {
     /// Completes pushes until every one has ended or is carried out by a thread.
     pub(super) fn help(&self, complete: impl Completes) {
         let mut list = self.list();
-        while list.first_idle(u64::MAX).is_some() {
+        while list.has_idle() {
             list = self.complete_one(list, u64::MAX, &complete);
         }
         list.has_helper = false;
@@ -204,9 +201,10 @@ impl Pushes {
         entered.is_over = true;
         let mut list = self.list();
         list.count(&outcome, attempts.counts);
-        let done = Entry::Done { outcome, server: attempts.server };
-        match list.entries.insert(number, done) {
-            Some(Entry::Busy { has_receipt: true }) => {}
+        match list.entries.get_mut(&number) {
+            Some(entry) if entry.has_receipt => {
+                entry.stage = Stage::Done((outcome, attempts.server));
+            }
             _ => drop(list.entries.remove(&number)),
         }
         self.wake(&list);
@@ -226,7 +224,7 @@ impl Entered<'_> {
     pub(super) fn put(mut self, pushing: Pushing) -> u64 {
         self.is_over = true;
         let mut list = self.pushes.list();
-        let idle = Entry::Idle { pushing: Box::new(pushing), has_receipt: true };
+        let idle = Entry { stage: Stage::Idle(Box::new(pushing)), has_receipt: true };
         list.entries.insert(self.number, idle);
         self.pushes.wake(&list);
         self.number
@@ -255,17 +253,14 @@ impl Drop for Entered<'_> {
 
 impl List {
     fn check_open(&self) -> Result<()> {
-        match self.is_closed {
-            true => Err(Error::closed()),
-            false => Ok(()),
-        }
+        if self.is_closed { Err(Error::closed()) } else { Ok(()) }
     }
 
     fn enter(&mut self, has_receipt: bool) -> Result<u64> {
         self.check_open()?;
         self.last += 1;
         self.unfinished += 1;
-        self.entries.insert(self.last, Entry::Busy { has_receipt });
+        self.entries.insert(self.last, Entry { stage: Stage::Busy, has_receipt });
         Ok(self.last)
     }
 
@@ -275,25 +270,23 @@ impl List {
     }
 
     fn has_unfinished(&self, mark: u64) -> bool {
-        self.entries.range(..=mark).any(|(_, entry)| !matches!(entry, Entry::Done { .. }))
+        self.entries.range(..=mark).any(|(_, entry)| !matches!(entry.stage, Stage::Done(_)))
     }
 
-    fn first_idle(&self, mark: u64) -> Option<u64> {
-        let mut entries = self.entries.range(..=mark);
-        entries.find(|(_, entry)| matches!(entry, Entry::Idle { .. })).map(|(number, _)| *number)
+    fn has_idle(&self) -> bool {
+        self.entries.values().any(|entry| matches!(entry.stage, Stage::Idle(_)))
     }
 
+    /// The first push up to this one that no thread carries out.
     fn take_idle(&mut self, mark: u64) -> Option<(u64, Box<Pushing>)> {
-        let number = self.first_idle(mark)?;
-        match self.entries.remove(&number)? {
-            Entry::Idle { pushing, has_receipt } => {
-                self.entries.insert(number, Entry::Busy { has_receipt });
-                Some((number, pushing))
+        self.entries.range_mut(..=mark).find_map(|(number, entry)| {
+            if !matches!(entry.stage, Stage::Idle(_)) {
+                return None;
             }
-            other => {
-                self.entries.insert(number, other);
-                None
+            match mem::replace(&mut entry.stage, Stage::Busy) {
+                Stage::Idle(pushing) => Some((*number, pushing)),
+                _ => None,
             }
-        }
+        })
     }
 }

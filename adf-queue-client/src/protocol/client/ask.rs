@@ -86,50 +86,30 @@ impl Ask {
     }
 }
 
+/// Methods that take a part out of an answer; any other answer is unexpected.
+macro_rules! parts {
+    ($($(#[$doc:meta])? $name:ident -> $part:ty: $($answer:pat => $value:expr),+;)+) => {$(
+        $(#[$doc])?
+        pub(crate) fn $name(self) -> Result<$part> {
+            match self {
+                $($answer => Ok($value),)+
+                other => Err(other.unexpected()),
+            }
+        }
+    )+};
+}
+
 impl AskAnswer {
-    pub(crate) fn done(self) -> Result<()> {
-        match self {
-            AskAnswer::Yes | AskAnswer::Success(Success::Done) => Ok(()),
-            other => Err(other.unexpected()),
-        }
-    }
-
-    /// The number of the pushed message.
-    pub(crate) fn pushed(self) -> Result<MessageId> {
-        match self {
-            AskAnswer::Success(Success::Pushed(id)) => Ok(id),
-            other => Err(other.unexpected()),
-        }
-    }
-
-    pub(crate) fn all_pushed(self) -> Result<Vec<Result<MessageId>>> {
-        match self {
-            AskAnswer::Pushed(outcomes) => Ok(outcomes),
-            other => Err(other.unexpected()),
-        }
-    }
-
-    pub(crate) fn counted(self) -> Result<u32> {
-        match self {
-            AskAnswer::Success(Success::Counted(count)) => Ok(count),
-            other => Err(other.unexpected()),
-        }
-    }
-
-    pub(crate) fn success(self) -> Result<Success> {
-        match self {
-            AskAnswer::Success(success) => Ok(success),
-            other => Err(other.unexpected()),
-        }
-    }
-
-    /// A message, if there is one.
-    pub(crate) fn delivery(self) -> Result<Option<Delivery>> {
-        match self {
-            AskAnswer::Delivery(delivery) => Ok(Some(delivery)),
-            AskAnswer::Nothing => Ok(None),
-            other => Err(other.unexpected()),
-        }
+    parts! {
+        done -> (): AskAnswer::Yes | AskAnswer::Success(Success::Done) => ();
+        /// The number of the pushed message.
+        pushed -> MessageId: AskAnswer::Success(Success::Pushed(id)) => id;
+        all_pushed -> Vec<Result<MessageId>>: AskAnswer::Pushed(outcomes) => outcomes;
+        counted -> u32: AskAnswer::Success(Success::Counted(count)) => count;
+        success -> Success: AskAnswer::Success(success) => success;
+        /// A message, if there is one.
+        delivery -> Option<Delivery>:
+            AskAnswer::Delivery(delivery) => Some(delivery), AskAnswer::Nothing => None;
     }
 
     /// A message. There always is one.

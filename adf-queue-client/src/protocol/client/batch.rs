@@ -12,7 +12,7 @@ pub(super) struct PushBatch {
     pub(super) first: u64,
     places: Vec<BatchEntry>,
     /// Number of unfinished pushes.
-    undone: usize,
+    pub(super) undone: usize,
     /// Whether the connection has the unfinished ones.
     pub(super) is_sent: bool,
 }
@@ -42,16 +42,6 @@ impl PushBatch {
         });
         let places = places.collect();
         PushBatch { first, places, undone, is_sent: false }
-    }
-
-    /// The same, for another connection.
-    pub(super) fn unsent(self) -> Self {
-        PushBatch { is_sent: false, ..self }
-    }
-
-    /// Number of unfinished pushes.
-    pub(super) fn undone(&self) -> usize {
-        self.undone
     }
 
     pub(super) fn has(&self, id: &RequestId) -> bool {

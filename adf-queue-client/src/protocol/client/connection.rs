@@ -74,8 +74,8 @@ impl Protocol for Link {
         {
             self.handle(event, now);
         }
-        let is_too_much = self.pulls.spare() > MAX_SPARE
-            || self.pulls.kept_bytes() > self.options.max_message_size;
+        let is_too_much =
+            self.pulls.spare > MAX_SPARE || self.pulls.kept_bytes > self.options.max_message_size;
         if is_too_much && self.session.is_some() {
             let why = "too many pulls were abandoned, so the connection was closed to return their messages";
             return Err(Error::new(ErrorKind::ConnectionLost, Fate::Unknown, why));
@@ -258,25 +258,34 @@ impl Link {
         match (waiter, outcome) {
             (Waiter::Task(number), outcome) => self.settle(number, outcome, now),
             (Waiter::Pull(queue), Ok(Success::Delivered(delivered))) => {
-                if let Some((caller, kept)) =
-                    self.pulls.put(&queue, UnclaimedMessage { id, delivered })
-                {
-                    self.give(caller, &queue, kept);
-                }
+                self.put(&queue, UnclaimedMessage { id, delivered });
             }
             (Waiter::Check(queue), Ok(_)) if self.pulls.is_lacking(&queue) => self.pull(&queue),
             (Waiter::Look(queue, caller), outcome) => {
                 self.pulls.look_again(&queue, now);
-                self.looked(&queue, caller, outcome, &id);
+                let task = self.tasks.get(&caller);
+                let is_pulling = task.is_some_and(|task| matches!(task.stage, TaskStage::Pulling));
+                match outcome {
+                    Ok(Success::Counted(0)) => {}
+                    // They have not woken the pull that the caller has joined, so another one gets them.
+                    Ok(_) if is_pulling => self.pull(&queue),
+                    Err(refusal) if is_pulling => self.refuse(caller, refusal, &id),
+                    _ => {}
+                }
             }
             (Waiter::Pull(_) | Waiter::Check(_), Ok(_)) => {}
             (Waiter::Pull(queue) | Waiter::Check(queue), Err(refusal)) => {
                 if let Some(caller) = self.pulls.first_caller(&queue) {
-                    let error = Error::from(refusal).with_request(Action::Pull, &id);
-                    self.finish(caller, Err(error));
+                    self.refuse(caller, refusal, &id);
                 }
             }
         }
+    }
+
+    /// The server refuses the pull of a caller.
+    fn refuse(&mut self, caller: u64, refusal: Refusal, id: &RequestId) {
+        let error = Error::from(refusal).with_request(Action::Pull, id);
+        self.finish(caller, Err(error));
     }
 
     /// Handles the answer to a request of a task, whose caller may be gone.
@@ -316,27 +325,6 @@ impl Link {
         self.pulls.join(queue, number);
         if has_spare {
             self.pull(queue);
-        }
-    }
-
-    /// Messages that are ready have not woken the pull that a caller has joined, so another one gets them.
-    fn looked(
-        &mut self,
-        queue: &QueueName,
-        caller: u64,
-        outcome: Result<Success, Refusal>,
-        id: &RequestId,
-    ) {
-        if !self.tasks.get(&caller).is_some_and(|task| matches!(task.stage, TaskStage::Pulling)) {
-            return;
-        }
-        match outcome {
-            Ok(Success::Counted(0)) => {}
-            Ok(_) => self.pull(queue),
-            Err(refusal) => {
-                let error = Error::from(refusal).with_request(Action::Pull, id);
-                self.finish(caller, Err(error));
-            }
         }
     }
 
@@ -446,7 +434,7 @@ impl Link {
     fn send_task(&mut self, number: u64) {
         let Some(task) = self.tasks.get_mut(&number) else { return };
         if let (TaskStage::PushBatch(batch), Some(session)) = (&mut task.stage, &mut self.session) {
-            self.metrics.commands += batch.undone() as u64;
+            self.metrics.commands += batch.undone as u64;
             session.send_run(batch.first, batch.open(), Waiter::Task(number));
             batch.is_sent = true;
             return;

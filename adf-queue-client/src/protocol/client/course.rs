@@ -2,27 +2,24 @@
 
 use std::time::Instant;
 
+use queue_core::Limit;
+
 use super::{
     Ask, AskAnswer,
     exchange::{HttpRequest, Reply, unasked},
-    pulling::{PullWait, PulledMessage, Pulling},
+    pulling::{PullWait, Pulling},
     step::{ClientStep, RequestSettings},
 };
-use queue_core::Limit;
-
 use crate::{
-    Delivery, Error, ErrorKind, Fate, RequestId, Result, Stats,
-    protocol::{Action, Request, Success},
+    Error, ErrorKind, Fate, RequestId, Result, Stats,
+    protocol::{Action, Request},
 };
 
 #[derive(Debug)]
 pub(crate) enum CallCourse {
     /// A single request.
     Single(Option<(HttpRequest, Limit)>),
-    /// A pull that returns a delivery.
     Pull(Pulling),
-    /// A pull that returns the raw message.
-    RawPull(Pulling),
 }
 
 impl CallCourse {
@@ -38,22 +35,19 @@ impl CallCourse {
         mut id: impl FnMut() -> RequestId,
         now: Instant,
     ) -> Result<Self> {
-        let pulling = |pull: Request, patience: PullWait, total: Limit| {
-            Pulling::new(pull, terms.clone(), patience, total)
-        };
+        let pulling = |pull, patience, total| Pulling::new(pull, terms.clone(), patience, total);
+        let page = || HttpRequest::page(None, &terms.host);
+        let action = |request| HttpRequest::action(terms.encoding, request, &terms.host);
         let request = match ask {
-            Ask::Ready => {
-                return Ok(Self::single(HttpRequest::page(None, &terms.host)?.once(), limit));
-            }
-            Ask::Ping => return Ok(Self::single(HttpRequest::page(None, &terms.host)?, limit)),
+            Ask::Ready => page()?.once(),
+            Ask::Ping => page()?,
             Ask::Pull(queue) => {
-                let pull = Request::pull(id(), queue);
-                return Ok(CallCourse::Pull(match limit.at {
-                    Some(at) => {
-                        pulling(pull, PullWait::Until(at), Limit::never()).connecting_in_time()
-                    }
-                    None => pulling(pull, PullWait::Endless, limit),
-                }));
+                let (patience, total) = match limit.at {
+                    Some(at) => (PullWait::Until(at), Limit::never()),
+                    None => (PullWait::Endless, limit),
+                };
+                let pull = pulling(Request::pull(id(), queue), patience, total);
+                return Ok(CallCourse::Pull(pull.connecting_in_time()));
             }
             Ask::TryPull(queue) => {
                 let pull = Request::pull(id(), queue);
@@ -63,25 +57,21 @@ impl CallCourse {
                 let pull = Request::pull(id, queue);
                 return Ok(CallCourse::Pull(pulling(pull, PullWait::ByItself, limit)));
             }
-            Ask::Raw(request) if request.action() == Action::Pull => {
-                return Ok(CallCourse::RawPull(pulling(request, PullWait::ByItself, limit)));
+            Ask::Raw(pull) if pull.action() == Action::Pull => {
+                return Ok(CallCourse::Pull(pulling(pull, PullWait::ByItself, limit).raw()));
             }
             Ask::Settle(action, _, id, Some(_)) => return Err(of_websocket(action, &id)),
-            Ask::Settle(action, queue, id, None) => {
-                Request::new(action, id, queue, bytes::Bytes::new())
+            Ask::Settle(settles, queue, id, None) => {
+                action(Request::new(settles, id, queue, bytes::Bytes::new()))?
             }
-            Ask::Plain(action, queue, body) => Request::new(action, id(), queue, body),
-            Ask::Raw(request) => request,
+            Ask::Plain(plain, queue, body) => action(Request::new(plain, id(), queue, body))?,
+            Ask::Raw(request) => action(request)?,
             Ask::Pushes(_) => {
                 let what = "HTTP carries one request at a time: wait for each push before the next";
                 return Err(Error::new(ErrorKind::Unsupported, Fate::NotSent, what));
             }
         };
-        Ok(Self::single(HttpRequest::action(terms.encoding, request, &terms.host)?, limit))
-    }
-
-    fn single(request: HttpRequest, limit: Limit) -> Self {
-        CallCourse::Single(Some((request, limit)))
+        Ok(CallCourse::Single(Some((request, limit))))
     }
 
     /// The next step. `last` is the outcome of the previous one; `None` if it was a wait, or if there was nothing to
@@ -92,13 +82,7 @@ impl CallCourse {
                 Some((request, limit)) => ClientStep::Ask(request, limit),
                 None => ClientStep::Over(last.unwrap_or_else(|| Err(unasked())).and_then(answer)),
             },
-            CallCourse::Pull(pulling) => pulling.next(last, now).map(|message| {
-                message.map_or(AskAnswer::Nothing, |(pull, message)| {
-                    let (queue, id) = (pull.queue().clone(), *pull.id());
-                    AskAnswer::Delivery(Delivery::new(queue, id, message, None))
-                })
-            }),
-            CallCourse::RawPull(pulling) => pulling.next(last, now).map(raw),
+            CallCourse::Pull(pulling) => pulling.next(last, now),
         }
     }
 }
@@ -109,11 +93,6 @@ fn answer(reply: Reply) -> Result<AskAnswer> {
         // Any other page does not show that the server is alive.
         Reply::Page(page) => Stats::parse(&page).map(|_| AskAnswer::Yes),
     }
-}
-
-fn raw(message: Option<PulledMessage>) -> AskAnswer {
-    message
-        .map_or(AskAnswer::Nothing, |(_, message)| AskAnswer::Success(Success::Delivered(message)))
 }
 
 fn of_websocket(action: Action, id: &RequestId) -> Error {
@@ -135,7 +114,7 @@ mod tests {
         let course = |ask| CallCourse::new(ask, Limit::never(), &terms, id, now).unwrap();
         let [pull, count] =
             [Request::pull, Request::count].map(|of| of(id(), "/q".parse().unwrap()));
-        assert!(matches!(course(Ask::Raw(pull)), CallCourse::RawPull(_)));
+        assert!(matches!(course(Ask::Raw(pull)), CallCourse::Pull(_)));
         assert!(matches!(course(Ask::Raw(count)), CallCourse::Single(_)));
     }
 }

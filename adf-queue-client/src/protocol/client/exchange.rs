@@ -24,16 +24,11 @@ const KEPT: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(crate) struct HttpRequest {
     frame: Bytes,
-    of: RequestOrigin,
+    /// The action and its encoding; `None` for the status page.
+    action: Option<(Encoding, Request)>,
     is_tried_again: bool,
     /// When there has to be a connection for it.
     connected_by: Option<Instant>,
-}
-
-#[derive(Clone, Debug)]
-enum RequestOrigin {
-    Action(Encoding, Request),
-    Page,
 }
 
 impl HttpRequest {
@@ -46,7 +41,7 @@ impl HttpRequest {
         let mut frame = BytesMut::new();
         http::encode(encoding, &request, host, &mut frame)
             .map_err(|error| error.with_request(request.action(), request.id()))?;
-        Ok(Self::new(frame, RequestOrigin::Action(encoding, request)))
+        Ok(Self::new(frame, Some((encoding, request))))
     }
 
     /// A request for the status page of one queue, or of all.
@@ -57,11 +52,15 @@ impl HttpRequest {
     pub(crate) fn page(queue: Option<&QueueName>, host: &str) -> Result<Self> {
         let mut frame = BytesMut::new();
         http::encode_page(queue, host, &mut frame)?;
-        Ok(Self::new(frame, RequestOrigin::Page))
+        Ok(Self::new(frame, None))
     }
 
-    fn new(frame: BytesMut, of: RequestOrigin) -> Self {
-        HttpRequest { frame: frame.freeze(), of, is_tried_again: true, connected_by: None }
+    fn new(frame: BytesMut, action: Option<(Encoding, Request)>) -> Self {
+        HttpRequest { frame: frame.freeze(), action, is_tried_again: true, connected_by: None }
+    }
+
+    fn request(&self) -> Option<&Request> {
+        self.action.as_ref().map(|(_, request)| request)
     }
 
     /// The same with one attempt, whatever the policy says.
@@ -81,23 +80,17 @@ impl HttpRequest {
 
     /// Whether it may be carried out twice without a visible difference.
     fn is_idempotent(&self) -> bool {
-        match &self.of {
-            RequestOrigin::Action(_, request) => request.action() == Action::Count,
-            RequestOrigin::Page => true,
-        }
+        self.request().is_none_or(|request| request.action() == Action::Count)
     }
 
     /// The pull in this request, if it is one. It has no deadline.
     pub(crate) fn pull(&self) -> Option<&Request> {
-        match &self.of {
-            RequestOrigin::Action(_, request) if request.action() == Action::Pull => Some(request),
-            _ => None,
-        }
+        self.request().filter(|request| request.action() == Action::Pull)
     }
 
     /// Decodes the answer.
     fn understand(&self, answer: Answer) -> Result<Reply> {
-        let RequestOrigin::Action(encoding, request) = &self.of else {
+        let Some((encoding, request)) = &self.action else {
             return answer.page().map(Reply::Page);
         };
         let response = answer.finish(*encoding)?;
@@ -110,9 +103,9 @@ impl HttpRequest {
 
 impl queue_core::Request<Error> for HttpRequest {
     fn name(&self, error: Error) -> Error {
-        match &self.of {
-            RequestOrigin::Action(_, request) => error.with_request(request.action(), request.id()),
-            RequestOrigin::Page => error,
+        match self.request() {
+            Some(request) => error.with_request(request.action(), request.id()),
+            None => error,
         }
     }
 }
@@ -124,6 +117,15 @@ pub(crate) enum Reply {
     Success(Request, Success),
     /// The status page.
     Page(Bytes),
+}
+
+impl Reply {
+    pub(crate) fn page(self) -> Result<Bytes> {
+        match self {
+            Reply::Page(page) => Ok(page),
+            Reply::Success(..) => Err(unasked()),
+        }
+    }
 }
 
 /// A single caller with one request at a time.
@@ -145,29 +147,9 @@ pub(crate) struct Exchange {
     kept_until: Option<Instant>,
     /// Set to read what has arrived since then: nothing was read while the pull had no caller.
     look_since: Option<Instant>,
-    seen: ExchangeEvents,
-}
-
-/// Events since the last call of [`Exchange::seen`].
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ExchangeEvents {
-    connections: u64,
-    requests: u64,
-    answers: u64,
-    bytes_out: u64,
-    bytes_in: u64,
-    /// Whether the server has answered.
-    pub(crate) is_well: Option<bool>,
-}
-
-impl ExchangeEvents {
-    pub(crate) fn add_to(self, metrics: &mut Metrics) {
-        (0..self.connections).for_each(|_| metrics.connected());
-        metrics.commands += self.requests;
-        metrics.replies += self.answers;
-        metrics.bytes_out += self.bytes_out;
-        metrics.bytes_in += self.bytes_in;
-    }
+    /// Metrics since they were last taken, and whether the server has answered since then.
+    seen: Metrics,
+    is_well: Option<bool>,
 }
 
 /// For the caller.
@@ -183,7 +165,8 @@ impl Exchange {
             received: 0,
             kept_until: None,
             look_since: None,
-            seen: ExchangeEvents::default(),
+            seen: Metrics::default(),
+            is_well: None,
             options,
         }
     }
@@ -220,8 +203,9 @@ impl Exchange {
         }
     }
 
-    pub(crate) fn seen(&mut self) -> ExchangeEvents {
-        mem::take(&mut self.seen)
+    /// Metrics since the last call, and whether the server has answered since then.
+    pub(crate) fn take_seen(&mut self) -> (Metrics, Option<bool>) {
+        (mem::take(&mut self.seen), self.is_well.take())
     }
 
     /// Whether the next request may find the connection open.
@@ -243,7 +227,7 @@ impl Protocol for Exchange {
 
     fn connected(&mut self, _: &mut Io<Error>, now: Instant) {
         self.kept_until = now.checked_add(KEPT);
-        self.seen.connections += 1;
+        self.seen.connected();
     }
 
     /// Takes the answer; anything else was not asked for.
@@ -276,7 +260,7 @@ impl Protocol for Exchange {
     /// Repeats what the server definitely did not do: requests not sent whole, and idempotent ones if the server
     /// silently closed a kept connection.
     fn lost(&mut self, loss: Loss<Error>, io: &mut Io<Error>, now: Instant) {
-        self.seen.is_well = Some(false);
+        self.is_well = Some(false);
         let cause = loss.cause;
         let is_silent = self.life.has_served() && io.received() == self.received;
         let is_idempotent = self.one.call().is_some_and(|call| call.request.is_idempotent());
@@ -328,7 +312,7 @@ impl Protocol for Exchange {
             call.queue(frame.len(), io);
             self.answer = Answer::new(self.options.max_message_size);
             self.received = io.received();
-            self.seen.requests += 1;
+            self.seen.commands += 1;
             self.seen.bytes_out += frame.len() as u64;
             io.replace(frame);
         }
@@ -342,8 +326,8 @@ impl Exchange {
     /// Handles a complete answer. The connection is reused if the server allows it and nothing else has arrived.
     fn answered(&mut self, io: &Io<Error>, now: Instant) {
         self.life.served();
-        self.seen.answers += 1;
-        self.seen.is_well = Some(true);
+        self.seen.replies += 1;
+        self.is_well = Some(true);
         let Some(call) = self.one.call() else { return };
         let answer = mem::replace(&mut self.answer, Answer::new(self.options.max_message_size));
         let is_kept = answer.keeps_alive() && call.is_sent(io) && io.data().is_empty();

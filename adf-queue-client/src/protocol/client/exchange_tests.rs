@@ -178,7 +178,7 @@ fn a_connection_is_made_for_the_first_request_and_kept_for_the_next() {
     assert_eq!((bench.outcome().unwrap(), bench.hand.io().epoch()), (Success::Counted(8), 1));
     let mut metrics = Metrics::default();
     for times in 1..=2 {
-        bench.hand.role.0.seen().add_to(&mut metrics);
+        metrics.add(&bench.hand.role.0.take_seen().0);
         assert_eq!(
             (metrics.connections, metrics.commands, metrics.replies),
             (1, times * 2, times * 2)
@@ -219,7 +219,7 @@ fn a_push_ends_its_connection() {
     bench.comes(pushed(3).as_bytes());
     assert_eq!(bench.outcome().unwrap(), Success::Pushed(3.into()));
     assert_eq!(bench.breaks(UnexpectedEof), Pulse::Close(None));
-    assert_eq!(bench.hand.role.0.seen().is_well, Some(true), "nothing is lost");
+    assert_eq!(bench.hand.role.0.take_seen().1, Some(true), "nothing is lost");
 }
 
 /// The server's answer is always gzip if that was accepted.

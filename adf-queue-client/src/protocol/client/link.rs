@@ -12,7 +12,6 @@ use std::{
 use foldhash::fast::FixedState;
 use queue_core::{
     ConnectionState, Deadlines, Epoch, IdleCheck, LateCheck, Later, Life, Limit, Random, Replace,
-    RetryPolicy,
 };
 
 use super::{
@@ -36,7 +35,8 @@ use crate::{
 /// because the server has given back what a lost connection had pulled.
 #[derive(Debug)]
 pub(crate) struct Link {
-    pub(super) options: ConnectOptions,
+    /// How it connects.
+    pub(crate) options: ConnectOptions,
     pub(super) encoding: Encoding,
     pub(super) host: String,
     pub(super) random: Random,
@@ -48,13 +48,13 @@ pub(crate) struct Link {
     /// The names of requests to be sent, as known to the server.
     pub(super) names: HashSet<RequestName, FixedState>,
     /// Number of unfinished tasks.
-    pub(super) unfinished: usize,
+    pub(crate) unfinished: usize,
     pub(super) limits: InOrder<(Instant, u64)>,
     pub(super) pulls: Pulls,
     /// Set while there is a connection.
     pub(super) session: Option<Session<Waiter>>,
     /// The current or last connection.
-    pub(super) epoch: Option<Epoch>,
+    pub(crate) epoch: Option<Epoch>,
     pub(super) can_dial: bool,
     /// Whether no caller is left.
     pub(super) is_leaving: bool,
@@ -62,29 +62,29 @@ pub(crate) struct Link {
     pub(super) leave_by: Option<Instant>,
     /// Why the last attempt to connect failed.
     pub(super) last_error: Option<Error>,
-    /// The same, until it is reported.
-    pub(super) failure: Option<Error>,
+    /// Why the connection was lost or could not be made, until that is reported.
+    pub(crate) failure: Option<Error>,
     /// Whether its caller waits without limit, and never hurries a retry.
     pub(super) is_patient: bool,
-    pub(super) life: Life<Error>,
+    pub(crate) life: Life<Error>,
     /// When this connection was made.
     pub(super) since: Option<Instant>,
     /// Whether a request was answered on this connection.
     pub(super) has_answers: bool,
-    pub(super) idle_check: IdleCheck,
+    pub(crate) idle_check: IdleCheck,
     /// For answers whose tasks have reached their limits.
     pub(super) beyond_limit: LateCheck,
     /// How many bytes had arrived when data last arrived, and when that was.
     pub(super) heard: Option<(u64, Instant)>,
-    pub(super) metrics: Metrics,
+    pub(crate) metrics: Metrics,
     /// How many bytes of this connection are counted: sent, received.
     pub(super) counted: (u64, u64),
     /// Whether the pump has to act on a change.
-    pub(super) is_urgent: bool,
-    /// Callers that the next exchange has to wake.
-    pub(super) woken: Vec<Waker>,
-    /// News for subscribers.
-    pub(super) later: Later,
+    pub(crate) is_urgent: bool,
+    /// Callers to wake in the next exchange, or once no lock is held.
+    pub(crate) woken: Vec<Waker>,
+    /// News for subscribers, to be told once no lock is held.
+    pub(crate) later: Later,
 }
 
 /// The recipient of an answer.
@@ -154,22 +154,7 @@ impl Link {
         self
     }
 
-    /// Why the connection was lost or could not be made, since the last call.
-    pub(crate) fn take_failure(&mut self) -> Option<Error> {
-        self.failure.take()
-    }
-
-    /// Whether a call with this policy would have failed by now.
-    pub(crate) fn has_failed_for(&self, retry: &RetryPolicy) -> bool {
-        self.life.has_failed_for(retry)
-    }
-
-    /// Counts a connection failure that was not reported to any task.
-    pub(crate) fn count_failure(&mut self, error: &Error) {
-        self.metrics.failed(error.kind().counted());
-    }
-
-    fn delivery(&self, queue: &QueueName, kept: UnclaimedMessage) -> Delivery {
+    pub(super) fn delivery(&self, queue: &QueueName, kept: UnclaimedMessage) -> Delivery {
         Delivery::new(queue.clone(), kept.id, kept.delivered, self.epoch)
     }
 
@@ -186,21 +171,6 @@ impl Link {
             task.limit.at.into_iter().for_each(|at| self.limits.insert((at, number)));
         }
         is_earlier
-    }
-
-    /// Takes what a caller has to tell subscribers once it holds no lock.
-    pub(crate) fn take_later(&mut self) -> Later {
-        mem::take(&mut self.later)
-    }
-
-    /// Takes the callers that a caller has to wake once it holds no lock.
-    pub(crate) fn take_woken(&mut self) -> Vec<Waker> {
-        mem::take(&mut self.woken)
-    }
-
-    /// Number of unfinished tasks.
-    pub(crate) fn unfinished(&self) -> usize {
-        self.unfinished
     }
 
     /// The outcome of a task; until then, registers the caller to be woken.
@@ -244,8 +214,8 @@ impl Link {
             (TaskStage::Done(Ok(AskAnswer::Delivery(delivery))), _)
                 if delivery.epoch() == self.epoch =>
             {
-                let (queue, kept) = UnclaimedMessage::of(delivery);
-                self.put(&queue, kept);
+                let (queue, id, delivered) = delivery.into_parts();
+                self.put(&queue, UnclaimedMessage { id, delivered });
             }
             (
                 TaskStage::Done(Ok(AskAnswer::Success(Success::Delivered(delivered)))),
@@ -258,8 +228,8 @@ impl Link {
         }
     }
 
-    /// Keeps an unclaimed message of this connection.
-    fn put(&mut self, queue: &QueueName, kept: UnclaimedMessage) {
+    /// An unclaimed message of this connection goes to the caller that has waited longest, or is kept.
+    pub(super) fn put(&mut self, queue: &QueueName, kept: UnclaimedMessage) {
         if self.session.is_some()
             && let Some((caller, kept)) = self.pulls.put(queue, kept)
         {
@@ -313,7 +283,7 @@ impl Link {
         };
         let outcome = outcome.map_err(|error| error.with_server(&self.options.address));
         note_failure(&mut self.metrics, &mut self.later, batch.settle(place, outcome));
-        if batch.undone() == 0 {
+        if batch.undone == 0 {
             let outcomes = batch.take_outcomes();
             self.finish(number, Ok(AskAnswer::Pushed(outcomes)));
         }
@@ -353,22 +323,7 @@ impl Link {
         (self.is_leaving, self.is_urgent) = (true, true);
     }
 
-    /// Whether a connection is wanted and not being made. A caller that gets `true` has to make it.
-    pub(crate) fn claim(&mut self) -> bool {
-        self.life.claim()
-    }
-
-    /// Whether to wake the pump.
-    pub(crate) fn wakes_pump(&self) -> bool {
-        self.is_urgent
-    }
-
-    /// Has received data read, although no caller waits for it.
-    pub(crate) fn look(&mut self, now: Instant) {
-        self.idle_check.look(now);
-    }
-
-    /// Whether that is still to be done.
+    /// Whether received data is still to be read, although no caller waits for it.
     pub(crate) fn is_looking(&self) -> bool {
         self.is_open() && self.idle_check.is_looking()
     }
@@ -394,20 +349,6 @@ impl Link {
             None if self.unfinished > 0 => ConnectionState::Connecting,
             None => ConnectionState::Idle,
         }
-    }
-
-    /// How it connects.
-    pub(crate) fn options(&self) -> &ConnectOptions {
-        &self.options
-    }
-
-    pub(crate) fn metrics(&self) -> &Metrics {
-        &self.metrics
-    }
-
-    /// The number of the current or last connection.
-    pub(crate) fn epoch(&self) -> Option<Epoch> {
-        self.epoch
     }
 }
 

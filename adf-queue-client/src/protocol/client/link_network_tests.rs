@@ -281,7 +281,7 @@ fn pull_all(proof: &mut Proof<Link, Served>) -> Vec<String> {
         }
     }
     // Messages pulled over another connection went back with it.
-    let epoch = proof.role.0.epoch();
+    let epoch = proof.role.0.epoch;
     bodies.into_iter().filter(|(of, _)| *of == epoch).map(|(_, body)| body).collect()
 }
 

@@ -109,6 +109,10 @@ impl Bench {
         self.turn();
     }
 
+    fn state(&self) -> ConnectionState {
+        self.hand.role.0.connection_state(self.hand.now)
+    }
+
     fn link(&mut self) -> &mut Link {
         &mut self.hand.role.0
     }
@@ -117,8 +121,7 @@ impl Bench {
     fn connect(&mut self) {
         self.attach();
         self.go();
-        let now = self.hand.now;
-        assert_eq!(self.link().connection_state(now), ConnectionState::Ready);
+        assert_eq!(self.state(), ConnectionState::Ready);
     }
 
     fn attach(&mut self) {
@@ -166,6 +169,19 @@ impl Bench {
     fn lose(&mut self) {
         self.server.hang_up(self.connection.take().unwrap());
         self.hand.ends(reset());
+    }
+
+    /// The loss is noticed at once.
+    fn lose_now(&mut self) {
+        self.lose();
+        self.turn();
+    }
+
+    /// A pull that is sent.
+    fn begin_pull(&mut self) -> u64 {
+        let number = self.begin(Ask::Pull(queue()));
+        self.go();
+        number
     }
 
     fn begin(&mut self, ask: Ask) -> u64 {
@@ -232,6 +248,11 @@ impl Bench {
             Poll::Ready(outcome) => Some(outcome),
             Poll::Pending => None,
         }
+    }
+
+    /// Whether a task continues.
+    fn outcome_is_open(&self, number: u64) -> bool {
+        self.hand.role.0.tasks.get(&number).is_some_and(|task| !task.is_done())
     }
 
     fn error(&mut self, number: u64) -> (ErrorKind, Fate) {
@@ -348,15 +369,14 @@ fn unsent_requests_are_resent_but_sent_pushes_are_not() {
 fn a_pull_that_was_given_up_stays_under_way_and_its_message_is_the_next_callers() {
     let mut bench = Bench::open(options());
     bench.abandon_pull();
-    let gone = bench.begin(Ask::Pull(queue()));
-    bench.go();
+    let gone = bench.begin_pull();
     bench.link().leave(gone);
-    let commands = bench.link().metrics().commands;
+    let commands = bench.link().metrics.commands;
     bench.ask(push("x")).unwrap();
-    assert_eq!(bench.link().metrics().commands, commands + 1, "no pull but the first was sent");
+    assert_eq!(bench.link().metrics.commands, commands + 1, "no pull but the first was sent");
     let next = bench.begin(Ask::Pull(queue()));
     assert_eq!(bench.delivery(next).body(), "x", "it is here already");
-    assert_eq!(bench.link().metrics().commands, commands + 1);
+    assert_eq!(bench.link().metrics.commands, commands + 1);
 }
 
 #[test]
@@ -421,11 +441,11 @@ fn a_pull_with_a_chosen_id_serves_others_once_abandoned() {
     let raw = bench.begin(Ask::Raw(Request::pull("mine".parse().unwrap(), queue())));
     bench.go();
     bench.link().leave(raw);
-    let commands = bench.link().metrics().commands;
+    let commands = bench.link().metrics.commands;
     let next = bench.begin(Ask::Pull(queue()));
     bench.ask(push("x")).unwrap();
     // The push, and a count of what is ready already.
-    assert_eq!(bench.link().metrics().commands, commands + 2, "his pull was taken over");
+    assert_eq!(bench.link().metrics.commands, commands + 2, "his pull was taken over");
     let delivery = bench.delivery(next);
     assert_eq!((delivery.request_id().as_str(), &delivery.body()[..]), ("mine", &b"x"[..]));
 }
@@ -439,12 +459,11 @@ fn too_many_abandoned_pulls_end_the_connection() {
         bench.link().leave(*number);
     }
     bench.go();
-    assert_eq!(bench.link().pulls.spare(), MAX_SPARE);
-    let now = bench.hand.now;
-    assert_eq!(bench.link().connection_state(now), ConnectionState::Ready);
+    assert_eq!(bench.link().pulls.spare, MAX_SPARE);
+    assert_eq!(bench.state(), ConnectionState::Ready);
     bench.link().leave(pulls[0]);
     assert_eq!(bench.turn(), Pulse::Close(None), "nobody wants another one");
-    assert_eq!(bench.link().pulls.spare(), 0);
+    assert_eq!(bench.link().pulls.spare, 0);
 }
 
 #[test]
@@ -466,12 +485,12 @@ fn unclaimed_messages_are_bounded_by_bytes() {
     for (len, sum) in [(900, 900), (100, 1000)] {
         push_elsewhere(&mut bench, len);
         bench.go();
-        assert_eq!(bench.link().pulls.kept_bytes(), sum);
+        assert_eq!(bench.link().pulls.kept_bytes, sum);
     }
     push_elsewhere(&mut bench, 1);
     bench.read();
     assert_eq!(bench.turn(), Pulse::Close(None), "all go back to the server");
-    assert_eq!(bench.link().pulls.kept_bytes(), 0);
+    assert_eq!(bench.link().pulls.kept_bytes, 0);
 }
 
 #[test]
@@ -493,8 +512,7 @@ fn a_json_pull_asks_first_whether_there_is_such_a_queue() {
     assert_eq!(*error.kind(), ErrorKind::Refused(Refusal::QueueNotFound));
     let pull = bench.begin(raw("/q"));
     bench.go();
-    bench.lose();
-    bench.turn();
+    bench.lose_now();
     bench.server = Server::builder().quirks(quirks_that_kill()).offline();
     bench.connect();
     bench.go();
@@ -504,9 +522,9 @@ fn a_json_pull_asks_first_whether_there_is_such_a_queue() {
     let gone = bench.begin(Ask::Pull(queue()));
     bench.turn();
     bench.link().leave(gone);
-    let commands = bench.link().metrics().commands;
+    let commands = bench.link().metrics.commands;
     bench.go();
-    assert_eq!((bench.link().metrics().commands, bench.link().pulls.spare()), (commands, 0));
+    assert_eq!((bench.link().metrics.commands, bench.link().pulls.spare), (commands, 0));
 }
 
 #[test]
@@ -514,17 +532,16 @@ fn a_message_can_be_acted_on_only_while_its_connection_lasts() {
     let mut bench = Bench::open(options());
     bench.ask(push("x")).unwrap();
     let pulled = bench.pull();
-    bench.lose();
-    bench.turn();
+    bench.lose_now();
     let error = bench.refused(settle(Action::Delete, &pulled));
     assert_eq!((error.kind(), error.fate()), (&ErrorKind::JobLost, Fate::NotSent));
     assert_eq!(error.action(), Some(Action::Delete));
     bench.begin(Ask::Ready);
     bench.connect();
-    let commands = bench.link().metrics().commands;
+    let commands = bench.link().metrics.commands;
     let error = bench.refused(settle(Action::Lcancel, &pulled));
     assert_eq!(*error.kind(), ErrorKind::JobLost);
-    assert_eq!(bench.link().metrics().commands, commands, "nothing is sent");
+    assert_eq!(bench.link().metrics.commands, commands, "nothing is sent");
     let again = bench.pull();
     assert_eq!((&again.body()[..], again.duplications()), (&b"x"[..], 2));
 }
@@ -536,16 +553,14 @@ fn a_delete_that_did_not_go_out_with_its_connection_is_void() {
     let pulled = bench.pull();
     let deleted = bench.begin(settle(Action::Delete, &pulled));
     bench.turn();
-    bench.lose();
-    bench.turn();
+    bench.lose_now();
     assert_eq!(bench.error(deleted), (ErrorKind::JobLost, Fate::NotSent));
 }
 
 #[test]
 fn a_pull_that_waits_is_sent_again_over_the_next_connection() {
     let mut bench = Bench::open(options());
-    let pull = bench.begin(Ask::Pull(queue()));
-    bench.go();
+    let pull = bench.begin_pull();
     for _ in 0..10 {
         bench.lose();
         assert!(matches!(bench.turn(), Pulse::Dial { .. } | Pulse::Close(Some(_))));
@@ -597,9 +612,7 @@ fn an_unanswered_request_is_late_despite_other_traffic() {
         assert!(bench.outcome_is_open(lost));
     }
     bench.hand.now += SECOND;
-    assert_eq!(bench.turn(), Pulse::Look);
-    bench.hand.looked();
-    bench.turn();
+    bench.turn_and_look();
     assert_eq!(bench.error(lost), (ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
 }
 
@@ -612,8 +625,7 @@ fn an_unsolicited_answer_ends_the_connection() {
     bench.comes(b"\x82\x10\x06\0\x0299\0\x02/q\0\x02ok\0\0\0\0");
     bench.turn();
     assert_eq!(bench.error(pushed), (ErrorKind::Protocol, Fate::Unknown));
-    let now = bench.hand.now;
-    assert_ne!(bench.link().connection_state(now), ConnectionState::Ready);
+    assert_ne!(bench.state(), ConnectionState::Ready);
 }
 
 #[test]
@@ -629,8 +641,8 @@ fn an_unrepresentable_request_is_not_sent() {
         let error = bench.refused(ask);
         assert_eq!((error.kind(), error.fate()), (&ErrorKind::InvalidInput, Fate::NotSent));
     }
-    let invalid = bench.link().metrics().errors_of(ErrorKind::InvalidInput);
-    assert_eq!((invalid, bench.link().metrics().commands), (4, 0));
+    let invalid = bench.link().metrics.errors_of(ErrorKind::InvalidInput);
+    assert_eq!((invalid, bench.link().metrics.commands), (4, 0));
     let mut bench = Bench::open(json());
     let bytes = Ask::Plain(Action::Rpush, queue(), bytes::Bytes::from_static(b"\xff"));
     assert_eq!(*bench.refused(bytes).kind(), ErrorKind::InvalidInput);
@@ -653,7 +665,7 @@ fn an_id_of_a_caller_is_not_taken_for_another() {
     bench.ask(count()).unwrap();
     assert_eq!(*bench.refused(pull("1001")).kind(), ErrorKind::InvalidInput);
     bench.begin(pull("1002"));
-    let twice = Ask::Settle(Action::Delete, queue(), "mine".parse().unwrap(), bench.epoch());
+    let twice = Ask::Settle(Action::Delete, queue(), "mine".parse().unwrap(), bench.link().epoch);
     let deleted = bench.begin(twice.clone());
     assert_eq!(*bench.refused(twice).kind(), ErrorKind::InvalidInput, "it is being deleted");
     bench.go();
@@ -672,8 +684,7 @@ fn an_id_of_a_caller_is_taken_while_its_request_waits_for_a_connection() {
     // One that was in flight on a lost connection waits for the next.
     bench.begin(mine());
     bench.go_unanswered();
-    bench.lose();
-    bench.turn();
+    bench.lose_now();
     assert_eq!(*bench.refused(mine()).kind(), ErrorKind::InvalidInput);
 }
 
@@ -685,11 +696,11 @@ fn a_delete_whose_caller_has_gone_is_the_next_callers() {
     let gone = bench.begin(settle(Action::Delete, &pulled));
     bench.turn();
     bench.link().leave(gone);
-    let commands = bench.link().metrics().commands;
+    let commands = bench.link().metrics.commands;
     let next = bench.begin(settle(Action::Delete, &pulled));
     bench.go();
     bench.outcome(next).unwrap().unwrap().done().unwrap();
-    assert_eq!(bench.link().metrics().commands, commands, "it was sent once");
+    assert_eq!(bench.link().metrics.commands, commands, "it was sent once");
 }
 
 #[test]
@@ -700,8 +711,7 @@ fn an_idle_connection_is_checked_before_writing() {
     let pushed = bench.begin(push("x"));
     assert_eq!(bench.turn(), Pulse::Peek);
     assert!(bench.hand.io().is_drained());
-    bench.lose();
-    bench.turn();
+    bench.lose_now();
     assert!(bench.outcome_is_open(pushed), "nothing was sent");
     bench.connect();
     bench.go();
@@ -729,14 +739,14 @@ fn a_closing_client_sends_close_without_waiting() {
 #[test]
 fn a_connection_due_for_replacement_serves_no_caller() {
     let mut bench = Bench::open(options());
-    let before = bench.epoch();
+    let before = bench.link().epoch;
     bench.link().disconnect();
     let ready = bench.begin(Ask::Ready);
     assert!(matches!(bench.turn(), Pulse::Dial { .. }));
     assert!(bench.outcome_is_open(ready));
     bench.connect();
     assert!(matches!(bench.outcome(ready), Some(Ok(AskAnswer::Yes))));
-    assert_ne!(bench.epoch(), before);
+    assert_ne!(bench.link().epoch, before);
 }
 
 /// It was ended, and all who waited for it failed, although it had brought nothing yet.
@@ -768,17 +778,6 @@ fn a_flood_of_pings_is_answered_one_at_a_time() {
     }
     bench.turn();
     assert_eq!(bench.hand.unsent().len(), 10, "the first was not taken");
-}
-
-impl Bench {
-    fn epoch(&self) -> Option<queue_core::Epoch> {
-        self.hand.role.0.epoch()
-    }
-
-    /// Whether a task continues.
-    fn outcome_is_open(&self, number: u64) -> bool {
-        self.hand.role.0.tasks.get(&number).is_some_and(|task| !task.is_done())
-    }
 }
 
 fn pushes(bodies: &[&str]) -> Ask {
@@ -822,7 +821,7 @@ fn pushes_that_go_together_have_each_their_own_outcome() {
         let expected = vec![Ok(1), Err(invalid.clone()), Err(refused), Ok(2)];
         assert_eq!(all_pushed(Ok(AskAnswer::Pushed(outcomes))), expected);
         assert_eq!(bench.pull().body(), "first");
-        let metrics = bench.link().metrics().clone();
+        let metrics = bench.link().metrics.clone();
         assert_eq!(metrics.errors.iter().map(|(_, times)| times).sum::<u64>(), 2, "{metrics:?}");
         // Nothing of this one is sent.
         let batch = bench.begin(Ask::Pushes(vec![Push::right(queue(), unfit)]));
@@ -840,8 +839,7 @@ fn of_pushes_that_go_together_those_that_were_not_sent_go_over_the_next_connecti
     let connection = bench.connection.unwrap();
     bench.server.send(connection, &written);
     bench.hand.takes(half);
-    bench.lose();
-    bench.turn();
+    bench.lose_now();
     assert!(bench.outcome(batch).is_none(), "two of them go on");
     bench.connect();
     bench.go();
@@ -859,8 +857,7 @@ fn pushes_that_go_together_are_tried_as_often_as_one_alone() {
     let half = bench.hand.unsent().len() / 2;
     bench.hand.takes(half);
     let queued = bench.begin(pushes(&["queued"]));
-    bench.lose();
-    bench.turn();
+    bench.lose_now();
     let [unknown, not_sent] =
         [Fate::Unknown, Fate::NotSent].map(|fate| Err((ErrorKind::ConnectionLost, fate)));
     assert_eq!(all_pushed(bench.outcome(batch).unwrap()), [unknown, not_sent.clone()]);
@@ -971,13 +968,13 @@ fn a_server_that_closes_on_goodbye_is_not_a_loss() {
     assert!(matches!(bench.turn(), Pulse::HalfClose(_)));
     bench.lose();
     assert_eq!(bench.turn(), Pulse::Over);
-    assert!(bench.link().take_failure().is_none());
+    assert!(bench.link().failure.is_none());
     // A task that ended before was lost.
     let mut bench = Bench::open(options());
     bench.lose();
     bench.link().close();
     assert_eq!(bench.turn(), Pulse::Over);
-    assert!(bench.link().take_failure().is_some());
+    assert!(bench.link().failure.is_some());
 }
 
 #[test]
@@ -1025,18 +1022,16 @@ fn a_recreated_queue_is_served_despite_a_dead_joined_pull() {
 fn a_recreated_queue_is_served_despite_a_dead_earlier_pull() {
     for options in [options(), json()] {
         let mut bench = Bench::open(options);
-        let first = bench.begin(Ask::Pull(queue()));
-        bench.go();
+        let first = bench.begin_pull();
         bench.change_elsewhere("deletequeue");
         bench.change_elsewhere("createqueue");
-        let second = bench.begin(Ask::Pull(queue()));
-        bench.go();
+        let second = bench.begin_pull();
         for pull in [first, second] {
             bench.change_elsewhere("rpush");
             bench.go();
             bench.delivery(pull);
         }
-        assert_eq!(bench.link().pulls.spare(), 0, "no pull waits for nobody");
+        assert_eq!(bench.link().pulls.spare, 0, "no pull waits for nobody");
         bench.change_elsewhere("rpush");
         assert_eq!(bench.ask(count()).unwrap().counted().unwrap(), 1);
     }
@@ -1047,11 +1042,9 @@ fn a_recreated_queue_is_served_despite_a_dead_earlier_pull() {
 fn a_missing_queue_is_reported_despite_a_dead_earlier_pull() {
     for options in [options(), json()] {
         let mut bench = Bench::open(options);
-        let first = bench.begin(Ask::Pull(queue()));
-        bench.go();
+        let first = bench.begin_pull();
         bench.change_elsewhere("deletequeue");
-        let second = bench.begin(Ask::Pull(queue()));
-        bench.go();
+        let second = bench.begin_pull();
         for pull in [first, second] {
             assert_eq!(bench.error(pull).0, ErrorKind::Refused(Refusal::QueueNotFound));
         }
@@ -1062,8 +1055,7 @@ fn a_missing_queue_is_reported_despite_a_dead_earlier_pull() {
 #[test]
 fn a_dead_pull_is_sent_again_whatever_request_shows_it() {
     let mut bench = Bench::open(options());
-    let first = bench.begin(Ask::Pull(queue()));
-    bench.go();
+    let first = bench.begin_pull();
     bench.change_elsewhere("deletequeue");
     bench.change_elsewhere("createqueue");
     let raw = Ask::Raw(Request::pull("mine".parse().unwrap(), queue()));
@@ -1074,8 +1066,7 @@ fn a_dead_pull_is_sent_again_whatever_request_shows_it() {
     bench.change_elsewhere("rpush");
     bench.go();
     bench.delivery(first);
-    let next = bench.begin(Ask::Pull(queue()));
-    bench.go();
+    let next = bench.begin_pull();
     bench.change_elsewhere("deletequeue");
     assert!(bench.ask(count()).is_err());
     bench.go();
@@ -1088,18 +1079,17 @@ fn pulls_of_a_queue_that_stays_are_sent_once() {
     let mut bench = Bench::open(options());
     bench.ask(push("x")).unwrap();
     let pulled = bench.pull();
-    let first = bench.begin(Ask::Pull(queue()));
-    bench.go();
+    let first = bench.begin_pull();
     bench.ask(settle(Action::Lcancel, &pulled)).unwrap().done().unwrap();
     let raw = bench.begin(Ask::Raw(Request::pull("mine".parse().unwrap(), queue())));
     bench.go();
     bench.delivery(first);
-    let commands = bench.link().metrics().commands;
+    let commands = bench.link().metrics.commands;
     bench.link().leave(raw);
     let second = bench.begin(Ask::Pull(queue()));
     bench.ask(push("y")).unwrap();
     assert_eq!(bench.delivery(second).request_id().as_str(), "mine");
-    assert_eq!(bench.link().metrics().commands, commands + 2, "a count and the push");
+    assert_eq!(bench.link().metrics.commands, commands + 2, "a count and the push");
 }
 
 /// A plain pull joined the abandoned one, and waited for the next push.
@@ -1112,8 +1102,7 @@ fn a_plain_pull_takes_ready_messages_despite_an_abandoned_pull() {
     bench.ask(settle(Action::Delete, &again)).unwrap().done().unwrap();
     // Both abandoned pulls wait; a push wakes one, and no more are sent.
     for _ in 0..3 {
-        let next = bench.begin(Ask::Pull(queue()));
-        bench.go();
+        let next = bench.begin_pull();
         assert!(bench.outcome(next).is_none());
         bench.ask(push("y")).unwrap();
         let delivery = bench.delivery(next);
@@ -1123,8 +1112,7 @@ fn a_plain_pull_takes_ready_messages_despite_an_abandoned_pull() {
     // The refusal that its own pull would have had.
     bench.abandon_pull();
     bench.ask(Ask::Plain(Action::DeleteQueue, queue(), bytes::Bytes::new())).unwrap();
-    let next = bench.begin(Ask::Pull(queue()));
-    bench.go();
+    let next = bench.begin_pull();
     assert_eq!(bench.error(next).0, ErrorKind::Refused(Refusal::QueueNotFound));
 }
 
@@ -1137,8 +1125,7 @@ fn a_message_of_a_lost_connection_is_not_the_next_callers() {
         bench.ask(push("x")).unwrap();
         bench.go();
         // It is here; its caller has not seen it yet. The connection is replaced meanwhile.
-        bench.lose();
-        bench.turn();
+        bench.lose_now();
         bench.begin(Ask::Ready);
         bench.connect();
         bench.link().leave(gone);
@@ -1193,13 +1180,6 @@ fn try_pull_returns_a_received_message() {
     bench.go();
     let outcome = bench.outcome(next).unwrap();
     assert!(matches!(outcome, Ok(AskAnswer::Delivery(_))), "{outcome:?}");
-}
-
-impl Bench {
-    fn state(&mut self) -> ConnectionState {
-        let now = self.hand.now;
-        self.link().connection_state(now)
-    }
 }
 
 #[test]
@@ -1272,15 +1252,12 @@ fn received_data_is_read_on_request() {
     assert!(!bench.link().is_looking());
     bench.hand.now += SECOND;
     let now = bench.hand.now;
-    bench.link().look(now);
+    bench.link().idle_check.look(now);
     assert!(bench.link().is_looking());
-    assert_eq!(bench.turn(), Pulse::Look);
-    bench.hand.looked();
-    bench.turn();
+    bench.turn_and_look();
     assert!(!bench.link().is_looking());
-    bench.link().look(now + SECOND);
-    bench.lose();
-    bench.turn();
+    bench.link().idle_check.look(now + SECOND);
+    bench.lose_now();
     assert!(!bench.link().is_looking(), "there is no connection");
 }
 
@@ -1361,7 +1338,7 @@ fn requests_and_pulls_go_out_in_the_order_of_their_callers() {
         }
         bench.turn();
         // The pushes are more than wait to be written at once.
-        assert_eq!(bench.link().metrics().commands, 20 + u64::from(pulls_first));
+        assert_eq!(bench.link().metrics.commands, 20 + u64::from(pulls_first));
     }
 }
 
@@ -1377,8 +1354,7 @@ fn a_count_is_resent_within_the_policy() {
         bench.write();
         bench.read();
         bench.go_unanswered();
-        bench.lose();
-        bench.turn();
+        bench.lose_now();
         assert_eq!(bench.outcome_is_open(counted), times < 4, "after {times} attempts");
     }
 }
@@ -1393,9 +1369,7 @@ fn the_answer_to_a_later_push_does_not_extend_the_time_of_an_earlier_one() {
     bench.comes(&pushed(2, 7));
     bench.turn();
     bench.hand.now += 2 * SECOND;
-    assert_eq!(bench.turn(), Pulse::Look);
-    bench.hand.looked();
-    bench.turn();
+    bench.turn_and_look();
     let late = Err((ErrorKind::Timeout(Deadline::Reply), Fate::Unknown));
     assert_eq!(all_pushed(bench.outcome(batch).unwrap()), [late, Ok(7)]);
 }

@@ -1,7 +1,5 @@
 //! The end of a connection, and what becomes of its tasks.
 
-use std::mem;
-
 use queue_core::{Cause, Io, Loss};
 
 use super::{
@@ -40,8 +38,7 @@ impl Link {
         self.last_error = Some(error.share());
         self.failure = Some(error.share());
         self.pulls.reset();
-        let (unanswered, pinging) = session.end(io);
-        for one in unanswered {
+        for one in session.end(io) {
             match (one.waiter, one.place) {
                 (Waiter::Task(number), None) => self.sent_in_vain(number, one.fate, error),
                 // Unsent pushes stay in their batch.
@@ -50,13 +47,6 @@ impl Link {
                 }
                 _ => {}
             }
-        }
-        let pings = pinging.into_iter().filter_map(|waiter| match waiter {
-            Waiter::Task(number) => Some(number),
-            Waiter::Pull(_) | Waiter::Check(_) | Waiter::Look(..) => None,
-        });
-        for number in pings {
-            self.sent_in_vain(number, Fate::Unknown, error);
         }
         self.not_sent(&error.share().with_fate(Fate::NotSent), session.is_open());
         self.queue_again();
@@ -91,20 +81,17 @@ impl Link {
     /// Resends the requests of unfinished tasks.
     fn queue_again(&mut self) {
         let again = self.tasks.iter_mut().filter_map(|(number, task)| {
-            task.stage = match mem::replace(&mut task.stage, TaskStage::Pinging) {
-                TaskStage::Sent(name) | TaskStage::Checking(name) => {
-                    self.names.insert(name);
-                    TaskStage::Queued(Some(name))
-                }
-                TaskStage::Pinging => TaskStage::Queued(None),
+            let name = match &mut task.stage {
+                TaskStage::Sent(name) | TaskStage::Checking(name) => Some(*name),
+                TaskStage::Pinging => None,
                 TaskStage::PushBatch(batch) if batch.is_sent => {
-                    TaskStage::PushBatch(batch.unsent())
+                    batch.is_sent = false;
+                    return Some(*number);
                 }
-                other => {
-                    task.stage = other;
-                    return None;
-                }
+                _ => return None,
             };
+            self.names.extend(name);
+            task.stage = TaskStage::Queued(name);
             Some(*number)
         });
         self.queued.extend(again);

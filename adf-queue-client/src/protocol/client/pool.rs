@@ -96,9 +96,11 @@ impl<W: FaceWire> ConnectionPool<W> {
         mut lane: PooledConnection<W>,
         now: Instant,
     ) -> Vec<PooledConnection<W>> {
-        let seen = lane.role.seen();
-        seen.add_to(&mut self.metrics);
-        self.is_well = seen.is_well.unwrap_or(self.is_well);
+        let (seen, is_well) = lane.role.take_seen();
+        self.metrics.add(&seen);
+        // Each but the first has replaced another one, also of another role.
+        self.metrics.reconnects = self.metrics.connections.saturating_sub(1);
+        self.is_well = is_well.unwrap_or(self.is_well);
         if lane.given_up().is_some() {
             self.given_up.push(lane);
             return Vec::new();

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{
+    AskAnswer,
     exchange::{HttpRequest, Reply, unasked},
     pulls::LOOK_EVERY,
     step::{ClientStep, RequestSettings},
@@ -10,12 +11,9 @@ use super::{
 use queue_core::Limit;
 
 use crate::{
-    Deadline, Error, ErrorKind, Result,
-    protocol::{Delivered, Encoding, Request, Success},
+    Deadline, Delivery, Error, ErrorKind, Result,
+    protocol::{Encoding, Request, Success},
 };
-
-/// A message, and the pull that it was delivered to.
-pub(crate) type PulledMessage = (Request, Delivered);
 
 /// A pull, from the first request to the message.
 ///
@@ -39,6 +37,8 @@ pub(crate) struct Pulling {
     joins: bool,
     /// Whether the time for a message limits connecting, too.
     connects_in_time: bool,
+    /// Whether the caller gets the server's answer instead of a delivery.
+    is_raw: bool,
 }
 
 /// How long to wait for a message.
@@ -74,9 +74,17 @@ impl Pulling {
         patience: PullWait,
         total: Limit,
     ) -> Self {
-        let (joins, connects_in_time) = (false, false);
-        let doing = PullStage::Nothing;
-        Pulling { pull, terms, patience, total, doing, delay: FIRST, joins, connects_in_time }
+        Pulling {
+            pull,
+            terms,
+            patience,
+            total,
+            doing: PullStage::Nothing,
+            delay: FIRST,
+            joins: false,
+            connects_in_time: false,
+            is_raw: false,
+        }
     }
 
     /// The same, for a caller who waits no longer for a connection than for a message.
@@ -84,20 +92,21 @@ impl Pulling {
         Pulling { connects_in_time: true, ..self }
     }
 
+    /// The same, for a caller who gets the server's answer instead of a delivery.
+    pub(crate) fn raw(self) -> Self {
+        Pulling { is_raw: true, ..self }
+    }
+
     /// The next step. `last` is the outcome of the previous one; `None` if it was a wait, or if there was nothing to
     /// adopt.
-    pub(crate) fn next(
-        &mut self,
-        last: Option<Result<Reply>>,
-        now: Instant,
-    ) -> ClientStep<Option<PulledMessage>> {
+    pub(crate) fn next(&mut self, last: Option<Result<Reply>>, now: Instant) -> ClientStep {
         match (self.doing, last) {
             (PullStage::Nothing, _) => match self.patience {
                 PullWait::ByItself => self.begin(now),
                 PullWait::Endless | PullWait::Until(_) => self.adopt(now),
             },
             (PullStage::Waiting, _) => match self.patience {
-                PullWait::Until(at) if at <= now => ClientStep::Over(Ok(None)),
+                PullWait::Until(at) if at <= now => ClientStep::Over(Ok(AskAnswer::Nothing)),
                 _ => self.adopt(now),
             },
             (PullStage::Adopting, None) => {
@@ -110,13 +119,19 @@ impl Pulling {
             (
                 PullStage::Adopting | PullStage::Pulling,
                 Some(Ok(Reply::Success(pull, Success::Delivered(message)))),
-            ) => ClientStep::Over(Ok(Some((pull, message)))),
+            ) => ClientStep::Over(Ok(match self.is_raw {
+                true => AskAnswer::Success(Success::Delivered(message)),
+                false => {
+                    let (queue, id) = (pull.queue().clone(), *pull.id());
+                    AskAnswer::Delivery(Delivery::new(queue, id, message, None))
+                }
+            })),
             (PullStage::Adopting, Some(Err(error))) if self.is_bound(&error, now) => {
                 self.joins = true;
                 self.count(now)
             }
             (PullStage::Pulling, Some(Err(error))) if self.is_bound(&error, now) => {
-                ClientStep::Over(Ok(None))
+                ClientStep::Over(Ok(AskAnswer::Nothing))
             }
             // Its own caller has not seen this failure, and the current one has not asked yet.
             (PullStage::Adopting, Some(Err(error))) if !self.is_late(&error) => self.adopt(now),
@@ -125,7 +140,7 @@ impl Pulling {
         }
     }
 
-    fn adopt(&mut self, now: Instant) -> ClientStep<Option<PulledMessage>> {
+    fn adopt(&mut self, now: Instant) -> ClientStep {
         self.doing = PullStage::Adopting;
         let again = match self.patience {
             // The server wakes it for what comes from now on, unless it is dead.
@@ -136,14 +151,14 @@ impl Pulling {
         ClientStep::Adopt(self.pull.queue().clone(), limit)
     }
 
-    fn begin(&mut self, now: Instant) -> ClientStep<Option<PulledMessage>> {
+    fn begin(&mut self, now: Instant) -> ClientStep {
         if self.terms.encoding == Encoding::Json || matches!(self.patience, PullWait::Until(_)) {
             return self.count(now);
         }
         self.pull(now)
     }
 
-    fn count(&mut self, now: Instant) -> ClientStep<Option<PulledMessage>> {
+    fn count(&mut self, now: Instant) -> ClientStep {
         self.doing = PullStage::Counting;
         let count = Request::count(*self.pull.id(), self.pull.queue().clone());
         match (self.ask(count, self.total), self.patience) {
@@ -155,9 +170,11 @@ impl Pulling {
         }
     }
 
-    fn counted(&mut self, count: u32, now: Instant) -> ClientStep<Option<PulledMessage>> {
+    fn counted(&mut self, count: u32, now: Instant) -> ClientStep {
         match self.patience {
-            PullWait::Until(at) if count == 0 && at <= now => ClientStep::Over(Ok(None)),
+            PullWait::Until(at) if count == 0 && at <= now => {
+                ClientStep::Over(Ok(AskAnswer::Nothing))
+            }
             PullWait::Until(_) if count == 0 => {
                 let step = if self.joins { self.adopt(now) } else { self.wait(now) };
                 self.delay = (2 * self.delay).min(MOST);
@@ -168,7 +185,7 @@ impl Pulling {
         }
     }
 
-    fn wait(&mut self, now: Instant) -> ClientStep<Option<PulledMessage>> {
+    fn wait(&mut self, now: Instant) -> ClientStep {
         self.doing = PullStage::Waiting;
         ClientStep::Wait(self.next_count(now))
     }
@@ -181,12 +198,12 @@ impl Pulling {
         }
     }
 
-    fn pull(&mut self, now: Instant) -> ClientStep<Option<PulledMessage>> {
+    fn pull(&mut self, now: Instant) -> ClientStep {
         self.doing = PullStage::Pulling;
         self.ask(self.pull.clone(), self.limit(now))
     }
 
-    fn ask(&self, request: Request, limit: Limit) -> ClientStep<Option<PulledMessage>> {
+    fn ask(&self, request: Request, limit: Limit) -> ClientStep {
         match HttpRequest::action(self.terms.encoding, request, &self.terms.host) {
             Ok(ask) => ClientStep::Ask(ask, limit),
             Err(error) => ClientStep::Over(Err(error)),
@@ -234,7 +251,7 @@ mod tests {
 
     fn delivered() -> Option<Result<Reply>> {
         let body = "hi".into();
-        let message = Delivered { message_id: 1.into(), duplications: 1, body };
+        let message = crate::protocol::Delivered { message_id: 1.into(), duplications: 1, body };
         Some(Ok(Reply::Success(request(Request::pull), Success::Delivered(message))))
     }
 
@@ -243,7 +260,7 @@ mod tests {
     }
 
     /// The request and its limit.
-    fn asked(step: ClientStep<Option<PulledMessage>>) -> (Action, Option<Instant>) {
+    fn asked(step: ClientStep) -> (Action, Option<Instant>) {
         match step {
             ClientStep::Ask(ask, limit) if ask.pull().is_some() => (Action::Pull, limit.at),
             ClientStep::Ask(_, limit) => (Action::Count, limit.at),
@@ -251,9 +268,9 @@ mod tests {
         }
     }
 
-    fn outcome(step: ClientStep<Option<PulledMessage>>) -> Result<Option<PulledMessage>> {
+    fn outcome(step: ClientStep) -> Result<Option<Delivery>> {
         match step {
-            ClientStep::Over(outcome) => outcome,
+            ClientStep::Over(outcome) => outcome.and_then(AskAnswer::delivery),
             other => panic!("{other:?}"),
         }
     }
@@ -281,7 +298,7 @@ mod tests {
                     other => panic!("{other:?}"),
                 }
             };
-            assert_eq!((end.unwrap().is_none(), now), (true, start + 10 * SECOND));
+            assert!(matches!(end, Ok(AskAnswer::Nothing)) && now == start + 10 * SECOND);
             assert_eq!(waits[..3], [SECOND / 20, SECOND / 10, SECOND / 5]);
             assert!(waits.iter().all(|wait| *wait <= SECOND) && waits.len() < 20, "{waits:?}");
         }
@@ -300,7 +317,7 @@ mod tests {
         }
     }
 
-    fn adopts_until(step: ClientStep<Option<PulledMessage>>) -> Option<Instant> {
+    fn adopts_until(step: ClientStep) -> Option<Instant> {
         match step {
             ClientStep::Adopt(_, limit) => limit.at,
             other => panic!("{other:?}"),

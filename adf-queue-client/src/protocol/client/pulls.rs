@@ -8,7 +8,7 @@ use std::{
 
 use super::task::InOrder;
 use crate::{
-    Delivery, QueueName, RequestId,
+    QueueName, RequestId,
     protocol::{Delivered, Refusal, Success},
 };
 
@@ -21,14 +21,6 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_secs(10);
 pub(super) struct UnclaimedMessage {
     pub(super) id: RequestId,
     pub(super) delivered: Delivered,
-}
-
-impl UnclaimedMessage {
-    /// From a delivery whose caller is gone.
-    pub(super) fn of(delivery: Delivery) -> (QueueName, Self) {
-        let (queue, id, delivered) = delivery.into_parts();
-        (queue, UnclaimedMessage { id, delivered })
-    }
 }
 
 /// All pulls of one client.
@@ -50,8 +42,9 @@ pub(super) struct Pulls {
     /// When to count again, by queue.
     later_looks: BTreeSet<(Instant, QueueName)>,
     /// Number of abandoned pulls and kept messages.
-    spare: usize,
-    kept_bytes: usize,
+    pub(super) spare: usize,
+    /// Total size of the kept messages.
+    pub(super) kept_bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -73,11 +66,6 @@ impl PullQueue {
 
     fn spare(&self) -> usize {
         self.outstanding().saturating_sub(self.callers.len()) + self.kept.len()
-    }
-
-    /// Whether a pull is in flight whose caller is gone.
-    fn has_spare_pull(&self) -> bool {
-        self.outstanding() > self.callers.len()
     }
 
     /// The first caller without a pull.
@@ -187,7 +175,7 @@ impl Pulls {
 
     /// Whether an abandoned pull waits.
     pub(super) fn has_spare(&self, queue: &QueueName) -> bool {
-        self.lines.get(queue).is_some_and(PullQueue::has_spare_pull)
+        self.lines.get(queue).is_some_and(|line| line.outstanding() > line.callers.len())
     }
 
     /// The pull with this number is in flight.
@@ -264,16 +252,6 @@ impl Pulls {
             }
         }
     }
-
-    /// Number of abandoned pulls in flight and kept messages.
-    pub(super) fn spare(&self) -> usize {
-        self.spare
-    }
-
-    /// Total size of the kept messages.
-    pub(super) fn kept_bytes(&self) -> usize {
-        self.kept_bytes
-    }
 }
 
 #[cfg(test)]
@@ -327,11 +305,11 @@ mod tests {
         assert_eq!(who(pulls.put(&queue, kept("x"))), Some(1));
         assert_eq!(pulls.lacking(), Some((3, queue.clone())), "the third pull serves the second");
         pulls.leave(&queue, 2);
-        assert_eq!((pulls.lacking(), pulls.spare()), (None, 0), "nobody needs another one");
+        assert_eq!((pulls.lacking(), pulls.spare), (None, 0), "nobody needs another one");
         // A message that comes for it nevertheless is not lost.
         pulls.answered(&queue, 10, &delivered());
         assert_eq!(who(pulls.put(&queue, kept("y"))), Some(3));
-        assert_eq!(pulls.spare(), 1);
+        assert_eq!(pulls.spare, 1);
     }
 
     #[test]
@@ -392,15 +370,15 @@ mod tests {
         pulls.join(&queue, 1);
         pulls.sent(&queue, 1);
         pulls.leave(&queue, 1);
-        assert_eq!((pulls.spare(), pulls.lacking()), (1, None));
+        assert_eq!((pulls.spare, pulls.lacking()), (1, None));
         pulls.join(&queue, 2);
-        assert_eq!((pulls.spare(), pulls.lacking()), (0, None));
+        assert_eq!((pulls.spare, pulls.lacking()), (0, None));
         pulls.leave(&queue, 2);
         pulls.answered(&queue, 1, &delivered());
         assert_eq!(who(pulls.put(&queue, kept("late"))), None);
-        assert_eq!((pulls.spare(), pulls.kept_bytes()), (1, 4));
+        assert_eq!((pulls.spare, pulls.kept_bytes), (1, 4));
         assert_eq!(&*pulls.take_kept(&queue).unwrap().delivered.body, b"late");
-        assert_eq!((pulls.spare(), pulls.kept_bytes()), (0, 0));
+        assert_eq!((pulls.spare, pulls.kept_bytes), (0, 0));
         assert!(pulls.take_kept(&queue).is_none() && pulls.lines.is_empty());
     }
 
@@ -411,9 +389,9 @@ mod tests {
         pulls.sent(&queue, 1);
         pulls.sent(&"/other".parse().unwrap(), 2);
         pulls.put(&"/kept".parse().unwrap(), kept("k"));
-        assert_eq!(pulls.spare(), 2);
+        assert_eq!(pulls.spare, 2);
         pulls.reset();
-        assert_eq!((pulls.spare(), pulls.kept_bytes()), (0, 0));
+        assert_eq!((pulls.spare, pulls.kept_bytes), (0, 0));
         assert_eq!((pulls.lacking(), pulls.lines.len()), (Some((1, queue)), 1));
     }
 

@@ -9,7 +9,7 @@ use crate::{ConnectOptions, QueueName, Result, protocol::Encoding};
 
 /// The next step for a face.
 #[derive(Debug)]
-pub(crate) enum ClientStep<T = AskAnswer> {
+pub(crate) enum ClientStep {
     /// Wait for the answer to an abandoned pull of this queue, if there is one.
     Adopt(QueueName, Limit),
     /// Send this request, and wait for the answer.
@@ -17,7 +17,7 @@ pub(crate) enum ClientStep<T = AskAnswer> {
     /// Wait until then.
     Wait(Instant),
     /// Done.
-    Over(Result<T>),
+    Over(Result<AskAnswer>),
 }
 
 /// The encoding and the deadlines of requests to one server.
@@ -34,17 +34,6 @@ impl RequestSettings {
             encoding: options.address.transport().encoding(),
             host: crate::address::host(&options.address).into(),
             reply_timeout: options.reply_timeout,
-        }
-    }
-}
-
-impl<T> ClientStep<T> {
-    pub(super) fn map<U>(self, over: impl FnOnce(T) -> U) -> ClientStep<U> {
-        match self {
-            ClientStep::Adopt(queue, limit) => ClientStep::Adopt(queue, limit),
-            ClientStep::Ask(request, limit) => ClientStep::Ask(request, limit),
-            ClientStep::Wait(at) => ClientStep::Wait(at),
-            ClientStep::Over(outcome) => ClientStep::Over(outcome.map(over)),
         }
     }
 }

@@ -94,10 +94,8 @@ impl Window {
             Ok(outcomes) => self.outcomes.extend(outcomes),
             Err(error) => self.outcomes.extend((0..len).map(|_| Err(error.share()))),
         }
-        self.is_ended |= self.outcomes.iter().any(|outcome| match outcome {
-            Ok(_) => false,
-            Err(error) => !is_of_one(error),
-        });
+        let is_of_all = |error: &Error| !is_of_one(error);
+        self.is_ended |= self.outcomes.iter().any(|one| one.as_ref().is_err_and(is_of_all));
     }
 
     /// Takes no further push. Returns the tasks in flight.

@@ -165,7 +165,8 @@ impl PushAttempts {
             self.tried.clear();
             // If no server is away, the next round includes those already tried.
             let at = router.back_at().filter(|at| *at > now).unwrap_or(now);
-            return self.wait(at, router);
+            let at = earliest([Some(at), self.terms.limit.at]).unwrap_or(at);
+            return PushStep::Wait(at, router.back.clone());
         };
         self.counts.moved += u64::from(!self.tried.is_empty());
         if let Some(from) = self.tried.last().copied() {
@@ -194,11 +195,6 @@ impl PushAttempts {
     fn left(&self, router: &ProducerServers, server: usize, now: Instant) -> usize {
         let others = (0..router.servers.len()).filter(|other| *other != server);
         others.filter(|other| self.is_open(&router.servers, *other, now)).count()
-    }
-
-    fn wait(&self, at: Instant, router: &ProducerServers) -> PushStep {
-        let at = earliest([Some(at), self.terms.limit.at]).unwrap_or(at);
-        PushStep::Wait(at, router.back.clone())
     }
 
     /// Handles the outcome of a push to this server; returns the final outcome, if any.

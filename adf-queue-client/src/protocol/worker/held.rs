@@ -56,14 +56,6 @@ pub(super) struct HeldEntry {
 }
 
 impl HeldEntry {
-    pub(super) fn len(&self) -> usize {
-        self.messages.len()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.messages.is_empty()
-    }
-
     /// Number that handlers have, or will have; without those whose queue has all the handlers that it may have, so that
     /// other queues are served meanwhile.
     pub(super) fn taken(&self, slots_for: &BTreeMap<QueueName, usize>) -> usize {
@@ -89,21 +81,6 @@ impl HeldEntry {
             let most = slots_for.get(&held.queue);
             most.is_some_and(|most| self.count(&held.queue, self.running.iter()) >= *most)
         })
-    }
-
-    /// Whether any handler runs, be its message lost or not.
-    pub(super) fn has_handlers(&self) -> bool {
-        !self.running.is_empty()
-    }
-
-    #[cfg(test)]
-    pub(super) fn waiting(&self) -> usize {
-        self.waiting.len()
-    }
-
-    /// Number being copied or settled.
-    pub(super) fn asked(&self) -> usize {
-        self.asked.len()
     }
 
     pub(super) fn add(&mut self, held: HeldMessage) -> HeldKey {

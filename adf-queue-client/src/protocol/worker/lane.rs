@@ -201,8 +201,7 @@ impl Lane {
 
     /// Messages for handlers, and events, since the last call.
     pub(crate) fn take(&mut self) -> Option<(Vec<HandlerMessage>, Vec<LaneEvent>)> {
-        let is_empty = self.jobs.is_empty() && self.news.is_empty();
-        (!is_empty).then(|| (mem::take(&mut self.jobs), mem::take(&mut self.news)))
+        self.has_news().then(|| (mem::take(&mut self.jobs), mem::take(&mut self.news)))
     }
 
     pub(crate) fn has_news(&self) -> bool {
@@ -220,7 +219,7 @@ impl Lane {
 
     /// Number of held messages.
     pub(crate) fn held(&self) -> usize {
-        self.hold.len()
+        self.hold.messages.len()
     }
 
     /// Number of handlers that run, even for lost messages.
@@ -234,7 +233,7 @@ impl Lane {
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
-        self.link.metrics()
+        &self.link.metrics
     }
 
     pub(crate) fn connection_state(&self, now: Instant) -> ConnectionState {
@@ -268,16 +267,12 @@ impl Lane {
         now: Instant,
     ) -> Result<u64> {
         self.is_changed = true;
-        let operation = trace::worker_asks(self.link.options(), &ask, message);
+        let operation = trace::worker_asks(&self.link.options, &ask, message);
         let begun = self.link.begin(ask, Limit::never(), now);
         if operation.is_reported() {
             match &begun {
                 Ok(task) => self.observations.push((*task, operation)),
-                Err(error) => {
-                    let failure = Some((error.kind().name(), error.fate()));
-                    let observation = Observation::new(operation, failure);
-                    self.later.notify(observation);
-                }
+                Err(_) => self.later.notify(Observation::new(operation, trace::failure(&begun))),
             }
         }
         begun
@@ -355,7 +350,7 @@ impl Lane {
     }
 
     fn is_here(&self, delivery: &Delivery) -> bool {
-        self.link.is_open() && delivery.epoch() == self.link.epoch()
+        self.link.is_open() && delivery.epoch() == self.link.epoch
     }
 
     /// A queue cannot be pulled from for now.
@@ -382,13 +377,8 @@ impl Lane {
                 line.look = None;
                 let last = line.pulls.back().copied();
                 line.is_settled |= last.is_none() || last == known.last_pull;
-                self.counted(
-                    index,
-                    look,
-                    known.is_settled,
-                    outcome.and_then(AskAnswer::counted),
-                    now,
-                );
+                let count = outcome.and_then(AskAnswer::counted);
+                self.counted(index, look, known.is_settled, count, now);
             }
         }
     }
@@ -449,13 +439,13 @@ impl Lane {
 
     /// Notices the loss of the connection, or a new one.
     fn follow_connection(&mut self, now: Instant) {
-        if let Some(error) = self.link.take_failure()
+        if let Some(error) = self.link.failure.take()
             && self.phase == LanePhase::Working
         {
-            self.link.count_failure(&error);
+            self.link.metrics.failed(error.kind().counted());
             self.notify(WorkerEventKind::Disconnected(error));
         }
-        let present = self.link.epoch().filter(|_| self.link.is_open());
+        let present = self.link.epoch.filter(|_| self.link.is_open());
         if present == self.connection {
             return;
         }
@@ -490,7 +480,7 @@ impl Lane {
 
     /// Ends the connection when some of its pulls are useless and it holds nothing.
     fn renew(&mut self) {
-        if self.wants_renewal && self.hold.is_empty() && self.link.is_open() {
+        if self.wants_renewal && self.hold.messages.is_empty() && self.link.is_open() {
             self.is_changed = true;
             self.link.disconnect();
         }
@@ -498,8 +488,7 @@ impl Lane {
 
     /// Ends the lane when it is time.
     fn end(&mut self, now: Instant) {
-        let is_done = self.claimed.is_reached() || self.is_empty();
-        if is_done {
+        if self.claimed.is_reached() || self.is_empty() {
             self.wind_down();
         }
         if self.phase == LanePhase::Working && self.gives_up() {
@@ -513,7 +502,7 @@ impl Lane {
             }
             self.limit_settlements(after(until, ANSWERING));
         }
-        if self.has_running() || self.hold.asked() > 0 {
+        if self.has_running() || !self.hold.asked.is_empty() {
             return;
         }
         self.drop_waiting(JobFate::Abandoned);
@@ -532,7 +521,7 @@ impl Lane {
         if !self.terms.until_empty {
             return false;
         }
-        if !self.hold.is_empty() {
+        if !self.hold.messages.is_empty() {
             self.was_holding = true;
             return false;
         }
@@ -546,7 +535,9 @@ impl Lane {
 
     /// Whether to leave the server out: it cannot be reached, and the worker runs until its queues are empty.
     fn gives_up(&self) -> bool {
-        self.terms.until_empty && self.hold.is_empty() && self.link.has_failed_for(&self.patience)
+        self.terms.until_empty
+            && self.hold.messages.is_empty()
+            && self.link.life.has_failed_for(&self.patience)
     }
 
     /// When something is due without received data.
@@ -585,7 +576,7 @@ impl Role for Lane {
         if pulse == Pulse::Over {
             if let LanePhase::Leaving(until) = self.phase
                 && until.is_none_or(|until| until > now)
-                && self.hold.has_handlers()
+                && self.running() > 0
             {
                 return Pulse::Close(until);
             }

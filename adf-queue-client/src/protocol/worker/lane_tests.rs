@@ -91,6 +91,11 @@ impl Face {
         Self::new(seed, terms, &["/q"], server(&["/q"]))
     }
 
+    /// One that moves messages to `/dead`.
+    fn dead_lettering(seed: u64, max_duplications: u16) -> Self {
+        Self::new(seed, dead_lettering(max_duplications), &["/q"], server(&["/q", "/dead"]))
+    }
+
     fn new(seed: u64, terms: LaneSettings, queues: &[&str], server: Offline) -> Self {
         let retry = RetryPolicy::new(u32::MAX).backoff(SECOND / 100, 10 * SECOND);
         Self::with(retry, seed, terms, queues, server)
@@ -296,10 +301,28 @@ impl Face {
         });
     }
 
+    fn step_while(&mut self, mut goes_on: impl FnMut(&mut Self) -> bool) {
+        while goes_on(self) {
+            self.step();
+        }
+    }
+
     /// Steps until a handler runs.
     fn until_running(&mut self) {
-        while self.running.is_empty() {
-            self.step();
+        self.step_while(|face| face.running.is_empty());
+    }
+
+    /// Steps until the connection is lost, and with it a message whose handler runs.
+    fn lose(&mut self) {
+        self.proof.faults.broken = 1;
+        self.step_while(|face| face.lost.is_empty());
+        self.proof.faults.broken = 0;
+    }
+
+    /// Another client deletes the queue `/q` and creates it again, which leaves a pull that waits unanswered.
+    fn remake_queue(&mut self) {
+        for action in ["deletequeue", "createqueue"] {
+            assert!(self.ask(action, "/q", "").contains("ok"));
         }
     }
 
@@ -324,6 +347,16 @@ impl Face {
             }
         }
         panic!("it does not end");
+    }
+
+    /// The same while handlers end.
+    fn until_over_ending(&mut self, outcome: Outcome) {
+        let mut steps = 0;
+        while self.step() != Pulse::Over {
+            self.end_one(outcome);
+            steps += 1;
+            assert!(steps < 20_000, "it does not end: {:?}", self.proof.role.0);
+        }
     }
 
     /// The server notices that the worker's connection is gone.
@@ -393,8 +426,7 @@ fn every_message_is_settled_once_on_any_schedule_and_network() {
 fn failures_reach_the_dead_letter_queue_on_any_schedule_and_network() {
     let mut moved = 0;
     for seed in seeds(15) {
-        let terms = dead_lettering(2);
-        let mut face = Face::new(seed, terms, &["/q"], server(&["/q", "/dead"]));
+        let mut face = Face::dead_lettering(seed, 2);
         face.proof.faults = Faults { broken: 80, refused: 4, dropped: 6, late: 300 };
         for number in 0..10 {
             face.push("/q", &number.to_string());
@@ -433,12 +465,7 @@ fn a_worker_stopped_at_any_moment_leaves_the_rest_in_its_order() {
         }
         face.stop();
         let started = face.started.len();
-        let mut steps = 0;
-        while face.step() != Pulse::Over {
-            face.end_one(Outcome::Delete);
-            steps += 1;
-            assert!(steps < 2_000, "seed {seed}: it does not end");
-        }
+        face.until_over_ending(Outcome::Delete);
         assert_eq!(face.step(), Pulse::Over);
         face.hang_up();
         let deleted = face.settled_as(JobFate::Deleted);
@@ -493,9 +520,7 @@ fn a_stop_leaves_the_handler_of_a_lost_message_its_grace() {
         face.push("/q", "slow");
         face.until_running();
         face.proof.faults = Faults { broken: 1, refused: 1, ..Faults::default() };
-        while face.lost.is_empty() {
-            face.step();
-        }
+        face.step_while(|face| face.lost.is_empty());
         face.stop();
         let start = face.proof.now();
         face.proof.leaps = false;
@@ -551,14 +576,8 @@ fn messages_lost_before_handling_do_not_use_up_the_limit() {
         let mut face =
             Face::serving(seed, LaneSettings { limit, slots: 1, prefetch: 1, ..terms() });
         ["a", "b"].iter().for_each(|body| face.push("/q", body));
-        while face.running.is_empty() || face.lane().hold.waiting() == 0 {
-            face.step();
-        }
-        face.proof.faults.broken = 1;
-        while face.lost.is_empty() {
-            face.step();
-        }
-        face.proof.faults.broken = 0;
+        face.step_while(|face| face.running.is_empty() || face.lane().hold.waiting.is_empty());
+        face.lose();
         face.until(Outcome::Delete, |face| face.started.len() == 2);
     }
 }
@@ -571,9 +590,7 @@ fn a_worker_until_its_queues_are_empty_counts_an_empty_one_at_once_when_it_holds
         let mut face = Face::new(seed, terms, &queues, server(&queues));
         face.proof.leaps = false;
         face.push("/q", "slow");
-        while face.proof.now() < face.start + 10 * SECOND {
-            face.step();
-        }
+        face.step_while(|face| face.proof.now() < face.start + 10 * SECOND);
         let start = face.proof.now();
         face.end_one(Outcome::Delete);
         face.until_over();
@@ -589,9 +606,7 @@ fn a_queue_that_is_busy_is_not_counted() {
     for messages in 1..=30 {
         face.push("/q", "x");
         face.time_to_delete(messages);
-        while face.proof.now() < face.start + messages as u32 * SECOND {
-            face.step();
-        }
+        face.step_while(|face| face.proof.now() < face.start + messages as u32 * SECOND);
     }
     let commands = face.lane().metrics().commands;
     assert_eq!(commands, 61, "a pull and a delete for each, and a pull that waits");
@@ -604,8 +619,7 @@ fn a_queue_that_was_deleted_and_made_again_while_its_pull_waits_is_served() {
         face.quiet();
         // More often than pulls may wait: those on a deleted queue are never answered.
         for round in 1..=8 {
-            assert!(face.ask("deletequeue", "/q", "").contains("ok"));
-            assert!(face.ask("createqueue", "/q", "").contains("ok"));
+            face.remake_queue();
             face.push("/q", "x");
             face.push("/q", "y");
             face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 2 * round);
@@ -622,14 +636,14 @@ fn messages_returned_during_a_pull_are_found() {
         // Another client pulls it first, and returns it when the worker's pull is waiting.
         let pulled = face.pulled_elsewhere("x");
         face.quiet();
-        let connection = face.lane().link.epoch();
+        let connection = face.lane().link.epoch;
         put_back_all(&mut face, "/q", pulled, pulled);
         let took = face.time_to_delete(1);
         assert!(took < 15 * SECOND, "seed {seed}: {took:?}, with a count every 10 s");
         assert_eq!(face.started, ["x"]);
         if !limit.is_some_and(|limit| limit.is_reached()) {
             face.quiet();
-            assert_eq!(face.lane().link.epoch(), connection, "seed {seed}");
+            assert_eq!(face.lane().link.epoch, connection, "seed {seed}");
         }
     }
 }
@@ -641,13 +655,9 @@ fn returned_messages_are_found_after_a_reconnect() {
         let pulled = face.pulled_elsewhere("x");
         face.quiet();
         face.proof.faults.broken = 1;
-        while face.disconnected == 0 {
-            face.step();
-        }
+        face.step_while(|face| face.disconnected == 0);
         face.proof.faults.broken = 0;
-        while face.connected == 1 {
-            face.step();
-        }
+        face.step_while(|face| face.connected == 1);
         face.quiet();
         put_back_all(&mut face, "/q", pulled, pulled);
         face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
@@ -658,9 +668,7 @@ fn returned_messages_are_found_after_a_reconnect() {
 fn a_message_whose_connection_is_lost_before_its_handler_takes_it_is_not_run() {
     let mut face = Face::serving(2, LaneSettings { slots: 1, prefetch: 1, ..terms() });
     ["a", "b"].iter().for_each(|body| face.push("/q", body));
-    while face.running.is_empty() || face.lane().hold.waiting() == 0 {
-        face.step();
-    }
+    face.step_while(|face| face.running.is_empty() || face.lane().hold.waiting.is_empty());
     face.proof.faults.broken = 1;
     face.step();
     face.end_one(Outcome::Delete);
@@ -677,12 +685,12 @@ fn a_failed_message_is_retried_during_a_waiting_pull() {
         face.until_running();
         // A pull waits for the second slot.
         face.quiet();
-        let connection = face.lane().link.epoch();
+        let connection = face.lane().link.epoch;
         face.proof.leaps = false;
         face.end_one(Outcome::Retry);
         face.until(Outcome::Delete, |face| face.settled_as(JobFate::Deleted) == 1);
         assert_eq!(face.started, ["x", "x"]);
-        assert_eq!(face.lane().link.epoch(), connection, "its pulls are good");
+        assert_eq!(face.lane().link.epoch, connection, "its pulls are good");
     }
 }
 
@@ -692,9 +700,7 @@ fn a_queue_with_a_waiting_pull_is_counted_periodically() {
         let mut face = Face::serving(seed, LaneSettings { slots: 1, ..terms() });
         face.quiet();
         let (start, before) = (face.proof.now(), face.lane().metrics().commands);
-        while face.proof.now() < start + 100 * SECOND {
-            face.step();
-        }
+        face.step_while(|face| face.proof.now() < start + 100 * SECOND);
         let counts = face.lane().metrics().commands - before;
         assert!((5..=11).contains(&counts), "seed {seed}: {counts} in 100 s, every 10 s");
     }
@@ -725,9 +731,7 @@ fn a_queue_that_shares_a_limit_is_polled_every_second() {
         let limit = Some(JobLimit::new(10));
         let queues = ["/q", "/other"];
         let mut face = Face::new(seed, LaneSettings { limit, ..terms() }, &queues, server(&queues));
-        while face.proof.now() < face.start + 100 * SECOND {
-            face.step();
-        }
+        face.step_while(|face| face.proof.now() < face.start + 100 * SECOND);
         assert_eq!(face.lane().pulls(), 0);
         let counts = face.lane().metrics().commands;
         assert!(counts < 300, "seed {seed}: {counts} counts of two queues in 100 s");
@@ -745,9 +749,7 @@ fn until_empty_backs_off_from_redelivered_messages() {
         let mut face = Face::serving(seed, terms);
         face.proof.leaps = false;
         face.push("/q", "x");
-        while face.proof.now() < face.start + 20 * SECOND {
-            face.step();
-        }
+        face.step_while(|face| face.proof.now() < face.start + 20 * SECOND);
         assert!((5..40).contains(&face.poisoned), "seed {seed}: {} times in 20 s", face.poisoned);
     }
 }
@@ -856,7 +858,7 @@ fn a_limit_is_kept_and_none_is_pulled_beyond_it() {
         let mut steps = 0;
         while face.step() != Pulse::Over {
             let pulls: usize = face.lane().pulls();
-            let waiting = face.lane().hold.waiting();
+            let waiting = face.lane().hold.waiting.len();
             assert!((pulls + waiting) as u64 <= limit.left(), "seed {seed}: too many pulls");
             face.end_one(Outcome::Delete);
             steps += 1;
@@ -994,12 +996,7 @@ fn until_empty_skips_missing_queues() {
         let terms = LaneSettings { until_empty: true, ..terms() };
         let mut face = Face::new(seed, terms, &["/q", "/none"], server(&["/q"]));
         face.push("/q", "x");
-        let mut steps = 0;
-        while face.step() != Pulse::Over {
-            face.end_one(Outcome::Delete);
-            steps += 1;
-            assert!(steps < 20_000, "seed {seed}: it does not end: {:?}", face.lane());
-        }
+        face.until_over_ending(Outcome::Delete);
         assert_eq!((face.settled_as(JobFate::Deleted), face.refused > 0), (1, true));
     }
 }
@@ -1061,8 +1058,7 @@ fn many_messages_that_wake_no_pull_do_not_wait_for_a_count_each() {
             put_back_all(&mut face, "/q", first, last);
         } else {
             face.quiet();
-            assert!(face.ask("deletequeue", "/q", "").contains("ok"));
-            assert!(face.ask("createqueue", "/q", "").contains("ok"));
+            face.remake_queue();
             push(&mut face);
         }
         slow.push(face.time_to_delete(20).as_secs());
@@ -1147,9 +1143,7 @@ fn a_queue_that_is_made_soon_is_served_soon_however_many_slots_there_are() {
         for seed in 0..40 {
             let mut face = Face::new(seed, LaneSettings { slots, ..terms() }, &["/q"], server(&[]));
             face.proof.leaps = false;
-            while face.refused < slots {
-                face.step();
-            }
+            face.step_while(|face| face.refused < slots);
             assert!(face.ask("createqueue", "/q", "").contains("ok"));
             face.push("/q", "x");
             sum += face.time_to_delete(1).as_secs_f64();
@@ -1172,9 +1166,7 @@ fn a_count_that_is_refused_is_not_repeated_without_a_pause() {
             let mut face = Face::serving(seed, terms.clone());
             face.proof.leaps = false;
             face.push("/q", "x");
-            while face.lane().pulls() == 0 {
-                face.step();
-            }
+            face.step_while(|face| face.lane().pulls() == 0);
             // Another client is faster.
             face.ask("pull", "/q", "").contains("\"body\":\"x\"").then_some(face)
         })
@@ -1332,10 +1324,7 @@ fn a_lost_connection_is_reported_unless_stopping() {
         if stops {
             face.stop();
         }
-        face.proof.faults.broken = 1;
-        while face.lost.is_empty() {
-            face.step();
-        }
+        face.lose();
         let reported = usize::from(!stops);
         let errors: u64 = face.lane().metrics().errors.iter().map(|(_, times)| times).sum();
         assert_eq!((face.connected, face.disconnected, errors), (1, reported, reported as u64));
@@ -1349,15 +1338,14 @@ fn pulls_that_are_dead_are_sent_again_at_the_first_find_over_the_same_connection
         let mut face = Face::serving(seed, LaneSettings { slots, ..terms() });
         face.proof.leaps = false;
         face.quiet();
-        let connection = face.lane().link.epoch();
-        assert!(face.ask("deletequeue", "/q", "").contains("ok"));
-        assert!(face.ask("createqueue", "/q", "").contains("ok"));
+        let connection = face.lane().link.epoch;
+        face.remake_queue();
         for round in 1..=4 {
             face.push("/q", "x");
             let is_late = face.time_to_delete(round) > SECOND;
             assert_eq!(is_late, round == 1, "seed {seed}, message {round}");
             face.quiet();
-            assert_eq!(face.lane().link.epoch(), connection, "seed {seed}, message {round}");
+            assert_eq!(face.lane().link.epoch, connection, "seed {seed}, message {round}");
         }
     }
 }
@@ -1370,9 +1358,8 @@ fn a_busy_worker_serves_a_queue_made_again_over_the_same_connection() {
         let mut face = Face::new(seed, terms, &queues, server(&queues));
         face.proof.leaps = false;
         face.quiet();
-        assert!(face.ask("deletequeue", "/q", "").contains("ok"));
-        assert!(face.ask("createqueue", "/q", "").contains("ok"));
-        let (connection, start) = (face.lane().link.epoch(), face.proof.now());
+        face.remake_queue();
+        let (connection, start) = (face.lane().link.epoch, face.proof.now());
         let (mut steps_alone, mut served) = (0, 0);
         while served < 4 {
             served += face.settled.drain(..).filter(|(queue, ..)| queue == "/q").count();
@@ -1388,7 +1375,7 @@ fn a_busy_worker_serves_a_queue_made_again_over_the_same_connection() {
                 face.end_one(Outcome::Delete);
             }
         }
-        assert_eq!(face.lane().link.epoch(), connection, "seed {seed}");
+        assert_eq!(face.lane().link.epoch, connection, "seed {seed}");
     }
 }
 
@@ -1436,9 +1423,7 @@ fn until_empty_pulls_all_counted_messages_at_once() {
             let terms = LaneSettings { until_empty: true, slots, recheck: NEVER, ..terms() };
             let mut face = Face::serving(seed, terms);
             (0..5).for_each(|n: u8| face.push("/q", &n.to_string()));
-            while face.lane().pulls() == 0 {
-                face.step();
-            }
+            face.step_while(|face| face.lane().pulls() == 0);
             assert_eq!(face.lane().pulls(), slots);
             while face.started.len() < 5 {
                 face.end_one(Outcome::Delete);
@@ -1469,9 +1454,7 @@ fn returned_messages_are_found_before_the_worker_ends() {
         let mut face = Face::new(seed, terms, &queues, server(&queues));
         face.push("/other", "keeps it");
         face.push("/q", "x");
-        while face.lane().pulls() == 0 {
-            face.step();
-        }
+        face.step_while(|face| face.lane().pulls() == 0);
         // Another client is faster, if this queue is the first one that is pulled from.
         if face.count("/q") == 0 {
             continue;
@@ -1494,9 +1477,7 @@ fn returned_messages_are_found_before_the_worker_ends() {
 fn the_connection_is_checked_after_64_handlers_that_end_at_once() {
     let mut face = Face::serving(2, LaneSettings { slots: 1, prefetch: 99, ..terms() });
     (0..100).for_each(|n: u8| face.push("/q", &n.to_string()));
-    while face.lane().held() < 100 {
-        face.step();
-    }
+    face.step_while(|face| face.lane().held() < 100);
     face.step();
     let mut ended = 0;
     while let Some(job) = face.running.pop() {
@@ -1512,8 +1493,7 @@ fn the_connection_is_checked_after_64_handlers_that_end_at_once() {
 #[test]
 fn the_last_failure_moves_the_message_before_another_delivery() {
     for seed in 0..2 {
-        let terms = dead_lettering(2);
-        let mut face = Face::new(seed, terms, &["/q"], server(&["/q", "/dead"]));
+        let mut face = Face::dead_lettering(seed, 2);
         face.push("/q", "x");
         face.until(Outcome::Retry, |face| face.settled_as(JobFate::DeadLettered) == 1);
         assert_eq!((face.started.len(), face.poisoned), (2, 0), "seed {seed}");
@@ -1524,18 +1504,13 @@ fn the_last_failure_moves_the_message_before_another_delivery() {
 fn a_copy_that_is_lost_with_its_connection_was_not_refused() {
     let mut lost = 0;
     for seed in 0..16 {
-        let terms = dead_lettering(1);
-        let mut face = Face::new(seed, terms, &["/q"], server(&["/q", "/dead"]));
+        let mut face = Face::dead_lettering(seed, 1);
         face.push("/q", "x");
         face.until_running();
         face.end_one(Outcome::Retry);
-        while face.count("/dead") == 0 {
-            face.step();
-        }
+        face.step_while(|face| face.count("/dead") == 0);
         face.proof.faults.broken = 1;
-        while face.settled.is_empty() {
-            face.step();
-        }
+        face.step_while(|face| face.settled.is_empty());
         lost += face.settled_as(JobFate::Lost(LostReason::ConnectionLost));
         assert_eq!(face.refused, 0, "seed {seed}");
     }
@@ -1547,19 +1522,14 @@ fn abandoned_messages_without_a_handler_are_reported() {
     for stops in [true, false] {
         let mut face = Face::serving(2, LaneSettings { slots: 1, prefetch: 2, ..terms() });
         ["a", "b", "c"].iter().for_each(|body| face.push("/q", body));
-        while face.running.is_empty() || face.lane().hold.waiting() < 2 {
-            face.step();
-        }
+        face.step_while(|face| face.running.is_empty() || face.lane().hold.waiting.len() < 2);
         if stops {
             face.stop();
             face.end_one(Outcome::Delete);
             face.until_over();
             assert_eq!(face.settled_as(JobFate::Abandoned), 2);
         } else {
-            face.proof.faults.broken = 1;
-            while face.lost.is_empty() {
-                face.step();
-            }
+            face.lose();
             assert_eq!(face.settled_as(JobFate::Lost(LostReason::ConnectionLost)), 3);
         }
     }
@@ -1609,11 +1579,7 @@ fn count_results_end_with_the_connection() {
         face.quiet();
         face.hang_up();
         assert_eq!(face.ready("/q").len(), 5, "somebody else has them");
-        face.proof.faults.broken = 1;
-        while face.lost.is_empty() {
-            face.step();
-        }
-        face.proof.faults.broken = 0;
+        face.lose();
         face.end_one(Outcome::Delete);
         while face.step() != Pulse::Over {
             assert_eq!(face.lane().pulls(), 0, "seed {seed}");

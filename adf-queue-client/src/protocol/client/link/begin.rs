@@ -6,7 +6,7 @@ use queue_core::{Epoch, Limit};
 
 use super::{Link, Waiter, job_lost, note_failure, only_one_stream};
 use crate::{
-    Delivery, Error, ErrorKind, Fate, QueueName, RequestId, Result,
+    Error, ErrorKind, Fate, QueueName, RequestId, Result,
     protocol::{
         Action, RequestFields,
         client::{
@@ -65,6 +65,12 @@ impl Link {
         if is_over && !matches!(ask, Ask::Settle(..)) {
             return Err(only_one_stream());
         }
+        if let Ask::Pull(queue) | Ask::TryPull(queue) = ask
+            && let Some(kept) = self.pulls.take_kept(queue)
+        {
+            // It was pulled for a former caller.
+            return Ok(TaskStage::Done(Ok(AskAnswer::Delivery(self.delivery(queue, kept)))));
+        }
         Ok(match ask {
             Ask::Ready if self.is_open() => TaskStage::Done(Ok(AskAnswer::Yes)),
             Ask::Ready | Ask::Ping => TaskStage::Queued(None),
@@ -77,7 +83,7 @@ impl Link {
                 let mut batch = PushBatch::new(mem::take(pushes), *encoding, ids, |error| {
                     note_failure(metrics, later, Some(error));
                 });
-                match batch.undone() {
+                match batch.undone {
                     0 => TaskStage::Done(Ok(AskAnswer::Pushed(batch.take_outcomes()))),
                     _ => TaskStage::PushBatch(batch),
                 }
@@ -98,22 +104,16 @@ impl Link {
                     TaskStage::Queued(Some(name))
                 }
             }
-            Ask::Pull(queue) => match self.take_kept(queue) {
-                Some(delivery) => TaskStage::Done(Ok(AskAnswer::Delivery(delivery))),
-                None => {
-                    // Its id is chosen when it is sent.
-                    let (action, id, queue) = (Action::Pull, "", queue.as_str());
-                    self.encoding.check(&RequestFields { action, id, queue, body: b"" })?;
-                    TaskStage::Pulling
-                }
-            },
-            Ask::TryPull(queue) => match self.take_kept(queue) {
-                Some(delivery) => TaskStage::Done(Ok(AskAnswer::Delivery(delivery))),
-                None => {
-                    let name = (Action::Count, self.ids.next());
-                    TaskStage::Queued(Some(self.checked(name, queue, b"")?))
-                }
-            },
+            Ask::Pull(queue) => {
+                // Its id is chosen when it is sent.
+                let (action, id, queue) = (Action::Pull, "", queue.as_str());
+                self.encoding.check(&RequestFields { action, id, queue, body: b"" })?;
+                TaskStage::Pulling
+            }
+            Ask::TryPull(queue) => {
+                let name = (Action::Count, self.ids.next());
+                TaskStage::Queued(Some(self.checked(name, queue, b"")?))
+            }
         })
     }
 
@@ -165,11 +165,5 @@ impl Link {
             epoch if epoch == self.epoch && self.is_open() => Ok(()),
             _ => Err(job_lost()),
         }
-    }
-
-    /// A message that was pulled for a former caller.
-    fn take_kept(&mut self, queue: &QueueName) -> Option<Delivery> {
-        let kept = self.pulls.take_kept(queue)?;
-        Some(self.delivery(queue, kept))
     }
 }

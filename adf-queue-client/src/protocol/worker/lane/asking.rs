@@ -42,7 +42,7 @@ pub(super) fn room(terms: &LaneSettings, hold: &HeldEntry, queue: &QueueName) ->
 impl Lane {
     pub(super) fn has_room(&self) -> bool {
         self.hold.taken(&self.terms.slots_for) < self.terms.capacity()
-            && self.hold.asked() < MAX_ASKED
+            && self.hold.asked.len() < MAX_ASKED
     }
 
     pub(super) fn ask(&mut self, now: Instant) {
@@ -87,7 +87,7 @@ impl Lane {
         // Of several queues, only those with messages may use up a limit.
         let looks_first = self.terms.until_empty
             || self.claimed.is_limited() && (self.terms.is_one_of_many || self.lines.len() > 1);
-        let is_last = self.terms.until_empty && self.hold.is_empty();
+        let is_last = self.terms.until_empty && self.hold.messages.is_empty();
         let Some(line) = self.lines.get_mut(index) else { return };
         let has_room = room(&self.terms, &self.hold, &line.queue) > 0;
         if line.look.is_some() || line.resting(now).is_some() || !has_room {
