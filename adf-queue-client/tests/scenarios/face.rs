@@ -24,42 +24,6 @@ pub(crate) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-/// A client.
-pub(crate) trait Face: Sized + Send + 'static {
-    fn connect(options: ConnectOptions) -> Result<Self>;
-    fn new(options: ConnectOptions) -> Result<Self>;
-    fn lpush(&mut self, queue: &QueueName, body: bytes::Bytes) -> Result<MessageId>;
-    fn rpush(&mut self, queue: &QueueName, body: bytes::Bytes) -> Result<MessageId>;
-    /// All results of a pipeline.
-    fn push_many(&mut self, pushes: impl Iterator<Item = Push>) -> Vec<Result<MessageId>>;
-    /// The first result of a pipeline, which is then dropped.
-    fn first_of_many(&mut self, pushes: impl Iterator<Item = Push>) -> Result<MessageId>;
-    fn pull(&mut self, queue: &QueueName) -> Result<Delivery>;
-    fn pull_within(&mut self, queue: &QueueName, time: Duration) -> Result<Option<Delivery>>;
-    fn try_pull(&mut self, queue: &QueueName) -> Result<Option<Delivery>>;
-    fn delete(&mut self, delivery: &Delivery) -> Result<()>;
-    fn lcancel(&mut self, delivery: &Delivery) -> Result<()>;
-    fn rcancel(&mut self, delivery: &Delivery) -> Result<()>;
-    fn count(&mut self, queue: &QueueName) -> Result<u32>;
-    fn clear(&mut self, queue: &QueueName) -> Result<u32>;
-    fn create_queue(&mut self, queue: &QueueName) -> Result<()>;
-    fn ensure_queue(&mut self, queue: &QueueName) -> Result<bool>;
-    fn delete_queue(&mut self, queue: &QueueName) -> Result<()>;
-    fn ping(&mut self) -> Result<()>;
-    fn call(&mut self, request: Request) -> Result<Success>;
-    fn pull_with_id(&mut self, queue: &QueueName, id: RequestId) -> Result<Delivery>;
-    fn delete_pulled(&mut self, queue: &QueueName, id: &RequestId) -> Result<()>;
-    fn lcancel_pulled(&mut self, queue: &QueueName, id: &RequestId) -> Result<()>;
-    fn rcancel_pulled(&mut self, queue: &QueueName, id: &RequestId) -> Result<()>;
-    fn recover(&mut self, queue: &QueueName, id: &RequestId) -> Result<()>;
-    fn stats(&mut self) -> Result<Stats>;
-    fn queue_stats(&mut self, queue: &QueueName) -> Result<Option<QueueStats>>;
-    fn reconnect(&mut self) -> Result<()>;
-    fn connection_state(&self) -> ConnectionState;
-    fn metrics(&self) -> Metrics;
-    fn epoch(&self) -> Option<Epoch>;
-}
-
 /// A client of this world's server, and its own queue.
 pub(crate) fn with_queue<F: Face>(world: &World) -> (F, QueueName) {
     let (mut client, queue) = (F::connect(world.options()).unwrap(), queue_name());
@@ -74,9 +38,23 @@ pub(crate) async fn async_with_queue(world: &World) -> (Client, QueueName) {
     (client, queue)
 }
 
-/// Each method of both faces: its arguments in the trait, and as passed on.
-macro_rules! methods {
+/// The clients of both faces, with these methods among others.
+macro_rules! clients {
     ($($name:ident($($argument:ident: $type:ty),*) -> $output:ty;)+) => {
+        /// A client.
+        pub(crate) trait Face: Sized + Send + 'static {
+            fn connect(options: ConnectOptions) -> Result<Self>;
+            fn new(options: ConnectOptions) -> Result<Self>;
+            /// All results of a pipeline.
+            fn push_many(&mut self, pushes: impl Iterator<Item = Push>) -> Vec<Result<MessageId>>;
+            /// The first result of a pipeline, which is then dropped.
+            fn first_of_many(&mut self, pushes: impl Iterator<Item = Push>) -> Result<MessageId>;
+            $(fn $name(&mut self, $($argument: $type),*) -> Result<$output>;)+
+            fn connection_state(&self) -> ConnectionState;
+            fn metrics(&self) -> Metrics;
+            fn epoch(&self) -> Option<Epoch>;
+        }
+
         impl Face for Blocking {
             fn connect(options: ConnectOptions) -> Result<Self> {
                 blocking::Client::connect(options).map(Blocking)
@@ -95,7 +73,7 @@ macro_rules! methods {
             }
 
             $(fn $name(&mut self, $($argument: $type),*) -> Result<$output> {
-                self.0.$name($($argument.into_argument()),*)
+                self.0.$name($($argument),*)
             })+
 
             fn connection_state(&self) -> ConnectionState {
@@ -139,7 +117,7 @@ macro_rules! methods {
             }
 
             $(fn $name(&mut self, $($argument: $type),*) -> Result<$output> {
-                self.runtime.block_on(self.client.$name($($argument.into_argument()),*))
+                self.runtime.block_on(self.client.$name($($argument),*))
             })+
 
             fn connection_state(&self) -> ConnectionState {
@@ -157,47 +135,7 @@ macro_rules! methods {
     };
 }
 
-/// The argument of a method of the trait, in the form that the clients take.
-trait Argument {
-    type Argument;
-    fn into_argument(self) -> Self::Argument;
-}
-
-macro_rules! arguments {
-    ($($type:ty => $argument:ty, |$it:ident| $made:expr;)+) => {$(
-        impl Argument for $type {
-            type Argument = $argument;
-            fn into_argument(self) -> $argument {
-                let $it = self;
-                $made
-            }
-        }
-    )+};
-}
-
-arguments! {
-    &QueueName => QueueName, |it| it.clone();
-    Duration => Duration, |it| it;
-    RequestId => RequestId, |it| it;
-    Request => Request, |it| it;
-    bytes::Bytes => bytes::Bytes, |it| it;
-}
-
-impl<'a> Argument for &'a Delivery {
-    type Argument = &'a Delivery;
-    fn into_argument(self) -> &'a Delivery {
-        self
-    }
-}
-
-impl<'a> Argument for &'a RequestId {
-    type Argument = &'a RequestId;
-    fn into_argument(self) -> &'a RequestId {
-        self
-    }
-}
-
-methods! {
+clients! {
     lpush(queue: &QueueName, body: bytes::Bytes) -> MessageId;
     rpush(queue: &QueueName, body: bytes::Bytes) -> MessageId;
     pull(queue: &QueueName) -> Delivery;
@@ -335,10 +273,7 @@ macro_rules! both_faces {
     )+};
 }
 
-pub(crate) use both_faces;
-pub(crate) use by_transport;
-pub(crate) use in_memory;
-pub(crate) use in_memory_over_each_transport;
-pub(crate) use over_each_transport;
-pub(crate) use over_http;
-pub(crate) use over_websocket;
+pub(crate) use {
+    both_faces, by_transport, in_memory, in_memory_over_each_transport, over_each_transport,
+    over_http, over_websocket,
+};

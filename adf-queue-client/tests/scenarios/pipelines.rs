@@ -9,7 +9,7 @@ use adf_queue_client::{
 use fixtures::{adf_queue::Server, fault::Fault};
 
 use crate::{
-    face::{Face, both_faces, over_each_transport, over_websocket},
+    face::{Face, both_faces, over_each_transport, over_websocket, with_queue},
     support::{LATE, PATIENCE, World, on_each_server, queue_name},
 };
 
@@ -106,9 +106,7 @@ fn a_push_that_is_refused_or_cannot_be_sent_harms_no_other<F: Face>(world: &Worl
 
 /// Unanswered pushes never exceed the window.
 fn a_pipeline_is_lazy_and_bounded<F: Face>(world: &World) {
-    let mut client = F::connect(world.options()).unwrap();
-    let queue = queue_name();
-    client.create_queue(&queue).unwrap();
+    let (mut client, queue) = with_queue::<F>(world);
     let taken = Cell::new(0_u32);
     let pushes = (0..600).map(|_| {
         taken.set(taken.get() + 1);

@@ -15,9 +15,9 @@ use fixtures::{Dark, adf_queue::Server};
 use tokio::sync::Notify;
 
 use crate::{
-    face::{both_faces, over_websocket},
+    face::{both_faces, over_websocket, with_queue},
     support::{PATIENCE, World, queue_name},
-    workers::{Watched, WorkerFace, bodies, handler, options, told},
+    workers::{Watched, WorkerFace, bodies, deletes, handler, notes, options, told},
 };
 
 over_websocket! {
@@ -175,16 +175,9 @@ fn redelivered_messages_are_not_run<F: WorkerFace>(world: &World) {
     }
     let (told, observe) = told();
     let bodies = bodies();
-    let seen = bodies.clone();
     let two = NonZeroU16::new(2).unwrap();
-    let running = F::work(
-        options(world).max_duplications(two).on_event(observe),
-        &queues,
-        handler(move |job| {
-            seen.note(job);
-            Ok(Outcome::Delete)
-        }),
-    );
+    let running =
+        F::work(options(world).max_duplications(two).on_event(observe), &queues, notes(&bodies));
     told.wait_for("poisoned 3");
     client.rpush(&queues[0], "good".into()).unwrap();
     bodies.wait_for(1);
@@ -200,11 +193,7 @@ fn a_run_ends_with_the_last_message_of_its_limit<F: WorkerFace>(world: &World) {
         client.rpush(&queues[number % 2], "x".into()).unwrap();
     }
     let limit = JobLimit::new(7);
-    let running = F::work(
-        options(world).slots(3).limit(limit.clone()),
-        &queues,
-        handler(|_| Ok(Outcome::Delete)),
-    );
+    let running = F::work(options(world).slots(3).limit(limit.clone()), &queues, deletes());
     let report = running.ended();
     assert_eq!((report.deleted, report.total(), limit.is_reached()), (7, 7, true));
     let left = client.count(&queues[0]).unwrap() + client.count(&queues[1]).unwrap();
@@ -237,11 +226,7 @@ fn a_run_until_its_queues_are_empty_leaves_nothing_and_ends<F: WorkerFace>(world
     assert_eq!((report.deleted, report.returned, report.total()), (21, 21, 42));
     assert_eq!(client.count(&queues[0]).unwrap() + client.count(&queues[1]).unwrap(), 0);
     // A worker that finds nothing ends at once.
-    let report = F::work(
-        options(world).recheck(PATIENCE).until_empty(),
-        &queues,
-        handler(|_| Ok(Outcome::Delete)),
-    );
+    let report = F::work(options(world).recheck(PATIENCE).until_empty(), &queues, deletes());
     assert_eq!(report.ended().total(), 0);
     drop_queues(client, &queues);
 }
@@ -311,7 +296,7 @@ fn a_missing_queue_is_reported_and_served_once_created<F: WorkerFace>(world: &Wo
     let running = F::work(
         options(world).limit(JobLimit::new(1)).on_event(observe),
         std::slice::from_ref(&queue),
-        handler(|_| Ok(Outcome::Delete)),
+        deletes(),
     );
     told.wait_for("refused queue_not_found");
     client.create_queue(&queue).unwrap();
@@ -326,7 +311,7 @@ fn a_panicking_observer_is_harmless<F: WorkerFace>(world: &World) {
     let running = F::work(
         options(world).limit(JobLimit::new(1)).on_event(|_| panic!("on purpose")),
         &queues,
-        handler(|_| Ok(Outcome::Delete)),
+        deletes(),
     );
     assert_eq!(running.ended().deleted, 1);
     assert_eq!(client.count(&queues[0]).unwrap(), 0);
@@ -350,11 +335,8 @@ fn an_absent_server_does_not_delay_the_others<F: WorkerFace>() {
     let (told, observe) = told();
     let options = WorkerOptions::from(Servers::new(servers).unwrap());
     let limit = JobLimit::new(10);
-    let running = F::work(
-        options.limit(limit).on_event(observe),
-        std::slice::from_ref(&queue),
-        handler(|_| Ok(Outcome::Delete)),
-    );
+    let running =
+        F::work(options.limit(limit).on_event(observe), std::slice::from_ref(&queue), deletes());
     told.wait_for("disconnected");
     assert_eq!(running.handle.servers().len(), 3);
     assert_eq!(running.ended().deleted, 10);
@@ -363,9 +345,7 @@ fn an_absent_server_does_not_delay_the_others<F: WorkerFace>() {
 /// The blocking face waited for the end of its attempt.
 fn a_stop_waits_for_no_attempt_to_connect<F: WorkerFace>() {
     let (world, dark) = (World::in_memory(Transport::WsBin), Dark::start().unwrap());
-    let mut client = F::connect(world.options()).unwrap();
-    let queue = queue_name();
-    client.create_queue(&queue).unwrap();
+    let (mut client, queue) = with_queue::<F>(&world);
     client.rpush(&queue, "x".into()).unwrap();
     let address: Address = dark.address().to_string().parse().unwrap();
     let servers = [ConnectOptions::new(address).connect_timeout(PATIENCE * 2), world.options()];
@@ -373,7 +353,7 @@ fn a_stop_waits_for_no_attempt_to_connect<F: WorkerFace>() {
     let running = F::work(
         WorkerOptions::from(Servers::new(servers).unwrap()).on_event(observe),
         std::slice::from_ref(&queue),
-        handler(|_| Ok(Outcome::Delete)),
+        deletes(),
     );
     told.wait_for("deleted");
     let started = Instant::now();
@@ -385,20 +365,14 @@ fn a_stop_waits_for_no_attempt_to_connect<F: WorkerFace>() {
 fn a_run_until_its_queues_are_empty_gives_up_a_server_that_is_away<F: WorkerFace>() {
     let world = World::in_memory(Transport::WsBin);
     let away = fixtures::Port::take().unwrap();
-    let mut client = F::connect(world.options()).unwrap();
-    let queue = queue_name();
-    client.create_queue(&queue).unwrap();
+    let (mut client, queue) = with_queue::<F>(&world);
     client.rpush(&queue, "x".into()).unwrap();
     let address: Address = away.address().to_string().parse().unwrap();
     let retry = RetryPolicy::new(2).backoff(Duration::from_millis(1), Duration::from_millis(1));
     let servers = [ConnectOptions::new(address).retry(retry), world.options()];
     let (told, observe) = told();
     let options = WorkerOptions::from(Servers::new(servers).unwrap()).until_empty();
-    let running = F::work(
-        options.on_event(observe),
-        std::slice::from_ref(&queue),
-        handler(|_| Ok(Outcome::Delete)),
-    );
+    let running = F::work(options.on_event(observe), std::slice::from_ref(&queue), deletes());
     let handle = running.handle.clone();
     let report = running.ended();
     let never = handle.servers().into_iter().map(|server| server.never_connected);
@@ -422,7 +396,7 @@ fn a_worker_that_connects_needs_an_answer_and_names_every_server_without_one<F: 
 
 fn a_run_until_its_queues_are_empty_ends_without_a_queue<F: WorkerFace>() {
     let world = World::in_memory(Transport::WsBin);
-    let running = F::work(options(&world).until_empty(), &[], handler(|_| Ok(Outcome::Delete)));
+    let running = F::work(options(&world).until_empty(), &[], deletes());
     let report = running.ended_in_time();
     assert_eq!((report.total(), report.given_up), (0, 0), "{report}");
 }

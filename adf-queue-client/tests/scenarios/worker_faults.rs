@@ -18,7 +18,7 @@ use fixtures::{fault::Fault, proxy::Proxy};
 use crate::{
     face::{both_faces, over_websocket, runtime, with_queue},
     support::{PATIENCE, World, queue_name},
-    workers::{Watched, WorkerFace, bodies, handler, told},
+    workers::{Watched, WorkerFace, bodies, deletes, handler, notes, told},
 };
 
 over_websocket! {
@@ -86,15 +86,8 @@ fn a_lost_connection_notifies_the_handler_and_reruns_the_message<F: WorkerFace>(
 fn a_queue_that_is_deleted_and_made_again_is_served<F: WorkerFace>(world: &World) {
     let (mut client, queue) = with_queue::<F>(world);
     let bodies = bodies();
-    let seen = bodies.clone();
-    let worker = F::work(
-        crate::workers::options(world),
-        std::slice::from_ref(&queue),
-        handler(move |job| {
-            seen.note(job);
-            Ok(Outcome::Delete)
-        }),
-    );
+    let worker =
+        F::work(crate::workers::options(world), std::slice::from_ref(&queue), notes(&bodies));
     for round in 0..3 {
         client.rpush(&queue, format!("a{round}").into()).unwrap();
         bodies.wait(|bodies| bodies.contains_key(&format!("a{round}")));
@@ -116,7 +109,7 @@ fn messages_returned_by_others_are_run<F: WorkerFace>(world: &World) {
     let worker = F::work(
         crate::workers::options(world).on_event(observe),
         std::slice::from_ref(&queue),
-        handler(|_| Ok(Outcome::Delete)),
+        deletes(),
     );
     told.wait_for("connected");
     client.rcancel(&pulled).unwrap();
@@ -133,12 +126,8 @@ fn thousands_of_messages_survive_a_worker_that_is_cut_off_in_the_middle<F: Worke
     let (proxy, options) = through_proxy(world);
     let bodies = bodies();
     let work = |options: WorkerOptions| {
-        let seen = bodies.clone();
-        let note = handler(move |job: &JobContext| {
-            seen.note(job);
-            Ok(Outcome::Delete)
-        });
-        F::work(options.slots(4).prefetch(4), std::slice::from_ref(&queue), note)
+        let queues = std::slice::from_ref(&queue);
+        F::work(options.slots(4).prefetch(4), queues, notes(&bodies))
     };
     let first = work(options);
     for number in 0..MESSAGES {
@@ -174,7 +163,7 @@ fn a_server_that_accepts_and_closes_is_not_hammered<F: WorkerFace>() {
     let worker = F::work(
         WorkerOptions::from(servers).on_event(observe),
         &[queue_name(), queue_name()],
-        handler(|_| Ok(Outcome::Delete)),
+        deletes(),
     );
     told.wait_for("disconnected");
     let before = proxy.accepted();

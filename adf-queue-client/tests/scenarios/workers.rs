@@ -8,8 +8,8 @@ use std::{
 };
 
 use adf_queue_client::{
-    Decision, Error, JobContext, QueueName, Worker, WorkerEvent, WorkerEventKind, WorkerHandle,
-    WorkerOptions, WorkerReport, blocking,
+    Decision, Error, JobContext, Outcome, QueueName, Worker, WorkerEvent, WorkerEventKind,
+    WorkerHandle, WorkerOptions, WorkerReport, blocking,
 };
 
 use crate::{
@@ -195,4 +195,18 @@ pub(crate) fn handler<D: Into<Decision>>(
     handler: impl Fn(&JobContext) -> Result<D, String> + Send + Sync + 'static,
 ) -> Handler {
     Arc::new(move |job| handler(job).map(Into::into))
+}
+
+/// A handler that deletes each message.
+pub(crate) fn deletes() -> Handler {
+    handler(|_| Ok(Outcome::Delete))
+}
+
+/// The same, which notes the bodies.
+pub(crate) fn notes(bodies: &Arc<Bodies>) -> Handler {
+    let seen = bodies.clone();
+    handler(move |job| {
+        seen.note(job);
+        Ok(Outcome::Delete)
+    })
 }
