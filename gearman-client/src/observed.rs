@@ -1,12 +1,12 @@
 //! Spans and measurements of the requests of clients.
 
-use queue_core::{BatchOperation, Facts, Measures, Operation};
+use queue_core::{BatchOperation, Facts, Operation};
 
 #[cfg(feature = "tracing")]
 use crate::trace::TARGET;
 use crate::{
     Address, Error, JobEvent,
-    protocol::{PacketType, Request},
+    protocol::{PacketType, Request, client::route::Router},
     trace::{facts, failure},
 };
 
@@ -21,34 +21,26 @@ fn is_submission(request: PacketType) -> bool {
 }
 
 /// A request, to whichever servers it goes.
-pub(crate) fn request<R: Request>(
-    measures: &Measures,
-    server: Option<&Address>,
-    request: &R,
-) -> Operation {
+pub(crate) fn request<R: Request>(router: &Router, request: &R) -> Operation {
     queue_core::operation!(
         DEBUG,
         TARGET,
         "gearman_request",
         "client",
-        measures,
-        facts_of(request, server),
+        router.measures(),
+        facts_of(request, router.only_server()),
         messaging.message.id = tracing::field::Empty,
     )
 }
 
-pub(crate) fn pipeline<R: Request>(
-    measures: &Measures,
-    server: Option<&Address>,
-    first: &R,
-) -> Operation {
+pub(crate) fn pipeline<R: Request>(router: &Router, first: &R) -> Operation {
     queue_core::operation!(
         DEBUG,
         TARGET,
         "gearman_pipeline",
         "client",
-        measures,
-        facts_of(first, server),
+        router.measures(),
+        facts_of(first, router.only_server()),
         messaging.batch.message_count = tracing::field::Empty,
     )
 }

@@ -1,4 +1,5 @@
-//! One method per request, each a thin wrapper around `Client::call`, in one list for both clients.
+//! What both clients have in the same words: one method per request, each a thin wrapper around `Client::call`, and the
+//! views of their servers.
 
 use std::time::SystemTime;
 
@@ -6,14 +7,27 @@ use bytes::Bytes;
 use queue_core::Limit;
 
 use crate::{
-    Error, FunctionName, JobHandle, JobStatus, Outcome, Result, Schedule, SubmitOptions, UniqueId,
-    protocol::{Echo, GetStatus, GetStatusUnique, Submit, Submitted},
+    Address, ConnectionState, Epoch, Error, FunctionName, JobHandle, JobStatus, Outcome, Result,
+    Schedule, SubmitOptions, UniqueId,
+    protocol::{Echo, GetStatus, GetStatusUnique, Request, Submit, Submitted},
 };
 
 /// The methods of a client; those of the async one are `async`, and say what happens if their future is dropped.
 macro_rules! requests {
-    ($client:ty, $job:ty, [$($mut:ident)?] $(, $async:ident $await:ident $cancel:literal)?) => {
+    ($client:ty, $job:ty, [$($mut:ident)?] $(, $inner:ident $async:ident $await:ident $cancel:literal)?) => {
 impl $client {
+    /// Sends any request and waits for its answer.
+    ///
+    /// If the request submits a foreground job, the job's events are dropped; see [`submit`](Self::submit).
+    ///
+    /// # Errors
+    ///
+    /// A refusal by the server, or any connection failure; see [`Error::fate`].
+    $(#[doc = $cancel])?
+    pub $($async)? fn call<R: Request>(&$($mut)? self, request: &R) -> Result<R::Reply> {
+        self.call_with(request, false)$(.$await)?
+    }
+
     /// Submits a foreground job (`SUBMIT_JOB`, `_HIGH`, `_LOW`) and returns its events.
     ///
     /// # Errors
@@ -206,6 +220,30 @@ impl $client {
     pub $($async)? fn echo(&$($mut)? self, data: impl AsRef<[u8]>) -> Result<Bytes> {
         self.call(&Echo(data))$(.$await)?
     }
+
+    /// The state of the connection to each server.
+    pub fn connection_states(&self) -> impl ExactSizeIterator<Item = ConnectionState> {
+        self.$($inner.)?links.iter().map(|link| link.connection_state())
+    }
+
+    /// The addresses of the servers, in order.
+    pub fn addresses(&self) -> impl ExactSizeIterator<Item = &Address> {
+        self.$($inner.)?router.addresses()
+    }
+
+    /// The number of the current connection to each server.
+    pub fn epochs(&self) -> impl ExactSizeIterator<Item = Epoch> {
+        self.$($inner.)?links.iter().map(|link| link.epoch())
+    }
+}
+
+impl std::fmt::Debug for $client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("servers", &self.addresses().map(ToString::to_string).collect::<Vec<_>>())
+            .field("connected", &self.is_connected())
+            .finish_non_exhaustive()
+    }
 }
     };
 }
@@ -213,7 +251,7 @@ impl $client {
 #[cfg(feature = "tokio")]
 requests!(
     crate::Client, crate::Job, [],
-    async await "\n# Cancel safety\n\nAs for the [client](Self#cancel-safety)."
+    inner async await "\n# Cancel safety\n\nAs for the [client](Self#cancel-safety)."
 );
 #[cfg(feature = "blocking")]
 requests!(crate::blocking::Client, crate::blocking::Job<'_>, [mut]);

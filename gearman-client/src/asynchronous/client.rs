@@ -10,10 +10,10 @@ use std::{
     task::{Poll, ready},
 };
 
-use queue_core::{Duplex, Limit, Measures, Opening, Operation, lock, now, sync::Mutex};
+use queue_core::{Duplex, Limit, Opening, Operation, lock, now, sync::Mutex};
 
 use crate::{
-    Address, ConnectOptions, ConnectionState, Epoch, Error, Metrics, Result, Servers,
+    Address, ConnectOptions, Error, Metrics, Result, Servers,
     asynchronous::{call::RoutedCall, link::ServerLink, route::Route},
     observed,
     protocol::{
@@ -93,8 +93,8 @@ impl Client {
     {
         let servers = servers.try_into()?;
         servers.check()?;
-        let router = Router::new(&servers);
-        Ok(Self::over(servers.into_options().into_iter().map(ServerLink::new).collect(), router))
+        let links = servers.options().iter().cloned().map(ServerLink::new).collect();
+        Ok(Self::over(links, servers))
     }
 
     /// Uses a connected stream. Such a client cannot reconnect; the address in `options` is only displayed.
@@ -110,22 +110,16 @@ impl Client {
         stream: impl Duplex + 'static,
         options: ConnectOptions,
     ) -> Result<Self> {
-        let router = Router::new(&Servers::from(&options));
+        let servers = Servers::from(&options);
         let link = ServerLink::for_stream(options, Box::new(stream))?;
-        let client = Self::over(vec![link.clone()], router);
+        let client = Self::over(vec![link.clone()], servers);
         link.connect(Limit::never()).await?;
         Ok(client)
     }
 
-    fn over(links: Vec<Arc<ServerLink>>, router: Router) -> Self {
-        Client {
-            inner: Arc::new(ClientInner {
-                links,
-                router,
-                turn: AtomicUsize::new(0),
-                failures: Mutex::default(),
-            }),
-        }
+    fn over(links: Vec<Arc<ServerLink>>, servers: Servers) -> Self {
+        let (router, turn) = (Router::new(servers), AtomicUsize::new(0));
+        Client { inner: Arc::new(ClientInner { links, router, turn, failures: Mutex::default() }) }
     }
 
     async fn connect_any(&self) -> Result<()> {
@@ -142,28 +136,14 @@ impl Client {
         Err(last)
     }
 
-    /// Sends any request and waits for its answer.
-    ///
-    /// If the request submits a foreground job, the job's events are dropped; see [`submit`](Self::submit).
-    ///
-    /// # Errors
-    ///
-    /// A refusal by the server, or any connection failure; see [`Error::fate`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As for the [client](Self#cancel-safety).
-    pub async fn call<R: Request>(&self, request: &R) -> Result<R::Reply> {
-        self.call_with(request, false).await
-    }
-
     pub(crate) async fn call_with<R: Request>(
         &self,
         request: &R,
         idempotent: bool,
     ) -> Result<R::Reply> {
         let mut call = self.calling(request, idempotent, Limit::never())?;
-        self.observed(self.asks(request), &mut call, |call, _| call.server()).await
+        let operation = observed::request(&self.inner.router, request);
+        self.observed(operation, &mut call, |call, _| call.server()).await
     }
 
     /// A request to the first server that accepts it, until `limit` or the limit of a call.
@@ -208,33 +188,9 @@ impl Client {
         span.follow(counted).await
     }
 
-    pub(crate) fn asks<R: Request>(&self, request: &R) -> Operation {
-        observed::request(self.measures(), self.only_server(), request)
-    }
-
-    pub(crate) fn asks_many<R: Request>(&self, first: &R) -> Operation {
-        observed::pipeline(self.measures(), self.only_server(), first)
-    }
-
-    /// The measurement observer, from the options of the first server.
-    pub(crate) fn measures(&self) -> &Measures {
-        self.inner.links.first().map_or(Measures::none(), |link| &link.options.measures)
-    }
-
-    /// The server, if there is only one.
-    pub(crate) fn only_server(&self) -> Option<&Address> {
-        match self.inner.links.as_slice() {
-            [only] => Some(&only.address),
-            _ => None,
-        }
-    }
-
     /// The limit of a call that starts now, and the number of retry rounds over the servers.
     pub(crate) fn policy(&self) -> (Limit, u32) {
-        match self.inner.links.first() {
-            Some(link) => (link.options.total_limit(), link.options.retry.attempts()),
-            None => (Limit::never(), 0),
-        }
+        self.inner.router.policy(now())
     }
 
     /// The way over these servers, within the limit of a call that starts now and within `limit`.
@@ -250,18 +206,7 @@ impl Client {
             [_] => 0,
             _ => self.inner.turn.fetch_add(1, Ordering::Relaxed),
         };
-        self.order(turn, request)
-    }
-
-    /// The servers that a request may go to, in order of preference: only its job's own, if that is named.
-    pub(crate) fn order<R: Request>(&self, turn: usize, request: &R) -> Result<ServerOrder> {
-        let own = request.handle().map(|handle| handle.position_in(self.servers()));
-        let order = || self.inner.router.order(turn, request.route());
-        Ok(own.transpose()?.flatten().map_or_else(order, ServerOrder::only))
-    }
-
-    fn servers(&self) -> impl ExactSizeIterator<Item = &Address> + Clone {
-        self.inner.links.iter().map(|link| &*link.address)
+        self.inner.router.order_for(turn, request)
     }
 
     /// The way to this server alone, for a question about its jobs.
@@ -308,29 +253,5 @@ impl Client {
         let mut metrics = lock(&self.inner.failures).clone();
         self.inner.links.iter().for_each(|link| link.add_metrics(&mut metrics));
         metrics
-    }
-
-    /// The state of the connection to each server.
-    pub fn connection_states(&self) -> impl ExactSizeIterator<Item = ConnectionState> {
-        self.inner.links.iter().map(|link| link.connection_state())
-    }
-
-    /// The addresses of the servers, in order.
-    pub fn addresses(&self) -> impl ExactSizeIterator<Item = &Address> {
-        self.servers()
-    }
-
-    /// The number of the current connection to each server.
-    pub fn epochs(&self) -> impl ExactSizeIterator<Item = Epoch> {
-        self.inner.links.iter().map(|link| link.epoch())
-    }
-}
-
-impl std::fmt::Debug for Client {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client")
-            .field("servers", &self.addresses().map(ToString::to_string).collect::<Vec<_>>())
-            .field("connected", &self.is_connected())
-            .finish_non_exhaustive()
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     Client, ClientEventKind, Deadline, Fate, JobEvent, JobHandle, JobStatus, Outcome, Result,
     SubmitOptions, UniqueId,
     asynchronous::{call::RoutedCall, link::CallerInbox},
+    observed,
     protocol::{
         Request, Submit, Submitted,
         client::{
@@ -69,7 +70,7 @@ impl Job {
         limit: Limit,
         wants_end_only: bool,
     ) -> Result<Self> {
-        let operation = client.asks(&submit);
+        let operation = observed::request(&client.inner.router, &submit);
         let mut attempts = if idempotent { client.policy().1 } else { 0 };
         let creation = Creation::new(limit.sooner(client.policy().0));
         let (submitted, inbox) = {
@@ -227,7 +228,8 @@ impl Client {
         R: Request<Reply = JobStatus>,
     {
         let (total, rounds) = self.policy();
-        let mut inquiry = Inquiry::new(&self.order(0, request)?, rounds, total.sooner(limit));
+        let order = self.inner.router.order_for(0, request)?;
+        let mut inquiry = Inquiry::new(&order, rounds, total.sooner(limit));
         let link = |index: usize| self.inner.links.get(index);
         let is_away = |index| {
             link(index).is_some_and(|link| link.quarantine().is_some() || link.is_doubtful())
@@ -235,7 +237,8 @@ impl Client {
         while let Some(question) = inquiry.next(is_away, now()) {
             let call = RoutedCall::new(self.route_to(question), request);
             let server = link(question.server).map(|link| &*link.address);
-            let status = self.observed(self.asks(request), call, |_, _| server).await;
+            let operation = observed::request(&self.inner.router, request);
+            let status = self.observed(operation, call, |_, _| server).await;
             inquiry.answered(question, status);
         }
         inquiry.outcome()

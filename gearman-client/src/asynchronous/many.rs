@@ -264,7 +264,7 @@ impl<I: Iterator<Item: Request>> CallMany<I> {
         while self.in_flight.len() < self.window {
             let Some(request) = self.requests.next() else { return };
             let client = &self.boxes.client;
-            self.observation.begin(|| client.asks_many(&request));
+            self.observation.begin(|| observed::pipeline(&client.inner.router, &request));
             self.observation.takes(1);
             self.tags = self.tags.wrapping_add(1);
             self.in_flight.push_back(InFlight { request, tag: self.tags, sent: Ok(0) });
@@ -368,7 +368,7 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<W, I> {
     fn fill(&mut self) {
         for submit in self.jobs.by_ref().take(self.batch.room(self.unsent.len())) {
             let client = &self.boxes.client;
-            self.observation.begin(|| client.asks_many(&submit));
+            self.observation.begin(|| observed::pipeline(&client.inner.router, &submit));
             self.observation.takes(1);
             self.unsent.push_back(self.batch.take(submit));
         }

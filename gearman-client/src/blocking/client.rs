@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use queue_core::{Limit, Measures, Opening, Operation, blocking::TimedStream, now, sync::thread};
+use queue_core::{Limit, Opening, Operation, blocking::TimedStream, now, sync::thread};
 
 use super::{Duplex, link::ServerLink};
 use crate::{
-    Address, ClientEventKind, ConnectOptions, ConnectionState, Epoch, Error, Metrics, Result,
-    Servers, observed,
+    ClientEventKind, ConnectOptions, Error, Metrics, Result, Servers, observed,
     protocol::Request,
-    protocol::client::route::{RouteAttempts, RouteStep, Router, ServerOrder, Time, no_server},
+    protocol::client::route::{RouteAttempts, RouteStep, Router, Time, no_server},
     trace,
 };
 
@@ -21,8 +20,8 @@ use crate::{
 /// request ([`Error::fate`]), unless the request definitely did not reach the server: then it goes to the next server,
 /// or to the same one over a new connection, within the [retry policy](crate::RetryPolicy).
 pub struct Client {
-    pub(super) links: Vec<ServerLink>,
-    pub(super) router: Router,
+    pub(crate) links: Vec<ServerLink>,
+    pub(crate) router: Router,
     turn: usize,
     /// The server that last failed a request.
     failed_at: usize,
@@ -68,13 +67,9 @@ impl Client {
     {
         let servers = servers.try_into()?;
         servers.check()?;
-        let router = Router::new(&servers);
         let has_others = servers.options().len() > 1;
-        let link = |options| {
-            if has_others { ServerLink::aside(options) } else { ServerLink::new(options) }
-        };
-        let links = servers.into_options().into_iter().map(link).collect();
-        Ok(Client { links, router, turn: 0, failed_at: 0, failures: Metrics::default() })
+        let link = if has_others { ServerLink::aside } else { ServerLink::new };
+        Ok(Self::over(servers.options().iter().cloned().map(link).collect(), servers))
     }
 
     /// Uses a connected stream. Such a client cannot reconnect; the address in `options` is only displayed.
@@ -85,9 +80,13 @@ impl Client {
     pub fn from_stream(stream: impl Duplex + 'static, options: ConnectOptions) -> Result<Self> {
         let transport = TimedStream::new(Box::new(stream))
             .map_err(|error| queue_core::Error::cannot_connect(&options.address, error))?;
-        let router = Router::new(&Servers::from(&options));
-        let links = vec![ServerLink::over(transport, options)];
-        Ok(Client { links, router, turn: 0, failed_at: 0, failures: Metrics::default() })
+        let servers = Servers::from(&options);
+        Ok(Self::over(vec![ServerLink::over(transport, options)], servers))
+    }
+
+    fn over(links: Vec<ServerLink>, servers: Servers) -> Self {
+        let (router, failures) = (Router::new(servers), Metrics::default());
+        Client { links, router, turn: 0, failed_at: 0, failures }
     }
 
     fn connect_any(&mut self) -> Result<()> {
@@ -104,23 +103,12 @@ impl Client {
         Err(last)
     }
 
-    /// Sends any request and waits for its answer.
-    ///
-    /// If the request submits a foreground job, the job's events are dropped; see [`submit`](Self::submit).
-    ///
-    /// # Errors
-    ///
-    /// A refusal by the server, or any connection failure; see [`Error::fate`].
-    pub fn call<R: Request>(&mut self, request: &R) -> Result<R::Reply> {
-        self.call_with(request, false)
-    }
-
     pub(crate) fn call_with<R: Request>(
         &mut self,
         request: &R,
         idempotent: bool,
     ) -> Result<R::Reply> {
-        self.observed(self.asks(request), |client| {
+        self.observed(observed::request(&self.router, request), |client| {
             let (reply, place) = client.send_to_some(request, idempotent, Limit::never())?;
             let link = place.link;
             client.leave(place);
@@ -142,32 +130,11 @@ impl Client {
                 && let Ok((_, link)) = &outcome
                 && let Some(link) = self.links.get(*link)
             {
-                operation.at(link.address().endpoint());
+                operation.at(link.options.address.endpoint());
             }
             operation.concluded(trace::failure(&outcome));
             outcome.map(|(answer, _)| answer)
         })
-    }
-
-    pub(super) fn asks<R: Request>(&self, request: &R) -> Operation {
-        observed::request(self.measures(), self.only_server(), request)
-    }
-
-    pub(super) fn asks_many<R: Request>(&self, first: &R) -> Operation {
-        observed::pipeline(self.measures(), self.only_server(), first)
-    }
-
-    /// The measurement observer, from the options of the first server.
-    pub(super) fn measures(&self) -> &Measures {
-        self.links.first().map_or(Measures::none(), |link| &link.options.measures)
-    }
-
-    /// The server, if there is only one.
-    pub(super) fn only_server(&self) -> Option<&Address> {
-        match self.links.as_slice() {
-            [only] => Some(only.address()),
-            _ => None,
-        }
     }
 
     /// The answer to a request, and where its events will arrive, until `limit` or the limit of a call.
@@ -199,21 +166,10 @@ impl Client {
         limit: Limit,
         step: impl FnMut(usize, &mut ServerLink, Time) -> Result<T>,
     ) -> Result<(T, usize)> {
-        let order = self.order(self.turn, request)?;
+        let order = self.router.order_for(self.turn, request)?;
         self.turn = self.turn.wrapping_add(1);
         let (total, rounds) = self.policy();
         self.walk(RouteAttempts::new(order, rounds, idempotent), total.sooner(limit), step)
-    }
-
-    /// The servers that a request may go to, in order of preference: only its job's own, if that is named.
-    pub(super) fn order<R: Request>(&self, turn: usize, request: &R) -> Result<ServerOrder> {
-        let own = request.handle().map(|handle| handle.position_in(self.servers()));
-        let order = || self.router.order(turn, request.route());
-        Ok(own.transpose()?.flatten().map_or_else(order, ServerOrder::only))
-    }
-
-    fn servers(&self) -> impl ExactSizeIterator<Item = &Address> + Clone {
-        self.links.iter().map(ServerLink::address)
     }
 
     /// Tries a step on the servers given by the attempts until one succeeds; returns which.
@@ -273,10 +229,7 @@ impl Client {
 
     /// The limit of a call that starts now, and the number of retry rounds over the servers.
     pub(super) fn policy(&self) -> (Limit, u32) {
-        match self.links.first() {
-            Some(link) => (link.options.total_limit(), link.options.retry.attempts()),
-            None => (Limit::never(), 0),
-        }
+        self.router.policy(now())
     }
 
     /// Closes the connections and connects to the servers again now. The events of foreground jobs submitted over the
@@ -286,9 +239,7 @@ impl Client {
     ///
     /// As [`connect`](Self::connect).
     pub fn reconnect(&mut self) -> Result<()> {
-        for link in &mut self.links {
-            link.fail(&no_server());
-        }
+        self.links.iter_mut().for_each(|link| link.fail(&no_server()));
         self.connect_any()
     }
 
@@ -319,33 +270,14 @@ impl Client {
         metrics
     }
 
-    /// The state of the connection to each server.
-    pub fn connection_states(&self) -> impl ExactSizeIterator<Item = ConnectionState> {
-        self.links.iter().map(ServerLink::connection_state)
-    }
-
-    /// The addresses of the servers, in order.
-    pub fn addresses(&self) -> impl ExactSizeIterator<Item = &Address> {
-        self.servers()
-    }
-
-    /// The number of the current connection to each server.
-    pub fn epochs(&self) -> impl ExactSizeIterator<Item = Epoch> {
-        self.links.iter().map(|link| link.origin().epoch)
-    }
-
     /// Sets the reply timeout for all later calls.
     pub fn set_reply_timeout(&mut self, timeout: Duration) {
-        for link in &mut self.links {
-            link.set_reply_timeout(timeout);
-        }
+        self.links.iter_mut().for_each(|link| link.set_reply_timeout(timeout));
     }
 
     /// Sets the total timeout of all later calls; see [`ConnectOptions::total_timeout`].
     pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
-        for link in &mut self.links {
-            link.options.server.total_timeout = timeout;
-        }
+        self.router.set_total_timeout(timeout);
     }
 
     pub(super) fn queued(&self) -> usize {
@@ -355,14 +287,5 @@ impl Client {
     /// Writes queued bytes. A failure reaches the waiting callers as items.
     pub(super) fn flush_all(&mut self) {
         self.links.iter_mut().filter(|link| link.queued() > 0).for_each(ServerLink::flush);
-    }
-}
-
-impl std::fmt::Debug for Client {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client")
-            .field("servers", &self.addresses().map(ToString::to_string).collect::<Vec<_>>())
-            .field("connected", &self.is_connected())
-            .finish_non_exhaustive()
     }
 }

@@ -5,7 +5,7 @@ use queue_core::{Limit, now};
 
 use crate::{
     ClientEventKind, Deadline, JobEvent, JobHandle, JobStatus, Outcome, Result, SubmitOptions,
-    UniqueId,
+    UniqueId, observed,
     protocol::{
         Request, Submit, Submitted,
         client::{
@@ -63,7 +63,7 @@ impl<'a> Job<'a> {
         idempotent: bool,
         limit: Limit,
     ) -> Result<Self> {
-        let operation = client.asks(&submit);
+        let operation = observed::request(&client.router, &submit);
         let mut attempts = if idempotent { client.policy().1 } else { 0 };
         let creation = Creation::new(limit.sooner(client.policy().0));
         let (submitted, place) = client.observed(operation, |client| {
@@ -186,13 +186,14 @@ impl Client {
         R: Request<Reply = JobStatus>,
     {
         let (total, rounds) = self.policy();
-        let mut inquiry = Inquiry::new(&self.order(0, request)?, rounds, total.sooner(limit));
+        let order = self.router.order_for(0, request)?;
+        let mut inquiry = Inquiry::new(&order, rounds, total.sooner(limit));
         let is_away = |client: &Self, index: usize| {
             let link = client.links.get(index);
             link.is_some_and(|link| link.quarantine().is_some() || link.is_doubtful())
         };
         while let Some(question) = inquiry.next(|index| is_away(self, index), now()) {
-            let operation = self.asks(request);
+            let operation = observed::request(&self.router, request);
             let ask = |client: &mut Self| Ok((client.ask(question, request)?, question.server));
             let status = self.observed(operation, ask);
             inquiry.answered(question, status);

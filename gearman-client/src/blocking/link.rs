@@ -12,8 +12,7 @@ use queue_core::{
 };
 
 use crate::{
-    Address, ConnectOptions, ConnectionState, Deadline, Error, ErrorKind, Fate, Metrics, Origin,
-    Result,
+    ConnectOptions, ConnectionState, Deadline, Epoch, Error, ErrorKind, Fate, Metrics, Result,
     error::closed,
     protocol::{
         Request,
@@ -26,7 +25,7 @@ use crate::{
 
 /// A server, and the connection to it, which is made on demand.
 #[derive(Debug)]
-pub(super) struct ServerLink {
+pub(crate) struct ServerLink {
     pub(super) options: ConnectOptions,
     role: client::Link,
     wire: Wire<Error>,
@@ -73,12 +72,12 @@ impl ServerLink {
                         self.role.give_up();
                     }
                     self.role.outwaited();
-                    return Err(limit.error().with_server(self.address()).into());
+                    return Err(limit.error().with_server(&self.options.address).into());
                 }
                 // The step has made a request after the role was asked.
                 Drive::Rest(_) if self.role.has_news() => {}
                 Drive::Rest(_) | Drive::Over => {
-                    return Err(Error::lost(closed()).with_server(self.address()));
+                    return Err(Error::lost(closed()).with_server(&self.options.address));
                 }
             }
         }
@@ -246,19 +245,15 @@ impl ServerLink {
         self.role.set_reply_timeout(timeout);
     }
 
-    pub(super) fn origin(&self) -> &Origin {
-        self.role.origin()
-    }
-
-    pub(super) fn address(&self) -> &Address {
-        &self.options.address
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.role.origin().epoch
     }
 
     pub(super) fn is_connected(&self) -> bool {
         self.role.is_open()
     }
 
-    pub(super) fn connection_state(&self) -> ConnectionState {
+    pub(crate) fn connection_state(&self) -> ConnectionState {
         self.role.connection_state(now())
     }
 

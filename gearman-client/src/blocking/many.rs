@@ -195,7 +195,7 @@ impl<I: Iterator<Item: Request>> CallMany<'_, I> {
         while self.in_flight.len() < self.window && self.boxes.client.queued() < ENOUGH_OUTGOING {
             let Some(request) = self.requests.next() else { break };
             let boxes = &mut self.boxes;
-            self.observation.begin(|| boxes.client.asks_many(&request));
+            self.observation.begin(|| observed::pipeline(&boxes.client.router, &request));
             self.observation.takes(1);
             let sent = self.observation.run(|| boxes.queue(&request));
             let has_failed = sent.is_err();
@@ -298,7 +298,7 @@ impl<W: AsRef<[u8]>, I: Iterator<Item = Submit<W>>> SubmitMany<'_, W, I> {
             }
             let Some(submit) = self.jobs.next() else { break };
             let boxes = &self.boxes;
-            self.observation.begin(|| boxes.client.asks_many(&submit));
+            self.observation.begin(|| observed::pipeline(&boxes.client.router, &submit));
             self.observation.takes(1);
             let job = self.batch.take(submit);
             let span = self.observation.span();

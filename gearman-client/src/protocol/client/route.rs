@@ -2,16 +2,15 @@
 
 use std::{
     cmp::Reverse,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
-use queue_core::{Limit, affinity, stable_hash};
+use queue_core::{Limit, Measures, affinity, stable_hash};
 
 use super::ring::HashRing;
 use crate::{
     Address, ClientEventKind, ConnectOptions, Deadline, Error, ErrorKind, Fate, Result, Selection,
-    Servers,
+    Servers, protocol::Request,
 };
 
 /// The attempts of one call: rounds over the servers in order of preference, until one answers.
@@ -263,33 +262,67 @@ impl FromIterator<usize> for ServerOrder {
     }
 }
 
-/// Chooses the order in which servers are tried for a request.
-#[derive(Clone, Debug)]
+/// The servers of a client, and the order in which they are tried for a request.
+#[derive(Debug)]
 pub(crate) struct Router {
-    selection: Selection,
+    servers: Servers,
     /// A hash of each server's address.
-    addresses: Arc<[u64]>,
+    hashes: Vec<u64>,
     /// The ring, if ids are placed on it.
-    ring: Option<Arc<HashRing>>,
+    ring: Option<HashRing>,
+    total_timeout: Option<Duration>,
 }
 
 impl Router {
-    pub(crate) fn new(servers: &Servers) -> Self {
+    pub(crate) fn new(servers: Servers) -> Self {
         let hash = |server: &Address| stable_hash(server.to_string().as_bytes());
-        let addresses = servers.addresses().map(hash).collect();
+        let hashes = servers.addresses().map(hash).collect();
         let is_on_ring = servers.selected() == Selection::ByKeyOnRing;
-        let ring = is_on_ring.then(|| Arc::new(HashRing::new(servers.addresses())));
-        Router { selection: servers.selected(), addresses, ring }
+        let ring = is_on_ring.then(|| HashRing::new(servers.addresses()));
+        let total_timeout = servers.options().first().and_then(|server| server.total_timeout);
+        Router { servers, hashes, ring, total_timeout }
+    }
+
+    /// The addresses of the servers, in order.
+    pub(crate) fn addresses(&self) -> impl ExactSizeIterator<Item = &Address> + Clone {
+        self.servers.options().iter().map(|server| server.address())
+    }
+
+    /// The server, if there is only one.
+    pub(crate) fn only_server(&self) -> Option<&Address> {
+        self.addresses().next().filter(|_| self.hashes.len() == 1)
+    }
+
+    /// The measurement observer, from the options of the first server.
+    pub(crate) fn measures(&self) -> &Measures {
+        self.servers.options().first().map_or(Measures::none(), |server| &server.measures)
+    }
+
+    /// The limit of a call that starts now, and the number of retry rounds over the servers.
+    pub(crate) fn policy(&self, now: Instant) -> (Limit, u32) {
+        let rounds = self.servers.options().first().map_or(0, |server| server.retry.attempts());
+        (Limit::after(Deadline::Total, self.total_timeout, now), rounds)
+    }
+
+    pub(crate) fn set_total_timeout(&mut self, timeout: Option<Duration>) {
+        self.total_timeout = timeout;
+    }
+
+    /// The servers that a request may go to, in order of preference: only its job's own, if that is named.
+    pub(crate) fn order_for<R: Request>(&self, turn: usize, request: &R) -> Result<ServerOrder> {
+        let own = request.handle().map(|handle| handle.position_in(self.addresses()));
+        let order = || self.order(turn, request.route());
+        Ok(own.transpose()?.flatten().map_or_else(order, ServerOrder::only))
     }
 
     /// The indexes of all servers in order of preference. `turn` counts the requests.
     pub(crate) fn order(&self, turn: usize, unique: Option<&[u8]>) -> ServerOrder {
-        let count = self.addresses.len();
+        let count = self.hashes.len();
         if count == 1 {
             return ServerOrder::only(0);
         }
         let rotated = || (0..count).map(|n| (turn.wrapping_add(n)) % count).collect();
-        match (self.selection, unique) {
+        match (self.servers.selected(), unique) {
             (Selection::InOrder, _) => (0..count).collect(),
             (Selection::ByKeyOnRing, Some(unique)) => match &self.ring {
                 Some(ring) => ring.order(unique).into_iter().collect(),
@@ -301,7 +334,7 @@ impl Router {
             (Selection::ByKey, Some(unique)) => {
                 let key = stable_hash(unique);
                 let wants = |&server: &usize| {
-                    Reverse(self.addresses.get(server).map(|address| affinity(*address, key)))
+                    Reverse(self.hashes.get(server).map(|hash| affinity(*hash, key)))
                 };
                 let mut order: Vec<usize> = (0..count).collect();
                 order.sort_by_key(wants);
@@ -346,7 +379,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn router(selection: Selection, servers: &str) -> Router {
-        Router::new(&servers.parse::<Servers>().unwrap().selection(selection))
+        Router::new(servers.parse::<Servers>().unwrap().selection(selection))
     }
 
     fn order(router: &Router, turn: usize, unique: Option<&[u8]>) -> Vec<usize> {
@@ -370,7 +403,7 @@ mod tests {
         let other = router(Selection::ByKey, "c,a,b");
         let tried = |router: &Router, id: &str| {
             let order = router.order(0, Some(id.as_bytes()));
-            order.iter().map(|index| router.addresses[index]).collect::<Vec<_>>()
+            order.iter().map(|index| router.hashes[index]).collect::<Vec<_>>()
         };
         for id in 0..100 {
             assert_eq!(tried(&one, &id.to_string()), tried(&other, &id.to_string()));
