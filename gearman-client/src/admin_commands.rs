@@ -1,6 +1,8 @@
 //! One method per command of the text protocol, each a thin wrapper around `Admin::call`, in one list for both admin
 //! clients.
 
+use std::time::Duration;
+
 use crate::{
     Error, FunctionName, FunctionPriorities, FunctionStatus, JobHandle, JobInfo, Listing, MaxQueue,
     Result, UniqueJob, WorkerInfo, protocol::AdminCommand,
@@ -10,6 +12,11 @@ use crate::{
 macro_rules! admin_commands {
     ($admin:ty $(, $async:ident $await:ident $cancel:literal)?) => {
 impl $admin {
+    /// Sets the total timeout of all later calls; see [`ConnectOptions::total_timeout`](crate::ConnectOptions::total_timeout).
+    pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
+        self.role.set_total_timeout(timeout);
+    }
+
     /// All connections of the server, with their functions (`workers`).
     ///
     /// # Errors

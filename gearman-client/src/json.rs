@@ -4,10 +4,9 @@ use bytes::Bytes;
 use queue_core::from_json;
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "blocking")]
-use crate::blocking;
-use crate::{Assignment, JsonError, Outcome, Result};
-use crate::{Error, FunctionName, SubmitOptions, protocol::Submitted};
+use crate::{
+    Assignment, Error, FunctionName, JsonError, Outcome, Result, SubmitOptions, protocol::Submitted,
+};
 
 impl Assignment {
     /// The workload as JSON.
@@ -32,6 +31,24 @@ impl Assignment {
     /// working.await?;
     /// # Ok(())
     /// # }
+    /// ```
+    ///
+    /// The same of a job that is taken manually:
+    ///
+    /// ```
+    /// # let server = fixtures::gearmand::Server::start()?;
+    /// # let address = server.address();
+    /// use std::time::Duration;
+    /// use gearman_client::{SubmitOptions, blocking::{Client, Worker}};
+    ///
+    /// let mut client = Client::connect(address)?;
+    /// client.submit_background_json("sum", &[1, 2], SubmitOptions::default())?;
+    /// let mut worker = Worker::connect(address)?;
+    /// worker.can_do("sum", None)?;
+    /// let job = worker.next_job(Duration::from_secs(5))?.expect("there is one");
+    /// assert_eq!(job.json::<[u8; 2]>()?, [1, 2]);
+    /// worker.complete(job, "3")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -92,156 +109,55 @@ pub fn to_json<V: Serialize + ?Sized>(value: &V) -> Result<Bytes> {
     Ok(queue_core::to_json(value)?.into())
 }
 
+/// The methods of a client that take a value as JSON, in one list for both clients.
+macro_rules! json_requests {
+    ($client:ty, $job:ty, $face:tt) => {
+        impl $client {
+            as_json! { $face
+                /// Submits a foreground job with this value as JSON, and returns its events; see [`submit`](Self::submit).
+                submit_json = submit -> $job
+            }
+            as_json! { $face
+                /// Submits a foreground job with this value as JSON, and waits for its end; see [`run`](Self::run).
+                run_json = run -> Outcome
+            }
+            as_json! { $face
+                /// Submits a background job with this value as JSON; see [`submit_background`](Self::submit_background).
+                submit_background_json = submit_background -> Submitted
+            }
+        }
+    };
+}
+
+/// A method that takes a value as JSON, and passes it to the one that takes its bytes.
+macro_rules! as_json {
+    (
+        ([$($mut:ident)?] $($async:ident $await:ident $cancel:literal)?)
+        $(#[$doc:meta])* $name:ident = $plain:ident -> $reply:ty
+    ) => {
+        $(#[$doc])*
+        ///
+        /// # Errors
+        ///
+        #[doc = concat!("`InvalidInput` for a value that JSON cannot carry; as [`", stringify!($plain), "`](Self::", stringify!($plain), ").")]
+        $(#[doc = concat!($cancel, "As [`", stringify!($plain), "`](Self::", stringify!($plain), ").")])?
+        pub $($async)? fn $name<F, V>(
+            &$($mut)? self,
+            function: F,
+            value: &V,
+            options: SubmitOptions,
+        ) -> Result<$reply>
+        where
+            F: TryInto<FunctionName>,
+            Error: From<F::Error>,
+            V: Serialize + ?Sized,
+        {
+            self.$plain(function, to_json(value)?, options)$(.$await)?
+        }
+    };
+}
+
 #[cfg(feature = "tokio")]
-impl crate::Client {
-    /// Submits a foreground job with this value as JSON, and returns its events; see [`submit`](Self::submit).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for a value that JSON cannot carry; as [`submit`](Self::submit).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`submit`](Self::submit).
-    pub async fn submit_json<F, V>(
-        &self,
-        function: F,
-        value: &V,
-        options: SubmitOptions,
-    ) -> Result<crate::Job>
-    where
-        F: TryInto<FunctionName>,
-        Error: From<F::Error>,
-        V: Serialize + ?Sized,
-    {
-        let body = to_json(value)?;
-        self.submit(function, body, options).await
-    }
-
-    /// Submits a foreground job with this value as JSON, and waits for its end; see [`run`](Self::run).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for a value that JSON cannot carry; as [`run`](Self::run).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`run`](Self::run).
-    pub async fn run_json<F, V>(
-        &self,
-        function: F,
-        value: &V,
-        options: SubmitOptions,
-    ) -> Result<Outcome>
-    where
-        F: TryInto<FunctionName>,
-        Error: From<F::Error>,
-        V: Serialize + ?Sized,
-    {
-        let body = to_json(value)?;
-        self.run(function, body, options).await
-    }
-
-    /// Submits a background job with this value as JSON; see [`submit_background`](Self::submit_background).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for a value that JSON cannot carry; as [`submit_background`](Self::submit_background).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`submit_background`](Self::submit_background).
-    pub async fn submit_background_json<F, V>(
-        &self,
-        function: F,
-        value: &V,
-        options: SubmitOptions,
-    ) -> Result<Submitted>
-    where
-        F: TryInto<FunctionName>,
-        Error: From<F::Error>,
-        V: Serialize + ?Sized,
-    {
-        let body = to_json(value)?;
-        self.submit_background(function, body, options).await
-    }
-}
-
+json_requests!(crate::Client, crate::Job, ([] async await "\n# Cancel safety\n\n"));
 #[cfg(feature = "blocking")]
-impl blocking::Client {
-    /// Submits a foreground job with this value as JSON, and returns its events; see [`submit`](Self::submit).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for a value that JSON cannot carry; as [`submit`](Self::submit).
-    pub fn submit_json<F, V>(
-        &mut self,
-        function: F,
-        value: &V,
-        options: SubmitOptions,
-    ) -> Result<blocking::Job<'_>>
-    where
-        F: TryInto<FunctionName>,
-        Error: From<F::Error>,
-        V: Serialize + ?Sized,
-    {
-        let body = to_json(value)?;
-        self.submit(function, body, options)
-    }
-
-    /// Submits a foreground job with this value as JSON, and waits for its end; see [`run`](Self::run).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for a value that JSON cannot carry; as [`run`](Self::run).
-    pub fn run_json<F, V>(
-        &mut self,
-        function: F,
-        value: &V,
-        options: SubmitOptions,
-    ) -> Result<Outcome>
-    where
-        F: TryInto<FunctionName>,
-        Error: From<F::Error>,
-        V: Serialize + ?Sized,
-    {
-        let body = to_json(value)?;
-        self.run(function, body, options)
-    }
-
-    /// Submits a background job with this value as JSON; see [`submit_background`](Self::submit_background).
-    ///
-    /// ```
-    /// # let server = fixtures::gearmand::Server::start()?;
-    /// # let address = server.address();
-    /// use std::time::Duration;
-    /// use gearman_client::{SubmitOptions, blocking::{Client, Worker}};
-    ///
-    /// let mut client = Client::connect(address)?;
-    /// client.submit_background_json("sum", &[1, 2], SubmitOptions::default())?;
-    /// let mut worker = Worker::connect(address)?;
-    /// worker.can_do("sum", None)?;
-    /// let job = worker.next_job(Duration::from_secs(5))?.expect("there is one");
-    /// assert_eq!(job.json::<[u8; 2]>()?, [1, 2]);
-    /// worker.complete(job, "3")?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for a value that JSON cannot carry; as [`submit_background`](Self::submit_background).
-    pub fn submit_background_json<F, V>(
-        &mut self,
-        function: F,
-        value: &V,
-        options: SubmitOptions,
-    ) -> Result<Submitted>
-    where
-        F: TryInto<FunctionName>,
-        Error: From<F::Error>,
-        V: Serialize + ?Sized,
-    {
-        let body = to_json(value)?;
-        self.submit_background(function, body, options)
-    }
-}
+json_requests!(crate::blocking::Client, crate::blocking::Job<'_>, ([mut]));

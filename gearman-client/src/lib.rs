@@ -148,6 +148,8 @@ mod error;
 mod json;
 mod names;
 mod observed;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod one_server;
 mod options;
 pub mod protocol;
 mod random;
@@ -163,8 +165,11 @@ mod system;
 mod text;
 #[cfg(test)]
 mod text_tests;
+#[cfg_attr(not(feature = "tracing"), allow(unused_variables))]
 mod trace;
 mod work;
+#[cfg(any(feature = "tokio", feature = "blocking"))]
+mod workers;
 
 #[cfg(feature = "stream")]
 pub use self::asynchronous::streams::{

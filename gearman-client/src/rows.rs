@@ -9,11 +9,14 @@ use bytes::Bytes;
 
 use crate::{Error, FunctionName, JobHandle, error::excerpt, protocol::AdminReply, text::decimal};
 
-/// The rows of a listing.
+/// The rows of a listing. With the feature `serde` it is the rows alone: none is rejected when they are read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Listing<T> {
     rows: Vec<T>,
+    #[cfg_attr(feature = "serde", serde(skip))]
     rejected: Vec<Bytes>,
+    #[cfg_attr(feature = "serde", serde(skip))]
     is_forged: bool,
 }
 
@@ -273,23 +276,6 @@ impl Row for UniqueJob {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-#[cfg(feature = "serde")]
-impl<T: serde::Serialize> serde::Serialize for Listing<T> {
-    /// Serializes the rows only.
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.rows.serialize(serializer)
-    }
-}
-
-#[cfg(feature = "serde")]
-impl<'de, T: serde::Deserialize<'de>> serde::Deserialize<'de> for Listing<T> {
-    /// Deserializes rows, none of them rejected.
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let rows = Vec::deserialize(deserializer)?;
-        Ok(Listing { rows, rejected: Vec::new(), is_forged: false })
-    }
 }
 
 #[cfg(test)]

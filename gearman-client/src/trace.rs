@@ -52,8 +52,6 @@ pub(crate) fn created(handle: &[u8]) {
             span.record("messaging.message.id", tracing::field::display(handle));
         }
     }
-    #[cfg(not(feature = "tracing"))]
-    let _ = handle;
 }
 
 /// The failure of a call, if it failed.
@@ -76,8 +74,6 @@ pub(crate) fn failed(error: &Error) {
         },
         "the request failed"
     );
-    #[cfg(not(feature = "tracing"))]
-    let _ = error;
 }
 
 /// Records that a worker's message arrives with the magic of a request.
@@ -93,8 +89,6 @@ pub(crate) fn magic(address: &Address, packet_type: impl fmt::Display) {
         "the server forwards {} with the magic of a request; it is accepted as a reply",
         packet_type
     );
-    #[cfg(not(feature = "tracing"))]
-    let _ = (address, packet_type);
 }
 
 /// Records that a connection ended by itself, or is out of step. Failed attempts are recorded separately.
@@ -106,8 +100,6 @@ pub(crate) fn lost(address: &Address, error: &Error) {
     ) {
         connection_lost(address, Some(error));
     }
-    #[cfg(not(feature = "tracing"))]
-    let _ = (address, error);
 }
 
 /// Records that a worker has left out its server.
@@ -121,8 +113,6 @@ pub(crate) fn given_up(address: &Address) {
         },
         "the server is given up"
     );
-    #[cfg(not(feature = "tracing"))]
-    let _ = address;
 }
 
 /// A job's handler, with the number of bytes of its workload.
@@ -132,8 +122,6 @@ pub(crate) fn job(
     function: &FunctionName,
     bytes: usize,
 ) -> Operation {
-    #[cfg(not(feature = "tracing"))]
-    let _ = bytes;
     queue_core::operation!(
         INFO,
         TARGET,
@@ -151,8 +139,6 @@ pub(crate) fn job(
 pub(crate) fn attempt(process: &Operation, attempt: u32) {
     #[cfg(feature = "tracing")]
     process.span().record("messaging.gearman.message.delivery_attempt", i64::from(attempt));
-    #[cfg(not(feature = "tracing"))]
-    let _ = (process, attempt);
 }
 
 /// Reports the requests of a worker to one server, and its results.
@@ -194,8 +180,6 @@ impl RequestReporter {
         function: Option<&FunctionName>,
         server: &Address,
     ) -> Option<Box<Operation>> {
-        #[cfg(not(feature = "tracing"))]
-        let _ = job;
         let operation = queue_core::operation!(
             DEBUG,
             TARGET,
@@ -259,25 +243,34 @@ pub(crate) fn done(job: &JobHandle, failure: Option<(&'static str, Option<&str>)
             );
         }
     }
-    #[cfg(not(feature = "tracing"))]
-    let _ = (job, failure);
+}
+
+/// A warning about a job, with fields of its own.
+#[cfg(feature = "tracing")]
+macro_rules! warn_of_job {
+    ($job:ident, $function:ident, { $($own:tt)+ }, $words:literal) => {
+        tracing::warn!(
+            target: TARGET,
+            {
+                messaging.system = SYSTEM,
+                messaging.destination.name = %OneLine($function),
+                messaging.message.id = %$job.name().escape_ascii(),
+                $($own)+
+            },
+            $words
+        )
+    };
 }
 
 /// Records a job that was too large to be run.
 pub(crate) fn oversized(job: &JobHandle, function: &FunctionName, size: usize) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(
-        target: TARGET,
-        {
-            messaging.system = SYSTEM,
-            messaging.destination.name = %OneLine(function),
-            messaging.message.id = %job.name().escape_ascii(),
-            messaging.message.envelope.size = size as i64,
-        },
+    warn_of_job!(
+        job,
+        function,
+        { messaging.message.envelope.size = size as i64 },
         "the job is larger than the worker's limit"
     );
-    #[cfg(not(feature = "tracing"))]
-    let _ = (job, function, size);
 }
 
 /// Records a job that has failed, and that the server keeps as a dead letter.
@@ -288,35 +281,24 @@ pub(crate) fn dead_lettered(
     reason: Option<&str>,
 ) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(
-        target: TARGET,
+    warn_of_job!(
+        job,
+        function,
         {
-            messaging.system = SYSTEM,
-            messaging.destination.name = %OneLine(function),
-            messaging.message.id = %job.name().escape_ascii(),
             attempts = i64::from(attempts),
             reason = reason.map(|reason| tracing::field::display(Words(reason))),
         },
         "the job is a dead letter"
     );
-    #[cfg(not(feature = "tracing"))]
-    let _ = (job, function, attempts, reason);
 }
 
 /// Records a job that was running when processes of its workers died, and whether it is run again.
 pub(crate) fn crashed(job: &JobHandle, function: &FunctionName, crashes: u32, is_run: bool) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(
-        target: TARGET,
-        {
-            messaging.system = SYSTEM,
-            messaging.destination.name = %OneLine(function),
-            messaging.message.id = %job.name().escape_ascii(),
-            crashes = i64::from(crashes),
-            is_run,
-        },
+    warn_of_job!(
+        job,
+        function,
+        { crashes = i64::from(crashes), is_run },
         "the job was running when its workers ended"
     );
-    #[cfg(not(feature = "tracing"))]
-    let _ = (job, function, crashes, is_run);
 }

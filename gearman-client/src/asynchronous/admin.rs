@@ -1,11 +1,11 @@
 //! The async admin client: the text protocol on its own connection.
 
-use std::{future::poll_fn, time::Duration};
+use std::future::poll_fn;
 
 use queue_core::{Wire, now};
 
 use crate::{
-    Address, ConnectOptions, Error, Result,
+    ConnectOptions, Error, Result,
     protocol::{AdminCommand, AdminReply, admin::AdminSession, client::route::no_server},
 };
 
@@ -19,8 +19,8 @@ use crate::{
 /// Every call may be dropped at any await point. A call that was never polled has sent nothing. Otherwise the command
 /// may or may not be carried out, and the next call reconnects.
 pub struct Admin {
-    role: AdminSession,
-    wire: Wire<Error>,
+    pub(crate) role: AdminSession,
+    pub(crate) wire: Wire<Error>,
 }
 
 impl Admin {
@@ -44,34 +44,6 @@ impl Admin {
         Ok(Admin { role: AdminSession::new(options), wire })
     }
 
-    /// Creates a client that connects at its first call, with all attempts of the [retry policy](crate::RetryPolicy):
-    /// for a service that may start before its server.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for an invalid address, `Tls` for unusable TLS options.
-    pub fn new<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<ConnectOptions>,
-        Error: From<O::Error>,
-    {
-        let options: ConnectOptions = options.try_into()?;
-        options.check()?;
-        let wire = Wire::to(&options);
-        Ok(Admin { role: AdminSession::new(options), wire })
-    }
-
-    /// The server's address.
-    #[must_use]
-    pub fn address(&self) -> &Address {
-        self.role.options().address()
-    }
-
-    /// Sets the total timeout of all later calls; see [`ConnectOptions::total_timeout`].
-    pub fn set_total_timeout(&mut self, timeout: Option<Duration>) {
-        self.role.set_total_timeout(timeout);
-    }
-
     /// Sends any command and waits for its reply.
     ///
     /// # Errors
@@ -86,14 +58,5 @@ impl Admin {
         let Admin { role, wire } = self;
         let outcome = poll_fn(|cx| wire.poll(cx, role, AdminSession::outcome)).await;
         outcome.unwrap_or_else(|| Err(no_server()))
-    }
-}
-
-impl std::fmt::Debug for Admin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Admin")
-            .field("address", self.address())
-            .field("connected", &self.wire.io().is_open())
-            .finish_non_exhaustive()
     }
 }

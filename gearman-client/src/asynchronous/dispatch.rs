@@ -60,14 +60,14 @@ impl Dispatch {
         drop(last);
     }
 
-    pub(crate) fn forget(&self, function: &FunctionName) {
+    pub(crate) fn remove(&self, function: &FunctionName) {
         let mut handlers = self.handlers.write().unwrap_or_else(PoisonError::into_inner);
         let last = handlers.remove(function);
         drop(handlers);
         drop(last);
     }
 
-    pub(crate) fn forget_all(&self) {
+    pub(crate) fn clear(&self) {
         let mut handlers = self.handlers.write().unwrap_or_else(PoisonError::into_inner);
         let all = std::mem::take(&mut *handlers);
         drop(handlers);

@@ -9,13 +9,13 @@ use std::{
 
 use tokio::time::timeout_at;
 
-use queue_core::{Driver, Haste, Io, Pulse, Serve, Shared, Wire, now};
+use queue_core::{Driver, Io, Pulse, Serve, Shared, Wire, now};
 
 use crate::{
     Address, ConnectOptions, Error, FunctionName, GrabbedJob, JobHandle, LostReason, Result,
     WorkerOptions,
     asynchronous::dispatch::Dispatch,
-    protocol::{JobEnd, PacketType, Report, worker::lane::Lane as Role},
+    protocol::{JobEnd, PacketType, WorkerSession, worker::lane::Lane as Role},
     work::{events::EventReporter, handle::Gauge, options::LaneShare},
 };
 
@@ -24,9 +24,9 @@ pub(crate) struct LaneDriver {
     pub(crate) address: Arc<Address>,
     share: LaneShare,
     role: Arc<Shared<Role>>,
-    dispatch: Arc<Dispatch>,
-    gauge: Gauge,
-    reporter: EventReporter,
+    pub(crate) dispatch: Arc<Dispatch>,
+    pub(crate) gauge: Gauge,
+    pub(crate) reporter: EventReporter,
 }
 
 impl LaneDriver {
@@ -53,17 +53,17 @@ impl LaneDriver {
     }
 
     /// Changes the role, and has its task follow up.
-    fn change<T>(&self, step: impl FnOnce(&mut Role) -> T) -> T {
+    pub(crate) fn change<T>(&self, step: impl FnOnce(&mut Role) -> T) -> T {
         self.role.with(|role| (step(role), true))
     }
 
     /// Reads the role.
-    fn look<T>(&self, step: impl FnOnce(&mut Role) -> T) -> T {
+    pub(crate) fn look<T>(&self, step: impl FnOnce(&mut Role) -> T) -> T {
         self.role.with(|role| (step(role), false))
     }
 
     /// Waits until it is known whether there is a connection.
-    pub(crate) async fn connected(&self) -> Result<()> {
+    pub(crate) async fn connect(&self) -> Result<()> {
         let poll = |role: &mut Role, waker: &Waker| match role.connection() {
             Some(known) => Poll::Ready(known),
             None => {
@@ -123,20 +123,6 @@ impl LaneDriver {
         self.change(|role| role.session.reset_abilities())
     }
 
-    pub(crate) fn start(&self) {
-        self.change(Role::start);
-    }
-
-    /// Requests no further job, and ends when the running ones have ended.
-    pub(crate) fn wind_down(&self) {
-        self.change(Role::wind_down);
-    }
-
-    /// The same, or when the grace has passed.
-    pub(crate) fn stop(&self, haste: Haste) {
-        self.change(|role| role.stop(haste, now()));
-    }
-
     pub(crate) fn cut(&self) {
         self.change(|role| {
             role.cut();
@@ -144,60 +130,19 @@ impl LaneDriver {
         });
     }
 
-    pub(crate) fn dispatch(&self) -> &Dispatch {
-        &self.dispatch
-    }
-
-    pub(crate) fn reporter(&self) -> &EventReporter {
-        &self.reporter
-    }
-
-    pub(crate) fn gauge(&self) -> &Gauge {
-        &self.gauge
-    }
-
-    /// Sends a report about a job, once there is room for it.
-    pub(crate) fn poll_say(
+    /// Takes a step once there is room for a report or a result.
+    pub(crate) fn poll_with_room(
         &self,
         cx: &Context<'_>,
-        job: &JobHandle,
-        report: Report<'_>,
-    ) -> Poll<Result<()>> {
-        self.poll_with_room(cx, |role| role.session.report(job, report))
-    }
-
-    /// Ends a job, once there is room for its result.
-    pub(crate) fn poll_finish(
-        &self,
-        cx: &Context<'_>,
-        job: &JobHandle,
-        end: JobEnd<'_>,
-    ) -> Poll<Result<()>> {
-        self.poll_with_room(cx, |role| role.session.finish(job, end, now()))
-    }
-
-    fn poll_with_room(
-        &self,
-        cx: &Context<'_>,
-        step: impl FnOnce(&mut Role) -> Result<()>,
+        step: impl FnOnce(&mut WorkerSession) -> Result<()>,
     ) -> Poll<Result<()>> {
         self.change(|role| {
             if role.has_room() {
-                return Poll::Ready(step(role));
+                return Poll::Ready(step(&mut role.session));
             }
             role.wake_with_room(cx.waker());
             Poll::Pending
         })
-    }
-
-    /// A handler starts with a job.
-    pub(crate) fn begin(&self, job: &JobHandle) {
-        self.look(|role| role.session.begin(job));
-    }
-
-    /// A ledger knows how often a job was run.
-    pub(crate) fn attempted(&self, job: &JobHandle, times: u32) {
-        self.look(|role| role.session.attempted(job, times));
     }
 
     /// Why this connection has lost a job, if it has.
@@ -218,16 +163,6 @@ impl LaneDriver {
                 return reason;
             }
         }
-    }
-
-    /// Whether this connection still holds a job.
-    pub(crate) fn holds(&self, job: &JobHandle) -> bool {
-        self.look(|role| role.holds(job))
-    }
-
-    /// Leaves a job to the server, which gets it back when the connection closes.
-    pub(crate) fn leave_job(&self, job: &JobHandle) {
-        self.change(|role| role.session.leave(job));
     }
 
     /// Ends a job, even if there is no room.

@@ -5,7 +5,7 @@ use std::{future::poll_fn, time::Duration};
 use queue_core::{Wire, now};
 
 use crate::{
-    Address, ConnectOptions, Error, Result,
+    ConnectOptions, Error, Result,
     protocol::{Packet, packets::PacketSession},
 };
 
@@ -35,8 +35,8 @@ use crate::{
 /// Every call may be dropped at any await point. The next call finishes a half-written packet, and received bytes are
 /// kept.
 pub struct Packets {
-    role: PacketSession,
-    wire: Wire<Error>,
+    pub(crate) role: PacketSession,
+    pub(crate) wire: Wire<Error>,
 }
 
 impl Packets {
@@ -57,28 +57,6 @@ impl Packets {
         let mut packets = Self::new(options)?;
         packets.open().await?;
         Ok(packets)
-    }
-
-    /// Creates a connection that is made by the first call, in one attempt. If that fails, the next call tries again.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for an invalid address, `Tls` for unusable TLS options.
-    pub fn new<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<ConnectOptions>,
-        Error: From<O::Error>,
-    {
-        let options: ConnectOptions = options.try_into()?;
-        options.check()?;
-        let wire = Wire::to(&options);
-        Ok(Packets { role: PacketSession::new(options), wire })
-    }
-
-    /// The server's address.
-    #[must_use]
-    pub fn address(&self) -> &Address {
-        self.role.options().address()
     }
 
     /// Writes a packet.
@@ -121,14 +99,5 @@ impl Packets {
         let Packets { role, wire } = self;
         let outcome = poll_fn(|cx| wire.poll(cx, role, PacketSession::outcome)).await;
         outcome.unwrap_or_else(|| Err(PacketSession::over()))
-    }
-}
-
-impl std::fmt::Debug for Packets {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Packets")
-            .field("address", self.address())
-            .field("connected", &self.wire.io().is_open())
-            .finish_non_exhaustive()
     }
 }

@@ -15,15 +15,14 @@ use std::{
     time::Duration,
 };
 
-use queue_core::{Haste, LimitWatch, Stop};
+use queue_core::{Haste, LimitWatch, Stop, now};
 use tokio::{task::JoinSet, time::timeout};
 
 pub use self::{context::JobContext, grabbed::GrabbedJob, test_job::TestJob};
 use crate::{
-    Client, Error, JobLimit, Result, Servers, WorkerHandle, WorkerOptions, WorkerReport,
+    Error, Result, WorkerHandle, WorkerOptions, WorkerReport,
     asynchronous::{dispatch::Dispatch, lane::LaneDriver},
-    protocol::{GetStatus, client::route::no_server, worker::lane::CONFIRMING},
-    servers::no_answer,
+    protocol::worker::lane::{CONFIRMING, Lane as Role},
 };
 
 /// How much later than planned the last connection may end.
@@ -41,59 +40,14 @@ const SLACK: Duration = Duration::from_secs(1);
 ///
 /// Dropping the worker closes its connections; unfinished jobs go back to the servers.
 pub struct Worker {
-    servers: Servers,
-    lanes: Vec<Arc<LaneDriver>>,
+    pub(crate) options: WorkerOptions,
+    pub(crate) lanes: Vec<Arc<LaneDriver>>,
     tasks: JoinSet<()>,
-    dispatch: Arc<Dispatch>,
+    pub(crate) dispatch: Arc<Dispatch>,
     stop: Arc<Stop>,
-    /// The longest time that a stop takes.
-    patience: Duration,
-    limit: Option<JobLimit>,
-    until_empty: bool,
 }
 
 impl Worker {
-    /// Creates a worker, and [checks](Self::check) that a server answers. Otherwise as [`new`](Self::new).
-    ///
-    /// # Errors
-    ///
-    /// As [`check`](Self::check) and [`new`](Self::new).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping it closes the connection.
-    pub async fn connect<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<WorkerOptions>,
-        Error: From<O::Error>,
-    {
-        let worker = Self::new(options)?;
-        worker.check().await?;
-        Ok(worker)
-    }
-
-    /// Asks whether jobs can be had now: makes one round trip to each server in turn until one answers, over a connection
-    /// of its own that it closes again. For a worker that is not to start without a server.
-    ///
-    /// # Errors
-    ///
-    /// When no server answers, an error of the kind of the last that names every server and why: `Connect`, `Timeout`,
-    /// `Tls`, `ConnectionLost`, or `Protocol` when something else answers.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping it closes the connection.
-    pub async fn check(&self) -> Result<()> {
-        let mut failures = Vec::new();
-        for server in self.servers.options() {
-            match Client::new(server.asked_once())?.call(&GetStatus::of_no_job()?).await {
-                Ok(_) => return Ok(()),
-                Err(error) => failures.push(error),
-            }
-        }
-        Err(no_answer(failures))
-    }
-
     /// Creates a worker for these servers: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, [`Servers`](crate::Servers) or
     /// [`WorkerOptions`]. It connects when it is run or asked for a job, and keeps trying: for a service that may start
     /// before its servers.
@@ -117,10 +71,7 @@ impl Worker {
             tasks.spawn_on(lane.driver(&server), &runtime);
             lanes.push(lane);
         }
-        let WorkerOptions { servers, grace, limit, until_empty, .. } = options;
-        let patience = grace.saturating_add(CONFIRMING).saturating_add(SLACK);
-        let stop = Arc::new(Stop::new(1));
-        Ok(Worker { servers, lanes, tasks, dispatch, stop, patience, limit, until_empty })
+        Ok(Worker { options, lanes, tasks, dispatch, stop: Arc::new(Stop::new(1)) })
     }
 
     /// Runs handlers until its [handle](Self::handle) [stops](Self::stop) it, the last job of the
@@ -149,9 +100,9 @@ impl Worker {
                 }
             };
             let mut fail_others = pin!(fail_others);
-            let mut limit = self.limit.clone().map(LimitWatch::new);
+            let mut limit = self.options.limit.clone().map(LimitWatch::new);
             let (mut stop, mut stopped) = (pin!(stop), pin!(self.stop.signal().wait()));
-            let mut is_last = self.until_empty;
+            let mut is_last = self.options.until_empty;
             poll_fn(|cx| {
                 let _: Poll<()> = fail_others.as_mut().poll(cx);
                 if stopped.as_mut().poll(cx).is_ready() || stop.as_mut().poll(cx).is_ready() {
@@ -160,7 +111,7 @@ impl Worker {
                 if limit.as_mut().is_some_and(|limit| limit.poll(cx).is_ready()) {
                     // The last jobs have all the time that they need.
                     (limit, is_last) = (None, true);
-                    self.lanes.iter().for_each(|lane| lane.wind_down());
+                    self.lanes.iter().for_each(|lane| lane.change(Role::wind_down));
                 }
                 if is_last && self.have_ended(cx) { Poll::Ready(()) } else { Poll::Pending }
             })
@@ -185,32 +136,6 @@ impl Worker {
         self.dispatched().await
     }
 
-    /// Waits until every server has read everything sent so far, and all results are accounted for. It first connects
-    /// to servers that were never tried; unreachable ones were sent nothing, and are skipped.
-    ///
-    /// # Errors
-    ///
-    /// If a connection is lost during the wait, or was lost with unconfirmed results since the last barrier; these
-    /// count as unknown. Also if there is no connection at all.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping it does no harm.
-    pub async fn echo_barrier(&mut self) -> Result<()> {
-        let mut outcome = Err(no_server());
-        for lane in &self.lanes {
-            lane.check_losses()?;
-            let tried = lane.connected().await;
-            if tried.is_ok() {
-                lane.barrier().await?;
-            }
-            if outcome.is_err() {
-                outcome = tried;
-            }
-        }
-        outcome
-    }
-
     /// Whether all connections have ended on their own; otherwise registers to be woken when they have.
     fn have_ended(&self, cx: &Context<'_>) -> bool {
         self.lanes.iter().all(|lane| lane.is_over(cx))
@@ -224,7 +149,9 @@ impl Worker {
         poll_fn(|cx| match stopped.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(None),
             Poll::Pending => match job.as_mut().poll(cx) {
-                Poll::Pending if self.until_empty && self.have_ended(cx) => Poll::Ready(None),
+                Poll::Pending if self.options.until_empty && self.have_ended(cx) => {
+                    Poll::Ready(None)
+                }
                 job => job.map(Some),
             },
         })
@@ -236,7 +163,7 @@ impl Worker {
             let job = poll_fn(|cx| self.dispatch.poll_next(cx)).await;
             // While it waited here, the server may have given it to another worker. If a limit has counted it, it is
             // handed over even so, and its end fails with `JobLost`.
-            if self.limit.is_some() || job.is_held() {
+            if self.options.limit.is_some() || job.is_held() {
                 job.reporter().consumed(&job);
                 return job;
             }
@@ -244,7 +171,7 @@ impl Worker {
     }
 
     fn start(&self) {
-        self.lanes.iter().for_each(|lane| lane.start());
+        self.lanes.iter().for_each(|lane| lane.change(Role::start));
     }
 
     /// Stops: requests no further jobs, lets running ones finish within the [grace](WorkerOptions::grace), makes sure
@@ -262,14 +189,16 @@ impl Worker {
             if let Some(haste) = self.stop.asked()
                 && told.replace(haste) != Some(haste)
             {
-                self.lanes.iter().for_each(|lane| lane.stop(haste));
+                let stop = |role: &mut Role| role.stop(haste, now());
+                self.lanes.iter().for_each(|lane| lane.change(stop));
                 self.dispatch.leave_untaken();
             }
             while ready!(self.tasks.poll_join_next(cx)).is_some() {}
             Poll::Ready(())
         });
         // The roles end in time by themselves, unless something keeps their tasks from it.
-        let _ = timeout(self.patience, all).await;
+        let patience = self.options.grace.saturating_add(CONFIRMING).saturating_add(SLACK);
+        let _ = timeout(patience, all).await;
         // Handlers whose grace has passed may be running.
         self.give_up();
         self.handle().report()
@@ -278,8 +207,8 @@ impl Worker {
     /// A handle to end a [`run`](Self::run) from anywhere, and to observe the worker.
     #[must_use]
     pub fn handle(&self) -> WorkerHandle {
-        let gauges = self.lanes.iter().map(|lane| lane.gauge());
-        WorkerHandle::new(gauges, &self.servers, &self.stop)
+        let gauges = self.lanes.iter().map(|lane| &lane.gauge);
+        WorkerHandle::new(gauges, &self.options.servers, &self.stop)
     }
 
     fn give_up(&self) {
@@ -287,28 +216,10 @@ impl Worker {
         self.lanes.iter().for_each(|lane| lane.cut());
         self.dispatch.abort();
     }
-
-    /// The number of good connections.
-    #[must_use]
-    pub fn connected(&self) -> usize {
-        self.lanes.iter().filter(|lane| lane.is_connected()).count()
-    }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
         self.give_up();
-    }
-}
-
-impl std::fmt::Debug for Worker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Worker")
-            .field(
-                "servers",
-                &self.lanes.iter().map(|lane| lane.address.to_string()).collect::<Vec<_>>(),
-            )
-            .field("connected", &self.connected())
-            .finish_non_exhaustive()
     }
 }

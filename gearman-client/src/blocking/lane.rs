@@ -7,7 +7,7 @@ use std::{
 };
 
 use queue_core::{
-    Haste, Io, Pulse, after,
+    Io, Pulse, after,
     blocking::{Drive, Wire},
     earliest, lock, now,
     sync::{Condvar, Mutex, MutexGuard, thread},
@@ -20,10 +20,10 @@ use crate::{
 };
 
 /// A server, and the wire of the thread that moves its bytes.
-pub(super) struct LanePump {
-    address: Arc<Address>,
-    share: LaneShare,
-    shared_lane: Arc<SharedLane>,
+pub(crate) struct LanePump {
+    pub(crate) address: Arc<Address>,
+    pub(super) share: LaneShare,
+    pub(super) shared_lane: Arc<SharedLane>,
     wire: Wire<Error>,
     /// Jobs that arrived and were not taken yet.
     inbox: VecDeque<Assignment>,
@@ -157,19 +157,7 @@ impl LanePump {
         LanePump { address, share, shared_lane, wire, inbox: VecDeque::new() }
     }
 
-    pub(super) fn address(&self) -> &Address {
-        &self.address
-    }
-
-    pub(super) fn share(&self) -> &LaneShare {
-        &self.share
-    }
-
-    pub(super) fn shared_lane(&self) -> &Arc<SharedLane> {
-        &self.shared_lane
-    }
-
-    fn with<T>(&self, step: impl FnOnce(&mut Role) -> T) -> T {
+    pub(super) fn with<T>(&self, step: impl FnOnce(&mut Role) -> T) -> T {
         self.shared_lane.with(step)
     }
 
@@ -196,7 +184,7 @@ impl LanePump {
         }
     }
 
-    pub(super) fn is_connected(&self) -> bool {
+    pub(crate) fn is_connected(&self) -> bool {
         self.with(|role| role.is_open())
     }
 
@@ -206,67 +194,38 @@ impl LanePump {
     }
 
     /// Connects, unless an attempt has already ended.
-    pub(super) fn connect(&mut self) -> Result<()> {
+    pub(crate) fn connect(&mut self) -> Result<()> {
         self.with(Role::want);
         self.call(None, |role, _| role.connection()).unwrap_or(Ok(()))
     }
 
     pub(super) fn can_do(&mut self, function: &FunctionName, timeout: Option<Duration>) {
-        if !self.share.serves(function) {
-            return;
+        if self.share.serves(function) {
+            self.with(|role| role.session.can_do(function, timeout));
+            // A failed lane reconnects when jobs are requested.
+            let _ = self.flush();
         }
-        self.with(|role| role.session.can_do(function, timeout));
-        // A failed lane reconnects when jobs are requested.
-        let _ = self.flush();
     }
 
-    pub(super) fn refuse_while_running(&self, command: PacketType) -> Result<()> {
+    pub(crate) fn refuse_while_running(&self, command: PacketType) -> Result<()> {
         self.with(|role| role.session.refuse_while_running(command))
     }
 
-    pub(super) fn cant_do(&mut self, function: &FunctionName) -> Result<()> {
+    pub(crate) fn cant_do(&mut self, function: &FunctionName) -> Result<()> {
         self.with(|role| role.session.cant_do(function))?;
         let _ = self.flush();
         Ok(())
     }
 
-    pub(super) fn reset_abilities(&mut self) -> Result<()> {
+    pub(crate) fn reset_abilities(&mut self) -> Result<()> {
         self.with(|role| role.session.reset_abilities())?;
         let _ = self.flush();
         Ok(())
     }
 
-    pub(super) fn start(&self) {
-        self.with(Role::start);
-    }
-
-    /// Requests no further job, and ends when the running ones have ended.
-    pub(super) fn wind_down(&self) {
-        self.with(Role::wind_down);
-    }
-
-    /// The same, or when the grace has passed.
-    pub(super) fn stop(&self, haste: Haste) {
-        self.with(|role| role.stop(haste, now()));
-    }
-
-    /// Leaves unfinished jobs to the server, which gets them back when the connection closes.
-    pub(super) fn leave_held(&mut self) {
-        self.with(Role::leave_held);
-    }
-
     /// Whether a request is unanswered.
     pub(super) fn is_asking(&self) -> bool {
         self.with(|role| role.is_open() && role.session.waiting_since().is_some())
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        self.with(|role| role.is_over())
-    }
-
-    /// Whether this connection still holds a job.
-    pub(super) fn holds(&self, job: &JobHandle) -> bool {
-        self.with(|role| role.holds(job))
     }
 
     pub(super) fn next(&mut self) -> Option<Assignment> {
@@ -316,11 +275,6 @@ impl LanePump {
         }
     }
 
-    /// Number of bytes waiting to be written.
-    pub(super) fn backlog(&self) -> usize {
-        self.with(|role| role.backlog())
-    }
-
     pub(super) fn report(&mut self, job: &JobHandle, report: Report<'_>) -> Result<()> {
         self.with(|role| role.session.report(job, report))?;
         self.flush()
@@ -329,11 +283,6 @@ impl LanePump {
     /// Ends a job and requests another one. Both are queued.
     pub(super) fn finish(&mut self, job: &JobHandle, end: JobEnd<'_>) -> Result<()> {
         self.with(|role| role.session.finish(job, end, now()))
-    }
-
-    /// Leaves a job to the server, which gets it back when the connection closes.
-    pub(super) fn leave(&mut self, job: &JobHandle) {
-        self.with(|role| role.session.leave(job));
     }
 
     /// Whether this connection has lost a job, or its time has expired, as far as can be seen without waiting.
@@ -352,12 +301,12 @@ impl LanePump {
     }
 
     /// Fails if results were lost with a connection and no barrier has reported that yet; they then count as reported.
-    pub(super) fn check_losses(&self) -> Result<()> {
+    pub(crate) fn check_losses(&self) -> Result<()> {
         self.with(Role::check_losses)
     }
 
     /// Waits for the answer to an echo, which shows that the server has read everything before it.
-    pub(super) fn barrier(&mut self) -> Result<()> {
+    pub(crate) fn barrier(&mut self) -> Result<()> {
         let barrier = self.with(|role| role.barrier(now()));
         self.call(None, |role, _| role.is_past(barrier)).unwrap_or(Ok(()))
     }

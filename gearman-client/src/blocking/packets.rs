@@ -5,7 +5,7 @@ use std::time::Duration;
 use queue_core::{blocking::Wire, now};
 
 use crate::{
-    Address, ConnectOptions, Error, Result,
+    ConnectOptions, Error, Result,
     protocol::{Packet, packets::PacketSession},
 };
 
@@ -27,8 +27,8 @@ use crate::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Packets {
-    role: PacketSession,
-    wire: Wire<Error>,
+    pub(crate) role: PacketSession,
+    pub(crate) wire: Wire<Error>,
 }
 
 impl Packets {
@@ -45,28 +45,6 @@ impl Packets {
         let mut packets = Self::new(options)?;
         packets.open()?;
         Ok(packets)
-    }
-
-    /// Creates a connection that is made by the first call, in one attempt. If that fails, the next call tries again.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for an invalid address, `Tls` for unusable TLS options.
-    pub fn new<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<ConnectOptions>,
-        Error: From<O::Error>,
-    {
-        let options: ConnectOptions = options.try_into()?;
-        options.check()?;
-        let wire = Wire::to(&options);
-        Ok(Packets { role: PacketSession::new(options), wire })
-    }
-
-    /// The server's address.
-    #[must_use]
-    pub fn address(&self) -> &Address {
-        self.role.options().address()
     }
 
     /// Writes a packet.
@@ -105,14 +83,5 @@ impl Packets {
         let Packets { role, wire } = self;
         let outcome = wire.call(role, PacketSession::outcome);
         outcome.unwrap_or_else(|| Err(PacketSession::over()))
-    }
-}
-
-impl std::fmt::Debug for Packets {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Packets")
-            .field("address", self.address())
-            .field("connected", &self.wire.io().is_open())
-            .finish_non_exhaustive()
     }
 }

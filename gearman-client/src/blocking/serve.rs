@@ -17,7 +17,7 @@ use super::{
 use crate::{
     Failure, FunctionName, JobLimit, WorkerOptions,
     names::keys::Keys,
-    protocol::{Assignment, JobEnd},
+    protocol::{Assignment, JobEnd, worker::lane::Lane as Role},
     work::{events::EventReporter, failure::Failed},
 };
 
@@ -41,7 +41,7 @@ impl WorkerPool<'_> {
     pub(super) fn serve(&self, lane: &mut LanePump) {
         let job_queue = JobQueue::default();
         if self.stop.asked().is_none() {
-            lane.start();
+            lane.with(Role::start);
         }
         thread::scope(|scope| {
             let _closing = job_queue.closing();
@@ -56,13 +56,13 @@ impl WorkerPool<'_> {
         job_queue: &'env JobQueue<Assignment>,
         lane: &mut LanePump,
     ) {
-        let shared_lane = lane.shared_lane().clone();
-        let (mut slices, slots) = (Slices::default(), lane.share().slots);
-        while !lane.is_over() {
+        let shared_lane = lane.shared_lane.clone();
+        let (mut slices, slots) = (Slices::default(), lane.share.slots);
+        while !lane.with(|role| role.is_over()) {
             if let Some(haste) = self.stop.asked() {
-                lane.stop(haste);
+                lane.with(|role| role.stop(haste, now()));
             } else if self.is_ending() {
-                lane.wind_down();
+                lane.with(Role::wind_down);
             }
             let time = slices.next(job_queue, slots, || {
                 // The steps below notice a lost connection.
@@ -93,13 +93,13 @@ impl WorkerPool<'_> {
     fn registered(&self, lane: &mut LanePump, job: &Assignment) -> Option<&Registered<Handler>> {
         // While it waited here, the server may have given it to another worker. If a limit has counted it, it is handed
         // over even so, and its end fails with `JobLost`.
-        if self.options.limit.is_none() && !lane.holds(&job.handle) {
+        if self.options.limit.is_none() && !lane.with(|role| role.holds(&job.handle)) {
             return None;
         }
         let registered = self.handlers.get(&job.function);
         if registered.is_none() {
             if self.is_ending() {
-                lane.leave(&job.handle);
+                lane.with(|role| role.session.leave(&job.handle));
             } else {
                 let _ = lane.finish(&job.handle, JobEnd::Fail);
             }
@@ -123,12 +123,13 @@ impl WorkerPool<'_> {
         shared_lane.with(|role| role.session.begin(&job.handle));
         let (outcome, span) = self.run(registered, shared_lane, &job, HandlerPlace::Here(lane));
         if let Some(haste) = self.stop.asked() {
-            lane.stop(haste);
+            lane.with(|role| role.stop(haste, now()));
         }
         let job = job.into_handle();
         // A lost job was counted, and the server has given it to another worker.
         let _ = span.run(|| lane.finish(&job, Failed::end_of(&outcome)));
-        let may_wait = self.options.batch_results && lane.backlog() < ENOUGH_OUTGOING;
+        let may_wait =
+            self.options.batch_results && lane.with(|role| role.backlog()) < ENOUGH_OUTGOING;
         if lane.has_jobs() && !may_wait {
             // A failure closes the connection, and its jobs are lost.
             let _ = lane.flush();

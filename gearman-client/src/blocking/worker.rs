@@ -8,15 +8,13 @@ use bytes::Bytes;
 use queue_core::{Haste, Registered, Stop, sync::thread};
 
 use super::{
-    Client,
     held::{DroppedJobs, JobContext},
     lane::LanePump,
     serve::{Handlers, WorkerPool},
 };
 use crate::{
     Error, Failure, FunctionName, IntoOutcome, Result, WorkerHandle, WorkerOptions, WorkerReport,
-    protocol::{GetStatus, PacketType, client::route::no_server},
-    servers::no_answer,
+    protocol::worker::lane::Lane as Role,
 };
 
 /// A worker for one or more Gearman servers.
@@ -35,49 +33,16 @@ use crate::{
 /// [`slots`](WorkerOptions::slots) of 1 or with [`batch_results`](WorkerOptions::batch_results), otherwise those that
 /// have proved quick. The others run in their own threads, one per slot, and their results go out within 16 ms.
 pub struct Worker {
-    lanes: Vec<LanePump>,
-    handlers: Handlers,
+    pub(crate) lanes: Vec<LanePump>,
+    pub(crate) handlers: Handlers,
     /// The lane to check first.
     turn: usize,
-    options: WorkerOptions,
+    pub(crate) options: WorkerOptions,
     stop: Arc<Stop>,
     dropped: DroppedJobs,
 }
 
 impl Worker {
-    /// Creates a worker, and [checks](Self::check) that a server answers. Otherwise as [`new`](Self::new).
-    ///
-    /// # Errors
-    ///
-    /// As [`check`](Self::check) and [`new`](Self::new).
-    pub fn connect<O>(options: O) -> Result<Self>
-    where
-        O: TryInto<WorkerOptions>,
-        Error: From<O::Error>,
-    {
-        let worker = Self::new(options)?;
-        worker.check()?;
-        Ok(worker)
-    }
-
-    /// Asks whether jobs can be had now: makes one round trip to each server in turn until one answers, over a
-    /// connection of its own that it closes again. For a worker that is not to start without a server.
-    ///
-    /// # Errors
-    ///
-    /// When no server answers, an error of the kind of the last that names every server and why: `Connect`, `Timeout`,
-    /// `Tls`, `ConnectionLost`, or `Protocol` when something else answers.
-    pub fn check(&self) -> Result<()> {
-        let mut failures = Vec::new();
-        for server in self.options.servers.options() {
-            match Client::new(server.asked_once())?.call(&GetStatus::of_no_job()?) {
-                Ok(_) => return Ok(()),
-                Err(error) => failures.push(error),
-            }
-        }
-        Err(no_answer(failures))
-    }
-
     /// Creates a worker for these servers: `"127.0.0.1:4730"`, `"one:4730,two:4730"`, [`Servers`](crate::Servers) or
     /// [`WorkerOptions`]. It connects when it is run or asked for a job, and keeps trying: for a service that may start
     /// before its servers.
@@ -185,64 +150,8 @@ impl Worker {
         self.handlers.insert(function, Registered::new(Box::new(handler)));
     }
 
-    /// Announces a function whose jobs are taken with [`next_job`](Self::next_job) (`CAN_DO`, `CAN_DO_TIMEOUT`). If it
-    /// is announced already, another timeout counts from the next connection on. The server learns of it with the first
-    /// request for a job, or the first [barrier](Self::echo_barrier).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for an invalid name.
-    pub fn can_do<F>(&mut self, function: F, timeout: Option<Duration>) -> Result<()>
-    where
-        F: TryInto<FunctionName>,
-        Error: From<F::Error>,
-    {
-        self.announce(&function.try_into()?, timeout);
-        Ok(())
-    }
-
-    fn announce(&mut self, function: &FunctionName, timeout: Option<Duration>) {
-        for lane in &mut self.lanes {
-            lane.can_do(function, timeout);
-        }
-    }
-
-    /// Withdraws a function (`CANT_DO`). A job of it that was already requested may still arrive.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` while jobs are running, because the server would give them to other workers.
-    pub fn cant_do<F>(&mut self, function: F) -> Result<()>
-    where
-        F: TryInto<FunctionName>,
-        Error: From<F::Error>,
-    {
-        let function = function.try_into()?;
-        self.refuse_while_running(PacketType::CantDo)?;
-        for lane in &mut self.lanes {
-            lane.cant_do(&function)?;
-        }
-        self.handlers.remove(&function);
-        Ok(())
-    }
-
-    /// Withdraws all functions (`RESET_ABILITIES`). Jobs that were already requested may still arrive.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` while jobs are running, because the server would give them to other workers.
-    pub fn reset_abilities(&mut self) -> Result<()> {
-        self.refuse_while_running(PacketType::ResetAbilities)?;
-        for lane in &mut self.lanes {
-            lane.reset_abilities()?;
-        }
-        self.handlers.clear();
-        Ok(())
-    }
-
-    /// Asks all servers before any of them is told.
-    fn refuse_while_running(&self, command: PacketType) -> Result<()> {
-        self.lanes.iter().try_for_each(|lane| lane.refuse_while_running(command))
+    pub(crate) fn announce(&mut self, function: &FunctionName, timeout: Option<Duration>) {
+        self.lanes.iter_mut().for_each(|lane| lane.can_do(function, timeout));
     }
 
     /// Runs handlers until [`WorkerHandle::stop`] is called, the last job of the [limit](WorkerOptions::limit) has
@@ -279,30 +188,8 @@ impl Worker {
     /// that are taken manually, its stop ends the requests for further ones.
     #[must_use]
     pub fn handle(&self) -> WorkerHandle {
-        let gauges = self.lanes.iter().map(|lane| &lane.shared_lane().gauge);
+        let gauges = self.lanes.iter().map(|lane| &lane.shared_lane.gauge);
         WorkerHandle::new(gauges, &self.options.servers, &self.stop)
-    }
-
-    /// Waits until every server has read everything sent so far, and all results are accounted for. It first connects
-    /// to servers that were never tried; unreachable ones were sent nothing, and are skipped.
-    ///
-    /// # Errors
-    ///
-    /// If a connection is lost during the wait, or was lost with unconfirmed results since the last barrier; these
-    /// count as unknown. Also if there is no connection at all.
-    pub fn echo_barrier(&mut self) -> Result<()> {
-        let mut outcome = Err(no_server());
-        for lane in &mut self.lanes {
-            lane.check_losses()?;
-            let tried = lane.connect();
-            if tried.is_ok() {
-                lane.barrier()?;
-            }
-            if outcome.is_err() {
-                outcome = tried;
-            }
-        }
-        outcome
     }
 
     /// Stops: requests no further job, makes sure that the server accepted the results, and closes the connections.
@@ -311,14 +198,8 @@ impl Worker {
     pub fn stop(mut self) -> WorkerReport {
         self.stop.ask(Haste::Gently);
         self.fail_dropped();
-        self.lanes.iter_mut().for_each(LanePump::leave_held);
+        self.lanes.iter().for_each(|lane| lane.with(Role::leave_held));
         self.serve()
-    }
-
-    /// The number of servers with a good connection.
-    #[must_use]
-    pub fn connected(&self) -> usize {
-        self.lanes.iter().filter(|lane| lane.is_connected()).count()
     }
 
     fn is_ending(&self) -> bool {
@@ -329,19 +210,7 @@ impl Worker {
     /// Requests no further job if the worker is stopping.
     fn heed_stop(&mut self) {
         if self.stop.asked().is_some() {
-            self.lanes.iter().for_each(LanePump::wind_down);
+            self.lanes.iter().for_each(|lane| lane.with(Role::wind_down));
         }
-    }
-}
-
-impl std::fmt::Debug for Worker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Worker")
-            .field(
-                "servers",
-                &self.lanes.iter().map(|lane| lane.address().to_string()).collect::<Vec<_>>(),
-            )
-            .field("connected", &self.connected())
-            .finish_non_exhaustive()
     }
 }

@@ -355,7 +355,7 @@ impl<W: AsRef<[u8]>> Request for Submit<W> {
     }
 
     fn decode(&self, answer: Packet, origin: &Origin) -> Result<Submitted, Error> {
-        let handle = JobHandle::received(created_handle(&answer)?, origin);
+        let handle = JobHandle::received(received_handle(&answer.body)?, origin);
         Ok(Submitted { handle, unique: self.unique() })
     }
 
@@ -380,11 +380,6 @@ impl<W: AsRef<[u8]>> Request for Submit<W> {
     fn function(&self) -> Option<&FunctionName> {
         Some(&self.function)
     }
-}
-
-/// The handle in a JOB_CREATED packet.
-pub(crate) fn created_handle(answer: &Packet) -> Result<ShortId, Error> {
-    received_handle(&answer.body)
 }
 
 /// A handle sent by the server, without trailing NULs.

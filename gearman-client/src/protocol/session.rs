@@ -9,15 +9,14 @@ use std::{
 };
 
 use bytes::BytesMut;
-use queue_core::{Epoch, written};
-use queue_core::{Io, emptied};
+use queue_core::{Epoch, Io, emptied, written};
 
 use crate::{
     Address, Error, ErrorKind, Fate, JobEvent, JobHandle, Metrics, Origin, Progress,
     names::{keys::Keys, short::ShortId},
     protocol::{
         Packet, PacketType, Request, SetExceptions,
-        request::{created_handle, received_handle, refusal},
+        request::{received_handle, refusal},
     },
     random::note_process,
 };
@@ -252,7 +251,7 @@ impl<T: Copy> Session<T> {
             answer => match self.pending.front() {
                 Some(head) if head.answered_by == answer && head.has_events => {
                     let waiter = head.waiter;
-                    let handle = created_handle(&packet)?;
+                    let handle = received_handle(&packet.body)?;
                     self.pending.pop_front();
                     self.metrics.replies += 1;
                     self.pass_over_exceptions();

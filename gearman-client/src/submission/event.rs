@@ -4,8 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use crate::Submitted;
-use crate::{JobHandle, text::decimal};
+use crate::{JobHandle, Submitted, text::decimal};
 
 /// An event of a foreground job. `Complete`, `Fail` and `Exception` end it.
 #[derive(Clone, PartialEq, Eq)]
@@ -72,18 +71,15 @@ pub(crate) fn end_of(
 impl fmt::Debug for JobEvent {
     /// Payloads may be secret and large, so only their length is shown; an exception's text is shown, shortened.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, bytes) = match self {
-            JobEvent::Created(handle) => return f.debug_tuple("Created").field(handle).finish(),
-            JobEvent::Status(progress) => return f.debug_tuple("Status").field(progress).finish(),
-            JobEvent::Fail => return f.write_str("Fail"),
-            JobEvent::Exception(text) => {
-                return write!(f, "Exception(\"{}\")", FailureText(text));
-            }
-            JobEvent::Data(bytes) => ("Data", bytes),
-            JobEvent::Warning(bytes) => ("Warning", bytes),
-            JobEvent::Complete(bytes) => ("Complete", bytes),
-        };
-        write!(f, "{name}({} bytes)", bytes.len())
+        match self {
+            JobEvent::Created(handle) => f.debug_tuple("Created").field(handle).finish(),
+            JobEvent::Status(progress) => f.debug_tuple("Status").field(progress).finish(),
+            JobEvent::Fail => f.write_str("Fail"),
+            JobEvent::Exception(text) => write!(f, "Exception(\"{}\")", FailureText(text)),
+            JobEvent::Data(bytes) => write!(f, "Data({} bytes)", bytes.len()),
+            JobEvent::Warning(bytes) => write!(f, "Warning({} bytes)", bytes.len()),
+            JobEvent::Complete(bytes) => write!(f, "Complete({} bytes)", bytes.len()),
+        }
     }
 }
 
@@ -223,8 +219,14 @@ impl fmt::Display for Outcome {
 
 /// A job's progress as last reported by its worker: a share of a total.
 ///
-/// A server passes on any text that the worker sent; one that is not a number is `None`.
+/// A server passes on any text that the worker sent; one that is not a number is `None`. With the feature `serde` it is
+/// a map of the two numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(from = "ProgressParts", into = "ProgressParts")
+)]
 pub struct Progress {
     numerator: Bytes,
     denominator: Bytes,
@@ -273,17 +275,23 @@ impl fmt::Display for Progress {
 
 /// A server's knowledge of a job.
 ///
-/// A finished job is as unknown as one that never existed: results are not kept.
+/// A finished job is as unknown as one that never existed: results are not kept. With the feature `serde` it is a map
+/// with the keys `known`, `running`, `numerator`, `denominator` and, if reported, `waiting`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub struct JobStatus {
     /// Whether the server has the job, queued or running. A cancelled job stays known until a worker would take it.
+    #[cfg_attr(feature = "serde", serde(rename = "known"))]
     pub is_known: bool,
     /// Whether a worker has it.
+    #[cfg_attr(feature = "serde", serde(rename = "running"))]
     pub is_running: bool,
     /// Its progress.
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub progress: Progress,
     /// Number of submitters that wait for it; only if it was asked for by its unique id.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub waiting: Option<u64>,
 }
 
@@ -298,21 +306,9 @@ impl fmt::Display for JobStatus {
     }
 }
 
-#[cfg(feature = "serde")]
-impl serde::Serialize for Progress {
-    /// Serializes as a map of the two numbers.
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeStruct;
-        let mut progress = serializer.serialize_struct("Progress", 2)?;
-        progress.serialize_field("numerator", &self.numerator())?;
-        progress.serialize_field("denominator", &self.denominator())?;
-        progress.end()
-    }
-}
-
 /// The two numbers; `None` for a text that is not a number.
 #[cfg(feature = "serde")]
-#[derive(serde::Deserialize)]
+#[derive(serde::Serialize, serde::Deserialize)]
 struct ProgressParts {
     #[serde(default)]
     numerator: Option<u64>,
@@ -321,51 +317,17 @@ struct ProgressParts {
 }
 
 #[cfg(feature = "serde")]
+impl From<Progress> for ProgressParts {
+    fn from(progress: Progress) -> Self {
+        let (numerator, denominator) = (progress.numerator(), progress.denominator());
+        ProgressParts { numerator, denominator }
+    }
+}
+
+#[cfg(feature = "serde")]
 impl From<ProgressParts> for Progress {
     fn from(ProgressParts { numerator, denominator }: ProgressParts) -> Self {
         let text = |number: Option<u64>| number.map_or_else(Bytes::new, |n| n.to_string().into());
         Progress::new(text(numerator), text(denominator))
-    }
-}
-
-#[cfg(feature = "serde")]
-impl<'de> serde::Deserialize<'de> for Progress {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        ProgressParts::deserialize(deserializer).map(Progress::from)
-    }
-}
-
-#[cfg(feature = "serde")]
-impl<'de> serde::Deserialize<'de> for JobStatus {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(serde::Deserialize)]
-        struct Status {
-            known: bool,
-            running: bool,
-            #[serde(flatten)]
-            progress: ProgressParts,
-            #[serde(default)]
-            waiting: Option<u64>,
-        }
-        let Status { known, running, progress, waiting } = Status::deserialize(deserializer)?;
-        let progress = progress.into();
-        Ok(JobStatus { is_known: known, is_running: running, progress, waiting })
-    }
-}
-
-#[cfg(feature = "serde")]
-impl serde::Serialize for JobStatus {
-    /// Serializes as a map with the keys `known`, `running`, `numerator`, `denominator` and, if reported, `waiting`.
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeMap;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("known", &self.is_known)?;
-        map.serialize_entry("running", &self.is_running)?;
-        map.serialize_entry("numerator", &self.progress.numerator())?;
-        map.serialize_entry("denominator", &self.progress.denominator())?;
-        if let Some(waiting) = self.waiting {
-            map.serialize_entry("waiting", &waiting)?;
-        }
-        map.end()
     }
 }

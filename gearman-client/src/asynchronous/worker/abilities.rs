@@ -9,7 +9,7 @@ use super::service;
 use super::{JobContext, Worker};
 use crate::{
     Error, Failure, FunctionName, IntoOutcome, Result, asynchronous::dispatch::Handler,
-    protocol::PacketType, work::failure::Failed,
+    work::failure::Failed,
 };
 
 impl Worker {
@@ -206,55 +206,8 @@ impl Worker {
         self.lanes.iter().for_each(|lane| lane.can_do(&function, timeout));
     }
 
-    /// Announces a function whose jobs are taken with [`next_job`](Self::next_job) (`CAN_DO`, `CAN_DO_TIMEOUT`). If it
-    /// is announced already, another timeout counts from the next connection on. The server learns of it with the first
-    /// request for a job, or the first [barrier](Self::echo_barrier).
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` for an invalid name.
-    pub fn can_do<F>(&mut self, function: F, timeout: Option<Duration>) -> Result<()>
-    where
-        F: TryInto<FunctionName>,
-        Error: From<F::Error>,
-    {
-        let function = function.try_into()?;
-        self.dispatch.forget(&function);
-        self.lanes.iter().for_each(|lane| lane.can_do(&function, timeout));
-        Ok(())
-    }
-
-    /// Withdraws a function (`CANT_DO`). A job of it that was already requested may still arrive.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` while jobs are running, because the server would give them to other workers.
-    pub fn cant_do<F>(&mut self, function: F) -> Result<()>
-    where
-        F: TryInto<FunctionName>,
-        Error: From<F::Error>,
-    {
-        let function = function.try_into()?;
-        self.refuse_while_running(PacketType::CantDo)?;
-        self.lanes.iter().try_for_each(|lane| lane.cant_do(&function))?;
-        self.dispatch.forget(&function);
-        Ok(())
-    }
-
-    /// Withdraws all functions (`RESET_ABILITIES`). Jobs that were already requested may still arrive.
-    ///
-    /// # Errors
-    ///
-    /// `InvalidInput` while jobs are running, because the server would give them to other workers.
-    pub fn reset_abilities(&mut self) -> Result<()> {
-        self.refuse_while_running(PacketType::ResetAbilities)?;
-        self.lanes.iter().try_for_each(|lane| lane.reset_abilities())?;
-        self.dispatch.forget_all();
-        Ok(())
-    }
-
-    /// Asks all servers before any of them is told.
-    fn refuse_while_running(&self, command: PacketType) -> Result<()> {
-        self.lanes.iter().try_for_each(|lane| lane.refuse_while_running(command))
+    pub(crate) fn announce(&mut self, function: &FunctionName, timeout: Option<Duration>) {
+        self.dispatch.remove(function);
+        self.lanes.iter().for_each(|lane| lane.can_do(function, timeout));
     }
 }

@@ -7,7 +7,7 @@ use queue_core::Signal;
 use crate::{
     LostReason, Result,
     asynchronous::lane::LaneDriver,
-    protocol::{Assignment, Report},
+    protocol::{Assignment, Report, WorkerSession},
     work::script::Script,
 };
 
@@ -109,7 +109,7 @@ impl JobContext {
 
     fn stop_signal(&self) -> &Signal {
         match &self.place {
-            HandlerPlace::LaneDriver(lane) => &lane.dispatch().stopping,
+            HandlerPlace::LaneDriver(lane) => &lane.dispatch.stopping,
             HandlerPlace::Test(script) => &script.stopping,
         }
     }
@@ -117,7 +117,10 @@ impl JobContext {
     async fn say(&self, report: Report<'_>) -> Result<()> {
         let job = &self.assignment.handle;
         match &self.place {
-            HandlerPlace::LaneDriver(lane) => poll_fn(|cx| lane.poll_say(cx, job, report)).await,
+            HandlerPlace::LaneDriver(lane) => {
+                let say = |session: &mut WorkerSession| session.report(job, report);
+                poll_fn(|cx| lane.poll_with_room(cx, say)).await
+            }
             HandlerPlace::Test(script) => script.say(job, report),
         }
     }

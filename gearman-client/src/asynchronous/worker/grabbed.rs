@@ -7,11 +7,13 @@ use std::{
     task::{Poll, ready},
 };
 
+use queue_core::now;
+
 use super::context::{HandlerPlace, JobContext};
 use crate::{
     JobHandle, Result,
     asynchronous::lane::LaneDriver,
-    protocol::{Assignment, JobEnd},
+    protocol::{Assignment, JobEnd, WorkerSession},
     work::events::EventReporter,
 };
 
@@ -42,20 +44,20 @@ impl GrabbedJob {
 
     /// A handler starts with it.
     pub(crate) fn begin(&self) {
-        self.unended.lane.begin(&self.unended.handle);
+        self.unended.lane.look(|role| role.session.begin(&self.unended.handle));
     }
 
     /// A ledger knows how often it was run.
     pub(crate) fn attempted(&self, times: u32) {
-        self.unended.lane.attempted(&self.unended.handle, times);
+        self.unended.lane.look(|role| role.session.attempted(&self.unended.handle, times));
     }
 
     pub(crate) fn reporter(&self) -> &EventReporter {
-        self.unended.lane.reporter()
+        &self.unended.lane.reporter
     }
 
     pub(super) fn is_held(&self) -> bool {
-        self.unended.lane.holds(&self.unended.handle)
+        self.unended.lane.look(|role| role.holds(&self.unended.handle))
     }
 
     /// Gives the job back to the server, which runs it again, here or elsewhere, once this connection has closed: see
@@ -68,7 +70,7 @@ impl GrabbedJob {
     /// Leaves the job to the server: its worker is stopping, and has not started it.
     pub(crate) fn leave(mut self) {
         self.unended.has_ended = true;
-        self.unended.lane.leave_job(&self.unended.handle);
+        self.unended.lane.change(|role| role.session.leave(&self.unended.handle));
     }
 
     /// Ends the job with its result (`WORK_COMPLETE`), and requests the next one in the same write.
@@ -118,7 +120,9 @@ impl GrabbedJob {
         // The memory of a large workload may serve the result, where new memory would cost more than copying it.
         drop(context);
         poll_fn(move |cx| {
-            let outcome = ready!(unended.lane.poll_finish(cx, &unended.handle, end));
+            let UnendedJob { handle, lane, .. } = &unended;
+            let finish = |session: &mut WorkerSession| session.finish(handle, end, now());
+            let outcome = ready!(lane.poll_with_room(cx, finish));
             unended.has_ended = true;
             Poll::Ready(outcome)
         })

@@ -8,7 +8,10 @@ use super::Worker;
 use crate::{
     LostReason, Result,
     blocking::{held::GrabbedJob, lane::LanePump},
-    protocol::{Assignment, JobEnd, Report, worker::work::job_lost},
+    protocol::{
+        Assignment, JobEnd, Report,
+        worker::{lane::Lane as Role, work::job_lost},
+    },
 };
 
 /// Longest pause between two rounds over several servers.
@@ -35,7 +38,7 @@ impl Worker {
         if let Some((lane, assignment)) = &next
             && let Some(lane) = self.lanes.get(*lane)
         {
-            lane.shared_lane().reporter.consumed(assignment);
+            lane.shared_lane.reporter.consumed(assignment);
         }
         Ok(next.map(|(lane, assignment)| GrabbedJob {
             assignment,
@@ -148,7 +151,7 @@ impl Worker {
 
     fn next_assignment(&mut self, timeout: Duration) -> Result<Option<(usize, Assignment)>> {
         let until = after(now(), timeout);
-        self.lanes.iter().for_each(LanePump::start);
+        self.lanes.iter().for_each(|lane| lane.with(Role::start));
         let mut pause = GLANCE;
         loop {
             self.fail_dropped();
@@ -183,7 +186,7 @@ impl Worker {
     }
 
     fn have_ended(&self) -> bool {
-        self.lanes.iter().all(LanePump::is_over)
+        self.lanes.iter().all(|lane| lane.with(|role| role.is_over()))
     }
 
     /// Checks every server once, starting with another one each time; returns whether a job arrived. A single server is
@@ -210,7 +213,8 @@ impl Worker {
         let is_counted = self.options.limit.is_some();
         self.lanes.iter_mut().enumerate().find_map(|(index, lane)| {
             std::iter::from_fn(|| {
-                lane.next().map(|job| (is_counted || lane.holds(&job.handle), job))
+                lane.next()
+                    .map(|job| (is_counted || lane.with(|role| role.holds(&job.handle)), job))
             })
             .find_map(|(is_given, job)| is_given.then_some((index, job)))
         })
