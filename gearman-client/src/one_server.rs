@@ -34,7 +34,7 @@ macro_rules! one_server {
             /// The server's address.
             #[must_use]
             pub fn address(&self) -> &Address {
-                self.role.options().address()
+                self.role.options.address()
             }
         }
 

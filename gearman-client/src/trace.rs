@@ -141,56 +141,44 @@ pub(crate) fn attempt(process: &Operation, attempt: u32) {
     process.span().record("messaging.gearman.message.delivery_attempt", i64::from(attempt));
 }
 
-/// Reports the requests of a worker to one server, and its results.
-#[derive(Debug, Default)]
-pub(crate) struct RequestReporter {
-    measures: Measures,
+/// Starts the operation for a worker's grab; `None` without an observer.
+pub(crate) fn grabs(
+    measures: &Measures,
+    grab: &'static str,
+    function: Option<&FunctionName>,
+    server: &Address,
+) -> Option<Box<Operation>> {
+    let operation = queue_core::operation!(
+        root DEBUG,
+        TARGET,
+        "gearman_request",
+        "client",
+        measures,
+        facts(grab, Some("receive"), function, Some(server)),
+        messaging.message.id = tracing::field::Empty,
+        messaging.message.body.size = tracing::field::Empty,
+    );
+    operation.is_reported().then(|| Box::new(operation))
 }
 
-impl RequestReporter {
-    pub(crate) fn new(measures: &Measures) -> Self {
-        RequestReporter { measures: measures.clone() }
-    }
-
-    /// Starts the operation for a grab; `None` without an observer.
-    pub(crate) fn grabs(
-        &self,
-        grab: &'static str,
-        function: Option<&FunctionName>,
-        server: &Address,
-    ) -> Option<Box<Operation>> {
-        let operation = queue_core::operation!(
-            root DEBUG,
-            TARGET,
-            "gearman_request",
-            "client",
-            &self.measures,
-            facts(grab, Some("receive"), function, Some(server)),
-            messaging.message.id = tracing::field::Empty,
-            messaging.message.body.size = tracing::field::Empty,
-        );
-        operation.is_reported().then(|| Box::new(operation))
-    }
-
-    /// Starts the operation for the end of a job.
-    pub(crate) fn ends(
-        &self,
-        end: &'static str,
-        job: &JobHandle,
-        function: Option<&FunctionName>,
-        server: &Address,
-    ) -> Option<Box<Operation>> {
-        let operation = queue_core::operation!(
-            DEBUG,
-            TARGET,
-            "gearman_request",
-            "client",
-            &self.measures,
-            facts(end, Some("settle"), function, Some(server)),
-            messaging.message.id = %job.name().escape_ascii(),
-        );
-        operation.is_reported().then(|| Box::new(operation))
-    }
+/// Starts the operation for the end of a job.
+pub(crate) fn ends(
+    measures: &Measures,
+    end: &'static str,
+    job: &JobHandle,
+    function: Option<&FunctionName>,
+    server: &Address,
+) -> Option<Box<Operation>> {
+    let operation = queue_core::operation!(
+        DEBUG,
+        TARGET,
+        "gearman_request",
+        "client",
+        measures,
+        facts(end, Some("settle"), function, Some(server)),
+        messaging.message.id = %job.name().escape_ascii(),
+    );
+    operation.is_reported().then(|| Box::new(operation))
 }
 
 /// A grab that was answered, with a job and the number of bytes of its workload, or with none. The job counts as consumed

@@ -115,8 +115,7 @@ fn gearmand_lists_and_lines_parse_in_linear_time() {
         let mut decoder = TextDecoder::new(2 * SIZE);
         let mut found = None;
         each(&bytes, |byte| {
-            decoder.space()[0] = byte;
-            decoder.received(1);
+            decoder.push(&[byte]);
             if let Some(reply) = decoder.reply(shape).unwrap() {
                 found = Some(reply);
             }

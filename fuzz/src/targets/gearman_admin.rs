@@ -5,7 +5,7 @@ use gearman_client::{
     protocol::{AdminReply, ReplyShape, TextDecoder},
 };
 
-use super::pieces::{Cut, copy, cuts};
+use super::pieces::{Cut, cuts};
 
 const MAX: usize = 1 << 16;
 
@@ -52,19 +52,12 @@ fn reply(data: &[u8], cut: Cut, shape: ReplyShape) -> Result<Option<AdminReply>,
     let mut decoder = TextDecoder::new(MAX);
     let mut found = None;
     for piece in cut.pieces(data) {
-        let read = |decoder: &mut TextDecoder| {
-            if found.is_none() {
-                found = decoder.reply(shape)?;
-            }
-            Ok::<(), gearman_client::Error>(())
-        };
-        copy(&mut decoder, piece, TextDecoder::space, TextDecoder::received, read).map_err(
-            |error| {
-                let text = error.to_string();
-                assert!(text.len() < 1024, "an error is short: {text}");
-                text
-            },
-        )?;
+        decoder.push(piece);
+        found = decoder.reply(shape).map_err(|error| {
+            let text = error.to_string();
+            assert!(text.len() < 1024, "an error is short: {text}");
+            text
+        })?;
         if found.is_some() {
             break;
         }

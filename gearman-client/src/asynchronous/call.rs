@@ -188,7 +188,7 @@ impl<'a, R: Request> ServerAttempt<'a, R> {
     /// `None` when no more items will arrive.
     fn into_inbox(mut self) -> Option<CallerInbox> {
         match std::mem::replace(&mut self.at, AttemptServer::End) {
-            AttemptServer::Slot(slot) => Some(CallerInbox::new(self.link.clone(), slot)),
+            AttemptServer::Slot(slot) => Some(CallerInbox { link: self.link.clone(), slot }),
             AttemptServer::Start(_) | AttemptServer::End => None,
         }
     }

@@ -18,7 +18,10 @@ use crate::{
     observed,
     protocol::{
         Request,
-        client::route::{Question, RouteAttempts, Router, ServerOrder, no_server},
+        client::{
+            Link,
+            route::{Question, RouteAttempts, Router, ServerOrder, no_server},
+        },
     },
     trace,
 };
@@ -54,7 +57,8 @@ pub(crate) struct ClientInner {
 
 impl Drop for ClientInner {
     fn drop(&mut self) {
-        self.links.iter().for_each(|link| link.leave());
+        // No client is left, so the tasks end.
+        self.links.iter().for_each(|link| link.with(Link::close));
     }
 }
 
@@ -251,7 +255,7 @@ impl Client {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let mut metrics = lock(&self.inner.failures).clone();
-        self.inner.links.iter().for_each(|link| link.add_metrics(&mut metrics));
+        self.inner.links.iter().for_each(|link| link.with(|link| metrics.add(link.metrics())));
         metrics
     }
 }

@@ -26,10 +26,12 @@ pub(crate) type RunningHandler = Pin<Box<dyn Future<Output = Result<Bytes, Faile
 
 pub(crate) type Handler = Box<dyn Fn(JobContext) -> RunningHandler + Send + Sync>;
 
+type Handlers = HashMap<FunctionName, Arc<Registered<Handler>>, Keys>;
+
 /// Shared by all connections of a worker.
 #[derive(Default)]
 pub(crate) struct Dispatch {
-    handlers: RwLock<HashMap<FunctionName, Arc<Registered<Handler>>, Keys>>,
+    handlers: RwLock<Handlers>,
     /// They hold their lanes, so they have to be closed.
     tasks: HandlerTasks,
     ledger: Option<CrashLedger>,
@@ -52,26 +54,21 @@ impl Dispatch {
     }
 
     pub(crate) fn register(&self, function: FunctionName, handler: Handler) {
-        let registered = Arc::new(Registered::new(handler));
-        let mut handlers = self.handlers.write().unwrap_or_else(PoisonError::into_inner);
-        let last = handlers.insert(function, registered);
-        drop(handlers);
-        // What a handler owns is dropped outside of the lock.
-        drop(last);
+        let _last =
+            self.change(|handlers| handlers.insert(function, Registered::new(handler).into()));
     }
 
     pub(crate) fn remove(&self, function: &FunctionName) {
-        let mut handlers = self.handlers.write().unwrap_or_else(PoisonError::into_inner);
-        let last = handlers.remove(function);
-        drop(handlers);
-        drop(last);
+        let _last = self.change(|handlers| handlers.remove(function));
     }
 
     pub(crate) fn clear(&self) {
-        let mut handlers = self.handlers.write().unwrap_or_else(PoisonError::into_inner);
-        let all = std::mem::take(&mut *handlers);
-        drop(handlers);
-        drop(all);
+        let _all = self.change(std::mem::take);
+    }
+
+    /// Changes the handlers, and returns the removed ones: what they own is dropped outside of the lock.
+    fn change<T>(&self, step: impl FnOnce(&mut Handlers) -> T) -> T {
+        step(&mut self.handlers.write().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Runs the handler of a job, in its own task unless it has proved quick, or queues the job.

@@ -165,8 +165,7 @@ impl Job {
             let left = self.overtime.get_or_insert_with(|| self.inbox.len());
             *left = left.checked_sub(1).ok_or_else(|| self.limit.error())?;
         }
-        let (_, item, _) = within(self.limit, self.inbox.next()).await?;
-        Ok(item)
+        Ok(within(self.limit, self.inbox.next()).await?)
     }
 
     async fn submit_again(&mut self) -> Result<()> {

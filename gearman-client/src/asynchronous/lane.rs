@@ -9,7 +9,7 @@ use std::{
 
 use tokio::time::timeout_at;
 
-use queue_core::{Driver, Io, Pulse, Serve, Shared, Wire, now};
+use queue_core::{Driver, Io, Pulse, Serve, Shared, Wakers, Wire, now};
 
 use crate::{
     Address, ConnectOptions, Error, FunctionName, GrabbedJob, JobHandle, LostReason, Result,
@@ -64,21 +64,30 @@ impl LaneDriver {
 
     /// Waits until it is known whether there is a connection.
     pub(crate) async fn connect(&self) -> Result<()> {
-        let poll = |role: &mut Role, waker: &Waker| match role.connection() {
+        self.change(Role::want);
+        self.known(|role| role.connection(), |role| &mut role.connecting).await
+    }
+
+    /// Waits among these tasks until the role knows something.
+    async fn known<T>(
+        &self,
+        find: impl Fn(&mut Role) -> Option<T>,
+        tasks: fn(&mut Role) -> &mut Wakers,
+    ) -> T {
+        let poll = |role: &mut Role, waker: &Waker| match find(role) {
             Some(known) => Poll::Ready(known),
             None => {
-                role.wake_connected(waker);
+                tasks(role).add(waker);
                 Poll::Pending
             }
         };
-        self.change(Role::want);
         poll_fn(|cx| self.look(|role| poll(role, cx.waker()))).await
     }
 
     /// Whether it has ended; otherwise registers to be woken when it has.
     pub(crate) fn is_over(&self, cx: &Context<'_>) -> bool {
         self.look(|role| {
-            role.wake_connected(cx.waker());
+            role.connecting.add(cx.waker());
             role.is_over()
         })
     }
@@ -91,14 +100,7 @@ impl LaneDriver {
     /// Waits for the answer to an echo, which shows that the server has read everything before it.
     pub(crate) async fn barrier(&self) -> Result<()> {
         let barrier = self.change(|role| role.barrier(now()));
-        let poll = |role: &mut Role, waker: &Waker| match role.is_past(barrier) {
-            Some(past) => Poll::Ready(past),
-            None => {
-                role.wake_behind_barrier(waker);
-                Poll::Pending
-            }
-        };
-        poll_fn(|cx| self.look(|role| poll(role, cx.waker()))).await
+        self.known(|role| role.is_past(barrier), |role| &mut role.barriers).await
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -140,7 +142,7 @@ impl LaneDriver {
             if role.has_room() {
                 return Poll::Ready(step(&mut role.session));
             }
-            role.wake_with_room(cx.waker());
+            role.waiting.add(cx.waker());
             Poll::Pending
         })
     }
@@ -192,7 +194,7 @@ impl LossWatch<'_> {
 impl Drop for LossWatch<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            drop(self.lane.look(|role| role.forget_loss(ticket)));
+            drop(self.lane.look(|role| role.losses.leave(ticket)));
         }
     }
 }

@@ -13,8 +13,7 @@ use std::{
 use queue_core::{Driver, Duplex, Io, Limit, Pulse, Serve, Shared, Wire, now, within};
 
 use crate::{
-    Address, ConnectOptions, ConnectionState, Epoch, Error, ErrorKind, Fate, Metrics, Origin,
-    Result,
+    Address, ConnectOptions, ConnectionState, Epoch, Error, ErrorKind, Fate, Origin, Result,
     protocol::{
         Request,
         client::{self, InboxItem, UnreadItems, answer},
@@ -75,7 +74,7 @@ impl ServerLink {
     }
 
     /// Runs a step on the role, and has its bytes moved.
-    fn with<T>(&self, step: impl FnOnce(&mut client::Link) -> T) -> T {
+    pub(crate) fn with<T>(&self, step: impl FnOnce(&mut client::Link) -> T) -> T {
         self.role.with(|link| {
             let done = step(link);
             if link.is_doubtful() {
@@ -95,7 +94,7 @@ impl ServerLink {
     ) -> Poll<Result<T>> {
         let (outcome, is_lacking) = self.with(|link| {
             let outcome = link.poll_room(seen, cx.waker()).map_ok(|()| step(link));
-            (outcome, link.claim())
+            (outcome, link.life.claim())
         });
         if !matches!(outcome, Poll::Ready(Ok(_))) {
             self.has_failed.store(true, Ordering::Relaxed);
@@ -108,8 +107,12 @@ impl ServerLink {
 
     /// Ensures that there is a connection, with one attempt to connect, which goes on after `limit`.
     pub(crate) async fn connect(&self, limit: Limit) -> Result<()> {
+        self.opened(limit, |_| ()).await
+    }
+
+    async fn opened<T>(&self, limit: Limit, step: fn(&mut client::Link) -> T) -> Result<T> {
         let mut seen = None;
-        let opened = poll_fn(|cx| self.poll_open(cx, &mut seen, |_| ()));
+        let opened = poll_fn(|cx| self.poll_open(cx, &mut seen, step));
         within(limit, opened).await.unwrap_or_else(|late| Err(self.outwaited(late, Fate::NotSent)))
     }
 
@@ -128,21 +131,17 @@ impl ServerLink {
         wants_end_only: bool,
     ) -> Poll<Result<u32>> {
         self.poll_open(cx, seen, |link| {
-            let slot = link.open_slot(wants_end_only);
+            let slot = link.slots.open(wants_end_only);
             link.send(request, slot, 0);
-            link.wait(slot, cx.waker());
+            link.slots.wait(slot, cx.waker());
             slot
         })
     }
 
     /// An inbox for many requests, once there is a connection.
     pub(crate) async fn inbox(self: &Arc<Self>, limit: Limit) -> Result<CallerInbox> {
-        let mut seen = None;
-        let opened = poll_fn(|cx| self.poll_open(cx, &mut seen, |link| link.open_slot(false)));
-        let slot = within(limit, opened)
-            .await
-            .unwrap_or_else(|late| Err(self.outwaited(late, Fate::NotSent)))?;
-        Ok(CallerInbox::new(self.clone(), slot))
+        let slot = self.opened(limit, |link| link.slots.open(false)).await?;
+        Ok(CallerInbox { link: self.clone(), slot })
     }
 
     /// The next item of a slot, and whether it was the last one, which frees the slot.
@@ -152,10 +151,10 @@ impl ServerLink {
         slot: u32,
     ) -> Poll<(InboxItem, Origin, bool)> {
         let (item, epoch, is_over) = ready!(self.with(|link| {
-            link.poll_item(slot, cx.waker()).map(|(_, item, epoch)| {
-                let is_over = link.is_over(slot);
+            link.slots.poll(slot, cx.waker()).map(|(_, item, epoch)| {
+                let is_over = link.slots.is_over(slot);
                 if is_over {
-                    link.leave(slot);
+                    link.slots.leave(slot);
                 }
                 (item, epoch, is_over)
             })
@@ -163,13 +162,14 @@ impl ServerLink {
         Poll::Ready((item, self.origin(epoch), is_over))
     }
 
-    fn origin(&self, epoch: Epoch) -> Origin {
+    /// The server, and a connection to it.
+    pub(crate) fn origin(&self, epoch: Epoch) -> Origin {
         Origin { server: self.address.clone(), epoch }
     }
 
     /// Abandons a slot: what still arrives for it is discarded.
     pub(crate) fn leave_slot(&self, slot: u32) {
-        self.with(|link| link.leave(slot));
+        self.with(|link| link.slots.leave(slot));
     }
 
     /// Decodes the answer to a request. An answer that cannot belong to the request ends the connection.
@@ -191,21 +191,12 @@ impl ServerLink {
         self.with(|link| link.disconnect(epoch, error));
     }
 
-    /// No client is left, so the task ends.
-    pub(crate) fn leave(&self) {
-        self.with(client::Link::close);
-    }
-
     pub(crate) fn is_connected(&self) -> bool {
         self.with(|link| link.is_open())
     }
 
     pub(crate) fn connection_state(&self) -> ConnectionState {
         self.with(|link| link.connection_state(now()))
-    }
-
-    pub(crate) fn add_metrics(&self, to: &mut Metrics) {
-        self.with(|link| to.add(link.metrics()));
     }
 
     pub(crate) fn epoch(&self) -> Epoch {
@@ -219,18 +210,13 @@ impl ServerLink {
         }
         self.with(|link| {
             self.has_failed.store(!link.is_open() || link.is_doubtful(), Ordering::Relaxed);
-            link.quarantine(now())
+            link.life.quarantine(now())
         })
     }
 
     /// Whether there is no connection, and the last attempt to make one has failed.
     pub(crate) fn is_away(&self) -> bool {
-        self.has_failed.load(Ordering::Relaxed) && self.with(|link| link.is_away())
-    }
-
-    /// A new call waits for the server.
-    pub(crate) fn hurry(&self) {
-        self.with(|link| link.hurry(now()));
+        self.has_failed.load(Ordering::Relaxed) && self.with(|link| link.life.is_away())
     }
 
     /// Whether the last attempt to connect has failed and the next one has not ended, or takes long, as an answer may,
@@ -251,27 +237,18 @@ impl ServerLink {
 /// A caller's end of a slot. Dropping it leaves the connection in step: what still arrives is discarded.
 pub(crate) struct CallerInbox {
     pub(crate) link: Arc<ServerLink>,
-    slot: u32,
+    pub(crate) slot: u32,
 }
 
 impl CallerInbox {
-    pub(crate) fn new(link: Arc<ServerLink>, slot: u32) -> Self {
-        CallerInbox { link, slot }
-    }
-
-    /// The next item, the tag of its request, and its origin.
-    pub(crate) async fn next(&self) -> (u32, InboxItem, Origin) {
-        poll_fn(|cx| self.poll_next(cx)).await
-    }
-
-    fn poll_next(&self, cx: &Context<'_>) -> Poll<(u32, InboxItem, Origin)> {
-        let (tag, item, epoch) =
-            ready!(self.link.with(|link| link.poll_item(self.slot, cx.waker())));
-        Poll::Ready((tag, item, self.link.origin(epoch)))
+    pub(crate) async fn next(&self) -> InboxItem {
+        let poll = |cx: &Context<'_>| self.link.with(|link| link.slots.poll(self.slot, cx.waker()));
+        let (_, item, _) = poll_fn(|cx| poll(cx)).await;
+        item
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.link.with(|link| link.item(self.slot))
+        self.link.with(|link| link.slots.waiting(self.slot))
     }
 
     /// Queues as many tagged requests as the connection has room for, in one step; returns their number.
@@ -298,12 +275,7 @@ impl CallerInbox {
         unread: &mut UnreadItems<(u32, Epoch)>,
         cx: &Context<'_>,
     ) -> Poll<()> {
-        self.link.with(|link| link.poll_all(self.slot, unread, cx.waker()))
-    }
-
-    /// The server, and a connection to it.
-    pub(crate) fn origin(&self, epoch: Epoch) -> Origin {
-        self.link.origin(epoch)
+        self.link.with(|link| link.slots.poll_all(self.slot, unread, cx.waker()))
     }
 }
 

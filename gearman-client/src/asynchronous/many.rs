@@ -107,7 +107,7 @@ struct ServerInbox {
 
 impl ServerInbox {
     fn new(inbox: CallerInbox) -> Self {
-        let origin = inbox.origin(inbox.link.epoch());
+        let origin = inbox.link.origin(inbox.link.epoch());
         ServerInbox { inbox, unread: UnreadItems::new(), origin }
     }
 
@@ -118,7 +118,7 @@ impl ServerInbox {
         }
         let Some(((tag, epoch), item)) = self.unread.pop_front() else { return Poll::Pending };
         if epoch != self.origin.epoch {
-            self.origin = self.inbox.origin(epoch);
+            self.origin = self.inbox.link.origin(epoch);
         }
         Poll::Ready((tag, item))
     }

@@ -27,7 +27,7 @@ impl<'a> Route<'a> {
         let links = self.links;
         let is_away = |index: usize| links.get(index).is_some_and(|link| link.is_away());
         if self.attempts.wants_haste(is_away) {
-            links.iter().for_each(|link| link.hurry());
+            links.iter().for_each(|link| link.with(|role| role.life.hurry(now)));
         }
         let quarantine = |index: usize| links.get(index)?.quarantine();
         let is_doubtful = |index: usize| links.get(index).is_some_and(|link| link.is_doubtful());

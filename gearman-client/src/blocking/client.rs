@@ -154,7 +154,7 @@ impl Client {
     /// Abandons a caller's slot.
     pub(super) fn leave(&mut self, AnswerSlot { link, slot }: AnswerSlot) {
         if let Some(link) = self.links.get_mut(link) {
-            link.leave(slot);
+            link.role.slots.leave(slot);
         }
     }
 
@@ -180,14 +180,15 @@ impl Client {
         mut step: impl FnMut(usize, &mut ServerLink, Time) -> Result<T>,
     ) -> Result<(T, usize)> {
         loop {
-            let is_away = |index: usize| self.links.get(index).is_some_and(ServerLink::is_away);
+            let role = |index: usize| self.links.get(index).map(|link| &link.role);
+            let is_away = |index| role(index).is_some_and(|role| role.life.is_away());
             if attempts.wants_haste(is_away) {
-                self.links.iter_mut().for_each(ServerLink::hurry);
+                self.links.iter_mut().for_each(|link| link.role.life.hurry(now()));
             }
             self.try_doubtful();
-            let quarantine = |index: usize| self.links.get(index)?.quarantine();
-            let is_doubtful =
-                |index: usize| self.links.get(index).is_some_and(ServerLink::is_doubtful);
+            let role = |index: usize| self.links.get(index).map(|link| &link.role);
+            let quarantine = |index| role(index)?.life.quarantine(now());
+            let is_doubtful = |index| role(index).is_some_and(|role| role.is_doubtful());
             let start = now();
             match attempts.step(quarantine, is_doubtful, total, start) {
                 RouteStep::Try(index) => {
@@ -216,7 +217,10 @@ impl Client {
     /// outcome.
     fn try_doubtful(&mut self) {
         if self.links.len() > 1 {
-            self.links.iter_mut().filter(|link| link.is_doubtful()).for_each(ServerLink::try_aside);
+            self.links
+                .iter_mut()
+                .filter(|link| link.role.is_doubtful())
+                .for_each(ServerLink::try_aside);
         }
     }
 
@@ -246,7 +250,7 @@ impl Client {
     /// Whether at least one connection was good when it was last used.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.links.iter().any(ServerLink::is_connected)
+        self.links.iter().any(|link| link.role.is_open())
     }
 
     /// Checks, without waiting, whether the servers have closed idle connections.
@@ -266,7 +270,7 @@ impl Client {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let mut metrics = self.failures.clone();
-        self.links.iter().for_each(|link| metrics.add(link.metrics()));
+        self.links.iter().for_each(|link| metrics.add(link.role.metrics()));
         metrics
     }
 
@@ -281,11 +285,11 @@ impl Client {
     }
 
     pub(super) fn queued(&self) -> usize {
-        self.links.iter().map(ServerLink::queued).sum()
+        self.links.iter().map(|link| link.role.queued()).sum()
     }
 
     /// Writes queued bytes. A failure reaches the waiting callers as items.
     pub(super) fn flush_all(&mut self) {
-        self.links.iter_mut().filter(|link| link.queued() > 0).for_each(ServerLink::flush);
+        self.links.iter_mut().filter(|link| link.role.queued() > 0).for_each(ServerLink::flush);
     }
 }

@@ -190,7 +190,9 @@ impl Client {
         let mut inquiry = Inquiry::new(&order, rounds, total.sooner(limit));
         let is_away = |client: &Self, index: usize| {
             let link = client.links.get(index);
-            link.is_some_and(|link| link.quarantine().is_some() || link.is_doubtful())
+            link.is_some_and(|link| {
+                link.role.life.quarantine(now()).is_some() || link.role.is_doubtful()
+            })
         };
         while let Some(question) = inquiry.next(|index| is_away(self, index), now()) {
             let operation = observed::request(&self.router, request);

@@ -12,7 +12,7 @@ use queue_core::{
 };
 
 use crate::{
-    ConnectOptions, ConnectionState, Deadline, Epoch, Error, ErrorKind, Fate, Metrics, Result,
+    ConnectOptions, ConnectionState, Deadline, Epoch, Error, ErrorKind, Fate, Result,
     error::closed,
     protocol::{
         Request,
@@ -27,7 +27,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct ServerLink {
     pub(super) options: ConnectOptions,
-    role: client::Link,
+    pub(super) role: client::Link,
     wire: Wire<Error>,
 }
 
@@ -69,7 +69,7 @@ impl ServerLink {
                 Drive::Done(outcome) => return outcome.map_err(|error| named(error, limit)),
                 Drive::Late => {
                     if !self.wire.connects_aside() {
-                        self.role.give_up();
+                        self.role.life.unwant();
                     }
                     self.role.outwaited();
                     return Err(limit.error().with_server(&self.options.address).into());
@@ -105,25 +105,19 @@ impl ServerLink {
     /// Starts an attempt to connect that is allowed by now, without waiting for its outcome. Where there is a connection,
     /// what has arrived is read.
     pub(super) fn try_aside(&mut self) {
-        if self.is_connected() {
+        if self.role.is_open() {
             self.look();
-            return self.probe();
-        }
-        if self.quarantine().is_none() {
+            // A server that has left a request unanswered is asked again, without waiting for its answer.
+            self.role.probe();
+        } else if self.role.life.quarantine(now()).is_none() {
             let _ = self.role.poll_room(&mut None, Waker::noop());
         }
         self.flush();
     }
 
-    /// Has a server that has left a request unanswered asked again, without waiting for its answer.
-    fn probe(&mut self) {
-        self.role.probe();
-        self.flush();
-    }
-
     /// Connects, unless there is a connection. It may have no room.
     fn connect(&mut self, time: Time) -> Result<()> {
-        if self.is_connected() { Ok(()) } else { self.make_ready(time.connecting) }
+        if self.role.is_open() { Ok(()) } else { self.make_ready(time.connecting) }
     }
 
     /// Sends a request and waits for its answer, with one attempt to connect. Also returns the slot for events.
@@ -136,12 +130,12 @@ impl ServerLink {
                 Some(slot) => slot,
                 None => {
                     ready!(role.poll_room(&mut seen, Waker::noop()))?;
-                    let opened = *slot.insert(role.open_slot(false));
+                    let opened = *slot.insert(role.slots.open(false));
                     role.send(request, opened, 0);
                     opened
                 }
             };
-            role.poll_item(slot, Waker::noop()).map(|(_, item, _)| Ok(item))
+            role.slots.poll(slot, Waker::noop()).map(|(_, item, _)| Ok(item))
         });
         let fate = if slot.is_some() { Fate::Unknown } else { Fate::NotSent };
         let outcome = item
@@ -150,7 +144,7 @@ impl ServerLink {
         match (outcome, slot) {
             (Ok(reply), Some(slot)) => Ok((reply, slot)),
             (Err(error), Some(slot)) => {
-                self.leave(slot);
+                self.role.slots.leave(slot);
                 Err(error)
             }
             (Err(error), None) => Err(error),
@@ -174,7 +168,7 @@ impl ServerLink {
         let mut seen = None;
         self.drive(time.total, |role| {
             ready!(role.poll_room(&mut seen, Waker::noop()))?;
-            let slot = slot.unwrap_or_else(|| role.open_slot(false));
+            let slot = slot.unwrap_or_else(|| role.slots.open(false));
             role.send(request, slot, tag);
             Poll::Ready(Ok(slot))
         })
@@ -187,11 +181,6 @@ impl ServerLink {
             self.role.send(request, slot, tag);
         }
         is_taken
-    }
-
-    /// Number of request bytes not yet handed to the connection.
-    pub(super) fn queued(&self) -> usize {
-        self.role.queued()
     }
 
     /// Writes queued bytes. A failure reaches the waiting callers as items.
@@ -207,7 +196,7 @@ impl ServerLink {
     /// When `limit` has passed, or no item can arrive.
     pub(super) fn next(&mut self, slot: u32, limit: Limit) -> Result<(u32, InboxItem)> {
         let item = self.drive(limit, |role| {
-            role.poll_item(slot, Waker::noop()).map(|(tag, item, _)| Ok((tag, item)))
+            role.slots.poll(slot, Waker::noop()).map(|(tag, item, _)| Ok((tag, item)))
         });
         item.map_err(|error| error.with_fate(Fate::Unknown))
     }
@@ -220,11 +209,6 @@ impl ServerLink {
                 self.fail(error);
             }
         })
-    }
-
-    /// Abandons a slot: what still arrives for it is discarded.
-    pub(super) fn leave(&mut self, slot: u32) {
-        self.role.leave(slot);
     }
 
     /// Ends this connection as if the server had closed it.
@@ -249,36 +233,8 @@ impl ServerLink {
         self.role.origin().epoch
     }
 
-    pub(super) fn is_connected(&self) -> bool {
-        self.role.is_open()
-    }
-
     pub(crate) fn connection_state(&self) -> ConnectionState {
         self.role.connection_state(now())
-    }
-
-    pub(super) fn metrics(&self) -> &Metrics {
-        self.role.metrics()
-    }
-
-    /// Whether there is no connection, and the last attempt to make one has failed.
-    pub(super) fn is_away(&self) -> bool {
-        self.role.is_away()
-    }
-
-    /// A new call waits for the server.
-    pub(super) fn hurry(&mut self) {
-        self.role.hurry(now());
-    }
-
-    /// Whether callers who have another server use that.
-    pub(super) fn is_doubtful(&self) -> bool {
-        self.role.is_doubtful()
-    }
-
-    /// How long the server must not be tried yet.
-    pub(super) fn quarantine(&self) -> Option<Duration> {
-        self.role.quarantine(now())
     }
 }
 

@@ -198,7 +198,7 @@ impl Worker {
     pub fn stop(mut self) -> WorkerReport {
         self.stop.ask(Haste::Gently);
         self.fail_dropped();
-        self.lanes.iter().for_each(|lane| lane.with(Role::leave_held));
+        self.lanes.iter().for_each(|lane| lane.with(|role| role.session.leave_all()));
         self.serve()
     }
 

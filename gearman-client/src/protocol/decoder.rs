@@ -1,6 +1,6 @@
 //! Finding packets in the received bytes, however they are split.
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Buf;
 use queue_core::Io;
 
 use crate::{
@@ -9,19 +9,9 @@ use crate::{
     protocol::{Direction, Magic, Packet, PacketType, packet::HEADER},
 };
 
-/// Maximum growth of the receive buffer beyond the received bytes: never by an announced length.
-const READ_AHEAD: usize = 64 * 1024;
-
-/// Minimum room for a read.
-const MIN_READ: usize = 4 * 1024;
-
-/// Allocation size after small packets have used up the receive buffer.
-const CHUNK: usize = 32 * 1024;
-
-/// Finds packets in a stream.
+/// Finds packets in a stream, wherever it comes from.
 ///
-/// The buffer is fully initialised memory, of which `filled` bytes are data. A read goes straight into the buffer, and
-/// a workload leaves it without being copied.
+/// A read goes straight into the buffer, and a workload leaves it without being copied.
 ///
 /// ```
 /// use gearman_client::protocol::{Decoder, Magic, PacketType};
@@ -36,8 +26,7 @@ const CHUNK: usize = 32 * 1024;
 /// ```
 #[derive(Debug)]
 pub struct Decoder {
-    buffer: BytesMut,
-    filled: usize,
+    io: Io<()>,
     framing: Framing,
 }
 
@@ -45,35 +34,19 @@ impl Decoder {
     /// Expects packets of one direction, of at most `max_packet` bytes.
     #[must_use]
     pub fn new(magic: Magic, max_packet: usize) -> Self {
-        let framing = Framing::new(magic, max_packet);
-        Decoder { buffer: BytesMut::new(), filled: 0, framing }
+        let mut io = Io::default();
+        io.opened();
+        Decoder { io, framing: Framing::new(magic, max_packet) }
     }
 
     /// Buffer space for the next read: never empty, and never sized by a length that the peer announced.
     pub fn space(&mut self) -> &mut [u8] {
-        let missing = match size(self.data()) {
-            Some(size) => (HEADER + size).saturating_sub(self.filled),
-            None => 0,
-        };
-        let wanted = missing.clamp(MIN_READ, READ_AHEAD);
-        if self.buffer.len() - self.filled < wanted {
-            self.buffer.truncate(self.filled);
-            self.buffer.reserve(wanted.max(CHUNK));
-            let room = self.buffer.capacity().min(self.filled + READ_AHEAD);
-            self.buffer.resize(room, 0);
-        }
-        self.buffer.get_mut(self.filled..).unwrap_or_default()
+        self.io.space()
     }
 
     /// Records that the first `n` bytes of [`space`](Self::space) were read.
     pub fn received(&mut self, n: usize) {
-        self.filled = (self.filled + n).min(self.buffer.len());
-    }
-
-    /// Whether the stream is between two packets.
-    #[must_use]
-    pub fn is_at_boundary(&self) -> bool {
-        self.filled == 0
+        self.io.came(n);
     }
 
     /// The next whole packet, or `None` if more bytes are needed.
@@ -84,45 +57,15 @@ impl Decoder {
     /// is unusable then. A worker's job updates are accepted from a server with either magic.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Packet>, Error> {
-        let PacketStart::Packet(head, len) = self.framing.find(self.data())? else {
-            return Ok(None);
-        };
-        self.filled -= len;
-        Ok(Some(head.with_body(self.buffer.split_to(len).freeze())))
-    }
-
-    fn data(&self) -> &[u8] {
-        self.buffer.get(..self.filled).unwrap_or_default()
+        self.framing.take(&mut self.io)
     }
 }
 
-/// The packet format of one connection, wherever the bytes are stored.
+/// The packet format of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Framing {
     magic: Magic,
     max_packet: usize,
-}
-
-/// The start of some bytes.
-enum PacketStart {
-    /// A whole packet of this many bytes.
-    Packet(PacketHead, usize),
-    /// A partial packet, missing at least this many bytes.
-    Part(usize),
-}
-
-/// A packet without its body.
-struct PacketHead {
-    magic: Magic,
-    packet_type: PacketType,
-}
-
-impl PacketHead {
-    /// The packet in these bytes.
-    fn with_body(self, mut packet: Bytes) -> Packet {
-        packet.advance(HEADER.min(packet.len()));
-        Packet { magic: self.magic, packet_type: self.packet_type, body: packet }
-    }
 }
 
 impl Framing {
@@ -137,23 +80,17 @@ impl Framing {
     ///
     /// The errors of [`Decoder::next`].
     pub(crate) fn take<F>(&self, io: &mut Io<F>) -> Result<Option<Packet>, Error> {
-        match self.find(io.data())? {
-            PacketStart::Packet(head, len) => Ok(Some(head.with_body(io.take(len)))),
-            PacketStart::Part(missing) => {
-                io.want(missing);
-                Ok(None)
-            }
-        }
-    }
-
-    fn find(&self, data: &[u8]) -> Result<PacketStart, Error> {
+        let data = io.data();
         let magic = self.magic.bytes();
         let has_magic =
             data.first_chunk().map_or_else(|| magic.starts_with(data), |start| *start == magic);
         if !has_magic && !self.is_passed_on(data) {
             return Err(bad_magic(data));
         }
-        let Some(size) = size(data) else { return Ok(PacketStart::Part(0)) };
+        let Some((packet_type, size)) = announced(data) else {
+            io.want(0);
+            return Ok(None);
+        };
         if size > self.max_packet {
             return Err(Error::new(
                 ErrorKind::PacketTooLarge,
@@ -165,12 +102,15 @@ impl Framing {
             ));
         }
         let len = HEADER + size;
-        if data.len() < len {
-            return Ok(PacketStart::Part(len - data.len()));
+        let missing = len.saturating_sub(data.len());
+        if missing > 0 {
+            io.want(missing);
+            return Ok(None);
         }
-        let packet_type = PacketType::from(number(data, 4).unwrap_or_default());
+        let mut body = io.take(len);
+        body.advance(HEADER);
         let magic = if has_magic { self.magic } else { Magic::Request };
-        Ok(PacketStart::Packet(PacketHead { magic, packet_type }, len))
+        Ok(Some(Packet { magic, packet_type, body }))
     }
 
     /// Whether this may be a worker's message about its job, as the server received it: rustygeard passes these on with
@@ -196,12 +136,7 @@ fn bad_magic(data: &[u8]) -> Error {
 
 /// The type and the size of the packet that these bytes start with, once its header has arrived.
 pub(crate) fn announced(data: &[u8]) -> Option<(PacketType, usize)> {
-    Some((PacketType::from(number(data, 4)?), size(data)?))
-}
-
-/// The size in the header, once it has arrived.
-fn size(data: &[u8]) -> Option<usize> {
-    number(data, 8).and_then(|size| usize::try_from(size).ok())
+    Some((PacketType::from(number(data, 4)?), usize::try_from(number(data, 8)?).ok()?))
 }
 
 fn number(data: &[u8], at: usize) -> Option<u32> {
@@ -210,6 +145,8 @@ fn number(data: &[u8], at: usize) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use bytes::{Bytes, BytesMut};
+
     use super::*;
 
     fn decode_in_pieces(input: &[u8], piece: usize) -> Result<Vec<Packet>, Error> {
@@ -227,7 +164,7 @@ mod tests {
                 }
             }
         }
-        assert!(decoder.is_at_boundary());
+        assert_eq!(decoder.io.data(), b"");
         Ok(found)
     }
 
@@ -255,17 +192,6 @@ mod tests {
     }
 
     #[test]
-    fn an_announced_size_allocates_nothing() {
-        let mut decoder = Decoder::new(Magic::Response, usize::MAX);
-        let header = b"\0RES\0\0\0\x11\xff\xff\xff\xff";
-        decoder.space()[..header.len()].copy_from_slice(header);
-        decoder.received(header.len());
-        assert_eq!(decoder.next().unwrap(), None);
-        assert!(decoder.space().len() <= READ_AHEAD);
-        assert!(decoder.buffer.capacity() <= 2 * READ_AHEAD);
-    }
-
-    #[test]
     fn a_packet_of_exactly_the_limit_is_taken() {
         let wire = b"\0RES\0\0\0\x11\0\0\0\x05hello";
         for (limit, is_taken) in [(5, true), (4, false)] {
@@ -273,18 +199,6 @@ mod tests {
             decoder.space()[..wire.len()].copy_from_slice(wire);
             decoder.received(wire.len());
             assert_eq!(decoder.next().is_ok_and(|packet| packet.is_some()), is_taken, "{limit}");
-        }
-    }
-
-    #[test]
-    fn a_stream_that_ends_within_a_packet_is_not_at_a_boundary() {
-        let mut decoder = Decoder::new(Magic::Response, 1 << 20);
-        assert!(decoder.is_at_boundary());
-        for (byte, is_whole) in b"\0RES\0\0\0\x06\0\0\0\0".iter().zip(1..) {
-            decoder.space()[0] = *byte;
-            decoder.received(1);
-            assert_eq!(decoder.next().unwrap().is_some(), is_whole == HEADER);
-            assert_eq!(decoder.is_at_boundary(), is_whole == HEADER);
         }
     }
 

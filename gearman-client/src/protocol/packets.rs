@@ -18,7 +18,7 @@ use crate::{ConnectOptions, Error, Fate, Result};
 /// A single caller that sends a packet or waits for one. There is one connection: once it is lost, it stays lost.
 #[derive(Debug)]
 pub(crate) struct PacketSession {
-    options: ConnectOptions,
+    pub(crate) options: ConnectOptions,
     life: Life<Error>,
     framing: Framing,
     wish: Option<CallerGoal>,
@@ -58,10 +58,6 @@ impl PacketSession {
             outcome: None,
             options,
         }
-    }
-
-    pub(crate) fn options(&self) -> &ConnectOptions {
-        &self.options
     }
 
     /// Asks for a connection.

@@ -42,12 +42,9 @@ impl Request for GetStatus {
     fn decode(&self, answer: Packet, _: &Origin) -> Result<JobStatus, Error> {
         let ([handle, known, running, numerator], denominator) = answer.split()?;
         about(&handle, self.0.name())?;
-        Ok(JobStatus {
-            is_known: flag(&known)?,
-            is_running: flag(&running)?,
-            progress: Progress::new(numerator, denominator),
-            waiting: None,
-        })
+        let progress = Progress::new(numerator, denominator);
+        let (is_known, is_running) = (flag(&known)?, flag(&running)?);
+        Ok(JobStatus { is_known, is_running, progress, waiting: None })
     }
 }
 
@@ -74,12 +71,9 @@ impl Request for GetStatusUnique {
         // The first argument is the unique id, not the handle as in the protocol's document.
         let ([unique, known, running, numerator, denominator], clients) = answer.split()?;
         about(&unique, self.0.as_bytes())?;
-        Ok(JobStatus {
-            is_known: flag(&known)?,
-            is_running: flag(&running)?,
-            progress: Progress::new(numerator, denominator),
-            waiting: decimal(&clients),
-        })
+        let progress = Progress::new(numerator, denominator);
+        let (is_known, is_running) = (flag(&known)?, flag(&running)?);
+        Ok(JobStatus { is_known, is_running, progress, waiting: decimal(&clients) })
     }
 
     fn route(&self) -> Option<&[u8]> {

@@ -32,18 +32,14 @@ use crate::{
 ///   unique id, the server sends every packet once for each of them, so the n-th copy goes to the n-th submitter.
 ///
 /// ```
-/// use gearman_client::{Address, protocol::{Decoder, Recipient, Echo, Magic, Session}};
+/// use gearman_client::{Address, protocol::{Echo, Magic, Packet, PacketType, Recipient, Session}};
 ///
 /// let mut session = Session::new(Address::default().into());
 /// session.send(&Echo("hi"), 7);
 /// assert_eq!(session.outgoing(), b"\0REQ\0\0\0\x10\0\0\0\x02hi");
 /// session.sent(session.outgoing().len());
 ///
-/// let mut decoder = Decoder::new(Magic::Response, 1 << 20);
-/// let wire = b"\0RES\0\0\0\x11\0\0\0\x02hi";
-/// decoder.space()[..wire.len()].copy_from_slice(wire);
-/// decoder.received(wire.len());
-/// let packet = decoder.next()?.expect("it is whole");
+/// let packet = Packet::new(Magic::Response, PacketType::EchoRes, &["hi"])?;
 /// assert!(matches!(session.accept(packet)?, Recipient::Answer(7, _)));
 /// # Ok::<(), gearman_client::Error>(())
 /// ```

@@ -11,7 +11,6 @@ use crate::protocol::{
     Assignment, WorkerSession,
     worker::lane::{Lane, LaneSettings},
 };
-use crate::trace::RequestReporter;
 use crate::{
     Address, ClientId, ConnectOptions, Error, FunctionName, JobLimit, Servers, protocol::Grab,
 };
@@ -313,7 +312,7 @@ impl WorkerOptions {
         let now = queue_core::now();
         let mut session = WorkerSession::new(server.clone(), slots, self.grab, self.regrab, now);
         session.set_reply_timeout(options.reply_timeout);
-        session.set_asking(RequestReporter::new(&options.measures));
+        session.measures = options.measures.clone();
         if let Some(limit) = &self.limit {
             session.set_limit(limit.clone());
         }

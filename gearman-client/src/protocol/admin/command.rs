@@ -134,18 +134,18 @@ impl AdminCommand {
         let name = self.name().as_bytes();
         match self {
             AdminCommand::CancelJob(handle) => {
-                one_word("job handle", handle.name()).map_err(|e| e.with_command(self.name()))?;
-                line(out, &[name, handle.name()]);
+                line(out, &[name, self.word("job handle", handle.name())?]);
             }
             AdminCommand::CreateFunction(function) | AdminCommand::DropFunction(function) => {
-                line(out, &[name, self.word(function)?]);
+                line(out, &[name, self.word("function name", function.as_bytes())?]);
             }
             AdminCommand::MaxQueue(function, sizes) => {
                 let sizes = match sizes {
                     MaxQueue::All(size) => size.to_string(),
                     MaxQueue::ByPriority { high, normal, low } => format!("{high} {normal} {low}"),
                 };
-                line(out, &[name, self.word(function)?, sizes.as_bytes()]);
+                let function = self.word("function name", function.as_bytes())?;
+                line(out, &[name, function, sizes.as_bytes()]);
             }
             AdminCommand::Shutdown { graceful: true } => line(out, &[name, b"graceful"]),
             AdminCommand::Raw(raw) => line(out, &[&raw.line]),
@@ -154,9 +154,15 @@ impl AdminCommand {
         Ok(())
     }
 
-    fn word<'a>(&self, function: &'a FunctionName) -> Result<&'a [u8], Error> {
-        one_word("function name", function.as_bytes()).map_err(|e| e.with_command(self.name()))?;
-        Ok(function.as_bytes())
+    /// Admin commands are words separated by spaces.
+    fn word<'a>(&self, what: &str, word: &'a [u8]) -> Result<&'a [u8], Error> {
+        if !word.is_empty() && word.iter().all(u8::is_ascii_graphic) {
+            return Ok(word);
+        }
+        let why = "it is not visible ASCII without spaces";
+        let word = excerpt(word);
+        let message = format!("{what} {word} cannot be part of an admin command: {why}");
+        Err(Error::invalid(message).with_command(self.name()))
     }
 }
 
@@ -187,17 +193,6 @@ fn line(out: &mut BytesMut, words: &[&[u8]]) {
     out.put_slice(b"\r\n");
 }
 
-/// Admin commands are words separated by spaces.
-fn one_word(what: &str, word: &[u8]) -> Result<(), Error> {
-    if !word.is_empty() && word.iter().all(u8::is_ascii_graphic) {
-        return Ok(());
-    }
-    Err(Error::invalid(format!(
-        "{what} {} cannot be part of an admin command: it is not visible ASCII without spaces",
-        excerpt(word)
-    )))
-}
-
 impl fmt::Display for MaxQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -214,16 +209,7 @@ impl FromStr for MaxQueue {
 
     /// Parses a number, or one for each priority.
     fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = || {
-            Error::invalid(format!(
-                "queue size {} is not valid: it must be a number, or of the form high 3, normal 2, low 1",
-                excerpt(text.as_bytes())
-            ))
-        };
-        let number = |text: &str| {
-            let number = decimal(text.as_bytes())?;
-            u32::try_from(number).ok()
-        };
+        let number = |text: &str| u32::try_from(decimal(text.as_bytes())?).ok();
         let size = |part: Option<&str>, name: &str| {
             number(part?.trim().strip_prefix(name)?.strip_prefix(' ')?.trim_start())
         };
@@ -236,7 +222,10 @@ impl FromStr for MaxQueue {
             ([Some(high), Some(normal), Some(low)], None) => {
                 Ok(MaxQueue::ByPriority { high, normal, low })
             }
-            _ => Err(wrong()),
+            _ => Err(Error::invalid(format!(
+                "queue size {} is not valid: it must be a number, or of the form high 3, normal 2, low 1",
+                excerpt(text.as_bytes())
+            ))),
         }
     }
 }

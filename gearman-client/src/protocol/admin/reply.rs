@@ -94,7 +94,6 @@ fn can_begin_list(line: &[u8], with_cr: bool) -> bool {
 #[derive(Debug)]
 pub struct TextDecoder {
     buffer: BytesMut,
-    filled: usize,
     /// The start and end of each line, without its line end.
     lines: Vec<(usize, usize)>,
     line_start: usize,
@@ -103,16 +102,12 @@ pub struct TextDecoder {
     max: usize,
 }
 
-/// Maximum growth of the receive buffer beyond the received bytes.
-const READ_AHEAD: usize = 16 * 1024;
-
 impl TextDecoder {
     /// Accepts replies of at most `max` bytes.
     #[must_use]
     pub fn new(max: usize) -> Self {
         TextDecoder {
             buffer: BytesMut::new(),
-            filled: 0,
             lines: Vec::new(),
             line_start: 0,
             scanned: 0,
@@ -121,28 +116,15 @@ impl TextDecoder {
         }
     }
 
-    /// Buffer space for the next read: never empty.
-    pub fn space(&mut self) -> &mut [u8] {
-        self.buffer.resize(self.filled + READ_AHEAD, 0);
-        self.buffer.get_mut(self.filled..).unwrap_or_default()
-    }
-
-    /// Records that the first `n` bytes of [`space`](Self::space) were read.
-    pub fn received(&mut self, n: usize) {
-        self.filled = (self.filled + n).min(self.buffer.len());
-    }
-
-    /// Adds bytes that were read elsewhere.
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
-        self.buffer.truncate(self.filled);
+    /// Adds received bytes.
+    pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
-        self.filled = self.buffer.len();
     }
 
     /// Whether all received bytes belong to a reply that was returned.
     #[must_use]
     pub fn is_at_boundary(&self) -> bool {
-        self.filled == 0
+        self.buffer.is_empty()
     }
 
     /// The whole reply, or `None` if more bytes are needed.
@@ -170,7 +152,7 @@ impl TextDecoder {
                 return Ok(Some(AdminReply::Line(line)));
             }
             if text == b"." {
-                if self.line_start == self.filled {
+                if self.line_start == self.buffer.len() {
                     return Ok(Some(self.take_list()));
                 }
                 // Nothing may follow the end of a reply, so this is not the end.
@@ -178,7 +160,7 @@ impl TextDecoder {
             }
             self.lines.push((start, end));
         }
-        if self.filled > self.max {
+        if self.buffer.len() > self.max {
             return Err(Error::new(
                 ErrorKind::PacketTooLarge,
                 Fate::Unknown,
@@ -193,9 +175,9 @@ impl TextDecoder {
 
     /// The position of the next whole line.
     fn next_line(&mut self) -> Option<(usize, usize)> {
-        let fresh = self.buffer.get(self.scanned..self.filled).unwrap_or_default();
+        let fresh = self.buffer.get(self.scanned..).unwrap_or_default();
         let Some(at) = fresh.iter().position(|byte| *byte == b'\n') else {
-            self.scanned = self.filled;
+            self.scanned = self.buffer.len();
             return None;
         };
         let start = self.line_start;
@@ -217,11 +199,8 @@ impl TextDecoder {
     /// Takes everything up to here off the buffer.
     fn finish(&mut self) -> Bytes {
         let taken = self.buffer.split_to(self.line_start.min(self.buffer.len())).freeze();
-        self.filled = self.filled.saturating_sub(taken.len());
         self.lines.clear();
-        self.line_start = 0;
-        self.scanned = 0;
-        self.is_forged = false;
+        (self.line_start, self.scanned, self.is_forged) = (0, 0, false);
         taken
     }
 }
@@ -270,8 +249,7 @@ mod tests {
     fn reply(text: &[u8], shape: ReplyShape, piece: usize) -> Result<Option<AdminReply>, Error> {
         let mut decoder = TextDecoder::new(1 << 20);
         for chunk in text.chunks(piece) {
-            decoder.space()[..chunk.len()].copy_from_slice(chunk);
-            decoder.received(chunk.len());
+            decoder.push(chunk);
             if let Some(reply) = decoder.reply(shape)? {
                 assert!(decoder.is_at_boundary());
                 return Ok(Some(reply));
@@ -299,8 +277,7 @@ mod tests {
             // The row of a job without an id.
             ("\n.\n", false),
         ] {
-            decoder.space()[..text.len()].copy_from_slice(text.as_bytes());
-            decoder.received(text.len());
+            decoder.push(text.as_bytes());
             let found = decoder.reply(ReplyShape::List).unwrap().expect("it is whole");
             let AdminReply::List { is_forged, .. } = found else { panic!("it is a list") };
             assert_eq!(is_forged, forged, "{text:?}");
@@ -442,11 +419,9 @@ mod tests {
     #[test]
     fn an_endless_reply_is_an_error() {
         let mut decoder = TextDecoder::new(1000);
-        decoder.space()[..1000].fill(b'x');
-        decoder.received(1000);
+        decoder.push(&[b'x'; 1000]);
         assert_eq!(decoder.reply(ReplyShape::Line).unwrap(), None, "its end may come");
-        decoder.space()[0] = b'x';
-        decoder.received(1);
+        decoder.push(b"x");
         let error = decoder.reply(ReplyShape::Line).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PacketTooLarge);
     }

@@ -20,7 +20,7 @@ use crate::{ConnectOptions, Deadline, Error, Fate, Result, protocol::client::rou
 /// the reply arrived, is therefore out of step, and is replaced for the next command.
 #[derive(Debug)]
 pub(crate) struct AdminSession {
-    options: ConnectOptions,
+    pub(crate) options: ConnectOptions,
     life: Life<Error>,
     one: OneCall<PendingCommand, AdminReply, Error>,
     decoder: TextDecoder,
@@ -54,10 +54,6 @@ impl AdminSession {
             is_out_of_step: false,
             options,
         }
-    }
-
-    pub(crate) fn options(&self) -> &ConnectOptions {
-        &self.options
     }
 
     pub(crate) fn set_total_timeout(&mut self, timeout: Option<Duration>) {

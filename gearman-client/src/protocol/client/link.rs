@@ -12,7 +12,7 @@ use queue_core::{Deadlines, IdleCheck, Life, Outage, Replace, Wakers};
 
 use super::{
     hold::RequestHold,
-    inbox::{InboxItem, UnreadItems},
+    inbox::InboxItem,
     slots::{CallerSlots, SlotTicket},
 };
 use crate::{
@@ -33,8 +33,9 @@ pub(crate) struct Link {
     address: Arc<Address>,
     framing: Framing,
     session: Session<SlotTicket>,
-    slots: CallerSlots,
-    life: Life<Error>,
+    /// The callers' answers and events.
+    pub(crate) slots: CallerSlots,
+    pub(crate) life: Life<Error>,
     can_dial: bool,
     /// Whether no caller is left.
     is_leaving: bool,
@@ -158,52 +159,12 @@ impl Link {
         self.has_room() && server.is_none_or(|server| *server == *self.address)
     }
 
-    /// A slot for a caller, which may want to know only the end of its job.
-    pub(crate) fn open_slot(&mut self, wants_end_only: bool) -> u32 {
-        self.slots.open(wants_end_only)
-    }
-
     /// Queues a request of a slot, once there is [room](Self::poll_room).
     pub(crate) fn send<R: Request>(&mut self, request: &R, slot: u32, tag: u32) {
         self.slots.expect(slot);
         let epoch = self.session.origin().epoch;
         self.session.send(request, SlotTicket { slot, tag, epoch });
         self.has_queued = true;
-    }
-
-    /// Registers the caller to be woken for items.
-    pub(crate) fn wait(&mut self, slot: u32, caller: &Waker) {
-        self.slots.wait(slot, caller);
-    }
-
-    /// The next item of a slot, with the tag of its request and its origin.
-    pub(crate) fn poll_item(&mut self, slot: u32, caller: &Waker) -> Poll<(u32, InboxItem, Epoch)> {
-        self.slots.poll(slot, caller)
-    }
-
-    /// Moves all items of a slot into `unread`, which must be empty, once there are some.
-    pub(crate) fn poll_all(
-        &mut self,
-        slot: u32,
-        unread: &mut UnreadItems<(u32, Epoch)>,
-        caller: &Waker,
-    ) -> Poll<()> {
-        self.slots.poll_all(slot, unread, caller)
-    }
-
-    /// How much waits in a slot.
-    pub(crate) fn item(&self, slot: u32) -> usize {
-        self.slots.waiting(slot)
-    }
-
-    /// Whether all items of a slot have arrived and were taken.
-    pub(crate) fn is_over(&self, slot: u32) -> bool {
-        self.slots.is_over(slot)
-    }
-
-    /// Abandons a slot: what still arrives for it is discarded.
-    pub(crate) fn leave(&mut self, slot: u32) {
-        self.slots.leave(slot);
     }
 
     /// Ends this connection as if the server had closed it.
@@ -217,11 +178,6 @@ impl Link {
     /// No caller is left.
     pub(crate) fn close(&mut self) {
         (self.is_leaving, self.is_urgent) = (true, true);
-    }
-
-    /// Withdraws the wish for a connection whose attempt has not started.
-    pub(crate) fn give_up(&mut self) {
-        self.life.unwant();
     }
 
     /// Whether something has changed since the role was last asked.
@@ -258,11 +214,6 @@ impl Link {
         Some(std::mem::take(events))
     }
 
-    /// Whether a connection is wanted and not being made. A caller that gets `true` has to make it.
-    pub(crate) fn claim(&mut self) -> bool {
-        self.life.claim()
-    }
-
     /// Whether to wake the pump. A pump that holds requests back checks by itself.
     pub(crate) fn wakes_pump(&self) -> bool {
         self.is_urgent || (self.has_queued && !self.hold.goes_on(self.load()))
@@ -275,24 +226,11 @@ impl Link {
     pub(crate) fn connection_state(&self, now: Instant) -> ConnectionState {
         match self.life.state() {
             ConnectionState::Idle if self.is_leaving || !self.can_dial => ConnectionState::Closed,
-            ConnectionState::Idle if self.quarantine(now).is_some() => ConnectionState::Backoff,
+            ConnectionState::Idle if self.life.quarantine(now).is_some() => {
+                ConnectionState::Backoff
+            }
             state => state,
         }
-    }
-
-    /// How long the server must not be tried yet.
-    pub(crate) fn quarantine(&self, now: Instant) -> Option<Duration> {
-        self.life.quarantine(now)
-    }
-
-    /// Whether there is no connection, and the last attempt to make one has failed.
-    pub(crate) fn is_away(&self) -> bool {
-        self.life.is_away()
-    }
-
-    /// A new call waits for the server.
-    pub(crate) fn hurry(&mut self, now: Instant) {
-        self.life.hurry(now);
     }
 
     /// A caller does not wait any longer, for a connection or for an answer.
@@ -313,15 +251,10 @@ impl Link {
     /// to find out whether it does again. The answer is not awaited.
     pub(crate) fn probe(&mut self) {
         if self.is_silent && self.is_open() && self.session.pending() == 0 {
-            let slot = self.open_slot(true);
+            let slot = self.slots.open(true);
             self.send(&GetStatus(JobHandle::unknown()), slot, 0);
-            self.leave(slot);
+            self.slots.leave(slot);
         }
-    }
-
-    #[cfg(test)]
-    pub(super) fn slots_in_use(&self) -> usize {
-        self.slots.in_use()
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

@@ -93,7 +93,7 @@ impl Bench {
     fn submit(&mut self) -> u32 {
         let link = self.link();
         assert!(link.poll_room(&mut None, Waker::noop()).is_ready());
-        let slot = link.open_slot(false);
+        let slot = link.slots.open(false);
         let function = FunctionName::try_from("f").unwrap();
         let submit = Submit::foreground(function, "w", SubmitOptions::default()).unwrap();
         link.send(&submit, slot, 0);
@@ -103,7 +103,7 @@ impl Bench {
     fn echo(&mut self, text: &str) -> u32 {
         let link = self.link();
         assert!(link.poll_room(&mut None, Waker::noop()).is_ready());
-        let slot = link.open_slot(false);
+        let slot = link.slots.open(false);
         link.send(&Echo(text), slot, 0);
         slot
     }
@@ -124,7 +124,7 @@ impl Bench {
     }
 
     fn item(&mut self, slot: u32) -> Option<InboxItem> {
-        match self.link().poll_item(slot, Waker::noop()) {
+        match self.link().slots.poll(slot, Waker::noop()) {
             Poll::Ready((_, item, _)) => Some(item),
             Poll::Pending => None,
         }
@@ -240,7 +240,7 @@ fn a_server_that_left_a_request_unanswered_is_doubtful_until_it_answers_a_probe(
         }
     }
     assert!(!bench.link().is_doubtful());
-    assert_eq!(bench.link().slots_in_use(), 1, "only the first caller's, which it has not left");
+    assert_eq!(bench.link().slots.in_use(), 1, "only the first caller's, which it has not left");
 }
 
 #[test]
@@ -591,7 +591,7 @@ impl Caller {
             }
             return;
         };
-        while let Poll::Ready((_, item, _)) = link.poll_item(slot, Waker::noop()) {
+        while let Poll::Ready((_, item, _)) = link.slots.poll(slot, Waker::noop()) {
             assert!(self.outcome.is_none(), "nothing comes behind the end");
             match item {
                 InboxItem::Answer(_) if self.is_job => {}
@@ -610,7 +610,7 @@ impl Caller {
     }
 
     fn send(&mut self, link: &mut Link) {
-        let slot = link.open_slot(false);
+        let slot = link.slots.open(false);
         self.slot = Some(slot);
         if self.is_job {
             let function = FunctionName::try_from("f").unwrap();
@@ -642,7 +642,7 @@ fn each_caller_gets_one_outcome_on_any_schedule_and_network() {
             callers.iter_mut().filter(|one| one.outcome.is_none()).for_each(|one| one.step(link));
             if random.one_in(40) && !callers.is_empty() {
                 let one = callers.swap_remove(random.below(callers.len()));
-                one.slot.into_iter().for_each(|slot| link.leave(slot));
+                one.slot.into_iter().for_each(|slot| link.slots.leave(slot));
                 gone += 1;
             }
             proof.step();
@@ -654,9 +654,9 @@ fn each_caller_gets_one_outcome_on_any_schedule_and_network() {
             callers.iter_mut().filter(|one| one.outcome.is_none()).for_each(|one| one.step(link));
             // A job ends with any next packet.
             if steps % 50 == 0 && link.poll_room(&mut None, Waker::noop()).is_ready() {
-                let slot = link.open_slot(false);
+                let slot = link.slots.open(false);
                 link.send(&Echo("go on"), slot, 0);
-                link.leave(slot);
+                link.slots.leave(slot);
             }
             proof.step();
             steps += 1;
@@ -676,10 +676,10 @@ fn each_caller_gets_one_outcome_on_any_schedule_and_network() {
                 one.text,
                 one.outcome
             );
-            one.slot.into_iter().for_each(|slot| proof.role.0.leave(slot));
+            one.slot.into_iter().for_each(|slot| proof.role.0.slots.leave(slot));
         }
         // What was left is discarded, and the slots are free.
-        while proof.role.0.slots_in_use() > 0 {
+        while proof.role.0.slots.in_use() > 0 {
             proof.step();
             steps += 1;
             assert!(steps < 30_000, "seed {seed}: a slot is lost");

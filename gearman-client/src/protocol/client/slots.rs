@@ -21,7 +21,7 @@ impl SlotTicket {
 
 /// The inboxes of all callers. An abandoned one is reused once its last item has arrived.
 #[derive(Debug)]
-pub(super) struct CallerSlots {
+pub(crate) struct CallerSlots {
     list: Vec<CallerSlot>,
     free: Vec<u32>,
     max_backlog: usize,
@@ -47,7 +47,7 @@ impl CallerSlots {
         CallerSlots { list: Vec::new(), free: Vec::new(), max_backlog }
     }
 
-    pub(super) fn open(&mut self, wants_end_only: bool) -> u32 {
+    pub(crate) fn open(&mut self, wants_end_only: bool) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.list.push(CallerSlot::default());
             u32::try_from(self.list.len() - 1).unwrap_or(u32::MAX)
@@ -102,7 +102,7 @@ impl CallerSlots {
     }
 
     /// Registers the caller to be woken for items.
-    pub(super) fn wait(&mut self, index: u32, caller: &Waker) {
+    pub(crate) fn wait(&mut self, index: u32, caller: &Waker) {
         match self.get(index).map(|slot| &mut slot.waker) {
             Some(Some(waker)) => waker.clone_from(caller),
             Some(none) => *none = Some(caller.clone()),
@@ -111,7 +111,7 @@ impl CallerSlots {
     }
 
     /// The next item, with the tag of its request and the connection that it came by.
-    pub(super) fn poll(&mut self, index: u32, caller: &Waker) -> Poll<(u32, InboxItem, Epoch)> {
+    pub(crate) fn poll(&mut self, index: u32, caller: &Waker) -> Poll<(u32, InboxItem, Epoch)> {
         let Some(slot) = self.get(index) else { return Poll::Pending };
         let Some(((tag, epoch), item)) = slot.inbox.pop() else {
             self.wait(index, caller);
@@ -121,7 +121,7 @@ impl CallerSlots {
     }
 
     /// Moves all items of a slot, once there are some.
-    pub(super) fn poll_all(
+    pub(crate) fn poll_all(
         &mut self,
         index: u32,
         unread: &mut UnreadItems<(u32, Epoch)>,
@@ -139,17 +139,17 @@ impl CallerSlots {
         }
     }
 
-    pub(super) fn waiting(&self, index: u32) -> usize {
+    pub(crate) fn waiting(&self, index: u32) -> usize {
         self.list.get(index as usize).map_or(0, |slot| slot.inbox.len())
     }
 
     /// Whether all items have arrived and were taken.
-    pub(super) fn is_over(&self, index: u32) -> bool {
+    pub(crate) fn is_over(&self, index: u32) -> bool {
         self.list.get(index as usize).is_none_or(|slot| slot.open == 0 && slot.inbox.len() == 0)
     }
 
     /// Abandons a slot: what still arrives for it is discarded.
-    pub(super) fn leave(&mut self, index: u32) {
+    pub(crate) fn leave(&mut self, index: u32) {
         let Some(slot) = self.get(index).filter(|slot| slot.is_taken) else { return };
         if slot.open == 0 {
             return self.release(index);

@@ -17,17 +17,20 @@ pub(super) struct Confirmations {
     number: u64,
     /// Unanswered grabs and echoes.
     asked: VecDeque<Asked>,
-    grabs: usize,
+    /// Number of grabs in flight.
+    pub(super) grabs: usize,
     /// Results and reports not yet confirmed by a later answer.
     unconfirmed: VecDeque<Work>,
     settled: VecDeque<Settled>,
-    /// Number of results lost with their connections.
-    unknown: u64,
-    has_answers: bool,
+    /// The total number of results lost with their connections.
+    pub(super) unknown: u64,
+    /// Whether any request was answered on this connection.
+    pub(super) has_answers: bool,
     /// Whether the server has accepted a result on this connection.
-    has_results: bool,
-    /// Number of answered or withdrawn requests, and when that last changed.
-    steps: u64,
+    pub(super) has_results: bool,
+    /// The total number of answered and withdrawn requests, and when that last changed. When it grows, a barrier may be
+    /// passed.
+    pub(super) steps: u64,
     stepped_at: Option<Instant>,
     /// News for the observers of grabs and results.
     pub(super) later: Later,
@@ -144,11 +147,6 @@ impl Confirmations {
         self.unconfirmed.push_back(work);
     }
 
-    /// Number of grabs in flight.
-    pub(super) fn grabs(&self) -> usize {
-        self.grabs
-    }
-
     /// Whether the request with this number was answered.
     pub(super) fn is_past(&self, number: u64) -> bool {
         self.asked.front().is_none_or(|asked| asked.number > number)
@@ -158,11 +156,6 @@ impl Confirmations {
     pub(super) fn step(&mut self, now: Instant) {
         self.steps += 1;
         self.stepped_at = Some(now);
-    }
-
-    /// The number of answers and withdrawn requests.
-    pub(super) fn steps(&self) -> u64 {
-        self.steps
     }
 
     /// Since when the oldest request has been next in line for an answer.
@@ -195,16 +188,6 @@ impl Confirmations {
     pub(super) fn waiting_grab(&self) -> Option<Instant> {
         self.next_grab()?;
         self.asked.front().map(|asked| asked.since)
-    }
-
-    /// Whether any request was answered.
-    pub(super) fn has_answers(&self) -> bool {
-        self.has_answers
-    }
-
-    /// Whether the server has accepted a result.
-    pub(super) fn has_results(&self) -> bool {
-        self.has_results
     }
 
     /// Whether results or reports are unconfirmed.
@@ -295,24 +278,14 @@ impl Confirmations {
         }
     }
 
-    /// A result was not sent, because the server has given out its job again.
-    pub(super) fn reject(&mut self) {
-        self.settled.push_back(Settled::Rejected);
-    }
-
-    /// A job was given back.
-    pub(super) fn given_back(&mut self) {
-        self.settled.push_back(Settled::GivenBack);
+    /// The fate of a job for which nothing is sent.
+    pub(super) fn settle(&mut self, settled: Settled) {
+        self.settled.push_back(settled);
     }
 
     /// The fates of results since the last call.
     pub(super) fn settled(&mut self) -> impl Iterator<Item = Settled> {
         self.settled.drain(..)
-    }
-
-    /// The total number of results lost with their connections.
-    pub(super) fn unknown(&self) -> u64 {
-        self.unknown
     }
 
     /// Starts on a new connection.
@@ -426,7 +399,7 @@ mod tests {
         confirmations.rejected(b"no such job");
         (0..2).for_each(|_| _ = confirmations.answered(EchoRes, now).unwrap());
         confirmations.rejected(b"no such job");
-        confirmations.reject();
+        confirmations.settle(Settled::Rejected);
         let (rejected, failed) = (Settled::Rejected, Settled::Failed);
         assert!(confirmations.settled().eq([rejected, failed, rejected, rejected]));
         assert!(!confirmations.has_unconfirmed());

@@ -2,8 +2,10 @@
 
 mod role;
 
-use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::{
+    task::Waker,
+    time::{Duration, Instant},
+};
 
 use bytes::BytesMut;
 use queue_core::{
@@ -70,12 +72,14 @@ pub(crate) struct Lane {
     traffic: Traffic,
     /// The bytes that the connection has read and written, as far as counted.
     counted: (u64, u64),
-    connecting: Wakers,
-    /// Tasks that wait for room.
-    waiting: Wakers,
-    barriers: Wakers,
+    /// Tasks to wake when it is known whether there is a connection.
+    pub(crate) connecting: Wakers,
+    /// Tasks to wake when there may be room.
+    pub(crate) waiting: Wakers,
+    /// Tasks to wake when a barrier may be passed.
+    pub(crate) barriers: Wakers,
     /// Tasks that wait for the loss of a job. A connection may outlive very many jobs.
-    losses: Tickets,
+    pub(crate) losses: Tickets,
 }
 
 /// The lane's settings: how to connect, and how long to wait.
@@ -213,11 +217,6 @@ impl Lane {
         }
     }
 
-    /// Leaves all held jobs to the server.
-    pub(crate) fn leave_held(&mut self) {
-        self.session.leave_all();
-    }
-
     /// Has received data read without waiting.
     pub(crate) fn look(&mut self) {
         self.looking = self.is_open().then(LateCheck::default);
@@ -277,8 +276,9 @@ impl Lane {
 
     /// Fails if results were lost with a connection and no barrier has reported that yet; they then count as reported.
     pub(crate) fn check_losses(&mut self) -> Result<(), Error> {
-        let known = std::mem::replace(&mut self.observed_unknown, self.session.unknown());
-        if self.session.unknown() > known { Err(self.why_lost()) } else { Ok(()) }
+        let known =
+            std::mem::replace(&mut self.observed_unknown, self.session.confirmations.unknown);
+        if self.session.confirmations.unknown > known { Err(self.why_lost()) } else { Ok(()) }
     }
 
     /// Starts a barrier, which is passed when the server has read everything sent so far.
@@ -294,7 +294,7 @@ impl Lane {
                 self.session.is_past(number).then_some(Ok(()))
             }
             _ => {
-                self.observed_unknown = self.session.unknown();
+                self.observed_unknown = self.session.confirmations.unknown;
                 Some(Err(self.why_lost()))
             }
         }
@@ -310,31 +310,11 @@ impl Lane {
         self.session.outgoing().len() + self.unwritten
     }
 
-    /// Wakes a task when it is known whether there is a connection.
-    pub(crate) fn wake_connected(&mut self, waker: &Waker) {
-        self.connecting.add(waker);
-    }
-
-    /// Wakes a task when there may be room.
-    pub(crate) fn wake_with_room(&mut self, waker: &Waker) {
-        self.waiting.add(waker);
-    }
-
-    /// Wakes a task when a barrier may be passed.
-    pub(crate) fn wake_behind_barrier(&mut self, waker: &Waker) {
-        self.barriers.add(waker);
-    }
-
-    /// Wakes a task when a job may be lost, unless it [forgets](Self::forget_loss) that before. Returns the waker known
-    /// before, to be dropped outside of any lock.
+    /// Wakes a task when a job may be lost, unless it leaves before. Returns the waker known before, to be dropped outside
+    /// of any lock.
     pub(crate) fn wake_on_loss(&mut self, ticket: &mut Option<u64>, waker: Waker) -> Option<Waker> {
         let ticket = *ticket.get_or_insert_with(|| self.losses.issue());
         self.losses.wait(ticket, waker)
-    }
-
-    /// A task waits no more. Returns its waker, to be dropped outside of any lock.
-    pub(crate) fn forget_loss(&mut self, ticket: u64) -> Option<Waker> {
-        self.losses.leave(ticket)
     }
 
     /// Takes the jobs that have arrived, and the events for the worker.

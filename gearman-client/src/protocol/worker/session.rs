@@ -5,16 +5,15 @@ mod grabs;
 mod jobs;
 mod letters;
 
-use std::task::Waker;
 use std::{
     collections::{HashMap, VecDeque},
     sync::Arc,
+    task::Waker,
     time::{Duration, Instant},
 };
 
 use bytes::BytesMut;
-use queue_core::Later;
-use queue_core::{Claims, Health, JobLimit, emptied, written};
+use queue_core::{Claims, Health, JobLimit, Later, Measures, earliest, emptied, written};
 
 use self::abilities::AbilityChange;
 pub(crate) use self::letters::Letter;
@@ -30,7 +29,6 @@ use crate::{
     Address, ClientId, Epoch, Error, FunctionName, Origin,
     names::{keys::Keys, short::ShortId},
     protocol::{Packet, PacketType, packet::request},
-    trace::RequestReporter,
 };
 
 /// The worker role on successive connections to one server: [`reopen`](Self::reopen) starts the next.
@@ -95,7 +93,7 @@ pub struct WorkerSession {
     given_up: VecDeque<Grab>,
     /// How many grabs of kind `Uniq` were sent on this connection, and how many JOB_ASSIGN_UNIQ have come.
     unique: (u64, u64),
-    confirmations: Confirmations,
+    pub(super) confirmations: Confirmations,
     /// Maximum number of grabs in flight.
     window: usize,
     /// The jobs that this connection holds.
@@ -118,7 +116,7 @@ pub struct WorkerSession {
     /// The functions of the jobs that were given back on this connection.
     set_back: Vec<FunctionName>,
     /// How many connections have given a job back since a job has ended.
-    fruitless: u32,
+    pub(super) fruitless: u32,
     rest: IdleState,
     regrab: Duration,
     /// How long to wait for the answer to a kind of grab that the server may not know.
@@ -129,8 +127,9 @@ pub struct WorkerSession {
     has_announced: bool,
     is_started: bool,
     is_stopping: bool,
-    limit: Option<Claims>,
-    asking: RequestReporter,
+    pub(super) limit: Option<Claims>,
+    /// The observer of grabs and results.
+    pub(crate) measures: Measures,
 }
 
 /// A job that the connection holds.
@@ -213,7 +212,7 @@ impl WorkerSession {
             is_started: false,
             is_stopping: false,
             limit: None,
-            asking: RequestReporter::default(),
+            measures: Measures::default(),
         }
     }
 
@@ -230,7 +229,7 @@ impl WorkerSession {
         self.origin.epoch = Epoch::next();
         self.opened = now;
         self.was_in_vain =
-            std::mem::take(&mut self.has_brought_job) && !self.confirmations.has_results();
+            std::mem::take(&mut self.has_brought_job) && !self.confirmations.has_results;
         (self.queued, self.commands) = (0, 0);
         self.is_grab_proven = false;
         self.confirmations.reopen();
@@ -245,11 +244,6 @@ impl WorkerSession {
         if self.has_announced {
             self.announce_all();
         }
-    }
-
-    /// Sets the observer of grabs and results.
-    pub(crate) fn set_asking(&mut self, asking: RequestReporter) {
-        self.asking = asking;
     }
 
     /// Its function, if it has only one.
@@ -274,11 +268,6 @@ impl WorkerSession {
         }
     }
 
-    /// Whether there is a limit.
-    pub(super) fn has_limit(&self) -> bool {
-        self.limit.is_some()
-    }
-
     /// Announces the functions, and starts requesting jobs.
     pub fn start(&mut self) {
         self.is_started = true;
@@ -294,18 +283,13 @@ impl WorkerSession {
     /// Whether no job is running and none can arrive any more.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.is_stopping && self.running.is_empty() && self.confirmations.grabs() == 0
+        self.is_stopping && self.running.is_empty() && self.confirmations.grabs == 0
     }
 
     /// Whether a job was given back, and no other is running and none can arrive any more.
     #[must_use]
     pub fn is_spent(&self) -> bool {
-        self.is_returning && self.running.is_empty() && self.confirmations.grabs() == 0
-    }
-
-    /// How many connections have given a job back since a job has ended.
-    pub(super) fn fruitless(&self) -> u32 {
-        self.fruitless
+        self.is_returning && self.running.is_empty() && self.confirmations.grabs == 0
     }
 
     /// Sends ECHO_REQ, whose answer confirms everything before it. Returns a number for [`is_past`](Self::is_past).
@@ -332,8 +316,7 @@ impl WorkerSession {
         while self.silent_until().is_some_and(|until| until <= now) {
             self.skip_grab(now);
         }
-        let due = self.advance(now);
-        [due, self.silent_until()].into_iter().flatten().min()
+        earliest([self.advance(now), self.silent_until()])
     }
 
     /// Handles a packet; returns the job that it brings.
@@ -359,7 +342,7 @@ impl WorkerSession {
                 }
                 self.give_back(1);
                 self.window = 1;
-                if self.confirmations.grabs() == 0 && !self.is_stopping && !self.is_returning {
+                if self.confirmations.grabs == 0 && !self.is_stopping && !self.is_returning {
                     self.put(PacketType::PreSleep, &[], b"");
                     self.rest = IdleState::Asleep(queue_core::after(now, self.regrab));
                 }
@@ -394,9 +377,9 @@ impl WorkerSession {
     /// breaks each connection once it has brought a job would run it thousands of times a second.
     #[must_use]
     pub fn is_proven(&self, now: Instant) -> bool {
-        self.confirmations.has_results()
+        self.confirmations.has_results
             || (self.has_brought_job && !self.was_in_vain)
-            || (Health::has_lasted(self.opened, now) && self.confirmations.has_answers())
+            || (Health::has_lasted(self.opened, now) && self.confirmations.has_answers)
     }
 
     /// Since when the oldest request has been next in line for an answer: when it was sent, or when the answer before
@@ -404,17 +387,6 @@ impl WorkerSession {
     #[must_use]
     pub fn waiting_since(&self) -> Option<Instant> {
         self.confirmations.waiting_since()
-    }
-
-    /// Whether a connection that has written this many bytes waits for an answer.
-    pub(super) fn is_waiting(&self, sent: u64) -> bool {
-        self.confirmations.is_waiting(sent)
-    }
-
-    /// The total number of answers and abandoned requests. When it grows, a barrier may be passed.
-    #[must_use]
-    pub fn steps(&self) -> u64 {
-        self.confirmations.steps()
     }
 
     fn put(&mut self, packet_type: PacketType, arguments: &[&[u8]], last: &[u8]) {
@@ -454,7 +426,7 @@ impl WorkerSession {
 
     /// The connection is lost or closed, so nothing more can be sent for its jobs.
     pub fn close(&mut self) {
-        self.give_back(self.confirmations.grabs());
+        self.give_back(self.confirmations.grabs);
         if !self.is_grab_proven && self.confirmations.waiting_grab().is_some() {
             // A server that answered no kind of grab has shown nothing.
             match self.given_up.is_empty() {
@@ -475,11 +447,6 @@ impl WorkerSession {
         self.left = 0;
         self.is_returning = false;
         self.outgoing.clear();
-    }
-
-    /// The total number of results lost with their connections.
-    pub(super) fn unknown(&self) -> u64 {
-        self.confirmations.unknown()
     }
 
     /// Number of jobs that this connection holds and may run.
@@ -514,7 +481,7 @@ impl WorkerSession {
 
 impl Drop for WorkerSession {
     fn drop(&mut self) {
-        self.give_back(self.confirmations.grabs());
+        self.give_back(self.confirmations.grabs);
     }
 }
 

@@ -422,10 +422,10 @@ fn a_new_connection_starts_over() {
 fn a_request_behind_one_that_is_given_up_has_the_whole_time() {
     let mut bench = Bench::started(1);
     let barrier = bench.worker.send_barrier(bench.now);
-    let steps = bench.worker.steps();
+    let steps = bench.worker.confirmations.steps;
     bench.now += Duration::from_millis(900);
     assert!(bench.worker.give_up_waiting(bench.now));
-    assert_eq!(bench.worker.steps(), steps + 1);
+    assert_eq!(bench.worker.confirmations.steps, steps + 1);
     assert_eq!(bench.worker.waiting_since(), Some(bench.now));
     assert!(!bench.worker.is_past(barrier));
 }
@@ -439,7 +439,7 @@ fn each_grab_and_each_result_is_measured_with_its_outcome() {
         notify.send(format!("{} {function}: {outcome}", measured.operation())).unwrap();
     });
     let mut bench = Bench::limited(1, &JobLimit::new(100));
-    bench.worker.set_asking(crate::trace::RequestReporter::new(&measures));
+    bench.worker.measures = measures;
     let heard = || receive.try_iter().collect::<Vec<_>>();
     let observed = |bench: &mut Bench| {
         let mut later = queue_core::Later::default();
@@ -1197,11 +1197,11 @@ fn each_answer_gives_the_next_question_the_whole_time() {
     for (packet_type, arguments) in answers {
         assert!(!bench.worker.is_past(barrier));
         bench.now += Duration::from_secs(6);
-        let steps = bench.worker.steps();
+        let steps = bench.worker.confirmations.steps;
         bench.gets(PacketType::Noop, &[]);
-        assert_eq!(bench.worker.steps(), steps, "it answers nothing");
+        assert_eq!(bench.worker.confirmations.steps, steps, "it answers nothing");
         bench.gets(packet_type, arguments);
-        assert_eq!(bench.worker.steps(), steps + 1);
+        assert_eq!(bench.worker.confirmations.steps, steps + 1);
         assert_eq!(bench.worker.waiting_since().unwrap_or(bench.now), bench.now);
     }
     assert!(bench.worker.is_past(barrier));

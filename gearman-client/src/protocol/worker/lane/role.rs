@@ -56,7 +56,7 @@ impl Protocol for Lane {
     }
 
     fn lost(&mut self, loss: Loss<Error>, io: &mut Io<Error>, _: Instant) {
-        if self.session.has_limit() {
+        if self.session.limit.is_some() {
             // The limit has counted these jobs, so they are handed over.
             self.jobs.iter().for_each(|job| self.session.begin(&job.handle));
         } else {
@@ -104,7 +104,7 @@ impl Protocol for Lane {
             self.waiting.append_to(&mut io.wake);
         }
         let is_leaving = self.is_leaving();
-        let is_waiting = self.session.is_waiting(io.sent()) || is_leaving;
+        let is_waiting = self.session.confirmations.is_waiting(io.sent()) || is_leaving;
         Awaits {
             answer: is_waiting.then_some(Duration::ZERO),
             until: None,
@@ -148,7 +148,7 @@ impl Lane {
 
     /// Whether the server has made progress in answering.
     fn has_stepped(&mut self, io: &mut Io<Error>) -> bool {
-        let steps = self.session.steps();
+        let steps = self.session.confirmations.steps;
         let has_stepped = std::mem::replace(&mut self.steps, steps) != steps;
         if has_stepped {
             self.barriers.append_to(&mut io.wake);
@@ -213,7 +213,7 @@ impl Lane {
     /// Ends a connection that has given a job back. The next one has to wait.
     fn rest(&mut self, io: &mut Io<Error>, now: Instant) -> Need {
         self.close(io);
-        let given_back = self.session.fruitless();
+        let given_back = self.session.fruitless;
         if self.until_empty.is_some_and(|retry| given_back > retry.attempts()) {
             self.stage = LaneStage::Over;
             return Need::Over;

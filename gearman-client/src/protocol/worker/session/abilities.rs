@@ -66,7 +66,7 @@ impl WorkerSession {
     /// Tells the server of changes, in order. Withdrawals wait for the answers to grabs, and for the ends of the jobs
     /// that these bring: the server would give them to other workers.
     pub(super) fn notify_changes(&mut self) {
-        let is_busy = self.confirmations.grabs() > 0 || !self.running.is_empty();
+        let is_busy = self.confirmations.grabs > 0 || !self.running.is_empty();
         while let Some(next) = self.changes.front()
             && (!is_busy || matches!(next, AbilityChange::Can(..)))
         {

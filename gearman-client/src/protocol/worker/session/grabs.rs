@@ -14,6 +14,7 @@ use super::{
 use crate::{
     Error, ErrorKind,
     protocol::{Packet, PacketType, request::refusal},
+    trace,
 };
 
 /// How long to wait for the jobs that another connection has requested under a limit.
@@ -63,11 +64,11 @@ impl WorkerSession {
         }
         let taken = self.running.len() + self.left + self.going_on.len();
         let free = self.places.saturating_sub(taken);
-        while self.confirmations.grabs() < self.window.min(free) {
+        while self.confirmations.grabs < self.window.min(free) {
             match self.limit.as_ref().map_or(Claim::Granted, Claims::ask) {
                 Claim::Granted => self.ask(now),
                 // The answers to its own grabs will call this again.
-                Claim::Later if self.confirmations.grabs() > 0 => return None,
+                Claim::Later if self.confirmations.grabs > 0 => return None,
                 Claim::Later => return now.checked_add(SHARED),
                 Claim::Never => return None,
             }
@@ -77,8 +78,9 @@ impl WorkerSession {
 
     pub(super) fn ask(&mut self, now: Instant) {
         let grab = self.dialect.grab();
-        let observation =
-            self.asking.grabs(grab.packet_type().name(), self.only_function(), &self.origin.server);
+        let (measures, function) = (&self.measures, self.only_function());
+        let name = grab.packet_type().name();
+        let observation = trace::grabs(measures, name, function, &self.origin.server);
         self.put(grab.packet_type(), &[], b"");
         self.unique.0 += u64::from(grab == Grab::Uniq);
         self.confirmations.asked(Question::Grab(grab), self.queued, observation, now);

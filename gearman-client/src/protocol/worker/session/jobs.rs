@@ -5,12 +5,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::super::intake::Oversize;
 use super::{
     super::{
         assignment::Assignment,
         confirm::Observed,
-        work::{JobEnd, Report, job_lost},
+        intake::Oversize,
+        work::{JobEnd, Report, Settled, job_lost},
     },
     AnsweredGrab, HeldJob, IdleState, LEAST_TIMEOUT, WorkerSession,
 };
@@ -19,6 +19,7 @@ use crate::{
     names::short::ShortId,
     protocol::{Packet, PacketType},
     text::Decimal,
+    trace,
 };
 
 impl WorkerSession {
@@ -187,8 +188,9 @@ impl WorkerSession {
         let Some(packet_type) = end.packet_type() else { return self.return_job() };
         self.fruitless = 0;
         let handle = job.short();
+        let (measures, function) = (&self.measures, self.only_function());
         let observation =
-            self.asking.ends(packet_type.name(), job, self.only_function(), &self.origin.server);
+            trace::ends(measures, packet_type.name(), job, function, &self.origin.server);
         match end {
             JobEnd::Complete(data) => self.put_work(packet_type, handle, data, observation),
             JobEnd::Exception(data) => {
@@ -213,7 +215,7 @@ impl WorkerSession {
 
     /// A job is given back, and with it those that were not started.
     fn return_job(&mut self) {
-        self.confirmations.given_back();
+        self.confirmations.settle(Settled::GivenBack);
         if !std::mem::replace(&mut self.is_returning, true) {
             self.fruitless = self.fruitless.saturating_add(1);
         }
@@ -240,7 +242,7 @@ impl WorkerSession {
     }
 
     /// Leaves all held jobs to the server, and no longer waits for the handlers of lost ones.
-    pub(in crate::protocol::worker) fn leave_all(&mut self) {
+    pub(crate) fn leave_all(&mut self) {
         self.left += self.running.len();
         self.running.clear();
         self.going_on.clear();
@@ -277,7 +279,7 @@ impl WorkerSession {
             let held = self.held_job(&again, timeout, now);
             self.running.insert(handle, held);
             self.waiting.push(again);
-            self.confirmations.reject();
+            self.confirmations.settle(Settled::Rejected);
         } else {
             self.end_elsewhere(job);
         }
